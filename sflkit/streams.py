@@ -1,0 +1,310 @@
+"""Label streams with temporal correlation, and the exact discrepancy a cache rule leaves between cache and stream.
+
+Source: SFL, Section VI "Data Stream Generation" (the generator) and Section III-A (the notation); ERRATA 7, 12 and 49 for
+what the paper leaves open. A client owns S short-term label distributions; a Markov chain whose transition probability
+falls with the Kullback-Leibler divergence picks one a round; the long-term distribution is the stationary mixture.
+
+================  ==============  ==========  =========================================
+code              symbol          shape       meaning (all shares are dimensionless)
+================  ==============  ==========  =========================================
+short_term        u of a state    (K, S, R)   label shares of each state
+transition        P               (K, S, S)   row-stochastic transition matrix, a round
+stationary        rho             (K, S)      rho P = rho
+long_term         pi              (K, R)      rho-weighted mean of short_term
+autocovariance    C(lag)          (K, R)      E[(u_t - pi)(u_{t-lag} - pi)]
+cache_rounds      M = B / B_s     scalar      rounds of arrivals the cache holds
+================  ==============  ==========  =========================================
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from sflkit import checks
+
+SHARE_LOW, SHARE_HIGH = 0.05, 0.95  # SFL Section VI
+_REDRAW_BATCH, _REDRAWS = 4096, 250
+
+
+class LabelStream:
+    """Short-term label distributions of K clients, each driven by its own Markov chain.
+
+    Parameters
+    ----------
+    short_term : array (n_clients, n_states, n_classes)
+        Label shares; each row sums to 1.
+    transition : array (n_clients, n_states, n_states)
+        Row-stochastic transition matrices with one recurrent class each.
+
+    Attributes
+    ----------
+    stationary : array (n_clients, n_states)
+    long_term : array (n_clients, n_classes)
+        The stationary mixture pi.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, rows are no probability vectors, or a chain has more than one stationary law.
+    """
+
+    def __init__(self, short_term, transition):
+        self.short_term = checks.simplex("short_term", short_term, ndim=3)
+        self.transition = checks.simplex("transition", transition, ndim=3)
+        n_clients, n_states, _ = self.short_term.shape
+        if self.transition.shape != (n_clients, n_states, n_states):
+            raise ValueError(f"transition has shape {self.transition.shape}; short_term asks for {(n_clients, n_states, n_states)}")
+        self.stationary = np.stack([_stationary(p, k) for k, p in enumerate(self.transition)])
+        self.long_term = np.einsum("ks,ksr->kr", self.stationary, self.short_term)
+
+    @cached_property
+    def _centred(self) -> np.ndarray:
+        return self.short_term - self.long_term[:, None, :]
+
+    def autocovariances(self, max_lag: int) -> np.ndarray:
+        """Return C(0), ..., C(max_lag) as an array (max_lag + 1, n_clients, n_classes); see `autocovariance`."""
+        max_lag = checks.integer("max_lag", max_lag, 0)
+        weighted = self.stationary[:, :, None] * self._centred
+        ahead, out = self._centred, []
+        for _ in range(max_lag + 1):
+            out.append((weighted * ahead).sum(axis=1))
+            ahead = self.transition @ ahead
+        return np.stack(out)
+
+    def autocovariance(self, lag: int) -> np.ndarray:
+        """Return E[(u_t - pi)(u_{t-lag} - pi)] in the stationary state, shape (n_clients, n_classes); lag in rounds, >= 0."""
+        return self.autocovariances(lag)[-1]
+
+    def states(self, rounds: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw the state of every client and round from a stationary start, shape (rounds, n_clients)."""
+        rounds = checks.integer("rounds", rounds, 1)
+        path = np.empty((rounds, len(self.stationary)), dtype=np.int64)
+        # one child generator per client: adding a client changes nobody else's path
+        for k, child in enumerate(checks.generator(rng).spawn(len(self.stationary))):
+            uniforms = child.random(rounds)
+            cumulative = np.cumsum(self.transition[k], axis=1)
+            state = _invert(np.cumsum(self.stationary[k]), uniforms[0])
+            path[0, k] = state
+            for t in range(1, rounds):
+                path[t, k] = state = _invert(cumulative[state], uniforms[t])
+        return path
+
+    def sample(self, rounds: int, batch_size: int, rng: np.random.Generator, exact: bool = False) -> np.ndarray:
+        """Draw the label counts of the arrivals of each round, shape (rounds, n_clients, n_classes), int64.
+
+        Parameters
+        ----------
+        rounds : int
+            Rounds T >= 1; entry t - 1 holds the arrivals of round t.
+        batch_size : int
+            Arrivals per client and round, B_s >= 1 samples.
+        rng : numpy.random.Generator
+        exact : bool
+            True rounds batch_size * share with the largest remainder, so that the counts have no sampling noise when the
+            shares lie on the 1/batch_size grid; False draws them from the multinomial, which adds E[p(1-p)]/B_s to the
+            lag-0 variance (ERRATA 12).
+
+        Raises
+        ------
+        ValueError
+            If rounds or batch_size is not a positive integer.
+        """
+        batch_size = checks.integer("batch_size", batch_size, 1)
+        path_rng, count_rng = checks.generator(rng).spawn(2)
+        path = self.states(rounds, path_rng)
+        if exact:
+            table = largest_remainder(self.short_term * batch_size, batch_size)
+            return table[np.arange(path.shape[1]), path]
+        children = count_rng.spawn(path.shape[1])
+        return np.stack([c.multinomial(batch_size, self.short_term[k, path[:, k]]) for k, c in enumerate(children)], axis=1)
+
+
+def kl_markov_stream(
+    *, n_clients: int, n_classes: int, classes_per_client: int, n_states: int, temperature: float = 1.0, batch_size: int | None = None,
+    rng: np.random.Generator,
+) -> LabelStream:
+    """Draw the paper's stream: C classes a client, S short-term distributions, transitions P_ij ~ exp(-KL(i||j) / temperature).
+
+    Source: SFL, Section VI "Data Stream Generation". The transition law is ours, since the paper only says that a lower
+    divergence is more likely (ERRATA 12). Shares are uniform draws, normalised, and redrawn until every one lies in
+    [0.05, 0.95] (ERRATA 49), so that all states of a client share one support and the divergence is finite.
+
+    Parameters
+    ----------
+    n_clients, n_classes, classes_per_client, n_states : int
+        K, R, C <= R and S.
+    temperature : float
+        > 0; small values make the chain stay among similar distributions, large ones make it forget within a round.
+    batch_size : int, optional
+        When given, shares lie on the grid 1/batch_size, so that `LabelStream.sample(exact=True)` has exactly these shares.
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    ValueError
+        For sizes below 1, classes_per_client > n_classes, temperature <= 0, or a C for which no share vector fits the interval.
+    """
+    n_clients = checks.integer("n_clients", n_clients, 1)
+    n_classes = checks.integer("n_classes", n_classes, 1)
+    classes_per_client = checks.integer("classes_per_client", classes_per_client, 1, n_classes)
+    n_states = checks.integer("n_states", n_states, 1)
+    temperature = checks.real("temperature", temperature, above=0)
+    if batch_size is not None:
+        batch_size = checks.integer("batch_size", batch_size, 1)
+    short_term = np.zeros((n_clients, n_states, n_classes))
+    transition = np.empty((n_clients, n_states, n_states))
+    for k, child in enumerate(checks.generator(rng).spawn(n_clients)):
+        classes = child.permutation(n_classes)[:classes_per_client]
+        shares = _draw_shares(n_states, classes_per_client, batch_size, child)
+        short_term[k][:, classes] = shares
+        divergence = (shares * np.log(shares)).sum(axis=1)[:, None] - shares @ np.log(shares).T
+        weights = np.exp(-divergence / temperature)
+        transition[k] = weights / weights.sum(axis=1, keepdims=True)
+    return LabelStream(short_term, transition)
+
+
+def rule_weights(rule: str, t: int, *, cache_rounds: int, theta: float | None = None) -> np.ndarray:
+    """Return the weights a with which a cache rule averages the past: v_t = sum_j a[j] u_{t-j}, newest first.
+
+    Source: SFL, (8) for "fifo", (12) for "srsr", (41) of the preprint for "drsr"; "srsr_filled" is SRSR as implemented:
+    the first M rounds are appended, then the recursion (12) runs.
+
+    Parameters
+    ----------
+    rule : {"fifo", "drsr", "srsr", "srsr_filled"}
+    t : int
+        Round, >= 1 (counted from 1); "fifo" needs t >= cache_rounds, where the cache is full.
+    cache_rounds : int
+        M = B / B_s >= 1, rounds of arrivals.
+    theta : float, optional
+        SRSR's weight in [0, 1]; required by the two SRSR rules and refused by the others.
+
+    Returns
+    -------
+    array (n,), n <= t; adds up to 1 except for "srsr", which starts empty with v = counts / B.
+
+    Raises
+    ------
+    ValueError
+        For an unknown rule, t or cache_rounds out of range, or theta missing or out of place.
+    """
+    checks.choice("rule", rule, ("fifo", "drsr", "srsr", "srsr_filled"))
+    cache_rounds = checks.integer("cache_rounds", cache_rounds, 1)
+    t = checks.integer("t", t, cache_rounds if rule == "fifo" else 1)
+    if rule.startswith("srsr"):
+        step = checks.real("theta", theta, 0, 1) / cache_rounds
+    elif theta is not None:
+        raise ValueError(f"theta={theta!r} belongs to the rules 'srsr' and 'srsr_filled', not to {rule!r}")
+    if rule == "fifo":
+        return np.full(cache_rounds, 1 / cache_rounds)
+    if rule == "drsr":
+        return np.full(t, 1 / t)
+    if rule == "srsr":
+        return step * (1 - step) ** np.arange(t)
+    filled, after = min(t, cache_rounds), max(t - cache_rounds, 0)
+    return np.concatenate([step * (1 - step) ** np.arange(after), np.full(filled, (1 - step) ** after / filled)])
+
+
+def exact_discrepancy(stream: LabelStream, rule: str, t: int, *, cache_rounds: int, theta: float | None = None) -> np.ndarray:
+    """Return E[(v_t - pi)^2] of a cache rule under exact counts, shape (n_clients, n_classes).
+
+    With the rule's weights a (`rule_weights`, also for the arguments and what they raise) the expectation is
+    sum_{i,j} a_i a_j C(|i-j|) + (1 - sum a)^2 pi^2, from the chain's autocovariances C in its stationary state (ERRATA 7).
+    """
+    weights = rule_weights(rule, t, cache_rounds=cache_rounds, theta=theta)
+    overlap = np.correlate(weights, weights, mode="full")[len(weights) - 1:]
+    overlap[1:] *= 2
+    covariances = stream.autocovariances(len(weights) - 1)
+    return np.tensordot(overlap, covariances, axes=1) + (1 - weights.sum()) ** 2 * stream.long_term ** 2
+
+
+def correlation_rounds(stream: LabelStream, window: int) -> tuple[float, float]:
+    """Return (Gamma, delta2) with which Assumption 1's bounds are safe for a Markov stream over `window` rounds.
+
+    A Markov chain's covariances never vanish, so Gamma is the integrated correlation: 2 Gamma + 1 is the largest sum of
+    |C(lag)| / delta2 over |lag| < window, and delta2 the largest C(0) (ERRATA 7).
+
+    Raises
+    ------
+    ValueError
+        If window is not a positive integer or the stream never changes (delta2 = 0).
+    """
+    covariances = stream.autocovariances(checks.integer("window", window, 1) - 1)
+    delta2 = float(covariances[0].max())
+    if delta2 <= 0:
+        raise ValueError(f"delta2={delta2!r}: the short-term shares never change, so no correlation is defined")
+    total = np.abs(covariances[0]) + 2 * np.abs(covariances[1:]).sum(axis=0)
+    return max(float(total.max()) / delta2 - 1, 0.0) / 2, delta2
+
+
+def largest_remainder(targets, total: int, caps=None) -> np.ndarray:
+    """Round non-negative targets to integers that add up to `total` along the last axis, none above its cap.
+
+    Parameters
+    ----------
+    targets : array (..., n)
+        Real targets, each >= 0; only their proportions to `total` matter when they add up to it, as they should.
+    total : int
+        Sum wanted; lowered to the sum of the caps where those allow less.
+    caps : array (n,), optional
+        Upper limit of each entry (one-dimensional targets only).
+
+    Returns
+    -------
+    int64 array like targets.
+    """
+    targets = np.asarray(targets, dtype=float)
+    base = np.floor(targets + 1e-9).astype(np.int64)  # 1e-9: a target that is an integer up to float error is that integer
+    if caps is not None:
+        base = np.minimum(base, caps)
+        total = min(total, int(np.sum(caps)))
+    remainder = np.round(targets - base, 9)  # equal up to float error is a tie, which the first entry wins
+    missing = total - base.sum(axis=-1, keepdims=True)
+    if caps is None:
+        order = np.argsort(-remainder, axis=-1, kind="stable")
+        rank = np.empty_like(order)
+        np.put_along_axis(rank, order, np.broadcast_to(np.arange(targets.shape[-1]), targets.shape), axis=-1)
+        return base + (rank < missing)
+    left = int(missing[0])
+    while left > 0:  # entries at their cap pass what they lack to the next largest remainders
+        order = np.argsort(-np.where(base < caps, remainder, -np.inf), kind="stable")[:left]
+        order = order[base[order] < caps[order]]
+        base[order] += 1
+        remainder[order] -= 1
+        left -= len(order)
+    return base
+
+
+def _invert(cumulative: np.ndarray, uniform: float) -> int:
+    # the last cumulative sum may fall short of 1 by rounding
+    return min(int(np.searchsorted(cumulative, uniform, side="right")), len(cumulative) - 1)
+
+
+def _stationary(transition: np.ndarray, client: int) -> np.ndarray:
+    n = len(transition)
+    system = np.vstack([transition.T - np.eye(n), np.ones(n)])
+    solution, _, rank, _ = np.linalg.lstsq(system, np.append(np.zeros(n), 1.0), rcond=None)
+    if rank < n:
+        raise ValueError(f"transition[{client}] has more than one stationary law; the chain must have a single recurrent class")
+    solution = np.clip(solution, 0, None)
+    return solution / solution.sum()
+
+
+def _draw_shares(n_states: int, n: int, batch_size: int | None, rng: np.random.Generator) -> np.ndarray:
+    if n == 1:
+        return np.ones((n_states, 1))  # a single class has share 1, the only vector that sums to 1
+    found = np.empty((0, n))
+    for _ in range(_REDRAWS):
+        shares = rng.uniform(SHARE_LOW, SHARE_HIGH, size=(_REDRAW_BATCH if n > 6 else 64, n))
+        shares /= shares.sum(axis=1, keepdims=True)
+        if batch_size is not None:
+            shares = largest_remainder(shares * batch_size, batch_size) / batch_size
+        # 1e-12: grid shares such as 3/60 are not exactly 0.05 in floating point
+        fits = ((shares >= SHARE_LOW - 1e-12) & (shares <= SHARE_HIGH + 1e-12)).all(axis=1)
+        found = np.concatenate([found, shares[fits]])
+        if len(found) >= n_states:
+            return found[:n_states]
+    raise ValueError(f"classes_per_client={n} with batch_size={batch_size}: no shares that all lie in [{SHARE_LOW}, {SHARE_HIGH}] were found; "
+                     "use at most 15 classes per client, and a batch_size of at least that many samples")
