@@ -1,0 +1,71 @@
+# make figures   every figure, table and verdict      PROFILE=quick|paper  JOBS=2 (notebooks at a time)  ONLY="10 12"
+# make test      lint, tests, all notebooks compared  JOBS=2
+# make lab       JupyterLab on the notebooks
+# make bench     the engine against its peers         BENCH="--workloads W1 W4 --repeats 5"
+# make data      fetch data sets                      DATA="mnist fmnist"
+# make clean     remove what was generated, but neither results, data sets nor .venv
+#
+# Each creates .venv first when it is missing or out of date. TORCH_INDEX=<address of a wheel index> takes torch, and only
+# torch, from there; without it everything comes from pip's own index. PYTHON=python3.12 chooses the interpreter.
+
+PYTHON = python3
+PROFILE = quick
+JOBS = 2
+ONLY =
+DATA =
+BENCH =
+TORCH_INDEX =
+
+PY = .venv/bin/python
+READY = .venv/.installed
+PIP = $(PY) -m pip --disable-pip-version-check
+export SFLKIT_WATCH =
+
+.PHONY: help figures test lab bench data clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '/^# make/s/^# //p' Makefile
+
+figures: $(READY)
+	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.app.cli figures --profile "$(PROFILE)" --jobs "$(JOBS)" --only "$(ONLY)"
+
+# Tests compute everything anew and touch no tracked figure. One thread each, as the processes share the cores.
+test: $(READY)
+	@rm -rf out/test && mkdir -p out/test
+	@echo "ruff" && $(PY) -m ruff check .
+	@SFLKIT_BATCH=1 SFLKIT_CACHE="$(CURDIR)/out/test/results" SFLKIT_FIGURES="$(CURDIR)/out/test/figures" SFLKIT_THREADS=1 OMP_NUM_THREADS=1 \
+	  $(PY) -m pytest -q -n "$(JOBS)" --dist loadscope --doctest-modules --nbval --nbval-current-env --durations 10 \
+	  sflkit tests notebooks
+
+lab: $(READY)
+	@exec $(PY) -m jupyter lab notebooks
+
+bench: $(READY)
+	@exec $(PY) -m tests.bench $(BENCH)
+
+data: $(READY)
+	@exec $(PY) -m sflkit.app.cli data $(DATA)
+
+clean:
+	@for folder in out/*; do [ "$$folder" = out/results ] || rm -rf "$$folder"; done
+	@rm -rf .snakemake .pytest_cache .ruff_cache .hypothesis build dist
+	@find sflkit tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "kept: out/results (computed runs), data/, figures/ and .venv; delete them by hand if you mean to"
+
+# The interpreter is checked before anything is made. torch comes first and alone, so that an index named for it serves
+# nothing else and a torch that is there and satisfies the pin stays.
+$(READY): requirements.lock pyproject.toml
+	@python=; for p in "$(PYTHON)" python3.13 python3.12 python3.11; do \
+	  if "$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then python="$$p"; break; fi; done; \
+	if [ -z "$$python" ]; then \
+	  echo "sflkit needs Python 3.11, 3.12 or 3.13; $(PYTHON) is $$("$(PYTHON)" --version 2>&1). Name one: make PYTHON=/path/to/python3.12" >&2; \
+	  exit 2; fi; \
+	if $(PY) -m pip --version >/dev/null 2>&1; then echo "bringing .venv up to date"; \
+	else echo "making .venv with $$("$$python" --version)"; "$$python" -m venv --clear .venv; fi
+	@echo "installing torch (large; once)"
+	@$(PIP) install --quiet --no-deps $(if $(TORCH_INDEX),--index-url "$(TORCH_INDEX)") "$$(grep '^torch==' requirements.lock)"
+	@echo "installing the other packages of requirements.lock"
+	@$(PIP) install --quiet --requirement requirements.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,40 @@
+# One job per notebook: `make figures`, or by hand and on a cluster (see README):
+#   snakemake --cores 2 --nolock --rerun-incomplete --keep-going --config profile=paper threads=1
+# A job's outputs lie under out/, never among the tracked files: a fresh clone has everything to do.
+# It is done again when its notebook, sflkit's source or its profile's overrides change.
+import json
+import os
+import sys
+from pathlib import Path
+
+from sflkit.app import batch, gate
+
+batch.die_with(os.environ.get(batch.WATCH))
+os.environ[batch.WATCH] = str(os.getpid())  # the jobs die with this process
+
+PROFILE = config.get("profile", "quick")
+BOOKS = {book.name: book for book in gate.select(config.get("only", ""))}
+SOURCES = sorted(str(path) for path in Path("sflkit").rglob("*.py"))
+
+
+wildcard_constraints:
+    name=r"\d\d_\w+",
+
+
+rule all:
+    input:
+        expand("out/{profile}/{name}.done.json", profile=PROFILE, name=BOOKS),
+
+
+rule notebook:
+    input:
+        "notebooks/{name}.ipynb",
+        SOURCES,
+    output:
+        "out/{profile}/{name}.ipynb",
+        "out/{profile}/{name}.done.json",
+    params:
+        overrides=lambda wildcards: json.dumps(gate.resolve(BOOKS[wildcards.name], wildcards.profile), sort_keys=True),
+    threads: int(config.get("threads", 1))
+    shell:
+        "SFLKIT_THREADS={threads} {sys.executable:q} -m sflkit.app.cli run {wildcards.name} --profile {wildcards.profile}"

@@ -1,0 +1,160 @@
+"""The `sflkit` command. Exit codes: 0 done, 1 a notebook or a check failed, 2 refused before anything ran."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+import sflkit
+from sflkit import paths
+from sflkit.app import batch, gate
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
+                  help="Executable companion to four papers on federated learning with streams, small caches and forgetting.")
+Profile = Annotated[str, typer.Option(help="quick (what the notebooks say) or one of notebooks/profiles.yaml")]
+Settings = Annotated[list[str] | None, typer.Option("-p", help="name=value, checked against the notebook; may be repeated")]
+Jobs = Annotated[int, typer.Option(min=1, help="notebooks at a time; the cores are shared out")]
+Names = Annotated[list[str] | None, typer.Argument(help="numbers or names of notebooks; all when none is given")]
+
+
+@contextlib.contextmanager
+def _exits():
+    """Turn refusals into exit code 2 and failed notebooks into 1, with the message alone."""
+    try:
+        yield
+    except (gate.GateError, batch.NotebookFailed) as error:
+        typer.echo(f"sflkit: {error}", err=True)
+        raise typer.Exit(2 if isinstance(error, gate.GateError) else 1) from None
+
+
+@app.callback(invoke_without_command=True)
+def _main(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False):
+    if version:
+        typer.echo(f"sflkit {sflkit.__version__}")
+        raise typer.Exit()
+
+
+@app.command("list")
+def list_notebooks():
+    """List the notebooks, what they reproduce and how long the quick profile takes."""
+    with _exits():
+        for book in gate.notebooks():
+            minutes = f"{book.minutes:g} min" if book.minutes else "-"
+            typer.echo(f"{book.number}  {book.title}\n    {minutes:>8}  {', '.join(book.artefacts) or '-'}")
+
+
+@app.command()
+def run(notebook: Annotated[str, typer.Argument(help="number, name or path")], profile: Profile = "quick",
+        setting: Settings = None):
+    """Run one notebook into out/<profile>/, after checking every setting."""
+    batch.die_with(os.environ.get(batch.WATCH))
+    began = time.time()
+    with _exits():
+        done = batch.run(gate.find(notebook), profile, tuple(setting or ()))
+        typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
+        if setting:
+            typer.echo(f"figures and verdicts of this run are in {paths.figures(profile)}")
+
+
+@app.command()
+def figures(profile: Profile = "quick", jobs: Jobs = 2,
+            only: Annotated[str, typer.Option(help='numbers, such as "10 12"; all when empty')] = ""):
+    """Bring all notebooks of a profile up to date, several at a time, and the README's tables after them."""
+    batch.die_with(os.environ.get(batch.WATCH))
+    began = time.time()
+    with _exits():
+        fresh, already, failed = batch.figures(profile, jobs, only)
+        from sflkit.app import tables
+
+        tables.refresh_readme()
+    folder = paths.figures(profile)
+    typer.echo(f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in {time.time() - began:.0f} s; "
+               f"{len(list(folder.glob('*.png')))} figures and {tables.count_verdicts(profile)} verdicts in {folder}")
+    if failed:
+        typer.echo(f"sflkit: failed: {', '.join(failed)}", err=True)
+        raise typer.Exit(1)
+
+
+@app.command()
+def verdicts(write_readme: Annotated[bool, typer.Option("--write-readme", help="Write the README's tables anew.")] = False,
+             check: Annotated[bool, typer.Option("--check", help="Exit 1 unless the README's tables are up to date.")] = False):
+    """Print the verdict of every claim, or bring the README's tables up to date."""
+    from sflkit.app import tables
+
+    with _exits():
+        gate.root()
+        if check:
+            current = tables.refresh_readme(check=True)
+            typer.echo("the README's tables are " + ("up to date" if current else "out of date: run `sflkit verdicts --write-readme`"))
+            raise typer.Exit(0 if current else 1)
+        if write_readme:
+            tables.refresh_readme()
+            typer.echo("README tables written")
+        else:
+            typer.echo(tables.verdicts())
+
+
+@app.command()
+def data(name: Annotated[list[str] | None, typer.Argument(help="data sets to fetch; none lists what is at hand")] = None):
+    """Fetch data sets, or list those at hand."""
+    from sflkit import data as sets
+
+    if not name:
+        for found, where in sets.available().items():
+            typer.echo(f"{found:<12} {where}")
+    unknown = sorted(set(name or ()) - set(sets.names()))
+    if unknown:
+        typer.echo(f"sflkit: no data set {', '.join(map(repr, unknown))}; there are: {', '.join(sets.names())}", err=True)
+        raise typer.Exit(2)
+    missing = False
+    for wanted in name or ():
+        try:
+            found = sets.load(wanted)
+            typer.echo(f"{wanted}: {len(found.y_train)} + {len(found.y_test)} samples, {found.source}")
+        except (OSError, ValueError) as error:  # the next one may be reachable
+            typer.echo(f"sflkit: {error}", err=True)
+            missing = True
+    if missing:
+        raise typer.Exit(1)
+
+
+@app.command()
+def doctor():
+    """Say what is installed, which device and how many threads are used, and which data sets are at hand."""
+    from importlib import metadata
+
+    import torch
+
+    from sflkit import data as sets
+
+    typer.echo(f"sflkit     {sflkit.__version__} at {paths.clone_root() or 'no clone: notebooks come with the repository'}")
+    typer.echo(f"python     {sys.version.split()[0]} at {sys.executable}")
+    for package in ("numpy", "torch", "pandas", "joblib", "papermill", "snakemake", "nbval"):
+        try:
+            typer.echo(f"{package:<10} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            typer.echo(f"{package:<10} missing: pip install -r requirements.lock")
+    with _exits():
+        typer.echo(f"threads    {batch.cores()} (SFLKIT_THREADS {os.environ.get('SFLKIT_THREADS') or 'not set'})")
+    typer.echo(f"device     {torch.cuda.get_device_name() if torch.cuda.is_available() else 'cpu'}")
+    typer.echo(f"results    {paths.results_store()}\nfigures    {paths.figures_root()}")
+    for name, where in sets.available().items():
+        typer.echo(f"data       {name}: {where}")
+
+
+@app.command()
+def refresh(notebook: Names = None, jobs: Jobs = 1):
+    """Execute the committed notebooks and solutions in place with their own defaults, so that their outputs are current."""
+    with _exits():
+        outcome = batch.refresh_all(gate.select(" ".join(notebook or ())), jobs, echo=typer.echo)
+    if not outcome:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,285 @@
+"""The gate in front of every notebook run: what may be set, and to what.
+
+papermill ignores misspelt names and wrong types, overlooks some annotated parameters and exits 0. So the cell tagged
+`parameters` is read here with `ast`, and an unknown name, a wrong type or a value out of range stops before a kernel starts.
+
+The grammar of that cell, one parameter a line::
+
+    rounds: int = 60  # in [1, 5000]; communication rounds T
+    rule: str = "drsr"  # in {"fifo", "srsr", "drsr"}; cache rule
+    seeds: list[int] = [0, 1, 2]  # in [0, 1000000]; one run each
+
+Types are int, float, bool, str and lists of int, float or str. A range is optional; `(` and `)` exclude the end; for a list it
+applies to each entry. An int is taken for a float, never a bool for an int, and an empty list never.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import io
+import json
+import math
+import re
+import tokenize
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from sflkit import paths
+
+KINDS = ("int", "float", "bool", "str", "list[int]", "list[float]", "list[str]")
+_NUMBER = r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?)"
+_INTERVAL = re.compile(rf"in ([\[(])\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])\s*(?:;|$)")
+_CHOICES = re.compile(r"in \{([^}]*)\}\s*(?:;|$)")
+_OUTSIDE = ("no notebooks here: they come with sflkit's repository, not with the installed package; "
+            "clone it and call sflkit inside the clone")
+
+
+class GateError(ValueError):
+    """A request that must not reach a kernel; the command turns it into exit code 2."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line of a `parameters` cell."""
+
+    name: str
+    kind: str
+    default: object
+    text: str
+    interval: tuple[str, float, float, str] | None = None  # "[" or "(", low, high, "]" or ")"
+    choices: tuple = ()
+
+    @property
+    def allowed(self) -> str:
+        """What may be given, in words."""
+        each = "each " if self.kind.startswith("list") else ""
+        if self.choices:
+            return f"{self.kind}, {each}in {{{', '.join(repr(c) for c in self.choices)}}}"
+        if self.interval:
+            left, low, high, right = self.interval
+            return f"{self.kind}, {each}in {left}{low:.12g}, {high:.12g}{right}"
+        return self.kind
+
+    def check(self, value):
+        """Return `value` (an int for a float as float), or raise GateError unless type and range fit."""
+        if self.kind.startswith("list"):
+            if not isinstance(value, (list, tuple)) or not value:
+                raise self._refusal(value)
+            return [self._check_one(entry, self.kind[5:-1], value) for entry in value]
+        return self._check_one(value, self.kind, value)
+
+    def parse(self, text: str):
+        """Return the checked value of `text`, a Python literal; plain text will do for a str."""
+        try:
+            value = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            value = text
+        if self.kind == "str" and not isinstance(value, str):
+            value = text
+        return self.check(value)
+
+    def _check_one(self, entry, kind, value):
+        if kind == "float" and type(entry) is int and abs(entry) < 2**53:
+            entry = float(entry)
+        if type(entry).__name__ != kind or (kind == "float" and not math.isfinite(entry)):
+            raise self._refusal(value)
+        if self.choices and entry not in self.choices:
+            raise self._refusal(value)
+        if self.interval:
+            left, low, high, right = self.interval
+            if not (low <= entry <= high) or (left == "(" and entry == low) or (right == ")" and entry == high):
+                raise self._refusal(value)
+        return entry
+
+    def _refusal(self, value) -> GateError:
+        return GateError(f"{self.name}={value!r} is not allowed: {self.allowed} ({self.text})")
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A numbered notebook of the clone."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def number(self) -> str:
+        return self.name[:2]
+
+    @cached_property
+    def content(self) -> dict:
+        return json.loads(self.path.read_text(encoding="utf-8"))
+
+    @property
+    def title(self) -> str:
+        """The text of the first heading, without its own number."""
+        for cell in self.content["cells"]:
+            for line in "".join(cell["source"]).splitlines():
+                if cell["cell_type"] == "markdown" and line.startswith("# "):
+                    return re.sub(rf"^{self.number}\W+", "", line[2:].strip())
+        return self.name
+
+    @property
+    def artefacts(self) -> list[str]:
+        return list(self.content["metadata"].get("sflkit", {}).get("artefacts", []))
+
+    @property
+    def minutes(self) -> float | None:
+        return self.content["metadata"].get("sflkit", {}).get("minutes")
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters by name, in order; GateError if the cell is missing, doubled or not of the grammar."""
+        cells = ["".join(c["source"]) for c in self.content["cells"] if "parameters" in c["metadata"].get("tags", [])]
+        if len(cells) != 1:
+            raise GateError(f"{self.path.name} has {len(cells)} cells tagged `parameters`; it must have one")
+        return read_parameters(cells[0], self.path.name)
+
+
+def read_parameters(source: str, where: str = "parameters cell") -> dict[str, Parameter]:
+    """Return the parameters that a `parameters` cell declares, in order.
+
+    Raises
+    ------
+    GateError
+        If the cell holds anything but annotated literals with a comment each, or a default breaks its own range.
+    """
+    try:
+        nodes = ast.parse(source).body
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    except (SyntaxError, tokenize.TokenError) as error:
+        raise GateError(f"{where}: {error}") from None
+    comments = {t.start[0]: t.string.lstrip("#").strip() for t in tokens if t.type == tokenize.COMMENT}
+    found: dict[str, Parameter] = {}
+    for node in nodes:
+        line = f"{where}, line {node.lineno}"
+        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
+                and node.lineno == node.end_lineno):
+            raise GateError(f"{line}: each line must read `name: type = literal  # in [low, high]; meaning`")
+        name, kind, comment = node.target.id, ast.unparse(node.annotation), comments.get(node.lineno, "")
+        if kind not in KINDS:
+            raise GateError(f"{line}: {name} has type {kind}; allowed are {', '.join(KINDS)}")
+        if name in found:
+            raise GateError(f"{line}: {name} is there twice")
+        try:
+            default = ast.literal_eval(node.value)
+        except ValueError:
+            raise GateError(f"{line}: the default of {name} must be a literal, not {ast.unparse(node.value)}") from None
+        interval, choices, text = _range(comment, kind, f"{line}: {name}")
+        found[name] = Parameter(name, kind, default, text, interval, choices)
+        found[name].check(default)
+    return found
+
+
+def _range(comment: str, kind: str, where: str):
+    """Return interval, choices and meaning of a parameter's comment."""
+    interval, choices, text = None, (), comment
+    if match := _INTERVAL.match(comment):
+        left, low, high, right = match.groups()
+        interval, text = (left, float(low), float(high), right), comment[match.end():]
+        if "str" in kind or kind == "bool" or interval[1] > interval[2]:
+            raise GateError(f"{where}: a {kind} cannot lie in {left}{low}, {high}{right}")
+    elif match := _CHOICES.match(comment):
+        try:
+            choices, text = tuple(ast.literal_eval(f"[{match[1]}]")), comment[match.end():]
+        except (ValueError, SyntaxError):
+            raise GateError(f"{where}: {{{match[1]}}} is not a list of literals") from None
+    elif re.match(r"in\s*[\[({]", comment):
+        raise GateError(f"{where}: cannot read the range of {comment!r}")
+    if not text.strip():
+        raise GateError(f"{where} needs a comment that says what it is")
+    return interval, choices, text.strip()
+
+
+def root() -> Path:
+    """Return the clone's root, or raise GateError saying where notebooks come from."""
+    folder = paths.clone_root()
+    if folder is None:
+        raise GateError(_OUTSIDE)
+    return folder
+
+
+def notebooks() -> list[Notebook]:
+    """Return the clone's numbered notebooks in order."""
+    return [Notebook(p) for p in sorted((root() / "notebooks").glob("[0-9][0-9]_*.ipynb"))]
+
+
+def find(name: str) -> Notebook:
+    """Return the notebook of a number, a slug, a file name or a path."""
+    books = notebooks()
+    wanted = Path(str(name)).name.removesuffix(".ipynb")
+    for book in books:
+        if wanted in (book.number, book.name, book.name[3:]) or (wanted.isdigit() and wanted.zfill(2) == book.number):
+            return book
+    names = [book.name for book in books]
+    raise GateError(f"no notebook {name!r}{_hint(wanted, names)}; there are: {', '.join(names) or 'none'}")
+
+
+def select(only: str = "") -> list[Notebook]:
+    """Return the notebooks named in `only` (numbers or names between blanks or commas), all of them when it is empty."""
+    names = re.split(r"[\s,]+", str(only).strip()) if str(only).strip() else []
+    return list({book.name: book for book in map(find, names)}.values()) if names else notebooks()
+
+
+def profiles() -> dict[str, dict[str, dict]]:
+    """Return overrides by profile and notebook number, from notebooks/profiles.yaml; `quick` is the cell itself."""
+    import yaml
+
+    file = root() / "notebooks" / "profiles.yaml"
+    content = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}) if file.is_file() else {}
+    for profile, books in content.items():
+        if profile == "quick":
+            raise GateError(f"{file.name}: `quick` is what the parameters cells say and takes no overrides")
+        for number, values in (books or {}).items():
+            if not (isinstance(number, str) and re.fullmatch(r"\d\d", number) and isinstance(values, dict)):
+                raise GateError(f"{file.name}: {profile}: {number!r} must be a quoted two-digit number with `name: value` below")
+    return {"quick": {}, **{profile: books or {} for profile, books in content.items()}}
+
+
+def resolve(book: Notebook, profile: str = "quick", settings: list[str] | tuple[str, ...] = ()) -> dict:
+    """Return the values to inject into `book`: those of the profile, then `settings` such as "rounds=50".
+
+    Raises
+    ------
+    GateError
+        On an unknown profile or name, a name set twice, a wrong type or a value out of range. The message lists what is valid.
+    """
+    known = profiles()
+    if profile not in known:
+        raise GateError(f"no profile {profile!r}{_hint(profile, known)}; there are: {', '.join(known)}")
+    parameters = book.parameters
+    values = {}
+    for name, value in known[profile].get(book.number, {}).items():
+        values[name] = _known(book, name).check(value)
+    if "profile" in parameters:
+        values["profile"] = parameters["profile"].check(profile)
+    given = set()
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        name = name.strip()
+        if not equals:
+            raise GateError(f"{setting!r} must read name=value, such as {next(iter(parameters), 'rounds')}=...")
+        if name in given:
+            raise GateError(f"{name} is set twice")
+        if name == "profile":
+            raise GateError(f"choose the profile with --profile {text}, which also brings its overrides")
+        given.add(name)
+        values[name] = _known(book, name).parse(text)
+    return {name: value for name, value in values.items() if value != parameters[name].default}
+
+
+def _known(book: Notebook, name: str) -> Parameter:
+    if name not in book.parameters:
+        lines = "\n".join(f"  {p.name} = {p.default!r}: {p.allowed}; {p.text}" for p in book.parameters.values())
+        raise GateError(f"{book.name} has no parameter {name!r}{_hint(name, book.parameters)}; its parameters are:\n{lines}")
+    return book.parameters[name]
+
+
+def _hint(name: str, valid) -> str:
+    close = difflib.get_close_matches(name, list(valid), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,254 @@
+"""The two ways to train many clients that `engine.local_sgd` chooses from; both fill `out` (C, P) in place.
+
+`pool`: one client a worker thread, one intra-op thread a worker. Threads that share one small tensor are slower and less
+steady than independent workers. Inside a worker convolution weights lie in channels_last order; rows of `out` do not.
+`stacked`: one computation over all clients, torch.func.vmap of the gradient; for tiny models, where the time goes into
+overhead, and for GPUs. On CPUs it is two to three times slower than the loop for convolutions.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_CHUNK = {"cpu": 2**23, "cuda": 2**29}  # float32 numbers (parameters and inputs) that one stacked computation may hold
+_TRACE_AFTER = 40  # recording a step costs about as much as this many unrecorded ones
+_MAX_TRACES = 32
+
+_executors: dict[int, ThreadPoolExecutor] = {}
+_lock = threading.Lock()
+_worker = threading.local()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_executors.clear)  # a forked child has none of its parent's threads
+
+
+class Batch(NamedTuple):
+    """One local step's data: inputs (n, ...), targets (n, ...), sample weights (n,) or None."""
+
+    x: Tensor
+    y: Tensor
+    w: Tensor | None
+
+
+class Replica:
+    """A working copy of a task's model, whose parameters are loaded from and stored to rows of flat vectors."""
+
+    def __init__(self, task, device: torch.device):
+        self.module = copy.deepcopy(task._template).to(device)
+        if device.type == "cpu":
+            self.module = self.module.to(memory_format=torch.channels_last)
+        self.params = list(self.module.parameters())
+        self.sizes, self.shapes = task.sizes, task.shapes
+
+    def views(self, row: Tensor) -> list[Tensor]:
+        return [v.view(s) for v, s in zip(row.split(self.sizes), self.shapes, strict=True)]
+
+    @torch.no_grad()
+    def load(self, row: Tensor) -> None:
+        for p, v in zip(self.params, self.views(row), strict=True):
+            p.copy_(v)
+
+    @torch.no_grad()
+    def store(self, row: Tensor) -> None:
+        for p, v in zip(self.params, self.views(row), strict=True):
+            v.copy_(p)
+
+
+@contextmanager
+def borrow(task, device: torch.device):
+    """Lend an idle replica, so that each thread works on its own."""
+    idle = task._replicas.setdefault(device.type, deque())
+    try:
+        replica = idle.pop()
+    except IndexError:
+        replica = Replica(task, device)
+    try:
+        yield replica
+    finally:
+        idle.append(replica)
+
+
+def pool(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corrections, out: Tensor, threads: int) -> None:
+    """Train the clients one by one, on a CPU in parallel workers."""
+
+    def train(k: int) -> None:
+        with borrow(task, out.device) as replica:
+            replica.load(start[k])
+            _sgd(task, replica, steps[k], float(rates[k]), prox, None if corrections is None else replica.views(corrections[k]))
+            replica.store(out[k])
+
+    busy = [k for k, client in enumerate(steps) if client]
+    with torch.no_grad():
+        for k in set(range(len(steps))) - set(busy):
+            out[k] = start[k]
+    busy.sort(key=lambda k: -sum(len(b.x) for b in steps[k]))  # longest first, so that the workers end together
+    _map(train, busy, threads, out.device)
+
+
+def _sgd(task, replica: Replica, steps: list[Batch], rate: float, prox: float, corrections: list[Tensor] | None) -> None:
+    params = replica.params
+    drift = None  # the part of the update that stays the same in every step: rate (mu w_start - correction)
+    if prox or corrections is not None:
+        with torch.no_grad():
+            drift = [p * (rate * prox) for p in params]
+            for d, c in zip(drift, corrections or (), strict=corrections is not None):
+                d.sub_(c, alpha=rate)
+    converted: tuple = (None, None)
+    for x, y, w in steps:
+        if converted[0] is not x:
+            converted = (x, _channels_last(x))
+        loss = task.mean_loss(replica.module(converted[1]), y, w)
+        # autograd.grad hands the gradients over; backward() would zero, add and read them once more.
+        grads = torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
+        with torch.no_grad():
+            if drift is not None:
+                for p, d in zip(params, drift, strict=True):
+                    p.mul_(1 - rate * prox).add_(d)
+            for p, g in zip(params, grads, strict=True):
+                p.sub_(g, alpha=rate)
+
+
+def stacked(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corrections, out: Tensor, threads: int) -> None:
+    """Train all clients at once, in chunks that fit the memory bound, longest lists first so that the active ones stay a prefix."""
+    order = sorted(range(len(steps)), key=lambda k: -len(steps[k]))
+    largest = max((b.x.numel() for client in steps for b in client), default=0)
+    size = max(1, _CHUNK[out.device.type] // (task.n_params + largest))
+    with _settings(out.device, threads), torch.no_grad():
+        for first in range(0, len(order), size):
+            chunk = order[first:first + size]
+            index = torch.tensor(chunk, device=out.device)
+            out[index] = _stacked_sgd(task, start[index], [steps[k] for k in chunk], torch.tensor(rates[chunk], dtype=torch.float32,
+                                      device=out.device)[:, None], prox, None if corrections is None else corrections[index])
+
+
+def _stacked_sgd(task, w: Tensor, steps: list[list[Batch]], rates: Tensor, prox: float, corrections) -> Tensor:
+    drift = None
+    if prox or corrections is not None:
+        drift = rates * (prox * w - (0 if corrections is None else corrections))
+    lengths = [len(client) for client in steps]
+    previous, data = None, None
+    for s in range(lengths[0]):
+        active = sum(length > s for length in lengths)
+        current = [client[s] for client in steps[:active]]
+        if previous is None or len(current) != len(previous) or any(a is not b for a, b in zip(current, previous, strict=True)):
+            previous, data = current, _stack(current)
+        gradient = _stacked_gradient(task, w[:active], *data)
+        if drift is not None:
+            w[:active].mul_(1 - rates[:active] * prox).add_(drift[:active])
+        w[:active].addcmul_(gradient, rates[:active], value=-1)
+    return w
+
+
+def _stack(batches: list[Batch]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return inputs (C, n, ...), targets and weights (C, n) that sum to 1; shorter batches are padded with zeros of weight 0."""
+    n = max(len(b.x) for b in batches)
+    if all(len(b.x) == n and b.w is None for b in batches):
+        weights = batches[0].x.new_full((len(batches), n), 1 / n, dtype=torch.float32)
+    else:
+        weights = torch.stack([_pad(b.x.new_ones(len(b.x), dtype=torch.float32) if b.w is None else b.w, n) for b in batches])
+        weights /= weights.sum(1, keepdim=True)
+    return torch.stack([_pad(b.x, n) for b in batches]), torch.stack([_pad(b.y, n) for b in batches]), weights
+
+
+def _pad(v: Tensor, n: int) -> Tensor:
+    return v if len(v) == n else torch.cat([v, v.new_zeros(n - len(v), *v.shape[1:])])
+
+
+def _stacked_gradient(task, w: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """Return the gradients (C, P). A step seen often is recorded once as a plain list of tensor operations, which runs without
+    vmap's and autograd's bookkeeping: half the time of a tiny model's step, with the same bits."""
+    key = (w.shape, x.shape, x.dtype, y.shape, y.dtype, w.device)
+    step = task._traces.get(key, 0)
+    if callable(step):
+        return step(w, x, y, weights)
+    with borrow(task, w.device) as replica, torch.enable_grad():
+        def loss(flat, x, y, weights):
+            params = {name: v.view(s) for name, v, s in zip(task.names, flat.split(task.sizes), task.shapes, strict=True)}
+            return (task.sample_losses(torch.func.functional_call(replica.module, params, (x,)), y) * weights).sum()
+
+        gradient = torch.func.vmap(torch.func.grad(loss))
+        if len(task._traces) >= _MAX_TRACES:
+            task._traces.clear()
+        task._traces[key] = step + 1 if step < _TRACE_AFTER else _record(gradient, w, x, y, weights)
+        return gradient(w, x, y, weights)
+
+
+def _record(function, *args):
+    from torch.fx.experimental.proxy_tensor import make_fx  # loads slowly, and only long runs of tiny models need it
+
+    with _lock:
+        graph = make_fx(function)(*args)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph
+
+
+def evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean losses (C,) and shares of correct predictions (C,) of the models in `rows` (C, P)."""
+    n = len(data.x)
+    parts = [(k, i) for k in range(len(rows)) for i in range(0, n, batch_size)]
+    labelled = not data.y.is_floating_point() and task.loss != "mse"
+
+    def forward(part: tuple[int, int]) -> tuple[float, float]:
+        k, i = part
+        x, y = data.x[i:i + batch_size], data.y[i:i + batch_size]
+        with borrow(task, rows.device) as replica, torch.inference_mode():
+            replica.load(rows[k])
+            outputs = replica.module(_channels_last(x))
+            hits = (outputs.argmax(1) == y).double().reshape(len(x), -1).mean(1).sum() if labelled else float("nan")
+            return float(task.sample_losses(outputs, y).double().sum()), float(hits)
+
+    totals = np.array(_map(forward, parts, threads, rows.device)).reshape(len(rows), -1, 2).sum(1)
+    return totals[:, 0] / n, totals[:, 1] / n
+
+
+def _map(function, items: list, threads: int, device: torch.device) -> list:
+    """Return [function(i) for i in items], on a CPU in `threads` workers; with fewer items than threads each gets several."""
+    if device.type != "cpu" or min(threads, len(items)) < 2:
+        with _settings(device, threads):
+            return [function(item) for item in items]
+    intra_op = max(1, threads // len(items))
+
+    def work(item):
+        if getattr(_worker, "intra_op", None) != intra_op:
+            torch.get_num_threads()  # a new thread takes torch's default at its first parallel operation: have that over with
+            torch.set_num_threads(intra_op)
+            _worker.intra_op = intra_op
+        return function(item)
+
+    with _lock:
+        if threads not in _executors:
+            _executors[threads] = ThreadPoolExecutor(threads, thread_name_prefix="sflkit")
+    before = torch.get_num_threads()
+    try:
+        return list(_executors[threads].map(work, items))
+    finally:
+        torch.set_num_threads(before)  # the workers' number also became the default of threads not yet started
+
+
+@contextmanager
+def _settings(device: torch.device, threads: int):
+    """Bound the calling thread's intra-op threads (CPU); exact and repeatable convolutions (GPU). Restored at the end."""
+    if device.type != "cpu":
+        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+            yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _channels_last(x: Tensor) -> Tensor:
+    return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 and x.device.type == "cpu" else x

@@ -1,0 +1,230 @@
+"""Who holds which samples: the SFL paper's clients with C classes each, streams of samples by label, and the fixed test set.
+
+The paper (journal, Section V-A and supplement) gives each of K clients C of the R classes, lets label counts arrive by a Markov
+chain, and tests on one set drawn to the network's long-term label mixture. It does not say how the samples behind the counts are
+chosen: here a client goes through its pool of a class in random order, and through a new random order once the pool is used up,
+so that no sample comes twice before all have come once.
+
+==============  ======  =====================  =======
+code name       symbol  shape                  unit
+==============  ======  =====================  =======
+labels          y       (n_samples,)           class index
+counts          --      (n_classes,)           samples
+shares          pi      (n_classes,)           fraction
+client_classes  --      (n_clients, C)         class index
+ids             --      (n,)                   row index
+==============  ======  =====================  =======
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sflkit import checks
+
+
+class SampleSource:
+    """Endless supply of sample ids by label, each class in random order without replacement, reshuffled after each full pass.
+
+    Parameters
+    ----------
+    labels : array of int, (n_samples,)
+        Class index of every sample of the data set.
+    rng : numpy.random.Generator
+        Owned by the source from here on: it is used by every later draw.
+    ids : array of int, optional
+        The samples to draw from (a client's share, see `split_by_classes`); all samples when omitted.
+
+    Raises
+    ------
+    ValueError
+        If labels or ids are not one-dimensional integers in range, or `rng` is no generator.
+    """
+
+    def __init__(self, labels, rng: np.random.Generator, ids=None):
+        labels = _labels(labels)
+        self._rng = checks.generator(rng)
+        ids = np.arange(len(labels)) if ids is None else _indices("ids", ids, len(labels))
+        order = ids[np.argsort(labels[ids], kind="stable")]
+        sizes = np.bincount(labels[ids], minlength=int(labels.max()) + 1)
+        self._pools = [self._rng.permutation(pool) for pool in np.split(order, np.cumsum(sizes)[:-1])]
+        self._next = [0] * len(self._pools)
+
+    @property
+    def pool_sizes(self) -> np.ndarray:
+        """Number of distinct samples of each class, (n_classes,)."""
+        return np.array([len(pool) for pool in self._pools])
+
+    def draw(self, counts) -> np.ndarray:
+        """Return ids of `counts[r]` samples of each class r, in random order, (sum(counts),) int64.
+
+        Raises
+        ------
+        ValueError
+            If counts are not non-negative integers, or ask for a class of which the source holds no sample.
+        """
+        counts = _counts("counts", counts)
+        picked = [self._take(label, int(counts[label])) for label in np.flatnonzero(counts)]
+        if not picked:
+            return np.empty(0, np.int64)
+        ids = np.concatenate(picked)
+        # A cache that keeps only part of a batch must not see one label first.
+        self._rng.shuffle(ids)
+        return ids
+
+    def _take(self, label: int, count: int) -> np.ndarray:
+        if label >= len(self._pools) or not len(self._pools[label]):
+            held = [r for r, pool in enumerate(self._pools) if len(pool)]
+            raise ValueError(f"counts asks for {count} samples of class {label}; this source holds samples of classes {held}")
+        parts = []
+        while count:
+            pool, start = self._pools[label], self._next[label]
+            if start == len(pool):
+                self._rng.shuffle(pool)
+                start = 0
+            part = pool[start:start + count].copy()
+            self._next[label] = start + len(part)
+            count -= len(part)
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def draw_test_set(labels, shares, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw a fixed test set whose label shares are `shares`, without replacement.
+
+    The counts are the largest-remainder rounding of `shares * size`. When a class runs short, `size` shrinks to the largest
+    value whose counts the data can fill, so that the proportions stay.
+
+    Parameters
+    ----------
+    labels : array of int, (n_samples,)
+    shares : array, (n_classes,)
+        Wanted label distribution, for the SFL paper the clients' average long-term share.
+    size : int
+        Wanted number of samples, at least 1.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ids : array of int64, at most `size` of them, in random order.
+
+    Raises
+    ------
+    ValueError
+        If shares are no probability vector, a class with a share has no sample at all, or an argument is out of range.
+    """
+    labels, shares, rng = _labels(labels), checks.simplex("shares", shares), checks.generator(rng)
+    size = checks.integer("size", size, 1)
+    have = np.bincount(labels, minlength=len(shares))
+    if len(have) > len(shares):
+        raise ValueError(f"shares has {len(shares)} classes; the labels go up to {len(have) - 1}")
+    empty = np.flatnonzero((shares > 0) & (have == 0))
+    if len(empty):
+        raise ValueError(f"shares gives {shares[empty[0]]:.3g} to class {empty[0]}, of which there is no sample")
+    with np.errstate(divide="ignore", over="ignore"):
+        # No class may need more than it has plus the one sample that rounding can add.
+        limit = np.min(np.where(shares > 0, (have + 1) / np.where(shares > 0, shares, 1), np.inf))
+    size = int(min(size, limit, have.sum()))
+    counts = _largest_remainder(shares, size)
+    while (counts > have).any():
+        size -= 1
+        counts = _largest_remainder(shares, size)
+    return SampleSource(labels, rng).draw(counts)
+
+
+def assign_classes(n_clients: int, n_classes: int, classes_per_client: int, rng: np.random.Generator) -> np.ndarray:
+    """Give each client `classes_per_client` distinct classes so that the classes are held by equally many clients (up to one).
+
+    Returns
+    -------
+    client_classes : array of int64, (n_clients, classes_per_client), sorted along each row.
+
+    Raises
+    ------
+    ValueError
+        If a number is below 1 or there are more classes per client than classes.
+    """
+    n_clients, n_classes = checks.integer("n_clients", n_clients, 1), checks.integer("n_classes", n_classes, 1)
+    per_client, rng = checks.integer("classes_per_client", classes_per_client, 1, n_classes), checks.generator(rng)
+    held = np.zeros(n_classes, np.int64)
+    rows = np.empty((n_clients, per_client), np.int64)
+    for k in range(n_clients):
+        # The least held classes first, ties in random order.
+        rows[k] = np.sort(np.lexsort((rng.random(n_classes), held))[:per_client])
+        held[rows[k]] += 1
+    return rows
+
+
+def split_by_classes(labels, client_classes: Sequence[Sequence[int]], rng: np.random.Generator) -> list[np.ndarray]:
+    """Split the samples into disjoint shares: every class is shuffled and divided evenly among the clients that hold it.
+
+    Parameters
+    ----------
+    labels : array of int, (n_samples,)
+    client_classes : (n_clients, C) array or one sequence of class indices a client
+        Classes of each client, for example from `assign_classes`; samples of a class that nobody holds stay unused.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    shares : list of int64 arrays, one a client, in random order.
+
+    Raises
+    ------
+    ValueError
+        If a client has no class or one twice, a class has no sample, or has fewer samples than clients that hold it.
+    """
+    labels, rng = _labels(labels), checks.generator(rng)
+    n_classes = int(labels.max()) + 1
+    rows = [_indices(f"client_classes[{k}]", row, n_classes) for k, row in enumerate(client_classes)]
+    parts: list[list[np.ndarray]] = [[] for _ in rows]
+    for k, row in enumerate(rows):
+        if len(row) == 0 or len(np.unique(row)) < len(row):
+            raise ValueError(f"client_classes[{k}]={row.tolist()} must name at least one class, each once")
+    for label in range(n_classes):
+        holders = [k for k, row in enumerate(rows) if label in row]
+        pool = rng.permutation(np.flatnonzero(labels == label))
+        if len(pool) < len(holders):
+            raise ValueError(f"class {label} has {len(pool)} samples for the {len(holders)} clients that hold it")
+        # Who gets the odd sample is drawn, else the first clients would always hold more.
+        for k, share in zip(rng.permutation(holders), np.array_split(pool, len(holders)) if holders else (), strict=True):
+            parts[int(k)].append(share)
+    return [rng.permutation(np.concatenate(part)) for part in parts]
+
+
+def _largest_remainder(shares: np.ndarray, size: int) -> np.ndarray:
+    """Round `shares * size` to integers that sum to `size`; equal remainders go to the lower class."""
+    exact = shares * size / shares.sum()
+    counts = np.floor(exact + 1e-9).astype(np.int64)
+    counts[np.argsort(-(exact - counts), kind="stable")[:size - counts.sum()]] += 1
+    return counts
+
+
+def _labels(labels) -> np.ndarray:
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or not len(labels) or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"labels has shape {labels.shape} and type {labels.dtype}; it must be a non-empty vector of integers")
+    if labels.min() < 0:
+        raise ValueError(f"labels holds {labels.min()}; class indices must be >= 0")
+    return labels
+
+
+def _counts(name: str, value) -> np.ndarray:
+    out = np.asarray(value)
+    if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer) and not (out == np.floor(out)).all()):
+        raise ValueError(f"{name}={value!r} must be a vector of whole numbers of samples, one a class")
+    if out.size and out.min() < 0:
+        raise ValueError(f"{name} holds {out.min()}; it must be >= 0")
+    return out
+
+
+def _indices(name: str, value, size: int) -> np.ndarray:
+    out = np.asarray(value)
+    if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
+        raise ValueError(f"{name}={value!r} must be a vector of integers")
+    if out.size and (out.min() < 0 or out.max() >= size):
+        bad = out[(out < 0) | (out >= size)][0]
+        raise ValueError(f"{name} holds {bad}; entries must be integers in [0, {size - 1}]")
+    return out.astype(np.int64)

@@ -1,0 +1,130 @@
+"""Where files live: in the clone that the user works in, else in the user's cache folder.
+
+| function | in a clone | outside one | moved by |
+|---|---|---|---|
+| `figures(profile)` | figures/<profile> | <cache>/figures/<profile> | $SFLKIT_FIGURES |
+| `out()` | out | <cache>/out | |
+| `data()` | data | <cache>/data | $SFLKIT_DATA is looked in before, see `data_folders` |
+| `paper_values()` | data/paper_values | <cache>/data/paper_values | |
+| `published(profile)` | data/results/<profile> | <cache>/data/results/<profile> | |
+| `results_store()` | out/results | <cache>/out/results | $SFLKIT_CACHE |
+
+Asking for a folder does not create it; `write_atomic` and `lock` create what they need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from pathlib import Path
+
+_PROJECT = re.compile(r"^name\s*=\s*[\"']sflkit[\"']\s*(#.*)?$", re.MULTILINE)
+
+
+def clone_root(start: Path | str | None = None) -> Path | None:
+    """Return the clone's root: the nearest folder from `start` (default: the working directory) upward that holds notebooks/
+    and sflkit's pyproject.toml, else the folder the package lies in when that is a clone, else None."""
+    start = Path.cwd() if start is None else Path(start).resolve()
+    for folder in (start, *start.parents, Path(__file__).resolve().parents[1]):
+        if _is_clone(folder):
+            return folder
+    return None
+
+
+def user_cache() -> Path:
+    """Return the user's cache folder for sflkit, by the operating system's custom."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("sflkit", appauthor=False))
+
+
+def figures(profile: str) -> Path:
+    """Return the folder of a profile's figures, passports, index.csv and verdicts.csv."""
+    return figures_root() / check_profile(profile)
+
+
+def figures_root() -> Path:
+    """Return the folder that holds one folder per profile."""
+    return _env("SFLKIT_FIGURES") or _base() / "figures"
+
+
+def out() -> Path:
+    """Return the folder of executed notebooks, stamps and logs."""
+    return _base() / "out"
+
+
+def data() -> Path:
+    """Return the folder that downloads go to (also the parent of the transcribed tables and the published results)."""
+    return _base() / "data"
+
+
+def data_folders() -> list[Path]:
+    """Return the folders in which data sets are looked for, in order: $SFLKIT_DATA when set, then `data()`."""
+    return [folder for folder in (_env("SFLKIT_DATA"), data()) if folder is not None]
+
+
+def paper_values() -> Path:
+    """Return the folder of the papers' transcribed numbers."""
+    return data() / "paper_values"
+
+
+def published(profile: str) -> Path:
+    """Return the folder of the tracked results behind a profile's published figures."""
+    return data() / "results" / check_profile(profile)
+
+
+def results_store() -> Path:
+    """Return the folder in which sweeps keep their results: $SFLKIT_CACHE, else out/results."""
+    return _env("SFLKIT_CACHE") or out() / "results"
+
+
+def check_profile(profile: str) -> str:
+    """Return `profile`, or raise ValueError unless it can name a folder: lower-case letters, digits, `_` and `-`."""
+    if not isinstance(profile, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", profile):
+        raise ValueError(f"profile={profile!r} must be a name of lower-case letters, digits, _ and -, such as 'quick' or 'paper'")
+    return profile
+
+
+def write_atomic(path: Path | str, content: str | bytes) -> None:
+    """Write `content` to a temporary name beside `path` and rename it, so that no reader ever sees half a file.
+
+    Writers of one file must hold one lock: the temporary name is fixed, so that a killed writer leaves at most one behind.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    os.replace(temporary, path)
+
+
+def lock(path: Path | str, *, wait: bool = True, folder: Path | None = None):
+    """Return a lock on `path`, held inside `with`; the system drops it when its process dies, so nothing is left to clear.
+
+    The lock file lies in `folder` (one that all contenders see), else in the system's folder for temporary files, which keeps
+    tracked folders clean. With `wait=False` a lock that is held elsewhere raises `filelock.Timeout` at once.
+    """
+    import filelock
+
+    path = Path(path).resolve()
+    name = path.name
+    if folder is None:
+        folder = Path(tempfile.gettempdir()) / f"sflkit-locks-{getattr(os, 'getuid', lambda: 0)()}"
+        name = hashlib.sha256(str(path).encode()).hexdigest()[:24]
+    folder.mkdir(parents=True, exist_ok=True)
+    return filelock.FileLock(folder / f"{name}.lock", timeout=-1 if wait else 0)
+
+
+def _is_clone(folder: Path) -> bool:
+    project = folder / "pyproject.toml"
+    return (folder / "notebooks").is_dir() and project.is_file() and bool(_PROJECT.search(project.read_text(encoding="utf-8")))
+
+
+def _env(name: str) -> Path | None:
+    value = os.environ.get(name)
+    return Path(value).expanduser().resolve() if value else None
+
+
+def _base() -> Path:
+    return clone_root() or user_cache()

@@ -1,0 +1,211 @@
+"""Many runs, each computed once: in parallel, cached, resumable (DESIGN 5).
+
+A run is a module-level function `run(config) -> pandas.DataFrame` in a module that has a `RESULT_VERSION`; a config is a frozen
+dataclass with a `seed`. Every answer is read back from its result file (`sflkit.results`), so a run that was just computed and
+one found in the store agree to the last bit, whatever the number of jobs and the joblib back end. The back end is the caller's:
+
+>>> import joblib                                                   # doctest: +SKIP
+>>> with joblib.parallel_config(backend="threading"):               # or "loky", or "dask" with a dask.distributed.Client
+...     frame = sweep.run_many(sfl.run, configs, jobs=2)            # the workers must see the same `store` folder
+
+Each run holds a lock of its own that dies with its process: two sweeps over the same configs share the work, and after a kill -9
+the same call computes only what is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import filelock
+import joblib
+import pandas as pd
+
+from sflkit import checks, paths
+from sflkit.results import canonical, config_dict, describe, is_complete, publish, read_result, result_key, write_result
+
+__all__ = ["SweepError", "publish", "read_result", "result_key", "run_many"]
+
+
+class SweepError(RuntimeError):
+    """Some runs of a sweep failed; `failures` holds (config, traceback) of each, every other run is in the store."""
+
+    def __init__(self, failures: Sequence[tuple]):
+        self.failures = list(failures)
+        lines = [f"  {config!r}: {trace.strip().splitlines()[-1]}" for config, trace in self.failures]
+        super().__init__(f"{len(lines)} of the runs failed, the others are stored:\n" + "\n".join(lines)
+                         + "\nThe first failure in full:\n" + self.failures[0][1])
+
+
+def run_many(run: Callable, configs: Iterable, *, store: Path | str | None = None, published: Path | str | Sequence | None = None,
+             jobs: int | None = None, progress: bool | None = None, description: str = "") -> pd.DataFrame:
+    """Return the results of `run` for all `configs`, computing only those that no folder holds yet.
+
+    Parameters
+    ----------
+    run : module-level function, config -> DataFrame of numbers, booleans and strings; its module has `RESULT_VERSION`.
+        `frame.attrs["data"]` (a dict, such as name, digest and size of the data set) and `attrs["device"]` go into the record.
+    configs : frozen dataclasses with a `seed`; one that occurs twice runs once.
+    store : folder of the results; default `paths.results_store()`.
+    published : folder or folders of tracked results that are looked in before running, never written to.
+    jobs : parallel runs; default what the surrounding `joblib.parallel_config` says, else 1. Each gets
+        total/jobs threads through SFLKIT_THREADS, where total is SFLKIT_THREADS, else the number of cores.
+    progress : show a bar; default: on a terminal or in JupyterLab, never where SFLKIT_BATCH is set.
+
+    Returns
+    -------
+    DataFrame
+        The rows of every config, in the order of `configs`; config fields as columns (compound ones as JSON) and `key`.
+        `attrs`: keys, data (distinct records of the data sets), computed and reused (numbers of runs).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `run` or a config is not as described.
+    SweepError
+        If runs failed; the others are finished first.
+    """
+    configs = list(configs)
+    if not configs:
+        raise ValueError("configs=[] must hold at least one config")
+    store = paths.results_store() if store is None else Path(store).expanduser().resolve()
+    folders = [store, *_folders(published)]
+    heads = [describe(run, config) for config in configs]
+    keys = [head["key"] for head in heads]
+    missing = {head["key"]: (config, head) for config, head in zip(configs, heads, strict=True)
+               if not any(is_complete(head["key"], folder) for folder in folders)}
+    if missing:
+        _compute(run, missing, store, jobs, progress, description or heads[0]["run"])
+    results = {key: _find(folders, key) for key in dict.fromkeys(keys)}
+    frames = [_with_config(results[key][0], config, key) for key, config in zip(keys, configs, strict=True)]
+    records = [record for _, record in results.values()]
+    frame = pd.concat(frames, ignore_index=True)
+    data = {json.dumps(r["data"], sort_keys=True): r["data"] for r in records if r.get("data")}
+    frame.attrs = {"keys": list(results), "data": [data[k] for k in sorted(data)], "computed": len(missing),
+                   "reused": len(results) - len(missing)}
+    return frame
+
+
+def _compute(run, missing: dict, store: Path, jobs, progress, description) -> None:
+    from tqdm import tqdm
+
+    if jobs is not None:
+        jobs = checks.integer("jobs", jobs, 1)
+    store.mkdir(parents=True, exist_ok=True)
+    before = os.environ.get("SFLKIT_THREADS")
+    total = _integer("SFLKIT_THREADS", before) if before else joblib.cpu_count()
+    threads = max(1, total // min(joblib.effective_n_jobs(jobs), len(missing)))
+    failures, pending = {}, missing
+    try:
+        with tqdm(total=len(missing), desc=description, disable=not _show(progress), unit="run") as bar:
+            # First what no other process is computing; then wait for the others, and compute what they did not finish.
+            for wait in (False, True):
+                tasks = [joblib.delayed(_execute)(run, config, head, store, threads, os.getpid(), wait)
+                         for config, head in pending.values()]
+                busy = {}
+                for key, state, trace in _parallel(jobs)(tasks):
+                    if state == "busy":
+                        busy[key] = pending[key]
+                        continue
+                    if state == "failed":
+                        failures[key] = trace
+                    bar.update()
+                pending = busy
+                if not pending:
+                    break
+    finally:  # workers that are threads set this process's environment
+        os.environ.pop("SFLKIT_THREADS", None)
+        if before is not None:
+            os.environ["SFLKIT_THREADS"] = before
+    if failures:
+        raise SweepError([(config, failures[key]) for key, (config, _) in missing.items() if key in failures])
+
+
+def _parallel(jobs) -> joblib.Parallel:
+    try:
+        return joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    except ValueError:  # a back end that cannot hand results over as they come
+        return joblib.Parallel(n_jobs=jobs, batch_size=1)
+
+
+def _execute(run, config, head: dict, store: Path, threads: int, sweep_pid: int, wait: bool) -> tuple[str, str, str]:
+    """Compute one result in a worker; answer (key, "done" | "busy" | "failed", traceback)."""
+    key = head["key"]
+    if os.getppid() == sweep_pid:
+        _die_with_parent(sweep_pid)
+    os.environ["SFLKIT_THREADS"] = str(threads)
+    lock = paths.lock(store / key, wait=wait, folder=store / ".locks")
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        return key, "busy", ""
+    try:
+        if not is_complete(key, store):
+            start = time.perf_counter()
+            frame = run(config)
+            write_result(store, head, frame, threads=threads, seconds=time.perf_counter() - start)
+        return key, "done", ""
+    except Exception:
+        return key, "failed", traceback.format_exc()
+    finally:
+        lock.release()
+
+
+@functools.cache
+def _die_with_parent(parent: int) -> None:
+    """End this worker process when the sweep that started it was killed: an orphan would go on computing and hold its lock."""
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _show(progress: bool | None) -> bool:
+    if progress is not None:
+        return progress
+    # A Jupyter server names the notebook for its kernels; papermill and nbval do not, so their outputs stay free of bars.
+    return "SFLKIT_BATCH" not in os.environ and (sys.stderr.isatty() or "JPY_SESSION_NAME" in os.environ)
+
+
+def _integer(name: str, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = text
+    return checks.integer(name, value, 1)
+
+
+def _find(folders: Sequence[Path], key: str) -> tuple[pd.DataFrame, dict]:
+    for folder in folders:
+        result = read_result(key, folder)
+        if result is not None:
+            return result
+    raise RuntimeError(f"result {key} is not in {folders[0]}: do all workers see this folder?")
+
+
+def _with_config(frame: pd.DataFrame, config, key: str) -> pd.DataFrame:
+    frame = frame.copy(deep=False)
+    for position, (name, value) in enumerate([*config_dict(config).items(), ("key", key)]):
+        if isinstance(value, list | dict):
+            value = canonical(value)
+        if name in frame and not (frame[name] == value).all():
+            raise ValueError(f"column {name!r} of the result of {config!r} must equal the config's field of that name")
+        column = frame.pop(name) if name in frame else value
+        frame.insert(position, name, column)
+    return frame
+
+
+def _folders(published) -> list[Path]:
+    if published is None:
+        return []
+    return [Path(p) for p in ([published] if isinstance(published, str | os.PathLike) else published)]

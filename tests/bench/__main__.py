@@ -1,0 +1,129 @@
+"""`python -m tests.bench`: seconds a federated round, ours beside a plain loop (and Flower, when .venv-bench has it).
+
+Peers alternate within one process, since the speed of a shared machine drifts: a ratio is the median over repeats of the ratio
+of two neighbouring measurements, with its range. Parameters after one round must agree to 1e-4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import platform
+import time
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from sflkit import engine
+from tests.bench import flower
+from tests.bench.peers import PEERS
+from tests.bench.workloads import WORKLOADS, Workload
+
+RESULTS = Path(__file__).resolve().parents[2] / "data" / "results" / "bench"
+SLOW_STACKED = ("W1", "W2")  # stacked is 2-4 times slower there; measured once in a while with --all
+COLUMNS = ("workload", "peer", "seconds", "seconds_min", "seconds_max", "speedup", "speedup_min", "speedup_max", "peak_share",
+           "difference", "repeats", "threads", "torch", "processor")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
+    parser.add_argument("--repeats", type=int, default=7, help="measurements of each peer, at least 5")
+    parser.add_argument("--all", action="store_true", help="also the stacked back end where it is known to be slow")
+    args = parser.parse_args()
+    if args.repeats < 5:
+        parser.error(f"--repeats {args.repeats} must be at least 5")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {_processor()}")
+    print(f"{'':4}{'peer':16}{'ms a round':>12}{'(range)':>18}{'over plain':>12}{'(range)':>16}{'of peak':>9}{'difference':>12}")
+    for name in args.workloads:
+        rows = measure(WORKLOADS[name], args.repeats, args.all)
+        for row in rows:
+            _show(row)
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        with open(RESULTS / f"{name}.csv", "w", newline="") as f:
+            writer = csv.DictWriter(f, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def measure(workload: Workload, repeats: int, everything: bool = False) -> list[dict]:
+    """Return one row per peer; `speedup` is the plain loop's seconds over the peer's."""
+    x, y, ids = workload.data()
+    start = engine.Task(workload.build()).init(0)
+    names = [n for n in PEERS if everything or n != "sflkit stacked" or workload.name not in SLOW_STACKED]
+    peers = {n: PEERS[n](workload, x, y, ids, start) for n in names}
+    for peer in peers.values():
+        peer.round(workload.participants(0))
+    after_one = {n: peer.params().clone() for n, peer in peers.items()}
+    difference = {n: float((after_one[n] - after_one["plain"]).abs().max()) for n in names}
+    rounds = {n: _rounds_per_sample(peer, workload) for n, peer in peers.items()}
+    seconds: dict[str, list[float]] = {n: [] for n in names}
+    peak = []
+    for repeat in range(repeats):
+        for n in names if repeat % 2 == 0 else reversed(names):
+            seconds[n].append(_time(peers[n], workload, rounds[n]))
+        peak.append(_sgemm_flops())
+    flops = workload.flops * workload.clients * workload.steps * workload.batch
+    rows = [_row(workload, n, seconds[n], [p / s for p, s in zip(seconds["plain"], seconds[n], strict=True)],
+                 flops / median(seconds[n]) / median(peak), difference[n]) for n in names]
+    theirs = flower.run(workload.name, rounds=repeats)
+    if theirs:
+        rows.append(_row(workload, "flower", theirs, [median(seconds["plain"]) / s for s in theirs],
+                         flops / median(theirs) / median(peak), float("nan")))
+    wrong = {n: d for n, d in difference.items() if not d <= 1e-4}
+    if wrong:
+        raise SystemExit(f"{workload.name}: parameters after one round differ from the plain loop's by more than 1e-4: {wrong}")
+    return rows
+
+
+def _rounds_per_sample(peer, workload: Workload) -> int:
+    """Return how many rounds one measurement takes, to last about 0.3 s; warms up on the way."""
+    for _ in range(3):
+        seconds = _time(peer, workload, 1)
+    if seconds < 0.05:  # let a tiny model's recorded step settle
+        _time(peer, workload, 60)
+        seconds = _time(peer, workload, 20)
+    return max(1, round(0.3 / seconds))
+
+
+def _time(peer, workload: Workload, rounds: int) -> float:
+    began = time.perf_counter()
+    for r in range(rounds):
+        peer.round(workload.participants(r + 1))
+    return (time.perf_counter() - began) / rounds
+
+
+def _sgemm_flops(n: int = 2048) -> float:
+    a, b = torch.ones(n, n), torch.ones(n, n)
+    a @ b
+    began = time.perf_counter()
+    a @ b
+    return 2 * n**3 / (time.perf_counter() - began)
+
+
+def _row(workload, peer, seconds, ratios, share, difference) -> dict:
+    values = (workload.name, peer, median(seconds), min(seconds), max(seconds), median(ratios), min(ratios), max(ratios), share,
+              difference, len(seconds), engine.thread_count(), torch.__version__, _processor())
+    return {c: f"{v:.4g}" if isinstance(v, float) else v for c, v in zip(COLUMNS, values, strict=True)}
+
+
+def _processor() -> str:
+    try:
+        line = next(x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("model name"))
+        name = line.split(":", 1)[1].strip()
+    except (OSError, StopIteration):
+        name = platform.processor() or platform.machine()
+    return f"{name} x {os.cpu_count()}"
+
+
+def _show(row: dict) -> None:
+    ms = [1e3 * float(row[c]) for c in ("seconds", "seconds_min", "seconds_max")]
+    up = [float(row[c]) for c in ("speedup", "speedup_min", "speedup_max")]
+    print(f"{row['workload']:4}{row['peer']:16}{ms[0]:12.4g}{f'({ms[1]:.4g} .. {ms[2]:.4g})':>20}{up[0]:10.2f}"
+          f"{f'({up[1]:.2f} .. {up[2]:.2f})':>18}{float(row['peak_share']):9.3f}{row['difference']:>12}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
