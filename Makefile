@@ -36,7 +36,7 @@ test: $(READY)
 	@echo "ruff" && $(PY) -m ruff check .
 	@SFLKIT_BATCH=1 SFLKIT_CACHE="$(CURDIR)/out/test/results" SFLKIT_FIGURES="$(CURDIR)/out/test/figures" SFLKIT_THREADS=1 OMP_NUM_THREADS=1 \
 	  $(PY) -m pytest -q -n "$(JOBS)" --dist loadscope --doctest-modules --nbval --nbval-current-env --durations 10 \
-	  sflkit tests notebooks
+	  --ignore tests/bench sflkit tests notebooks
 
 lab: $(READY)
 	@exec $(PY) -m jupyter lab notebooks
@@ -64,8 +64,8 @@ $(READY): requirements.lock pyproject.toml
 	if $(PY) -m pip --version >/dev/null 2>&1; then echo "bringing .venv up to date"; \
 	else echo "making .venv with $$("$$python" --version)"; "$$python" -m venv --clear .venv; fi
 	@echo "installing torch (large; once)"
-	@$(PIP) install --quiet --no-deps $(if $(TORCH_INDEX),--index-url "$(TORCH_INDEX)") "$$(grep '^torch==' requirements.lock)"
+	@$(PIP) install -qq --no-deps $(if $(TORCH_INDEX),--index-url "$(TORCH_INDEX)") "$$(grep '^torch==' requirements.lock)"
 	@echo "installing the other packages of requirements.lock"
-	@$(PIP) install --quiet --requirement requirements.lock
-	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@$(PIP) install -qq --requirement requirements.lock
+	@$(PIP) install -qq --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -7,21 +7,15 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("attacks", "bounds", "caches", "checks", "data", "engine", "histories", "importance", "models", "partitions",
-               "randomness", "report", "runs", "servers", "streams", "sweep", "traffic", "unlearning", "video", "wireless")
-_ALIASES = {"fats": "histories"}
+_SUBMODULES = ("bounds", "caches", "checks", "data", "engine", "models", "partitions", "paths", "randomness", "report",
+               "rounding", "runs", "servers", "streams", "sweep", "traffic", "verdicts")
 
 
 def __getattr__(name):
-    target = _ALIASES.get(name, name)
-    if target in _SUBMODULES:
-        try:
-            return import_module(f"sflkit.{target}")
-        except ModuleNotFoundError as error:
-            if error.name != f"sflkit.{target}":
-                raise
+    if name in _SUBMODULES:
+        return import_module(f"sflkit.{name}")
     raise AttributeError(f"module 'sflkit' has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted([*globals(), *_SUBMODULES, *_ALIASES])
+    return sorted([*globals(), *_SUBMODULES])

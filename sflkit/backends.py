@@ -14,14 +14,18 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sflkit.batches import Batch
+
 _CHUNK = {"cpu": 2**23, "cuda": 2**29}  # float32 numbers (parameters and inputs) that one stacked computation may hold
-_TRACE_AFTER = 40  # recording a step costs about as much as this many unrecorded ones
+# Multiply-adds of a stacked step up to which it gets one thread: on a busy machine two took 38 ms where one took 3 (50 clients,
+# 42 parameters). Where exactly threads begin to pay was not measured.
+_ONE_THREAD_BELOW = 2**26
+_TRACE_AFTER = 60  # recording a step (40-60 ms) takes as long as some 60 unrecorded ones
 _MAX_TRACES = 32
 
 _executors: dict[int, ThreadPoolExecutor] = {}
@@ -29,14 +33,6 @@ _lock = threading.Lock()
 _worker = threading.local()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_executors.clear)  # a forked child has none of its parent's threads
-
-
-class Batch(NamedTuple):
-    """One local step's data: inputs (n, ...), targets (n, ...), sample weights (n,) or None."""
-
-    x: Tensor
-    y: Tensor
-    w: Tensor | None
 
 
 class Replica:
@@ -90,7 +86,7 @@ def pool(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corr
     with torch.no_grad():
         for k in set(range(len(steps))) - set(busy):
             out[k] = start[k]
-    busy.sort(key=lambda k: -sum(len(b.x) for b in steps[k]))  # longest first, so that the workers end together
+    busy.sort(key=lambda k: -sum(b.n for b in steps[k]))  # longest first, so that the workers end together
     _map(train, busy, threads, out.device)
 
 
@@ -103,7 +99,7 @@ def _sgd(task, replica: Replica, steps: list[Batch], rate: float, prox: float, c
             for d, c in zip(drift, corrections or (), strict=corrections is not None):
                 d.sub_(c, alpha=rate)
     converted: tuple = (None, None)
-    for x, y, w in steps:
+    for x, y, w, _ in steps:
         if converted[0] is not x:
             converted = (x, _channels_last(x))
         loss = task.mean_loss(replica.module(converted[1]), y, w)
@@ -118,16 +114,22 @@ def _sgd(task, replica: Replica, steps: list[Batch], rate: float, prox: float, c
 
 
 def stacked(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corrections, out: Tensor, threads: int) -> None:
-    """Train all clients at once, in chunks that fit the memory bound, longest lists first so that the active ones stay a prefix."""
+    """Train all clients at once, in chunks that fit the memory bound; longest lists first, so that the active stay a prefix."""
     order = sorted(range(len(steps)), key=lambda k: -len(steps[k]))
-    largest = max((b.x.numel() for client in steps for b in client), default=0)
-    size = max(1, _CHUNK[out.device.type] // (task.n_params + largest))
+    largest = max((b for client in steps for b in client), key=lambda b: b.n, default=None)
+    if largest is None:
+        out.copy_(start)
+        return
+    size = max(1, _CHUNK[out.device.type] // (task.n_params + largest.x.numel()))
+    if task.n_params * largest.n * min(size, len(steps)) < _ONE_THREAD_BELOW:
+        threads = 1
     with _settings(out.device, threads), torch.no_grad():
         for first in range(0, len(order), size):
             chunk = order[first:first + size]
             index = torch.tensor(chunk, device=out.device)
-            out[index] = _stacked_sgd(task, start[index], [steps[k] for k in chunk], torch.tensor(rates[chunk], dtype=torch.float32,
-                                      device=out.device)[:, None], prox, None if corrections is None else corrections[index])
+            rate = torch.tensor(rates[chunk], dtype=torch.float32, device=out.device)[:, None]
+            extra = None if corrections is None else corrections[index]
+            out[index] = _stacked_sgd(task, start[index], [steps[k] for k in chunk], rate, prox, extra)
 
 
 def _stacked_sgd(task, w: Tensor, steps: list[list[Batch]], rates: Tensor, prox: float, corrections) -> Tensor:
@@ -150,12 +152,12 @@ def _stacked_sgd(task, w: Tensor, steps: list[list[Batch]], rates: Tensor, prox:
 
 def _stack(batches: list[Batch]) -> tuple[Tensor, Tensor, Tensor]:
     """Return inputs (C, n, ...), targets and weights (C, n) that sum to 1; shorter batches are padded with zeros of weight 0."""
-    n = max(len(b.x) for b in batches)
-    if all(len(b.x) == n and b.w is None for b in batches):
+    n = max(b.n for b in batches)
+    if all(b.n == n and b.w is None for b in batches):
         weights = batches[0].x.new_full((len(batches), n), 1 / n, dtype=torch.float32)
-    else:
-        weights = torch.stack([_pad(b.x.new_ones(len(b.x), dtype=torch.float32) if b.w is None else b.w, n) for b in batches])
-        weights /= weights.sum(1, keepdim=True)
+        return torch.stack([b.x for b in batches]), torch.stack([b.y for b in batches]), weights
+    weights = torch.stack([_pad(b.x.new_ones(b.n, dtype=torch.float32) if b.w is None else b.w, n) for b in batches])
+    weights /= weights.sum(1, keepdim=True)
     return torch.stack([_pad(b.x, n) for b in batches]), torch.stack([_pad(b.y, n) for b in batches]), weights
 
 
@@ -187,6 +189,12 @@ def _record(function, *args):
 
     with _lock:
         graph = make_fx(function)(*args)
+    aten = torch.ops.aten
+    for node in graph.graph.nodes:  # vmap's rules leave many views that change nothing
+        if node.target in (aten.view.default, aten._unsafe_view.default, aten.expand.default):
+            source = node.args[0]
+            if "val" in source.meta and source.meta["val"].shape == node.meta["val"].shape:
+                node.replace_all_uses_with(source)
     graph.graph.eliminate_dead_code()
     graph.recompile()
     return graph
@@ -194,7 +202,7 @@ def _record(function, *args):
 
 def evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
     """Return mean losses (C,) and shares of correct predictions (C,) of the models in `rows` (C, P)."""
-    n = len(data.x)
+    n = data.n
     parts = [(k, i) for k in range(len(rows)) for i in range(0, n, batch_size)]
     labelled = not data.y.is_floating_point() and task.loss != "mse"
 
@@ -204,7 +212,7 @@ def evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int) -> 
         with borrow(task, rows.device) as replica, torch.inference_mode():
             replica.load(rows[k])
             outputs = replica.module(_channels_last(x))
-            hits = (outputs.argmax(1) == y).double().reshape(len(x), -1).mean(1).sum() if labelled else float("nan")
+            hits = (outputs.argmax(1) == y).double().reshape(len(y), -1).mean(1).sum() if labelled else float("nan")
             return float(task.sample_losses(outputs, y).double().sum()), float(hits)
 
     totals = np.array(_map(forward, parts, threads, rows.device)).reshape(len(rows), -1, 2).sum(1)

@@ -27,7 +27,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from sflkit import checks
-from sflkit.streams import largest_remainder
+from sflkit.rounding import largest_remainder
 
 
 class _Cache(ABC):
@@ -113,7 +113,7 @@ class FIFO(_RoundCache):
     """First in, first out: the B newest samples. Source: SFL (7)."""
 
     def _update(self, ids, labels, rng):
-        self._keep(np.concatenate([self._ids, ids])[-self.capacity:], np.concatenate([self._labels, labels])[-self.capacity:])
+        self._keep(np.concatenate([self._ids, ids])[-self.capacity :], np.concatenate([self._labels, labels])[-self.capacity :])
 
 
 class Lazy(_RoundCache):
@@ -160,7 +160,7 @@ class _SelectiveReplacement(_Cache):
         all_ids, all_labels = np.concatenate([self._ids, ids]), np.concatenate([self._labels, labels])
         wanted = self._wanted(np.bincount(all_labels, minlength=len(self.shares)))
         age = np.zeros(len(all_ids))
-        age[:len(self._ids)] = 1 if self._new_first else -1
+        age[: len(self._ids)] = 1 if self._new_first else -1
         order = np.lexsort((rng.random(len(all_ids)), age, all_labels))
         sorted_labels = all_labels[order]
         rank = np.arange(len(order)) - np.searchsorted(sorted_labels, sorted_labels)
@@ -188,7 +188,7 @@ class _SharesRule(_RoundCache, _SelectiveReplacement):
     def _update(self, ids, labels, rng):
         n_labels = max(len(self.shares), labels.max() + 1)
         shares = np.zeros(n_labels)
-        shares[:len(self.shares)] = self.shares
+        shares[: len(self.shares)] = self.shares
         weight = self._weight(len(ids))
         self.shares = (1 - weight) * shares + weight * np.bincount(labels, minlength=n_labels) / len(ids)
         self._replace(ids, labels, rng)

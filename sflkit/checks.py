@@ -12,7 +12,9 @@ import numpy as np
 def integer(name: str, value, low: int | None = None, high: int | None = None) -> int:
     """Return `value` as int, or raise ValueError unless it is an integer in [low, high]."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        if not (isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value) and value == int(value)):
+        if not (
+            isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value) and value == int(value)
+        ):
             raise ValueError(f"{name}={value!r} must be an integer{_range(low, high)}")
     value = int(value)
     if (low is not None and value < low) or (high is not None and value > high):
@@ -20,19 +22,39 @@ def integer(name: str, value, low: int | None = None, high: int | None = None) -
     return value
 
 
-def real(name: str, value, low: float | None = None, high: float | None = None, *, above: float | None = None, below: float | None = None) -> float:
+def real(
+    name: str,
+    value,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+) -> float:
     """Return `value` as float, or raise ValueError unless it is finite and low <= value <= high, above < value < below."""
-    ok = isinstance(value, (Real, np.ndarray)) and not isinstance(value, (bool, np.bool_)) and np.ndim(value) == 0 and math.isfinite(value)
+    ok = (
+        isinstance(value, (Real, np.ndarray))
+        and not isinstance(value, (bool, np.bool_))
+        and np.ndim(value) == 0
+        and math.isfinite(value)
+    )
     if ok:
         v = float(value)
-        ok = (low is None or v >= low) and (high is None or v <= high) and (above is None or v > above) and (below is None or v < below)
+        ok = (
+            (low is None or v >= low)
+            and (high is None or v <= high)
+            and (above is None or v > above)
+            and (below is None or v < below)
+        )
     if not ok:
         raise ValueError(f"{name}={value!r} must be a finite number{_range(low, high, above, below)}")
     return float(value)
 
 
-def array(name: str, value, *, ndim: int | None = None, low: float | None = None, high: float | None = None, above: float | None = None) -> np.ndarray:
-    """Return `value` as a finite float64 array of `ndim` axes with entries in range, or raise ValueError naming the first bad entry."""
+def array(
+    name: str, value, *, ndim: int | None = None, low: float | None = None, high: float | None = None, above: float | None = None
+) -> np.ndarray:
+    """Return `value` as a finite float64 array of `ndim` axes with entries in range; a ValueError names the first bad entry."""
     try:
         out = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -71,12 +93,18 @@ def simplex(name: str, value, *, ndim: int = 1, tol: float = 1e-9) -> np.ndarray
     out = array(name, value, ndim=ndim, low=0.0)
     sums = out.sum(axis=-1)
     if out.shape[-1] == 0 or not np.allclose(sums, 1.0, rtol=0, atol=tol):
-        raise ValueError(f"{name} must sum to 1 along its last axis; the sums are {np.array2string(np.atleast_1d(sums), threshold=4)}")
+        raise ValueError(
+            f"{name} must sum to 1 along its last axis; the sums are {np.array2string(np.atleast_1d(sums), threshold=4)}"
+        )
     return out
 
 
 def _range(low=None, high=None, above=None, below=None) -> str:
-    parts = [f">= {low}" if low is not None else "", f"<= {high}" if high is not None else "",
-             f"> {above}" if above is not None else "", f"< {below}" if below is not None else ""]
+    parts = [
+        f">= {low}" if low is not None else "",
+        f"<= {high}" if high is not None else "",
+        f"> {above}" if above is not None else "",
+        f"< {below}" if below is not None else "",
+    ]
     parts = [p for p in parts if p]
     return " " + " and ".join(parts) if parts else ""

@@ -33,19 +33,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sflkit import backends, checks
-from sflkit.backends import Batch
+from sflkit.batches import Batch, convert
 
 LOSSES = ("cross_entropy", "mse")
 BACKENDS = ("auto", "pool", "stacked")
 DEVICES = ("auto", "cpu", "cuda")
-# Parameters x batch size below which overhead outweighs arithmetic, so that one stacked call beats the workers.
-# Measured with MLPs of 42 to 300 000 parameters, 10 and 50 clients, 2 cores: the curves cross near here.
-STACK_BELOW = 400_000
+# Up to these sizes overhead outweighs arithmetic and one stacked call beats the workers. Measured for dense models with 10 and
+# 50 clients on 2 cores of a busy machine (best time of pool over that of stacked): 25 450 parameters with batches of 40: 2.5;
+# 50 890 with 20: 2.2 and 1.4; 101 770 with 10: 0.5 and 1.5; 7 850 with 150: 1.0 and 0.8; 210 with 2000: 0.6.
+STACK_PARAMS = 50_000
+STACK_BATCH = 100
 _seed_lock = threading.Lock()
 
 
 class Evaluation(NamedTuple):
-    """Mean loss and share of correct predictions; arrays (C,) when the parameters were (C, P). Accuracy is NaN for a regression."""
+    """Mean loss and share of correct predictions; arrays (C,) when the parameters were (C, P). NaN accuracy for a regression."""
 
     loss: float | np.ndarray
     accuracy: float | np.ndarray
@@ -79,7 +81,7 @@ class Task:
                              "use a model without them, for example GroupNorm in place of batch normalisation")
         for name, module in model.named_modules():
             if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
-                raise ValueError(f"the model has dropout ({name or 'root'}, p={module.p}); local training is deterministic: use p=0")
+                raise ValueError(f"the model has dropout ({name}, p={module.p}); training is deterministic here: set p=0")
         named = dict(model.named_parameters())
         if not named:
             raise ValueError("the model has no parameters")
@@ -167,8 +169,8 @@ def local_sgd(task: Task, params, batches: Sequence[Sequence[tuple]], rate, *, b
         Tensors are used as they are; arrays are converted. Inputs are not searched for NaN (a training step would not notice
         the cost, a call with thousands of small batches would); they end in NaN parameters, which the next call refuses.
     rate : learning rate > 0, one or (C,).
-    backend : "pool", "stacked", or "auto": stacked on a GPU and for small dense models (parameters times batch size below
-        `STACK_BELOW`, no convolution), else pool.
+    backend : "pool", "stacked", or "auto": stacked on a GPU, and for small dense models with small batches (no convolution, at
+        most `STACK_PARAMS` parameters and `STACK_BATCH` samples a step); else pool.
     device : "cpu", "cuda", or "auto": a GPU when there is one. Data already there are not moved.
     threads : upper bound on CPU threads; default torch's own number; `SFLKIT_THREADS` bounds either.
     prox : FedProx's mu >= 0; adds mu (w - w_start) to each gradient.
@@ -191,7 +193,9 @@ def local_sgd(task: Task, params, batches: Sequence[Sequence[tuple]], rate, *, b
     n = len(batches)
     if flat.ndim == 2 and len(flat) != n:
         raise ValueError(f"params has {len(flat)} rows but batches has {n} clients; they must agree")
-    rates = np.broadcast_to(checks.array("rate", rate, above=0.0), (n,)) if np.ndim(rate) == 0 else checks.array("rate", rate, above=0.0)
+    rates = checks.array("rate", rate, above=0.0)
+    if rates.ndim == 0:
+        rates = np.full(n, rates)
     if rates.shape != (n,):
         raise ValueError(f"rate has shape {rates.shape}; it must be one number or ({n},), one per client")
     prox = checks.real("prox", prox, 0.0)
@@ -200,7 +204,7 @@ def local_sgd(task: Task, params, batches: Sequence[Sequence[tuple]], rate, *, b
         if corrections.ndim == 2 and len(corrections) != n:
             raise ValueError(f"corrections has {len(corrections)} rows but batches has {n} clients; they must agree")
     where = _device(device)
-    steps = _batches(task, batches, where)
+    steps = convert(task, batches, where)
     how = _backend(task, backend, where, steps)
     home = flat.device
     if out is None:
@@ -234,7 +238,7 @@ def evaluate(task: Task, params, x, y, *, batch_size: int = 500, device: str = "
     flat = _parameters(task, params, finite=False)
     batch_size = checks.integer("batch_size", batch_size, 1)
     where = _device(device)
-    batch = _batches(task, [[(x, y)]], where)[0][0]
+    batch = convert(task, [[(x, y)]], where)[0][0]
     rows = flat.to(where).reshape(-1, task.n_params)
     loss, accuracy = backends.evaluate(task, rows, batch, batch_size, thread_count(threads))
     return Evaluation(loss, accuracy) if flat.ndim == 2 else Evaluation(float(loss[0]), float(accuracy[0]))
@@ -268,8 +272,9 @@ def _backend(task: Task, backend: str, device: torch.device, steps: list[list[Ba
         return "pool"
     if device.type == "cuda":
         return "stacked"
-    largest = max((len(b.x) for client in steps for b in client[:1]), default=0)
-    return "stacked" if not task.has_conv and task.n_params * largest <= STACK_BELOW else "pool"
+    largest = max((b.n for client in steps for b in client[:1]), default=0)
+    small = not task.has_conv and task.n_params <= STACK_PARAMS and largest <= STACK_BATCH
+    return "stacked" if small else "pool"
 
 
 def _parameters(task: Task, value, name: str = "params", finite: bool = True) -> Tensor:
@@ -288,82 +293,3 @@ def _parameters(task: Task, value, name: str = "params", finite: bool = True) ->
             raise ValueError(f"{name} of client {int(bad[0])} hold NaN or infinite entries; they must be finite "
                              "(did training diverge? try a smaller rate)")
     return flat
-
-
-def _batches(task: Task, batches: Sequence, device: torch.device) -> list[list[Batch]]:
-    """Check and convert every distinct batch once; a repeated tuple stays one object, by which the back ends recognise it."""
-    seen: dict[int, Batch] = {}
-    result, kept, labels = [], [], []
-    for k, client in enumerate(batches):
-        if not isinstance(client, Sequence):
-            raise ValueError(f"batches of client {k} is a {type(client).__name__}; it must be a list of (x, y)")
-        row = []
-        for s, item in enumerate(client):
-            batch = seen.get(id(item))
-            if batch is None:
-                batch = seen[id(item)] = _batch(task, item, device, k, s)
-                kept.append(item)  # keeps ids unique while `seen` lives
-                labels.append((batch.y, k, s))
-            row.append(batch)
-        result.append(row)
-    if task.loss == "cross_entropy" and labels:
-        _check_labels(task, [b.x for b in seen.values()], labels)
-    return result
-
-
-def _batch(task: Task, item, device: torch.device, k: int, s: int) -> Batch:
-    at = f"client {k}, step {s}"
-    if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
-        raise ValueError(f"{at}: a batch must be (x, y) or (x, y, weights)")
-    try:
-        x, y, *rest = (torch.as_tensor(v, device=device) for v in item)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{at}: x, y and weights must be tensors or arrays of numbers ({error})") from None
-    w = rest[0] if rest else None
-    if x.ndim == 0 or y.ndim == 0 or len(x) == 0 or len(x) != len(y):
-        raise ValueError(f"{at}: x has shape {tuple(x.shape)} and y {tuple(y.shape)}; both need the same number of samples, at "
-                         "least 1 (a client without data gets an empty list)")
-    if x.is_floating_point() and x.dtype != torch.float32:
-        x = x.float()
-    if task.loss == "cross_entropy":
-        if y.dtype != torch.int64:
-            if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
-                raise ValueError(f"{at}: y has dtype {y.dtype}; cross_entropy needs integer labels")
-            y = y.long()
-    elif y.is_floating_point() and y.dtype != torch.float32:
-        y = y.float()
-    outputs = _output_shape(task, x, at)
-    want = outputs[1:] if task.loss == "cross_entropy" else outputs if task.loss == "mse" else None
-    if want is not None and y.shape[1:] != want:
-        raise ValueError(f"{at}: y has shape {tuple(y.shape)}; the model's outputs of shape {(len(x), *outputs)} "
-                         f"need {(len(x), *want)}")
-    if w is not None:
-        w = w.float()
-        if w.shape != (len(x),) or not (w.min() >= 0 and 0 < w.sum() < float("inf")):
-            raise ValueError(f"{at}: weights of shape {tuple(w.shape)} must be ({len(x)},), finite, >= 0 and not all 0")
-    return Batch(x, y, w)
-
-
-def _output_shape(task: Task, x: Tensor, at: str) -> torch.Size:
-    key = (x.shape[1:], x.dtype)
-    shape = task._outputs.get(key)
-    if shape is None:
-        try:
-            with torch.inference_mode():
-                outputs = copy.deepcopy(task._template)(x[:1].cpu())
-        except Exception as error:
-            raise ValueError(f"{at}: the model does not take samples of shape {tuple(x.shape[1:])}, dtype {x.dtype}: {error}") from error
-        shape = task._outputs[key] = outputs.shape[1:]
-    return shape
-
-
-def _check_labels(task: Task, xs: list[Tensor], labels: list[tuple[Tensor, int, int]]) -> None:
-    """One pass over all labels; the client and step are looked for only when one is out of range."""
-    n_classes = min(task._outputs[(x.shape[1:], x.dtype)][0] for x in xs)
-    low, high = torch.cat([y.reshape(-1) for y, _, _ in labels]).aminmax()
-    if low < 0 or high >= n_classes:
-        for y, k, s in labels:
-            wrong = y[(y < 0) | (y >= n_classes)]
-            if len(wrong):
-                raise ValueError(f"client {k}, step {s}: label {int(wrong[0])} is out of range; the model has {n_classes} "
-                                 f"outputs, so labels must lie in 0..{n_classes - 1}")

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sflkit import checks
+from sflkit.rounding import largest_remainder
 
 
 class SampleSource:
@@ -127,10 +128,10 @@ def draw_test_set(labels, shares, size: int, rng: np.random.Generator) -> np.nda
         # No class may need more than it has plus the one sample that rounding can add.
         limit = np.min(np.where(shares > 0, (have + 1) / np.where(shares > 0, shares, 1), np.inf))
     size = int(min(size, limit, have.sum()))
-    counts = _largest_remainder(shares, size)
+    counts = largest_remainder(shares / shares.sum() * size, size)
     while (counts > have).any():
         size -= 1
-        counts = _largest_remainder(shares, size)
+        counts = largest_remainder(shares / shares.sum() * size, size)
     return SampleSource(labels, rng).draw(counts)
 
 
@@ -194,14 +195,6 @@ def split_by_classes(labels, client_classes: Sequence[Sequence[int]], rng: np.ra
     return [rng.permutation(np.concatenate(part)) for part in parts]
 
 
-def _largest_remainder(shares: np.ndarray, size: int) -> np.ndarray:
-    """Round `shares * size` to integers that sum to `size`; equal remainders go to the lower class."""
-    exact = shares * size / shares.sum()
-    counts = np.floor(exact + 1e-9).astype(np.int64)
-    counts[np.argsort(-(exact - counts), kind="stable")[:size - counts.sum()]] += 1
-    return counts
-
-
 def _labels(labels) -> np.ndarray:
     labels = np.asarray(labels)
     if labels.ndim != 1 or not len(labels) or not np.issubdtype(labels.dtype, np.integer):
@@ -213,8 +206,8 @@ def _labels(labels) -> np.ndarray:
 
 def _counts(name: str, value) -> np.ndarray:
     out = np.asarray(value)
-    if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer) and not (out == np.floor(out)).all()):
-        raise ValueError(f"{name}={value!r} must be a vector of whole numbers of samples, one a class")
+    if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
+        raise ValueError(f"{name}={value!r} must be a vector of integers, one number of samples a class")
     if out.size and out.min() < 0:
         raise ValueError(f"{name} holds {out.min()}; it must be >= 0")
     return out

@@ -12,8 +12,23 @@ import numpy as np
 from sflkit import checks
 
 # Append only: the position is part of every key, so reordering would change published numbers.
-PURPOSES = ("stream", "arrivals", "samples", "cache", "test_set", "model", "batches", "partition", "data", "bootstrap",
-            "participation", "channel", "requests", "attack", "monte_carlo")
+PURPOSES = (
+    "stream",
+    "arrivals",
+    "samples",
+    "cache",
+    "test_set",
+    "model",
+    "batches",
+    "partition",
+    "data",
+    "bootstrap",
+    "participation",
+    "channel",
+    "requests",
+    "attack",
+    "monte_carlo",
+)
 
 
 def generator(seed: int, purpose: str, *key: int) -> np.random.Generator:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -33,9 +34,10 @@ RULE_STYLE = {
     "fifo": {"color": "#009E73", "linestyle": (0, (4, 1.5, 1, 1.5)), "marker": "^"},
     "lazy": {"color": "#CC79A7", "linestyle": (0, (1, 1.2)), "marker": "D"},
     "reservoir": {"color": "#E69F00", "linestyle": (0, (3, 1, 1, 1, 1, 1)), "marker": "v"},
+    "full_refreshed": {"color": "#666666", "linestyle": (0, (8, 2)), "marker": "x"},
 }
-RULE_LABEL = {rule: rule.upper() for rule in RULE_STYLE} | {"reservoir": "Reservoir"}
-_SERIES = [style for rule, style in RULE_STYLE.items() if rule != "full"] + [
+RULE_LABEL = {rule: rule.upper() for rule in RULE_STYLE} | {"reservoir": "Reservoir", "full_refreshed": "FULL, refreshed"}
+_SERIES = [look for rule, look in RULE_STYLE.items() if not rule.startswith("full")] + [
     {"color": "#56B4E9", "linestyle": (0, (6, 1, 1, 1, 1, 1)), "marker": "P"}, RULE_STYLE["full"]]
 MAX_PNG_BYTES = 300_000
 _VERDICT_COLUMNS = ["artefact", "verdict", "claim", "rule", "ours", "interval", "paper", "n_seeds", "profile", "note"]
@@ -48,9 +50,11 @@ def style() -> None:
     import seaborn
 
     seaborn.set_theme(context="notebook", style="whitegrid", palette=[s["color"] for s in _SERIES], rc={
-        "figure.figsize": (6.4, 3.8), "figure.dpi": 100, "figure.constrained_layout.use": True, "axes.spines.right": False,
-        "axes.spines.top": False, "axes.titlesize": "medium", "grid.linewidth": 0.6, "lines.linewidth": 1.8,
-        "lines.markersize": 5, "legend.frameon": False, "font.family": "DejaVu Sans", "font.size": 10, "pdf.fonttype": 42, "image.cmap": "cividis"})
+        "figure.figsize": (6.4, 3.8), "figure.dpi": 100, "figure.constrained_layout.use": True,
+        "axes.spines.right": False, "axes.spines.top": False, "axes.titlesize": "medium",
+        "legend.frameon": False, "legend.handlelength": 2.8,
+        "grid.linewidth": 0.6, "lines.linewidth": 1.8, "lines.markersize": 5, "image.cmap": "cividis",
+        "font.family": "DejaVu Sans", "font.size": 10, "pdf.fonttype": 42})
 
 
 def series_style(name, index: int = 0) -> dict:
@@ -251,7 +255,10 @@ def _comparison_row(row) -> dict:
         value, text = estimate.mean, f"{estimate.mean:.4g}"
         text += f" ± {estimate.high - estimate.mean:.2g}" if estimate.n > 1 else " (one seed)"
     number = isinstance(paper, int | float | np.number) and not isinstance(paper, bool)
-    difference = f"{value - paper:+.3g}" if number and value is not None else ""
+    difference = ""
+    if number and value is not None:
+        digits = 3 - math.floor(math.log10(max(abs(value), abs(paper), 1e-300)))  # as many as the two numbers are shown with
+        difference = f"{round(value - paper, digits) + 0.0:+.3g}"
     return {"quantity": row["quantity"], "ours": text, "paper": f"{paper:.4g}" if number else paper or "not stated",
             "difference": difference, "verdict": row.get("verdict", "")}
 

@@ -61,7 +61,7 @@ class FedAvg:
         # ERRATA 2: (6) prints eta mean(Delta) without eta_L; the proof has eta eta_L mean(Delta), and eta_L Delta = w_k - w.
         step = weighted_average(updates, weights)
         if params.shape != step.shape:
-            raise ValueError(f"params has shape {tuple(params.shape)}; updates of shape {tuple(updates.shape)} need {tuple(step.shape)}")
+            raise ValueError(f"params has shape {tuple(params.shape)}; the updates need {tuple(step.shape)}")
         return params + self.global_rate * step
 
 

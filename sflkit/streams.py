@@ -23,6 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from sflkit import checks
+from sflkit.rounding import largest_remainder
 
 SHARE_LOW, SHARE_HIGH = 0.05, 0.95  # SFL Section VI
 _REDRAW_BATCH, _REDRAWS = 4096, 250
@@ -55,7 +56,9 @@ class LabelStream:
         self.transition = checks.simplex("transition", transition, ndim=3)
         n_clients, n_states, _ = self.short_term.shape
         if self.transition.shape != (n_clients, n_states, n_states):
-            raise ValueError(f"transition has shape {self.transition.shape}; short_term asks for {(n_clients, n_states, n_states)}")
+            raise ValueError(
+                f"transition has shape {self.transition.shape}; short_term asks for {(n_clients, n_states, n_states)}"
+            )
         self.stationary = np.stack([_stationary(p, k) for k, p in enumerate(self.transition)])
         self.long_term = np.einsum("ks,ksr->kr", self.stationary, self.short_term)
 
@@ -122,7 +125,13 @@ class LabelStream:
 
 
 def kl_markov_stream(
-    *, n_clients: int, n_classes: int, classes_per_client: int, n_states: int, temperature: float = 1.0, batch_size: int | None = None,
+    *,
+    n_clients: int,
+    n_classes: int,
+    classes_per_client: int,
+    n_states: int,
+    temperature: float = 1.0,
+    batch_size: int | None = None,
     rng: np.random.Generator,
 ) -> LabelStream:
     """Draw the paper's stream: C classes a client, S short-term distributions, transitions P_ij ~ exp(-KL(i||j) / temperature).
@@ -214,10 +223,10 @@ def exact_discrepancy(stream: LabelStream, rule: str, t: int, *, cache_rounds: i
     sum_{i,j} a_i a_j C(|i-j|) + (1 - sum a)^2 pi^2, from the chain's autocovariances C in its stationary state (ERRATA 7).
     """
     weights = rule_weights(rule, t, cache_rounds=cache_rounds, theta=theta)
-    overlap = np.correlate(weights, weights, mode="full")[len(weights) - 1:]
+    overlap = np.correlate(weights, weights, mode="full")[len(weights) - 1 :]
     overlap[1:] *= 2
     covariances = stream.autocovariances(len(weights) - 1)
-    return np.tensordot(overlap, covariances, axes=1) + (1 - weights.sum()) ** 2 * stream.long_term ** 2
+    return np.tensordot(overlap, covariances, axes=1) + (1 - weights.sum()) ** 2 * stream.long_term**2
 
 
 def correlation_rounds(stream: LabelStream, window: int) -> tuple[float, float]:
@@ -237,44 +246,6 @@ def correlation_rounds(stream: LabelStream, window: int) -> tuple[float, float]:
         raise ValueError(f"delta2={delta2!r}: the short-term shares never change, so no correlation is defined")
     total = np.abs(covariances[0]) + 2 * np.abs(covariances[1:]).sum(axis=0)
     return max(float(total.max()) / delta2 - 1, 0.0) / 2, delta2
-
-
-def largest_remainder(targets, total: int, caps=None) -> np.ndarray:
-    """Round non-negative targets to integers that add up to `total` along the last axis, none above its cap.
-
-    Parameters
-    ----------
-    targets : array (..., n)
-        Real targets, each >= 0; only their proportions to `total` matter when they add up to it, as they should.
-    total : int
-        Sum wanted; lowered to the sum of the caps where those allow less.
-    caps : array (n,), optional
-        Upper limit of each entry (one-dimensional targets only).
-
-    Returns
-    -------
-    int64 array like targets.
-    """
-    targets = np.asarray(targets, dtype=float)
-    base = np.floor(targets + 1e-9).astype(np.int64)  # 1e-9: a target that is an integer up to float error is that integer
-    if caps is not None:
-        base = np.minimum(base, caps)
-        total = min(total, int(np.sum(caps)))
-    remainder = np.round(targets - base, 9)  # equal up to float error is a tie, which the first entry wins
-    missing = total - base.sum(axis=-1, keepdims=True)
-    if caps is None:
-        order = np.argsort(-remainder, axis=-1, kind="stable")
-        rank = np.empty_like(order)
-        np.put_along_axis(rank, order, np.broadcast_to(np.arange(targets.shape[-1]), targets.shape), axis=-1)
-        return base + (rank < missing)
-    left = int(missing[0])
-    while left > 0:  # entries at their cap pass what they lack to the next largest remainders
-        order = np.argsort(-np.where(base < caps, remainder, -np.inf), kind="stable")[:left]
-        order = order[base[order] < caps[order]]
-        base[order] += 1
-        remainder[order] -= 1
-        left -= len(order)
-    return base
 
 
 def _invert(cumulative: np.ndarray, uniform: float) -> int:
@@ -306,5 +277,7 @@ def _draw_shares(n_states: int, n: int, batch_size: int | None, rng: np.random.G
         found = np.concatenate([found, shares[fits]])
         if len(found) >= n_states:
             return found[:n_states]
-    raise ValueError(f"classes_per_client={n} with batch_size={batch_size}: no shares that all lie in [{SHARE_LOW}, {SHARE_HIGH}] were found; "
-                     "use at most 15 classes per client, and a batch_size of at least that many samples")
+    raise ValueError(
+        f"classes_per_client={n} with batch_size={batch_size}: no shares that all lie in [{SHARE_LOW}, {SHARE_HIGH}] were found; "
+        "use at most 15 classes per client, and a batch_size of at least that many samples"
+    )

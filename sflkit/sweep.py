@@ -2,11 +2,11 @@
 
 A run is a module-level function `run(config) -> pandas.DataFrame` in a module that has a `RESULT_VERSION`; a config is a frozen
 dataclass with a `seed`. Every answer is read back from its result file (`sflkit.results`), so a run that was just computed and
-one found in the store agree to the last bit, whatever the number of jobs and the joblib back end. The back end is the caller's:
+one found in the store agree to the last bit, whatever the number of jobs and the joblib back end.
+The back end is the caller's, threads by default:
 
->>> import joblib                                                   # doctest: +SKIP
->>> with joblib.parallel_config(backend="threading"):               # or "loky", or "dask" with a dask.distributed.Client
-...     frame = sweep.run_many(sfl.run, configs, jobs=2)            # the workers must see the same `store` folder
+    with joblib.parallel_config(backend="loky"):            # processes; or "dask" with a dask.distributed.Client
+        frame = sweep.run_many(sfl.run, configs, jobs=2)    # the workers must see the same `store` folder
 
 Each run holds a lock of its own that dies with its process: two sweeps over the same configs share the work, and after a kill -9
 the same call computes only what is missing.
@@ -129,10 +129,12 @@ def _compute(run, missing: dict, store: Path, jobs, progress, description) -> No
 
 
 def _parallel(jobs) -> joblib.Parallel:
+    # Where the caller names no back end: threads. Training leaves the interpreter's lock, and processes would load torch anew.
+    options = {"n_jobs": jobs, "prefer": "threads", "batch_size": 1}
     try:
-        return joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+        return joblib.Parallel(**options, return_as="generator_unordered")
     except ValueError:  # a back end that cannot hand results over as they come
-        return joblib.Parallel(n_jobs=jobs, batch_size=1)
+        return joblib.Parallel(**options)
 
 
 def _execute(run, config, head: dict, store: Path, threads: int, sweep_pid: int, wait: bool) -> tuple[str, str, str]:

@@ -17,8 +17,21 @@ from sflkit.bounds import (
 )
 from sflkit.streams import LabelStream, correlation_rounds, exact_discrepancy, kl_markov_stream
 
-SETTING = dict(loss_gap=1.0, rounds=4, local_steps=5, smoothness=10.0, local_rate=0.001, global_rate=1.0, n_classes=10, max_share=0.9, sigma_m2=1.0,
-               sigma_g2=2.0, dissimilarity2=1.0, lambda2=[0.4, 0.2, 0.1, 0.1], n_clients=10)
+SETTING = dict(
+    loss_gap=1.0,
+    rounds=4,
+    local_steps=5,
+    smoothness=10.0,
+    local_rate=0.001,
+    global_rate=1.0,
+    n_classes=10,
+    max_share=0.9,
+    sigma_m2=1.0,
+    sigma_g2=2.0,
+    dissimilarity2=1.0,
+    lambda2=[0.4, 0.2, 0.1, 0.1],
+    n_clients=10,
+)
 
 
 def test_by_hand():
@@ -33,7 +46,7 @@ def test_by_hand():
 
 
 def test_limits():
-    assert fifo_discrepancy(10 ** 9, 3, 0.04) == pytest.approx(0, abs=1e-9)
+    assert fifo_discrepancy(10**9, 3, 0.04) == pytest.approx(0, abs=1e-9)
     assert fifo_discrepancy(7, 0, 0.04) == pytest.approx(0.04 / 7)
     t = np.arange(1, 400)
     srsr = srsr_discrepancy(t, 10, 2 / 3, 1, 0.02, 0.3)
@@ -53,7 +66,9 @@ def test_srsr_bound_rises_for_a_rare_class():
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("temperature", [0.1, 1.0])
 def test_bounds_hold_with_the_integrated_correlation(seed, temperature):
-    stream = kl_markov_stream(n_clients=4, n_classes=6, classes_per_client=3, n_states=8, temperature=temperature, rng=np.random.default_rng(seed))
+    stream = kl_markov_stream(
+        n_clients=4, n_classes=6, classes_per_client=3, n_states=8, temperature=temperature, rng=np.random.default_rng(seed)
+    )
     for m, theta in ((2, 2 / 3), (10, 2 / 3), (10, 1.0)):
         for t in (m, 3 * m, 60):
             gamma, delta2 = correlation_rounds(stream, max(t, m))
@@ -69,7 +84,7 @@ def test_prop2_fails_for_a_cache_that_starts_full():
     # E = (1-x)^2t (v_0 - pi)^2 + x^2 sum_{j<t} (1-x)^2j C0, against the bound as printed (start = 0) and as corrected.
     x, c0, share = (2 / 3) / 10, 0.02 * 0.98 / 30, 0.02
     for t, exact_printed in ((1, 0.8366), (40, 0.0039)):
-        exact = (1 - x) ** (2 * t) * (1 - share) ** 2 + x ** 2 * c0 * ((1 - x) ** (2 * np.arange(t))).sum()
+        exact = (1 - x) ** (2 * t) * (1 - share) ** 2 + x**2 * c0 * ((1 - x) ** (2 * np.arange(t))).sum()
         assert exact == pytest.approx(exact_printed, abs=2e-4)
         assert exact > srsr_discrepancy(t, 10, 2 / 3, 0, c0, share)
         assert exact <= srsr_discrepancy(t, 10, 2 / 3, 0, c0, share, start=1.0)
@@ -81,23 +96,58 @@ def test_prop2_fails_when_shares_are_normalised_by_the_current_size():
     exact = exact_discrepancy(stream, "srsr_filled", 1, cache_rounds=10, theta=2 / 3)[0, 0]
     assert exact == pytest.approx(0.04)
     assert exact > srsr_discrepancy(1, 10, 2 / 3, 0, 0.04, share=0.05)
-    assert exact_discrepancy(stream, "srsr", 1, cache_rounds=10, theta=2 / 3)[0, 0] <= srsr_discrepancy(1, 10, 2 / 3, 0, 0.04, share=0.5)
+    assert exact_discrepancy(stream, "srsr", 1, cache_rounds=10, theta=2 / 3)[0, 0] <= srsr_discrepancy(
+        1, 10, 2 / 3, 0, 0.04, share=0.5
+    )
 
 
 def test_lemmas_by_hand():
     # R = 10, lambda^2 = 0.01, sigma_M^2 = 3, pi-bar = 0.5: 100 * 0.01 * 3 = 3 and 2 * 100 * 0.25 * 3 = 150
     assert lemma1(n_classes=10, lambda2=0.01, sigma_m2=3, max_share=0.5) == pytest.approx((3, 150))
-    # E = 2, eta_L = 0.1: 5*2*0.01*3 = 0.3; 30*4*0.01*150 = 180 (= 60 E^2 eta_L^2 R^2 pi^2 sigma^2); 30*0.04*7 = 8.4; 30*0.04*2*5 = 12
-    result = lemma2(smoothness=0.5, local_rate=0.1, local_steps=2, n_classes=10, max_share=0.5, lambda2=0.01, sigma_m2=3, sigma_g2=7, dissimilarity2=1, grad_norm2=5)
+    # E = 2, eta_L = 0.1: 5*2*0.01*3 = 0.3; 30*4*0.01*150 = 180; 30*0.04*7 = 8.4; 30*0.04*2*5 = 12
+    result = lemma2(
+        smoothness=0.5,
+        local_rate=0.1,
+        local_steps=2,
+        n_classes=10,
+        max_share=0.5,
+        lambda2=0.01,
+        sigma_m2=3,
+        sigma_g2=7,
+        dissimilarity2=1,
+        grad_norm2=5,
+    )
     assert result[:5] == pytest.approx((0.3, 180, 8.4, 12, 200.7)) and result.feasible
-    assert not lemma2(smoothness=1, local_rate=0.1, local_steps=2, n_classes=10, max_share=0.5, lambda2=0, sigma_m2=0, sigma_g2=0, dissimilarity2=0, grad_norm2=0).feasible
+    assert not lemma2(
+        smoothness=1,
+        local_rate=0.1,
+        local_steps=2,
+        n_classes=10,
+        max_share=0.5,
+        lambda2=0,
+        sigma_m2=0,
+        sigma_g2=0,
+        dissimilarity2=0,
+        grad_norm2=0,
+    ).feasible
 
 
 @pytest.mark.parametrize(("steps", "exceeds"), [(6, False), (7, True), (20, True)])
 def test_lemma2_lambda_term_alone_is_too_small(steps, exceeds):
     # ERRATA 11: a gradient deviation that stays the same all round moves the client by (E-1) eta_L lambda R sigma after
     # tau = E-1 steps, so its square is (E-1)^2 against the lambda term's 5E, in units of eta_L^2 R^2 lambda^2 sigma^2
-    term = lemma2(smoothness=1e-3, local_rate=1.0, local_steps=steps, n_classes=1, max_share=1, lambda2=1, sigma_m2=1, sigma_g2=0, dissimilarity2=0, grad_norm2=0).lambda_term
+    term = lemma2(
+        smoothness=1e-3,
+        local_rate=1.0,
+        local_steps=steps,
+        n_classes=1,
+        max_share=1,
+        lambda2=1,
+        sigma_m2=1,
+        sigma_g2=0,
+        dissimilarity2=0,
+        grad_norm2=0,
+    ).lambda_term
     assert ((steps - 1) ** 2 > term) is exceeds
 
 
@@ -138,27 +188,64 @@ def test_corollary2_orders():
     # eta_L = 1/(sqrt(T) E), eta = sqrt(EK): vanishing * sqrt(EKT) and phi_g * T stop depending on T and E
     def scaled(rounds, steps):
         rates = sfl_rates(rounds=rounds, local_steps=steps, n_clients=10)
-        b = sfl_convergence(**{**SETTING, "rounds": rounds, "local_steps": steps, "lambda2": np.full(rounds, 0.1), "local_rate": rates.local_rate,
-                               "global_rate": rates.global_rate, "smoothness": 0.1, "c": 0.25})
+        b = sfl_convergence(
+            **{
+                **SETTING,
+                "rounds": rounds,
+                "local_steps": steps,
+                "lambda2": np.full(rounds, 0.1),
+                "local_rate": rates.local_rate,
+                "global_rate": rates.global_rate,
+                "smoothness": 0.1,
+                "c": 0.25,
+            }
+        )
         assert b.feasible
         return b.vanishing * math.sqrt(steps * 10 * rounds), b.phi_g * rounds, b.phi_m_missing * math.sqrt(10 * rounds / steps)
+
     reference = scaled(1000, 2)
     for rounds, steps in ((4000, 2), (1000, 8), (100000, 5)):
         assert scaled(rounds, steps)[:2] == pytest.approx(reference[:2])
     # ERRATA 9: the dropped term is O(1/sqrt(KT)), slower than the O(1/T) stated for Phi_M
-    b = [sfl_convergence(**{**SETTING, "rounds": n, "lambda2": np.zeros(n), "smoothness": 0.1, "c": 0.25,
-                            **sfl_rates(rounds=n, local_steps=5, n_clients=10)._asdict()}) for n in (100, 10000)]
+    b = [
+        sfl_convergence(
+            **{
+                **SETTING,
+                "rounds": n,
+                "lambda2": np.zeros(n),
+                "smoothness": 0.1,
+                "c": 0.25,
+                **sfl_rates(rounds=n, local_steps=5, n_clients=10)._asdict(),
+            }
+        )
+        for n in (100, 10000)
+    ]
     assert b[0].phi_m / b[1].phi_m == pytest.approx(100) and b[0].phi_m_missing / b[1].phi_m_missing == pytest.approx(10)
 
 
-@pytest.mark.parametrize("call", [
-    lambda: fifo_discrepancy(0, 1, 0.1), lambda: fifo_discrepancy(2, -1, 0.1), lambda: fifo_discrepancy(2, 1, -0.1), lambda: fifo_discrepancy(2, 1, math.nan),
-    lambda: srsr_discrepancy(0, 2, 0.5, 1, 0.1, 0.3), lambda: srsr_discrepancy(1.5, 2, 0.5, 1, 0.1, 0.3), lambda: srsr_discrepancy(1, 2, 1.5, 1, 0.1, 0.3),
-    lambda: srsr_discrepancy(1, 2, 0.5, 1, 0.1, 1.3), lambda: srsr_discrepancy(1, 2, 0.5, 1, 0.1, 0.3, start=2), lambda: srsr_discrepancy_limit(2, 0, 1, 0.1),
-    lambda: drsr_discrepancy(0, 1, 0.1), lambda: drsr_discrepancy([1, 0], 1, 0.1), lambda: sfl_convergence(**{**SETTING, "lambda2": [0.1]}),
-    lambda: sfl_convergence(**{**SETTING, "lambda2": [0.1, 0.1, 0.1, math.nan]}), lambda: sfl_convergence(**{**SETTING, "local_rate": 0}),
-    lambda: sfl_convergence(**{**SETTING, "n_clients": 0}), lambda: sfl_convergence(**{**SETTING, "max_share": 1.1}), lambda: sfl_rates(rounds=0, local_steps=1, n_clients=1),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: fifo_discrepancy(0, 1, 0.1),
+        lambda: fifo_discrepancy(2, -1, 0.1),
+        lambda: fifo_discrepancy(2, 1, -0.1),
+        lambda: fifo_discrepancy(2, 1, math.nan),
+        lambda: srsr_discrepancy(0, 2, 0.5, 1, 0.1, 0.3),
+        lambda: srsr_discrepancy(1.5, 2, 0.5, 1, 0.1, 0.3),
+        lambda: srsr_discrepancy(1, 2, 1.5, 1, 0.1, 0.3),
+        lambda: srsr_discrepancy(1, 2, 0.5, 1, 0.1, 1.3),
+        lambda: srsr_discrepancy(1, 2, 0.5, 1, 0.1, 0.3, start=2),
+        lambda: srsr_discrepancy_limit(2, 0, 1, 0.1),
+        lambda: drsr_discrepancy(0, 1, 0.1),
+        lambda: drsr_discrepancy([1, 0], 1, 0.1),
+        lambda: sfl_convergence(**{**SETTING, "lambda2": [0.1]}),
+        lambda: sfl_convergence(**{**SETTING, "lambda2": [0.1, 0.1, 0.1, math.nan]}),
+        lambda: sfl_convergence(**{**SETTING, "local_rate": 0}),
+        lambda: sfl_convergence(**{**SETTING, "n_clients": 0}),
+        lambda: sfl_convergence(**{**SETTING, "max_share": 1.1}),
+        lambda: sfl_rates(rounds=0, local_steps=1, n_clients=1),
+    ],
+)
 def test_bad_values(call):
     with pytest.raises(ValueError):
         call()

@@ -8,11 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sflkit.caches import DRSR, FIFO, SRSR, Full, Lazy, Reservoir
-from sflkit.streams import kl_markov_stream, largest_remainder, rule_weights
+from sflkit.rounding import largest_remainder
+from sflkit.streams import kl_markov_stream, rule_weights
 
 RULES = {
-    "fifo": lambda b, bs: FIFO(b, bs), "srsr": lambda b, bs: SRSR(b, bs, theta=2 / 3), "drsr": lambda b, bs: DRSR(b, bs),
-    "lazy": lambda b, bs: Lazy(b, bs), "reservoir": lambda b, bs: Reservoir(b, bs), "full": lambda b, bs: Full(b, np.full(4, 0.25)),
+    "fifo": lambda b, bs: FIFO(b, bs),
+    "srsr": lambda b, bs: SRSR(b, bs, theta=2 / 3),
+    "drsr": lambda b, bs: DRSR(b, bs),
+    "lazy": lambda b, bs: Lazy(b, bs),
+    "reservoir": lambda b, bs: Reservoir(b, bs),
+    "full": lambda b, bs: Full(b, np.full(4, 0.25)),
     "full_refresh": lambda b, bs: Full(b, np.full(4, 0.25), refresh=True),
 }
 
@@ -56,7 +61,7 @@ def test_every_rule(rule, batch_size, data):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from([0.0, 0.3, 2 / 3, 1.0, None]), st.integers(1, 8), st.integers(1, 4), st.integers(0, 10 ** 6))
+@given(st.sampled_from([0.0, 0.3, 2 / 3, 1.0, None]), st.integers(1, 8), st.integers(1, 4), st.integers(0, 10**6))
 def test_label_counts_equal_the_rounded_target(theta, batch_size, m, seed):
     """The target is recomputed here by the recursion on real shares, independently of the cache's own bookkeeping."""
     capacity = batch_size * m
@@ -72,7 +77,7 @@ def test_label_counts_equal_the_rounded_target(theta, batch_size, m, seed):
         else:
             weight = m / t if theta is None else theta
             target = (1 - weight * batch_size / capacity) * target + weight * new  # (10) and (14) with ERRATA 1
-        wanted = largest_remainder(target, int(round(target.sum())))
+        wanted = largest_remainder(target, round(target.sum()))
         if (wanted <= old + new).all():
             np.testing.assert_array_equal(cache.label_counts(3), wanted)
         else:
@@ -117,7 +122,9 @@ def test_drsr_is_the_running_mean():
 
 
 def test_carried_shares_follow_the_printed_weights():
-    stream = kl_markov_stream(n_clients=1, n_classes=3, classes_per_client=3, n_states=5, batch_size=30, rng=np.random.default_rng(0))
+    stream = kl_markov_stream(
+        n_clients=1, n_classes=3, classes_per_client=3, n_states=5, batch_size=30, rng=np.random.default_rng(0)
+    )
     counts = stream.sample(12, 30, np.random.default_rng(1), exact=True)[:, 0]
     for cache, rule, theta in ((SRSR(90, 30, 0.4), "srsr_filled", 0.4), (DRSR(90, 30), "drsr", None)):
         feed(cache, [np.repeat(np.arange(3), n) for n in counts], np.random.default_rng(2))
@@ -203,11 +210,24 @@ def test_theta_zero_still_renews_samples():
     assert cache.label_counts(2).tolist() == [2, 2] and {4, 5} <= set(cache.ids.tolist())
 
 
-@pytest.mark.parametrize("make", [
-    lambda: FIFO(0, 1), lambda: FIFO(-3, 1), lambda: FIFO(10, 0), lambda: FIFO(10, 11), lambda: SRSR(10, 5, 1.5), lambda: SRSR(10, 5, -0.1),
-    lambda: SRSR(10, 5, float("nan")), lambda: DRSR(10.5, 5), lambda: Full(10, [0.5, 0.6]), lambda: Full(10, []), lambda: Full(10, [1.0], refresh=1),
-    lambda: Lazy("10", 5), lambda: Reservoir(True, 1),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FIFO(0, 1),
+        lambda: FIFO(-3, 1),
+        lambda: FIFO(10, 0),
+        lambda: FIFO(10, 11),
+        lambda: SRSR(10, 5, 1.5),
+        lambda: SRSR(10, 5, -0.1),
+        lambda: SRSR(10, 5, float("nan")),
+        lambda: DRSR(10.5, 5),
+        lambda: Full(10, [0.5, 0.6]),
+        lambda: Full(10, []),
+        lambda: Full(10, [1.0], refresh=1),
+        lambda: Lazy("10", 5),
+        lambda: Reservoir(True, 1),
+    ],
+)
 def test_bad_constructors(make):
     with pytest.raises(ValueError):
         make()

@@ -15,6 +15,7 @@ from matplotlib.colors import to_rgb
 from scipy import stats
 
 from sflkit import paths, report, verdicts
+from sflkit.runs.sfl import RULES
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def draw(data, **options):
 
 def test_rules_look_different_in_colour_and_in_grey():
     looks = list(report.RULE_STYLE.values())
-    assert {"fifo", "srsr", "drsr", "lazy", "full", "reservoir"} == set(report.RULE_STYLE) == set(report.RULE_LABEL)
+    assert set(RULES) == set(report.RULE_STYLE) == set(report.RULE_LABEL)
     assert len({str(s["linestyle"]) + s["marker"] for s in looks}) == len({s["color"] for s in looks}) == len(looks)
     # the two rules with one solid line differ in grey by more than a quarter of the range, and by the marker
     grey = {rule: np.dot(to_rgb(s["color"]), (0.2126, 0.7152, 0.0722)) for rule, s in report.RULE_STYLE.items()}
@@ -113,14 +114,20 @@ def test_pdf_holds_no_date(clone):
     assert pdf.startswith(b"%PDF") and b"CreationDate" not in pdf and b"Producer" not in pdf
 
 
-def test_large_pictures_are_reduced(clone):
-    report.style()
-    fig, ax = plt.subplots(figsize=(9, 6))
-    ax.imshow(np.random.default_rng(0).random((60, 60, 3)), interpolation="bicubic", aspect="auto")
-    png = report.save_figure(fig, "noise", profile="quick", data=np.zeros(3), parameters={})
+def test_large_pictures_are_reduced_or_warned_of(clone, monkeypatch):
+    fig, ax = plt.subplots(figsize=(3, 2))
+    ax.imshow(np.random.default_rng(0).random((30, 30, 3)), interpolation="bicubic", aspect="auto")
+    sizes = []
+    for limit in (10**9, 60_000):
+        monkeypatch.setattr(report, "MAX_PNG_BYTES", limit)
+        png = report.save_figure(fig, "noise", profile="quick", data=np.zeros(3), parameters={})
+        sizes.append(png.stat().st_size)
+        assert plt.imread(png).shape[:2] == (300, 450)  # 150 dots an inch, reduced or not
+    assert sizes[1] < 60_000 < sizes[0]
+    monkeypatch.setattr(report, "MAX_PNG_BYTES", 1000)
+    with pytest.warns(UserWarning, match=r"noise.png has \d+ bytes; figures should stay below 1000"):
+        report.save_figure(fig, "noise", profile="quick", data=np.zeros(3), parameters={})
     plt.close(fig)
-    assert plt.imread(png).shape[1] > 1000 and png.stat().st_size < 800_000
-    plt.rcdefaults()
 
 
 def test_data_digest():
@@ -166,7 +173,8 @@ def test_concurrent_writers_lose_nothing(clone):
 def test_comparison_and_markdown():
     table = report.comparison([
         {"quantity": "accuracy, B = 100", "ours": [0.70, 0.72, 0.74], "paper": 0.72, "verdict": "reproduced"},
-        {"quantity": "accuracy, B = 300", "ours": 0.80, "paper": 0.83}, {"quantity": "theta | grid", "ours": "0.1\n0.5", "paper": None},
+        {"quantity": "accuracy, B = 300", "ours": 0.80, "paper": 0.83},
+        {"quantity": "theta | grid", "ours": "0.1\n0.5", "paper": None},
         verdict("sfl-fig5b", paper="DRSR lowest")])
     # half width of 0.70, 0.72, 0.74: 4.302653 * 0.02 / sqrt(3) = 0.0497
     assert table.to_numpy().tolist() == [
@@ -179,15 +187,17 @@ def test_comparison_and_markdown():
 
 def test_readme_tables(clone):
     readme = clone / "README.md"
-    readme.write_text("top\n<!-- verdicts:begin -->\nold\n<!-- verdicts:end -->\nmiddle\n<!-- notebooks:begin --><!-- notebooks:end -->\nend\n")
+    readme.write_text("top\n<!-- verdicts:begin -->\nold\n<!-- verdicts:end -->\nmiddle\n"
+                      "<!-- notebooks:begin --><!-- notebooks:end -->\nend\n")
     report.record(verdict("sfl-fig2"))
     report.record(verdict("sfl-fig3", "undecided"))
     blocks = {"notebooks": lambda: "| 00 |"}
     assert report.refresh_readme(check=True, blocks=blocks) is False and "old" in readme.read_text()
     assert report.refresh_readme(blocks=blocks) is False
     text = readme.read_text()
-    assert "2 claims: 1 reproduced, 1 undecided." in text and "| sfl-fig2 | reproduced | DRSR > FIFO |" in text and "old" not in text
-    assert text.startswith("top\n<!-- verdicts:begin -->\n") and "middle\n<!-- notebooks:begin -->\n| 00 |\n<!-- notebooks:end -->" in text
+    assert text.startswith("top\n<!-- verdicts:begin -->\n2 claims: 1 reproduced, 1 undecided.\n") and "old" not in text
+    assert "| sfl-fig2 | reproduced | DRSR > FIFO |" in text
+    assert text.endswith("middle\n<!-- notebooks:begin -->\n| 00 |\n<!-- notebooks:end -->\nend\n")
     assert report.refresh_readme(check=True, blocks=blocks) is True and report.refresh_readme(blocks=blocks) is True
     report.record(verdict("sfl-fig3", "reproduced"))
     assert report.refresh_readme(check=True, blocks=blocks) is False
@@ -202,7 +212,7 @@ def test_paper_values_are_transcribed(request, monkeypatch):
     assert list(table.columns) == ["artefact", "quantity", "value", "source"] and not table.isna().any().any()
     assert not table.duplicated(["artefact", "quantity"]).any() and np.issubdtype(table["value"].dtype, np.number)
     assert report.paper_value("sfl", "sfl-fig7", "accuracy at round 200 with B = 300") == 0.83
-    with pytest.raises(ValueError, match="paper='nobody' must be one of .*'sfl'"):
+    with pytest.raises(ValueError, match=r"paper='nobody' must be one of .*'sfl'"):
         report.paper_values("nobody")
     with pytest.raises(ValueError, match="quantity='loss' must be one of 'ratio"):
         report.paper_value("sfl", "sfl-fig7", "loss")
@@ -214,7 +224,8 @@ def test_provenance_names_what_made_the_numbers(clone):
     assert "commit none" in line and str(clone) not in line
 
 
-@pytest.mark.parametrize("changes, message", [({"artefact": "Fig 4"}, "artefact='Fig 4'"), ({"profile": "../x"}, "profile='../x'"),
+@pytest.mark.parametrize("changes, message", [({"artefact": "Fig 4"}, "artefact='Fig 4'"),
+                                              ({"profile": "../x"}, "profile='../x'"),
                                               ({"parameters": {"rate": np.nan}}, "parameters=nan must be made of finite")])
 def test_bad_figures(clone, changes, message):
     with pytest.raises((ValueError, TypeError), match=message):

@@ -13,7 +13,18 @@ from sflkit.randomness import generator
 from sflkit.runs.sfl import RULES, Clients, SFLConfig, make_stream, run
 from sflkit.streams import LabelStream
 
-TINY = SFLConfig(rule="drsr", seed=3, data="digits", model="linear", n_clients=3, n_states=4, capacity=20, batch_size=10, rounds=6, test_size=100)
+TINY = SFLConfig(
+    rule="drsr",
+    seed=3,
+    data="digits",
+    model="linear",
+    n_clients=3,
+    n_states=4,
+    capacity=20,
+    batch_size=10,
+    rounds=6,
+    test_size=100,
+)
 
 
 def test_against_a_plain_federated_loop():
@@ -27,7 +38,10 @@ def test_against_a_plain_federated_loop():
     xt, yt = torch.as_tensor(digits.inputs("test", test)), torch.as_tensor(digits.labels("test", test))
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10))
     from sflkit.engine import Task
-    start = Task(models.create("linear", input_shape=(1, 28, 28), n_classes=10)).init(int(generator(config.seed, "model").integers(2 ** 31)))
+
+    start = Task(models.create("linear", input_shape=(1, 28, 28), n_classes=10)).init(
+        int(generator(config.seed, "model").integers(2**31))
+    )
     torch.nn.utils.vector_to_parameters(start, model.parameters())
     for t in range(1, config.rounds + 1):
         clients.arrive(t)
@@ -76,7 +90,7 @@ def test_rules_are_paired_and_full_knows_the_long_term():
     # all rules that append see the same arrivals in round 1
     assert len({runs[r].discrepancy[0] for r in ("fifo", "srsr", "drsr", "lazy", "reservoir")}) == 1
     # FULL is pi rounded to 1/B: at most 1/B off per class and client, 3 clients of 3 classes
-    assert (runs["full"].discrepancy <= 9 / 200 ** 2).all() and (runs["full_refreshed"].discrepancy <= 9 / 200 ** 2).all()
+    assert (runs["full"].discrepancy <= 9 / 200**2).all() and (runs["full_refreshed"].discrepancy <= 9 / 200**2).all()
     assert runs["drsr"].accumulated.iloc[-1] < runs["srsr"].accumulated.iloc[-1] < runs["fifo"].accumulated.iloc[-1]
 
 
@@ -126,10 +140,27 @@ def test_bring_your_own():
         run(TINY, stream=make_stream(replace(TINY, n_clients=2), 10))
 
 
-@pytest.mark.parametrize(("field", "value"), [
-    ("rule", "lru"), ("data", "imagenet"), ("seed", -1), ("rounds", 0), ("n_clients", 0), ("capacity", -5), ("batch_size", 21), ("batch_size", 0),
-    ("theta", 1.1), ("theta", float("nan")), ("temperature", 0), ("local_rate", -0.1), ("global_rate", 0), ("local_steps", 0), ("train", 1), ("test_size", 0),
-])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rule", "lru"),
+        ("data", "imagenet"),
+        ("seed", -1),
+        ("rounds", 0),
+        ("n_clients", 0),
+        ("capacity", -5),
+        ("batch_size", 21),
+        ("batch_size", 0),
+        ("theta", 1.1),
+        ("theta", float("nan")),
+        ("temperature", 0),
+        ("local_rate", -0.1),
+        ("global_rate", 0),
+        ("local_steps", 0),
+        ("train", 1),
+        ("test_size", 0),
+    ],
+)
 def test_bad_configs(field, value):
     with pytest.raises(ValueError, match=field):
         replace(TINY, **{field: value})

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sflkit.streams import LabelStream, correlation_rounds, exact_discrepancy, kl_markov_stream, largest_remainder, rule_weights
+from sflkit.rounding import largest_remainder
+from sflkit.streams import LabelStream, correlation_rounds, exact_discrepancy, kl_markov_stream, rule_weights
 
 
 def two_state(stay, high=0.8, low=0.4):
@@ -18,7 +19,7 @@ def test_two_state_chain_by_hand():
     stream = two_state(0.9)
     np.testing.assert_allclose(stream.long_term, [[0.6, 0.4]], atol=1e-12)
     for lag in range(4):
-        np.testing.assert_allclose(stream.autocovariance(lag), np.full((1, 2), 0.04 * 0.8 ** lag), atol=1e-12)
+        np.testing.assert_allclose(stream.autocovariance(lag), np.full((1, 2), 0.04 * 0.8**lag), atol=1e-12)
 
 
 def test_exact_discrepancy_by_hand():
@@ -30,7 +31,9 @@ def test_exact_discrepancy_by_hand():
     # printed SRSR, theta = 1, M = 2, t = 1: v = u / 2, so E = C0 / 4 + pi^2 / 4 = 0.01 + 0.09 (pi = 0.6) or + 0.04 (pi = 0.4)
     np.testing.assert_allclose(exact_discrepancy(stream, "srsr", 1, cache_rounds=2, theta=1), [[0.10, 0.05]])
     # filled SRSR, theta = 1, M = 2, t = 3: weights (1/2, 1/4, 1/4): C0 (1/4 + 1/16 + 1/16) + 2 C1 (1/8 + 1/16) + 2 C2 / 8
-    np.testing.assert_allclose(exact_discrepancy(stream, "srsr_filled", 3, cache_rounds=2, theta=1), 0.04 * 0.375 + 0.02 * 0.375 + 0.01 * 0.25)
+    np.testing.assert_allclose(
+        exact_discrepancy(stream, "srsr_filled", 3, cache_rounds=2, theta=1), 0.04 * 0.375 + 0.02 * 0.375 + 0.01 * 0.25
+    )
 
 
 def test_limits_of_the_rules():
@@ -40,10 +43,15 @@ def test_limits_of_the_rules():
     for t in (1, m):
         drsr = exact_discrepancy(stream, "drsr", t, cache_rounds=m)
         np.testing.assert_allclose(exact_discrepancy(stream, "srsr_filled", t, cache_rounds=m, theta=0.7), drsr)
-    np.testing.assert_allclose(exact_discrepancy(stream, "fifo", m, cache_rounds=m), exact_discrepancy(stream, "drsr", m, cache_rounds=m))
+    np.testing.assert_allclose(
+        exact_discrepancy(stream, "fifo", m, cache_rounds=m), exact_discrepancy(stream, "drsr", m, cache_rounds=m)
+    )
     # theta = 0 freezes what the first M rounds left; the printed recursion then stays empty and lacks all of pi
-    np.testing.assert_allclose(exact_discrepancy(stream, "srsr_filled", 99, cache_rounds=m, theta=0), exact_discrepancy(stream, "drsr", m, cache_rounds=m))
-    np.testing.assert_allclose(exact_discrepancy(stream, "srsr", 99, cache_rounds=m, theta=0), stream.long_term ** 2)
+    np.testing.assert_allclose(
+        exact_discrepancy(stream, "srsr_filled", 99, cache_rounds=m, theta=0),
+        exact_discrepancy(stream, "drsr", m, cache_rounds=m),
+    )
+    np.testing.assert_allclose(exact_discrepancy(stream, "srsr", 99, cache_rounds=m, theta=0), stream.long_term**2)
     # a stream that never changes has no discrepancy once the cache is full
     constant = LabelStream([[[0.3, 0.7], [0.3, 0.7]]], [[[0.5, 0.5], [0.5, 0.5]]])
     for rule in ("fifo", "drsr"):
@@ -52,12 +60,14 @@ def test_limits_of_the_rules():
 
 @pytest.mark.parametrize(("rule", "theta"), [("fifo", None), ("drsr", None), ("srsr", 2 / 3), ("srsr_filled", 2 / 3)])
 def test_exact_discrepancy_against_monte_carlo(rule, theta):
-    stream = kl_markov_stream(n_clients=1, n_classes=4, classes_per_client=3, n_states=6, temperature=0.3, batch_size=20, rng=np.random.default_rng(4))
+    stream = kl_markov_stream(
+        n_clients=1, n_classes=4, classes_per_client=3, n_states=6, temperature=0.3, batch_size=20, rng=np.random.default_rng(4)
+    )
     t, m, repeats = 12, 4, 4000
     replicas = LabelStream(np.repeat(stream.short_term, repeats, axis=0), np.repeat(stream.transition, repeats, axis=0))
     counts = replicas.sample(t, 20, np.random.default_rng(5), exact=True)
     weights = rule_weights(rule, t, cache_rounds=m, theta=theta)
-    v = np.tensordot(weights, counts[::-1][:len(weights)] / 20, axes=1)
+    v = np.tensordot(weights, counts[::-1][: len(weights)] / 20, axes=1)
     squares = (v - stream.long_term) ** 2
     error = squares.std(axis=0, ddof=1) / np.sqrt(repeats)
     exact = exact_discrepancy(stream, rule, t, cache_rounds=m, theta=theta)[0]
@@ -75,11 +85,13 @@ def test_multinomial_counts_add_the_sampling_variance():
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 12), st.integers(1, 6), st.integers(0, 10 ** 6), st.data())
+@given(st.integers(1, 4), st.integers(1, 12), st.integers(1, 6), st.integers(0, 10**6), st.data())
 def test_generated_streams_keep_their_promises(n_clients, n_classes, n_states, seed, data):
     c = data.draw(st.integers(1, n_classes))
     batch = data.draw(st.sampled_from([None, 60, 150]))
-    make = dict(n_clients=n_clients, n_classes=n_classes, classes_per_client=c, n_states=n_states, temperature=0.5, batch_size=batch)
+    make = dict(
+        n_clients=n_clients, n_classes=n_classes, classes_per_client=c, n_states=n_states, temperature=0.5, batch_size=batch
+    )
     stream = kl_markov_stream(**make, rng=np.random.default_rng(seed))
     support = stream.short_term > 0
     assert (support.sum(axis=2) == c).all() and (support == support[:, :1]).all()
@@ -96,7 +108,9 @@ def test_generated_streams_keep_their_promises(n_clients, n_classes, n_states, s
 
 
 def test_closer_states_are_likelier():
-    stream = kl_markov_stream(n_clients=1, n_classes=3, classes_per_client=3, n_states=8, temperature=0.5, rng=np.random.default_rng(1))
+    stream = kl_markov_stream(
+        n_clients=1, n_classes=3, classes_per_client=3, n_states=8, temperature=0.5, rng=np.random.default_rng(1)
+    )
     u = stream.short_term[0]
     divergence = (u[:, None] * np.log(u[:, None] / u[None])).sum(axis=2)
     ratio = np.log(stream.transition[0]) + divergence / 0.5
@@ -111,7 +125,7 @@ def test_two_mode_chain_breaks_the_truncated_reading():
     u = np.array([0.5 + s1 * a + s2 * b for s1 in (1, -1) for s2 in (1, -1)])
     stream = LabelStream([np.stack([u, 1 - u], axis=1)], [np.kron(*flip)])
     rho = stream.autocovariances(3)[:, 0, 0] / 0.09
-    np.testing.assert_allclose(rho, [0.96 * 0.2 ** k + 0.04 * 0.999 ** k for k in range(4)], atol=1e-9)
+    np.testing.assert_allclose(rho, [0.96 * 0.2**k + 0.04 * 0.999**k for k in range(4)], atol=1e-9)
     assert rho[2] > 0.05 > rho[3]
     for m, expected in ((100, 0.0530), (1000, 0.0309)):
         fifo = exact_discrepancy(stream, "fifo", m, cache_rounds=m)[0, 0] / 0.09
@@ -150,10 +164,22 @@ def test_largest_remainder_by_hand():
     assert largest_remainder(np.array([2.5, 2.3, 1.2]), 6, np.array([2, 9, 9])).tolist() == [2, 3, 1]
 
 
-@pytest.mark.parametrize("bad", [
-    dict(n_clients=0), dict(n_classes=-1), dict(classes_per_client=11), dict(classes_per_client=0), dict(n_states=0), dict(temperature=0),
-    dict(temperature=float("nan")), dict(batch_size=0), dict(batch_size=2), dict(rng=0), dict(n_clients=2.5),
-])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        dict(n_clients=0),
+        dict(n_classes=-1),
+        dict(classes_per_client=11),
+        dict(classes_per_client=0),
+        dict(n_states=0),
+        dict(temperature=0),
+        dict(temperature=float("nan")),
+        dict(batch_size=0),
+        dict(batch_size=2),
+        dict(rng=0),
+        dict(n_clients=2.5),
+    ],
+)
 def test_bad_generator_arguments(bad):
     good = dict(n_clients=2, n_classes=10, classes_per_client=3, n_states=4, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=next(iter(bad))):
@@ -170,10 +196,16 @@ def test_bad_streams():
     with pytest.raises(ValueError, match="nan"):
         LabelStream([[[np.nan, 1.0]]], [[[1.0]]])
     stream = two_state(0.9)
-    for call in (lambda: stream.sample(0, 5, np.random.default_rng(0)), lambda: stream.sample(5, 0, np.random.default_rng(0)),
-                 lambda: stream.autocovariance(-1), lambda: exact_discrepancy(stream, "lru", 5, cache_rounds=2),
-                 lambda: exact_discrepancy(stream, "fifo", 1, cache_rounds=2), lambda: exact_discrepancy(stream, "drsr", 0, cache_rounds=2),
-                 lambda: exact_discrepancy(stream, "srsr", 1, cache_rounds=2), lambda: exact_discrepancy(stream, "srsr", 1, cache_rounds=2, theta=1.2),
-                 lambda: exact_discrepancy(stream, "fifo", 3, cache_rounds=2, theta=0.5)):
+    for call in (
+        lambda: stream.sample(0, 5, np.random.default_rng(0)),
+        lambda: stream.sample(5, 0, np.random.default_rng(0)),
+        lambda: stream.autocovariance(-1),
+        lambda: exact_discrepancy(stream, "lru", 5, cache_rounds=2),
+        lambda: exact_discrepancy(stream, "fifo", 1, cache_rounds=2),
+        lambda: exact_discrepancy(stream, "drsr", 0, cache_rounds=2),
+        lambda: exact_discrepancy(stream, "srsr", 1, cache_rounds=2),
+        lambda: exact_discrepancy(stream, "srsr", 1, cache_rounds=2, theta=1.2),
+        lambda: exact_discrepancy(stream, "fifo", 3, cache_rounds=2, theta=0.5),
+    ):
         with pytest.raises(ValueError):
             call()

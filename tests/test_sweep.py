@@ -1,5 +1,6 @@
 """Sweeps: each run once, whatever the back end, the number of processes or the moment of a kill -9."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -44,9 +45,10 @@ def run(config):
     if config.fail:
         raise ArithmeticError(f"seed {config.seed} diverged")
     x = np.random.default_rng(config.seed).random(4) * config.rate
-    frame = pd.DataFrame({"round": np.arange(1, 5), "x": x, "n": [1, 2, 3, 4], "whole": np.ones(4), "ok": x > 0.05,
-                          "name": ["a", "", "nan", 'b,"c"'], "threads": int(os.environ["SFLKIT_THREADS"])})
-    frame.loc[1, "whole"] = np.nan
+    frame = pd.DataFrame({"round": np.arange(1, 5), "x": x, "n": [1, 2, 3, 4], "whole": np.ones(4), "gap": np.ones(4),
+                          "ok": x > 0.05, "code": "01", "name": ["a", "", "nan", 'b,"c"'],
+                          "threads": int(os.environ["SFLKIT_THREADS"]), "pid": os.getpid()})
+    frame.loc[1, "gap"] = np.nan
     frame.attrs["data"] = {"name": "probe", "digest": "abc", "size": 4}
     log(config, "end")
     return frame
@@ -98,10 +100,12 @@ def test_runs_once_and_keeps_order_types_and_config(probe, tmp_path):
     assert first["seed"].tolist() == [2] * 4 + [0] * 4 + [2] * 4 + [1] * 4
     assert first.attrs["computed"] == 3 and first.attrs["reused"] == 0
     assert first.attrs["data"] == [{"name": "probe", "digest": "abc", "size": 4}]
-    assert list(first.columns) == ["folder", "seed", "rate", "fail", "key", "round", "x", "n", "whole", "ok", "name", "threads"]
-    # `whole` holds 1.0 and a gap: it must stay a float column though the file says 1, and "" and "nan" must stay strings
-    assert [first[c].dtype.kind for c in ("round", "x", "n", "whole", "ok")] == ["i", "f", "i", "f", "b"]
-    assert first["whole"].isna().sum() == 4 and first["name"][:4].tolist() == ["a", "", "nan", 'b,"c"']
+    assert list(first.columns) == ["folder", "seed", "rate", "fail", "key",
+                                   "round", "x", "n", "whole", "gap", "ok", "code", "name", "threads", "pid"]
+    # 1.0 must stay a float though the file says 1, a gap a gap, and "01", "" and "nan" strings
+    assert [first[c].dtype.kind for c in ("round", "x", "n", "whole", "gap", "ok")] == ["i", "f", "i", "f", "f", "b"]
+    assert first["gap"].isna().sum() == 4 and set(first["code"]) == {"01"}
+    assert first["name"][:4].tolist() == ["a", "", "nan", 'b,"c"']
     exact = np.random.default_rng(2).random(4) * 0.1
     np.testing.assert_allclose(first["x"][:4], exact, rtol=5e-7)  # 7 significant digits
     again = sweep.run_many(probe.run, wanted, store=tmp_path / "store")
@@ -165,13 +169,14 @@ def test_failing_run_lets_the_others_finish(probe, tmp_path):
     assert len(list((tmp_path / "store").glob("*.json"))) == 2
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", [None, "threading", "loky"])
 def test_backends_give_the_same_numbers_and_share_threads(probe, tmp_path, backend):
     one = sweep.run_many(probe.run, configs(probe, tmp_path), store=tmp_path / "one")
-    with joblib.parallel_config(backend=backend):
+    with joblib.parallel_config(backend=backend) if backend else contextlib.nullcontext():
         two = sweep.run_many(probe.run, configs(probe, tmp_path), store=tmp_path / "two", jobs=2)
     assert set(one["threads"]) == {4} and set(two["threads"]) == {2} and os.environ["SFLKIT_THREADS"] == "4"
-    pd.testing.assert_frame_equal(one.drop(columns="threads"), two.drop(columns="threads"), check_exact=True)
+    assert set(one["pid"]) == {os.getpid()} and (os.getpid() in set(two["pid"])) == (backend != "loky")
+    pd.testing.assert_frame_equal(one.drop(columns=["threads", "pid"]), two.drop(columns=["threads", "pid"]), check_exact=True)
     assert lines(tmp_path, "end") == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
@@ -196,8 +201,8 @@ def test_dask_cluster_gives_the_same_numbers_and_survives_a_lost_worker(probe, t
         killer.start()
         two = sweep.run_many(probe.run, configs(probe, tmp_path), store=tmp_path / "two")
         killer.join()
-    assert set(two["threads"]) == {2}
-    pd.testing.assert_frame_equal(one.drop(columns="threads"), two.drop(columns="threads"), check_exact=True)
+    assert set(two["threads"]) == {2} and os.getpid() not in set(two["pid"])
+    pd.testing.assert_frame_equal(one.drop(columns=["threads", "pid"]), two.drop(columns=["threads", "pid"]), check_exact=True)
 
 
 def wait_for(condition, seconds=20.0):

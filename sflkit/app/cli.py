@@ -69,14 +69,19 @@ def figures(profile: Profile = "quick", jobs: Jobs = 2,
     began = time.time()
     with _exits():
         fresh, already, failed = batch.figures(profile, jobs, only)
-        from sflkit.app import tables
+    from sflkit.app import tables
 
-        tables.refresh_readme()
     folder = paths.figures(profile)
     typer.echo(f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in {time.time() - began:.0f} s; "
                f"{len(list(folder.glob('*.png')))} figures and {tables.count_verdicts(profile)} verdicts in {folder}")
     if failed:
         typer.echo(f"sflkit: failed: {', '.join(failed)}", err=True)
+    try:
+        tables.refresh_readme()
+    except gate.GateError as error:  # too late to be a refusal
+        typer.echo(f"sflkit: {error}", err=True)
+        raise typer.Exit(1) from None
+    if failed:
         raise typer.Exit(1)
 
 
@@ -90,7 +95,7 @@ def verdicts(write_readme: Annotated[bool, typer.Option("--write-readme", help="
         gate.root()
         if check:
             current = tables.refresh_readme(check=True)
-            typer.echo("the README's tables are " + ("up to date" if current else "out of date: run `sflkit verdicts --write-readme`"))
+            typer.echo(f"the README's tables are {'up to date' if current else 'out of date: sflkit verdicts --write-readme'}")
             raise typer.Exit(0 if current else 1)
         if write_readme:
             tables.refresh_readme()

@@ -16,6 +16,16 @@ from sflkit.bounds.sfl import (
 )
 
 __all__ = [
-    "Lemma1", "Lemma2", "SFLConvergence", "SFLRates", "drsr_discrepancy", "fifo_discrepancy", "lemma1", "lemma2", "sfl_convergence",
-    "sfl_rates", "srsr_discrepancy", "srsr_discrepancy_limit",
+    "Lemma1",
+    "Lemma2",
+    "SFLConvergence",
+    "SFLRates",
+    "drsr_discrepancy",
+    "fifo_discrepancy",
+    "lemma1",
+    "lemma2",
+    "sfl_convergence",
+    "sfl_rates",
+    "srsr_discrepancy",
+    "srsr_discrepancy_limit",
 ]

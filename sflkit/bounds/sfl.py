@@ -111,7 +111,7 @@ def lemma1(*, n_classes, lambda2, sigma_m2, max_share) -> Lemma1:
     n_classes = checks.integer("n_classes", n_classes, 1)
     lambda2, sigma_m2 = checks.real("lambda2", lambda2, 0), checks.real("sigma_m2", sigma_m2, 0)
     max_share = checks.real("max_share", max_share, 0, 1, above=0)
-    return Lemma1(n_classes ** 2 * lambda2 * sigma_m2, 2 * (n_classes * max_share) ** 2 * sigma_m2)
+    return Lemma1(n_classes**2 * lambda2 * sigma_m2, 2 * (n_classes * max_share) ** 2 * sigma_m2)
 
 
 class Lemma2(NamedTuple):
@@ -125,7 +125,9 @@ class Lemma2(NamedTuple):
     feasible: bool
 
 
-def lemma2(*, smoothness, local_rate, local_steps, n_classes, max_share, lambda2, sigma_m2, sigma_g2, dissimilarity2, grad_norm2) -> Lemma2:
+def lemma2(
+    *, smoothness, local_rate, local_steps, n_classes, max_share, lambda2, sigma_m2, sigma_g2, dissimilarity2, grad_norm2
+) -> Lemma2:
     """Return the bound on E||w_{t,tau}^k - w_t||^2, the drift of a client within a round, term by term.
 
     Source: SFL, Lemma 2, (18). ERRATA 11: the lambda term treats a deviation that is constant within the round as fresh
@@ -137,8 +139,12 @@ def lemma2(*, smoothness, local_rate, local_steps, n_classes, max_share, lambda2
     sigma_g2, dissimilarity2 = checks.real("sigma_g2", sigma_g2, 0), checks.real("dissimilarity2", dissimilarity2, 0)
     grad_norm2 = checks.real("grad_norm2", grad_norm2, 0)
     square = (local_steps * local_rate) ** 2
-    terms = (5 * local_steps * local_rate ** 2 * gaps.real_to_virtual,  # ERRATA 11: (E-1)^2 can be reached where 5E is printed
-             30 * square * gaps.virtual_to_expected, 30 * square * sigma_g2, 30 * square * (dissimilarity2 + 1) * grad_norm2)
+    terms = (
+        5 * local_steps * local_rate**2 * gaps.real_to_virtual,  # ERRATA 11: (E-1)^2 can be reached where 5E is printed
+        30 * square * gaps.virtual_to_expected,
+        30 * square * sigma_g2,
+        30 * square * (dissimilarity2 + 1) * grad_norm2,
+    )
     return Lemma2(*terms, sum(terms), local_rate <= 1 / (8 * smoothness * local_steps))
 
 
@@ -156,8 +162,21 @@ class SFLConvergence(NamedTuple):
 
 
 def sfl_convergence(
-    *, loss_gap, rounds, local_steps, smoothness, local_rate, global_rate, n_classes, max_share, sigma_m2, sigma_g2, dissimilarity2, lambda2,
-    n_clients, c=None,
+    *,
+    loss_gap,
+    rounds,
+    local_steps,
+    smoothness,
+    local_rate,
+    global_rate,
+    n_classes,
+    max_share,
+    sigma_m2,
+    sigma_g2,
+    dissimilarity2,
+    lambda2,
+    n_clients,
+    c=None,
 ) -> SFLConvergence:
     """Return the bound on min_t E||grad f(w_t)||^2 and its parts.
 
@@ -213,13 +232,17 @@ def sfl_convergence(
     vanishing = loss_gap / (c * product * local_steps * rounds)
     phi_g = 30 * drift * sigma_g2 / c
     phi_m = 60 * drift * spread / c
-    factor = 5 * local_rate ** 2 * local_steps * smoothness ** 2 + 3 * product * smoothness * local_steps + 1
-    phi_l = factor * n_classes ** 2 * sigma_m2 * float(lambda2.mean()) / c
+    factor = 5 * local_rate**2 * local_steps * smoothness**2 + 3 * product * smoothness * local_steps + 1
+    phi_l = factor * n_classes**2 * sigma_m2 * float(lambda2.mean()) / c
     # ERRATA 9: (88) drops this term, which decays more slowly than the O(1/T) that Corollary 2 states for Phi_M
     missing = 2 * smoothness * product * spread / (c * n_clients)
     # ERRATA 10: E L stands outside the root, else c > 0 does not follow
-    feasible = (c <= largest_c and local_rate * math.sqrt(60 * (dissimilarity2 + 1)) * local_steps * smoothness < 1
-                and 8 * smoothness * local_steps * local_rate <= 1 and 4 * local_steps * smoothness * product <= 1)
+    feasible = (
+        c <= largest_c
+        and local_rate * math.sqrt(60 * (dissimilarity2 + 1)) * local_steps * smoothness < 1
+        and 8 * smoothness * local_steps * local_rate <= 1
+        and 4 * local_steps * smoothness * product <= 1
+    )
     return SFLConvergence(vanishing, phi_g, phi_m, phi_l, missing, vanishing + phi_g + phi_m + phi_l, c, feasible)
 
 

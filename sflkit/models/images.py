@@ -58,8 +58,8 @@ _MOBILENET_STAGES = ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2),
 def mobilenetv2(input_shape: tuple[int, ...], n_classes: int, width: float = 1.0) -> nn.Module:
     """Return MobileNetV2 for small images, with GroupNorm in place of batch normalisation.
 
-    Deviations: strides for 32 x 32 images (stem 1, second stage 1; three halvings in all), GroupNorm with 8 channels a group instead
-    of batch normalisation (whose statistics are no parameters and mix clients), and no dropout before the classifier.
+    Deviations: strides for 32 x 32 images (stem 1, second stage 1; three halvings in all), GroupNorm with 8 channels a group
+    instead of batch normalisation (whose statistics are no parameters), and no dropout before the classifier.
 
     Parameters
     ----------

@@ -87,8 +87,17 @@ class SFLConfig:
         checks.choice("rule", self.rule, RULES)
         checks.choice("data", self.data, data.names())
         checks.integer("seed", self.seed, 0)
-        for name in ("n_clients", "classes_per_client", "n_states", "capacity", "rounds", "local_steps", "test_size", "evaluate_every",
-                     "n_classes"):
+        for name in (
+            "n_clients",
+            "classes_per_client",
+            "n_states",
+            "capacity",
+            "rounds",
+            "local_steps",
+            "test_size",
+            "evaluate_every",
+            "n_classes",
+        ):
             checks.integer(name, getattr(self, name), 1)
         checks.integer("batch_size", self.batch_size, 1, self.capacity)
         for name in ("temperature", "local_rate", "global_rate", "width"):
@@ -102,8 +111,11 @@ def make_cache(config: SFLConfig, long_term: np.ndarray):
     """Return an empty cache of the config's rule; only FULL may know the client's `long_term` shares (n_classes,)."""
     size = config.capacity, config.batch_size
     return {
-        "fifo": lambda: caches.FIFO(*size), "srsr": lambda: caches.SRSR(*size, config.theta), "drsr": lambda: caches.DRSR(*size),
-        "lazy": lambda: caches.Lazy(*size), "reservoir": lambda: caches.Reservoir(*size),
+        "fifo": lambda: caches.FIFO(*size),
+        "srsr": lambda: caches.SRSR(*size, config.theta),
+        "drsr": lambda: caches.DRSR(*size),
+        "lazy": lambda: caches.Lazy(*size),
+        "reservoir": lambda: caches.Reservoir(*size),
         "full": lambda: caches.Full(config.capacity, long_term),
         "full_refreshed": lambda: caches.Full(config.capacity, long_term, refresh=True),
     }[config.rule]()
@@ -112,8 +124,14 @@ def make_cache(config: SFLConfig, long_term: np.ndarray):
 def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
     """Return the config's label stream, which depends on the seed and the stream's settings only, not on the rule."""
     return streams.kl_markov_stream(
-        n_clients=config.n_clients, n_classes=n_classes, classes_per_client=config.classes_per_client, n_states=config.n_states,
-        temperature=config.temperature, batch_size=config.batch_size if config.exact_counts else None, rng=generator(config.seed, "stream"))
+        n_clients=config.n_clients,
+        n_classes=n_classes,
+        classes_per_client=config.classes_per_client,
+        n_states=config.n_states,
+        temperature=config.temperature,
+        batch_size=config.batch_size if config.exact_counts else None,
+        rng=generator(config.seed, "stream"),
+    )
 
 
 class Clients:
@@ -127,13 +145,19 @@ class Clients:
     caches : list of cache objects, one a client; their ids are rows of the training set.
     """
 
-    def __init__(self, config: SFLConfig, labels: np.ndarray, n_classes: int, cache=None, stream: streams.LabelStream | None = None):
+    def __init__(
+        self, config: SFLConfig, labels: np.ndarray, n_classes: int, cache=None, stream: streams.LabelStream | None = None
+    ):
         self.config, self.labels, self.n_classes = config, labels, n_classes
         self.stream = make_stream(config, n_classes) if stream is None else stream
         if self.stream.long_term.shape != (config.n_clients, n_classes):
-            raise ValueError(f"stream has {self.stream.long_term.shape[0]} clients and {self.stream.long_term.shape[1]} classes; "
-                             f"this run needs {config.n_clients} and {n_classes}")
-        self.counts = self.stream.sample(config.rounds, config.batch_size, generator(config.seed, "arrivals"), exact=config.exact_counts)
+            raise ValueError(
+                f"stream has {self.stream.long_term.shape[0]} clients and {self.stream.long_term.shape[1]} classes; "
+                f"this run needs {config.n_clients} and {n_classes}"
+            )
+        self.counts = self.stream.sample(
+            config.rounds, config.batch_size, generator(config.seed, "arrivals"), exact=config.exact_counts
+        )
         self.sources = [partitions.SampleSource(labels, generator(config.seed, "samples", k)) for k in range(config.n_clients)]
         self.caches = [cache(shares) if cache else make_cache(config, shares) for shares in self.stream.long_term]
         for k, full in enumerate(self.caches):
@@ -187,7 +211,9 @@ def run(config: SFLConfig, *, cache=None, stream: streams.LabelStream | None = N
         source = source.with_coarse_labels() if config.superclasses else source
         clients = Clients(config, source.y_train, source.n_classes, cache, stream)
         learner = _Learner(config, source, clients.stream.long_term.mean(axis=0), model)
-        attrs = {"data": {"name": source.name, "digest": source.digest, "size": len(source.y_train), "canonical": source.canonical}}
+        attrs = {
+            "data": {"name": source.name, "digest": source.digest, "size": len(source.y_train), "canonical": source.canonical}
+        }
     rows = []
     for t in range(1, config.rounds + 1):
         clients.arrive(t)
@@ -219,11 +245,14 @@ class _Learner:
             model = models.create(config.model, input_shape=source.input_shape, n_classes=source.n_classes, **options)
         self.task, self.server = engine.Task(model), servers.FedAvg(config.global_rate)
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.params = self.task.init(int(generator(config.seed, "model").integers(2 ** 31))).to(device)
+        self.params = self.task.init(int(generator(config.seed, "model").integers(2**31))).to(device)
         self.x = torch.as_tensor(source.inputs("train")).to(device)
         self.y = torch.as_tensor(source.labels("train")).to(device)
         test = partitions.draw_test_set(source.y_test, test_shares, config.test_size, generator(config.seed, "test_set"))
-        self.test = (torch.as_tensor(source.inputs("test", test)).to(device), torch.as_tensor(source.labels("test", test)).to(device))
+        self.test = (
+            torch.as_tensor(source.inputs("test", test)).to(device),
+            torch.as_tensor(source.labels("test", test)).to(device),
+        )
 
     def step(self, client_caches: list, t: int) -> None:
         batches = []
@@ -233,7 +262,9 @@ class _Learner:
         local = self.engine.local_sgd(self.task, self.params, batches, self.config.local_rate)
         self.params = self.server(self.params, local - self.params)
         if not bool(self.torch.isfinite(self.params).all()):
-            raise FloatingPointError(f"the global model is no longer finite after round {t}; lower local_rate={self.config.local_rate}")
+            raise FloatingPointError(
+                f"the global model is no longer finite after round {t}; lower local_rate={self.config.local_rate}"
+            )
 
     def evaluate(self):
         return self.engine.evaluate(self.task, self.params, *self.test)

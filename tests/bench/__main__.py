@@ -24,7 +24,7 @@ from tests.bench.workloads import WORKLOADS, Workload
 RESULTS = Path(__file__).resolve().parents[2] / "data" / "results" / "bench"
 SLOW_STACKED = ("W1", "W2")  # stacked is 2-4 times slower there; measured once in a while with --all
 COLUMNS = ("workload", "peer", "seconds", "seconds_min", "seconds_max", "speedup", "speedup_min", "speedup_max", "peak_share",
-           "difference", "repeats", "threads", "torch", "processor")
+           "difference", "repeats", "threads", "load", "torch", "processor")
 
 
 def main() -> None:
@@ -35,7 +35,10 @@ def main() -> None:
     args = parser.parse_args()
     if args.repeats < 5:
         parser.error(f"--repeats {args.repeats} must be at least 5")
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {_processor()}")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {_processor()}, load {os.getloadavg()[0]:.2f}")
+    if os.getloadavg()[0] > 0.5:
+        print("The machine is busy. Peers whose threads wait for one another, the plain loop first, then look many times slower "
+              "than they are; take no ratio from this run.")
     print(f"{'':4}{'peer':16}{'ms a round':>12}{'(range)':>18}{'over plain':>12}{'(range)':>16}{'of peak':>9}{'difference':>12}")
     for name in args.workloads:
         rows = measure(WORKLOADS[name], args.repeats, args.all)
@@ -105,7 +108,7 @@ def _sgemm_flops(n: int = 2048) -> float:
 
 def _row(workload, peer, seconds, ratios, share, difference) -> dict:
     values = (workload.name, peer, median(seconds), min(seconds), max(seconds), median(ratios), min(ratios), max(ratios), share,
-              difference, len(seconds), engine.thread_count(), torch.__version__, _processor())
+              difference, len(seconds), engine.thread_count(), os.getloadavg()[0], torch.__version__, _processor())
     return {c: f"{v:.4g}" if isinstance(v, float) else v for c, v in zip(COLUMNS, values, strict=True)}
 
 

@@ -1,2 +1,90 @@
-def run(workload, rounds):
-    return []
+"""Flower's simulation as a peer, in its own environment: `.venv-bench`, made by
+
+    python -m venv .venv-bench && .venv-bench/bin/pip install "flwr[simulation]" torch numpy
+
+Run as a program inside it (`python flower.py W1 5`), this file trains one workload and prints a JSON list, the seconds of each
+round; `run` starts it from the benchmark and returns that list, or [] when the environment is missing. Start-up is not counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / ".venv-bench" / "bin" / "python"
+
+
+def run(workload: str, rounds: int, timeout: float = 600.0) -> list[float]:
+    """Return the seconds of `rounds` rounds, the first (a warm-up) dropped; [] without Flower."""
+    if not PYTHON.exists():
+        return []
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "RAY_DEDUP_LOGS": "0", "FLWR_TELEMETRY_ENABLED": "0"}
+    command = [str(PYTHON), str(Path(__file__)), workload, str(rounds + 1)]
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout)
+        return json.loads(done.stdout.strip().splitlines()[-1])[1:]
+    except (subprocess.TimeoutExpired, json.JSONDecodeError, IndexError) as error:
+        print(f"{workload}: Flower gave no result ({type(error).__name__}); its peer is left out")
+        return []
+
+
+def main(name: str, rounds: int) -> None:
+    import flwr
+    import torch
+    from torch.nn import functional as F
+
+    from tests.bench.workloads import WORKLOADS
+
+    workload = WORKLOADS[name]
+    data: dict = {}  # filled once in each Ray worker
+
+    class Client(flwr.client.NumPyClient):
+        def __init__(self, k):
+            if not data:
+                data["x"], data["y"], data["ids"] = workload.data()
+                data["model"] = workload.build()
+            self.k, self.model = k, data["model"]
+
+        def fit(self, parameters, config):
+            with torch.no_grad():
+                for p, value in zip(self.model.parameters(), parameters):
+                    p.copy_(torch.from_numpy(value))
+            optimiser = torch.optim.SGD(self.model.parameters(), lr=workload.rate)
+            ids = data["ids"][self.k]
+            for s in range(workload.steps):
+                i = ids[0] if workload.full_batch else ids[s]
+                optimiser.zero_grad()
+                F.cross_entropy(self.model(data["x"][i]), data["y"][i]).backward()
+                optimiser.step()
+            return [p.detach().numpy() for p in self.model.parameters()], workload.batch, {}
+
+    stamps: list[float] = []
+
+    class Timed(flwr.server.strategy.FedAvg):
+        def configure_fit(self, *args, **kwargs):
+            stamps.append(time.perf_counter())
+            return super().configure_fit(*args, **kwargs)
+
+        def aggregate_fit(self, *args, **kwargs):
+            result = super().aggregate_fit(*args, **kwargs)
+            stamps.append(time.perf_counter())
+            return result
+
+    start = flwr.common.ndarrays_to_parameters([p.detach().numpy() for p in workload.build().parameters()])
+    strategy = Timed(fraction_fit=workload.clients / workload.pool, fraction_evaluate=0.0, min_fit_clients=workload.clients,
+                     min_available_clients=workload.pool, initial_parameters=start)
+    app = flwr.server.ServerApp(server_fn=lambda context: flwr.server.ServerAppComponents(
+        strategy=strategy, config=flwr.server.ServerConfig(num_rounds=rounds)))
+    clients = flwr.client.ClientApp(client_fn=lambda context: Client(int(context.node_config["partition-id"])).to_client())
+    resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0}}
+    flwr.simulation.run_simulation(app, clients, workload.pool, backend_config=resources)
+    print(json.dumps([end - begin for begin, end in zip(stamps[::2], stamps[1::2])]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,7 +1,7 @@
 """Who takes part in the benchmark. A peer is a function of a workload and its data that returns an object with
 `round(clients)` (one federated round, timed) and `params()` (the flat global parameters, for comparison).
 
-To add one that shares our process, write such a class and add it to `PEERS`. Flower runs in a process of its own; see `flower.py`.
+To add one that shares our process, write such a class and add it to `PEERS`. Flower runs in a process of its own: `flower.py`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from sflkit import models
 
 @dataclass(frozen=True)
 class Workload:
-    """One round: `clients` of `pool` clients each take `steps` SGD steps of `batch` samples at `rate`; then the server averages."""
+    """One round: `clients` of `pool` clients take `steps` SGD steps of `batch` samples at `rate`; then the server averages."""
 
     name: str
     model: str

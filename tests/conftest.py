@@ -1,0 +1,74 @@
+"""What all tests share: results and figures go to a scratch folder, and a small clone with notebooks of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_configure(config):
+    os.environ.setdefault("SFLKIT_BATCH", "1")
+    if not hasattr(config, "workerinput") and "SFLKIT_CACHE" not in os.environ:  # the workers inherit what is set here
+        config.sflkit_scratch = tempfile.mkdtemp(prefix="sflkit-test-")
+        os.environ["SFLKIT_CACHE"] = f"{config.sflkit_scratch}/results"
+        os.environ.setdefault("SFLKIT_FIGURES", f"{config.sflkit_scratch}/figures")
+
+
+def pytest_unconfigure(config):
+    if hasattr(config, "sflkit_scratch"):
+        shutil.rmtree(config.sflkit_scratch, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The clone under test."""
+    return ROOT
+
+
+PARAMETERS = '''\
+profile: str = "quick"  # in {"quick", "paper"}; whose settings
+rounds: int = 3  # in [1, 5000]; communication rounds T
+rate: float = 0.1  # in (0, 1]; local rate
+seeds: list[int] = [0, 1]  # in [0, 1000]; one run each
+rule: str = "drsr"  # in {"fifo", "drsr"}; cache rule
+label: str = "x"  # free text
+use_published: bool = False  # take tracked results
+'''
+
+
+def write_notebook(path: Path, run: str = "print(rounds)", artefacts=("x-fig1",)) -> Path:
+    """Write a small unexecuted notebook whose `run` cell holds the code `run`."""
+    cells = [nbformat.v4.new_markdown_cell(f"# {path.stem[:2]} · Example", metadata={"tags": ["title"]}),
+             *(nbformat.v4.new_code_cell(source, metadata={"tags": [tag]}) for tag, source in (
+                 ("imports", "import os, time\nfrom sflkit import paths"), ("parameters", PARAMETERS), ("run", run)))]
+    for i, cell in enumerate(cells):
+        cell.id = f"cell-{i}"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={
+        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+        "sflkit": {"artefacts": list(artefacts), "minutes": 0.1}}), path)
+    return path
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch) -> Path:
+    """A copy of the project with two short notebooks, as working directory."""
+    shutil.copytree(ROOT / "sflkit", tmp_path / "sflkit", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "Snakefile"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "profiles.yaml").write_text('paper:\n  "10": {rounds: 4, rate: 1.0e-3}\n')
+    (tmp_path / "README.md").write_text("".join(f"<!-- {n}:begin -->\n<!-- {n}:end -->\n" for n in ("notebooks", "verdicts")))
+    write_notebook(tmp_path / "notebooks" / "10_first.ipynb")
+    write_notebook(tmp_path / "notebooks" / "12_second.ipynb", artefacts=())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for name in ("SFLKIT_FIGURES", "SFLKIT_CACHE", "SFLKIT_WATCH"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path

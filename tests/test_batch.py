@@ -1,0 +1,155 @@
+"""Running notebooks without a person: through papermill, through Snakemake, and in place."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import nbformat
+import psutil
+from conftest import write_notebook
+from typer.testing import CliRunner
+
+from sflkit.app import batch, cli, gate
+
+SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
+
+
+def sflkit(*arguments, **kwargs):
+    return subprocess.run([*SFLKIT, *arguments], capture_output=True, text=True, timeout=120, **kwargs)
+
+
+def test_a_run_with_settings_of_its_own_leaves_the_profile_alone(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", "print(rounds, rate, rule, seeds, profile, paths.figures(profile))")
+    result = sflkit("run", "10", "--profile", "paper", "-p", "rounds=50", "-p", "rule=fifo", "-p", "seeds=[7]")
+    assert result.returncode == 0, result.stderr
+    done = clone / "out" / "paper" / "10_first.custom.ipynb"
+    assert str(done) in result.stdout
+    output = nbformat.read(done, as_version=4).cells[-1].outputs[0].text
+    assert output == f"50 0.001 fifo [7] paper {clone / 'out' / 'figures' / 'paper'}\n"
+    assert sorted(p.name for p in done.parent.iterdir()) == ["10_first.custom.ipynb"]  # no stamp, no part
+
+
+def test_a_failing_cell_ends_in_1_and_names_itself(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run="raise RuntimeError('the cache is on fire')")
+    result = sflkit("run", "first")
+    assert result.returncode == 1
+    assert "10_first, cell [3]: RuntimeError: the cache is on fire" in result.stderr
+    assert [p.name for p in (clone / "out" / "quick").iterdir()] == ["10_first.failed.ipynb"]
+
+
+def test_figures_do_what_is_needed_go_on_after_a_failure_and_name_it(clone):
+    draw = ("folder = paths.figures(profile); folder.mkdir(parents=True, exist_ok=True)\n"
+            "(folder / 'x-fig1.png').write_bytes(b'')\nprint(os.environ['SFLKIT_THREADS'])")
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=draw)
+    write_notebook(clone / "notebooks" / "12_second.ipynb", run="1 / 0")
+    result = sflkit("figures", env={**os.environ, "SFLKIT_THREADS": "6"})
+    assert result.returncode == 1
+    assert "failed: 12_second\n" in result.stderr and "ZeroDivisionError" in result.stderr
+    assert "1 run, 0 up to date, 1 failed" in result.stdout and "1 figures" in result.stdout
+    executed = nbformat.read(clone / "out" / "quick" / "10_first.ipynb", as_version=4)
+    assert executed.cells[-1].outputs[0].text == "3\n"  # 6 threads shared by 2 jobs
+    assert json.loads((clone / "out" / "quick" / "10_first.done.json").read_text())["figures"] == ["x-fig1.png"]
+    assert "[Example](notebooks/10_first.ipynb)" in (clone / "README.md").read_text()
+
+    write_notebook(clone / "notebooks" / "12_second.ipynb", artefacts=())  # mended
+    assert "1 run, 1 up to date, 0 failed" in sflkit("figures").stdout
+    (clone / "figures" / "quick" / "x-fig1.png").unlink()
+    os.utime(clone / "notebooks" / "12_second.ipynb")  # newer, but the same
+    assert "1 run, 1 up to date, 0 failed" in sflkit("figures").stdout
+    with open(clone / "sflkit" / "caches.py", "a") as source:
+        source.write("\n")
+    assert "1 run, 0 up to date, 0 failed" in sflkit("figures", "--only", "12").stdout
+
+
+def test_kill_9_leaves_no_orphans_and_only_the_rest_is_run_again(clone):
+    write_notebook(clone / "notebooks" / "12_second.ipynb", run=(
+        "open('../kernel', 'w').write(str(os.getpid()))\ntime.sleep(0 if os.path.exists('../mended') else 600)"))
+    driver = subprocess.Popen([*SFLKIT, "figures", "--jobs", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    # Snakemake marks both outputs of a job as incomplete until it has noted the job's end.
+    while not ((clone / "kernel").exists() and (clone / "out" / "quick" / "10_first.done.json").exists()
+               and sum(p.is_file() for p in (clone / ".snakemake" / "incomplete").rglob("*")) <= 2):
+        assert time.monotonic() < deadline and driver.poll() is None, "the notebooks did not start"
+        time.sleep(0.1)
+    kernel = psutil.Process(int((clone / "kernel").read_text()))
+    below = psutil.Process(driver.pid).children(recursive=True)
+    assert kernel in below
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    _, alive = psutil.wait_procs(below, timeout=15)
+    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+    (clone / "mended").touch()
+    result = sflkit("figures")
+    assert "1 run, 1 up to date, 0 failed" in result.stdout, result.stderr
+    assert sorted(p.name for p in (clone / "out" / "quick").iterdir()) == [  # the part of the killed run is gone
+        "10_first.done.json", "10_first.ipynb", "12_second.done.json", "12_second.ipynb"]
+
+
+def test_refresh_gives_the_same_file_twice_and_keeps_a_failed_one(clone):
+    path = write_notebook(clone / "notebooks" / "10_first.ipynb", run=(
+        "import sys\nprint(rounds)\nprint('100%|###| 3/3 [00:00<00:00, 9.0it/s]', file=sys.stderr)"))
+    assert batch.refresh(path)
+    first = path.read_text()
+    assert not batch.refresh(path) and path.read_text() == first
+    content = nbformat.read(path, as_version=4)
+    assert [o.text for o in content.cells[-1].outputs] == ["3\n"]
+    assert content.metadata.sflkit.artefacts == ["x-fig1"] and [c.execution_count for c in content.cells[1:]] == [1, 2, 3]
+    broken = write_notebook(clone / "notebooks" / "12_second.ipynb", run="1 / 0")
+    before = broken.read_text()
+    said = []
+    assert batch.refresh_all([gate.find("12")], echo=said.append) is False
+    assert "ZeroDivisionError" in said[0] and broken.read_text() == before
+
+
+def test_clean_drops_what_changes_from_run_to_run():
+    cell = nbformat.v4.new_code_cell("x", execution_count=1, metadata={"tags": ["widget"], "execution": {"busy": "10:00"}})
+    widget = {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "HBox()"}
+    cell.outputs = [nbformat.v4.new_output("display_data", widget),
+                    nbformat.v4.new_output("execute_result", {"text/plain": "1"}, execution_count=1)]
+    content = nbformat.v4.new_notebook(cells=[cell], metadata={"widgets": {}, "sflkit": {"minutes": 1}, "papermill": {},
+                                                               "language_info": {"name": "python", "version": "3.11.7"}})
+    cleaned = batch.clean(content)
+    assert set(cleaned.metadata) == {"kernelspec", "language_info", "sflkit"}
+    assert cleaned.metadata.language_info == {"name": "python"}
+    assert cleaned.cells[0].metadata == {"tags": ["widget"]}
+    assert [o.output_type for o in cleaned.cells[0].outputs] == ["execute_result"]
+
+
+def test_die_with_ends_a_process_whose_starter_is_gone():
+    starter = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    child = subprocess.Popen([sys.executable, "-c", f"from sflkit.app import batch; import time; batch.die_with({starter.pid}); "
+                                                    "print('watching', flush=True); time.sleep(60)"], stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"watching\n"
+    starter.kill()  # not waited for: a zombie counts as gone
+    assert child.wait(timeout=10) == 1
+    starter.wait()
+    child.stdout.close()
+    batch.die_with(None)
+    batch.die_with("")
+
+
+def test_threads_and_jobs_are_checked(clone, monkeypatch):
+    for value in ("0", "-1", "two", "1.5"):
+        monkeypatch.setenv("SFLKIT_THREADS", value)
+        result = CliRunner().invoke(cli.app, ["figures"])
+        assert result.exit_code == 2 and value in result.stderr
+    monkeypatch.setenv("SFLKIT_THREADS", "3")
+    assert batch.cores() == 3
+    assert CliRunner().invoke(cli.app, ["figures", "--jobs", "0"]).exit_code == 2
+
+
+def test_list_shows_number_title_artefacts_and_minutes(clone):
+    result = CliRunner().invoke(cli.app, ["list"])
+    assert result.exit_code == 0
+    assert "10  Example" in result.stdout and "0.1 min" in result.stdout and "x-fig1" in result.stdout
+
+
+def test_readme_check_goes_stale_and_fresh(clone):
+    assert CliRunner().invoke(cli.app, ["verdicts", "--check"]).exit_code == 1
+    assert CliRunner().invoke(cli.app, ["verdicts", "--write-readme"]).exit_code == 0
+    assert CliRunner().invoke(cli.app, ["verdicts", "--check"]).exit_code == 0

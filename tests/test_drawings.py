@@ -1,0 +1,85 @@
+import matplotlib
+import numpy as np
+import pytest
+
+matplotlib.use("Agg")
+
+from matplotlib.figure import Figure
+
+from sflkit.app import drawings, widgets
+from sflkit.runs import sfl, sfl_caches
+
+
+def axes():
+    return Figure().subplots()
+
+
+def test_squares_show_every_sample_once_and_cross_out_what_leaves():
+    ax = axes()
+    drawings.squares(ax, [2, 0, 1, 1], columns=3, new=[True, False, False, False], gone=[False, False, True, True])
+    assert [text.get_text() for text in ax.texts] == ["2", "0", "1", "1"]
+    # the fourth sample starts the second row, one unit below the first
+    assert [patch.get_xy() for patch in ax.patches] == [(0, -1), (1, -1), (2, -1), (0, -2)]
+    assert [patch.get_linewidth() > 1 for patch in ax.patches] == [True, False, False, False]
+    assert len(ax.lines) == 2
+
+
+def test_ten_classes_have_ten_colors_that_the_text_reads_on():
+    rgb = [matplotlib.colors.to_rgb(drawings.label_color(r)) for r in range(10)]
+    assert len(set(rgb)) == 10
+    for r, color in enumerate(rgb):
+        # contrast ratio of WCAG 2: relative luminances (L1 + 0.05) / (L2 + 0.05), 3 is the least for bold or large text
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
+        luminance = np.dot(linear, [0.2126, 0.7152, 0.0722])
+        white, black = 1.05 / (luminance + 0.05), (luminance + 0.05) / 0.05
+        assert (white if drawings.text_color(r) == "white" else black) >= 3
+
+
+def test_share_bars_stack_to_one_and_name_large_parts_only():
+    ax = axes()
+    drawings.share_bars(ax, [[0.5, 0.46, 0.04], [0.0, 0.3, 0.7]])
+    tops = {}
+    for patch in ax.patches:
+        place = round(patch.get_x() + patch.get_width() / 2)
+        tops[place] = max(tops.get(place, 0), patch.get_y() + patch.get_height())
+    assert tops == pytest.approx({0: 1.0, 1: 1.0})
+    assert sorted(text.get_text() for text in ax.texts) == ["0", "1", "1", "2"]  # 0.04 is too small for a name
+
+
+def test_a_round_is_drawn_from_as_many_clients_as_given():
+    ax = axes()
+    drawings.sfl_round(ax, [[0, 1]] * 2, [[0, 0, 1]] * 2, [[False, True, True]] * 2)
+    texts = [text.get_text() for text in ax.texts]
+    assert [t for t in texts if t.startswith("client")] == ["client 1", "client 2"]
+    assert sum(t in ("0", "1") for t in texts) == 2 * 5
+    with pytest.raises(ValueError, match="2, 1 and 2 clients"):
+        drawings.sfl_round(ax, [[0]] * 2, [[0]], [[True]] * 2)
+
+
+def test_the_cache_explorer_draws_for_every_rule(monkeypatch):
+    import matplotlib.pyplot as plt
+
+    drawn = []
+    monkeypatch.setattr(plt, "show", lambda: drawn.append([len(ax.lines) + len(ax.collections) for ax in plt.gcf().axes]))
+    explorer = widgets.cache_explorer()
+    first, second = (box.children for box in explorer.children[0].children)
+    assert len(drawn) == 1
+    for rule in first[0].options:
+        first[0].value = rule
+    assert len(drawn) == len(first[0].options)  # the first option was there already
+    second[0].value = 0.01  # a slow stream
+    second[1].value = 1  # a single class: no edge to draw
+    first[1].value = 20  # a capacity below the arrivals
+    assert len(drawn) == len(first[0].options) + 3
+    # discrepancy: FIFO and the rule, or FIFO alone; composition: three areas and two edges, or one area
+    assert drawn[0] == [2, 5] and drawn[2] == [1, 5] and drawn[-1] == [2, 1]
+    plt.close("all")
+
+
+def test_caches_alone_have_the_discrepancy_of_a_full_run():
+    config = sfl.SFLConfig(rule="srsr", rounds=6, capacity=20, batch_size=10, n_clients=3, train=False)
+    frame = sfl_caches.run(config)
+    assert frame.columns.tolist() == ["round", "discrepancy"]
+    assert frame.equals(sfl.run(config)[["round", "discrepancy"]])
+    with pytest.raises(ValueError, match="train=True"):
+        sfl_caches.run(sfl.SFLConfig())

@@ -1,0 +1,126 @@
+"""pyproject (ranges), requirements.lock (exact versions), environment.yml and the code say the same."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import sflkit
+
+
+@pytest.fixture(scope="module")
+def project(root):
+    return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def lock(root):
+    lines = [line.strip() for line in (root / "requirements.lock").read_text(encoding="utf-8").splitlines()]
+    pins = {}
+    for line in filter(lambda line: line and not line.startswith("#"), lines):
+        match = re.fullmatch(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)", line)  # exact, no build tag, no address, no option
+        assert match, f"requirements.lock: {line!r} must read name==version"
+        name = canonicalize_name(match[1])
+        assert name not in pins, f"requirements.lock: {name} is there twice"
+        pins[name] = Version(match[2])
+    return pins
+
+
+def declared(project, *extras):
+    texts = project["dependencies"] + [text for extra in extras for text in project["optional-dependencies"][extra]]
+    return [Requirement(text) for text in texts]
+
+
+def test_the_lock_lies_inside_the_ranges(project, lock):
+    for requirement in declared(project, "lab", "test"):
+        assert requirement.specifier, f"{requirement} needs a range"
+        version = lock.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement.name} is not in requirements.lock"
+        assert version in requirement.specifier, f"{requirement} does not allow {version}"
+
+
+def test_the_lock_is_complete_and_holds_nothing_else(project, lock):
+    """Walk the requirements of what is installed; CUDA and triton wheels come with torch's build, not with the lock."""
+    todo, seen = [*declared(project, "lab", "test"), Requirement("setuptools")], set()
+    while todo:
+        requirement = todo.pop()
+        name, extras = canonicalize_name(requirement.name), tuple(sorted(requirement.extras))
+        if (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        for text in () if _with_torch(name) else metadata.requires(name) or ():
+            below = Requirement(text)
+            if below.marker is None or any(below.marker.evaluate({"extra": extra}) for extra in extras or ("",)):
+                todo.append(below)
+    needed = {name for name, _ in seen if not _with_torch(name)}
+    assert needed - set(lock) == set()
+    if sys.version_info[:2] == (3, 11):  # the version the lock was made with; later ones need a little less
+        assert set(lock) - needed == set()
+
+
+def _with_torch(name):
+    return name == "triton" or name.startswith(("nvidia-", "cuda-"))
+
+
+def test_what_is_installed_is_what_is_locked(lock):
+    for name, version in lock.items():
+        assert Version(metadata.version(name).split("+")[0]) == version, name
+
+
+def test_environment_takes_python_and_the_lock(root, project):
+    environment = yaml.safe_load((root / "environment.yml").read_text(encoding="utf-8"))
+    *conda, pip = environment["dependencies"]
+    assert conda == [f"python {project['requires-python']}", "pip"]
+    assert pip == {"pip": ["-r requirements.lock", "-e ."]}
+
+
+def test_the_version_is_one(root):
+    citation = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == sflkit.__version__ == metadata.version("sflkit")
+    assert f"## {sflkit.__version__}" in (root / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("folder", "extras"), [("sflkit", ("lab",)), ("tests", ("lab", "test"))])
+def test_every_import_is_declared(root, project, folder, extras):
+    known = {canonicalize_name(requirement.name) for requirement in declared(project, *extras)}
+    known |= {"sflkit", "distributed"}  # distributed is dask[distributed]
+    providers = metadata.packages_distributions()
+    for path in (root / folder).rglob("*.py"):
+        if "bench" in path.parts:
+            continue  # its peers are the extra `bench`
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            for name in (dotted.split(".")[0] for dotted in names):
+                assert known & {canonicalize_name(p) for p in providers.get(name, known)}, f"{path.name} imports {name}"
+
+
+def test_make_explains_itself_and_names_a_python_that_will_do(root, tmp_path):
+    said = subprocess.run(["make", "-C", root, "--no-print-directory"], capture_output=True, text=True, check=True).stdout
+    assert all(f"make {target} " in said for target in ("figures", "test", "lab", "bench", "data", "clean"))
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        (tmp_path / name).write_bytes((root / name).read_bytes())
+    for name in ("python3", "python3.11", "python3.12", "python3.13"):  # what an old machine answers
+        (tmp_path / name).write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo Python 3.9.1\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    refused = subprocess.run(["make", "-C", tmp_path, "figures"], capture_output=True, text=True,
+                             env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert refused.returncode == 2
+    assert "sflkit needs Python 3.11, 3.12 or 3.13; python3 is Python 3.9.1" in refused.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_the_whole_check_is_make_test(root):
+    script = root / ".ci" / "run"
+    assert os.access(script, os.X_OK) and script.read_text(encoding="utf-8").endswith("exec make test\n")
