@@ -10,10 +10,10 @@ from pathlib import Path
 from sflkit.app import batch, gate
 
 batch.die_with(os.environ.get(batch.WATCH))
-os.environ[batch.WATCH] = str(os.getpid())  # the jobs die with this process
+os.environ[batch.WATCH] = batch.this_process()  # the jobs on this host die with this process
 
 PROFILE = config.get("profile", "quick")
-BOOKS = {book.name: book for book in gate.select(config.get("only", ""))}
+BOOKS = {book.name: book for book in gate.selection(PROFILE, config.get("only", ""))[0]}  # those that the profile names
 SOURCES = sorted(str(path) for path in Path("sflkit").rglob("*.py"))
 
 

@@ -29,6 +29,8 @@ import numpy as np
 from sflkit import checks
 from sflkit.rounding import largest_remainder
 
+MAX_LABEL = 10**6  # rules hold one number for each label up to the largest
+
 
 class _Cache(ABC):
     """Storage and checks common to every rule; a rule implements `_update` on checked arrivals."""
@@ -70,7 +72,7 @@ class _Cache(ABC):
         Parameters
         ----------
         ids, labels : int arrays (n_arrivals,)
-            Sample identifiers and their labels (>= 0), in order of arrival; at most `capacity` of them, none is fine.
+            Sample identifiers and their labels in [0, MAX_LABEL], in order of arrival; at most `capacity`, none is fine.
         rng : numpy.random.Generator
             Decides which samples of a label stay.
 
@@ -83,8 +85,9 @@ class _Cache(ABC):
         ids, labels = _integers("ids", ids), _integers("labels", labels)
         if len(ids) != len(labels):
             raise ValueError(f"ids has {len(ids)} entries but labels has {len(labels)}; they must be aligned")
-        if len(labels) and labels.min() < 0:
-            raise ValueError(f"labels holds {labels.min()}; labels must be integers >= 0")
+        if len(labels) and (labels.min() < 0 or labels.max() > MAX_LABEL):
+            wrong = labels.min() if labels.min() < 0 else labels.max()
+            raise ValueError(f"labels holds {wrong}; labels must be integers in [0, {MAX_LABEL}]")
         self._check_arrivals(len(ids))
         if len(ids):
             self._update(ids, labels, checks.generator(rng))

@@ -8,7 +8,7 @@ where.
 The form of the npz and its checks are in `sflkit.archives`.
 
 Normalisation is (x / 255 - mean) / std. MNIST: the usual 0.1307 / 0.3081. FMNIST: the same pair, as in the SFL paper (journal,
-Section V-A), although it was measured on MNIST. CIFAR: the usual constants per channel. digits: measured on its training part.
+Section VI), although it was measured on MNIST. CIFAR: the usual constants per channel. digits: measured on its training part.
 traffic, ntc: the SFL paper does not state its scaling; see `sflkit.traffic` for ours.
 """
 

@@ -1,6 +1,6 @@
 """Who holds which samples: the SFL paper's clients with C classes each, streams of samples by label, and the fixed test set.
 
-The paper (journal, Section V-A and supplement) gives each of K clients C of the R classes, lets label counts arrive by a Markov
+The paper (journal, Section VI and supplement) gives each of K clients C of the R classes, lets label counts arrive by a Markov
 chain, and tests on one set drawn to the network's long-term label mixture. It does not say how the samples behind the counts are
 chosen: here a client goes through its pool of a class in random order, and through a new random order once the pool is used up,
 so that no sample comes twice before all have come once.

@@ -11,7 +11,7 @@ def largest_remainder(targets, total: int, caps=None) -> np.ndarray:
     Parameters
     ----------
     targets : array (..., n)
-        Real targets, each >= 0; only their proportions to `total` matter when they add up to it, as they should.
+        Real targets, each >= 0, that add up to `total` along the last axis.
     total : int
         Sum wanted; lowered to the sum of the caps where those allow less.
     caps : array (n,), optional
@@ -20,8 +20,16 @@ def largest_remainder(targets, total: int, caps=None) -> np.ndarray:
     Returns
     -------
     int64 array like targets.
+
+    Raises
+    ------
+    ValueError
+        If a target is negative or not finite, or the targets do not add up to `total` (to one sample).
     """
     targets = np.asarray(targets, dtype=float)
+    off = np.abs(targets.sum(axis=-1) - total)
+    if not (targets >= 0).all() or not (off < 1).all():
+        raise ValueError(f"targets={targets!r} must be numbers >= 0 that add up to total={total}")
     base = np.floor(targets + 1e-9).astype(np.int64)  # 1e-9: a target that is an integer up to float error is that integer
     if caps is not None:
         base = np.minimum(base, caps)

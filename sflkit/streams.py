@@ -254,13 +254,30 @@ def _invert(cumulative: np.ndarray, uniform: float) -> int:
 
 
 def _stationary(transition: np.ndarray, client: int) -> np.ndarray:
+    # elimination by Grassmann, Taksar and Heyman (1985): no subtraction, so nearly decoupled states keep all their digits
+    p = transition.copy()
+    for n in range(len(p) - 1, 0, -1):
+        leaving = p[n, :n].sum()
+        if leaving == 0:
+            return _stationary_reducible(transition, client)
+        p[:n, n] /= leaving
+        p[:n, :n] += np.outer(p[:n, n], p[n, :n])
+    weights = np.ones(len(p))
+    for n in range(1, len(p)):
+        weights[n] = weights[:n] @ p[:n, n]
+    return weights / weights.sum()
+
+
+def _stationary_reducible(transition: np.ndarray, client: int) -> np.ndarray:
     n = len(transition)
     system = np.vstack([transition.T - np.eye(n), np.ones(n)])
     solution, _, rank, _ = np.linalg.lstsq(system, np.append(np.zeros(n), 1.0), rcond=None)
     if rank < n:
-        raise ValueError(f"transition[{client}] has more than one stationary law; the chain must have a single recurrent class")
-    solution = np.clip(solution, 0, None)
-    return solution / solution.sum()
+        raise ValueError(
+            f"transition[{client}] has more than one stationary law: some states cannot reach one another "
+            "(in a KL stream, because the temperature is far too low)"
+        )
+    return np.clip(solution, 0, None) / np.clip(solution, 0, None).sum()
 
 
 def _draw_shares(n_states: int, n: int, batch_size: int | None, rng: np.random.Generator) -> np.ndarray:

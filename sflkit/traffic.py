@@ -1,6 +1,6 @@
 """Synthetic network packets of ten applications, our stand-in for ISCXVPN2016, whose captures need a registration.
 
-The SFL paper (journal, Section V-A) classifies 45,000 packets of 10 applications by 39 x 39 = 1521 bytes each. The packets made
+The SFL paper (journal, Section VI) classifies 45,000 packets of 10 applications by 39 x 39 = 1521 bytes each. The packets made
 here have that form, laid out as in common preprocessing of those captures: no Ethernet header, addresses masked, UDP headers
 padded to the length of TCP's, then the payload, zeros behind.
 

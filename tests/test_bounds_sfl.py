@@ -54,6 +54,7 @@ def test_limits():
     assert srsr_discrepancy(5, 10, 0, 1, 0.02, 0.3) == pytest.approx(2 * 0.09)  # theta = 0: nothing moves
     assert (np.diff(drsr_discrepancy(t, 2, 0.02)) <= 0).all()
     assert srsr_discrepancy(3, 1, 1, 1, 0.04, 0.1) == math.inf == srsr_discrepancy_limit(1, 1, 0.5, 0.04)  # ERRATA 6
+    assert srsr_discrepancy_limit(2, 1, 2000, 0.04) == math.inf  # 2^2000 exceeds a float
     assert srsr_discrepancy_limit(1, 1, 0, 0.04) == pytest.approx(0.08)  # 2 (1 - 0) / 1: twice the stream's own variance
 
 

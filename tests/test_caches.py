@@ -239,7 +239,7 @@ def test_bad_arrivals_leave_the_cache_alone(rule):
     cache = RULES[rule](8, 4)
     cache.update([1, 2, 3, 4], [0, 1, 2, 3], rng)
     before = cache.ids.tolist()
-    for ids, labels in (([1, 2], [0]), ([1], [-1]), ([1], [0.5]), ([[1]], [[0]]), ([1.5], [0]), (["a"], [0])):
+    for ids, labels in (([1, 2], [0]), ([1], [-1]), ([1], [10**12]), ([1], [0.5]), ([[1]], [[0]]), ([1.5], [0]), (["a"], [0])):
         with pytest.raises(ValueError):
             cache.update(ids, labels, rng)
     with pytest.raises(ValueError, match="rng"):

@@ -166,7 +166,19 @@ def test_bad_configs(field, value):
         replace(TINY, **{field: value})
 
 
+def test_whole_floats_are_one_config_with_ints():
+    assert replace(TINY, rounds=6.0) == TINY and isinstance(replace(TINY, rounds=6.0).rounds, int)
+    assert len(run(replace(TINY, rounds=2.0, train=False))) == 2
+
+
+def test_the_real_size_of_the_test_set_is_recorded():
+    assert run(replace(TINY, test_size=50)).attrs["data"]["test_size"] == 50
+    assert run(replace(TINY, test_size=5000)).attrs["data"]["test_size"] < 360  # all that digits has
+
+
 def test_bad_runs():
+    with pytest.raises(ValueError, match="classes_per_client=11"):
+        replace(TINY, classes_per_client=11, train=False)
     with pytest.raises(ValueError, match="classes_per_client=11"):
         run(replace(TINY, classes_per_client=11))
     with pytest.raises(ValueError, match="'vgg' must be one of"):

@@ -142,6 +142,19 @@ def test_correlation_rounds_of_one_mode():
     assert correlation_rounds(two_state(0.5), 50)[0] == pytest.approx(0)
 
 
+def test_stationary_law_of_nearly_decoupled_states():
+    # two states that leave with probabilities a and b have rho = (b, a) / (a + b), however small a and b are
+    a, b = 3e-14, 1e-14
+    stream = LabelStream([[[0.8, 0.2], [0.4, 0.6]]], [[[1 - a, a], [b, 1 - b]]])
+    np.testing.assert_allclose(stream.stationary, [[0.25, 0.75]], rtol=1e-9)
+    cold = kl_markov_stream(
+        n_clients=5, n_classes=10, classes_per_client=3, n_states=10, temperature=0.005, rng=np.random.default_rng(0)
+    )
+    np.testing.assert_allclose(np.einsum("ks,kst->kt", cold.stationary, cold.transition), cold.stationary, rtol=1e-12)
+    absorbing = LabelStream([[[0.8, 0.2], [0.4, 0.6]]], [[[0.5, 0.5], [0.0, 1.0]]])
+    np.testing.assert_allclose(absorbing.stationary, [[0.0, 1.0]], atol=1e-12)
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=8), st.data())
 def test_largest_remainder(weights, data):
@@ -184,6 +197,12 @@ def test_bad_generator_arguments(bad):
     good = dict(n_clients=2, n_classes=10, classes_per_client=3, n_states=4, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=next(iter(bad))):
         kl_markov_stream(**{**good, **bad})
+
+
+@pytest.mark.parametrize(("targets", "total"), [([np.nan, 1.0], 1), ([-1.0, 2.0], 1), ([1.5, 1.5], 5), ([3.0, 3.0], 2)])
+def test_bad_targets(targets, total):
+    with pytest.raises(ValueError, match="targets"):
+        largest_remainder(np.array(targets), total)
 
 
 def test_bad_streams():

@@ -10,33 +10,51 @@ from __future__ import annotations
 import json
 import logging
 import os
+import platform
+import re
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from sflkit import paths
 from sflkit.app import gate
 
-WATCH = "SFLKIT_WATCH"  # process id of whoever started us and would want us gone when it is gone
+WATCH = "SFLKIT_WATCH"  # host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this host
 _KERNEL = {"kernel_name": "python3", "extra_arguments": ["--log-level=ERROR"]}  # it warns of plain sockets on the loopback device
+_BAR = re.compile(r"(it|run)/s|s/(it|run)\b")  # what tqdm writes behind a bar, fast or slow
 _THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class NotebookFailed(RuntimeError):
-    """A cell raised; the message names notebook, cell and error."""
+    """A cell raised (the message names notebook, cell and error), or Snakemake broke down."""
 
 
-def die_with(pid: str | int | None) -> None:
-    """End this process, without clean-up, within about a second of the end of process `pid`; do nothing when that is empty."""
-    if not pid:
+def this_process() -> str:
+    """Return what `die_with` of another process takes to watch this one: host:pid."""
+    return f"{platform.node()}:{os.getpid()}"
+
+
+def die_with(process: str | int | None) -> None:
+    """End this process, without clean-up, within about a second of the end of `process`; do nothing when that is empty.
+
+    `process` is a pid, or host:pid. One of another host, as in the environment of a cluster job, cannot be watched from here
+    and is ignored; anything else raises GateError.
+    """
+    if not process:
+        return
+    match = re.fullmatch(r"(?:(.*):)?(\d+)", str(process))
+    if not match:
+        raise gate.GateError(f"{WATCH}={process!r} must read host:pid or pid; unset it unless you mean to end with that process")
+    if match[1] not in (None, platform.node()):
         return
     import psutil
 
     try:
-        parent = psutil.Process(int(pid))
+        parent = psutil.Process(int(match[2]))
     except psutil.NoSuchProcess:
         os._exit(1)
 
@@ -121,13 +139,20 @@ def run(book: gate.Notebook, profile: str = "quick", settings: list[str] | tuple
 
 
 def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> tuple[list[str], list[str], list[str]]:
-    """Bring all notebooks of a profile up to date, `jobs` at a time; return the names of those run, already done and failed.
+    """Bring the notebooks that a profile names up to date, `jobs` at a time; return names: run, already done, failed.
 
     The cores are shared out: each notebook gets cores / jobs threads. A failed notebook does not stop the others.
+
+    Raises
+    ------
+    gate.GateError
+        Before anything starts, when a setting is not allowed or the profile names none of the notebooks.
+    NotebookFailed
+        When Snakemake itself ended with an error while no notebook failed.
     """
     if jobs < 1:
         raise gate.GateError(f"jobs={jobs} must be an integer >= 1")
-    books, began, each = gate.select(only), time.time(), max(1, cores() // jobs)
+    (books, _), began, each = gate.selection(profile, only), time.time(), max(1, cores() // jobs)
     for book in books:  # all settings are checked before anything starts
         gate.resolve(book, profile)
     lost = [str(_relative(target(b, profile))) for b in books if _figures_lost(b, profile)]
@@ -135,8 +160,10 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> tuple[list
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(gate.root() / "Snakefile"), "--directory", str(gate.root()),
                "--cores", str(jobs * each), "--nolock", "--rerun-incomplete", "--keep-going", "--quiet", "all",
                *(["--forcerun", *lost] if lost else []), "--config", *config]
-    subprocess.run(command, env={**os.environ, WATCH: str(os.getpid())}, check=False)
+    code, last = _shown(command, {**os.environ, WATCH: this_process()})
     failed = [b.name for b in books if not stamp(b, profile).is_file()]
+    if code and not failed:  # the stamps are old ones
+        raise NotebookFailed(f"Snakemake ended with exit code {code}, though no notebook failed; it said last:\n{last}")
     fresh = [b.name for b in books if b.name not in failed and stamp(b, profile).stat().st_mtime >= began]
     return fresh, [b.name for b in books if b.name not in (*failed, *fresh)], failed
 
@@ -191,10 +218,21 @@ def clean(content):
             continue
         # A live widget has no state in a file and would read "model not found"; a progress bar is of no use afterwards.
         cell.outputs = [o for o in cell.outputs if "application/vnd.jupyter.widget-view+json" not in o.get("data", {})
-                        and not (o.output_type == "stream" and o.name == "stderr" and "it/s" in o.text)]
+                        and not (o.output_type == "stream" and o.name == "stderr" and _BAR.search(o.text))]
         for output in cell.outputs:
             output.get("metadata", {}).clear()
     return content
+
+
+def _shown(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """Run a command with its messages passed on as they come; return its exit code and the last lines of them."""
+    last = deque(maxlen=12)
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, errors="replace") as process:
+        for line in process.stderr:
+            sys.stderr.write(line)
+            sys.stderr.flush()
+            last.append(line)
+    return process.returncode, "".join(last).rstrip() or "nothing"
 
 
 def _quietly(threads: int | None) -> None:

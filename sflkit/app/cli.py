@@ -52,9 +52,9 @@ def list_notebooks():
 def run(notebook: Annotated[str, typer.Argument(help="number, name or path")], profile: Profile = "quick",
         setting: Settings = None):
     """Run one notebook into out/<profile>/, after checking every setting."""
-    batch.die_with(os.environ.get(batch.WATCH))
     began = time.time()
     with _exits():
+        batch.die_with(os.environ.get(batch.WATCH))
         done = batch.run(gate.find(notebook), profile, tuple(setting or ()))
         typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
         if setting:
@@ -64,10 +64,14 @@ def run(notebook: Annotated[str, typer.Argument(help="number, name or path")], p
 @app.command()
 def figures(profile: Profile = "quick", jobs: Jobs = 2,
             only: Annotated[str, typer.Option(help='numbers, such as "10 12"; all when empty')] = ""):
-    """Bring all notebooks of a profile up to date, several at a time, and the README's tables after them."""
-    batch.die_with(os.environ.get(batch.WATCH))
+    """Bring the notebooks that a profile names up to date, several at a time, and the README's tables after them."""
     began = time.time()
     with _exits():
+        batch.die_with(os.environ.get(batch.WATCH))
+        _, left_out = gate.selection(profile, only)
+        if left_out:
+            typer.echo(f"not run, since notebooks/profiles.yaml says nothing of them for {profile!r}: "
+                       f"{', '.join(book.name for book in left_out)}")
         fresh, already, failed = batch.figures(profile, jobs, only)
     from sflkit.app import tables
 

@@ -71,7 +71,7 @@ class Parameter:
         return self._check_one(value, self.kind, value)
 
     def parse(self, text: str):
-        """Return the checked value of `text`, a Python literal; plain text will do for a str."""
+        """Return the checked value of `text`, a Python literal or plain text for a str; raises GateError as `check`."""
         try:
             value = ast.literal_eval(text.strip())
         except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -205,12 +205,12 @@ def root() -> Path:
 
 
 def notebooks() -> list[Notebook]:
-    """Return the clone's numbered notebooks in order."""
+    """Return the clone's numbered notebooks in order. Raises GateError outside a clone."""
     return [Notebook(p) for p in sorted((root() / "notebooks").glob("[0-9][0-9]_*.ipynb"))]
 
 
 def find(name: str) -> Notebook:
-    """Return the notebook of a number, a slug, a file name or a path."""
+    """Return the notebook of a number, a slug, a file name or a path. Raises GateError, with the names there are."""
     books = notebooks()
     wanted = Path(str(name)).name.removesuffix(".ipynb")
     for book in books:
@@ -221,13 +221,19 @@ def find(name: str) -> Notebook:
 
 
 def select(only: str = "") -> list[Notebook]:
-    """Return the notebooks named in `only` (numbers or names between blanks or commas), all of them when it is empty."""
+    """Return the notebooks named in `only` (numbers or names between blanks or commas), all of them when it is empty.
+
+    Raises GateError on a name that `find` does not know.
+    """
     names = re.split(r"[\s,]+", str(only).strip()) if str(only).strip() else []
     return list({book.name: book for book in map(find, names)}.values()) if names else notebooks()
 
 
 def profiles() -> dict[str, dict[str, dict]]:
-    """Return overrides by profile and notebook number, from notebooks/profiles.yaml; `quick` is the cell itself."""
+    """Return overrides by profile and notebook number, from notebooks/profiles.yaml; `quick` is the cell itself.
+
+    Raises GateError if the file overrides `quick` or is not of that form.
+    """
     import yaml
 
     file = root() / "notebooks" / "profiles.yaml"
@@ -241,20 +247,36 @@ def profiles() -> dict[str, dict[str, dict]]:
     return {"quick": {}, **{profile: books or {} for profile, books in content.items()}}
 
 
+def selection(profile: str = "quick", only: str = "") -> tuple[list[Notebook], list[Notebook]]:
+    """Return the notebooks of `select(only)` that a profile names (`quick` names all), and those that it leaves out.
+
+    Raises GateError if there is no such profile, or none of the notebooks is left.
+    """
+    named, books = _profile(profile), select(only)
+    if profile == "quick":
+        return books, []
+    chosen = [book for book in books if book.number in named]
+    if not chosen:
+        raise GateError(f"notebooks/profiles.yaml names none of {', '.join(book.number for book in books) or 'the notebooks'} "
+                        f"for profile {profile!r}, but {', '.join(named) or 'nothing'}")
+    return chosen, [book for book in books if book.number not in named]
+
+
 def resolve(book: Notebook, profile: str = "quick", settings: list[str] | tuple[str, ...] = ()) -> dict:
     """Return the values to inject into `book`: those of the profile, then `settings` such as "rounds=50".
 
     Raises
     ------
     GateError
-        On an unknown profile or name, a name set twice, a wrong type or a value out of range. The message lists what is valid.
+        On an unknown profile or name, a name set twice, a wrong type or a value out of range, and for a notebook with artefacts
+        that the profile does not name: quick results would be filed as the profile's. The message lists what is valid.
     """
-    known = profiles()
-    if profile not in known:
-        raise GateError(f"no profile {profile!r}{_hint(profile, known)}; there are: {', '.join(known)}")
-    parameters = book.parameters
+    named, parameters = _profile(profile), book.parameters
+    if profile != "quick" and book.artefacts and book.number not in named:
+        raise GateError(f"profile {profile!r} has no settings for {book.name}; notebooks/profiles.yaml names "
+                        f"{', '.join(named) or 'nothing'} for it. Run it as quick, or give it an entry there")
     values = {}
-    for name, value in known[profile].get(book.number, {}).items():
+    for name, value in named.get(book.number, {}).items():
         values[name] = _known(book, name).check(value)
     if "profile" in parameters:
         values["profile"] = parameters["profile"].check(profile)
@@ -271,6 +293,13 @@ def resolve(book: Notebook, profile: str = "quick", settings: list[str] | tuple[
         given.add(name)
         values[name] = _known(book, name).parse(text)
     return {name: value for name, value in values.items() if value != parameters[name].default}
+
+
+def _profile(profile: str) -> dict[str, dict]:
+    known = profiles()
+    if profile not in known:
+        raise GateError(f"no profile {profile!r}{_hint(profile, known)}; there are: {', '.join(known)}")
+    return known[profile]
 
 
 def _known(book: Notebook, name: str) -> Parameter:

@@ -283,4 +283,7 @@ def _srsr_limit(step: float, corr_rounds, delta2) -> float:
     corr_rounds, delta2 = _correlation(corr_rounds, delta2)
     if step == 1 and corr_rounds > 0:
         return math.inf  # ERRATA 6: (1 - step)^-Gamma divides by zero
-    return 2 * ((1 - step) ** -corr_rounds - (1 - step) ** (corr_rounds + 1)) / (2 - step) * delta2
+    try:
+        return 2 * ((1 - step) ** -corr_rounds - (1 - step) ** (corr_rounds + 1)) / (2 - step) * delta2
+    except OverflowError:
+        return math.inf

@@ -3,6 +3,10 @@
 A round: every client receives B_s samples, updates its cache by the rule, takes E full-batch gradient steps on the cache,
 and the server moves the global model by eta times the mean of the client differences, (2)-(6) with ERRATA 2.
 
+All clients draw their arrivals from one training set, each in its own random order and without repetition until the samples of
+a class are used up; the paper does not say whether clients share samples. With a small data set several clients therefore see
+the same samples (`partitions.split_by_classes` makes disjoint shares for experiments of your own).
+
 Runs that differ only in the rule (or theta) see the same stream, the same samples, the same test set and the same initial
 model, because each of these has its own generator; their differences are paired.
 """
@@ -18,6 +22,17 @@ from sflkit import caches, checks, data, partitions, streams
 from sflkit.randomness import generator
 
 RESULT_VERSION = 1
+_POSITIVE_INTEGERS = (
+    "n_clients",
+    "classes_per_client",
+    "n_states",
+    "capacity",
+    "rounds",
+    "local_steps",
+    "test_size",
+    "evaluate_every",
+    "n_classes",
+)
 RULES = ("fifo", "srsr", "drsr", "lazy", "reservoir", "full", "full_refreshed")
 
 
@@ -51,7 +66,8 @@ class SFLConfig:
     local_rate, global_rate : float
         eta_L = 0.1 for FMNIST, 0.01 for NTC and CIFAR-100; eta = 1 (supplement).
     test_size : int
-        Test samples, drawn to the network's long-term mixture; not stated in the paper.
+        At most so many test samples, drawn to the network's long-term mixture; fewer where a class of the test set runs
+        short (`attrs["data"]["test_size"]` has the number). Not stated in the paper.
     evaluate_every : int
         Rounds between evaluations; the last round is always evaluated.
     train : bool
@@ -86,25 +102,17 @@ class SFLConfig:
     def __post_init__(self):
         checks.choice("rule", self.rule, RULES)
         checks.choice("data", self.data, data.names())
-        checks.integer("seed", self.seed, 0)
-        for name in (
-            "n_clients",
-            "classes_per_client",
-            "n_states",
-            "capacity",
-            "rounds",
-            "local_steps",
-            "test_size",
-            "evaluate_every",
-            "n_classes",
-        ):
-            checks.integer(name, getattr(self, name), 1)
-        checks.integer("batch_size", self.batch_size, 1, self.capacity)
+        lowest = {"seed": 0} | dict.fromkeys(_POSITIVE_INTEGERS, 1)
+        for name, low in lowest.items():  # stored as int: 5 and 5.0 are one config with one result
+            object.__setattr__(self, name, checks.integer(name, getattr(self, name), low))
+        object.__setattr__(self, "batch_size", checks.integer("batch_size", self.batch_size, 1, self.capacity))
         for name in ("temperature", "local_rate", "global_rate", "width"):
             checks.real(name, getattr(self, name), above=0)
         checks.real("theta", self.theta, 0, 1)
         for name in ("superclasses", "exact_counts", "train"):
             checks.choice(name, getattr(self, name), (False, True))
+        if not self.train:
+            checks.integer("classes_per_client", self.classes_per_client, 1, self.n_classes)
 
 
 def make_cache(config: SFLConfig, long_term: np.ndarray):
@@ -211,9 +219,8 @@ def run(config: SFLConfig, *, cache=None, stream: streams.LabelStream | None = N
         source = source.with_coarse_labels() if config.superclasses else source
         clients = Clients(config, source.y_train, source.n_classes, cache, stream)
         learner = _Learner(config, source, clients.stream.long_term.mean(axis=0), model)
-        attrs = {
-            "data": {"name": source.name, "digest": source.digest, "size": len(source.y_train), "canonical": source.canonical}
-        }
+        about = {"name": source.name, "digest": source.digest, "size": len(source.y_train), "canonical": source.canonical}
+        attrs = {"data": about | {"test_size": len(learner.test[1])}}
     rows = []
     for t in range(1, config.rounds + 1):
         clients.arrive(t)
