@@ -12,14 +12,12 @@ import numpy as np
 def integer(name: str, value, low: int | None = None, high: int | None = None) -> int:
     """Return `value` as int, or raise ValueError unless it is an integer in [low, high]."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        if not (
-            isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value) and value == int(value)
-        ):
+        if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)) or not _is_whole(value):
             raise ValueError(f"{name}={value!r} must be an integer{_range(low, high)}")
-    value = int(value)
-    if (low is not None and value < low) or (high is not None and value > high):
+    whole = int(value)
+    if (low is not None and whole < low) or (high is not None and whole > high):
         raise ValueError(f"{name}={value!r} must be an integer{_range(low, high)}")
-    return value
+    return whole
 
 
 def real(
@@ -32,14 +30,16 @@ def real(
     below: float | None = None,
 ) -> float:
     """Return `value` as float, or raise ValueError unless it is finite and low <= value <= high, above < value < below."""
-    ok = (
-        isinstance(value, (Real, np.ndarray))
-        and not isinstance(value, (bool, np.bool_))
-        and np.ndim(value) == 0
-        and math.isfinite(value)
-    )
+    v = math.nan
+    if (isinstance(value, Real) and not isinstance(value, (bool, np.bool_))) or (
+        isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iuf"
+    ):
+        try:
+            v = float(value)
+        except OverflowError:  # a Python integer beyond 1.8e308
+            v = math.inf
+    ok = math.isfinite(v)
     if ok:
-        v = float(value)
         ok = (
             (low is None or v >= low)
             and (high is None or v <= high)
@@ -48,7 +48,7 @@ def real(
         )
     if not ok:
         raise ValueError(f"{name}={value!r} must be a finite number{_range(low, high, above, below)}")
-    return float(value)
+    return v
 
 
 def array(
@@ -56,8 +56,11 @@ def array(
 ) -> np.ndarray:
     """Return `value` as a finite float64 array of `ndim` axes with entries in range; a ValueError names the first bad entry."""
     try:
-        out = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+        out = np.asarray(value)
+        if out.dtype.kind not in "biufO":  # complex numbers would lose a part, texts would be read
+            raise TypeError
+        out = out.astype(float, copy=False)
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name}={value!r} must be an array of numbers") from None
     if ndim is not None and out.ndim != ndim:
         raise ValueError(f"{name} has shape {out.shape}; it must have {ndim} axes")
@@ -97,6 +100,13 @@ def simplex(name: str, value, *, ndim: int = 1, tol: float = 1e-9) -> np.ndarray
             f"{name} must sum to 1 along its last axis; the sums are {np.array2string(np.atleast_1d(sums), threshold=4)}"
         )
     return out
+
+
+def _is_whole(value: Real) -> bool:
+    try:
+        return math.floor(value) == value
+    except (OverflowError, ValueError):  # infinite, NaN
+        return False
 
 
 def _range(low=None, high=None, above=None, below=None) -> str:

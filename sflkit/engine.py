@@ -115,7 +115,8 @@ class Task:
     def init(self, seed: int) -> Tensor:
         """Return fresh parameters (P,), float32 on the CPU: every module's `reset_parameters()` under `seed`.
 
-        The same seed gives the same vector; torch's global random state is left as it was.
+        The same seed gives the same vector; torch's global random state is left as it was. Raises ValueError on a
+        seed outside [0, 2^63), or a module that holds parameters without `reset_parameters()`.
         """
         seed = checks.integer("seed", seed, 0, 2**63 - 1)
         model = copy.deepcopy(self._template)
@@ -130,7 +131,7 @@ class Task:
         return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
 
     def build(self, params: Tensor) -> nn.Module:
-        """Return a copy of the model that holds `params` (P,), for use outside the engine."""
+        """Return a copy of the model that holds `params` (P,), for use outside the engine. Raises ValueError on another shape."""
         flat = _parameters(self, params)
         if flat.ndim != 1:
             raise ValueError(f"params has shape {tuple(flat.shape)}; build takes one client's ({self.n_params},)")
@@ -234,6 +235,8 @@ def evaluate(task: Task, params, x, y, *, batch_size: int = 500, device: str = "
     -------
     Evaluation(loss, accuracy) : floats, or float64 arrays (C,). Accuracy is the share of samples whose largest output is
         the target, NaN for "mse" and for a callable loss on non-integer targets.
+
+    Raises ValueError on a shape, label, batch size or device that does not fit.
     """
     flat = _parameters(task, params, finite=False)
     batch_size = checks.integer("batch_size", batch_size, 1)
@@ -245,7 +248,10 @@ def evaluate(task: Task, params, x, y, *, batch_size: int = 500, device: str = "
 
 
 def thread_count(threads: int | None = None) -> int:
-    """Return the CPU threads to use: `threads` or torch's number, at most the environment's `SFLKIT_THREADS`."""
+    """Return the CPU threads to use: `threads` or torch's number, at most the environment's `SFLKIT_THREADS`.
+
+    Raises ValueError unless either is an integer >= 1.
+    """
     count = torch.get_num_threads() if threads is None else checks.integer("threads", threads, 1)
     bound = os.environ.get("SFLKIT_THREADS", "").strip()
     if bound:

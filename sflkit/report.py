@@ -69,6 +69,7 @@ def curves(ax, frame: pd.DataFrame, x: str, y: str, hue: str, *, interval: float
 
     `frame` has one row per seed, x and hue; every row of one (hue, x) counts as an independent seed. Missing values are left out.
     Cache rules get their `RULE_STYLE`; `markers` is the number of markers on a line. Returns `ax`.
+    Raises ValueError on an unknown column or an interval outside (0, 1).
     """
     from scipy import stats
 
@@ -105,7 +106,7 @@ def save_figure(fig, artefact: str, *, profile: str, data, parameters: Mapping, 
     keys : the result keys behind the figure, `run_many(...).attrs["keys"]`.
     folder : default `paths.figures(profile)`.
 
-    Returns the png's path.
+    Returns the png's path. Raises ValueError on an artefact or profile that is no id, TypeError on parameters json cannot hold.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", str(artefact)):
         raise ValueError(f"artefact={artefact!r} must be an id of lower-case letters, digits and -, such as 'sfl-fig5a'")
@@ -137,7 +138,10 @@ def data_digest(data) -> str:
 # --- verdicts and tables -------------------------------------------------------------------------------------------------------
 
 def record(verdict: Verdict, profile: str | None = None, *, folder: Path | str | None = None) -> Path:
-    """Put a verdict into figures/<profile>/verdicts.csv, one row an artefact; return the file (`profile`: its own)."""
+    """Put a verdict into figures/<profile>/verdicts.csv, one row an artefact; return the file (`profile`: its own).
+
+    Raises ValueError on a profile that is no id.
+    """
     verdict = replace(verdict, profile=paths.check_profile(verdict.profile if profile is None else profile))
     folder = paths.figures(verdict.profile) if folder is None else Path(folder)
     with paths.lock(folder / "verdicts.csv"):
@@ -173,7 +177,7 @@ def markdown(frame: pd.DataFrame) -> str:
 
 
 def paper_values(paper: str) -> pd.DataFrame:
-    """Return the numbers transcribed from a paper: artefact, quantity, value, source."""
+    """Return the numbers transcribed from a paper: artefact, quantity, value, source. Raises ValueError on an unknown paper."""
     file = paths.paper_values() / f"{paper}.csv"
     if not file.is_file():
         known = sorted(p.stem for p in file.parent.glob("*.csv"))
@@ -182,14 +186,17 @@ def paper_values(paper: str) -> pd.DataFrame:
 
 
 def paper_value(paper: str, artefact: str, quantity: str) -> float:
-    """Return one transcribed number."""
+    """Return one transcribed number. Raises ValueError on an unknown paper, artefact or quantity."""
     table = paper_values(paper)
     table = table[table["artefact"] == checks.choice("artefact", artefact, sorted(set(table["artefact"])))]
     return float(table.set_index("quantity")["value"][checks.choice("quantity", quantity, table["quantity"])])
 
 
 def provenance(profile: str = "quick") -> str:
-    """Return one line that says what produced the numbers: versions, commit, profile, device."""
+    """Return one line that says what produced the numbers: versions, commit, profile, device.
+
+    Raises ValueError on a profile that is no id.
+    """
     found = versions()
     others = [f"{name} {found[name]}" for name in found if name != "sflkit"]
     first = [f"sflkit {found['sflkit']}", f"commit {commit()}", f"profile {paths.check_profile(profile)}"]
@@ -197,7 +204,10 @@ def provenance(profile: str = "quick") -> str:
 
 
 def refresh_block(text: str, name: str, content: str) -> str:
-    """Return `text` with what stands between `<!-- name:begin -->` and `<!-- name:end -->` replaced by `content`."""
+    """Return `text` with what stands between `<!-- name:begin -->` and `<!-- name:end -->` replaced by `content`.
+
+    Raises ValueError unless each of the two is there once, in that order.
+    """
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise ValueError(f"the text must hold {begin} and then {end}, once each")
@@ -209,6 +219,7 @@ def refresh_readme(path: Path | str | None = None, *, check: bool = False,
     """Rewrite the README's tables and return whether they were up to date; with `check=True` only look.
 
     `verdicts` is made here from figures/*/verdicts.csv; `blocks` adds others, name -> function that returns Markdown.
+    Raises ValueError without a path outside a clone, or when a block is missing from the file.
     """
     if path is None:
         root = paths.clone_root()
@@ -294,7 +305,9 @@ def _write_passport(file: Path, passport: dict) -> None:
         old = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         old = {}
-    if {k: v for k, v in old.items() if k != "commit"} != passport:  # the commit that first drew this figure stays
+    same = {k: v for k, v in old.items() if k != "commit"} == passport
+    # The commit that first drew this figure stays, unless its source differed from it ("+") and a clean one draws the same.
+    if not same or (str(old.get("commit")).endswith("+") and not commit().endswith("+") and commit() != "none"):
         paths.write_atomic(file, json.dumps(passport | {"commit": commit()}, indent=1, sort_keys=True) + "\n")
 
 

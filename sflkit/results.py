@@ -1,4 +1,4 @@
-"""Result files: one computed run is one `<key>.csv` (the numbers) and one `<key>.json` (its record) (DESIGN 5).
+"""Result files: one computed run is one `<key>.csv` (the numbers) and one `<key>.json` (its record).
 
 The record holds config, versions, commit, device, threads, data set, seconds, the columns' types and the sha256 of the csv. The
 csv is put in place first and the json last, so the json makes a result complete; one that is incomplete, truncated or altered is

@@ -1,4 +1,4 @@
-"""Many runs, each computed once: in parallel, cached, resumable (DESIGN 5).
+"""Many runs, each computed once: in parallel, cached, resumable.
 
 A run is a module-level function `run(config) -> pandas.DataFrame` in a module that has a `RESULT_VERSION`; a config is a frozen
 dataclass with a `seed`. Every answer is read back from its result file (`sflkit.results`), so a run that was just computed and

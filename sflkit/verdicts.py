@@ -1,4 +1,4 @@
-"""Verdicts: did a claim of a paper come out, by a rule that was written before the run (DESIGN 5).
+"""Verdicts: did a claim of a paper come out, by a rule that was written before the run.
 
 A rule takes numbers and returns an `Outcome`; `Outcome.verdict_on(artefact, ...)` names the claim. Rules for trained or simulated
 numbers decide by an interval over seeds, rules for mathematics by rounding error; none by eye.
@@ -80,6 +80,8 @@ def ordering(values: Mapping[str, Sequence[float]], greater: Iterable[tuple] = (
     values : name -> (n_seeds,) one number a seed, seeds in one order (each its own when `paired` is False: Welch's interval).
     greater : pairs (a, b), or (a, b, margin) with a margin of its own; a negative margin says "not worse by more than".
     similar : pairs (a, b), judged by whether the interval lies within +- tolerance (Schuirmann's two one-sided tests).
+
+    Raises ValueError on no pair, an unknown name, samples that do not fit or hold NaN, or `similar` without a tolerance > 0.
     """
     parts = [(a, b, checks.real("margin", rest[0] if rest else margin), None) for a, b, *rest in greater]
     parts += [(a, b, None, checks.real("tolerance", tolerance, above=0.0)) for a, b in similar]
@@ -102,7 +104,10 @@ def ordering(values: Mapping[str, Sequence[float]], greater: Iterable[tuple] = (
 
 def tolerance(value, target: float, tol: float, *, relative: bool = False, confidence: float = 0.95,
               name: str = "value") -> Outcome:
-    """Judge that `value` lies within `tol` of `target`: one number as it is, (n_seeds,) by the interval of their mean."""
+    """Judge that `value` lies within `tol` of `target`: one number as it is, (n_seeds,) by the interval of their mean.
+
+    Raises ValueError on numbers that are not finite, or tol <= 0.
+    """
     target, tol = checks.real("target", target), checks.real("tol", tol, above=0.0)
     width = tol * abs(target) if relative else tol
     words = f"within {100 * tol:g} % of {target:g}" if relative else f"within {tol:g} of {target:g}"
@@ -118,7 +123,7 @@ def tolerance(value, target: float, tol: float, *, relative: bool = False, confi
 def trend(values, x=None, *, sign: int, margin: float = 0.0, confidence: float = 0.95, name: str = "slope") -> Outcome:
     """Judge that a curve rises (sign=+1) or falls (sign=-1): the least-squares slopes of the seeds' curves against margin.
 
-    `values` is (n_seeds, n_points), `x` (n_points,) with default 0, 1, 2, ...
+    `values` is (n_seeds, n_points), `x` (n_points,) with default 0, 1, 2, ... Raises ValueError on other shapes or signs.
     """
     checks.choice("sign", sign, (-1, 1))
     values = checks.array("values", values, ndim=2)
@@ -139,6 +144,7 @@ def less_spread(a, b, *, confidence: float = 0.95, names: tuple[str, str] = ("a"
 
     The statistic is log(mean over points of the variance across seeds) of a minus that of b; its interval is the jackknife's
     over seeds (Miller 1968), which needs no normality of the curves and no random numbers.
+    Raises ValueError on two shapes, fewer than 3 seeds, or curves that do not vary.
     """
     a, b = checks.array(names[0], a, ndim=2), checks.array(names[1], b, ndim=2)
     if a.shape != b.shape or len(a) < 3:
@@ -161,7 +167,7 @@ def less_spread(a, b, *, confidence: float = 0.95, names: tuple[str, str] = ("a"
 # --- rules for mathematics, algorithms and pictures ----------------------------------------------------------------------------
 
 def exact(ours, expected, *, rtol: float = 1e-9, atol: float = 1e-12, name: str = "value") -> Outcome:
-    """Judge that our numbers equal the formula's up to rounding, entry by entry."""
+    """Judge that our numbers equal the formula's up to rounding, entry by entry. Raises ValueError on NaN or no entries."""
     ours, expected = np.broadcast_arrays(checks.array("ours", ours), checks.array("expected", expected))
     error = np.abs(ours - expected)
     held = error <= atol + rtol * np.abs(expected)
@@ -170,7 +176,10 @@ def exact(ours, expected, *, rtol: float = 1e-9, atol: float = 1e-12, name: str 
 
 
 def bound_holds(value, bound, *, rtol: float = 1e-12, name: str = "value <= bound") -> Outcome:
-    """Judge that value <= bound entry by entry (bounds may be infinite, values may not); the table gives the tightest ratio."""
+    """Judge that value <= bound entry by entry (bounds may be infinite, values may not); the table gives the tightest ratio.
+
+    Raises ValueError on NaN or no entries.
+    """
     value = checks.array("value", value)
     bound = np.asarray(bound, dtype=float)
     if np.isnan(bound).any():
@@ -183,7 +192,10 @@ def bound_holds(value, bound, *, rtol: float = 1e-12, name: str = "value <= boun
 
 
 def monte_carlo(estimate, standard_error, expected, *, z: float = 4.0, name: str = "Monte Carlo") -> Outcome:
-    """Judge that simulated means lie within `z` standard errors of the exact expectation, entry by entry."""
+    """Judge that simulated means lie within `z` standard errors of the exact expectation, entry by entry.
+
+    Raises ValueError on NaN, no entries, or a standard error or z <= 0.
+    """
     estimate, expected = checks.array("estimate", estimate), checks.array("expected", expected)
     error = checks.array("standard_error", standard_error, above=0.0)
     score = np.abs(estimate - expected) / error
@@ -192,7 +204,10 @@ def monte_carlo(estimate, standard_error, expected, *, z: float = 4.0, name: str
 
 
 def check(**passed: bool) -> Outcome:
-    """Judge an algorithm or a picture by named checks: `check(ten_clients=len(f) == 10, shares_sum_to_one=...)`."""
+    """Judge an algorithm or a picture by named checks: `check(ten_clients=len(f) == 10, shares_sum_to_one=...)`.
+
+    Raises ValueError on no check, or one that is not True or False.
+    """
     if not passed:
         raise ValueError("check() needs at least one named condition, such as check(ten_clients=True)")
     for name, value in passed.items():
@@ -209,7 +224,10 @@ def not_run(reason: str) -> Outcome:
 
 
 def combine(**outcomes: Outcome) -> Outcome:
-    """Return one outcome of several: every part of every outcome counts, and its name is put before its parts."""
+    """Return one outcome of several: every part of every outcome counts, and its name is put before its parts.
+
+    Raises ValueError on no outcome.
+    """
     if not outcomes:
         raise ValueError("combine() needs at least one outcome")
     tables = [o.table.assign(part=[f"{name.replace('_', ' ')}, {p}" for p in o.table["part"]]) for name, o in outcomes.items()]
@@ -221,7 +239,7 @@ def combine(**outcomes: Outcome) -> Outcome:
 
 
 def overall(parts: Iterable[str]) -> str:
-    """Return the verdict on a claim from the verdicts on its parts, by the table at the top."""
+    """Return the verdict on a claim from the verdicts on its parts, by the table at the top. Raises ValueError without any."""
     parts = {checks.choice("verdict", part, VERDICTS) for part in parts}
     if not parts:
         raise ValueError("parts=[] must hold at least one verdict")
@@ -266,5 +284,6 @@ def _elements(name: str, held: np.ndarray, ours: str, rule: str) -> Outcome:
 
 
 def _outcome(rows: list[dict], rule: str, n_seeds: int) -> Outcome:
-    open_parts = [f"{row['part']}: {row['more_runs']} more runs would settle it" for row in rows if row["verdict"] == "undecided"]
+    open_parts = [f"{row['part']}: {row['more_runs']} more run{'' if row['more_runs'].endswith(' 1') else 's'} would settle it"
+                  for row in rows if row["verdict"] == "undecided"]
     return Outcome(overall(row["verdict"] for row in rows), rule, pd.DataFrame(rows), n_seeds, "; ".join(open_parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 
 import nbformat
 import psutil
+import pytest
 from conftest import write_notebook
 from typer.testing import CliRunner
 
@@ -66,6 +68,26 @@ def test_figures_do_what_is_needed_go_on_after_a_failure_and_name_it(clone):
     assert "1 run, 0 up to date, 0 failed" in sflkit("figures", "--only", "12").stdout
 
 
+def test_figures_of_a_profile_are_those_it_names(clone):
+    result = sflkit("figures", "--profile", "paper")
+    assert result.returncode == 0, result.stderr
+    assert "not run, since notebooks/profiles.yaml says nothing of them for 'paper': 12_second\n" in result.stdout
+    assert "1 run, 0 up to date, 0 failed" in result.stdout
+    assert sorted(p.name for p in (clone / "out" / "paper").iterdir()) == ["10_first.done.json", "10_first.ipynb"]
+
+
+def test_a_broken_snakemake_is_no_success(clone):
+    for book in gate.notebooks():  # old stamps: no notebook has failed, but nothing was brought up to date either
+        batch.stamp(book, "quick").parent.mkdir(parents=True, exist_ok=True)
+        batch.stamp(book, "quick").write_text('{"figures": []}')
+    with open(clone / "Snakefile", "a") as file:
+        file.write("\nraise RuntimeError('the workflow is on fire')\n")
+    result = sflkit("figures")
+    assert result.returncode == 1 and "run," not in result.stdout
+    assert "sflkit: Snakemake ended with exit code 1, though no notebook failed:\nRuntimeError in file" in result.stderr
+    assert "the workflow is on fire" in result.stderr
+
+
 def test_kill_9_leaves_no_orphans_and_only_the_rest_is_run_again(clone):
     write_notebook(clone / "notebooks" / "12_second.ipynb", run=(
         "open('../kernel', 'w').write(str(os.getpid()))\ntime.sleep(0 if os.path.exists('../mended') else 600)"))
@@ -92,7 +114,9 @@ def test_kill_9_leaves_no_orphans_and_only_the_rest_is_run_again(clone):
 
 def test_refresh_gives_the_same_file_twice_and_keeps_a_failed_one(clone):
     path = write_notebook(clone / "notebooks" / "10_first.ipynb", run=(
-        "import sys\nprint(rounds)\nprint('100%|###| 3/3 [00:00<00:00, 9.0it/s]', file=sys.stderr)"))
+        "import sys\nprint(rounds)\nprint('100%|###| 3/3 [00:00<00:00, 9.0it/s]', file=sys.stderr)\n"
+        "print('sweep: 100%|###| 3/3 [00:00<00:00, 9.0run/s]', file=sys.stderr)\n"
+        "print('sweep: 100%|###| 3/3 [00:09<00:00, 3.0s/run]', file=sys.stderr)"))
     assert batch.refresh(path)
     first = path.read_text()
     assert not batch.refresh(path) and path.read_text() == first
@@ -120,10 +144,12 @@ def test_clean_drops_what_changes_from_run_to_run():
     assert [o.output_type for o in cleaned.cells[0].outputs] == ["execute_result"]
 
 
-def test_die_with_ends_a_process_whose_starter_is_gone():
+@pytest.mark.parametrize("host", ["", f"{platform.node()}:"])  # the Makefile gives a pid alone
+def test_die_with_ends_a_process_whose_starter_is_gone(host):
     starter = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    child = subprocess.Popen([sys.executable, "-c", f"from sflkit.app import batch; import time; batch.die_with({starter.pid}); "
-                                                    "print('watching', flush=True); time.sleep(60)"], stdout=subprocess.PIPE)
+    code = ("import sys, time; from sflkit.app import batch\n"
+            "batch.die_with(sys.argv[1]); print('watching', flush=True); time.sleep(60)")
+    child = subprocess.Popen([sys.executable, "-c", code, f"{host}{starter.pid}"], stdout=subprocess.PIPE)
     assert child.stdout.readline() == b"watching\n"
     starter.kill()  # not waited for: a zombie counts as gone
     assert child.wait(timeout=10) == 1
@@ -131,6 +157,26 @@ def test_die_with_ends_a_process_whose_starter_is_gone():
     child.stdout.close()
     batch.die_with(None)
     batch.die_with("")
+
+
+def test_a_process_of_another_host_is_not_watched():
+    """A cluster job inherits SFLKIT_WATCH; the pid means nothing there, and this one is not in use here."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    code = "import sys; from sflkit.app import batch; batch.die_with(sys.argv[1]); print('alive')"
+    said = [subprocess.run([sys.executable, "-c", code, f"{host}:{gone.pid}"], capture_output=True, text=True)
+            for host in (f"not-{platform.node()}", platform.node())]
+    assert [(p.returncode, p.stdout) for p in said] == [(0, "alive\n"), (1, "")]
+    assert batch.this_process() == f"{platform.node()}:{os.getpid()}"
+
+
+@pytest.mark.parametrize("value", ["two", "-5", "host:", "host:two", "1.5", "3 4"])
+def test_a_malformed_watch_is_refused(clone, monkeypatch, value):
+    monkeypatch.setenv(batch.WATCH, value)
+    for arguments in (["run", "10"], ["figures"]):
+        result = CliRunner().invoke(cli.app, arguments)
+        assert result.exit_code == 2 and f"SFLKIT_WATCH={value!r} must read host:pid" in result.stderr
+    assert not (clone / "out").exists()
 
 
 def test_threads_and_jobs_are_checked(clone, monkeypatch):

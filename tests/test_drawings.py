@@ -69,10 +69,33 @@ def test_the_cache_explorer_draws_for_every_rule(monkeypatch):
     assert len(drawn) == len(first[0].options)  # the first option was there already
     second[0].value = 0.01  # a slow stream
     second[1].value = 1  # a single class: no edge to draw
-    first[1].value = 20  # a capacity below the arrivals
-    assert len(drawn) == len(first[0].options) + 3
+    assert first[2].description.startswith("arrivals") and (first[2].value, first[2].max) == (150, 300)
+    first[1].value = 20  # a capacity below the arrivals, which follow: no more than the cache holds
+    assert (first[2].value, first[2].max) == (20, 20)
+    assert len(drawn) == len(first[0].options) + 4
     # discrepancy: FIFO and the rule, or FIFO alone; composition: three areas and two edges, or one area
     assert drawn[0] == [2, 5] and drawn[2] == [1, 5] and drawn[-1] == [2, 1]
+    plt.close("all")
+
+
+def test_the_discrepancy_explorer_draws_the_three_bounds(monkeypatch):
+    import matplotlib.pyplot as plt
+
+    from sflkit import bounds
+
+    drawn = []
+    monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gca()))
+    controls = {child.description.split()[0]: child for child in widgets.discrepancy_explorer().children[:-1]}
+    assert list(controls) == ["memory", "deviation", "cache", "theta", "share"] and len(drawn) == 1
+    fifo, srsr, drsr, one_round = drawn[0].lines
+    # Proposition 1 at Gamma = 1, delta^2 = 0.15^2, M = 10: min(2 + 1, 10) * 0.0225 / 10
+    assert fifo.get_ydata() == pytest.approx(3 * 0.0225 / 10) and one_round.get_ydata() == pytest.approx([0.0225] * 2)
+    t = drsr.get_xdata()
+    np.testing.assert_allclose(drsr.get_ydata(), np.minimum(3, t) * 0.0225 / t)  # Proposition 3, with the cap of ERRATA 8
+    np.testing.assert_allclose(srsr.get_ydata(), bounds.srsr_discrepancy(t, 10, 2 / 3, 1.0, 0.15**2, 0.3))
+    controls["cache"].value = 1
+    controls["theta"].value = 1.0
+    assert len(drawn) == 3 and drawn[-1].get_title() == "SRSR's limit: infinite (ERRATA 6)"
     plt.close("all")
 
 

@@ -115,6 +115,26 @@ def test_profile_then_settings(clone):
     assert gate.resolve(gate.find("12"), "paper") == {"profile": "paper"}
 
 
+def test_a_profile_files_only_what_it_has_settings_for(clone, no_kernel):
+    write_notebook(clone / "notebooks" / "15_third.ipynb", artefacts=("x-fig2",))
+    result = sflkit("run", "15", "--profile", "paper")
+    assert result.exit_code == 2
+    assert "profile 'paper' has no settings for 15_third; notebooks/profiles.yaml names 10 for it" in result.stderr
+    assert sflkit("run", "15", "--profile", "paper", "-p", "rounds=4").exit_code == 2  # a setting does not make it the paper's
+    assert gate.resolve(gate.find("15")) == {}
+
+    def numbers(*arguments):
+        return [[book.number for book in books] for books in gate.selection(*arguments)]
+
+    assert numbers() == numbers("quick", "") == [["10", "12", "15"], []]
+    assert numbers("paper") == [["10"], ["12", "15"]]  # 12 has no artefacts, and none is needed to be left out
+    assert numbers("paper", "15 10") == [["10"], ["15"]]
+    result = sflkit("figures", "--profile", "paper", "--only", "12 15")
+    assert result.exit_code == 2 and "names none of 12, 15 for profile 'paper', but 10" in result.stderr
+    assert sflkit("figures", "--profile", "papr").exit_code == 2
+    assert not (clone / "out").exists()
+
+
 @pytest.mark.parametrize(("arguments", "message"), [
     (("10", "-p", "round=3"), "did you mean 'rounds'"),
     (("10", "-p", "round=3"), "seeds = [0, 1]: list[int], each in [0, 1000]; one run each"),

@@ -12,6 +12,7 @@ from importlib import metadata
 
 import pytest
 import yaml
+from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -24,17 +25,35 @@ def project(root):
     return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
+def platform(python=None, system=None):
+    """The markers' environment: this one, or another Python or system."""
+    other = {"python_version": python, "python_full_version": f"{python}.0"} if python else {}
+    names = {"Linux": "linux", "Darwin": "darwin"}
+    return default_environment() | other | ({"platform_system": system, "sys_platform": names[system]} if system else {})
+
+
 @pytest.fixture(scope="module")
-def lock(root):
+def pins(root):
+    """Version and marker (None: everywhere) of each package in requirements.lock."""
     lines = [line.strip() for line in (root / "requirements.lock").read_text(encoding="utf-8").splitlines()]
-    pins = {}
+    found = {}
     for line in filter(lambda line: line and not line.startswith("#"), lines):
-        match = re.fullmatch(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)", line)  # exact, no build tag, no address, no option
-        assert match, f"requirements.lock: {line!r} must read name==version"
+        # exact, no build tag, no address, no option
+        match = re.fullmatch(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)(?: ; (.+))?", line)
+        assert match, f"requirements.lock: {line!r} must read name==version or name==version ; marker"
         name = canonicalize_name(match[1])
-        assert name not in pins, f"requirements.lock: {name} is there twice"
-        pins[name] = Version(match[2])
-    return pins
+        assert name not in found, f"requirements.lock: {name} is there twice"
+        found[name] = Version(match[2]), Marker(match[3]) if match[3] else None
+    return found
+
+
+def valid(pins, environment):
+    return {name: version for name, (version, marker) in pins.items() if marker is None or marker.evaluate(environment)}
+
+
+@pytest.fixture(scope="module")
+def lock(pins):
+    return valid(pins, platform())
 
 
 def declared(project, *extras):
@@ -50,7 +69,22 @@ def test_the_lock_lies_inside_the_ranges(project, lock):
         assert version in requirement.specifier, f"{requirement} does not allow {version}"
 
 
-def test_the_lock_is_complete_and_holds_nothing_else(project, lock):
+@pytest.mark.parametrize("system", ["Linux", "Darwin"])
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_the_lock_is_complete_on_every_platform(project, pins, python, system):
+    environment = platform(python, system)
+    assert _needed(project, environment) - set(valid(pins, environment)) == set()
+
+
+def test_the_lock_holds_nothing_else(project, pins, lock):
+    needed = _needed(project, platform())
+    if sys.version_info[:2] == (3, 11):  # the version the lock was made with; later ones need a little less
+        assert set(lock) - needed == set()
+    # What has a marker is needed by something, or is there for something that is not installed here.
+    assert {name for name, (_, marker) in pins.items() if marker is not None and name not in lock} & needed == set()
+
+
+def _needed(project, environment):
     """Walk the requirements of what is installed; CUDA and triton wheels come with torch's build, not with the lock."""
     todo, seen = [*declared(project, "lab", "test"), Requirement("setuptools")], set()
     while todo:
@@ -59,14 +93,14 @@ def test_the_lock_is_complete_and_holds_nothing_else(project, lock):
         if (name, extras) in seen:
             continue
         seen.add((name, extras))
-        for text in () if _with_torch(name) else metadata.requires(name) or ():
-            below = Requirement(text)
-            if below.marker is None or any(below.marker.evaluate({"extra": extra}) for extra in extras or ("",)):
+        try:
+            texts = () if _with_torch(name) else metadata.requires(name) or ()
+        except metadata.PackageNotFoundError:  # wanted on another platform only: what it needs is not known here
+            continue
+        for below in map(Requirement, texts):
+            if below.marker is None or any(below.marker.evaluate(environment | {"extra": extra}) for extra in extras or ("",)):
                 todo.append(below)
-    needed = {name for name, _ in seen if not _with_torch(name)}
-    assert needed - set(lock) == set()
-    if sys.version_info[:2] == (3, 11):  # the version the lock was made with; later ones need a little less
-        assert set(lock) - needed == set()
+    return {name for name, _ in seen if not _with_torch(name)}
 
 
 def _with_torch(name):

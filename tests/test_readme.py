@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
+import shlex
 import subprocess
 import sys
 
@@ -10,7 +13,7 @@ import pytest
 from conftest import ROOT
 from typer.testing import CliRunner
 
-from sflkit.app import cli, tables
+from sflkit.app import cli, gate, tables
 
 FILE = ROOT / "README.md"
 TEXT = FILE.read_text(encoding="utf-8") if FILE.is_file() else ""
@@ -45,6 +48,78 @@ def test_commands_it_shows_exist():
         assert CliRunner().invoke(cli.app, [command, "--help"]).exit_code == 0, command
     for target in set(re.findall(r"^(?:\$ )?make ([a-z]+)", TEXT, re.M)):
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M), target
+
+
+def shown_runs():
+    """Each `sflkit run ...` that README, profiles.yaml or a notebook's text shows, with the name of the file."""
+    texts = {file.name: file.read_text(encoding="utf-8") for file in (FILE, ROOT / "notebooks" / "profiles.yaml")}
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        texts[path.name] = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return [(name, command) for name, text in texts.items() for command in re.findall(r"sflkit run +(\d\d[^`\n]*)", text)]
+
+
+def resolve(command):
+    """Pass what stands behind `sflkit run` through the gate, without starting anything."""
+    book, *rest = shlex.split(command, comments=True)
+    options = list(zip(rest[::2], rest[1::2], strict=True))
+    assert {name for name, _ in options} <= {"--profile", "-p"}, command
+    profile = dict(options).get("--profile", "quick")
+    return gate.resolve(gate.find(book), profile, [value for name, value in options if name == "-p"])
+
+
+@pytest.mark.parametrize(("file", "command"), shown_runs())
+def test_runs_it_shows_pass_the_gate(file, command, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    resolve(command)
+
+
+def test_a_shown_run_that_went_stale_would_be_noticed(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert "README.md" in [file for file, _ in shown_runs()]
+    assert resolve('12 --profile quick -p rounds=51 -p "seeds=[7, 8]"  # a comment') == {"rounds": 51, "seeds": [7, 8]}
+    for stale in ("12 -p rownds=50", "12 -p rounds=0", "12 --profile papr", "77"):
+        with pytest.raises(gate.GateError):
+            resolve(stale)
+
+
+# One row as `python -m tests.bench` writes it.
+ROW = {"workload": "W1", "peer": "sflkit pool", "seconds": "0.1234", "seconds_min": "0.12", "seconds_max": "0.13",
+       "speedup": "2.871", "speedup_min": "2.5", "speedup_max": "3.004", "peak_share": "0.2512", "difference": "3e-07",
+       "repeats": "7", "threads": "2", "load": "0.1", "torch": "2.13.0", "processor": "Some CPU x 2"}
+
+
+def write_bench(clone, name, *rows):
+    folder = clone / "data" / "results" / "bench"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+    (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_the_speed_table_is_made_from_the_measurements(clone):
+    assert tables.bench() == "No measurement yet: `make bench` writes it."
+    assert tables.refresh_readme() is False and "`make bench` writes it" in (clone / "README.md").read_text()
+    write_bench(clone, "W1", ROW | {"peer": "plain", "speedup": "1", "speedup_min": "1", "speedup_max": "1"}, ROW)
+    write_bench(clone, "W9", ROW | {"workload": "W9", "threads": "1"})
+    assert tables.refresh_readme(check=True) is False and tables.refresh_readme() is False and tables.refresh_readme() is True
+    lines = tables.bench().splitlines()
+    assert "Some CPU x 2, 2 threads, torch 2.13.0:" in lines and "Some CPU x 2, 1 thread, torch 2.13.0:" in lines
+    assert "| workload | peer | seconds | speedup | share of peak |" in lines
+    assert "| W1: LeNet, 10 clients, 2 full-batch steps of 300 | sflkit pool | 0.123 | 2.87 (2.50 to 3.00) | 25.1% |" in lines
+    assert "| W9 | sflkit pool | 0.123 | 2.87 (2.50 to 3.00) | 25.1% |" in lines
+    assert all(line in (clone / "README.md").read_text() for line in lines)
+    write_bench(clone, "W9", {k: v for k, v in ROW.items() if k != "peak_share"})
+    with pytest.raises(gate.GateError, match=r"W9\.csv lacks the columns peak_share"):
+        tables.refresh_readme()
+
+
+def test_the_speed_table_knows_the_columns_and_workloads_of_the_benchmark():
+    def literal(file, name):
+        nodes = ast.parse((ROOT / "tests" / "bench" / file).read_text(encoding="utf-8")).body
+        return next(n.value for n in nodes if isinstance(n, ast.Assign) and n.targets[0].id == name)
+
+    assert ast.literal_eval(literal("__main__.py", "COLUMNS")) == tables._BENCH_COLUMNS == tuple(ROW)
+    assert [key.value for key in literal("workloads.py", "WORKLOADS").keys] == list(tables._WORKLOADS)
 
 
 def test_importing_the_package_is_quick_and_light():

@@ -99,6 +99,13 @@ def test_figure_passport_and_index_are_stable(clone, monkeypatch):
     monkeypatch.setattr(report, "commit", lambda: "1234567890")  # drawn again at a later commit: nothing changes
     save(data)
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+    for old, new, kept in (("1234567890+", "abcdef0123", "abcdef0123"), ("1234567890+", "abcdef0123+", "1234567890+"),
+                           ("1234567890+", "none", "1234567890+"), ("1234567890", "abcdef0123", "1234567890")):
+        (folder / "sfl-fig4a.json").write_text(json.dumps(passport | {"commit": old}))
+        monkeypatch.setattr(report, "commit", lambda: new)  # noqa: B023
+        save(data)
+        assert json.loads((folder / "sfl-fig4a.json").read_text()) == passport | {"commit": kept}
+    monkeypatch.setattr(report, "commit", lambda: "1234567890")
     save(data.assign(accuracy=data["accuracy"] + 1e-3))
     after = json.loads((folder / "sfl-fig4a.json").read_text())
     assert after["commit"] == "1234567890" and after["data_sha256"] != passport["data_sha256"]

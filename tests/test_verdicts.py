@@ -21,7 +21,7 @@ def test_ordering_by_hand():
     assert out.verdict == "undecided" and out.n_seeds == 3
     assert out.table.to_dict("records") == [{"part": "a > b", "ours": "+2", "interval": "[-0.484, 4.48]", "verdict": "undecided",
                                              "more_runs": "about 1"}]
-    assert out.note == "a > b: about 1 more runs would settle it"
+    assert out.note == "a > b: about 1 more run would settle it"
     # a fourth difference of 2 keeps the mean: s^2 = 2/3, half = 3.182446 * 0.8165 / 2 = 1.299: [0.701, 3.299], settled
     out = verdicts.ordering({"a": [11, 22, 33, 42], "b": [10, 20, 30, 40]}, [("a", "b")])
     assert out.verdict == "reproduced" and out.table["interval"][0] == "[0.701, 3.3]"

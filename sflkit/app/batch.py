@@ -16,7 +16,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -158,12 +157,16 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> tuple[list
     lost = [str(_relative(target(b, profile))) for b in books if _figures_lost(b, profile)]
     config = [f"profile={profile}", f"threads={each}", f"only={' '.join(b.number for b in books)}"]
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(gate.root() / "Snakefile"), "--directory", str(gate.root()),
-               "--cores", str(jobs * each), "--nolock", "--rerun-incomplete", "--keep-going", "--quiet", "all",
+               "--cores", str(jobs * each), "--nolock", "--rerun-incomplete", "--keep-going",
                *(["--forcerun", *lost] if lost else []), "--config", *config]
-    code, last = _shown(command, {**os.environ, WATCH: this_process()})
+    environment = {**os.environ, WATCH: this_process()}
+    code = subprocess.run([*command, "--quiet", "all"], env=environment, check=False).returncode
     failed = [b.name for b in books if not stamp(b, profile).is_file()]
-    if code and not failed:  # the stamps are old ones
-        raise NotebookFailed(f"Snakemake ended with exit code {code}, though no notebook failed; it said last:\n{last}")
+    if code and not failed:  # the stamps are old ones; told to be quiet, Snakemake does not say what is wrong with itself
+        again = subprocess.run([*command, "--dry-run", "--quiet", "progress"], env=environment, check=False, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        last = "\n".join(again.stdout.splitlines()[-12:]) if again.returncode else "a dry run finds no cause; see above"
+        raise NotebookFailed(f"Snakemake ended with exit code {code}, though no notebook failed:\n{last}")
     fresh = [b.name for b in books if b.name not in failed and stamp(b, profile).stat().st_mtime >= began]
     return fresh, [b.name for b in books if b.name not in (*failed, *fresh)], failed
 
@@ -222,17 +225,6 @@ def clean(content):
         for output in cell.outputs:
             output.get("metadata", {}).clear()
     return content
-
-
-def _shown(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """Run a command with its messages passed on as they come; return its exit code and the last lines of them."""
-    last = deque(maxlen=12)
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, errors="replace") as process:
-        for line in process.stderr:
-            sys.stderr.write(line)
-            sys.stderr.flush()
-            last.append(line)
-    return process.returncode, "".join(last).rstrip() or "nothing"
 
 
 def _quietly(threads: int | None) -> None:

@@ -1,4 +1,8 @@
-"""The README's generated tables: notebooks (from their metadata) and verdicts (from figures/*/verdicts.csv)."""
+"""The README's generated tables: notebooks (from their metadata), verdicts (from figures/*/verdicts.csv), and speed.
+
+The speed table is made from what `make bench` writes, data/results/bench/*.csv: one row a workload and peer with its seconds a
+round, the ratio of the plain loop's seconds to its own, and its share of the processor's measured peak.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,14 @@ import pandas as pd
 
 from sflkit import paths, report
 from sflkit.app import gate
+
+# as tests/bench writes them
+_BENCH_COLUMNS = ("workload", "peer", "seconds", "seconds_min", "seconds_max", "speedup", "speedup_min", "speedup_max",
+                  "peak_share", "difference", "repeats", "threads", "load", "torch", "processor")
+_WORKLOADS = {"W1": "W1: LeNet, 10 clients, 2 full-batch steps of 300",
+              "W2": "W2: MLP 3168-512-256-100, 100 clients, 5 steps of 32",
+              "W3": "W3: CNN of 1.7 M parameters, 5 of 300 clients, 10 steps of 10",
+              "W4": "W4: logistic regression, 50 clients, 5 full-batch steps of 20"}
 
 
 def notebooks() -> str:
@@ -25,6 +37,33 @@ def verdicts() -> str:
     return "\n".join(f"{row.artefact:<{width}}  {row.verdict:<14}  {row.profile:<6}  {row.claim}" for row in rows.itertuples())
 
 
+def bench() -> str:
+    """Return the speed tables as Markdown, one for each machine, thread count and torch.
+
+    Raises ValueError if a csv lacks columns.
+    """
+    files = sorted((gate.root() / "data" / "results" / "bench").glob("*.csv"))
+    if not files:
+        return "No measurement yet: `make bench` writes it."
+    rows = []
+    for file in files:
+        frame = pd.read_csv(file)
+        if missing := [name for name in _BENCH_COLUMNS if name not in frame]:
+            raise ValueError(f"{file.name} lacks the columns {', '.join(missing)}; `make bench` writes it anew")
+        rows.append(frame)
+    rows = pd.concat(rows, ignore_index=True)
+    parts = ["Seconds of one federated round. The speedup is over a plain PyTorch loop, the median of measurements in turns "
+             "(least to largest)."]
+    for (processor, threads, torch), part in rows.groupby(["processor", "threads", "torch"], sort=False):
+        parts.append(f"{processor}, {threads} thread{'' if threads == 1 else 's'}, torch {torch}:")
+        parts.append(report.markdown(pd.DataFrame({
+            "workload": [_WORKLOADS.get(name, name) for name in part["workload"]], "peer": part["peer"],
+            "seconds": [f"{s:.3g}" for s in part["seconds"]],
+            "speedup": [f"{r.speedup:.2f} ({r.speedup_min:.2f} to {r.speedup_max:.2f})" for r in part.itertuples()],
+            "share of peak": [f"{share:.1%}" for share in part["peak_share"]]})))
+    return "\n\n".join(parts)
+
+
 def count_verdicts(profile: str) -> int:
     """Return how many verdicts a profile has."""
     file = paths.figures(profile) / "verdicts.csv"
@@ -34,6 +73,6 @@ def count_verdicts(profile: str) -> int:
 def refresh_readme(check: bool = False) -> bool:
     """Bring the README's tables up to date and return whether they were; with `check` only look."""
     try:
-        return report.refresh_readme(gate.root() / "README.md", check=check, blocks={"notebooks": notebooks})
+        return report.refresh_readme(gate.root() / "README.md", check=check, blocks={"notebooks": notebooks, "bench": bench})
     except (OSError, ValueError) as error:
         raise gate.GateError(f"cannot refresh the README's tables: {error}") from None

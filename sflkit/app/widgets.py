@@ -33,7 +33,7 @@ def cache_explorer():
 
     def draw(rule, capacity, batch_size, theta, temperature, classes_per_client, seed):
         settings = {"seed": seed, "n_clients": 4, "n_classes": n_classes, "classes_per_client": classes_per_client,
-                    "temperature": temperature, "capacity": capacity, "batch_size": min(batch_size, capacity), "theta": theta,
+                    "temperature": temperature, "capacity": capacity, "batch_size": batch_size, "theta": theta,
                     "rounds": rounds, "train": False}
         _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.0))
         time = np.arange(1, rounds + 1)
@@ -62,6 +62,7 @@ def cache_explorer():
         "classes_per_client": ipywidgets.IntSlider(3, 1, n_classes, description="classes per client", **slider),
         "seed": ipywidgets.IntSlider(0, 0, 20, description="seed", **slider),
     }
+    ipywidgets.dlink((controls["capacity"], "value"), (controls["batch_size"], "max"))  # no more arrivals than the cache holds
     columns = list(controls.values())
     return ipywidgets.VBox([ipywidgets.HBox([ipywidgets.VBox(columns[:4]), ipywidgets.VBox(columns[4:])]),
                             ipywidgets.interactive_output(draw, controls)])

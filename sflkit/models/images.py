@@ -17,6 +17,7 @@ def lenet(input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
 
     The first convolution pads by 2 when the image is smaller than the original's 32 x 32 (28 x 28 then gives 16 maps of
     5 x 5, as in 1998), and not otherwise (39 x 39 gives 16 maps of 6 x 6). 61 706 parameters for 1 x 28 x 28 and ten classes.
+    Raises ValueError on a shape that is not (channels, height, width) or sides below 12.
     """
     channels, height, width = _image(input_shape)
     padding = 2 if min(height, width) < 32 else 0
@@ -36,7 +37,7 @@ def lenet(input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
 def small_cnn(input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """Return the CNN of McMahan et al.: same-padded 5x5 convolutions of 32 and 64 channels, 2x2 max-pooling, dense 512.
 
-    1 663 370 parameters for 1 x 28 x 28 and ten classes, as in that paper.
+    1 663 370 parameters for 1 x 28 x 28 and ten classes, as in that paper. Raises ValueError as `lenet`, on sides below 4.
     """
     channels, height, width = _image(input_shape)
     if min(height, width) < 4:
@@ -66,6 +67,8 @@ def mobilenetv2(input_shape: tuple[int, ...], n_classes: int, width: float = 1.0
     width : multiplier of all channel counts, 0 < width <= 2, rounded to multiples of 8 as in the paper; 0.25 makes the
         small stand-in that a notebook trains in seconds. Below 1 the reference code keeps the last convolution at 1280
         channels; here it shrinks too (deviation: on small images it would hold most of the parameters).
+
+    Raises ValueError on a shape that is not (channels, height, width), or another width.
     """
     channels, *_ = _image(input_shape)
     width = checks.real("width", width, above=0.0, high=2.0)

@@ -16,7 +16,10 @@ def linear(input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
 
 
 def mlp(input_shape: tuple[int, ...], n_classes: int, hidden: tuple[int, ...] = (512, 256)) -> nn.Module:
-    """Return flatten + dense layers with ReLU between them; `hidden` are the widths of the hidden layers, each >= 1."""
+    """Return flatten + dense layers with ReLU between them; `hidden` are the widths of the hidden layers, each >= 1.
+
+    Raises ValueError on other widths.
+    """
     try:
         widths = [prod(input_shape), *(checks.integer("hidden", h, 1) for h in hidden), n_classes]
     except TypeError:
