@@ -7,8 +7,9 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("bounds", "caches", "checks", "data", "engine", "models", "partitions", "paths", "randomness", "report",
-               "rounding", "runs", "servers", "streams", "sweep", "traffic", "verdicts")
+_SUBMODULES = ("alternation", "bounds", "caches", "channels", "checks", "data", "engine", "enumeration", "fats", "histories",
+               "importance", "models", "partitions", "paths", "randomness", "report", "rounding", "runs", "servers", "stores",
+               "streams", "sweep", "traffic", "verdicts", "video", "wireless")
 
 
 def __getattr__(name):

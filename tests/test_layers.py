@@ -13,7 +13,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "sflkit"
 # 0 lies below everything; the rest is the table of the layers. A new module needs an entry here.
 LAYERS = {
     0: ("checks", "randomness", "rounding", "paths"),
-    1: ("streams", "caches", "importance", "video", "wireless", "histories", "bounds"),
+    1: ("streams", "caches", "importance", "video", "stores", "wireless", "alternation", "channels", "histories", "draws",
+        "stability", "enumeration", "fats", "bounds"),
     2: ("archives", "data", "downloads", "partitions", "traffic"),
     3: ("models", "engine", "batches", "backends", "servers", "unlearning", "attacks"),
     4: ("runs", "sweep", "results", "intervals", "verdicts", "report"),
