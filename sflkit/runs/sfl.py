@@ -13,6 +13,7 @@ model, because each of these has its own generator; their differences are paired
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -238,6 +239,15 @@ def run(config: SFLConfig, *, cache=None, stream: streams.LabelStream | None = N
     return frame
 
 
+@functools.lru_cache(maxsize=1)  # the runs of a sweep share one data set, whose conversion costs as much as many rounds
+def _training_tensors(name: str, superclasses: bool, digest: str, device: str):
+    import torch
+
+    source = data.load(name)
+    source = source.with_coarse_labels() if superclasses else source
+    return torch.as_tensor(source.inputs("train")).to(device), torch.as_tensor(source.labels("train")).to(device)
+
+
 class _Learner:
     """The global model and the round that trains it."""
 
@@ -253,8 +263,7 @@ class _Learner:
         self.task, self.server = engine.Task(model), servers.FedAvg(config.global_rate)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.params = self.task.init(int(generator(config.seed, "model").integers(2**31))).to(device)
-        self.x = torch.as_tensor(source.inputs("train")).to(device)
-        self.y = torch.as_tensor(source.labels("train")).to(device)
+        self.x, self.y = _training_tensors(source.name, config.superclasses, source.digest, device)
         test = partitions.draw_test_set(source.y_test, test_shares, config.test_size, generator(config.seed, "test_set"))
         self.test = (
             torch.as_tensor(source.inputs("test", test)).to(device),
