@@ -1,4 +1,4 @@
-"""npz files of data sets: their form, their sha256 beside them, and what is said when either does not hold.
+"""Files of data sets: the form of the npz, the sha256 beside a file, and what is said when either does not hold.
 
 A file holds x_train, x_test: uint8, (n, H, W) or (n, H, W, 3); y_train, y_test: integers; optionally y_train_coarse,
 y_test_coarse: superclasses. Nothing is unpickled. <name>.npz.sha256 has the form that `sha256sum -c` reads.
@@ -48,6 +48,18 @@ def read(path: Path, spec: Spec) -> tuple[dict[str, np.ndarray], str, bool]:
     DataCorruptError
         If the file is not the recorded one, cannot be read, or does not fit `spec`.
     """
+    digest, recorded = check(path)
+    return _arrays(path, spec), digest, recorded
+
+
+def check(path: Path) -> tuple[str, bool]:
+    """Return the sha256 of a file, and whether a record of it lay beside it.
+
+    Raises
+    ------
+    DataCorruptError
+        If the file is not the recorded one.
+    """
     digest, recorded = _file_digest(path), path.with_name(path.name + ".sha256")
     if recorded.is_file():
         expected = (recorded.read_text(encoding="utf-8", errors="replace").split() or [""])[0].lower()
@@ -57,16 +69,22 @@ def read(path: Path, spec: Spec) -> tuple[dict[str, np.ndarray], str, bool]:
             raise DataCorruptError(
                 f"{path} is damaged or altered: expected sha256 {expected} (from {recorded.name}), found {digest}. "
                 f"Remove both files and fetch the data set again: sflkit data {path.stem}")
-    return _arrays(path, spec), digest, recorded.is_file()
+    return digest, recorded.is_file()
 
 
-def write(path: Path, arrays: dict[str, np.ndarray]) -> str:
-    """Write an npz file and its .sha256 so that no half-written file ever carries the final name; return the digest."""
+def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
+    """Write arrays as npz, or bytes as they are, and the .sha256 beside it; return the digest.
+
+    No half-written file ever carries the final name.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with open(partial, "wb") as file:
-            np.savez(file, **arrays)
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                np.savez(file, **content)
         digest = _file_digest(partial)
         recorded = path.with_name(path.name + ".sha256")
         # The old record goes first: a crash in between leaves an unrecorded file, never a right file with a wrong record.

@@ -200,11 +200,18 @@ def _record(function, *args):
     return graph
 
 
-def evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean losses (C,) and shares of correct predictions (C,) of the models in `rows` (C, P)."""
+def evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int,
+             weights: Tensor | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean losses (C,) and shares of correct predictions (C,) of the models in `rows` (C, P); weights (n,) float64."""
     n = data.n
     parts = [(k, i) for k in range(len(rows)) for i in range(0, n, batch_size)]
     labelled = not data.y.is_floating_point() and task.loss != "mse"
+
+    def total(values: Tensor, i: int) -> Tensor:
+        if weights is None:
+            return values.sum()
+        w = weights[i:i + batch_size]
+        return (values * w).masked_fill(w == 0, 0).sum()  # 0 * inf would be NaN
 
     def forward(part: tuple[int, int]) -> tuple[float, float]:
         k, i = part
@@ -212,11 +219,12 @@ def evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int) -> 
         with borrow(task, rows.device) as replica, torch.inference_mode():
             replica.load(rows[k])
             outputs = replica.module(_channels_last(x))
-            hits = (outputs.argmax(1) == y).double().reshape(len(y), -1).mean(1).sum() if labelled else float("nan")
-            return float(task.sample_losses(outputs, y).double().sum()), float(hits)
+            hits = total((outputs.argmax(1) == y).double().reshape(len(y), -1).mean(1), i) if labelled else float("nan")
+            return float(total(task.sample_losses(outputs, y).double(), i)), float(hits)
 
     totals = np.array(_map(forward, parts, threads, rows.device)).reshape(len(rows), -1, 2).sum(1)
-    return totals[:, 0] / n, totals[:, 1] / n
+    mass = n if weights is None else float(weights.sum())
+    return totals[:, 0] / mass, totals[:, 1] / mass
 
 
 def _map(function, items: list, threads: int, device: torch.device) -> list:

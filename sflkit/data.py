@@ -3,7 +3,7 @@
 `load(name)` looks for <name>.npz in $SFLKIT_DATA, then in data/ of the clone (outside a clone: the user's cache folder), checks
 its sha256, schema and label range, and says when it is only a subset of the canonical data set. `digits` and `traffic` are made
 on the spot and need no file. What is nowhere is downloaded (`sflkit.downloads`), and if that fails the error says what to put
-where.
+where. Sets with clients of their own (`CLIENT_SETS`) are listed and obtained here and built by `sflkit.federations`.
 
 The form of the npz and its checks are in `sflkit.archives`.
 
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sflkit import archives, checks, paths, traffic
+from sflkit import archives, checks, paths, synthetic, traffic
 from sflkit.archives import DataCorruptError as DataCorruptError
 from sflkit.archives import Spec
 
@@ -48,6 +48,15 @@ AT_HAND = {
     "digits": "scikit-learn's 1797 handwritten digits, enlarged to 28 x 28",
     "traffic": "45,000 synthetic network packets of 10 applications, 39 x 39 bytes",
 }
+# No image sets: they come with clients. None: made on the spot, else the files or folders of json looked for, best first.
+CLIENT_SETS = {
+    "logistic": ("synthetic logistic regression of the data-streams paper, by federations.data_streams", None),
+    "writers": (synthetic.ABOUT["writers"], None),
+    "plays": (synthetic.ABOUT["plays"], None),
+    "femnist": ("characters by writer, LEAF's json supplied by the user (see data/README.md)", ("femnist",)),
+    "shakespeare": ("plays of Shakespeare by role", ("shakespeare", "tinyshakespeare.txt")),
+}
+SHAKESPEARE = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"  # sha256 of tinyshakespeare.txt
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +137,8 @@ class Dataset:
 
 
 def names() -> list[str]:
-    """Return the names that `load` knows."""
-    return [*AT_HAND, *SPECS]
+    """Return the names of all data sets; `load` takes those of images, `sflkit.federations` also those of `CLIENT_SETS`."""
+    return [*AT_HAND, *SPECS, *CLIENT_SETS]
 
 
 def load(name: str, *, root: str | os.PathLike | None = None, download: bool = True) -> Dataset:
@@ -138,7 +147,7 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
     Parameters
     ----------
     name : str
-        One of `names()`.
+        One of `names()` that is not in `CLIENT_SETS`.
     root : path, optional
         Folder to look in and to download to, instead of $SFLKIT_DATA and data/.
     download : bool
@@ -147,15 +156,28 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
     Raises
     ------
     ValueError
-        If the name is unknown.
+        If the name is unknown or belongs to a set with clients of its own.
     DataCorruptError
         If a file is truncated, altered (its sha256 is not the one recorded beside it) or not of the documented form.
     DataUnavailableError
         If the data set is not on disk and cannot be downloaded.
     """
     checks.choice("name", name, names())
+    if name in CLIENT_SETS:
+        raise ValueError(f"name={name!r} has clients of its own and is no set of images to be dealt out: build it with "
+                         f"federations.data_streams or federations.static; here {', '.join([*AT_HAND, *SPECS])} are allowed")
     if name in AT_HAND:
         return _make(name)
+    path = obtain(name, root=root, download=download)
+    state = path.stat()
+    return _read(name, path, state.st_mtime_ns, state.st_size)
+
+
+def obtain(name: str, *, root: str | os.PathLike | None = None, download: bool = True) -> Path | str:
+    """Return the file or folder of a data set, downloaded if need be, or how it is made on the spot. Raises as `load`."""
+    checks.choice("name", name, names())
+    if name in AT_HAND or (name in CLIENT_SETS and CLIENT_SETS[name][1] is None):
+        return available(root=root)[name]
     path = find(name, root=root)
     if path is None:
         from sflkit import downloads
@@ -163,30 +185,37 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
         if not download or name not in downloads.SOURCES:
             raise unavailable(name, root, "it is on none of the disks looked at")
         path = downloads.fetch(name, folder=root)
-    state = path.stat()
-    return _read(name, path, state.st_mtime_ns, state.st_size)
+    return path
+
+
+def file_name(name: str) -> str:
+    """Return what the file of a data set is called, or the folder of json files."""
+    return CLIENT_SETS[name][1][-1] if name in CLIENT_SETS else f"{name}.npz"
 
 
 def find(name: str, *, root: str | os.PathLike | None = None) -> Path | None:
-    """Return the npz file of a data set, or None."""
+    """Return the file of a data set, or its folder of json files, or None."""
+    entries = CLIENT_SETS[name][1] or () if name in CLIENT_SETS else (f"{name}.npz",)
     for folder in _folders(root):
-        if (folder / f"{name}.npz").is_file():
-            return folder / f"{name}.npz"
+        for path in (folder / entry for entry in entries):
+            if path.is_file() or any(path.glob("*.json")):
+                return path
     return None
 
 
 def available(*, root: str | os.PathLike | None = None) -> dict[str, str]:
     """Return the data sets that load without a download: name -> file, or how they are made."""
-    found = {name: f"made on the spot: {about}" for name, about in AT_HAND.items()}
-    return found | {name: str(path) for name in SPECS if (path := find(name, root=root)) is not None}
+    made = AT_HAND | {name: about for name, (about, files) in CLIENT_SETS.items() if files is None}
+    found = {name: f"made on the spot: {about}" for name, about in made.items()}
+    return found | {name: str(path) for name in (*SPECS, *CLIENT_SETS) if (path := find(name, root=root)) is not None}
 
 
 def unavailable(name: str, root, reason: str) -> DataUnavailableError:
     """Return the error that tells the user how to get `name`."""
     folders = " or ".join(str(folder) for folder in _folders(root))
-    fetch = ("it is not downloadable: data/README.md says how to make the file" if name == "ntc"
+    fetch = ("it is not downloadable: data/README.md says how to make the file" if name in ("ntc", "femnist")
              else f"with a network connection, fetch it by: sflkit data {name}")
-    return DataUnavailableError(f"data set {name!r} is not available: {reason}. Put {name}.npz into {folders}; {fetch}. "
+    return DataUnavailableError(f"data set {name!r} is not available: {reason}. Put {file_name(name)} into {folders}; {fetch}. "
                                 f"At hand: {', '.join(available(root=root))}")
 
 

@@ -23,11 +23,14 @@ from sflkit import archives, checks, data, paths
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set comes from: base addresses in the order they are tried, file name -> md5, and how the files are read."""
+    """Where a data set comes from: base addresses in the order they are tried, file name -> md5, and how the files are read.
+
+    A checksum may name its kind ("sha256:..."). What `convert` returns is written: arrays as npz, bytes as they are.
+    """
 
     addresses: tuple[str, ...]
     files: dict[str, str]
-    convert: Callable[[dict[str, Path]], dict[str, np.ndarray]]
+    convert: Callable[[dict[str, Path]], dict[str, np.ndarray] | bytes]
 
 
 def fetch(
@@ -66,14 +69,15 @@ def fetch(
     checks.choice("name", name, SOURCES)
     retries, timeout = checks.integer("retries", retries, 0), checks.real("timeout", timeout, above=0)
     folder = paths.data() if folder is None else Path(folder).expanduser()
-    target, raw = folder / f"{name}.npz", folder / f".{name}.download"
+    target, raw = folder / data.file_name(name), folder / f".{name}.download"
     source = SOURCES[name]
     raw.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(folder / f".{name}.lock"):
         try:
             if target.is_file() and not force:
                 return target
-            data.say(f"fetching {name} ({data.SPECS[name].about}) into {folder}")
+            about = data.CLIENT_SETS[name][0] if name in data.CLIENT_SETS else data.SPECS[name].about
+            data.say(f"fetching {name} ({about}) into {folder}")
             files = {file: _fetch_file(name, source, file, raw, folder, retries, timeout) for file in source.files}
             try:
                 arrays = source.convert(files)
@@ -96,7 +100,8 @@ def _fetch_file(name: str, source: Source, file: str, raw: Path, folder: Path, r
     pooch.get_logger().setLevel("WARNING")  # our own message and the progress bar say enough
     failures, damaged = [], False
     for address in source.addresses:
-        keeper = pooch.create(path=raw, base_url=address, registry={file: f"md5:{source.files[file]}"}, retry_if_failed=retries)
+        checksum = source.files[file] if ":" in source.files[file] else f"md5:{source.files[file]}"
+        keeper = pooch.create(path=raw, base_url=address, registry={file: checksum}, retry_if_failed=retries)
         try:
             return Path(keeper.fetch(file, downloader=pooch.HTTPDownloader(progressbar=True, timeout=timeout)))
         except ValueError as error:  # pooch's word for a wrong checksum
@@ -159,6 +164,11 @@ def read_cifar(path: Path, members: tuple[str, ...], n_labels: int) -> tuple[np.
     return np.ascontiguousarray(images), records[:, :n_labels]
 
 
+def _text(files: dict[str, Path]) -> bytes:
+    (path,) = files.values()
+    return path.read_bytes()
+
+
 def _mnist(files: dict[str, Path]) -> dict[str, np.ndarray]:
     names = {
         "x_train": "train-images-idx3",
@@ -217,5 +227,9 @@ SOURCES = {
     ),
     "cifar100": Source(
         ("https://www.cs.toronto.edu/~kriz/",), {"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"}, _cifar100
+    ),
+    "shakespeare": Source(
+        ("https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/",),
+        {"input.txt": f"sha256:{data.SHAKESPEARE}"}, _text
     ),
 }

@@ -223,27 +223,35 @@ def local_sgd(task: Task, params, batches: Sequence[Sequence[tuple]], rate, *, b
     return result.to(home) if out is None else result
 
 
-def evaluate(task: Task, params, x, y, *, batch_size: int = 500, device: str = "auto", threads: int | None = None) -> Evaluation:
+def evaluate(task: Task, params, x, y, *, weights=None, batch_size: int = 500, device: str = "auto",
+             threads: int | None = None) -> Evaluation:
     """Return mean loss and accuracy on (x, y), in inference mode.
 
     Parameters
     ----------
     params : (P,), or (C, P) for C models on the same data.
+    weights : (n,) sample weights >= 0, not all 0, of any sum: loss and accuracy become weighted means. A sample of weight 0
+        has no influence, even if its loss is not finite. None counts every sample once.
     batch_size : samples per forward pass; changes memory and rounding, not the result.
 
     Returns
     -------
-    Evaluation(loss, accuracy) : floats, or float64 arrays (C,). Accuracy is the share of samples whose largest output is
-        the target, NaN for "mse" and for a callable loss on non-integer targets.
+    Evaluation(loss, accuracy) : floats, or float64 arrays (C,). Accuracy is the (weighted) share of samples whose largest
+        output is the target, NaN for "mse" and for a callable loss on non-integer targets.
 
-    Raises ValueError on a shape, label, batch size or device that does not fit.
+    Raises ValueError on a shape, label, weight, batch size or device that does not fit.
     """
     flat = _parameters(task, params, finite=False)
     batch_size = checks.integer("batch_size", batch_size, 1)
     where = _device(device)
     batch = convert(task, [[(x, y)]], where)[0][0]
+    if weights is not None:
+        weights = checks.array("weights", weights.cpu() if isinstance(weights, Tensor) else weights, low=0.0)
+        if weights.shape != (batch.n,) or not weights.any():
+            raise ValueError(f"weights of shape {weights.shape} must be ({batch.n},), one per sample, >= 0, not all 0")
+        weights = torch.from_numpy(weights / weights.max()).to(where)  # by the largest first: the sum may overflow
     rows = flat.to(where).reshape(-1, task.n_params)
-    loss, accuracy = backends.evaluate(task, rows, batch, batch_size, thread_count(threads))
+    loss, accuracy = backends.evaluate(task, rows, batch, batch_size, thread_count(threads), weights)
     return Evaluation(loss, accuracy) if flat.ndim == 2 else Evaluation(float(loss[0]), float(accuracy[0]))
 
 

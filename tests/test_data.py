@@ -263,3 +263,26 @@ def test_an_interrupted_write_leaves_the_old_file(folder, monkeypatch):
 def test_ntc_is_user_supplied(folder):
     archives.write(folder / "ntc.npz", small(shape=(39, 39)))
     assert data.load("ntc").input_shape == (1, 39, 39)
+
+
+def test_sets_with_clients_are_listed_and_refused(folder):
+    assert {"logistic", "writers", "plays", "femnist", "shakespeare"} <= set(data.names())
+    for name in data.CLIENT_SETS:
+        with pytest.raises(ValueError, match=f"name={name!r} has clients of its own.*federations.data_streams.*'?digits"):
+            data.load(name)
+    at_hand = data.available()
+    assert {"logistic", "writers", "plays"} <= at_hand.keys() and not {"femnist", "shakespeare"} & at_hand.keys()
+    assert data.obtain("plays") == at_hand["plays"] and at_hand["plays"].startswith("made on the spot")
+    (folder / "femnist").mkdir()
+    assert data.find("femnist") is None  # an empty folder is no data set
+    (folder / "femnist" / "all_data_0.json").write_text("{}")
+    (folder / "tinyshakespeare.txt").write_text("A:\nx\n")
+    assert data.obtain("femnist") == folder / "femnist"
+    assert data.available()["shakespeare"] == str(folder / "tinyshakespeare.txt")
+
+
+def test_bytes_are_written_with_their_record(folder):
+    digest = archives.write(folder / "a.txt", b"abc")
+    assert digest == hashlib.sha256(b"abc").hexdigest() and archives.check(folder / "a.txt") == (digest, True)
+    (folder / "a.txt.sha256").unlink()
+    assert archives.check(folder / "a.txt") == (digest, False)

@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 
-from sflkit import data, downloads
+from sflkit import data, downloads, natural
 
 FAST = {"retries": 0, "timeout": 5.0}
 
@@ -200,6 +200,25 @@ def test_cifar_archive_of_another_form(monkeypatch, web, tmp_path, members, mess
         downloads.fetch("cifar100", folder=tmp_path / "home", **FAST)
 
 
+def test_shakespeare_arrives_as_it_is(monkeypatch, web, tmp_path, capsys):
+    content = b"ROMEO:\nBut, soft!\nwhat light?\n\nJULIET:\nAy me!\n"
+    (web[0] / "input.txt").write_bytes(content)
+    source = downloads.SOURCES["shakespeare"]
+    sums = {"input.txt": f"sha256:{hashlib.sha256(content).hexdigest()}"}
+    monkeypatch.setitem(downloads.SOURCES, "shakespeare", downloads.Source((web[1],), sums, source.convert))
+    found = natural.load("shakespeare", root=tmp_path / "home")
+    path = tmp_path / "home" / "tinyshakespeare.txt"
+    assert path.read_bytes() == content and found.clients == ("ROMEO",) and found.digest == sums["input.txt"][7:]
+    assert (tmp_path / "home" / "tinyshakespeare.txt.sha256").read_text() == f"{found.digest}  tinyshakespeare.txt\n"
+    assert "fetching shakespeare" in capsys.readouterr().err and found.note == ""
+    assert data.obtain("shakespeare", root=tmp_path / "home") == path and len(web[2]) == 1
+    # The canonical checksum refuses any other text.
+    monkeypatch.setitem(downloads.SOURCES, "shakespeare", downloads.Source((web[1],), source.files, source.convert))
+    with pytest.raises(data.DataCorruptError, match=data.SHAKESPEARE):
+        downloads.fetch("shakespeare", folder=tmp_path / "other", **FAST)
+    assert not (tmp_path / "other" / "tinyshakespeare.txt").exists()
+
+
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
@@ -219,5 +238,6 @@ def test_bad_arguments_and_a_plain_table():
         with pytest.raises(ValueError, match=repr(list(bad.values())[-1])):
             downloads.fetch(**bad)
     for name, source in downloads.SOURCES.items():
-        assert name in data.SPECS and all(len(md5) == 32 for md5 in source.files.values())
+        assert name in {*data.SPECS, *data.CLIENT_SETS}
+        assert all(len(checksum.removeprefix("sha256:")) == (64 if ":" in checksum else 32) for checksum in source.files.values())
         assert all(address.endswith("/") for address in source.addresses)

@@ -99,6 +99,30 @@ def test_the_discrepancy_explorer_draws_the_three_bounds(monkeypatch):
     plt.close("all")
 
 
+def test_the_importance_explorer_draws_the_minimiser(monkeypatch):
+    import matplotlib.pyplot as plt
+
+    drawn = []
+    monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf().axes))
+    ratio, share, n_historical, n_clients = widgets.importance_explorer().children[:-1]
+    left, right = drawn[0]
+    curve, point, level = left.lines
+    # 25 + 25 clients, c2/c1 = 0.15, N_hist/N = 0.2: p_hist = 0.4522, reported as 0.45; the curve starts at 1 and ends at 0.2
+    assert point.get_xydata()[0] == pytest.approx([0.15, 0.4522], abs=5e-5) and level.get_ydata() == [0.2, 0.2]
+    assert curve.get_ydata()[[0, -1]] == pytest.approx([1, 0.2], abs=1e-3)
+    assert np.interp(0.15, *curve.get_data()) == pytest.approx(0.4522, abs=0.005)  # the point lies on the curve
+    fresh, historical, uniform, ours = [bar.get_height() for bar in right.patches]
+    # by hand, c1 = 1: 1/5 + 0.15/sqrt(0.8), 0.15/sqrt(0.2), 0.8/5 + 0.15
+    assert (fresh, historical, uniform) == pytest.approx((0.2 + 0.15 / 0.8**0.5, 0.15 / 0.2**0.5, 0.31)) and ours < 0.31
+    share.value = 0.8  # 0.15 < sqrt(0.8 / 25): fresh clients are out
+    assert drawn[-1][0].lines[1].get_ydata()[0] == 1
+    n_clients.value = 10  # fewer clients than were historical: the slider follows, one fresh client stays
+    assert (n_historical.value, n_historical.max) == (9, 9)
+    ratio.value = 100.0
+    assert [bar.get_height() for bar in drawn[-1][1].patches][2] == pytest.approx(0.01 * 0.2 + 1)  # Uniform, c1 = 0.01, c2 = 1
+    plt.close("all")
+
+
 def test_caches_alone_have_the_discrepancy_of_a_full_run():
     config = sfl.SFLConfig(rule="srsr", rounds=6, capacity=20, batch_size=10, n_clients=3, train=False)
     frame = sfl_caches.run(config)

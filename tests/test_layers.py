@@ -14,9 +14,10 @@ PACKAGE = Path(__file__).resolve().parents[1] / "sflkit"
 LAYERS = {
     0: ("checks", "randomness", "rounding", "paths"),
     1: ("streams", "caches", "importance", "video", "stores", "wireless", "alternation", "channels", "histories", "draws",
-        "stability", "enumeration", "fats", "bounds"),
-    2: ("archives", "data", "downloads", "partitions", "traffic"),
-    3: ("models", "engine", "batches", "backends", "servers", "unlearning", "attacks"),
+        "stability", "enumeration", "recomputation", "fats", "bounds"),
+    2: ("archives", "data", "downloads", "federations", "natural", "partitions", "synthetic", "traffic"),
+    3: ("models", "engine", "batches", "backends", "servers", "unlearning", "retraining", "states", "ledgers",
+        "attacks"),
     4: ("runs", "sweep", "results", "intervals", "verdicts", "report"),
     5: ("app",),
 }

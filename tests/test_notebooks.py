@@ -14,7 +14,7 @@ from conftest import ROOT
 
 from sflkit.app import batch, gate
 
-EXPECTED = ("00", "10", "11", "12", "13", "14", "15")
+EXPECTED = ("00", "10", "11", "12", "13", "14", "15", "20", "23", "40", "41", "43", "44")
 ORDER = ("title", "claim", "imports", "parameters", "validate", "run", "figure", "table", "deviations", "exercise", "provenance",
          "widget")
 MIDDLE = ("run", "figure", "table")  # these may repeat and alternate

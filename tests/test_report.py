@@ -225,6 +225,22 @@ def test_paper_values_are_transcribed(request, monkeypatch):
         report.paper_value("sfl", "sfl-fig7", "loss")
 
 
+def test_data_streams_values_agree_with_each_other(request, monkeypatch):
+    monkeypatch.chdir(request.config.rootpath)
+    table = report.paper_values("datastreams")
+    assert not table.duplicated(["artefact", "quantity"]).any() and table.notna().all(axis=None)
+    value = table.set_index(["artefact", "quantity"])["value"]
+    for tab, share in (("ds-tab4", 5), ("ds-tab2", 20), ("ds-tab5", 50)):
+        for strategy in ("historical", "uniform"):  # Fig. 3's gaps, from the text, are differences of the tables' accuracies
+            gap = value[tab, "CIFAR-10 optimal"] - value[tab, f"CIFAR-10 {strategy}"]
+            assert gap == pytest.approx(value["ds-fig3", f"gap {strategy} to optimal at {share} %"])
+        for data in ("synthetic", "CIFAR-10", "CIFAR-100", "FEMNIST", "Shakespeare"):  # the ranking the paper claims
+            fresh, old, uniform, ours, best = (
+                value[tab, f"{data} {s}"] for s in ("fresh", "historical", "uniform", "ours", "optimal")
+            )
+            assert max(fresh, old, uniform) <= ours <= best and fresh < max(old, uniform)
+
+
 def test_provenance_names_what_made_the_numbers(clone):
     line = report.provenance("paper")
     assert line.startswith("sflkit ") and "profile paper" in line and f"numpy {np.__version__}" in line and "\n" not in line

@@ -123,6 +123,9 @@ def data(name: Annotated[list[str] | None, typer.Argument(help="data sets to fet
     missing = False
     for wanted in name or ():
         try:
+            if wanted in sets.CLIENT_SETS:
+                typer.echo(f"{wanted}: {sets.obtain(wanted)}")
+                continue
             found = sets.load(wanted)
             typer.echo(f"{wanted}: {len(found.y_train)} + {len(found.y_test)} samples, {found.source}")
         except (OSError, ValueError) as error:  # the next one may be reachable

@@ -102,3 +102,95 @@ def discrepancy_explorer():
         "share": ipywidgets.FloatSlider(0.3, min=0.01, max=1, step=0.01, description="share pi (SRSR)", **slider),
     }
     return ipywidgets.VBox([*controls.values(), ipywidgets.interactive_output(draw, controls)])
+
+
+def importance_explorer():
+    """Return sliders for c2/c1, N_hist/N, M_hist and M, over the historical clients' importance and psi of the strategies.
+
+    Left: p_hist of the minimiser over c2/c1 with the chosen point; right: psi (c0 = 0) of the four strategies there, in units of
+    the larger of c1 and c2. Sizes are equal within the two groups. Source: FDS, Section 5, Figs. 1 and 2.
+    """
+    import ipywidgets
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    from sflkit import importance
+
+    axis = np.geomspace(1e-3, 1e2, 201)
+
+    def draw(ratio, share, n_historical, n_clients):
+        historical, n_fresh = np.arange(n_clients) < n_historical, n_clients - n_historical
+        n = np.where(historical, share / n_historical, (1 - share) / n_fresh)
+        c1, c2 = min(1.0, 1 / ratio), min(1.0, ratio)
+        p = {name: importance.client_importance(name, n, historical) for name in ("fresh", "historical", "uniform")}
+        p["ours"] = importance.minimize_psi(n, historical, c1, c2).p
+        p_hist, leaves = float(p["ours"][historical].sum()), (share / n_fresh) ** 0.5
+        _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.2), width_ratios=(1.3, 1))
+        left.plot(axis, [importance.equal_fresh_p_hist(share, n_fresh, r) for r in axis], color="#0072B2")
+        left.plot(ratio, p_hist, "o", color="#D55E00", markersize=8, zorder=4, clip_on=False)
+        left.axhline(share, color="gray", linestyle=":", linewidth=1)
+        left.set(xscale="log", ylim=(0, 1.03), xlabel="$c_2/c_1$", ylabel=r"$p^*_\mathrm{hist}$",
+                 title=f"$p^*_\\mathrm{{hist}}={p_hist:.3f}$; 1 up to $c_2/c_1={leaves:.3g}$")
+        values = [importance.psi(p[name], n, historical, c1, c2) for name in p]
+        bars = right.bar([name.capitalize() for name in p], values, color=["#E69F00", "#009E73", "#56B4E9", "#0072B2"])
+        right.bar_label(bars, fmt="%.3g")
+        right.set(ylabel=r"$\psi/\max(c_1,c_2)$", ylim=(0, 1.15 * max(values)))
+        plt.show()
+
+    slider = {"continuous_update": False, "style": {"description_width": "initial"}}
+    controls = {
+        "ratio": ipywidgets.FloatLogSlider(0.15, min=-3, max=2, step=0.05, description="c2/c1", **slider),
+        "share": ipywidgets.FloatSlider(0.2, min=0.01, max=0.99, step=0.01, description="N_hist/N", **slider),
+        "n_historical": ipywidgets.IntSlider(25, 1, 49, description="historical clients M_hist", **slider),
+        "n_clients": ipywidgets.IntSlider(50, 2, 200, description="clients M", **slider),
+    }
+    # at least one fresh client; the maximum follows M, and a value above it is cut down by the slider itself
+    ipywidgets.dlink((controls["n_clients"], "value"), (controls["n_historical"], "max"), lambda m: m - 1)
+    return ipywidgets.VBox([*controls.values(), ipywidgets.interactive_output(draw, controls)])
+
+
+def unlearning_explorer():
+    """Return sliders for rho_S, rho_C and the requests w, over what forgetting costs on average and Theorem 7's bounds.
+
+    Left: mean unlearning time in trainings over w, served one after another and at once; right: mean number of
+    re-computations of w requests in a row, beside 4 w rho. Limits of many clients, many rounds and small mini-batches, in which
+    a use comes at a uniform time and a request hits with probability 1 - exp(-rho). Source: FATS, Theorem 7, Fig. 3.
+    """
+    import ipywidgets
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    from sflkit import bounds
+
+    steps = 7000  # a training in look-ups, FEMNIST's T; so many that the bound's second part, w look-ups, hardly shows
+    axis = np.arange(1, 21)
+
+    def mean_time(rho):
+        return 1 + np.expm1(-rho) / rho
+
+    def draw(rho_s, rho_c, requests):
+        _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.4), width_ratios=(1.3, 1))
+        for i, (level, rho, color) in enumerate((("samples", rho_s, "#0072B2"), ("clients", rho_c, "#D55E00"))):
+            found = [bounds.fats_theorem7(rho=rho, requests=int(w), training_time=steps) for w in axis]
+            lines = {"one by one": (axis * mean_time(rho), "-"), "at once": (mean_time(axis * rho), "--"),
+                     "order of Theorem 7": ([b.time / steps for b in found], ":")}
+            for name, (values, line) in lines.items():
+                left.plot(axis, values, color=color, linestyle=line, label=f"{level}, {name}")
+                left.plot(requests, values[requests - 1], "o", color=color, markersize=6, clip_on=False)
+            bars = right.bar([3 * i, 3 * i + 1], [-requests * np.expm1(-rho), found[requests - 1].recomputations],
+                             color=[color, "lightgray"], edgecolor=color)
+            right.bar_label(bars, fmt="%.3g")
+        left.axhline(1, color="black", linewidth=1, label="training again, once (FRS)")
+        left.set(xlabel="requests w", ylabel="unlearning time / training", ylim=(0, None), xticks=[1, 5, 10, 15, 20])
+        left.legend(fontsize=7, loc="upper left")
+        right.set_xticks([0, 1, 3, 4], ["samples", r"$4w\rho_S$", "clients", r"$4w\rho_C$"])
+        right.set(ylabel="re-computations", title=f"{requests} in a row")
+        plt.show()
+
+    slider = {"continuous_update": False, "style": {"description_width": "initial"}}
+    controls = {
+        "rho_s": ipywidgets.FloatSlider(0.43, min=0.01, max=1, step=0.01, description="rho_S (samples)", **slider),
+        "rho_c": ipywidgets.FloatSlider(0.49, min=0.01, max=1, step=0.01, description="rho_C (clients)", **slider),
+        "requests": ipywidgets.IntSlider(10, 1, 20, description="requests w", **slider),
+    }
+    return ipywidgets.VBox([*controls.values(), ipywidgets.interactive_output(draw, controls)])

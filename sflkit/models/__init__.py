@@ -11,14 +11,22 @@ import inspect
 from torch import nn
 
 from sflkit import checks
-from sflkit.models import images, tabular
+from sflkit.models import images, osafl, tabular, text
+from sflkit.models.weights import pretrained as pretrained
 
 _BUILDERS = {
     "lenet": images.lenet,
-    "small_cnn": images.small_cnn,
+    "cnn": images.cnn,
+    "small_cnn": images.cnn,  # McMahan et al.'s, the defaults
+    "vgg16": images.vgg16,
     "mobilenetv2": images.mobilenetv2,
+    "char_rnn": text.char_rnn,
     "linear": tabular.linear,
     "mlp": tabular.mlp,
+    "osafl_fcn": osafl.fcn,
+    "osafl_squeezenet1": osafl.squeezenet1,
+    "osafl_cnn": osafl.cnn,
+    "osafl_lstm": osafl.lstm,
 }
 NAMES = tuple(_BUILDERS)
 
@@ -29,10 +37,11 @@ def create(name: str, *, input_shape: tuple[int, ...], n_classes: int, **options
     Parameters
     ----------
     name : one of `NAMES`.
-    input_shape : shape of one sample without the batch axis: (channels, height, width) for images, (n_features,) or any
-        shape for the tabular models, which flatten their input.
+    input_shape : shape of one sample without the batch axis: (channels, height, width) for images, (length,) for text,
+        (n_features,) or any shape for the tabular models, which flatten their input.
     n_classes : number of outputs (logits), >= 1.
-    **options : of the builder, e.g. `hidden=(512, 256)` for "mlp", `width=0.25` for "mobilenetv2".
+    **options : of the builder, e.g. `hidden=(512, 256)` for "mlp", `width=0.25` for "mobilenetv2", `cell="lstm"` for
+        "char_rnn".
 
     Raises
     ------

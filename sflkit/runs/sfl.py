@@ -102,7 +102,7 @@ class SFLConfig:
 
     def __post_init__(self):
         checks.choice("rule", self.rule, RULES)
-        checks.choice("data", self.data, data.names())
+        checks.choice("data", self.data, (*data.AT_HAND, *data.SPECS))
         lowest = {"seed": 0} | dict.fromkeys(_POSITIVE_INTEGERS, 1)
         for name, low in lowest.items():  # stored as int: 5 and 5.0 are one config with one result
             object.__setattr__(self, name, checks.integer(name, getattr(self, name), low))
