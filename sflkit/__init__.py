@@ -7,10 +7,10 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("alternation", "attacks", "bounds", "caches", "channels", "checks", "data", "engine", "enumeration", "fats",
-               "federations", "histories", "importance", "ledgers", "models", "natural", "partitions", "paths", "randomness",
-               "recomputation", "report", "retraining", "rounding", "runs", "servers", "states", "stores", "streams", "sweep",
-               "synthetic", "traffic", "unlearning", "verdicts", "video", "wireless")
+_SUBMODULES = ("alternation", "attacks", "bounds", "buffered", "caches", "channels", "checks", "data", "engine", "enumeration",
+               "fats", "federations", "histories", "importance", "ledgers", "models", "natural", "partitions", "paths",
+               "randomness", "recomputation", "report", "retraining", "rounding", "runs", "scores", "servers", "states",
+               "stores", "streams", "sweep", "synthetic", "traffic", "unlearning", "verdicts", "video", "wireless")
 
 
 def __getattr__(name):

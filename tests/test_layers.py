@@ -17,7 +17,7 @@ LAYERS = {
         "stability", "enumeration", "recomputation", "fats", "bounds"),
     2: ("archives", "data", "downloads", "federations", "natural", "partitions", "synthetic", "traffic"),
     3: ("models", "engine", "batches", "backends", "servers", "unlearning", "retraining", "states", "ledgers",
-        "attacks"),
+        "attacks", "buffered", "scores"),
     4: ("runs", "sweep", "results", "intervals", "verdicts", "report"),
     5: ("app",),
 }
