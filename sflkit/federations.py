@@ -144,6 +144,7 @@ def data_streams(name: str, *, n_clients: int | None, hist_fraction: float, seed
     """
     checks.choice("name", name, NAMES)
     fraction = checks.real("hist_fraction", hist_fraction, above=0, below=1)
+    alpha, epsilon = checks.real("alpha", alpha, above=0), checks.real("epsilon", epsilon, 0)  # also where they are not used
     if name in NATURAL:
         return _natural(name, n_clients, seed, n_samples, 1, None, fraction, root, natural_options)
     _no_options(name, natural_options)
@@ -161,7 +162,7 @@ def data_streams(name: str, *, n_clients: int | None, hist_fraction: float, seed
     if name == "logistic":
         sizes = [len(part) for ids, m in ((rows[:n_hist], n_historical), (rows[n_hist:], n_clients - n_historical))
                  for part in np.array_split(ids, m)]
-        return _logistic(sizes, historical, checks.real("epsilon", epsilon, 0), seed)
+        return _logistic(sizes, historical, epsilon, seed)
     y, clients = source.y_train, []
     for group, (ids, m) in enumerate(((rows[:n_hist], n_historical), (rows[n_hist:], n_clients - n_historical))):
         rng = generator(seed, "partition", 1 + group)

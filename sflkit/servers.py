@@ -33,7 +33,7 @@ from sflkit.scores import osafl_scores  # noqa: F401
 
 
 class LocalWork(NamedTuple):
-    """What the participants of one round do: client ids (U,), local steps of each (U,) >= 0, and the local rate > 0."""
+    """What the participants of one round do: client ids (U,), whole local steps of each (U,) >= 0, and the local rate > 0."""
 
     clients: np.ndarray
     steps: np.ndarray
@@ -49,7 +49,8 @@ class ServerRule(Protocol):
     `local_options` may hold `prox` (a number) and `corrections` (one row for each of work.clients). A rule gets the global
     parameters (n_params,), the stacked updates of work.clients, and their weights or None; it changes none of its arguments.
     State that a rule keeps between rounds (momentum, control variates) lives in its object. Derive from `FedAvg` to change
-    one of the two. For example, clipping every update to norm 1:
+    one of the two. `runs.datastreams.run(config, server=make)` trains with it: make(p) returns a rule for an arm whose clients
+    have importance p. For example, clipping every update to norm 1:
 
     >>> import torch
     >>> class Clipped(FedAvg):
@@ -58,6 +59,10 @@ class ServerRule(Protocol):
     ...         return super().__call__(params, updates / norms, weights)
     >>> Clipped()(torch.zeros(2), torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
     tensor([0.3000, 0.4000])
+    >>> from sflkit.runs import datastreams
+    >>> config = datastreams.DataStreamsConfig(arms=("uniform",), rates=(0.1,), rounds=2)
+    >>> len(datastreams.run(config, server=lambda p: Clipped()))
+    1
     """
 
     def local_options(self, work: LocalWork) -> dict: ...
@@ -153,7 +158,7 @@ class Scaffold:
         new = self._average(params, updates, weights)
         if len(updates) != len(clients):
             raise ValueError(f"updates has {len(updates)} rows, but work names {len(clients)} clients; they must agree")
-        weights = np.ones(len(clients)) if weights is None else np.asarray(weights)
+        weights = np.ones(len(clients)) if weights is None else _plain(weights)
         if self.mean is None:
             self.mean = 0 * params
         mean = self.mean + 0  # the changes below all refer to the c of this round
@@ -168,12 +173,14 @@ class Scaffold:
     def _check(self, work: LocalWork | None) -> list[int]:
         if work is None:
             raise ValueError("work=None; SCAFFOLD needs the round's LocalWork(clients, steps, rate)")
-        clients = [int(k) for k in work.clients]
+        clients = [checks.integer("work.clients", k) for k in _plain(work.clients)]
         if len(set(clients)) != len(clients) or (clients and not 0 <= min(clients) <= max(clients) < self.n_clients):
             raise ValueError(f"work.clients={clients} must be distinct integers in [0, {self.n_clients - 1}]")
-        steps = checks.array("work.steps", work.steps, ndim=1, low=0)
+        steps = checks.array("work.steps", _plain(work.steps), ndim=1, low=0)
         if len(steps) != len(clients):
             raise ValueError(f"work.steps has {len(steps)} entries and work.clients {len(clients)}; they must agree")
+        for k in steps:
+            checks.integer("work.steps", float(k), 0)
         checks.real("work.rate", work.rate, above=0)
         return clients
 
@@ -198,9 +205,7 @@ def weighted_average(updates, weights=None):
         raise ValueError(f"updates has shape {tuple(updates.shape)}; it must be (n_clients, n_params) with at least one client")
     if weights is None:
         return updates.mean(0)
-    if isinstance(weights, Tensor):
-        weights = weights.detach().cpu().numpy()
-    weights = checks.array("weights", weights, ndim=1, low=0.0)
+    weights = checks.array("weights", _plain(weights), ndim=1, low=0.0)
     if len(weights) != len(updates) or not weights.sum() > 0:
         raise ValueError(f"weights={weights!r} must be {len(updates)} numbers >= 0, one per row of updates, not all 0")
     used = np.flatnonzero(weights)
@@ -210,3 +215,8 @@ def weighted_average(updates, weights=None):
     if isinstance(updates, Tensor):
         return torch.from_numpy(shares).to(updates) @ updates
     return shares @ updates
+
+
+def _plain(value) -> np.ndarray:
+    """Return a tensor on any device, or anything else, as a numpy array."""
+    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from sflkit import engine, importance, models, results
+from sflkit import engine, importance, models, results, servers
 from sflkit.caches import FIFO, Lazy
 from sflkit.engine import Task
 from sflkit.federations import Federation
-from sflkit.runs import datastreams_training
+from sflkit.runs import datastreams_constants, datastreams_training
 from sflkit.runs.datastreams import (
     RATE_GRID,
     DataStreamsConfig,
@@ -22,6 +22,7 @@ from sflkit.runs.datastreams import (
     build,
     client_importance,
     estimate_constants,
+    estimate_sigma0,
     mean_memory,
     memories,
     run,
@@ -405,6 +406,83 @@ def test_constants_by_hand():
             estimate_constants(Task(Zero(1, 2)), fed, seed=0, **bad)
     with pytest.raises(ValueError, match="one of each kind"):
         estimate_constants(Task(Zero(1, 2)), replace(fed, historical=np.ones(3, bool)), seed=0)
+
+
+def test_sigma0_by_hand():
+    # Zero model, clients of three samples x with label y. Gradient of class 0 is (P(class 0) - [y = 0]) (x, 1), of class 1 its
+    # negative, so squared norms are twice class 0's. The whole parts at the start, P = 1/2:
+    # client 0, y = 1, 0, 0: (1, 1)/2, -(5, 1)/2, -(5, 1)/2, mean (-3, -1/3)/2: (4, 4/3)/2, -(2, 2/3)/2 twice:
+    # 2 (4 + 4/9 + 2 (1 + 1/9))/3 = 40/9. After a vanishing training the second model is the first: sigma_0 = sqrt(40/9).
+    # client 1, y = 1: (1, 1)/2, (3, 1)/2, (5, 1)/2, mean (3, 1)/2: deviations -1, 0, 1 in x: 2 (1 + 0 + 1)/3 = 4/3.
+    fed = federation([[1], [5], [5], [1], [3], [5], [7]], [1, 0, 0, 1, 1, 1, 0], [3, 3, 1], [True, True, False])
+    task, options = Task(Zero(1, 2)), dict(seed=0, fraction=1, steps=1)
+    assert estimate_sigma0(task, fed, rate=1e-6, **options) == pytest.approx((40 / 9) ** 0.5, rel=1e-5)
+    # the first sample alone, against the mean of the whole part: client 0's (4, 4/3)/2: 2 (4 + 4/9)
+    assert estimate_sigma0(task, fed, rate=1e-6, max_samples=1, **options) == pytest.approx((80 / 9) ** 0.5, rel=1e-5)
+
+    # a real step, of rate 1: each sample takes the larger of its two deviations. x = 1, 5, 5 with y = 1, 1, 0: class 0's mean
+    # gradient is (1 + 5 - 5, 1 + 1 - 1)/6, so class 0 moves by -(1, 1)/6 and class 1 by its negative.
+    fed = federation([[1], [5], [5], [7]], [1, 1, 0, 0], [3, 1], [True, False])
+    x, y, squares = np.array([[1.0, 1], [5, 1], [5, 1]]), np.array([1, 1, 0]), []
+    for w in (np.zeros(2), -np.ones(2) / 6):
+        g = (1 / (1 + np.exp(-2 * x @ w)) - (y == 0))[:, None] * x
+        squares.append(2 * ((g - g.mean(0)) ** 2).sum(1))
+    both = np.max(squares, axis=0)
+    assert both.mean() > max(s.mean() for s in squares) + 1  # neither model has them all
+    assert estimate_sigma0(task, fed, rate=1.0, **options) == pytest.approx(both.mean() ** 0.5, rel=1e-5)
+    with pytest.raises(ValueError, match="max_samples=0"):
+        estimate_sigma0(task, fed, max_samples=0, **options)
+
+
+def test_sigma0_in_pieces(monkeypatch):
+    fed, task = random_federation([9, 7, 5], 2), Task(models.create("linear", input_shape=(3,), n_classes=3))
+    want = estimate_sigma0(task, fed, seed=0, fraction=1, rate=0.5)
+    monkeypatch.setattr(datastreams_constants, "_GRADIENT_NUMBERS", 2 * task.n_params)  # two samples at once
+    assert estimate_sigma0(task, fed, seed=0, fraction=1, rate=0.5) == pytest.approx(want, rel=1e-5) != 0
+
+
+def test_natural_clients_do_not_use_n_historical():
+    config = DataStreamsConfig(data="writers", n_clients=5, model="mlp")
+    assert config.n_historical == 10  # as stored before, so that results keep their keys
+    assert build(config).historical.tolist() == [True] + [False] * 4
+    assert results.config_dict(config) == results.config_dict(replace(config, n_clients=11)) | {"n_clients": 5}
+
+
+class Doubled(servers.FedAvg):
+    """FedAvg that goes twice the way, with a proximal term of the arm's largest importance."""
+
+    def __init__(self, p, seen):
+        super().__init__(2.0)
+        self.p, self.seen = p, seen
+
+    def local_options(self, work):
+        return {"prox": float(self.p.max())}
+
+    def __call__(self, params, updates, weights=None, work=None):
+        self.seen.append((work.clients.tolist(), work.rate))
+        return super().__call__(params, updates, weights, work)
+
+
+def test_own_server(monkeypatch):
+    fed, made, seen = random_federation([5, 3, 7, 11], 2), [], []
+    frame = run(CONFIG, federation=fed, server=lambda p: made.append(p) or Doubled(p, seen))
+    np.testing.assert_allclose(made, [client_importance(arm, fed) for arm in CONFIG.arms])
+    assert len(seen) == 2 * CONFIG.rounds and seen[0] == ([0, 1, 2, 3], 0.1)
+    # the arms differ in prox, and each is what it is alone
+    prox = run(CONFIG, federation=fed, server=lambda p: servers.FedProx(5 * p.max()))
+    for a, arm in enumerate(CONFIG.arms):
+        alone = run(replace(CONFIG, arms=(arm,), rates=(0.1,)), federation=fed, server=lambda p: Doubled(p, []))
+        same = frame[frame["arm"] == arm].reset_index(drop=True)
+        pd.testing.assert_frame_equal(same, alone, rtol=1e-5)
+        want = run(replace(CONFIG, arms=(arm,), rates=(0.1,), server="fedprox", prox=5 * made[a].max()), federation=fed)
+        pd.testing.assert_frame_equal(prox[prox["arm"] == arm].reset_index(drop=True), want, rtol=1e-5)
+    # one step from 0 by hand, as in test_one_round_by_hand, twice as far: logits +-0.15 (prox has no effect in the first step)
+    hand = federation([[1], [3], [2], [5]], [1, 1, 0, 0], [2, 2], [True, False], [[1]], [0])
+    first = run(HAND, federation=hand, model=Zero(1, 2), server=lambda p: Doubled(p, []))
+    assert first["loss_last"][0] == pytest.approx(loss(0.15), abs=1e-6)
+    monkeypatch.setattr(Doubled, "local_options", lambda self, work: {"momentum": 0.9})
+    with pytest.raises(ValueError, match=r"local_options=\['momentum'\]"):
+        run(CONFIG, federation=fed, server=lambda p: Doubled(p, []))
 
 
 def test_real_federations(tmp_path):

@@ -148,6 +148,15 @@ def test_scaffold_ignores_clients_without_weight_or_steps():
     assert 1 not in idle.controls and torch.equal(idle.mean, torch.tensor([-0.5, 0.0]))  # -(1, 0)/(2 * 0.5) / N
 
 
+def test_scaffold_takes_tensors():
+    w, updates = torch.zeros(2), torch.tensor([[1.0, 0.0], [0.0, 2.0]])
+    plain, other = Scaffold(2), Scaffold(2)
+    want = plain(w, updates, [1.0, 3.0], LocalWork(np.array([0, 1]), np.array([2, 2]), 0.1))
+    weights = torch.tensor([1.0, 3.0], requires_grad=True)  # numpy refuses it as it is, as it refuses a tensor on a GPU
+    got = other(w, updates, weights, LocalWork(torch.tensor([0, 1]), torch.tensor([2, 2]), 0.1))
+    assert torch.equal(got, want) and torch.equal(other.mean, plain.mean) and set(other.controls) == {0, 1}
+
+
 @pytest.mark.parametrize("backend", ["pool", "stacked"])
 def test_local_options_reach_the_engine(backend):
     # one bias-only weight as above, l = (v - y)^2, g = 2 (v - y); E = 2, eta_L = 0.1, targets 1 and -3, three rounds
@@ -191,6 +200,8 @@ def test_new_rules_refuse_bad_input():
         (lambda: Scaffold(2).local_options(work._replace(steps=[1, -1])), "work.steps holds -1"),
         (lambda: Scaffold(2).local_options(work._replace(steps=[1])), "work.steps has 1 entries"),
         (lambda: Scaffold(2).local_options(work._replace(rate=0)), "work.rate=0"),
+        (lambda: Scaffold(2).local_options(work._replace(clients=[0.7, 1.2])), r"work.clients=.*0.7.* must be an integer"),
+        (lambda: Scaffold(2).local_options(work._replace(steps=[1, 1.5])), r"work.steps=1.5 must be an integer"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -8,7 +8,7 @@ federation: an arm is a strategy for the clients' importance at a local rate. Ar
 and initial model, so that their differences are paired, and train in one stacked call.
 
 The neighbouring modules hold the parts: `datastreams_arrivals` lines 2-6, `datastreams_training` lines 7-14,
-`datastreams_constants` the measurement of B, G and D; `sflkit.importance` has the strategies and the estimate of c2/c1.
+`datastreams_constants` the measurement of B, G, D and sigma_0; `sflkit.importance` has the strategies and the estimate of c2/c1.
 
 | code                     | symbol        | shape  | meaning                                                                  |
 |--------------------------|---------------|--------|--------------------------------------------------------------------------|
@@ -21,7 +21,9 @@ The neighbouring modules hold the parts: `datastreams_arrivals` lines 2-6, `data
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -29,8 +31,11 @@ import pandas as pd
 from sflkit import checks, federations, importance
 from sflkit.randomness import generator
 from sflkit.runs.datastreams_arrivals import AVAILABILITY, mean_memory, memories
-from sflkit.runs.datastreams_constants import Constants, estimate_constants
+from sflkit.runs.datastreams_constants import Constants, estimate_constants, estimate_sigma0
 from sflkit.runs.datastreams_training import Arms
+
+if TYPE_CHECKING:  # servers needs torch
+    from sflkit.servers import ServerRule
 
 RESULT_VERSION = 1
 RATE_GRID = tuple(10.0**e for e in (-3.5, -3.0, -2.5, -2.0, -1.5, -1.0))  # Appendix D.2
@@ -38,7 +43,7 @@ STRATEGIES = ("uniform", "historical", "fresh", "ours")  # beside "p_hist=0.5"
 SERVERS = ("fedavg", "fedprox", "scaffold")
 
 __all__ = ["AVAILABILITY", "RATE_GRID", "RESULT_VERSION", "SERVERS", "STRATEGIES", "Constants", "DataStreamsConfig", "best_rates",
-           "build", "client_importance", "estimate_constants", "mean_memory", "memories", "run"]
+           "build", "client_importance", "estimate_constants", "estimate_sigma0", "mean_memory", "memories", "run"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class DataStreamsConfig:
         >= 0.
     data : one of `sflkit.federations.NAMES`; n_clients, n_historical, hist_fraction, n_samples, epsilon : its options
         M = 11, M_hist = 10, 200 samples (Table 1, Section 6); epsilon is not stated. CIFAR: M = 50, M_hist = 25.
-        hist_fraction is N_hist / N (natural clients: M_hist / M, and n_historical is not used): 0.05, 0.2, 0.5.
+        hist_fraction is N_hist / N (natural clients: M_hist / M, and n_historical is neither used nor bounded): 0.05, 0.2, 0.5.
     model : str
         One of `sflkit.models.NAMES`; hidden (mlp: tuple; cnn, char_rnn: int), channels and padding (cnn), width
         (mobilenetv2, vgg16): None takes the model's own. "2 CNN + 2 FC" of CIFAR is cnn with hidden=2048, padding=0 (Table 3).
@@ -121,10 +126,12 @@ class DataStreamsConfig:
             checks.real("c_ratio", self.c_ratio, 0)
         for name, allowed in (("data", federations.NAMES), ("server", SERVERS), ("availability", AVAILABILITY)):
             checks.choice(name, getattr(self, name), allowed)
+        natural = self.data in federations.NATURAL
         for name, low, high, optional in (
             ("seed", 0, None, False), ("rounds", 1, None, False), ("local_steps", 1, None, False), ("batch_size", 1, None, False),
-            ("evaluate_every", 1, None, False), ("n_clients", 2, None, self.data in federations.NATURAL),
-            ("n_historical", 1, (self.n_clients or 2) - 1, self.data in federations.NATURAL), ("n_samples", 2, None, True),
+            ("evaluate_every", 1, None, False), ("n_clients", 2, None, natural),
+            ("n_historical", *((None, None, True) if natural else (1, (self.n_clients or 2) - 1, False))),
+            ("n_samples", 2, None, True),
             ("participation", 1, self.n_clients, True),
         ):  # stored as int: 5 and 5.0 are one config with one result
             if not (optional and getattr(self, name) is None):
@@ -156,7 +163,8 @@ def client_importance(arm: str, federation: federations.Federation, c_ratio: flo
     return importance.client_importance(strategy, federation.sizes, federation.historical, c_ratio=c_ratio, p_hist=p_hist)
 
 
-def run(config: DataStreamsConfig, *, federation=None, memory=None, weights=None, model=None) -> pd.DataFrame:
+def run(config: DataStreamsConfig, *, federation=None, memory=None, weights=None, model=None,
+        server: Callable[[np.ndarray], ServerRule] | None = None) -> pd.DataFrame:
     """Train all arms of a config.
 
     Parameters
@@ -169,11 +177,15 @@ def run(config: DataStreamsConfig, *, federation=None, memory=None, weights=None
     weights : callable, optional
         Your own sample weights, (round, client, rows of x, p_m) -> lambda (n,) >= 0; a client whose weights are all 0 sits out.
         Default: lambda_m = p_m / `mean_memory`, so that every sample of a client has the same weight whenever it is stored,
-        and the client's importance over the training, (15), is p_m however often it takes part. Full participation with
-        constant memories gives p_m^(t) = p_m. A client absent in a round leaves its share to the others, by (5); the round
-        then counts less in the average, by (6).
+        and the client's importance over the training, (15), is p_m under full participation, whatever the availability; with
+        `participation` it varies with the draw, and a client never drawn counts 0. Full participation with constant memories
+        gives p_m^(t) = p_m. A client absent in a round leaves its share to the others, by (5); the round then counts less in
+        the average, by (6).
     model : torch.nn.Module, optional
         Your own network.
+    server : callable, optional
+        Your own server, in place of config.server and config.prox: called once an arm with its p (n_clients,), it returns a
+        `servers.ServerRule`. The rule gets unnormalised weights, and `work` with the ids of the clients that have any.
 
     Returns
     -------
@@ -185,14 +197,14 @@ def run(config: DataStreamsConfig, *, federation=None, memory=None, weights=None
     Raises
     ------
     ValueError
-        As `federations.data_streams` and `memories`.
+        As `federations.data_streams` and `memories`; if a server asks for local options other than prox and corrections.
     """
     federation = build(config) if federation is None else federation
     options = dict(rounds=config.rounds, seed=config.seed, availability=config.availability, memory=memory)
     planned = memories(federation, **options)
     actual = planned if config.participation is None else memories(federation, **options, participation=config.participation)
     p = np.stack([client_importance(arm, federation, config.c_ratio) for arm in config.arms])
-    arms = Arms(config, federation, p, mean_memory(planned, federation.n_clients), weights, model)
+    arms = Arms(config, federation, p, mean_memory(planned, federation.n_clients), weights, model, server)
     rows = []
     for t, stored in enumerate(actual, 1):
         arms.step(t, stored)

@@ -51,7 +51,7 @@ class Tensors:
 class Arms:
     """The global models of all arms, and the round that trains them."""
 
-    def __init__(self, config, federation, importance, memory_size, weights, model):
+    def __init__(self, config, federation, importance, memory_size, weights, model, server=None):
         import torch
 
         from sflkit import engine, models, servers
@@ -67,11 +67,12 @@ class Arms:
         self.task = engine.Task(model)
         self.weighted_task = engine.Task(model, _weighted_loss)
         self.data, self.work = Tensors(federation), servers.LocalWork
-        self.rules = [{
-            "fedavg": servers.FedAvg,
-            "fedprox": lambda: servers.FedProx(config.prox),
-            "scaffold": lambda p=p: servers.Scaffold(len(p), p),
-        }[config.server]() for p in self.importance]
+        server = server or {
+            "fedavg": lambda p: servers.FedAvg(),
+            "fedprox": lambda p: servers.FedProx(config.prox),
+            "scaffold": lambda p: servers.Scaffold(len(p), p),
+        }[config.server]
+        self.rules = [server(p.copy()) for p in self.importance]  # one an arm: a rule may keep state between rounds
         self.start = initial(self.task, config.seed).to(self.data.device)
         self.params = self.start.repeat(len(config.arms), 1)
         self.averaged, self.mass = self.params.clone(), np.zeros(len(config.arms))
@@ -125,19 +126,23 @@ class Arms:
         return x, self.torch.stack([y.float(), self.torch.as_tensor(factors, dtype=self.torch.float32, device=y.device)], 1)
 
     def _train(self, arms: list[int], clients, totals, batches) -> None:
-        """Train the given arms in one call and move their models."""
-        jobs = []
+        """Train the given arms, in one call where they ask for the same proximal term, and move their models."""
+        jobs = {}
         for a in arms:
             used = np.flatnonzero(totals[a])
             work = self.work(clients[used], np.full(len(used), self.config.local_steps), self.config.rates[a])
             options = self.rules[a].local_options(work)
-            if all(self._finite(option) for option in options.values() if not isinstance(option, float)):
-                jobs.append((a, used, work, options))
+            if not set(options) <= {"prox", "corrections"}:
+                raise ValueError(f"local_options={sorted(options)} of the server must be among 'prox' and 'corrections'")
+            if "corrections" not in options or self._finite(options["corrections"]):
+                jobs.setdefault(options.get("prox", 0.0), []).append((a, used, work, options))
             else:
                 self.diverged[a] = True
-        if not jobs:
-            return
-        keywords = {"prox": jobs[0][3].get("prox", 0.0)}
+        for prox, same in jobs.items():
+            self._train_together(same, prox, totals, batches)
+
+    def _train_together(self, jobs: list[tuple], prox: float, totals, batches) -> None:
+        keywords = {"prox": prox}
         if any("corrections" in options for *_, options in jobs):
             zero = self.torch.zeros_like
             keywords["corrections"] = self.torch.cat([

@@ -76,7 +76,8 @@ def _world(seed, n_clients, rounds, top_k, features, low, high, past, n_test) ->
 def local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:
     """Return how many local rounds each client can take in each round, int (rounds, n_clients); 0 makes it a straggler.
 
-    Distances and hardware stay for a run, shadowing is drawn every round; allocator "none" gives every client max_steps.
+    Distances and hardware stay for a run, shadowing is drawn every round; allocator "none" gives every client max_steps, and
+    "alternating" starts where the sizes of the networks were chosen (`sflkit.models.osafl.START`, ERRATA 35).
     """
     if config.allocator == "none":
         return np.full((config.rounds, config.n_clients), config.max_steps)
@@ -90,10 +91,13 @@ def _local_steps(seed, n_clients, rounds, allocator, payload_bits, max_steps, sa
     link = wireless.Link(payload_bits, max_steps=max_steps)
     devices = channels.draw_devices(n_clients, generator(seed, "channel", 0), snr=0.0, sample_bits=sample_bits, samples=samples)
     steps = np.empty((rounds, n_clients), dtype=np.int64)
+    from sflkit.models import osafl
+
+    start = osafl.START if allocator == "alternating" else None
     for t in range(rounds):
         shadowing = channels.draw_shadowing_db(n_clients, generator(seed, "channel", 1, t))
         devices = dataclasses.replace(devices, snr_per_watt=channels.snr_per_watt(distance, shadowing))
-        steps[t] = wireless.allocate(devices, link, allocator).local_steps
+        steps[t] = wireless.allocate(devices, link, allocator, start=start).local_steps
     steps.flags.writeable = False
     return steps
 
