@@ -82,10 +82,12 @@ def plan(*, rho_s, rho_c, n_clients, samples_per_client, local_steps, rounds) ->
     Raises
     ------
     ValueError
-        For values out of range, and when K or b would be 0. The message then holds the feasible plan nearest in
-        |d rho_s| + |d rho_c|, above what was asked only where K = 1 or b = 1 is already too much.
+        For values out of range, and when K or b would be 0. For rho_s or rho_c outside (0, 1], and for an empty round or
+        mini-batch, the message holds the nearest feasible plan: of all integers K >= 1 and b in [1, N] whose stabilities are
+        at most 1, those with the least |rho_s(K, b) - rho_s| + |rho_c(K) - rho_c| (of equals the least K, then the least b),
+        where what was asked is first clipped to [0, 1]. It may lie above what was asked.
     """
-    rho_s, rho_c = (checks.real(name, rho, above=0, high=1) for name, rho in (("rho_s", rho_s), ("rho_c", rho_c)))
+    rho_s, rho_c = checks.real("rho_s", rho_s), checks.real("rho_c", rho_c)
     n_clients, rounds = checks.integer("n_clients", n_clients, 1), checks.integer("rounds", rounds, 1)
     steps = checks.integer("local_steps", local_steps, 1) * rounds
     size = float(_sizes(samples_per_client, n_clients, 1).min())
@@ -97,22 +99,35 @@ def plan(*, rho_s, rho_c, n_clients, samples_per_client, local_steps, rounds) ->
         b = _largest(limit * n_clients * size / (k * steps), lambda b: _rho_s(n_clients, size, k, b, steps) <= limit)
         return min(b, math.floor(size))
 
-    most = _largest(rho_c * n_clients / rounds, lambda k: client_rho(k) <= rho_c)
+    outside = [f"{name}={rho!r} must be above 0 and at most 1" for name, rho in (("rho_s", rho_s), ("rho_c", rho_c))
+               if not 0 < rho <= 1]
+    most = 0 if outside else _largest(rho_c * n_clients / rounds, lambda k: client_rho(k) <= rho_c)
     best = batch(most, rho_s) if most else 0
     if best:
         return Plan(most, best, _rho_s(n_clients, size, most, best, steps), client_rho(most))
-    tried = [(k, max(1, batch(k, rho_s))) for k in range(1, max(1, most) + 1)]
-    plans = [Plan(k, b, _rho_s(n_clients, size, k, b, steps), client_rho(k)) for k, b in tried]
-    feasible = [p for p in plans if max(p.rho_s, p.rho_c) <= 1]
     asked = (f"rho_s={rho_s!r}, rho_c={rho_c!r} with n_clients={n_clients}, samples_per_client={size:g}, "
              f"local_steps={steps // rounds}, rounds={rounds}")
-    if not feasible:
+    asked = "; ".join([*outside, asked])
+    near = _nearest(min(max(rho_s, 0), 1), min(max(rho_c, 0), 1), n_clients, size, steps, rounds)
+    if near is None:
         raise ValueError(f"{asked}: no plan is feasible; rounds must be at most {n_clients} and rounds * local_steps at most "
                          f"{n_clients * size:g}, since one client a round and one sample a mini-batch are the least")
-    near = min(feasible, key=lambda p: abs(p.rho_s - rho_s) + abs(p.rho_c - rho_c))
-    raise ValueError(f"{asked}: infeasible, {'a mini-batch' if most else 'a round'} would be empty; the nearest feasible plan is "
-                     f"rho_s={near.rho_s!r}, rho_c={near.rho_c!r} "
+    empty = "" if outside else f"{'a mini-batch' if most else 'a round'} would be empty; "
+    raise ValueError(f"{asked}: infeasible, {empty}the nearest feasible plan is rho_s={near.rho_s!r}, rho_c={near.rho_c!r} "
                      f"(clients_per_round={near.clients_per_round}, batch_size={near.batch_size})")
+
+
+def _nearest(rho_s, rho_c, n_clients, size, steps, rounds) -> Plan | None:
+    """The feasible plan nearest in |d rho_s| + |d rho_c|: for each K try the b around rho_s M N / (K T); None without any."""
+    k = np.arange(1, n_clients // rounds + 1)[:, None]
+    b = np.floor(rho_s * n_clients * size / (k * steps)).astype(int) + np.arange(-1, 2)  # -1: the quotient may be rounded up
+    b = np.clip(b, 1, math.floor(size))
+    got_s, got_c = _rho_s(n_clients, size, k, b, steps), k * rounds / n_clients
+    distance = np.where(got_s <= 1, abs(got_s - rho_s) + abs(got_c - rho_c), np.inf)
+    if not np.isfinite(distance).any():
+        return None
+    i, j = np.unravel_index(distance.argmin(), distance.shape)
+    return Plan(int(k[i, 0]), int(b[i, j]), float(got_s[i, j]), float(got_c[i, 0]))
 
 
 def _rho_s(n_clients, size, clients_per_round, batch_size, steps):

@@ -345,6 +345,13 @@ def test_plan_by_hand():
     # M = 40, R = 1: 0.02 * 40 = 0.8 clients; the least is 1/40
     with pytest.raises(ValueError, match=r"rho_c=0\.02 .*rho_c=0\.025 "):
         plan(rho_s=0.5, rho_c=0.02, n_clients=40, samples_per_client=100, local_steps=1, rounds=1)
+    # T = 10, M N = 700: K = 1, b = 28 has (0.4, 0.2), off by 0.6 + 0.1233; K = 2, b = 28 has (0.8, 0.4), off by 0.2 + 0.3233;
+    # K = 3, b = 23 has (0.9857, 0.6), off by 0.0143 + 0.5233: a larger K than asked can be nearer
+    with pytest.raises(ValueError, match=r"is rho_s=0\.8, rho_c=0\.4 \(clients_per_round=2, batch_size=28\)"):
+        plan(rho_s=1, rho_c=0.0767, n_clients=25, samples_per_client=28, local_steps=2, rounds=5)
+    # T = 51, M N = 476: b = 1 has 0.107, off by 0.093, b = 2 has 0.214, off by 0.014, both with K = 1
+    with pytest.raises(ValueError, match=r"\(clients_per_round=1, batch_size=2\)"):
+        plan(rho_s=0.2, rho_c=0.6, n_clients=28, samples_per_client=17, local_steps=3, rounds=17)
     # 29/100 is not representable: 0.29 * 100 = 28.999999999999996, yet 29 clients keep the promise
     assert plan(rho_s=1, rho_c=0.29, n_clients=100, samples_per_client=29, local_steps=1, rounds=1).clients_per_round == 29
     # a mini-batch is never larger than a client
@@ -361,6 +368,14 @@ def test_plan_finds_table_2(row):
     assert plan(rho_s=result.rho_s, rho_c=result.rho_c, **ask) == (k, b, result.rho_s, result.rho_c)
 
 
+def assert_none_is_nearer(named, rho_s, rho_c, m, n, e, r):
+    """Of all pairs K, b whose stabilities are at most 1, none is nearer to what was asked than `named`."""
+    k, b = np.meshgrid(np.arange(1, m // r + 1), np.arange(1, n + 1))
+    got_s, got_c = b * k * e * r / (m * n), k * r / m
+    distance = (abs(got_s - rho_s) + abs(got_c - rho_c))[got_s <= 1]
+    assert max(named) <= 1 and abs(named[0] - rho_s) + abs(named[1] - rho_c) == pytest.approx(distance.min(), abs=1e-12)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.floats(0.001, 1), st.floats(0.001, 1), *(st.integers(1, most) for most in (60, 40, 6, 12)))
 def test_plan_keeps_its_promise_or_names_one_that_it_can_keep(rho_s, rho_c, m, n, e, r):
@@ -375,19 +390,45 @@ def test_plan_keeps_its_promise_or_names_one_that_it_can_keep(rho_s, rho_c, m, n
         else:
             named = float(near[1]), float(near[2])
             assert plan(rho_s=named[0], rho_c=named[1], **ask) == (int(near[3]), int(near[4]), *named)
-            # among plans that exceed what was asked only where a 1 forces them to, none is nearer
-            best = abs(named[0] - rho_s) + abs(named[1] - rho_c)
-            for k in range(1, m // r + 1):
-                for b in range(1, n + 1):
-                    other = stability(**sizes(k, e, r, m, n, b))
-                    if other.rho_s <= 1 and (b == 1 or other.rho_s <= rho_s) and (k == 1 or other.rho_c <= rho_c):
-                        assert abs(other.rho_s - rho_s) + abs(other.rho_c - rho_c) >= best - 1e-12
+            assert_none_is_nearer(named, rho_s, rho_c, m, n, e, r)
         return
     result = stability(**sizes(k, e, r, m, n, b))
     assert (got_s, got_c) == (result.rho_s, result.rho_c) and got_s <= rho_s and got_c <= rho_c
     assert stability(**sizes(k + 1, e, r, m, n, 1)).rho_c > rho_c
     assert b == n or stability(**sizes(k, e, r, m, n, b + 1)).rho_s > rho_s
     assert plan(rho_s=got_s, rho_c=got_c, **ask) == (k, b, got_s, got_c)
+
+
+def test_the_nearest_plan_by_brute_force():
+    # asked for so little that K or b would be 0 nearly always
+    rng, refused = np.random.default_rng(5), 0
+    for _ in range(400):
+        m, n, e, r = (int(rng.integers(1, most)) for most in (60, 40, 6, 12))
+        rho_s, rho_c = (float(x) for x in rng.choice([0.01, 0.1, 1], 2) * rng.random(2))
+        try:
+            plan(rho_s=rho_s, rho_c=rho_c, n_clients=m, samples_per_client=n, local_steps=e, rounds=r)
+        except ValueError as error:
+            near = re.search(r"is rho_s=(\S+), rho_c=(\S+) \(clients_per_round=(\d+), batch_size=(\d+)\)", str(error))
+            assert (near is None) == (r > m or r * e > m * n)
+            if near:
+                refused += 1
+                assert_none_is_nearer((float(near[1]), float(near[2])), rho_s, rho_c, m, n, e, r)
+                assert stability(**sizes(int(near[3]), e, r, m, n, int(near[4])))[:2] == (float(near[1]), float(near[2]))
+    assert refused > 200
+
+
+def test_stabilities_out_of_range_name_the_value_and_the_nearest_plan():
+    ask = dict(n_clients=40, samples_per_client=100, local_steps=5, rounds=4)  # rho_C = K/10, rho_S = b K/200
+    for rho_s, rho_c, bad, near in (
+        (1.5, 0.5, r"rho_s=1\.5 must be above 0 and at most 1", (1.0, 0.5, 5, 40)),  # as 1
+        (0.3, -2.0, r"rho_c=-2\.0 must be above 0 and at most 1", (0.3, 0.1, 1, 60)),  # as 0
+        (0.0, 1.01, r"rho_s=0\.0 must.*; rho_c=1\.01 must", (0.05, 1.0, 10, 1)),  # (0, 1): K = 10, b = 1 is off by 0.05
+    ):
+        with pytest.raises(ValueError, match=bad) as refused:
+            plan(rho_s=rho_s, rho_c=rho_c, **ask)
+        assert "is rho_s={!r}, rho_c={!r} (clients_per_round={}, batch_size={})".format(*near) in str(refused.value)
+    with pytest.raises(ValueError, match=r"rho_s=2\.0 .*no plan is feasible"):
+        plan(rho_s=2.0, rho_c=0.5, n_clients=3, samples_per_client=100, local_steps=1, rounds=4)
 
 
 @pytest.mark.parametrize("change", [
