@@ -171,7 +171,7 @@ def forget_stream(history: History, requests: Iterable, rng: np.random.Generator
     that one refused request (ValueError, see `forget_sample` and `forget_client`) refuses the stream and changes nothing.
     """
     checks.choice("rule", rule, RULES)
-    rng, requests, planned, firsts = checks.generator(rng), [_request(request) for request in requests], history, []
+    rng, requests, planned, firsts = checks.generator(rng), [_request(request) for request in listed(requests)], history, []
     for client, sample, steps_done in requests:
         _steps_done(history, steps_done)
         planned = _admit(planned, _clients(planned, client) if sample is None else _samples(planned, client, sample))
@@ -182,6 +182,13 @@ def forget_stream(history: History, requests: Iterable, rng: np.random.Generator
             history, first = forget_sample(history, client, sample, rng, rule, steps_done=steps_done)
         firsts.append(first)
     return Forgetting(history, tuple(firsts))
+
+
+def listed(requests) -> list:
+    """Return requests as a list, refused with ValueError unless they can be gone through."""
+    if not isinstance(requests, Iterable):
+        raise ValueError(f"requests={requests!r} must be a list of (client, sample) or (client, None)")
+    return list(requests)
 
 
 def _replace(batch, samples, remaining, rng) -> np.ndarray:

@@ -38,7 +38,7 @@ class Entry(NamedTuple):
     requests: int  # samples and clients forgotten
     first: int  # round of the first use
     start: int  # round that recomputing starts with: that of the nearest stored model at or before `first`
-    scratch: int  # rounds that retraining from scratch runs
+    scratch: int  # rounds that retraining from scratch runs, if it is served to its end
     rounds: int  # rounds recomputed until now
     seconds: float  # that they took, without evaluation
 
@@ -74,7 +74,7 @@ class Ledger:
 
     recomputed = property(lambda self: self.cost(sum(e.rounds for e in self.entries)), doc="Cost of all requests so far.")
     scratch = property(lambda self: self.cost(sum(e.scratch for e in self.entries)),
-                       doc="What retraining from scratch at each entry would have cost (FRS).")
+                       doc="Cost of retraining from scratch (FRS), if each entry were served to its end.")
     seconds = property(lambda self: sum(e.seconds for e in self.entries), doc="Seconds of all recomputed rounds.")
 
     def booked(self, entry: Entry) -> Ledger:

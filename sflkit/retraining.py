@@ -68,14 +68,20 @@ def draw_fedavg(*, n_clients, samples_per_client, clients_per_round, batch_size,
 
 def redraw_fedavg(history: History, rng: np.random.Generator) -> History:
     """Return a history of the same sizes with all rounds drawn afresh from what is left; ValueError if K clients are not."""
-    present, n_slots = np.flatnonzero(history.samples_left), history.clients_per_round
-    if len(present) < n_slots:
-        raise ValueError(f"clients_per_round={n_slots} must be at most {len(present)}, the clients that are left: "
-                         "those of a round of FedAvg differ")
+    present, n_slots = present_clients(history), history.clients_per_round
     # subsets are ascending, which fixes only the order of the slots
     clients = present[subsets(np.full(history.rounds, len(present)), n_slots, checks.generator(rng))]
     batches = draw_batches(history, clients, history.local_steps, history.batch_size, rng)
     return store(copy.copy(history), clients, batches)
+
+
+def present_clients(history: History) -> np.ndarray:
+    """Return the clients that are left, ascending; ValueError if there are fewer than K, which FedAvg needs."""
+    present, n_slots = np.flatnonzero(history.samples_left), history.clients_per_round
+    if len(present) < n_slots:
+        raise ValueError(f"clients_per_round={n_slots} must be at most {len(present)}, the clients that are left: "
+                         "those of a round of FedAvg differ")
+    return present
 
 
 def fisher_sgd(task: engine.Task, params: Tensor, batches, fisher: Fisher, *, threads: int | None = None) -> Tensor:

@@ -2,7 +2,8 @@
 
 A file is replaced in one step (temporary name beside it, fsync, rename, fsync of the folder). The status stands in it: a
 process that was killed while it recomputed leaves a "pending" state, whose model is refused until `unlearning.resume` has
-finished it. One process at a time may write a file.
+finished it. What a file has forgotten stays so: a state that still knows it may not replace the file. One process at a time
+may write a file.
 
 ==============  ===================  ======================================================================================
 entry           shape, type          meaning
@@ -21,7 +22,6 @@ ledger          (n, 6) float64       the entries
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sflkit import checks
 from sflkit.draws import History
 from sflkit.ledgers import Entry, Ledger
 from sflkit.retraining import Fisher
@@ -67,9 +68,15 @@ class State:
         return self.models[self.rounds_done].clone()
 
 
-
 def save(state: State, path: Path | str) -> None:
-    """Write a state, replacing the file in one step. A name without suffix is taken as it is."""
+    """Write a state, replacing the file in one step. A name without suffix is taken as it is.
+
+    Raises
+    ------
+    ValueError
+        If there is a file that is no state, or that has forgotten what this state has not; it stays as it is.
+    """
+    refuse_stale(state.history, path)
     history, fisher = state.history, state.fisher
     forgotten = sorted((client, -1 if sample is None else sample) for client, sample in history.forgotten)
     content = {
@@ -99,6 +106,22 @@ def save(state: State, path: Path | str) -> None:
             os.close(folder)
 
 
+def refuse_stale(history: History, path: Path | str) -> None:
+    """Raise ValueError if `path` is a file that is no state, or has forgotten what `history` has not."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            held = _forgotten(file)
+    except FileNotFoundError:
+        return
+    except Exception as error:  # as in `load`
+        raise ValueError(f"{str(path)!r} exists and is not a state, so it is not replaced; name another file or remove it "
+                         f"({error})") from error
+    known = sorted((item for item in held if not {item, (item[0], None)} & history.forgotten), key=str)
+    if known:
+        raise ValueError(f"{str(path)!r} holds a state that has forgotten (client, sample)={known[0]} ({len(known)} in all), "
+                         "which this state has not; go on from the file's state, or name another file")
+
+
 def load(path: Path | str) -> State:
     """Read a state that `save` wrote; look at its `status`.
 
@@ -111,21 +134,28 @@ def load(path: Path | str) -> State:
     """
     try:
         with np.load(path, allow_pickle=False) as file:
-            method, status = str(file["method"]), str(file["status"])
+            method, status = checks.choice("method", str(file["method"]), METHODS), str(file["status"])
             rate, every, owed, *fisher = file["numbers"].tolist()
-            forgotten = frozenset((int(k), None if s < 0 else int(s)) for k, s in file["forgotten"])
-            history = History(file["clients"], file["batches"], file["sizes"], forgotten)
+            history = History(file["clients"], file["batches"], file["sizes"], _forgotten(file))
             models = {int(r): torch.from_numpy(file[f"model_{r}"]) for r in file["rounds"]}
             entries = tuple(Entry(*(int(v) for v in row[:-1]), float(row[-1])) for row in file["ledger"])
-    except (OSError, KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
+        checks.real("rate", rate, above=0)
+        every, owed = checks.integer("every", every, 1), checks.integer("owed", owed, 0, history.rounds)
+        if min(models) != 0 or max(models) > history.rounds:
+            raise ValueError(f"models stand before rounds {sorted(models)}; they must be 0 and others up to {history.rounds}")
+        size = len(models[0])
+        if not all(m.shape == (size,) and m.dtype == torch.float32 and torch.isfinite(m).all() for m in models.values()):
+            raise ValueError("the models must be finite float32 vectors of one length")
+        ledger = Ledger(history.clients_per_round, history.local_steps, size, entries)
+        state = State(history, rate, models, every, ledger, method, owed, Fisher(*fisher))
+        if state.status != status:
+            raise ValueError(f"it says that it is {status!r}, but its models make it {state.status!r}")
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # a damaged file fails in zipfile, zlib, numpy or torch, each in ways of its own
         raise ValueError(f"{str(path)!r} is not a state that can be read: {error}") from error
-    shapes = {(tuple(model.shape), model.dtype) for model in models.values()}
-    if method not in METHODS or 0 not in models or len(shapes) != 1 or max(models) > history.rounds or owed > history.rounds:
-        raise ValueError(f"{str(path)!r} is not a state: method {method!r}, models before rounds {sorted(models)}, owed {owed:g}")
-    ledger = Ledger(history.clients_per_round, history.local_steps, len(models[0]), entries)
-    state = State(history, rate, models, int(every), ledger, method, int(owed), Fisher(*fisher))
-    if state.status != status:
-        raise ValueError(f"{str(path)!r} says that it is {status!r}, but its models make it {state.status!r}")
     return state
+
+
+def _forgotten(file) -> frozenset:
+    return frozenset((int(k), None if s < 0 else int(s)) for k, s in file["forgotten"])

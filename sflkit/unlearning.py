@@ -12,7 +12,8 @@ the middle of a round replays that round from its start, with all its slots, whi
 
 A state is "clean" or "pending": pending from the moment at which a request took models away until they are recomputed; its
 model is refused until then. With a `path`, the pending state is on the disk before anything is recomputed, and models that
-hold forgotten data are gone from there.
+hold forgotten data are gone from there. An older state does not bring them back: `save` refuses to replace a file by a state
+that has forgotten less.
 
 ==========  ==========  ===========  =====================================================================================
 code        symbol      shape        meaning
@@ -37,12 +38,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sflkit import checks, engine, servers
-from sflkit.draws import History
+from sflkit import checks, engine, histories, servers
+from sflkit.batches import convert
+from sflkit.draws import History, by_client
 from sflkit.histories import RULES, forget_client, forget_sample
 from sflkit.ledgers import Entry, Ledger
-from sflkit.retraining import Fisher, fisher_sgd, redraw_fedavg
-from sflkit.states import METHODS, PendingRequestError, State, load, save
+from sflkit.retraining import Fisher, fisher_sgd, present_clients, redraw_fedavg
+from sflkit.states import METHODS, PendingRequestError, State, load, refuse_stale, save
 
 __all__ = ["METHODS", "PendingRequestError", "State", "forget", "learn", "load", "request", "resume", "save"]
 
@@ -68,21 +70,24 @@ def learn(task: engine.Task, clients, history: History, rate: float, *, start, m
     Raises
     ------
     ValueError
-        For data that do not fit the history or the task, a value out of range, or models too large for `memory_bytes`.
+        For data that do not fit the history or the task, a value out of range, models too large for `memory_bytes`, or a
+        `path` whose file holds a state that has forgotten something.
     FloatingPointError
         If the model stops being finite; the message names the round.
     """
     rate = checks.real("rate", rate, above=0)
     checks.choice("method", method, METHODS)
-    start = torch.as_tensor(start).detach()
-    if start.shape != (task.n_params,) or not torch.isfinite(start).all():
-        raise ValueError(f"start has shape {tuple(start.shape)}; it must be ({task.n_params},) finite numbers")
+    try:
+        first = torch.as_tensor(start).detach().to("cpu", torch.float32, copy=True)  # the caller may go on writing to `start`
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"start={start!r} must be a tensor or an array of numbers, ({task.n_params},)") from None
+    if first.shape != (task.n_params,) or not torch.isfinite(first).all():
+        raise ValueError(f"start has shape {tuple(first.shape)}; it must be ({task.n_params},) finite numbers")
     fitting = checks.integer("memory_bytes", memory_bytes, 1) // (4 * task.n_params) - 2  # beside the start and the last model
     if every is None and fitting < 0:
         raise ValueError(f"memory_bytes={memory_bytes} must be at least {8 * task.n_params}, for two models")
     every = -(-history.rounds // (fitting + 1)) if every is None else checks.integer("every", every, 1)
     ledger = Ledger(history.clients_per_round, history.local_steps, task.n_params)
-    first = start.to("cpu", torch.float32, copy=True)
     state = State(history, rate, {0: first}, every, ledger, method, fisher=fisher or Fisher())
     return resume(task, clients, state, until=rounds, **saving)
 
@@ -99,21 +104,24 @@ def forget(task: engine.Task, clients, state: State, requests: Iterable, rng: np
     requests, rng, rule : see `request`.
     path, save_every, on_round : see `resume`. With a path, the pending state replaces the old file before recomputation
         starts, and the clean one replaces it at the end: a process killed in between leaves a pending state. Killed before the
-        first, it leaves the old state: a request is accepted once it is on the disk.
+        first, it leaves the old state: a request is accepted once it is on the disk. Without a path no file changes: one that
+        `learn` wrote still holds models made with what is forgotten here, until a later state is saved to it.
 
     Raises
     ------
     ValueError
         As `request` and `resume`; a refused request leaves state and file untouched.
+    FloatingPointError
+        As `resume`; the file then holds the pending state.
     """
     save_every = None if save_every is None else checks.integer("save_every", save_every, 1)
     asked = request(state, requests, rng, rule)
-    _tensors(clients, asked.history)  # data that do not fit must not cost the old state
+    if asked.status == "pending":
+        return resume(task, clients, asked, path=path, save_every=save_every, on_round=on_round)
+    _tensors(task, clients, asked.history)
     if path is not None and asked is not state:
         save(asked, path)
-    if asked.status == "clean":
-        return asked
-    return resume(task, clients, asked, path=path, save_every=save_every, on_round=on_round)
+    return asked
 
 
 def request(state: State, requests: Iterable, rng: np.random.Generator, rule: str = "exact") -> State:
@@ -124,8 +132,8 @@ def request(state: State, requests: Iterable, rng: np.random.Generator, rule: st
     requests : list of (client, sample), or (client, None) for a whole client
         All are served together; an empty list changes nothing. They come after the `rounds_done` rounds that have run (a
         request within a round waits for its end): later uses are repaired in the history and cost nothing. A pending state
-        takes further requests.
-    rng : numpy.random.Generator, for what the history draws anew.
+        takes further requests. A sample of a client that leaves at the same time goes with it.
+    rng : numpy.random.Generator, for what the history draws anew; untouched by requests that are refused.
     rule : {"exact", "printed", "minimal"}, see `histories.forget_sample`; FRS and FR2 draw everything anew by any rule.
 
     Raises
@@ -134,7 +142,8 @@ def request(state: State, requests: Iterable, rng: np.random.Generator, rule: st
         See `histories.forget_sample` and `forget_client`; for FRS and FR2 also when fewer clients than K would be left.
     """
     checks.choice("rule", rule, RULES)
-    requests = list(requests)
+    checks.generator(rng)
+    requests = histories.listed(requests)
     for item in requests:
         if not isinstance(item, (tuple, list)) or len(item) != 2:
             raise ValueError(f"request={item!r} must be (client, sample), or (client, None) for a whole client, in a list")
@@ -142,7 +151,7 @@ def request(state: State, requests: Iterable, rng: np.random.Generator, rule: st
         return state
     history, done = state.history, state.rounds_done
     at, firsts = done * history.local_steps, []
-    samples, gone = [r for r in requests if r[1] is not None], [r[0] for r in requests if r[1] is None]
+    samples, gone = _admitted(state, requests)
     if samples:
         history, first = forget_sample(history, *(list(part) for part in zip(*samples)), rng, rule, steps_done=at)
         firsts += [] if first is None else [first[0]]
@@ -162,6 +171,19 @@ def request(state: State, requests: Iterable, rng: np.random.Generator, rule: st
     return replace(state, history=history, models=models, ledger=ledger, owed=owed)
 
 
+def _admitted(state: State, requests: list) -> tuple[list, list]:
+    """Refuse the requests together, before anything is drawn; return the samples of clients that stay, and the clients."""
+    history, samples = state.history, [r for r in requests if r[1] is not None]
+    samples = histories._samples(history, [k for k, _ in samples], [s for _, s in samples])
+    gone = histories._clients(history, [r[0] for r in requests if r[1] is None])
+    leaving = set(gone)
+    samples = [(k, s) for k, s in samples if (k, None) not in leaving]
+    left = histories._admit(histories._admit(history, samples), gone)
+    if state.method != "fats":
+        present_clients(left)
+    return samples, [k for k, _ in gone]
+
+
 def resume(task: engine.Task, clients, state: State, *, until: int | None = None, path=None, save_every: int | None = None,
            on_round: Callable[[State], None] | None = None) -> State:
     """Train on: what a pending request still needs, or the rounds of the history that have not run.
@@ -169,22 +191,27 @@ def resume(task: engine.Task, clients, state: State, *, until: int | None = None
     Parameters
     ----------
     until : rounds that shall have run at the end, in [rounds_done, R]; by default `owed` for a pending state, else R.
-    path : file that the state is saved to at the end (`save`), and after every `save_every` rounds.
+    path : file that the state is saved to at the end (`save`), and after every `save_every` rounds. A state that has
+        forgotten something is also saved before the first round: what the file held before must not outlive a crash.
     on_round : called after each round with the state then, whose models[rounds_done] is the model, also while it is pending.
 
     Raises
     ------
     ValueError
-        For data that do not fit the history or the task, or a value out of range.
+        For data that do not fit the history or the task, a value out of range, or a file that `save` would not replace.
     FloatingPointError
         If the model stops being finite; the message names the round.
     """
     history, done = state.history, state.rounds_done
-    data = _tensors(clients, history)
+    data = _tensors(task, clients, history)
     if until is None:
         until = state.owed if state.status == "pending" else history.rounds
     until = checks.integer("until", until, done, history.rounds)
     save_every = None if save_every is None else checks.integer("save_every", save_every, 1)
+    if path is not None:
+        refuse_stale(history, path)  # before the work, not after it
+        if history.forgotten and until > done:
+            save(state, path)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     params, buffer = state.models[done].to(device), torch.empty(history.clients_per_round, task.n_params, device=device)
     for r in range(done, until):
@@ -222,18 +249,36 @@ def _round(task: engine.Task, data: list, state: State, r: int, params: Tensor, 
     return servers.weighted_average(local, weights)
 
 
-def _tensors(clients, history: History) -> list:
-    """Check the clients' data against the history and return them as pairs of tensors on the device that trains."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+def _tensors(task: engine.Task, clients, history: History) -> list:
+    """Check the clients' data against history and task and return them as pairs of tensors on the device that trains.
+
+    All labels that are left and the shape of one sample a client are looked at; what is forgotten may be anything of its length.
+    """
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if not isinstance(clients, Iterable):
+        raise ValueError(f"clients={clients!r} must be a list of (x, y)")
     clients = list(clients)
     if len(clients) != history.n_clients:
         raise ValueError(f"clients has {len(clients)} entries; the history has {history.n_clients} clients")
-    data = []
+    data, trials, gone = [], [], by_client(history.forgotten)
     for k, (pair, size) in enumerate(zip(clients, history.samples_per_client)):
+        trials.append([])
         if pair is None and (k, None) in history.forgotten:
             data.append(None)
             continue
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or {len(pair[0]), len(pair[1])} != {int(size)}:
+        try:
+            if not isinstance(pair, (tuple, list)):
+                raise TypeError
+            x, y = (torch.as_tensor(values, device=device) for values in pair)
+        except (TypeError, ValueError, RuntimeError):
+            x = y = torch.empty(())
+        if {x.shape[:1], y.shape[:1]} != {(int(size),)}:
             raise ValueError(f"clients[{k}] must be (x, y) with samples_per_client={size} samples each, forgotten ones included")
-        data.append(tuple(torch.as_tensor(values, device=device) for values in pair))
+        data.append((x, y))
+        if (k, None) not in history.forgotten:
+            left = np.delete(np.arange(size), gone.get(k, []))
+            one = x[left[0]]  # stands for all, so that nothing of the size of the data is copied
+            one = one.float() if one.is_floating_point() else one
+            trials[-1].append((one.expand(len(left), *one.shape), y[torch.from_numpy(left).to(device)] if k in gone else y))
+    convert(task, trials, device)
     return data

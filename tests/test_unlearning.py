@@ -14,7 +14,7 @@ from torch import nn
 
 from sflkit import states
 from sflkit.engine import Task
-from sflkit.histories import History, draw_history
+from sflkit.histories import History, draw_history, forget_stream
 from sflkit.ledgers import Cost, Entry, Ledger
 from sflkit.retraining import Fisher, draw_fedavg, fisher_sgd
 from sflkit.unlearning import PendingRequestError, forget, learn, load, request, resume, save
@@ -53,6 +53,11 @@ def poisoned(clients, forgotten):
 HAND = History(np.array([[0, 1], [1, 1]]), np.array([[[[1], [1]], [[0], [0]]], [[[0], [1]], [[1], [1]]]]), np.array([2, 2]))
 
 
+def unused(history):
+    """A sample that is left and that no round uses."""
+    return next((k, int(s)) for k in range(history.n_clients) for s in history.remaining(k) if not history.first_use(k, s))
+
+
 def test_two_rounds_by_hand():
     task, clients = line([(0, 4), (8, 0)])
     state = learn(task, clients, HAND, 0.25, start=[0.0])
@@ -74,6 +79,11 @@ def test_forgetting_by_hand():
     assert np.array_equal(after.history.batches[0], [[[1], [1]], [[1], [1]]]) and (after.history.clients[0] == [0, 1]).all()
     assert after.ledger.entries[0][:5] == Entry(1, first=0, start=0, scratch=2, rounds=2, seconds=0.0)[:5]
     assert after.ledger.entries[0].seconds > 0
+    # the first model is the user's no longer: what becomes of the tensor changes nothing
+    start = torch.zeros(1)
+    state = learn(task, clients, HAND, 0.25, start=start)
+    start += 1
+    assert state.models[0].item() == 0 and state.params.item() == 2.125
     # the old state is as it was, and nobody changes it through its parameters
     state.params.zero_()
     assert state.params.item() == 2.125 and state.history is HAND and not state.ledger.entries
@@ -185,7 +195,26 @@ def test_a_pending_state_refuses_its_model_and_takes_more_requests():
     again = learn(task, poisoned(clients, {first, second}), both.history, 0.3, start=task.init(0))
     assert torch.equal(both.params, again.params)
     # one round was recomputed for the first request before the second came
-    assert both.ledger.entries[0].rounds == 1 if both.ledger.entries[1].start >= 0 else 5 - pending.rounds_done
+    assert both.ledger.entries[1].start >= 0 and both.ledger.entries[0].rounds == 1
+
+
+def test_a_pending_state_stays_pending_through_a_request_that_hits_nothing():
+    task, clients, history, rng = setup(3, samples_per_client=30)
+    pending = request(learn(task, clients, history, 0.3, start=task.init(0)), [(int(history.clients[2, 0]), None)], rng)
+    state = request(pending, [unused(pending.history)], rng)
+    assert state.status == "pending" and state.owed == 5 and state.models.keys() == pending.models.keys()
+    with pytest.raises(PendingRequestError):
+        _ = state.params
+    # the rounds are booked on the entry that took models away
+    assert [e.rounds for e in resume(task, clients, state).ledger.entries] == [5 - pending.rounds_done, 0]
+
+
+def test_learning_on_after_a_recovery_is_not_booked():
+    task, clients, history, rng = setup(2)
+    state = learn(task, clients, history, 0.3, start=task.init(0), rounds=3)
+    state = forget(task, clients, state, [(int(history.clients[1, 0]), None)], rng)
+    assert state.status == "clean" and state.rounds_done == 3 and state.ledger.entries[0].rounds > 0
+    assert resume(task, clients, state).ledger == state.ledger
 
 
 def test_memory_decides_how_many_models_are_kept():
@@ -234,15 +263,50 @@ def test_refused_requests_leave_everything_as_it_was(tmp_path):
         forget(task, clients[:3], state, [(1, 0)], rng, path=tmp_path / "s.npz")
     assert (tmp_path / "s.npz").read_bytes() == before and state.models == kept and len(state.history.forgotten) == 2
     assert forget(task, clients, state, [], rng) is state
+    for bad in None, 5:
+        with pytest.raises(ValueError, match=f"requests={bad}"):
+            request(state, bad, rng)
+        with pytest.raises(ValueError, match=f"requests={bad}"):
+            forget_stream(history, bad, rng)
     baseline = learn(task, clients, draw_fedavg(**SIZES, rng=rng), 0.3, start=task.init(0), method="frs", rounds=1)
     with pytest.raises(ValueError, match="clients_per_round=3 must be at most 2"):
         request(baseline, [(0, None), (1, None)], rng)
 
 
+@pytest.mark.parametrize("refused, method, message", [
+    ((9, None), "fats", "client=9"), ((1, None), "frs", "clients_per_round=3 must be at most 2"),
+])
+def test_refused_requests_draw_nothing(refused, method, message):
+    # the first request alone would draw, so the second has to be looked at before
+    task, clients, history, rng = setup(4)
+    state = learn(task, clients, history, 0.3, start=task.init(0), method=method)
+    used = (int(history.clients[0, 0]), int(history.batches[0, 0, 0, 0]))
+    other = next((k, None) for k in range(4) if k not in (used[0], 1))
+    before = rng.bit_generator.state
+    with pytest.raises(ValueError, match=message):
+        request(state, [used, other, refused], rng)
+    assert rng.bit_generator.state == before
+    request(state, [used], rng)
+    assert rng.bit_generator.state != before
+
+
+def test_samples_go_with_their_client():
+    # five of six samples are too many for b = 2, but not when the client leaves
+    task, clients, history, _ = setup(1)
+    state = learn(task, clients, history, 0.3, start=task.init(0))
+    together = request(state, [*((0, s) for s in range(5)), (0, None), (1, 0)], np.random.default_rng(0))
+    assert together.history.forgotten == {(0, None), (1, 0)} and together.ledger.entries[0].requests == 7
+    alone = request(state, [(0, None), (1, 0)], np.random.default_rng(0))
+    assert np.array_equal(together.history.batches, alone.history.batches)
+    with pytest.raises(ValueError, match="sample=6"):
+        request(state, [(0, 6), (0, None)], np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("change, message", [
     (dict(rate=0.0), "rate=0.0"), (dict(method="sgd"), "method='sgd'"), (dict(every=0), "every=0"), (dict(rounds=6), "until=6"),
     (dict(start=torch.zeros(3)), "start has shape"), (dict(save_every=0), "save_every=0"),
-    (dict(memory_bytes=0), "memory_bytes=0"),
+    (dict(memory_bytes=0), "memory_bytes=0"), (dict(start=None), "start=None"), (dict(start="a"), "start='a'"),
+    (dict(start=torch.full((26,), np.nan)), "finite"),
 ])
 def test_bad_values(change, message):
     task, clients, history, _ = setup()
@@ -256,9 +320,34 @@ def test_bad_data_and_divergence():
         learn(task, [clients[0], (clients[1][0][:5], clients[1][1]), *clients[2:]], history, 0.1, start=task.init(0))
     with pytest.raises(ValueError, match=r"clients\[3\] must be"):
         learn(task, [*clients[:3], None], history, 0.1, start=task.init(0))
+    for bad, message in ([(1, 2)] * 4, r"\[0\] must be"), ([("a", "b")] * 4, r"\[0\] must be"), (None, "=None must be"):
+        with pytest.raises(ValueError, match=f"clients{message}"):
+            learn(task, bad, history, 0.1, start=task.init(0))
     task, clients = line([(0, 4), (8, 0)])
     with pytest.raises(FloatingPointError, match="after round 0; lower rate=1e"):
         learn(task, clients, HAND, 1e30, start=[0.0])
+
+
+def test_data_that_do_not_fit_the_task_do_not_cost_the_old_state(tmp_path):
+    task, clients, history, rng = setup(1)
+    path = tmp_path / "s"
+    state = learn(task, clients, history, 0.3, start=task.init(0), path=path)
+    before, target = path.read_bytes(), [(int(history.clients[1, 0]), None)]
+    k = next(k for k in range(4) if k != target[0][0])
+    unfit = {
+        "does not take samples of shape": [(x[:, :2], y) for x, y in clients],
+        "dtype torch.float64; cross_entropy needs": [(x, y.astype(float)) for x, y in clients],
+        f"client {k}, step 0: label 2 is out of range": [(x, np.where(np.arange(6) == 5, 2, y) if j == k else y)
+                                                         for j, (x, y) in enumerate(clients)],
+    }
+    for message, bad in unfit.items():
+        with pytest.raises(ValueError, match=message):
+            forget(task, bad, state, target, rng, path=path)
+        assert path.read_bytes() == before
+    # what is forgotten may be anything, labels included
+    spoilt = [(x.copy(), y.copy()) for x, y in clients]
+    spoilt[k][1][0] = spoilt[target[0][0]][1][:] = 99
+    assert forget(task, spoilt, state, [*target, (k, 0)], rng, path=path).status == "clean"
 
 
 def test_files_hold_everything(tmp_path):
@@ -292,9 +381,34 @@ def test_files_that_are_no_states(tmp_path):
     # a pending state that calls itself clean: its last models are missing
     np.savez(open(tmp_path / "lie", "wb"), **parts | {"rounds": parts["rounds"][:3], "numbers": np.array([.3, 1, 5, 1, 0, 0, 1])})
     np.savez(open(tmp_path / "sparse", "wb"), **{k: v for k, v in parts.items() if k != "batches"})
-    for name in "text", "half", "lie", "sparse":
+    np.save(open(tmp_path / "array", "wb"), np.zeros(3))
+    whole = (tmp_path / "whole").read_bytes()
+    entry = whole.index(b"PK\x01\x02")  # the method of compression (2 bytes) stands 8 bytes into a local entry, 10 in the list
+    (tmp_path / "method").write_bytes(whole[:8] + b"\x63\x00" + whole[10:entry + 10] + b"\x63\x00" + whole[entry + 12:])
+    for name in "text", "half", "lie", "sparse", "array", "method":
         with pytest.raises(ValueError, match=name):
             load(tmp_path / name)
+    for name in "text", "half", "array":  # what may be someone's is not replaced
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(ValueError, match=f"{name}' exists and is not a state"):
+            save(state, tmp_path / name)
+        assert (tmp_path / name).read_bytes() == before
+    numbers = parts["numbers"]
+    for i, value in (0, 0.0), (0, np.nan), (1, 0.0), (1, 1.5), (2, -1.0), (2, 6.0), (6, 0.0):
+        changed = np.where(np.arange(7) == i, value, numbers)
+        np.savez(open(tmp_path / "numbers", "wb"), **parts | {"numbers": changed})
+        with pytest.raises(ValueError, match=f"'{tmp_path}/numbers' is not a state"):
+            load(tmp_path / "numbers")
+    model = parts["model_3"]
+    for change in (
+        {"model_3": np.full_like(model, np.nan)}, {"model_3": model.astype(float)}, {"model_3": model[1:]},
+        {"model_0": np.float32(0), "rounds": np.array([0])}, {"rounds": parts["rounds"][1:]}, {"rounds": parts["rounds"][:0]},
+        {"rounds": np.array([0, -1, 5]), "model_-1": model}, {"rounds": np.array([0, 6]), "model_6": model},
+        {"method": np.array("sgd")},
+    ):
+        np.savez(open(tmp_path / "models", "wb"), **parts | change)
+        with pytest.raises(ValueError, match=f"'{tmp_path}/models' is not a state"):
+            load(tmp_path / "models")
     assert load(tmp_path / "whole").rounds_done == state.rounds_done == 5
 
 
@@ -340,6 +454,60 @@ def test_a_killed_process_never_leaves_a_model_marked_clean(tmp_path, moment):
     assert load(path).status == "clean" and torch.equal(load(path).params, whole.params)
     # what the child had drawn is what stands in the file: the same as without a kill
     assert torch.equal(whole.params, forget(task, clients, state, [target], rng).params)
+
+
+def killed(state):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("level", ["client", "ahead"])
+def test_resume_writes_what_was_asked_before_it_trains(tmp_path, level):
+    # request, then resume with the old file's name: the old file's models must not outlive a crash of the first round
+    task, clients, history, rng = setup(1)
+    path, rounds = tmp_path / "s", 5 if level == "client" else 2
+    state = learn(task, clients, history, 0.3, start=task.init(0), path=path, rounds=rounds)
+    target = next((k, None) for k in range(4) if (history.first_round[k] < 2) == (level == "client"))
+    asked = request(state, [target], rng)
+    assert asked.status == ("pending" if level == "client" else "clean")
+    with pytest.raises(KeyboardInterrupt):
+        resume(task, clients, asked, path=path, on_round=killed)
+    left = load(path)
+    assert left.status == asked.status and left.history.forgotten == {target} and left.models.keys() == asked.models.keys()
+
+
+def test_a_request_that_hits_nothing_is_on_the_disk(tmp_path):
+    task, clients, history, rng = setup(1, samples_per_client=30)
+    state = learn(task, clients, history, 0.3, start=task.init(0), path=tmp_path / "s")
+    target = unused(history)
+    with pytest.raises(ValueError, match="clients has 3 entries"):
+        forget(task, clients[:3], state, [target], rng, path=tmp_path / "s")
+    assert forget(task, clients, state, [target], rng, path=tmp_path / "s").status == "clean"
+    assert load(tmp_path / "s").history.forgotten == {target} and load(tmp_path / "s").rounds_done == 5
+
+
+def test_a_stale_state_does_not_bring_forgotten_data_back(tmp_path):
+    task, clients, history, rng = setup(1)
+    path, start = tmp_path / "s", task.init(0)
+    old = learn(task, clients, history, 0.3, start=start, path=path)
+    new = forget(task, clients, old, [(0, None), (1, 0)], rng, path=path)
+    before, rounds = path.read_bytes(), []
+    for stale in (
+        lambda: save(old, path),
+        lambda: forget(task, clients, old, [(0, None)], rng, path=path, on_round=rounds.append),
+        lambda: forget(task, clients, old, [(1, None)], rng, path=path, on_round=rounds.append),
+        lambda: resume(task, clients, old, path=path),
+        lambda: learn(task, clients, history, 0.3, start=start, path=path, on_round=rounds.append),
+    ):
+        with pytest.raises(ValueError, match=r"has forgotten \(client, sample\)=\([01], (0|None)\) \([12] in all\)"):
+            stale()
+        assert path.read_bytes() == before and not rounds  # refused before the work
+    # a whole client covers its samples; the same or more may replace the file, and so may anything a file that forgot nothing
+    save(new, path)
+    for state in learn(task, clients, history, 0.3, start=start), forget(task, clients, old, [(0, None), (1, None)], rng):
+        save(state, tmp_path / "other")
+        save(state, tmp_path / "other")
+    save(state, path)
+    assert load(path).history.forgotten == {(0, None), (1, None)}
 
 
 def test_recomputation_can_be_saved_on_the_way(tmp_path):

@@ -167,7 +167,8 @@ def run(config: FATSConfig, *, federation=None, model=None, start=None) -> pd.Da
         With training one row an evaluation: phase ("learning" or "recovery"), round (communication rounds so far, recomputed
         ones included), model_round (rounds that the evaluated model stands for), requests (sets of requests that have come),
         forgotten (samples and clients), accuracy, loss, and what forgetting has cost so far: unlearning_rounds,
-        unlearning_steps (the paper's unlearning time), unlearning_seconds, unlearning_bytes (both ways), scratch_steps (FRS's).
+        unlearning_steps (the paper's unlearning time), unlearning_seconds, unlearning_bytes (both ways), scratch_steps (FRS's, if
+        each request were served to its end; with an `interval` the next one may come before).
         A request gives a row of phase "recovery" with the model it falls back to, `round` unchanged. During recovery the model
         holds nothing forgotten, but is not yet the one that is released.
         Without training one row a history: hits (requests that recompute), steps (unlearning time from the first use on, T - t_S
