@@ -6,6 +6,8 @@ static figure of the same thing as well.
 
 from __future__ import annotations
 
+_SLIDER = {"continuous_update": False, "style": {"description_width": "initial"}}
+
 
 def cache_explorer():
     """Return sliders for rule, B, B_s, theta, temperature and classes per client, over discrepancy and composition of a cache.
@@ -52,15 +54,14 @@ def cache_explorer():
         right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
         plt.show()
 
-    slider = {"continuous_update": False, "style": {"description_width": "initial"}}
     controls = {
         "rule": ipywidgets.Dropdown(options=["drsr", "srsr", "fifo", "lazy", "reservoir"], description="rule"),
-        "capacity": ipywidgets.IntSlider(300, 20, 600, 20, description="capacity B", **slider),
-        "batch_size": ipywidgets.IntSlider(150, 10, 300, 10, description="arrivals B_s", **slider),
-        "theta": ipywidgets.FloatSlider(2 / 3, min=0, max=1, step=0.05, description="theta (SRSR)", **slider),
-        "temperature": ipywidgets.FloatLogSlider(0.2, min=-2, max=1, step=0.1, description="temperature", **slider),
-        "classes_per_client": ipywidgets.IntSlider(3, 1, n_classes, description="classes per client", **slider),
-        "seed": ipywidgets.IntSlider(0, 0, 20, description="seed", **slider),
+        "capacity": ipywidgets.IntSlider(300, 20, 600, 20, description="capacity B", **_SLIDER),
+        "batch_size": ipywidgets.IntSlider(150, 10, 300, 10, description="arrivals B_s", **_SLIDER),
+        "theta": ipywidgets.FloatSlider(2 / 3, min=0, max=1, step=0.05, description="theta (SRSR)", **_SLIDER),
+        "temperature": ipywidgets.FloatLogSlider(0.2, min=-2, max=1, step=0.1, description="temperature", **_SLIDER),
+        "classes_per_client": ipywidgets.IntSlider(3, 1, n_classes, description="classes per client", **_SLIDER),
+        "seed": ipywidgets.IntSlider(0, 0, 20, description="seed", **_SLIDER),
     }
     ipywidgets.dlink((controls["capacity"], "value"), (controls["batch_size"], "max"))  # no more arrivals than the cache holds
     columns = list(controls.values())
@@ -93,13 +94,12 @@ def discrepancy_explorer():
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
         plt.show()
 
-    slider = {"continuous_update": False, "style": {"description_width": "initial"}}
     controls = {
-        "corr_rounds": ipywidgets.FloatSlider(1.0, min=0, max=10, step=0.5, description="memory Gamma (rounds)", **slider),
-        "deviation": ipywidgets.FloatSlider(0.15, min=0.01, max=0.5, step=0.01, description="deviation delta", **slider),
-        "cache_rounds": ipywidgets.IntSlider(10, 1, 100, description="cache size M (rounds)", **slider),
-        "theta": ipywidgets.FloatSlider(2 / 3, min=0.05, max=1, step=0.05, description="theta (SRSR)", **slider),
-        "share": ipywidgets.FloatSlider(0.3, min=0.01, max=1, step=0.01, description="share pi (SRSR)", **slider),
+        "corr_rounds": ipywidgets.FloatSlider(1.0, min=0, max=10, step=0.5, description="memory Gamma (rounds)", **_SLIDER),
+        "deviation": ipywidgets.FloatSlider(0.15, min=0.01, max=0.5, step=0.01, description="deviation delta", **_SLIDER),
+        "cache_rounds": ipywidgets.IntSlider(10, 1, 100, description="cache size M (rounds)", **_SLIDER),
+        "theta": ipywidgets.FloatSlider(2 / 3, min=0.05, max=1, step=0.05, description="theta (SRSR)", **_SLIDER),
+        "share": ipywidgets.FloatSlider(0.3, min=0.01, max=1, step=0.01, description="share pi (SRSR)", **_SLIDER),
     }
     return ipywidgets.VBox([*controls.values(), ipywidgets.interactive_output(draw, controls)])
 
@@ -137,12 +137,11 @@ def importance_explorer():
         right.set(ylabel=r"$\psi/\max(c_1,c_2)$", ylim=(0, 1.15 * max(values)))
         plt.show()
 
-    slider = {"continuous_update": False, "style": {"description_width": "initial"}}
     controls = {
-        "ratio": ipywidgets.FloatLogSlider(0.15, min=-3, max=2, step=0.05, description="c2/c1", **slider),
-        "share": ipywidgets.FloatSlider(0.2, min=0.01, max=0.99, step=0.01, description="N_hist/N", **slider),
-        "n_historical": ipywidgets.IntSlider(25, 1, 49, description="historical clients M_hist", **slider),
-        "n_clients": ipywidgets.IntSlider(50, 2, 200, description="clients M", **slider),
+        "ratio": ipywidgets.FloatLogSlider(0.15, min=-3, max=2, step=0.05, description="c2/c1", **_SLIDER),
+        "share": ipywidgets.FloatSlider(0.2, min=0.01, max=0.99, step=0.01, description="N_hist/N", **_SLIDER),
+        "n_historical": ipywidgets.IntSlider(25, 1, 49, description="historical clients M_hist", **_SLIDER),
+        "n_clients": ipywidgets.IntSlider(50, 2, 200, description="clients M", **_SLIDER),
     }
     # at least one fresh client; the maximum follows M, and a value above it is cut down by the slider itself
     ipywidgets.dlink((controls["n_clients"], "value"), (controls["n_historical"], "max"), lambda m: m - 1)
@@ -187,11 +186,10 @@ def unlearning_explorer():
         right.set(ylabel="re-computations", title=f"{requests} in a row")
         plt.show()
 
-    slider = {"continuous_update": False, "style": {"description_width": "initial"}}
     controls = {
-        "rho_s": ipywidgets.FloatSlider(0.43, min=0.01, max=1, step=0.01, description="rho_S (samples)", **slider),
-        "rho_c": ipywidgets.FloatSlider(0.49, min=0.01, max=1, step=0.01, description="rho_C (clients)", **slider),
-        "requests": ipywidgets.IntSlider(10, 1, 20, description="requests w", **slider),
+        "rho_s": ipywidgets.FloatSlider(0.43, min=0.01, max=1, step=0.01, description="rho_S (samples)", **_SLIDER),
+        "rho_c": ipywidgets.FloatSlider(0.49, min=0.01, max=1, step=0.01, description="rho_C (clients)", **_SLIDER),
+        "requests": ipywidgets.IntSlider(10, 1, 20, description="requests w", **_SLIDER),
     }
     return ipywidgets.VBox([*controls.values(), ipywidgets.interactive_output(draw, controls)])
 
@@ -244,11 +242,10 @@ def resource_explorer():
         ax.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.17), ncol=2)
         plt.show()
 
-    slider = {"continuous_update": False, "style": {"description_width": "initial"}}
     controls = {
-        "distance": ipywidgets.IntSlider(450, 10, 1000, 10, description="distance (m)", **slider),
-        "million": ipywidgets.FloatLogSlider(1.0, min=-1, max=1, step=0.05, description="million parameters", **slider),
-        "budget": ipywidgets.FloatSlider(1.8, min=0.05, max=5, step=0.05, description="energy budget (J)", **slider),
-        "start": ipywidgets.FloatLogSlider(0.3, min=-3, max=0, step=0.05, description="start p / p_max", **slider),
+        "distance": ipywidgets.IntSlider(450, 10, 1000, 10, description="distance (m)", **_SLIDER),
+        "million": ipywidgets.FloatLogSlider(1.0, min=-1, max=1, step=0.05, description="million parameters", **_SLIDER),
+        "budget": ipywidgets.FloatSlider(1.8, min=0.05, max=5, step=0.05, description="energy budget (J)", **_SLIDER),
+        "start": ipywidgets.FloatLogSlider(0.3, min=-3, max=0, step=0.05, description="start p / p_max", **_SLIDER),
     }
     return ipywidgets.VBox([*controls.values(), ipywidgets.interactive_output(draw, controls)])

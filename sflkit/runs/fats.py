@@ -126,10 +126,7 @@ class FATSConfig:
                               ("streaming", (False, True)), ("train", (False, True))):
             checks.choice(name, getattr(self, name), allowed)
         lowest = {"seed": 0, "interval": 0} | dict.fromkeys(_AT_LEAST_ONE, 1) | {"samples_per_client": 1, "n_samples": 1}
-        for name, low in lowest.items():  # stored as int: 5 and 5.0 are one config with one result
-            value = getattr(self, name)
-            if value is not None or name not in ("n_clients", "samples_per_client", "n_samples"):
-                object.__setattr__(self, name, checks.integer(name, value, low))
+        checks.integer_fields(self, lowest, optional=("n_clients", "samples_per_client", "n_samples"))
         if self.request_round is not None:
             object.__setattr__(self, "request_round", checks.integer("request_round", self.request_round, 1, self.rounds))
         for name in ("alpha", "rate", "fisher_rate", "fisher_damping", "width"):

@@ -107,10 +107,8 @@ class MembershipConfig:
             if not values or len(set(values)) < len(values):
                 raise ValueError(f"{name}={values!r} must hold at least one of {', '.join(map(repr, allowed))}, none twice")
             object.__setattr__(self, name, values)
-        for name, low in _LOWEST.items():  # stored as int: 5 and 5.0 are one config with one result
-            value = getattr(self, name)
-            if value is not None or self.data not in federations.NATURAL or name not in ("n_clients", "samples_per_client"):
-                object.__setattr__(self, name, checks.integer(name, value, low))
+        natural = self.data in federations.NATURAL
+        checks.integer_fields(self, _LOWEST, optional=("n_clients", "samples_per_client") if natural else ())
         checks.real("forget_share", self.forget_share, above=0, below=1)
         checks.real("rate", self.rate, above=0)
         checks.real("noise", self.noise, 0, 1)

@@ -120,8 +120,7 @@ class OSAFLConfig:
                               ("local_round", ("gradient", "minibatches")), ("allocator", ("joint", "alternating", "none"))):
             checks.choice(name, getattr(self, name), allowed)
         sizes = ("n_clients", "rounds", "minibatches", "minibatch", "max_steps", "genie_steps", "test_size", "evaluate_every")
-        for name, low in ({"seed": 0} | dict.fromkeys(sizes, 1)).items():  # stored as int: 5 and 5.0 are one config
-            object.__setattr__(self, name, checks.integer(name, getattr(self, name), low))
+        checks.integer_fields(self, {"seed": 0} | dict.fromkeys(sizes, 1))
         object.__setattr__(self, "top_k", checks.integer("top_k", self.top_k, 1, 19))
         low = max(27, self.minibatches * self.minibatch)  # at most 26 samples arrive a round; a local round repeats none
         object.__setattr__(self, "capacity_low", checks.integer("capacity_low", self.capacity_low, low))

@@ -103,9 +103,7 @@ class SFLConfig:
     def __post_init__(self):
         checks.choice("rule", self.rule, RULES)
         checks.choice("data", self.data, (*data.AT_HAND, *data.SPECS))
-        lowest = {"seed": 0} | dict.fromkeys(_POSITIVE_INTEGERS, 1)
-        for name, low in lowest.items():  # stored as int: 5 and 5.0 are one config with one result
-            object.__setattr__(self, name, checks.integer(name, getattr(self, name), low))
+        checks.integer_fields(self, {"seed": 0} | dict.fromkeys(_POSITIVE_INTEGERS, 1))
         object.__setattr__(self, "batch_size", checks.integer("batch_size", self.batch_size, 1, self.capacity))
         for name in ("temperature", "local_rate", "global_rate", "width"):
             checks.real(name, getattr(self, name), above=0)

@@ -58,11 +58,9 @@ class DiscrepancyConfig:
 
     def __post_init__(self):
         checks.choice("rule", self.rule, RULES)
-        for name in ("seed", "part"):
-            object.__setattr__(self, name, checks.integer(name, getattr(self, name), 0))  # 5.0 is stored as 5
-        for name in ("n_clients", "n_classes", "classes_per_client", "n_states", "batch_size", "cache_rounds", "rounds",
-                     "repeats"):
-            object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1))
+        sizes = ("n_clients", "n_classes", "classes_per_client", "n_states", "batch_size", "cache_rounds", "rounds",
+                 "repeats")
+        checks.integer_fields(self, {"seed": 0, "part": 0} | dict.fromkeys(sizes, 1))
         checks.real("temperature", self.temperature, above=0)
         checks.real("theta", self.theta, 0, 1)
 

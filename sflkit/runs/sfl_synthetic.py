@@ -62,11 +62,9 @@ class SyntheticConfig:
 
     def __post_init__(self):
         checks.choice("rule", self.rule, RULES)
-        for name in ("seed", "part"):
-            object.__setattr__(self, name, checks.integer(name, getattr(self, name), 0))  # 5.0 is stored as 5
-        for name in ("n_clients", "n_classes", "classes_per_client", "n_states", "batch_size", "cache_rounds", "rounds",
-                     "local_steps", "repeats"):
-            object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1))
+        sizes = ("n_clients", "n_classes", "classes_per_client", "n_states", "batch_size", "cache_rounds", "rounds",
+                 "local_steps", "repeats")
+        checks.integer_fields(self, {"seed": 0, "part": 0} | dict.fromkeys(sizes, 1))
         for name in ("temperature", "local_rate", "global_rate"):
             checks.real(name, getattr(self, name), above=0)
         checks.real("theta", self.theta, 0, 1)
