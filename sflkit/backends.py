@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from sflkit.batches import Batch
+from sflkit.fused import fuse, stepping
 
 _CHUNK = {"cpu": 2**23, "cuda": 2**29}  # float32 numbers (parameters and inputs) that one stacked computation may hold
 # Multiply-adds of a stacked step up to which it gets one thread: on a busy machine two took 38 ms where one took 3 (50 clients,
@@ -42,6 +43,7 @@ class Replica:
         self.module = copy.deepcopy(task._template).to(device)
         if device.type == "cpu":
             self.module = self.module.to(memory_format=torch.channels_last)
+        self.dense = fuse(self.module) if device.type == "cpu" else []
         self.params = list(self.module.parameters())
         self.sizes, self.shapes = task.sizes, task.shapes
 
@@ -57,6 +59,13 @@ class Replica:
     def store(self, row: Tensor) -> None:
         for p, v in zip(self.params, self.views(row), strict=True):
             v.copy_(p)
+
+    def unfuse(self) -> bool:
+        """Give the dense layers back their usual step; False if all have it."""
+        layers, self.dense = self.dense, []
+        for layer in layers:
+            layer.__class__ = torch.nn.Linear
+        return bool(layers)
 
 
 @contextmanager
@@ -78,8 +87,15 @@ def pool(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corr
 
     def train(k: int) -> None:
         with borrow(task, out.device) as replica:
+            extra = None if corrections is None else replica.views(corrections[k])
             replica.load(start[k])
-            _sgd(task, replica, steps[k], float(rates[k]), prox, None if corrections is None else replica.views(corrections[k]))
+            try:
+                _sgd(task, replica, steps[k], float(rates[k]), prox, extra)
+            except RuntimeError:  # a model that uses a weight twice: train it as any other, from the start again
+                if not replica.unfuse():
+                    raise
+                replica.load(start[k])
+                _sgd(task, replica, steps[k], float(rates[k]), prox, extra)
             replica.store(out[k])
 
     busy = [k for k, client in enumerate(steps) if client]
@@ -99,18 +115,21 @@ def _sgd(task, replica: Replica, steps: list[Batch], rate: float, prox: float, c
             for d, c in zip(drift, corrections or (), strict=corrections is not None):
                 d.sub_(c, alpha=rate)
     converted: tuple = (None, None)
-    for x, y, w, _ in steps:
-        if converted[0] is not x:
-            converted = (x, _channels_last(x))
-        loss = task.mean_loss(replica.module(converted[1]), y, w)
-        # autograd.grad hands the gradients over; backward() would zero, add and read them once more.
-        grads = torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
-        with torch.no_grad():
-            if drift is not None:
-                for p, d in zip(params, drift, strict=True):
-                    p.mul_(1 - rate * prox).add_(d)
-            for p, g in zip(params, grads, strict=True):
-                p.sub_(g, alpha=rate)
+    with stepping(replica.dense if drift is None else [], rate) as begin:
+        for x, y, w, _ in steps:
+            if converted[0] is not x:
+                converted = (x, _channels_last(x))
+            begin()
+            loss = task.mean_loss(replica.module(converted[1]), y, w)
+            # autograd.grad hands the gradients over; backward() would zero, add and read them once more.
+            grads = torch.autograd.grad(loss, params, allow_unused=True)
+            with torch.no_grad():
+                if drift is not None:
+                    for p, d in zip(params, drift, strict=True):
+                        p.mul_(1 - rate * prox).add_(d)
+                for p, g in zip(params, grads, strict=True):
+                    if g is not None:  # unused, or it has taken its step
+                        p.sub_(g, alpha=rate)
 
 
 def stacked(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corrections, out: Tensor, threads: int) -> None:

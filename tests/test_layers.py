@@ -16,7 +16,7 @@ LAYERS = {
     1: ("streams", "caches", "importance", "video", "stores", "wireless", "alternation", "channels", "histories", "draws",
         "stability", "enumeration", "recomputation", "fats", "bounds"),
     2: ("archives", "data", "downloads", "federations", "natural", "partitions", "synthetic", "traffic"),
-    3: ("models", "engine", "batches", "backends", "servers", "unlearning", "retraining", "states", "ledgers",
+    3: ("models", "engine", "batches", "backends", "fused", "servers", "unlearning", "retraining", "states", "ledgers",
         "attacks", "buffered", "scores"),
     4: ("runs", "sweep", "results", "intervals", "verdicts", "report"),
     5: ("app",),

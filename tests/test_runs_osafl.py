@@ -123,12 +123,15 @@ def test_inputs_are_those_of_dataset_1(user):
     w = s.world
     x, y = video.dataset_1(w.catalogue, w.users, user, w.requests[user])
     at = np.array([7, 3, 7, 12])  # the label of sample i is request i + 1
-    pairs = list(zip(w.requests[user][at], w.requests[user][at + 1]))
-    xs, ys, weights = s.batch(user, at + 1)
-    assert weights.sum() == 4 and len(ys) == len(set(pairs)) and s.input_shape == (3168,)
-    for pair, i in zip(pairs, at):
-        row = next(r for r in range(len(ys)) if ys[r] == pair[1] and np.array_equal(xs[r], x[i]))
-        assert weights[row] == pairs.count(pair) and y[i] == pair[1]
+    before, after = w.requests[user][at], w.requests[user][at + 1]
+    xs, shares, weights = s.batch(user, at + 1)
+    assert s.input_shape == (3168,) and len(xs) == len(shares) == len(weights) == len(set(before))
+    for row, file in enumerate(np.unique(before)):
+        assert np.array_equal(xs[row], x[at[before == file][0]])
+        assert weights[row] == (before == file).sum()
+        counts = np.bincount(after[before == file], minlength=100)
+        np.testing.assert_allclose(shares[row] * weights[row], counts, rtol=1e-6)
+        assert set(y[at[before == file]]) == set(np.flatnonzero(counts))
 
 
 def test_standardised_inputs():
@@ -153,20 +156,27 @@ def test_the_genie_learns_the_requests():
 def test_inputs_are_those_of_dataset_2():
     s = Samples(small(dataset=2), "cpu")
     x, y = video.dataset_2(s.world.catalogue, s.world.requests[3])
-    xs, ys, weights = s.batch(3, np.array([25, 11]) + 10)
-    assert s.input_shape == (10,) and xs.dtype == torch.int64 and weights.tolist() == [1, 1]
-    assert sorted((*a, b) for a, b in zip(xs.tolist(), ys.tolist())) == sorted((*x[i], y[i]) for i in (25, 11))
+    xs, ys = s.batch(3, np.array([25, 11, 25]) + 10)
+    assert s.input_shape == (10,) and xs.dtype == torch.int64
+    assert [(*a, b) for a, b in zip(xs.tolist(), ys.tolist())] == [(*x[i], y[i]) for i in (25, 11, 25)]
+
+
+def test_loss_by_hand():
+    # outputs (0, ln 3): shares (1/4, 3/4). Target (1/2, 1/2): -(ln 1/4 + ln 3/4) / 2; label 1: -ln 3/4.
+    outputs, half = torch.tensor([[0.0, np.log(3.0)]]), torch.tensor([[0.5, 0.5]])
+    np.testing.assert_allclose(osafl_clients.loss(outputs, half), -(np.log(1 / 4) + np.log(3 / 4)) / 2, rtol=1e-6)
+    np.testing.assert_allclose(osafl_clients.loss(outputs, torch.tensor([1])), -np.log(3 / 4), rtol=1e-6)
 
 
 def test_merged_samples_give_the_gradient_of_all():
-    s, task = Samples(SMALL, "cpu"), Task(net())
-    at = np.array([4, 4, 4, 9, 11])
-    merged = s.batch(0, at)
-    parts = [s.batch(0, at[i:i + 1])[:2] for i in range(5)]
-    every = tuple(torch.cat(column) for column in zip(*parts))
-    w = task.init(0)
-    assert len(merged[1]) < len(every[1])
-    torch.testing.assert_close(*local_sgd(task, w, [[merged], [every]], 0.1), rtol=1e-4, atol=1e-6)
+    s = Samples(SMALL, "cpu")
+    user, at = 0, np.arange(5, 40)
+    x, y = video.dataset_1(s.world.catalogue, s.world.users, user, s.world.requests[user])
+    merged, every = s.batch(user, at), (torch.from_numpy(x[at - 1]), torch.from_numpy(y[at - 1]))
+    w = Task(net()).init(0)
+    assert len(merged[0]) < len(every[0]) == merged[2].sum() and (merged[1] < 1).any()
+    got, want = local_sgd(Task(net(), osafl_clients.loss), w, [[merged]], 0.1), local_sgd(Task(net()), w, [[every]], 0.1)
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("dataset", [1, 2])

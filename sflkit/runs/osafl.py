@@ -240,7 +240,7 @@ class _Learner:
         self.n_files = self.samples.world.catalogue.n_files
         if model is None:
             model = models.create(config.model, input_shape=self.samples.input_shape, n_classes=self.n_files)
-        self.task, self.hyper = engine.Task(model), config.hyper
+        self.task, self.hyper = engine.Task(model, osafl_clients.loss), config.hyper
         self.params = self.task.init(int(generator(config.seed, "model").integers(2**31))).to(device)
         self.sizes = self.samples.world.stores.capacity
         self.rule = make_rule(config, self.sizes)

@@ -5,8 +5,9 @@ sizes, never on the server's rule, so that rules of one seed see the same reques
 
 A local step, ERRATA 43: n = 32 is the number of mini-batches and n-bar = 5 their size, and the time of a local round is that of
 n n-bar = 160 samples; (15) and (16) take one gradient a local round. So a local round is one SGD step on the mean gradient of
-n n-bar distinct samples of the store ("gradient"); "minibatches" is the other reading, n steps of n-bar samples. Equal samples of
-a step are computed once and weighted by their number: requests repeat themselves.
+n n-bar distinct samples of the store ("gradient"); "minibatches" is the other reading, n steps of n-bar samples. Requests repeat
+themselves: of Dataset-1's 160 samples a step some 40 inputs differ. Each is computed once, weighs its number, and its target is
+the shares of the labels that followed it (`loss`), which is the same gradient.
 
 | code       | symbol          | shape               | meaning                                                                |
 |------------|-----------------|---------------------|------------------------------------------------------------------------|
@@ -114,6 +115,16 @@ def ceiling(config: OSAFLConfig) -> float:
     return float(np.take_along_axis(law, last, axis=1).mean())
 
 
+def loss(outputs, targets):
+    """Return each row's cross-entropy (n,): targets are labels (n,), or shares of the labels (n, n_files)."""
+    import torch
+
+    log_shares = torch.log_softmax(outputs, 1)
+    if targets.is_floating_point():
+        return -(log_shares * targets).sum(1)
+    return -log_shares.gather(1, targets.unsqueeze(1)).squeeze(1)
+
+
 class Samples:
     """Makes the inputs of any samples on demand: Dataset-1 would be 600 MB for the stores of one round.
 
@@ -151,31 +162,37 @@ class Samples:
     def input_shape(self) -> tuple[int]:
         return (self.rows.shape[1],) if self.config.dataset == 1 else (self.past,)
 
-    def batch(self, user: int, labels_at: np.ndarray, requests: np.ndarray | None = None) -> tuple:
-        """Return inputs and labels of the user's samples whose labels lie at `labels_at`, and their weights.
+    def batch(self, user: int, labels_at: np.ndarray) -> tuple:
+        """Return the user's stored samples whose labels lie at `labels_at`, as a step for `engine.local_sgd` with `loss`.
 
         Parameters
         ----------
         labels_at : int array (n,), each at least `past`.
-        requests : the user's requests; None: those of the training stores.
 
         Returns
         -------
-        x, y, weights : tensors of at most n rows; equal samples are merged and weigh their number.
+        x, y, weights : Dataset-1: the distinct inputs, the shares (rows, n_files) of the labels that follow each, and its number
+            of samples.
+        x, y : Dataset-2, whose inputs hardly ever repeat: all n samples with their labels.
         """
-        requests = self.world.requests[user] if requests is None else requests
-        pairs = requests[labels_at[:, None] + np.arange(-self.past, 1)]
-        pairs, weights = np.unique(pairs, axis=0, return_counts=True)
-        return (*self._tensors(user, pairs), self.torch.as_tensor(weights, dtype=self.torch.float32, device=self.device))
+        requests = self.world.requests[user]
+        if self.config.dataset == 2:
+            return self._tensors(user, requests[labels_at[:, None] + np.arange(-self.past, 1)])
+        n_files = self.world.catalogue.n_files
+        files, row, counts = np.unique(requests[labels_at - 1], return_inverse=True, return_counts=True)
+        cells = np.bincount(row * n_files + requests[labels_at], minlength=len(files) * n_files).reshape(-1, n_files)
+        shares = (cells / counts[:, None]).astype(np.float32)
+        return (self._rows(user, files), *(self.torch.from_numpy(v).to(self.device) for v in (shares, counts.astype(np.float32))))
 
     def _tensors(self, user: int, pairs: np.ndarray) -> tuple:
         before = self.torch.from_numpy(pairs[:, :-1]).to(self.device)
         label = self.torch.from_numpy(pairs[:, -1].copy()).to(self.device)
-        if self.config.dataset == 2:
-            return before.contiguous(), label
-        x = self.rows[before[:, 0]]
+        return before.contiguous() if self.config.dataset == 2 else self._rows(user, pairs[:, 0]), label
+
+    def _rows(self, user: int, files: np.ndarray):
+        x = self.rows[self.torch.from_numpy(files).to(self.device)]
         x[:, self.own] = self.values[user]
-        return x, label
+        return x
 
     def test(self) -> tuple:
         """Return inputs and labels of the test set, test_size samples, as many a user up to one."""
