@@ -288,3 +288,13 @@ def test_hyper_parameters():
 def test_config_refuses(changes, message):
     with pytest.raises(ValueError, match=message):
         OSAFLConfig(**changes)
+
+
+@pytest.mark.parametrize("changes, n_params", [
+    (dict(model="osafl_fcn", hidden=(8,)), 3168 * 8 + 8 + 8 * 100 + 100),
+    # embedding 100 x 4, one LSTM layer 4 x (4 + 5 + 2) x 5, dense 5 x 100 + 100
+    (dict(model="osafl_lstm", dataset=2, hidden=5, layers=1, embedding=4), 400 + 220 + 600)])
+def test_sizes_go_to_the_builder(changes, n_params):
+    assert osafl._Learner(small(**changes), None).task.n_params == n_params
+    with pytest.raises(ValueError, match="channels"):
+        osafl._Learner(small(**changes, channels=(4,)), None)

@@ -28,6 +28,7 @@ OPTIONS = {"osafl": ("global_rate",), "m_fedavg": (), "m_fedprox": ("mu",), "m_f
            "m_afa_cd": ("global_rate",), "m_feddisco": ("a", "b"), "genie": ()}
 PRESET_NAMES = ("fcn", "squeezenet1", "cnn", "lstm")
 BITS_A_PARAMETER = 33  # OSAFL, Section II-C: N (FPP + 1)
+_SIZES = ("hidden", "channels", "layers", "embedding")
 _DIVERGED = 10.0  # times the loss of a uniform guess
 
 
@@ -92,6 +93,10 @@ class OSAFLConfig:
     features: str = "synthetic"
     model: str = "mlp"
     preset: str | None = None
+    hidden: int | tuple[int, ...] | None = None
+    channels: tuple[int, ...] | None = None
+    layers: int | None = None
+    embedding: int | None = None
     input_norm: float | None = 20.0
     n_clients: int = 100
     rounds: int = 100
@@ -239,7 +244,8 @@ class _Learner:
         self.samples = osafl_clients.Samples(config, device)
         self.n_files = self.samples.world.catalogue.n_files
         if model is None:
-            model = models.create(config.model, input_shape=self.samples.input_shape, n_classes=self.n_files)
+            given = {name: getattr(config, name) for name in _SIZES if getattr(config, name) is not None}
+            model = models.create(config.model, input_shape=self.samples.input_shape, n_classes=self.n_files, **given)
         self.task, self.hyper = engine.Task(model, osafl_clients.loss), config.hyper
         self.params = self.task.init(int(generator(config.seed, "model").integers(2**31))).to(device)
         self.sizes = self.samples.world.stores.capacity
