@@ -67,7 +67,7 @@ def test_collect_names_every_case():
     a, b = OSAFLConfig("m_fedavg"), OSAFLConfig("osafl")
     plan = {("printed", 1): a, ("tuned", 1): b, ("tuned", 2): a}
     frame = runs([(0.1, 0.2), (0.3, 0.4)])
-    found = collect(pd.concat([frame, frame[frame["key"] == "run0"]]), plan, ("rates", "arm"))  # as run_many: a config's rows again
+    found = collect(pd.concat([frame, frame[frame["key"] == "run0"]]), plan, ("rates", "arm"))  # rows again, as run_many has them
     got = [(c, x["accuracy"].tolist()) for c, x in found.groupby(["rates", "arm"], sort=False)]
     assert got == [(("printed", 1), [0.1, 0.2]), (("tuned", 1), [0.3, 0.4]), (("tuned", 2), [0.1, 0.2])]
     with pytest.raises(ValueError, match="1 runs; the plan has 2"):

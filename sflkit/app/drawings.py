@@ -156,8 +156,11 @@ def layers(model, example) -> list[tuple[str, str, int]]:
     return found
 
 
-def chain(ax, rows: Sequence[tuple[str, str, int]], *, title: str, source: str) -> None:
-    """Draw `layers` from top to bottom: a box each, as wide as the logarithm of its parameters, its output's shape beside it."""
+def chain(ax, rows: Sequence[tuple[str, str, int]], *, title: str, source: str, places: int | None = None) -> None:
+    """Draw `layers` from top to bottom: a box each, as wide as the logarithm of its parameters, its output's shape beside it.
+
+    `places`: boxes for which the axes have room, at least as many as there are, so that several networks share one scale.
+    """
     from matplotlib.patches import FancyBboxPatch
 
     if not rows:
@@ -172,5 +175,5 @@ def chain(ax, rows: Sequence[tuple[str, str, int]], *, title: str, source: str) 
                                     facecolor=_COLORS[0] if n else "white", edgecolor="black", linewidth=0.9))
         ax.text(0, y, f"{name}\n{n:,} parameters" if n else name, ha="center", va="center", fontsize=8)
         ax.text(1.65, y, shape, ha="left", va="center", fontsize=8, color="0.25")
-    ax.set(xlim=(-1.8, 3.1), ylim=(-len(rows) - 0.1, 0.9), title=title)
+    ax.set(xlim=(-1.8, 3.1), ylim=(-max(len(rows), places or 0) - 0.1, 0.9), title=title)
     ax.axis("off")

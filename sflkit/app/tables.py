@@ -42,7 +42,7 @@ def bench() -> str:
 
     Raises ValueError if a csv lacks columns.
     """
-    files = sorted((gate.root() / "data" / "results" / "bench").glob("*.csv"))
+    files = sorted((gate.root() / "data" / "results" / "bench").glob("W*.csv"))
     if not files:
         return "No measurement yet: `make bench` writes it."
     rows = []

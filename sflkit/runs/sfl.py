@@ -13,14 +13,15 @@ model, because each of these has its own generator; their differences are paired
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pandas as pd
 
 from sflkit import caches, checks, data, partitions, streams
 from sflkit.randomness import generator
+from sflkit.runs.sfl_learner import Learner as _Learner
 
 RESULT_VERSION = 1
 _POSITIVE_INTEGERS = (
@@ -33,6 +34,19 @@ _POSITIVE_INTEGERS = (
     "test_size",
     "evaluate_every",
     "n_classes",
+)
+# What may differ between runs that train side by side (`run_stacked`): model, sizes, data set and number of steps stay equal.
+FREE = (
+    "rule",
+    "seed",
+    "theta",
+    "classes_per_client",
+    "n_states",
+    "temperature",
+    "exact_counts",
+    "local_rate",
+    "global_rate",
+    "test_size",
 )
 RULES = ("fifo", "srsr", "drsr", "lazy", "reservoir", "full", "full_refreshed")
 
@@ -184,7 +198,9 @@ class Clients:
         return np.stack([cache.label_counts(self.n_classes) for cache in self.caches])
 
 
-def run(config: SFLConfig, *, cache=None, stream: streams.LabelStream | None = None, model=None) -> pd.DataFrame:
+def run(
+    config: SFLConfig, *, cache=None, stream: streams.LabelStream | None = None, model=None, backend: str = "auto"
+) -> pd.DataFrame:
     """Run one cache rule for T rounds.
 
     Parameters
@@ -196,6 +212,8 @@ def run(config: SFLConfig, *, cache=None, stream: streams.LabelStream | None = N
         Your own stream, of config.n_clients clients and the data set's classes.
     model : torch.nn.Module, optional
         Your own network.
+    backend : str
+        Of `engine.local_sgd`.
 
     Returns
     -------
@@ -210,75 +228,91 @@ def run(config: SFLConfig, *, cache=None, stream: streams.LabelStream | None = N
     FloatingPointError
         If the global model stops being finite; the message names the round.
     """
-    if not config.train:
-        clients = Clients(config, np.arange(config.n_classes).repeat(config.capacity), config.n_classes, cache, stream)
-        learner, attrs = None, {}
-    else:
-        source = data.load(config.data)
-        source = source.with_coarse_labels() if config.superclasses else source
-        clients = Clients(config, source.y_train, source.n_classes, cache, stream)
-        learner = _Learner(config, source, clients.stream.long_term.mean(axis=0), model)
+    (answer,) = run_stacked([config], cache=cache, stream=stream, model=model, backend=backend)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def run_stacked(
+    configs: Sequence[SFLConfig], *, cache=None, stream: streams.LabelStream | None = None, model=None, backend: str = "auto"
+) -> list[pd.DataFrame | FloatingPointError]:
+    """Run several configs side by side: one call of `engine.local_sgd` a round trains the clients of all of them.
+
+    Each run has its own stream, caches, model, server and test set, and none sees another, so that every answer is that of
+    `run(config)`: with backend="pool" on a CPU to the last bit (while there are no more threads than clients in one run and
+    batches in its test), with "stacked" to the rounding of batched products. So 10 seeds of 5 rules train 500 models at once.
+
+    Parameters
+    ----------
+    configs : SFLConfig, at least one; they may differ in the fields of `FREE` only
+    cache, stream, model, backend
+        As of `run`, for every config.
+
+    Returns
+    -------
+    list, one entry a config
+        The DataFrame of `run`, or the FloatingPointError of a run whose model stopped being finite; the others go on.
+
+    Raises
+    ------
+    ValueError
+        As `run`, or if the configs differ in another field.
+    """
+    configs = list(configs)
+    if not configs:
+        raise ValueError("configs=[] must hold at least one config")
+    first = configs[0]
+    for config in configs:
+        differ = [name for name, value in _shared(config).items() if value != getattr(first, name)]
+        if differ:
+            raise ValueError(f"configs differ in {', '.join(differ)}; those of one batch may differ only in {', '.join(FREE)}")
+    if first.train:
+        source = data.load(first.data)
+        source = source.with_coarse_labels() if first.superclasses else source
+        clients = [Clients(config, source.y_train, source.n_classes, cache, stream) for config in configs]
+        learner = _Learner(clients, source, model, backend)
         about = {"name": source.name, "digest": source.digest, "size": len(source.y_train), "canonical": source.canonical}
-        attrs = {"data": about | {"test_size": len(learner.test[1])}}
-    rows = []
-    for t in range(1, config.rounds + 1):
-        clients.arrive(t)
-        counts = clients.cached_counts()
-        shares = counts / counts.sum(axis=1, keepdims=True)
-        row = {"round": t, "discrepancy": ((shares - clients.stream.long_term) ** 2).sum(), "accuracy": np.nan, "loss": np.nan}
+        attrs = [{"data": about | {"test_size": len(member.test[1])}} for member in learner.members]
+    else:
+        labels = np.arange(first.n_classes).repeat(first.capacity)
+        clients = [Clients(config, labels, first.n_classes, cache, stream) for config in configs]
+        learner, attrs = None, [{}] * len(configs)
+    rows, failures = [[] for _ in configs], {}
+    for t in range(1, first.rounds + 1):
+        active = [i for i in range(len(configs)) if i not in failures]
+        if not active:
+            break
+        for i in active:
+            clients[i].arrive(t)
+            counts = clients[i].cached_counts()
+            gaps = counts / counts.sum(axis=1, keepdims=True) - clients[i].stream.long_term
+            row = {"round": t, "discrepancy": (gaps**2).sum(), "accuracy": np.nan, "loss": np.nan}
+            rows[i].append(row | {f"count_{r}": n for r, n in enumerate(counts.sum(axis=0))})
         if learner:
-            learner.step(clients.caches, t)
-            if t % config.evaluate_every == 0 or t == config.rounds:
-                row["loss"], row["accuracy"] = learner.evaluate()
-        rows.append(row | {f"count_{r}": n for r, n in enumerate(counts.sum(axis=0))})
+            learner.step([held for i in active for held in clients[i].caches])
+            for i, stays in zip(active, learner.keep_finite(), strict=True):
+                if not stays:
+                    failures[i] = FloatingPointError(
+                        f"the global model is no longer finite after round {t}; lower local_rate={configs[i].local_rate}"
+                    )
+            if t % first.evaluate_every == 0 or t == first.rounds:
+                for i, result in zip([i for i in active if i not in failures], learner.evaluate(), strict=True):
+                    rows[i][-1] |= result._asdict()
+    return [failures[i] if i in failures else _frame(rows[i], attrs[i]) for i in range(len(configs))]
+
+
+def stack_key(config: SFLConfig) -> tuple | None:
+    """Return what runs must have in common for `sweep.run_many` to put them into one batch; None (never) without training."""
+    return tuple(_shared(config).values()) if config.train else None
+
+
+def _shared(config: SFLConfig) -> dict:
+    return {field.name: getattr(config, field.name) for field in fields(config) if field.name not in FREE}
+
+
+def _frame(rows: list[dict], attrs: dict) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
     frame.insert(2, "accumulated", frame["discrepancy"].cumsum())
     frame.attrs |= attrs
     return frame
-
-
-@functools.lru_cache(maxsize=1)  # the runs of a sweep share one data set, whose conversion costs as much as many rounds
-def _training_tensors(name: str, superclasses: bool, digest: str, device: str):
-    import torch
-
-    source = data.load(name)
-    source = source.with_coarse_labels() if superclasses else source
-    return torch.as_tensor(source.inputs("train")).to(device), torch.as_tensor(source.labels("train")).to(device)
-
-
-class _Learner:
-    """The global model and the round that trains it."""
-
-    def __init__(self, config: SFLConfig, source: data.Dataset, test_shares: np.ndarray, model):
-        import torch
-
-        from sflkit import engine, models, servers
-
-        options = {"width": config.width} if config.model == "mobilenetv2" else {}
-        self.config, self.engine, self.torch = config, engine, torch
-        if model is None:
-            model = models.create(config.model, input_shape=source.input_shape, n_classes=source.n_classes, **options)
-        self.task, self.server = engine.Task(model), servers.FedAvg(config.global_rate)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.params = self.task.init(int(generator(config.seed, "model").integers(2**31))).to(device)
-        self.x, self.y = _training_tensors(source.name, config.superclasses, source.digest, device)
-        test = partitions.draw_test_set(source.y_test, test_shares, config.test_size, generator(config.seed, "test_set"))
-        self.test = (
-            torch.as_tensor(source.inputs("test", test)).to(device),
-            torch.as_tensor(source.labels("test", test)).to(device),
-        )
-
-    def step(self, client_caches: list, t: int) -> None:
-        batches = []
-        for cache in client_caches:
-            ids = self.torch.as_tensor(cache.ids, device=self.x.device)
-            batches.append([(self.x[ids], self.y[ids])] * self.config.local_steps)  # (3): E steps on the whole cache
-        local = self.engine.local_sgd(self.task, self.params, batches, self.config.local_rate)
-        self.params = self.server(self.params, local - self.params)
-        if not bool(self.torch.isfinite(self.params).all()):
-            raise FloatingPointError(
-                f"the global model is no longer finite after round {t}; lower local_rate={self.config.local_rate}"
-            )
-
-    def evaluate(self):
-        return self.engine.evaluate(self.task, self.params, *self.test)

@@ -17,7 +17,7 @@ from statistics import median
 import torch
 
 from sflkit import engine
-from tests.bench import flower
+from tests.bench import draw, flower, scaling
 from tests.bench.peers import PEERS
 from tests.bench.workloads import WORKLOADS, Workload
 
@@ -31,14 +31,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
     parser.add_argument("--repeats", type=int, default=7, help="measurements of each peer, at least 5")
+    parser.add_argument("--scaling", action="store_true", help="growth and peak memory in place of the workloads")
+    parser.add_argument("--draw", action="store_true", help="measure nothing; draw figures/bench.png anew")
     parser.add_argument("--all", action="store_true", help="also the stacked back end where it is known to be slow")
     args = parser.parse_args()
     if args.repeats < 5:
         parser.error(f"--repeats {args.repeats} must be at least 5")
+    if not args.draw:
+        _measure_all(args)
+    try:
+        print(f"drawn: {draw.draw()}")
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
+
+
+def _measure_all(args) -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {_processor()}, load {os.getloadavg()[0]:.2f}")
     if os.getloadavg()[0] > 0.5:
         print("The machine is busy. Peers whose threads wait for one another, the plain loop first, then look many times slower "
               "than they are; take no ratio from this run.")
+    if args.scaling:
+        machine = {"threads": engine.thread_count(), "load": os.getloadavg()[0], "torch": torch.__version__,
+                   "processor": _processor()}
+        scaling.run(RESULTS, args.repeats, machine)
+        return
     print(f"{'':4}{'peer':16}{'ms a round':>12}{'(range)':>18}{'over plain':>12}{'(range)':>16}{'of peak':>9}{'difference':>12}")
     for name in args.workloads:
         rows = measure(WORKLOADS[name], args.repeats, args.all)
