@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import platform
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from queue import Empty
 
 import nbformat
 import psutil
@@ -16,7 +18,7 @@ import pytest
 from conftest import write_notebook
 from typer.testing import CliRunner
 
-from sflkit.app import batch, cli, gate
+from sflkit.app import batch, cli, gate, kernels
 
 SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
 
@@ -144,6 +146,108 @@ def test_clean_drops_what_changes_from_run_to_run():
     assert [o.output_type for o in cleaned.cells[0].outputs] == ["execute_result"]
 
 
+def test_a_cell_that_hangs_is_named_and_its_kernel_gone(clone, monkeypatch):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=(
+        "open('../kernel', 'w').write(str(os.getpid()))\nprint('asleep')\ntime.sleep(600)"))
+    path = write_notebook(clone / "notebooks" / "12_second.ipynb", run="time.sleep(600)")
+    before = path.read_text()
+    monkeypatch.setenv("SFLKIT_CELL_SECONDS", "3")
+    result = sflkit("run", "10")
+    assert result.returncode == 1
+    assert "sflkit: 10_first, cell [3]: no end after 3 s; SFLKIT_CELL_SECONDS sets another bound, 0 none\n" in result.stderr
+    failed = clone / "out" / "quick" / "10_first.failed.ipynb"
+    assert str(failed) in result.stderr and [p.name for p in failed.parent.iterdir()] == [failed.name]
+    assert nbformat.read(failed, as_version=4).cells[-1].outputs[0].text == "asleep\n"  # what it said before is kept
+    assert not psutil.pid_exists(int((clone / "kernel").read_text()))
+    result = sflkit("refresh", "12")
+    assert result.returncode == 1 and "FAILED 12_second, cell [3]: no end after 3 s" in result.stdout
+    assert path.read_text() == before
+
+
+def test_a_kernel_that_dies_is_named(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run="os.kill(os.getpid(), 9)")
+    result = sflkit("run", "10")
+    assert result.returncode == 1 and "Traceback" not in result.stderr
+    assert "sflkit: 10_first, cell [3]: the kernel died or fell silent; did memory run out?\n" in result.stderr
+
+
+def test_which_cells_may_take_how_long(monkeypatch):
+    monkeypatch.delenv("SFLKIT_CELL_SECONDS", raising=False)
+    assert kernels.cell_seconds("quick") == 900 and kernels.cell_seconds("paper") is None
+    for text, seconds in (("40", 40), ("0", None), (" 7 ", 7), ("", 900)):
+        monkeypatch.setenv("SFLKIT_CELL_SECONDS", text)
+        assert kernels.cell_seconds("quick") == seconds
+    monkeypatch.setenv("SFLKIT_CELL_SECONDS", "40")
+    assert kernels.cell_seconds("paper") == 40
+
+
+@pytest.mark.parametrize("command", [["run", "10"], ["figures"], ["refresh", "10"]])
+@pytest.mark.parametrize("value", ["-1", "ten", "1.5", "²"])
+def test_a_malformed_bound_is_refused(clone, monkeypatch, value, command):
+    monkeypatch.setenv("SFLKIT_CELL_SECONDS", value)
+    result = CliRunner().invoke(cli.app, command)
+    assert result.exit_code == 2 and f"SFLKIT_CELL_SECONDS={value!r} must be an integer >= 0" in result.stderr
+    assert not (clone / "out").exists()
+
+
+def test_a_message_that_nobody_announced_is_found():
+    """The first look waits for an announcement in vain, as when a file descriptor's edge is missed; the second finds it."""
+    waits = []
+
+    async def get_message(timeout):
+        waits.append(timeout)
+        if len(waits) == 1:
+            raise Empty
+        return "reply"
+
+    assert asyncio.run(kernels._look_often(get_message)) == "reply" and waits == [1.0, 1.0]
+
+    async def silence(timeout):
+        await asyncio.sleep(timeout)
+        raise Empty
+
+    began = time.monotonic()
+    with pytest.raises(Empty):
+        asyncio.run(kernels._look_often(silence, timeout=1.2))
+    assert 1.2 <= time.monotonic() - began < 5
+    waits.clear()
+    with pytest.raises(Empty):
+        asyncio.run(kernels._look_often(get_message, timeout=0))  # one look, no wait
+    assert waits == [0.0]
+
+
+def test_papermill_loads_without_the_grammar_it_never_uses():
+    code = ("import sys; from sflkit.app import kernels\n"
+            "with kernels.without_slow_grammar():\n    import papermill\n"
+            "print(any(name.startswith('rfc3987_syntax') for name in sys.modules))")
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "False\n"
+
+
+def test_the_kernels_client_looks_often():
+    with kernels.watched("x", None) as options:
+        client = options["kernel_manager_class"](kernel_name="python3").client()
+    for channel in (client.shell_channel, client.iopub_channel):
+        assert channel.get_msg.func is kernels._look_often
+        channel.close()
+
+
+def test_worker_processes_end_with_the_kernel(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=(
+        "import joblib\nfrom sflkit import sweep\nfrom sflkit.runs import sfl, sfl_caches\n"
+        "configs = [sfl.SFLConfig(train=False, rounds=1, n_clients=3, capacity=4, batch_size=2, seed=s) for s in (0, 1)]\n"
+        "with joblib.parallel_config(backend='loky'):\n    sweep.run_many(sfl_caches.run, configs, jobs=2)\n"
+        "import psutil\nprint(*[p.pid for p in psutil.Process().children(recursive=True)])"))
+    assert sflkit("run", "10").returncode == 0
+    output = nbformat.read(clone / "out" / "quick" / "10_first.ipynb", as_version=4).cells[-1].outputs[-1].text
+    pids = [int(pid) for pid in output.split()]
+    assert len(pids) >= 2
+    deadline = time.monotonic() + 15
+    while any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
+        assert time.monotonic() < deadline, "workers outlive their kernel"
+        time.sleep(0.2)
+
+
 @pytest.mark.parametrize("host", ["", f"{platform.node()}:"])  # the Makefile gives a pid alone
 def test_die_with_ends_a_process_whose_starter_is_gone(host):
     starter = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -180,13 +284,19 @@ def test_a_malformed_watch_is_refused(clone, monkeypatch, value):
 
 
 def test_threads_and_jobs_are_checked(clone, monkeypatch):
-    for value in ("0", "-1", "two", "1.5"):
+    for value in ("0", "-1", "two", "1.5", "²"):
         monkeypatch.setenv("SFLKIT_THREADS", value)
         result = CliRunner().invoke(cli.app, ["figures"])
         assert result.exit_code == 2 and value in result.stderr
     monkeypatch.setenv("SFLKIT_THREADS", "3")
     assert batch.cores() == 3
-    assert CliRunner().invoke(cli.app, ["figures", "--jobs", "0"]).exit_code == 2
+    for command in ("figures", "refresh"):
+        assert CliRunner().invoke(cli.app, [command, "--jobs", "0"]).exit_code == 2
+    for jobs in (0, -1, 1.5, "two", True, None):
+        for start in (lambda jobs: batch.figures(jobs=jobs), lambda jobs: batch.refresh_all([], jobs=jobs)):
+            with pytest.raises(gate.GateError, match=f"jobs={jobs!r} must be an integer >= 1"):
+                start(jobs)
+    assert batch.refresh_all([], jobs=1000)  # more than there are cores
 
 
 def test_list_shows_number_title_artefacts_and_minutes(clone):

@@ -264,3 +264,34 @@ def test_lock_is_exclusive_and_free_of_tracked_folders(tmp_path):
             paths.lock(tmp_path / "table.csv", wait=False).acquire()
     with paths.lock(tmp_path / "table.csv", wait=False):
         assert not list(tmp_path.iterdir())
+
+
+def test_hosts_that_share_the_clone_share_its_locks(clone):
+    with paths.lock(clone / "figures" / "quick" / "index.csv"):
+        assert len(list((clone / "out" / ".locks").iterdir())) == 1
+    assert not (clone / "figures").exists()
+
+
+def test_the_style_is_seaborns_theme_but_for_the_house_rules():
+    seaborn = pytest.importorskip("seaborn")
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        seaborn.set_theme(context="notebook", style="whitegrid")
+        theme = dict(matplotlib.rcParams)
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        report.style()
+        ours = dict(matplotlib.rcParams)
+    assert {name for name in theme if theme[name] != ours[name]} - {"backend", "backend_fallback"} == {
+        "axes.prop_cycle", "axes.spines.right", "axes.spines.top", "axes.titlesize", "figure.constrained_layout.use",
+        "figure.figsize", "font.family", "font.size", "grid.linewidth", "image.cmap", "legend.frameon", "legend.handlelength",
+        "lines.linewidth", "lines.markersize", "pdf.fonttype"}
+    assert ours["axes.prop_cycle"].by_key()["color"][:2] == ["#0072B2", "#D55E00"]
+
+
+def test_drawing_loads_neither_seaborn_nor_scipy_stats():
+    code = ("import sys, matplotlib; matplotlib.use('agg')\n"
+            "import pandas as pd, matplotlib.pyplot as plt; from sflkit import report\n"
+            "report.style(); frame = pd.DataFrame({'x': [1, 1, 2, 2], 'y': [1.0, 2, 3, 4], 'h': 'a'})\n"
+            "report.curves(plt.gca(), frame, 'x', 'y', 'h'); print(*{'seaborn', 'scipy.stats'} & set(sys.modules))")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""

@@ -3,6 +3,7 @@
 Every run is written under a temporary name and renamed when complete, so that a killed run leaves nothing that looks finished.
 A kernel dies with the process that started it (ipykernel polls its parent); `die_with` does the same one level up, so that
 `kill -9` on any process of the chain make - sflkit figures - Snakemake - sflkit run - kernel ends all that is below it.
+What surrounds a kernel, such as the bound on the seconds of a cell, is in `kernels`.
 """
 
 from __future__ import annotations
@@ -19,17 +20,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from sflkit import paths
+from sflkit import checks, paths
 from sflkit.app import gate
+from sflkit.app.kernels import NotebookFailed, cell_seconds, integer_from_environment, watched, without_slow_grammar
 
 WATCH = "SFLKIT_WATCH"  # host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this host
-_KERNEL = {"kernel_name": "python3", "extra_arguments": ["--log-level=ERROR"]}  # it warns of plain sockets on the loopback device
 _BAR = re.compile(r"(it|run)/s|s/(it|run)\b")  # what tqdm writes behind a bar, fast or slow
 _THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-class NotebookFailed(RuntimeError):
-    """A cell raised (the message names notebook, cell and error), or Snakemake broke down."""
 
 
 def this_process() -> str:
@@ -71,11 +68,9 @@ def die_with(process: str | int | None) -> None:
 
 def cores() -> int:
     """Return how many threads all our work may use together: SFLKIT_THREADS, else the cores this process may run on."""
-    value = os.environ.get("SFLKIT_THREADS", "")
-    if value and not (value.isdigit() and int(value) > 0):
-        raise gate.GateError(f"SFLKIT_THREADS={value!r} must be a positive integer")
-    if value:
-        return int(value)
+    value = integer_from_environment("SFLKIT_THREADS", 1)
+    if value is not None:
+        return value
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -105,10 +100,13 @@ def run(book: gate.Notebook, profile: str = "quick", settings: list[str] | tuple
     gate.GateError
         Before a kernel starts, when a setting is not allowed.
     NotebookFailed
-        When a cell raised; the executed part is kept beside the target as `<name>.failed.ipynb`.
+        When a cell raised or took longer than `cell_seconds` (a run with settings of its own has no bound unless
+        $SFLKIT_CELL_SECONDS sets one), or when the kernel died; the executed part is kept beside the target as
+        `<name>.failed.ipynb`.
     """
-    values = gate.resolve(book, profile, settings)
-    import papermill
+    values, limit = gate.resolve(book, profile, settings), cell_seconds("custom" if settings else profile)
+    with without_slow_grammar():
+        import papermill
 
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of parameters that its own inspection overlooks
     _quietly(cores() if "SFLKIT_THREADS" in os.environ else None)
@@ -123,11 +121,16 @@ def run(book: gate.Notebook, profile: str = "quick", settings: list[str] | tuple
             old.unlink(missing_ok=True)
     began = time.time()
     try:
-        papermill.execute_notebook(book.path, part, values, progress_bar=False, cwd=book.path.parent, **_KERNEL)
+        with watched(book.name, limit) as options:
+            options |= {"start_timeout": options["startup_timeout"]}  # papermill's name for it
+            papermill.execute_notebook(book.path, part, values, progress_bar=False, cwd=book.path.parent, **options)
         os.replace(part, done)
-    except papermill.PapermillExecutionError as error:
-        os.replace(part, failed)
-        raise NotebookFailed(f"{book.name}, cell [{error.exec_count}]: {error.ename}: {error.evalue}\n  see {failed}") from None
+    except (papermill.PapermillExecutionError, NotebookFailed) as error:
+        if part.exists():
+            os.replace(part, failed)
+        if not isinstance(error, NotebookFailed):
+            error = f"{book.name}, cell [{error.exec_count}]: {error.ename}: {error.evalue}"
+        raise NotebookFailed(f"{error}\n  see {failed}") from None
     finally:
         part.unlink(missing_ok=True)
     if mark:
@@ -149,9 +152,9 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> tuple[list
     NotebookFailed
         When Snakemake itself ended with an error while no notebook failed.
     """
-    if jobs < 1:
-        raise gate.GateError(f"jobs={jobs} must be an integer >= 1")
+    jobs = _jobs(jobs)
     (books, _), began, each = gate.selection(profile, only), time.time(), max(1, cores() // jobs)
+    cell_seconds(profile)
     for book in books:  # all settings are checked before anything starts
         gate.resolve(book, profile)
     lost = [str(_relative(target(b, profile))) for b in books if _figures_lost(b, profile)]
@@ -173,17 +176,19 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> tuple[list
 
 def refresh_all(books: list[gate.Notebook], jobs: int = 1, echo=print) -> bool:
     """Refresh the notebooks in `books` and their solutions, `jobs` at a time; return whether none failed."""
+    jobs = _jobs(jobs)
+    cell_seconds("quick")
     files = [file for book in books for file in (book.path, *sorted(book.path.parent.glob(f"solutions/{book.number}_*.ipynb")))]
     _quietly(max(1, cores() // jobs))
 
     def one(file: Path) -> bool:
-        began = time.time()
+        began, failed = time.time(), False
         try:
-            outcome = "changed" if refresh(file) else "unchanged"
+            outcome = f"{file.stem}: {'changed' if refresh(file) else 'unchanged'}"
         except NotebookFailed as error:
-            outcome = f"FAILED {error}"
-        echo(f"{file.stem}: {outcome}, {time.time() - began:.0f} s")
-        return "FAILED" not in outcome
+            outcome, failed = f"FAILED {error}", True
+        echo(f"{outcome}, {time.time() - began:.0f} s")
+        return not failed
 
     with ThreadPoolExecutor(jobs) as pool:
         return all(list(pool.map(one, files)))
@@ -192,17 +197,16 @@ def refresh_all(books: list[gate.Notebook], jobs: int = 1, echo=print) -> bool:
 def refresh(file: Path) -> bool:
     """Execute a notebook in place with its own defaults, so that its committed outputs are current; return whether it changed.
 
-    A notebook in which a cell raised stays as it was.
+    A notebook in which a cell raised or took longer than `cell_seconds("quick")` stays as it was.
     """
-    import nbclient
-    import nbformat
+    limit = cell_seconds("quick")
+    with without_slow_grammar():
+        import nbclient
+        import nbformat
 
     content = nbformat.read(file, as_version=4)
-    client = nbclient.NotebookClient(content, timeout=None, resources={"metadata": {"path": str(file.parent)}}, **_KERNEL)
-    try:
-        client.execute()
-    except nbclient.exceptions.CellExecutionError as error:
-        raise NotebookFailed(f"{error.ename}: {error.evalue}") from None
+    with watched(file.stem, limit) as options:
+        nbclient.NotebookClient(content, resources={"metadata": {"path": str(file.parent)}}, **options).execute()
     text = nbformat.writes(clean(content)) + "\n"
     changed = text != file.read_text(encoding="utf-8")
     if changed:
@@ -225,6 +229,13 @@ def clean(content):
         for output in cell.outputs:
             output.get("metadata", {}).clear()
     return content
+
+
+def _jobs(jobs) -> int:
+    try:
+        return checks.integer("jobs", jobs, 1)
+    except ValueError as error:
+        raise gate.GateError(str(error)) from None
 
 
 def _quietly(threads: int | None) -> None:
