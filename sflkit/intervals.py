@@ -29,6 +29,15 @@ def mean_interval(sample, confidence: float = 0.95) -> Estimate:
     return _mean(sample_of("sample", sample), confidence)
 
 
+def text(sample, digits: int = 3, confidence: float = 0.95) -> str:
+    """Return "mean ± half width" of (n,) independent numbers, the number alone if there is one, "" if there is none."""
+    if not len(sample):
+        return ""
+    estimate = mean_interval(sample, confidence)
+    half = f" ± {estimate.high - estimate.mean:.{digits}f}" if estimate.n > 1 else ""
+    return f"{estimate.mean:.{digits}f}{half}"
+
+
 def runs_needed(estimate: Estimate, low: float, high: float) -> int | None:
     """Return how many runs in all would settle whether the mean lies in (low, high), were mean and spread to stay as observed.
 

@@ -149,3 +149,53 @@ def test_caches_alone_have_the_discrepancy_of_a_full_run():
     assert frame.equals(sfl.run(config)[["round", "discrepancy"]])
     with pytest.raises(ValueError, match="train=True"):
         sfl_caches.run(sfl.SFLConfig())
+
+
+def test_layers_of_a_network_by_hand():
+    import torch
+
+    from sflkit import models
+
+    cnn = models.create("osafl_cnn", input_shape=(3168,), n_classes=100, channels=(4,), hidden=8)
+    # 3 x 3 x 3 x 4 + 4; pooled to 4 x 16 x 16 = 1024, with 96 side features 1120 x 8 + 8; 8 x 100 + 100
+    assert drawings.layers(cnn, torch.zeros(1, 3168)) == [
+        ("Convolution 3x3", "4 x 32 x 32", 112), ("MaxPool", "4 x 16 x 16", 0), ("Dense", "8", 8968), ("Dense", "100", 900)]
+    lstm = models.create("osafl_lstm", input_shape=(10,), n_classes=100, hidden=5, layers=2, embedding=4)
+    rows = drawings.layers(lstm, torch.zeros(1, 10, dtype=torch.int64))
+    assert [name for name, *_ in rows] == ["Embedding", "LSTM, 2 layers", "Dense"]
+    assert sum(n for *_, n in rows) == sum(p.numel() for p in lstm.parameters())
+    assert not any(m._forward_hooks for m in lstm.modules())
+
+
+def test_fire_modules_are_one_block_each():
+    import torch
+
+    from sflkit import models
+
+    net = models.create("osafl_squeezenet1", input_shape=(3168,), n_classes=100)
+    rows = drawings.layers(net, torch.zeros(1, 3168))
+    assert [name for name, *_ in rows].count("Fire") == 8 and sum(n for *_, n in rows) == 783_396
+
+
+def test_chain_draws_every_block_once():
+    ax = axes()
+    drawings.chain(ax, [("Dense", "8", 72), ("MaxPool", "4", 0)], title="net", source="8 numbers", places=5)
+    assert [t.get_text() for t in ax.texts if t.get_text()] == ["8 numbers", "Dense\n72 parameters", "8", "MaxPool", "4"]
+    assert ax.get_ylim()[0] < -5
+    with pytest.raises(ValueError, match=r"rows=\[\]"):
+        drawings.chain(ax, [], title="", source="")
+
+
+def test_end_intervals_by_hand():
+    import pandas as pd
+
+    from sflkit import report
+
+    # last round 2: a has 1 and 3, mean 2, half width t(0.975; 1) sqrt(2) / sqrt(2) = 12.706; b has one seed and no interval
+    frame = pd.DataFrame({"round": [1, 2] * 3, "y": [0, 1, 0, 3, 5, 6], "arm": list("aaaabb"), "seed": [0, 0, 1, 1, 0, 0]})
+    ax = axes()
+    report.curves(ax, frame, "round", "y", "arm", interval=None)
+    drawings.end_intervals(ax, frame, "round", "y", "arm")
+    assert len(ax.lines) == 3 and ax.lines[2].get_color() == ax.lines[0].get_color()
+    np.testing.assert_allclose(ax.lines[2].get_ydata(), [2 - 12.7062, 2 + 12.7062], rtol=1e-5)
+    assert min(ax.lines[2].get_xdata()) > 2

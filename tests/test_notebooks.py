@@ -14,7 +14,7 @@ from conftest import ROOT
 
 from sflkit.app import batch, gate
 
-EXPECTED = "00 10 11 12 13 14 15 20 21 22 23 30 31 32 40 41 42 43 44 45".split()
+EXPECTED = "00 10 11 12 13 14 15 20 21 22 23 30 31 32 33 34 35 40 41 42 43 44 45".split()
 ORDER = ("title", "claim", "imports", "parameters", "validate", "run", "figure", "table", "deviations", "exercise", "provenance",
          "widget")
 MIDDLE = ("run", "figure", "table")  # these may repeat and alternate

@@ -7,7 +7,7 @@ import pytest
 from sflkit.buffered import PRESETS
 from sflkit.runs import osafl
 from sflkit.runs.osafl import OSAFLConfig
-from sflkit.runs.osafl_arms import STEP, best_factors, collect, scaled, search, summary
+from sflkit.runs.osafl_arms import STEP, best_factors, by_arm, collect, scaled, search, summary
 
 
 def test_one_step_size_a_rule():
@@ -72,6 +72,12 @@ def test_collect_names_every_case():
     assert got == [(("printed", 1), [0.1, 0.2]), (("tuned", 1), [0.3, 0.4]), (("tuned", 2), [0.1, 0.2])]
     with pytest.raises(ValueError, match="1 runs; the plan has 2"):
         collect(frame[frame["key"] == "run0"], plan, ("rates", "arm"))
+
+
+def test_by_arm():
+    listed = pd.DataFrame({"seed": [0, 1, 0, 1, 0], "arm": list("aabba"), "K": [1, 1, 1, 1, 2], "best": [1, 2, 3, 4, 5]})
+    table = by_arm(listed, "best", K=1)
+    assert table.to_dict() == {"a": {0: 1, 1: 2}, "b": {0: 3, 1: 4}}
 
 
 def test_summary_of_real_runs():

@@ -68,6 +68,12 @@ def test_intervals_are_scipys(seed, n, confidence):
     np.testing.assert_allclose([ours.low, ours.high], stats.t.interval(confidence, n - 1, x.mean(), stats.sem(x)), rtol=1e-9)
 
 
+def test_interval_as_text():
+    # 1 and 3: mean 2, half width t(0.975; 1) * sqrt(2) / sqrt(2) = 12.706
+    assert intervals.text([1, 3]) == "2.000 ± 12.706"
+    assert intervals.text([0.25], digits=1) == "0.2" and intervals.text([]) == ""
+
+
 @given(st.floats(0.01, 3), st.floats(0.01, 3))
 @settings(max_examples=30, deadline=None)
 def test_runs_needed_is_the_first_that_settles(mean, spread):

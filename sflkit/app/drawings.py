@@ -115,6 +115,19 @@ def sfl_round(ax, arrivals: Sequence, caches: Sequence, new: Sequence, *, column
     ax.axis("off")
 
 
+def end_intervals(ax, frame, x: str, y: str, hue: str) -> None:
+    """Draw right of each line of `report.curves` the 95 % interval of its last point over the seeds, for lines whose bands would
+    hide one another. `frame` and names as there; the lines come in the order in which `frame` names them."""
+    from sflkit import intervals
+
+    last = frame[frame[x] == frame[x].max()]
+    for i, (name, line) in enumerate(zip(dict.fromkeys(frame[hue]), ax.get_lines(), strict=True)):
+        sample = last.loc[last[hue] == name, y].dropna()
+        if len(sample) > 1:
+            at, place = intervals.mean_interval(sample.to_numpy()), frame[x].max() * (1.02 + 0.02 * i)
+            ax.plot([place, place], [at.low, at.high], color=line.get_color(), linewidth=2)
+
+
 def layers(model, example) -> list[tuple[str, str, int]]:
     """Return (name, shape of the output without the batch, number of parameters) of a network's blocks, in forward order.
 

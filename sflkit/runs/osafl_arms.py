@@ -100,3 +100,10 @@ def summary(frame: pd.DataFrame, target: float) -> pd.DataFrame:
                            "to_target": reached.min() if len(reached) else np.inf,
                            "diverged_at": run.loc[run["diverged"], "round"].min()}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("key")
+
+
+def by_arm(listed: pd.DataFrame, what: str, **where) -> pd.DataFrame:
+    """Return `what` of those rows of `summary` that have the values `where`, one row a seed and one column an `arm`."""
+    for name, value in where.items():
+        listed = listed[listed[name] == value]
+    return listed.pivot(index="seed", columns="arm", values=what)
