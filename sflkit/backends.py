@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sflkit.batches import Batch
-from sflkit.fused import fuse, stepping
+from sflkit.fused import Unfusable, fuse, stepping
 
 _CHUNK = {"cpu": 2**23, "cuda": 2**29}  # float32 numbers (parameters and inputs) that one stacked computation may hold
 # Multiply-adds of a stacked step up to which it gets one thread: on a busy machine two took 38 ms where one took 3 (50 clients,
@@ -43,7 +43,7 @@ class Replica:
         self.module = copy.deepcopy(task._template).to(device)
         if device.type == "cpu":
             self.module = self.module.to(memory_format=torch.channels_last)
-        self.dense = fuse(self.module) if device.type == "cpu" else []
+        self.dense = fuse(self.module) if device.type == "cpu" and task.fusable else []
         self.params = list(self.module.parameters())
         self.sizes, self.shapes = task.sizes, task.shapes
 
@@ -59,13 +59,6 @@ class Replica:
     def store(self, row: Tensor) -> None:
         for p, v in zip(self.params, self.views(row), strict=True):
             v.copy_(p)
-
-    def unfuse(self) -> bool:
-        """Give the dense layers back their usual step; False if all have it."""
-        layers, self.dense = self.dense, []
-        for layer in layers:
-            layer.__class__ = torch.nn.Linear
-        return bool(layers)
 
 
 @contextmanager
@@ -85,25 +78,30 @@ def borrow(task, device: torch.device):
 def pool(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corrections, out: Tensor, threads: int) -> None:
     """Train the clients one by one, on a CPU in parallel workers."""
 
-    def train(k: int) -> None:
+    def train(k: int) -> bool:
+        """Train a client; False if the model turns out not to be fusable."""
         with borrow(task, out.device) as replica:
-            extra = None if corrections is None else replica.views(corrections[k])
             replica.load(start[k])
+            extra = None if corrections is None else replica.views(corrections[k])
             try:
                 _sgd(task, replica, steps[k], float(rates[k]), prox, extra)
-            except RuntimeError:  # a model that uses a weight twice: train it as any other, from the start again
-                if not replica.unfuse():
+            except RuntimeError as error:
+                if not replica.dense or not (isinstance(error, Unfusable) or "modified by an inplace operation" in str(error)):
                     raise
-                replica.load(start[k])
-                _sgd(task, replica, steps[k], float(rates[k]), prox, extra)
+                return False
             replica.store(out[k])
+            return True
 
     busy = [k for k, client in enumerate(steps) if client]
     with torch.no_grad():
         for k in set(range(len(steps))) - set(busy):
             out[k] = start[k]
     busy.sort(key=lambda k: -sum(b.n for b in steps[k]))  # longest first, so that the workers end together
-    _map(train, busy, threads, out.device)
+    if not all(_map(train, busy, threads, out.device)):
+        # It uses a weight twice. All clients are trained anew: who found out must not show in the result.
+        task.fusable = False
+        task._replicas.pop(out.device.type)
+        _map(train, busy, threads, out.device)
 
 
 def _sgd(task, replica: Replica, steps: list[Batch], rate: float, prox: float, corrections: list[Tensor] | None) -> None:
@@ -115,12 +113,13 @@ def _sgd(task, replica: Replica, steps: list[Batch], rate: float, prox: float, c
             for d, c in zip(drift, corrections or (), strict=corrections is not None):
                 d.sub_(c, alpha=rate)
     converted: tuple = (None, None)
-    with stepping(replica.dense if drift is None else [], rate) as begin:
+    with stepping(replica.dense if drift is None else [], rate) as arm:
         for x, y, w, _ in steps:
             if converted[0] is not x:
                 converted = (x, _channels_last(x))
-            begin()
+            arm(False)
             loss = task.mean_loss(replica.module(converted[1]), y, w)
+            arm(True)
             # autograd.grad hands the gradients over; backward() would zero, add and read them once more.
             grads = torch.autograd.grad(loss, params, allow_unused=True)
             with torch.no_grad():

@@ -98,6 +98,7 @@ class Task:
         kinds = {type(m) for m in model.modules()}
         self.has_conv = any(issubclass(k, nn.modules.conv._ConvNd) for k in kinds)
         self.stackable = not any(issubclass(k, nn.RNNBase) for k in kinds)  # their fused kernels have no vmap rule
+        self.fusable = True  # until a training call finds that it is not, see `sflkit.fused`
         self._reset_caches()
 
     def _reset_caches(self):

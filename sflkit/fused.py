@@ -4,9 +4,10 @@ A plain step writes the gradient of a layer, reads it again, and reads and write
 batch of 32 that costs as much as the products. Here the last product of the backward pass is added to the weights directly,
 w <- w - rate g' x, and no gradient exists.
 
-This is right only for a weight that nothing else in the model uses. `fuse` leaves shared weights alone; a layer that is called
-twice in a forward pass raises `Unfusable` before it changes anything else, and so does autograd's own check (a RuntimeError)
-when another operation needs the weight as it was. The back end then trains that model step by step as any other.
+This is right only for a weight that nothing else in the model uses, and for one backward pass a step. `fuse` leaves shared
+weights alone; a layer that is called twice in a forward pass, or that sees a backward pass before the loss is there, raises
+`Unfusable`, and autograd's own check raises when another operation needs the weight as it was. The back end then trains that
+model step by step as any other.
 """
 
 from __future__ import annotations
@@ -24,36 +25,39 @@ _LEAST_NUMBERS = 2**18
 
 
 class Unfusable(RuntimeError):
-    """A layer was called more than once in one forward pass."""
+    """A layer was called more than once in a step, or differentiated before the loss."""
 
 
 class _Step(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None, layer: Dense) -> Tensor:
-        ctx.layer, ctx.x = layer, x
+        ctx.layer = layer
+        ctx.save_for_backward(x)  # autograd notices if it is changed in place; the weight must be free for the step
         return F.linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx, gradient: Tensor):
-        layer, x = ctx.layer, ctx.x
-        if layer.calls != 1:
-            raise Unfusable(f"a dense layer was called {layer.calls} times in one forward pass")
+        layer, (x,) = ctx.layer, ctx.saved_tensors
+        if layer._calls != 1 or not layer._armed:
+            raise Unfusable(f"a dense layer was called {layer._calls} times, or differentiated before the loss was there")
         weight = layer.weight.detach()  # shares the version counter: autograd notices if someone else needs the old values
         onward = gradient @ weight if ctx.needs_input_grad[0] else None
-        weight.addmm_(gradient.t(), x, alpha=-layer.rate)
+        weight.addmm_(gradient.t(), x, alpha=-layer._rate)
+        layer._calls = 0  # a second backward pass raises
         return onward, None, None if layer.bias is None else gradient.sum(0), None
 
 
 class Dense(nn.Linear):
-    """nn.Linear whose weight takes its step in the backward pass while `rate` is set; the bias gets a gradient as usual."""
+    """nn.Linear whose weight takes its step in the backward pass while it has a rate; the bias gets a gradient as usual."""
 
-    rate: float | None = None
-    calls = 0
+    _rate: float | None = None
+    _calls = 0
+    _armed = False
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.rate is None or x.ndim != 2 or not torch.is_grad_enabled():
+        if self._rate is None or x.ndim != 2 or not torch.is_grad_enabled():
             return super().forward(x)
-        self.calls += 1
+        self._calls += 1
         return _Step.apply(x, self.weight, self.bias, self)
 
 
@@ -69,16 +73,18 @@ def fuse(module: nn.Module) -> list[Dense]:
 
 @contextmanager
 def stepping(layers: list[Dense], rate: float):
-    """Let the layers take steps of `rate` in backward passes; yields a function to call before every forward pass."""
+    """Let the layers take steps of `rate`; yields a function to call with False before a forward and True before its backward."""
 
-    def begin() -> None:
+    def arm(backward: bool) -> None:
         for layer in layers:
-            layer.calls = 0
+            layer._armed = backward
+            if not backward:
+                layer._calls = 0
 
     try:
         for layer in layers:
-            layer.rate = rate
-        yield begin
+            layer._rate = rate
+        yield arm
     finally:
         for layer in layers:
-            layer.rate = None
+            layer._rate = None

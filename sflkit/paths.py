@@ -101,16 +101,16 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
 def lock(path: Path | str, *, wait: bool = True, folder: Path | None = None):
     """Return a lock on `path`, held inside `with`; the system drops it when its process dies, so nothing is left to clear.
 
-    The lock file lies in `folder` (one that all contenders see), else under `out()`: jobs on several hosts of a cluster share it
-    as they share the clone, and tracked folders stay clean. With `wait=False` a lock that is held elsewhere raises
-    `filelock.Timeout` at once.
+    The lock file lies in `folder` (one that all contenders see), else under $SFLKIT_FIGURES, which several clones may share, else
+    under `out()`: jobs on several hosts of a cluster share that as they share the clone, and tracked folders stay clean. With
+    `wait=False` a lock that is held elsewhere raises `filelock.Timeout` at once.
     """
     import filelock
 
     path = Path(path).resolve()
     name = path.name
     if folder is None:
-        folder = out() / ".locks"
+        folder = (_env("SFLKIT_FIGURES") or out()) / ".locks"
         name = hashlib.sha256(str(path).encode()).hexdigest()[:24]
     folder.mkdir(parents=True, exist_ok=True)
     return filelock.FileLock(folder / f"{name}.lock", timeout=-1 if wait else 0)

@@ -26,6 +26,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -68,8 +69,9 @@ def run_many(run: Callable, configs: Iterable, *, store: Path | str | None = Non
     published : folder or folders of tracked results that are looked in before running, never written to.
     jobs : parallel runs; default what the surrounding `joblib.parallel_config` says, else 1. Each gets
         total/jobs threads through SFLKIT_THREADS, where total is SFLKIT_THREADS, else the number of cores.
-    stack : most runs in one batch, where the run's module offers batches; default 50 with a GPU, else 1 (each alone). Fewer
-        where jobs would idle. A killed sweep loses the batches it was in the middle of.
+    stack : most runs in one batch, 1 to 200, where the run's module offers batches; default 50 where this process sees a GPU,
+        else 1 (each alone). Fewer where jobs would idle. A killed sweep loses the batches it was in the middle of; the record
+        of a run says how many were `stacked`, on which its last digits depend.
     progress : show a bar; default: on a terminal or in JupyterLab, never where SFLKIT_BATCH is set.
 
     Returns
@@ -112,7 +114,7 @@ def _compute(run, missing: dict, store: Path, jobs, stack, progress, description
     if jobs is not None:
         jobs = checks.integer("jobs", jobs, 1)
     if stack is not None:
-        stack = checks.integer("stack", stack, 1)
+        stack = checks.integer("stack", stack, 1, 200)  # each holds an open lock file
     before = os.environ.get("SFLKIT_THREADS")
     total = _integer("SFLKIT_THREADS", before) if before else joblib.cpu_count()
     store.mkdir(parents=True, exist_ok=True)
@@ -182,40 +184,43 @@ def _execute(run, batch: list[tuple], store: Path, threads: int, sweep_pid: int,
     with contextlib.ExitStack() as locks:
         # Locks are taken in one order everywhere, so that no two workers ever wait for each other.
         for config, head in sorted(batch, key=lambda item: item[1]["key"]):
-            lock = paths.lock(store / head["key"], wait=wait, folder=store / ".locks")
             try:
+                lock = paths.lock(store / head["key"], wait=wait, folder=store / ".locks")
                 lock.acquire()
+                locks.callback(lock.release)
+                if is_complete(head["key"], store):
+                    answers.append((head["key"], "done", ""))
+                else:
+                    mine.append((config, head))
             except filelock.Timeout:
                 answers.append((head["key"], "busy", ""))
-                continue
-            if is_complete(head["key"], store):
-                lock.release()
-                answers.append((head["key"], "done", ""))
-            else:
-                locks.callback(lock.release)
-                mine.append((config, head))
-        for (_, head), (frame, seconds) in zip(mine, _run_all(run, [config for config, _ in mine]), strict=True):
+            except Exception:
+                answers.append((head["key"], "failed", traceback.format_exc()))
+        for (_, head), (frame, seconds, together) in zip(mine, _run_all(run, [config for config, _ in mine]), strict=True):
             try:
                 if isinstance(frame, Exception):
                     raise frame
-                write_result(store, head, frame, threads=threads, seconds=seconds)
+                record = head | {"stacked": together} if together > 1 else head
+                write_result(store, record, frame, threads=threads, seconds=seconds)
                 answers.append((head["key"], "done", ""))
             except Exception:
                 answers.append((head["key"], "failed", traceback.format_exc()))
     return answers
 
 
-def _run_all(run, configs: list) -> Iterator[tuple[pd.DataFrame | Exception, float]]:
-    """Yield the result or the error of each config and its seconds (of a batch: an equal share)."""
+def _run_all(run, configs: list) -> Iterator[tuple[pd.DataFrame | Exception, float, int]]:
+    """Yield of each config the result or the error, its seconds (in a batch: an equal share), and how many ran in its batch."""
     if len(configs) > 1:
         start = time.perf_counter()
         try:
-            frames = sys.modules[run.__module__].run_stacked(configs)
-        except Exception:  # one may be at fault for all: alone, each answers for itself
-            pass
+            frames = list(sys.modules[run.__module__].run_stacked(configs))
+            if len(frames) != len(configs):
+                raise ValueError(f"run_stacked gave {len(frames)} results for {len(configs)} configs")
+        except Exception as error:  # one may be at fault for all: alone, each answers for itself
+            warnings.warn(f"a batch of {len(configs)} runs failed, each now runs alone: {error!r}", stacklevel=2)
         else:
             seconds = (time.perf_counter() - start) / len(configs)
-            yield from ((frame, seconds) for frame in frames)
+            yield from ((frame, seconds, len(configs)) for frame in frames)
             return
     for config in configs:
         start = time.perf_counter()
@@ -223,7 +228,7 @@ def _run_all(run, configs: list) -> Iterator[tuple[pd.DataFrame | Exception, flo
             frame = run(config)
         except Exception as error:
             frame = error
-        yield frame, time.perf_counter() - start
+        yield frame, time.perf_counter() - start, 1
 
 
 @functools.cache

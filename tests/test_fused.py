@@ -18,6 +18,12 @@ def fused_layers(task):
     return [len(replica.dense) for replica in task._replicas["cpu"]]
 
 
+def random_batches(n_clients=1, steps=3, n_in=4, n_out=3):
+    g = torch.Generator().manual_seed(1)
+    return [[(torch.randn(5, n_in, generator=g), torch.randint(0, n_out, (5,), generator=g)) for _ in range(steps)]
+            for _ in range(n_clients)]
+
+
 def train(task, start, batches, **options):
     return engine.local_sgd(task, start, batches, 0.1, backend="pool", threads=1, **options)
 
@@ -85,13 +91,101 @@ class Unused(nn.Module):
         return self.outer(x)
 
 
-@pytest.mark.parametrize("model, left", [(Twice, 0), (Tied, 1), (Borrowed, 0), (Unused, 2)])
+class Differentiated(nn.Module):
+    """Takes a gradient through a layer within the forward pass, which must not be a step of that layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        if not torch.is_grad_enabled():
+            return self.outer(x)
+        z = x.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(self.inner(z).tanh().sum(), z)
+        return self.outer(x + gradient)
+
+
+class Sometimes(nn.Module):
+    """Uses a layer twice, but only for some inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        h = self.inner(x).tanh()
+        return self.outer(self.inner(h) if x[0, 0] > 1 else h)
+
+
+class Deep(nn.Module):
+    """Inputs with a further axis take the usual path."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(2, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.outer(self.inner(x.view(-1, 2, 2)).tanh().sum(1))
+
+
+@pytest.mark.parametrize("model, left", [(Twice, 0), (Tied, 1), (Borrowed, 0), (Unused, 2), (Differentiated, 0), (Deep, 2)])
 def test_weights_used_twice_are_trained_as_usual(model, left):
-    task, g = engine.Task(model()), torch.Generator().manual_seed(1)
+    task, batches = engine.Task(model()), random_batches()
     w = task.init(0)
-    batches = [[(torch.randn(5, 4, generator=g), torch.randint(0, 3, (5,), generator=g)) for _ in range(3)]]
     torch.testing.assert_close(train(task, w, batches)[0], reference(task, w, batches[0], 0.1), atol=1e-6, rtol=0)
     assert fused_layers(task) == [left]
+
+
+def test_same_bits_whoever_finds_out():
+    batches = random_batches(n_clients=12)
+    results = []
+    for threads in (2, 2, 1):
+        task = engine.Task(Sometimes())
+        results.append(engine.local_sgd(task, task.init(0), batches, 0.1, backend="pool", threads=threads))
+        assert not task.fusable and set(fused_layers(task)) == {0}
+    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+
+
+def test_an_input_changed_in_place_is_an_error_as_for_a_plain_layer():
+    class InPlace(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 3), nn.Linear(4, 3)
+
+        def forward(self, x):
+            h = self.a(x)
+            y = self.b(h)
+            return y + self.c(h.relu_())
+
+    task = engine.Task(InPlace())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        train(task, task.init(0), random_batches())
+
+
+def test_weights_rates_and_threads():
+    task, batches = engine.Task(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))), random_batches(n_clients=3)
+    w = task.init(0)
+    weighted = [[(x, y, torch.arange(1.0, 6)) for x, y in client] for client in batches]
+    rates = [0.1, 0.3, 0.05]
+    got = engine.local_sgd(task, w, weighted, rates, backend="pool", threads=2)
+    for k in range(3):
+        torch.testing.assert_close(got[k], reference(task, w, weighted[k], rates[k]), atol=1e-6, rtol=0)
+    assert all(n == 2 for n in fused_layers(task))
+
+
+def test_an_error_in_the_loss_leaves_usual_layers():
+    def loss(outputs, y):
+        if torch.is_grad_enabled() and (y == 2).any():
+            raise KeyError("no such label")
+        return (outputs**2).sum(1)
+
+    task = engine.Task(nn.Linear(4, 3), loss)
+    w, (x, y) = task.init(0), random_batches()[0][0]
+    with pytest.raises(KeyError):
+        train(task, w, [[(x, torch.full_like(y, 2))]])
+    (replica,) = task._replicas["cpu"]
+    assert replica.dense and replica.dense[0]._rate is None
 
 
 def test_other_uses_of_the_replica_see_a_usual_layer():
@@ -102,7 +196,7 @@ def test_other_uses_of_the_replica_see_a_usual_layer():
     before = trained.clone()
     engine.evaluate(task, trained, *batches[0][0])
     assert torch.equal(trained, before)
-    assert fused_layers(task) == [3]
+    assert set(fused_layers(task)) == {3}
 
 
 def test_proximal_term_and_corrections_take_the_usual_step():

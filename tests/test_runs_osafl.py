@@ -298,3 +298,11 @@ def test_sizes_go_to_the_builder(changes, n_params):
     assert osafl._Learner(small(**changes), None).task.n_params == n_params
     with pytest.raises(ValueError, match="channels"):
         osafl._Learner(small(**changes, channels=(4,)), None)
+
+
+@pytest.mark.parametrize("changes", [dict(hidden=2.5), dict(hidden=True), dict(hidden=(8, -3)), dict(channels=[0]),
+                                     dict(layers=0)])
+def test_sizes_are_checked(changes):
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        small(**changes)
+    assert hash(small(hidden=[8, 4])) == hash(small(hidden=(8, 4)))

@@ -44,12 +44,12 @@ def test_best_factor_by_the_last_quarter():
     # last quarter of 4 rounds: the last. A peak before it, and a diverged end, do not win.
     frame = runs([(0.9, 0.9, 0.9, 0.2), (0.1, 0.2, 0.3, 0.4), (0.5, 0.9, None, None),
                   (0.1, 0.1, 0.1, 0.3), (0.1, 0.1, 0.1, 0.3), (0, 0, 0, 0.1)])
-    assert best_factors(frame, (0.5, 1, 2)) == [1, 0.5]
+    assert best_factors(frame, 2, (0.5, 1, 2)) == [1, 0.5]
     # of 8 rounds the last two: (0.4 + 0.2) / 2 < (0.3 + 0.4) / 2; an unevaluated round does not count as 0
     frame = runs([(0, 0, 0, 0, 0, 0, 0.4, 0.2), (0, 0, 0, 0, 0, 0, np.nan, 0.35)])
-    assert best_factors(frame, (1, 2)) == [2]
-    with pytest.raises(ValueError, match="2 runs; they must be a multiple of the 3 factors"):
-        best_factors(frame, (1, 2, 3))
+    assert best_factors(frame, 1, (1, 2)) == [2]
+    with pytest.raises(ValueError, match="2 different runs; 1 arms at 3 factors need 3"):
+        best_factors(frame, 1, (1, 2, 3))
 
 
 def test_summary_by_hand():
@@ -61,6 +61,13 @@ def test_summary_by_hand():
     assert table["to_target"].tolist() == [2, np.inf, np.inf]
     np.testing.assert_allclose(table["diverged_at"], [np.nan, 3, 1])
     assert table["seed"].tolist() == [0, 1, 2] and table.index.tolist() == ["run0", "run1", "run2"]
+
+
+def test_summary_at_the_edges():
+    frame = runs([(0.2, 0.5)])
+    assert summary(frame, target=0.5)["to_target"].tolist() == [2]  # at the target is there
+    frame.loc[1, ["diverged", "accuracy", "loss"]] = [True, np.nan, 60.0]  # a diverged loss may be a number: it is no result
+    assert summary(frame, target=0.5)[["final", "final_loss"]].isna().all(axis=None)
 
 
 def test_collect_names_every_case():

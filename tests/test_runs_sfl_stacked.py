@@ -1,5 +1,6 @@
 """Runs that train side by side: the answers of single runs, one engine call a round, and what a sweep makes of it."""
 
+import json
 import sys
 from dataclasses import replace
 from itertools import pairwise
@@ -221,13 +222,40 @@ def test_a_failure_in_a_batch_stays_its_own(probe, tmp_path):
 
 def test_when_a_batch_breaks_each_runs_alone(probe, tmp_path):
     probe.HURT[3] = ArithmeticError("seed 3 breaks all")
-    with pytest.raises(sweep.SweepError, match="seed 3 breaks all") as error:
+    with pytest.warns(UserWarning, match="batch of 3"), pytest.raises(sweep.SweepError, match="seed 3 breaks all") as error:
         many(probe, tmp_path, [1, 3, 5], stack=4)
     assert [config.seed for config, _ in error.value.failures] == [3]
     assert sorted(probe.CALLS) == [("alone", 1), ("alone", 3), ("alone", 5), ("stacked", 1, 3, 5)]
     probe.HURT.clear()
     many(probe, tmp_path, [1, 3, 5], stack=4)
     assert probe.CALLS[-1] == ("alone", 3)
+
+
+def test_a_batch_that_answers_too_little_counts_as_broken(probe, tmp_path, monkeypatch):
+    whole = probe.run_stacked
+    monkeypatch.setattr(probe, "run_stacked", lambda configs: whole(configs)[:-1])
+    with pytest.warns(UserWarning, match="2 results for 3 configs"):
+        many(probe, tmp_path, [1, 3, 5], stack=4)
+    assert sorted(probe.CALLS) == [("alone", 1), ("alone", 3), ("alone", 5), ("stacked", 1, 3, 5)]
+
+
+def test_the_record_says_how_many_ran_together(probe, tmp_path):
+    many(probe, tmp_path, [1, 3, 5, 7], stack=3)
+    records = [json.loads(file.read_text()) for file in (tmp_path / "store").glob("*.json")]
+    assert sorted(record.get("stacked", 1) for record in records) == [1, 3, 3, 3]
+
+
+def test_an_unreadable_result_is_a_failure_and_frees_its_lock(probe, tmp_path, monkeypatch):
+    def deny(key, folder):
+        raise PermissionError(f"no access to {key}")
+
+    real = sweep.is_complete
+    looks = [lambda key, folder: False, deny]  # the sweep's own look, and the worker's
+    monkeypatch.setattr(sweep, "is_complete", lambda key, folder: looks.pop(0)(key, folder))
+    with pytest.raises(sweep.SweepError, match="no access"):
+        many(probe, tmp_path, [9], stack=1)
+    monkeypatch.setattr(sweep, "is_complete", real)
+    many(probe, tmp_path, [9], stack=1)
 
 
 def test_a_killed_sweep_keeps_finished_batches(probe, tmp_path):

@@ -136,6 +136,12 @@ class OSAFLConfig:
                 checks.real(name, value, **({"low": 0} if name in ("mu", "a", "b") else {"above": 0}))
                 if name != "rate" and name not in OPTIONS[self.rule]:
                     raise ValueError(f"{name}={value!r} has no meaning for rule={self.rule!r}; it must be None")
+        for name in _SIZES:
+            value = getattr(self, name)
+            if isinstance(value, (list, tuple)):
+                object.__setattr__(self, name, tuple(checks.integer(name, entry, 1) for entry in value))
+            elif value is not None:
+                object.__setattr__(self, name, checks.integer(name, value, 1))
         checks.real("chi", self.chi, 1)
         if self.input_norm is not None:
             checks.real("input_norm", self.input_norm, above=0)

@@ -32,24 +32,27 @@ def search(arms: Iterable[OSAFLConfig], factors: Sequence[float]) -> list[OSAFLC
     return [scaled(arm, factor) for arm in arms for factor in factors]
 
 
-def best_factors(frame: pd.DataFrame, factors: Sequence[float]) -> list[float]:
+def best_factors(frame: pd.DataFrame, n_arms: int, factors: Sequence[float]) -> list[float]:
     """Return each arm's factor with the highest mean accuracy over the last quarter of the rounds, in the order of `search`.
 
     Parameters
     ----------
-    frame : results of the search's runs, as `sweep.run_many` returns them. A diverged round counts as accuracy 0; of equal
-        factors the first wins.
+    frame : results of the search's runs, as `sweep.run_many` returns them. A diverged round counts as accuracy 0; of equally
+        good factors the first wins.
+    n_arms, factors : as in the search, all different.
 
     Raises
     ------
     ValueError
         If the frame does not hold one run for every arm and factor.
     """
+    n_arms = checks.integer("n_arms", n_arms, 1)
     last = frame[frame["round"] > 0.75 * frame["round"].max()]
     last = last[last["accuracy"].notna() | last["diverged"]]  # rounds that were not evaluated do not count
     score = last["accuracy"].fillna(0).groupby(last["key"], sort=False).mean()
-    if not len(score) or len(score) % len(factors):
-        raise ValueError(f"frame holds {len(score)} runs; they must be a multiple of the {len(factors)} factors")
+    if len(score) != n_arms * len(factors):
+        raise ValueError(f"frame holds {len(score)} different runs; {n_arms} arms at {len(factors)} factors need "
+                         f"{n_arms * len(factors)}")
     return [factors[i] for i in score.to_numpy().reshape(-1, len(factors)).argmax(axis=1)]
 
 

@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7, help="measurements of each peer, at least 5")
     parser.add_argument("--scaling", action="store_true", help="growth and peak memory in place of the workloads")
     parser.add_argument("--draw", action="store_true", help="measure nothing; draw figures/bench.png anew")
+    parser.add_argument("--force", action="store_true", help="keep the results of a busy machine, too")
     parser.add_argument("--all", action="store_true", help="also the stacked back end where it is known to be slow")
     args = parser.parse_args()
     if args.repeats < 5:
@@ -47,9 +48,10 @@ def main() -> None:
 
 def _measure_all(args) -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {_processor()}, load {os.getloadavg()[0]:.2f}")
-    if os.getloadavg()[0] > 0.5:
+    busy = os.getloadavg()[0] > 0.5
+    if busy:
         print("The machine is busy. Peers whose threads wait for one another, the plain loop first, then look many times slower "
-              "than they are; take no ratio from this run.")
+              "than they are; take no ratio from this run" + ("." if args.force else ", which is not kept (--force keeps it)."))
     if args.scaling:
         machine = {"threads": engine.thread_count(), "load": os.getloadavg()[0], "torch": torch.__version__,
                    "processor": _processor()}
@@ -60,6 +62,8 @@ def _measure_all(args) -> None:
         rows = measure(WORKLOADS[name], args.repeats, args.all)
         for row in rows:
             _show(row)
+        if busy and not args.force:
+            continue
         RESULTS.mkdir(parents=True, exist_ok=True)
         with open(RESULTS / f"{name}.csv", "w", newline="") as f:
             writer = csv.DictWriter(f, COLUMNS, lineterminator="\n")
