@@ -7,7 +7,6 @@ of two neighbouring measurements, with its range. Parameters after one round mus
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import platform
 import time
@@ -64,11 +63,7 @@ def _measure_all(args) -> None:
             _show(row)
         if busy and not args.force:
             continue
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        with open(RESULTS / f"{name}.csv", "w", newline="") as f:
-            writer = csv.DictWriter(f, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        scaling.write(RESULTS / f"{name}.csv", COLUMNS, rows)
 
 
 def measure(workload: Workload, repeats: int, everything: bool = False) -> list[dict]:

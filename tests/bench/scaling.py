@@ -88,14 +88,14 @@ def run(folder: Path, repeats: int, machine: dict, axes=AXES, memory=None) -> No
         last = rows[-1]
         print(f"{axis:12}{last['seconds']:>10} s at {last['size']:.4g}; exponent {last['exponent']} +- {last['exponent_se']}, "
               f"in the last two decades {last['exponent_end']} +- {last['exponent_end_se']}", flush=True)
-        _write(folder / "scaling.csv", GROWTH_COLUMNS, rows)
+        write(folder / "scaling.csv", GROWTH_COLUMNS, rows)
     rows = []
     for workload, peer in memory or [*((w, p) for w in WORKLOADS for p in PEERS),
                                      *((MANY.name, p) for p in ("sflkit auto", "sflkit in groups"))]:
         rows.append({"workload": workload, "peer": peer} | peak_memory(workload, peer)
                     | {name: machine[name] for name in ("threads", "torch", "processor")})
         print(f"{workload:14}{peer:18}{rows[-1]['start_mib']:>8} MiB before, {rows[-1]['peak_mib']:>6} MiB at most", flush=True)
-        _write(folder / "memory.csv", MEMORY_COLUMNS, rows)
+        write(folder / "memory.csv", MEMORY_COLUMNS, rows)
 
 
 def growth(axis: str, repeats: int, machine: dict, values=None) -> list[dict]:
@@ -194,7 +194,8 @@ def _time(peer, rounds: int) -> float:
     return (time.perf_counter() - began) / rounds
 
 
-def _write(file: Path, columns, rows: list[dict]) -> None:
+def write(file: Path, columns, rows: list[dict]) -> None:
+    """Write the rows as csv with these columns."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "w", newline="") as f:
         writer = csv.DictWriter(f, columns, lineterminator="\n")
