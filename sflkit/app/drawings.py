@@ -182,11 +182,11 @@ def chain(ax, rows: Sequence[tuple[str, str, int]], *, title: str, source: str, 
     ax.text(0, 0.55, source, ha="center", va="center", fontsize=9)
     for i, (name, shape, n) in enumerate(rows):
         y, width = -1.0 * i - 0.5, 1.6 + 1.4 * np.log10(max(n, 1)) / most
-        ax.annotate("", (0, y + 0.3), (0, y + (0.85 if i == 0 else 0.7)), arrowprops={"arrowstyle": "-|>", "linewidth": 1.0,
+        ax.annotate("", (0, y + 0.38), (0, y + (0.85 if i == 0 else 0.62)), arrowprops={"arrowstyle": "-|>", "linewidth": 1.0,
                                                                                      "color": "0.3", "shrinkA": 0, "shrinkB": 0})
-        ax.add_patch(FancyBboxPatch((-width / 2, y - 0.27), width, 0.54, boxstyle="round,pad=0.02,rounding_size=0.1",
+        ax.add_patch(FancyBboxPatch((-width / 2, y - 0.36), width, 0.72, boxstyle="round,pad=0.02,rounding_size=0.1",
                                     facecolor=_COLORS[0] if n else "white", edgecolor="black", linewidth=0.9))
-        ax.text(0, y, f"{name}\n{n:,} parameters" if n else name, ha="center", va="center", fontsize=8)
+        ax.text(0, y, f"{name}\n{n:,} parameters" if n else name, ha="center", va="center", fontsize=7)
         ax.text(1.65, y, shape, ha="left", va="center", fontsize=8, color="0.25")
     ax.set(xlim=(-1.8, 3.1), ylim=(-max(len(rows), places or 0) - 0.1, 0.9), title=title)
     ax.axis("off")
