@@ -23,9 +23,10 @@ from sflkit import sweep
 from sflkit.runs import sfl, sfl_caches
 
 RULES = ("fifo", "srsr", "drsr", "lazy", "reservoir")
-# What `sfl_caches.run` does, with a note of every beginning; `hold` is the rule and seed of a run that waits while a file exists.
+# What `sfl_caches.run` does, with a note of every beginning; `hold` is the rule and seed of a run that notes its process and waits
+# while that file exists.
 PROBE = '''
-import time
+import os, time
 from pathlib import Path
 from sflkit.runs import sfl_caches
 RESULT_VERSION = 1
@@ -36,8 +37,10 @@ def run(config):
     with open(FOLDER / "begun", "a") as file:
         file.write(name + chr(10))
     hold = FOLDER / "hold"
-    while hold.exists() and hold.read_text() == name:
-        time.sleep(0.01)
+    if hold.exists() and hold.read_text() == name:
+        (FOLDER / "holder").write_text(str(os.getpid()))
+        while hold.exists():
+            time.sleep(0.01)
     return sfl_caches.run(config)
 '''
 
@@ -69,18 +72,15 @@ def cluster(workers):
 
 
 @contextlib.contextmanager
-def killer(client, ready):
-    """Once `ready()`, kill a worker that is busy; yields a list that then holds its pid."""
-    pids, killed = client.run(os.getpid), []
+def killer(victim):
+    """Kill the worker whose pid `victim()` gives as soon as it gives one; yields a list that then holds the pid."""
+    killed = []
 
     def kill():
-        while not ready():
+        while not (pid := victim()):
             time.sleep(0.005)
-        while not killed:
-            busy = [address for address, calls in client.processing().items() if calls]
-            if busy:
-                killed.append(pids[busy[0]])
-                os.kill(killed[0], signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
@@ -118,11 +118,17 @@ def test_a_killed_worker_loses_nothing_and_only_its_run_is_begun_again(probe, tm
     held = f"{configs[6].rule} {configs[6].seed}"
     (tmp_path / "hold").write_text(held)
     store = tmp_path / "killed"
-    # All others are done when the worker that waits is killed, so that it is the one that is busy.
-    with cluster(4) as client, killer(client, lambda: len(list(store.glob("*.json"))) == len(configs) - 1) as killed:
-        waiter = threading.Thread(target=lambda: (_until(lambda: killed), (tmp_path / "hold").unlink()), daemon=True)
-        waiter.start()
-        frame = sweep.run_many(probe.run, configs, store=store)
+    with cluster(4) as client:
+
+        def victim():
+            # Not the worker that happens to be busy: another may have written its result but not yet said so to the scheduler.
+            others_done = len(list(store.glob("*.json"))) == len(configs) - 1
+            return int((tmp_path / "holder").read_text()) if others_done and sum(map(len, client.processing().values())) == 1 else 0
+
+        with killer(victim) as killed:
+            waiter = threading.Thread(target=lambda: (_until(lambda: killed), (tmp_path / "hold").unlink()), daemon=True)
+            waiter.start()
+            frame = sweep.run_many(probe.run, configs, store=store)
     same(one_process, frame)
     assert killed and begun(probe) == collections.Counter({f"{c.rule} {c.seed}": 1 for c in configs} | {held: 2})
     assert sweep.run_many(probe.run, configs, store=store).attrs["computed"] == 0
@@ -146,13 +152,16 @@ def measure(folder):
         (folder / "begun").unlink(missing_ok=True)
         store = folder / name
 
-        def third_done(store=store):
-            return len(list(store.glob("*.json"))) > len(configs) // 3
+        with cluster(workers) as client:
 
-        with cluster(workers) as client, killer(client, third_done) if kill else contextlib.nullcontext():
-            start = time.perf_counter()
-            frame = sweep.run_many(probe.run, configs, store=store)
-            seconds = time.perf_counter() - start
+            def busy_after_a_third(store=store, client=client, pids=client.run(os.getpid)):
+                third_done = len(list(store.glob("*.json"))) > len(configs) // 3
+                return next((pids[worker] for worker, calls in client.processing().items() if calls), 0) if third_done else 0
+
+            with killer(busy_after_a_third) if kill else contextlib.nullcontext():
+                start = time.perf_counter()
+                frame = sweep.run_many(probe.run, configs, store=store)
+                seconds = time.perf_counter() - start
         same(one_process, frame)
         times = begun(probe)
         print(f"{workers} workers{', one killed after a third' if kill else ''}: {seconds:.1f} s, the same numbers, "
