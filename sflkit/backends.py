@@ -14,15 +14,18 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sflkit.batches import Batch
 from sflkit.fused import Unfusable, fuse, stepping
 
-_CHUNK = {"cpu": 2**23, "cuda": 2**29}  # float32 numbers (parameters and inputs) that one stacked computation may hold
+_NUMBERS = 2**23  # float32 numbers (parameters, inputs, outputs of layers) that one stacked computation on a CPU may hold
+# The same on a GPU: one for so many bytes of its memory. Gradients and what autograd keeps come on top, some three times as much.
+_BYTES_A_NUMBER = 32
 # Multiply-adds of a stacked step up to which it gets one thread: on a busy machine two took 38 ms where one took 3 (50 clients,
 # 42 parameters). Where exactly threads begin to pay was not measured.
 _ONE_THREAD_BELOW = 2**26
@@ -41,9 +44,11 @@ class Replica:
 
     def __init__(self, task, device: torch.device):
         self.module = copy.deepcopy(task._template).to(device)
+        _pool_before_relu(self.module)
         if device.type == "cpu":
             self.module = self.module.to(memory_format=torch.channels_last)
-        self.dense = fuse(self.module) if device.type == "cpu" and task.fusable else []
+        large = fuse(self.module) if device.type == "cpu" else []
+        self.dense = large if task.fusable else []  # layers that take their step in the backward pass
         self.params = list(self.module.parameters())
         self.sizes, self.shapes = task.sizes, task.shapes
 
@@ -56,9 +61,29 @@ class Replica:
             p.copy_(v)
 
     @torch.no_grad()
-    def store(self, row: Tensor) -> None:
-        for p, v in zip(self.params, self.views(row), strict=True):
-            v.copy_(p)
+    def store(self, row: Tensor, minus: Tensor | None = None) -> None:
+        """Write the parameters to `row`, or their difference to `minus`."""
+        if minus is None:
+            for p, v in zip(self.params, self.views(row), strict=True):
+                v.copy_(p)
+        else:
+            for p, v, m in zip(self.params, self.views(row), self.views(minus), strict=True):
+                torch.sub(p, m, out=v)
+
+
+def _pool_before_relu(module: nn.Module) -> None:
+    """Swap each ReLU with the max pooling after it: the same bits, and the ReLU has a quarter of the numbers to see.
+
+    Only where plain sequences are all there is from the top: what runs, and in which order, is then known.
+    """
+    if type(module) is not nn.Sequential:
+        return
+    layers = module._modules
+    for a, b in pairwise(list(layers)):
+        if type(layers[a]) is nn.ReLU and type(layers[b]) is nn.MaxPool2d and not layers[b].return_indices:
+            layers[a], layers[b] = layers[b], layers[a]
+    for layer in layers.values():
+        _pool_before_relu(layer)
 
 
 @contextmanager
@@ -75,7 +100,8 @@ def borrow(task, device: torch.device):
         idle.append(replica)
 
 
-def pool(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corrections, out: Tensor, threads: int) -> None:
+def pool(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corrections, updates: bool, out: Tensor,
+         threads: int) -> None:
     """Train the clients one by one, on a CPU in parallel workers."""
 
     def train(k: int) -> bool:
@@ -89,13 +115,13 @@ def pool(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corr
                 if not replica.dense or not (isinstance(error, Unfusable) or "modified by an inplace operation" in str(error)):
                     raise
                 return False
-            replica.store(out[k])
+            replica.store(out[k], start[k] if updates else None)
             return True
 
     busy = [k for k, client in enumerate(steps) if client]
     with torch.no_grad():
         for k in set(range(len(steps))) - set(busy):
-            out[k] = start[k]
+            out[k] = 0 if updates else start[k]
     busy.sort(key=lambda k: -sum(b.n for b in steps[k]))  # longest first, so that the workers end together
     if not all(_map(train, busy, threads, out.device)):
         # It uses a weight twice. All clients are trained anew: who found out must not show in the result.
@@ -131,14 +157,15 @@ def _sgd(task, replica: Replica, steps: list[Batch], rate: float, prox: float, c
                         p.sub_(g, alpha=rate)
 
 
-def stacked(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corrections, out: Tensor, threads: int) -> None:
+def stacked(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corrections, updates: bool, out: Tensor,
+            threads: int) -> None:
     """Train all clients at once, in chunks that fit the memory bound; longest lists first, so that the active stay a prefix."""
     order = sorted(range(len(steps)), key=lambda k: -len(steps[k]))
     largest = max((b for client in steps for b in client), key=lambda b: b.n, default=None)
     if largest is None:
-        out.copy_(start)
+        out.zero_() if updates else out.copy_(start)
         return
-    size = max(1, _CHUNK[out.device.type] // (task.n_params + largest.x.numel()))
+    size = _at_once(task, largest, largest.n)
     if task.n_params * largest.n * min(size, len(steps)) < _ONE_THREAD_BELOW:
         threads = 1
     with _settings(out.device, threads), torch.no_grad():
@@ -147,7 +174,17 @@ def stacked(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, c
             index = torch.tensor(chunk, device=out.device)
             rate = torch.tensor(rates[chunk], dtype=torch.float32, device=out.device)[:, None]
             extra = None if corrections is None else corrections[index]
-            out[index] = _stacked_sgd(task, start[index], [steps[k] for k in chunk], rate, prox, extra)
+            new = _stacked_sgd(task, start[index], [steps[k] for k in chunk], rate, prox, extra)
+            out[index] = new.sub_(start[index]) if updates else new
+
+
+def _at_once(task, data: Batch, n: int) -> int:
+    """Return for how many models one stacked computation on `n` samples like those of `data` has the memory."""
+    numbers = _NUMBERS
+    if data.x.device.type != "cpu":
+        numbers = torch.cuda.get_device_properties(data.x.device).total_memory // _BYTES_A_NUMBER
+    sample = data.x.shape[1:]
+    return max(1, numbers // (task.n_params + n * (sample.numel() + task._forwards[sample, data.x.dtype].numbers)))
 
 
 def _stacked_sgd(task, w: Tensor, steps: list[list[Batch]], rates: Tensor, prox: float, corrections) -> Tensor:
@@ -192,14 +229,19 @@ def _stacked_gradient(task, w: Tensor, x: Tensor, y: Tensor, weights: Tensor) ->
         return step(w, x, y, weights)
     with borrow(task, w.device) as replica, torch.enable_grad():
         def loss(flat, x, y, weights):
-            params = {name: v.view(s) for name, v, s in zip(task.names, flat.split(task.sizes), task.shapes, strict=True)}
-            return (task.sample_losses(torch.func.functional_call(replica.module, params, (x,)), y) * weights).sum()
+            return (task.sample_losses(_call(task, replica, flat, x), y) * weights).sum()
 
         gradient = torch.func.vmap(torch.func.grad(loss))
         if len(task._traces) >= _MAX_TRACES:
             task._traces.clear()
         task._traces[key] = step + 1 if step < _TRACE_AFTER else _record(gradient, w, x, y, weights)
         return gradient(w, x, y, weights)
+
+
+def _call(task, replica: Replica, flat: Tensor, x: Tensor) -> Tensor:
+    """Return the model's outputs with the parameters `flat` (P,), in a way that torch.func can transform."""
+    params = {name: v.view(s) for name, v, s in zip(task.names, flat.split(task.sizes), task.shapes, strict=True)}
+    return torch.func.functional_call(replica.module, params, (x,))
 
 
 def _record(function, *args):
@@ -220,29 +262,42 @@ def _record(function, *args):
 
 def evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int,
              weights: Tensor | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean losses (C,) and shares of correct predictions (C,) of the models in `rows` (C, P); weights (n,) float64."""
+    """Return mean losses (C,) and shares of correct predictions (C,) of the models in `rows` (C, P); weights (n,) float64.
+
+    On a GPU many models go through one batch of samples at once, on a CPU one after another in parallel workers.
+    """
     n = data.n
-    parts = [(k, i) for k in range(len(rows)) for i in range(0, n, batch_size)]
+    together = min(len(rows), _evaluated_at_once(task, data, min(n, batch_size)))
+    parts = [(k, i) for k in range(0, len(rows), together) for i in range(0, n, batch_size)]
     labelled = not data.y.is_floating_point() and task.loss != "mse"
 
-    def total(values: Tensor, i: int) -> Tensor:
-        if weights is None:
-            return values.sum()
-        w = weights[i:i + batch_size]
-        return (values * w).masked_fill(w == 0, 0).sum()  # 0 * inf would be NaN
-
-    def forward(part: tuple[int, int]) -> tuple[float, float]:
+    def forward(part: tuple[int, int]) -> Tensor:
         k, i = part
-        x, y = data.x[i:i + batch_size], data.y[i:i + batch_size]
+        models, x, y = rows[k:k + together], data.x[i:i + batch_size], data.y[i:i + batch_size]
+        c, b = len(models), len(x)
         with borrow(task, rows.device) as replica, torch.inference_mode():
-            replica.load(rows[k])
-            outputs = replica.module(_channels_last(x))
-            hits = total((outputs.argmax(1) == y).double().reshape(len(y), -1).mean(1), i) if labelled else float("nan")
-            return float(total(task.sample_losses(outputs, y).double(), i)), float(hits)
+            if c == 1:
+                replica.load(models[0])
+                outputs = replica.module(_channels_last(x))
+            else:
+                outputs = torch.func.vmap(lambda row: _call(task, replica, row, x))(models).flatten(0, 1)
+                y = y.repeat(c, *[1] * (y.ndim - 1))
+            losses = task.sample_losses(outputs, y).double()
+            hits = (outputs.argmax(1) == y).double().reshape(c * b, -1).mean(1) if labelled else torch.full_like(losses, np.nan)
+            both = torch.stack([losses, hits]).view(2, c, b)
+            if weights is not None:
+                w = weights[i:i + batch_size]
+                both = (both * w).masked_fill(w == 0, 0)  # 0 * inf would be NaN
+            return both.sum(2)
 
-    totals = np.array(_map(forward, parts, threads, rows.device)).reshape(len(rows), -1, 2).sum(1)
-    mass = n if weights is None else float(weights.sum())
-    return totals[:, 0] / mass, totals[:, 1] / mass
+    totals = np.zeros((2, len(rows)))
+    for (k, _), part in zip(parts, _map(forward, parts, threads, rows.device), strict=True):
+        totals[:, k:k + together] += part.cpu().numpy()
+    return tuple(totals / (n if weights is None else float(weights.sum())))
+
+
+def _evaluated_at_once(task, data: Batch, n: int) -> int:
+    return _at_once(task, data, n) if data.x.device.type != "cpu" and task.stackable else 1
 
 
 def _map(function, items: list, threads: int, device: torch.device) -> list:

@@ -19,6 +19,13 @@ class Batch(NamedTuple):
     n: int
 
 
+class Forward(NamedTuple):
+    """What a model makes of one sample: the shape of its output, and how many numbers its layers hand on."""
+
+    shape: torch.Size
+    numbers: int
+
+
 def convert(task, batches: Sequence, device: torch.device) -> list[list[Batch]]:
     """Check and convert every distinct batch once; a repeated tuple stays one object, by which the back ends recognise it."""
     seen: dict[int, tuple] = {}  # batch by id of the caller's tuple, which is held too: a freed one's id may return
@@ -61,7 +68,7 @@ def _batch(task, item, device: torch.device, k: int, s: int) -> Batch:
             y = y.long()
     elif y.is_floating_point() and y.dtype != torch.float32:
         y = y.float()
-    outputs = _output_shape(task, x, shape[1:], k, s)
+    outputs = _forward(task, x, shape[1:], k, s).shape
     want = outputs[1:] if task.loss == "cross_entropy" else outputs if task.loss == "mse" else targets[1:]
     if targets[1:] != want:
         raise ValueError(f"client {k}, step {s}: y has shape {tuple(targets)}; the model's outputs of shape {(n, *outputs)} "
@@ -73,24 +80,32 @@ def _batch(task, item, device: torch.device, k: int, s: int) -> Batch:
     return Batch(x, y, w, n)
 
 
-def _output_shape(task, x: Tensor, sample: torch.Size, k: int, s: int) -> torch.Size:
-    """Return the shape of the model's output for one sample; tried out once per kind of sample."""
+def _forward(task, x: Tensor, sample: torch.Size, k: int, s: int) -> Forward:
+    """Return what one sample's forward pass makes; tried out once per kind of sample."""
     key = (sample, x.dtype)
-    shape = task._outputs.get(key)
-    if shape is None:
+    forward = task._forwards.get(key)
+    if forward is None:
+        model, numbers = copy.deepcopy(task._template), []
+
+        def count(module, args, output):
+            numbers.extend(v.numel() for v in (output if isinstance(output, tuple) else (output,)) if isinstance(v, Tensor))
+
+        for module in model.modules():
+            if not module._modules:
+                module.register_forward_hook(count)
         try:
             with torch.inference_mode():
-                outputs = copy.deepcopy(task._template)(x[:1].cpu())
+                outputs = model(x[:1].cpu())
         except Exception as error:
             raise ValueError(f"client {k}, step {s}: the model does not take samples of shape {tuple(sample)}, dtype {x.dtype}: "
                              f"{error}") from error
-        shape = task._outputs[key] = outputs.shape[1:]
-    return shape
+        forward = task._forwards[key] = Forward(outputs.shape[1:], sum(numbers))
+    return forward
 
 
 def _check_labels(task, batches: list[tuple[Batch, int, int]]) -> None:
     """One pass over all labels; client and step are looked for only when one is out of range."""
-    n_classes = min(task._outputs[key][0] for key in {(b.x.shape[1:], b.x.dtype) for b, _, _ in batches})
+    n_classes = min(task._forwards[key].shape[0] for key in {(b.x.shape[1:], b.x.dtype) for b, _, _ in batches})
     low, high = torch.cat([b.y if b.y.ndim == 1 else b.y.flatten() for b, _, _ in batches]).aminmax()
     if low < 0 or high >= n_classes:
         for b, k, s in batches:

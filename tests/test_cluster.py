@@ -23,8 +23,8 @@ from sflkit import sweep
 from sflkit.runs import sfl, sfl_caches
 
 RULES = ("fifo", "srsr", "drsr", "lazy", "reservoir")
-# What `sfl_caches.run` does, with a note of every beginning; `hold` is the rule and seed of a run that notes its process and waits
-# while that file exists.
+# What `sfl_caches.run` does, with a note of every beginning; `hold` is the rule and seed of a run that notes its process and
+# waits while that file exists.
 PROBE = '''
 import os, time
 from pathlib import Path
@@ -123,7 +123,8 @@ def test_a_killed_worker_loses_nothing_and_only_its_run_is_begun_again(probe, tm
         def victim():
             # Not the worker that happens to be busy: another may have written its result but not yet said so to the scheduler.
             others_done = len(list(store.glob("*.json"))) == len(configs) - 1
-            return int((tmp_path / "holder").read_text()) if others_done and sum(map(len, client.processing().values())) == 1 else 0
+            alone = others_done and sum(map(len, client.processing().values())) == 1
+            return int((tmp_path / "holder").read_text()) if alone else 0
 
         with killer(victim) as killed:
             waiter = threading.Thread(target=lambda: (_until(lambda: killed), (tmp_path / "hold").unlink()), daemon=True)
@@ -153,8 +154,9 @@ def measure(folder):
         store = folder / name
 
         with cluster(workers) as client:
+            pids = client.run(os.getpid)
 
-            def busy_after_a_third(store=store, client=client, pids=client.run(os.getpid)):
+            def busy_after_a_third(store=store, client=client, pids=pids):
                 third_done = len(list(store.glob("*.json"))) > len(configs) // 3
                 return next((pids[worker] for worker, calls in client.processing().items() if calls), 0) if third_done else 0
 

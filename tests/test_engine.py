@@ -1,5 +1,7 @@
 """The engine against a plain torch.optim loop, back ends against each other, promises about threads and bits, bad input."""
 
+import copy
+import gc
 import os
 import pickle
 import subprocess
@@ -166,11 +168,81 @@ def test_out_is_filled_and_returned():
         local_sgd(task, w, batches, 0.1, out=out[:1])
 
 
+@pytest.mark.parametrize("backend", ["pool", "stacked"])
+@pytest.mark.parametrize("sizes", [[[6, 5], [], [7, 2, 3]], [[], []]])
+def test_updates_are_the_difference_to_the_last_bit(backend, sizes):
+    task, w, batches = make("mlp", sizes)
+    starts = w + 0.1 * torch.randn(len(sizes), task.n_params, generator=torch.Generator().manual_seed(3))
+    for start in (w, starts):
+        want = local_sgd(task, start, batches, 0.1, backend=backend) - start
+        out = torch.full_like(want, float("nan"))
+        assert torch.equal(local_sgd(task, start, batches, 0.1, backend=backend, updates=True, out=out), want)
+
+
+def test_the_garbage_collector_is_left_as_it_was():
+    task, w, batches = make("linear", [[3]])
+    assert gc.isenabled()
+    local_sgd(task, w, batches, 0.1)
+    with pytest.raises(ValueError, match="client 0"):
+        local_sgd(task, w, [[(batches[0][0][0], None)]], 0.1)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        local_sgd(task, w, batches, 0.1)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def _pooled(*order):
+    features = nn.Sequential(nn.Conv2d(1, 3, 3), *(layer() for layer in order), nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True),
+                             nn.MaxPool2d(3, stride=2, padding=1, ceil_mode=True))
+    return nn.Sequential(features, nn.Flatten(), nn.Linear(64, 5))
+
+
+def test_pooling_goes_before_relu_with_the_same_bits():
+    # Constant and zero images make all windows ties, in which only the first place may get the gradient.
+    x = torch.randn(8, 1, 18, 18, generator=torch.Generator().manual_seed(0))
+    x[:2], x[2:4] = 0.0, 1.0
+    y = torch.arange(8) % 5
+    model = _pooled(nn.ReLU, lambda: nn.MaxPool2d(2))
+    moved = copy.deepcopy(model)
+    backends._pool_before_relu(moved)
+    assert [type(layer) for layer in moved[0]] == [nn.Conv2d, nn.MaxPool2d, nn.ReLU, nn.Conv2d, nn.MaxPool2d, nn.ReLU]
+    assert [n for n, _ in moved.named_parameters()] == [n for n, _ in model.named_parameters()]
+    gradients = []
+    for m in (model, moved):
+        F.cross_entropy(m(x), y).backward()
+        gradients.append([p.grad for p in m.parameters()])
+    for a, b in zip(*gradients, strict=True):
+        assert torch.equal(a, b) and a.abs().max() > 0
+
+
+def test_other_orders_and_models_with_code_of_their_own_stay_as_they_are():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.MaxPool2d(2))
+
+        def forward(self, x):
+            return self.layers[:2](x).mean((2, 3))  # stops before the pooling
+
+    for model in (Own(), nn.Sequential(Own()), _pooled(nn.Tanh, lambda: nn.MaxPool2d(2))[0][:3],
+                  nn.Sequential(nn.ReLU(), nn.AvgPool2d(2))):
+        before = [type(m) for m in model.modules()]
+        backends._pool_before_relu(model)
+        assert [type(m) for m in model.modules()] == before
+
+
 def test_chunks_give_the_same_answer(monkeypatch):
     task, w, batches = make("mlp", [[6, 6], [4], [5, 5, 5], [2]])
     whole = local_sgd(task, w, batches, 0.1, backend="stacked")
-    monkeypatch.setitem(backends._CHUNK, "cpu", 2 * (task.n_params + 72))
+    calls = []
+    made = 12 + 12 + 16 + 16 + 8 + 8 + 4  # inputs, flattened inputs, and what the layers hand on, twice through a ReLU
+    monkeypatch.setattr(backends, "_NUMBERS", 2 * (task.n_params + 6 * made))
+    monkeypatch.setattr(backends, "_stacked_sgd", lambda t, w, *a, f=backends._stacked_sgd: calls.append(len(w)) or f(t, w, *a))
     torch.testing.assert_close(local_sgd(task, w, batches, 0.1, backend="stacked"), whole, atol=1e-6, rtol=0)
+    assert calls == [2, 2]
 
 
 def test_thread_settings_of_the_caller_are_unchanged(monkeypatch):
@@ -240,6 +312,27 @@ def test_evaluate_batches_rows_and_losses():
     result = evaluate(regression, np.array([1.0, 1.0]), np.array([[1.0], [2.0]]), np.array([[2.0], [5.0]]))
     assert result.loss == pytest.approx((0**2 + 2**2) / 2) and np.isnan(result.accuracy)
     assert np.isnan(evaluate(task, w * float("nan"), x, y).loss)  # a diverged model is measured, not refused
+
+
+@pytest.mark.parametrize("together", [2, 3, 5])
+@pytest.mark.parametrize("case", CASES)
+def test_models_evaluated_together_as_on_a_gpu(case, together, monkeypatch):
+    task, w, [[(x, y)]] = make(case, [[11]])
+    x = x.clone()
+    x[3] = float("nan")
+    rows = torch.stack([w + k / 10 for k in range(5)])
+    per_sample = Task(models.create(**CASES[case]), lambda outputs, y: F.cross_entropy(outputs, y, reduction="none"))
+    regression, targets = Task(models.create(**CASES[case]), "mse"), torch.randn(11, CASES[case]["n_classes"])
+    weights = np.arange(11.0) * (np.arange(11) != 3)
+    calls = [(task, y, None), (task, y, weights), (per_sample, y, weights), (regression, targets, None),
+             (regression, targets, weights)]
+    one_by_one = [evaluate(t, rows, x, y, weights=w, batch_size=4) for t, y, w in calls]
+    monkeypatch.setattr(backends, "_evaluated_at_once", lambda *_: together)
+    for (t, y, w), want in zip(calls, one_by_one, strict=True):
+        got = evaluate(t, rows, x, y, weights=w, batch_size=4)
+        np.testing.assert_allclose(got.loss, want.loss, rtol=1e-5)
+        np.testing.assert_array_equal(got.accuracy, want.accuracy)
+        assert np.isfinite(got.loss).all() == (w is not None)
 
 
 def test_evaluate_weights_by_hand():
@@ -352,6 +445,9 @@ def test_gpu_equals_cpu(backend):
     torch.testing.assert_close(gpu, local_sgd(task, w, batches, 0.1, device="cpu"), atol=1e-4, rtol=0)
     on_device = local_sgd(task, w.cuda(), [[(x.cuda(), y.cuda()) for x, y in c] for c in batches], 0.1, backend=backend)
     assert on_device.is_cuda and torch.equal(on_device.cpu(), gpu)
+    on_gpu, on_cpu = (evaluate(task, gpu, *batches[0][0], weights=np.arange(1, 7), device=device) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(on_gpu.loss, on_cpu.loss, atol=1e-4)
+    np.testing.assert_array_equal(on_gpu.accuracy, on_cpu.accuracy)
 
 
 X, Y = torch.zeros(4, 20), torch.tensor([0, 1, 2, 0])

@@ -1,4 +1,6 @@
-"""The dense step within the backward pass: the plain loop's numbers, and models for which it would be wrong."""
+"""Dense layers of the pool: the plain loop's numbers by either product and step, and models for which they would be wrong."""
+
+import platform
 
 import pytest
 import torch
@@ -9,9 +11,12 @@ from sflkit import engine, fused, models
 from tests.test_engine import CASES, make, reference
 
 
-@pytest.fixture(autouse=True)
-def fuse_every_layer(monkeypatch):
+@pytest.fixture(autouse=True, params=["torch's product", "oneDNN's product and step"])
+def fuse_every_layer(request, monkeypatch):
     monkeypatch.setattr(fused, "_LEAST_NUMBERS", 1)
+    if request.param != "torch's product":
+        monkeypatch.setattr(fused, "_LEAST_PRODUCT", 1)
+        monkeypatch.setattr(fused, "_LEAST_SAMPLES", 1)
 
 
 def fused_layers(task):
@@ -216,6 +221,76 @@ def test_an_error_of_the_model_is_raised():
     task = engine.Task(nn.Sequential(nn.Linear(4, 4), Broken(4, 3)))
     with pytest.raises(RuntimeError, match="broken on purpose"):
         train(task, task.init(0), [[(torch.zeros(2, 4), torch.zeros(2, dtype=torch.int64))]])
+
+
+class Penalised(Differentiated):
+    """Adds a function of its own gradient, which is then differentiated a second time."""
+
+    def forward(self, x):
+        if not torch.is_grad_enabled():
+            return self.outer(x)
+        z = x.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(self.outer(self.inner(z).tanh()).square().sum(), z, create_graph=True)
+        return self.outer(x + gradient)
+
+
+class Transformed(Differentiated):
+    """Differentiates itself by torch.func."""
+
+    def forward(self, x):
+        return self.outer(torch.func.grad(lambda z: self.inner(z).tanh().sum())(x))
+
+
+@pytest.mark.parametrize("model", [Penalised, Transformed])
+@pytest.mark.parametrize("least", [1, 10**9])
+def test_second_derivatives_and_transforms_are_those_of_plain_layers(model, least, monkeypatch):
+    monkeypatch.setattr(fused, "_LEAST_NUMBERS", least)  # with a step within the backward pass, and without
+    task, batches = engine.Task(model()), random_batches()
+    w = task.init(0)
+    got = train(task, w, batches)[0]
+    torch.testing.assert_close(got, reference(task, w, batches[0], 0.1), atol=1e-6, rtol=0)
+    inner = slice(0, 20)
+    assert (got - w)[inner].abs().max() > 1e-3
+
+
+def test_onednn_is_found_and_is_what_large_products_use(monkeypatch):
+    if platform.machine().lower() not in ("x86_64", "amd64") or not torch.backends.mkldnn.is_available():
+        pytest.skip("no oneDNN for this processor")
+    assert fused._onednn() is not None
+    monkeypatch.setattr(fused, "_LEAST_PRODUCT", 6 * 4 * 5)
+    calls = []
+    onednn = fused._onednn()
+    monkeypatch.setattr(fused, "_onednn", lambda: lambda *args: calls.append(args[0].shape) or onednn(*args))
+    layer = nn.Linear(4, 5)
+    fused.fuse(layer)
+    for n in (5, 6):  # inputs that lie apart in memory, an output whose gradient is one number seen many times
+        for x in (torch.randn(n, 8)[:, ::2], torch.randn(4, n).t(), torch.randn(1, 4).expand(n, 4)):
+            x = x.detach().requires_grad_()
+            plain = F.linear(x, layer.weight, layer.bias).sum()
+            want = torch.autograd.grad(plain, [x, *layer.parameters()])
+            got = torch.autograd.grad(layer(x).sum(), [x, *layer.parameters()])
+            for a, b in zip(got, want, strict=True):
+                torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
+    assert len(calls) == 9 and all(6 in shape or shape == (5, 6) for shape in calls)  # three products of three inputs of six
+
+
+@pytest.mark.parametrize("failure", [AttributeError, RuntimeError, "other numbers", "another processor"])
+def test_without_onednn_all_goes_by_torch(failure, monkeypatch):
+    def product(x, *args):
+        if failure == "other numbers":
+            return torch.zeros(2, 2)
+        raise failure("not here")
+
+    fused._onednn.cache_clear()
+    with monkeypatch.context() as patch:
+        if failure == "another processor":
+            patch.setattr(platform, "machine", lambda: "arm64")
+        else:
+            patch.setattr(torch.ops.mkldnn, "_linear_pointwise", product)
+        assert fused._onednn() is None
+        task, w, batches = make("mlp", [[6, 5], [7]])
+        torch.testing.assert_close(train(task, w, batches)[0], reference(task, w, batches[0], 0.1), atol=1e-6, rtol=0)
+    fused._onednn.cache_clear()
 
 
 def test_only_large_layers_are_fused(monkeypatch):

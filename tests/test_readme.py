@@ -104,7 +104,7 @@ def test_the_speed_table_is_made_from_the_measurements(clone):
     assert tables.refresh_readme(check=True) is False and tables.refresh_readme() is False and tables.refresh_readme() is True
     lines = tables.bench().splitlines()
     assert "Some CPU x 2, 2 threads, torch 2.13.0:" in lines and "Some CPU x 2, 1 thread, torch 2.13.0:" in lines
-    assert "| workload | peer | seconds | speedup | share of peak |" in lines
+    assert "| workload | peer | seconds | speedup | share of sgemm |" in lines
     assert "| W1: LeNet, 10 clients, 2 full-batch steps of 300 | sflkit pool | 0.123 | 2.87 (2.50 to 3.00) | 25.1% |" in lines
     assert "| W9 | sflkit pool | 0.123 | 2.87 (2.50 to 3.00) | 25.1% |" in lines
     assert all(line in (clone / "README.md").read_text() for line in lines)

@@ -97,9 +97,9 @@ def test_the_servers_by_hand(monkeypatch):
     # With global rates 1 and 1/2 the models move by 1 and 2 a round.
     seen = []
 
-    def local_sgd(task, params, batches, rate, **options):
-        assert rate.tolist() == [0.1] * 3 + [0.2] * 3
-        return params + torch.arange(6.0)[:, None]
+    def local_sgd(task, params, batches, rate, updates, **options):
+        assert updates and rate.tolist() == [0.1] * 3 + [0.2] * 3
+        return torch.arange(6.0)[:, None].expand(params.shape)
 
     def evaluate(task, params, x, y):
         seen.append(params.clone())

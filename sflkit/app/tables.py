@@ -60,7 +60,7 @@ def bench() -> str:
             "workload": [_WORKLOADS.get(name, name) for name in part["workload"]], "peer": part["peer"],
             "seconds": [f"{s:.3g}" for s in part["seconds"]],
             "speedup": [f"{r.speedup:.2f} ({r.speedup_min:.2f} to {r.speedup_max:.2f})" for r in part.itertuples()],
-            "share of peak": [f"{share:.1%}" for share in part["peak_share"]]})))
+            "share of sgemm": [f"{share:.1%}" for share in part["peak_share"]]})))
     return "\n\n".join(parts)
 
 

@@ -125,4 +125,4 @@ def _gradients(task, params, batches):
     """Return the gradient of each batch's mean loss (len(batches), P): a step of rate 1 moves by it."""
     from sflkit import engine
 
-    return params - engine.local_sgd(task, params, [[batch] for batch in batches], 1.0)
+    return -engine.local_sgd(task, params, [[batch] for batch in batches], 1.0, updates=True)

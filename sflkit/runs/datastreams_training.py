@@ -150,16 +150,16 @@ class Arms:
             ])
         counts = [len(used) for _, used, _, _ in jobs]
         index = self.torch.as_tensor(np.repeat([a for a, *_ in jobs], counts), device=self.params.device)
-        local = self.engine.local_sgd(
+        updates = self.engine.local_sgd(
             self.task if self.weights is None else self.weighted_task, self.params[index],
             [batches[a][i] for a, used, _, _ in jobs for i in used],
-            np.repeat([self.config.rates[a] for a, *_ in jobs], counts), **keywords,
+            np.repeat([self.config.rates[a] for a, *_ in jobs], counts), updates=True, **keywords,
         )
-        for (a, used, work, _), rows in zip(jobs, local.split(counts), strict=True):
+        for (a, used, work, _), rows in zip(jobs, updates.split(counts), strict=True):
             weight = totals[a, used]
             self.mass[a] += weight.sum()
             self.averaged[a] += (self.params[a] - self.averaged[a]) * (weight.sum() / self.mass[a])  # (6): theta^(t) counts
-            new = self._project(self.rules[a](self.params[a], rows - self.params[a], weight, work))
+            new = self._project(self.rules[a](self.params[a], rows, weight, work))
             self.diverged[a] = not self._finite(new)
             self.params[a] = new
 

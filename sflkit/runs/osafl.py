@@ -288,8 +288,9 @@ class _Learner:
         updates, options = self.memory[:n], self.rule.local_options(work)
         for part in self.samples.groups(work.clients, work.steps) if n else ():
             batches = [self.samples.local_batches(int(work.clients[i]), t, int(work.steps[i])) for i in part]
-            self.engine.local_sgd(self.task, self.params, batches, work.rate, out=updates[part[0]:part[-1] + 1], **options)
-        return updates.sub_(self.params)
+            self.engine.local_sgd(self.task, self.params, batches, work.rate, updates=True, out=updates[part[0]:part[-1] + 1],
+                                  **options)
+        return updates
 
     def _weights(self, t: int, clients: np.ndarray):
         if self.config.rule != "m_feddisco":

@@ -81,8 +81,8 @@ class Learner:
         batches = [[batch] * self.config.local_steps for batch in samples]  # (3): E steps on the whole cache
         start = self.params[:, None].expand(-1, self.config.n_clients, -1).flatten(0, 1)
         rates = np.repeat([member.rate for member in self.members], self.config.n_clients)
-        local = self.engine.local_sgd(self.task, start, batches, rates, backend=self.backend)
-        updates = local.sub_(start).unflatten(0, (-1, self.config.n_clients))
+        updates = self.engine.local_sgd(self.task, start, batches, rates, backend=self.backend, updates=True)
+        updates = updates.unflatten(0, (-1, self.config.n_clients))
         servers = [member.server for member in self.members]
         self.params = self.torch.stack([server(w, u) for server, w, u in zip(servers, self.params, updates, strict=True)])
 

@@ -55,8 +55,9 @@ class Ours:
 
     def round(self, clients):
         batches = [select(self, k) for k in clients]
-        local = engine.local_sgd(self.task, self.w, batches, self.workload.rate, backend=self.backend, out=self.out)
-        self.w = self.rule(self.w, local.sub_(self.w))
+        updates = engine.local_sgd(self.task, self.w, batches, self.workload.rate, backend=self.backend, updates=True,
+                                   out=self.out)
+        self.w = self.rule(self.w, updates)
 
     def params(self):
         return self.w

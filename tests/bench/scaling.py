@@ -7,7 +7,7 @@ an axis are measured in turns, and exponents are least-squares slopes of log sec
 Memory: the highest resident memory of a fresh process that makes the data and the model and then runs two rounds, MiB (1024^2
 bytes), and what it had (`start_mib`: interpreter, torch, data, model) before the first round. Ray's processes are not watched, so
 Flower has no row. The last two rows are 10,000 clients of a LeNet: all in one call, whose (10,000, 61,706) float32 result alone
-is 2.4 GB, filled anew in every round and turned into updates in place; and in groups of `GROUP`, of which only the sum is kept.
+is 2.4 GB, filled anew in every round; and in groups of `GROUP`, of which only the sum is kept.
 
     python -m tests.bench.scaling W1 "sflkit auto"     # the memory of one peer, as json
 """
@@ -51,9 +51,9 @@ class OursInGroups(Ours):
         total = torch.zeros_like(self.w)
         for i in range(0, len(clients), GROUP):
             batches = [select(self, k) for k in clients[i:i + GROUP]]
-            local = engine.local_sgd(self.task, self.w, batches, self.workload.rate, backend=self.backend,
-                                     out=self.out[:len(batches)])
-            total += local.sub_(self.w).sum(0)
+            updates = engine.local_sgd(self.task, self.w, batches, self.workload.rate, backend=self.backend, updates=True,
+                                       out=self.out[:len(batches)])
+            total += updates.sum(0)
         self.w = self.rule(self.w, (total / len(clients))[None])
 
 
