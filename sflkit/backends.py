@@ -8,20 +8,18 @@ overhead, and for GPUs. On CPUs it is two to three times slower than the loop fo
 
 from __future__ import annotations
 
-import copy
 import os
 import threading
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import pairwise
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sflkit.batches import Batch
-from sflkit.fused import Unfusable, fuse, stepping
+from sflkit.fused import Unfusable, stepping
+from sflkit.replicas import Replica, borrow
 
 _NUMBERS = 2**23  # float32 numbers (parameters, inputs, outputs of layers) that one stacked computation on a CPU may hold
 # The same on a GPU: one for so many bytes of its memory. Gradients and what autograd keeps come on top, some three times as much.
@@ -37,67 +35,6 @@ _lock = threading.Lock()
 _worker = threading.local()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_executors.clear)  # a forked child has none of its parent's threads
-
-
-class Replica:
-    """A working copy of a task's model, whose parameters are loaded from and stored to rows of flat vectors."""
-
-    def __init__(self, task, device: torch.device):
-        self.module = copy.deepcopy(task._template).to(device)
-        _pool_before_relu(self.module)
-        if device.type == "cpu":
-            self.module = self.module.to(memory_format=torch.channels_last)
-        large = fuse(self.module) if device.type == "cpu" else []
-        self.dense = large if task.fusable else []  # layers that take their step in the backward pass
-        self.params = list(self.module.parameters())
-        self.sizes, self.shapes = task.sizes, task.shapes
-
-    def views(self, row: Tensor) -> list[Tensor]:
-        return [v.view(s) for v, s in zip(row.split(self.sizes), self.shapes, strict=True)]
-
-    @torch.no_grad()
-    def load(self, row: Tensor) -> None:
-        for p, v in zip(self.params, self.views(row), strict=True):
-            p.copy_(v)
-
-    @torch.no_grad()
-    def store(self, row: Tensor, minus: Tensor | None = None) -> None:
-        """Write the parameters to `row`, or their difference to `minus`."""
-        if minus is None:
-            for p, v in zip(self.params, self.views(row), strict=True):
-                v.copy_(p)
-        else:
-            for p, v, m in zip(self.params, self.views(row), self.views(minus), strict=True):
-                torch.sub(p, m, out=v)
-
-
-def _pool_before_relu(module: nn.Module) -> None:
-    """Swap each ReLU with the max pooling after it: the same bits, and the ReLU has a quarter of the numbers to see.
-
-    Only where plain sequences are all there is from the top: what runs, and in which order, is then known.
-    """
-    if type(module) is not nn.Sequential:
-        return
-    layers = module._modules
-    for a, b in pairwise(list(layers)):
-        if type(layers[a]) is nn.ReLU and type(layers[b]) is nn.MaxPool2d and not layers[b].return_indices:
-            layers[a], layers[b] = layers[b], layers[a]
-    for layer in layers.values():
-        _pool_before_relu(layer)
-
-
-@contextmanager
-def borrow(task, device: torch.device):
-    """Lend an idle replica, so that each thread works on its own."""
-    idle = task._replicas.setdefault(device.type, deque())
-    try:
-        replica = idle.pop()
-    except IndexError:
-        replica = Replica(task, device)
-    try:
-        yield replica
-    finally:
-        idle.append(replica)
 
 
 def pool(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corrections, updates: bool, out: Tensor,
@@ -126,7 +63,7 @@ def pool(task, start: Tensor, steps: list[list[Batch]], rates, prox: float, corr
     if not all(_map(train, busy, threads, out.device)):
         # It uses a weight twice. All clients are trained anew: who found out must not show in the result.
         task.fusable = False
-        task._replicas.pop(out.device.type)
+        task._replicas.pop(out.device.type, None)  # another thread may have found out, too
         _map(train, busy, threads, out.device)
 
 
@@ -266,8 +203,23 @@ def evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int,
 
     On a GPU many models go through one batch of samples at once, on a CPU one after another in parallel workers.
     """
+    together = min(len(rows), _evaluated_at_once(task, data, min(data.n, batch_size)))
+    try:
+        return _evaluate(task, rows, data, batch_size, threads, weights, together)
+    except RuntimeError as error:
+        if together == 1 or isinstance(error, torch.OutOfMemoryError):
+            raise
+        task.stackable = False
+        return _evaluate(task, rows, data, batch_size, threads, weights, 1)
+
+
+def _evaluated_at_once(task, data: Batch, n: int) -> int:
+    return _at_once(task, data, n) if data.x.device.type != "cpu" and task.stackable else 1
+
+
+def _evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int, weights: Tensor | None,
+              together: int) -> tuple[np.ndarray, np.ndarray]:
     n = data.n
-    together = min(len(rows), _evaluated_at_once(task, data, min(n, batch_size)))
     parts = [(k, i) for k in range(0, len(rows), together) for i in range(0, n, batch_size)]
     labelled = not data.y.is_floating_point() and task.loss != "mse"
 
@@ -294,10 +246,6 @@ def evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int,
     for (k, _), part in zip(parts, _map(forward, parts, threads, rows.device), strict=True):
         totals[:, k:k + together] += part.cpu().numpy()
     return tuple(totals / (n if weights is None else float(weights.sum())))
-
-
-def _evaluated_at_once(task, data: Batch, n: int) -> int:
-    return _at_once(task, data, n) if data.x.device.type != "cpu" and task.stackable else 1
 
 
 def _map(function, items: list, threads: int, device: torch.device) -> list:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
 
@@ -18,6 +20,20 @@ def integer(name: str, value, low: int | None = None, high: int | None = None) -
     if (low is not None and whole < low) or (high is not None and whole > high):
         raise ValueError(f"{name}={value!r} must be an integer{_range(low, high)}")
     return whole
+
+
+def cores() -> int:
+    """Return how many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def workers(name: str, value) -> int:
+    """Return `value` as int, or raise ValueError unless it is an integer >= 1; warn if there are fewer cores (but not of two)."""
+    count = integer(name, value, 1)
+    if count > max(2, cores()):
+        warnings.warn(f"{name}={count} is more than the {cores()} cores of this process: they will wait for one another",
+                      stacklevel=3)
+    return count
 
 
 def integer_fields(config, lowest: dict[str, int], optional: Iterable[str] = ()) -> None:

@@ -45,6 +45,8 @@ DEVICES = ("auto", "cpu", "cuda")
 # 50 890 with 20: 2.2 and 1.4; 101 770 with 10: 0.5 and 1.5; 7 850 with 150: 1.0 and 0.8; 210 with 2000: 0.6.
 STACK_PARAMS = 50_000
 STACK_BATCH = 100
+_NOT_STACKABLE = ("backend='stacked' cannot train this model, which torch.func.vmap does not take (recurrent layers, decisions "
+                  "by values, changes in place); use 'pool' or 'auto'")
 _seed_lock = threading.Lock()
 
 
@@ -99,7 +101,8 @@ class Task:
         self.n_params = sum(self.sizes)
         kinds = {type(m) for m in model.modules()}
         self.has_conv = any(issubclass(k, nn.modules.conv._ConvNd) for k in kinds)
-        self.stackable = not any(issubclass(k, nn.RNNBase) for k in kinds)  # their fused kernels have no vmap rule
+        # The fused kernels of recurrent layers have no vmap rule; of other models it is found out in the first stacked call.
+        self.stackable = not any(issubclass(k, nn.RNNBase) for k in kinds)
         self.fusable = True  # until a training call finds that it is not, see `sflkit.fused`
         self._reset_caches()
 
@@ -175,7 +178,8 @@ def local_sgd(task: Task, params, batches: Sequence[Sequence[tuple]], rate, *, b
         the cost, a call with thousands of small batches would); they end in NaN parameters, which the next call refuses.
     rate : learning rate > 0, one or (C,).
     backend : "pool", "stacked", or "auto": stacked on a GPU, and for small dense models with small batches (no convolution, at
-        most `STACK_PARAMS` parameters and `STACK_BATCH` samples a step); else pool.
+        most `STACK_PARAMS` parameters and `STACK_BATCH` samples a step); else pool, also for models that torch.func.vmap cannot
+        take, such as those that decide by the values of their inputs.
     device : "cpu", "cuda", or "auto": a GPU when there is one. Data already there are not moved.
     threads : upper bound on CPU threads; default torch's own number; `SFLKIT_THREADS` bounds either.
     prox : FedProx's mu >= 0; adds mu (w - w_start) to each gradient.
@@ -221,9 +225,10 @@ def local_sgd(task: Task, params, batches: Sequence[Sequence[tuple]], rate, *, b
         raise ValueError(f"out must be a contiguous float32 tensor of shape ({n}, {task.n_params})")
     else:
         result = out if out.device == where else torch.empty_like(out, device=where)
-    train = backends.stacked if how == "stacked" else backends.pool
-    train(task, flat.to(where).expand(n, -1), steps, rates, prox,
-          None if corrections is None else corrections.to(where).expand(n, -1), updates, result, thread_count(threads))
+    work = (task, flat.to(where).expand(n, -1), steps, rates, prox,
+            None if corrections is None else corrections.to(where).expand(n, -1), updates, result, thread_count(threads))
+    if how == "pool" or not _stacked(task, backend, work):
+        backends.pool(*work)
     if out is not None and result is not out:
         out.copy_(result)
         return out
@@ -265,9 +270,9 @@ def evaluate(task: Task, params, x, y, *, weights=None, batch_size: int = 500, d
 def thread_count(threads: int | None = None) -> int:
     """Return the CPU threads to use: `threads` or torch's number, at most the environment's `SFLKIT_THREADS`.
 
-    Raises ValueError unless either is an integer >= 1.
+    Warns where `threads` is more than the cores. Raises ValueError unless either is an integer >= 1.
     """
-    count = torch.get_num_threads() if threads is None else checks.integer("threads", threads, 1)
+    count = torch.get_num_threads() if threads is None else checks.workers("threads", threads)
     bound = os.environ.get("SFLKIT_THREADS", "").strip()
     if bound:
         if not bound.isdecimal() or int(bound) < 1:
@@ -299,7 +304,7 @@ def _device(device: str) -> torch.device:
 def _backend(task: Task, backend: str, device: torch.device, steps: list[list[Batch]]) -> str:
     checks.choice("backend", backend, BACKENDS)
     if backend == "stacked" and not task.stackable:
-        raise ValueError("backend='stacked' cannot train recurrent layers; use 'pool' or 'auto'")
+        raise ValueError(_NOT_STACKABLE)
     if backend != "auto":
         return backend
     if not task.stackable or len(steps) < 2:
@@ -309,6 +314,20 @@ def _backend(task: Task, backend: str, device: torch.device, steps: list[list[Ba
     largest = max((b.n for client in steps for b in client[:1]), default=0)
     small = not task.has_conv and task.n_params <= STACK_PARAMS and largest <= STACK_BATCH
     return "stacked" if small else "pool"
+
+
+def _stacked(task: Task, backend: str, work: tuple) -> bool:
+    """Train by the stacked back end; False where torch.func.vmap cannot take the model and the caller left the choice to us."""
+    try:
+        backends.stacked(*work)
+    except RuntimeError as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        if backend == "stacked":
+            raise ValueError(_NOT_STACKABLE) from error
+        task.stackable = False
+        return False
+    return True
 
 
 def _parameters(task: Task, value, name: str = "params", finite: bool = True) -> Tensor:

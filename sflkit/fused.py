@@ -4,12 +4,15 @@ The product. `F.linear` and `@` go to MKL, which on an AMD EPYC with AVX-512 rea
 float32 numbers (one thread, 32 samples, 3168 x 512 weights: 94 against 179 GFLOP/s). torch uses oneDNN for convolutions only, but
 offers its product, too.
 
+oneDNN compiles a kernel for every shape and keeps it, so that numbers of samples above 32 are rounded up to a multiple of 32 by
+rows of zeros: 250 clients with as many sizes would cost 700 MB.
+
 The step. A plain one writes the gradient of a layer, reads it again, and reads and writes the weights; for models whose time goes
 into moving weights, the backward pass here changes them directly, w <- w - rate g' x, and no gradient is kept. This is right
 only for a weight that nothing else in the model uses, and for one backward pass a step. `fuse` leaves shared weights alone; a
 layer that is called twice in a forward pass, or that sees a backward pass before the loss is there, raises `Unfusable`, and
-autograd's own check raises when another operation needs the weight as it was. The back end then trains that model step by step
-as any other.
+autograd's own check raises when another operation needs the weight as it was (it does not see uses of `weight.data`). The back
+end then trains that model step by step as any other.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn import functional as F
 
 # Numbers of a weight from which its step is fused. A layer of 3168 x 512 with batches of 32 gains: a round of the benchmark's W2
@@ -33,20 +37,25 @@ _LEAST_PRODUCT = 2**21
 # weights once less. 3168 x 512, one of two busy threads: 10 samples 290 us (MKL) against 490, 64 samples 1950 against 1200. With
 # 32 it is 950 against 760, but a whole round of W2 then took 0.77 s against 0.83: there the weights come from further away.
 _LEAST_SAMPLES = 48
+_ROWS = 32  # see above
 
 
 class Unfusable(RuntimeError):
     """A layer was called more than once in a step, or differentiated before the loss."""
 
 
-@functools.cache
 def _onednn():
-    """Return oneDNN's product (x, w, b, ...) -> x w' + b; None where this torch does not offer it or the processor is no x86."""
+    """Return oneDNN's product (x, w, b, ...) -> x w' + b; None where it is switched off, not offered, or the processor no x86."""
+    return _offered() if torch.backends.mkldnn.enabled else None
+
+
+@functools.cache
+def _offered():
     if platform.machine().lower() not in ("x86_64", "amd64") or not torch.backends.mkldnn.is_available():
         return None
     try:  # not documented, so try it out; torch.compile's generated code calls it
         product = torch.ops.mkldnn._linear_pointwise
-        x = torch.arange(6.0).view(2, 3)
+        x = torch.arange(6, dtype=torch.float32, device="cpu").view(2, 3)
         same = torch.equal(product(x, x, x[:, 0].contiguous(), "none", [], ""), F.linear(x, x, x[:, 0]))
     except (AttributeError, RuntimeError, TypeError):
         return None
@@ -62,7 +71,7 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight)
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight if ctx.needs_input_grad[0] else None)
         return _product(x, weight, bias)
 
     @staticmethod
@@ -103,17 +112,30 @@ class Dense(nn.Linear):
     _calls = 0
     _armed = False
 
-    def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 2 or torch._C._are_functorch_transforms_active():
-            return super().forward(x)
+    def forward(self, input: Tensor) -> Tensor:
+        if not self._plain(input):
+            return super().forward(input)
+        n = len(input)
+        large = n * self.weight.numel() >= _LEAST_PRODUCT and _onednn() is not None
+        added = -n % _ROWS if large and n > _ROWS else 0
+        x = F.pad(input, (0, 0, 0, added)) if added else input
         if not torch.is_grad_enabled():
-            return _product(x, self.weight, self.bias)
-        if self._rate is not None:
+            outputs = _product(x, self.weight, self.bias)
+        elif self._rate is not None and not self.weight._backward_hooks:
             self._calls += 1
-            return _Step.apply(x, self.weight, self.bias, self)
-        if len(x) * self.weight.numel() < _LEAST_PRODUCT or _onednn() is None:
-            return super().forward(x)
-        return _Linear.apply(x, self.weight, self.bias)
+            outputs = _Step.apply(x, self.weight, self.bias, self)
+        elif large:
+            outputs = _Linear.apply(x, self.weight, self.bias)
+        else:
+            return super().forward(input)
+        return outputs[:n] if added else outputs
+
+    def _plain(self, x: Tensor) -> bool:
+        """Whether this is what we have products and derivatives for: own parameters, dense float32 (n, i), no transformation."""
+        return (x.ndim == 2 and x.dtype == torch.float32 and x.layout == torch.strided
+                and self.weight is self._own[0] and self.bias is self._own[1]  # torch.func.functional_call puts others there
+                and not torch._C._are_functorch_transforms_active() and forward_ad._current_level < 0
+                and not torch.is_autocast_enabled("cpu"))
 
 
 def fuse(module: nn.Module) -> list[Dense]:
@@ -125,6 +147,7 @@ def fuse(module: nn.Module) -> list[Dense]:
     layers = [m for m in module.modules() if type(m) is nn.Linear]
     for layer in layers:
         layer.__class__ = Dense
+        layer._own = (layer.weight, layer.bias)
     return [m for m in layers if m.weight.numel() >= _LEAST_NUMBERS and uses[id(m.weight)] == 1]
 
 

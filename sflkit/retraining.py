@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sflkit import backends, checks, engine
+from sflkit import backends, checks, engine, replicas
 from sflkit.batches import convert
 from sflkit.draws import History, draw_batches, draw_history, store, subsets
 
@@ -110,7 +110,7 @@ def fisher_sgd(task: engine.Task, params: Tensor, batches, fisher: Fisher, *, th
     out = params.repeat(len(steps), 1)
 
     def train(k: int) -> None:
-        with backends.borrow(task, params.device) as replica:
+        with replicas.borrow(task, params.device) as replica:
             replica.load(params)
             means = [torch.zeros_like(p) for p in replica.params]
             squares = [torch.zeros_like(p) for p in replica.params]

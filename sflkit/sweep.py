@@ -112,7 +112,8 @@ def _compute(run, missing: dict, store: Path, jobs, stack, progress, description
     from tqdm import tqdm
 
     if jobs is not None:
-        jobs = checks.integer("jobs", jobs, 1)
+        elsewhere = type(joblib.parallel.get_active_backend()[0]).__name__ == "DaskDistributedBackend"
+        jobs = checks.integer("jobs", jobs, 1) if elsewhere else checks.workers("jobs", jobs)
     if stack is not None:
         stack = checks.integer("stack", stack, 1, 200)  # each holds an open lock file
     before = os.environ.get("SFLKIT_THREADS")

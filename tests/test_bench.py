@@ -167,12 +167,63 @@ def test_nothing_is_drawn_from_bad_files(tmp_path, name, text, message):
 def test_the_command_measures_what_it_is_asked_for_and_draws(tmp_path, monkeypatch, options, done):
     calls = []
     monkeypatch.setattr(bench, "RESULTS", tmp_path)
-    monkeypatch.setattr(bench, "measure", lambda workload, *_: calls.append(workload.name) or [])
+    monkeypatch.setattr(bench, "measure", lambda workload, *_: calls.append(workload.name) or [{}])
+    monkeypatch.setattr(bench, "_show", lambda row: None)
     monkeypatch.setattr(scaling, "run", lambda folder, repeats, machine: calls.append("scaling"))
     monkeypatch.setattr(draw, "draw", lambda: calls.append("drawn"))
     monkeypatch.setattr(sys, "argv", ["tests.bench", *options])
     bench.main()
     assert calls == [*done, "drawn"]
+
+
+@pytest.mark.parametrize(("load", "options", "kept"), [(0.4, [], True), (3.0, [], False), (3.0, ["--force"], True)])
+@pytest.mark.parametrize("mode", ["--scaling", "--workloads=W4"])
+def test_what_a_busy_machine_measured_is_not_kept(tmp_path, monkeypatch, capsys, load, options, kept, mode):
+    folders = []
+    monkeypatch.setattr(bench, "RESULTS", tmp_path)
+    monkeypatch.setattr(bench.os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(bench, "measure", lambda *_: [dict.fromkeys(bench.COLUMNS, 1)])
+    monkeypatch.setattr(scaling, "run", lambda folder, repeats, machine: folders.append(folder))
+    monkeypatch.setattr(draw, "draw", lambda: "figure")
+    monkeypatch.setattr(sys, "argv", ["tests.bench", mode, *options])
+    bench.main()
+    assert (tmp_path / "W4.csv").exists() == (kept and mode != "--scaling")
+    assert folders == ([tmp_path if kept else None] if mode == "--scaling" else [])
+    assert ("README" in capsys.readouterr().out) == kept
+
+
+TINY = replace(WORKLOADS["W4"], name="tiny", clients=2, pool=2, flops=1000.0)
+
+
+def test_rows_of_a_tiny_workload_by_hand(monkeypatch):
+    times = {"plain": iter([4.0, 6.0, 8.0]), "sflkit auto": iter([2.0, 2.0, 2.0]), "sflkit pool": iter([4.0, 3.0, 2.0]),
+             "sflkit stacked": iter([1.0, 1.0, 1.0])}
+    names = {kind: name for name, kind in peers.PEERS.items()}
+    monkeypatch.setattr(bench, "_rounds_per_sample", lambda peer, workload: 1)
+    monkeypatch.setattr(bench, "_time", lambda peer, *_: next(times[names[type(peer)]]))
+    monkeypatch.setattr(bench, "_sgemm_flops", lambda: 1e5)
+    monkeypatch.setattr(bench.flower, "run", lambda name, rounds: [12.0, 3.0, 6.0])
+    rows = {row["peer"]: row for row in bench.measure(TINY, 3, MACHINE)}
+    assert list(rows) == [*peers.PEERS, "flower"]
+    # 2 clients x 5 steps x 20 samples x 1000 = 200,000 operations: 2 s at 100,000 a second
+    expected = {"plain": (6, 1, 1, 1, 1 / 3), "sflkit auto": (2, 3, 2, 4, 1), "sflkit pool": (3, 2, 1, 4, 2 / 3),
+                "flower": (6, 1, 0.5, 2, 1 / 3)}  # each of Flower's rounds against the plain loop's median, 6
+    columns = ("seconds", "speedup", "speedup_min", "speedup_max", "peak_share")
+    for name, values in expected.items():
+        assert [float(rows[name][c]) for c in columns] == pytest.approx(values, rel=1e-3)
+    assert rows["plain"]["load"] == "0.5" and float(rows["sflkit stacked"]["difference"]) < 1e-6
+
+
+def test_a_peer_with_other_parameters_ends_the_benchmark(monkeypatch):
+    class Wrong(peers.Ours):
+        def params(self):
+            return self.w + 1e-3
+
+    monkeypatch.setitem(peers.PEERS, "sflkit pool", Wrong)
+    monkeypatch.setattr(bench, "_rounds_per_sample", lambda peer, workload: 1)
+    monkeypatch.setattr(bench, "_sgemm_flops", lambda: 1.0)
+    with pytest.raises(SystemExit, match=r"tiny: parameters after one round differ .*'sflkit pool': 0.00"):
+        bench.measure(TINY, 2, MACHINE)
 
 
 def test_the_command_refuses(monkeypatch, capsys):

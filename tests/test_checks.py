@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -43,6 +44,18 @@ def test_real_passes(value):
 def test_real_refuses(value):
     with pytest.raises(ValueError, match=r"must be a finite number >= 0 and <= 1"):
         checks.real("x", value, 0, 1)
+
+
+def test_more_workers_than_cores_are_allowed_with_a_warning(monkeypatch):
+    monkeypatch.setattr(checks, "cores", lambda: 4)
+    with pytest.warns(UserWarning, match="jobs=5 is more than the 4 cores"):
+        assert checks.workers("jobs", 5) == 5
+    monkeypatch.setattr(checks, "cores", lambda: 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert checks.workers("jobs", 2) == 2  # what notebooks ask for, wherever they run
+    with pytest.raises(ValueError, match="jobs=0 must be an integer >= 1"):
+        checks.workers("jobs", 0)
 
 
 def test_real_excludes_open_ends():

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from sflkit import backends, engine, models
+from sflkit import backends, engine, models, replicas
 from sflkit.engine import Task, evaluate, local_sgd
 
 CASES = {
@@ -168,6 +169,59 @@ def test_out_is_filled_and_returned():
         local_sgd(task, w, batches, 0.1, out=out[:1])
 
 
+class ByValue(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x if x.max() > 0 else -x)
+
+
+class Masked(nn.Sequential):
+    def forward(self, x):
+        z = super().forward(x)
+        z[z < -1] = 0
+        return z
+
+
+class Accumulated(nn.Sequential):
+    def forward(self, x):
+        h = torch.zeros(len(x), 4)
+        h += super().forward(x)
+        return h
+
+
+@pytest.mark.parametrize(("model", "loss"), [
+    (ByValue, "cross_entropy"), (Masked, "cross_entropy"), (Accumulated, "cross_entropy"),
+    (nn.Sequential, lambda outputs, y: (outputs - y[:, None]).square().mean(1) / (1 + float(outputs.detach().max() > 1e9))),
+])
+def test_auto_trains_and_evaluates_what_vmap_does_not_take(model, loss, monkeypatch):
+    task, batches = Task(model(nn.Linear(12, 4)), loss), make("mlp", [[6, 5], [7], []])[2]
+    w = task.init(0)
+    assert engine._backend(task, "auto", torch.device("cpu"), engine.convert(task, batches, torch.device("cpu"))) == "stacked"
+    with pytest.raises(ValueError, match=r"backend='stacked' cannot train this model.* use 'pool' or 'auto'"):
+        local_sgd(task, w, batches, 0.1, backend="stacked")
+    assert task.stackable  # what an explicit call met may be some other error
+    monkeypatch.setattr(backends, "_evaluated_at_once", lambda task, *_: 3 if task.stackable else 1)
+    rows = torch.stack([w, w + 0.1, w - 0.1])
+    alone = [evaluate(task, row, *batches[0][0]).loss for row in rows]
+    np.testing.assert_allclose(evaluate(task, rows, *batches[0][0]).loss, alone, rtol=1e-6)
+    assert task.stackable == (model not in (Masked, Accumulated))  # inputs, and the loss, are outside vmap here
+    task.stackable = True
+    got = local_sgd(task, w, batches, 0.1, updates=True)
+    assert not task.stackable
+    want = local_sgd(Task(model(nn.Linear(12, 4)), loss), w, batches, 0.1, backend="pool", updates=True)
+    assert torch.equal(got, want) and want.abs().max() > 1e-3
+    with pytest.raises(ValueError, match="cannot train this model"):
+        local_sgd(task, w, batches, 0.1, backend="stacked")
+
+
+def test_an_error_of_the_loss_itself_is_raised_by_auto():
+    def loss(outputs, y):
+        raise RuntimeError("broken on purpose")
+
+    task, w, batches = make("linear", [[3], [4]])
+    with pytest.raises(RuntimeError, match="broken on purpose"):
+        local_sgd(Task(models.create(**CASES["linear"]), loss), w, batches, 0.1)
+
+
 @pytest.mark.parametrize("backend", ["pool", "stacked"])
 @pytest.mark.parametrize("sizes", [[[6, 5], [], [7, 2, 3]], [[], []]])
 def test_updates_are_the_difference_to_the_last_bit(backend, sizes):
@@ -179,13 +233,15 @@ def test_updates_are_the_difference_to_the_last_bit(backend, sizes):
         assert torch.equal(local_sgd(task, start, batches, 0.1, backend=backend, updates=True, out=out), want)
 
 
-def test_the_garbage_collector_is_left_as_it_was():
+def test_the_garbage_collector_waits_and_is_left_as_it_was(monkeypatch):
     task, w, batches = make("linear", [[3]])
+    seen = []
+    monkeypatch.setattr(engine, "convert", lambda *args, f=engine.convert: seen.append(gc.isenabled()) or f(*args))
     assert gc.isenabled()
     local_sgd(task, w, batches, 0.1)
     with pytest.raises(ValueError, match="client 0"):
         local_sgd(task, w, [[(batches[0][0][0], None)]], 0.1)
-    assert gc.isenabled()
+    assert gc.isenabled() and seen == [False, False]
     gc.disable()
     try:
         local_sgd(task, w, batches, 0.1)
@@ -207,7 +263,7 @@ def test_pooling_goes_before_relu_with_the_same_bits():
     y = torch.arange(8) % 5
     model = _pooled(nn.ReLU, lambda: nn.MaxPool2d(2))
     moved = copy.deepcopy(model)
-    backends._pool_before_relu(moved)
+    replicas.pool_before_relu(moved)
     assert [type(layer) for layer in moved[0]] == [nn.Conv2d, nn.MaxPool2d, nn.ReLU, nn.Conv2d, nn.MaxPool2d, nn.ReLU]
     assert [n for n, _ in moved.named_parameters()] == [n for n, _ in model.named_parameters()]
     gradients = []
@@ -227,10 +283,22 @@ def test_other_orders_and_models_with_code_of_their_own_stay_as_they_are():
         def forward(self, x):
             return self.layers[:2](x).mean((2, 3))  # stops before the pooling
 
-    for model in (Own(), nn.Sequential(Own()), _pooled(nn.Tanh, lambda: nn.MaxPool2d(2))[0][:3],
-                  nn.Sequential(nn.ReLU(), nn.AvgPool2d(2))):
+    class Backwards(nn.Sequential):
+        def forward(self, x):
+            for layer in reversed(self):
+                x = layer(x)
+            return x
+
+    models_left = [Own(), nn.Sequential(Own()), Backwards(nn.ReLU(), nn.MaxPool2d(2)), nn.Sequential(nn.Tanh(), nn.MaxPool2d(2)),
+                   *(nn.Sequential(nn.ReLU(), pool) for pool in (nn.AvgPool2d(2), nn.MaxPool2d(2, return_indices=True),
+                                                                 nn.MaxPool2d(2, padding=1, dilation=3)))]
+    for name in ("forward", "forward_pre", "full_backward", "full_backward_pre"):
+        for i in (0, 1):
+            models_left.append(nn.Sequential(nn.ReLU(), nn.MaxPool2d(2)))
+            getattr(models_left[-1][i], f"register_{name}_hook")(lambda *args: None)
+    for model in models_left:
         before = [type(m) for m in model.modules()]
-        backends._pool_before_relu(model)
+        replicas.pool_before_relu(model)
         assert [type(m) for m in model.modules()] == before
 
 
@@ -243,6 +311,16 @@ def test_chunks_give_the_same_answer(monkeypatch):
     monkeypatch.setattr(backends, "_stacked_sgd", lambda t, w, *a, f=backends._stacked_sgd: calls.append(len(w)) or f(t, w, *a))
     torch.testing.assert_close(local_sgd(task, w, batches, 0.1, backend="stacked"), whole, atol=1e-6, rtol=0)
     assert calls == [2, 2]
+
+
+def test_a_gpus_memory_bounds_what_is_stacked(monkeypatch):
+    task, w, _ = make("mlp", [])
+    x = torch.zeros(6, 12)
+    engine.convert(task, [[(x, torch.zeros(6, dtype=torch.int64))]], torch.device("cpu"))  # what the layers make is counted here
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: types.SimpleNamespace(total_memory=32 * 10_000))
+    data = engine.Batch(x.to("meta"), None, None, 6)
+    assert backends._at_once(task, data, 6) == 10_000 // (task.n_params + 6 * (12 + 12 + 16 + 16 + 8 + 8 + 4)) > 1
+    assert backends._at_once(task, data, 10**6) == 1
 
 
 def test_thread_settings_of_the_caller_are_unchanged(monkeypatch):

@@ -16,8 +16,8 @@ LAYERS = {
     1: ("streams", "caches", "importance", "video", "stores", "wireless", "alternation", "channels", "histories", "draws",
         "stability", "enumeration", "recomputation", "fats", "bounds"),
     2: ("archives", "data", "downloads", "federations", "natural", "partitions", "synthetic", "traffic"),
-    3: ("models", "engine", "batches", "backends", "fused", "servers", "unlearning", "retraining", "states", "ledgers",
-        "attacks", "buffered", "scores"),
+    3: ("models", "engine", "batches", "backends", "fused", "replicas", "servers", "unlearning", "retraining", "states",
+        "ledgers", "attacks", "buffered", "scores"),
     4: ("runs", "sweep", "results", "intervals", "verdicts", "report"),
     5: ("app",),
 }

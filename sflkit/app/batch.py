@@ -71,7 +71,7 @@ def cores() -> int:
     value = integer_from_environment("SFLKIT_THREADS", 1)
     if value is not None:
         return value
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return checks.cores()
 
 
 def target(book: gate.Notebook, profile: str) -> Path:
@@ -233,7 +233,7 @@ def clean(content):
 
 def _jobs(jobs) -> int:
     try:
-        return checks.integer("jobs", jobs, 1)
+        return checks.workers("jobs", jobs)
     except ValueError as error:
         raise gate.GateError(str(error)) from None
 

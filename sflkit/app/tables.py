@@ -53,7 +53,7 @@ def bench() -> str:
         rows.append(frame)
     rows = pd.concat(rows, ignore_index=True)
     parts = ["Seconds of one federated round. The speedup is over a plain PyTorch loop, the median of measurements in turns "
-             "(least to largest)."]
+             "(least to largest); Flower is measured after the others."]
     for (processor, threads, torch), part in rows.groupby(["processor", "threads", "torch"], sort=False):
         parts.append(f"{processor}, {threads} thread{'' if threads == 1 else 's'}, torch {torch}:")
         parts.append(report.markdown(pd.DataFrame({

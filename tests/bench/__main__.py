@@ -1,7 +1,8 @@
 """`python -m tests.bench`: seconds a federated round, ours beside a plain loop (and Flower, when .venv-bench has it).
 
 Peers alternate within one process, since the speed of a shared machine drifts: a ratio is the median over repeats of the ratio
-of two neighbouring measurements, with its range. Parameters after one round must agree to 1e-4.
+of two neighbouring measurements, with its range. Parameters after one round must agree to 1e-4. Flower runs afterwards in a
+process of its own: each of its rounds is compared with the plain loop's median, and its parameters with nobody's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from tests.bench.peers import PEERS
 from tests.bench.workloads import WORKLOADS, Workload
 
 RESULTS = Path(__file__).resolve().parents[2] / "data" / "results" / "bench"
-SLOW_STACKED = ("W1", "W2")  # stacked is 2-4 times slower there; measured once in a while with --all
 COLUMNS = ("workload", "peer", "seconds", "seconds_min", "seconds_max", "speedup", "speedup_min", "speedup_max", "peak_share",
            "difference", "repeats", "threads", "load", "torch", "processor")
 
@@ -33,44 +33,45 @@ def main() -> None:
     parser.add_argument("--scaling", action="store_true", help="growth and peak memory in place of the workloads")
     parser.add_argument("--draw", action="store_true", help="measure nothing; draw figures/bench.png anew")
     parser.add_argument("--force", action="store_true", help="keep the results of a busy machine, too")
-    parser.add_argument("--all", action="store_true", help="also the stacked back end where it is known to be slow")
     args = parser.parse_args()
     if args.repeats < 5:
         parser.error(f"--repeats {args.repeats} must be at least 5")
-    if not args.draw:
-        _measure_all(args)
+    if not args.draw and _measure_all(args):
+        print("kept; `sflkit verdicts --write-readme` brings the README's table up to date")
     try:
         print(f"drawn: {draw.draw()}")
     except ValueError as error:
         raise SystemExit(str(error)) from None
 
 
-def _measure_all(args) -> None:
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {_processor()}, load {os.getloadavg()[0]:.2f}")
-    busy = os.getloadavg()[0] > 0.5
+def _measure_all(args) -> bool:
+    """Measure what was asked for; return whether the results were kept."""
+    machine = {"threads": engine.thread_count(), "load": os.getloadavg()[0], "torch": torch.__version__,
+               "processor": _processor()}
+    print(", ".join(f"{name} {value}" for name, value in machine.items()))
+    busy = machine["load"] > 0.5
+    keep = args.force or not busy
     if busy:
         print("The machine is busy. Peers whose threads wait for one another, the plain loop first, then look many times slower "
               "than they are; take no ratio from this run" + ("." if args.force else ", which is not kept (--force keeps it)."))
     if args.scaling:
-        machine = {"threads": engine.thread_count(), "load": os.getloadavg()[0], "torch": torch.__version__,
-                   "processor": _processor()}
-        scaling.run(RESULTS, args.repeats, machine)
-        return
-    print(f"{'':4}{'peer':16}{'ms a round':>12}{'(range)':>18}{'over plain':>12}{'(range)':>16}{'of peak':>9}{'difference':>12}")
+        scaling.run(RESULTS if keep else None, args.repeats, machine)
+        return keep
+    print(f"{'':4}{'peer':16}{'ms a round':>12}{'(range)':>18}{'over plain':>12}{'(range)':>16}{'of sgemm':>9}{'difference':>12}")
     for name in args.workloads:
-        rows = measure(WORKLOADS[name], args.repeats, args.all)
+        rows = measure(WORKLOADS[name], args.repeats, machine)
         for row in rows:
             _show(row)
-        if busy and not args.force:
-            continue
-        scaling.write(RESULTS / f"{name}.csv", COLUMNS, rows)
+        if keep:
+            scaling.write(RESULTS / f"{name}.csv", COLUMNS, rows)
+    return keep
 
 
-def measure(workload: Workload, repeats: int, everything: bool = False) -> list[dict]:
+def measure(workload: Workload, repeats: int, machine: dict) -> list[dict]:
     """Return one row per peer; `speedup` is the plain loop's seconds over the peer's."""
     x, y, ids = workload.data()
     start = engine.Task(workload.build()).init(0)
-    names = [n for n in PEERS if everything or n != "sflkit stacked" or workload.name not in SLOW_STACKED]
+    names = list(PEERS)
     peers = {n: PEERS[n](workload, x, y, ids, start) for n in names}
     for peer in peers.values():
         peer.round(workload.participants(0))
@@ -83,17 +84,20 @@ def measure(workload: Workload, repeats: int, everything: bool = False) -> list[
         for n in names if repeat % 2 == 0 else reversed(names):
             seconds[n].append(_time(peers[n], workload, rounds[n]))
         peak.append(_sgemm_flops())
-    flops = workload.flops * workload.clients * workload.steps * workload.batch
-    rows = [_row(workload, n, seconds[n], [p / s for p, s in zip(seconds["plain"], seconds[n], strict=True)],
-                 flops / median(seconds[n]) / median(peak), difference[n]) for n in names]
-    theirs = flower.run(workload.name, rounds=repeats)
-    if theirs:
-        rows.append(_row(workload, "flower", theirs, [median(seconds["plain"]) / s for s in theirs],
-                         flops / median(theirs) / median(peak), float("nan")))
     wrong = {n: d for n, d in difference.items() if not d <= 1e-4}
     if wrong:
         raise SystemExit(f"{workload.name}: parameters after one round differ from the plain loop's by more than 1e-4: {wrong}")
-    return rows
+    full_rate = workload.flops * workload.clients * workload.steps * workload.batch / median(peak)  # seconds at the peak's rate
+
+    def row(peer: str, times: list[float], plain: list[float], off: float) -> dict:
+        ratios = [p / t for p, t in zip(plain, times, strict=True)]
+        values = (workload.name, peer, median(times), min(times), max(times), median(ratios), min(ratios), max(ratios),
+                  full_rate / median(times), off, len(times), *machine.values())
+        return {c: f"{v:.4g}" if isinstance(v, float) else v for c, v in zip(COLUMNS, values, strict=True)}
+
+    rows = [row(n, seconds[n], seconds["plain"], difference[n]) for n in names]
+    theirs = flower.run(workload.name, rounds=repeats)
+    return rows + ([row("flower", theirs, [median(seconds["plain"])] * len(theirs), float("nan"))] if theirs else [])
 
 
 def _rounds_per_sample(peer, workload: Workload) -> int:
@@ -121,19 +125,13 @@ def _sgemm_flops(n: int = 2048) -> float:
     return 2 * n**3 / (time.perf_counter() - began)
 
 
-def _row(workload, peer, seconds, ratios, share, difference) -> dict:
-    values = (workload.name, peer, median(seconds), min(seconds), max(seconds), median(ratios), min(ratios), max(ratios), share,
-              difference, len(seconds), engine.thread_count(), os.getloadavg()[0], torch.__version__, _processor())
-    return {c: f"{v:.4g}" if isinstance(v, float) else v for c, v in zip(COLUMNS, values, strict=True)}
-
-
 def _processor() -> str:
     try:
         line = next(x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("model name"))
         name = line.split(":", 1)[1].strip()
     except (OSError, StopIteration):
         name = platform.processor() or platform.machine()
-    return f"{name} x {os.cpu_count()}"
+    return f"{name} x {os.cpu_count()}" + (f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "")
 
 
 def _show(row: dict) -> None:

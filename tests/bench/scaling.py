@@ -7,7 +7,7 @@ an axis are measured in turns, and exponents are least-squares slopes of log sec
 Memory: the highest resident memory of a fresh process that makes the data and the model and then runs two rounds, MiB (1024^2
 bytes), and what it had (`start_mib`: interpreter, torch, data, model) before the first round. Ray's processes are not watched, so
 Flower has no row. The last two rows are 10,000 clients of a LeNet: all in one call, whose (10,000, 61,706) float32 result alone
-is 2.4 GB, filled anew in every round; and in groups of `GROUP`, of which only the sum is kept.
+is 2.5 GB, filled anew in every round; and in groups of `GROUP`, of which only the sum is kept.
 
     python -m tests.bench.scaling W1 "sflkit auto"     # the memory of one peer, as json
 """
@@ -80,22 +80,24 @@ AXES = {
 }
 
 
-def run(folder: Path, repeats: int, machine: dict, axes=AXES, memory=None) -> None:
-    """Measure growth and memory, print them, and write `folder`/scaling.csv and memory.csv."""
+def run(folder: Path | None, repeats: int, machine: dict, axes=AXES, memory=None) -> None:
+    """Measure growth and memory, print them, and, given a folder, write scaling.csv and memory.csv there."""
     rows = []
     for axis in axes:
         rows += growth(axis, repeats, machine)
         last = rows[-1]
         print(f"{axis:12}{last['seconds']:>10} s at {last['size']:.4g}; exponent {last['exponent']} +- {last['exponent_se']}, "
               f"in the last two decades {last['exponent_end']} +- {last['exponent_end_se']}", flush=True)
-        write(folder / "scaling.csv", GROWTH_COLUMNS, rows)
+        if folder:
+            write(folder / "scaling.csv", GROWTH_COLUMNS, rows)
     rows = []
     for workload, peer in memory or [*((w, p) for w in WORKLOADS for p in PEERS),
                                      *((MANY.name, p) for p in ("sflkit auto", "sflkit in groups"))]:
         rows.append({"workload": workload, "peer": peer} | peak_memory(workload, peer)
                     | {name: machine[name] for name in ("threads", "torch", "processor")})
         print(f"{workload:14}{peer:18}{rows[-1]['start_mib']:>8} MiB before, {rows[-1]['peak_mib']:>6} MiB at most", flush=True)
-        write(folder / "memory.csv", MEMORY_COLUMNS, rows)
+        if folder:
+            write(folder / "memory.csv", MEMORY_COLUMNS, rows)
 
 
 def growth(axis: str, repeats: int, machine: dict, values=None) -> list[dict]:
