@@ -65,7 +65,7 @@ def _speedups(ax, frame: pd.DataFrame) -> None:
     ax.set_xticks(range(len(workloads)), workloads)
     ax.yaxis.set_major_formatter("{x:g}")
     ax.grid(axis="x", visible=False)
-    ax.legend(fontsize="small", ncols=2)
+    ax.legend(loc="upper left", fontsize=9)
 
 
 def _growth(ax, frame: pd.DataFrame) -> None:
