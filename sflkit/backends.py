@@ -75,6 +75,7 @@ def _sgd(task, replica: Replica, steps: list[Batch], rate: float, prox: float, c
             drift = [p * (rate * prox) for p in params]
             for d, c in zip(drift, corrections or (), strict=corrections is not None):
                 d.sub_(c, alpha=rate)
+    replica.order(pool_first=True)
     converted: tuple = (None, None)
     with stepping(replica.dense if drift is None else [], rate) as arm:
         for x, y, w, _ in steps:
@@ -223,11 +224,18 @@ def _evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int, we
     parts = [(k, i) for k in range(0, len(rows), together) for i in range(0, n, batch_size)]
     labelled = not data.y.is_floating_point() and task.loss != "mse"
 
-    def forward(part: tuple[int, int]) -> Tensor:
+    def total(values: Tensor, i: int) -> Tensor:
+        if weights is not None:
+            w = weights[i:i + batch_size]
+            values = (values * w).masked_fill(w == 0, 0)  # 0 * inf would be NaN
+        return values.sum(1)
+
+    def forward(part: tuple[int, int]) -> tuple[Tensor, Tensor]:
         k, i = part
         models, x, y = rows[k:k + together], data.x[i:i + batch_size], data.y[i:i + batch_size]
         c, b = len(models), len(x)
         with borrow(task, rows.device) as replica, torch.inference_mode():
+            replica.order(pool_first=False)
             if c == 1:
                 replica.load(models[0])
                 outputs = replica.module(_channels_last(x))
@@ -236,15 +244,12 @@ def _evaluate(task, rows: Tensor, data: Batch, batch_size: int, threads: int, we
                 y = y.repeat(c, *[1] * (y.ndim - 1))
             losses = task.sample_losses(outputs, y).double()
             hits = (outputs.argmax(1) == y).double().reshape(c * b, -1).mean(1) if labelled else torch.full_like(losses, np.nan)
-            both = torch.stack([losses, hits]).view(2, c, b)
-            if weights is not None:
-                w = weights[i:i + batch_size]
-                both = (both * w).masked_fill(w == 0, 0)  # 0 * inf would be NaN
-            return both.sum(2)
+            return total(losses.view(c, b), i), total(hits.view(c, b), i)
 
     totals = np.zeros((2, len(rows)))
-    for (k, _), part in zip(parts, _map(forward, parts, threads, rows.device), strict=True):
-        totals[:, k:k + together] += part.cpu().numpy()
+    for (k, _), sums in zip(parts, _map(forward, parts, threads, rows.device), strict=True):
+        for row, values in zip(totals, sums, strict=True):
+            row[k:k + together] += values.cpu().numpy()
     return tuple(totals / (n if weights is None else float(weights.sum())))
 
 

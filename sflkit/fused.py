@@ -113,10 +113,11 @@ class Dense(nn.Linear):
     _armed = False
 
     def forward(self, input: Tensor) -> Tensor:
-        if not self._plain(input):
-            return super().forward(input)
         n = len(input)
-        large = n * self.weight.numel() >= _LEAST_PRODUCT and _onednn() is not None
+        large = n * self._numbers >= _LEAST_PRODUCT  # first, since in a tiny model every look costs
+        if not (large or self._rate is not None) or not self._plain(input):
+            return super().forward(input)
+        large = large and _onednn() is not None
         added = -n % _ROWS if large and n > _ROWS else 0
         x = F.pad(input, (0, 0, 0, added)) if added else input
         if not torch.is_grad_enabled():
@@ -147,7 +148,7 @@ def fuse(module: nn.Module) -> list[Dense]:
     layers = [m for m in module.modules() if type(m) is nn.Linear]
     for layer in layers:
         layer.__class__ = Dense
-        layer._own = (layer.weight, layer.bias)
+        layer._own, layer._numbers = (layer.weight, layer.bias), layer.weight.numel()
     return [m for m in layers if m.weight.numel() >= _LEAST_NUMBERS and uses[id(m.weight)] == 1]
 
 

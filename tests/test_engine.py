@@ -274,6 +274,21 @@ def test_pooling_goes_before_relu_with_the_same_bits():
         assert torch.equal(a, b) and a.abs().max() > 0
 
 
+def test_pooling_goes_first_in_training_only():
+    task, w, batches = make("lenet", [[5]])
+    first = local_sgd(task, w, batches, 0.1, backend="pool", threads=1)
+    (replica,) = task._replicas["cpu"]
+
+    def order():
+        return [type(m) for m in replica.module if isinstance(m, nn.ReLU | nn.MaxPool2d)][:4]
+
+    assert order() == [nn.MaxPool2d, nn.ReLU] * 2
+    evaluate(task, w, *batches[0][0], threads=1)
+    assert order() == [nn.ReLU, nn.MaxPool2d] * 2
+    assert torch.equal(local_sgd(task, w, batches, 0.1, backend="pool", threads=1), first)
+    assert order() == [nn.MaxPool2d, nn.ReLU] * 2 and len(task._replicas["cpu"]) == 1
+
+
 def test_other_orders_and_models_with_code_of_their_own_stay_as_they_are():
     class Own(nn.Module):
         def __init__(self):
