@@ -3,7 +3,7 @@
 `pool`: one client a worker thread, one intra-op thread a worker. Threads that share one small tensor are slower and less
 steady than independent workers. Inside a worker convolution weights lie in channels_last order; rows of `out` do not.
 `stacked`: one computation over all clients, torch.func.vmap of the gradient; for tiny models, where the time goes into
-overhead, and for GPUs. On CPUs it is two to three times slower than the loop for convolutions.
+overhead, and for GPUs. On CPUs it is two to three times slower than the pool for convolutions.
 """
 
 from __future__ import annotations

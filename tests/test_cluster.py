@@ -124,7 +124,8 @@ def test_a_killed_worker_loses_nothing_and_only_its_run_is_begun_again(probe, tm
             # Not the worker that happens to be busy: another may have written its result but not yet said so to the scheduler.
             others_done = len(list(store.glob("*.json"))) == len(configs) - 1
             alone = others_done and sum(map(len, client.processing().values())) == 1
-            return int((tmp_path / "holder").read_text()) if alone else 0
+            holder = tmp_path / "holder"  # not there while the last run has yet to begin
+            return int(holder.read_text() or 0) if alone and holder.exists() else 0
 
         with killer(victim) as killed:
             waiter = threading.Thread(target=lambda: (_until(lambda: killed), (tmp_path / "hold").unlink()), daemon=True)

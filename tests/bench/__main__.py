@@ -87,12 +87,12 @@ def measure(workload: Workload, repeats: int, machine: dict) -> list[dict]:
     wrong = {n: d for n, d in difference.items() if not d <= 1e-4}
     if wrong:
         raise SystemExit(f"{workload.name}: parameters after one round differ from the plain loop's by more than 1e-4: {wrong}")
-    full_rate = workload.flops * workload.clients * workload.steps * workload.batch / median(peak)  # seconds at the peak's rate
+    at_peak = workload.flops * workload.clients * workload.steps * workload.batch / median(peak)  # seconds
 
     def row(peer: str, times: list[float], plain: list[float], off: float) -> dict:
         ratios = [p / t for p, t in zip(plain, times, strict=True)]
         values = (workload.name, peer, median(times), min(times), max(times), median(ratios), min(ratios), max(ratios),
-                  full_rate / median(times), off, len(times), *machine.values())
+                  at_peak / median(times), off, len(times), *machine.values())
         return {c: f"{v:.4g}" if isinstance(v, float) else v for c, v in zip(COLUMNS, values, strict=True)}
 
     rows = [row(n, seconds[n], seconds["plain"], difference[n]) for n in names]
