@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "sflkit"
 # 0 lies below everything; the rest is the table of the layers. A new module needs an entry here.
 LAYERS = {
-    0: ("checks", "randomness", "rounding", "paths"),
+    0: ("checks", "randomness", "registry", "rounding", "paths"),
     1: ("streams", "caches", "importance", "video", "stores", "wireless", "alternation", "channels", "histories", "draws",
         "stability", "enumeration", "recomputation", "fats", "bounds"),
     2: ("archives", "data", "downloads", "federations", "natural", "partitions", "synthetic", "traffic"),
