@@ -1,9 +1,13 @@
 """Result files: one computed run is one `<key>.csv` (the numbers) and one `<key>.json` (its record).
 
+A key is `<experiment>/<16 hexadecimal digits>`, so that the results of an experiment lie in a folder of their own. An experiment
+names itself: the module of its `run` function has `EXPERIMENT = "sfl-training"` (a second function `pilot` there would be
+"sfl-training-pilot"), and moving or renaming that module changes no key.
+
 The record holds config, versions, commit, device, threads, data set, seconds, the columns' types and the sha256 of the csv. The
 csv is put in place first and the json last, so the json makes a result complete; one that is incomplete, truncated or altered is
-taken for absent. The key hashes the run's name, the `RESULT_VERSION` of its module and the config; the source of the run's module
-is recorded, not keyed. Floats are kept to 7 significant digits: small files, and far below any effect we report.
+taken for absent. The digits hash the experiment's name, the `RESULT_VERSION` of its module and the config; the source of the
+run's module is recorded, not keyed. Floats are kept to 7 significant digits: small files, and far below any effect we report.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import hashlib
 import io
 import json
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -27,18 +32,19 @@ import pandas as pd
 from sflkit import checks, paths
 
 FLOAT_FORMAT = "%.7g"
+_EXPERIMENT = re.compile(r"[a-z0-9][a-z0-9-]*")
 _DTYPES = {"i": "int64", "u": "int64", "f": "float64", "b": "bool"}
 
 
 def describe(run: Callable, config) -> dict:
-    """Return what a result's record says before anything has run: key, run, result_version, config, source_sha256."""
-    head = {"run": run_name(run), "result_version": _result_version(run), "config": config_dict(config)}
-    key = hashlib.sha256(canonical(list(head.values())).encode()).hexdigest()[:16]
-    return {"key": key, **head, "source_sha256": _source_sha256(run)}
+    """Return what a result's record says before anything has run: key, experiment, result_version, config, source_sha256."""
+    head = {"experiment": experiment_name(run), "result_version": _result_version(run), "config": config_dict(config)}
+    digits = hashlib.sha256(canonical(list(head.values())).encode()).hexdigest()[:16]
+    return {"key": f"{head['experiment']}/{digits}", **head, "source_sha256": _source_sha256(run)}
 
 
 def result_key(run: Callable, config) -> str:
-    """Return the 16 hexadecimal digits that name the result of `run(config)`."""
+    """Return what names the result of `run(config)`: the experiment, a slash and 16 hexadecimal digits."""
     return describe(run, config)["key"]
 
 
@@ -87,6 +93,7 @@ def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -
         if not is_complete(key, folder):
             if not is_complete(key, store):
                 raise ValueError(f"key={key!r} must name a complete result in {store} or {folder}")
+            (folder / key).parent.mkdir(exist_ok=True)
             for suffix in (".csv", ".json"):
                 shutil.copyfile(store / f"{key}{suffix}", folder / f"{key}{suffix}")
         written.append(folder / f"{key}.csv")
@@ -143,12 +150,26 @@ def _parse(content: bytes, columns: dict[str, str]) -> pd.DataFrame:
     return frame
 
 
-def run_name(run) -> str:
-    """Return `module.function`, or raise TypeError unless `run` is a function at the top level of a module."""
+def experiment_name(run) -> str:
+    """Return the name that the module of `run` gives its experiment; another function than `run` adds its own name.
+
+    Raises
+    ------
+    TypeError
+        If `run` is no function at the top level of a module, or its module has no `EXPERIMENT`.
+    ValueError
+        If the name could not be that of a folder.
+    """
     name = getattr(run, "__qualname__", None)
     if not callable(run) or name is None or "<" in name or not getattr(run, "__module__", None):
         raise TypeError(f"run={run!r} must be a function at the top level of a module")
-    return f"{run.__module__}.{name}"
+    experiment = getattr(sys.modules.get(run.__module__), "EXPERIMENT", None)
+    if experiment is None:
+        raise TypeError(f"module {run.__module__} must have EXPERIMENT, the name under which the results of {name} are kept, "
+                        "such as EXPERIMENT = 'my-study'")
+    if not isinstance(experiment, str) or not _EXPERIMENT.fullmatch(experiment):
+        raise ValueError(f"EXPERIMENT={experiment!r} must be made of lower-case letters, digits and -, such as 'my-study'")
+    return experiment if name == "run" else f"{experiment}-{name.strip('_').replace('_', '-').lower()}"
 
 
 def _result_version(run) -> int:

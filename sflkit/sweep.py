@@ -1,8 +1,9 @@
 """Many runs, each computed once: in parallel, cached, resumable.
 
-A run is a module-level function `run(config) -> pandas.DataFrame` in a module that has a `RESULT_VERSION`; a config is a frozen
-dataclass with a `seed`. Every answer is read back from its result file (`sflkit.results`), so a run that was just computed and
-one found in the store agree to the last bit, whatever the number of jobs and the joblib back end.
+A run is a module-level function `run(config) -> pandas.DataFrame` in a module that has an `EXPERIMENT`, the name under which
+its results are kept, and a `RESULT_VERSION`; a config is a frozen dataclass with a `seed`. Every answer is read back from its
+result file (`sflkit.results`), so a run that was just computed and one found in the store agree to the last bit, whatever the
+number of jobs and the joblib back end.
 The back end is the caller's, threads by default:
 
     with joblib.parallel_config(backend="loky"):            # processes; or "dask" with a dask.distributed.Client
@@ -62,7 +63,8 @@ def run_many(run: Callable, configs: Iterable, *, store: Path | str | None = Non
 
     Parameters
     ----------
-    run : module-level function, config -> DataFrame of numbers, booleans and strings; its module has `RESULT_VERSION`.
+    run : module-level function, config -> DataFrame of numbers, booleans and strings; its module has `EXPERIMENT` and
+        `RESULT_VERSION`.
         `frame.attrs["data"]` (a dict, such as name, digest and size of the data set) and `attrs["device"]` go into the record.
     configs : frozen dataclasses with a `seed`; one that occurs twice runs once.
     store : folder of the results; default `paths.results_store()`.
@@ -97,7 +99,7 @@ def run_many(run: Callable, configs: Iterable, *, store: Path | str | None = Non
     missing = {head["key"]: (config, head) for config, head in zip(configs, heads, strict=True)
                if not any(is_complete(head["key"], folder) for folder in folders)}
     if missing:
-        _compute(run, missing, store, jobs, stack, progress, description or heads[0]["run"])
+        _compute(run, missing, store, jobs, stack, progress, description or heads[0]["experiment"])
     results = {key: _find(folders, key) for key in dict.fromkeys(keys)}
     frames = [_with_config(results[key][0], config, key) for key, config in zip(keys, configs, strict=True)]
     records = [record for _, record in results.values()]

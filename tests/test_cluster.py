@@ -29,6 +29,7 @@ PROBE = '''
 import os, time
 from pathlib import Path
 from sflkit.runs import sfl_caches
+EXPERIMENT = "cluster-probe"
 RESULT_VERSION = 1
 FOLDER = Path(__file__).parent
 
@@ -122,7 +123,7 @@ def test_a_killed_worker_loses_nothing_and_only_its_run_is_begun_again(probe, tm
 
         def victim():
             # Not the worker that happens to be busy: another may have written its result but not yet said so to the scheduler.
-            others_done = len(list(store.glob("*.json"))) == len(configs) - 1
+            others_done = len(list(store.rglob("*.json"))) == len(configs) - 1
             alone = others_done and sum(map(len, client.processing().values())) == 1
             holder = tmp_path / "holder"  # not there while the last run has yet to begin
             return int(holder.read_text() or 0) if alone and holder.exists() else 0
@@ -158,7 +159,7 @@ def measure(folder):
             pids = client.run(os.getpid)
 
             def busy_after_a_third(store=store, client=client, pids=pids):
-                third_done = len(list(store.glob("*.json"))) > len(configs) // 3
+                third_done = len(list(store.rglob("*.json"))) > len(configs) // 3
                 return next((pids[worker] for worker, calls in client.processing().items() if calls), 0) if third_done else 0
 
             with killer(busy_after_a_third) if kill else contextlib.nullcontext():

@@ -138,13 +138,14 @@ def test_a_sweep_in_batches_has_the_results_of_one_without(tmp_path):
     batch = sweep.run_many(run, good, store=tmp_path / "batch", stack=10)
     assert batch.attrs["computed"] == 0 and batch.attrs["keys"] == alone.attrs["keys"]  # each under its own key
     pd.testing.assert_frame_equal(alone, batch, rtol=0, atol=1e-5)
-    assert len(list((tmp_path / "batch").glob("*.json"))) == len(good)
+    assert len(list((tmp_path / "batch").rglob("*.json"))) == len(good)
 
 
 # A run that can be stacked by parity of the seed, and logs what it is called with.
 PROBE = '''
 from dataclasses import dataclass
 import pandas as pd
+EXPERIMENT = "stack-probe"
 RESULT_VERSION = 1
 CALLS, HURT = [], {}
 
@@ -217,7 +218,7 @@ def test_a_failure_in_a_batch_stays_its_own(probe, tmp_path):
     with pytest.raises(sweep.SweepError, match="1 of the runs failed") as error:
         many(probe, tmp_path, [0, 2, 4, 6], stack=4)
     assert [config.seed for config, _ in error.value.failures] == [6] and "seed 6 diverged" in error.value.failures[0][1]
-    assert probe.CALLS == [("stacked", 0, 2, 4, 6)] and len(list((tmp_path / "store").glob("*.json"))) == 3
+    assert probe.CALLS == [("stacked", 0, 2, 4, 6)] and len(list((tmp_path / "store").rglob("*.json"))) == 3
 
 
 def test_when_a_batch_breaks_each_runs_alone(probe, tmp_path):
@@ -241,7 +242,7 @@ def test_a_batch_that_answers_too_little_counts_as_broken(probe, tmp_path, monke
 
 def test_the_record_says_how_many_ran_together(probe, tmp_path):
     many(probe, tmp_path, [1, 3, 5, 7], stack=3)
-    records = [json.loads(file.read_text()) for file in (tmp_path / "store").glob("*.json")]
+    records = [json.loads(file.read_text()) for file in (tmp_path / "store").rglob("*.json")]
     assert sorted(record.get("stacked", 1) for record in records) == [1, 3, 3, 3]
 
 

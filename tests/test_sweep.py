@@ -2,14 +2,17 @@
 
 import contextlib
 import dataclasses
+import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -25,6 +28,7 @@ import os, time
 from dataclasses import dataclass
 from pathlib import Path
 import numpy as np, pandas as pd
+EXPERIMENT = "sweep-probe"
 RESULT_VERSION = 1
 
 @dataclass(frozen=True)
@@ -118,8 +122,8 @@ def test_record_and_key(probe, tmp_path):
     sweep.run_many(probe.run, [config], store=tmp_path / "store")
     key = sweep.result_key(probe.run, config)
     frame, record = sweep.read_result(key, tmp_path / "store")
-    assert len(key) == 16 and int(key, 16) >= 0
-    assert record["run"] == "sweep_probe.run" and record["config"] == dataclasses.asdict(config)
+    assert re.fullmatch("sweep-probe/[0-9a-f]{16}", key)
+    assert record["experiment"] == "sweep-probe" and record["config"] == dataclasses.asdict(config)
     assert record["rows"] == len(frame) == 4
     assert record["data"]["digest"] == "abc" and record["threads"] == 4 and record["versions"]["numpy"] == np.__version__
     assert record["seconds"] >= 0 and record["device"].startswith(("cpu", "cuda")) and len(record["source_sha256"]) == 64
@@ -130,7 +134,26 @@ def test_record_and_key(probe, tmp_path):
               for change in ({"seed": 2}, {"rate": 0.2}, {"fail": True}, {"folder": "x"})}
     probe.RESULT_VERSION = 2
     others.add(sweep.result_key(probe.run, config))
-    assert len(others | {key}) == 6
+    probe.EXPERIMENT = "another"
+    others.add(sweep.result_key(probe.run, config))
+    assert len(others | {key}) == 7
+
+
+@pytest.mark.parametrize(("name", "error", "message"), [
+    (None, TypeError, "module sweep_probe must have EXPERIMENT"), (7, ValueError, "EXPERIMENT=7 must be made of lower-case"),
+    ("../out", ValueError, "EXPERIMENT='../out' must be made of"), ("", ValueError, "EXPERIMENT='' must be made of")])
+def test_an_experiment_names_itself(probe, tmp_path, name, error, message):
+    probe.EXPERIMENT = name
+    with pytest.raises(error, match=message):
+        sweep.run_many(probe.run, configs(probe, tmp_path), store=tmp_path / "store")
+
+
+def test_moving_a_module_keeps_its_results(probe, tmp_path, monkeypatch):
+    config = probe.Config(str(tmp_path), 1)
+    key = sweep.result_key(probe.run, config)
+    (tmp_path / "code" / "moved_probe.py").write_text((tmp_path / "code" / "sweep_probe.py").read_text())
+    moved = importlib.import_module("moved_probe")
+    assert sweep.result_key(moved.run, moved.Config(str(tmp_path), 1)) == key
 
 
 @pytest.mark.parametrize("damage", ["no json", "empty json", "json cut", "no csv", "csv cut", "csv altered", "other key"])
@@ -166,7 +189,7 @@ def test_failing_run_lets_the_others_finish(probe, tmp_path):
     with pytest.raises(sweep.SweepError, match=message) as error:
         sweep.run_many(probe.run, wanted, store=tmp_path / "store")
     assert [config.seed for config, _ in error.value.failures] == [0, 2] and lines(tmp_path, "end") == [1, 3]
-    assert len(list((tmp_path / "store").glob("*.json"))) == 2
+    assert len(list((tmp_path / "store").rglob("*.json"))) == 2
 
 
 @pytest.mark.parametrize("backend", [None, "threading", "loky"])
@@ -217,11 +240,12 @@ def test_resume_after_kill_loses_nothing_and_repeats_nothing(probe, tmp_path, ba
     store = tmp_path / "store"
     (tmp_path / "hold").touch()  # seeds 0, 1, 2 finish; 3 and 4 are in the middle of their run when the kill comes
     process = subprocess.Popen([sys.executable, str(tmp_path / "code" / "run_sweep.py"), str(tmp_path), backend])
-    wait_for(lambda: len(list(store.glob("*.json"))) == 3 and lines(tmp_path, "start") == [0, 1, 2, 3, 4])
+    wait_for(lambda: len(list(store.rglob("*.json"))) == 3 and lines(tmp_path, "start") == [0, 1, 2, 3, 4])
     process.send_signal(signal.SIGKILL)
     process.wait()
     half = sweep.result_key(probe.run, probe.Config(str(tmp_path), 3))
-    (store / f".{half}.csv.tmp").write_text("round,x\n1,0.")  # what a kill in the middle of writing leaves behind
+    left = (store / half).with_name(f".{Path(half).name}.csv.tmp")
+    left.write_text("round,x\n1,0.")  # what a kill in the middle of writing leaves behind
     for seed in (3, 4):  # orphaned workers notice and drop their locks; a survivor would hold its lock until `hold` goes
         key = sweep.result_key(probe.run, probe.Config(str(tmp_path), seed))
         paths.lock(store / key, folder=store / ".locks").acquire(timeout=20).lock.release()
@@ -229,7 +253,7 @@ def test_resume_after_kill_loses_nothing_and_repeats_nothing(probe, tmp_path, ba
     frame = sweep.run_many(probe.run, configs(probe, tmp_path, range(6)), store=store, jobs=2)
     assert frame.attrs["computed"] == 3 and frame.attrs["reused"] == 3
     assert lines(tmp_path, "end") == [0, 1, 2, 3, 4, 5] and lines(tmp_path, "start") == [0, 1, 2, 3, 3, 4, 4, 5]
-    assert not list(store.glob("*.tmp"))
+    assert not list(store.rglob("*.tmp"))
 
 
 def test_two_processes_share_the_work(probe, tmp_path):
@@ -246,12 +270,12 @@ def test_published_results_are_read_not_written(probe, tmp_path):
     wanted = configs(probe, tmp_path, range(3))
     first = sweep.run_many(probe.run, wanted, store=tmp_path / "store")
     written = sweep.publish(first.attrs["keys"][:2], tmp_path / "store", tmp_path / "tracked")
-    assert sorted(p.name for p in (tmp_path / "tracked").iterdir()) == sorted(
+    assert sorted(str(p.relative_to(tmp_path / "tracked")) for p in (tmp_path / "tracked").glob("*/*")) == sorted(
         name for key in first.attrs["keys"][:2] for name in (f"{key}.csv", f"{key}.json")) and len(written) == 2
     again = sweep.run_many(probe.run, wanted, store=tmp_path / "fresh", published=tmp_path / "tracked")
     pd.testing.assert_frame_equal(first, again, check_exact=True)
     assert again.attrs["computed"] == 1 and lines(tmp_path, "end") == [0, 1, 2, 2]
-    assert len(list((tmp_path / "fresh").glob("*.csv"))) == 1 and len(list((tmp_path / "tracked").glob("*.csv"))) == 2
+    assert len(list((tmp_path / "fresh").rglob("*.csv"))) == 1 and len(list((tmp_path / "tracked").rglob("*.csv"))) == 2
     sweep.publish(first.attrs["keys"][:2], tmp_path / "elsewhere", tmp_path / "tracked")  # already there: nothing to copy
     with pytest.raises(ValueError, match="key='0123' must name a complete result"):
         sweep.publish(["0123"], tmp_path / "store", tmp_path / "tracked")
@@ -260,7 +284,7 @@ def test_published_results_are_read_not_written(probe, tmp_path):
 def test_default_store_follows_the_environment(probe, tmp_path, monkeypatch):
     monkeypatch.setenv("SFLKIT_CACHE", str(tmp_path / "cache"))
     sweep.run_many(probe.run, configs(probe, tmp_path, [0]))
-    assert len(list((tmp_path / "cache").glob("*.json"))) == 1
+    assert len(list((tmp_path / "cache").rglob("*.json"))) == 1
 
 
 def test_progress_bar_is_quiet_in_batch(probe, tmp_path, capfd):
@@ -290,7 +314,7 @@ def test_bad_input(probe, tmp_path, monkeypatch):
             sweep.run_many(probe.run, [*good, bad], store=store)
     with pytest.raises(TypeError, match="top level of a module"):
         sweep.run_many(lambda config: None, good, store=store)
-    with pytest.raises(TypeError, match="must have RESULT_VERSION"):
+    with pytest.raises(TypeError, match="module textwrap must have EXPERIMENT"):
         sweep.run_many(textwrap.dedent, good, store=store)
     with pytest.raises(ValueError, match=r"configs=\[\] must hold"):
         sweep.run_many(probe.run, [], store=store)

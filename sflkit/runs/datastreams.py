@@ -37,6 +37,7 @@ from sflkit.runs.datastreams_training import Arms
 if TYPE_CHECKING:  # servers needs torch
     from sflkit.servers import ServerRule
 
+EXPERIMENT = "datastreams-training"
 RESULT_VERSION = 1
 RATE_GRID = tuple(10.0**e for e in (-3.5, -3.0, -2.5, -2.0, -1.5, -1.0))  # Appendix D.2
 STRATEGIES = ("uniform", "historical", "fresh", "ours")  # beside "p_hist=0.5"

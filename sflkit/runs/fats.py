@@ -21,6 +21,7 @@ from sflkit.histories import RULES, draw_history
 from sflkit.randomness import generator
 from sflkit.recomputation import LEVELS, first_uses
 
+EXPERIMENT = "fats-training"
 RESULT_VERSION = 1
 METHODS = ("fats", "frs", "fr2")
 _AT_LEAST_ONE = ("n_requests", "n_clients", "min_samples", "clients_per_round", "batch_size", "local_steps", "rounds",

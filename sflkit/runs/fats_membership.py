@@ -35,6 +35,7 @@ from sflkit.randomness import generator
 from sflkit.recomputation import LEVELS
 from sflkit.runs.fats import METHODS
 
+EXPERIMENT = "fats-membership"
 RESULT_VERSION = 1
 MODELS = ("linear", "mlp", "cnn", "small_cnn", "lenet")
 _LOWEST = {"seed": 0, "population_seed": 0, "hidden": 1, "n_clients": 2, "samples_per_client": 1, "min_samples": 1,

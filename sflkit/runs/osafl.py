@@ -21,6 +21,7 @@ from sflkit import checks
 from sflkit.randomness import generator
 from sflkit.runs import osafl_clients
 
+EXPERIMENT = "osafl-training"
 RESULT_VERSION = 1
 RULES = ("osafl", "m_fedavg", "m_fedprox", "m_fednova", "fednova", "m_afa_cd", "m_feddisco", "genie")
 # options of a rule beside the local rate

@@ -41,6 +41,7 @@ import pandas as pd
 from sflkit import checks, data, partitions, stores
 from sflkit.randomness import generator
 
+EXPERIMENT = "osafl-centralised"
 RESULT_VERSION = 1
 ARMS = ("static", "static_matched", "frozen", "kept", "time_varying")
 ORDERS = ("shuffled", "by_class")

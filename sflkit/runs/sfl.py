@@ -23,6 +23,7 @@ from sflkit import caches, checks, data, partitions, streams
 from sflkit.randomness import generator
 from sflkit.runs.sfl_learner import Learner as _Learner
 
+EXPERIMENT = "sfl-training"
 RESULT_VERSION = 1
 _POSITIVE_INTEGERS = (
     "n_clients",

@@ -10,6 +10,7 @@ import pandas as pd
 
 from sflkit.runs import sfl
 
+EXPERIMENT = "sfl-caches"
 RESULT_VERSION = sfl.RESULT_VERSION
 
 

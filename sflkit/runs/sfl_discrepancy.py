@@ -15,6 +15,7 @@ import pandas as pd
 from sflkit import caches, checks, streams
 from sflkit.randomness import generator
 
+EXPERIMENT = "sfl-discrepancy"
 RESULT_VERSION = 1
 RULES = ("fifo", "srsr", "srsr_filled", "drsr")
 

@@ -21,6 +21,7 @@ from sflkit import caches, checks
 from sflkit.randomness import generator
 from sflkit.runs.sfl_discrepancy import make_stream, repeat_clients
 
+EXPERIMENT = "sfl-toy-problem"
 RESULT_VERSION = 1
 RULES = ("fifo", "srsr_filled", "drsr")
 SMOOTHNESS = SIGMA_M2 = SIGMA_G2 = 1.0
