@@ -1,23 +1,8 @@
 """sflkit: executable companion to four papers on federated learning with streams, small caches, weak devices and forgetting.
 
-Submodules load on first use, so `import sflkit` costs milliseconds and torch is imported only when something trains.
+Each paper has a package of its own: `sflkit.sfl` (cache rules), `sflkit.datastreams` (old and new data), `sflkit.osafl` (weak
+devices) and `sflkit.fats` (forgetting). They stand on shared ones: `sflkit.federated` trains clients, `sflkit.data` loads data
+sets, `sflkit.models` builds networks, `sflkit.results` keeps runs and draws figures. Importing `sflkit` alone loads nothing.
 """
 
-from importlib import import_module
-
 __version__ = "0.1.0"
-
-_SUBMODULES = ("alternation", "attacks", "bounds", "buffered", "caches", "channels", "checks", "data", "engine", "enumeration",
-               "fats", "federations", "histories", "importance", "ledgers", "models", "natural", "partitions", "paths",
-               "randomness", "recomputation", "report", "retraining", "rounding", "runs", "scores", "servers", "states",
-               "stores", "streams", "sweep", "synthetic", "traffic", "unlearning", "verdicts", "video", "wireless")
-
-
-def __getattr__(name):
-    if name in _SUBMODULES:
-        return import_module(f"sflkit.{name}")
-    raise AttributeError(f"module 'sflkit' has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted([*globals(), *_SUBMODULES])

@@ -28,8 +28,10 @@ import torch
 from torch import Tensor
 
 from sflkit import checks
-from sflkit.buffered import MAFACD, OSAFL, MFedAvg, MFedDisco, MFedNova, MFedProx  # noqa: F401
-from sflkit.scores import osafl_scores  # noqa: F401
+from sflkit.osafl.rules import (
+    MFedProx,  # noqa: F401
+)
+from sflkit.osafl.scores import osafl_scores  # noqa: F401
 
 
 class LocalWork(NamedTuple):

@@ -2,7 +2,7 @@
 
 import re
 
-from conftest import ROOT
+from tests.helpers import ROOT
 
 FOLDERS = ("sflkit", "tests", "notebooks")
 

@@ -10,9 +10,9 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 
-from sflkit.app import batch, gate
+from sflkit.app import gate, runner
+from tests.helpers import ROOT
 
 EXPECTED = "00 10 11 12 13 14 15 20 21 22 23 30 31 32 33 34 35 40 41 42 43 44 45".split()
 ORDER = ("title", "claim", "imports", "parameters", "validate", "run", "figure", "table", "deviations", "exercise", "provenance",
@@ -124,7 +124,7 @@ def test_executed_without_errors_and_cleaned(path):
     content = nbformat.read(path, as_version=4)
     nbformat.validate(content)
     before = nbformat.writes(content)
-    assert nbformat.writes(batch.clean(content)) == before, "run `sflkit refresh`"
+    assert nbformat.writes(runner.clean(content)) == before, "run `sflkit refresh`"
 
 
 @name_of

@@ -10,10 +10,10 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 from typer.testing import CliRunner
 
-from sflkit.app import cli, gate, tables
+from sflkit.app import cli, gate, readme
+from tests.helpers import ROOT
 
 FILE = ROOT / "README.md"
 TEXT = FILE.read_text(encoding="utf-8") if FILE.is_file() else ""
@@ -35,7 +35,7 @@ def test_python_blocks_run(line, block, tmp_path, monkeypatch):
 def test_tables_are_current(monkeypatch):
     monkeypatch.delenv("SFLKIT_FIGURES", raising=False)  # the tracked figures, not the scratch folder of the tests
     monkeypatch.chdir(ROOT)
-    assert tables.refresh_readme(check=True), "run `sflkit verdicts --write-readme`"
+    assert readme.refresh_readme(check=True), "run `sflkit verdicts --write-readme`"
 
 
 def test_links_lead_somewhere():
@@ -97,12 +97,12 @@ def write_bench(clone, name, *rows):
 
 
 def test_the_speed_table_is_made_from_the_measurements(clone):
-    assert tables.bench() == "No measurement yet: `make bench` writes it."
-    assert tables.refresh_readme() is False and "`make bench` writes it" in (clone / "README.md").read_text()
+    assert readme.bench() == "No measurement yet: `make bench` writes it."
+    assert readme.refresh_readme() is False and "`make bench` writes it" in (clone / "README.md").read_text()
     write_bench(clone, "W1", ROW | {"peer": "plain", "speedup": "1", "speedup_min": "1", "speedup_max": "1"}, ROW)
     write_bench(clone, "W9", ROW | {"workload": "W9", "threads": "1"})
-    assert tables.refresh_readme(check=True) is False and tables.refresh_readme() is False and tables.refresh_readme() is True
-    lines = tables.bench().splitlines()
+    assert readme.refresh_readme(check=True) is False and readme.refresh_readme() is False and readme.refresh_readme() is True
+    lines = readme.bench().splitlines()
     assert "Some CPU x 2, 2 threads, torch 2.13.0:" in lines and "Some CPU x 2, 1 thread, torch 2.13.0:" in lines
     assert "| workload | peer | seconds | speedup | share of sgemm |" in lines
     assert "| W1: LeNet, 10 clients, 2 full-batch steps of 300 | sflkit pool | 0.123 | 2.87 (2.50 to 3.00) | 25.1% |" in lines
@@ -110,7 +110,7 @@ def test_the_speed_table_is_made_from_the_measurements(clone):
     assert all(line in (clone / "README.md").read_text() for line in lines)
     write_bench(clone, "W9", {k: v for k, v in ROW.items() if k != "peak_share"})
     with pytest.raises(gate.GateError, match=r"W9\.csv lacks the columns peak_share"):
-        tables.refresh_readme()
+        readme.refresh_readme()
 
 
 def test_the_speed_table_knows_the_columns_and_workloads_of_the_benchmark():
@@ -118,8 +118,8 @@ def test_the_speed_table_knows_the_columns_and_workloads_of_the_benchmark():
         nodes = ast.parse((ROOT / "tests" / "bench" / file).read_text(encoding="utf-8")).body
         return next(n.value for n in nodes if isinstance(n, ast.Assign) and n.targets[0].id == name)
 
-    assert ast.literal_eval(literal("__main__.py", "COLUMNS")) == tables._BENCH_COLUMNS == tuple(ROW)
-    assert [key.value for key in literal("workloads.py", "WORKLOADS").keys] == list(tables._WORKLOADS)
+    assert ast.literal_eval(literal("__main__.py", "COLUMNS")) == readme._BENCH_COLUMNS == tuple(ROW)
+    assert [key.value for key in literal("workloads.py", "WORKLOADS").keys] == list(readme._WORKLOADS)
 
 
 def test_importing_the_package_is_quick_and_light():

@@ -12,7 +12,7 @@ import typer
 
 import sflkit
 from sflkit import paths
-from sflkit.app import batch, gate
+from sflkit.app import gate, kernels, runner
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
                   help="Executable companion to four papers on federated learning with streams, small caches and forgetting.")
@@ -27,7 +27,7 @@ def _exits():
     """Turn refusals into exit code 2 and failed notebooks into 1, with the message alone."""
     try:
         yield
-    except (gate.GateError, batch.NotebookFailed) as error:
+    except (gate.GateError, kernels.NotebookFailed) as error:
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, gate.GateError) else 1) from None
 
@@ -54,8 +54,8 @@ def run(notebook: Annotated[str, typer.Argument(help="number, name or path")], p
     """Run one notebook into out/<profile>/, after checking every setting."""
     began = time.time()
     with _exits():
-        batch.die_with(os.environ.get(batch.WATCH))
-        done = batch.run(gate.find(notebook), profile, tuple(setting or ()))
+        runner.die_with(os.environ.get(runner.WATCH))
+        done = runner.run(gate.find(notebook), profile, tuple(setting or ()))
         typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
         if setting:
             typer.echo(f"figures and verdicts of this run are in {paths.figures(profile)}")
@@ -67,21 +67,21 @@ def figures(profile: Profile = "quick", jobs: Jobs = 2,
     """Bring the notebooks that a profile names up to date, several at a time, and the README's tables after them."""
     began = time.time()
     with _exits():
-        batch.die_with(os.environ.get(batch.WATCH))
+        runner.die_with(os.environ.get(runner.WATCH))
         _, left_out = gate.selection(profile, only)
         if left_out:
             typer.echo(f"not run, since notebooks/profiles.yaml says nothing of them for {profile!r}: "
                        f"{', '.join(book.name for book in left_out)}")
-        fresh, already, failed = batch.figures(profile, jobs, only)
-    from sflkit.app import tables
+        fresh, already, failed = runner.figures(profile, jobs, only)
+    from sflkit.app import readme
 
     folder = paths.figures(profile)
     typer.echo(f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in {time.time() - began:.0f} s; "
-               f"{len(list(folder.glob('*.png')))} figures and {tables.count_verdicts(profile)} verdicts in {folder}")
+               f"{len(list(folder.glob('*.png')))} figures and {readme.count_verdicts(profile)} verdicts in {folder}")
     if failed:
         typer.echo(f"sflkit: failed: {', '.join(failed)}", err=True)
     try:
-        tables.refresh_readme()
+        readme.refresh_readme()
     except gate.GateError as error:  # too late to be a refusal
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(1) from None
@@ -93,40 +93,41 @@ def figures(profile: Profile = "quick", jobs: Jobs = 2,
 def verdicts(write_readme: Annotated[bool, typer.Option("--write-readme", help="Write the README's tables anew.")] = False,
              check: Annotated[bool, typer.Option("--check", help="Exit 1 unless the README's tables are up to date.")] = False):
     """Print the verdict of every claim, or bring the README's tables up to date."""
-    from sflkit.app import tables
+    from sflkit.app import readme
 
     with _exits():
         gate.root()
         if check:
-            current = tables.refresh_readme(check=True)
+            current = readme.refresh_readme(check=True)
             typer.echo(f"the README's tables are {'up to date' if current else 'out of date: sflkit verdicts --write-readme'}")
             raise typer.Exit(0 if current else 1)
         if write_readme:
-            tables.refresh_readme()
+            readme.refresh_readme()
             typer.echo("README tables written")
         else:
-            typer.echo(tables.verdicts())
+            typer.echo(readme.verdicts())
 
 
 @app.command()
 def data(name: Annotated[list[str] | None, typer.Argument(help="data sets to fetch; none lists what is at hand")] = None):
     """Fetch data sets, or list those at hand."""
-    from sflkit import data as sets
+    from sflkit import data
+    from sflkit.data import catalogue, images
 
     if not name:
-        for found, where in sets.available().items():
+        for found, where in data.available().items():
             typer.echo(f"{found:<12} {where}")
-    unknown = sorted(set(name or ()) - set(sets.names()))
+    unknown = sorted(set(name or ()) - set(data.names()))
     if unknown:
-        typer.echo(f"sflkit: no data set {', '.join(map(repr, unknown))}; there are: {', '.join(sets.names())}", err=True)
+        typer.echo(f"sflkit: no data set {', '.join(map(repr, unknown))}; there are: {', '.join(data.names())}", err=True)
         raise typer.Exit(2)
     missing = False
     for wanted in name or ():
         try:
-            if wanted in sets.CLIENT_SETS:
-                typer.echo(f"{wanted}: {sets.obtain(wanted)}")
+            if wanted in catalogue.CLIENT_SETS:
+                typer.echo(f"{wanted}: {images.obtain(wanted)}")
                 continue
-            found = sets.load(wanted)
+            found = data.load(wanted)
             typer.echo(f"{wanted}: {len(found.y_train)} + {len(found.y_test)} samples, {found.source}")
         except (OSError, ValueError) as error:  # the next one may be reachable
             typer.echo(f"sflkit: {error}", err=True)
@@ -142,7 +143,7 @@ def doctor():
 
     import torch
 
-    from sflkit import data as sets
+    from sflkit import data
 
     typer.echo(f"sflkit     {sflkit.__version__} at {paths.clone_root() or 'no clone: notebooks come with the repository'}")
     typer.echo(f"python     {sys.version.split()[0]} at {sys.executable}")
@@ -152,10 +153,10 @@ def doctor():
         except metadata.PackageNotFoundError:
             typer.echo(f"{package:<10} missing: pip install -r requirements.lock")
     with _exits():
-        typer.echo(f"threads    {batch.cores()} (SFLKIT_THREADS {os.environ.get('SFLKIT_THREADS') or 'not set'})")
+        typer.echo(f"threads    {runner.cores()} (SFLKIT_THREADS {os.environ.get('SFLKIT_THREADS') or 'not set'})")
     typer.echo(f"device     {torch.cuda.get_device_name() if torch.cuda.is_available() else 'cpu'}")
     typer.echo(f"results    {paths.results_store()}\nfigures    {paths.figures_root()}")
-    for name, where in sets.available().items():
+    for name, where in data.available().items():
         typer.echo(f"data       {name}: {where}")
 
 
@@ -163,7 +164,7 @@ def doctor():
 def refresh(notebook: Names = None, jobs: Jobs = 1):
     """Execute the committed notebooks and solutions in place with their own defaults, so that their outputs are current."""
     with _exits():
-        outcome = batch.refresh_all(gate.select(" ".join(notebook or ())), jobs, echo=typer.echo)
+        outcome = runner.refresh_all(gate.select(" ".join(notebook or ())), jobs, echo=typer.echo)
     if not outcome:
         raise typer.Exit(1)
 

@@ -11,8 +11,7 @@ import inspect
 from torch import nn
 
 from sflkit import checks
-from sflkit.models import images, osafl, tabular, text
-from sflkit.models.weights import pretrained as pretrained
+from sflkit.models import images, side_features, tabular, text
 
 _BUILDERS = {
     "lenet": images.lenet,
@@ -23,10 +22,10 @@ _BUILDERS = {
     "char_rnn": text.char_rnn,
     "linear": tabular.linear,
     "mlp": tabular.mlp,
-    "osafl_fcn": osafl.fcn,
-    "osafl_squeezenet1": osafl.squeezenet1,
-    "osafl_cnn": osafl.cnn,
-    "osafl_lstm": osafl.lstm,
+    "osafl_fcn": side_features.fcn,
+    "osafl_squeezenet1": side_features.squeezenet1,
+    "osafl_cnn": side_features.cnn,
+    "osafl_lstm": side_features.lstm,
 }
 NAMES = tuple(_BUILDERS)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sflkit import checks, report
+from sflkit import checks
+from sflkit.results import figures
 from tests.bench.scaling import AXES, GROWTH_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,7 @@ def draw(results: Path = RESULTS, file: Path = FIGURE) -> Path:
     growth = _read(results / "scaling.csv", GROWTH_COLUMNS) if (results / "scaling.csv").is_file() else None
     if not speed and growth is None:
         raise ValueError(f"{results} holds no measurement to draw; `make bench` makes them")
-    report.style()
+    figures.style()
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
     _speedups(left, pd.concat(speed, ignore_index=True)) if speed else _empty(left, "python -m tests.bench")
     _growth(right, growth) if growth is not None else _empty(right, "python -m tests.bench --scaling")
@@ -53,7 +54,7 @@ def _speedups(ax, frame: pd.DataFrame) -> None:
         at = [workloads.index(w) + 0.8 * ((index + 0.5) / len(known) - 0.5) for w in part["workload"]]
         low, high = part["speedup"] - part["speedup_min"], part["speedup_max"] - part["speedup"]
         if len(part):
-            look = report.series_style(name, index)
+            look = figures.series_style(name, index)
             ax.errorbar(at, part["speedup"], yerr=[low.clip(lower=0), high.clip(lower=0)], label=name, capsize=3, zorder=3,
                         color=look["color"], marker=look["marker"], linestyle="none")
     marks = [(TARGETS[workload], i - 0.42, i + 0.42) for i, workload in enumerate(workloads) if workload in TARGETS]
@@ -75,7 +76,7 @@ def _growth(ax, frame: pd.DataFrame) -> None:
         part = frame[frame["axis"] == axis].sort_values("size")
         if part.empty:
             continue
-        look, (about, *_), last = report.series_style(axis, index), AXES[axis], part.iloc[-1]
+        look, (about, *_), last = figures.series_style(axis, index), AXES[axis], part.iloc[-1]
         error = [part["seconds"] - part["seconds_min"], part["seconds_max"] - part["seconds"]]
         late = part["size"] >= last["size"] / 100
         label = f"{about}:\n{last['exponent_end']:.2f} ± {last['exponent_end_se']:.2f} at the end, {last['exponent']:.2f} in all"

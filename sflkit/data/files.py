@@ -1,0 +1,147 @@
+"""Files of data sets: the form of the npz, the sha256 beside a file, and what is said when either does not hold.
+
+A file holds x_train, x_test: uint8, (n, H, W) or (n, H, W, 3); y_train, y_test: integers; optionally y_train_coarse,
+y_test_coarse: superclasses. Nothing is unpickled. <name>.npz.sha256 has the form that `sha256sum -c` reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+import numpy as np
+
+
+_KEYS = ("x_train", "y_train", "x_test", "y_test", "y_train_coarse", "y_test_coarse")
+
+
+class DataCorruptError(ValueError):
+    """A file is there but is not what it should be; the message names the file, what was expected and what was found."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is known of a data set before it is seen.
+
+    Fields: n_classes, n_coarse (0: no superclasses); shape of one sample; canonical numbers of training and test samples;
+    mean and std per channel, of x / 255; about: one line for lists.
+    """
+
+    n_classes: int
+    shape: tuple[int, ...]
+    sizes: tuple[int, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    about: str
+    n_coarse: int = 0
+
+
+def read(path: Path, spec: Spec) -> tuple[dict[str, np.ndarray], str, bool]:
+    """Return the arrays of a file (labels as int64), its sha256, and whether a record of the sha256 lay beside it.
+
+    Raises
+    ------
+    DataCorruptError
+        If the file is not the recorded one, cannot be read, or does not fit `spec`.
+    """
+    digest, recorded = check(path)
+    return _arrays(path, spec), digest, recorded
+
+
+def check(path: Path) -> tuple[str, bool]:
+    """Return the sha256 of a file, and whether a record of it lay beside it.
+
+    Raises
+    ------
+    DataCorruptError
+        If the file is not the recorded one.
+    """
+    digest, recorded = _file_digest(path), path.with_name(path.name + ".sha256")
+    if recorded.is_file():
+        expected = (recorded.read_text(encoding="utf-8", errors="replace").split() or [""])[0].lower()
+        if not re.fullmatch("[0-9a-f]{64}", expected):
+            raise DataCorruptError(f"{recorded} must start with the 64 hex digits of a sha256; it starts with {expected[:80]!r}")
+        if digest != expected:
+            raise DataCorruptError(
+                f"{path} is damaged or altered: expected sha256 {expected} (from {recorded.name}), found {digest}. "
+                f"Remove both files and fetch the data set again: sflkit data {path.stem}")
+    return digest, recorded.is_file()
+
+
+def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
+    """Write arrays as npz, or bytes as they are, and the .sha256 beside it; return the digest.
+
+    No half-written file ever carries the final name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                np.savez(file, **content)
+        digest = _file_digest(partial)
+        recorded = path.with_name(path.name + ".sha256")
+        # The old record goes first: a crash in between leaves an unrecorded file, never a right file with a wrong record.
+        recorded.unlink(missing_ok=True)
+        os.replace(partial, path)
+        partial.write_text(f"{digest}  {path.name}\n", encoding="utf-8")
+        os.replace(partial, recorded)
+    finally:
+        partial.unlink(missing_ok=True)
+    return digest
+
+
+def _file_digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _arrays(path: Path, spec: Spec) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files if key in _KEYS}
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        ValueError,
+        EOFError,
+        OSError,
+        KeyError,
+        NotImplementedError,
+        AttributeError,
+    ) as error:
+        raise DataCorruptError(
+            f"{path} cannot be read as npz without pickled objects ({error}); it has {path.stat().st_size:,} bytes "
+            "and seems truncated, altered or of another format"
+        ) from error
+    for split in ("train", "test"):
+        for key in (f"x_{split}", f"y_{split}"):
+            if key not in arrays:
+                raise DataCorruptError(
+                    f"{path} lacks {key}; it must hold x_train, y_train, x_test, y_test and holds {sorted(arrays)}"
+                )
+        x = arrays[f"x_{split}"]
+        if x.dtype != np.uint8 or x.shape[1:] != spec.shape or not len(x):
+            raise DataCorruptError(f"{path}: x_{split} is {x.dtype} of shape {x.shape}; "
+                                   f"it must be uint8 of shape (n, {', '.join(map(str, spec.shape))}) with n >= 1")
+        for key, high in ((f"y_{split}", spec.n_classes), (f"y_{split}_coarse", spec.n_coarse)):
+            if key in arrays:
+                arrays[key] = _class_indices(path, key, arrays[key], len(x), high)
+    if spec.n_coarse and not {"y_train_coarse", "y_test_coarse"} <= arrays.keys():
+        raise DataCorruptError(f"{path} lacks the superclasses y_train_coarse, y_test_coarse")
+    return arrays
+
+
+def _class_indices(path: Path, key: str, y: np.ndarray, n_samples: int, n_classes: int) -> np.ndarray:
+    if y.shape != (n_samples,) or not np.issubdtype(y.dtype, np.integer):
+        raise DataCorruptError(f"{path}: {key} is {y.dtype} of shape {y.shape}; it must be {n_samples} integers, one a sample")
+    if y.min() < 0 or y.max() >= n_classes:
+        bad = y[(y < 0) | (y >= n_classes)][0]
+        raise DataCorruptError(f"{path}: {key} holds the label {bad}; labels must be integers in [0, {n_classes - 1}]")
+    return y.astype(np.int64)

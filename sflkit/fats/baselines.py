@@ -1,0 +1,129 @@
+"""What FATS is compared with: federated averaging and its retraining, plain (FRS) or rapid (FR2).
+
+Sources: FATS, Section 6.1.4; McMahan et al. 2017 (FedAvg); Liu et al. 2022, "The right to be forgotten in federated learning"
+(rapid retraining). Both baselines learn by FedAvg: K different clients a round, models averaged by their numbers of samples.
+After a request both start again from the first model, on freshly drawn clients and mini-batches of what is left; FRS with the
+same local SGD, FR2 with `fisher_sgd`. FedAvg's local epochs become E mini-batches of b samples, so that costs compare.
+
+===========  ==========  ============  ====================================================================================
+code         symbol      shape         meaning
+===========  ==========  ============  ====================================================================================
+params       w           (P,)          global model before the round
+rate         eta         scalar        learning rate of the scaled steps
+momentum     beta_1      scalar        of the running mean m of the gradients, in [0, 1)
+decay        beta_2      scalar        of the running mean F of their squares (diagonal empirical Fisher), in [0, 1)
+damping      lambda      scalar        added to F, > 0; squared loss per unit of parameter, as F
+===========  ==========  ============  ====================================================================================
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sflkit import backends, checks, engine, replicas
+from sflkit.batches import convert
+from sflkit.fats.history import History, draw_batches, draw_history, store, subsets
+
+
+@dataclass(frozen=True)
+class Fisher:
+    """Settings of FR2's local steps; FATS states none of them.
+
+    Parameters
+    ----------
+    rate : float
+        eta > 0, of the scaled steps; not comparable with the rate of plain SGD.
+    momentum, decay : float
+        In [0, 1); 0.9 and 0.999 are the customary ones of Adam, after which the momentum technique is modelled.
+    damping : float
+        > 0. Where gradients are small against its root, a step is rate / damping (0.1 by default) times their mean.
+    """
+
+    rate: float = 0.001
+    momentum: float = 0.9
+    decay: float = 0.999
+    damping: float = 0.01
+
+    def __post_init__(self):
+        checks.real("rate", self.rate, above=0)
+        checks.real("momentum", self.momentum, 0, below=1)
+        checks.real("decay", self.decay, 0, below=1)
+        checks.real("damping", self.damping, above=0)
+
+
+def draw_fedavg(*, n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds, rng) -> History:
+    """Draw who trains on what in R rounds of FedAvg; parameters and errors of `histories.draw_history`, and K <= n_clients.
+
+    Unlike FATS's, the K clients of a round differ from one another.
+    """
+    history = draw_history(n_clients=n_clients, samples_per_client=samples_per_client, clients_per_round=clients_per_round,
+                           batch_size=batch_size, local_steps=local_steps, rounds=rounds, rng=rng)
+    return redraw_fedavg(history, rng)
+
+
+def redraw_fedavg(history: History, rng: np.random.Generator) -> History:
+    """Return a history of the same sizes with all rounds drawn afresh from what is left; ValueError if K clients are not."""
+    present, n_slots = present_clients(history), history.clients_per_round
+    # subsets are ascending, which fixes only the order of the slots
+    clients = present[subsets(np.full(history.rounds, len(present)), n_slots, checks.generator(rng))]
+    batches = draw_batches(history, clients, history.local_steps, history.batch_size, rng)
+    return store(copy.copy(history), clients, batches)
+
+
+def present_clients(history: History) -> np.ndarray:
+    """Return the clients that are left, ascending; ValueError if there are fewer than K, which FedAvg needs."""
+    present, n_slots = np.flatnonzero(history.samples_left), history.clients_per_round
+    if len(present) < n_slots:
+        raise ValueError(f"clients_per_round={n_slots} must be at most {len(present)}, the clients that are left: "
+                         "those of a round of FedAvg differ")
+    return present
+
+
+def fisher_sgd(task: engine.Task, params: Tensor, batches, fisher: Fisher, *, threads: int | None = None) -> Tensor:
+    """Train every client from `params` by steps that the diagonal empirical Fisher scales, and return (n_clients, P).
+
+    Source: FATS, Section 6.1.4, "a diagonal approximation of the Fisher Information Matrix ... and the momentum technique".
+    Step s = 1..E with the mini-batch gradient g: m <- beta_1 m + (1 - beta_1) g; F <- beta_2 F + (1 - beta_2) g^2;
+    w <- w - eta m' / (F' + lambda), where m' = m / (1 - beta_1^s) and F' = F / (1 - beta_2^s). m and F start at zero in every
+    round, since a client keeps nothing and sends only its model.
+
+    ERRATA 47: the authors' released baseline uses AdaHessian, which scales by second derivatives; we follow the text.
+    The squares are those of mini-batch gradients, about 1/b of the mean over single samples near a minimum.
+
+    Parameters
+    ----------
+    params, batches, threads : as for `engine.local_sgd`, with one start (P,) for all.
+
+    Raises
+    ------
+    ValueError
+        As `engine.local_sgd`.
+    """
+    if not isinstance(params, Tensor) or params.shape != (task.n_params,):
+        raise ValueError(f"params has shape {tuple(np.shape(params))}; it must be a tensor of shape ({task.n_params},)")
+    steps = convert(task, batches, params.device)
+    out = params.repeat(len(steps), 1)
+
+    def train(k: int) -> None:
+        with replicas.borrow(task, params.device) as replica:
+            replica.load(params)
+            means = [torch.zeros_like(p) for p in replica.params]
+            squares = [torch.zeros_like(p) for p in replica.params]
+            for s, (x, y, w, _) in enumerate(steps[k], start=1):
+                loss = task.mean_loss(replica.module(x), y, w)
+                grads = torch.autograd.grad(loss, replica.params, allow_unused=True, materialize_grads=True)
+                with torch.no_grad():
+                    for p, g, m, f in zip(replica.params, grads, means, squares, strict=True):
+                        m.lerp_(g, 1 - fisher.momentum)
+                        f.lerp_(g.square(), 1 - fisher.decay)
+                        scale = (f / (1 - fisher.decay**s)).add_(fisher.damping)
+                        p.addcdiv_(m, scale, value=-fisher.rate / (1 - fisher.momentum**s))
+            replica.store(out[k])
+
+    backends._map(train, list(range(len(steps))), engine.thread_count(threads), params.device)
+    return out

@@ -1,0 +1,337 @@
+"""The video-caching task: who requests which file, and the samples a client makes of its requests.
+
+Source: OSAFL, Appendix D-A: Algorithm 5 (content requests), (80) to (82), Dataset-1 and Dataset-2; ERRATA 39 and 40 for what
+the paper prints otherwise or leaves open. File ids are genre * files_per_genre + place. `sflkit.osafl.stores` holds the samples.
+
+================  ==============  ==============  ==============================================================
+code              symbol          shape           meaning
+================  ==============  ==============  ==============================================================
+features          x_ft,f,g        (F, H)          features of the files
+order             -               (G, F / G)      file ids of a genre from most to least popular
+gamma, q          gamma, q        scalars         exponent and shift of the Zipf-Mandelbrot law
+similarity        Cos(f, f')      (F, F / G)      cosine of a file with each file of its genre, itself included
+preferences       p_u,gn          (U, G)          genre preferences of a user
+stick             epsilon_u       (U,)            probability of staying in the genre
+top_k             K               scalar          similar files a staying user picks from
+requests          -               (U, n)          file ids in the order of the requests
+================  ==============  ==============  ==============================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sflkit import checks
+
+GENRE_REPEATS = 70  # OSAFL repeats the genre id so often, to give the sample 3168 features
+
+
+# Synthetic images: mean and spread of the pixels before clipping, red, green, blue; cut-off and fall of the spectrum; share of
+# the variance that the colours have in common. Set so that pixel moments, correlation of neighbours and colours, and cosines
+# between images come out as for one CIFAR-100 image a class.
+_MEAN, _STD = (0.507, 0.487, 0.441), (0.320, 0.307, 0.331)
+
+
+_LOWEST, _DECAY, _COMMON = 1 / 60, 1.5, 0.78
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """The files, their genres, and how popular and similar they are. `catalogue` makes one.
+
+    Attributes
+    ----------
+    features : array (n_files, n_features)
+        Any scale; only (81) uses them, and Dataset-1 passes them on.
+    order : array (n_genres, files_per_genre)
+        File ids of each genre, most popular first.
+    gamma, q : float
+        Zipf-Mandelbrot law of the rank, gamma >= 0 and q > -1; the paper gives neither (ERRATA 39).
+
+    Raises
+    ------
+    ValueError
+        For a zero or non-finite feature vector, fewer than two genres or files a genre, or an order that is none.
+    """
+
+    features: np.ndarray
+    order: np.ndarray
+    gamma: float = 1.2
+    q: float = 2.0
+
+    def __post_init__(self):
+        features = checks.array("features", self.features, ndim=2)
+        order = np.asarray(self.order)
+        if order.ndim != 2 or min(order.shape) < 2:
+            raise ValueError(f"order has shape {order.shape}; it must be (n_genres, files_per_genre), each at least 2")
+        ids = np.arange(order.size).reshape(order.shape)
+        if order.size != len(features) or not np.array_equal(np.sort(order, axis=1), ids):
+            raise ValueError(f"order must rank the ids genre * files_per_genre + place of each genre, {len(features)} in all")
+        if not (np.linalg.norm(features, axis=1) > 0).all():
+            raise ValueError("features holds a vector of zeros; its cosine is undefined, every file needs a feature above 0")
+        zipf_mandelbrot(order.shape[1], self.gamma, self.q)  # checks gamma and q
+        object.__setattr__(self, "features", np.asarray(self.features))
+        object.__setattr__(self, "order", order.astype(np.int64))
+
+    @property
+    def n_files(self) -> int:
+        return self.order.size
+
+    @property
+    def n_genres(self) -> int:
+        return self.order.shape[0]
+
+    @property
+    def files_per_genre(self) -> int:
+        return self.order.shape[1]
+
+    @cached_property
+    def popularity(self) -> np.ndarray:
+        """Probabilities (80) of the ranks of a genre, shape (files_per_genre,)."""
+        return zipf_mandelbrot(self.files_per_genre, self.gamma, self.q)
+
+    @cached_property
+    def similarity(self) -> np.ndarray:
+        """Cosines (81), shape (n_files, files_per_genre)."""
+        unit = np.asarray(self.features, dtype=float)
+        unit = (unit / np.linalg.norm(unit, axis=1, keepdims=True)).reshape(self.n_genres, self.files_per_genre, -1)
+        return np.clip(unit @ unit.transpose(0, 2, 1), -1, 1).reshape(self.n_files, -1)
+
+    def similar(self, top_k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the top_k most similar other files of the genre and their probabilities, each (n_files, top_k).
+
+        Source: OSAFL, (82) renormalised over the top K, Algorithm 5, lines 6 to 8.
+
+        Raises ValueError unless 1 <= top_k <= files_per_genre - 1.
+        """
+        top_k = checks.integer("top_k", top_k, 1, self.files_per_genre - 1)
+        place = np.arange(self.n_files) % self.files_per_genre
+        others = self.similarity.copy()
+        others[np.arange(self.n_files), place] = -np.inf
+        best = np.argsort(-others, axis=1, kind="stable")[:, :top_k]
+        weights = np.exp(np.take_along_axis(others, best, axis=1))
+        genre_start = np.arange(self.n_files) - place
+        return genre_start[:, None] + best, weights / weights.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Users:
+    """Genre preferences (n_users, n_genres), rows that sum to 1, and stick probabilities (n_users,) in [0, 1]."""
+
+    preferences: np.ndarray
+    stick: np.ndarray
+
+    def __post_init__(self):
+        preferences = checks.simplex("preferences", self.preferences, ndim=2)
+        stick = checks.array("stick", self.stick, ndim=1, low=0, high=1)
+        if len(preferences) != len(stick):
+            raise ValueError(f"preferences has {len(preferences)} users and stick {len(stick)}; they must agree")
+        object.__setattr__(self, "preferences", preferences)
+        object.__setattr__(self, "stick", stick)
+
+    def __len__(self) -> int:
+        return len(self.stick)
+
+    def elsewhere(self) -> np.ndarray:
+        """Return the law of the next genre of a user who leaves one, (n_users, genre left, n_genres).
+
+        ERRATA 40: the preferences without the present genre, renormalised; uniform where nothing is left of them.
+        """
+        n = self.preferences.shape[1]
+        off = 1.0 - np.eye(n)
+        law = self.preferences[:, None, :] * off
+        total = law.sum(axis=2, keepdims=True)
+        law = np.where(total > 1e-300, law / np.maximum(total, 1e-300), off / max(n - 1, 1))
+        return law / law.sum(axis=2, keepdims=True)
+
+
+def zipf_mandelbrot(n_files: int, gamma: float, q: float) -> np.ndarray:
+    """Return the probabilities of the ranks 1..n_files, proportional to (rank + q)^-gamma, shape (n_files,).
+
+    Source: OSAFL, (80). ERRATA 39: the printed normaliser makes them add up to 627 for 20 files, gamma = 1.2, q = 2.
+
+    Raises ValueError for n_files < 1, gamma < 0 or q <= -1.
+    """
+    n_files, gamma = checks.integer("n_files", n_files, 1), checks.real("gamma", gamma, 0)
+    ranks = np.arange(1, n_files + 1) + checks.real("q", q, above=-1)
+    weights = (ranks / ranks[0]) ** -gamma
+    return weights / weights.sum()
+
+
+def synthetic_images(n_files: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw smooth colour images with the second moments of CIFAR-100, float32 (n_files, 3, 32, 32) in [0, 1].
+
+    Our stand-in for the photographs that the paper uses: random fields whose amplitude falls with the frequency, mostly shared
+    by the three colours. The cosines between images have the mean and spread of CIFAR-100's, 0.8 and 0.1.
+    """
+    n_files = checks.integer("n_files", n_files, 1)
+    frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(32), np.fft.fftfreq(32)))
+    amplitude = np.maximum(frequency, _LOWEST) ** -_DECAY
+    images = np.empty((n_files, 3, 32, 32), dtype=np.float32)
+    for image, child in zip(images, checks.generator(rng).spawn(n_files)):
+        field = np.fft.ifft2(np.fft.fft2(child.standard_normal((4, 32, 32))) * amplitude).real
+        field /= np.sqrt((amplitude**2).mean())  # variance 1
+        mixed = np.sqrt(_COMMON) * field[:1] + np.sqrt(1 - _COMMON) * field[1:]
+        image[:] = np.clip(np.reshape(_MEAN, (3, 1, 1)) + np.reshape(_STD, (3, 1, 1)) * mixed, 0, 1)
+    return images
+
+
+def catalogue(
+    features=None, *, n_files: int = 100, n_genres: int = 5, gamma: float = 1.2, q: float = 2.0, rng: np.random.Generator
+) -> Catalogue:
+    """Return a catalogue with random popularity orders.
+
+    Source: OSAFL, Appendix D-A: 100 files in 5 genres, popularity order of each genre uniformly random.
+
+    Parameters
+    ----------
+    features : array (n_files, ...), optional
+        For the paper, one CIFAR-100 image of each class; without it, `synthetic_images`.
+    n_files, n_genres : int
+        n_files is a multiple of n_genres; it is taken from `features` when these are given.
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    ValueError
+        If the genres do not divide the files, or as `Catalogue`.
+    """
+    image_rng, order_rng = checks.generator(rng).spawn(2)
+    if features is None:
+        features = synthetic_images(checks.integer("n_files", n_files, 1), image_rng)
+    features = np.asarray(features, dtype=np.float32)
+    n_files, n_genres = len(features), checks.integer("n_genres", n_genres, 2)
+    if n_files % n_genres:
+        raise ValueError(f"n_genres={n_genres} must divide the number of files, {n_files}")
+    places = np.arange(n_files).reshape(n_genres, -1)
+    return Catalogue(features.reshape(n_files, -1), order_rng.permuted(places, axis=1), gamma, q)
+
+
+def draw_users(
+    n_users: int, n_genres: int, rng: np.random.Generator, *, concentration: float = 0.3, stick_range=(0.4, 0.9)
+) -> Users:
+    """Draw users: preferences from Dirichlet(concentration), stick probabilities uniform. Source: OSAFL, Appendix D-A.
+
+    Raises ValueError for n_users < 1, n_genres < 2, concentration <= 0, or a range that is not ordered within [0, 1].
+    """
+    n_users, n_genres = checks.integer("n_users", n_users, 1), checks.integer("n_genres", n_genres, 2)
+    concentration = checks.real("concentration", concentration, above=0)
+    low, high = checks.array("stick_range", stick_range, ndim=1, low=0, high=1)
+    if low > high:
+        raise ValueError(f"stick_range={stick_range!r} must be (low, high) with low <= high")
+    children = checks.generator(rng).spawn(n_users)  # one each: a new user leaves the others as they were
+    preferences = np.stack([child.dirichlet(np.full(n_genres, concentration)) for child in children])
+    return Users(preferences, np.array([child.uniform(low, high) for child in children]))
+
+
+def request_files(cat: Catalogue, users: Users, n_requests: int, rng: np.random.Generator, *, top_k: int = 1) -> np.ndarray:
+    """Draw each user's requests by Algorithm 5, int64 file ids (n_users, n_requests).
+
+    Source: OSAFL, Algorithm 5; ERRATA 40: what is stored is the file drawn, f'' of line 8.
+
+    Parameters
+    ----------
+    cat, users : Catalogue, Users
+    n_requests : int
+        >= 1.
+    top_k : int
+        Files a staying user picks from, 1 to files_per_genre - 1.
+
+    Raises
+    ------
+    ValueError
+        If catalogue and users disagree on the genres, or for sizes out of range.
+    """
+    n_requests = checks.integer("n_requests", n_requests, 1)
+    _same_genres(cat, users)
+    near, near_law = cat.similar(top_k)
+    near_steps, elsewhere = np.cumsum(near_law, axis=1)[:, :-1], np.cumsum(users.elsewhere(), axis=2)[..., :-1]
+    popular = np.cumsum(cat.popularity)[:-1]
+    # three uniforms a request and user: stay or leave, the genre, the file
+    draws = np.stack([child.random((n_requests, 3)) for child in checks.generator(rng).spawn(len(users))], axis=1)
+    who = np.arange(len(users))
+    genre = _inverse(np.cumsum(users.preferences, axis=1)[:, :-1], draws[0, :, 1])
+    by_rank = np.searchsorted(popular, draws[..., 2], side="right")
+    out = np.empty((n_requests, len(users)), dtype=np.int64)
+    out[0] = file = cat.order[genre, by_rank[0]]
+    for i in range(1, n_requests):
+        stay = draws[i, :, 0] <= users.stick
+        moved = _inverse(elsewhere[who, genre], draws[i, :, 1])
+        genre = np.where(stay, genre, moved)
+        file = np.where(stay, near[file, _inverse(near_steps[file], draws[i, :, 2])], cat.order[genre, by_rank[i]])
+        out[i] = file
+    return np.ascontiguousarray(out.T)
+
+
+def request_matrix(cat: Catalogue, users: Users, *, top_k: int = 1) -> np.ndarray:
+    """Return the law of the next request given the last, (n_users, n_files, n_files); rows sum to 1.
+
+    It is the exact counterpart of `request_files`: sum over f of pi(f) max_f' P[f, f'], with pi the stationary law, is the
+    best accuracy that any predictor who knows the user can reach on Dataset-1.
+    """
+    _same_genres(cat, users)
+    near, law = cat.similar(top_k)
+    stay = np.zeros((cat.n_files, cat.n_files))
+    np.put_along_axis(stay, near, law, axis=1)
+    in_genre = np.zeros((cat.n_genres, cat.n_files))
+    np.put_along_axis(in_genre, cat.order, np.broadcast_to(cat.popularity, cat.order.shape), axis=1)
+    leave = np.repeat(users.elsewhere() @ in_genre, cat.files_per_genre, axis=1)
+    stick = users.stick[:, None, None]
+    return stick * stay + (1 - stick) * leave
+
+
+def dataset_1(cat: Catalogue, users: Users, user: int, requests) -> tuple[np.ndarray, np.ndarray]:
+    """Return Dataset-1's samples: features of request i - 1, float32 (n - 1, H + G + F/G + 71), and file id of request i.
+
+    Source: OSAFL, Appendix D-A.2: the file's features, the user's preferences, the cosines with its genre's files (the file
+    itself included, ERRATA 40), the genre id 70 times, the stick probability; 3168 in the paper's setting.
+
+    Parameters
+    ----------
+    user : int
+    requests : int array (n,)
+        Some consecutive requests of that user; n < 2 gives no sample.
+
+    Raises
+    ------
+    ValueError
+        For a user or a file that does not exist.
+    """
+    user = checks.integer("user", user, 0, len(users) - 1)
+    requests = _files(cat, requests)
+    last = requests[:-1]
+    n, genre = len(last), last // cat.files_per_genre
+    parts = (cat.features[last], np.broadcast_to(users.preferences[user], (n, cat.n_genres)), cat.similarity[last],
+             np.repeat(genre[:, None], GENRE_REPEATS, axis=1), np.full((n, 1), users.stick[user]))  # fmt: skip
+    return np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"), requests[1:]
+
+
+def dataset_2(cat: Catalogue, requests, *, past: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """Return Dataset-2's samples: the last `past` file ids, int64 (n - past, past), and the next one.
+
+    Source: OSAFL, Appendix D-A.2, L = 10. Raises ValueError for past < 1 or a file that does not exist.
+    """
+    past, requests = checks.integer("past", past, 1), _files(cat, requests)
+    if len(requests) <= past:
+        return np.empty((0, past), dtype=np.int64), np.empty(0, dtype=np.int64)
+    return np.lib.stride_tricks.sliding_window_view(requests, past)[:-1].copy(), requests[past:]
+
+
+def _inverse(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Index of the interval that holds each uniform; `cumulative` lacks its last entry, 1."""
+    return (cumulative <= uniform[:, None]).sum(axis=1)
+
+
+def _same_genres(cat: Catalogue, users: Users) -> None:
+    if users.preferences.shape[1] != cat.n_genres:
+        raise ValueError(f"users have {users.preferences.shape[1]} genre preferences; the catalogue has {cat.n_genres} genres")
+
+
+def _files(cat: Catalogue, requests) -> np.ndarray:
+    files = checks.array("requests", requests, ndim=1, low=0, high=cat.n_files - 1)
+    if (files != np.floor(files)).any():
+        raise ValueError(f"requests={requests!r} must be file ids, whole numbers")
+    return files.astype(np.int64)

@@ -1,1 +1,0 @@
-"""Experiments of the four papers, one module a paper: a frozen config dataclass and `run(config) -> pandas.DataFrame`."""

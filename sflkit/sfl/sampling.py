@@ -1,0 +1,127 @@
+"""Which samples of a data set arrive at a client, and which make up the test set. Source: SFL, Section VI and supplement."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sflkit import checks
+from sflkit.data.partitions import checked_indices, checked_labels
+from sflkit.rounding import largest_remainder
+
+
+class SampleSource:
+    """Endless supply of sample ids by label, each class in random order without replacement, reshuffled after each full pass.
+
+    Parameters
+    ----------
+    labels : array of int, (n_samples,)
+        Class index of every sample of the data set.
+    rng : numpy.random.Generator
+        Owned by the source from here on: it is used by every later draw.
+    ids : array of int, optional
+        The samples to draw from (a client's share, see `split_by_classes`); all samples when omitted.
+
+    Raises
+    ------
+    ValueError
+        If labels or ids are not one-dimensional integers in range, or `rng` is no generator.
+    """
+
+    def __init__(self, labels, rng: np.random.Generator, ids=None):
+        labels = checked_labels(labels)
+        self._rng = checks.generator(rng)
+        ids = np.arange(len(labels)) if ids is None else checked_indices("ids", ids, len(labels))
+        order = ids[np.argsort(labels[ids], kind="stable")]
+        sizes = np.bincount(labels[ids], minlength=int(labels.max()) + 1)
+        self._pools = [self._rng.permutation(pool) for pool in np.split(order, np.cumsum(sizes)[:-1])]
+        self._next = [0] * len(self._pools)
+
+    @property
+    def pool_sizes(self) -> np.ndarray:
+        """Number of distinct samples of each class, (n_classes,)."""
+        return np.array([len(pool) for pool in self._pools])
+
+    def draw(self, counts) -> np.ndarray:
+        """Return ids of `counts[r]` samples of each class r, in random order, (sum(counts),) int64.
+
+        Raises
+        ------
+        ValueError
+            If counts are not non-negative integers, or ask for a class of which the source holds no sample.
+        """
+        counts = _counts("counts", counts)
+        picked = [self._take(label, int(counts[label])) for label in np.flatnonzero(counts)]
+        if not picked:
+            return np.empty(0, np.int64)
+        ids = np.concatenate(picked)
+        # A cache that keeps only part of a batch must not see one label first.
+        self._rng.shuffle(ids)
+        return ids
+
+    def _take(self, label: int, count: int) -> np.ndarray:
+        if label >= len(self._pools) or not len(self._pools[label]):
+            held = [r for r, pool in enumerate(self._pools) if len(pool)]
+            raise ValueError(f"counts asks for {count} samples of class {label}; this source holds samples of classes {held}")
+        parts = []
+        while count:
+            pool, start = self._pools[label], self._next[label]
+            if start == len(pool):
+                self._rng.shuffle(pool)
+                start = 0
+            part = pool[start:start + count].copy()
+            self._next[label] = start + len(part)
+            count -= len(part)
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def draw_test_set(labels, shares, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw a fixed test set whose label shares are `shares`, without replacement.
+
+    The counts are the largest-remainder rounding of `shares * size`. When a class runs short, `size` shrinks to the largest
+    value whose counts the data can fill, so that the proportions stay.
+
+    Parameters
+    ----------
+    labels : array of int, (n_samples,)
+    shares : array, (n_classes,)
+        Wanted label distribution, for the SFL paper the clients' average long-term share.
+    size : int
+        Wanted number of samples, at least 1.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ids : array of int64, at most `size` of them, in random order.
+
+    Raises
+    ------
+    ValueError
+        If shares are no probability vector, a class with a share has no sample at all, or an argument is out of range.
+    """
+    labels, shares, rng = checked_labels(labels), checks.simplex("shares", shares), checks.generator(rng)
+    size = checks.integer("size", size, 1)
+    have = np.bincount(labels, minlength=len(shares))
+    if len(have) > len(shares):
+        raise ValueError(f"shares has {len(shares)} classes; the labels go up to {len(have) - 1}")
+    empty = np.flatnonzero((shares > 0) & (have == 0))
+    if len(empty):
+        raise ValueError(f"shares gives {shares[empty[0]]:.3g} to class {empty[0]}, of which there is no sample")
+    with np.errstate(divide="ignore", over="ignore"):
+        # No class may need more than it has plus the one sample that rounding can add.
+        limit = np.min(np.where(shares > 0, (have + 1) / np.where(shares > 0, shares, 1), np.inf))
+    size = int(min(size, limit, have.sum()))
+    counts = largest_remainder(shares / shares.sum() * size, size)
+    while (counts > have).any():
+        size -= 1
+        counts = largest_remainder(shares / shares.sum() * size, size)
+    return SampleSource(labels, rng).draw(counts)
+
+
+def _counts(name: str, value) -> np.ndarray:
+    out = np.asarray(value)
+    if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
+        raise ValueError(f"{name}={value!r} must be a vector of integers, one number of samples a class")
+    if out.size and out.min() < 0:
+        raise ValueError(f"{name} holds {out.min()}; it must be >= 0")
+    return out

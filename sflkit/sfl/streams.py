@@ -1,0 +1,228 @@
+"""Label streams with temporal correlation, and the exact discrepancy a cache rule leaves between cache and stream.
+
+Source: SFL, Section VI "Data Stream Generation" (the generator) and Section III-A (the notation); ERRATA 7, 12 and 49 for
+what the paper leaves open. A client owns S short-term label distributions; a Markov chain whose transition probability
+falls with the Kullback-Leibler divergence picks one a round; the long-term distribution is the stationary mixture.
+
+================  ==============  ==========  =========================================
+code              symbol          shape       meaning (all shares are dimensionless)
+================  ==============  ==========  =========================================
+short_term        u of a state    (K, S, R)   label shares of each state
+transition        P               (K, S, S)   row-stochastic transition matrix, a round
+stationary        rho             (K, S)      rho P = rho
+long_term         pi              (K, R)      rho-weighted mean of short_term
+autocovariance    C(lag)          (K, R)      E[(u_t - pi)(u_{t-lag} - pi)]
+cache_rounds      M = B / B_s     scalar      rounds of arrivals the cache holds
+================  ==============  ==========  =========================================
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from sflkit import checks
+from sflkit.rounding import largest_remainder
+
+SHARE_LOW, SHARE_HIGH = 0.05, 0.95  # SFL Section VI
+
+
+_REDRAW_BATCH, _REDRAWS = 4096, 250
+
+
+class LabelStream:
+    """Short-term label distributions of K clients, each driven by its own Markov chain.
+
+    Parameters
+    ----------
+    short_term : array (n_clients, n_states, n_classes)
+        Label shares; each row sums to 1.
+    transition : array (n_clients, n_states, n_states)
+        Row-stochastic transition matrices with one recurrent class each.
+
+    Attributes
+    ----------
+    stationary : array (n_clients, n_states)
+    long_term : array (n_clients, n_classes)
+        The stationary mixture pi.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, rows are no probability vectors, or a chain has more than one stationary law.
+    """
+
+    def __init__(self, short_term, transition):
+        self.short_term = checks.simplex("short_term", short_term, ndim=3)
+        self.transition = checks.simplex("transition", transition, ndim=3)
+        n_clients, n_states, _ = self.short_term.shape
+        if self.transition.shape != (n_clients, n_states, n_states):
+            raise ValueError(
+                f"transition has shape {self.transition.shape}; short_term asks for {(n_clients, n_states, n_states)}"
+            )
+        self.stationary = np.stack([_stationary(p, k) for k, p in enumerate(self.transition)])
+        self.long_term = np.einsum("ks,ksr->kr", self.stationary, self.short_term)
+
+    @cached_property
+    def _centred(self) -> np.ndarray:
+        return self.short_term - self.long_term[:, None, :]
+
+    def autocovariances(self, max_lag: int) -> np.ndarray:
+        """Return C(0), ..., C(max_lag) as an array (max_lag + 1, n_clients, n_classes); see `autocovariance`."""
+        max_lag = checks.integer("max_lag", max_lag, 0)
+        weighted = self.stationary[:, :, None] * self._centred
+        ahead, out = self._centred, []
+        for _ in range(max_lag + 1):
+            out.append((weighted * ahead).sum(axis=1))
+            ahead = self.transition @ ahead
+        return np.stack(out)
+
+    def autocovariance(self, lag: int) -> np.ndarray:
+        """Return E[(u_t - pi)(u_{t-lag} - pi)] in the stationary state, shape (n_clients, n_classes); lag in rounds, >= 0."""
+        return self.autocovariances(lag)[-1]
+
+    def states(self, rounds: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw the state of every client and round from a stationary start, shape (rounds, n_clients)."""
+        rounds = checks.integer("rounds", rounds, 1)
+        path = np.empty((rounds, len(self.stationary)), dtype=np.int64)
+        # one child generator per client: adding a client changes nobody else's path
+        for k, child in enumerate(checks.generator(rng).spawn(len(self.stationary))):
+            uniforms = child.random(rounds)
+            cumulative = np.cumsum(self.transition[k], axis=1)
+            state = _invert(np.cumsum(self.stationary[k]), uniforms[0])
+            path[0, k] = state
+            for t in range(1, rounds):
+                path[t, k] = state = _invert(cumulative[state], uniforms[t])
+        return path
+
+    def sample(self, rounds: int, batch_size: int, rng: np.random.Generator, exact: bool = False) -> np.ndarray:
+        """Draw the label counts of the arrivals of each round, shape (rounds, n_clients, n_classes), int64.
+
+        Parameters
+        ----------
+        rounds : int
+            Rounds T >= 1; entry t - 1 holds the arrivals of round t.
+        batch_size : int
+            Arrivals per client and round, B_s >= 1 samples.
+        rng : numpy.random.Generator
+        exact : bool
+            True rounds batch_size * share with the largest remainder, so that the counts have no sampling noise when the
+            shares lie on the 1/batch_size grid; False draws them from the multinomial, which adds E[p(1-p)]/B_s to the
+            lag-0 variance (ERRATA 12).
+
+        Raises
+        ------
+        ValueError
+            If rounds or batch_size is not a positive integer.
+        """
+        batch_size = checks.integer("batch_size", batch_size, 1)
+        path_rng, count_rng = checks.generator(rng).spawn(2)
+        path = self.states(rounds, path_rng)
+        if exact:
+            table = largest_remainder(self.short_term * batch_size, batch_size)
+            return table[np.arange(path.shape[1]), path]
+        children = count_rng.spawn(path.shape[1])
+        return np.stack([c.multinomial(batch_size, self.short_term[k, path[:, k]]) for k, c in enumerate(children)], axis=1)
+
+
+def kl_markov_stream(
+    *,
+    n_clients: int,
+    n_classes: int,
+    classes_per_client: int,
+    n_states: int,
+    temperature: float = 1.0,
+    batch_size: int | None = None,
+    rng: np.random.Generator,
+) -> LabelStream:
+    """Draw the paper's stream: C classes a client, S short-term distributions, transitions P_ij ~ exp(-KL(i||j) / temperature).
+
+    Source: SFL, Section VI "Data Stream Generation". The transition law is ours, since the paper only says that a lower
+    divergence is more likely (ERRATA 12). Shares are uniform draws, normalised, and redrawn until every one lies in
+    [0.05, 0.95] (ERRATA 49), so that all states of a client share one support and the divergence is finite.
+
+    Parameters
+    ----------
+    n_clients, n_classes, classes_per_client, n_states : int
+        K, R, C <= R and S.
+    temperature : float
+        > 0; small values make the chain stay among similar distributions, large ones make it forget within a round.
+    batch_size : int, optional
+        When given, shares lie on the grid 1/batch_size, so that `LabelStream.sample(exact=True)` has exactly these shares.
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    ValueError
+        For sizes below 1, classes_per_client > n_classes, temperature <= 0, or a C for which no share vector fits the interval.
+    """
+    n_clients = checks.integer("n_clients", n_clients, 1)
+    n_classes = checks.integer("n_classes", n_classes, 1)
+    classes_per_client = checks.integer("classes_per_client", classes_per_client, 1, n_classes)
+    n_states = checks.integer("n_states", n_states, 1)
+    temperature = checks.real("temperature", temperature, above=0)
+    if batch_size is not None:
+        batch_size = checks.integer("batch_size", batch_size, 1)
+    short_term = np.zeros((n_clients, n_states, n_classes))
+    transition = np.empty((n_clients, n_states, n_states))
+    for k, child in enumerate(checks.generator(rng).spawn(n_clients)):
+        classes = child.permutation(n_classes)[:classes_per_client]
+        shares = _draw_shares(n_states, classes_per_client, batch_size, child)
+        short_term[k][:, classes] = shares
+        divergence = (shares * np.log(shares)).sum(axis=1)[:, None] - shares @ np.log(shares).T
+        weights = np.exp(-divergence / temperature)
+        transition[k] = weights / weights.sum(axis=1, keepdims=True)
+    return LabelStream(short_term, transition)
+
+
+def _invert(cumulative: np.ndarray, uniform: float) -> int:
+    # the last cumulative sum may fall short of 1 by rounding
+    return min(int(np.searchsorted(cumulative, uniform, side="right")), len(cumulative) - 1)
+
+
+def _stationary(transition: np.ndarray, client: int) -> np.ndarray:
+    # elimination by Grassmann, Taksar and Heyman (1985): no subtraction, so nearly decoupled states keep all their digits
+    p = transition.copy()
+    for n in range(len(p) - 1, 0, -1):
+        leaving = p[n, :n].sum()
+        if leaving == 0:
+            return _stationary_reducible(transition, client)
+        p[:n, n] /= leaving
+        p[:n, :n] += np.outer(p[:n, n], p[n, :n])
+    weights = np.ones(len(p))
+    for n in range(1, len(p)):
+        weights[n] = weights[:n] @ p[:n, n]
+    return weights / weights.sum()
+
+
+def _stationary_reducible(transition: np.ndarray, client: int) -> np.ndarray:
+    n = len(transition)
+    system = np.vstack([transition.T - np.eye(n), np.ones(n)])
+    solution, _, rank, _ = np.linalg.lstsq(system, np.append(np.zeros(n), 1.0), rcond=None)
+    if rank < n:
+        raise ValueError(
+            f"transition[{client}] has more than one stationary law: some states cannot reach one another "
+            "(in a KL stream, because the temperature is far too low)"
+        )
+    return np.clip(solution, 0, None) / np.clip(solution, 0, None).sum()
+
+
+def _draw_shares(n_states: int, n: int, batch_size: int | None, rng: np.random.Generator) -> np.ndarray:
+    if n == 1:
+        return np.ones((n_states, 1))  # a single class has share 1, the only vector that sums to 1
+    found = np.empty((0, n))
+    for _ in range(_REDRAWS):
+        shares = rng.uniform(SHARE_LOW, SHARE_HIGH, size=(_REDRAW_BATCH if n > 6 else 64, n))
+        shares /= shares.sum(axis=1, keepdims=True)
+        if batch_size is not None:
+            shares = largest_remainder(shares * batch_size, batch_size) / batch_size
+        # 1e-12: grid shares such as 3/60 are not exactly 0.05 in floating point
+        fits = ((shares >= SHARE_LOW - 1e-12) & (shares <= SHARE_HIGH + 1e-12)).all(axis=1)
+        found = np.concatenate([found, shares[fits]])
+        if len(found) >= n_states:
+            return found[:n_states]
+    raise ValueError(
+        f"classes_per_client={n} with batch_size={batch_size}: no shares that all lie in [{SHARE_LOW}, {SHARE_HIGH}] were found; "
+        "use at most 15 classes per client, and a batch_size of at least that many samples"
+    )

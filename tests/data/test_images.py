@@ -1,0 +1,292 @@
+"""Loading: what is at hand, files and their checks, and the errors a user meets."""
+
+import hashlib
+import os
+
+import numpy as np
+import pytest
+
+from sflkit.data.files import check
+from sflkit.data.files import write
+from sflkit import data
+from sflkit.data import catalogue
+from sflkit.data.images import obtain
+
+
+def small(n_train=20, n_test=10, shape=(28, 28), n_classes=10, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "x_train": rng.integers(0, 256, (n_train, *shape), np.uint8),
+        "y_train": np.arange(n_train, dtype=np.uint8) % n_classes,
+        "x_test": rng.integers(0, 256, (n_test, *shape), np.uint8),
+        "y_test": np.arange(n_test, dtype=np.uint8) % n_classes,
+    }
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("SFLKIT_DATA", str(tmp_path))
+    return tmp_path
+
+
+def test_digits_are_real_stratified_and_always_the_same():
+    from sklearn.datasets import load_digits
+
+    digits = data.load("digits")
+    assert digits is data.load("digits") and digits.canonical and digits.input_shape == (1, 28, 28)
+    # Each class is cut 4 : 1, so 1797 samples give 1442 + 355 with every class within one sample of 80 %.
+    assert digits.x_train.shape == (1442, 28, 28) and digits.x_test.shape == (355, 28, 28)
+    sizes = np.bincount(load_digits().target)
+    assert np.abs(np.bincount(digits.y_train) - 0.8 * sizes).max() < 1
+    np.testing.assert_array_equal(np.bincount(digits.y_train) + np.bincount(digits.y_test), sizes)
+    assert digits.labels("test", coarse=True).tolist() == (digits.y_test // 2).tolist()
+    coarse = digits.with_coarse_labels()
+    assert coarse.n_classes == 5 and set(coarse.y_train.tolist()) == set(range(5)) and coarse.x_train is digits.x_train
+
+
+def test_digits_enlarged_keep_their_corners():
+    # Enlargement maps corner to corner. Values 0..16 become multiples of 255 / 16; halves (8 -> 127.5) go down.
+    from sklearn.datasets import load_digits
+
+    images = load_digits().images
+    digits = data.load("digits")
+    corners = np.concatenate([digits.x_train, digits.x_test])[:, [0, 0, -1, -1], [0, -1, 0, -1]].astype(float)
+    originals = np.ceil(images[:, [0, 0, -1, -1], [0, -1, 0, -1]] * 255 / 16 - 0.5)
+    np.testing.assert_array_equal(np.sort(corners, axis=0), np.sort(originals, axis=0))
+
+
+def test_inputs_are_normalised():
+    digits = data.load("digits")
+    x = digits.inputs("train")
+    assert x.dtype == np.float32 and x.shape == (1442, 1, 28, 28) and x.flags.c_contiguous and x.flags.writeable
+    assert abs(x.mean()) < 1e-4 and abs(x.std() - 1) < 1e-4
+    expected = (digits.x_test[[3, 1]].astype(float) / 255 - digits.mean[0]) / digits.std[0]
+    np.testing.assert_allclose(digits.inputs("test", [3, 1])[:, 0], expected, atol=2e-6)
+    assert digits.inputs("test", []).shape == (0, 1, 28, 28)
+
+
+def test_inputs_in_colour(folder):
+    arrays = small(shape=(32, 32, 3))
+    write(folder / "cifar10.npz", arrays)
+    loaded = data.load("cifar10")
+    assert loaded.input_shape == (3, 32, 32)
+    x = loaded.inputs("train")
+    for channel, (mean, std) in enumerate(zip(loaded.mean, loaded.std, strict=True)):
+        np.testing.assert_allclose(x[:, channel], (arrays["x_train"][..., channel] / 255 - mean) / std, atol=2e-6)
+    assert x.flags.c_contiguous
+
+
+def test_arrays_are_read_only_and_labels_a_copy():
+    digits = data.load("digits")
+    with pytest.raises(ValueError, match="read-only"):
+        digits.x_train[0] = 0
+    labels = digits.labels("train")
+    labels[:] = 0
+    assert digits.y_train.any()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: d.inputs("valid"), "split='valid' must be one of 'train', 'test'"),
+        (lambda d: d.inputs("test", [355]), r"\[0, 354\]"),
+        (lambda d: d.inputs("test", [-1]), r"\[0, 354\]"),
+        (lambda d: d.inputs("test", [0.5]), "integers"),
+        (lambda d: d.labels("test", [0.5]), "integers"),
+    ],
+)
+def test_bad_requests(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(data.load("digits"))
+
+
+def test_traffic_is_at_hand():
+    traffic = data.load("traffic")
+    assert traffic.x_train.shape == (36000, 39, 39) and traffic.x_test.shape == (9000, 39, 39) and traffic.n_classes == 10
+    # (byte - 60) / 4, as sflkit.data.traffic says
+    np.testing.assert_allclose(traffic.inputs("test", [5])[0, 0], (traffic.x_test[5].astype(float) - 60) / 4, atol=1e-4)
+    with pytest.raises(ValueError, match="no superclasses"):
+        traffic.with_coarse_labels()
+    with pytest.raises(ValueError, match="no superclasses"):
+        traffic.labels("train", coarse=True)
+
+
+@pytest.mark.parametrize("bad", ["MNIST", "", "fashion", None, 3])
+def test_unknown_names_are_repeated_and_the_known_listed(bad):
+    with pytest.raises(ValueError) as error:
+        data.load(bad)
+    assert repr(bad) in str(error.value) and all(repr(name) in str(error.value) for name in data.names())
+
+
+def test_a_written_file_loads_back(folder):
+    arrays = small()
+    digest = write(folder / "mnist.npz", arrays)
+    loaded = data.load("mnist")
+    assert loaded.digest == digest == hashlib.sha256((folder / "mnist.npz").read_bytes()).hexdigest()
+    assert loaded.source == str(folder / "mnist.npz") and loaded.y_train.dtype == np.int64
+    for key, values in arrays.items():
+        np.testing.assert_array_equal(getattr(loaded, key), values)
+    assert not loaded.canonical and loaded.note == "subset: 20 training and 10 test samples, canonical are 60,000 and 10,000"
+    assert loaded is data.load("mnist")
+    assert sorted(p.name for p in folder.iterdir()) == ["mnist.npz", "mnist.npz.sha256"]
+
+
+def test_canonical_sizes_are_called_canonical(folder, monkeypatch):
+    from dataclasses import replace
+
+    monkeypatch.setitem(catalogue.SPECS, "mnist", replace(catalogue.SPECS["mnist"], sizes=(20, 10)))
+    write(folder / "mnist.npz", small())
+    assert data.load("mnist").canonical and data.load("mnist").note == ""
+    write(folder / "mnist.npz", small(n_train=21))
+    assert not data.load("mnist").canonical and data.load("mnist").note.startswith("not the canonical split: 21 training")
+
+
+def test_a_replaced_file_is_read_again(folder):
+    write(folder / "mnist.npz", small(seed=1))
+    first = data.load("mnist")
+    write(folder / "mnist.npz", small(n_train=30, seed=2))
+    assert len(first.y_train) == 20 and len(data.load("mnist").y_train) == 30
+
+
+def test_a_file_without_digest_is_accepted_with_a_note(folder):
+    write(folder / "mnist.npz", small())
+    (folder / "mnist.npz.sha256").unlink()
+    loaded = data.load("mnist")
+    assert loaded.digest == hashlib.sha256((folder / "mnist.npz").read_bytes()).hexdigest()
+    assert "no mnist.npz.sha256 beside the file" in loaded.note and "subset" in loaded.note
+
+
+@pytest.mark.parametrize("damage", ["byte", "truncated", "empty"])
+def test_damage_names_file_expected_and_found(folder, damage):
+    path = folder / "mnist.npz"
+    expected = write(path, small())
+    raw = bytearray(path.read_bytes())
+    if damage == "byte":
+        raw[len(raw) // 2] ^= 1
+    path.write_bytes({"byte": bytes(raw), "truncated": bytes(raw[:-100]), "empty": b""}[damage])
+    with pytest.raises(ValueError) as error:
+        data.load("mnist")
+    for part in (str(path), expected, hashlib.sha256(path.read_bytes()).hexdigest(), "sflkit data mnist"):
+        assert part in str(error.value)
+
+
+def test_a_damaged_digest_file_is_named(folder):
+    write(folder / "mnist.npz", small())
+    (folder / "mnist.npz.sha256").write_text("see the README\n")
+    with pytest.raises(data.DataCorruptError, match=r"mnist\.npz\.sha256 must start with the 64 hex digits"):
+        data.load("mnist")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\x80\x04N.", None])
+def test_unreadable_files_without_digest(folder, content):
+    if content is None:
+        write(folder / "mnist.npz", small())
+        (folder / "mnist.npz.sha256").unlink()
+        content = (folder / "mnist.npz").read_bytes()[:-500]
+    (folder / "mnist.npz").write_bytes(content)
+    with pytest.raises(data.DataCorruptError, match=r"mnist\.npz cannot be read as npz"):
+        data.load("mnist")
+
+
+def test_pickled_objects_are_never_loaded(folder):
+    class Bomb:
+        def __reduce__(self):
+            return os.mkdir, (str(folder / "exploded"),)
+
+    np.savez(folder / "mnist.npz", **(small() | {"y_train": np.array([Bomb()] * 20, dtype=object)}))
+    with pytest.raises(data.DataCorruptError, match="without pickled objects"):
+        data.load("mnist")
+    assert not (folder / "exploded").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y_train": np.full(20, 10, np.uint8)}, r"y_train holds the label 10; labels must be integers in \[0, 9\]"),
+        ({"y_test": np.full(10, -1)}, "y_test holds the label -1"),
+        ({"y_test": np.zeros(9, int)}, r"y_test is int64 of shape \(9,\); it must be 10"),
+        ({"y_test": np.zeros(10)}, "y_test is float64"),
+        ({"x_train": np.zeros((20, 28, 28))}, "x_train is float64"),
+        ({"x_train": np.zeros((20, 784), np.uint8)}, r"must be uint8 of shape \(n, 28, 28\)"),
+        ({"x_test": np.zeros((0, 28, 28), np.uint8), "y_test": np.zeros(0, int)}, "n >= 1"),
+        ({"x_test": None}, "lacks x_test"),
+    ],
+)
+def test_schema(folder, change, message):
+    write(folder / "mnist.npz", {k: v for k, v in (small() | change).items() if v is not None})
+    with pytest.raises(data.DataCorruptError, match=message):
+        data.load("mnist")
+
+
+def test_cifar100_needs_its_superclasses(folder):
+    arrays = small(shape=(32, 32, 3))
+    write(folder / "cifar100.npz", arrays)
+    with pytest.raises(data.DataCorruptError, match="superclasses"):
+        data.load("cifar100")
+    arrays |= {"y_train_coarse": np.full(20, 20), "y_test_coarse": np.zeros(10, int)}
+    write(folder / "cifar100.npz", arrays)
+    with pytest.raises(data.DataCorruptError, match=r"y_train_coarse holds the label 20; labels must be integers in \[0, 19\]"):
+        data.load("cifar100")
+
+
+def test_where_data_are_looked_for(folder, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    write(other / "fmnist.npz", small(seed=5))
+    with pytest.raises(data.DataUnavailableError):
+        data.load("fmnist", root=folder, download=False)
+    assert data.load("fmnist", root=other).mean == (0.1307,)
+    monkeypatch.setenv("SFLKIT_DATA", str(other))
+    assert data.available()["fmnist"] == str(other / "fmnist.npz")
+    assert {"digits", "traffic"} <= data.available().keys()
+
+
+def test_absent_data_say_how_to_get_them(folder):
+    for name, how in (("fmnist", "sflkit data fmnist"), ("ntc", "data/README.md")):
+        with pytest.raises(data.DataUnavailableError) as error:
+            data.load(name, root=folder, download=False)
+        assert all(part in str(error.value) for part in (f"{name}.npz", str(folder), how, "digits, traffic"))
+    with pytest.raises(FileNotFoundError, match="ntc"):  # never asks the network for what has no address
+        data.load("ntc", root=folder)
+
+
+def test_an_interrupted_write_leaves_the_old_file(folder, monkeypatch):
+    write(folder / "mnist.npz", small())
+    before = (folder / "mnist.npz").read_bytes()
+
+    def full_disk(file, **arrays):
+        file.write(b"half")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(np, "savez", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        write(folder / "mnist.npz", small(seed=9))
+    assert (folder / "mnist.npz").read_bytes() == before and len(list(folder.iterdir())) == 2
+    assert len(data.load("mnist").y_train) == 20
+
+
+def test_ntc_is_user_supplied(folder):
+    write(folder / "ntc.npz", small(shape=(39, 39)))
+    assert data.load("ntc").input_shape == (1, 39, 39)
+
+
+def test_sets_with_clients_are_listed_and_refused(folder):
+    assert {"logistic", "writers", "plays", "femnist", "shakespeare"} <= set(data.names())
+    for name in catalogue.CLIENT_SETS:
+        with pytest.raises(ValueError, match=f"name={name!r} has clients of its own.*federations.data_streams.*'?digits"):
+            data.load(name)
+    at_hand = data.available()
+    assert {"logistic", "writers", "plays"} <= at_hand.keys() and not {"femnist", "shakespeare"} & at_hand.keys()
+    assert obtain("plays") == at_hand["plays"] and at_hand["plays"].startswith("made on the spot")
+    (folder / "femnist").mkdir()
+    assert catalogue.find("femnist") is None  # an empty folder is no data set
+    (folder / "femnist" / "all_data_0.json").write_text("{}")
+    (folder / "tinyshakespeare.txt").write_text("A:\nx\n")
+    assert obtain("femnist") == folder / "femnist"
+    assert data.available()["shakespeare"] == str(folder / "tinyshakespeare.txt")
+
+
+def test_bytes_are_written_with_their_record(folder):
+    digest = write(folder / "a.txt", b"abc")
+    assert digest == hashlib.sha256(b"abc").hexdigest() and check(folder / "a.txt") == (digest, True)
+    (folder / "a.txt.sha256").unlink()
+    assert check(folder / "a.txt") == (digest, False)
