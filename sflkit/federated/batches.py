@@ -1,0 +1,185 @@
+"""What clients train on: the checks of their data, and the form in which the back ends get them.
+
+| code    | symbol | shape      | meaning                                                               |
+|---------|--------|------------|-----------------------------------------------------------------------|
+| batches | L_t^k  | C lists    | each client's local steps, a list of (x, y) or (x, y, weights)         |
+| x       |        | (n, ...)   | inputs of one local step                                              |
+| y       |        | (n, ...)   | targets                                                               |
+| weights |        | (n,)       | sample weights >= 0 in the step's mean loss                           |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sflkit.federated.arrays import tensor_of
+from sflkit.federated.task import Task
+
+
+class Batch(NamedTuple):
+    """The checked data of one local step.
+
+    Attributes
+    ----------
+    x, y : Tensor (n, ...)
+        Inputs and targets, on the device that trains.
+    w : Tensor (n,) or None
+        Sample weights.
+    n : int
+        Number of samples.
+    kind : tuple
+        Shape and type of one input and one target; only batches of one kind can be stacked.
+    """
+
+    x: Tensor
+    y: Tensor
+    w: Tensor | None
+    n: int
+    kind: tuple
+
+
+class Training(NamedTuple):
+    """All that `local_sgd` asks of a back end, which writes the result to `out`.
+
+    Attributes
+    ----------
+    task : Task
+    start : Tensor (C, P)
+        The clients' first parameters.
+    steps : list of C lists of Batch
+    rates : array (C,)
+        Local learning rates.
+    prox : float
+        mu, the factor of the proximal term.
+    corrections : Tensor (C, P) or None
+        What is added to the gradients.
+    updates : bool
+        Whether to write the difference to `start` in place of the new parameters.
+    out : Tensor (C, P)
+    threads : int
+        Upper bound on CPU threads.
+    """
+
+    task: Task
+    start: Tensor
+    steps: list[list[Batch]]
+    rates: Any
+    prox: float
+    corrections: Tensor | None
+    updates: bool
+    out: Tensor
+    threads: int
+
+
+def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Batch]]:
+    """Check the clients' data and return them as batches on `device`.
+
+    A tuple that occurs several times is checked once and stays one object, by which the back ends see
+    that a step repeats the one before. Inputs are not searched for NaN: in calls with thousands of
+    small batches that would take longer than to train, and NaN inputs end in NaN parameters, which
+    the next call refuses.
+
+    Raises
+    ------
+    ValueError
+        If a batch does not have the documented form, or does not fit the task's model and loss; the
+        message names the client and the step.
+    """
+    seen: dict[int, tuple] = {}  # holds the tuple as well, since the id of a freed one may return
+    result, distinct = [], []
+    for k, client in enumerate(batches):
+        if not isinstance(client, Sequence):
+            kind = type(client).__name__
+            raise ValueError(f"batches of client {k} is a {kind}; it must be a list of (x, y)")
+        row = []
+        for s, item in enumerate(client):
+            known = seen.get(id(item))
+            if known is None:
+                known = seen[id(item)] = (_batch(task, item, device, f"client {k}, step {s}"), item)
+                distinct.append((known[0], k, s))
+            row.append(known[0])
+        result.append(row)
+    if task.loss == "cross_entropy" and distinct:
+        _check_labels(task, distinct)
+    return result
+
+
+def _batch(task: Task, item: Any, device: torch.device, where: str) -> Batch:
+    if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
+        raise ValueError(f"{where}: a batch must be (x, y) or (x, y, weights)")
+    try:
+        x, y, *w = [tensor_of(value, device) for value in item]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{where}: x, y and weights must be tensors or arrays of numbers ({error})"
+        ) from None
+    sample, target = x.shape, y.shape
+    if not sample or not target or sample[0] == 0 or sample[0] != target[0]:
+        raise ValueError(
+            f"{where}: x has shape {tuple(sample)} and y {tuple(target)}; both need the same number "
+            "of samples, at least 1 (a client without data gets an empty list)"
+        )
+    n, sample, target = sample[0], sample[1:], target[1:]
+    if x.dtype != task.dtype and x.is_floating_point():
+        x = x.to(task.dtype)
+    y = _targets(task, y, where)
+    try:
+        outputs = task.forward(x).shape
+    except Exception as error:
+        raise ValueError(
+            f"{where}: the model does not take samples of shape {tuple(sample)}, dtype {x.dtype}: "
+            f"{error}"
+        ) from error
+    want = _WANTED[task.loss](outputs) if not callable(task.loss) else target
+    if target != want:
+        raise ValueError(
+            f"{where}: y has shape {(n, *target)}; the model's outputs of shape {(n, *outputs)} "
+            f"need {(n, *want)}"
+        )
+    weights = _weights(task, w[0], n, where) if w else None
+    return Batch(x, y, weights, n, (sample, x.dtype, target, y.dtype))
+
+
+# The shape of one target from that of one output.
+_WANTED: dict[str, Callable[[torch.Size], torch.Size]] = {
+    "cross_entropy": lambda outputs: outputs[1:],
+    "mse": lambda outputs: outputs,
+}
+
+
+def _targets(task: Task, y: Tensor, where: str) -> Tensor:
+    if task.loss != "cross_entropy":
+        return y.to(task.dtype) if y.is_floating_point() else y
+    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        raise ValueError(f"{where}: y has dtype {y.dtype}; cross_entropy needs integer labels")
+    return y.long()
+
+
+def _weights(task: Task, w: Tensor, n: int, where: str) -> Tensor:
+    w = w.to(task.dtype)
+    if w.shape != (n,) or not (w.min() >= 0 and 0 < w.sum() < float("inf")):
+        raise ValueError(
+            f"{where}: weights of shape {tuple(w.shape)} must be ({n},), finite, >= 0, not all 0"
+        )
+    return w
+
+
+def _check_labels(task: Task, batches: list[tuple[Batch, int, int]]) -> None:
+    """Check all labels in one pass; a ValueError names client and step of the first wrong one."""
+    kinds = {b.kind: b for b, _, _ in batches}
+    n_classes = min(task.forward(b.x).shape[0] for b in kinds.values())
+    labels = [b.y if b.y.ndim == 1 else b.y.flatten() for b, _, _ in batches]
+    low, high = torch.cat(labels).aminmax()
+    if low >= 0 and high < n_classes:
+        return
+    for b, k, s in batches:
+        wrong = b.y[(b.y < 0) | (b.y >= n_classes)]
+        if len(wrong):
+            raise ValueError(
+                f"client {k}, step {s}: label {int(wrong[0])} is out of range; the model has "
+                f"{n_classes} outputs, so labels must lie in 0..{n_classes - 1}"
+            )
