@@ -131,7 +131,7 @@ def _together(task: Task, x: Tensor, n: int) -> int:
 def _outputs(replica: Replica, models: Tensor, x: Tensor) -> Tensor:
     """Return the outputs (C n, ...) of C models (C, P) on the inputs `x` (n, ...)."""
     if len(models) > 1:
-        return replica.outputs(models, x, shared=True)
+        return replica.outputs(replica.views(models), x, shared=True)
     replica.load(models[0])
     return replica.module(replica.inputs(x))
 

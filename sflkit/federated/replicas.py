@@ -7,8 +7,6 @@ array of parameters, trains it, writes the new row, and gives the replica back f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
@@ -31,16 +29,19 @@ class Replica:
     def __init__(self, module: nn.Module):
         named = dict(module.named_parameters())
         self.on_cpu = next(iter(named.values())).device.type == "cpu"
-        self.names = tuple(named)
+        # A parameter that is used in several places has several names; `outputs` sets it in all.
+        number = {id(p): i for i, p in enumerate(named.values())}
+        every = module.named_parameters(remove_duplicate=False)
+        self.places = {name: number[id(p)] for name, p in every}
         self.shapes = tuple(p.shape for p in named.values())
         self.sizes = tuple(p.numel() for p in named.values())
         self.module = module.to(memory_format=torch.channels_last) if self.on_cpu else module
         self.params = list(self.module.parameters())
 
-    def views(self, row: Tensor) -> list[Tensor]:
-        """Return the parts of a flat row (P,) in the shapes of the parameters, without a copy."""
-        parts = row.split(self.sizes)
-        return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+    def views(self, rows: Tensor) -> list[Tensor]:
+        """Return the parameters of one model (P,) or many (C, P) in their shapes, without a copy."""
+        parts = zip(rows.split(self.sizes, -1), self.shapes, strict=True)
+        return [part.view(*rows.shape[:-1], *shape) for part, shape in parts]
 
     @torch.no_grad()
     def load(self, row: Tensor) -> None:
@@ -65,13 +66,13 @@ class Replica:
             return x.contiguous(memory_format=torch.channels_last)
         return x
 
-    def outputs(self, rows: Tensor, x: Tensor, shared: bool = False) -> Tensor:
+    def outputs(self, parts: list[Tensor], x: Tensor, shared: bool = False) -> Tensor:
         """Return the outputs of many models at once, through `torch.func.vmap`.
 
         Parameters
         ----------
-        rows : Tensor (C, P)
-            One model a row; the replica's own parameters are not used.
+        parts : list of Tensor (C, ...)
+            The parameters of all models, as `views` returns them; the replica's own are not used.
         x : Tensor (C, n, ...), or (n, ...) if `shared`
             Inputs of each model, or of all models.
 
@@ -80,13 +81,9 @@ class Replica:
         Tensor (C * n, ...)
             The outputs, model by model.
         """
-        parts: Sequence[Tensor] = rows.split(self.sizes, 1)
-        params = {
-            name: part.view(-1, *shape)
-            for name, part, shape in zip(self.names, parts, self.shapes, strict=True)
-        }
+        params = {name: parts[i] for name, i in self.places.items()}
 
         def forward(params: dict[str, Tensor], x: Tensor) -> Tensor:
-            return torch.func.functional_call(self.module, params, (x,))
+            return torch.func.functional_call(self.module, params, (x,), tie_weights=False)
 
         return torch.func.vmap(forward, in_dims=(0, None if shared else 0))(params, x).flatten(0, 1)

@@ -78,38 +78,44 @@ def models_at_once(task: Task, x: Tensor, n: int) -> int:
 
 
 def _train_chunk(work: Training, replica: Replica, clients: list[int]) -> Tensor:
-    """Return the new parameters of `clients`, which are ordered by falling number of steps."""
+    """Return the new parameters (C, P) of `clients`, which are ordered by falling number of steps."""
     steps = [work.steps[k] for k in clients]
     index = torch.tensor(clients, device=work.out.device)
-    w = work.start[index]
-    rates = torch.tensor(work.rates[clients], dtype=w.dtype, device=w.device)[:, None]
+    params = [part.clone() for part in replica.views(work.start[index])]
+    column = torch.tensor(work.rates[clients], dtype=work.start.dtype, device=index.device)
+    rates = [column.view(-1, *[1] * (p.ndim - 1)) for p in params]
     # The steps are w <- (1 - rate prox) w + drift - rate g, where the drift is the same in all steps.
     drift = None
     if work.prox or work.corrections is not None:
-        correction = 0 if work.corrections is None else work.corrections[index]
-        drift = rates * (work.prox * w - correction)
+        drift = [rate * work.prox * p for p, rate in zip(params, rates, strict=True)]
+    if work.corrections is not None:
+        corrections = replica.views(work.corrections[index])
+        for d, rate, correction in zip(drift, rates, corrections, strict=True):
+            d.sub_(rate * correction)
     batches: list[Batch] = []
-    stack = None
     for s in range(len(steps[0])):
         current = [client[s] for client in steps if len(client) > s]
-        same = len(current) == len(batches)
-        if not (same and all(a is b for a, b in zip(current, batches, strict=True))):
-            batches, stack = current, _stack(current, w.dtype)
         n = len(current)
-        gradients = _gradients(work.task, replica, w[:n], stack)
+        if n != len(batches) or any(a is not b for a, b in zip(current, batches, strict=True)):
+            batches, stack = current, _stack(current, work.task.dtype)
+        gradients = _gradients(work.task, replica, [p[:n] for p in params], stack)
         if drift is not None:
-            w[:n].mul_(1 - rates[:n] * work.prox).add_(drift[:n])
-        w[:n].addcmul_(gradients, rates[:n], value=-1)
-    return w
+            for p, rate, d in zip(params, rates, drift, strict=True):
+                p[:n].mul_(1 - rate[:n] * work.prox).add_(d[:n])
+        for p, rate, g in zip(params, rates, gradients, strict=True):
+            p[:n].addcmul_(g, rate[:n], value=-1)
+    return torch.cat([p.flatten(1) for p in params], 1)
 
 
-def _gradients(task: Task, replica: Replica, rows: Tensor, stack: Stack) -> Tensor:
-    """Return the gradient (C, P) of each client's loss at its row of parameters."""
+def _gradients(
+    task: Task, replica: Replica, params: list[Tensor], stack: Stack
+) -> tuple[Tensor, ...]:
+    """Return the gradients of each client's loss at its parameters, shaped like `params`."""
     with torch.enable_grad():
-        rows = rows.detach().requires_grad_()
-        losses = task.sample_losses(replica.outputs(rows, stack.x), stack.y)
-        (gradients,) = torch.autograd.grad((losses * stack.weights).sum(), rows)
-    return gradients
+        params = [p.detach().requires_grad_() for p in params]
+        losses = task.sample_losses(replica.outputs(params, stack.x), stack.y)
+        loss = (losses * stack.weights).sum()
+        return torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
 
 
 def _stack(batches: list[Batch], dtype: torch.dtype) -> Stack:
