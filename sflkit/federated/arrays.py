@@ -20,6 +20,8 @@ def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
     TypeError, ValueError, RuntimeError
         torch's own, if `value` holds no numbers or is ragged.
     """
+    if isinstance(value, Tensor):
+        return value if device is None or value.device == device else value.to(device)
     if isinstance(value, np.ndarray) and value.ndim:
         if not value.flags.writeable or min(value.strides) < 0:
             value = value.copy()

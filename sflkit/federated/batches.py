@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -90,6 +90,7 @@ def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Ba
         message names the client and the step.
     """
     seen: dict[int, tuple] = {}  # holds the tuple as well, since the id of a freed one may return
+    fitting: set[tuple] = set()  # kinds of batches that were compared with the model
     result, distinct = [], []
     for k, client in enumerate(batches):
         if not isinstance(client, Sequence):
@@ -99,7 +100,7 @@ def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Ba
         for s, item in enumerate(client):
             known = seen.get(id(item))
             if known is None:
-                known = seen[id(item)] = (_batch(task, item, device, f"client {k}, step {s}"), item)
+                known = seen[id(item)] = (_batch(task, item, device, (k, s), fitting), item)
                 distinct.append((known[0], k, s))
             row.append(known[0])
         result.append(row)
@@ -108,55 +109,60 @@ def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Ba
     return result
 
 
-def _batch(task: Task, item: Any, device: torch.device, where: str) -> Batch:
+def _batch(
+    task: Task, item: Any, device: torch.device, place: tuple[int, int], fitting: set[tuple]
+) -> Batch:
+    """Return the batch of one step at `place` = (client, step); new kinds are added to `fitting`."""
+    where = "client {}, step {}"
     if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
-        raise ValueError(f"{where}: a batch must be (x, y) or (x, y, weights)")
+        raise ValueError(f"{where.format(*place)}: a batch must be (x, y) or (x, y, weights)")
     try:
-        x, y, *w = [tensor_of(value, device) for value in item]
+        x, y = tensor_of(item[0], device), tensor_of(item[1], device)
+        w = tensor_of(item[2], device) if len(item) == 3 else None
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
-            f"{where}: x, y and weights must be tensors or arrays of numbers ({error})"
+            f"{where.format(*place)}: x, y and weights must be tensors or arrays of numbers ({error})"
         ) from None
     sample, target = x.shape, y.shape
     if not sample or not target or sample[0] == 0 or sample[0] != target[0]:
         raise ValueError(
-            f"{where}: x has shape {tuple(sample)} and y {tuple(target)}; both need the same number "
-            "of samples, at least 1 (a client without data gets an empty list)"
+            f"{where.format(*place)}: x has shape {tuple(sample)} and y {tuple(target)}; both need "
+            "the same number of samples, at least 1 (a client without data gets an empty list)"
         )
-    n, sample, target = sample[0], sample[1:], target[1:]
-    if x.dtype != task.dtype and x.is_floating_point():
-        x = x.to(task.dtype)
-    y = _targets(task, y, where)
+    kind = (sample[1:], x.dtype, target[1:], y.dtype)
+    if kind not in fitting:
+        x, y = _fit(task, x, y, where.format(*place))
+        kind = (sample[1:], x.dtype, target[1:], y.dtype)
+        fitting.add(kind)
+    if w is not None:
+        w = _weights(task, w, sample[0], where.format(*place))
+    return Batch(x, y, w, sample[0], kind)
+
+
+def _fit(task: Task, x: Tensor, y: Tensor, where: str) -> tuple[Tensor, Tensor]:
+    """Return inputs and targets in the types that the task takes, after a look at their shapes."""
+    x = x.to(task.dtype) if x.is_floating_point() else x
+    if task.loss != "cross_entropy":
+        y = y.to(task.dtype) if y.is_floating_point() else y
+    elif y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        raise ValueError(f"{where}: y has dtype {y.dtype}; cross_entropy needs integer labels")
+    else:
+        y = y.long()
     try:
         outputs = task.forward(x).shape
     except Exception as error:
         raise ValueError(
-            f"{where}: the model does not take samples of shape {tuple(sample)}, dtype {x.dtype}: "
-            f"{error}"
+            f"{where}: the model does not take samples of shape {tuple(x.shape[1:])}, dtype "
+            f"{x.dtype}: {error}"
         ) from error
-    want = _WANTED[task.loss](outputs) if not callable(task.loss) else target
-    if target != want:
+    n, *target = y.shape
+    want = {"cross_entropy": outputs[1:], "mse": outputs}.get(task.loss, y.shape[1:])
+    if y.shape[1:] != want:
         raise ValueError(
             f"{where}: y has shape {(n, *target)}; the model's outputs of shape {(n, *outputs)} "
             f"need {(n, *want)}"
         )
-    weights = _weights(task, w[0], n, where) if w else None
-    return Batch(x, y, weights, n, (sample, x.dtype, target, y.dtype))
-
-
-# The shape of one target from that of one output.
-_WANTED: dict[str, Callable[[torch.Size], torch.Size]] = {
-    "cross_entropy": lambda outputs: outputs[1:],
-    "mse": lambda outputs: outputs,
-}
-
-
-def _targets(task: Task, y: Tensor, where: str) -> Tensor:
-    if task.loss != "cross_entropy":
-        return y.to(task.dtype) if y.is_floating_point() else y
-    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
-        raise ValueError(f"{where}: y has dtype {y.dtype}; cross_entropy needs integer labels")
-    return y.long()
+    return x, y
 
 
 def _weights(task: Task, w: Tensor, n: int, where: str) -> Tensor:
