@@ -81,9 +81,10 @@ class Replica:
         Tensor (C * n, ...)
             The outputs, model by model.
         """
-        params = {name: parts[i] for name, i in self.places.items()}
 
-        def forward(params: dict[str, Tensor], x: Tensor) -> Tensor:
+        def forward(x: Tensor, *one: Tensor) -> Tensor:
+            params = {name: one[i] for name, i in self.places.items()}
             return torch.func.functional_call(self.module, params, (x,), tie_weights=False)
 
-        return torch.func.vmap(forward, in_dims=(0, None if shared else 0))(params, x).flatten(0, 1)
+        dims = (None if shared else 0, *[0] * len(parts))
+        return torch.func.vmap(forward, dims)(x, *parts).flatten(0, 1)

@@ -98,12 +98,13 @@ def _train_chunk(work: Training, replica: Replica, clients: list[int]) -> Tensor
         n = len(current)
         if n != len(batches) or any(a is not b for a, b in zip(current, batches, strict=True)):
             batches, stack = current, _stack(current, work.task.dtype)
-        gradients = _gradients(work.task, replica, [p[:n] for p in params], stack)
+            active, rate = [p[:n] for p in params], [r[:n] for r in rates]
+        gradients = _gradients(work.task, replica, active, stack)
         if drift is not None:
-            for p, rate, d in zip(params, rates, drift, strict=True):
-                p[:n].mul_(1 - rate[:n] * work.prox).add_(d[:n])
-        for p, rate, g in zip(params, rates, gradients, strict=True):
-            p[:n].addcmul_(g, rate[:n], value=-1)
+            for p, r, d in zip(active, rate, drift, strict=True):
+                p.mul_(1 - r * work.prox).add_(d[:n])
+        for p, r, g in zip(active, rate, gradients, strict=True):
+            p.addcmul_(g, r, value=-1)
     return torch.cat([p.flatten(1) for p in params], 1)
 
 
@@ -114,7 +115,7 @@ def _gradients(
     with torch.enable_grad():
         params = [p.detach().requires_grad_() for p in params]
         losses = task.sample_losses(replica.outputs(params, stack.x), stack.y)
-        loss = (losses * stack.weights).sum()
+        loss = losses.to(stack.weights.dtype) @ stack.weights
         return torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
 
 
