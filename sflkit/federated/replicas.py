@@ -45,9 +45,10 @@ class Replica:
 
     @torch.no_grad()
     def load(self, row: Tensor) -> None:
-        """Take the parameters of a flat row (P,)."""
+        """Take the parameters of a flat row (P,); gradients that an error left behind are dropped."""
         for p, value in zip(self.params, self.views(row), strict=True):
             p.copy_(value)
+            p.grad = None
 
     @torch.no_grad()
     def store(self, row: Tensor, minus: Tensor | None = None) -> None:
