@@ -73,7 +73,7 @@ def cnn(input_shape: tuple[int, ...], n_classes: int, channels: tuple[int, ...] 
         raise ValueError(f"image={image!r} is too small for {len(widths)} convolutions; its sides must be at least {least}")
     layers = []
     for before, after in zip([n_in, *widths], widths):
-        layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        layers += [nn.Conv2d(before, after, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()]  # in this order as in `images`
     n_maps = widths[-1] * prod(side >> len(widths) for side in sides)
     dense = nn.Sequential(nn.Linear(n_maps + n_side, hidden), nn.ReLU(), nn.Linear(hidden, n_classes))
     return Beside(image, nn.Sequential(*layers, nn.Flatten()), dense)
@@ -105,9 +105,10 @@ def squeezenet1(input_shape: tuple[int, ...], n_classes: int, image: tuple[int, 
     (n_in, *sides), n_side = _split(input_shape, image)
     if min(sides) < 17:
         raise ValueError(f"image={image!r} is too small for squeezenet1; its sides must be at least 17")
-    layers, n_in = [Conv(n_in, 64, 3, stride=2), nn.ReLU()], 64
-    for fire in _FIRES:
-        layers.append(Fire(n_in, *fire) if fire else nn.MaxPool2d(3, 2, ceil_mode=True))
+    # The first pooling stands before its ReLU, as in `images`; the others follow fire modules, which end in ReLU.
+    layers, n_in = [Conv(n_in, 64, 3, stride=2), _pooling(), nn.ReLU()], 64
+    for fire in _FIRES[1:]:
+        layers.append(Fire(n_in, *fire) if fire else _pooling())
         n_in = 2 * fire[1] if fire else n_in
     return Beside(image, nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), nn.Linear(n_in + n_side, n_classes))
 
@@ -122,6 +123,10 @@ class Beside(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         pixels, side = x[:, : prod(self.image)], x[:, prod(self.image) :]
         return self.head(torch.cat([self.maps(pixels.reshape(-1, *self.image)), side], dim=1))
+
+
+def _pooling() -> nn.Module:
+    return nn.MaxPool2d(3, 2, ceil_mode=True)
 
 
 class Conv(nn.Conv2d):

@@ -78,7 +78,7 @@ def test_a_round_in_groups_is_the_same_round(monkeypatch):
     monkeypatch.setattr(scaling, "GROUP", 4)  # ten clients: 4 + 4 + 2
     workload = replace(WORKLOADS["W4"], clients=10, pool=20)
     data = workload.data()
-    start = scaling.engine.Task(workload.build()).init(0)
+    start = scaling.Task(workload.build()).init(0)
     whole, groups = (make(workload, *data, start) for make in (peers.Ours, scaling.OursInGroups))
     for r in range(3):
         whole.round(workload.participants(r))

@@ -16,7 +16,8 @@ from statistics import median
 
 import torch
 
-from sflkit import engine
+from sflkit.federated import Task
+from sflkit.machine import thread_count
 from tests.bench import draw, flower, scaling
 from tests.bench.peers import PEERS
 from tests.bench.workloads import WORKLOADS, Workload
@@ -46,7 +47,7 @@ def main() -> None:
 
 def _measure_all(args) -> bool:
     """Measure what was asked for; return whether the results were kept."""
-    machine = {"threads": engine.thread_count(), "load": os.getloadavg()[0], "torch": torch.__version__,
+    machine = {"threads": thread_count(), "load": os.getloadavg()[0], "torch": torch.__version__,
                "processor": _processor()}
     print(", ".join(f"{name} {value}" for name, value in machine.items()))
     busy = machine["load"] > 0.5
@@ -70,7 +71,7 @@ def _measure_all(args) -> bool:
 def measure(workload: Workload, repeats: int, machine: dict) -> list[dict]:
     """Return one row per peer; `speedup` is the plain loop's seconds over the peer's."""
     x, y, ids = workload.data()
-    start = engine.Task(workload.build()).init(0)
+    start = Task(workload.build()).init(0)
     names = list(PEERS)
     peers = {n: PEERS[n](workload, x, y, ids, start) for n in names}
     for peer in peers.values():
@@ -104,8 +105,7 @@ def _rounds_per_sample(peer, workload: Workload) -> int:
     """Return how many rounds one measurement takes, to last about 0.3 s; warms up on the way."""
     for _ in range(3):
         seconds = _time(peer, workload, 1)
-    if seconds < 0.05:  # let a tiny model's recorded step settle
-        _time(peer, workload, 60)
+    if seconds < 0.05:  # a single round of a tiny model is too short to tell
         seconds = _time(peer, workload, 20)
     return max(1, round(0.3 / seconds))
 

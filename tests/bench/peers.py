@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from sflkit import engine, servers
+from sflkit.federated import FedAvg, Task, local_sgd
 
 
 class Plain:
@@ -48,15 +48,15 @@ class Ours:
 
     def __init__(self, workload, x, y, ids, start):
         self.workload, self.x, self.y, self.ids = workload, x, y, ids
-        self.task = engine.Task(workload.build())
+        self.task = Task(workload.build())
         self.w = start.clone()
-        self.rule = servers.FedAvg()
+        self.rule = FedAvg()
         self.out = torch.empty(workload.clients, self.task.n_params)
 
     def round(self, clients):
         batches = [select(self, k) for k in clients]
-        updates = engine.local_sgd(self.task, self.w, batches, self.workload.rate, backend=self.backend, updates=True,
-                                   out=self.out)
+        updates = local_sgd(self.task, self.w, batches, self.workload.rate, backend=self.backend, updates=True,
+                            out=self.out)
         self.w = self.rule(self.w, updates)
 
     def params(self):

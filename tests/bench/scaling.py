@@ -27,7 +27,8 @@ from statistics import median
 import numpy as np
 import torch
 
-from sflkit import checks, engine
+from sflkit import checks
+from sflkit.federated import Task, local_sgd
 from tests.bench.peers import PEERS, Ours, select
 from tests.bench.workloads import WORKLOADS, Workload
 
@@ -51,8 +52,8 @@ class OursInGroups(Ours):
         total = torch.zeros_like(self.w)
         for i in range(0, len(clients), GROUP):
             batches = [select(self, k) for k in clients[i:i + GROUP]]
-            updates = engine.local_sgd(self.task, self.w, batches, self.workload.rate, backend=self.backend, updates=True,
-                                       out=self.out[:len(batches)])
+            updates = local_sgd(self.task, self.w, batches, self.workload.rate, backend=self.backend, updates=True,
+                                out=self.out[:len(batches)])
             total += updates.sum(0)
         self.w = self.rule(self.w, (total / len(clients))[None])
 
@@ -107,7 +108,7 @@ def growth(axis: str, repeats: int, machine: dict, values=None) -> list[dict]:
     for value in defaults if values is None else values:
         workload = make(value)
         x, y, ids = workload.data()
-        peer = Ours(workload, x, y, ids, engine.Task(workload.build()).init(0))
+        peer = Ours(workload, x, y, ids, Task(workload.build()).init(0))
         size = peer.task.n_params if axis == "parameters" else value
         points.append((size, peer, _rounds(peer)))
     seconds: list[list[float]] = [[] for _ in points]
@@ -152,7 +153,7 @@ def peak_memory(workload: str, peer: str) -> dict:
 def main(workload: str, peer: str) -> None:
     work, make = _named(workload, peer)
     x, y, ids = work.data()
-    start = engine.Task(work.build()).init(0)
+    start = Task(work.build()).init(0)
     one = make(work, x, y, ids, start)
     before = high_water_mib()
     for r in range(2):
@@ -182,8 +183,7 @@ def _named(workload: str, peer: str) -> tuple[Workload, type]:
 
 def _rounds(peer) -> int:
     """Return how many rounds one measurement takes, to last `LEAST_SECONDS`; warms up on the way."""
-    steps = 70 if peer.task.n_params <= engine.STACK_PARAMS else 1  # the stacked back end records a step it has seen 60 times
-    for _ in range(1 + steps // peer.workload.steps):
+    for _ in range(2):
         _time(peer, 1)
     return max(1, round(LEAST_SECONDS / _time(peer, 1)))
 

@@ -1,0 +1,78 @@
+"""Tensors and arrays of callers: how the engine and the server rules read and check them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
+    """Return `value` as a tensor, on `device` if one is given.
+
+    A tensor on its device and a writable array are not copied. A read-only array is copied, because
+    torch warns of shared memory that it must not write to; so is a reversed one, which torch refuses.
+
+    Raises
+    ------
+    TypeError, ValueError, RuntimeError
+        torch's own, if `value` holds no numbers or is ragged.
+    """
+    if isinstance(value, Tensor):
+        return value if device is None or value.device == device else value.to(device)
+    if isinstance(value, np.ndarray) and value.ndim:
+        if not value.flags.writeable or min(value.strides) < 0:
+            value = value.copy()
+    return torch.as_tensor(value, device=device)
+
+
+def array_of(value: Any) -> np.ndarray:
+    """Return `value`, which may be a tensor on any device, as a numpy array."""
+    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+
+
+def rows_of(name: str, value: Any) -> Tensor:
+    """Return `value` as a real floating-point tensor of shape (n_clients, n_params).
+
+    Floating-point numbers keep their type and are not copied; integers become float64.
+
+    Raises
+    ------
+    ValueError
+        If `value` holds no numbers, or complex ones, or has another number of axes. The message
+        calls it `name`.
+    """
+    try:
+        rows = tensor_of(value).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{name}={value!r} must be a tensor or an array of numbers") from None
+    if rows.ndim != 2 or rows.is_complex():
+        raise ValueError(
+            f"{name} has shape {tuple(rows.shape)} and dtype {rows.dtype}; "
+            "it must be real (n_clients, n_params)"
+        )
+    return rows if rows.is_floating_point() else rows.double()
+
+
+def first_not_finite(rows: Tensor) -> int | None:
+    """Return the number of the first row of `rows` (n_rows, n) that holds NaN or infinity.
+
+    None means that all entries are finite. One sum over all entries finds that out in a single pass;
+    only when the sum is not finite, which overflow can cause as well, every entry is looked at.
+    """
+    if torch.isfinite(rows.sum()):
+        return None
+    bad = (~torch.isfinite(rows)).any(1).nonzero()
+    return int(bad[0]) if len(bad) else None
+
+
+def check_finite(name: str, rows: Tensor) -> None:
+    """Raise a ValueError that names the first row of `rows` with a NaN or infinite entry."""
+    bad = first_not_finite(rows)
+    if bad is not None:
+        raise ValueError(
+            f"{name} has a NaN or infinite entry in row {bad}; entries must be finite "
+            "(did training diverge? try a smaller rate)"
+        )

@@ -1,0 +1,191 @@
+"""What clients train on: the checks of their data, and the form in which the back ends get them.
+
+| code    | symbol | shape      | meaning                                                               |
+|---------|--------|------------|-----------------------------------------------------------------------|
+| batches | L_t^k  | C lists    | each client's local steps, a list of (x, y) or (x, y, weights)         |
+| x       |        | (n, ...)   | inputs of one local step                                              |
+| y       |        | (n, ...)   | targets                                                               |
+| weights |        | (n,)       | sample weights >= 0 in the step's mean loss                           |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sflkit.federated.arrays import tensor_of
+from sflkit.federated.task import Task
+
+
+class Batch(NamedTuple):
+    """The checked data of one local step.
+
+    Attributes
+    ----------
+    x, y : Tensor (n, ...)
+        Inputs and targets, on the device that trains.
+    w : Tensor (n,) or None
+        Sample weights.
+    n : int
+        Number of samples.
+    kind : tuple
+        Shape and type of one input and one target; only batches of one kind can be stacked.
+    """
+
+    x: Tensor
+    y: Tensor
+    w: Tensor | None
+    n: int
+    kind: tuple
+
+
+class Training(NamedTuple):
+    """All that `local_sgd` asks of a back end, which writes the result to `out`.
+
+    Attributes
+    ----------
+    task : Task
+    start : Tensor (C, P)
+        The clients' first parameters.
+    steps : list of C lists of Batch
+    rates : array (C,)
+        Local learning rates.
+    prox : float
+        mu, the factor of the proximal term.
+    corrections : Tensor (C, P) or None
+        What is added to the gradients.
+    updates : bool
+        Whether to write the difference to `start` in place of the new parameters.
+    out : Tensor (C, P)
+    threads : int
+        Upper bound on CPU threads.
+    """
+
+    task: Task
+    start: Tensor
+    steps: list[list[Batch]]
+    rates: Any
+    prox: float
+    corrections: Tensor | None
+    updates: bool
+    out: Tensor
+    threads: int
+
+
+def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Batch]]:
+    """Check the clients' data and return them as batches on `device`.
+
+    A tuple that occurs several times is checked once and stays one object, by which the back ends see
+    that a step repeats the one before. Inputs are not searched for NaN: in calls with thousands of
+    small batches that would take longer than to train, and NaN inputs end in NaN parameters, which
+    the next call refuses.
+
+    Raises
+    ------
+    ValueError
+        If a batch does not have the documented form, or does not fit the task's model and loss; the
+        message names the client and the step.
+    """
+    seen: dict[int, tuple] = {}  # holds the tuple as well, since the id of a freed one may return
+    fitting: set[tuple] = set()  # kinds of batches that were compared with the model
+    result, distinct = [], []
+    for k, client in enumerate(batches):
+        if not isinstance(client, Sequence):
+            kind = type(client).__name__
+            raise ValueError(f"batches of client {k} is a {kind}; it must be a list of (x, y)")
+        row = []
+        for s, item in enumerate(client):
+            known = seen.get(id(item))
+            if known is None:
+                known = seen[id(item)] = (_batch(task, item, device, (k, s), fitting), item)
+                distinct.append((known[0], k, s))
+            row.append(known[0])
+        result.append(row)
+    if task.loss == "cross_entropy" and distinct:
+        _check_labels(task, distinct)
+    return result
+
+
+def _batch(
+    task: Task, item: Any, device: torch.device, place: tuple[int, int], fitting: set[tuple]
+) -> Batch:
+    """Return the batch of one step at `place` = (client, step); new kinds are added to `fitting`."""
+    where = "client {}, step {}"
+    if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
+        raise ValueError(f"{where.format(*place)}: a batch must be (x, y) or (x, y, weights)")
+    try:
+        x, y = tensor_of(item[0], device), tensor_of(item[1], device)
+        w = tensor_of(item[2], device) if len(item) == 3 else None
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{where.format(*place)}: x, y and weights must be tensors or arrays of numbers ({error})"
+        ) from None
+    sample, target = x.shape, y.shape
+    if not sample or not target or sample[0] == 0 or sample[0] != target[0]:
+        raise ValueError(
+            f"{where.format(*place)}: x has shape {tuple(sample)} and y {tuple(target)}; both need "
+            "the same number of samples, at least 1 (a client without data gets an empty list)"
+        )
+    kind = (sample[1:], x.dtype, target[1:], y.dtype)
+    if kind not in fitting:
+        x, y = _fit(task, x, y, where.format(*place))
+        kind = (sample[1:], x.dtype, target[1:], y.dtype)
+        fitting.add(kind)
+    if w is not None:
+        w = _weights(task, w, sample[0], where.format(*place))
+    return Batch(x, y, w, sample[0], kind)
+
+
+def _fit(task: Task, x: Tensor, y: Tensor, where: str) -> tuple[Tensor, Tensor]:
+    """Return inputs and targets in the types that the task takes, after a look at their shapes."""
+    x = x.to(task.dtype) if x.is_floating_point() else x
+    if task.loss != "cross_entropy":
+        y = y.to(task.dtype) if y.is_floating_point() else y
+    elif y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        raise ValueError(f"{where}: y has dtype {y.dtype}; cross_entropy needs integer labels")
+    else:
+        y = y.long()
+    try:
+        outputs = task.forward(x).shape
+    except Exception as error:
+        raise ValueError(
+            f"{where}: the model does not take samples of shape {tuple(x.shape[1:])}, dtype "
+            f"{x.dtype}: {error}"
+        ) from error
+    n, *target = y.shape
+    want = outputs if task.loss == "mse" else y.shape[1:] if callable(task.loss) else outputs[1:]
+    if y.shape[1:] != want:
+        raise ValueError(
+            f"{where}: y has shape {(n, *target)}; the model's outputs of shape {(n, *outputs)} "
+            f"need {(n, *want)}"
+        )
+    return x, y
+
+
+def _weights(task: Task, w: Tensor, n: int, where: str) -> Tensor:
+    w = w.to(task.dtype)
+    if w.shape != (n,) or not (w.min() >= 0 and 0 < w.sum() < float("inf")):
+        raise ValueError(
+            f"{where}: weights of shape {tuple(w.shape)} must be ({n},), finite, >= 0, not all 0"
+        )
+    return w
+
+
+def _check_labels(task: Task, batches: list[tuple[Batch, int, int]]) -> None:
+    """Check all labels in one pass; a ValueError names client and step of the first wrong one."""
+    kinds = {b.kind: b for b, _, _ in batches}
+    n_classes = min(task.forward(b.x).shape[0] for b in kinds.values())
+    labels = [b.y if b.y.ndim == 1 else b.y.flatten() for b, _, _ in batches]
+    low, high = torch.cat(labels).aminmax()
+    if low >= 0 and high < n_classes:
+        return
+    for b, k, s in batches:
+        wrong = b.y[(b.y < 0) | (b.y >= n_classes)]
+        if len(wrong):
+            raise ValueError(
+                f"client {k}, step {s}: label {int(wrong[0])} is out of range; the model has "
+                f"{n_classes} outputs, so labels must lie in 0..{n_classes - 1}"
+            )

@@ -1,0 +1,144 @@
+"""Loss and accuracy of one model, or of many models on the same data.
+
+evaluate(task, w, x_test, y_test).accuracy
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sflkit import checks, machine
+from sflkit.federated.arrays import array_of
+from sflkit.federated.batches import Batch, convert
+from sflkit.federated.replicas import Replica
+from sflkit.federated.stacked import models_at_once
+from sflkit.federated.task import Task
+from sflkit.federated.workers import for_each_client
+
+
+class Evaluation(NamedTuple):
+    """Mean loss and share of correct predictions: floats, or float64 arrays (C,) for C models.
+
+    The accuracy is NaN where there are no classes: for "mse", and for a callable loss with targets
+    that are no integers.
+    """
+
+    loss: float | np.ndarray
+    accuracy: float | np.ndarray
+
+
+def evaluate(
+    task: Task,
+    params: Any,
+    x: Any,
+    y: Any,
+    *,
+    weights: Any = None,
+    batch_size: int = 500,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Evaluation:
+    """Return the mean loss and the accuracy on the samples (x, y).
+
+    On a GPU many models go through a batch of samples at once. On a CPU they go one after another in
+    parallel workers.
+
+    Parameters
+    ----------
+    task : Task
+        The model and the loss.
+    params : tensor or array (P,) or (C, P)
+        One model, or C models. They need not be finite: a model that diverged is measured.
+    x, y : tensor or array (n, ...)
+        Inputs and targets.
+    weights : tensor or array (n,), optional
+        Sample weights >= 0, not all 0, of any sum. Loss and accuracy become weighted means. A sample
+        of weight 0 has no influence, even if its loss is not finite. None counts every sample once.
+    batch_size : int
+        Samples that go through a model at once. It changes memory and rounding, not the result.
+    device : {"auto", "cpu", "cuda"}
+        "auto" is a GPU where there is one.
+    threads : int, optional
+        Upper bound on CPU threads, see `sflkit.machine.thread_count`.
+
+    Raises
+    ------
+    ValueError
+        If a shape, label, weight, batch size or device does not fit.
+    """
+    flat = task.vectors("params", params, finite=False)
+    batch_size = checks.integer("batch_size", batch_size, 1)
+    where = machine.device(device)
+    data = convert(task, [[(x, y)]], where)[0][0]
+    shares = None if weights is None else _shares(weights, data.n).to(where)
+    rows = flat.to(where).reshape(-1, task.n_params)
+    sums = _sums(task, rows, data, batch_size, machine.thread_count(threads), shares)
+    loss, accuracy = sums / (data.n if shares is None else float(shares.sum()))
+    if flat.ndim == 2:
+        return Evaluation(loss, accuracy)
+    return Evaluation(float(loss[0]), float(accuracy[0]))
+
+
+def _shares(weights: Any, n: int) -> Tensor:
+    """Return the weights (n,), float64, divided by the largest: the sum of some would overflow."""
+    weights = checks.array("weights", array_of(weights), low=0.0)
+    if weights.shape != (n,) or not weights.any():
+        raise ValueError(
+            f"weights of shape {weights.shape} must be ({n},), one per sample, >= 0, not all 0"
+        )
+    return torch.from_numpy(weights / weights.max())
+
+
+def _sums(
+    task: Task, rows: Tensor, data: Batch, batch_size: int, threads: int, shares: Tensor | None
+) -> np.ndarray:
+    """Return the (weighted) sums over samples of losses and of hits, float64 (2, C)."""
+    together = min(len(rows), _together(task, data.x, min(data.n, batch_size)))
+    parts = [
+        (k, slice(i, i + batch_size))
+        for k in range(0, len(rows), together)
+        for i in range(0, data.n, batch_size)
+    ]
+
+    def measure(part: tuple[int, slice]) -> np.ndarray:
+        k, samples = part
+        models, x, y = rows[k : k + together], data.x[samples], data.y[samples]
+        with task.replica(rows.device) as replica, torch.inference_mode():
+            outputs = _outputs(replica, models, x)
+            y = y.repeat(len(models), *[1] * (y.ndim - 1))
+            values = torch.stack(_losses_and_hits(task, outputs, y)).view(2, len(models), len(x))
+            if shares is not None:
+                w = shares[samples]
+                values = (values * w).masked_fill(w == 0, 0)  # 0 times infinity would be NaN
+            return values.sum(2).cpu().numpy()
+
+    sums = np.zeros((2, len(rows)))
+    measured = for_each_client(measure, parts, threads, rows.device)
+    for (k, _), values in zip(parts, measured, strict=True):
+        sums[:, k : k + together] += values
+    return sums
+
+
+def _together(task: Task, x: Tensor, n: int) -> int:
+    """Return how many models go through `n` samples like those of `x` in one computation."""
+    return models_at_once(task, x, n) if x.device.type != "cpu" and task.stackable(x) else 1
+
+
+def _outputs(replica: Replica, models: Tensor, x: Tensor) -> Tensor:
+    """Return the outputs (C n, ...) of C models (C, P) on the inputs `x` (n, ...)."""
+    if len(models) > 1:
+        return replica.outputs(replica.views(models), x, shared=True)
+    replica.load(models[0])
+    return replica.module(replica.inputs(x))
+
+
+def _losses_and_hits(task: Task, outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each sample's loss, and the share of its labels that the largest output names."""
+    losses = task.sample_losses(outputs, y).double()
+    if task.loss == "mse" or y.is_floating_point():
+        return losses, torch.full_like(losses, torch.nan)
+    return losses, (outputs.argmax(1) == y).double().reshape(len(y), -1).mean(1)
