@@ -1,4 +1,4 @@
-"""What this process may use of the machine: threads, cores and a GPU; and the seed of a first model.
+"""What this process may use of the machine: threads, cores and a GPU.
 
 The environment variable `SFLKIT_THREADS` bounds the threads of all work in the process. It is read
 here and nowhere else, so that one setting holds for training, for sweeps and for notebooks. torch is
@@ -11,7 +11,6 @@ import os
 from typing import TYPE_CHECKING
 
 from sflkit import checks
-from sflkit.randomness import generator
 
 if TYPE_CHECKING:
     import torch
@@ -91,17 +90,3 @@ def device(name: str = "auto") -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("device='cuda' but torch sees no GPU; use 'cpu' or 'auto'")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def model_seed(seed: int) -> int:
-    """Return the seed, in [0, 2^31), under which a run with the seed `seed` draws its first model.
-
-    It comes from the random stream "model" of `sflkit.randomness`, so that it depends on nothing
-    else that a run draws. Pass it to `Task.init`.
-
-    Raises
-    ------
-    ValueError
-        If `seed` is not a non-negative integer.
-    """
-    return int(generator(seed, "model").integers(2**31))

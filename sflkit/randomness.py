@@ -43,3 +43,17 @@ def generator(seed: int, purpose: str, *key: int) -> np.random.Generator:
     seed = checks.integer("seed", seed, 0)
     key = tuple(checks.integer("key", k, 0) for k in key)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(PURPOSES.index(purpose), *key)))
+
+
+def model_seed(seed: int) -> int:
+    """Return the seed, in [0, 2^31), under which a run with the seed `seed` draws its first model.
+
+    It comes from the random stream "model", so that it depends on nothing
+    else that a run draws. Pass it to `Task.init`.
+
+    Raises
+    ------
+    ValueError
+        If `seed` is not a non-negative integer.
+    """
+    return int(generator(seed, "model").integers(2**31))

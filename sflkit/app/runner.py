@@ -22,7 +22,13 @@ from pathlib import Path
 
 from sflkit import checks, paths
 from sflkit.app import gate
-from sflkit.app.kernels import NotebookFailed, cell_seconds, integer_from_environment, watched, without_slow_grammar
+from sflkit.app.kernels import (
+    NotebookFailed,
+    cell_seconds,
+    integer_from_environment,
+    watched,
+    without_slow_grammar,
+)
 
 WATCH = "SFLKIT_WATCH"  # host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this host
 

@@ -5,18 +5,12 @@ Nothing is read here. This module imports no other module of `sflkit.data`, so t
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import os
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-import numpy as np
+
 from sflkit import paths
-from sflkit.data import synthetic
-from sflkit.data import traffic
-from sflkit.data.files import DataCorruptError
-from sflkit.data.files import Spec
 
 
 class DataUnavailableError(FileNotFoundError):
@@ -26,13 +20,32 @@ class DataUnavailableError(FileNotFoundError):
     """
 
 
+@dataclass(frozen=True)
+class Spec:
+    """What is known of a data set before it is seen.
+
+    Fields: n_classes, n_coarse (0: no superclasses); shape of one sample; canonical numbers of training and test samples;
+    mean and std per channel, of x / 255; about: one line for lists.
+    """
+
+    n_classes: int
+    shape: tuple[int, ...]
+    sizes: tuple[int, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    about: str
+    n_coarse: int = 0
+
+
+# Of a packet's byte over 255; `sflkit.data.traffic` says why.
+TRAFFIC_MEAN, TRAFFIC_STD = 60 / 255, 4 / 255
 SPECS = {
     "mnist": Spec(10, (28, 28), (60000, 10000), (0.1307,), (0.3081,), "handwritten digits"),
     "fmnist": Spec(10, (28, 28), (60000, 10000), (0.1307,), (0.3081,), "Fashion-MNIST, articles of clothing"),
     "cifar10": Spec(10, (32, 32, 3), (50000, 10000), (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616), "CIFAR-10 photographs"),
     "cifar100": Spec(100, (32, 32, 3), (50000, 10000), (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762),
                      "CIFAR-100 photographs with 20 superclasses", n_coarse=20),
-    "ntc": Spec(10, (39, 39), (36000, 9000), (traffic.MEAN,), (traffic.STD,),
+    "ntc": Spec(10, (39, 39), (36000, 9000), (TRAFFIC_MEAN,), (TRAFFIC_STD,),
                 "packets of ISCXVPN2016, supplied by the user (see data/README.md)"),
 }
 
@@ -43,11 +56,15 @@ AT_HAND = {
 }
 
 
+STAND_INS = {
+    "writers": "synthetic stand-in for FEMNIST: scikit-learn's digits redrawn by 60 writers",
+    "plays": "synthetic stand-in for Shakespeare: 36 roles, phrases of a small grammar",
+}
 # No image sets: they come with clients. None: made on the spot, else the files or folders of json looked for, best first.
 CLIENT_SETS = {
     "logistic": ("synthetic logistic regression of the data-streams paper, by federations.data_streams", None),
-    "writers": (synthetic.ABOUT["writers"], None),
-    "plays": (synthetic.ABOUT["plays"], None),
+    "writers": (STAND_INS["writers"], None),
+    "plays": (STAND_INS["plays"], None),
     "femnist": ("characters by writer, LEAF's json supplied by the user (see data/README.md)", ("femnist",)),
     "shakespeare": ("plays of Shakespeare by role", ("shakespeare", "tinyshakespeare.txt")),
 }

@@ -15,12 +15,12 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
 import numpy as np
-from sflkit.data.files import DataCorruptError
-from sflkit.data.files import write
-from sflkit import checks
+
+from sflkit import checks, paths
 from sflkit.data import catalogue
-from sflkit import paths
+from sflkit.data.files import DataCorruptError, write
 
 
 @dataclass(frozen=True)

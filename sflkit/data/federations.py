@@ -23,14 +23,12 @@ import bisect
 import functools
 import hashlib
 from dataclasses import dataclass, field, replace
-import numpy as np
-from sflkit import checks
-from sflkit.data import images
-from sflkit.data import natural
-from sflkit.data import partitions
-from sflkit.data import synthetic
-from sflkit.randomness import generator
 
+import numpy as np
+
+from sflkit import checks
+from sflkit.data import images, natural, partitions, synthetic
+from sflkit.randomness import generator
 
 IMAGES = ("digits", "mnist", "fmnist", "cifar10", "cifar100")
 

@@ -11,33 +11,17 @@ import os
 import re
 import zipfile
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
+
 import numpy as np
 
+from sflkit.data.catalogue import Spec
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test", "y_train_coarse", "y_test_coarse")
 
 
 class DataCorruptError(ValueError):
     """A file is there but is not what it should be; the message names the file, what was expected and what was found."""
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What is known of a data set before it is seen.
-
-    Fields: n_classes, n_coarse (0: no superclasses); shape of one sample; canonical numbers of training and test samples;
-    mean and std per channel, of x / 255; about: one line for lists.
-    """
-
-    n_classes: int
-    shape: tuple[int, ...]
-    sizes: tuple[int, int]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    about: str
-    n_coarse: int = 0
 
 
 def read(path: Path, spec: Spec) -> tuple[dict[str, np.ndarray], str, bool]:

@@ -17,22 +17,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
 import numpy as np
-from sflkit.data.files import read
+
 from sflkit import checks
 from sflkit.data import traffic
-from sflkit.data.files import DataCorruptError
-from sflkit.data.files import Spec
-from sflkit.data.catalogue import SPECS
-from sflkit.data.catalogue import AT_HAND
-from sflkit.data.catalogue import CLIENT_SETS
-from sflkit.data.catalogue import names
-from sflkit.data.catalogue import find
-from sflkit.data.catalogue import available
-from sflkit.data.catalogue import unavailable
+from sflkit.data.catalogue import AT_HAND, CLIENT_SETS, SPECS, TRAFFIC_MEAN, TRAFFIC_STD, available, find, names, unavailable
+from sflkit.data.files import read
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +188,7 @@ def _make(name: str) -> Dataset:
     x, y = traffic.generate()
     split = len(y) * 4 // 5
     arrays = {"x_train": x[:split], "y_train": y[:split], "x_test": x[split:], "y_test": y[split:]}
-    return _dataset(name, arrays, n_classes=10, mean=(traffic.MEAN,), std=(traffic.STD,), digest=_digest(arrays), canonical=True,
+    return _dataset(name, arrays, n_classes=10, mean=(TRAFFIC_MEAN,), std=(TRAFFIC_STD,), digest=_digest(arrays), canonical=True,
                     source=AT_HAND[name], note="synthetic stand-in for ISCXVPN2016 packets")
 
 

@@ -29,15 +29,13 @@ import string
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-import numpy as np
-from sflkit.data.files import DataCorruptError
-from sflkit.data.files import check
-from sflkit import checks
-from sflkit.data import catalogue
-from sflkit.data import images
-from sflkit.data import synthetic
-from sflkit.randomness import generator
 
+import numpy as np
+
+from sflkit import checks
+from sflkit.data import catalogue, images, synthetic
+from sflkit.data.files import DataCorruptError, check
+from sflkit.randomness import generator
 
 LENGTH = 80  # characters of a window; FDS D.1.4, FATS 6.1.2, LEAF
 
@@ -216,7 +214,7 @@ def _strings(x: list, y: list, vocabulary: str) -> tuple[np.ndarray, np.ndarray]
 @functools.lru_cache(maxsize=2)
 def _text(name: str, path: Path | None, state: tuple, vocabulary: str, stride: int, test_stride: int) -> NaturalClients:
     if path is None:
-        text, note = synthetic.plays(), synthetic.ABOUT["plays"]
+        text, note = synthetic.plays(), catalogue.STAND_INS["plays"]
         digest = hashlib.sha256(text.encode()).hexdigest()
     else:
         digest, recorded = check(path)
@@ -265,7 +263,7 @@ def _writers() -> NaturalClients:
     digest = hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest()
     x = (x[:, None] / 255).astype(np.float32)
     return _read_only(NaturalClients("writers", x, y, tuple(f"writer {m}" for m in range(len(train))), train, test, 10, digest,
-                                     synthetic.ABOUT["writers"]))
+                                     catalogue.STAND_INS["writers"]))
 
 
 def _read_only(found: NaturalClients) -> NaturalClients:

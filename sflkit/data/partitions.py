@@ -24,9 +24,10 @@ alpha, beta     --      --                     Dirichlet parameter of every clas
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import numpy as np
+
 from sflkit import checks
-from sflkit.rounding import largest_remainder
 
 
 def assign_classes(n_clients: int, n_classes: int, classes_per_client: int, rng: np.random.Generator) -> np.ndarray:

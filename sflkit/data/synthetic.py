@@ -21,17 +21,11 @@ habits of length; the numbers of lines are heavy-tailed. The text has the `ROLE:
 from __future__ import annotations
 
 import numpy as np
-from sflkit.randomness import generator
 
+from sflkit.randomness import generator
 
 # FDS, Table 3: d = 21 parameters, taken as 20 weights and a bias.
 LOGISTIC_FEATURES = 20
-
-
-ABOUT = {
-    "writers": "synthetic stand-in for FEMNIST: scikit-learn's digits redrawn by 60 writers",
-    "plays": "synthetic stand-in for Shakespeare: 36 roles, phrases of a small grammar",
-}
 
 
 N_WRITERS, N_ROLES = 60, 36

@@ -23,16 +23,17 @@ What makes the task neither trivial nor hopeless:
 - Encrypted bodies are random bytes: nothing to learn, only something to overfit to.
 
 Scale. The paper states a local rate of 0.01 and no scaling of the bytes. With bytes scaled to unit range or unit variance, two
-full-batch steps a round at that rate leave LeNet close to chance for 200 rounds; (byte - 60) / 4 (`MEAN`, `STD` below, in units
+full-batch steps a round at that rate leave LeNet close to chance for 200 rounds; (byte - 60) / 4 (`catalogue.TRAFFIC_MEAN` and `TRAFFIC_STD`, in units
 of byte / 255) gives curves like the paper's: about 100 rounds to learn, 0.8 at round 200.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
-import numpy as np
-from sflkit import checks
 
+import numpy as np
+
+from sflkit import checks
 
 SIDE = 39
 
@@ -52,7 +53,6 @@ ALTERED = 0.6
 COMMON = 0.1
 
 
-MEAN, STD = 60 / 255, 4 / 255
 
 
 _RECORD_HEADER = 40

@@ -56,9 +56,10 @@ class Arms:
     def __init__(self, config, federation, importance, memory_size, weights, model, server=None):
         import torch
 
-        from sflkit import engine, models, servers
+        from sflkit import federated, models
+        from sflkit.federated import servers
 
-        self.torch, self.engine, self.config, self.federation, self.weights = torch, engine, config, federation, weights
+        self.torch, self.federated, self.config, self.federation, self.weights = torch, federated, config, federation, weights
         self.importance = importance
         # ERRATA 27: p_m over the memory, not p_m / N_m. A client that is away, or has no sample, in some rounds has a small mean.
         self.lam = np.divide(self.importance, memory_size, out=np.zeros_like(self.importance), where=memory_size > 0)
@@ -66,8 +67,8 @@ class Arms:
             given = {name: getattr(config, name) for name in ("hidden", "channels", "padding", "width")}
             given = {name: value for name, value in given.items() if value is not None}
             model = models.create(config.model, input_shape=federation.input_shape, n_classes=federation.n_classes, **given)
-        self.task = engine.Task(model)
-        self.weighted_task = engine.Task(model, _weighted_loss)
+        self.task = federated.Task(model)
+        self.weighted_task = federated.Task(model, _weighted_loss)
         self.data, self.work = Tensors(federation), servers.LocalWork
         server = server or {
             "fedavg": lambda p: servers.FedAvg(),
@@ -152,7 +153,7 @@ class Arms:
             ])
         counts = [len(used) for _, used, _, _ in jobs]
         index = self.torch.as_tensor(np.repeat([a for a, *_ in jobs], counts), device=self.params.device)
-        updates = self.engine.local_sgd(
+        updates = self.federated.local_sgd(
             self.task if self.weights is None else self.weighted_task, self.params[index],
             [batches[a][i] for a, used, _, _ in jobs for i in used],
             np.repeat([self.config.rates[a] for a, *_ in jobs], counts), updates=True, **keywords,
@@ -181,7 +182,7 @@ class Arms:
         if len(alive):
             size = int(np.prod(self.federation.input_shape))
             both = self.torch.cat([self.averaged[alive], self.params[alive]])
-            loss, accuracy = self.engine.evaluate(
+            loss, accuracy = self.federated.evaluate(
                 self.task, both, self.data.x_test, self.data.y_test, weights=self.federation.test_weights,
                 batch_size=min(2500, max(500, _EVALUATED_NUMBERS // size)),
             )

@@ -24,7 +24,12 @@ import numpy as np
 
 from sflkit import checks
 from sflkit.datastreams import importance
-from sflkit.datastreams.bounds import discrepancy_bound, drift_constants, generalization_bound, probability_pair
+from sflkit.datastreams.bounds import (
+    discrepancy_bound,
+    drift_constants,
+    generalization_bound,
+    probability_pair,
+)
 
 
 def sigma_bar2_case_study(p, historical, sigma0) -> float:

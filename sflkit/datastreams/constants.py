@@ -48,7 +48,7 @@ def estimate_constants(task, federation, *, seed, fraction=0.1, steps=10, rate=0
 
     Parameters
     ----------
-    task : sflkit.engine.Task
+    task : sflkit.federated.Task
     federation : Federation
         With at least one historical and one fresh client.
     seed : int
@@ -58,13 +58,13 @@ def estimate_constants(task, federation, *, seed, fraction=0.1, steps=10, rate=0
     steps, rate, batch_size
         Of the brief training ("few iterations"): >= 1, > 0, >= 1.
     """
-    from sflkit import engine
+    from sflkit import federated
 
     whole, start, trained = _brief_training(task, federation, seed, fraction, steps, rate, batch_size)
     loss, gradient = 0.0, 0.0
     for params in (start, trained):
         gradient = max(gradient, float(_gradients(task, params, whole).norm(dim=1).max()))
-        loss = max(loss, *(engine.evaluate(task, w, *batch).loss for w, batch in zip(params, whole, strict=True)))
+        loss = max(loss, *(federated.evaluate(task, w, *batch).loss for w, batch in zip(params, whole, strict=True)))
     diameter = float((trained - start).norm(dim=1).max())
     n_fresh = int((~federation.historical).sum())
     return Constants(loss, gradient, diameter, task.n_params, int(federation.sizes.sum()), n_fresh)
@@ -105,7 +105,7 @@ def estimate_sigma0(task, federation, *, seed, fraction=0.1, steps=10, rate=0.1,
 
 def _brief_training(task, federation, seed, fraction, steps, rate, batch_size) -> tuple:
     """Return the part (x, y) of each historical client, and its initial and trained models (M_hist, P)."""
-    from sflkit import engine
+    from sflkit import federated
 
     fraction, steps = checks.real("fraction", fraction, above=0, high=1), checks.integer("steps", steps, 1)
     rate, batch_size = checks.real("rate", rate, above=0), checks.integer("batch_size", batch_size, 1)
@@ -117,12 +117,12 @@ def _brief_training(task, federation, seed, fraction, steps, rate, batch_size) -
     start = initial(task, seed).to(data.device)
     batches = [[data.batch(ids[pick]) for pick in mini_batches(len(ids), batch_size, steps, seed, m, 0)]
                for m, ids in zip(historical, parts, strict=True)]
-    trained = engine.local_sgd(task, start, batches, rate)
+    trained = federated.local_sgd(task, start, batches, rate)
     return [data.batch(ids) for ids in parts], start.expand(len(parts), -1), trained
 
 
 def _gradients(task, params, batches):
     """Return the gradient of each batch's mean loss (len(batches), P): a step of rate 1 moves by it."""
-    from sflkit import engine
+    from sflkit import federated
 
-    return -engine.local_sgd(task, params, [[batch] for batch in batches], 1.0, updates=True)
+    return -federated.local_sgd(task, params, [[batch] for batch in batches], 1.0, updates=True)

@@ -35,7 +35,7 @@ from sflkit.datastreams.config import DataStreamsConfig, parse_arm
 from sflkit.randomness import generator
 
 if TYPE_CHECKING:  # servers needs torch
-    from sflkit.servers import ServerRule
+    from sflkit.federated.servers import ServerRule
 
 
 EXPERIMENT = "datastreams-training"

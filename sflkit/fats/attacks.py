@@ -29,8 +29,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import torch
 
-from sflkit import backends, checks
-from sflkit.engine import Task, thread_count
+from sflkit import checks
+from sflkit.federated import Task
+from sflkit.federated.workers import torch_settings
+from sflkit.machine import thread_count
 
 Predict = Callable[[np.ndarray], np.ndarray]
 
@@ -140,7 +142,7 @@ def predictor(task: Task, params, *, batch_size: int = 500) -> Predict:
     def predict(x) -> np.ndarray:
         x = torch.as_tensor(x, device=device)
         x = x.float() if x.is_floating_point() else x
-        with torch.inference_mode(), backends._settings(device, thread_count()):
+        with torch.inference_mode(), torch_settings(device, thread_count()):
             parts = [torch.softmax(model(part).double(), 1).cpu() for part in x.split(batch_size)]
         return torch.cat(parts).numpy()
 

@@ -25,9 +25,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sflkit import backends, checks, engine, replicas
-from sflkit.batches import convert
+from sflkit import checks, federated
 from sflkit.fats.history import History, draw_batches, draw_history, store, subsets
+from sflkit.federated.batches import convert
+from sflkit.federated.workers import for_each_client
+from sflkit.machine import thread_count
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def present_clients(history: History) -> np.ndarray:
     return present
 
 
-def fisher_sgd(task: engine.Task, params: Tensor, batches, fisher: Fisher, *, threads: int | None = None) -> Tensor:
+def fisher_sgd(task: federated.Task, params: Tensor, batches, fisher: Fisher, *, threads: int | None = None) -> Tensor:
     """Train every client from `params` by steps that the diagonal empirical Fisher scales, and return (n_clients, P).
 
     Source: FATS, Section 6.1.4, "a diagonal approximation of the Fisher Information Matrix ... and the momentum technique".
@@ -97,12 +99,12 @@ def fisher_sgd(task: engine.Task, params: Tensor, batches, fisher: Fisher, *, th
 
     Parameters
     ----------
-    params, batches, threads : as for `engine.local_sgd`, with one start (P,) for all.
+    params, batches, threads : as for `federated.local_sgd`, with one start (P,) for all.
 
     Raises
     ------
     ValueError
-        As `engine.local_sgd`.
+        As `federated.local_sgd`.
     """
     if not isinstance(params, Tensor) or params.shape != (task.n_params,):
         raise ValueError(f"params has shape {tuple(np.shape(params))}; it must be a tensor of shape ({task.n_params},)")
@@ -110,7 +112,7 @@ def fisher_sgd(task: engine.Task, params: Tensor, batches, fisher: Fisher, *, th
     out = params.repeat(len(steps), 1)
 
     def train(k: int) -> None:
-        with replicas.borrow(task, params.device) as replica:
+        with task.replica(params.device) as replica:
             replica.load(params)
             means = [torch.zeros_like(p) for p in replica.params]
             squares = [torch.zeros_like(p) for p in replica.params]
@@ -125,5 +127,5 @@ def fisher_sgd(task: engine.Task, params: Tensor, batches, fisher: Fisher, *, th
                         p.addcdiv_(m, scale, value=-fisher.rate / (1 - fisher.momentum**s))
             replica.store(out[k])
 
-    backends._map(train, list(range(len(steps))), engine.thread_count(threads), params.device)
+    for_each_client(train, range(len(steps)), thread_count(threads), params.device)
     return out

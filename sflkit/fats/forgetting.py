@@ -96,8 +96,8 @@ def forget_sample(
     """
     checks.choice("rule", rule, RULES)
     rng, done, steps = checks.generator(rng), _steps_done(history, steps_done), history.local_steps
-    targets = _samples(history, client, sample)
-    after = _admit(history, targets)
+    targets = samples_of(history, client, sample)
+    after = admit(history, targets)
     hit = min((history.first_step(*target) for target in targets), default=history.steps)
     first = divmod(hit, steps) if hit < done else None
     if rule == "printed" and targets:
@@ -149,8 +149,8 @@ def forget_client(history: History, client, rng: np.random.Generator, *, steps_d
         For a client that never existed or is forgotten, or when no client would be left. The history is untouched.
     """
     rng, done = checks.generator(rng), _steps_done(history, steps_done)
-    targets = _clients(history, client)
-    after = _admit(history, targets)
+    targets = clients_of(history, client)
+    after = admit(history, targets)
     hit = min((int(history.first_round[k]) for k, _ in targets), default=history.rounds)
     if hit == history.rounds:
         return Forgetting(after, None)
@@ -168,7 +168,7 @@ def forget_stream(history: History, requests: Iterable, rng: np.random.Generator
     rng, requests, planned, firsts = checks.generator(rng), [_request(request) for request in listed(requests)], history, []
     for client, sample, steps_done in requests:
         _steps_done(history, steps_done)
-        planned = _admit(planned, _clients(planned, client) if sample is None else _samples(planned, client, sample))
+        planned = admit(planned, clients_of(planned, client) if sample is None else samples_of(planned, client, sample))
     for client, sample, steps_done in requests:
         if sample is None:
             history, first = forget_client(history, client, rng, steps_done=steps_done)
@@ -209,11 +209,11 @@ def _request(request) -> Request:
     return Request(*request)
 
 
-def _clients(history, client) -> list:
+def clients_of(history, client) -> list:
     return _new(history, [existing(history, k) for k in np.atleast_1d(np.asarray(client, dtype=object))])
 
 
-def _samples(history, client, sample) -> list:
+def samples_of(history, client, sample) -> list:
     samples = np.atleast_1d(np.asarray(sample, dtype=object))
     clients = np.atleast_1d(np.asarray(client, dtype=object)) if np.ndim(client) else [client] * len(samples)
     if len(clients) != len(samples) or any(s is None for s in samples):
@@ -235,7 +235,7 @@ def _new(history, targets) -> list:
     return targets
 
 
-def _admit(history, targets) -> History:
+def admit(history, targets) -> History:
     """The history with the targets booked as forgotten, its draws not yet repaired; refused if too little would be left."""
     left = history.samples_left.copy()
     for k, s in targets:

@@ -279,10 +279,10 @@ def _accuracy(predict, federation, ids) -> float:
 
 
 def _task(config: MembershipConfig, federation):
-    from sflkit import engine, models
+    from sflkit import federated, models
 
     options = {"hidden": (config.hidden,)} if config.model == "mlp" else {}
-    return engine.Task(models.create(config.model, input_shape=federation.input_shape, n_classes=federation.n_classes, **options))
+    return federated.Task(models.create(config.model, input_shape=federation.input_shape, n_classes=federation.n_classes, **options))
 
 
 _locks: dict = {}

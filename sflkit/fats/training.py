@@ -111,7 +111,7 @@ def choose_requests(config: FATSConfig, sizes: np.ndarray) -> list[tuple]:
 def _train(config: FATSConfig, federation, model, start) -> pd.DataFrame:
     import torch
 
-    from sflkit import engine, models
+    from sflkit import federated, models
     from sflkit.fats import baselines, unlearning
 
     if federation is None:
@@ -122,7 +122,7 @@ def _train(config: FATSConfig, federation, model, start) -> pd.DataFrame:
         options = {"width": config.width} if config.model in ("vgg16", "mobilenetv2") else {}
         options |= {"cell": "lstm"} if config.model == "char_rnn" else {}
         model = models.create(config.model, input_shape=federation.input_shape, n_classes=federation.n_classes, **options)
-    task, device = engine.Task(model), "cuda" if torch.cuda.is_available() else "cpu"
+    task, device = federated.Task(model), "cuda" if torch.cuda.is_available() else "cpu"
     start = task.init(int(generator(config.seed, "model").integers(2**31))) if start is None else start
     x, y = torch.tensor(federation.x, device=device), torch.tensor(federation.y, device=device)
     clients = [(x[ids], y[ids]) for ids in (torch.tensor(ids, device=device) for ids in federation.clients)]
@@ -139,7 +139,7 @@ def _train(config: FATSConfig, federation, model, start) -> pd.DataFrame:
     def record(state, phase, last):
         if state.rounds_done % config.evaluate_every and state.rounds_done != last:
             return
-        loss, accuracy = engine.evaluate(task, state.models[state.rounds_done], *test)
+        loss, accuracy = federated.evaluate(task, state.models[state.rounds_done], *test)
         cost = state.ledger.recomputed
         rows.append({
             "phase": phase, "round": round_, "model_round": state.rounds_done, "requests": len(state.ledger.entries),

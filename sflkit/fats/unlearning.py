@@ -38,17 +38,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sflkit import checks, engine, servers
-from sflkit.batches import convert
+from sflkit import checks, federated
 from sflkit.fats import forgetting
 from sflkit.fats.baselines import Fisher, fisher_sgd, present_clients, redraw_fedavg
 from sflkit.fats.forgetting import RULES, forget_client, forget_sample
 from sflkit.fats.history import History, by_client
 from sflkit.fats.ledger import Entry, Ledger
 from sflkit.fats.state import METHODS, State, refuse_stale, save
+from sflkit.federated import servers
+from sflkit.federated.batches import convert
 
 
-def learn(task: engine.Task, clients, history: History, rate: float, *, start, method: str = "fats", every: int | None = None,
+def learn(task: federated.Task, clients, history: History, rate: float, *, start, method: str = "fats", every: int | None = None,
           memory_bytes: int = 2**30, fisher: Fisher | None = None, rounds: int | None = None, **saving) -> State:
     """Train on a history.
 
@@ -91,7 +92,7 @@ def learn(task: engine.Task, clients, history: History, rate: float, *, start, m
     return resume(task, clients, state, until=rounds, **saving)
 
 
-def forget(task: engine.Task, clients, state: State, requests: Iterable, rng: np.random.Generator, rule: str = "exact", *,
+def forget(task: federated.Task, clients, state: State, requests: Iterable, rng: np.random.Generator, rule: str = "exact", *,
            path=None, save_every: int | None = None, on_round: Callable[[State], None] | None = None) -> State:
     """Forget samples and clients, all at once, and recompute what they touched; `request`, then `resume`.
 
@@ -173,17 +174,17 @@ def request(state: State, requests: Iterable, rng: np.random.Generator, rule: st
 def _admitted(state: State, requests: list) -> tuple[list, list]:
     """Refuse the requests together, before anything is drawn; return the samples of clients that stay, and the clients."""
     history, samples = state.history, [r for r in requests if r[1] is not None]
-    samples = forgetting._samples(history, [k for k, _ in samples], [s for _, s in samples])
-    gone = forgetting._clients(history, [r[0] for r in requests if r[1] is None])
+    samples = forgetting.samples_of(history, [k for k, _ in samples], [s for _, s in samples])
+    gone = forgetting.clients_of(history, [r[0] for r in requests if r[1] is None])
     leaving = set(gone)
     samples = [(k, s) for k, s in samples if (k, None) not in leaving]
-    left = forgetting._admit(forgetting._admit(history, samples), gone)
+    left = forgetting.admit(forgetting.admit(history, samples), gone)
     if state.method != "fats":
         present_clients(left)
     return samples, [k for k, _ in gone]
 
 
-def resume(task: engine.Task, clients, state: State, *, until: int | None = None, path=None, save_every: int | None = None,
+def resume(task: federated.Task, clients, state: State, *, until: int | None = None, path=None, save_every: int | None = None,
            on_round: Callable[[State], None] | None = None) -> State:
     """Train on: what a pending request still needs, or the rounds of the history that have not run.
 
@@ -230,7 +231,7 @@ def resume(task: engine.Task, clients, state: State, *, until: int | None = None
     return state
 
 
-def _round(task: engine.Task, data: list, state: State, r: int, params: Tensor, buffer: Tensor) -> Tensor:
+def _round(task: federated.Task, data: list, state: State, r: int, params: Tensor, buffer: Tensor) -> Tensor:
     """Run round r from `params` and return the next global model; `buffer` (K, P) holds the local ones."""
     history = state.history
     steps, size = history.local_steps, history.batch_size
@@ -242,13 +243,13 @@ def _round(task: engine.Task, data: list, state: State, r: int, params: Tensor, 
     if state.method == "fr2" and history.forgotten:
         local = fisher_sgd(task, params, batches, state.fisher)
     else:
-        local = engine.local_sgd(task, params, batches, state.rate, out=buffer)
+        local = federated.local_sgd(task, params, batches, state.rate, out=buffer)
     # line 22: equal weights, so that a client with two slots counts twice; as a product this is four times as fast as a mean
     weights = np.ones(len(local)) if state.method == "fats" else history.samples_left[history.clients[r]]
     return servers.weighted_average(local, weights)
 
 
-def _tensors(task: engine.Task, clients, history: History) -> list:
+def _tensors(task: federated.Task, clients, history: History) -> list:
     """Check the clients' data against history and task and return them as pairs of tensors on the device that trains.
 
     All labels that are left and the shape of one sample a client are looked at; what is forgotten may be anything of its length.

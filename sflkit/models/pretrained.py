@@ -45,7 +45,7 @@ def load(task, params: Tensor, path: str | os.PathLike) -> Tensor:
 
     Parameters
     ----------
-    task : engine.Task of a model with parameters named features.N.weight and features.N.bias, as "vgg16".
+    task : federated.Task of a model with parameters named features.N.weight and features.N.bias, as "vgg16".
     params : (P,) float32, usually `task.init(seed)`; all that the file need not have (classifier, GroupNorm) stays.
     path : .npz, or .safetensors; other arrays in it (the classifier of 1000 classes) are not read.
 

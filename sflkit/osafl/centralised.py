@@ -251,14 +251,14 @@ def run(config: CentralisedConfig, *, model=None) -> pd.DataFrame:
     """
     import torch
 
-    from sflkit import engine, models
+    from sflkit import federated, models
 
     source = data.load(config.data)
     clients = draw_clients(config, source.y_train)
     if model is None:
         options = {} if config.hidden is None else {"hidden": (config.hidden,) if config.model == "mlp" else config.hidden}
         model = models.create(config.model, input_shape=source.input_shape, n_classes=source.n_classes, **options)
-    task, device = engine.Task(model), "cuda" if torch.cuda.is_available() else "cpu"
+    task, device = federated.Task(model), "cuda" if torch.cuda.is_available() else "cpu"
     params = task.init(int(generator(config.seed, "model").integers(2**31))).to(device)
     (x, y), test = ([torch.as_tensor(part(split)).to(device) for part in (source.inputs, source.labels)]
                     for split in ("train", "test"))
@@ -268,12 +268,12 @@ def run(config: CentralisedConfig, *, model=None) -> pd.DataFrame:
         rate = config.rate * config.decay ** sum(t >= drop for drop in config.decay_at)
         for start in range(0, len(batches), _STEPS_A_CALL):
             steps = [torch.from_numpy(ids).to(device) for ids in batches[start:start + _STEPS_A_CALL]]
-            params = engine.local_sgd(task, params, [[(x[ids], y[ids]) for ids in steps]], rate)[0]
+            params = federated.local_sgd(task, params, [[(x[ids], y[ids]) for ids in steps]], rate)[0]
         if not bool(torch.isfinite(params).all()):
             raise FloatingPointError(f"the model is no longer finite after episode {t}; lower rate={config.rate}")
         used = np.concatenate(batches)
         seen[used] = True
-        loss, accuracy = engine.evaluate(task, params, *test)
+        loss, accuracy = federated.evaluate(task, params, *test)
         rows.append({"episode": t, "accuracy": accuracy, "loss": loss, "n_samples": n_samples, "n_used": len(used),
                      "steps": len(batches), "learning_rate": rate, "renewed": clients.renewed(config.arm, t),
                      "n_seen": int(seen.sum())})

@@ -173,7 +173,7 @@ class Samples:
         return (self.rows.shape[1],) if self.config.dataset == 1 else (self.past,)
 
     def batch(self, user: int, labels_at: np.ndarray) -> tuple:
-        """Return the user's stored samples whose labels lie at `labels_at`, as a step for `engine.local_sgd` with `loss`.
+        """Return the user's stored samples whose labels lie at `labels_at`, as a step for `federated.local_sgd` with `loss`.
 
         Parameters
         ----------

@@ -33,10 +33,11 @@ import torch
 from torch import Tensor
 
 from sflkit import checks
-from sflkit.osafl.scores import check_finite, osafl_scores, rows_of
+from sflkit.federated.arrays import check_finite, rows_of
+from sflkit.osafl.scores import osafl_scores
 
 if TYPE_CHECKING:
-    from sflkit.servers import LocalWork
+    from sflkit.federated.servers import LocalWork
 
 
 NEVER_JOINED = ("exclude", "zero", "literal")

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from sflkit import checks
+from sflkit.federated.arrays import check_finite, rows_of
 
 
 def osafl_scores(updates, chi: float = 1.0):
@@ -96,26 +97,6 @@ def disco_weights(sizes, discrepancy, *, a: float = 0.2, b: float = 0.1) -> np.n
     if len(sizes) != len(discrepancy):
         raise ValueError(f"sizes has {len(sizes)} clients and discrepancy {len(discrepancy)}; they must agree")
     return np.maximum(sizes / sizes.sum() - checks.real("a", a, 0) * discrepancy + checks.real("b", b, 0), 0)
-
-
-def rows_of(name: str, value) -> Tensor:
-    """Return `value` as real floating-point tensor (n_clients, n_params) without copying, or raise ValueError."""
-    try:
-        rows = torch.as_tensor(value).detach()
-    except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"{name}={value!r} must be a tensor or an array of numbers") from None
-    if rows.ndim != 2 or rows.is_complex():
-        raise ValueError(f"{name} has shape {tuple(rows.shape)} and dtype {rows.dtype}; it must be real (n_clients, n_params)")
-    return rows if rows.is_floating_point() else rows.double()
-
-
-def check_finite(name: str, rows: Tensor) -> None:
-    """Raise ValueError that names the first row with a NaN or infinite entry."""
-    if not torch.isfinite(rows.sum()):  # one pass; only when it is off, also by overflow, look closer
-        bad = (~torch.isfinite(rows)).any(1).nonzero()
-        if len(bad):
-            raise ValueError(f"{name} has a NaN or infinite entry in row {int(bad[0])}; entries must be finite "
-                             "(did training diverge? try a smaller rate)")
 
 
 def _scaled_products(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:

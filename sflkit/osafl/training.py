@@ -113,16 +113,17 @@ class _Learner:
     def __init__(self, config: OSAFLConfig, model):
         import torch
 
-        from sflkit import engine, models, servers
+        from sflkit import federated, models
+        from sflkit.federated import servers
 
-        self.config, self.torch, self.engine, self.servers = config, torch, engine, servers
+        self.config, self.torch, self.federated, self.servers = config, torch, federated, servers
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.samples = Samples(config, device)
         self.n_files = self.samples.world.catalogue.n_files
         if model is None:
             given = {name: getattr(config, name) for name in SIZE_FIELDS if getattr(config, name) is not None}
             model = models.create(config.model, input_shape=self.samples.input_shape, n_classes=self.n_files, **given)
-        self.task, self.hyper = engine.Task(model, osafl_clients.loss), config.hyper
+        self.task, self.hyper = federated.Task(model, osafl_clients.loss), config.hyper
         self.params = self.task.init(int(generator(config.seed, "model").integers(2**31))).to(device)
         self.sizes = self.samples.world.stores.capacity
         self.rule = make_rule(config, self.sizes)
@@ -137,7 +138,7 @@ class _Learner:
         """Train one round; False if the model, or what a client sends, is no longer finite (the model then stays)."""
         if self.rule is None:
             batches = self.samples.union_batches(t, self.config.genie_steps)
-            new = self.engine.local_sgd(self.task, self.params, [batches], self.hyper["rate"])[0]
+            new = self.federated.local_sgd(self.task, self.params, [batches], self.hyper["rate"])[0]
         else:
             clients = np.flatnonzero(kappa)
             work = self.servers.LocalWork(clients, kappa[clients], self.hyper["rate"])
@@ -158,7 +159,7 @@ class _Learner:
         updates, options = self.memory[:n], self.rule.local_options(work)
         for part in self.samples.groups(work.clients, work.steps) if n else ():
             batches = [self.samples.local_batches(int(work.clients[i]), t, int(work.steps[i])) for i in part]
-            self.engine.local_sgd(self.task, self.params, batches, work.rate, updates=True, out=updates[part[0]:part[-1] + 1],
+            self.federated.local_sgd(self.task, self.params, batches, work.rate, updates=True, out=updates[part[0]:part[-1] + 1],
                                   **options)
         return updates
 
@@ -178,4 +179,4 @@ class _Learner:
         return float("nan") if scores is None else float(scores.mean())
 
     def evaluate(self):
-        return self.engine.evaluate(self.task, self.params, *self.test)
+        return self.federated.evaluate(self.task, self.params, *self.test)

@@ -43,7 +43,9 @@ def runs_needed(estimate: Estimate, low: float, high: float) -> int | None:
 
     None: more than `MAX_RUNS`, or unknown because a single run shows no spread.
     """
-    from scipy import special  # scipy.stats.t.ppf is the same number but takes most of a second to load
+    from scipy import (
+        special,  # scipy.stats.t.ppf is the same number but takes most of a second to load
+    )
 
     if estimate.n < 2:
         return None

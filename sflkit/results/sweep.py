@@ -36,7 +36,14 @@ import joblib
 import pandas as pd
 
 from sflkit import checks, paths
-from sflkit.results.store import canonical, config_dict, describe, is_complete, read_result, write_result
+from sflkit.results.store import (
+    canonical,
+    config_dict,
+    describe,
+    is_complete,
+    read_result,
+    write_result,
+)
 
 # Runs in one batch on a GPU, unless the caller says otherwise: 10 seeds of 5 rules. On a CPU each runs alone. There, ten runs of
 # sfl with 10 clients, one thread, busy machine (seconds one by one over seconds in one batch, least and largest of three): linear

@@ -26,7 +26,14 @@ import numpy as np
 import pandas as pd
 
 from sflkit import checks
-from sflkit.results.intervals import MAX_RUNS, Estimate, difference_interval, mean_interval, runs_needed, sample_of
+from sflkit.results.intervals import (
+    MAX_RUNS,
+    Estimate,
+    difference_interval,
+    mean_interval,
+    runs_needed,
+    sample_of,
+)
 
 VERDICTS = ("reproduced", "partly", "undecided", "not reproduced", "not run")
 

@@ -47,21 +47,21 @@ class Learner:
     model : torch.nn.Module or None
         None builds the network that the configs name.
     backend : str
-        Of `engine.local_sgd`.
+        Of `federated.local_sgd`.
     """
 
     def __init__(self, clients: list, source: data.Dataset, model, backend: str):
         import torch
 
-        from sflkit import engine, models
-        from sflkit.servers import FedAvg
+        from sflkit import federated, models
+        from sflkit.federated.servers import FedAvg
 
         config = clients[0].config
         options = {"width": config.width} if config.model == "mobilenetv2" else {}
-        self.config, self.engine, self.torch, self.backend = config, engine, torch, backend
+        self.config, self.federated, self.torch, self.backend = config, federated, torch, backend
         if model is None:
             model = models.create(config.model, input_shape=source.input_shape, n_classes=source.n_classes, **options)
-        self.task = engine.Task(model)
+        self.task = federated.Task(model)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.x, self.y = _training_tensors(source.name, config.superclasses, source.digest, device)
         self.members, starts, tests = [], [], {}
@@ -83,7 +83,7 @@ class Learner:
         batches = [[batch] * self.config.local_steps for batch in samples]  # (3): E steps on the whole cache
         start = self.params[:, None].expand(-1, self.config.n_clients, -1).flatten(0, 1)
         rates = np.repeat([member.rate for member in self.members], self.config.n_clients)
-        updates = self.engine.local_sgd(self.task, start, batches, rates, backend=self.backend, updates=True)
+        updates = self.federated.local_sgd(self.task, start, batches, rates, backend=self.backend, updates=True)
         updates = updates.unflatten(0, (-1, self.config.n_clients))
         servers = [member.server for member in self.members]
         self.params = self.torch.stack([server(w, u) for server, w, u in zip(servers, self.params, updates, strict=True)])
@@ -101,7 +101,7 @@ class Learner:
         results = [None] * len(self.members)
         for test in {id(member.test): member.test for member in self.members}.values():
             rows = [i for i, member in enumerate(self.members) if member.test is test]
-            losses, accuracies = self.engine.evaluate(self.task, self.params[rows], *test)
+            losses, accuracies = self.federated.evaluate(self.task, self.params[rows], *test)
             for i, loss, accuracy in zip(rows, losses, accuracies, strict=True):
-                results[i] = self.engine.Evaluation(float(loss), float(accuracy))
+                results[i] = self.federated.Evaluation(float(loss), float(accuracy))
         return results

@@ -46,7 +46,7 @@ def run(
     model : torch.nn.Module, optional
         Your own network.
     backend : str
-        Of `engine.local_sgd`.
+        Of `federated.local_sgd`.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def run(
 def run_stacked(
     configs: Sequence[SFLConfig], *, cache=None, stream: streams.LabelStream | None = None, model=None, backend: str = "auto"
 ) -> list[pd.DataFrame | FloatingPointError]:
-    """Run several configs side by side: one call of `engine.local_sgd` a round trains the clients of all of them.
+    """Run several configs side by side: one call of `federated.local_sgd` a round trains the clients of all of them.
 
     Each run has its own stream, caches, model, server and test set, and none sees another, so that every answer is that of
     `run(config)`: with backend="pool" on a CPU to the last bit (while there are no more threads than clients in one run and

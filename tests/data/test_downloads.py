@@ -12,10 +12,7 @@ import numpy as np
 import pytest
 
 from sflkit import data
-from sflkit.data import catalogue
-from sflkit.data import images
-from sflkit.data import downloads
-from sflkit.data import natural
+from sflkit.data import catalogue, downloads, images, natural
 
 FAST = {"retries": 0, "timeout": 5.0}
 

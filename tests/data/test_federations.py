@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sflkit.data.files import write
 from sflkit import data
-from sflkit.data import federations
-from sflkit.data import natural
-from sflkit.data import synthetic
+from sflkit.data import federations, natural, synthetic
+from sflkit.data.files import write
 from sflkit.randomness import generator
 
 

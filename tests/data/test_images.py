@@ -6,10 +6,9 @@ import os
 import numpy as np
 import pytest
 
-from sflkit.data.files import check
-from sflkit.data.files import write
 from sflkit import data
 from sflkit.data import catalogue
+from sflkit.data.files import check, write
 from sflkit.data.images import obtain
 
 

@@ -6,10 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from sflkit.data.files import write
 from sflkit import data
-from sflkit.data import natural
-from sflkit.data import synthetic
+from sflkit.data import natural, synthetic
+from sflkit.data.files import write
 
 PLAY = """First Citizen:
 Speak.

@@ -22,7 +22,12 @@ from sflkit.datastreams.bounds import (
     sigma_bar2_bound,
     weighted_discrepancy,
 )
-from sflkit.datastreams.case_study import corollary51, corollary51_general, lower_bound_example, sigma_bar2_case_study
+from sflkit.datastreams.case_study import (
+    corollary51,
+    corollary51_general,
+    lower_bound_example,
+    sigma_bar2_case_study,
+)
 from sflkit.datastreams.importance import effective_samples
 from sflkit.datastreams.psi import minimize_psi, psi
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from sflkit import engine, models, servers
+from sflkit import federated, models
 from sflkit.data.federations import Federation
 from sflkit.datastreams import arms as datastreams_arms
 from sflkit.datastreams import constants, importance, psi, strategies
@@ -19,7 +19,7 @@ from sflkit.datastreams.arrivals import mean_memory, memories
 from sflkit.datastreams.config import RATE_GRID, DataStreamsConfig
 from sflkit.datastreams.constants import estimate_constants, estimate_sigma0
 from sflkit.datastreams.training import best_rates, build, client_importance, run
-from sflkit.engine import Task
+from sflkit.federated import Task, servers
 from sflkit.results import store
 from sflkit.sfl.caches import FIFO, Lazy
 
@@ -210,8 +210,8 @@ def test_servers_and_their_limits():
 def test_clients_without_weight_are_left_out(monkeypatch):
     fed = random_federation([5, 3, 7, 11], 2)
     config = replace(CONFIG, arms=("fresh", "historical", "uniform"), rates=(0.1,) * 3, rounds=1)
-    calls, train = [], engine.local_sgd
-    monkeypatch.setattr(engine, "local_sgd", lambda *a, **k: calls.append(len(a[2])) or train(*a, **k))
+    calls, train = [], federated.local_sgd
+    monkeypatch.setattr(federated, "local_sgd", lambda *a, **k: calls.append(len(a[2])) or train(*a, **k))
     run(config, federation=fed)
     monkeypatch.setattr(datastreams_arms, "_STACKED_NUMBERS", 100)  # 4 clients of 12 parameters: two arms a call
     run(config, federation=fed)

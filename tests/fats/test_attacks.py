@@ -12,8 +12,16 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.svm import LinearSVC
 
 from sflkit import models
-from sflkit.engine import Task, evaluate, local_sgd
-from sflkit.fats.attacks import LossThreshold, _features, evaluate_attack, losses, membership_metrics, predictor, shadow_attack
+from sflkit.fats.attacks import (
+    LossThreshold,
+    _features,
+    evaluate_attack,
+    losses,
+    membership_metrics,
+    predictor,
+    shadow_attack,
+)
+from sflkit.federated import Task, evaluate, local_sgd
 
 
 class Score:

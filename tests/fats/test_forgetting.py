@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sflkit.fats import enumeration
-from sflkit.fats.enumeration import drawn_law, forgotten_law, outcomes, printed_rule_distance, retrained_law, total_variation
+from sflkit.fats.enumeration import (
+    drawn_law,
+    forgotten_law,
+    outcomes,
+    printed_rule_distance,
+    retrained_law,
+    total_variation,
+)
 from sflkit.fats.forgetting import RULES, forget_client, forget_sample, forget_stream
 from sflkit.fats.history import History, draw_batches, draw_clients, draw_history, subsets
 from sflkit.fats.stability import plan, stability

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from sflkit.data.federations import Federation
-from sflkit.engine import Task
 from sflkit.fats import attacks, membership
 from sflkit.fats.baselines import draw_fedavg
 from sflkit.fats.config import METHODS
 from sflkit.fats.history import draw_history
 from sflkit.fats.membership import MembershipConfig, build, run, shadow_attack, split
 from sflkit.fats.unlearning import forget, learn, request, resume
+from sflkit.federated import Task
 from sflkit.models import create
 from sflkit.randomness import generator
 from sflkit.results import sweep

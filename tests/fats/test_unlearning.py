@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import nn
 
-from sflkit.engine import Task
 from sflkit.fats.baselines import Fisher, draw_fedavg, fisher_sgd
 from sflkit.fats.forgetting import forget_stream
 from sflkit.fats.history import History, draw_history
 from sflkit.fats.ledger import Cost, Entry, Ledger
 from sflkit.fats.state import PendingRequestError, load, save
 from sflkit.fats.unlearning import forget, learn, request, resume
+from sflkit.federated import Task
 from tests.helpers import ROOT
 
 SIZES = dict(n_clients=4, samples_per_client=6, clients_per_round=3, batch_size=2, local_steps=3, rounds=5)
@@ -557,7 +557,7 @@ def test_fisher_steps_by_hand():
 
 
 def test_heavily_damped_fisher_steps_are_plain_sgd():
-    from sflkit.engine import local_sgd
+    from sflkit.federated import local_sgd
 
     task, clients, _, _ = setup()
     batches = [[tuple(torch.as_tensor(v[:4]) for v in pair)] * 5 for pair in clients]

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from sflkit import models
-from sflkit.engine import Task, evaluate, local_sgd
+from sflkit.federated import Task, evaluate, local_sgd
 from sflkit.models import pretrained
 
 # those of OSAFL take 3168 features or 10 labels: tests/test_models_osafl.py

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from sflkit import models
-from sflkit.engine import Task, evaluate, local_sgd
+from sflkit.federated import Task, evaluate, local_sgd
 from sflkit.models import side_features
 from sflkit.osafl import networks, video
 

@@ -10,8 +10,17 @@ import pytest
 import torch
 
 from sflkit import data, models
-from sflkit.engine import Task
-from sflkit.osafl.centralised import ARMS, CentralisedConfig, Clients, appendix_a, arrivals, draw_clients, mini_batches, run
+from sflkit.federated import Task
+from sflkit.osafl.centralised import (
+    ARMS,
+    CentralisedConfig,
+    Clients,
+    appendix_a,
+    arrivals,
+    draw_clients,
+    mini_batches,
+    run,
+)
 from sflkit.randomness import generator
 
 SMALL = CentralisedConfig(data="digits", model="linear", n_clients=5, episodes=8, capacity_low=20, capacity_high=30,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from sflkit import models, servers
-from sflkit.engine import Task, local_sgd
+from sflkit import models
+from sflkit.federated import Task, local_sgd, servers
+from sflkit.federated.servers import LocalWork
 from sflkit.osafl import rules, scores
 from sflkit.osafl.scores import osafl_scores
-from sflkit.servers import LocalWork
 
 RULES = {
     "osafl": lambda n, never: rules.OSAFL(n, 2.0, never_joined=never),

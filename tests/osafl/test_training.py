@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from sflkit import models
-from sflkit.engine import Task, local_sgd
+from sflkit.federated import Task, local_sgd
 from sflkit.osafl import clients, training, video
 from sflkit.osafl import clients as osafl_clients
 from sflkit.osafl.clients import Samples, ceiling, local_steps, world

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from sflkit.osafl import stores, video
 from sflkit.osafl.stores import Stores, draw_stores, fifo_windows
-from sflkit.osafl.video import Catalogue, Users, catalogue, dataset_1, dataset_2, draw_users, request_files, request_matrix
+from sflkit.osafl.video import (
+    Catalogue,
+    Users,
+    catalogue,
+    dataset_1,
+    dataset_2,
+    draw_users,
+    request_files,
+    request_matrix,
+)
 
 # two genres of three files; cosines in genre 0: (0,1) 0.6, (0,2) 0, (1,2) 0.8; in genre 1: (3,4) 1, (3,5) -1, (4,5) -1
 FEATURES = [[1, 0], [3, 4], [0, 2], [1, 1], [2, 2], [-1, -1]]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from sflkit import engine, paths
+from sflkit import federated, paths
 from sflkit.results import sweep
 from sflkit.results.store import describe, is_complete, write_result
 from sflkit.sfl import training
@@ -76,7 +76,7 @@ def test_all_runs_diverge():
 
 def test_one_engine_call_a_round_trains_seeds_rules_and_clients(monkeypatch):
     trained, tested = [], []
-    train, evaluate = engine.local_sgd, engine.evaluate
+    train, evaluate = federated.local_sgd, federated.evaluate
 
     def local_sgd(task, params, batches, rate, **options):
         trained.append((params.shape[0], len(batches)))
@@ -86,8 +86,8 @@ def test_one_engine_call_a_round_trains_seeds_rules_and_clients(monkeypatch):
         tested.append(len(params))
         return evaluate(task, params, x, y)
 
-    monkeypatch.setattr(engine, "local_sgd", local_sgd)
-    monkeypatch.setattr(engine, "evaluate", evaluated)
+    monkeypatch.setattr(federated, "local_sgd", local_sgd)
+    monkeypatch.setattr(federated, "evaluate", evaluated)
     rules = ("fifo", "srsr", "drsr", "lazy", "full")
     configs = [replace(TINY, rule=rule, seed=seed, evaluate_every=2, rounds=4) for seed in range(2) for rule in rules]
     run_stacked(configs)
@@ -106,10 +106,10 @@ def test_the_servers_by_hand(monkeypatch):
 
     def evaluate(task, params, x, y):
         seen.append(params.clone())
-        return engine.Evaluation(np.zeros(len(params)), np.arange(1, len(params) + 1) / 10)
+        return federated.Evaluation(np.zeros(len(params)), np.arange(1, len(params) + 1) / 10)
 
-    monkeypatch.setattr(engine, "local_sgd", local_sgd)
-    monkeypatch.setattr(engine, "evaluate", evaluate)
+    monkeypatch.setattr(federated, "local_sgd", local_sgd)
+    monkeypatch.setattr(federated, "evaluate", evaluate)
     answers = run_stacked([TINY, replace(TINY, global_rate=0.5, local_rate=0.2)])
     moved = [b - a for a, b in pairwise(seen)]
     torch.testing.assert_close(torch.stack(moved), torch.tensor([1.0, 2.0])[:, None].expand(4, 2, seen[0].shape[1]))

@@ -40,7 +40,7 @@ def test_against_a_plain_federated_loop():
     test = sampling.draw_test_set(digits.y_test, shares, config.test_size, generator(config.seed, "test_set"))
     xt, yt = torch.as_tensor(digits.inputs("test", test)), torch.as_tensor(digits.labels("test", test))
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10))
-    from sflkit.engine import Task
+    from sflkit.federated import Task
 
     start = Task(models.create("linear", input_shape=(1, 28, 28), n_classes=10)).init(
         int(generator(config.seed, "model").integers(2**31))
