@@ -33,7 +33,7 @@ figures: $(READY)
 # Tests compute everything anew and touch no tracked figure. One thread each, as the processes share the cores.
 test: $(READY)
 	@rm -rf out/test && mkdir -p out/test
-	@echo "ruff" && $(PY) -m ruff check .
+	@echo "ruff" && $(PY) -m ruff check . && $(PY) -m ruff format --check .
 	@SFLKIT_BATCH=1 SFLKIT_CACHE="$(CURDIR)/out/test/results" SFLKIT_FIGURES="$(CURDIR)/out/test/figures" SFLKIT_THREADS=1 OMP_NUM_THREADS=1 \
 	  $(PY) -m pytest -q -n "$(JOBS)" --dist loadscope --doctest-modules --nbval --nbval-current-env --durations 10 \
 	  --ignore tests/bench sflkit tests notebooks

@@ -1,4 +1,6 @@
-"""Argument checks shared by every layer: a bad value stops here, is repeated in the message, and the allowed ones are named."""
+"""Argument checks shared by every layer: a bad value stops here, is repeated in the message, and
+the allowed ones are named.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ import numpy as np
 def integer(name: str, value, low: int | None = None, high: int | None = None) -> int:
     """Return `value` as int, or raise ValueError unless it is an integer in [low, high]."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)) or not _is_whole(value):
+        if (
+            not isinstance(value, Real)
+            or isinstance(value, (bool, np.bool_))
+            or not _is_whole(value)
+        ):
             raise ValueError(f"{name}={value!r} must be an integer{_range(low, high)}")
     whole = int(value)
     if (low is not None and whole < low) or (high is not None and whole > high):
@@ -28,16 +34,21 @@ def cores() -> int:
 
 
 def workers(name: str, value) -> int:
-    """Return `value` as int, or raise ValueError unless it is an integer >= 1; warn if there are fewer cores (but not of two)."""
+    """Return `value` as int, or raise ValueError unless it is an integer >= 1; warn if there are
+    fewer cores (but not of two).
+    """
     count = integer(name, value, 1)
     if count > max(2, cores()):
-        warnings.warn(f"{name}={count} is more than the {cores()} cores of this process: they will wait for one another",
-                      stacklevel=3)
+        warnings.warn(
+            f"{name}={count} is more than the {cores()} cores of this process: they will wait for one another",
+            stacklevel=3,
+        )
     return count
 
 
 def integer_fields(config, lowest: dict[str, int], optional: Iterable[str] = ()) -> None:
-    """Check that fields of a frozen dataclass are integers >= their `lowest`, and store them as int; `optional` ones may be None.
+    """Check that fields of a frozen dataclass are integers >= their `lowest`, and store them as
+    int; `optional` ones may be None.
 
     5 and 5.0 are then one config with one result. Raises ValueError as `integer`.
     """
@@ -56,7 +67,9 @@ def real(
     above: float | None = None,
     below: float | None = None,
 ) -> float:
-    """Return `value` as float, or raise ValueError unless it is finite and low <= value <= high, above < value < below."""
+    """Return `value` as float, or raise ValueError unless it is finite and low <= value <= high,
+    above < value < below.
+    """
     v = math.nan
     if (isinstance(value, Real) and not isinstance(value, (bool, np.bool_))) or (
         isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iuf"
@@ -74,14 +87,24 @@ def real(
             and (below is None or v < below)
         )
     if not ok:
-        raise ValueError(f"{name}={value!r} must be a finite number{_range(low, high, above, below)}")
+        raise ValueError(
+            f"{name}={value!r} must be a finite number{_range(low, high, above, below)}"
+        )
     return v
 
 
 def array(
-    name: str, value, *, ndim: int | None = None, low: float | None = None, high: float | None = None, above: float | None = None
+    name: str,
+    value,
+    *,
+    ndim: int | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
 ) -> np.ndarray:
-    """Return `value` as a finite float64 array of `ndim` axes with entries in range; a ValueError names the first bad entry."""
+    """Return `value` as a finite float64 array of `ndim` axes with entries in range; a ValueError
+    names the first bad entry.
+    """
     try:
         out = np.asarray(value)
         if out.dtype.kind not in "biufO":  # complex numbers would lose a part, texts would be read
@@ -99,7 +122,9 @@ def array(
     if above is not None:
         bad |= out <= above
     if bad.any():
-        raise ValueError(f"{name} holds {float(out[bad][0])!r}; entries must be finite numbers{_range(low, high, above)}")
+        raise ValueError(
+            f"{name} holds {float(out[bad][0])!r}; entries must be finite numbers{_range(low, high, above)}"
+        )
     return out
 
 
@@ -112,9 +137,13 @@ def choice(name: str, value, allowed: Iterable):
 
 
 def generator(rng) -> np.random.Generator:
-    """Return `rng`, or raise ValueError unless it is a numpy Generator (never a seed: the caller owns the randomness)."""
+    """Return `rng`, or raise ValueError unless it is a numpy Generator (never a seed: the caller
+    owns the randomness).
+    """
     if not isinstance(rng, np.random.Generator):
-        raise ValueError(f"rng={rng!r} must be a numpy.random.Generator, for example numpy.random.default_rng(0)")
+        raise ValueError(
+            f"rng={rng!r} must be a numpy.random.Generator, for example numpy.random.default_rng(0)"
+        )
     return rng
 
 

@@ -23,8 +23,10 @@ _PROJECT = re.compile(r"^name\s*=\s*[\"']sflkit[\"']\s*(#.*)?$", re.MULTILINE)
 
 
 def clone_root(start: Path | str | None = None) -> Path | None:
-    """Return the clone's root: the nearest folder from `start` (default: the working directory) upward that holds notebooks/
-    and sflkit's pyproject.toml, else the folder the package lies in when that is a clone, else None."""
+    """Return the clone's root: the nearest folder from `start` (default: the working directory)
+    upward that holds notebooks/ and sflkit's pyproject.toml, else the folder the package lies in
+    when that is a clone, else None.
+    """
     start = Path.cwd() if start is None else Path(start).resolve()
     for folder in (start, *start.parents, Path(__file__).resolve().parents[1]):
         if _is_clone(folder):
@@ -55,12 +57,16 @@ def out() -> Path:
 
 
 def data() -> Path:
-    """Return the folder that downloads go to (also the parent of the transcribed tables and the published results)."""
+    """Return the folder that downloads go to (also the parent of the transcribed tables and the
+    published results).
+    """
     return _base() / "data"
 
 
 def data_folders() -> list[Path]:
-    """Return the folders in which data sets are looked for, in order: $SFLKIT_DATA when set, then `data()`."""
+    """Return the folders in which data sets are looked for, in order: $SFLKIT_DATA when set, then
+    `data()`.
+    """
     return [folder for folder in (_env("SFLKIT_DATA"), data()) if folder is not None]
 
 
@@ -80,17 +86,22 @@ def results_store() -> Path:
 
 
 def check_profile(profile: str) -> str:
-    """Return `profile`, or raise ValueError unless it can name a folder: lower-case letters, digits, `_` and `-`."""
+    """Return `profile`, or raise ValueError unless it can name a folder: lower-case letters,
+    digits, `_` and `-`.
+    """
     if not isinstance(profile, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", profile):
-        raise ValueError(f"profile={profile!r} must be a name of lower-case letters, digits, _ and -, such as 'quick' or 'paper'")
+        raise ValueError(
+            f"profile={profile!r} must be a name of lower-case letters, digits, _ and -, such as 'quick' or 'paper'"
+        )
     return profile
 
 
 def write_atomic(path: Path | str, content: str | bytes) -> None:
-    """Write `content` to a temporary name beside `path` and rename it, so that no reader ever sees half a file.
+    """Write `content` to a temporary name beside `path` and rename it, so that no reader ever sees
+    half a file.
 
-    Writers of one file must hold one lock: the temporary name is fixed, so that a killed writer leaves at most one behind.
-    """
+    Writers of one file must hold one lock: the temporary name is fixed, so that a killed writer
+    leaves at most one behind."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
@@ -99,12 +110,13 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
 
 
 def lock(path: Path | str, *, wait: bool = True, folder: Path | None = None):
-    """Return a lock on `path`, held inside `with`; the system drops it when its process dies, so nothing is left to clear.
+    """Return a lock on `path`, held inside `with`; the system drops it when its process dies, so
+    nothing is left to clear.
 
-    The lock file lies in `folder` (one that all contenders see), else under $SFLKIT_FIGURES, which several clones may share, else
-    under `out()`: jobs on several hosts of a cluster share that as they share the clone, and tracked folders stay clean. With
-    `wait=False` a lock that is held elsewhere raises `filelock.Timeout` at once.
-    """
+    The lock file lies in `folder` (one that all contenders see), else under $SFLKIT_FIGURES, which
+    several clones may share, else under `out()`: jobs on several hosts of a cluster share that as
+    they share the clone, and tracked folders stay clean. With `wait=False` a lock that is held
+    elsewhere raises `filelock.Timeout` at once."""
     import filelock
 
     path = Path(path).resolve()
@@ -118,7 +130,11 @@ def lock(path: Path | str, *, wait: bool = True, folder: Path | None = None):
 
 def _is_clone(folder: Path) -> bool:
     project = folder / "pyproject.toml"
-    return (folder / "notebooks").is_dir() and project.is_file() and bool(_PROJECT.search(project.read_text(encoding="utf-8")))
+    return (
+        (folder / "notebooks").is_dir()
+        and project.is_file()
+        and bool(_PROJECT.search(project.read_text(encoding="utf-8")))
+    )
 
 
 def _env(name: str) -> Path | None:

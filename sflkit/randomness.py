@@ -1,9 +1,8 @@
 """Random streams that do not disturb one another.
 
-Every draw in the library comes from a generator keyed by what it is for, so that adding a client, a rule or a round
-changes nobody else's numbers, rules compared in one figure see the same stream, and a resumed run equals an
-uninterrupted one.
-"""
+Every draw in the library comes from a generator keyed by what it is for, so that adding a client, a
+rule or a round changes nobody else's numbers, rules compared in one figure see the same stream, and
+a resumed run equals an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -32,7 +31,8 @@ PURPOSES = (
 
 
 def generator(seed: int, purpose: str, *key: int) -> np.random.Generator:
-    """Return the generator of `purpose` under `seed`, further keyed by non-negative integers such as (client, round).
+    """Return the generator of `purpose` under `seed`, further keyed by non-negative integers such
+    as (client, round).
 
     Raises
     ------
@@ -42,7 +42,9 @@ def generator(seed: int, purpose: str, *key: int) -> np.random.Generator:
     checks.choice("purpose", purpose, PURPOSES)
     seed = checks.integer("seed", seed, 0)
     key = tuple(checks.integer("key", k, 0) for k in key)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(PURPOSES.index(purpose), *key)))
+    return np.random.default_rng(
+        np.random.SeedSequence(seed, spawn_key=(PURPOSES.index(purpose), *key))
+    )
 
 
 def model_seed(seed: int) -> int:

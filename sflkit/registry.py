@@ -1,9 +1,11 @@
 """One table per family of rules: cache rules, server rules, whatever a reader may want to extend.
 
-A registry maps a rule's name to everything the rest of the library needs to know of it, so that adding a rule is one class
-and one row. Configs take their allowed names from it, pictures their colours and labels, widgets their menus.
+A registry maps a rule's name to everything the rest of the library needs to know of it, so that
+adding a rule is one class and one row. Configs take their allowed names from it, pictures their
+colours and labels, widgets their menus.
 
-    RULES = Registry("cache rule", {"fifo": Rule(FIFO, label="FIFO", look=Look("#009E73", "-", "^"))})
+    RULES = Registry("cache rule", {"fifo": Rule(FIFO, label="FIFO", look=Look("#009E73", "-",
+    "^"))})
     RULES["fifo"].build(300, 30)                       # an empty cache
     RULES.add("mine", Rule(MyRule, label="My rule"))   # from here on "mine" is a cache rule like any other
 """
@@ -69,7 +71,9 @@ class Registry(Mapping[str, Rule]):
         try:
             return self._rules[name]
         except (KeyError, TypeError):
-            raise ValueError(f"{self.family} {name!r} must be one of {', '.join(map(repr, self._rules))}") from None
+            raise ValueError(
+                f"{self.family} {name!r} must be one of {', '.join(map(repr, self._rules))}"
+            ) from None
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._rules
@@ -93,7 +97,9 @@ class Registry(Mapping[str, Rule]):
             If `name` is no identifier in lower case or is taken, or `rule` is no `Rule`.
         """
         if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
-            raise ValueError(f"name={name!r} of a {self.family} must be an identifier in lower case, such as 'my_rule'")
+            raise ValueError(
+                f"name={name!r} of a {self.family} must be an identifier in lower case, such as 'my_rule'"
+            )
         if name in self:
             raise ValueError(f"name={name!r} is taken: there is a {self.family} of that name")
         if not isinstance(rule, Rule):

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 
 ROOT = Path(__file__).resolve().parents[1]
-PARAMETERS = '''\
+PARAMETERS = """\
 profile: str = "quick"  # in {"quick", "paper"}; whose settings
 rounds: int = 3  # in [1, 5000]; communication rounds T
 rate: float = 0.1  # in (0, 1]; local rate
@@ -15,17 +15,32 @@ seeds: list[int] = [0, 1]  # in [0, 1000]; one run each
 rule: str = "drsr"  # in {"fifo", "drsr"}; cache rule
 label: str = "x"  # free text
 use_published: bool = False  # take tracked results
-'''
+"""
 
 
 def write_notebook(path: Path, run: str = "print(rounds)", artefacts=("x-fig1",)) -> Path:
     """Write a small unexecuted notebook whose `run` cell holds the code `run`."""
-    cells = [nbformat.v4.new_markdown_cell(f"# {path.stem[:2]} · Example", metadata={"tags": ["title"]}),
-             *(nbformat.v4.new_code_cell(source, metadata={"tags": [tag]}) for tag, source in (
-                 ("imports", "import os, time\nfrom sflkit import paths"), ("parameters", PARAMETERS), ("run", run)))]
+    cells = [
+        nbformat.v4.new_markdown_cell(f"# {path.stem[:2]} · Example", metadata={"tags": ["title"]}),
+        *(
+            nbformat.v4.new_code_cell(source, metadata={"tags": [tag]})
+            for tag, source in (
+                ("imports", "import os, time\nfrom sflkit import paths"),
+                ("parameters", PARAMETERS),
+                ("run", run),
+            )
+        ),
+    ]
     for i, cell in enumerate(cells):
         cell.id = f"cell-{i}"
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={
-        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
-        "sflkit": {"artefacts": list(artefacts), "minutes": 0.1}}), path)
+    nbformat.write(
+        nbformat.v4.new_notebook(
+            cells=cells,
+            metadata={
+                "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+                "sflkit": {"artefacts": list(artefacts), "minutes": 0.1},
+            },
+        ),
+        path,
+    )
     return path

@@ -1,4 +1,6 @@
-"""The floor map: who may import whom, where heavy packages load, and what every file says of itself."""
+"""The floor map: who may import whom, where heavy packages load, and what every file says of
+itself.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,27 @@ FLOORS = {
 }
 FLOOR = {name: floor for floor, names in FLOORS.items() for name in names}
 PAPERS = ("sfl", "datastreams", "osafl", "fats")
-# Packages that take a second to load, or open a display. Only what trains may name torch at the top of a module.
+# Packages that take a second to load, or open a display. Only what trains may name torch at the top
+# of a module.
 HEAVY = {"torch", "sklearn", "cvxpy", "seaborn", "matplotlib.pyplot"}
-TRAINS = ("federated", "models", "osafl/scores", "osafl/rules", "osafl/networks", "fats/attacks", "fats/baselines", "fats/state", "fats/unlearning")
+TRAINS = (
+    "federated",
+    "models",
+    "osafl/scores",
+    "osafl/rules",
+    "osafl/networks",
+    "fats/attacks",
+    "fats/baselines",
+    "fats/state",
+    "fats/unlearning",
+)
 NAMED_TUPLE = ("_asdict", "_fields", "_make", "_replace")  # public, whatever their names look like
 NOTEBOOK_TOOLS = {"papermill", "nbclient", "nbformat", "snakemake"}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
-BY_NAME = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in MODULES}
+BY_NAME = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in MODULES
+}
 
 
 def name_of(path: Path) -> str:
@@ -42,9 +58,15 @@ def part(path: Path) -> str:
 def imports(path: Path, top_level_only: bool = False):
     """Yield the dotted names that a file imports; `from a import b` counts as a.b."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
     inside = {id(node) for function in functions for node in ast.walk(function)}
-    guarded = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    guarded = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    ]
     type_checking = {id(node) for block in guarded for node in ast.walk(block)}
     for node in ast.walk(tree):
         if top_level_only and id(node) in inside | type_checking:
@@ -77,7 +99,9 @@ def test_imports_point_downwards(path):
     own = part(path)
     for name in modules_imported(path):
         used = part(BY_NAME[name])
-        assert used == own or FLOOR[used] < FLOOR[own], f"{name_of(path)} (floor {FLOOR[own]}) imports {name} (floor {FLOOR[used]})"
+        assert used == own or FLOOR[used] < FLOOR[own], (
+            f"{name_of(path)} (floor {FLOOR[own]}) imports {name} (floor {FLOOR[used]})"
+        )
 
 
 def test_no_circles():
@@ -85,7 +109,7 @@ def test_no_circles():
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]):
-        assert name not in trail, "a circle: " + " -> ".join((*trail[trail.index(name):], name))
+        assert name not in trail, "a circle: " + " -> ".join((*trail[trail.index(name) :], name))
         if name not in done:
             for used in sorted(graph[name]):
                 visit(used, (*trail, name))
@@ -98,12 +122,27 @@ def test_no_circles():
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_no_private_name_crosses_a_file(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    modules = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-               and (node.module or "").startswith("sflkit") for alias in node.names}
-    taken = [name for name in imports(path) if name.startswith("sflkit.") and name.rpartition(".")[2].startswith("_")]
-    reached = [f"{node.value.id}.{node.attr}" for node in ast.walk(tree) if isinstance(node, ast.Attribute)
-               and isinstance(node.value, ast.Name) and node.value.id in modules and node.attr.startswith("_")
-               and not node.attr.startswith("__") and node.attr not in NAMED_TUPLE]
+    modules = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sflkit")
+        for alias in node.names
+    }
+    taken = [
+        name
+        for name in imports(path)
+        if name.startswith("sflkit.") and name.rpartition(".")[2].startswith("_")
+    ]
+    reached = [
+        f"{node.value.id}.{node.attr}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in modules
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in NAMED_TUPLE
+    ]
     assert not taken + reached
 
 
@@ -111,7 +150,12 @@ def test_no_private_name_crosses_a_file(path):
 def test_heavy_packages_load_on_first_use(path):
     name = name_of(path)
     allowed = {"torch"} if name.startswith(TRAINS) else set()
-    top = {heavy for used in imports(path, top_level_only=True) for heavy in HEAVY if f"{used}.".startswith(f"{heavy}.")}
+    top = {
+        heavy
+        for used in imports(path, top_level_only=True)
+        for heavy in HEAVY
+        if f"{used}.".startswith(f"{heavy}.")
+    }
     assert top <= allowed, f"{name} imports {', '.join(sorted(top - allowed))} at its top"
     if part(path) != "app":
         assert not any(used.split(".")[0] in NOTEBOOK_TOOLS for used in imports(path))
@@ -119,8 +163,10 @@ def test_heavy_packages_load_on_first_use(path):
 
 def test_importing_what_does_not_train_loads_nothing_heavy():
     names = [name for name, path in BY_NAME.items() if not name_of(path).startswith(TRAINS)]
-    code = (f"import importlib, sys\nimport sflkit\nfor name in {names}: importlib.import_module(name)\n"
-            f"print(*[name for name in {sorted(HEAVY)} if name in sys.modules])")
+    code = (
+        f"import importlib, sys\nimport sflkit\nfor name in {names}: importlib.import_module(name)\n"
+        f"print(*[name for name in {sorted(HEAVY)} if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ""
@@ -128,15 +174,25 @@ def test_importing_what_does_not_train_loads_nothing_heavy():
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_every_file_says_what_it_holds(path):
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), "a module docstring is missing"
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), (
+        "a module docstring is missing"
+    )
 
 
 def test_summary(record_property):
     """The numbers that a closing note asks for, printed by `pytest -rP`."""
     files = {floor: sum(FLOOR[part(path)] == floor for path in MODULES) for floor in FLOORS}
-    upward = sum(FLOOR[part(BY_NAME[used])] >= FLOOR[part(path)] and part(BY_NAME[used]) != part(path)
-                 for path in MODULES for used in modules_imported(path))
-    between = sum(part(BY_NAME[used]) in PAPERS and part(path) in PAPERS and part(BY_NAME[used]) != part(path)
-                  for path in MODULES for used in modules_imported(path))
-    print(f"{len(MODULES)} files on {len(FLOORS)} floors {files}; {upward} upward imports, {between} imports between papers")
+    upward = sum(
+        FLOOR[part(BY_NAME[used])] >= FLOOR[part(path)] and part(BY_NAME[used]) != part(path)
+        for path in MODULES
+        for used in modules_imported(path)
+    )
+    between = sum(
+        part(BY_NAME[used]) in PAPERS and part(path) in PAPERS and part(BY_NAME[used]) != part(path)
+        for path in MODULES
+        for used in modules_imported(path)
+    )
+    print(
+        f"{len(MODULES)} files on {len(FLOORS)} floors {files}; {upward} upward imports, {between} imports between papers"
+    )
     assert (upward, between) == (0, 0)

@@ -1,4 +1,6 @@
-"""Argument checks and keyed generators: what passes, what is refused, and that the message repeats the value."""
+"""Argument checks and keyed generators: what passes, what is refused, and that the message repeats
+the value.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +18,86 @@ from sflkit import checks, randomness
 NAN, INF, HUGE = float("nan"), float("inf"), 10**400
 
 
-@pytest.mark.parametrize(("value", "low", "high"), [
-    (3, 3, 3), (-2, None, None), (3.0, 1, None), (np.int8(3), 1, 5), (np.float32(3), 1, 5), (Fraction(6, 2), 1, 5),
-    (HUGE, 1, None)])
+@pytest.mark.parametrize(
+    ("value", "low", "high"),
+    [
+        (3, 3, 3),
+        (-2, None, None),
+        (3.0, 1, None),
+        (np.int8(3), 1, 5),
+        (np.float32(3), 1, 5),
+        (Fraction(6, 2), 1, 5),
+        (HUGE, 1, None),
+    ],
+)
 def test_integer_passes(value, low, high):
     found = checks.integer("n", value, low, high)
     assert type(found) is int and found == value
 
 
-@pytest.mark.parametrize("value", [
-    2.5, NAN, INF, -INF, np.float64(INF), True, np.True_, "3", None, [3], 3j, Decimal(3), np.array(3), 0, 6, HUGE, -HUGE, 1e300,
-    Fraction(1, 3), Fraction(HUGE, 3)])
+@pytest.mark.parametrize(
+    "value",
+    [
+        2.5,
+        NAN,
+        INF,
+        -INF,
+        np.float64(INF),
+        True,
+        np.True_,
+        "3",
+        None,
+        [3],
+        3j,
+        Decimal(3),
+        np.array(3),
+        0,
+        6,
+        HUGE,
+        -HUGE,
+        1e300,
+        Fraction(1, 3),
+        Fraction(HUGE, 3),
+    ],
+)
 def test_integer_refuses(value):
-    with pytest.raises(ValueError, match=f"n={re.escape(repr(value))[:40]}.* must be an integer >= 1 and <= 5"):
+    with pytest.raises(
+        ValueError, match=f"n={re.escape(repr(value))[:40]}.* must be an integer >= 1 and <= 5"
+    ):
         checks.integer("n", value, 1, 5)
 
 
-@pytest.mark.parametrize("value", [0.5, 1, 0, np.float32(0.5), np.int64(1), np.array(0.5), np.array(1), Fraction(1, 2)])
+@pytest.mark.parametrize(
+    "value", [0.5, 1, 0, np.float32(0.5), np.int64(1), np.array(0.5), np.array(1), Fraction(1, 2)]
+)
 def test_real_passes(value):
     found = checks.real("x", value, 0, 1)
     assert type(found) is float and found == value
 
 
-@pytest.mark.parametrize("value", [
-    NAN, INF, -INF, HUGE, -HUGE, Fraction(HUGE), True, np.False_, "0.5", None, 0.5j, np.array([0.5]), np.array("0.5"),
-    np.array(True), np.array(0.5j), np.array(None), -0.1, 1.1])
+@pytest.mark.parametrize(
+    "value",
+    [
+        NAN,
+        INF,
+        -INF,
+        HUGE,
+        -HUGE,
+        Fraction(HUGE),
+        True,
+        np.False_,
+        "0.5",
+        None,
+        0.5j,
+        np.array([0.5]),
+        np.array("0.5"),
+        np.array(True),
+        np.array(0.5j),
+        np.array(None),
+        -0.1,
+        1.1,
+    ],
+)
 def test_real_refuses(value):
     with pytest.raises(ValueError, match=r"must be a finite number >= 0 and <= 1"):
         checks.real("x", value, 0, 1)
@@ -65,28 +122,50 @@ def test_real_excludes_open_ends():
             checks.real("x", value, above=0, below=1)
 
 
-@pytest.mark.parametrize("value", [[1, 2.5], (1, 2), np.array([1, 2], dtype=np.uint8), [True, False], [], 3, [Fraction(1, 2)]])
+@pytest.mark.parametrize(
+    "value",
+    [[1, 2.5], (1, 2), np.array([1, 2], dtype=np.uint8), [True, False], [], 3, [Fraction(1, 2)]],
+)
 def test_array_passes(value):
     found = checks.array("a", value)
     assert found.dtype == np.float64 and found.tolist() == np.array(value, dtype=float).tolist()
 
 
-@pytest.mark.parametrize(("value", "message"), [
-    ([1j], "must be an array of numbers"), (np.array([1 + 0j]), "must be an array of numbers"),
-    (np.array([1, 1j], dtype=object), "must be an array of numbers"), (["1"], "must be an array of numbers"),
-    ("1", "must be an array of numbers"), ([None], "holds nan"), ([[1], [1, 2]], "must be an array of numbers"),
-    ([HUGE], "must be an array of numbers"), (np.array(["2026-01-01"], dtype="M8[D]"), "must be an array of numbers"),
-    (1.0, "shape ()"), ([[1.0]], "shape (1, 1)"), ([1, NAN], "holds nan"), ([1, INF], "holds inf"), ([1, -1], "holds -1.0"),
-    ([1, 11], "holds 11.0"), ([1, 0], "holds 0.0; entries must be finite numbers >= 0 and <= 10 and > 0")])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1j], "must be an array of numbers"),
+        (np.array([1 + 0j]), "must be an array of numbers"),
+        (np.array([1, 1j], dtype=object), "must be an array of numbers"),
+        (["1"], "must be an array of numbers"),
+        ("1", "must be an array of numbers"),
+        ([None], "holds nan"),
+        ([[1], [1, 2]], "must be an array of numbers"),
+        ([HUGE], "must be an array of numbers"),
+        (np.array(["2026-01-01"], dtype="M8[D]"), "must be an array of numbers"),
+        (1.0, "shape ()"),
+        ([[1.0]], "shape (1, 1)"),
+        ([1, NAN], "holds nan"),
+        ([1, INF], "holds inf"),
+        ([1, -1], "holds -1.0"),
+        ([1, 11], "holds 11.0"),
+        ([1, 0], "holds 0.0; entries must be finite numbers >= 0 and <= 10 and > 0"),
+    ],
+)
 def test_array_refuses(value, message):
     with pytest.raises(ValueError, match=f"a.*{re.escape(message)}"):
         checks.array("a", value, ndim=1, low=0, high=10, above=0)
 
 
 def test_choice():
-    assert checks.choice("rule", "fifo", ("fifo", "drsr")) == "fifo" and checks.choice("sign", -1, iter((-1, 1))) == -1
+    assert (
+        checks.choice("rule", "fifo", ("fifo", "drsr")) == "fifo"
+        and checks.choice("sign", -1, iter((-1, 1))) == -1
+    )
     for value in ("FIFO", None, 1, True, ["fifo"]):  # True is not 1
-        with pytest.raises(ValueError, match=re.escape(f"rule={value!r} must be one of 'fifo', 2, False")):
+        with pytest.raises(
+            ValueError, match=re.escape(f"rule={value!r} must be one of 'fifo', 2, False")
+        ):
             checks.choice("rule", value, ("fifo", 2, False))
 
 
@@ -102,18 +181,36 @@ def test_simplex():
     assert checks.simplex("p", [0.25, 0.75]).tolist() == [0.25, 0.75]
     assert checks.simplex("p", [[1, 0], [0.5, 0.5]], ndim=2).shape == (2, 2)
     assert checks.simplex("p", [1 / 3] * 3).sum() == pytest.approx(1)
-    for value, message in (([0.5, 0.4], r"the sums are \[0.9\]"), ([1.5, -0.5], "holds -0.5"), ([], "must sum to 1"),
-                           ([NAN, 1], "holds nan"), ([[1.0]], "must have 1 axes"), ([1j], "must be an array")):
+    for value, message in (
+        ([0.5, 0.4], r"the sums are \[0.9\]"),
+        ([1.5, -0.5], "holds -0.5"),
+        ([], "must sum to 1"),
+        ([NAN, 1], "holds nan"),
+        ([[1.0]], "must have 1 axes"),
+        ([1j], "must be an array"),
+    ):
         with pytest.raises(ValueError, match=message):
             checks.simplex("p", value)
 
 
 def test_keyed_generators_are_repeatable_and_apart():
-    keys = [(0, "stream"), (1, "stream"), (0, "cache"), (0, "stream", 0), (0, "stream", 0, 0), (0, "stream", 1),
-            (0, "stream", 0, 1)]
+    keys = [
+        (0, "stream"),
+        (1, "stream"),
+        (0, "cache"),
+        (0, "stream", 0),
+        (0, "stream", 0, 0),
+        (0, "stream", 1),
+        (0, "stream", 0, 1),
+    ]
     draws = [randomness.generator(*key).integers(2**62) for key in keys]
-    assert draws == [randomness.generator(*key).integers(2**62) for key in keys] and len(set(draws)) == len(draws)
-    assert randomness.generator(0, "cache", np.int64(3)).random() == randomness.generator(0, "cache", 3).random()
+    assert draws == [randomness.generator(*key).integers(2**62) for key in keys] and len(
+        set(draws)
+    ) == len(draws)
+    assert (
+        randomness.generator(0, "cache", np.int64(3)).random()
+        == randomness.generator(0, "cache", 3).random()
+    )
 
 
 def test_the_place_of_a_purpose_is_part_of_published_numbers():
@@ -122,9 +219,17 @@ def test_the_place_of_a_purpose_is_part_of_published_numbers():
     assert randomness.generator(7, "cache", 2, 5).random() == expected
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((-1, "stream"), "seed=-1"), ((0.5, "stream"), "seed=0.5"), ((None, "stream"), "seed=None"),
-    ((0, "streams"), "purpose='streams' must be one of 'stream'"), ((0, "cache", -1), "key=-1"), ((0, "cache", "a"), "key='a'")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((-1, "stream"), "seed=-1"),
+        ((0.5, "stream"), "seed=0.5"),
+        ((None, "stream"), "seed=None"),
+        ((0, "streams"), "purpose='streams' must be one of 'stream'"),
+        ((0, "cache", -1), "key=-1"),
+        ((0, "cache", "a"), "key='a'"),
+    ],
+)
 def test_bad_keys_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         randomness.generator(*arguments)
@@ -139,7 +244,11 @@ def test_integer_fields_are_checked_and_stored_as_int():
     config = Config(seed=5.0)
     checks.integer_fields(config, {"seed": 0, "rounds": 1}, optional=("rounds",))
     assert config == Config(5, None) and type(config.seed) is int
-    for wrong, name in ((Config(-1), "seed=-1"), (Config(1.5), "seed=1.5"), (Config(0, 0), "rounds=0")):
+    for wrong, name in (
+        (Config(-1), "seed=-1"),
+        (Config(1.5), "seed=1.5"),
+        (Config(0, 0), "rounds=0"),
+    ):
         with pytest.raises(ValueError, match=name):
             checks.integer_fields(wrong, {"seed": 0, "rounds": 1}, optional=("rounds",))
     with pytest.raises(ValueError, match="rounds=None"):

@@ -8,12 +8,16 @@ FOLDERS = ("sflkit", "tests", "notebooks")
 
 
 def test_every_number_is_explained():
-    explained = set(re.findall(r"^(\d+)\. \*\*", (ROOT / "ERRATA.md").read_text(encoding="utf-8"), re.M))
+    explained = set(
+        re.findall(r"^(\d+)\. \*\*", (ROOT / "ERRATA.md").read_text(encoding="utf-8"), re.M)
+    )
     used = {}
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*"):
             if path.suffix in (".py", ".ipynb"):
-                for group in re.findall(r"ERRATA (\d+(?:(?:, | and )\d+)*)", path.read_text(encoding="utf-8")):
+                for group in re.findall(
+                    r"ERRATA (\d+(?:(?:, | and )\d+)*)", path.read_text(encoding="utf-8")
+                ):
                     used |= dict.fromkeys(re.findall(r"\d+", group), path.name)
     assert len(used) >= 10
     assert {n: name for n, name in used.items() if n not in explained} == {}

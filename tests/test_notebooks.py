@@ -1,4 +1,6 @@
-"""The anatomy of the committed notebooks, so that a reader finds each thing where the last notebook had it."""
+"""The anatomy of the committed notebooks, so that a reader finds each thing where the last notebook
+had it.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,28 @@ from sflkit.app import gate, runner
 from tests.helpers import ROOT
 
 EXPECTED = "00 10 11 12 13 14 15 20 21 22 23 30 31 32 33 34 35 40 41 42 43 44 45".split()
-ORDER = ("title", "claim", "imports", "parameters", "validate", "run", "figure", "table", "deviations", "exercise", "provenance",
-         "widget")
+ORDER = (
+    "title",
+    "claim",
+    "imports",
+    "parameters",
+    "validate",
+    "run",
+    "figure",
+    "table",
+    "deviations",
+    "exercise",
+    "provenance",
+    "widget",
+)
 MIDDLE = ("run", "figure", "table")  # these may repeat and alternate
 MARKDOWN = ("title", "claim", "deviations", "exercise")
 BOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))
 name_of = pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
-any_of = pytest.mark.parametrize("path", [*BOOKS, *SOLUTIONS], ids=lambda path: f"{path.parent.name}-{path.stem}")
+any_of = pytest.mark.parametrize(
+    "path", [*BOOKS, *SOLUTIONS], ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
 
 
 def cells_of(path):
@@ -46,7 +62,9 @@ def source(cell):
 
 
 def test_the_notebooks_of_the_plan_are_there():
-    assert [number for number in EXPECTED if not list((ROOT / "notebooks").glob(f"{number}_*.ipynb"))] == []
+    assert [
+        number for number in EXPECTED if not list((ROOT / "notebooks").glob(f"{number}_*.ipynb"))
+    ] == []
 
 
 def test_names_and_numbers():
@@ -61,17 +79,29 @@ def test_sections_come_in_order(path):
     cells = cells_of(path)
     assert 12 <= len(cells) <= 25
     found = [section(cell) for cell in cells if section(cell)]
-    assert [name for name in ORDER if name not in (*MIDDLE, "widget") and found.count(name) != 1] == [], "not there exactly once"
-    assert found.count("widget") <= 1 and [name for name in MIDDLE if name not in found] == [], "sections are missing"
+    assert [
+        name for name in ORDER if name not in (*MIDDLE, "widget") and found.count(name) != 1
+    ] == [], "not there exactly once"
+    assert found.count("widget") <= 1 and [name for name in MIDDLE if name not in found] == [], (
+        "sections are missing"
+    )
     rank = {name: ORDER.index("run") if name in MIDDLE else i for i, name in enumerate(ORDER)}
     assert [rank[name] for name in found] == sorted(rank[name] for name in found), found
     assert found.index("run") < min(found.index("figure"), found.index("table"))
     assert section(cells[0]) == "title" and section(cells[1]) == "claim"
-    middle = cells[[section(c) for c in cells].index("validate"):[section(c) for c in cells].index("provenance")]
+    middle = cells[
+        [section(c) for c in cells].index("validate") : [section(c) for c in cells].index(
+            "provenance"
+        )
+    ]
     for cell in cells:
         name = section(cell)
-        assert cell["cell_type"] == "markdown" or name or cell in middle, f"a code cell has no section: {source(cell)[:60]!r}"
-        assert name is None or (cell["cell_type"] == "markdown") == (name in MARKDOWN), f"{name} is a {cell['cell_type']} cell"
+        assert cell["cell_type"] == "markdown" or name or cell in middle, (
+            f"a code cell has no section: {source(cell)[:60]!r}"
+        )
+        assert name is None or (cell["cell_type"] == "markdown") == (name in MARKDOWN), (
+            f"{name} is a {cell['cell_type']} cell"
+        )
         assert sum(tag in ORDER for tag in tags(cell)) <= 1
         assert set(tags(cell)) <= {*ORDER, "nbval-ignore-output"}
 
@@ -89,7 +119,9 @@ def test_the_gate_reads_the_parameters_in_every_profile(path):
         if profile == "quick" or book.number in books or not book.artefacts:
             gate.resolve(book, profile)
         else:
-            with pytest.raises(gate.GateError, match=f"profile '{profile}' has no settings for {book.name}"):
+            with pytest.raises(
+                gate.GateError, match=f"profile '{profile}' has no settings for {book.name}"
+            ):
                 gate.resolve(book, profile)
 
 
@@ -101,7 +133,10 @@ def test_profiles_name_existing_notebooks():
 @name_of
 def test_metadata_say_what_is_reproduced_and_how_long_it_takes(path):
     meta = json.loads(path.read_text(encoding="utf-8"))["metadata"]["sflkit"]
-    assert all(re.fullmatch(r"(sfl|ds|osafl|fats)-[A-Za-z0-9]+", artefact) for artefact in meta["artefacts"])
+    assert all(
+        re.fullmatch(r"(sfl|ds|osafl|fats)-[A-Za-z0-9]+", artefact)
+        for artefact in meta["artefacts"]
+    )
     assert meta["artefacts"] or path.stem[:2] in ("00", "90", "91", "92")
     assert len(set(meta["artefacts"])) == len(meta["artefacts"])
     assert 0 < meta["minutes"] <= 0.7
@@ -114,11 +149,17 @@ def test_each_artefact_has_one_notebook():
 
 @any_of
 def test_executed_without_errors_and_cleaned(path):
-    """nbval passes a stripped notebook without comparing anything, so unexecuted ones are refused here."""
+    """nbval passes a stripped notebook without comparing anything, so unexecuted ones are refused
+    here.
+    """
     cells = code(path)
-    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1)), "run `sflkit refresh`"
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1)), (
+        "run `sflkit refresh`"
+    )
     assert not [o for cell in cells for o in cell["outputs"] if o["output_type"] == "error"]
-    assert not [o for cell in cells for o in cell["outputs"] if o.get("name") == "stderr"], "warnings or bars"
+    assert not [o for cell in cells for o in cell["outputs"] if o.get("name") == "stderr"], (
+        "warnings or bars"
+    )
     import nbformat
 
     content = nbformat.read(path, as_version=4)
@@ -130,7 +171,11 @@ def test_executed_without_errors_and_cleaned(path):
 @name_of
 def test_enough_is_compared(path):
     def compared(cell):
-        texts = [o for o in cell["outputs"] if o["output_type"] == "stream" or "text/plain" in o.get("data", {})]
+        texts = [
+            o
+            for o in cell["outputs"]
+            if o["output_type"] == "stream" or "text/plain" in o.get("data", {})
+        ]
         return texts and "nbval-ignore-output" not in tags(cell)
 
     assert sum(bool(compared(cell)) for cell in code(path)) >= 3
@@ -140,9 +185,17 @@ def test_enough_is_compared(path):
 def test_no_algorithm_is_defined_in_a_notebook(path):
     for cell in code(path):
         tree = ast.parse(re.sub(r"^[%!].*$", "pass", source(cell), flags=re.MULTILINE))
-        defined = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
+        defined = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        ]
         assert not defined, f"{defined[0].name} belongs into sflkit"
-        long = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Lambda) and len(ast.unparse(node)) > 80]
+        long = [
+            ast.unparse(node)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Lambda) and len(ast.unparse(node)) > 80
+        ]
         assert not long, "a lambda of more than 80 characters belongs into sflkit"
 
 
@@ -151,23 +204,42 @@ def test_small_and_free_of_local_paths(path):
     assert path.stat().st_size < 300_000
     for cell in code(path):
         for output in cell["outputs"]:
-            shown = {k: v for k, v in (output.get("data") or {"text": output.get("text")}).items() if not k.startswith("image")}
-            found = re.search(rf"({re.escape(str(ROOT))}|(?<![\w.])/(home|root|Users|tmp)/).*", json.dumps(shown))
+            shown = {
+                k: v
+                for k, v in (output.get("data") or {"text": output.get("text")}).items()
+                if not k.startswith("image")
+            }
+            found = re.search(
+                rf"({re.escape(str(ROOT))}|(?<![\w.])/(home|root|Users|tmp)/).*", json.dumps(shown)
+            )
             assert not found, f"{source(cell)[:60]!r} shows the path {found[0][:80]}"
 
 
 @name_of
 def test_exercise_has_a_solution(path):
-    assert [s for s in SOLUTIONS if s.stem[:2] == path.stem[:2]], f"notebooks/solutions/{path.stem[:2]}_*.ipynb is missing"
+    assert [s for s in SOLUTIONS if s.stem[:2] == path.stem[:2]], (
+        f"notebooks/solutions/{path.stem[:2]}_*.ipynb is missing"
+    )
 
 
 def test_the_front_door_runs_through_the_gate(clone):
-    """Notebook 00 in a copy of the clone, called by its number, with one setting that differs from its default."""
+    """Notebook 00 in a copy of the clone, called by its number, with one setting that differs from
+    its default.
+    """
     for path in (*BOOKS, ROOT / "notebooks" / "profiles.yaml"):
         shutil.copy(path, clone / "notebooks")
-    setting = next(f"{p.name}={other}" for p in gate.find("00").parameters.values() if p.kind == "int"
-                   for other in (p.default + 1, p.default - 1) if _allowed(p, other))
-    done = subprocess.run([sys.executable, "-m", "sflkit.app.cli", "run", "00", "-p", setting], capture_output=True, text=True)
+    setting = next(
+        f"{p.name}={other}"
+        for p in gate.find("00").parameters.values()
+        if p.kind == "int"
+        for other in (p.default + 1, p.default - 1)
+        if _allowed(p, other)
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "sflkit.app.cli", "run", "00", "-p", setting],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     (executed,) = (clone / "out" / "quick").glob("00_*.custom.ipynb")
     injected = [source(cell) for cell in cells_of(executed) if "injected-parameters" in tags(cell)]

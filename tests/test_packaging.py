@@ -1,4 +1,6 @@
-"""pyproject (ranges), requirements.lock (exact versions), environment.yml and the code say the same."""
+"""pyproject (ranges), requirements.lock (exact versions), environment.yml and the code say the
+same.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +31,27 @@ def platform(python=None, system=None):
     """The markers' environment: this one, or another Python or system."""
     other = {"python_version": python, "python_full_version": f"{python}.0"} if python else {}
     names = {"Linux": "linux", "Darwin": "darwin"}
-    return default_environment() | other | ({"platform_system": system, "sys_platform": names[system]} if system else {})
+    return (
+        default_environment()
+        | other
+        | ({"platform_system": system, "sys_platform": names[system]} if system else {})
+    )
 
 
 @pytest.fixture(scope="module")
 def pins(root):
     """Version and marker (None: everywhere) of each package in requirements.lock."""
-    lines = [line.strip() for line in (root / "requirements.lock").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        line.strip()
+        for line in (root / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    ]
     found = {}
     for line in filter(lambda line: line and not line.startswith("#"), lines):
         # exact, no build tag, no address, no option
         match = re.fullmatch(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)(?: ; (.+))?", line)
-        assert match, f"requirements.lock: {line!r} must read name==version or name==version ; marker"
+        assert match, (
+            f"requirements.lock: {line!r} must read name==version or name==version ; marker"
+        )
         name = canonicalize_name(match[1])
         assert name not in found, f"requirements.lock: {name} is there twice"
         found[name] = Version(match[2]), Marker(match[3]) if match[3] else None
@@ -48,7 +59,11 @@ def pins(root):
 
 
 def valid(pins, environment):
-    return {name: version for name, (version, marker) in pins.items() if marker is None or marker.evaluate(environment)}
+    return {
+        name: version
+        for name, (version, marker) in pins.items()
+        if marker is None or marker.evaluate(environment)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +72,9 @@ def lock(pins):
 
 
 def declared(project, *extras):
-    texts = project["dependencies"] + [text for extra in extras for text in project["optional-dependencies"][extra]]
+    texts = project["dependencies"] + [
+        text for extra in extras for text in project["optional-dependencies"][extra]
+    ]
     return [Requirement(text) for text in texts]
 
 
@@ -78,14 +95,22 @@ def test_the_lock_is_complete_on_every_platform(project, pins, python, system):
 
 def test_the_lock_holds_nothing_else(project, pins, lock):
     needed = _needed(project, platform())
-    if sys.version_info[:2] == (3, 11):  # the version the lock was made with; later ones need a little less
+    if sys.version_info[:2] == (
+        3,
+        11,
+    ):  # the version the lock was made with; later ones need a little less
         assert set(lock) - needed == set()
-    # What has a marker is needed by something, or is there for something that is not installed here.
-    assert {name for name, (_, marker) in pins.items() if marker is not None and name not in lock} & needed == set()
+    # What has a marker is needed by something, or is there for something that is not installed
+    # here.
+    assert {
+        name for name, (_, marker) in pins.items() if marker is not None and name not in lock
+    } & needed == set()
 
 
 def _needed(project, environment):
-    """Walk the requirements of what is installed; CUDA and triton wheels come with torch's build, not with the lock."""
+    """Walk the requirements of what is installed; CUDA and triton wheels come with torch's build,
+    not with the lock.
+    """
     todo, seen = [*declared(project, "lab", "test"), Requirement("setuptools")], set()
     while todo:
         requirement = todo.pop()
@@ -95,10 +120,14 @@ def _needed(project, environment):
         seen.add((name, extras))
         try:
             texts = () if _with_torch(name) else metadata.requires(name) or ()
-        except metadata.PackageNotFoundError:  # wanted on another platform only: what it needs is not known here
+        except (
+            metadata.PackageNotFoundError
+        ):  # wanted on another platform only: what it needs is not known here
             continue
         for below in map(Requirement, texts):
-            if below.marker is None or any(below.marker.evaluate(environment | {"extra": extra}) for extra in extras or ("",)):
+            if below.marker is None or any(
+                below.marker.evaluate(environment | {"extra": extra}) for extra in extras or ("",)
+            ):
                 todo.append(below)
     return {name for name, _ in seen if not _with_torch(name)}
 
@@ -137,19 +166,36 @@ def test_every_import_is_declared(root, project, folder, extras):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
             for name in (dotted.split(".")[0] for dotted in names):
-                assert known & {canonicalize_name(p) for p in providers.get(name, known)}, f"{path.name} imports {name}"
+                assert known & {canonicalize_name(p) for p in providers.get(name, known)}, (
+                    f"{path.name} imports {name}"
+                )
 
 
 def test_make_explains_itself_and_names_a_python_that_will_do(root, tmp_path):
-    said = subprocess.run(["make", "-C", root, "--no-print-directory"], capture_output=True, text=True, check=True).stdout
-    assert all(f"make {target} " in said for target in ("figures", "test", "lab", "bench", "data", "clean"))
+    said = subprocess.run(
+        ["make", "-C", root, "--no-print-directory"], capture_output=True, text=True, check=True
+    ).stdout
+    assert all(
+        f"make {target} " in said for target in ("figures", "test", "lab", "bench", "data", "clean")
+    )
     for name in ("Makefile", "requirements.lock", "pyproject.toml"):
         (tmp_path / name).write_bytes((root / name).read_bytes())
-    for name in ("python3", "python3.11", "python3.12", "python3.13"):  # what an old machine answers
-        (tmp_path / name).write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo Python 3.9.1\nexit 1\n")
+    for name in (
+        "python3",
+        "python3.11",
+        "python3.12",
+        "python3.13",
+    ):  # what an old machine answers
+        (tmp_path / name).write_text(
+            '#!/bin/sh\n[ "$1" = --version ] && echo Python 3.9.1\nexit 1\n'
+        )
         (tmp_path / name).chmod(0o755)
-    refused = subprocess.run(["make", "-C", tmp_path, "figures"], capture_output=True, text=True,
-                             env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    refused = subprocess.run(
+        ["make", "-C", tmp_path, "figures"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
     assert refused.returncode == 2
     assert "sflkit needs Python 3.11, 3.12 or 3.13; python3 is Python 3.9.1" in refused.stderr
     assert not (tmp_path / ".venv").exists()
@@ -157,4 +203,6 @@ def test_make_explains_itself_and_names_a_python_that_will_do(root, tmp_path):
 
 def test_the_whole_check_is_make_test(root):
     script = root / ".ci" / "run"
-    assert os.access(script, os.X_OK) and script.read_text(encoding="utf-8").endswith("exec make test\n")
+    assert os.access(script, os.X_OK) and script.read_text(encoding="utf-8").endswith(
+        "exec make test\n"
+    )

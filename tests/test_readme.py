@@ -1,4 +1,6 @@
-"""What the README says works: its Python blocks run as they stand, its tables are current, its links lead somewhere."""
+"""What the README says works: its Python blocks run as they stand, its tables are current, its
+links lead somewhere.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,18 @@ from tests.helpers import ROOT
 
 FILE = ROOT / "README.md"
 TEXT = FILE.read_text(encoding="utf-8") if FILE.is_file() else ""
-# Every block fenced as ```python is run, on its own, in this order; what should not be run is fenced otherwise.
-BLOCKS = [(TEXT[:match.start()].count("\n") + 2, match[1]) for match in re.finditer(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)]
+# Every block fenced as ```python is run, on its own, in this order; what should not be run is
+# fenced otherwise.
+BLOCKS = [
+    (TEXT[: match.start()].count("\n") + 2, match[1])
+    for match in re.finditer(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
+]
 
 
 def test_it_has_python_to_run_and_names_the_two_commands():
-    assert len(BLOCKS) >= 3, "bring your own stream, cache rule and model are shown in ten lines each"
+    assert len(BLOCKS) >= 3, (
+        "bring your own stream, cache rule and model are shown in ten lines each"
+    )
     assert "make figures" in TEXT and "make test" in TEXT
 
 
@@ -33,7 +41,9 @@ def test_python_blocks_run(line, block, tmp_path, monkeypatch):
 
 
 def test_tables_are_current(monkeypatch):
-    monkeypatch.delenv("SFLKIT_FIGURES", raising=False)  # the tracked figures, not the scratch folder of the tests
+    monkeypatch.delenv(
+        "SFLKIT_FIGURES", raising=False
+    )  # the tracked figures, not the scratch folder of the tests
     monkeypatch.chdir(ROOT)
     assert readme.refresh_readme(check=True), "run `sflkit verdicts --write-readme`"
 
@@ -47,16 +57,29 @@ def test_commands_it_shows_exist():
     for command in set(re.findall(r"^(?:\$ )?sflkit ([a-z]+)", TEXT, re.M)):
         assert CliRunner().invoke(cli.app, [command, "--help"]).exit_code == 0, command
     for target in set(re.findall(r"^(?:\$ )?make ([a-z]+)", TEXT, re.M)):
-        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M), target
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M), (
+            target
+        )
 
 
 def shown_runs():
-    """Each `sflkit run ...` that README, profiles.yaml or a notebook's text shows, with the name of the file."""
-    texts = {file.name: file.read_text(encoding="utf-8") for file in (FILE, ROOT / "notebooks" / "profiles.yaml")}
+    """Each `sflkit run ...` that README, profiles.yaml or a notebook's text shows, with the name of
+    the file.
+    """
+    texts = {
+        file.name: file.read_text(encoding="utf-8")
+        for file in (FILE, ROOT / "notebooks" / "profiles.yaml")
+    }
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        texts[path.name] = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    return [(name, command) for name, text in texts.items() for command in re.findall(r"sflkit run +(\d\d[^`\n]*)", text)]
+        texts[path.name] = "\n".join(
+            "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
+        )
+    return [
+        (name, command)
+        for name, text in texts.items()
+        for command in re.findall(r"sflkit run +(\d\d[^`\n]*)", text)
+    ]
 
 
 def resolve(command):
@@ -65,7 +88,9 @@ def resolve(command):
     options = list(zip(rest[::2], rest[1::2], strict=True))
     assert {name for name, _ in options} <= {"--profile", "-p"}, command
     profile = dict(options).get("--profile", "quick")
-    return gate.resolve(gate.find(book), profile, [value for name, value in options if name == "-p"])
+    return gate.resolve(
+        gate.find(book), profile, [value for name, value in options if name == "-p"]
+    )
 
 
 @pytest.mark.parametrize(("file", "command"), shown_runs())
@@ -77,16 +102,33 @@ def test_runs_it_shows_pass_the_gate(file, command, monkeypatch):
 def test_a_shown_run_that_went_stale_would_be_noticed(monkeypatch):
     monkeypatch.chdir(ROOT)
     assert "README.md" in [file for file, _ in shown_runs()]
-    assert resolve('12 --profile quick -p rounds=51 -p "seeds=[7, 8]"  # a comment') == {"rounds": 51, "seeds": [7, 8]}
+    assert resolve('12 --profile quick -p rounds=51 -p "seeds=[7, 8]"  # a comment') == {
+        "rounds": 51,
+        "seeds": [7, 8],
+    }
     for stale in ("12 -p rownds=50", "12 -p rounds=0", "12 --profile papr", "77"):
         with pytest.raises(gate.GateError):
             resolve(stale)
 
 
 # One row as `python -m tests.bench` writes it.
-ROW = {"workload": "W1", "peer": "sflkit pool", "seconds": "0.1234", "seconds_min": "0.12", "seconds_max": "0.13",
-       "speedup": "2.871", "speedup_min": "2.5", "speedup_max": "3.004", "peak_share": "0.2512", "difference": "3e-07",
-       "repeats": "7", "threads": "2", "load": "0.1", "torch": "2.13.0", "processor": "Some CPU x 2"}
+ROW = {
+    "workload": "W1",
+    "peer": "sflkit pool",
+    "seconds": "0.1234",
+    "seconds_min": "0.12",
+    "seconds_max": "0.13",
+    "speedup": "2.871",
+    "speedup_min": "2.5",
+    "speedup_max": "3.004",
+    "peak_share": "0.2512",
+    "difference": "3e-07",
+    "repeats": "7",
+    "threads": "2",
+    "load": "0.1",
+    "torch": "2.13.0",
+    "processor": "Some CPU x 2",
+}
 
 
 def write_bench(clone, name, *rows):
@@ -98,14 +140,32 @@ def write_bench(clone, name, *rows):
 
 def test_the_speed_table_is_made_from_the_measurements(clone):
     assert readme.bench() == "No measurement yet: `make bench` writes it."
-    assert readme.refresh_readme() is False and "`make bench` writes it" in (clone / "README.md").read_text()
-    write_bench(clone, "W1", ROW | {"peer": "plain", "speedup": "1", "speedup_min": "1", "speedup_max": "1"}, ROW)
+    assert (
+        readme.refresh_readme() is False
+        and "`make bench` writes it" in (clone / "README.md").read_text()
+    )
+    write_bench(
+        clone,
+        "W1",
+        ROW | {"peer": "plain", "speedup": "1", "speedup_min": "1", "speedup_max": "1"},
+        ROW,
+    )
     write_bench(clone, "W9", ROW | {"workload": "W9", "threads": "1"})
-    assert readme.refresh_readme(check=True) is False and readme.refresh_readme() is False and readme.refresh_readme() is True
+    assert (
+        readme.refresh_readme(check=True) is False
+        and readme.refresh_readme() is False
+        and readme.refresh_readme() is True
+    )
     lines = readme.bench().splitlines()
-    assert "Some CPU x 2, 2 threads, torch 2.13.0:" in lines and "Some CPU x 2, 1 thread, torch 2.13.0:" in lines
+    assert (
+        "Some CPU x 2, 2 threads, torch 2.13.0:" in lines
+        and "Some CPU x 2, 1 thread, torch 2.13.0:" in lines
+    )
     assert "| workload | peer | seconds | speedup | share of sgemm |" in lines
-    assert "| W1: LeNet, 10 clients, 2 full-batch steps of 300 | sflkit pool | 0.123 | 2.87 (2.50 to 3.00) | 25.1% |" in lines
+    assert (
+        "| W1: LeNet, 10 clients, 2 full-batch steps of 300 | sflkit pool | 0.123 | 2.87 (2.50 to 3.00) | 25.1% |"
+        in lines
+    )
     assert "| W9 | sflkit pool | 0.123 | 2.87 (2.50 to 3.00) | 25.1% |" in lines
     assert all(line in (clone / "README.md").read_text() for line in lines)
     write_bench(clone, "W9", {k: v for k, v in ROW.items() if k != "peak_share"})
@@ -118,10 +178,19 @@ def test_the_speed_table_knows_the_columns_and_workloads_of_the_benchmark():
         nodes = ast.parse((ROOT / "tests" / "bench" / file).read_text(encoding="utf-8")).body
         return next(n.value for n in nodes if isinstance(n, ast.Assign) and n.targets[0].id == name)
 
-    assert ast.literal_eval(literal("__main__.py", "COLUMNS")) == readme._BENCH_COLUMNS == tuple(ROW)
-    assert [key.value for key in literal("workloads.py", "WORKLOADS").keys] == list(readme._WORKLOADS)
+    assert (
+        ast.literal_eval(literal("__main__.py", "COLUMNS")) == readme._BENCH_COLUMNS == tuple(ROW)
+    )
+    assert [key.value for key in literal("workloads.py", "WORKLOADS").keys] == list(
+        readme._WORKLOADS
+    )
 
 
 def test_importing_the_package_is_quick_and_light():
     code = "import sys, sflkit; print(*sorted(m for m in ('numpy', 'pandas', 'torch') if m in sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == ""
+    )

@@ -7,7 +7,10 @@ from sflkit.registry import Look, Registry, Rule
 
 @pytest.fixture
 def rules() -> Registry:
-    return Registry("cache rule", {"b": Rule(list, "B", Look("#000000")), "a": Rule(dict, "A", options=("theta",))})
+    return Registry(
+        "cache rule",
+        {"b": Rule(list, "B", Look("#000000")), "a": Rule(dict, "A", options=("theta",))},
+    )
 
 
 def test_rows_keep_their_order_and_are_found_by_name(rules):
@@ -28,10 +31,16 @@ def test_an_added_row_comes_last(rules):
     assert list(rules) == ["b", "a", "mine"] and rules["mine"].label == "Mine"
 
 
-@pytest.mark.parametrize(("name", "rule", "message"), [
-    ("a", Rule(list, "A"), "taken"), ("My", Rule(list, "A"), "lower case"), ("x y", Rule(list, "A"), "identifier"),
-    (3, Rule(list, "A"), "identifier"), ("mine", list, "must be a registry.Rule"),
-])
+@pytest.mark.parametrize(
+    ("name", "rule", "message"),
+    [
+        ("a", Rule(list, "A"), "taken"),
+        ("My", Rule(list, "A"), "lower case"),
+        ("x y", Rule(list, "A"), "identifier"),
+        (3, Rule(list, "A"), "identifier"),
+        ("mine", list, "must be a registry.Rule"),
+    ],
+)
 def test_bad_rows_are_refused_and_change_nothing(rules, name, rule, message):
     with pytest.raises(ValueError, match=message):
         rules.add(name, rule)

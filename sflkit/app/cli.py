@@ -1,4 +1,6 @@
-"""The `sflkit` command. Exit codes: 0 done, 1 a notebook or a check failed, 2 refused before anything ran."""
+"""The `sflkit` command. Exit codes: 0 done, 1 a notebook or a check failed, 2 refused before
+anything ran.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,24 @@ import sflkit
 from sflkit import paths
 from sflkit.app import gate, kernels, runner
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
-                  help="Executable companion to four papers on federated learning with streams, small caches and forgetting.")
-Profile = Annotated[str, typer.Option(help="quick (what the notebooks say) or one of notebooks/profiles.yaml")]
-Settings = Annotated[list[str] | None, typer.Option("-p", help="name=value, checked against the notebook; may be repeated")]
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Executable companion to four papers on federated learning with streams, small caches and forgetting.",
+)
+Profile = Annotated[
+    str, typer.Option(help="quick (what the notebooks say) or one of notebooks/profiles.yaml")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("-p", help="name=value, checked against the notebook; may be repeated"),
+]
 Jobs = Annotated[int, typer.Option(min=1, help="notebooks at a time; the cores are shared out")]
-Names = Annotated[list[str] | None, typer.Argument(help="numbers or names of notebooks; all when none is given")]
+Names = Annotated[
+    list[str] | None, typer.Argument(help="numbers or names of notebooks; all when none is given")
+]
 
 
 @contextlib.contextmanager
@@ -33,7 +47,9 @@ def _exits():
 
 
 @app.callback(invoke_without_command=True)
-def _main(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False):
+def _main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+):
     if version:
         typer.echo(f"sflkit {sflkit.__version__}")
         raise typer.Exit()
@@ -45,12 +61,17 @@ def list_notebooks():
     with _exits():
         for book in gate.notebooks():
             minutes = f"{book.minutes:g} min" if book.minutes else "-"
-            typer.echo(f"{book.number}  {book.title}\n    {minutes:>8}  {', '.join(book.artefacts) or '-'}")
+            typer.echo(
+                f"{book.number}  {book.title}\n    {minutes:>8}  {', '.join(book.artefacts) or '-'}"
+            )
 
 
 @app.command()
-def run(notebook: Annotated[str, typer.Argument(help="number, name or path")], profile: Profile = "quick",
-        setting: Settings = None):
+def run(
+    notebook: Annotated[str, typer.Argument(help="number, name or path")],
+    profile: Profile = "quick",
+    setting: Settings = None,
+):
     """Run one notebook into out/<profile>/, after checking every setting."""
     began = time.time()
     with _exits():
@@ -62,22 +83,31 @@ def run(notebook: Annotated[str, typer.Argument(help="number, name or path")], p
 
 
 @app.command()
-def figures(profile: Profile = "quick", jobs: Jobs = 2,
-            only: Annotated[str, typer.Option(help='numbers, such as "10 12"; all when empty')] = ""):
-    """Bring the notebooks that a profile names up to date, several at a time, and the README's tables after them."""
+def figures(
+    profile: Profile = "quick",
+    jobs: Jobs = 2,
+    only: Annotated[str, typer.Option(help='numbers, such as "10 12"; all when empty')] = "",
+):
+    """Bring the notebooks that a profile names up to date, several at a time, and the README's
+    tables after them.
+    """
     began = time.time()
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
         _, left_out = gate.selection(profile, only)
         if left_out:
-            typer.echo(f"not run, since notebooks/profiles.yaml says nothing of them for {profile!r}: "
-                       f"{', '.join(book.name for book in left_out)}")
+            typer.echo(
+                f"not run, since notebooks/profiles.yaml says nothing of them for {profile!r}: "
+                f"{', '.join(book.name for book in left_out)}"
+            )
         fresh, already, failed = runner.figures(profile, jobs, only)
     from sflkit.app import readme
 
     folder = paths.figures(profile)
-    typer.echo(f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in {time.time() - began:.0f} s; "
-               f"{len(list(folder.glob('*.png')))} figures and {readme.count_verdicts(profile)} verdicts in {folder}")
+    typer.echo(
+        f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in {time.time() - began:.0f} s; "
+        f"{len(list(folder.glob('*.png')))} figures and {readme.count_verdicts(profile)} verdicts in {folder}"
+    )
     if failed:
         typer.echo(f"sflkit: failed: {', '.join(failed)}", err=True)
     try:
@@ -90,8 +120,14 @@ def figures(profile: Profile = "quick", jobs: Jobs = 2,
 
 
 @app.command()
-def verdicts(write_readme: Annotated[bool, typer.Option("--write-readme", help="Write the README's tables anew.")] = False,
-             check: Annotated[bool, typer.Option("--check", help="Exit 1 unless the README's tables are up to date.")] = False):
+def verdicts(
+    write_readme: Annotated[
+        bool, typer.Option("--write-readme", help="Write the README's tables anew.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit 1 unless the README's tables are up to date.")
+    ] = False,
+):
     """Print the verdict of every claim, or bring the README's tables up to date."""
     from sflkit.app import readme
 
@@ -99,7 +135,9 @@ def verdicts(write_readme: Annotated[bool, typer.Option("--write-readme", help="
         gate.root()
         if check:
             current = readme.refresh_readme(check=True)
-            typer.echo(f"the README's tables are {'up to date' if current else 'out of date: sflkit verdicts --write-readme'}")
+            typer.echo(
+                f"the README's tables are {'up to date' if current else 'out of date: sflkit verdicts --write-readme'}"
+            )
             raise typer.Exit(0 if current else 1)
         if write_readme:
             readme.refresh_readme()
@@ -109,7 +147,11 @@ def verdicts(write_readme: Annotated[bool, typer.Option("--write-readme", help="
 
 
 @app.command()
-def data(name: Annotated[list[str] | None, typer.Argument(help="data sets to fetch; none lists what is at hand")] = None):
+def data(
+    name: Annotated[
+        list[str] | None, typer.Argument(help="data sets to fetch; none lists what is at hand")
+    ] = None,
+):
     """Fetch data sets, or list those at hand."""
     from sflkit import data
     from sflkit.data import catalogue, images
@@ -119,7 +161,10 @@ def data(name: Annotated[list[str] | None, typer.Argument(help="data sets to fet
             typer.echo(f"{found:<12} {where}")
     unknown = sorted(set(name or ()) - set(data.names()))
     if unknown:
-        typer.echo(f"sflkit: no data set {', '.join(map(repr, unknown))}; there are: {', '.join(data.names())}", err=True)
+        typer.echo(
+            f"sflkit: no data set {', '.join(map(repr, unknown))}; there are: {', '.join(data.names())}",
+            err=True,
+        )
         raise typer.Exit(2)
     missing = False
     for wanted in name or ():
@@ -128,7 +173,9 @@ def data(name: Annotated[list[str] | None, typer.Argument(help="data sets to fet
                 typer.echo(f"{wanted}: {images.obtain(wanted)}")
                 continue
             found = data.load(wanted)
-            typer.echo(f"{wanted}: {len(found.y_train)} + {len(found.y_test)} samples, {found.source}")
+            typer.echo(
+                f"{wanted}: {len(found.y_train)} + {len(found.y_test)} samples, {found.source}"
+            )
         except (OSError, ValueError) as error:  # the next one may be reachable
             typer.echo(f"sflkit: {error}", err=True)
             missing = True
@@ -138,14 +185,18 @@ def data(name: Annotated[list[str] | None, typer.Argument(help="data sets to fet
 
 @app.command()
 def doctor():
-    """Say what is installed, which device and how many threads are used, and which data sets are at hand."""
+    """Say what is installed, which device and how many threads are used, and which data sets are at
+    hand.
+    """
     from importlib import metadata
 
     import torch
 
     from sflkit import data
 
-    typer.echo(f"sflkit     {sflkit.__version__} at {paths.clone_root() or 'no clone: notebooks come with the repository'}")
+    typer.echo(
+        f"sflkit     {sflkit.__version__} at {paths.clone_root() or 'no clone: notebooks come with the repository'}"
+    )
     typer.echo(f"python     {sys.version.split()[0]} at {sys.executable}")
     for package in ("numpy", "torch", "pandas", "joblib", "papermill", "snakemake", "nbval"):
         try:
@@ -153,7 +204,9 @@ def doctor():
         except metadata.PackageNotFoundError:
             typer.echo(f"{package:<10} missing: pip install -r requirements.lock")
     with _exits():
-        typer.echo(f"threads    {runner.cores()} (SFLKIT_THREADS {os.environ.get('SFLKIT_THREADS') or 'not set'})")
+        typer.echo(
+            f"threads    {runner.cores()} (SFLKIT_THREADS {os.environ.get('SFLKIT_THREADS') or 'not set'})"
+        )
     typer.echo(f"device     {torch.cuda.get_device_name() if torch.cuda.is_available() else 'cpu'}")
     typer.echo(f"results    {paths.results_store()}\nfigures    {paths.figures_root()}")
     for name, where in data.available().items():
@@ -162,7 +215,9 @@ def doctor():
 
 @app.command()
 def refresh(notebook: Names = None, jobs: Jobs = 1):
-    """Execute the committed notebooks and solutions in place with their own defaults, so that their outputs are current."""
+    """Execute the committed notebooks and solutions in place with their own defaults, so that their
+    outputs are current.
+    """
     with _exits():
         outcome = runner.refresh_all(gate.select(" ".join(notebook or ())), jobs, echo=typer.echo)
     if not outcome:

@@ -1,7 +1,8 @@
 """The gate in front of every notebook run: what may be set, and to what.
 
-papermill ignores misspelt names and wrong types, overlooks some annotated parameters and exits 0. So the cell tagged
-`parameters` is read here with `ast`, and an unknown name, a wrong type or a value out of range stops before a kernel starts.
+papermill ignores misspelt names and wrong types, overlooks some annotated parameters and exits 0.
+So the cell tagged `parameters` is read here with `ast`, and an unknown name, a wrong type or a
+value out of range stops before a kernel starts.
 
 The grammar of that cell, one parameter a line::
 
@@ -9,9 +10,9 @@ The grammar of that cell, one parameter a line::
     rule: str = "drsr"  # in {"fifo", "srsr", "drsr"}; cache rule
     seeds: list[int] = [0, 1, 2]  # in [0, 1000000]; one run each
 
-Types are int, float, bool, str and lists of int, float or str. A range is optional; `(` and `)` exclude the end; for a list it
-applies to each entry. An int is taken for a float, never a bool for an int, and an empty list never.
-"""
+Types are int, float, bool, str and lists of int, float or str. A range is optional; `(` and `)`
+exclude the end; for a list it applies to each entry. An int is taken for a float, never a bool for
+an int, and an empty list never."""
 
 from __future__ import annotations
 
@@ -32,8 +33,10 @@ KINDS = ("int", "float", "bool", "str", "list[int]", "list[float]", "list[str]")
 _NUMBER = r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?)"
 _INTERVAL = re.compile(rf"in ([\[(])\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])\s*(?:;|$)")
 _CHOICES = re.compile(r"in \{([^}]*)\}\s*(?:;|$)")
-_OUTSIDE = ("no notebooks here: they come with sflkit's repository, not with the installed package; "
-            "clone it and call sflkit inside the clone")
+_OUTSIDE = (
+    "no notebooks here: they come with sflkit's repository, not with the installed package; "
+    "clone it and call sflkit inside the clone"
+)
 
 
 class GateError(ValueError):
@@ -63,7 +66,9 @@ class Parameter:
         return self.kind
 
     def check(self, value):
-        """Return `value` (an int for a float as float), or raise GateError unless type and range fit."""
+        """Return `value` (an int for a float as float), or raise GateError unless type and range
+        fit.
+        """
         if self.kind.startswith("list"):
             if not isinstance(value, (list, tuple)) or not value:
                 raise self._refusal(value)
@@ -71,7 +76,9 @@ class Parameter:
         return self._check_one(value, self.kind, value)
 
     def parse(self, text: str):
-        """Return the checked value of `text`, a Python literal or plain text for a str; raises GateError as `check`."""
+        """Return the checked value of `text`, a Python literal or plain text for a str; raises
+        GateError as `check`.
+        """
         try:
             value = ast.literal_eval(text.strip())
         except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -89,7 +96,11 @@ class Parameter:
             raise self._refusal(value)
         if self.interval:
             left, low, high, right = self.interval
-            if not (low <= entry <= high) or (left == "(" and entry == low) or (right == ")" and entry == high):
+            if (
+                not (low <= entry <= high)
+                or (left == "(" and entry == low)
+                or (right == ")" and entry == high)
+            ):
                 raise self._refusal(value)
         return entry
 
@@ -134,10 +145,18 @@ class Notebook:
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
-        """The parameters by name, in order; GateError if the cell is missing, doubled or not of the grammar."""
-        cells = ["".join(c["source"]) for c in self.content["cells"] if "parameters" in c["metadata"].get("tags", [])]
+        """The parameters by name, in order; GateError if the cell is missing, doubled or not of the
+        grammar.
+        """
+        cells = [
+            "".join(c["source"])
+            for c in self.content["cells"]
+            if "parameters" in c["metadata"].get("tags", [])
+        ]
         if len(cells) != 1:
-            raise GateError(f"{self.path.name} has {len(cells)} cells tagged `parameters`; it must have one")
+            raise GateError(
+                f"{self.path.name} has {len(cells)} cells tagged `parameters`; it must have one"
+            )
         return read_parameters(cells[0], self.path.name)
 
 
@@ -147,21 +166,34 @@ def read_parameters(source: str, where: str = "parameters cell") -> dict[str, Pa
     Raises
     ------
     GateError
-        If the cell holds anything but annotated literals with a comment each, or a default breaks its own range.
+        If the cell holds anything but annotated literals with a comment each, or a default breaks
+        its own range.
     """
     try:
         nodes = ast.parse(source).body
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except (SyntaxError, tokenize.TokenError) as error:
         raise GateError(f"{where}: {error}") from None
-    comments = {t.start[0]: t.string.lstrip("#").strip() for t in tokens if t.type == tokenize.COMMENT}
+    comments = {
+        t.start[0]: t.string.lstrip("#").strip() for t in tokens if t.type == tokenize.COMMENT
+    }
     found: dict[str, Parameter] = {}
     for node in nodes:
         line = f"{where}, line {node.lineno}"
-        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
-                and node.lineno == node.end_lineno):
-            raise GateError(f"{line}: each line must read `name: type = literal  # in [low, high]; meaning`")
-        name, kind, comment = node.target.id, ast.unparse(node.annotation), comments.get(node.lineno, "")
+        if not (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and node.value is not None
+            and node.lineno == node.end_lineno
+        ):
+            raise GateError(
+                f"{line}: each line must read `name: type = literal  # in [low, high]; meaning`"
+            )
+        name, kind, comment = (
+            node.target.id,
+            ast.unparse(node.annotation),
+            comments.get(node.lineno, ""),
+        )
         if kind not in KINDS:
             raise GateError(f"{line}: {name} has type {kind}; allowed are {', '.join(KINDS)}")
         if name in found:
@@ -169,7 +201,9 @@ def read_parameters(source: str, where: str = "parameters cell") -> dict[str, Pa
         try:
             default = ast.literal_eval(node.value)
         except ValueError:
-            raise GateError(f"{line}: the default of {name} must be a literal, not {ast.unparse(node.value)}") from None
+            raise GateError(
+                f"{line}: the default of {name} must be a literal, not {ast.unparse(node.value)}"
+            ) from None
         interval, choices, text = _range(comment, kind, f"{line}: {name}")
         found[name] = Parameter(name, kind, default, text, interval, choices)
         found[name].check(default)
@@ -181,12 +215,12 @@ def _range(comment: str, kind: str, where: str):
     interval, choices, text = None, (), comment
     if match := _INTERVAL.match(comment):
         left, low, high, right = match.groups()
-        interval, text = (left, float(low), float(high), right), comment[match.end():]
+        interval, text = (left, float(low), float(high), right), comment[match.end() :]
         if "str" in kind or kind == "bool" or interval[1] > interval[2]:
             raise GateError(f"{where}: a {kind} cannot lie in {left}{low}, {high}{right}")
     elif match := _CHOICES.match(comment):
         try:
-            choices, text = tuple(ast.literal_eval(f"[{match[1]}]")), comment[match.end():]
+            choices, text = tuple(ast.literal_eval(f"[{match[1]}]")), comment[match.end() :]
         except (ValueError, SyntaxError):
             raise GateError(f"{where}: {{{match[1]}}} is not a list of literals") from None
     elif re.match(r"in\s*[\[({]", comment):
@@ -210,18 +244,25 @@ def notebooks() -> list[Notebook]:
 
 
 def find(name: str) -> Notebook:
-    """Return the notebook of a number, a slug, a file name or a path. Raises GateError, with the names there are."""
+    """Return the notebook of a number, a slug, a file name or a path. Raises GateError, with the
+    names there are.
+    """
     books = notebooks()
     wanted = Path(str(name)).name.removesuffix(".ipynb")
     for book in books:
-        if wanted in (book.number, book.name, book.name[3:]) or (wanted.isdigit() and wanted.zfill(2) == book.number):
+        if wanted in (book.number, book.name, book.name[3:]) or (
+            wanted.isdigit() and wanted.zfill(2) == book.number
+        ):
             return book
     names = [book.name for book in books]
-    raise GateError(f"no notebook {name!r}{_hint(wanted, names)}; there are: {', '.join(names) or 'none'}")
+    raise GateError(
+        f"no notebook {name!r}{_hint(wanted, names)}; there are: {', '.join(names) or 'none'}"
+    )
 
 
 def select(only: str = "") -> list[Notebook]:
-    """Return the notebooks named in `only` (numbers or names between blanks or commas), all of them when it is empty.
+    """Return the notebooks named in `only` (numbers or names between blanks or commas), all of them
+    when it is empty.
 
     Raises GateError on a name that `find` does not know.
     """
@@ -230,7 +271,8 @@ def select(only: str = "") -> list[Notebook]:
 
 
 def profiles() -> dict[str, dict[str, dict]]:
-    """Return overrides by profile and notebook number, from notebooks/profiles.yaml; `quick` is the cell itself.
+    """Return overrides by profile and notebook number, from notebooks/profiles.yaml; `quick` is the
+    cell itself.
 
     Raises GateError if the file overrides `quick` or is not of that form.
     """
@@ -240,15 +282,24 @@ def profiles() -> dict[str, dict[str, dict]]:
     content = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}) if file.is_file() else {}
     for profile, books in content.items():
         if profile == "quick":
-            raise GateError(f"{file.name}: `quick` is what the parameters cells say and takes no overrides")
+            raise GateError(
+                f"{file.name}: `quick` is what the parameters cells say and takes no overrides"
+            )
         for number, values in (books or {}).items():
-            if not (isinstance(number, str) and re.fullmatch(r"\d\d", number) and isinstance(values, dict)):
-                raise GateError(f"{file.name}: {profile}: {number!r} must be a quoted two-digit number with `name: value` below")
+            if not (
+                isinstance(number, str)
+                and re.fullmatch(r"\d\d", number)
+                and isinstance(values, dict)
+            ):
+                raise GateError(
+                    f"{file.name}: {profile}: {number!r} must be a quoted two-digit number with `name: value` below"
+                )
     return {"quick": {}, **{profile: books or {} for profile, books in content.items()}}
 
 
 def selection(profile: str = "quick", only: str = "") -> tuple[list[Notebook], list[Notebook]]:
-    """Return the notebooks of `select(only)` that a profile names (`quick` names all), and those that it leaves out.
+    """Return the notebooks of `select(only)` that a profile names (`quick` names all), and those
+    that it leaves out.
 
     Raises GateError if there is no such profile, or none of the notebooks is left.
     """
@@ -257,24 +308,32 @@ def selection(profile: str = "quick", only: str = "") -> tuple[list[Notebook], l
         return books, []
     chosen = [book for book in books if book.number in named]
     if not chosen:
-        raise GateError(f"notebooks/profiles.yaml names none of {', '.join(book.number for book in books) or 'the notebooks'} "
-                        f"for profile {profile!r}, but {', '.join(named) or 'nothing'}")
+        raise GateError(
+            f"notebooks/profiles.yaml names none of {', '.join(book.number for book in books) or 'the notebooks'} "
+            f"for profile {profile!r}, but {', '.join(named) or 'nothing'}"
+        )
     return chosen, [book for book in books if book.number not in named]
 
 
-def resolve(book: Notebook, profile: str = "quick", settings: list[str] | tuple[str, ...] = ()) -> dict:
-    """Return the values to inject into `book`: those of the profile, then `settings` such as "rounds=50".
+def resolve(
+    book: Notebook, profile: str = "quick", settings: list[str] | tuple[str, ...] = ()
+) -> dict:
+    """Return the values to inject into `book`: those of the profile, then `settings` such as
+    "rounds=50".
 
     Raises
     ------
     GateError
-        On an unknown profile or name, a name set twice, a wrong type or a value out of range, and for a notebook with artefacts
-        that the profile does not name: quick results would be filed as the profile's. The message lists what is valid.
+        On an unknown profile or name, a name set twice, a wrong type or a value out of range, and
+        for a notebook with artefacts that the profile does not name: quick results would be filed
+        as the profile's. The message lists what is valid.
     """
     named, parameters = _profile(profile), book.parameters
     if profile != "quick" and book.artefacts and book.number not in named:
-        raise GateError(f"profile {profile!r} has no settings for {book.name}; notebooks/profiles.yaml names "
-                        f"{', '.join(named) or 'nothing'} for it. Run it as quick, or give it an entry there")
+        raise GateError(
+            f"profile {profile!r} has no settings for {book.name}; notebooks/profiles.yaml names "
+            f"{', '.join(named) or 'nothing'} for it. Run it as quick, or give it an entry there"
+        )
     values = {}
     for name, value in named.get(book.number, {}).items():
         values[name] = _known(book, name).check(value)
@@ -285,11 +344,15 @@ def resolve(book: Notebook, profile: str = "quick", settings: list[str] | tuple[
         name, equals, text = setting.partition("=")
         name = name.strip()
         if not equals:
-            raise GateError(f"{setting!r} must read name=value, such as {next(iter(parameters), 'rounds')}=...")
+            raise GateError(
+                f"{setting!r} must read name=value, such as {next(iter(parameters), 'rounds')}=..."
+            )
         if name in given:
             raise GateError(f"{name} is set twice")
         if name == "profile":
-            raise GateError(f"choose the profile with --profile {text}, which also brings its overrides")
+            raise GateError(
+                f"choose the profile with --profile {text}, which also brings its overrides"
+            )
         given.add(name)
         values[name] = _known(book, name).parse(text)
     return {name: value for name, value in values.items() if value != parameters[name].default}
@@ -298,14 +361,20 @@ def resolve(book: Notebook, profile: str = "quick", settings: list[str] | tuple[
 def _profile(profile: str) -> dict[str, dict]:
     known = profiles()
     if profile not in known:
-        raise GateError(f"no profile {profile!r}{_hint(profile, known)}; there are: {', '.join(known)}")
+        raise GateError(
+            f"no profile {profile!r}{_hint(profile, known)}; there are: {', '.join(known)}"
+        )
     return known[profile]
 
 
 def _known(book: Notebook, name: str) -> Parameter:
     if name not in book.parameters:
-        lines = "\n".join(f"  {p.name} = {p.default!r}: {p.allowed}; {p.text}" for p in book.parameters.values())
-        raise GateError(f"{book.name} has no parameter {name!r}{_hint(name, book.parameters)}; its parameters are:\n{lines}")
+        lines = "\n".join(
+            f"  {p.name} = {p.default!r}: {p.allowed}; {p.text}" for p in book.parameters.values()
+        )
+        raise GateError(
+            f"{book.name} has no parameter {name!r}{_hint(name, book.parameters)}; its parameters are:\n{lines}"
+        )
     return book.parameters[name]
 
 

@@ -1,8 +1,9 @@
-"""The README's generated tables: notebooks (from their metadata), verdicts (from figures/*/verdicts.csv), and speed.
+"""The README's generated tables: notebooks (from their metadata), verdicts (from
+figures/*/verdicts.csv), and speed.
 
-The speed table is made from what `make bench` writes, data/results/bench/*.csv: one row a workload and peer with its seconds a
-round, the ratio of the plain loop's seconds to its own, and its share of the processor's measured peak.
-"""
+The speed table is made from what `make bench` writes, data/results/bench/*.csv: one row a workload
+and peer with its seconds a round, the ratio of the plain loop's seconds to its own, and its share
+of the processor's measured peak."""
 
 from __future__ import annotations
 
@@ -18,22 +19,49 @@ from sflkit.results.tables import all_verdicts, markdown
 from sflkit.results.verdicts import VERDICTS
 
 # as tests/bench writes them
-_BENCH_COLUMNS = ("workload", "peer", "seconds", "seconds_min", "seconds_max", "speedup", "speedup_min", "speedup_max",
-                  "peak_share", "difference", "repeats", "threads", "load", "torch", "processor")
+_BENCH_COLUMNS = (
+    "workload",
+    "peer",
+    "seconds",
+    "seconds_min",
+    "seconds_max",
+    "speedup",
+    "speedup_min",
+    "speedup_max",
+    "peak_share",
+    "difference",
+    "repeats",
+    "threads",
+    "load",
+    "torch",
+    "processor",
+)
 
 
-_WORKLOADS = {"W1": "W1: LeNet, 10 clients, 2 full-batch steps of 300",
-              "W2": "W2: MLP 3168-512-256-100, 100 clients, 5 steps of 32",
-              "W3": "W3: CNN of 1.7 M parameters, 5 of 300 clients, 10 steps of 10",
-              "W4": "W4: logistic regression, 50 clients, 5 full-batch steps of 20"}
+_WORKLOADS = {
+    "W1": "W1: LeNet, 10 clients, 2 full-batch steps of 300",
+    "W2": "W2: MLP 3168-512-256-100, 100 clients, 5 steps of 32",
+    "W3": "W3: CNN of 1.7 M parameters, 5 of 300 clients, 10 steps of 10",
+    "W4": "W4: logistic regression, 50 clients, 5 full-batch steps of 20",
+}
 
 
 def notebooks() -> str:
     """Return the table of notebooks as Markdown."""
-    return tables.markdown(pd.DataFrame(
-        [(book.number, f"[{book.title}](notebooks/{book.path.name})", ", ".join(book.artefacts) or "-",
-          f"{book.minutes:g}" if book.minutes else "-") for book in gate.notebooks()],
-        columns=["no.", "notebook", "reproduces", "minutes"]))
+    return tables.markdown(
+        pd.DataFrame(
+            [
+                (
+                    book.number,
+                    f"[{book.title}](notebooks/{book.path.name})",
+                    ", ".join(book.artefacts) or "-",
+                    f"{book.minutes:g}" if book.minutes else "-",
+                )
+                for book in gate.notebooks()
+            ],
+            columns=["no.", "notebook", "reproduces", "minutes"],
+        )
+    )
 
 
 def verdicts() -> str:
@@ -42,7 +70,10 @@ def verdicts() -> str:
     if rows.empty:
         return "no verdicts yet: `make figures` writes them"
     width = max(map(len, rows["artefact"]))
-    return "\n".join(f"{row.artefact:<{width}}  {row.verdict:<14}  {row.profile:<6}  {row.claim}" for row in rows.itertuples())
+    return "\n".join(
+        f"{row.artefact:<{width}}  {row.verdict:<14}  {row.profile:<6}  {row.claim}"
+        for row in rows.itertuples()
+    )
 
 
 def bench() -> str:
@@ -57,18 +88,35 @@ def bench() -> str:
     for file in files:
         frame = pd.read_csv(file)
         if missing := [name for name in _BENCH_COLUMNS if name not in frame]:
-            raise ValueError(f"{file.name} lacks the columns {', '.join(missing)}; `make bench` writes it anew")
+            raise ValueError(
+                f"{file.name} lacks the columns {', '.join(missing)}; `make bench` writes it anew"
+            )
         rows.append(frame)
     rows = pd.concat(rows, ignore_index=True)
-    parts = ["Seconds of one federated round. The speedup is over a plain PyTorch loop, the median of measurements in turns "
-             "(least to largest); Flower is measured after the others."]
-    for (processor, threads, torch), part in rows.groupby(["processor", "threads", "torch"], sort=False):
+    parts = [
+        "Seconds of one federated round. The speedup is over a plain PyTorch loop, the median of measurements in turns "
+        "(least to largest); Flower is measured after the others."
+    ]
+    for (processor, threads, torch), part in rows.groupby(
+        ["processor", "threads", "torch"], sort=False
+    ):
         parts.append(f"{processor}, {threads} thread{'' if threads == 1 else 's'}, torch {torch}:")
-        parts.append(tables.markdown(pd.DataFrame({
-            "workload": [_WORKLOADS.get(name, name) for name in part["workload"]], "peer": part["peer"],
-            "seconds": [f"{s:.3g}" for s in part["seconds"]],
-            "speedup": [f"{r.speedup:.2f} ({r.speedup_min:.2f} to {r.speedup_max:.2f})" for r in part.itertuples()],
-            "share of sgemm": [f"{share:.1%}" for share in part["peak_share"]]})))
+        parts.append(
+            tables.markdown(
+                pd.DataFrame(
+                    {
+                        "workload": [_WORKLOADS.get(name, name) for name in part["workload"]],
+                        "peer": part["peer"],
+                        "seconds": [f"{s:.3g}" for s in part["seconds"]],
+                        "speedup": [
+                            f"{r.speedup:.2f} ({r.speedup_min:.2f} to {r.speedup_max:.2f})"
+                            for r in part.itertuples()
+                        ],
+                        "share of sgemm": [f"{share:.1%}" for share in part["peak_share"]],
+                    }
+                )
+            )
+        )
     return "\n\n".join(parts)
 
 
@@ -81,33 +129,43 @@ def count_verdicts(profile: str) -> int:
 def refresh_readme(check: bool = False) -> bool:
     """Bring the README's tables up to date and return whether they were; with `check` only look."""
     try:
-        return write_blocks(gate.root() / "README.md", check=check, blocks={"notebooks": notebooks, "bench": bench})
+        return write_blocks(
+            gate.root() / "README.md", check=check, blocks={"notebooks": notebooks, "bench": bench}
+        )
     except (OSError, ValueError) as error:
         raise gate.GateError(f"cannot refresh the README's tables: {error}") from None
 
 
 def refresh_block(text: str, name: str, content: str) -> str:
-    """Return `text` with what stands between `<!-- name:begin -->` and `<!-- name:end -->` replaced by `content`.
+    """Return `text` with what stands between `<!-- name:begin -->` and `<!-- name:end -->` replaced
+    by `content`.
 
     Raises ValueError unless each of the two is there once, in that order.
     """
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise ValueError(f"the text must hold {begin} and then {end}, once each")
-    return f"{text[:text.index(begin)]}{begin}\n{content.strip()}\n{text[text.index(end):]}"
+    return f"{text[: text.index(begin)]}{begin}\n{content.strip()}\n{text[text.index(end) :]}"
 
 
-def write_blocks(path: Path | str | None = None, *, check: bool = False,
-                   blocks: Mapping[str, Callable[[], str]] | None = None) -> bool:
-    """Rewrite the README's tables and return whether they were up to date; with `check=True` only look.
+def write_blocks(
+    path: Path | str | None = None,
+    *,
+    check: bool = False,
+    blocks: Mapping[str, Callable[[], str]] | None = None,
+) -> bool:
+    """Rewrite the README's tables and return whether they were up to date; with `check=True` only
+    look.
 
-    `verdicts` is made here from figures/*/verdicts.csv; `blocks` adds others, name -> function that returns Markdown.
-    Raises ValueError without a path outside a clone, or when a block is missing from the file.
-    """
+    `verdicts` is made here from figures/*/verdicts.csv; `blocks` adds others, name -> function that
+    returns Markdown. Raises ValueError without a path outside a clone, or when a block is missing
+    from the file."""
     if path is None:
         root = paths.clone_root()
         if root is None:
-            raise ValueError("path=None needs a clone of sflkit as the working directory; give the README's path")
+            raise ValueError(
+                "path=None needs a clone of sflkit as the working directory; give the README's path"
+            )
         path = root / "README.md"
     path = Path(path)
     old = new = path.read_text(encoding="utf-8")

@@ -1,10 +1,11 @@
-"""Run notebooks without a person: one by one through papermill, all of them through Snakemake, or in place to refresh outputs.
+"""Run notebooks without a person: one by one through papermill, all of them through Snakemake, or
+in place to refresh outputs.
 
-Every run is written under a temporary name and renamed when complete, so that a killed run leaves nothing that looks finished.
-A kernel dies with the process that started it (ipykernel polls its parent); `die_with` does the same one level up, so that
-`kill -9` on any process of the chain make - sflkit figures - Snakemake - sflkit run - kernel ends all that is below it.
-What surrounds a kernel, such as the bound on the seconds of a cell, is in `kernels`.
-"""
+Every run is written under a temporary name and renamed when complete, so that a killed run leaves
+nothing that looks finished. A kernel dies with the process that started it (ipykernel polls its
+parent); `die_with` does the same one level up, so that `kill -9` on any process of the chain make -
+sflkit figures - Snakemake - sflkit run - kernel ends all that is below it. What surrounds a kernel,
+such as the bound on the seconds of a cell, is in `kernels`."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ from sflkit.app.kernels import (
     without_slow_grammar,
 )
 
-WATCH = "SFLKIT_WATCH"  # host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this host
+# host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this
+# host
+WATCH = "SFLKIT_WATCH"
 
 
 _BAR = re.compile(r"(it|run)/s|s/(it|run)\b")  # what tqdm writes behind a bar, fast or slow
@@ -45,16 +48,18 @@ def this_process() -> str:
 
 
 def die_with(process: str | int | None) -> None:
-    """End this process, without clean-up, within about a second of the end of `process`; do nothing when that is empty.
+    """End this process, without clean-up, within about a second of the end of `process`; do nothing
+    when that is empty.
 
-    `process` is a pid, or host:pid. One of another host, as in the environment of a cluster job, cannot be watched from here
-    and is ignored; anything else raises GateError.
-    """
+    `process` is a pid, or host:pid. One of another host, as in the environment of a cluster job,
+    cannot be watched from here and is ignored; anything else raises GateError."""
     if not process:
         return
     match = re.fullmatch(r"(?:(.*):)?(\d+)", str(process))
     if not match:
-        raise gate.GateError(f"{WATCH}={process!r} must read host:pid or pid; unset it unless you mean to end with that process")
+        raise gate.GateError(
+            f"{WATCH}={process!r} must read host:pid or pid; unset it unless you mean to end with that process"
+        )
     if match[1] not in (None, platform.node()):
         return
     import psutil
@@ -77,7 +82,9 @@ def die_with(process: str | int | None) -> None:
 
 
 def cores() -> int:
-    """Return how many threads all our work may use together: SFLKIT_THREADS, else the cores this process may run on."""
+    """Return how many threads all our work may use together: SFLKIT_THREADS, else the cores this
+    process may run on.
+    """
     value = integer_from_environment("SFLKIT_THREADS", 1)
     if value is not None:
         return value
@@ -90,7 +97,9 @@ def target(book: gate.Notebook, profile: str) -> Path:
 
 
 def stamp(book: gate.Notebook, profile: str) -> Path:
-    """Return the file that says a run is complete: its seconds, its parameters and the figure files it stands for."""
+    """Return the file that says a run is complete: its seconds, its parameters and the figure files
+    it stands for.
+    """
     return target(book, profile).with_suffix(".done.json")
 
 
@@ -99,26 +108,33 @@ def failure(book: gate.Notebook, profile: str) -> Path:
     return target(book, profile).with_suffix(".failed.ipynb")
 
 
-def run(book: gate.Notebook, profile: str = "quick", settings: list[str] | tuple[str, ...] = ()) -> Path:
+def run(
+    book: gate.Notebook, profile: str = "quick", settings: list[str] | tuple[str, ...] = ()
+) -> Path:
     """Run `book` through the gate and papermill and return the executed copy.
 
-    A run with settings of its own is not the profile's: its copy is called `<name>.custom.ipynb` and its figures and verdicts
-    go to out/figures, so that the published ones stay what they are.
+    A run with settings of its own is not the profile's: its copy is called `<name>.custom.ipynb`
+    and its figures and verdicts go to out/figures, so that the published ones stay what they are.
 
     Raises
     ------
     gate.GateError
         Before a kernel starts, when a setting is not allowed.
     NotebookFailed
-        When a cell raised or took longer than `cell_seconds` (a run with settings of its own has no bound unless
-        $SFLKIT_CELL_SECONDS sets one), or when the kernel died; the executed part is kept beside the target as
-        `<name>.failed.ipynb`.
+        When a cell raised or took longer than `cell_seconds` (a run with settings of its own has no
+        bound unless $SFLKIT_CELL_SECONDS sets one), or when the kernel died; the executed part is
+        kept beside the target as `<name>.failed.ipynb`.
     """
-    values, limit = gate.resolve(book, profile, settings), cell_seconds("custom" if settings else profile)
+    values, limit = (
+        gate.resolve(book, profile, settings),
+        cell_seconds("custom" if settings else profile),
+    )
     with without_slow_grammar():
         import papermill
 
-    logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of parameters that its own inspection overlooks
+    logging.getLogger("papermill").setLevel(
+        logging.ERROR
+    )  # it warns of parameters that its own inspection overlooks
     _quietly(cores() if "SFLKIT_THREADS" in os.environ else None)
     done, failed, mark = target(book, profile), failure(book, profile), stamp(book, profile)
     if settings:
@@ -133,7 +149,9 @@ def run(book: gate.Notebook, profile: str = "quick", settings: list[str] | tuple
     try:
         with watched(book.name, limit) as options:
             options |= {"start_timeout": options["startup_timeout"]}  # papermill's name for it
-            papermill.execute_notebook(book.path, part, values, progress_bar=False, cwd=book.path.parent, **options)
+            papermill.execute_notebook(
+                book.path, part, values, progress_bar=False, cwd=book.path.parent, **options
+            )
         os.replace(part, done)
     except (papermill.PapermillExecutionError, NotebookFailed) as error:
         if part.exists():
@@ -144,21 +162,39 @@ def run(book: gate.Notebook, profile: str = "quick", settings: list[str] | tuple
     finally:
         part.unlink(missing_ok=True)
     if mark:
-        figures = sorted(p.name for a in book.artefacts for p in paths.figures(profile).glob(f"{a}.*"))
-        paths.write_atomic(mark, json.dumps({"notebook": book.name, "profile": profile, "set": values, "figures": figures,
-                                 "seconds": round(time.time() - began, 1)}, indent=1))
+        figures = sorted(
+            p.name for a in book.artefacts for p in paths.figures(profile).glob(f"{a}.*")
+        )
+        paths.write_atomic(
+            mark,
+            json.dumps(
+                {
+                    "notebook": book.name,
+                    "profile": profile,
+                    "set": values,
+                    "figures": figures,
+                    "seconds": round(time.time() - began, 1),
+                },
+                indent=1,
+            ),
+        )
     return done
 
 
-def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> tuple[list[str], list[str], list[str]]:
-    """Bring the notebooks that a profile names up to date, `jobs` at a time; return names: run, already done, failed.
+def figures(
+    profile: str = "quick", jobs: int = 2, only: str = ""
+) -> tuple[list[str], list[str], list[str]]:
+    """Bring the notebooks that a profile names up to date, `jobs` at a time; return names: run,
+    already done, failed.
 
-    The cores are shared out: each notebook gets cores / jobs threads. A failed notebook does not stop the others.
+    The cores are shared out: each notebook gets cores / jobs threads. A failed notebook does not
+    stop the others.
 
     Raises
     ------
     gate.GateError
-        Before anything starts, when a setting is not allowed or the profile names none of the notebooks.
+        Before anything starts, when a setting is not allowed or the profile names none of the
+        notebooks.
     NotebookFailed
         When Snakemake itself ended with an error while no notebook failed.
     """
@@ -169,26 +205,64 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> tuple[list
         gate.resolve(book, profile)
     lost = [str(_relative(target(b, profile))) for b in books if _figures_lost(b, profile)]
     config = [f"profile={profile}", f"threads={each}", f"only={' '.join(b.number for b in books)}"]
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(gate.root() / "Snakefile"), "--directory", str(gate.root()),
-               "--cores", str(jobs * each), "--nolock", "--rerun-incomplete", "--keep-going",
-               *(["--forcerun", *lost] if lost else []), "--config", *config]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(gate.root() / "Snakefile"),
+        "--directory",
+        str(gate.root()),
+        "--cores",
+        str(jobs * each),
+        "--nolock",
+        "--rerun-incomplete",
+        "--keep-going",
+        *(["--forcerun", *lost] if lost else []),
+        "--config",
+        *config,
+    ]
     environment = {**os.environ, WATCH: this_process()}
     code = subprocess.run([*command, "--quiet", "all"], env=environment, check=False).returncode
     failed = [b.name for b in books if not stamp(b, profile).is_file()]
-    if code and not failed:  # the stamps are old ones; told to be quiet, Snakemake does not say what is wrong with itself
-        again = subprocess.run([*command, "--dry-run", "--quiet", "progress"], env=environment, check=False, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        last = "\n".join(again.stdout.splitlines()[-12:]) if again.returncode else "a dry run finds no cause; see above"
-        raise NotebookFailed(f"Snakemake ended with exit code {code}, though no notebook failed:\n{last}")
-    fresh = [b.name for b in books if b.name not in failed and stamp(b, profile).stat().st_mtime >= began]
+    if (
+        code and not failed
+        # the stamps are old ones; told to be quiet, Snakemake does not say what is wrong with
+        # itself
+    ):
+        again = subprocess.run(
+            [*command, "--dry-run", "--quiet", "progress"],
+            env=environment,
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        last = (
+            "\n".join(again.stdout.splitlines()[-12:])
+            if again.returncode
+            else "a dry run finds no cause; see above"
+        )
+        raise NotebookFailed(
+            f"Snakemake ended with exit code {code}, though no notebook failed:\n{last}"
+        )
+    fresh = [
+        b.name for b in books if b.name not in failed and stamp(b, profile).stat().st_mtime >= began
+    ]
     return fresh, [b.name for b in books if b.name not in (*failed, *fresh)], failed
 
 
 def refresh_all(books: list[gate.Notebook], jobs: int = 1, echo=print) -> bool:
-    """Refresh the notebooks in `books` and their solutions, `jobs` at a time; return whether none failed."""
+    """Refresh the notebooks in `books` and their solutions, `jobs` at a time; return whether none
+    failed.
+    """
     jobs = _jobs(jobs)
     cell_seconds("quick")
-    files = [file for book in books for file in (book.path, *sorted(book.path.parent.glob(f"solutions/{book.number}_*.ipynb")))]
+    files = [
+        file
+        for book in books
+        for file in (book.path, *sorted(book.path.parent.glob(f"solutions/{book.number}_*.ipynb")))
+    ]
     _quietly(max(1, cores() // jobs))
 
     def one(file: Path) -> bool:
@@ -205,7 +279,8 @@ def refresh_all(books: list[gate.Notebook], jobs: int = 1, echo=print) -> bool:
 
 
 def refresh(file: Path) -> bool:
-    """Execute a notebook in place with its own defaults, so that its committed outputs are current; return whether it changed.
+    """Execute a notebook in place with its own defaults, so that its committed outputs are current;
+    return whether it changed.
 
     A notebook in which a cell raised or took longer than `cell_seconds("quick")` stays as it was.
     """
@@ -216,7 +291,9 @@ def refresh(file: Path) -> bool:
 
     content = nbformat.read(file, as_version=4)
     with watched(file.stem, limit) as options:
-        nbclient.NotebookClient(content, resources={"metadata": {"path": str(file.parent)}}, **options).execute()
+        nbclient.NotebookClient(
+            content, resources={"metadata": {"path": str(file.parent)}}, **options
+        ).execute()
     text = nbformat.writes(clean(content)) + "\n"
     changed = text != file.read_text(encoding="utf-8")
     if changed:
@@ -225,17 +302,26 @@ def refresh(file: Path) -> bool:
 
 
 def clean(content):
-    """Strip from an executed notebook what changes from run to run or shows nothing to a reader; return it."""
-    content.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-                        "language_info": {"name": "python"},
-                        **{k: v for k, v in content.metadata.items() if k == "sflkit"}}
+    """Strip from an executed notebook what changes from run to run or shows nothing to a reader;
+    return it.
+    """
+    content.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+        **{k: v for k, v in content.metadata.items() if k == "sflkit"},
+    }
     for cell in content.cells:
         cell.metadata = {k: v for k, v in cell.metadata.items() if k == "tags"}
         if cell.cell_type != "code":
             continue
-        # A live widget has no state in a file and would read "model not found"; a progress bar is of no use afterwards.
-        cell.outputs = [o for o in cell.outputs if "application/vnd.jupyter.widget-view+json" not in o.get("data", {})
-                        and not (o.output_type == "stream" and o.name == "stderr" and _BAR.search(o.text))]
+        # A live widget has no state in a file and would read "model not found"; a progress bar is
+        # of no use afterwards.
+        cell.outputs = [
+            o
+            for o in cell.outputs
+            if "application/vnd.jupyter.widget-view+json" not in o.get("data", {})
+            and not (o.output_type == "stream" and o.name == "stderr" and _BAR.search(o.text))
+        ]
         for output in cell.outputs:
             output.get("metadata", {}).clear()
     return content
@@ -249,7 +335,9 @@ def _jobs(jobs) -> int:
 
 
 def _quietly(threads: int | None) -> None:
-    """Tell the kernels to come that nobody watches (no progress bars), and how many threads each may use."""
+    """Tell the kernels to come that nobody watches (no progress bars), and how many threads each
+    may use.
+    """
     os.environ["SFLKIT_BATCH"] = "1"
     if threads:
         os.environ["SFLKIT_THREADS"] = str(threads)
@@ -262,7 +350,10 @@ def _figures_lost(book: gate.Notebook, profile: str) -> bool:
     mark = stamp(book, profile)
     if not mark.is_file():
         return False
-    return any(not (paths.figures(profile) / name).is_file() for name in json.loads(mark.read_text(encoding="utf-8"))["figures"])
+    return any(
+        not (paths.figures(profile) / name).is_file()
+        for name in json.loads(mark.read_text(encoding="utf-8"))["figures"]
+    )
 
 
 def _left_over(done: Path) -> list[Path]:

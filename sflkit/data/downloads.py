@@ -1,9 +1,10 @@
-"""Fetch the canonical files of a data set, check them, and convert them to the one npz form that `sflkit.data` reads.
+"""Fetch the canonical files of a data set, check them, and convert them to the one npz form that
+`sflkit.data` reads.
 
-Only the idx and the CIFAR binary formats are read: nothing is unpickled, and archives are read member by member in memory, never
-unpacked to disk. Addresses and md5 sums are those of the data sets' authors (or of the mirrors that torchvision uses); md5 guards
-against damage on the way, the sha256 written beside the npz against damage later.
-"""
+Only the idx and the CIFAR binary formats are read: nothing is unpickled, and archives are read
+member by member in memory, never unpacked to disk. Addresses and md5 sums are those of the data
+sets' authors (or of the mirrors that torchvision uses); md5 guards against damage on the way, the
+sha256 written beside the npz against damage later."""
 
 from __future__ import annotations
 
@@ -25,10 +26,11 @@ from sflkit.data.files import DataCorruptError, write
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set comes from: base addresses in the order they are tried, file name -> md5, and how the files are read.
+    """Where a data set comes from: base addresses in the order they are tried, file name -> md5,
+    and how the files are read.
 
-    A checksum may name its kind ("sha256:..."). What `convert` returns is written: arrays as npz, bytes as they are.
-    """
+    A checksum may name its kind ("sha256:..."). What `convert` returns is written: arrays as npz,
+    bytes as they are."""
 
     addresses: tuple[str, ...]
     files: dict[str, str]
@@ -36,13 +38,19 @@ class Source:
 
 
 def fetch(
-    name: str, *, folder: str | os.PathLike | None = None, force: bool = False, retries: int = 2, timeout: float = 30.0
+    name: str,
+    *,
+    folder: str | os.PathLike | None = None,
+    force: bool = False,
+    retries: int = 2,
+    timeout: float = 30.0,
 ) -> Path:
-    """Download data set `name`, convert it, and return the npz file; a file that is already there is kept.
+    """Download data set `name`, convert it, and return the npz file; a file that is already there
+    is kept.
 
-    Each address is tried in turn, each `retries` times more after a broken connection or a wrong checksum. Files that arrived
-    whole are kept until the conversion is done, so a second call does not fetch them again. Two processes do not fetch at the
-    same time.
+    Each address is tried in turn, each `retries` times more after a broken connection or a wrong
+    checksum. Files that arrived whole are kept until the conversion is done, so a second call does
+    not fetch them again. Two processes do not fetch at the same time.
 
     Parameters
     ----------
@@ -69,7 +77,10 @@ def fetch(
     import filelock
 
     checks.choice("name", name, SOURCES)
-    retries, timeout = checks.integer("retries", retries, 0), checks.real("timeout", timeout, above=0)
+    retries, timeout = (
+        checks.integer("retries", retries, 0),
+        checks.real("timeout", timeout, above=0),
+    )
     folder = paths.data() if folder is None else Path(folder).expanduser()
     target, raw = folder / catalogue.file_name(name), folder / f".{name}.download"
     source = SOURCES[name]
@@ -78,9 +89,16 @@ def fetch(
         try:
             if target.is_file() and not force:
                 return target
-            about = catalogue.CLIENT_SETS[name][0] if name in catalogue.CLIENT_SETS else catalogue.SPECS[name].about
+            about = (
+                catalogue.CLIENT_SETS[name][0]
+                if name in catalogue.CLIENT_SETS
+                else catalogue.SPECS[name].about
+            )
             catalogue.say(f"fetching {name} ({about}) into {folder}")
-            files = {file: _fetch_file(name, source, file, raw, folder, retries, timeout) for file in source.files}
+            files = {
+                file: _fetch_file(name, source, file, raw, folder, retries, timeout)
+                for file in source.files
+            }
             try:
                 arrays = source.convert(files)
             except (OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError) as error:
@@ -95,7 +113,9 @@ def fetch(
     return target
 
 
-def _fetch_file(name: str, source: Source, file: str, raw: Path, folder: Path, retries: int, timeout: float) -> Path:
+def _fetch_file(
+    name: str, source: Source, file: str, raw: Path, folder: Path, retries: int, timeout: float
+) -> Path:
     import pooch
     import requests
 
@@ -103,9 +123,15 @@ def _fetch_file(name: str, source: Source, file: str, raw: Path, folder: Path, r
     failures, damaged = [], False
     for address in source.addresses:
         checksum = source.files[file] if ":" in source.files[file] else f"md5:{source.files[file]}"
-        keeper = pooch.create(path=raw, base_url=address, registry={file: checksum}, retry_if_failed=retries)
+        keeper = pooch.create(
+            path=raw, base_url=address, registry={file: checksum}, retry_if_failed=retries
+        )
         try:
-            return Path(keeper.fetch(file, downloader=pooch.HTTPDownloader(progressbar=True, timeout=timeout)))
+            return Path(
+                keeper.fetch(
+                    file, downloader=pooch.HTTPDownloader(progressbar=True, timeout=timeout)
+                )
+            )
         except ValueError as error:  # pooch's word for a wrong checksum
             damaged = True
             failures.append(f"{address}{file}: {error}")
@@ -120,8 +146,8 @@ def _fetch_file(name: str, source: Source, file: str, raw: Path, folder: Path, r
 def read_idx(path: Path) -> np.ndarray:
     """Return the array of a gzipped idx file of unsigned bytes, the format of MNIST.
 
-    Layout: two zero bytes, type (8: unsigned byte), number of axes, the axes as big-endian 32-bit integers, the values in C
-    order.
+    Layout: two zero bytes, type (8: unsigned byte), number of axes, the axes as big-endian 32-bit
+    integers, the values in C order.
 
     Raises
     ------
@@ -131,19 +157,28 @@ def read_idx(path: Path) -> np.ndarray:
     with gzip.open(path) as file:
         raw = file.read()
     if len(raw) < 4 or raw[:3] != b"\0\0\x08":
-        raise ValueError(f"{path.name} starts with {raw[:4].hex()}; an idx file of unsigned bytes starts with 000008")
+        raise ValueError(
+            f"{path.name} starts with {raw[:4].hex()}; an idx file of unsigned bytes starts with 000008"
+        )
     n_axes = raw[3]
-    shape = tuple(int(v) for v in np.frombuffer(raw, ">u4", n_axes, 4)) if len(raw) >= 4 + 4 * n_axes else ()
+    shape = (
+        tuple(int(v) for v in np.frombuffer(raw, ">u4", n_axes, 4))
+        if len(raw) >= 4 + 4 * n_axes
+        else ()
+    )
     values = np.frombuffer(raw, np.uint8, offset=4 + 4 * n_axes) if shape else np.empty(0, np.uint8)
     if len(shape) != n_axes or len(values) != int(np.prod(shape)):
         raise ValueError(f"{path.name} holds {len(values)} values; its head promises shape {shape}")
     return values.reshape(shape)
 
 
-def read_cifar(path: Path, members: tuple[str, ...], n_labels: int) -> tuple[np.ndarray, np.ndarray]:
+def read_cifar(
+    path: Path, members: tuple[str, ...], n_labels: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return images (n, 32, 32, 3) and labels (n, n_labels) of members of a CIFAR binary archive.
 
-    A record is `n_labels` label bytes (CIFAR-100: coarse, then fine) and 3 x 32 x 32 bytes, channel by channel.
+    A record is `n_labels` label bytes (CIFAR-100: coarse, then fine) and 3 x 32 x 32 bytes, channel
+    by channel.
 
     Raises
     ------
@@ -160,7 +195,9 @@ def read_cifar(path: Path, members: tuple[str, ...], n_labels: int) -> tuple[np.
         if member not in parts:
             raise ValueError(f"{path.name} lacks {member}; it must hold {', '.join(members)}")
         if not len(parts[member]) or len(parts[member]) % record:
-            raise ValueError(f"{member} of {path.name} has {len(parts[member])} bytes; it must be a multiple of {record}")
+            raise ValueError(
+                f"{member} of {path.name} has {len(parts[member])} bytes; it must be a multiple of {record}"
+            )
     records = np.concatenate([parts[member] for member in members]).reshape(-1, record)
     images = records[:, n_labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return np.ascontiguousarray(images), records[:, :n_labels]
@@ -183,7 +220,10 @@ def _mnist(files: dict[str, Path]) -> dict[str, np.ndarray]:
 
 def _cifar10(files: dict[str, Path]) -> dict[str, np.ndarray]:
     (path,) = files.values()
-    members = {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)}
+    members = {
+        "train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
+        "test": ("test_batch.bin",),
+    }
     arrays = {}
     for split, wanted in members.items():
         arrays[f"x_{split}"], labels = read_cifar(path, wanted, 1)
@@ -202,7 +242,10 @@ def _cifar100(files: dict[str, Path]) -> dict[str, np.ndarray]:
 
 SOURCES = {
     "mnist": Source(
-        ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
+        (
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+        ),
         {
             "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
             "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
@@ -225,13 +268,18 @@ SOURCES = {
         _mnist,
     ),
     "cifar10": Source(
-        ("https://www.cs.toronto.edu/~kriz/",), {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"}, _cifar10
+        ("https://www.cs.toronto.edu/~kriz/",),
+        {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},
+        _cifar10,
     ),
     "cifar100": Source(
-        ("https://www.cs.toronto.edu/~kriz/",), {"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"}, _cifar100
+        ("https://www.cs.toronto.edu/~kriz/",),
+        {"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"},
+        _cifar100,
     ),
     "shakespeare": Source(
         ("https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/",),
-        {"input.txt": f"sha256:{catalogue.SHAKESPEARE}"}, _text
+        {"input.txt": f"sha256:{catalogue.SHAKESPEARE}"},
+        _text,
     ),
 }

@@ -1,8 +1,9 @@
-"""Files of data sets: the form of the npz, the sha256 beside a file, and what is said when either does not hold.
+"""Files of data sets: the form of the npz, the sha256 beside a file, and what is said when either
+does not hold.
 
-A file holds x_train, x_test: uint8, (n, H, W) or (n, H, W, 3); y_train, y_test: integers; optionally y_train_coarse,
-y_test_coarse: superclasses. Nothing is unpickled. <name>.npz.sha256 has the form that `sha256sum -c` reads.
-"""
+A file holds x_train, x_test: uint8, (n, H, W) or (n, H, W, 3); y_train, y_test: integers;
+optionally y_train_coarse, y_test_coarse: superclasses. Nothing is unpickled. <name>.npz.sha256 has
+the form that `sha256sum -c` reads."""
 
 from __future__ import annotations
 
@@ -21,11 +22,14 @@ _KEYS = ("x_train", "y_train", "x_test", "y_test", "y_train_coarse", "y_test_coa
 
 
 class DataCorruptError(ValueError):
-    """A file is there but is not what it should be; the message names the file, what was expected and what was found."""
+    """A file is there but is not what it should be; the message names the file, what was expected
+    and what was found.
+    """
 
 
 def read(path: Path, spec: Spec) -> tuple[dict[str, np.ndarray], str, bool]:
-    """Return the arrays of a file (labels as int64), its sha256, and whether a record of the sha256 lay beside it.
+    """Return the arrays of a file (labels as int64), its sha256, and whether a record of the sha256
+    lay beside it.
 
     Raises
     ------
@@ -46,13 +50,18 @@ def check(path: Path) -> tuple[str, bool]:
     """
     digest, recorded = _file_digest(path), path.with_name(path.name + ".sha256")
     if recorded.is_file():
-        expected = (recorded.read_text(encoding="utf-8", errors="replace").split() or [""])[0].lower()
+        expected = (recorded.read_text(encoding="utf-8", errors="replace").split() or [""])[
+            0
+        ].lower()
         if not re.fullmatch("[0-9a-f]{64}", expected):
-            raise DataCorruptError(f"{recorded} must start with the 64 hex digits of a sha256; it starts with {expected[:80]!r}")
+            raise DataCorruptError(
+                f"{recorded} must start with the 64 hex digits of a sha256; it starts with {expected[:80]!r}"
+            )
         if digest != expected:
             raise DataCorruptError(
                 f"{path} is damaged or altered: expected sha256 {expected} (from {recorded.name}), found {digest}. "
-                f"Remove both files and fetch the data set again: sflkit data {path.stem}")
+                f"Remove both files and fetch the data set again: sflkit data {path.stem}"
+            )
     return digest, recorded.is_file()
 
 
@@ -71,7 +80,8 @@ def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
                 np.savez(file, **content)
         digest = _file_digest(partial)
         recorded = path.with_name(path.name + ".sha256")
-        # The old record goes first: a crash in between leaves an unrecorded file, never a right file with a wrong record.
+        # The old record goes first: a crash in between leaves an unrecorded file, never a right
+        # file with a wrong record.
         recorded.unlink(missing_ok=True)
         os.replace(partial, path)
         partial.write_text(f"{digest}  {path.name}\n", encoding="utf-8")
@@ -112,8 +122,10 @@ def _arrays(path: Path, spec: Spec) -> dict[str, np.ndarray]:
                 )
         x = arrays[f"x_{split}"]
         if x.dtype != np.uint8 or x.shape[1:] != spec.shape or not len(x):
-            raise DataCorruptError(f"{path}: x_{split} is {x.dtype} of shape {x.shape}; "
-                                   f"it must be uint8 of shape (n, {', '.join(map(str, spec.shape))}) with n >= 1")
+            raise DataCorruptError(
+                f"{path}: x_{split} is {x.dtype} of shape {x.shape}; "
+                f"it must be uint8 of shape (n, {', '.join(map(str, spec.shape))}) with n >= 1"
+            )
         for key, high in ((f"y_{split}", spec.n_classes), (f"y_{split}_coarse", spec.n_coarse)):
             if key in arrays:
                 arrays[key] = _class_indices(path, key, arrays[key], len(x), high)
@@ -122,10 +134,16 @@ def _arrays(path: Path, spec: Spec) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _class_indices(path: Path, key: str, y: np.ndarray, n_samples: int, n_classes: int) -> np.ndarray:
+def _class_indices(
+    path: Path, key: str, y: np.ndarray, n_samples: int, n_classes: int
+) -> np.ndarray:
     if y.shape != (n_samples,) or not np.issubdtype(y.dtype, np.integer):
-        raise DataCorruptError(f"{path}: {key} is {y.dtype} of shape {y.shape}; it must be {n_samples} integers, one a sample")
+        raise DataCorruptError(
+            f"{path}: {key} is {y.dtype} of shape {y.shape}; it must be {n_samples} integers, one a sample"
+        )
     if y.min() < 0 or y.max() >= n_classes:
         bad = y[(y < 0) | (y >= n_classes)][0]
-        raise DataCorruptError(f"{path}: {key} holds the label {bad}; labels must be integers in [0, {n_classes - 1}]")
+        raise DataCorruptError(
+            f"{path}: {key} holds the label {bad}; labels must be integers in [0, {n_classes - 1}]"
+        )
     return y.astype(np.int64)

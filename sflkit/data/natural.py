@@ -1,15 +1,18 @@
 """Data sets whose clients exist in nature: writers of characters and speaking roles of plays.
 
-Sources: LEAF (Caldas et al. 2018), FDS D.1.3 and D.1.4, FATS Section 6.1.1. The stand-ins `writers` and `plays` of
-`sflkit.data.synthetic` go through the same code.
+Sources: LEAF (Caldas et al. 2018), FDS D.1.3 and D.1.4, FATS Section 6.1.1. The stand-ins `writers`
+and `plays` of `sflkit.data.synthetic` go through the same code.
 
-FEMNIST: json files in LEAF's form (`all_data_*.json`), inputs as LEAF has them: in [0, 1], 1 is the white background, no
-normalisation. Shakespeare: a role with at least two lines of text is a client (FDS), its lines are joined. A sample is a window
-of 80 characters, its label the character that follows (LEAF); a text of at most 80 characters is one window, padded in front.
-Windows start every `stride` characters; the 3.4 and 3.7 million samples of FDS and FATS need about one a character, hence
-stride 1. Tokens are positions in the vocabulary; its last symbol stands for padding and for characters outside it.
+FEMNIST: json files in LEAF's form (`all_data_*.json`), inputs as LEAF has them: in [0, 1], 1 is the
+white background, no normalisation. Shakespeare: a role with at least two lines of text is a client
+(FDS), its lines are joined. A sample is a window of 80 characters, its label the character that
+follows (LEAF); a text of at most 80 characters is one window, padded in front. Windows start every
+`stride` characters; the 3.4 and 3.7 million samples of FDS and FATS need about one a character,
+hence stride 1. Tokens are positions in the vocabulary; its last symbol stands for padding and for
+characters outside it.
 
-A fifth of a client is its test part: random samples of a writer, the last lines of a role (no window lies in both).
+A fifth of a client is its test part: random samples of a writer, the last lines of a role (no
+window lies in both).
 
 | code            | symbol | shape     | meaning                                                                     |
 |-----------------|--------|-----------|-----------------------------------------------------------------------------|
@@ -43,8 +46,8 @@ LENGTH = 80  # characters of a window; FDS D.1.4, FATS 6.1.2, LEAF
 TEST_SHARE = 0.2  # LEAF's usual split
 
 
-# printable: 100 symbols, with which a plain RNN has Table 3's 226,180 parameters (FDS); the last, form feed, is in no play.
-# leaf: the 80 of LEAF (FATS).
+# printable: 100 symbols, with which a plain RNN has Table 3's 226,180 parameters (FDS); the last,
+# form feed, is in no play. leaf: the 80 of LEAF (FATS).
 VOCABULARIES = {
     "printable": string.printable,
     "leaf": "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}",
@@ -53,13 +56,15 @@ VOCABULARIES = {
 
 @dataclass(frozen=True, eq=False)
 class NaturalClients:
-    """Samples of natural clients. `x` may hold rows of nobody (windows that reach from one role into the next).
+    """Samples of natural clients. `x` may hold rows of nobody (windows that reach from one role
+    into the next).
 
     Parameters
     ----------
     name : str
     x, y, train, test
-        See the module's table; arrays are read-only. A client with one sample has an empty test part.
+        See the module's table; arrays are read-only. A client with one sample has an empty test
+        part.
     clients : tuple of str
         Writers, or roles.
     n_classes : int
@@ -78,20 +83,29 @@ class NaturalClients:
     note: str = ""
 
 
-def load(name: str, *, root: str | os.PathLike | None = None, download: bool = True, vocabulary: str = "printable",
-         stride: int = 1, test_stride: int = 20) -> NaturalClients:
+def load(
+    name: str,
+    *,
+    root: str | os.PathLike | None = None,
+    download: bool = True,
+    vocabulary: str = "printable",
+    stride: int = 1,
+    test_stride: int = 20,
+) -> NaturalClients:
     """Return a data set with natural clients; repeated calls share one copy.
 
     Parameters
     ----------
     name : str
-        "writers", "plays" (made on the spot), "femnist" (user-supplied), "shakespeare" (downloaded, or LEAF's json).
+        "writers", "plays" (made on the spot), "femnist" (user-supplied), "shakespeare" (downloaded,
+        or LEAF's json).
     root, download
         As `data.load`.
     vocabulary : str
         A key of `VOCABULARIES` (texts).
     stride, test_stride : int
-        Characters from one window to the next, >= 1 (texts; not LEAF's json, which holds windows). Far test windows repeat less.
+        Characters from one window to the next, >= 1 (texts; not LEAF's json, which holds windows).
+        Far test windows repeat less.
 
     Raises
     ------
@@ -118,8 +132,9 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
 def parse_roles(text: str) -> dict[str, list[str]]:
     """Return the lines of every speaking role, in order of first appearance.
 
-    A speech is a line `ROLE:` at the start of the text or after a blank line, then its lines. Blank lines are dropped; the same
-    role name in two plays is one role, since the text does not mark where a play ends.
+    A speech is a line `ROLE:` at the start of the text or after a blank line, then its lines. Blank
+    lines are dropped; the same role name in two plays is one role, since the text does not mark
+    where a play ends.
 
     Raises
     ------
@@ -128,20 +143,30 @@ def parse_roles(text: str) -> dict[str, list[str]]:
     """
     start, *speeches = re.split(r"(?:\A|\n[ \t]*\n)\s*([^\n:]+):[ \t]*(?:\n|\Z)", text)
     if start.strip() or not speeches:
-        raise ValueError(f"the text starts with {start.strip()[:40]!r}; it must start with a line such as 'HAMLET:'")
+        raise ValueError(
+            f"the text starts with {start.strip()[:40]!r}; it must start with a line such as 'HAMLET:'"
+        )
     roles: dict[str, list[str]] = {}
     for role, speech in zip(speeches[::2], speeches[1::2], strict=True):
-        roles.setdefault(role, []).extend(line.strip() for line in speech.split("\n") if line.strip())
+        roles.setdefault(role, []).extend(
+            line.strip() for line in speech.split("\n") if line.strip()
+        )
     return roles
 
 
 def encode(text: str, vocabulary: str) -> np.ndarray:
-    """Return the positions of the characters in `vocabulary`, its last one for those outside it, int64 (len(text),)."""
+    """Return the positions of the characters in `vocabulary`, its last one for those outside it,
+    int64 (len(text),).
+    """
     place = {symbol: i for i, symbol in enumerate(vocabulary)}
-    return np.fromiter((place.get(symbol, len(vocabulary) - 1) for symbol in text), np.int64, len(text))
+    return np.fromiter(
+        (place.get(symbol, len(vocabulary) - 1) for symbol in text), np.int64, len(text)
+    )
 
 
-def windows(parts: list[list[str]], strides: list[int], vocabulary: str) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+def windows(
+    parts: list[list[str]], strides: list[int], vocabulary: str
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """Cut texts into windows of 80 characters and the character that follows.
 
     Parameters
@@ -161,21 +186,29 @@ def windows(parts: list[list[str]], strides: list[int], vocabulary: str) -> tupl
     blocks, rows, start = [], [], 0
     for lines, stride in zip(parts, strides, strict=True):
         tokens = encode("\n".join(lines), vocabulary)
-        blocks.append(np.pad(tokens, (max(LENGTH + 1 - len(tokens), 0), 0), constant_values=len(vocabulary) - 1))
+        blocks.append(
+            np.pad(
+                tokens, (max(LENGTH + 1 - len(tokens), 0), 0), constant_values=len(vocabulary) - 1
+            )
+        )
         rows.append(np.arange(start, start + len(blocks[-1]) - LENGTH, stride))
         start += len(blocks[-1])
     tokens = np.concatenate(blocks)
     return np.lib.stride_tricks.sliding_window_view(tokens, LENGTH)[:-1], tokens[LENGTH:], rows
 
 
-def read_leaf(files: list[Path], convert: Callable[[list, list], tuple[np.ndarray, np.ndarray]]) -> dict[str, tuple]:
-    """Return user -> (x, y) of LEAF's json files, each user's lists converted at once, since as lists they would fill memory.
+def read_leaf(
+    files: list[Path], convert: Callable[[list, list], tuple[np.ndarray, np.ndarray]]
+) -> dict[str, tuple]:
+    """Return user -> (x, y) of LEAF's json files, each user's lists converted at once, since as
+    lists they would fill memory.
 
     Parameters
     ----------
     files : list of paths
     convert : callable
-        (list of x, list of y) of a user -> arrays of equal length; ValueError or TypeError on what it cannot take.
+        (list of x, list of y) of a user -> arrays of equal length; ValueError or TypeError on what
+        it cannot take.
 
     Raises
     ------
@@ -189,8 +222,10 @@ def read_leaf(files: list[Path], convert: Callable[[list, list], tuple[np.ndarra
             for user in content["users"]:
                 x, y = convert(content["user_data"][user]["x"], content["user_data"][user]["y"])
                 if len(x) != len(y) or not len(x) or user in users:
-                    raise ValueError(f"user {user!r} has {len(x)} samples and {len(y)} labels, or occurs twice; equally many, at "
-                                     "least one, and one entry a user are needed")
+                    raise ValueError(
+                        f"user {user!r} has {len(x)} samples and {len(y)} labels, or occurs twice; equally many, at "
+                        "least one, and one entry a user are needed"
+                    )
                 users[user] = x, y
         except (OSError, ValueError, KeyError, TypeError) as error:
             message = f"{path} is not of LEAF's form, users and user_data ({type(error).__name__}: {error})"
@@ -200,7 +235,9 @@ def read_leaf(files: list[Path], convert: Callable[[list, list], tuple[np.ndarra
 
 def _characters(x: list, y: list) -> tuple[np.ndarray, np.ndarray]:
     x, y = np.asarray(x, np.float32).reshape(-1, 1, 28, 28), np.asarray(y)
-    if not ((x >= 0) & (x <= 1)).all() or (y.size and (y.dtype.kind != "i" or y.min() < 0 or y.max() > 61)):
+    if not ((x >= 0) & (x <= 1)).all() or (
+        y.size and (y.dtype.kind != "i" or y.min() < 0 or y.max() > 61)
+    ):
         raise ValueError("784 numbers in [0, 1] and one label in [0, 61] a sample are needed")
     return x, y.astype(np.int64)
 
@@ -212,7 +249,9 @@ def _strings(x: list, y: list, vocabulary: str) -> tuple[np.ndarray, np.ndarray]
 
 
 @functools.lru_cache(maxsize=2)
-def _text(name: str, path: Path | None, state: tuple, vocabulary: str, stride: int, test_stride: int) -> NaturalClients:
+def _text(
+    name: str, path: Path | None, state: tuple, vocabulary: str, stride: int, test_stride: int
+) -> NaturalClients:
     if path is None:
         text, note = synthetic.plays(), catalogue.STAND_INS["plays"]
         digest = hashlib.sha256(text.encode()).hexdigest()
@@ -234,27 +273,34 @@ def _text(name: str, path: Path | None, state: tuple, vocabulary: str, stride: i
         parts += [lines[:-n_test], lines[-n_test:]]
     x, y, rows = windows(parts, [stride, test_stride] * len(roles), vocabulary)
     train, test = tuple(rows[::2]), tuple(rows[1::2])
-    return _read_only(NaturalClients(name, x, y, tuple(roles), train, test, len(vocabulary), digest, note))
+    return _read_only(
+        NaturalClients(name, x, y, tuple(roles), train, test, len(vocabulary), digest, note)
+    )
 
 
 @functools.lru_cache(maxsize=1)
 def _leaf(name: str, path: Path, state: tuple, vocabulary: str) -> NaturalClients:
     files = [path / file for file, *_ in state]
     digest = hashlib.sha256("".join(check(file)[0] for file in files).encode()).hexdigest()
-    convert = _characters if name == "femnist" else functools.partial(_strings, vocabulary=vocabulary)
+    convert = (
+        _characters if name == "femnist" else functools.partial(_strings, vocabulary=vocabulary)
+    )
     users = read_leaf(files, convert)
     x, y = (np.concatenate(parts) for parts in zip(*users.values(), strict=True))
     sizes = [len(labels) for _, labels in users.values()]
     train, test = [], []
     for m, ids in enumerate(np.split(np.arange(len(y)), np.cumsum(sizes)[:-1])):
         n_test = min(max(1, round(TEST_SHARE * len(ids))), len(ids) - 1)
-        # Neighbouring windows of a text overlap: those that reach into the test part are left out where enough remain.
+        # Neighbouring windows of a text overlap: those that reach into the test part are left out
+        # where enough remain.
         gap = min(LENGTH, len(ids) - n_test - 1) if name == "shakespeare" else 0
         ids = ids if name == "shakespeare" else generator(0, "partition", m).permutation(ids)
-        train.append(ids[:len(ids) - n_test - gap])
-        test.append(ids[len(ids) - n_test:])
+        train.append(ids[: len(ids) - n_test - gap])
+        test.append(ids[len(ids) - n_test :])
     n_classes = 62 if name == "femnist" else len(vocabulary)
-    return _read_only(NaturalClients(name, x, y, tuple(users), tuple(train), tuple(test), n_classes, digest))
+    return _read_only(
+        NaturalClients(name, x, y, tuple(users), tuple(train), tuple(test), n_classes, digest)
+    )
 
 
 @functools.cache
@@ -262,8 +308,19 @@ def _writers() -> NaturalClients:
     x, y, train, test = synthetic.writers()
     digest = hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest()
     x = (x[:, None] / 255).astype(np.float32)
-    return _read_only(NaturalClients("writers", x, y, tuple(f"writer {m}" for m in range(len(train))), train, test, 10, digest,
-                                     catalogue.STAND_INS["writers"]))
+    return _read_only(
+        NaturalClients(
+            "writers",
+            x,
+            y,
+            tuple(f"writer {m}" for m in range(len(train))),
+            train,
+            test,
+            10,
+            digest,
+            catalogue.STAND_INS["writers"],
+        )
+    )
 
 
 def _read_only(found: NaturalClients) -> NaturalClients:

@@ -1,15 +1,19 @@
-"""Synthetic data with clients: FDS's logistic task (D.1.1), and stand-ins for FEMNIST (`writers`) and Shakespeare (`plays`).
+"""Synthetic data with clients: FDS's logistic task (D.1.1), and stand-ins for FEMNIST (`writers`)
+and Shakespeare (`plays`).
 
-The stand-ins keep what makes these federations what they are (one client's samples share a hand, or a voice; sizes differ widely)
-and nothing else: no number measured on them says anything about FEMNIST or Shakespeare. Both are always the same, byte for byte.
+The stand-ins keep what makes these federations what they are (one client's samples share a hand, or
+a voice; sizes differ widely) and nothing else: no number measured on them says anything about
+FEMNIST or Shakespeare. Both are always the same, byte for byte.
 
-writers: scikit-learn's digits as `data.load("digits")` has them, redrawn by 60 writers, each with a slant, a width and a height,
-a shift, a stroke weight and a contrast. A writer takes 20 to 60 digits, all different: training samples from the training part of
-digits, test samples from its test part, so that no base image occurs in both. Different writers redraw the same base images
-(1,904 training samples of 1,442 images, 447 test samples of 355).
+writers: scikit-learn's digits as `data.load("digits")` has them, redrawn by 60 writers, each with a
+slant, a width and a height, a shift, a stroke weight and a contrast. A writer takes 20 to 60
+digits, all different: training samples from the training part of digits, test samples from its test
+part, so that no base image occurs in both. Different writers redraw the same base images (1,904
+training samples of 1,442 images, 447 test samples of 355).
 
-plays: 36 roles speak lines of a small phrase grammar over word lists of ours. Every role has favourite words, its own endings and
-habits of length; the numbers of lines are heavy-tailed. The text has the `ROLE:` form that `natural.parse_roles` reads.
+plays: 36 roles speak lines of a small phrase grammar over word lists of ours. Every role has
+favourite words, its own endings and habits of length; the numbers of lines are heavy-tailed. The
+text has the `ROLE:` form that `natural.parse_roles` reads.
 
 | code    | symbol            | shape   | meaning                                                                       |
 |---------|-------------------|---------|-------------------------------------------------------------------------------|
@@ -31,45 +35,138 @@ LOGISTIC_FEATURES = 20
 N_WRITERS, N_ROLES = 60, 36
 
 
-_FIRST = ("Bram", "Cora", "Dunstan", "Elsbeth", "Fenn", "Greta", "Hollis", "Imre", "Jory", "Klara", "Lorens", "Maud")
+_FIRST = (
+    "Bram",
+    "Cora",
+    "Dunstan",
+    "Elsbeth",
+    "Fenn",
+    "Greta",
+    "Hollis",
+    "Imre",
+    "Jory",
+    "Klara",
+    "Lorens",
+    "Maud",
+)
 
 
 _RANK = ("Captain", "Old", "Young")
 
 
-_OPEN = ("And now", "I say", "Come then", "Mark this", "Alas", "By my faith", "Good friend", "No more", "Hear me", "In truth",
-         "Once again", "Tell me why", "Let it be", "Who knows if", "When at last", "So shall it be that")
+_OPEN = (
+    "And now",
+    "I say",
+    "Come then",
+    "Mark this",
+    "Alas",
+    "By my faith",
+    "Good friend",
+    "No more",
+    "Hear me",
+    "In truth",
+    "Once again",
+    "Tell me why",
+    "Let it be",
+    "Who knows if",
+    "When at last",
+    "So shall it be that",
+)
 
 
-_ADJ = ("pale", "quiet", "golden", "bitter", "weary", "proud", "hollow", "gentle", "broken", "winter", "idle", "secret", "bright",
-        "stubborn", "distant", "faithful")
+_ADJ = (
+    "pale",
+    "quiet",
+    "golden",
+    "bitter",
+    "weary",
+    "proud",
+    "hollow",
+    "gentle",
+    "broken",
+    "winter",
+    "idle",
+    "secret",
+    "bright",
+    "stubborn",
+    "distant",
+    "faithful",
+)
 
 
-_NOUN = ("river", "lantern", "king", "orchard", "letter", "brother", "harbour", "sword", "garden", "crown", "winter", "mirror",
-         "shepherd", "tower", "promise", "daughter", "morning", "shadow", "market", "candle")
+_NOUN = (
+    "river",
+    "lantern",
+    "king",
+    "orchard",
+    "letter",
+    "brother",
+    "harbour",
+    "sword",
+    "garden",
+    "crown",
+    "winter",
+    "mirror",
+    "shepherd",
+    "tower",
+    "promise",
+    "daughter",
+    "morning",
+    "shadow",
+    "market",
+    "candle",
+)
 
 
-_VERB = ("remembers", "forgives", "follows", "betrays", "answers", "guards", "carries", "mourns", "wakes", "denies", "outlives",
-         "praises", "forgets", "commands")
+_VERB = (
+    "remembers",
+    "forgives",
+    "follows",
+    "betrays",
+    "answers",
+    "guards",
+    "carries",
+    "mourns",
+    "wakes",
+    "denies",
+    "outlives",
+    "praises",
+    "forgets",
+    "commands",
+)
 
 
 _LINK = ("the", "my", "your", "that", "no", "every")
 
 
-_TAIL = ("before the night is done", "as all men must", "for love of thee", "and asks no pay", "beyond the hills",
-         "without a word", "though none believe it", "in the cold rain", "if heaven allows", "until the bells are still",
-         "and laughs", "at my door")
+_TAIL = (
+    "before the night is done",
+    "as all men must",
+    "for love of thee",
+    "and asks no pay",
+    "beyond the hills",
+    "without a word",
+    "though none believe it",
+    "in the cold rain",
+    "if heaven allows",
+    "until the bells are still",
+    "and laughs",
+    "at my door",
+)
 
 
 _END = (".", "!", "?", ";", ", sir.", ", my lord.", ", alas!", " - enough.")
 
 
-def logistic(sizes, seed: int, purpose: str, epsilon: float) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return features float32 (n_m, 20) and labels int64 (n_m,) of every client m, of `sizes[m]` samples (FDS, D.1.1).
+def logistic(
+    sizes, seed: int, purpose: str, epsilon: float
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return features float32 (n_m, 20) and labels int64 (n_m,) of every client m, of `sizes[m]`
+    samples (FDS, D.1.1).
 
-    Every client has its own generator, keyed by `purpose` ("samples", "test_set") for the samples but not for the true weights: a
-    larger client begins with the samples of a smaller one, and more clients change nothing for the others.
-    """
+    Every client has its own generator, keyed by `purpose` ("samples", "test_set") for the samples
+    but not for the true weights: a larger client begins with the samples of a smaller one, and more
+    clients change nothing for the others."""
     common = generator(seed, "data").standard_normal(LOGISTIC_FEATURES)
     xs, ys = [], []
     for m, size in enumerate(sizes):
@@ -82,7 +179,9 @@ def logistic(sizes, seed: int, purpose: str, epsilon: float) -> tuple[list[np.nd
 
 
 def writers() -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """Return x uint8 (n, 28, 28), background white (255) as in FEMNIST; y int64 (n,); rows of each writer to train, to test."""
+    """Return x uint8 (n, 28, 28), background white (255) as in FEMNIST; y int64 (n,); rows of each
+    writer to train, to test.
+    """
     from scipy.ndimage import affine_transform
 
     from sflkit.data.images import load
@@ -98,7 +197,9 @@ def writers() -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...], tuple[np.
         offset = 13.5 - matrix @ (13.5 + shift)
         for split, n in (("train", size - size // 5), ("test", size // 5)):
             ids = rng.choice(len(digits.labels(split)), n, replace=False)
-            ink = digits.inputs(split, ids)[:, 0].astype(np.float64) * digits.std[0] + digits.mean[0]
+            ink = (
+                digits.inputs(split, ids)[:, 0].astype(np.float64) * digits.std[0] + digits.mean[0]
+            )
             drawn = np.stack([affine_transform(image, matrix, offset, order=1) for image in ink])
             drawn = contrast * np.clip(drawn, 0, 1) ** weight
             images.append(255 - np.rint(255 * drawn.round(6)).astype(np.uint8))
@@ -109,15 +210,19 @@ def writers() -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...], tuple[np.
 
 
 def plays() -> str:
-    """Return the text: speeches of one to five lines, the roles in random order, each until its lines are used up."""
+    """Return the text: speeches of one to five lines, the roles in random order, each until its
+    lines are used up.
+    """
     rng = np.random.default_rng(21)
     names = [first for first in _FIRST] + [f"{rank} {first}" for rank in _RANK for first in _FIRST]
     names = [names[i] for i in rng.permutation(len(names))[:N_ROLES]]
-    lines = [_lines(int(n), rng) for n in np.clip(np.rint(np.exp(rng.normal(3.3, 0.9, N_ROLES))), 4, 200)]
+    lines = [
+        _lines(int(n), rng) for n in np.clip(np.rint(np.exp(rng.normal(3.3, 0.9, N_ROLES))), 4, 200)
+    ]
     used, speeches = [0] * N_ROLES, []
     while open_roles := [m for m in range(N_ROLES) if used[m] < len(lines[m])]:
         m = open_roles[rng.integers(len(open_roles))]
-        speech = lines[m][used[m]:used[m] + int(rng.integers(1, 6))]
+        speech = lines[m][used[m] : used[m] + int(rng.integers(1, 6))]
         used[m] += len(speech)
         speeches.append("\n".join([f"{names[m].upper()}:", *speech]) + "\n")
     return "\n".join(speeches)
@@ -127,16 +232,31 @@ def _lines(n: int, rng: np.random.Generator) -> list[str]:
     """Return `n` lines of one role."""
 
     def favourites(words, count):
-        return [words[i] for i in rng.choice(len(words), count, p=rng.dirichlet(np.full(len(words), 0.25)))]
+        return [
+            words[i]
+            for i in rng.choice(len(words), count, p=rng.dirichlet(np.full(len(words), 0.25)))
+        ]
 
     opening, ending, tail = favourites(_OPEN, n), favourites(_END, n), favourites(_TAIL, n)
-    adjectives, nouns, links, verbs = (*(favourites(words, 2 * n) for words in (_ADJ, _NOUN, _LINK)), favourites(_VERB, n))
+    adjectives, nouns, links, verbs = (
+        *(favourites(words, 2 * n) for words in (_ADJ, _NOUN, _LINK)),
+        favourites(_VERB, n),
+    )
     talkative = rng.beta(2, 2)
     kinds = rng.random((n, 3)) < (0.6, talkative, talkative)
     out = []
     for i, (opens, object_, tails) in enumerate(kinds):
-        words = [f"{opening[i]}," if opens else "", links[i], adjectives[i] if object_ else "", nouns[i], verbs[i], links[n + i],
-                 adjectives[n + i] if opens else "", nouns[n + i], tail[i] if tails else ""]
+        words = [
+            f"{opening[i]}," if opens else "",
+            links[i],
+            adjectives[i] if object_ else "",
+            nouns[i],
+            verbs[i],
+            links[n + i],
+            adjectives[n + i] if opens else "",
+            nouns[n + i],
+            tail[i] if tails else "",
+        ]
         line = " ".join(filter(None, words)) + ending[i]
         out.append(line[0].upper() + line[1:])
     return out

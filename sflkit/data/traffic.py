@@ -1,14 +1,17 @@
-"""Synthetic network packets of ten applications, our stand-in for ISCXVPN2016, whose captures need a registration.
+"""Synthetic network packets of ten applications, our stand-in for ISCXVPN2016, whose captures need
+a registration.
 
-The SFL paper (journal, Section VI) classifies 45,000 packets of 10 applications by 39 x 39 = 1521 bytes each. The packets made
-here have that form, laid out as in common preprocessing of those captures: no Ethernet header, addresses masked, UDP headers
-padded to the length of TCP's, then the payload, zeros behind.
+The SFL paper (journal, Section VI) classifies 45,000 packets of 10 applications by 39 x 39 = 1521
+bytes each. The packets made here have that form, laid out as in common preprocessing of those
+captures: no Ethernet header, addresses masked, UDP headers padded to the length of TCP's, then the
+payload, zeros behind.
 
 ==============  ========================================================================================================
 bytes 0-19      IPv4: version, service, total length, identification, flags, TTL, protocol, checksum, masked addresses
 bytes 20-39     TCP: ports, sequence, acknowledgement, offset, flags, window, checksum; UDP: ports, length, checksum, zeros
 bytes 40-       payload: a session preamble (handshake, request or container fields), then records: a header with type and
-                length as in TLS or RTP, and a body that looks encrypted or is text in the application's alphabet
+                length as in TLS or RTP, and a body that looks encrypted or is text in the
+                application's alphabet
 ==============  ========================================================================================================
 
 What makes the task neither trivial nor hopeless:
@@ -16,16 +19,17 @@ What makes the task neither trivial nor hopeless:
 - An application has habits: how often it uses each kind of flow, and per kind its server port, type of service, packet lengths,
   preamble, record length and record header.
 - A packet belongs to one of the application's `FLOWS` flows. A flow has its own client port, TTL, window and packet length, and
-  replaces a share `ALTERED` of the habitual fields by its own. A small cache shows few flows, so a larger cache is worth
-  something.
+  replaces a share `ALTERED` of the habitual fields by its own. A small cache shows few flows, so a
+  larger cache is worth something.
 - A share `COMMON` of every application's packets belongs to services that all of them use alike (name look-ups, content delivery,
-  telemetry). Nobody can tell those apart: the best accuracy possible is 1 - 0.9 * COMMON for 10 applications.
+  telemetry). Nobody can tell those apart: the best accuracy possible is 1 - 0.9 * COMMON for 10
+  applications.
 - Encrypted bodies are random bytes: nothing to learn, only something to overfit to.
 
-Scale. The paper states a local rate of 0.01 and no scaling of the bytes. With bytes scaled to unit range or unit variance, two
-full-batch steps a round at that rate leave LeNet close to chance for 200 rounds; (byte - 60) / 4 (`catalogue.TRAFFIC_MEAN` and `TRAFFIC_STD`, in units
-of byte / 255) gives curves like the paper's: about 100 rounds to learn, 0.8 at round 200.
-"""
+Scale. The paper states a local rate of 0.01 and no scaling of the bytes. With bytes scaled to unit
+range or unit variance, two full-batch steps a round at that rate leave LeNet close to chance for
+200 rounds; (byte - 60) / 4 (`catalogue.TRAFFIC_MEAN` and `TRAFFIC_STD`, in units of byte / 255)
+gives curves like the paper's: about 100 rounds to learn, 0.8 at round 200."""
 
 from __future__ import annotations
 
@@ -53,8 +57,6 @@ ALTERED = 0.6
 COMMON = 0.1
 
 
-
-
 _RECORD_HEADER = 40
 
 
@@ -62,7 +64,9 @@ _FIELD = 4
 
 
 class _Kind(NamedTuple):
-    """Protocol number, server ports to choose from, whether bodies are text, range of payload lengths in bytes."""
+    """Protocol number, server ports to choose from, whether bodies are text, range of payload
+    lengths in bytes.
+    """
 
     protocol: int
     ports: tuple[int, ...]
@@ -81,7 +85,9 @@ _KINDS = (
 
 
 class _Flows(NamedTuple):
-    """One entry a flow. Lengths in bytes; `ports` server, client; `template` the habitual 1500 bytes as altered by this flow."""
+    """One entry a flow. Lengths in bytes; `ports` server, client; `template` the habitual 1500
+    bytes as altered by this flow.
+    """
 
     protocol: np.ndarray
     ports: np.ndarray
@@ -99,8 +105,11 @@ class _Flows(NamedTuple):
     alphabet: np.ndarray
 
 
-def generate(n_packets: int = 45000, *, seed: int = 0, n_classes: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Return packets and the applications they belong to, in random order, the applications equally often (up to one packet).
+def generate(
+    n_packets: int = 45000, *, seed: int = 0, n_classes: int = 10
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return packets and the applications they belong to, in random order, the applications equally
+    often (up to one packet).
 
     Parameters
     ----------
@@ -122,8 +131,13 @@ def generate(n_packets: int = 45000, *, seed: int = 0, n_classes: int = 10) -> t
         If an argument is out of range.
     """
     n_packets = checks.integer("n_packets", n_packets, 1)
-    seed, n_classes = checks.integer("seed", seed, 0), checks.integer("n_classes", n_classes, 2, 100)
-    habits_rng, choice_rng, byte_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
+    seed, n_classes = (
+        checks.integer("seed", seed, 0),
+        checks.integer("n_classes", n_classes, 2, 100),
+    )
+    habits_rng, choice_rng, byte_rng = (
+        np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)
+    )
     # The last "application" holds the services that all applications share.
     flows = [_application(habits_rng) for _ in range(n_classes + 1)]
     flows = _Flows(*(np.concatenate(column) for column in zip(*flows, strict=True)))
@@ -133,7 +147,11 @@ def generate(n_packets: int = 45000, *, seed: int = 0, n_classes: int = 10) -> t
     x = np.zeros((n_packets, SIDE * SIDE), np.uint8)
     # In blocks: the byte arrays of all packets at once would take gigabytes.
     for start in range(0, n_packets, 1024):
-        _fill(x[start:start + 1024], _Flows(*(column[flow[start:start + 1024]] for column in flows)), byte_rng)
+        _fill(
+            x[start : start + 1024],
+            _Flows(*(column[flow[start : start + 1024]] for column in flows)),
+            byte_rng,
+        )
     return x.reshape(-1, SIDE, SIDE), y
 
 
@@ -147,15 +165,20 @@ def _application(rng: np.random.Generator) -> _Flows:
     preamble = rng.integers(300, 1400, n_kinds)
     period = rng.integers(20, 160, n_kinds)
     header = np.minimum(rng.integers(8, _RECORD_HEADER, n_kinds), period // 2)
-    template, record = rng.integers(0, 256, (n_kinds, PAYLOAD)), rng.integers(0, 256, (n_kinds, _RECORD_HEADER))
-    letters = rng.permutation(np.arange(32, 127))[:rng.integers(8, 40)]
+    template, record = (
+        rng.integers(0, 256, (n_kinds, PAYLOAD)),
+        rng.integers(0, 256, (n_kinds, _RECORD_HEADER)),
+    )
+    letters = rng.permutation(np.arange(32, 127))[: rng.integers(8, 40)]
     alphabet = np.tile(np.arange(256), (n_kinds, 1))
     for k in np.flatnonzero([kind.text for kind in _KINDS]):
         alphabet[k] = rng.choice(letters, 256)
         template[k] = rng.choice(letters, PAYLOAD)
 
     k = rng.choice(n_kinds, FLOWS, p=usage)
-    altered = np.repeat(rng.random((FLOWS, -(-PAYLOAD // _FIELD))) < ALTERED, _FIELD, axis=1)[:, :PAYLOAD]
+    altered = np.repeat(rng.random((FLOWS, -(-PAYLOAD // _FIELD))) < ALTERED, _FIELD, axis=1)[
+        :, :PAYLOAD
+    ]
     own = np.take_along_axis(alphabet[k], rng.integers(0, 256, (FLOWS, PAYLOAD)), axis=1)
     return _Flows(
         protocol=np.array([kind.protocol for kind in _KINDS])[k],
@@ -165,9 +188,14 @@ def _application(rng: np.random.Generator) -> _Flows:
         window=rng.integers(200, 65535, FLOWS),
         length=modes[k, rng.integers(0, 2, FLOWS)] * rng.uniform(0.9, 1.1, FLOWS),
         spread=rng.choice((2.0, 20.0, 80.0), FLOWS),
-        preamble=preamble[k], period=period[k], record_header=record[k].astype(np.uint8), header=header[k],
+        preamble=preamble[k],
+        period=period[k],
+        record_header=record[k].astype(np.uint8),
+        header=header[k],
         template=np.where(altered, own, template[k]).astype(np.uint8),
-        text=np.array([kind.text for kind in _KINDS])[k], alphabet=alphabet[k].astype(np.uint8))
+        text=np.array([kind.text for kind in _KINDS])[k],
+        alphabet=alphabet[k].astype(np.uint8),
+    )
 
 
 def _fill(x: np.ndarray, flow: _Flows, rng: np.random.Generator) -> None:
@@ -176,12 +204,16 @@ def _fill(x: np.ndarray, flow: _Flows, rng: np.random.Generator) -> None:
     length = np.clip(np.rint(rng.normal(flow.length, flow.spread)), 0, PAYLOAD).astype(np.int64)
     place = np.arange(PAYLOAD, dtype=np.int32)
     body = rng.integers(0, 256, (n, PAYLOAD), np.uint8)
-    body[flow.text] = np.take_along_axis(flow.alphabet[flow.text], body[flow.text].astype(np.intp), axis=1)
+    body[flow.text] = np.take_along_axis(
+        flow.alphabet[flow.text], body[flow.text].astype(np.intp), axis=1
+    )
     in_record = place % flow.period[:, None].astype(np.int32)
-    headers = np.take_along_axis(flow.record_header, np.minimum(in_record, _RECORD_HEADER - 1), axis=1)
+    headers = np.take_along_axis(
+        flow.record_header, np.minimum(in_record, _RECORD_HEADER - 1), axis=1
+    )
     body = np.where(in_record < flow.header[:, None], headers, body)
     body = np.where(place < flow.preamble[:, None], flow.template, body)
-    x[:, HEADER:HEADER + PAYLOAD] = np.where(place < length[:, None], body, 0)
+    x[:, HEADER : HEADER + PAYLOAD] = np.where(place < length[:, None], body, 0)
 
     udp = flow.protocol == 17
     x[:, 0] = 0x45

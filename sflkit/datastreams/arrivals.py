@@ -1,6 +1,8 @@
-"""Which samples a client holds in which round, when data stream in: arrivals, availability and memories.
+"""Which samples a client holds in which round, when data stream in: arrivals, availability and
+memories.
 
-Source: FDS (Federated Learning for Data Streams), Section 3, Algorithm 1 (lines 2-6), Section 5, Appendices C.1 and D.3.
+Source: FDS (Federated Learning for Data Streams), Section 3, Algorithm 1 (lines 2-6), Section 5,
+Appendices C.1 and D.3.
 
 | code        | symbol       | shape        | meaning                                                        |
 |-------------|--------------|--------------|----------------------------------------------------------------|
@@ -20,20 +22,25 @@ from sflkit.randomness import generator
 AVAILABILITY = ("stream", "1", "2")
 
 
-def memories(federation, *, rounds, seed, availability="stream", participation=None, memory=None) -> list[dict[int, np.ndarray]]:
-    """Return for each round the rows stored by each client that takes part: {client: rows}. Source: FDS, Algorithm 1, lines 2-6.
+def memories(
+    federation, *, rounds, seed, availability="stream", participation=None, memory=None
+) -> list[dict[int, np.ndarray]]:
+    """Return for each round the rows stored by each client that takes part: {client: rows}. Source:
+    FDS, Algorithm 1, lines 2-6.
 
-    A client takes part if it is available, drawn and has a sample. Historical clients hold all their samples. With
-    availability "stream" the N_m samples of a fresh client arrive as evenly as whole samples can, with a random phase; with
-    fewer samples than rounds it has rounds without one. What arrives while the client is not drawn is lost (lines 3-6).
+    A client takes part if it is available, drawn and has a sample. Historical clients hold all
+    their samples. With availability "stream" the N_m samples of a fresh client arrive as evenly as
+    whole samples can, with a random phase; with fewer samples than rounds it has rounds without
+    one. What arrives while the client is not drawn is lost (lines 3-6).
 
     Parameters
     ----------
     rounds, seed, availability, participation
         As in `DataStreamsConfig`.
     memory : callable, optional
-        Your own rule at the fresh clients: (client, most samples that arrive at once) -> empty cache object (`sflkit.sfl.caches`).
-        Default: FIFO with room for one round, C_m = b_m: what arrived before is forgotten (Section 5).
+        Your own rule at the fresh clients: (client, most samples that arrive at once) -> empty
+        cache object (`sflkit.sfl.caches`). Default: FIFO with room for one round, C_m = b_m: what
+        arrived before is forgotten (Section 5).
 
     Raises
     ------
@@ -46,12 +53,18 @@ def memories(federation, *, rounds, seed, availability="stream", participation=N
         stores[m] = memory(int(m), max(len(batch[m]) for batch in arrivals if m in batch))
         capacity, stream = getattr(stores[m], "capacity", 1), len(federation.clients[m])
         if capacity > stream:
-            raise ValueError(f"memory of client {m} has capacity={capacity}; it must be <= {stream}, the samples of its stream")
+            raise ValueError(
+                f"memory of client {m} has capacity={capacity}; it must be <= {stream}, the samples of its stream"
+            )
     result = []
     for t, batch in enumerate(arrivals, 1):
         drawn = list(batch)
         if participation is not None and participation < len(drawn):
-            drawn = sorted(generator(seed, "participation", t).choice(drawn, participation, replace=False).tolist())
+            drawn = sorted(
+                generator(seed, "participation", t)
+                .choice(drawn, participation, replace=False)
+                .tolist()
+            )
         stored = {}
         for m in drawn:
             ids = batch[m]
@@ -65,7 +78,9 @@ def memories(federation, *, rounds, seed, availability="stream", participation=N
 
 
 def mean_memory(stored: list[dict[int, np.ndarray]], n_clients: int) -> np.ndarray:
-    """Return each client's number of stored samples, averaged over all rounds (0 where it does not take part), (n_clients,)."""
+    """Return each client's number of stored samples, averaged over all rounds (0 where it does not
+    take part), (n_clients,).
+    """
     sizes = np.zeros(n_clients)
     for memory in stored:
         for m, ids in memory.items():
@@ -74,15 +89,25 @@ def mean_memory(stored: list[dict[int, np.ndarray]], n_clients: int) -> np.ndarr
 
 
 def _arrivals(federation, rounds, seed, availability) -> list[dict[int, np.ndarray]]:
-    """Return for each round {available client: rows that arrive}; historical clients get all their rows in each."""
+    """Return for each round {available client: rows that arrive}; historical clients get all their
+    rows in each.
+    """
     rounds = checks.integer("rounds", rounds, 1)
     checks.choice("availability", availability, AVAILABILITY)
     fresh = np.flatnonzero(~federation.historical)
-    result = [{int(m): federation.clients[m] for m in np.flatnonzero(federation.historical)} for _ in range(rounds)]
+    result = [
+        {int(m): federation.clients[m] for m in np.flatnonzero(federation.historical)}
+        for _ in range(rounds)
+    ]
     if availability == "stream":
         for m in fresh:
-            ids, phase = federation.clients[m], int(generator(seed, "arrivals", int(m)).integers(rounds))
-            ends = (np.arange(rounds + 1) * len(ids) + phase) // rounds  # N_m in all; exactly b_m a round if T divides N_m
+            ids, phase = (
+                federation.clients[m],
+                int(generator(seed, "arrivals", int(m)).integers(rounds)),
+            )
+            ends = (
+                np.arange(rounds + 1) * len(ids) + phase
+            ) // rounds  # N_m in all; exactly b_m a round if T divides N_m
             for t in range(rounds):
                 result[t][int(m)] = ids[ends[t] : ends[t + 1]]
         return result

@@ -24,45 +24,54 @@ SERVERS = ("fedavg", "fedprox", "scaffold")
 
 @dataclass(frozen=True)
 class DataStreamsConfig:
-    """One run: several arms on one federation. Defaults are the synthetic task of FDS with N_hist / N = 20 %.
+    """One run: several arms on one federation. Defaults are the synthetic task of FDS with N_hist /
+    N = 20 %.
 
     Parameters
     ----------
     arms : tuple of str
-        Each one of STRATEGIES or "p_hist=x" with x in [0, 1]; the paper's "Optimal" is the best of x in 0, 0.2, 0.5, 0.8, 1.
+        Each one of STRATEGIES or "p_hist=x" with x in [0, 1]; the paper's "Optimal" is the best of
+        x in 0, 0.2, 0.5, 0.8, 1.
     rates : tuple of float
-        Local rate eta > 0 of each arm; the same arm may occur with several (the paper's grid search over RATE_GRID).
+        Local rate eta > 0 of each arm; the same arm may occur with several (the paper's grid search
+        over RATE_GRID).
     seed : int
         >= 0.
     data : one of `sflkit.data.federations.NAMES`; n_clients, n_historical, hist_fraction, n_samples, epsilon : its options
-        M = 11, M_hist = 10, 200 samples (Table 1, Section 6); epsilon is not stated. CIFAR: M = 50, M_hist = 25.
-        hist_fraction is N_hist / N (natural clients: M_hist / M, and n_historical is neither used nor bounded): 0.05, 0.2, 0.5.
+        M = 11, M_hist = 10, 200 samples (Table 1, Section 6); epsilon is not stated. CIFAR: M = 50,
+        M_hist = 25. hist_fraction is N_hist / N (natural clients: M_hist / M, and n_historical is
+        neither used nor bounded): 0.05, 0.2, 0.5.
     model : str
-        One of `sflkit.models.NAMES`; hidden (mlp: tuple; cnn, char_rnn: int), channels and padding (cnn), width
-        (mobilenetv2, vgg16): None takes the model's own. "2 CNN + 2 FC" of CIFAR is cnn with hidden=2048, padding=0 (Table 3).
+        One of `sflkit.models.NAMES`; hidden (mlp: tuple; cnn, char_rnn: int), channels and padding
+        (cnn), width (mobilenetv2, vgg16): None takes the model's own. "2 CNN + 2 FC" of CIFAR is
+        cnn with hidden=2048, padding=0 (Table 3).
     rounds : int
         T >= 1. Not stated; the axes of Fig. 3 end at 800.
     local_steps, batch_size : int
         E >= 1 and K >= 1. Not stated.
     c_ratio : float or None
-        c2 / c1 >= 0 of the arm "ours": 0.092 (Table 2, synthetic); CIFAR-10 0.150, CIFAR-100 0.284, FEMNIST 0.001, Shakespeare
-        0.064.
+        c2 / c1 >= 0 of the arm "ours": 0.092 (Table 2, synthetic); CIFAR-10 0.150, CIFAR-100 0.284,
+        FEMNIST 0.001, Shakespeare 0.064.
     server : one of SERVERS
         "fedprox" has prox = 0.1 (Appendix E).
     prox : float
         mu >= 0 of "fedprox".
     radius : float or None
-        Theta is the ball of this radius > 0 around the initial model; None leaves out the projection. The paper states neither
-        the centre nor the radius, but measures distances from the initial model (C.6).
+        Theta is the ball of this radius > 0 around the initial model; None leaves out the
+        projection. The paper states neither the centre nor the radius, but measures distances from
+        the initial model (C.6).
     participation : int or None
-        Clients drawn per round, without replacement from those available; None takes all, as Section 6 does.
+        Clients drawn per round, without replacement from those available; None takes all, as
+        Section 6 does.
     availability : one of AVAILABILITY
-        "stream": a fresh client's samples arrive evenly over the T rounds. "1", "2": it is there, with all its samples, in
-        one round (FEMNIST), or in two consecutive ones, or one if that is the last (Shakespeare).
+        "stream": a fresh client's samples arrive evenly over the T rounds. "1", "2": it is there,
+        with all its samples, in one round (FEMNIST), or in two consecutive ones, or one if that is
+        the last (Shakespeare).
     evaluate_every : int
         Rounds between evaluations; the last round is always evaluated.
     validation : float
-        In [0, 1): this share of every client's samples is held out and is the test set; 0 tests on the real one.
+        In [0, 1): this share of every client's samples is held out and is the test set; 0 tests on
+        the real one.
     """
 
     arms: tuple[str, ...] = ("uniform", "historical", "fresh", "ours")
@@ -93,20 +102,35 @@ class DataStreamsConfig:
 
     def __post_init__(self):
         object.__setattr__(self, "arms", tuple(self.arms))
-        object.__setattr__(self, "rates", tuple(checks.real("rates", r, above=0) for r in self.rates))
+        object.__setattr__(
+            self, "rates", tuple(checks.real("rates", r, above=0) for r in self.rates)
+        )
         if not self.arms or len(self.arms) != len(self.rates):
-            raise ValueError(f"arms={self.arms!r} and rates={self.rates!r} must have one entry an arm, and at least one")
+            raise ValueError(
+                f"arms={self.arms!r} and rates={self.rates!r} must have one entry an arm, and at least one"
+            )
         for arm in self.arms:
             parse_arm(arm)
         if "ours" in self.arms:
             checks.real("c_ratio", self.c_ratio, 0)
-        for name, allowed in (("data", federations.NAMES), ("server", SERVERS), ("availability", AVAILABILITY)):
+        for name, allowed in (
+            ("data", federations.NAMES),
+            ("server", SERVERS),
+            ("availability", AVAILABILITY),
+        ):
             checks.choice(name, getattr(self, name), allowed)
         natural = self.data in federations.NATURAL
         for name, low, high, optional in (
-            ("seed", 0, None, False), ("rounds", 1, None, False), ("local_steps", 1, None, False), ("batch_size", 1, None, False),
-            ("evaluate_every", 1, None, False), ("n_clients", 2, None, natural),
-            ("n_historical", *((None, None, True) if natural else (1, (self.n_clients or 2) - 1, False))),
+            ("seed", 0, None, False),
+            ("rounds", 1, None, False),
+            ("local_steps", 1, None, False),
+            ("batch_size", 1, None, False),
+            ("evaluate_every", 1, None, False),
+            ("n_clients", 2, None, natural),
+            (
+                "n_historical",
+                *((None, None, True) if natural else (1, (self.n_clients or 2) - 1, False)),
+            ),
             ("n_samples", 2, None, True),
             ("participation", 1, self.n_clients, True),
         ):  # stored as int: 5 and 5.0 are one config with one result
@@ -130,4 +154,6 @@ def parse_arm(arm: str) -> tuple[str, float | None]:
         return "fixed", checks.real("p_hist", float(value), 0, 1)
     except (AttributeError, ValueError):
         allowed = ", ".join(map(repr, STRATEGIES))
-        raise ValueError(f"arms holds {arm!r}; an arm is one of {allowed} or 'p_hist=x' with x in [0, 1]") from None
+        raise ValueError(
+            f"arms holds {arm!r}; an arm is one of {allowed} or 'p_hist=x' with x in [0, 1]"
+        ) from None

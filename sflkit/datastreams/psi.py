@@ -1,8 +1,8 @@
-"""The bound psi on the true error, and the importance of clients that minimises it. Source: FDS, Section 5, Appendix C.6.
+"""The bound psi on the true error, and the importance of clients that minimises it. Source: FDS,
+Section 5, Appendix C.6.
 
-psi (40) trades the optimisation error of few old samples against the generalisation error of samples used once; its minimiser
-over the clients' importance p is the paper's own strategy.
-"""
+psi (40) trades the optimisation error of few old samples against the generalisation error of
+samples used once; its minimiser over the clients' importance p is the paper's own strategy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def psi(p, n, historical, c1, c2, c0=0.0) -> float:
     Raises
     ------
     ValueError
-        If p is off the simplex, lengths differ, n is not positive, a group is empty, or the constants are out of range.
+        If p is off the simplex, lengths differ, n is not positive, a group is empty, or the
+        constants are out of range.
     """
     p = checks.simplex("p", p, tol=SIMPLEX_TOL)
     n, historical = checked_clients(n, historical)
@@ -46,7 +47,9 @@ def psi(p, n, historical, c1, c2, c0=0.0) -> float:
 
 
 class PsiMinimum(NamedTuple):
-    """The minimiser of psi over the simplex, its value (c0 = 0), and the importance of the historical clients in it."""
+    """The minimiser of psi over the simplex, its value (c0 = 0), and the importance of the
+    historical clients in it.
+    """
 
     p: np.ndarray
     value: float
@@ -54,21 +57,23 @@ class PsiMinimum(NamedTuple):
 
 
 def minimize_psi(n, historical, c1, c2) -> PsiMinimum:
-    """Minimise psi over the simplex: closed form for equal fresh sizes, else one bisection between closed forms.
+    """Minimise psi over the simplex: closed form for equal fresh sizes, else one bisection between
+    closed forms.
 
-    Source: FDS, Section 5. By the conditions of Karush, Kuhn and Tucker the historical clients have p_m ~ n_m and the fresh
-    ones p_m ~ n_m / (1 + k n_m), same factor, where k = (c1/c2) sqrt(sum of p_m^2/n_m) / sqrt(sum over fresh of p_m^2)
-    (ERRATA 24). k A(k) - (c1/c2) S(k) rises with k, so the root is unique; it exists iff c2/c1 > sqrt(n_hist / M_fresh),
-    and otherwise p_hist = 1. With x = k n_m for equal fresh sizes it is a quadratic equation; for unequal sizes that
-    equation's root x bounds k between x / max n_m and x / min n_m.
+    Source: FDS, Section 5. By the conditions of Karush, Kuhn and Tucker the historical clients have
+    p_m ~ n_m and the fresh ones p_m ~ n_m / (1 + k n_m), same factor, where k = (c1/c2) sqrt(sum of
+    p_m^2/n_m) / sqrt(sum over fresh of p_m^2) (ERRATA 24). k A(k) - (c1/c2) S(k) rises with k, so
+    the root is unique; it exists iff c2/c1 > sqrt(n_hist / M_fresh), and otherwise p_hist = 1. With
+    x = k n_m for equal fresh sizes it is a quadratic equation; for unequal sizes that equation's
+    root x bounds k between x / max n_m and x / min n_m.
 
     Parameters
     ----------
     n, historical
         As in `psi`.
     c1, c2 : float
-        >= 0, not both 0; c1 = 0 gives the Uniform strategy, c2 = 0 the Historical one (the limit; psi is then 0 for any p
-        without fresh clients).
+        >= 0, not both 0; c1 = 0 gives the Uniform strategy, c2 = 0 the Historical one (the limit;
+        psi is then 0 for any p without fresh clients).
 
     Returns
     -------
@@ -93,7 +98,8 @@ def minimize_psi(n, historical, c1, c2) -> PsiMinimum:
 
 
 def equal_fresh_p_hist(n_hist, n_fresh, c_ratio) -> float:
-    """Return the minimiser's p_hist when all fresh clients have the same size, in closed form (ERRATA 24).
+    """Return the minimiser's p_hist when all fresh clients have the same size, in closed form
+    (ERRATA 24).
 
     Parameters
     ----------
@@ -104,18 +110,25 @@ def equal_fresh_p_hist(n_hist, n_fresh, c_ratio) -> float:
     c_ratio : float
         c2 / c1 >= 0.
     """
-    n_hist, n_fresh = checks.real("n_hist", n_hist, above=0, below=1), checks.integer("n_fresh", n_fresh, 1)
+    n_hist, n_fresh = (
+        checks.real("n_hist", n_hist, above=0, below=1),
+        checks.integer("n_fresh", n_fresh, 1),
+    )
     c_ratio = checks.real("c_ratio", c_ratio, 0)
-    if c_ratio * math.sqrt(n_fresh) <= math.sqrt(n_hist):  # test first: the root below is imaginary far to the left
+    if c_ratio * math.sqrt(n_fresh) <= math.sqrt(
+        n_hist
+    ):  # test first: the root below is imaginary far to the left
         return 1.0
     a = 1 / (c_ratio * math.sqrt(n_fresh))
     return n_hist + a * (1 - n_hist) * n_hist / math.sqrt(1 - a**2 * (1 - n_hist) * n_hist)
 
 
 def estimate_c_ratio(*, loss_bound, n_params, n_samples, grad_bound, diameter, n_fresh) -> float:
-    """Return the paper's estimate (B + sqrt(d/N)) / (G D sqrt(M - M_hist)) of c2/c1. Source: FDS, (204), from (199)-(203).
+    """Return the paper's estimate (B + sqrt(d/N)) / (G D sqrt(M - M_hist)) of c2/c1. Source: FDS,
+    (204), from (199)-(203).
 
-    ERRATA 26: the ratios the paper reports do not all follow from its own Table 3; take those as inputs.
+    ERRATA 26: the ratios the paper reports do not all follow from its own Table 3; take those as
+    inputs.
 
     Parameters
     ----------
@@ -128,7 +141,8 @@ def estimate_c_ratio(*, loss_bound, n_params, n_samples, grad_bound, diameter, n
     grad_bound : float
         G > 0, largest gradient norm; sigma_0 is taken as 2 G.
     diameter : float
-        D > 0 of the parameter set; the paper takes the largest distance of a briefly trained local model from the start.
+        D > 0 of the parameter set; the paper takes the largest distance of a briefly trained local
+        model from the start.
     n_fresh : int
         M - M_hist >= 1, fresh clients.
 
@@ -137,10 +151,21 @@ def estimate_c_ratio(*, loss_bound, n_params, n_samples, grad_bound, diameter, n
     ValueError
         If an argument is out of range.
     """
-    loss_bound, grad_bound = checks.real("loss_bound", loss_bound, above=0), checks.real("grad_bound", grad_bound, above=0)
-    n_params, n_samples = checks.integer("n_params", n_params, 1), checks.integer("n_samples", n_samples, 1)
-    diameter, n_fresh = checks.real("diameter", diameter, above=0), checks.integer("n_fresh", n_fresh, 1)
-    return (loss_bound + math.sqrt(n_params / n_samples)) / (grad_bound * diameter * math.sqrt(n_fresh))
+    loss_bound, grad_bound = (
+        checks.real("loss_bound", loss_bound, above=0),
+        checks.real("grad_bound", grad_bound, above=0),
+    )
+    n_params, n_samples = (
+        checks.integer("n_params", n_params, 1),
+        checks.integer("n_samples", n_samples, 1),
+    )
+    diameter, n_fresh = (
+        checks.real("diameter", diameter, above=0),
+        checks.integer("n_fresh", n_fresh, 1),
+    )
+    return (loss_bound + math.sqrt(n_params / n_samples)) / (
+        grad_bound * diameter * math.sqrt(n_fresh)
+    )
 
 
 def _fresh_discount(fresh: np.ndarray, n_hist: float, c1: float, c2: float) -> float:
@@ -157,7 +182,9 @@ def _fresh_discount(fresh: np.ndarray, n_hist: float, c1: float, c2: float) -> f
         if not low < middle < high:
             break
         part = fresh / (1 + middle * fresh)
-        if middle * np.linalg.norm(part) < ratio * math.sqrt(n_hist + (part * (part / fresh)).sum()):
+        if middle * np.linalg.norm(part) < ratio * math.sqrt(
+            n_hist + (part * (part / fresh)).sum()
+        ):
             low = middle
         else:
             high = middle

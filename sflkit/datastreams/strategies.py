@@ -1,4 +1,6 @@
-"""Strategies by name as weights of the clients: uniform, historical, fresh, ours, or a fixed share. Source: FDS, Section 6."""
+"""Strategies by name as weights of the clients: uniform, historical, fresh, ours, or a fixed share.
+Source: FDS, Section 6.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ def client_importance(strategy: str, n, historical, *, c_ratio=None, p_hist=None
     Parameters
     ----------
     strategy : {"uniform", "historical", "fresh", "ours", "fixed"}
-        "uniform" p = n; "historical" and "fresh" ignore the other group; "ours" minimises psi; "fixed" gives the historical
-        clients p_hist in all. Within a group p_m ~ n_m, except among the fresh clients of "ours" (ERRATA 24).
+        "uniform" p = n; "historical" and "fresh" ignore the other group; "ours" minimises psi;
+        "fixed" gives the historical clients p_hist in all. Within a group p_m ~ n_m, except among
+        the fresh clients of "ours" (ERRATA 24).
     n : array (n_clients,)
         Sample counts or fractions, > 0.
     historical : bool array (n_clients,)
@@ -31,7 +34,8 @@ def client_importance(strategy: str, n, historical, *, c_ratio=None, p_hist=None
     c_ratio : float, optional
         c2 / c1 >= 0, required by "ours" and refused by the others (`estimate_c_ratio`).
     p_hist : float, optional
-        In [0, 1], required by "fixed" and refused by the others; the paper's "Optimal" tries `OPTIMAL_GRID`.
+        In [0, 1], required by "fixed" and refused by the others; the paper's "Optimal" tries
+        `OPTIMAL_GRID`.
 
     Raises
     ------
@@ -42,10 +46,14 @@ def client_importance(strategy: str, n, historical, *, c_ratio=None, p_hist=None
     n, historical = checked_clients(n, historical)
     for name, value, owner in (("c_ratio", c_ratio, "ours"), ("p_hist", p_hist, "fixed")):
         if value is not None and strategy != owner:
-            raise ValueError(f"{name}={value!r} belongs to the strategy {owner!r}, not to {strategy!r}")
+            raise ValueError(
+                f"{name}={value!r} belongs to the strategy {owner!r}, not to {strategy!r}"
+            )
     if strategy == "ours":
         return minimize_psi(n, historical, 1.0, checks.real("c_ratio", c_ratio, 0)).p
     if strategy == "uniform":
         return n
     share = checks.real("p_hist", {"historical": 1.0, "fresh": 0.0}.get(strategy, p_hist), 0, 1)
-    return np.where(historical, share * n / n[historical].sum(), (1 - share) * n / n[~historical].sum())
+    return np.where(
+        historical, share * n / n[historical].sum(), (1 - share) * n / n[~historical].sum()
+    )

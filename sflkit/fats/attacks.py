@@ -1,15 +1,18 @@
 """Membership inference by shadow models: was this sample in the training set of that model.
 
-Sources: FATS, Sections 6.1.3 and 6.2.5, Table 1, which attacks the unlearned model by the method of Shokri, Stronati, Song and
-Shmatikov 2017 (Membership inference attacks against machine learning models, Sections V and VI); the threshold on the loss is
-Yeom, Giacomelli, Fredrikson and Jha 2018 (Privacy risk in machine learning, Adversary 1).
+Sources: FATS, Sections 6.1.3 and 6.2.5, Table 1, which attacks the unlearned model by the method of
+Shokri, Stronati, Song and Shmatikov 2017 (Membership inference attacks against machine learning
+models, Sections V and VI); the threshold on the loss is Yeom, Giacomelli, Fredrikson and Jha 2018
+(Privacy risk in machine learning, Adversary 1).
 
     attack = shadow_attack(train_shadow, pool_x, pool_y, n_shadows=4, rng=rng)     # train_shadow(ids, seed) -> predict
-    before = evaluate_attack(attack, predictor(task, learned), (x_forgotten, y_forgotten), (x_unseen, y_unseen), rng=rng)
-    after = evaluate_attack(attack, predictor(task, unlearned), (x_forgotten, y_forgotten), (x_unseen, y_unseen), rng=rng)
+    before = evaluate_attack(attack, predictor(task, learned), (x_forgotten, y_forgotten),
+    (x_unseen, y_unseen), rng=rng) after = evaluate_attack(attack, predictor(task, unlearned),
+    (x_forgotten, y_forgotten), (x_unseen, y_unseen), rng=rng)
 
-An attack near 50 % on the unlearned model says something only if the same attack beats 50 % on the model before forgetting.
-Nobody's samples may serve twice: pool, members and non-members are disjoint, and no sample of the pool trained the target.
+An attack near 50 % on the unlearned model says something only if the same attack beats 50 % on the
+model before forgetting. Nobody's samples may serve twice: pool, members and non-members are
+disjoint, and no sample of the pool trained the target.
 
 | code          | symbol | shape  | meaning                                                                             |
 |---------------|--------|--------|-------------------------------------------------------------------------------------|
@@ -47,14 +50,18 @@ _SIMPLEX_TOL = 1e-4  # room for float32 rows
 
 
 class MembershipAttack(Protocol):
-    """Bring your own attack: anything with `score(probabilities, y) -> (n,)` in [0, 1], a member where it exceeds 0.5."""
+    """Bring your own attack: anything with `score(probabilities, y) -> (n,)` in [0, 1], a member
+    where it exceeds 0.5.
+    """
 
     def score(self, probabilities, y) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, eq=False)
 class ShadowAttack:
-    """Attack classifiers that `shadow_attack` fitted: one for all classes (key None) or one a class (key: the class)."""
+    """Attack classifiers that `shadow_attack` fitted: one for all classes (key None) or one a class
+    (key: the class).
+    """
 
     classifiers: dict
     n_classes: int
@@ -62,28 +69,34 @@ class ShadowAttack:
     def score(self, probabilities, y) -> np.ndarray:
         """Return each sample's probability of membership, (n,).
 
-        Raises ValueError on rows off the simplex, labels out of range, another number of classes, or, with a classifier a
-        class, a class that the shadows did not have.
-        """
+        Raises ValueError on rows off the simplex, labels out of range, another number of classes,
+        or, with a classifier a class, a class that the shadows did not have."""
         probabilities, y = _checked(probabilities, y)
         if probabilities.shape[1] != self.n_classes:
-            raise ValueError(f"probabilities has {probabilities.shape[1]} columns; the shadows had {self.n_classes} classes")
+            raise ValueError(
+                f"probabilities has {probabilities.shape[1]} columns; the shadows had {self.n_classes} classes"
+            )
         if None in self.classifiers:
-            return self.classifiers[None].predict_proba(_features(probabilities, y, with_class=True))[:, 1]
+            return self.classifiers[None].predict_proba(
+                _features(probabilities, y, with_class=True)
+            )[:, 1]
         out = np.empty(len(y))
         for c in np.unique(y):
             checks.choice("class", int(c), self.classifiers)
             rows = y == c
-            out[rows] = self.classifiers[int(c)].predict_proba(_features(probabilities[rows], y[rows], with_class=False))[:, 1]
+            out[rows] = self.classifiers[int(c)].predict_proba(
+                _features(probabilities[rows], y[rows], with_class=False)
+            )[:, 1]
         return out
 
 
 @dataclass(frozen=True)
 class LossThreshold:
-    """Yeom's attack: a member where the loss is below `threshold` >= 0, in nats; Yeom takes the target's mean training loss.
+    """Yeom's attack: a member where the loss is below `threshold` >= 0, in nats; Yeom takes the
+    target's mean training loss.
 
-    Needs no shadows, so it is the simple reference beside `ShadowAttack`. The score is 1 / (1 + exp(loss - threshold)).
-    """
+    Needs no shadows, so it is the simple reference beside `ShadowAttack`. The score is 1 / (1 +
+    exp(loss - threshold))."""
 
     threshold: float
 
@@ -96,7 +109,9 @@ class LossThreshold:
 
 
 class Resampled(NamedTuple):
-    """A figure over resampled evaluation sets: mean, standard deviation, and the central `confidence` share of its values."""
+    """A figure over resampled evaluation sets: mean, standard deviation, and the central
+    `confidence` share of its values.
+    """
 
     mean: float
     std: float
@@ -111,13 +126,15 @@ class MembershipResult:
     Parameters
     ----------
     accuracy, precision, auc : Resampled
-        Over the evaluation sets: share of right answers; share of members among samples called member; probability that a
-        member's score exceeds a non-member's, ties counting half.
+        Over the evaluation sets: share of right answers; share of members among samples called
+        member; probability that a member's score exceeds a non-member's, ties counting half.
     p_value : float
-        Two-sided Mann-Whitney test, without resampling, that members and non-members have scores of one law: so they do when
-        forgetting is exact and the forgotten and the unseen samples were picked at random from one population.
+        Two-sided Mann-Whitney test, without resampling, that members and non-members have scores of
+        one law: so they do when forgetting is exact and the forgotten and the unseen samples were
+        picked at random from one population.
     silent : float
-        Share of evaluation sets in which nothing was called member, whose precision is then `silent_precision`.
+        Share of evaluation sets in which nothing was called member, whose precision is then
+        `silent_precision`.
     n, repeats : int
         Members a set, and sets.
     """
@@ -132,10 +149,11 @@ class MembershipResult:
 
 
 def predictor(task: Task, params, *, batch_size: int = 500) -> Predict:
-    """Return the model of flat parameters (P,) as a function from inputs (n, ...) to softmax probabilities (n, C), float64.
+    """Return the model of flat parameters (P,) as a function from inputs (n, ...) to softmax
+    probabilities (n, C), float64.
 
-    It runs where `params` lie. Raises ValueError when `params` does not fit or the batch size is below 1.
-    """
+    It runs where `params` lie. Raises ValueError when `params` does not fit or the batch size is
+    below 1."""
     model, batch_size = task.build(params).eval(), checks.integer("batch_size", batch_size, 1)
     device = next(model.parameters()).device
 
@@ -152,44 +170,55 @@ def predictor(task: Task, params, *, batch_size: int = 500) -> Predict:
 def losses(probabilities, y) -> np.ndarray:
     """Return -ln of the probability of the true class, (n,) in nats, at most 27.6.
 
-    Raises ValueError unless `probabilities` is (n, C) with rows on the simplex and `y` holds n labels in [0, C).
-    """
+    Raises ValueError unless `probabilities` is (n, C) with rows on the simplex and `y` holds n
+    labels in [0, C)."""
     probabilities, y = _checked(probabilities, y)
     return -np.log(np.maximum(probabilities[np.arange(len(y)), y], _SMALLEST))
 
 
-def shadow_attack(train_shadow: Callable[[np.ndarray, int], Predict], pool_x, pool_y, *, n_shadows: int = 4,
-                  n_train: int | None = None, per_class: bool = False, classifier="logistic",
-                  rng: np.random.Generator) -> ShadowAttack:
-    """Train shadow models on random parts of a pool and learn from them how answers on trained and on unseen samples differ.
+def shadow_attack(
+    train_shadow: Callable[[np.ndarray, int], Predict],
+    pool_x,
+    pool_y,
+    *,
+    n_shadows: int = 4,
+    n_train: int | None = None,
+    per_class: bool = False,
+    classifier="logistic",
+    rng: np.random.Generator,
+) -> ShadowAttack:
+    """Train shadow models on random parts of a pool and learn from them how answers on trained and
+    on unseen samples differ.
 
-    Source: Shokri et al., Section V. Every shadow gives equally many records of both kinds. Features of a record: the
-    probabilities in falling order, that of the true class, and the loss; FATS does not say what it took.
+    Source: Shokri et al., Section V. Every shadow gives equally many records of both kinds.
+    Features of a record: the probabilities in falling order, that of the true class, and the loss;
+    FATS does not say what it took.
 
     Parameters
     ----------
     train_shadow : (ids, seed) -> predict
-        Trains a model the way the target was (same clients, rounds and rates) on rows `ids` (sorted int64) of the pool;
-        `seed` is an int in [0, 2^31).
+        Trains a model the way the target was (same clients, rounds and rates) on rows `ids` (sorted
+        int64) of the pool; `seed` is an int in [0, 2^31).
     pool_x, pool_y : (n_pool, ...), int (n_pool,)
         Samples from the target's law that the target did not see.
     n_shadows : int
         >= 1. Shokri takes 10 to 100; a handful will do for one attack classifier in all.
     n_train : int, optional
-        Samples a shadow trains on, in [1, n_pool - 1]; half the pool unless given. Best the target's own number.
+        Samples a shadow trains on, in [1, n_pool - 1]; half the pool unless given. Best the
+        target's own number.
     per_class : bool
-        True: an attack classifier for each class, as Shokri; needs many records a class. False: one, with the class as
-        indicator features.
+        True: an attack classifier for each class, as Shokri; needs many records a class. False:
+        one, with the class as indicator features.
     classifier : {"logistic", "forest"} or scikit-learn classifier with predict_proba
-        Copied before it is fitted; give yours a random_state. "logistic": logistic regression on standardised
-        features; "forest": 100 random trees with at least 10 records a leaf.
+        Copied before it is fitted; give yours a random_state. "logistic": logistic regression on
+        standardised features; "forest": 100 random trees with at least 10 records a leaf.
     rng : numpy Generator
 
     Raises
     ------
     ValueError
-        An argument out of range, a shadow whose answers are no probabilities or that differ in the number of classes, or a
-        class without records of both kinds (`per_class`).
+        An argument out of range, a shadow whose answers are no probabilities or that differ in the
+        number of classes, or a class without records of both kinds (`per_class`).
     """
     from sklearn.base import clone
 
@@ -197,38 +226,58 @@ def shadow_attack(train_shadow: Callable[[np.ndarray, int], Predict], pool_x, po
     n_pool = len(pool_y)
     n_shadows = checks.integer("n_shadows", n_shadows, 1)
     if n_pool < 2:
-        raise ValueError(f"the pool has {n_pool} sample; it must have at least 2, one to train on and one to leave out")
+        raise ValueError(
+            f"the pool has {n_pool} sample; it must have at least 2, one to train on and one to leave out"
+        )
     n_train = n_pool // 2 if n_train is None else checks.integer("n_train", n_train, 1, n_pool - 1)
-    fresh = _classifier(classifier, checks.generator(rng))  # before the long part, so that a bad one stops here
+    fresh = _classifier(
+        classifier, checks.generator(rng)
+    )  # before the long part, so that a bad one stops here
     records = []
     for _ in range(n_shadows):
-        order = rng.permutation(n_pool)  # its parts are in random order too: their first n rows are a random choice
+        order = rng.permutation(
+            n_pool
+        )  # its parts are in random order too: their first n rows are a random choice
         predict = train_shadow(np.sort(order[:n_train]), int(rng.integers(2**31)))
         n = min(n_train, n_pool - n_train)
-        rows = np.concatenate([order[:n], order[n_train:n_train + n]])
-        records.append((_answers(predict, pool_x[rows], pool_y[rows]), pool_y[rows], np.repeat([True, False], n)))
+        rows = np.concatenate([order[:n], order[n_train : n_train + n]])
+        records.append(
+            (
+                _answers(predict, pool_x[rows], pool_y[rows]),
+                pool_y[rows],
+                np.repeat([True, False], n),
+            )
+        )
     widths = {len(answers[0]) for answers, _, _ in records}
     if len(widths) > 1:
-        raise ValueError(f"the shadows answer with {sorted(widths)} classes; all must have the same number")
+        raise ValueError(
+            f"the shadows answer with {sorted(widths)} classes; all must have the same number"
+        )
     answers, labels, member = map(np.concatenate, zip(*records))
     fitted = {}
     for c in np.unique(labels).tolist() if per_class else [None]:
         rows = labels == c if per_class else np.full(len(labels), True)
         if member[rows].all() or not member[rows].any():
-            raise ValueError(f"class {c} has {int(member[rows].sum())} trained and {int((~member[rows]).sum())} unseen "
-                             "records; per_class needs at least 1 of each (more shadows, a larger pool, or per_class=False)")
+            raise ValueError(
+                f"class {c} has {int(member[rows].sum())} trained and {int((~member[rows]).sum())} unseen "
+                "records; per_class needs at least 1 of each (more shadows, a larger pool, or per_class=False)"
+            )
         features = _features(answers[rows], labels[rows], with_class=not per_class)
         fitted[c] = clone(fresh).fit(features, member[rows])
     return ShadowAttack(fitted, widths.pop())
 
 
-def membership_metrics(members, non_members, silent_precision: float = 0.5) -> tuple[np.ndarray, ...]:
-    """Return accuracy, precision, AUC and "nothing called member" from scores; the groups count equally whatever their sizes.
+def membership_metrics(
+    members, non_members, silent_precision: float = 0.5
+) -> tuple[np.ndarray, ...]:
+    """Return accuracy, precision, AUC and "nothing called member" from scores; the groups count
+    equally whatever their sizes.
 
-    Source: FATS, Section 6.1.3. With the share a of members and b of non-members above 0.5: accuracy (1 + a - b) / 2, precision
-    a / (a + b). The paper leaves precision open where a = b = 0; we take that of a blind guess, 0.5, since the count 0 makes an
-    attack that learns nothing look worse than chance. (Its FR2 on FEMNIST has accuracy 50.00 +- 0.00 and precision
-    33.2 +- 42.1, which in balanced sets takes hardly any or no sample called member.)
+    Source: FATS, Section 6.1.3. With the share a of members and b of non-members above 0.5:
+    accuracy (1 + a - b) / 2, precision a / (a + b). The paper leaves precision open where a = b =
+    0; we take that of a blind guess, 0.5, since the count 0 makes an attack that learns nothing
+    look worse than chance. (Its FR2 on FEMNIST has accuracy 50.00 +- 0.00 and precision 33.2 +-
+    42.1, which in balanced sets takes hardly any or no sample called member.)
 
     Parameters
     ----------
@@ -239,15 +288,24 @@ def membership_metrics(members, non_members, silent_precision: float = 0.5) -> t
     -------
     Four arrays with the leading axes' shape, the last one bool.
 
-    Raises ValueError on a score or `silent_precision` outside [0, 1], an empty group, or different leading axes.
-    """
+    Raises ValueError on a score or `silent_precision` outside [0, 1], an empty group, or different
+    leading axes."""
     from scipy.stats import rankdata
 
-    inside, outside = (checks.array(name, s, low=0.0, high=1.0) for name, s in
-                       (("members", members), ("non_members", non_members)))
-    if not inside.ndim or inside.shape[:-1] != outside.shape[:-1] or not inside.size or not outside.size:
-        raise ValueError(f"members has shape {inside.shape} and non_members {outside.shape}; they must be (..., n_in) and "
-                         "(..., n_out) with at least 1 score each")
+    inside, outside = (
+        checks.array(name, s, low=0.0, high=1.0)
+        for name, s in (("members", members), ("non_members", non_members))
+    )
+    if (
+        not inside.ndim
+        or inside.shape[:-1] != outside.shape[:-1]
+        or not inside.size
+        or not outside.size
+    ):
+        raise ValueError(
+            f"members has shape {inside.shape} and non_members {outside.shape}; they must be (..., n_in) and "
+            "(..., n_out) with at least 1 score each"
+        )
     silent_precision = checks.real("silent_precision", silent_precision, 0, 1)
     a, b = (inside > 0.5).mean(-1), (outside > 0.5).mean(-1)
     silent = a + b == 0
@@ -257,22 +315,35 @@ def membership_metrics(members, non_members, silent_precision: float = 0.5) -> t
     return (1 + a - b) / 2, precision, (ranks - n * (n + 1) / 2) / (n * m), silent
 
 
-def evaluate_attack(attack: MembershipAttack, predict: Predict, members, non_members, *, n: int | None = None,
-                    repeats: int = 100, confidence: float = 0.95, silent_precision: float = 0.5,
-                    rng: np.random.Generator) -> MembershipResult:
-    """Attack one model on `repeats` balanced evaluation sets, drawn with replacement from members and non-members.
+def evaluate_attack(
+    attack: MembershipAttack,
+    predict: Predict,
+    members,
+    non_members,
+    *,
+    n: int | None = None,
+    repeats: int = 100,
+    confidence: float = 0.95,
+    silent_precision: float = 0.5,
+    rng: np.random.Generator,
+) -> MembershipResult:
+    """Attack one model on `repeats` balanced evaluation sets, drawn with replacement from members
+    and non-members.
 
-    Source: FATS, Section 6.1.3, which performs the attack 100 times and reports mean and standard deviation without saying what
-    is repeated. Here one model meets one attack, and the sets are bootstrap resamples: mean, std and interval tell how far the
-    choice of samples moves the figure, not another training run; for that repeat with other seeds. The intervals are a little
-    narrow: for a blind attack, 95 % intervals from 100 sets covered 0.5 in 91 to 94 % of 400 trials (5 to 100 members).
+    Source: FATS, Section 6.1.3, which performs the attack 100 times and reports mean and standard
+    deviation without saying what is repeated. Here one model meets one attack, and the sets are
+    bootstrap resamples: mean, std and interval tell how far the choice of samples moves the figure,
+    not another training run; for that repeat with other seeds. The intervals are a little narrow:
+    for a blind attack, 95 % intervals from 100 sets covered 0.5 in 91 to 94 % of 400 trials (5 to
+    100 members).
 
     Parameters
     ----------
     attack : `ShadowAttack`, `LossThreshold`, or your own `MembershipAttack`.
     predict : inputs -> probabilities, the model under attack.
     members, non_members : (x, y) each
-        Samples of the original training set (the forgotten ones, where forgetting is judged), and samples never trained on.
+        Samples of the original training set (the forgotten ones, where forgetting is judged), and
+        samples never trained on.
     n : int >= 1, optional
         Members a set, and non-members a set; the smaller group's size unless given.
     repeats : int >= 1
@@ -280,25 +351,41 @@ def evaluate_attack(attack: MembershipAttack, predict: Predict, members, non_mem
     silent_precision : as in `membership_metrics`.
     rng : numpy Generator
 
-    Raises ValueError on an argument out of range, an empty group, answers that are no probabilities, or scores outside [0, 1].
-    """
+    Raises ValueError on an argument out of range, an empty group, answers that are no
+    probabilities, or scores outside [0, 1]."""
     from scipy.stats import mannwhitneyu
 
     repeats = checks.integer("repeats", repeats, 1)
     tail = (1 - checks.real("confidence", confidence, above=0, below=1)) / 2
     checks.generator(rng)
     groups = _samples("members", members), _samples("non_members", non_members)
-    scores = [checks.array("scores", attack.score(_answers(predict, x, y), y), ndim=1, low=0, high=1) for x, y in groups]
+    scores = [
+        checks.array("scores", attack.score(_answers(predict, x, y), y), ndim=1, low=0, high=1)
+        for x, y in groups
+    ]
     n = min(map(len, scores)) if n is None else checks.integer("n", n, 1)
-    *figures, silent = membership_metrics(*(s[rng.integers(len(s), size=(repeats, n))] for s in scores), silent_precision)
-    spreads = (Resampled(float(v.mean()), float(v.std(ddof=1)) if repeats > 1 else 0.0,
-                         *(float(q) for q in np.quantile(v, [tail, 1 - tail]))) for v in figures)
-    return MembershipResult(*spreads, float(mannwhitneyu(*scores).pvalue), float(silent.mean()), n, repeats)
+    *figures, silent = membership_metrics(
+        *(s[rng.integers(len(s), size=(repeats, n))] for s in scores), silent_precision
+    )
+    spreads = (
+        Resampled(
+            float(v.mean()),
+            float(v.std(ddof=1)) if repeats > 1 else 0.0,
+            *(float(q) for q in np.quantile(v, [tail, 1 - tail])),
+        )
+        for v in figures
+    )
+    return MembershipResult(
+        *spreads, float(mannwhitneyu(*scores).pvalue), float(silent.mean()), n, repeats
+    )
 
 
 def _features(probabilities: np.ndarray, y: np.ndarray, *, with_class: bool) -> np.ndarray:
-    columns = [-np.sort(-probabilities, axis=1), probabilities[np.arange(len(y)), y][:, None],
-               losses(probabilities, y)[:, None]]
+    columns = [
+        -np.sort(-probabilities, axis=1),
+        probabilities[np.arange(len(y)), y][:, None],
+        losses(probabilities, y)[:, None],
+    ]
     if with_class:
         columns.append(np.eye(probabilities.shape[1])[y])
     return np.hstack(columns)
@@ -314,10 +401,14 @@ def _classifier(classifier, rng: np.random.Generator):
         checks.choice("classifier", classifier, CLASSIFIERS)
         if classifier == "logistic":
             return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        return RandomForestClassifier(100, min_samples_leaf=10, random_state=int(rng.integers(2**31)))
+        return RandomForestClassifier(
+            100, min_samples_leaf=10, random_state=int(rng.integers(2**31))
+        )
     if not hasattr(classifier, "fit") or not hasattr(classifier, "predict_proba"):
-        raise ValueError(f"classifier={classifier!r} must be one of {', '.join(map(repr, CLASSIFIERS))} or a scikit-learn "
-                         "classifier with predict_proba")
+        raise ValueError(
+            f"classifier={classifier!r} must be one of {', '.join(map(repr, CLASSIFIERS))} or a scikit-learn "
+            "classifier with predict_proba"
+        )
     return classifier
 
 
@@ -325,11 +416,18 @@ def _samples(name: str, pair) -> tuple[np.ndarray, np.ndarray]:
     """Return (x, y) as arrays of one length >= 1, y as int64 labels >= 0."""
     try:
         x, y = pair
-        x, y = (v.detach().cpu().numpy() if isinstance(v, torch.Tensor) else np.asarray(v) for v in (x, y))
+        x, y = (
+            v.detach().cpu().numpy() if isinstance(v, torch.Tensor) else np.asarray(v)
+            for v in (x, y)
+        )
     except (TypeError, ValueError):
-        raise ValueError(f"{name} of type {type(pair).__name__} must be a pair of arrays (x, y)") from None
+        raise ValueError(
+            f"{name} of type {type(pair).__name__} must be a pair of arrays (x, y)"
+        ) from None
     if y.ndim != 1 or not x.ndim or len(x) != len(y) or not len(y):
-        raise ValueError(f"{name}: x has shape {x.shape} and y {y.shape}; they must be (n, ...) and (n,) with n >= 1")
+        raise ValueError(
+            f"{name}: x has shape {x.shape} and y {y.shape}; they must be (n, ...) and (n,) with n >= 1"
+        )
     return x, _labels(f"{name}: y", y)
 
 
@@ -351,5 +449,7 @@ def _checked(probabilities, y) -> tuple[np.ndarray, np.ndarray]:
     probabilities = checks.simplex("probabilities", probabilities, ndim=2, tol=_SIMPLEX_TOL)
     y = _labels("y", y, probabilities.shape[1])
     if y.shape != probabilities.shape[:1]:
-        raise ValueError(f"y has shape {y.shape}; it must be ({len(probabilities)},), one label a row of probabilities")
+        raise ValueError(
+            f"y has shape {y.shape}; it must be ({len(probabilities)},), one label a row of probabilities"
+        )
     return probabilities, y

@@ -1,9 +1,11 @@
 """What FATS is compared with: federated averaging and its retraining, plain (FRS) or rapid (FR2).
 
-Sources: FATS, Section 6.1.4; McMahan et al. 2017 (FedAvg); Liu et al. 2022, "The right to be forgotten in federated learning"
-(rapid retraining). Both baselines learn by FedAvg: K different clients a round, models averaged by their numbers of samples.
-After a request both start again from the first model, on freshly drawn clients and mini-batches of what is left; FRS with the
-same local SGD, FR2 with `fisher_sgd`. FedAvg's local epochs become E mini-batches of b samples, so that costs compare.
+Sources: FATS, Section 6.1.4; McMahan et al. 2017 (FedAvg); Liu et al. 2022, "The right to be
+forgotten in federated learning" (rapid retraining). Both baselines learn by FedAvg: K different
+clients a round, models averaged by their numbers of samples. After a request both start again from
+the first model, on freshly drawn clients and mini-batches of what is left; FRS with the same local
+SGD, FR2 with `fisher_sgd`. FedAvg's local epochs become E mini-batches of b samples, so that costs
+compare.
 
 ===========  ==========  ============  ====================================================================================
 code         symbol      shape         meaning
@@ -41,9 +43,11 @@ class Fisher:
     rate : float
         eta > 0, of the scaled steps; not comparable with the rate of plain SGD.
     momentum, decay : float
-        In [0, 1); 0.9 and 0.999 are the customary ones of Adam, after which the momentum technique is modelled.
+        In [0, 1); 0.9 and 0.999 are the customary ones of Adam, after which the momentum technique
+        is modelled.
     damping : float
-        > 0. Where gradients are small against its root, a step is rate / damping (0.1 by default) times their mean.
+        > 0. Where gradients are small against its root, a step is rate / damping (0.1 by default)
+        times their mean.
     """
 
     rate: float = 0.001
@@ -58,44 +62,67 @@ class Fisher:
         checks.real("damping", self.damping, above=0)
 
 
-def draw_fedavg(*, n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds, rng) -> History:
-    """Draw who trains on what in R rounds of FedAvg; parameters and errors of `histories.draw_history`, and K <= n_clients.
+def draw_fedavg(
+    *, n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds, rng
+) -> History:
+    """Draw who trains on what in R rounds of FedAvg; parameters and errors of
+    `histories.draw_history`, and K <= n_clients.
 
     Unlike FATS's, the K clients of a round differ from one another.
     """
-    history = draw_history(n_clients=n_clients, samples_per_client=samples_per_client, clients_per_round=clients_per_round,
-                           batch_size=batch_size, local_steps=local_steps, rounds=rounds, rng=rng)
+    history = draw_history(
+        n_clients=n_clients,
+        samples_per_client=samples_per_client,
+        clients_per_round=clients_per_round,
+        batch_size=batch_size,
+        local_steps=local_steps,
+        rounds=rounds,
+        rng=rng,
+    )
     return redraw_fedavg(history, rng)
 
 
 def redraw_fedavg(history: History, rng: np.random.Generator) -> History:
-    """Return a history of the same sizes with all rounds drawn afresh from what is left; ValueError if K clients are not."""
+    """Return a history of the same sizes with all rounds drawn afresh from what is left; ValueError
+    if K clients are not.
+    """
     present, n_slots = present_clients(history), history.clients_per_round
     # subsets are ascending, which fixes only the order of the slots
-    clients = present[subsets(np.full(history.rounds, len(present)), n_slots, checks.generator(rng))]
+    clients = present[
+        subsets(np.full(history.rounds, len(present)), n_slots, checks.generator(rng))
+    ]
     batches = draw_batches(history, clients, history.local_steps, history.batch_size, rng)
     return store(copy.copy(history), clients, batches)
 
 
 def present_clients(history: History) -> np.ndarray:
-    """Return the clients that are left, ascending; ValueError if there are fewer than K, which FedAvg needs."""
+    """Return the clients that are left, ascending; ValueError if there are fewer than K, which
+    FedAvg needs.
+    """
     present, n_slots = np.flatnonzero(history.samples_left), history.clients_per_round
     if len(present) < n_slots:
-        raise ValueError(f"clients_per_round={n_slots} must be at most {len(present)}, the clients that are left: "
-                         "those of a round of FedAvg differ")
+        raise ValueError(
+            f"clients_per_round={n_slots} must be at most {len(present)}, the clients that are left: "
+            "those of a round of FedAvg differ"
+        )
     return present
 
 
-def fisher_sgd(task: federated.Task, params: Tensor, batches, fisher: Fisher, *, threads: int | None = None) -> Tensor:
-    """Train every client from `params` by steps that the diagonal empirical Fisher scales, and return (n_clients, P).
+def fisher_sgd(
+    task: federated.Task, params: Tensor, batches, fisher: Fisher, *, threads: int | None = None
+) -> Tensor:
+    """Train every client from `params` by steps that the diagonal empirical Fisher scales, and
+    return (n_clients, P).
 
-    Source: FATS, Section 6.1.4, "a diagonal approximation of the Fisher Information Matrix ... and the momentum technique".
-    Step s = 1..E with the mini-batch gradient g: m <- beta_1 m + (1 - beta_1) g; F <- beta_2 F + (1 - beta_2) g^2;
-    w <- w - eta m' / (F' + lambda), where m' = m / (1 - beta_1^s) and F' = F / (1 - beta_2^s). m and F start at zero in every
-    round, since a client keeps nothing and sends only its model.
+    Source: FATS, Section 6.1.4, "a diagonal approximation of the Fisher Information Matrix ... and
+    the momentum technique". Step s = 1..E with the mini-batch gradient g: m <- beta_1 m + (1 -
+    beta_1) g; F <- beta_2 F + (1 - beta_2) g^2; w <- w - eta m' / (F' + lambda), where m' = m / (1
+    - beta_1^s) and F' = F / (1 - beta_2^s). m and F start at zero in every round, since a client
+    keeps nothing and sends only its model.
 
-    ERRATA 47: the authors' released baseline uses AdaHessian, which scales by second derivatives; we follow the text.
-    The squares are those of mini-batch gradients, about 1/b of the mean over single samples near a minimum.
+    ERRATA 47: the authors' released baseline uses AdaHessian, which scales by second derivatives;
+    we follow the text. The squares are those of mini-batch gradients, about 1/b of the mean over
+    single samples near a minimum.
 
     Parameters
     ----------
@@ -107,7 +134,9 @@ def fisher_sgd(task: federated.Task, params: Tensor, batches, fisher: Fisher, *,
         As `federated.local_sgd`.
     """
     if not isinstance(params, Tensor) or params.shape != (task.n_params,):
-        raise ValueError(f"params has shape {tuple(np.shape(params))}; it must be a tensor of shape ({task.n_params},)")
+        raise ValueError(
+            f"params has shape {tuple(np.shape(params))}; it must be a tensor of shape ({task.n_params},)"
+        )
     steps = convert(task, batches, params.device)
     out = params.repeat(len(steps), 1)
 
@@ -116,9 +145,11 @@ def fisher_sgd(task: federated.Task, params: Tensor, batches, fisher: Fisher, *,
             replica.load(params)
             means = [torch.zeros_like(p) for p in replica.params]
             squares = [torch.zeros_like(p) for p in replica.params]
-            for s, (x, y, w, _) in enumerate(steps[k], start=1):
-                loss = task.mean_loss(replica.module(x), y, w)
-                grads = torch.autograd.grad(loss, replica.params, allow_unused=True, materialize_grads=True)
+            for s, batch in enumerate(steps[k], start=1):
+                loss = task.mean_loss(replica.module(batch.x), batch.y, batch.w)
+                grads = torch.autograd.grad(
+                    loss, replica.params, allow_unused=True, materialize_grads=True
+                )
                 with torch.no_grad():
                     for p, g, m, f in zip(replica.params, grads, means, squares, strict=True):
                         m.lerp_(g, 1 - fisher.momentum)

@@ -1,7 +1,8 @@
 """Bounds of FATS: how well a stable algorithm learns, and how much it recomputes to forget.
 
-Source: FATS, Lemma 4, Theorem 5, Corollary 6, Theorem 7, with ERRATA 23. The flags `feasible` say whether a statement's own
-conditions hold; the values are returned either way, since the paper's settings break them (ERRATA 23).
+Source: FATS, Lemma 4, Theorem 5, Corollary 6, Theorem 7, with ERRATA 23. The flags `feasible` say
+whether a statement's own conditions hold; the values are returned either way, since the paper's
+settings break them (ERRATA 23).
 
 ==================  ================  ======================================================================
 code                symbol            meaning
@@ -67,7 +68,8 @@ def lemma4(
     rho_c,
     rate,
 ) -> FATSBound:
-    """Return the bound (9) on the mean squared gradient for any step size; feasible is condition (7).
+    """Return the bound (9) on the mean squared gradient for any step size; feasible is condition
+    (7).
 
     Source: FATS, Lemma 4; (9) is (8) with K = rho_C E M / T and K b = rho_S M N / T.
 
@@ -90,12 +92,22 @@ def lemma4(
         For values out of range.
     """
     loss_gap, grad_var = checks.real("loss_gap", loss_gap, 0), checks.real("grad_var", grad_var, 0)
-    smoothness, heterogeneity = checks.real("smoothness", smoothness, above=0), checks.real("heterogeneity", heterogeneity, 1)
+    smoothness, heterogeneity = (
+        checks.real("smoothness", smoothness, above=0),
+        checks.real("heterogeneity", heterogeneity, 1),
+    )
     n_clients, drawn, steps, rho_c = _sizes(n_clients, samples_per_client, steps, rho_s, rho_c)
-    local_steps, rate = checks.integer("local_steps", local_steps, 1, steps), checks.real("rate", rate, above=0)
+    local_steps, rate = (
+        checks.integer("local_steps", local_steps, 1, steps),
+        checks.real("rate", rate, above=0),
+    )
     value = (
         2 * loss_gap / (rate * steps)
-        + (rate * smoothness) ** 2 * grad_var * local_steps * (rho_c * local_steps * n_clients + steps) / drawn
+        + (rate * smoothness) ** 2
+        * grad_var
+        * local_steps
+        * (rho_c * local_steps * n_clients + steps)
+        / drawn
         + rate * smoothness * grad_var * steps / drawn
     )
     # (7) divided by eta
@@ -104,23 +116,39 @@ def lemma4(
 
 
 def theorem5(
-    *, loss_gap, smoothness, grad_var, heterogeneity, local_steps, n_clients, samples_per_client, steps, rho_s, rho_c
+    *,
+    loss_gap,
+    smoothness,
+    grad_var,
+    heterogeneity,
+    local_steps,
+    n_clients,
+    samples_per_client,
+    steps,
+    rho_s,
+    rho_c,
 ) -> FATSTheorem5:
-    """Return the bound (10) at eta = 1 / (L sqrt(Gamma) T): a stability cost that stays, and a term of order E / T.
+    """Return the bound (10) at eta = 1 / (L sqrt(Gamma) T): a stability cost that stays, and a term
+    of order E / T.
 
-    Source: FATS, Theorem 5. ERRATA 23: sqrt(2) times this step would balance the first and last terms of (9), for 2 sqrt(2)
-    in place of 3. `feasible` asks for T >= 2 lambda / sqrt(Gamma) and E / T < sqrt(Gamma / lambda) / 2, that is for
-    R > 2 sqrt(lambda / Gamma) rounds: with unit constants 245 for the sizes that the paper gives MNIST, where R = 30.
+    Source: FATS, Theorem 5. ERRATA 23: sqrt(2) times this step would balance the first and last
+    terms of (9), for 2 sqrt(2) in place of 3. `feasible` asks for T >= 2 lambda / sqrt(Gamma) and E
+    / T < sqrt(Gamma / lambda) / 2, that is for R > 2 sqrt(lambda / Gamma) rounds: with unit
+    constants 245 for the sizes that the paper gives MNIST, where R = 30.
 
-    Parameters are those of `lemma4`, with loss_gap and grad_var > 0. Raises ValueError for values out of range.
-    """
-    loss_gap, smoothness, grad_var, heterogeneity = _constants(loss_gap, smoothness, grad_var, heterogeneity)
+    Parameters are those of `lemma4`, with loss_gap and grad_var > 0. Raises ValueError for values
+    out of range."""
+    loss_gap, smoothness, grad_var, heterogeneity = _constants(
+        loss_gap, smoothness, grad_var, heterogeneity
+    )
     n_clients, drawn, steps, rho_c = _sizes(n_clients, samples_per_client, steps, rho_s, rho_c)
     local_steps = checks.integer("local_steps", local_steps, 1, steps)
     gamma, share = grad_var / (smoothness * loss_gap * drawn), local_steps / steps
     stability_cost = 3 * math.sqrt(smoothness * grad_var * loss_gap / drawn)
     value = stability_cost + smoothness * loss_gap * share * (rho_c * n_clients * share + 1)
-    feasible = _long_enough(steps, heterogeneity, gamma) and share < _largest_share(gamma, heterogeneity)
+    feasible = _long_enough(steps, heterogeneity, gamma) and share < _largest_share(
+        gamma, heterogeneity
+    )
     return FATSTheorem5(value, 1 / (smoothness * math.sqrt(gamma) * steps), gamma, feasible)
 
 
@@ -140,7 +168,8 @@ def corollary6(
 ) -> FATSBound:
     """Return 4 G sqrt(L loss_gap / (rho_S M N)), the stability cost that both choices of E end at.
 
-    Source: FATS, Corollary 6. The two cases differ in their conditions only: `alpha` is E = T^(1 - alpha), `c` is E = c T.
+    Source: FATS, Corollary 6. The two cases differ in their conditions only: `alpha` is E = T^(1 -
+    alpha), `c` is E = c T.
 
     Parameters
     ----------
@@ -155,7 +184,9 @@ def corollary6(
     ValueError
         For values out of range, or unless exactly one of alpha and c is given.
     """
-    loss_gap, smoothness, grad_var, heterogeneity = _constants(loss_gap, smoothness, grad_var, heterogeneity)
+    loss_gap, smoothness, grad_var, heterogeneity = _constants(
+        loss_gap, smoothness, grad_var, heterogeneity
+    )
     n_clients, drawn, steps, rho_c = _sizes(n_clients, samples_per_client, steps, rho_s, rho_c)
     if (alpha is None) == (c is None):
         raise ValueError(f"alpha={alpha!r}, c={c!r}: exactly one must be given")
@@ -163,8 +194,14 @@ def corollary6(
     feasible = _long_enough(steps, heterogeneity, gamma)
     if c is None:
         alpha = checks.real("alpha", alpha, high=1, above=0)
-        share = steps**-alpha  # E / T; T >= x^(1/alpha) reads x T^-alpha <= 1, which cannot overflow
-        feasible = feasible and share <= _largest_share(gamma, heterogeneity) and rho_c * n_clients * share <= 1
+        share = (
+            steps**-alpha
+        )  # E / T; T >= x^(1/alpha) reads x T^-alpha <= 1, which cannot overflow
+        feasible = (
+            feasible
+            and share <= _largest_share(gamma, heterogeneity)
+            and rho_c * n_clients * share <= 1
+        )
     else:
         c = checks.real("c", c, high=1, above=0)
         # M < 4 lambda^2 L loss_gap rho_S N / (G^2 rho_C^2), times M and with Gamma
@@ -176,10 +213,11 @@ def corollary6(
 def theorem7(*, rho, requests, training_time=1.0) -> FATSTheorem7:
     """Return what w requests for samples (rho = rho_S) or clients (rho = rho_C) cost at most.
 
-    Source: FATS, Theorem 2 for the probability w rho of any recomputation, Section 5.3.1 for the expected number of
-    recomputations 4 w min(rho, 1), Theorem 7 for the order max(min(rho, 1) w training_time, w) of the expected time, where
-    the look-up of a request counts 1 and the constant is left out. The number presumes that a part of the data stays: for
-    one step with b = 1 on 100 samples of one client, all but one forgotten in turn, it is 3.96, the exact one 4.19.
+    Source: FATS, Theorem 2 for the probability w rho of any recomputation, Section 5.3.1 for the
+    expected number of recomputations 4 w min(rho, 1), Theorem 7 for the order max(min(rho, 1) w
+    training_time, w) of the expected time, where the look-up of a request counts 1 and the constant
+    is left out. The number presumes that a part of the data stays: for one step with b = 1 on 100
+    samples of one client, all but one forgotten in turn, it is 3.96, the exact one 4.19.
 
     Parameters
     ----------
@@ -202,14 +240,26 @@ def theorem7(*, rho, requests, training_time=1.0) -> FATSTheorem7:
 
 
 def _constants(loss_gap, smoothness, grad_var, heterogeneity) -> tuple:
-    loss_gap, smoothness = checks.real("loss_gap", loss_gap, above=0), checks.real("smoothness", smoothness, above=0)
-    return loss_gap, smoothness, checks.real("grad_var", grad_var, above=0), checks.real("heterogeneity", heterogeneity, 1)
+    loss_gap, smoothness = (
+        checks.real("loss_gap", loss_gap, above=0),
+        checks.real("smoothness", smoothness, above=0),
+    )
+    return (
+        loss_gap,
+        smoothness,
+        checks.real("grad_var", grad_var, above=0),
+        checks.real("heterogeneity", heterogeneity, 1),
+    )
 
 
 def _sizes(n_clients, samples_per_client, steps, rho_s, rho_c) -> tuple:
     """Return M, rho_S M N = b K T (samples drawn in the whole run), T and rho_C."""
     n_clients, steps = checks.integer("n_clients", n_clients, 1), checks.integer("steps", steps, 1)
-    drawn = checks.real("rho_s", rho_s, above=0) * n_clients * checks.real("samples_per_client", samples_per_client, 1)
+    drawn = (
+        checks.real("rho_s", rho_s, above=0)
+        * n_clients
+        * checks.real("samples_per_client", samples_per_client, 1)
+    )
     return n_clients, drawn, steps, checks.real("rho_c", rho_c, above=0)
 
 

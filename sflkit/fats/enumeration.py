@@ -1,9 +1,11 @@
-"""The exact law of any code that draws with `Generator.integers`: run it once for every outcome of its draws.
+"""The exact law of any code that draws with `Generator.integers`: run it once for every outcome of
+its draws.
 
-This is how notebook 40 and the tests show that forgetting is exact: not on a model of the rules, but on `draw_history` and
-`forget_sample` themselves, whose outcomes are enumerated and their probabilities added as fractions. The cost grows with
-the number of outcomes, so sizes must be tiny. `printed_rule_distance` gives the same distance for the rule as printed at
-any size, by Monte Carlo over a closed form.
+This is how notebook 40 and the tests show that forgetting is exact: not on a model of the rules,
+but on `draw_history` and `forget_sample` themselves, whose outcomes are enumerated and their
+probabilities added as fractions. The cost grows with the number of outcomes, so sizes must be tiny.
+`printed_rule_distance` gives the same distance for the rule as printed at any size, by Monte Carlo
+over a closed form.
 
 Source: FATS, (2) for the distance, Theorem 2 for the claim; ERRATA 13.
 
@@ -31,7 +33,9 @@ MAX_OUTCOMES = 2_000_000
 
 
 class _Tape(np.random.Generator):
-    """A generator whose integers come from a list of choices; it remembers how many there were at each."""
+    """A generator whose integers come from a list of choices; it remembers how many there were at
+    each.
+    """
 
     def __init__(self):
         super().__init__(np.random.PCG64(0))
@@ -66,7 +70,8 @@ for _name in dir(np.random.Generator):
 
 
 def outcomes(run: Callable):
-    """Yield (result, probability) of run(rng) for every outcome of what it draws with rng.integers; probabilities add up to 1.
+    """Yield (result, probability) of run(rng) for every outcome of what it draws with rng.integers;
+    probabilities add up to 1.
 
     Raises
     ------
@@ -94,21 +99,25 @@ def outcomes(run: Callable):
 
 
 def history_key(history: History, rounds: int | None = None) -> tuple:
-    """Return what makes a history (or its first `rounds` rounds) what it is: clients and mini-batches."""
+    """Return what makes a history (or its first `rounds` rounds) what it is: clients and
+    mini-batches.
+    """
     return history.clients[:rounds].tobytes(), history.batches[:rounds].tobytes()
 
 
 def drawn_law(**sizes) -> dict:
     """Return the law of `draw_history` for these sizes (its keywords without rng)."""
-    return _collect((outcome, p) for outcome, p in outcomes(lambda rng: draw_history(**sizes, rng=rng)))
+    return _collect(
+        (outcome, p) for outcome, p in outcomes(lambda rng: draw_history(**sizes, rng=rng))
+    )
 
 
 def retrained_law(requests, **sizes) -> dict:
-    """Return the law of learning from the start on what the requests leave: what exact forgetting must equal.
+    """Return the law of learning from the start on what the requests leave: what exact forgetting
+    must equal.
 
-    Samples keep their numbers; a forgotten client's number is skipped. This is drawn by reduced sizes and renumbered, so it
-    does not share the code that draws from histories with gaps.
-    """
+    Samples keep their numbers; a forgotten client's number is skipped. This is drawn by reduced
+    sizes and renumbered, so it does not share the code that draws from histories with gaps."""
     sizes = dict(sizes)
     n_clients = sizes.pop("n_clients")
     each = np.full(n_clients, sizes.pop("samples_per_client"))
@@ -116,7 +125,9 @@ def retrained_law(requests, **sizes) -> dict:
     gone = {request.client for request in requests if request.sample is None}
     present = np.array([k for k in range(n_clients) if k not in gone])
     left = [[s for s in range(each[k]) if (k, s) not in {r[:2] for r in requests}] for k in present]
-    law = drawn_law(n_clients=len(present), samples_per_client=[len(numbers) for numbers in left], **sizes)
+    law = drawn_law(
+        n_clients=len(present), samples_per_client=[len(numbers) for numbers in left], **sizes
+    )
 
     def renumber(history):
         batches = np.empty_like(history.batches)
@@ -128,17 +139,26 @@ def retrained_law(requests, **sizes) -> dict:
 
 
 def forgotten_law(law: dict, request, rule: str = "exact") -> dict:
-    """Return the law of the history after one request, by running `forget_sample` or `forget_client` on every history.
+    """Return the law of the history after one request, by running `forget_sample` or
+    `forget_client` on every history.
 
-    All histories of `law` must have the same `forgotten`. Where a rule draws all rounds after the hit one afresh ("exact",
-    "printed", clients), histories that agree up to there share one enumeration; a test checks this against running each.
-    """
+    All histories of `law` must have the same `forgotten`. Where a rule draws all rounds after the
+    hit one afresh ("exact", "printed", clients), histories that agree up to there share one
+    enumeration; a test checks this against running each."""
     client, sample, steps_done = Request(*request)
     groups = {}
     for p, history in law.values():
         first = None if np.ndim(client) or np.ndim(sample) else history.first_use(client, sample)
-        fresh_after = None if first is None or rule == "minimal" else first if sample is None else first[0] + 1
-        group = groups.setdefault((history_key(history, fresh_after), fresh_after), [Fraction(0), history])
+        fresh_after = (
+            None
+            if first is None or rule == "minimal"
+            else first
+            if sample is None
+            else first[0] + 1
+        )
+        group = groups.setdefault(
+            (history_key(history, fresh_after), fresh_after), [Fraction(0), history]
+        )
         group[0] += p
 
     def run(history, rng):
@@ -147,14 +167,27 @@ def forgotten_law(law: dict, request, rule: str = "exact") -> dict:
         return forget_sample(history, client, sample, rng, rule, steps_done=steps_done).history
 
     return _collect(
-        (after, weight * p) for weight, history in groups.values() for after, p in outcomes(lambda rng, h=history: run(h, rng))
+        (after, weight * p)
+        for weight, history in groups.values()
+        for after, p in outcomes(lambda rng, h=history: run(h, rng))
     )
 
 
 def total_variation(law: dict, other: dict) -> Fraction:
-    """Return the total variation distance of two laws, half the sum of |difference|. Source: FATS, (2)."""
+    """Return the total variation distance of two laws, half the sum of |difference|. Source: FATS,
+    (2).
+    """
     zero = (Fraction(0), None)
-    return sum((abs(law.get(key, zero)[0] - other.get(key, zero)[0]) for key in law.keys() | other.keys()), Fraction(0)) / 2
+    return (
+        sum(
+            (
+                abs(law.get(key, zero)[0] - other.get(key, zero)[0])
+                for key in law.keys() | other.keys()
+            ),
+            Fraction(0),
+        )
+        / 2
+    )
 
 
 class Distance(NamedTuple):
@@ -165,24 +198,45 @@ class Distance(NamedTuple):
 
 
 def printed_rule_distance(
-    *, n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds, rng, repeats: int = 20000
+    *,
+    n_clients,
+    samples_per_client,
+    clients_per_round,
+    batch_size,
+    local_steps,
+    rounds,
+    rng,
+    repeats: int = 20000,
 ) -> Distance:
-    """Return the distance of the rule as printed from retraining, for one forgotten sample, at any size.
+    """Return the distance of the rule as printed from retraining, for one forgotten sample, at any
+    size.
 
-    Source: ERRATA 13. With n_r slots of the client in round r, independent Binomial(K, 1/M), and a = 1 - b/N, the density of
-    the repaired history against retraining is 1 + sum_r a^(E (n_1 + .. + n_{r-1})) (a^{n_r} - (1 - b/(M N))^K): to reach
-    round r unhit has the first factor; there a^{n_r} is kept unhit at its first step, and a hit draws all clients again.
-    The distance is half the mean of the absolute sum.
+    Source: ERRATA 13. With n_r slots of the client in round r, independent Binomial(K, 1/M), and a
+    = 1 - b/N, the density of the repaired history against retraining is 1 + sum_r a^(E (n_1 + .. +
+    n_{r-1})) (a^{n_r} - (1 - b/(M N))^K): to reach round r unhit has the first factor; there
+    a^{n_r} is kept unhit at its first step, and a hit draws all clients again. The distance is half
+    the mean of the absolute sum.
 
     Raises
     ------
     ValueError
         For sizes below 1 or batch_size >= samples_per_client (nothing would be left to draw from).
     """
-    n_clients, repeats = checks.integer("n_clients", n_clients, 1), checks.integer("repeats", repeats, 2)
-    clients_per_round, rounds = checks.integer("clients_per_round", clients_per_round, 1), checks.integer("rounds", rounds, 1)
-    batch_size, local_steps = checks.integer("batch_size", batch_size, 1), checks.integer("local_steps", local_steps, 1)
-    spared = 1 - batch_size / checks.real("samples_per_client", samples_per_client, above=batch_size)
+    n_clients, repeats = (
+        checks.integer("n_clients", n_clients, 1),
+        checks.integer("repeats", repeats, 2),
+    )
+    clients_per_round, rounds = (
+        checks.integer("clients_per_round", clients_per_round, 1),
+        checks.integer("rounds", rounds, 1),
+    )
+    batch_size, local_steps = (
+        checks.integer("batch_size", batch_size, 1),
+        checks.integer("local_steps", local_steps, 1),
+    )
+    spared = 1 - batch_size / checks.real(
+        "samples_per_client", samples_per_client, above=batch_size
+    )
     slots = checks.generator(rng).binomial(clients_per_round, 1 / n_clients, size=(repeats, rounds))
     before = np.cumsum(slots, axis=1) - slots
     unhit = (1 - (1 - spared) / n_clients) ** clients_per_round

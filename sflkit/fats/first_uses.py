@@ -1,8 +1,10 @@
-"""When do requests hit? First uses of forgotten samples or clients over many sampling histories, without any training.
+"""When do requests hit? First uses of forgotten samples or clients over many sampling histories,
+without any training.
 
-Source: FATS, Theorem 7, Figures 2, 3, 6 (unlearning time); ERRATA 13, 19. The law is that of `histories` with the rule "exact";
-but of a history only those slots are drawn whose clients are asked to forget, and all histories at once, so that thousands of
-histories of any of Table 2's sizes take seconds.
+Source: FATS, Theorem 7, Figures 2, 3, 6 (unlearning time); ERRATA 13, 19. The law is that of
+`histories` with the rule "exact"; but of a history only those slots are drawn whose clients are
+asked to forget, and all histories at once, so that thousands of histories of any of Table 2's sizes
+take seconds.
 
 ==================  ========  ============  ====================================================================
 code                symbol    shape         meaning
@@ -11,8 +13,8 @@ targets             X_u, k_u  (runs, w)     what each request of each run forget
 first               t_S, t_C  (runs, w)     first step of its use, r E for a client, T = R E if there is none
 ==================  ========  ============  ====================================================================
 
-T - first is the paper's unlearning time in steps; a run that keeps one model a round replays (R - first // E) E.
-"""
+T - first is the paper's unlearning time in steps; a run that keeps one model a round replays (R -
+first // E) E."""
 
 from __future__ import annotations
 
@@ -27,8 +29,21 @@ LEVELS = ("sample", "client")
 _CHUNK = 2**21  # slots (runs x R x K) in memory at a time: 16 MB of clients
 
 
-def first_uses(*, level, n_requests, n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds, runs,
-               rng: np.random.Generator, streaming: bool = False, targets=None) -> np.ndarray:
+def first_uses(
+    *,
+    level,
+    n_requests,
+    n_clients,
+    samples_per_client,
+    clients_per_round,
+    batch_size,
+    local_steps,
+    rounds,
+    runs,
+    rng: np.random.Generator,
+    streaming: bool = False,
+    targets=None,
+) -> np.ndarray:
     """Draw histories and requests, and return the first step that each request hits.
 
     Parameters
@@ -41,10 +56,11 @@ def first_uses(*, level, n_requests, n_clients, samples_per_client, clients_per_
         Histories, >= 1.
     rng : numpy.random.Generator
     streaming : bool
-        True: one request after another, each on the history as the one before has left it. False: all at once, for which a
-        single first use is returned, the earliest.
+        True: one request after another, each on the history as the one before has left it. False:
+        all at once, for which a single first use is returned, the earliest.
     targets : int array, optional
-        Clients (runs, w), or clients and samples (runs, w, 2); drawn uniformly from all clients or samples by default.
+        Clients (runs, w), or clients and samples (runs, w, 2); drawn uniformly from all clients or
+        samples by default.
 
     Returns
     -------
@@ -54,16 +70,28 @@ def first_uses(*, level, n_requests, n_clients, samples_per_client, clients_per_
     Raises
     ------
     ValueError
-        For sizes out of range, a target named twice in a run, or requests that a history would refuse: no client left, or
-        fewer samples at a client than a mini-batch has.
+        For sizes out of range, a target named twice in a run, or requests that a history would
+        refuse: no client left, or fewer samples at a client than a mini-batch has.
     """
     checks.choice("level", level, LEVELS)
     n_clients, runs = checks.integer("n_clients", n_clients, 1), checks.integer("runs", runs, 1)
-    shape = checks.integer("rounds", rounds, 1), checks.integer("clients_per_round", clients_per_round, 1)
-    local_steps, batch_size = checks.integer("local_steps", local_steps, 1), checks.integer("batch_size", batch_size, 1)
+    shape = (
+        checks.integer("rounds", rounds, 1),
+        checks.integer("clients_per_round", clients_per_round, 1),
+    )
+    local_steps, batch_size = (
+        checks.integer("local_steps", local_steps, 1),
+        checks.integer("batch_size", batch_size, 1),
+    )
     sizes = checks.array("samples_per_client", samples_per_client, low=batch_size)
-    if sizes.ndim > 1 or (sizes != np.floor(sizes)).any() or (sizes.ndim and len(sizes) != n_clients):
-        raise ValueError(f"samples_per_client={samples_per_client!r} must be one integer, or n_clients={n_clients} of them")
+    if (
+        sizes.ndim > 1
+        or (sizes != np.floor(sizes)).any()
+        or (sizes.ndim and len(sizes) != n_clients)
+    ):
+        raise ValueError(
+            f"samples_per_client={samples_per_client!r} must be one integer, or n_clients={n_clients} of them"
+        )
     sizes = np.full(n_clients, sizes, dtype=np.int64)
     pool = n_clients if level == "client" else int(sizes.sum())
     n_requests = checks.integer("n_requests", n_requests, 1, pool - 1)
@@ -78,11 +106,15 @@ def first_uses(*, level, n_requests, n_clients, samples_per_client, clients_per_
         ends = np.cumsum(sizes)
         clients = np.searchsorted(ends, numbers, side="right")
         samples = numbers - (ends - sizes)[clients]
-        asked = (clients[:, :, None] == clients[:, None, :]).sum(axis=2)  # samples that the run forgets of the same client
+        asked = (clients[:, :, None] == clients[:, None, :]).sum(
+            axis=2
+        )  # samples that the run forgets of the same client
         if (asked > sizes[clients] - batch_size).any():
             k = int(clients[asked > sizes[clients] - batch_size][0])
-            raise ValueError(f"client {k} has samples_per_client={sizes[k]} samples, of which batch_size={batch_size} must be "
-                             f"left after n_requests={n_requests} requests")
+            raise ValueError(
+                f"client {k} has samples_per_client={sizes[k]} samples, of which batch_size={batch_size} must be "
+                f"left after n_requests={n_requests} requests"
+            )
     first = np.empty((runs, n_requests if streaming else 1), dtype=np.int64)
     size = max(1, _CHUNK // (shape[0] * shape[1]))
     for at in range(0, runs, size):
@@ -90,7 +122,9 @@ def first_uses(*, level, n_requests, n_clients, samples_per_client, clients_per_
         if level == "client":
             first[part] = _clients(clients[part], n_clients, shape, streaming, rng) * local_steps
         else:
-            first[part] = _samples(clients[part], samples[part], sizes, shape, local_steps, batch_size, streaming, rng)
+            first[part] = _samples(
+                clients[part], samples[part], sizes, shape, local_steps, batch_size, streaming, rng
+            )
     return first
 
 
@@ -101,19 +135,25 @@ def _clients(targets, n_clients, shape, streaming, rng) -> np.ndarray:
     if not streaming:
         gone = np.zeros((n, n_clients), dtype=bool)
         np.put_along_axis(gone, targets, True, axis=1)
-        return _first(np.take_along_axis(gone, drawn.reshape(n, -1), axis=1).reshape(drawn.shape).any(axis=2))[:, None]
+        return _first(
+            np.take_along_axis(gone, drawn.reshape(n, -1), axis=1).reshape(drawn.shape).any(axis=2)
+        )[:, None]
     first = np.empty(targets.shape, dtype=np.int64)
     for i in range(targets.shape[1]):
         hits = (drawn == targets[:, i, None, None]).any(axis=2)
         first[:, i] = _first(hits)
-        run, r = np.nonzero(order >= first[:, i, None])  # these rounds are drawn again, from the clients that are left
+        run, r = np.nonzero(
+            order >= first[:, i, None]
+        )  # these rounds are drawn again, from the clients that are left
         fresh = rng.integers(n_clients - i - 1, size=(len(run), shape[1]))
-        drawn[run, r] = _skip(fresh, targets[run, :i + 1])
+        drawn[run, r] = _skip(fresh, targets[run, : i + 1])
     return first
 
 
 def _samples(targets, samples, sizes, shape, steps, batch_size, streaming, rng) -> np.ndarray:
-    """First steps of sample requests, (n, w) or (n, 1). Mini-batches exist only for slots of clients that a run targets."""
+    """First steps of sample requests, (n, w) or (n, 1). Mini-batches exist only for slots of
+    clients that a run targets.
+    """
     n, w = targets.shape
     rounds = shape[0]
     drawn = rng.integers(len(sizes), size=(n, *shape))
@@ -124,22 +164,31 @@ def _samples(targets, samples, sizes, shape, steps, batch_size, streaming, rng) 
         """Mini-batches (m, count, b) of clients of runs that have served `done` requests."""
         own = targets[run, :done] == client[:, None]
         left = sizes[client] - own.sum(axis=1)
-        ranks = subsets(np.repeat(left, count), batch_size, rng).reshape(len(run), count * batch_size)
+        ranks = subsets(np.repeat(left, count), batch_size, rng).reshape(
+            len(run), count * batch_size
+        )
         taken = np.where(own, samples[run, :done], sizes.max())
         return _skip(ranks, taken).reshape(len(run), count, batch_size)
 
-    run, r, slot = np.nonzero(np.take_along_axis(watched, drawn.reshape(n, -1), axis=1).reshape(drawn.shape))
+    run, r, slot = np.nonzero(
+        np.take_along_axis(watched, drawn.reshape(n, -1), axis=1).reshape(drawn.shape)
+    )
     client = drawn[run, r, slot]
     batches = draw(run, client, steps, 0)
     first = np.full((n, w), rounds * steps, dtype=np.int64)
     for i in range(w):
         own = np.flatnonzero(client == targets[run, i])
         hits = (batches[own] == samples[run[own], i, None, None]).any(axis=2)
-        np.minimum.at(first[:, i], run[own], np.where(hits.any(axis=1), r[own] * steps + hits.argmax(axis=1), rounds * steps))
+        np.minimum.at(
+            first[:, i],
+            run[own],
+            np.where(hits.any(axis=1), r[own] * steps + hits.argmax(axis=1), rounds * steps),
+        )
         if not streaming:
             continue
         hit_round, hit_step = np.divmod(first[:, i], steps)
-        # the hit round keeps its clients: redraw the target's slots there from the hit step on (ERRATA 13)
+        # the hit round keeps its clients: redraw the target's slots there from the hit step on
+        # (ERRATA 13)
         same = own[r[own] == hit_round[run[own]]]
         for e in np.unique(hit_step[run[same]]):
             rows = same[hit_step[run[same]] == e]
@@ -175,8 +224,12 @@ def _numbers(level, targets, sizes, shape) -> np.ndarray:
     if values.shape != want:
         raise ValueError(f"targets has shape {values.shape}; {level} requests need {want}")
     clients = values if level == "client" else values[..., 0]
-    if clients.max() >= len(sizes) or (level == "sample" and (values[..., 1] >= sizes[clients]).any()):
-        raise ValueError(f"targets must name clients in 0..{len(sizes) - 1}, and samples that these have")
+    if clients.max() >= len(sizes) or (
+        level == "sample" and (values[..., 1] >= sizes[clients]).any()
+    ):
+        raise ValueError(
+            f"targets must name clients in 0..{len(sizes) - 1}, and samples that these have"
+        )
     numbers = values if level == "client" else values[..., 1] + (np.cumsum(sizes) - sizes)[clients]
     if (np.diff(np.sort(numbers, axis=1), axis=1) == 0).any():
         raise ValueError("targets names something twice in one run")

@@ -1,8 +1,9 @@
-"""What FATS draws: clients of every round and the mini-batches of every slot, with the look-up of first use.
+"""What FATS draws: clients of every round and the mini-batches of every slot, with the look-up of
+first use.
 
-Source: FATS, Algorithm 1, lines 8 and 12, and Section 5.3.1. The notation is that of `sflkit.fats.forgetting`, which re-exports
-what is for users; here live the container and the sampling that learning and forgetting share.
-"""
+Source: FATS, Algorithm 1, lines 8 and 12, and Section 5.3.1. The notation is that of
+`sflkit.fats.forgetting`, which re-exports what is for users; here live the container and the
+sampling that learning and forgetting share."""
 
 from __future__ import annotations
 
@@ -47,27 +48,49 @@ class History:
     forgotten: frozenset = frozenset()
 
     def __post_init__(self):
-        clients, batches = np.array(self.clients, dtype=np.int64), np.array(self.batches, dtype=np.int64)
+        clients, batches = (
+            np.array(self.clients, dtype=np.int64),
+            np.array(self.batches, dtype=np.int64),
+        )
         sizes = np.array(self.samples_per_client, dtype=np.int64)
-        if batches.ndim != 4 or 0 in batches.shape or clients.shape != batches.shape[:2] or sizes.ndim != 1:
-            raise ValueError(f"shapes must be clients (R, K), batches (R, K, E, b), samples_per_client (M,); "
-                             f"they are {clients.shape}, {batches.shape}, {sizes.shape}")
+        if (
+            batches.ndim != 4
+            or 0 in batches.shape
+            or clients.shape != batches.shape[:2]
+            or sizes.ndim != 1
+        ):
+            raise ValueError(
+                f"shapes must be clients (R, K), batches (R, K, E, b), samples_per_client (M,); "
+                f"they are {clients.shape}, {batches.shape}, {sizes.shape}"
+            )
         if sizes.min(initial=1) < 1 or clients.min() < 0 or clients.max() >= len(sizes):
-            raise ValueError(f"clients must lie in 0..{len(sizes) - 1} and each have at least one sample")
-        if batches.min() < 0 or (batches >= sizes[clients][:, :, None, None]).any() or (np.diff(batches) <= 0).any():
-            raise ValueError("each mini-batch must hold samples of its slot's client, in ascending order, none twice")
+            raise ValueError(
+                f"clients must lie in 0..{len(sizes) - 1} and each have at least one sample"
+            )
+        if (
+            batches.min() < 0
+            or (batches >= sizes[clients][:, :, None, None]).any()
+            or (np.diff(batches) <= 0).any()
+        ):
+            raise ValueError(
+                "each mini-batch must hold samples of its slot's client, in ascending order, none twice"
+            )
         fill(self, samples_per_client=frozen(sizes))
         forgotten, left = frozenset(existing(self, *item) for item in self.forgotten), sizes.copy()
         for client, sample in forgotten:
             left[client] -= sample is not None
         left[[client for client, sample in forgotten if sample is None]] = 0
         if not left.any() or ((left > 0) & (left < batches.shape[3])).any():
-            raise ValueError(f"a client must be left, each with at least batch_size={batches.shape[3]} samples; left are {left}")
+            raise ValueError(
+                f"a client must be left, each with at least batch_size={batches.shape[3]} samples; left are {left}"
+            )
         fill(self, forgotten=forgotten, samples_left=frozen(left))
         store(self, clients, batches)
         for item in forgotten:
             if self.first_use(*item) is not None:
-                raise ValueError(f"(client, sample)={item} is forgotten, but still in use at {self.first_use(*item)}")
+                raise ValueError(
+                    f"(client, sample)={item} is forgotten, but still in use at {self.first_use(*item)}"
+                )
 
     n_clients = property(lambda self: len(self.samples_per_client), doc="M, clients at the start.")
     rounds = property(lambda self: self.batches.shape[0], doc="R.")
@@ -77,11 +100,14 @@ class History:
     steps = property(lambda self: self.rounds * self.local_steps, doc="T = R E.")
 
     def first_step(self, client: int, sample: int) -> int:
-        """Return the first step r E + e of the run that uses a sample, `steps` if none does; O(1), arguments not checked."""
+        """Return the first step r E + e of the run that uses a sample, `steps` if none does; O(1),
+        arguments not checked.
+        """
         return int(self._first_step[self._offsets[client] + sample])
 
     def first_use(self, client: int, sample: int | None = None):
-        """Return the first (round, step) that uses a sample, the first round of a client without `sample`, or None; O(1).
+        """Return the first (round, step) that uses a sample, the first round of a client without
+        `sample`, or None; O(1).
 
         Source: FATS, Section 5.3.1. Raises ValueError for a client or sample that never existed.
         """
@@ -93,11 +119,15 @@ class History:
         return divmod(first, self.local_steps) if first < self.steps else None
 
     def remaining(self, client: int) -> np.ndarray:
-        """Return the sample numbers that a client has left, ascending, int64 (samples_left[client],)."""
+        """Return the sample numbers that a client has left, ascending, int64
+        (samples_left[client],).
+        """
         client, _ = existing(self, client)
         if (client, None) in self.forgotten:
             return np.empty(0, dtype=np.int64)
-        return _without(self.samples_per_client[client], [s for k, s in self.forgotten if k == client])
+        return _without(
+            self.samples_per_client[client], [s for k, s in self.forgotten if k == client]
+        )
 
     def __repr__(self):
         names = ("n_clients", "rounds", "clients_per_round", "local_steps", "batch_size")
@@ -105,7 +135,14 @@ class History:
 
 
 def draw_history(
-    *, n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds, rng: np.random.Generator
+    *,
+    n_clients,
+    samples_per_client,
+    clients_per_round,
+    batch_size,
+    local_steps,
+    rounds,
+    rng: np.random.Generator,
 ) -> History:
     """Draw the sampling history of R rounds.
 
@@ -126,17 +163,36 @@ def draw_history(
         For sizes out of range, or a client with fewer samples than a mini-batch needs (ERRATA 21).
     """
     n_clients = checks.integer("n_clients", n_clients, 1)
-    shape = checks.integer("rounds", rounds, 1), checks.integer("clients_per_round", clients_per_round, 1)
-    local_steps, batch_size = checks.integer("local_steps", local_steps, 1), checks.integer("batch_size", batch_size, 1)
+    shape = (
+        checks.integer("rounds", rounds, 1),
+        checks.integer("clients_per_round", clients_per_round, 1),
+    )
+    local_steps, batch_size = (
+        checks.integer("local_steps", local_steps, 1),
+        checks.integer("batch_size", batch_size, 1),
+    )
     sizes = checks.array("samples_per_client", samples_per_client, low=1)
-    if (sizes != np.floor(sizes)).any() or sizes.ndim > 1 or (sizes.ndim and len(sizes) != n_clients):
-        raise ValueError(f"samples_per_client={samples_per_client!r} must be one integer, or n_clients={n_clients} of them")
+    if (
+        (sizes != np.floor(sizes)).any()
+        or sizes.ndim > 1
+        or (sizes.ndim and len(sizes) != n_clients)
+    ):
+        raise ValueError(
+            f"samples_per_client={samples_per_client!r} must be one integer, or n_clients={n_clients} of them"
+        )
     sizes = np.full(n_clients, sizes, dtype=np.int64)
     if sizes.min() < batch_size:
         k = int(sizes.argmin())
-        raise ValueError(f"batch_size={batch_size} must be at most {sizes[k]}, the samples that client {k} has")
+        raise ValueError(
+            f"batch_size={batch_size} must be at most {sizes[k]}, the samples that client {k} has"
+        )
     history = object.__new__(History)
-    fill(history, samples_per_client=frozen(sizes), samples_left=frozen(sizes.copy()), forgotten=frozenset())
+    fill(
+        history,
+        samples_per_client=frozen(sizes),
+        samples_left=frozen(sizes.copy()),
+        forgotten=frozenset(),
+    )
     clients = draw_clients(history, shape, checks.generator(rng))
     return store(history, clients, draw_batches(history, clients, local_steps, batch_size, rng))
 
@@ -148,10 +204,14 @@ def draw_clients(history: History, shape, rng) -> np.ndarray:
 
 
 def draw_batches(history: History, clients, steps: int, batch_size: int, rng) -> np.ndarray:
-    """Draw samples that the clients of the slots have left, shape (*clients.shape, steps, batch_size)."""
+    """Draw samples that the clients of the slots have left, shape (*clients.shape, steps,
+    batch_size).
+    """
     sizes = np.repeat(history.samples_left[clients].reshape(-1), steps)
     ranks = subsets(sizes, batch_size, rng).reshape(*clients.shape, steps, batch_size)
-    for client, samples in by_client(pair for pair in history.forgotten if pair[1] is not None).items():
+    for client, samples in by_client(
+        pair for pair in history.forgotten if pair[1] is not None
+    ).items():
         slots = clients == client
         if slots.any():  # the r-th sample that is left; ascending ranks stay ascending
             ranks[slots] = _without(history.samples_per_client[client], samples)[ranks[slots]]
@@ -159,7 +219,9 @@ def draw_batches(history: History, clients, steps: int, batch_size: int, rng) ->
 
 
 def subsets(sizes: np.ndarray, n: int, rng) -> np.ndarray:
-    """Draw for each entry of `sizes` a uniform n-subset of 0..size-1, ascending (Floyd's algorithm, all rows at once)."""
+    """Draw for each entry of `sizes` a uniform n-subset of 0..size-1, ascending (Floyd's algorithm,
+    all rows at once).
+    """
     tops = sizes - n + np.arange(n)[:, None]
     picks = rng.integers(tops + 1)
     for j in range(1, n):
@@ -177,18 +239,28 @@ def by_client(pairs: Iterable) -> dict:
 
 
 def existing(history: History, client, sample=None) -> tuple:
-    """Return (client, sample) as integers, refused with ValueError unless both exist in the history."""
+    """Return (client, sample) as integers, refused with ValueError unless both exist in the
+    history.
+    """
     client = checks.integer("client", client, 0, history.n_clients - 1)
-    return client, sample if sample is None else checks.integer("sample", sample, 0, int(history.samples_per_client[client]) - 1)
+    return client, sample if sample is None else checks.integer(
+        "sample", sample, 0, int(history.samples_per_client[client]) - 1
+    )
 
 
 def store(history: History, clients, batches) -> History:
-    """Put arrays into a history under construction, with the look-up tables of first use (4 bytes a sample)."""
+    """Put arrays into a history under construction, with the look-up tables of first use (4 bytes a
+    sample).
+    """
     rounds, _, steps, _ = batches.shape
     sizes = history.samples_per_client
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     first_round = np.full(len(sizes), rounds, dtype=np.int32)
-    np.minimum.at(first_round, clients, np.broadcast_to(np.arange(rounds, dtype=np.int32)[:, None], clients.shape))
+    np.minimum.at(
+        first_round,
+        clients,
+        np.broadcast_to(np.arange(rounds, dtype=np.int32)[:, None], clients.shape),
+    )
     first_step = np.full(offsets[-1], rounds * steps, dtype=np.int32)
     times = np.arange(rounds * steps, dtype=np.int32).reshape(rounds, 1, steps, 1)
     keys = offsets[clients][:, :, None, None] + batches

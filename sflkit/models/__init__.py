@@ -1,8 +1,8 @@
 """Networks of the papers by name: `create("lenet", input_shape=(1, 28, 28), n_classes=10)`.
 
-All models keep every number in `parameters()`: no batch normalisation, whose running statistics are buffers that a flat
-parameter vector does not carry and that differ between clients. GroupNorm stands in where a paper's network has it.
-"""
+All models keep every number in `parameters()`: no batch normalisation, whose running statistics are
+buffers that a flat parameter vector does not carry and that differ between clients. GroupNorm
+stands in where a paper's network has it."""
 
 from __future__ import annotations
 
@@ -51,13 +51,19 @@ def create(name: str, *, input_shape: tuple[int, ...], n_classes: int, **options
     try:
         shape = tuple(checks.integer("input_shape entry", n, 1) for n in input_shape)
     except TypeError:
-        raise ValueError(f"input_shape={input_shape!r} must be a tuple of positive integers") from None
+        raise ValueError(
+            f"input_shape={input_shape!r} must be a tuple of positive integers"
+        ) from None
     if not shape:
         raise ValueError(f"input_shape={input_shape!r} must have at least one axis")
     n_classes = checks.integer("n_classes", n_classes, 1)
     build = _BUILDERS[name]
-    allowed = [p for p in inspect.signature(build).parameters if p not in ("input_shape", "n_classes")]
+    allowed = [
+        p for p in inspect.signature(build).parameters if p not in ("input_shape", "n_classes")
+    ]
     for option, value in options.items():
         if option not in allowed:
-            raise ValueError(f"{option}={value!r} is no option of model {name!r}; its options are {allowed}")
+            raise ValueError(
+                f"{option}={value!r} is no option of model {name!r}; its options are {allowed}"
+            )
     return build(shape, n_classes, **options)

@@ -1,13 +1,15 @@
-"""Image classifiers: LeNet (SFL's backbone), the small CNN of federated-learning benchmarks, VGG16, MobileNetV2.
+"""Image classifiers: LeNet (SFL's backbone), the small CNN of federated-learning benchmarks, VGG16,
+MobileNetV2.
 
-Sources: LeCun et al. 1998 (LeNet-5); McMahan et al. 2017 (CNN on MNIST); Simonyan & Zisserman 2015 (VGG16); Sandler et al.
-2018 (MobileNetV2); Wu & He 2018 (GroupNorm). SFL Section VI names LeNet "specifically modified according to the different
-datasets" and, for CIFAR-100, MobileNetV2, without layer sizes; FDS (Federated Learning for Data Streams), Table 1, names
-"2 CNN + 2 FC"; FATS, Section 6.1.2, CNN and VGG16. What we chose is said in each docstring.
+Sources: LeCun et al. 1998 (LeNet-5); McMahan et al. 2017 (CNN on MNIST); Simonyan & Zisserman 2015
+(VGG16); Sandler et al. 2018 (MobileNetV2); Wu & He 2018 (GroupNorm). SFL Section VI names LeNet
+"specifically modified according to the different datasets" and, for CIFAR-100, MobileNetV2, without
+layer sizes; FDS (Federated Learning for Data Streams), Table 1, names "2 CNN + 2 FC"; FATS, Section
+6.1.2, CNN and VGG16. What we chose is said in each docstring.
 
-Where a network has ReLU and then max-pooling, the pooling comes first here: the outputs and gradients are the same to the last
-bit, since ReLU keeps the order of numbers, and ReLU then has a quarter of them to see, which saves a third of LeNet's training.
-"""
+Where a network has ReLU and then max-pooling, the pooling comes first here: the outputs and
+gradients are the same to the last bit, since ReLU keeps the order of numbers, and ReLU then has a
+quarter of them to see, which saves a third of LeNet's training."""
 
 from __future__ import annotations
 
@@ -17,34 +19,49 @@ from sflkit import checks
 
 
 def lenet(input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
-    """Return LeNet-5 with ReLU and max-pooling: convolutions 5x5 of 6 and 16 channels, dense layers of 120 and 84.
+    """Return LeNet-5 with ReLU and max-pooling: convolutions 5x5 of 6 and 16 channels, dense layers
+    of 120 and 84.
 
-    The first convolution pads by 2 when the image is smaller than the original's 32 x 32 (28 x 28 then gives 16 maps of
-    5 x 5, as in 1998), and not otherwise (39 x 39 gives 16 maps of 6 x 6). 61 706 parameters for 1 x 28 x 28 and ten classes.
-    Raises ValueError on a shape that is not (channels, height, width) or sides below 12.
-    """
+    The first convolution pads by 2 when the image is smaller than the original's 32 x 32 (28 x 28
+    then gives 16 maps of 5 x 5, as in 1998), and not otherwise (39 x 39 gives 16 maps of 6 x 6). 61
+    706 parameters for 1 x 28 x 28 and ten classes. Raises ValueError on a shape that is not
+    (channels, height, width) or sides below 12."""
     channels, height, width = _image(input_shape)
     padding = 2 if min(height, width) < 32 else 0
     h, w = (((side + 2 * padding - 4) // 2 - 4) // 2 for side in (height, width))
     if min(h, w) < 1:
-        raise ValueError(f"input_shape={input_shape!r} is too small for lenet; height and width must be at least 12")
+        raise ValueError(
+            f"input_shape={input_shape!r} is too small for lenet; height and width must be at least 12"
+        )
     return nn.Sequential(
-        nn.Conv2d(channels, 6, 5, padding=padding), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(6, 16, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(channels, 6, 5, padding=padding),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(6, 16, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
         nn.Flatten(),
-        nn.Linear(16 * h * w, 120), nn.ReLU(),
-        nn.Linear(120, 84), nn.ReLU(),
+        nn.Linear(16 * h * w, 120),
+        nn.ReLU(),
+        nn.Linear(120, 84),
+        nn.ReLU(),
         nn.Linear(84, n_classes),
     )
 
 
-def cnn(input_shape: tuple[int, ...], n_classes: int, channels: tuple[int, int] = (32, 64), hidden: int = 512,
-        padding: int = 2) -> nn.Module:
+def cnn(
+    input_shape: tuple[int, ...],
+    n_classes: int,
+    channels: tuple[int, int] = (32, 64),
+    hidden: int = 512,
+    padding: int = 2,
+) -> nn.Module:
     """Return two 5x5 convolutions, each with ReLU and 2x2 max-pooling, and two dense layers.
 
-    The defaults are the CNN of McMahan et al., 1 663 370 parameters for 1 x 28 x 28 and ten classes, which we take for FATS
-    (Section 6.1.2 names "the CNN model" without sizes). padding=0, hidden=2048 is the "2 CNN + 2 FC" of FDS, Table 1, on
-    3 x 32 x 32: the text gives no sizes, but this one has exactly Table 3's 3 353 034 (ten classes) and 3 537 444 (hundred).
+    The defaults are the CNN of McMahan et al., 1 663 370 parameters for 1 x 28 x 28 and ten
+    classes, which we take for FATS (Section 6.1.2 names "the CNN model" without sizes). padding=0,
+    hidden=2048 is the "2 CNN + 2 FC" of FDS, Table 1, on 3 x 32 x 32: the text gives no sizes, but
+    this one has exactly Table 3's 3 353 034 (ten classes) and 3 537 444 (hundred).
 
     Parameters
     ----------
@@ -62,49 +79,78 @@ def cnn(input_shape: tuple[int, ...], n_classes: int, channels: tuple[int, int] 
         raise ValueError(f"channels={channels!r} must be two positive integers") from None
     smallest = 16 - 6 * padding
     if min(height, width) < smallest:
-        raise ValueError(f"input_shape={input_shape!r} is too small for cnn; height and width must be at least {smallest}")
+        raise ValueError(
+            f"input_shape={input_shape!r} is too small for cnn; height and width must be at least {smallest}"
+        )
     h, w = (((side + 2 * padding - 4) // 2 + 2 * padding - 4) // 2 for side in (height, width))
     return nn.Sequential(
-        nn.Conv2d(n_in, first, 5, padding=padding), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(first, second, 5, padding=padding), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(n_in, first, 5, padding=padding),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(first, second, 5, padding=padding),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
         nn.Flatten(),
-        nn.Linear(second * h * w, hidden), nn.ReLU(),
+        nn.Linear(second * h * w, hidden),
+        nn.ReLU(),
         nn.Linear(hidden, n_classes),
     )
 
 
-# Convolutions by their numbers in torchvision's vgg16().features, with their channels (configuration D of Simonyan &
-# Zisserman 2015). The numbers that are missing belong to ReLU and, before 5, 10, 17, 24 and at the end, to max-pooling
-# as well.
-VGG16 = {0: 64, 2: 64, 5: 128, 7: 128, 10: 256, 12: 256, 14: 256, 17: 512, 19: 512, 21: 512, 24: 512, 26: 512, 28: 512}
+# Convolutions by their numbers in torchvision's vgg16().features, with their channels
+# (configuration D of Simonyan & Zisserman 2015). The numbers that are missing belong to ReLU and,
+# before 5, 10, 17, 24 and at the end, to max-pooling as well.
+VGG16 = {
+    0: 64,
+    2: 64,
+    5: 128,
+    7: 128,
+    10: 256,
+    12: 256,
+    14: 256,
+    17: 512,
+    19: 512,
+    21: 512,
+    24: 512,
+    26: 512,
+    28: 512,
+}
 
 
-def vgg16(input_shape: tuple[int, ...], n_classes: int, width: float = 1.0, norm: str = "group") -> nn.Module:
-    """Return VGG16 for small images: thirteen 3x3 convolutions, five 2x2 max-poolings, one dense layer on 512 averages.
+def vgg16(
+    input_shape: tuple[int, ...], n_classes: int, width: float = 1.0, norm: str = "group"
+) -> nn.Module:
+    """Return VGG16 for small images: thirteen 3x3 convolutions, five 2x2 max-poolings, one dense
+    layer on 512 averages.
 
-    FATS, Section 6.1.2, takes VGG16 "pre-trained on ImageNet1K" for CIFAR-10 and CIFAR-100. 14 728 266 parameters for
-    3 x 32 x 32 and ten classes, 14 774 436 for hundred (8448 fewer without normalisation). Pre-trained weights: `weights.py`.
-    Deviations: GroupNorm with 8 channels a group after each convolution, where the original has none (and its later variant
-    batch normalisation), since without it fresh weights let the signal die out: the outputs differ by less than 1e-6 among
-    samples. One dense layer in place of three, which would hold 120 of 134 million parameters, and so no dropout. Fourteen
-    layers take small steps only: at rate 0.1 training from fresh weights fails, FATS has 0.001.
+    FATS, Section 6.1.2, takes VGG16 "pre-trained on ImageNet1K" for CIFAR-10 and CIFAR-100. 14 728
+    266 parameters for 3 x 32 x 32 and ten classes, 14 774 436 for hundred (8448 fewer without
+    normalisation). Pre-trained weights: `weights.py`. Deviations: GroupNorm with 8 channels a group
+    after each convolution, where the original has none (and its later variant batch normalisation),
+    since without it fresh weights let the signal die out: the outputs differ by less than 1e-6
+    among samples. One dense layer in place of three, which would hold 120 of 134 million
+    parameters, and so no dropout. Fourteen layers take small steps only: at rate 0.1 training from
+    fresh weights fails, FATS has 0.001.
 
     Parameters
     ----------
     width : multiplier of all channel counts, 0 < width <= 2, rounded to multiples of 8; pre-trained weights need 1.
     norm : "group", or "none" for the original's convolutions, which need pre-trained weights.
 
-    Raises ValueError on a shape that is not (channels, height, width), sides below 32, another width or norm.
-    """
+    Raises ValueError on a shape that is not (channels, height, width), sides below 32, another
+    width or norm."""
     n_in, *sides = _image(input_shape)
     if min(sides) < 32:
-        raise ValueError(f"input_shape={input_shape!r} is too small for vgg16; height and width must be at least 32")
+        raise ValueError(
+            f"input_shape={input_shape!r} is too small for vgg16; height and width must be at least 32"
+        )
     width = checks.real("width", width, above=0.0, high=2.0)
     checks.choice("norm", norm, ("group", "none"))
     features = nn.Sequential()
     for number, n_out in VGG16.items():
         n_out = _multiple_of_8(n_out * width)
-        # Named as in torchvision, which numbers all of its layers, so that its files fit with and without normalisation.
+        # Named as in torchvision, which numbers all of its layers, so that its files fit with and
+        # without normalisation.
         features.add_module(str(number), nn.Conv2d(n_in, n_out, 3, padding=1))
         if norm == "group":
             features.add_module(f"norm{number}", _norm(n_out))
@@ -114,28 +160,43 @@ def vgg16(input_shape: tuple[int, ...], n_classes: int, width: float = 1.0, norm
         features.add_module(str(number + 2 if pooled else number + 1), nn.ReLU())
         n_in = n_out
     model = nn.Sequential()
-    for name, module in (("features", features), ("pool", nn.AdaptiveAvgPool2d(1)), ("flatten", nn.Flatten()),
-                         ("classifier", nn.Linear(n_in, n_classes))):
+    for name, module in (
+        ("features", features),
+        ("pool", nn.AdaptiveAvgPool2d(1)),
+        ("flatten", nn.Flatten()),
+        ("classifier", nn.Linear(n_in, n_classes)),
+    ):
         model.add_module(name, module)
     return model
 
 
-# (expansion, channels, blocks, stride of the first block): Table 2 of Sandler et al. with the two early strides set to 1,
-# the usual choice for 32 x 32 images: the maps go 32, 32, 32, 16, 8, 8, 4, 4 instead of 224 down to 7.
-_MOBILENET_STAGES = ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+# (expansion, channels, blocks, stride of the first block): Table 2 of Sandler et al. with the two
+# early strides set to 1, the usual choice for 32 x 32 images: the maps go 32, 32, 32, 16, 8, 8, 4,
+# 4 instead of 224 down to 7.
+_MOBILENET_STAGES = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 1),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
 
 
 def mobilenetv2(input_shape: tuple[int, ...], n_classes: int, width: float = 1.0) -> nn.Module:
     """Return MobileNetV2 for small images, with GroupNorm in place of batch normalisation.
 
-    Deviations: strides for 32 x 32 images (stem 1, second stage 1; three halvings in all), GroupNorm with 8 channels a group
-    instead of batch normalisation (whose statistics are no parameters), and no dropout before the classifier.
+    Deviations: strides for 32 x 32 images (stem 1, second stage 1; three halvings in all),
+    GroupNorm with 8 channels a group instead of batch normalisation (whose statistics are no
+    parameters), and no dropout before the classifier.
 
     Parameters
     ----------
     width : multiplier of all channel counts, 0 < width <= 2, rounded to multiples of 8 as in the paper; 0.25 makes the
-        small stand-in that a notebook trains in seconds. Below 1 the reference code keeps the last convolution at 1280
-        channels; here it shrinks too (deviation: on small images it would hold most of the parameters).
+        small stand-in that a notebook trains in seconds. Below 1 the reference code keeps the last
+        convolution at 1280 channels; here it shrinks too (deviation: on small images it would hold
+        most of the parameters).
 
     Raises ValueError on a shape that is not (channels, height, width), or another width.
     """
@@ -149,19 +210,30 @@ def mobilenetv2(input_shape: tuple[int, ...], n_classes: int, width: float = 1.0
             layers.append(InvertedResidual(n_in, n_out, stride if block == 0 else 1, expansion))
             n_in = n_out
     last = _multiple_of_8(1280 * width)
-    layers += [*_conv(n_in, last, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(last, n_classes)]
+    layers += [
+        *_conv(n_in, last, 1),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(last, n_classes),
+    ]
     return nn.Sequential(*layers)
 
 
 class InvertedResidual(nn.Module):
-    """Expand (1x1), filter each channel (3x3), project (1x1, linear); the input is added when the shape stays the same."""
+    """Expand (1x1), filter each channel (3x3), project (1x1, linear); the input is added when the
+    shape stays the same.
+    """
 
     def __init__(self, n_in: int, n_out: int, stride: int, expansion: int):
         super().__init__()
         hidden = n_in * expansion
         expand = _conv(n_in, hidden, 1) if expansion != 1 else []
-        self.layers = nn.Sequential(*expand, *_conv(hidden, hidden, 3, stride, groups=hidden),
-                                    nn.Conv2d(hidden, n_out, 1, bias=False), _norm(n_out))
+        self.layers = nn.Sequential(
+            *expand,
+            *_conv(hidden, hidden, 3, stride, groups=hidden),
+            nn.Conv2d(hidden, n_out, 1, bias=False),
+            _norm(n_out),
+        )
         self.residual = stride == 1 and n_in == n_out
 
     def forward(self, x):
@@ -170,7 +242,11 @@ class InvertedResidual(nn.Module):
 
 
 def _conv(n_in: int, n_out: int, kernel: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
-    return [nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, groups=groups, bias=False), _norm(n_out), nn.ReLU6()]
+    return [
+        nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, groups=groups, bias=False),
+        _norm(n_out),
+        nn.ReLU6(),
+    ]
 
 
 def _norm(channels: int) -> nn.Module:
@@ -178,7 +254,9 @@ def _norm(channels: int) -> nn.Module:
 
 
 def _multiple_of_8(channels: float) -> int:
-    """Return the nearest multiple of 8, at least 8 and never more than 10 % below (`_make_divisible` of the reference code)."""
+    """Return the nearest multiple of 8, at least 8 and never more than 10 % below
+    (`_make_divisible` of the reference code).
+    """
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
 

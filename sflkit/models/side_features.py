@@ -1,11 +1,14 @@
-"""The four networks of OSAFL: FCN, SqueezeNet1 and CNN on Dataset-1, a three-layer LSTM on Dataset-2, with their payloads.
+"""The four networks of OSAFL: FCN, SqueezeNet1 and CNN on Dataset-1, a three-layer LSTM on
+Dataset-2, with their payloads.
 
-Source: OSAFL, Section V-A, Appendix D-A.3, Figs. 3a, 7 and 8, whose text gives no layer sizes; SqueezeNet: Iandola et al. 2016
-in its version 1.1. All sizes are ours, in `SIZES`: SqueezeNet1 keeps its own, the others stand in the paper's order of payloads.
+Source: OSAFL, Section V-A, Appendix D-A.3, Figs. 3a, 7 and 8, whose text gives no layer sizes;
+SqueezeNet: Iandola et al. 2016 in its version 1.1. All sizes are ours, in `SIZES`: SqueezeNet1
+keeps its own, the others stand in the paper's order of payloads.
 
-Dataset-1 is a row of 3168 features (`sflkit.osafl.video.dataset_1`). The two convolutional networks read the first 3072 as the file's
-image, 3 x 32 x 32, and put the other 96 ("side features": preferences, similarities, genre, stick probability) beside what the
-convolutions make of it, in front of the dense layers. The paper does not say how it shapes these features.
+Dataset-1 is a row of 3168 features (`sflkit.osafl.video.dataset_1`). The two convolutional networks
+read the first 3072 as the file's image, 3 x 32 x 32, and put the other 96 ("side features":
+preferences, similarities, genre, stick probability) beside what the convolutions make of it, in
+front of the dense layers. The paper does not say how it shapes these features.
 
 | code       | symbol    | shape               | meaning                                                             |
 |------------|-----------|---------------------|---------------------------------------------------------------------|
@@ -28,13 +31,24 @@ from sflkit.models import tabular, text
 N_FEATURES, PAST, N_FILES, IMAGE = 3168, 10, 100, (3, 32, 32)
 
 
-def fcn(input_shape: tuple[int, ...], n_classes: int, hidden: tuple[int, ...] = (512, 256)) -> nn.Module:
-    """Return the FCN: dense layers of `hidden` units with ReLU between them. Fig. 7a; sizes ours. Errors as `tabular.mlp`."""
+def fcn(
+    input_shape: tuple[int, ...], n_classes: int, hidden: tuple[int, ...] = (512, 256)
+) -> nn.Module:
+    """Return the FCN: dense layers of `hidden` units with ReLU between them. Fig. 7a; sizes ours.
+    Errors as `tabular.mlp`.
+    """
     return tabular.mlp(input_shape, n_classes, hidden)
 
 
-def lstm(input_shape: tuple[int, ...], n_classes: int, embedding: int = 128, hidden: int = 240, layers: int = 3) -> nn.Module:
-    """Return the LSTM over the last file ids, each of `n_classes` files. Fig. 8; sizes ours. Errors as `text.char_rnn`.
+def lstm(
+    input_shape: tuple[int, ...],
+    n_classes: int,
+    embedding: int = 128,
+    hidden: int = 240,
+    layers: int = 3,
+) -> nn.Module:
+    """Return the LSTM over the last file ids, each of `n_classes` files. Fig. 8; sizes ours. Errors
+    as `text.char_rnn`.
 
     Parameters
     ----------
@@ -43,9 +57,15 @@ def lstm(input_shape: tuple[int, ...], n_classes: int, embedding: int = 128, hid
     return text.char_rnn(input_shape, n_classes, n_classes, embedding, hidden, layers, "lstm")
 
 
-def cnn(input_shape: tuple[int, ...], n_classes: int, channels: tuple[int, ...] = (32, 64), hidden: int = 224,
-        image: tuple[int, int, int] = IMAGE) -> nn.Module:
-    """Return 3x3 convolutions, each with ReLU and 2x2 max-pooling, and two dense layers that see the side features as well.
+def cnn(
+    input_shape: tuple[int, ...],
+    n_classes: int,
+    channels: tuple[int, ...] = (32, 64),
+    hidden: int = 224,
+    image: tuple[int, int, int] = IMAGE,
+) -> nn.Module:
+    """Return 3x3 convolutions, each with ReLU and 2x2 max-pooling, and two dense layers that see
+    the side features as well.
 
     Source: OSAFL, Fig. 7b, "a simple CNN"; sizes ours.
 
@@ -59,9 +79,13 @@ def cnn(input_shape: tuple[int, ...], n_classes: int, channels: tuple[int, ...] 
     Raises
     ------
     ValueError
-        Fewer features than the image has, sides below 2 to the number of convolutions, or other sizes.
+        Fewer features than the image has, sides below 2 to the number of convolutions, or other
+        sizes.
     """
-    hidden, (n_in, *sides), n_side = checks.integer("hidden", hidden, 1), *_split(input_shape, image)
+    hidden, (n_in, *sides), n_side = (
+        checks.integer("hidden", hidden, 1),
+        *_split(input_shape, image),
+    )
     try:
         widths = [checks.integer("channels", c, 1) for c in channels]
     except TypeError:
@@ -70,27 +94,52 @@ def cnn(input_shape: tuple[int, ...], n_classes: int, channels: tuple[int, ...] 
         raise ValueError(f"channels={channels!r} must be a tuple of at least one positive integer")
     least = 2 ** len(widths)
     if min(sides) < least:
-        raise ValueError(f"image={image!r} is too small for {len(widths)} convolutions; its sides must be at least {least}")
+        raise ValueError(
+            f"image={image!r} is too small for {len(widths)} convolutions; its sides must be at least {least}"
+        )
     layers = []
     for before, after in zip([n_in, *widths], widths):
-        layers += [nn.Conv2d(before, after, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()]  # in this order as in `images`
+        layers += [
+            nn.Conv2d(before, after, 3, padding=1),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+        ]  # in this order as in `images`
     n_maps = widths[-1] * prod(side >> len(widths) for side in sides)
-    dense = nn.Sequential(nn.Linear(n_maps + n_side, hidden), nn.ReLU(), nn.Linear(hidden, n_classes))
+    dense = nn.Sequential(
+        nn.Linear(n_maps + n_side, hidden), nn.ReLU(), nn.Linear(hidden, n_classes)
+    )
     return Beside(image, nn.Sequential(*layers, nn.Flatten()), dense)
 
 
-# (squeeze, expand) channels of the fire modules of SqueezeNet 1.1; None: 3x3 max-pooling with stride 2
-_FIRES = (None, (16, 64), (16, 64), None, (32, 128), (32, 128), None, (48, 192), (48, 192), (64, 256), (64, 256))
+# (squeeze, expand) channels of the fire modules of SqueezeNet 1.1; None: 3x3 max-pooling with
+# stride 2
+_FIRES = (
+    None,
+    (16, 64),
+    (16, 64),
+    None,
+    (32, 128),
+    (32, 128),
+    None,
+    (48, 192),
+    (48, 192),
+    (64, 256),
+    (64, 256),
+)
 
 
-def squeezenet1(input_shape: tuple[int, ...], n_classes: int, image: tuple[int, int, int] = IMAGE) -> nn.Module:
-    """Return SqueezeNet 1.1 with the side features beside its 512 averaged maps, in front of the last layer.
+def squeezenet1(
+    input_shape: tuple[int, ...], n_classes: int, image: tuple[int, int, int] = IMAGE
+) -> nn.Module:
+    """Return SqueezeNet 1.1 with the side features beside its 512 averaged maps, in front of the
+    last layer.
 
-    Source: OSAFL, Appendix D-A.3, "the same architecture as in [40]". Convolutions, fire modules and poolings are those of
-    SqueezeNet 1.1 (722 496 parameters), whose maps go 15, 7, 3, 1 on 32 x 32. Deviations: the last layer is dense on averages and
-    side features, which without these and without the ReLU that the original puts on its outputs is the original's 1 x 1
-    convolution; no dropout. Weights start as He et al. 2015 have them, as usual for this network: it has no normalisation, and
-    with torch's default the outputs hardly differ among samples.
+    Source: OSAFL, Appendix D-A.3, "the same architecture as in [40]". Convolutions, fire modules
+    and poolings are those of SqueezeNet 1.1 (722 496 parameters), whose maps go 15, 7, 3, 1 on 32 x
+    32. Deviations: the last layer is dense on averages and side features, which without these and
+    without the ReLU that the original puts on its outputs is the original's 1 x 1 convolution; no
+    dropout. Weights start as He et al. 2015 have them, as usual for this network: it has no
+    normalisation, and with torch's default the outputs hardly differ among samples.
 
     Parameters
     ----------
@@ -104,17 +153,26 @@ def squeezenet1(input_shape: tuple[int, ...], n_classes: int, image: tuple[int, 
     """
     (n_in, *sides), n_side = _split(input_shape, image)
     if min(sides) < 17:
-        raise ValueError(f"image={image!r} is too small for squeezenet1; its sides must be at least 17")
-    # The first pooling stands before its ReLU, as in `images`; the others follow fire modules, which end in ReLU.
+        raise ValueError(
+            f"image={image!r} is too small for squeezenet1; its sides must be at least 17"
+        )
+    # The first pooling stands before its ReLU, as in `images`; the others follow fire modules,
+    # which end in ReLU.
     layers, n_in = [Conv(n_in, 64, 3, stride=2), _pooling(), nn.ReLU()], 64
     for fire in _FIRES[1:]:
         layers.append(Fire(n_in, *fire) if fire else _pooling())
         n_in = 2 * fire[1] if fire else n_in
-    return Beside(image, nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), nn.Linear(n_in + n_side, n_classes))
+    return Beside(
+        image,
+        nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+        nn.Linear(n_in + n_side, n_classes),
+    )
 
 
 class Beside(nn.Module):
-    """Rows of features (n, n_features) -> `head` of what `maps` makes of their image, and of the side features behind it."""
+    """Rows of features (n, n_features) -> `head` of what `maps` makes of their image, and of the
+    side features behind it.
+    """
 
     def __init__(self, image: tuple[int, int, int], maps: nn.Module, head: nn.Module):
         super().__init__()
@@ -138,18 +196,26 @@ class Conv(nn.Conv2d):
 
 
 class Fire(nn.Module):
-    """Squeeze to few channels (1x1), then expand by 1x1 and by 3x3, side by side; Iandola et al. 2016, Section 3.2."""
+    """Squeeze to few channels (1x1), then expand by 1x1 and by 3x3, side by side; Iandola et al.
+    2016, Section 3.2.
+    """
 
     def __init__(self, n_in: int, squeeze: int, expand: int):
         super().__init__()
-        self.squeeze, self.one, self.three = Conv(n_in, squeeze, 1), Conv(squeeze, expand, 1), Conv(squeeze, expand, 3, padding=1)
+        self.squeeze, self.one, self.three = (
+            Conv(n_in, squeeze, 1),
+            Conv(squeeze, expand, 1),
+            Conv(squeeze, expand, 3, padding=1),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.relu(self.squeeze(x))
         return torch.relu(torch.cat([self.one(x), self.three(x)], dim=1))
 
 
-def _split(input_shape: tuple[int, ...], image: tuple[int, int, int]) -> tuple[tuple[int, int, int], int]:
+def _split(
+    input_shape: tuple[int, ...], image: tuple[int, int, int]
+) -> tuple[tuple[int, int, int], int]:
     """Return the image's shape and the number of side features."""
     try:
         image = tuple(checks.integer("image", n, 1) for n in image)
@@ -158,5 +224,7 @@ def _split(input_shape: tuple[int, ...], image: tuple[int, int, int]) -> tuple[t
     if len(image) != 3:
         raise ValueError(f"image={image!r} must be (channels, height, width), positive integers")
     if len(input_shape) != 1 or input_shape[0] < prod(image):
-        raise ValueError(f"input_shape={input_shape!r} must be (n_features,) with at least the image's {prod(image)}")
+        raise ValueError(
+            f"input_shape={input_shape!r} must be (n_features,) with at least the image's {prod(image)}"
+        )
     return image, input_shape[0] - prod(image)

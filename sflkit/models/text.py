@@ -1,7 +1,8 @@
-"""Next-character prediction: the recurrent network that the data-streams paper and FATS train on Shakespeare.
+"""Next-character prediction: the recurrent network that the data-streams paper and FATS train on
+Shakespeare.
 
-Sources: FDS (Federated Learning for Data Streams), Tables 1 and 3, Appendix D.1.4; FATS, Section 6.1.2; Caldas et al. 2018
-(LEAF), whose network both follow.
+Sources: FDS (Federated Learning for Data Streams), Tables 1 and 3, Appendix D.1.4; FATS, Section
+6.1.2; Caldas et al. 2018 (LEAF), whose network both follow.
 
 | code       | symbol | shape       | meaning                                                                       |
 |------------|--------|-------------|-------------------------------------------------------------------------------|
@@ -20,13 +21,21 @@ from sflkit import checks
 CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
 
-def char_rnn(input_shape: tuple[int, ...], n_classes: int, vocabulary: int = 100, embedding: int = 8, hidden: int = 256,
-             layers: int = 2, cell: str = "rnn") -> nn.Module:
+def char_rnn(
+    input_shape: tuple[int, ...],
+    n_classes: int,
+    vocabulary: int = 100,
+    embedding: int = 8,
+    hidden: int = 256,
+    layers: int = 2,
+    cell: str = "rnn",
+) -> nn.Module:
     """Return embedding, stacked recurrent layers and one dense layer on the last position's output.
 
-    The defaults are FDS, Appendix D.1.4: 226 180 parameters with 100 characters and 100 classes, which is Table 3's number.
-    FATS (Section 6.1.2) and LEAF: cell="lstm", vocabulary=80 and 80 classes, 819 920 parameters. FATS scores "against all
-    items of the vocabulary via a dot product": that is the dense layer's weight matrix; the bias is LEAF's.
+    The defaults are FDS, Appendix D.1.4: 226 180 parameters with 100 characters and 100 classes,
+    which is Table 3's number. FATS (Section 6.1.2) and LEAF: cell="lstm", vocabulary=80 and 80
+    classes, 819 920 parameters. FATS scores "against all items of the vocabulary via a dot
+    product": that is the dense layer's weight matrix; the bias is LEAF's.
 
     Parameters
     ----------
@@ -45,29 +54,45 @@ def char_rnn(input_shape: tuple[int, ...], n_classes: int, vocabulary: int = 100
     ValueError
         A shape with more than one axis, another width or cell.
     """
-    # ERRATA 60: Table 1 names a "stacked-LSTM", which would have 825 220 parameters; Table 3's d and D.1.4's text are an RNN's.
+    # ERRATA 60: Table 1 names a "stacked-LSTM", which would have 825 220 parameters; Table 3's d
+    # and D.1.4's text are an RNN's.
     if len(input_shape) != 1:
-        raise ValueError(f"input_shape={input_shape!r} must be (length,): one row of character indices")
+        raise ValueError(
+            f"input_shape={input_shape!r} must be (length,): one row of character indices"
+        )
     widths = {"vocabulary": vocabulary, "embedding": embedding, "hidden": hidden, "layers": layers}
-    return CharRNN(n_classes, **{name: checks.integer(name, n, 1) for name, n in widths.items()},
-                   cell=checks.choice("cell", cell, CELLS))
+    return CharRNN(
+        n_classes,
+        **{name: checks.integer(name, n, 1) for name, n in widths.items()},
+        cell=checks.choice("cell", cell, CELLS),
+    )
 
 
 class CharRNN(nn.Module):
     """See `char_rnn`, which checks the arguments."""
 
-    def __init__(self, n_classes: int, vocabulary: int, embedding: int, hidden: int, layers: int, cell: str):
+    def __init__(
+        self, n_classes: int, vocabulary: int, embedding: int, hidden: int, layers: int, cell: str
+    ):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, embedding)
         self.recurrent = CELLS[cell](embedding, hidden, layers, batch_first=True)
         self.output = nn.Linear(hidden, n_classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return logits (n, n_classes). Raises ValueError on tokens that are no indices into the vocabulary."""
+        """Return logits (n, n_classes). Raises ValueError on tokens that are no indices into the
+        vocabulary.
+        """
         n = self.embedding.num_embeddings
         if tokens.is_floating_point():
-            raise ValueError(f"tokens of dtype {tokens.dtype} must be integers (int64) in [0, {n - 1}]")
-        low, high = tokens.aminmax()  # on a GPU a wrong index would end the process's use of the device
+            raise ValueError(
+                f"tokens of dtype {tokens.dtype} must be integers (int64) in [0, {n - 1}]"
+            )
+        low, high = (
+            tokens.aminmax()
+        )  # on a GPU a wrong index would end the process's use of the device
         if low < 0 or high >= n:
-            raise ValueError(f"token {int(low if low < 0 else high)} is out of range; tokens must lie in [0, {n - 1}]")
+            raise ValueError(
+                f"token {int(low if low < 0 else high)} is out of range; tokens must lie in [0, {n - 1}]"
+            )
         return self.output(self.recurrent(self.embedding(tokens))[0][:, -1])

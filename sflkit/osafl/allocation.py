@@ -1,8 +1,9 @@
-"""Local steps, CPU frequency and transmit power of each client in a round, exactly or by the paper's alternation.
+"""Local steps, CPU frequency and transmit power of each client in a round, exactly or by the
+paper's alternation.
 
-Source: OSAFL, Section II-C and problem (5); ERRATA 34 to 36 for what that problem and its alternating solution
-(`sflkit.osafl.alternation`) do. Symbols and units are those of `sflkit.osafl.devices`.
-"""
+Source: OSAFL, Section II-C and problem (5); ERRATA 34 to 36 for what that problem and its
+alternating solution (`sflkit.osafl.alternation`) do. Symbols and units are those of
+`sflkit.osafl.devices`."""
 
 from __future__ import annotations
 
@@ -17,22 +18,25 @@ _HALVINGS = 64
 def allocate(devices: Devices, link: Link, method: str = "joint", *, start=None) -> Allocation:
     """Return local steps, CPU frequency and transmit power of every client.
 
-    Source: OSAFL, Section II-C. Problem (5) is unbounded as the steps go to 0 and, over whole steps, always picks a single
-    one; so "joint" takes the largest whole number of steps that energy and deadline allow, then the least energy (ERRATA 34).
+    Source: OSAFL, Section II-C. Problem (5) is unbounded as the steps go to 0 and, over whole
+    steps, always picks a single one; so "joint" takes the largest whole number of steps that energy
+    and deadline allow, then the least energy (ERRATA 34).
 
     Parameters
     ----------
     devices, link : Devices, Link
     method : {"joint", "alternating"}
-        "joint" is exact. "alternating" runs the paper's Algorithms 1, 3 and 4, see `sflkit.osafl.alternation`, which keep the
-        power they start from (ERRATA 35), then rounds the steps down (ERRATA 36).
+        "joint" is exact. "alternating" runs the paper's Algorithms 1, 3 and 4, see
+        `sflkit.osafl.alternation`, which keep the power they start from (ERRATA 35), then rounds
+        the steps down (ERRATA 36).
     start : sflkit.osafl.alternation.Start, optional
         Start of "alternating": shares of max_cpu_hz and max_tx_watt, by default 1 and 0.1.
 
     Returns
     -------
     Allocation
-        Constraints hold up to rounding (1e-12 of the limit). A client that cannot do one step is infeasible.
+        Constraints hold up to rounding (1e-12 of the limit). A client that cannot do one step is
+        infeasible.
 
     Raises
     ------
@@ -52,7 +56,9 @@ def allocate(devices: Devices, link: Link, method: str = "joint", *, start=None)
     uplink_s, fits = least_energy_uplink(devices, link, steps)
     power = _power(devices, link, uplink_s)
     with np.errstate(divide="ignore", invalid="ignore"):
-        cpu_hz = np.minimum(devices.cycles_per_step * steps / (link.deadline_s - uplink_s), devices.max_cpu_hz)
+        cpu_hz = np.minimum(
+            devices.cycles_per_step * steps / (link.deadline_s - uplink_s), devices.max_cpu_hz
+        )
     energy = 0.5 * link.capacitance * devices.cycles_per_step * steps * cpu_hz**2 + power * uplink_s
     fits &= energy <= devices.energy_budget_j * (1 + ROUNDING)
     best = np.max(np.where(fits, steps, 0), axis=0)
@@ -61,11 +67,13 @@ def allocate(devices: Devices, link: Link, method: str = "joint", *, start=None)
 
 
 def least_energy_uplink(devices: Devices, link: Link, steps) -> tuple[np.ndarray, np.ndarray]:
-    """Return the uplink time in s of least energy for given steps, and whether any fits; arrays (n_steps, n_clients).
+    """Return the uplink time in s of least energy for given steps, and whether any fits; arrays
+    (n_steps, n_clients).
 
-    With the CPU as slow as the deadline allows, the energy of sending for u seconds,
-    v (cycles steps)^3 / (2 (t - u)^2) + u (2^(payload / (omega u)) - 1) / snr, is convex in u: both terms are (the second is
-    the perspective of an exponential). Its derivative is bisected to the last bit, which is a search over p = p(u).
+    With the CPU as slow as the deadline allows, the energy of sending for u seconds, v (cycles
+    steps)^3 / (2 (t - u)^2) + u (2^(payload / (omega u)) - 1) / snr, is convex in u: both terms are
+    (the second is the perspective of an exponential). Its derivative is bisected to the last bit,
+    which is a search over p = p(u).
 
     Parameters
     ----------
@@ -75,12 +83,17 @@ def least_energy_uplink(devices: Devices, link: Link, steps) -> tuple[np.ndarray
     work = devices.cycles_per_step * steps
     rate = uplink_rate(devices.snr_per_watt, devices.max_tx_watt, link.bandwidth_hz)
     with np.errstate(all="ignore"):
-        shortest = np.broadcast_to(link.payload_bits / rate if link.payload_bits else 0.0, work.shape)
+        shortest = np.broadcast_to(
+            link.payload_bits / rate if link.payload_bits else 0.0, work.shape
+        )
         longest = link.deadline_s - work / devices.max_cpu_hz
         fits = shortest <= longest + ROUNDING * link.deadline_s
         if not link.payload_bits:
             return np.zeros(work.shape), fits
-        low, high = np.where(fits, shortest, 0.0), np.where(fits, np.maximum(longest, shortest), 0.0)
+        low, high = (
+            np.where(fits, shortest, 0.0),
+            np.where(fits, np.maximum(longest, shortest), 0.0),
+        )
         load = link.capacitance * work**3
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
@@ -91,15 +104,22 @@ def least_energy_uplink(devices: Devices, link: Link, steps) -> tuple[np.ndarray
 
 
 def _excess(x: np.ndarray) -> np.ndarray:
-    """x e^x - (e^x - 1), which is -snr d/du of the sending energy; its series where the difference would cancel."""
+    """x e^x - (e^x - 1), which is -snr d/du of the sending energy; its series where the difference
+    would cancel.
+    """
     series = x * x * (1 / 2 + x * (1 / 3 + x * (1 / 8 + x * (1 / 30 + x / 144))))
     return np.where(x < 1e-2, series, x * np.exp(x) - np.expm1(x))
 
 
 def _power(devices: Devices, link: Link, uplink_s: np.ndarray) -> np.ndarray:
-    """Power in W that sends the payload in `uplink_s`, no more than the device has; 0 W without a payload."""
+    """Power in W that sends the payload in `uplink_s`, no more than the device has; 0 W without a
+    payload.
+    """
     if not link.payload_bits:
         return np.zeros(uplink_s.shape)
     with np.errstate(all="ignore"):
-        power = np.expm1(link.payload_bits * np.log(2) / (link.bandwidth_hz * uplink_s)) / devices.snr_per_watt
+        power = (
+            np.expm1(link.payload_bits * np.log(2) / (link.bandwidth_hz * uplink_s))
+            / devices.snr_per_watt
+        )
     return np.fmin(power, devices.max_tx_watt)

@@ -1,11 +1,13 @@
-"""The paper's alternating solution of its resource problem (5), kept beside the exact one to show where it stops.
+"""The paper's alternating solution of its resource problem (5), kept beside the exact one to show
+where it stops.
 
-Source: OSAFL, Section II-C and Appendix B: Lemma 1 (steps), Lemma 2 (CPU frequency), Algorithm 3 (power by successive convex
-approximation) inside Algorithm 1, which is Algorithm 4 of the appendix. Notation: `sflkit.osafl.devices`.
+Source: OSAFL, Section II-C and Appendix B: Lemma 1 (steps), Lemma 2 (CPU frequency), Algorithm 3
+(power by successive convex approximation) inside Algorithm 1, which is Algorithm 4 of the appendix.
+Notation: `sflkit.osafl.devices`.
 
-ERRATA 35: Lemma 2 uses the deadline up, so the least power (10c) is the power of the start; the objective falls in the
-power; hence Algorithm 3 returns its start, and the steps are those of the first application of Lemma 1. What comes out is
-decided by the start, which the paper does not give.
+ERRATA 35: Lemma 2 uses the deadline up, so the least power (10c) is the power of the start; the
+objective falls in the power; hence Algorithm 3 returns its start, and the steps are those of the
+first application of Lemma 1. What comes out is decided by the start, which the paper does not give.
 """
 
 from __future__ import annotations
@@ -21,14 +23,18 @@ _WHOLE = 1e-9  # steps are real numbers here; one short of a whole number by rou
 
 
 class Start(NamedTuple):
-    """Where the alternation starts: shares in (0, 1] of max_cpu_hz and max_tx_watt, numbers or arrays (n_clients,)."""
+    """Where the alternation starts: shares in (0, 1] of max_cpu_hz and max_tx_watt, numbers or
+    arrays (n_clients,).
+    """
 
     cpu_share: float | np.ndarray = 1.0
     tx_share: float | np.ndarray = 0.1
 
 
 class Alternation(NamedTuple):
-    """Iterates, arrays (iterations + 1, n_clients), the start first: real-valued steps (NaN at the start), Hz and W."""
+    """Iterates, arrays (iterations + 1, n_clients), the start first: real-valued steps (NaN at the
+    start), Hz and W.
+    """
 
     local_steps: np.ndarray
     cpu_hz: np.ndarray
@@ -43,12 +49,15 @@ class Objective(NamedTuple):
     total: np.ndarray
 
 
-def objective(devices: Devices, link: Link, local_steps, cpu_hz, tx_watt, *, weight: float) -> Objective:
-    """Return the objective (5) of the paper: weight * steps / (energy a step) + (1 - weight) * bit per J of the uplink.
+def objective(
+    devices: Devices, link: Link, local_steps, cpu_hz, tx_watt, *, weight: float
+) -> Objective:
+    """Return the objective (5) of the paper: weight * steps / (energy a step) + (1 - weight) * bit
+    per J of the uplink.
 
-    ERRATA 34: with the CPU tight to the deadline the first term is (t - t_up)^2 / (0.5 v cycles^3 steps), which has no upper
-    limit as the steps go to 0, and the second knows no steps. `weight` is the paper's epsilon in [0, 1].
-    """
+    ERRATA 34: with the CPU tight to the deadline the first term is (t - t_up)^2 / (0.5 v cycles^3
+    steps), which has no upper limit as the steps go to 0, and the second knows no steps. `weight`
+    is the paper's epsilon in [0, 1]."""
     weight = checks.real("weight", weight, 0, 1)
     spent = costs(devices, link, np.ones_like(cpu_hz), cpu_hz, tx_watt)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -58,10 +67,17 @@ def objective(devices: Devices, link: Link, local_steps, cpu_hz, tx_watt, *, wei
 
 
 def lemma1(devices: Devices, link: Link, cpu_hz, tx_watt) -> np.ndarray:
-    """Return the real number of steps (7) that energy and deadline allow at this frequency and power, negative if none."""
-    compute_s, uplink_s, compute_j, uplink_j = costs(devices, link, np.ones_like(cpu_hz), cpu_hz, tx_watt)
+    """Return the real number of steps (7) that energy and deadline allow at this frequency and
+    power, negative if none.
+    """
+    compute_s, uplink_s, compute_j, uplink_j = costs(
+        devices, link, np.ones_like(cpu_hz), cpu_hz, tx_watt
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        steps = np.minimum((devices.energy_budget_j - uplink_j) / compute_j, (link.deadline_s - uplink_s) / compute_s)
+        steps = np.minimum(
+            (devices.energy_budget_j - uplink_j) / compute_j,
+            (link.deadline_s - uplink_s) / compute_s,
+        )
     return np.minimum(np.nan_to_num(steps, nan=0.0, neginf=0.0), link.max_steps)
 
 
@@ -75,16 +91,28 @@ def lemma2(devices: Devices, link: Link, local_steps, tx_watt) -> np.ndarray:
 def least_power(devices: Devices, link: Link, local_steps, cpu_hz) -> np.ndarray:
     """Return the power (10c) in W that sends within what computing leaves of the deadline."""
     left = link.deadline_s - devices.cycles_per_step * local_steps / cpu_hz
-    return np.expm1(link.payload_bits * np.log(2) / (link.bandwidth_hz * left)) / devices.snr_per_watt
+    return (
+        np.expm1(link.payload_bits * np.log(2) / (link.bandwidth_hz * left)) / devices.snr_per_watt
+    )
 
 
 def algorithm3(
-    devices: Devices, link: Link, local_steps, cpu_hz, tx_watt, *, solver: str = "closed", iterations: int = 20, tol: float = 1e-6
+    devices: Devices,
+    link: Link,
+    local_steps,
+    cpu_hz,
+    tx_watt,
+    *,
+    solver: str = "closed",
+    iterations: int = 20,
+    tol: float = 1e-6,
 ) -> np.ndarray:
-    """Return the power in W by successive convex approximation of (10) from `tx_watt`; all clients need at least some steps.
+    """Return the power in W by successive convex approximation of (10) from `tx_watt`; all clients
+    need at least some steps.
 
-    Source: OSAFL, Algorithm 3 with (50) and (51). Each round solves the linear problem (52), in which the objective falls in
-    the power, so that its solution is (10c) wherever the linearised energy (52b) allows that; else the power stays.
+    Source: OSAFL, Algorithm 3 with (50) and (51). Each round solves the linear problem (52), in
+    which the objective falls in the power, so that its solution is (10c) wherever the linearised
+    energy (52b) allows that; else the power stays.
 
     Parameters
     ----------
@@ -105,7 +133,13 @@ def algorithm3(
             new = np.where(fits, low, power)
         else:
             solve = solve or _problem(len(power))
-            relative = solve(low / power, devices.max_tx_watt / power, -slope, slope, np.where(fits, np.maximum(room, 1), 1e3))
+            relative = solve(
+                low / power,
+                devices.max_tx_watt / power,
+                -slope,
+                slope,
+                np.where(fits, np.maximum(room, 1), 1e3),
+            )
             new = np.where(fits, relative * power, power)
         moved, power = np.abs(new / power - 1), new
         if (moved <= tol).all():
@@ -114,7 +148,13 @@ def algorithm3(
 
 
 def alternate(
-    devices: Devices, link: Link, *, start: Start | None = None, solver: str = "closed", iterations: int = 10, tol: float = 1e-6
+    devices: Devices,
+    link: Link,
+    *,
+    start: Start | None = None,
+    solver: str = "closed",
+    iterations: int = 10,
+    tol: float = 1e-6,
 ) -> Alternation:
     """Run Algorithm 1 (Algorithm 4 of the appendix) and return every iterate.
 
@@ -136,7 +176,9 @@ def alternate(
     """
     start = Start() if start is None else start
     if not isinstance(start, Start):
-        raise ValueError(f"start={start!r} must be a Start(cpu_share, tx_share), for example Start(1.0, 0.1)")
+        raise ValueError(
+            f"start={start!r} must be a Start(cpu_share, tx_share), for example Start(1.0, 0.1)"
+        )
     for name, share in start._asdict().items():
         checks.array(name, share, above=0, high=1)
     iterations, tol = checks.integer("iterations", iterations, 1), checks.real("tol", tol, above=0)
@@ -151,7 +193,9 @@ def alternate(
             some = Devices(*(getattr(devices, name)[on] for name in Devices.__dataclass_fields__))
             new_cpu[on] = lemma2(some, link, steps[on], power[on])
             if link.payload_bits:
-                new_power[on] = algorithm3(some, link, steps[on], new_cpu[on], power[on], solver=solver)
+                new_power[on] = algorithm3(
+                    some, link, steps[on], new_cpu[on], power[on], solver=solver
+                )
         still = _near(new_cpu, cpu, tol) and _near(new_power, power, tol)
         cpu, power = new_cpu, new_power
         rows.append((steps, cpu, power))
@@ -161,12 +205,15 @@ def alternate(
 
 
 def whole_steps(devices: Devices, link: Link, history: Alternation) -> Allocation:
-    """Return what clients do after the last iterate: whole steps, the power found, and the frequency of Lemma 2 for them.
+    """Return what clients do after the last iterate: whole steps, the power found, and the
+    frequency of Lemma 2 for them.
 
-    ERRATA 36: the paper does not say that steps are whole; they are rounded down, and a client left with 0 is a straggler.
-    """
+    ERRATA 36: the paper does not say that steps are whole; they are rounded down, and a client left
+    with 0 is a straggler."""
     steps = np.floor(history.local_steps[-1] + _WHOLE)
-    power = history.tx_watt[-1] if link.payload_bits else np.zeros(len(devices))  # without a payload nothing is sent
+    power = (
+        history.tx_watt[-1] if link.payload_bits else np.zeros(len(devices))
+    )  # without a payload nothing is sent
     cpu = np.where(steps > 0, lemma2(devices, link, steps, power), 0.0)
     return finish(devices, link, steps, np.minimum(cpu, devices.max_cpu_hz), power)
 
@@ -176,7 +223,9 @@ def _near(new, old, tol) -> bool:
 
 
 def _problem(n: int):
-    """Build (52) for n clients in cvxpy, in units of the present power, and return its solution as a function of the data."""
+    """Build (52) for n clients in cvxpy, in units of the present power, and return its solution as
+    a function of the data.
+    """
     import cvxpy as cp
 
     share = cp.Variable(n)

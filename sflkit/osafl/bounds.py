@@ -40,14 +40,28 @@ class OSAFLBound(NamedTuple):
 
 
 def theorem1(
-    *, loss_decrease, beta, rate, global_rate, sigma2, alpha, score, similarity, local_steps, shift, rho1, rho2, skew
+    *,
+    loss_decrease,
+    beta,
+    rate,
+    global_rate,
+    sigma2,
+    alpha,
+    score,
+    similarity,
+    local_steps,
+    shift,
+    rho1,
+    rho2,
+    skew,
 ) -> OSAFLBound:
     """Return one round's term of the bound (24) on the mean of E||grad f(w^t)||^2 over the rounds.
 
-    Source: OSAFL, Theorem 1. It is what the paper prints, not a safe bound: its proof drops a factor of up to
-    1 / (1 - 8 beta^2 eta^2 kappa^2) between (75) and (76), and (65) compares the losses of two data sets without a term for
-    the drift (ERRATA 33). With similarity = score / 2 instead of (21), which the proof allows, it is least at score 0, so that
-    it does not justify the score (ERRATA 32).
+    Source: OSAFL, Theorem 1. It is what the paper prints, not a safe bound: its proof drops a
+    factor of up to 1 / (1 - 8 beta^2 eta^2 kappa^2) between (75) and (76), and (65) compares the
+    losses of two data sets without a term for the drift (ERRATA 33). With similarity = score / 2
+    instead of (21), which the proof allows, it is least at score 0, so that it does not justify the
+    score (ERRATA 32).
 
     Parameters
     ----------
@@ -68,8 +82,8 @@ def theorem1(
     Returns
     -------
     OSAFLBound
-        ERRATA 33: the printed conditions allow A <= 0, which bounds nothing; then value is inf. `feasible` asks for A > 0,
-        eta eta-tilde <= 1 / beta and eta < 1 / (2 sqrt(2) beta kappa).
+        ERRATA 33: the printed conditions allow A <= 0, which bounds nothing; then value is inf.
+        `feasible` asks for A > 0, eta eta-tilde <= 1 / beta and eta < 1 / (2 sqrt(2) beta kappa).
 
     Raises
     ------
@@ -77,20 +91,44 @@ def theorem1(
         For values out of range or arrays of different lengths.
     """
     loss_decrease = checks.real("loss_decrease", loss_decrease)
-    r = _round(beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew)
+    r = _round(
+        beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
+    )
     score = _clients("score", score, r.alpha)
     a, noise = _terms(r, score)
-    limits = r.rate * r.global_rate <= 1 / r.beta and r.rate * 2 * math.sqrt(2) * r.beta * r.steps.max() < 1
-    if a <= 0:  # ERRATA 33: eta = 0.06, beta = 1, kappa = 5 meet the printed conditions and give A = -0.44
+    limits = (
+        r.rate * r.global_rate <= 1 / r.beta
+        and r.rate * 2 * math.sqrt(2) * r.beta * r.steps.max() < 1
+    )
+    if (
+        a <= 0
+    ):  # ERRATA 33: eta = 0.06, beta = 1, kappa = 5 meet the printed conditions and give A = -0.44
         return OSAFLBound(math.inf, a, False)
     return OSAFLBound((2 * loss_decrease / (r.rate * r.global_rate) + noise) / a, a, limits)
 
 
 def score_objective(
-    score, *, beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew, psi
+    score,
+    *,
+    beta,
+    rate,
+    global_rate,
+    sigma2,
+    alpha,
+    similarity,
+    local_steps,
+    shift,
+    rho1,
+    rho2,
+    skew,
+    psi,
 ) -> float:
-    """Return the surrogate (30) that the scores minimise: the noise terms of (24) minus psi A. Arguments as `theorem1`."""
-    r = _round(beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew)
+    """Return the surrogate (30) that the scores minimise: the noise terms of (24) minus psi A.
+    Arguments as `theorem1`.
+    """
+    r = _round(
+        beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
+    )
     a, noise = _terms(r, _clients("score", score, r.alpha))
     return noise - checks.real("psi", psi, 0) * a
 
@@ -98,17 +136,21 @@ def score_objective(
 def optimal_scores(
     *, beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew, psi
 ) -> np.ndarray:
-    """Return the scores that minimise (30) over scores >= 0, shape (n_clients,). Arguments as `theorem1`.
+    """Return the scores that minimise (30) over scores >= 0, shape (n_clients,). Arguments as
+    `theorem1`.
 
-    Source: OSAFL, (34), with multiplier 0: the similarity is not negative, so that the constraint never binds and the
-    "constant" of (35) is 0. The algorithm itself uses score = similarity, as the paper simulates it.
-    """
-    r = _round(beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew)
+    Source: OSAFL, (34), with multiplier 0: the similarity is not negative, so that the constraint
+    never binds and the "constant" of (35) is 0. The algorithm itself uses score = similarity, as
+    the paper simulates it."""
+    r = _round(
+        beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
+    )
     psi = checks.real("psi", psi, 0)
     drift = (r.beta * r.rate * r.steps) ** 2
     # ERRATA 31: the last term of C_u lacks psi in print
     pull = r.alpha * (
-        8 * r.steps * (r.beta * r.rate) ** 2 * r.sigma2 + (64 * r.shift + 32 * r.rho2 * r.skew + 32 * psi * r.rho1) * drift
+        8 * r.steps * (r.beta * r.rate) ** 2 * r.sigma2
+        + (64 * r.shift + 32 * r.rho2 * r.skew + 32 * psi * r.rho1) * drift
     )
     brake = 2 * r.beta * r.rate * r.global_rate * r.sigma2 * r.alpha**2
     whole = brake + pull
@@ -130,13 +172,18 @@ class _Round(NamedTuple):
     skew: np.ndarray
 
 
-def _round(beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew) -> _Round:
+def _round(
+    beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
+) -> _Round:
     alpha = checks.simplex("alpha", alpha)
     steps = _clients("local_steps", local_steps, alpha, low=1)
     if (steps != np.floor(steps)).any():
         raise ValueError(f"local_steps={local_steps!r} must be whole numbers >= 1")
     return _Round(
-        *(checks.real(name, value, above=0) for name, value in (("beta", beta), ("rate", rate), ("global_rate", global_rate))),
+        *(
+            checks.real(name, value, above=0)
+            for name, value in (("beta", beta), ("rate", rate), ("global_rate", global_rate))
+        ),
         checks.real("sigma2", sigma2, 0),
         alpha,
         _clients("similarity", similarity, alpha),
@@ -151,7 +198,9 @@ def _round(beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shif
 def _clients(name: str, value, alpha: np.ndarray, low: float = 0.0) -> np.ndarray:
     out = checks.array(name, value, low=low)
     if out.ndim and out.shape != alpha.shape:
-        raise ValueError(f"{name} has shape {out.shape}; it must be {alpha.shape} like alpha, or a number")
+        raise ValueError(
+            f"{name} has shape {out.shape}; it must be {alpha.shape} like alpha, or a number"
+        )
     return np.broadcast_to(out, alpha.shape)
 
 
@@ -159,6 +208,11 @@ def _terms(r: _Round, score: np.ndarray) -> tuple[float, float]:
     """A of (24), and the sum of its terms 2 to 5 before the division by A."""
     b = score**2 - 2 * score * r.similarity + 2 * r.similarity**2
     drift = (r.beta * r.rate * r.steps) ** 2
-    gradients = r.beta * r.rate * r.sigma2 * (r.alpha * (r.global_rate * r.alpha * score**2 + 4 * r.beta * r.rate * r.steps * b))
+    gradients = (
+        r.beta
+        * r.rate
+        * r.sigma2
+        * (r.alpha * (r.global_rate * r.alpha * score**2 + 4 * r.beta * r.rate * r.steps * b))
+    )
     data = r.alpha * b * (32 * r.shift + 16 * r.rho2 * r.skew) * drift
     return float(1 - 16 * r.rho1 * (r.alpha * drift * b).sum()), float((gradients + data).sum())

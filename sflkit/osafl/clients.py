@@ -1,13 +1,17 @@
-"""The clients of an OSAFL run: what they request and store, how many steps they can take, and their mini-batches.
+"""The clients of an OSAFL run: what they request and store, how many steps they can take, and their
+mini-batches.
 
-Source: OSAFL, Sections II-A, II-C and V-A, Appendix D-A; ERRATA 34 to 36, 40, 43. Everything here depends on the seed and the
-sizes, never on the server's rule, so that rules of one seed see the same requests, stores, channel and mini-batches.
+Source: OSAFL, Sections II-A, II-C and V-A, Appendix D-A; ERRATA 34 to 36, 40, 43. Everything here
+depends on the seed and the sizes, never on the server's rule, so that rules of one seed see the
+same requests, stores, channel and mini-batches.
 
-A local step, ERRATA 43: n = 32 is the number of mini-batches and n-bar = 5 their size, and the time of a local round is that of
-n n-bar = 160 samples; (15) and (16) take one gradient a local round. So a local round is one SGD step on the mean gradient of
-n n-bar distinct samples of the store ("gradient"); "minibatches" is the other reading, n steps of n-bar samples. Requests repeat
-themselves: of Dataset-1's 160 samples a step some 40 inputs differ. Each is computed once, weighs its number, and its target is
-the shares of the labels that followed it (`loss`), which is the same gradient.
+A local step, ERRATA 43: n = 32 is the number of mini-batches and n-bar = 5 their size, and the time
+of a local round is that of n n-bar = 160 samples; (15) and (16) take one gradient a local round. So
+a local round is one SGD step on the mean gradient of n n-bar distinct samples of the store
+("gradient"); "minibatches" is the other reading, n steps of n-bar samples. Requests repeat
+themselves: of Dataset-1's 160 samples a step some 40 inputs differ. Each is computed once, weighs
+its number, and its target is the shares of the labels that followed it (`loss`), which is the same
+gradient.
 
 | code       | symbol          | shape               | meaning                                                                |
 |------------|-----------------|---------------------|------------------------------------------------------------------------|
@@ -48,7 +52,9 @@ _N_FILES = 100
 
 
 class World(NamedTuple):
-    """Everything random of a seed but channel and mini-batches; `source` names where the files' features come from."""
+    """Everything random of a seed but channel and mini-batches; `source` names where the files'
+    features come from.
+    """
 
     catalogue: video.Catalogue
     users: video.Users
@@ -62,8 +68,17 @@ class World(NamedTuple):
 def world(config: OSAFLConfig) -> World:
     """Return the requests, stores and test requests of the config; the last few are kept."""
     n_test = -(-config.test_size // config.n_clients) + _PAST[config.dataset]
-    return _world(config.seed, config.n_clients, config.rounds, config.top_k, config.features, config.capacity_low,
-                  config.capacity_high, _PAST[config.dataset], n_test)
+    return _world(
+        config.seed,
+        config.n_clients,
+        config.rounds,
+        config.top_k,
+        config.features,
+        config.capacity_low,
+        config.capacity_high,
+        _PAST[config.dataset],
+        n_test,
+    )
 
 
 @functools.lru_cache(maxsize=4)
@@ -72,61 +87,85 @@ def _world(seed, n_clients, rounds, top_k, features, low, high, past, n_test) ->
     if features == "cifar100":
         found = data.load("cifar100")
         if found.n_classes < _N_FILES:
-            raise ValueError(f"features='cifar100' needs an image of each of {_N_FILES} classes, not {found.n_classes}")
+            raise ValueError(
+                f"features='cifar100' needs an image of each of {_N_FILES} classes, not {found.n_classes}"
+            )
         first = [int(np.flatnonzero(found.y_train == label)[0]) for label in range(_N_FILES)]
-        images, source = found.x_train[first].transpose(0, 3, 1, 2) / np.float32(255), {"name": "video", "digest": found.digest}
+        images, source = (
+            found.x_train[first].transpose(0, 3, 1, 2) / np.float32(255),
+            {"name": "video", "digest": found.digest},
+        )
     files = video.catalogue(images, n_files=_N_FILES, rng=generator(seed, "data"))
     users = video.draw_users(n_clients, files.n_genres, generator(seed, "data", 1))
     held = draw_stores(n_clients, generator(seed, "samples"), capacity_range=(low, high))
     windows = fifo_windows(held, rounds, generator(seed, "arrivals"))
-    asked = video.request_files(files, users, int(windows[-1, :, 1].max()) + past, generator(seed, "requests"), top_k=top_k)
+    asked = video.request_files(
+        files, users, int(windows[-1, :, 1].max()) + past, generator(seed, "requests"), top_k=top_k
+    )
     test = video.request_files(files, users, n_test, generator(seed, "test_set"), top_k=top_k)
     return World(files, users, held, windows, asked, test, source)
 
 
 def local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:
-    """Return how many local rounds each client can take in each round, int (rounds, n_clients); 0 makes it a straggler.
+    """Return how many local rounds each client can take in each round, int (rounds, n_clients); 0
+    makes it a straggler.
 
-    Distances and hardware stay for a run, shadowing is drawn every round; allocator "none" gives every client max_steps, and
-    "alternating" starts where the sizes of the networks were chosen (`sflkit.osafl.networks.START`, ERRATA 35).
-    """
+    Distances and hardware stay for a run, shadowing is drawn every round; allocator "none" gives
+    every client max_steps, and "alternating" starts where the sizes of the networks were chosen
+    (`sflkit.osafl.networks.START`, ERRATA 35)."""
     if config.allocator == "none":
         return np.full((config.rounds, config.n_clients), config.max_steps)
-    return _local_steps(config.seed, config.n_clients, config.rounds, config.allocator, float(payload_bits), config.max_steps,
-                        _SAMPLE_BITS[config.dataset], config.minibatches * config.minibatch)
+    return _local_steps(
+        config.seed,
+        config.n_clients,
+        config.rounds,
+        config.allocator,
+        float(payload_bits),
+        config.max_steps,
+        _SAMPLE_BITS[config.dataset],
+        config.minibatches * config.minibatch,
+    )
 
 
 @functools.lru_cache(maxsize=8)
-def _local_steps(seed, n_clients, rounds, allocator, payload_bits, max_steps, sample_bits, samples) -> np.ndarray:
+def _local_steps(
+    seed, n_clients, rounds, allocator, payload_bits, max_steps, sample_bits, samples
+) -> np.ndarray:
     distance = channels.draw_distances(n_clients, generator(seed, "channel"))
     link = Link(payload_bits, max_steps=max_steps)
-    devices = channels.draw_devices(n_clients, generator(seed, "channel", 0), snr=0.0, sample_bits=sample_bits, samples=samples)
+    devices = channels.draw_devices(
+        n_clients, generator(seed, "channel", 0), snr=0.0, sample_bits=sample_bits, samples=samples
+    )
     steps = np.empty((rounds, n_clients), dtype=np.int64)
     from sflkit.osafl import networks
 
     start = networks.START if allocator == "alternating" else None
     for t in range(rounds):
         shadowing = channels.draw_shadowing_db(n_clients, generator(seed, "channel", 1, t))
-        devices = dataclasses.replace(devices, snr_per_watt=channels.snr_per_watt(distance, shadowing))
+        devices = dataclasses.replace(
+            devices, snr_per_watt=channels.snr_per_watt(distance, shadowing)
+        )
         steps[t] = allocation.allocate(devices, link, allocator, start=start).local_steps
     steps.flags.writeable = False
     return steps
 
 
 def ceiling(config: OSAFLConfig) -> float:
-    """Return the accuracy on the test requests of a predictor that knows each user's law, in expectation (Dataset-1).
+    """Return the accuracy on the test requests of a predictor that knows each user's law, in
+    expectation (Dataset-1).
 
-    For Dataset-2 it is the same number: the law is of order 1, so that older requests tell no more. What a network can
-    reach there is less, since it does not see the user.
-    """
+    For Dataset-2 it is the same number: the law is of order 1, so that older requests tell no more.
+    What a network can reach there is less, since it does not see the user."""
     w, past = world(config), _PAST[config.dataset]
-    last = w.test_requests[:, past - 1:-1]
+    last = w.test_requests[:, past - 1 : -1]
     law = video.request_matrix(w.catalogue, w.users, top_k=config.top_k).max(axis=2)
     return float(np.take_along_axis(law, last, axis=1).mean())
 
 
 def loss(outputs, targets):
-    """Return each row's cross-entropy (n,): targets are labels (n,), or shares of the labels (n, n_files)."""
+    """Return each row's cross-entropy (n,): targets are labels (n,), or shares of the labels (n,
+    n_files).
+    """
     import torch
 
     log_shares = torch.log_softmax(outputs, 1)
@@ -136,23 +175,32 @@ def loss(outputs, targets):
 
 
 class Samples:
-    """Makes the inputs of any samples on demand: Dataset-1 would be 600 MB for the stores of one round.
+    """Makes the inputs of any samples on demand: Dataset-1 would be 600 MB for the stores of one
+    round.
 
-    A sample is named by its user and the position of its label in the user's requests. Dataset-1's input is one row for each
-    file (the last request) with the user's own columns written over it.
+    A sample is named by its user and the position of its label in the user's requests. Dataset-1's
+    input is one row for each file (the last request) with the user's own columns written over it.
     """
 
     def __init__(self, config: OSAFLConfig, device: str):
         import torch
 
-        self.torch, self.config, self.world, self.past, self.device = torch, config, world(config), _PAST[config.dataset], device
+        self.torch, self.config, self.world, self.past, self.device = (
+            torch,
+            config,
+            world(config),
+            _PAST[config.dataset],
+            device,
+        )
         files, users = self.world.catalogue, self.world.users
         if config.dataset == 1:
             every = np.arange(files.n_files)
             rows, _ = video.dataset_1(files, users, 0, np.append(every, 0))
             self.rows = torch.from_numpy(rows).to(device)
             start = files.features.shape[1]
-            self.own = torch.tensor([*range(start, start + files.n_genres), rows.shape[1] - 1], device=device)
+            self.own = torch.tensor(
+                [*range(start, start + files.n_genres), rows.shape[1] - 1], device=device
+            )
             values = np.concatenate([users.preferences, users.stick[:, None]], axis=1)
             self.values = torch.from_numpy(values.astype(np.float32)).to(device)
             if config.input_norm is not None:
@@ -173,7 +221,8 @@ class Samples:
         return (self.rows.shape[1],) if self.config.dataset == 1 else (self.past,)
 
     def batch(self, user: int, labels_at: np.ndarray) -> tuple:
-        """Return the user's stored samples whose labels lie at `labels_at`, as a step for `federated.local_sgd` with `loss`.
+        """Return the user's stored samples whose labels lie at `labels_at`, as a step for
+        `federated.local_sgd` with `loss`.
 
         Parameters
         ----------
@@ -189,15 +238,27 @@ class Samples:
         if self.config.dataset == 2:
             return self._tensors(user, requests[labels_at[:, None] + np.arange(-self.past, 1)])
         n_files = self.world.catalogue.n_files
-        files, row, counts = np.unique(requests[labels_at - 1], return_inverse=True, return_counts=True)
-        cells = np.bincount(row * n_files + requests[labels_at], minlength=len(files) * n_files).reshape(-1, n_files)
+        files, row, counts = np.unique(
+            requests[labels_at - 1], return_inverse=True, return_counts=True
+        )
+        cells = np.bincount(
+            row * n_files + requests[labels_at], minlength=len(files) * n_files
+        ).reshape(-1, n_files)
         shares = (cells / counts[:, None]).astype(np.float32)
-        return (self._rows(user, files), *(self.torch.from_numpy(v).to(self.device) for v in (shares, counts.astype(np.float32))))
+        return (
+            self._rows(user, files),
+            *(
+                self.torch.from_numpy(v).to(self.device)
+                for v in (shares, counts.astype(np.float32))
+            ),
+        )
 
     def _tensors(self, user: int, pairs: np.ndarray) -> tuple:
         before = self.torch.from_numpy(pairs[:, :-1]).to(self.device)
         label = self.torch.from_numpy(pairs[:, -1].copy()).to(self.device)
-        return before.contiguous() if self.config.dataset == 2 else self._rows(user, pairs[:, 0]), label
+        return before.contiguous() if self.config.dataset == 2 else self._rows(
+            user, pairs[:, 0]
+        ), label
 
     def _rows(self, user: int, files: np.ndarray):
         x = self.rows[self.torch.from_numpy(files).to(self.device)]
@@ -209,9 +270,13 @@ class Samples:
         at = np.arange(self.past, self.world.test_requests.shape[1])
         parts = []
         for user, requests in enumerate(self.world.test_requests):
-            share = self.config.test_size // self.config.n_clients + (user < self.config.test_size % self.config.n_clients)
+            share = self.config.test_size // self.config.n_clients + (
+                user < self.config.test_size % self.config.n_clients
+            )
             if share:
-                parts.append(self._tensors(user, requests[at[:share, None] + np.arange(-self.past, 1)]))
+                parts.append(
+                    self._tensors(user, requests[at[:share, None] + np.arange(-self.past, 1)])
+                )
         return tuple(self.torch.cat(column) for column in zip(*parts, strict=True))
 
     def local_batches(self, user: int, t: int, n_rounds: int) -> list[tuple]:
@@ -227,16 +292,27 @@ class Samples:
     def label_counts(self, t: int) -> np.ndarray:
         """Return the labels in each client's store in round t, (n_clients, n_files)."""
         spans = self.world.windows[t - 1] + self.past
-        return np.stack([np.bincount(asked[first:end], minlength=self.world.catalogue.n_files)
-                         for asked, (first, end) in zip(self.world.requests, spans, strict=True)])
+        return np.stack(
+            [
+                np.bincount(asked[first:end], minlength=self.world.catalogue.n_files)
+                for asked, (first, end) in zip(self.world.requests, spans, strict=True)
+            ]
+        )
 
     def groups(self, clients: np.ndarray, steps: np.ndarray) -> list[np.ndarray]:
-        """Split the clients' positions into groups whose inputs fit the memory of one call, in order."""
+        """Split the clients' positions into groups whose inputs fit the memory of one call, in
+        order.
+        """
         numbers = steps * self.config.minibatches * self.config.minibatch * self.input_shape[0]
-        return np.split(np.arange(len(clients)), np.flatnonzero(np.diff(np.cumsum(numbers) * 4 // _BYTES_A_CALL)) + 1)
+        return np.split(
+            np.arange(len(clients)),
+            np.flatnonzero(np.diff(np.cumsum(numbers) * 4 // _BYTES_A_CALL)) + 1,
+        )
 
     def union_batches(self, t: int, n_steps: int) -> list[tuple]:
-        """Return the batches of a centralised step over all stores of round t: samples drawn without replacement from them."""
+        """Return the batches of a centralised step over all stores of round t: samples drawn
+        without replacement from them.
+        """
         first, end = self.world.windows[t - 1].T + self.past
         edges = np.cumsum(end - first)
         size = self.config.minibatches * self.config.minibatch

@@ -6,12 +6,29 @@ from dataclasses import dataclass
 
 from sflkit import checks
 
-RULES = ("osafl", "m_fedavg", "m_fedprox", "m_fednova", "fednova", "m_afa_cd", "m_feddisco", "genie")
+RULES = (
+    "osafl",
+    "m_fedavg",
+    "m_fedprox",
+    "m_fednova",
+    "fednova",
+    "m_afa_cd",
+    "m_feddisco",
+    "genie",
+)
 
 
 # options of a rule beside the local rate
-OPTIONS = {"osafl": ("global_rate",), "m_fedavg": (), "m_fedprox": ("mu",), "m_fednova": ("slowdown",), "fednova": (),
-           "m_afa_cd": ("global_rate",), "m_feddisco": ("a", "b"), "genie": ()}
+OPTIONS = {
+    "osafl": ("global_rate",),
+    "m_fedavg": (),
+    "m_fedprox": ("mu",),
+    "m_fednova": ("slowdown",),
+    "fednova": (),
+    "m_afa_cd": ("global_rate",),
+    "m_feddisco": ("a", "b"),
+    "genie": (),
+}
 
 
 PRESET_NAMES = ("fcn", "squeezenet1", "cnn", "lstm")
@@ -30,10 +47,11 @@ class OSAFLConfig:
     Parameters
     ----------
     rule : one of RULES
-        "m_fednova" is Algorithm 8 as printed, "fednova" the rule of its authors (ERRATA 41); "genie" trains centrally.
+        "m_fednova" is Algorithm 8 as printed, "fednova" the rule of its authors (ERRATA 41);
+        "genie" trains centrally.
     never_joined : {"exclude", "zero", "literal"}
-        What stands for a client that has sent nothing yet, see `sflkit.osafl.rules`. M-FedAvg, M-FedProx and M-FedDisco as printed
-        are "literal"; FedNova and the genie do not use it.
+        What stands for a client that has sent nothing yet, see `sflkit.osafl.rules`. M-FedAvg,
+        M-FedProx and M-FedDisco as printed are "literal"; FedNova and the genie do not use it.
     seed : int
         >= 0.
     dataset : {1, 2}
@@ -43,17 +61,19 @@ class OSAFLConfig:
     features : {"synthetic", "cifar100"}
         The files' images: the data set's first of each class in the paper.
     model : str
-        Name of `sflkit.models`; `preset` names the column of `rules.PRESETS`, by default the one in the model's name, else
-        "fcn" for Dataset-1 and "lstm" for Dataset-2.
+        Name of `sflkit.models`; `preset` names the column of `rules.PRESETS`, by default the one in
+        the model's name, else "fcn" for Dataset-1 and "lstm" for Dataset-2.
     input_norm : float or None
-        > 0. Dataset-1's features are standardised over the files (those of the user: over the users) and scaled to this root mean
-        square norm; None leaves them raw, genre ids up to 4 in 70 columns. The paper does not say what its networks get. Raw
-        inputs stop the ReLUs of a perceptron within a few rounds; with 20 the genie is near the ceiling after five.
+        > 0. Dataset-1's features are standardised over the files (those of the user: over the
+        users) and scaled to this root mean square norm; None leaves them raw, genre ids up to 4 in
+        70 columns. The paper does not say what its networks get. Raw inputs stop the ReLUs of a
+        perceptron within a few rounds; with 20 the genie is near the ceiling after five.
     n_clients, rounds : int
         U = 100, T = 100.
     rate, global_rate, mu, slowdown, a, b : float or None
-        Local rate eta and the rule's own parameters, > 0 (mu, a, b >= 0); None: the preset's ("fednova" and "genie" take
-        M-FedAvg's rate). An option that the rule does not have must be None.
+        Local rate eta and the rule's own parameters, > 0 (mu, a, b >= 0); None: the preset's
+        ("fednova" and "genie" take M-FedAvg's rate). An option that the rule does not have must be
+        None.
     chi : float
         >= 1, OSAFL's shift of the cosine; the paper leaves it open.
     minibatches, minibatch : int
@@ -111,26 +131,55 @@ class OSAFLConfig:
     evaluate_every: int = 1
 
     def __post_init__(self):
-        for name, allowed in (("rule", RULES), ("never_joined", ("exclude", "zero", "literal")), ("dataset", (1, 2)),
-                              ("features", ("synthetic", "cifar100")), ("preset", (None, *PRESET_NAMES)),
-                              ("local_round", ("gradient", "minibatches")), ("allocator", ("joint", "alternating", "none"))):
+        for name, allowed in (
+            ("rule", RULES),
+            ("never_joined", ("exclude", "zero", "literal")),
+            ("dataset", (1, 2)),
+            ("features", ("synthetic", "cifar100")),
+            ("preset", (None, *PRESET_NAMES)),
+            ("local_round", ("gradient", "minibatches")),
+            ("allocator", ("joint", "alternating", "none")),
+        ):
             checks.choice(name, getattr(self, name), allowed)
-        sizes = ("n_clients", "rounds", "minibatches", "minibatch", "max_steps", "genie_steps", "test_size", "evaluate_every")
+        sizes = (
+            "n_clients",
+            "rounds",
+            "minibatches",
+            "minibatch",
+            "max_steps",
+            "genie_steps",
+            "test_size",
+            "evaluate_every",
+        )
         checks.integer_fields(self, {"seed": 0} | dict.fromkeys(sizes, 1))
         object.__setattr__(self, "top_k", checks.integer("top_k", self.top_k, 1, 19))
-        low = max(27, self.minibatches * self.minibatch)  # at most 26 samples arrive a round; a local round repeats none
-        object.__setattr__(self, "capacity_low", checks.integer("capacity_low", self.capacity_low, low))
-        object.__setattr__(self, "capacity_high", checks.integer("capacity_high", self.capacity_high, self.capacity_low))
+        low = max(
+            27, self.minibatches * self.minibatch
+        )  # at most 26 samples arrive a round; a local round repeats none
+        object.__setattr__(
+            self, "capacity_low", checks.integer("capacity_low", self.capacity_low, low)
+        )
+        object.__setattr__(
+            self,
+            "capacity_high",
+            checks.integer("capacity_high", self.capacity_high, self.capacity_low),
+        )
         for name in ("rate", "global_rate", "mu", "slowdown", "a", "b"):
             value = getattr(self, name)
             if value is not None:
-                checks.real(name, value, **({"low": 0} if name in ("mu", "a", "b") else {"above": 0}))
+                checks.real(
+                    name, value, **({"low": 0} if name in ("mu", "a", "b") else {"above": 0})
+                )
                 if name != "rate" and name not in OPTIONS[self.rule]:
-                    raise ValueError(f"{name}={value!r} has no meaning for rule={self.rule!r}; it must be None")
+                    raise ValueError(
+                        f"{name}={value!r} has no meaning for rule={self.rule!r}; it must be None"
+                    )
         for name in SIZE_FIELDS:
             value = getattr(self, name)
             if isinstance(value, (list, tuple)):
-                object.__setattr__(self, name, tuple(checks.integer(name, entry, 1) for entry in value))
+                object.__setattr__(
+                    self, name, tuple(checks.integer(name, entry, 1) for entry in value)
+                )
             elif value is not None:
                 object.__setattr__(self, name, checks.integer(name, value, 1))
         checks.real("chi", self.chi, 1)

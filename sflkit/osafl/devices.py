@@ -1,7 +1,9 @@
-"""Uplink, computing cost and the allocation of local steps, CPU frequency and transmit power in a round.
+"""Uplink, computing cost and the allocation of local steps, CPU frequency and transmit power in a
+round.
 
-Source: OSAFL, Section II-C (cost model, problem (5)) and Section V-A (settings); ERRATA 34 to 36 for what problem (5) and
-its alternating solution (`sflkit.osafl.alternation`) do. `sflkit.osafl.channels` draws the channel and the hardware.
+Source: OSAFL, Section II-C (cost model, problem (5)) and Section V-A (settings); ERRATA 34 to 36
+for what problem (5) and its alternating solution (`sflkit.osafl.alternation`) do.
+`sflkit.osafl.channels` draws the channel and the hardware.
 
 ================  =========================  ======  ===========================================================
 code              symbol                     unit    meaning
@@ -28,7 +30,8 @@ import numpy as np
 
 from sflkit import checks
 
-# relative: a constraint met up to rounding counts as met, so that a budget that is used up exactly is feasible
+# relative: a constraint met up to rounding counts as met, so that a budget that is used up exactly
+# is feasible
 ROUNDING = 1e-12
 
 
@@ -41,7 +44,8 @@ class Devices:
     snr_per_watt : array
         SNR over the full bandwidth at 1 W, in 1/W, >= 0 (0: no link).
     cycles_per_step : array
-        CPU cycles of one local step, > 0; OSAFL: 160 samples of 101376 bits at 25 to 40 cycles a bit.
+        CPU cycles of one local step, > 0; OSAFL: 160 samples of 101376 bits at 25 to 40 cycles a
+        bit.
     energy_budget_j : array
         In J, >= 0; OSAFL: 1.2 to 2.5.
     max_cpu_hz : array
@@ -71,7 +75,9 @@ class Devices:
             arrays = []
         if not arrays or arrays[0].ndim != 1:
             shapes = ", ".join(f"{name} {np.shape(getattr(self, name))}" for name in names)
-            raise ValueError(f"devices must be arrays (n_clients,) of one length, or numbers; the shapes are {shapes}")
+            raise ValueError(
+                f"devices must be arrays (n_clients,) of one length, or numbers; the shapes are {shapes}"
+            )
         for name, array in zip(names, arrays):
             object.__setattr__(self, name, array)
 
@@ -81,7 +87,8 @@ class Devices:
 
 @dataclass(frozen=True)
 class Link:
-    """What all clients share: the payload, the uplink and the deadline. Defaults: OSAFL, Section V-A.
+    """What all clients share: the payload, the uplink and the deadline. Defaults: OSAFL, Section
+    V-A.
 
     Attributes
     ----------
@@ -125,7 +132,9 @@ class Costs(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """What each client does this round, arrays (n_clients,). Infeasible: 0 steps, 0 Hz, 0 W, 0 J and NaN s."""
+    """What each client does this round, arrays (n_clients,). Infeasible: 0 steps, 0 Hz, 0 W, 0 J
+    and NaN s.
+    """
 
     local_steps: np.ndarray
     cpu_hz: np.ndarray
@@ -136,11 +145,15 @@ class Allocation(NamedTuple):
 
 
 def uplink_rate(snr_per_watt, tx_watt, bandwidth_hz: float) -> np.ndarray:
-    """Return omega log2(1 + snr p) in bit/s, shaped like the arguments together. Source: OSAFL, Section II-C.
+    """Return omega log2(1 + snr p) in bit/s, shaped like the arguments together. Source: OSAFL,
+    Section II-C.
 
     Raises ValueError for a negative or non-finite value, or bandwidth_hz <= 0.
     """
-    snr, power = checks.array("snr_per_watt", snr_per_watt, low=0), checks.array("tx_watt", tx_watt, low=0)
+    snr, power = (
+        checks.array("snr_per_watt", snr_per_watt, low=0),
+        checks.array("tx_watt", tx_watt, low=0),
+    )
     return checks.real("bandwidth_hz", bandwidth_hz, above=0) * np.log1p(snr * power) / np.log(2)
 
 
@@ -151,7 +164,8 @@ def costs(devices: Devices, link: Link, local_steps, cpu_hz, tx_watt) -> Costs:
     ----------
     devices, link : Devices, Link
     local_steps, cpu_hz, tx_watt : array (..., n_clients)
-        Steps (>= 0), Hz and W (>= 0); a client that computes at 0 Hz or sends at 0 W needs for ever.
+        Steps (>= 0), Hz and W (>= 0); a client that computes at 0 Hz or sends at 0 W needs for
+        ever.
 
     Raises
     ------
@@ -163,7 +177,9 @@ def costs(devices: Devices, link: Link, local_steps, cpu_hz, tx_watt) -> Costs:
     rate = uplink_rate(devices.snr_per_watt, tx_watt, link.bandwidth_hz)
     with np.errstate(divide="ignore", invalid="ignore"):
         compute_s = np.where(work > 0, work / cpu_hz, 0.0)
-        uplink_s = np.where(rate > 0, link.payload_bits / rate, np.inf if link.payload_bits else 0.0)
+        uplink_s = np.where(
+            rate > 0, link.payload_bits / rate, np.inf if link.payload_bits else 0.0
+        )
         uplink_j = np.where(np.asarray(tx_watt) > 0, uplink_s * tx_watt, 0.0)
     return Costs(compute_s, uplink_s, 0.5 * link.capacitance * work * cpu_hz**2, uplink_j)
 
@@ -173,7 +189,9 @@ def finish(devices: Devices, link: Link, local_steps, cpu_hz, tx_watt) -> Alloca
     feasible = local_steps > 0
     cpu_hz, tx_watt = np.where(feasible, cpu_hz, 0.0), np.where(feasible, tx_watt, 0.0)
     compute_s, uplink_s, compute_j, uplink_j = costs(devices, link, local_steps, cpu_hz, tx_watt)
-    with np.errstate(invalid="ignore"):  # the minimum takes away rounding only: both methods use the deadline up exactly
+    with np.errstate(
+        invalid="ignore"
+    ):  # the minimum takes away rounding only: both methods use the deadline up exactly
         time = np.where(feasible, np.minimum(compute_s + uplink_s, link.deadline_s), np.nan)
         energy = np.where(feasible, np.minimum(compute_j + uplink_j, devices.energy_budget_j), 0.0)
     return Allocation(local_steps.astype(np.int64), cpu_hz, tx_watt, energy, time, feasible)

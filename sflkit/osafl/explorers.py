@@ -6,12 +6,13 @@ from sflkit.results.widgets import SLIDER
 
 
 def resource_explorer():
-    """Return sliders for distance, payload, energy budget and start, over what one client can do in a round of OSAFL.
+    """Return sliders for distance, payload, energy budget and start, over what one client can do in
+    a round of OSAFL.
 
-    Power and local steps that fit, coloured by the lowest CPU frequency that meets the deadline (Lemma 2), with the exact
-    answer and the alternation's, which keeps the power it starts from. A client of middling hardware, no shadowing.
-    Source: OSAFL, problem (5), ERRATA 34 and 35; `sflkit.osafl.devices`.
-    """
+    Power and local steps that fit, coloured by the lowest CPU frequency that meets the deadline
+    (Lemma 2), with the exact answer and the alternation's, which keeps the power it starts from. A
+    client of middling hardware, no shadowing. Source: OSAFL, problem (5), ERRATA 34 and 35;
+    `sflkit.osafl.devices`."""
     import ipywidgets
     import matplotlib.pyplot as plt
     import numpy as np
@@ -34,30 +35,62 @@ def resource_explorer():
         spent = costs(many, link, steps, np.maximum(cpu, 0), power)
         fits = (cpu > 0) & (cpu <= max_cpu) & (spent.compute_j + spent.uplink_j <= budget)
         exact = allocation.allocate(client, link)
-        found = allocation.allocate(client, link, "alternating", start=alternation.Start(1.0, start))
+        found = allocation.allocate(
+            client, link, "alternating", start=alternation.Start(1.0, start)
+        )
         _, ax = plt.subplots(figsize=(6.8, 3.6))
         if fits.any():
-            shown = ax.contourf(power, steps[:, 0], np.where(fits, cpu / 1e6, np.nan), levels=levels, norm=LogNorm(1, 1400),
-                                cmap="cividis", extend="min")
+            shown = ax.contourf(
+                power,
+                steps[:, 0],
+                np.where(fits, cpu / 1e6, np.nan),
+                levels=levels,
+                norm=LogNorm(1, 1400),
+                cmap="cividis",
+                extend="min",
+            )
             plt.colorbar(shown, ax=ax, label="CPU frequency f (MHz)", format="%g", ticks=levels)
         marks = (("exact", exact, "*", "#D55E00", 17), ("alternation", found, "o", "#56B4E9", 9))
         for name, answer, marker, color, size in marks:
             place, label = (np.nan, np.nan), f"{name}: straggler"
             if answer.feasible[0]:
-                place, label = (answer.tx_watt[0], answer.local_steps[0]), f"{name}: {answer.local_steps[0]} steps"
+                place, label = (
+                    (answer.tx_watt[0], answer.local_steps[0]),
+                    f"{name}: {answer.local_steps[0]} steps",
+                )
                 label += f", {answer.energy_j[0]:.3g} J"
-            ax.plot(*place, marker, color=color, markersize=size, markeredgecolor="white", linestyle="none", label=label,
-                    clip_on=False, zorder=4)
+            ax.plot(
+                *place,
+                marker,
+                color=color,
+                markersize=size,
+                markeredgecolor="white",
+                linestyle="none",
+                label=label,
+                clip_on=False,
+                zorder=4,
+            )
         ax.axvline(start * max_tx, color="#56B4E9", linestyle=":", linewidth=1.5)
-        ax.set(xscale="log", xlim=(power[0], power[-1]), ylim=(0, 5.15), xlabel="transmit power p (W)",
-               ylabel=r"local steps $\kappa$")
+        ax.set(
+            xscale="log",
+            xlim=(power[0], power[-1]),
+            ylim=(0, 5.15),
+            xlabel="transmit power p (W)",
+            ylabel=r"local steps $\kappa$",
+        )
         ax.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.17), ncol=2)
         plt.show()
 
     controls = {
         "distance": ipywidgets.IntSlider(450, 10, 1000, 10, description="distance (m)", **SLIDER),
-        "million": ipywidgets.FloatLogSlider(1.0, min=-1, max=1, step=0.05, description="million parameters", **SLIDER),
-        "budget": ipywidgets.FloatSlider(1.8, min=0.05, max=5, step=0.05, description="energy budget (J)", **SLIDER),
-        "start": ipywidgets.FloatLogSlider(0.3, min=-3, max=0, step=0.05, description="start p / p_max", **SLIDER),
+        "million": ipywidgets.FloatLogSlider(
+            1.0, min=-1, max=1, step=0.05, description="million parameters", **SLIDER
+        ),
+        "budget": ipywidgets.FloatSlider(
+            1.8, min=0.05, max=5, step=0.05, description="energy budget (J)", **SLIDER
+        ),
+        "start": ipywidgets.FloatLogSlider(
+            0.3, min=-3, max=0, step=0.05, description="start p / p_max", **SLIDER
+        ),
     }
     return ipywidgets.VBox([*controls.values(), ipywidgets.interactive_output(draw, controls)])

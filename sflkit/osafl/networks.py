@@ -1,8 +1,8 @@
-"""The paper's four networks as our runs use them: sizes, payloads, and where the alternating allocation starts.
+"""The paper's four networks as our runs use them: sizes, payloads, and where the alternating
+allocation starts.
 
-Source: OSAFL, Section V-A, Figs. 3a, 7 and 8, whose text gives no layer sizes: they are ours. The networks themselves are in
-`sflkit.models.side_features`.
-"""
+Source: OSAFL, Section V-A, Figs. 3a, 7 and 8, whose text gives no layer sizes: they are ours. The
+networks themselves are in `sflkit.models.side_features`."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ class Size:
         return self.parameters * BITS_PER_PARAMETER
 
 
-# In the order of the paper's payloads (Fig. 3a). SqueezeNet1 is what it is, the FCN a usual one; CNN and LSTM were set so
-# that, on our channel and from START, the shares of stragglers come near those of Fig. 3b (notebook 31).
+# In the order of the paper's payloads (Fig. 3a). SqueezeNet1 is what it is, the FCN a usual one;
+# CNN and LSTM were set so that, on our channel and from START, the shares of stragglers come near
+# those of Fig. 3b (notebook 31).
 SIZES = {
     "SqueezeNet1": Size("osafl_squeezenet1", (N_FEATURES,), 783_396),
     "CNN": Size("osafl_cnn", (N_FEATURES,), 981_124, {"channels": (32, 64), "hidden": 224}),
@@ -47,6 +48,7 @@ SIZES = {
 }
 
 
-# Where the alternating allocation starts in our OSAFL runs: full CPU frequency and 0.3 of the power, which the paper does not
-# give and the outcome depends on (ERRATA 35). At 0.3 the shares of SqueezeNet1 and FCN come nearest to those of Fig. 3b.
+# Where the alternating allocation starts in our OSAFL runs: full CPU frequency and 0.3 of the
+# power, which the paper does not give and the outcome depends on (ERRATA 35). At 0.3 the shares of
+# SqueezeNet1 and FCN come nearest to those of Fig. 3b.
 START = Start(cpu_share=1.0, tx_share=0.3)

@@ -1,7 +1,7 @@
 """FIFO stores of clients whose samples arrive between the rounds.
 
-Source: OSAFL, Section II-A (stores, Binomial arrivals) and Section V-A (sizes). Since the oldest samples leave, a store is a
-window of its client's sequence of samples, whatever these are.
+Source: OSAFL, Section II-A (stores, Binomial arrivals) and Section V-A (sizes). Since the oldest
+samples leave, a store is a window of its client's sequence of samples, whatever these are.
 
 ================  ==============  ==============  ==============================================================
 code              symbol          shape           meaning
@@ -22,18 +22,23 @@ from sflkit import checks
 
 
 class Stores(NamedTuple):
-    """FIFO stores, arrays (n_clients,): D_u samples, E_u arrival slots between rounds, success probability of a slot."""
+    """FIFO stores, arrays (n_clients,): D_u samples, E_u arrival slots between rounds, success
+    probability of a slot.
+    """
 
     capacity: np.ndarray
     slots: np.ndarray
     probability: np.ndarray
 
 
-def draw_stores(n_clients: int, rng: np.random.Generator, *, capacity_range=(320, 640), arrival_range=(0.3, 0.8)) -> Stores:
-    """Draw D_u uniform on the whole numbers of an interval, p_u uniform, and E_u = ceil(32 p_u). Source: OSAFL, Section V-A.
+def draw_stores(
+    n_clients: int, rng: np.random.Generator, *, capacity_range=(320, 640), arrival_range=(0.3, 0.8)
+) -> Stores:
+    """Draw D_u uniform on the whole numbers of an interval, p_u uniform, and E_u = ceil(32 p_u).
+    Source: OSAFL, Section V-A.
 
-    The paper's p_u,ac is taken as this p_u. Raises ValueError for an empty store, or one no larger than a round's arrivals.
-    """
+    The paper's p_u,ac is taken as this p_u. Raises ValueError for an empty store, or one no larger
+    than a round's arrivals."""
     n_clients = checks.integer("n_clients", n_clients, 1)
     low, high = checks.array("arrival_range", arrival_range, ndim=1, low=0, high=1)
     smallest, largest = (checks.integer("capacity_range", v, 1) for v in capacity_range)
@@ -41,17 +46,25 @@ def draw_stores(n_clients: int, rng: np.random.Generator, *, capacity_range=(320
         raise ValueError(f"arrival_range={arrival_range!r} must be (low, high) with low <= high")
     most = int(np.ceil(32 * high))
     if not most < smallest <= largest:
-        raise ValueError(f"capacity_range={capacity_range!r} must be (low, high) and above the {most} arrivals a round")
+        raise ValueError(
+            f"capacity_range={capacity_range!r} must be (low, high) and above the {most} arrivals a round"
+        )
     size_rng, arrival_rng = checks.generator(rng).spawn(2)
     probability = arrival_rng.uniform(low, high, n_clients)
-    return Stores(size_rng.integers(smallest, largest + 1, n_clients), np.ceil(32 * probability).astype(np.int64), probability)
+    return Stores(
+        size_rng.integers(smallest, largest + 1, n_clients),
+        np.ceil(32 * probability).astype(np.int64),
+        probability,
+    )
 
 
 def fifo_windows(stores: Stores, rounds: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw arrivals and return which samples each store holds, int64 (rounds, n_clients, 2): first, and one past the last.
+    """Draw arrivals and return which samples each store holds, int64 (rounds, n_clients, 2): first,
+    and one past the last.
 
-    A store starts full with its client's samples 0..D_u - 1; before round t = 1, 2, ... Binomial(E_u, p_u) new ones arrive
-    and as many of the oldest leave, so that its content is always a window of the client's sequence.
+    A store starts full with its client's samples 0..D_u - 1; before round t = 1, 2, ...
+    Binomial(E_u, p_u) new ones arrive and as many of the oldest leave, so that its content is
+    always a window of the client's sequence.
 
     Raises
     ------
@@ -63,8 +76,12 @@ def fifo_windows(stores: Stores, rounds: int, rng: np.random.Generator) -> np.nd
     slots = checks.array("slots", stores.slots, ndim=1, low=0).astype(np.int64)
     probability = checks.array("probability", stores.probability, ndim=1, low=0, high=1)
     if not len(capacity) == len(slots) == len(probability) or (slots >= capacity).any():
-        raise ValueError(f"slots={slots!r} must be one a client, below capacity={capacity!r}; likewise probability")
+        raise ValueError(
+            f"slots={slots!r} must be one a client, below capacity={capacity!r}; likewise probability"
+        )
     children = checks.generator(rng).spawn(len(capacity))
-    arrivals = np.stack([c.binomial(e, p, rounds) for c, e, p in zip(children, slots, probability)], axis=1)
+    arrivals = np.stack(
+        [c.binomial(e, p, rounds) for c, e, p in zip(children, slots, probability)], axis=1
+    )
     first = np.cumsum(arrivals, axis=0)
     return np.stack([first, first + capacity], axis=2)

@@ -1,13 +1,15 @@
-"""Federated learning on video requests with stragglers and FIFO stores: OSAFL, its baselines, and a central genie.
+"""Federated learning on video requests with stragglers and FIFO stores: OSAFL, its baselines, and a
+central genie.
 
-Source: OSAFL, Algorithm 2 and Section V; Algorithms 6 to 10; ERRATA 37, 38, 41 to 43. A round: samples arrive in the stores, each
-client learns from its channel how many local rounds it can take (none: straggler), trains, and the server applies its rule.
-Rules of one seed see the same requests, stores, channel, mini-batches, test set and initial model; differences are paired.
+Source: OSAFL, Algorithm 2 and Section V; Algorithms 6 to 10; ERRATA 37, 38, 41 to 43. A round:
+samples arrive in the stores, each client learns from its channel how many local rounds it can take
+(none: straggler), trains, and the server applies its rule. Rules of one seed see the same requests,
+stores, channel, mini-batches, test set and initial model; differences are paired.
 
-What the paper does not state, and we chose: the scale of the inputs (`input_norm`); the test set (fresh requests of the same
-users, as many a user); the genie's training (`genie_steps` SGD steps a round, each on n n-bar samples drawn from all stores, at
-M-FedAvg's rate); the law of the mini-batches, and the clients' places (`osafl.clients`, `channels`).
-"""
+What the paper does not state, and we chose: the scale of the inputs (`input_norm`); the test set
+(fresh requests of the same users, as many a user); the genie's training (`genie_steps` SGD steps a
+round, each on n n-bar samples drawn from all stores, at M-FedAvg's rate); the law of the
+mini-batches, and the clients' places (`osafl.clients`, `channels`)."""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _DIVERGED = 10.0  # times the loss of a uniform guess
 
 
 def make_rule(config: OSAFLConfig, sizes: np.ndarray):
-    """Return the config's server rule for clients of `sizes` (n_clients,) samples; None for the genie."""
+    """Return the config's server rule for clients of `sizes` (n_clients,) samples; None for the
+    genie.
+    """
     from sflkit.osafl import rules
 
     n, hyper, never = config.n_clients, config.hyper, config.never_joined
@@ -59,11 +63,13 @@ def run(config: OSAFLConfig, *, model=None) -> pd.DataFrame:
     Returns
     -------
     DataFrame, one row a round
-        round (from 1); accuracy and loss on the test set (NaN between evaluations); best_accuracy over the rounds so far and
-        best_loss, the loss of that round (the last row has what the paper's tables list); participants and stragglers of the
-        round (their sum is U; 0 for the genie), mean_kappa of the participants' local rounds (NaN without any); joined, clients
-        that ever took part; mean_score (NaN but for OSAFL); diverged: from this round to the end the model is not finite, or its
-        loss is above 10 times that of a uniform guess. A diverged row has no accuracy and does not count for the best.
+        round (from 1); accuracy and loss on the test set (NaN between evaluations); best_accuracy
+        over the rounds so far and best_loss, the loss of that round (the last row has what the
+        paper's tables list); participants and stragglers of the round (their sum is U; 0 for the
+        genie), mean_kappa of the participants' local rounds (NaN without any); joined, clients that
+        ever took part; mean_score (NaN but for OSAFL); diverged: from this round to the end the
+        model is not finite, or its loss is above 10 times that of a uniform guess. A diverged row
+        has no accuracy and does not count for the best.
 
     Raises
     ------
@@ -81,17 +87,28 @@ def run(config: OSAFLConfig, *, model=None) -> pd.DataFrame:
             row["loss"], row["accuracy"] = learner.evaluate()
             row["loss"] = row["loss"] if np.isfinite(row["loss"]) else np.inf
         n = int((kappa > 0).sum())
-        rows.append(row | {"participants": n, "stragglers": 0 if learner.rule is None else config.n_clients - n,
-                           "mean_kappa": kappa[kappa > 0].mean() if n else np.nan, "joined": int(joined.sum()),
-                           "mean_score": learner.mean_score() if n else np.nan})
+        rows.append(
+            row
+            | {
+                "participants": n,
+                "stragglers": 0 if learner.rule is None else config.n_clients - n,
+                "mean_kappa": kappa[kappa > 0].mean() if n else np.nan,
+                "joined": int(joined.sum()),
+                "mean_score": learner.mean_score() if n else np.nan,
+            }
+        )
     frame = _with_best(pd.DataFrame(rows), learner.n_files)
-    frame.attrs["data"] = learner.samples.world.source | {"size": int(learner.samples.world.stores.capacity.sum()),
-                                                          "test_size": config.test_size}
+    frame.attrs["data"] = learner.samples.world.source | {
+        "size": int(learner.samples.world.stores.capacity.sum()),
+        "test_size": config.test_size,
+    }
     return frame
 
 
 def _with_best(frame: pd.DataFrame, n_classes: int) -> pd.DataFrame:
-    """Mark the diverged tail, and put the best accuracy so far and its loss beside the accuracy and loss of every round."""
+    """Mark the diverged tail, and put the best accuracy so far and its loss beside the accuracy and
+    loss of every round.
+    """
     bad = (frame["loss"] > _DIVERGED * math.log(n_classes)).to_numpy()
     good = np.flatnonzero(frame["loss"].notna().to_numpy() & ~bad)
     after = np.arange(len(frame)) > (good[-1] if len(good) else -1)
@@ -102,7 +119,9 @@ def _with_best(frame: pd.DataFrame, n_classes: int) -> pd.DataFrame:
     for accuracy, loss in zip(frame["accuracy"], frame["loss"], strict=True):
         best = (accuracy, loss) if accuracy > best[0] else best  # False for NaN
         running.append(best if best[0] >= 0 else (np.nan, np.nan))
-    for place, (name, values) in enumerate(zip(("best_accuracy", "best_loss"), zip(*running), strict=True), start=3):
+    for place, (name, values) in enumerate(
+        zip(("best_accuracy", "best_loss"), zip(*running), strict=True), start=3
+    ):
         frame.insert(place, name, values)
     return frame
 
@@ -121,21 +140,37 @@ class _Learner:
         self.samples = Samples(config, device)
         self.n_files = self.samples.world.catalogue.n_files
         if model is None:
-            given = {name: getattr(config, name) for name in SIZE_FIELDS if getattr(config, name) is not None}
-            model = models.create(config.model, input_shape=self.samples.input_shape, n_classes=self.n_files, **given)
+            given = {
+                name: getattr(config, name)
+                for name in SIZE_FIELDS
+                if getattr(config, name) is not None
+            }
+            model = models.create(
+                config.model, input_shape=self.samples.input_shape, n_classes=self.n_files, **given
+            )
         self.task, self.hyper = federated.Task(model, osafl_clients.loss), config.hyper
-        self.params = self.task.init(int(generator(config.seed, "model").integers(2**31))).to(device)
+        self.params = self.task.init(int(generator(config.seed, "model").integers(2**31))).to(
+            device
+        )
         self.sizes = self.samples.world.stores.capacity
         self.rule = make_rule(config, self.sizes)
-        payload = BITS_A_PARAMETER * self.task.n_params if config.payload_bits is None else config.payload_bits
-        self.steps = np.zeros((config.rounds, config.n_clients), dtype=np.int64)  # the genie's clients send their data
+        payload = (
+            BITS_A_PARAMETER * self.task.n_params
+            if config.payload_bits is None
+            else config.payload_bits
+        )
+        self.steps = np.zeros(
+            (config.rounds, config.n_clients), dtype=np.int64
+        )  # the genie's clients send their data
         if self.rule is not None:
             self.steps = local_steps(config, payload)
         self.test = self.samples.test()
         self.memory = None
 
     def step(self, t: int, kappa: np.ndarray) -> bool:
-        """Train one round; False if the model, or what a client sends, is no longer finite (the model then stays)."""
+        """Train one round; False if the model, or what a client sends, is no longer finite (the
+        model then stays).
+        """
         if self.rule is None:
             batches = self.samples.union_batches(t, self.config.genie_steps)
             new = self.federated.local_sgd(self.task, self.params, [batches], self.hyper["rate"])[0]
@@ -152,15 +187,27 @@ class _Learner:
         return True
 
     def _train(self, t: int, work):
-        """Return the participants' updates, in memory that serves all rounds; a part of the clients' inputs exists at a time."""
+        """Return the participants' updates, in memory that serves all rounds; a part of the
+        clients' inputs exists at a time.
+        """
         n = len(work.clients)
         if self.memory is None or len(self.memory) < n:
             self.memory = self.torch.empty(n, self.task.n_params, device=self.params.device)
         updates, options = self.memory[:n], self.rule.local_options(work)
         for part in self.samples.groups(work.clients, work.steps) if n else ():
-            batches = [self.samples.local_batches(int(work.clients[i]), t, int(work.steps[i])) for i in part]
-            self.federated.local_sgd(self.task, self.params, batches, work.rate, updates=True, out=updates[part[0]:part[-1] + 1],
-                                  **options)
+            batches = [
+                self.samples.local_batches(int(work.clients[i]), t, int(work.steps[i]))
+                for i in part
+            ]
+            self.federated.local_sgd(
+                self.task,
+                self.params,
+                batches,
+                work.rate,
+                updates=True,
+                out=updates[part[0] : part[-1] + 1],
+                **options,
+            )
         return updates
 
     def _weights(self, t: int, clients: np.ndarray):

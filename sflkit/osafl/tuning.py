@@ -1,10 +1,11 @@
-"""What OSAFL's comparison runs: every rule at the printed rates, and every rule with its step size chosen by one search.
+"""What OSAFL's comparison runs: every rule at the printed rates, and every rule with its step size
+chosen by one search.
 
-Source: OSAFL, Section V-B, Tables II to V, Appendix D-B; ERRATA 37, 38, 44. The printed server steps differ by orders of
-magnitude: with the FCN, OSAFL moves by eta eta-tilde = 7 times a mean of gradients and M-AFA-CD by 0.2 times. Which rule is
-better and which step is larger cannot be told apart then. So each rule also runs at the best of the same multiples of its one
-step size: the server's where it has one (`STEP`), else the local rate.
-"""
+Source: OSAFL, Section V-B, Tables II to V, Appendix D-B; ERRATA 37, 38, 44. The printed server
+steps differ by orders of magnitude: with the FCN, OSAFL moves by eta eta-tilde = 7 times a mean of
+gradients and M-AFA-CD by 0.2 times. Which rule is better and which step is larger cannot be told
+apart then. So each rule also runs at the best of the same multiples of its one step size: the
+server's where it has one (`STEP`), else the local rate."""
 
 from __future__ import annotations
 
@@ -17,12 +18,22 @@ import pandas as pd
 from sflkit import checks
 from sflkit.osafl.config import OSAFLConfig
 
-STEP = {"osafl": "global_rate", "m_fedavg": "rate", "m_fedprox": "rate", "m_fednova": "slowdown", "fednova": "rate",
-        "m_afa_cd": "global_rate", "m_feddisco": "rate", "genie": "rate"}
+STEP = {
+    "osafl": "global_rate",
+    "m_fedavg": "rate",
+    "m_fedprox": "rate",
+    "m_fednova": "slowdown",
+    "fednova": "rate",
+    "m_afa_cd": "global_rate",
+    "m_feddisco": "rate",
+    "genie": "rate",
+}
 
 
 def scaled(config: OSAFLConfig, factor: float = 1.0) -> OSAFLConfig:
-    """Return the config with `factor` > 0 times its rule's step size, which is then explicit. Raises ValueError otherwise."""
+    """Return the config with `factor` > 0 times its rule's step size, which is then explicit.
+    Raises ValueError otherwise.
+    """
     name = STEP[config.rule]
     return replace(config, **{name: config.hyper[name] * checks.real("factor", factor, above=0)})
 
@@ -33,7 +44,8 @@ def search(arms: Iterable[OSAFLConfig], factors: Sequence[float]) -> list[OSAFLC
 
 
 def best_factors(frame: pd.DataFrame, n_arms: int, factors: Sequence[float]) -> list[float]:
-    """Return each arm's factor with the highest mean accuracy over the last quarter of the rounds, in the order of `search`.
+    """Return each arm's factor with the highest mean accuracy over the last quarter of the rounds,
+    in the order of `search`.
 
     Parameters
     ----------
@@ -48,16 +60,23 @@ def best_factors(frame: pd.DataFrame, n_arms: int, factors: Sequence[float]) -> 
     """
     n_arms = checks.integer("n_arms", n_arms, 1)
     last = frame[frame["round"] > 0.75 * frame["round"].max()]
-    last = last[last["accuracy"].notna() | last["diverged"]]  # rounds that were not evaluated do not count
+    last = last[
+        last["accuracy"].notna() | last["diverged"]
+    ]  # rounds that were not evaluated do not count
     score = last["accuracy"].fillna(0).groupby(last["key"], sort=False).mean()
     if len(score) != n_arms * len(factors):
-        raise ValueError(f"frame holds {len(score)} different runs; {n_arms} arms at {len(factors)} factors need "
-                         f"{n_arms * len(factors)}")
+        raise ValueError(
+            f"frame holds {len(score)} different runs; {n_arms} arms at {len(factors)} factors need "
+            f"{n_arms * len(factors)}"
+        )
     return [factors[i] for i in score.to_numpy().reshape(-1, len(factors)).argmax(axis=1)]
 
 
-def collect(frame: pd.DataFrame, plan: Mapping[tuple, OSAFLConfig], names: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of every case of `plan`, with the parts of the case as further columns called `names`.
+def collect(
+    frame: pd.DataFrame, plan: Mapping[tuple, OSAFLConfig], names: Sequence[str]
+) -> pd.DataFrame:
+    """Return the rows of every case of `plan`, with the parts of the case as further columns called
+    `names`.
 
     Parameters
     ----------
@@ -72,10 +91,17 @@ def collect(frame: pd.DataFrame, plan: Mapping[tuple, OSAFLConfig], names: Seque
     runs = [run for _, run in frame.drop_duplicates(["key", "round"]).groupby("key", sort=False)]
     configs = dict.fromkeys(plan.values())
     if len(runs) != len(configs):
-        raise ValueError(f"frame holds {len(runs)} runs; the plan has {len(configs)} different configs")
+        raise ValueError(
+            f"frame holds {len(runs)} runs; the plan has {len(configs)} different configs"
+        )
     run_of = dict(zip(configs, runs, strict=True))
-    return pd.concat([run_of[config].assign(**dict(zip(names, case, strict=True))) for case, config in plan.items()],
-                     ignore_index=True)
+    return pd.concat(
+        [
+            run_of[config].assign(**dict(zip(names, case, strict=True)))
+            for case, config in plan.items()
+        ],
+        ignore_index=True,
+    )
 
 
 def summary(frame: pd.DataFrame, target: float) -> pd.DataFrame:
@@ -89,24 +115,31 @@ def summary(frame: pd.DataFrame, target: float) -> pd.DataFrame:
     Returns
     -------
     DataFrame, index `key`
-        rule, never_joined, seed, top_k, model; best and best_loss (0 and NaN if no round was finite), final and final_loss (of
-        the last round; NaN if diverged); to_target, the first round at or above the target (infinite if there is none);
-        diverged_at, the first round of the diverged end (NaN if there is none).
+        rule, never_joined, seed, top_k, model; best and best_loss (0 and NaN if no round was
+        finite), final and final_loss (of the last round; NaN if diverged); to_target, the first
+        round at or above the target (infinite if there is none); diverged_at, the first round of
+        the diverged end (NaN if there is none).
     """
     checks.real("target", target, 0, 1)
     rows = {}
     for key, run in frame.groupby("key", sort=False):
         last, reached = run.iloc[-1], run.loc[run["accuracy"] >= target, "round"]
         row = {name: last[name] for name in ("rule", "never_joined", "seed", "top_k", "model")}
-        rows[key] = row | {"best": np.nan_to_num(last["best_accuracy"]), "best_loss": last["best_loss"],
-                           "final": last["accuracy"], "final_loss": last["loss"] if not last["diverged"] else np.nan,
-                           "to_target": reached.min() if len(reached) else np.inf,
-                           "diverged_at": run.loc[run["diverged"], "round"].min()}
+        rows[key] = row | {
+            "best": np.nan_to_num(last["best_accuracy"]),
+            "best_loss": last["best_loss"],
+            "final": last["accuracy"],
+            "final_loss": last["loss"] if not last["diverged"] else np.nan,
+            "to_target": reached.min() if len(reached) else np.inf,
+            "diverged_at": run.loc[run["diverged"], "round"].min(),
+        }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("key")
 
 
 def by_arm(listed: pd.DataFrame, what: str, **where) -> pd.DataFrame:
-    """Return `what` of those rows of `summary` that have the values `where`, one row a seed and one column an `arm`."""
+    """Return `what` of those rows of `summary` that have the values `where`, one row a seed and one
+    column an `arm`.
+    """
     for name, value in where.items():
         listed = listed[listed[name] == value]
     return listed.pivot(index="seed", columns="arm", values=what)

@@ -1,7 +1,8 @@
 """The video-caching task: who requests which file, and the samples a client makes of its requests.
 
-Source: OSAFL, Appendix D-A: Algorithm 5 (content requests), (80) to (82), Dataset-1 and Dataset-2; ERRATA 39 and 40 for what
-the paper prints otherwise or leaves open. File ids are genre * files_per_genre + place. `sflkit.osafl.stores` holds the samples.
+Source: OSAFL, Appendix D-A: Algorithm 5 (content requests), (80) to (82), Dataset-1 and Dataset-2;
+ERRATA 39 and 40 for what the paper prints otherwise or leaves open. File ids are genre *
+files_per_genre + place. `sflkit.osafl.stores` holds the samples.
 
 ================  ==============  ==============  ==============================================================
 code              symbol          shape           meaning
@@ -29,9 +30,10 @@ from sflkit import checks
 GENRE_REPEATS = 70  # OSAFL repeats the genre id so often, to give the sample 3168 features
 
 
-# Synthetic images: mean and spread of the pixels before clipping, red, green, blue; cut-off and fall of the spectrum; share of
-# the variance that the colours have in common. Set so that pixel moments, correlation of neighbours and colours, and cosines
-# between images come out as for one CIFAR-100 image a class.
+# Synthetic images: mean and spread of the pixels before clipping, red, green, blue; cut-off and
+# fall of the spectrum; share of the variance that the colours have in common. Set so that pixel
+# moments, correlation of neighbours and colours, and cosines between images come out as for one
+# CIFAR-100 image a class.
 _MEAN, _STD = (0.507, 0.487, 0.441), (0.320, 0.307, 0.331)
 
 
@@ -54,7 +56,8 @@ class Catalogue:
     Raises
     ------
     ValueError
-        For a zero or non-finite feature vector, fewer than two genres or files a genre, or an order that is none.
+        For a zero or non-finite feature vector, fewer than two genres or files a genre, or an order
+        that is none.
     """
 
     features: np.ndarray
@@ -66,12 +69,18 @@ class Catalogue:
         features = checks.array("features", self.features, ndim=2)
         order = np.asarray(self.order)
         if order.ndim != 2 or min(order.shape) < 2:
-            raise ValueError(f"order has shape {order.shape}; it must be (n_genres, files_per_genre), each at least 2")
+            raise ValueError(
+                f"order has shape {order.shape}; it must be (n_genres, files_per_genre), each at least 2"
+            )
         ids = np.arange(order.size).reshape(order.shape)
         if order.size != len(features) or not np.array_equal(np.sort(order, axis=1), ids):
-            raise ValueError(f"order must rank the ids genre * files_per_genre + place of each genre, {len(features)} in all")
+            raise ValueError(
+                f"order must rank the ids genre * files_per_genre + place of each genre, {len(features)} in all"
+            )
         if not (np.linalg.norm(features, axis=1) > 0).all():
-            raise ValueError("features holds a vector of zeros; its cosine is undefined, every file needs a feature above 0")
+            raise ValueError(
+                "features holds a vector of zeros; its cosine is undefined, every file needs a feature above 0"
+            )
         zipf_mandelbrot(order.shape[1], self.gamma, self.q)  # checks gamma and q
         object.__setattr__(self, "features", np.asarray(self.features))
         object.__setattr__(self, "order", order.astype(np.int64))
@@ -97,11 +106,14 @@ class Catalogue:
     def similarity(self) -> np.ndarray:
         """Cosines (81), shape (n_files, files_per_genre)."""
         unit = np.asarray(self.features, dtype=float)
-        unit = (unit / np.linalg.norm(unit, axis=1, keepdims=True)).reshape(self.n_genres, self.files_per_genre, -1)
+        unit = (unit / np.linalg.norm(unit, axis=1, keepdims=True)).reshape(
+            self.n_genres, self.files_per_genre, -1
+        )
         return np.clip(unit @ unit.transpose(0, 2, 1), -1, 1).reshape(self.n_files, -1)
 
     def similar(self, top_k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the top_k most similar other files of the genre and their probabilities, each (n_files, top_k).
+        """Return the top_k most similar other files of the genre and their probabilities, each
+        (n_files, top_k).
 
         Source: OSAFL, (82) renormalised over the top K, Algorithm 5, lines 6 to 8.
 
@@ -119,7 +131,9 @@ class Catalogue:
 
 @dataclass(frozen=True, eq=False)
 class Users:
-    """Genre preferences (n_users, n_genres), rows that sum to 1, and stick probabilities (n_users,) in [0, 1]."""
+    """Genre preferences (n_users, n_genres), rows that sum to 1, and stick probabilities (n_users,)
+    in [0, 1].
+    """
 
     preferences: np.ndarray
     stick: np.ndarray
@@ -128,7 +142,9 @@ class Users:
         preferences = checks.simplex("preferences", self.preferences, ndim=2)
         stick = checks.array("stick", self.stick, ndim=1, low=0, high=1)
         if len(preferences) != len(stick):
-            raise ValueError(f"preferences has {len(preferences)} users and stick {len(stick)}; they must agree")
+            raise ValueError(
+                f"preferences has {len(preferences)} users and stick {len(stick)}; they must agree"
+            )
         object.__setattr__(self, "preferences", preferences)
         object.__setattr__(self, "stick", stick)
 
@@ -136,10 +152,11 @@ class Users:
         return len(self.stick)
 
     def elsewhere(self) -> np.ndarray:
-        """Return the law of the next genre of a user who leaves one, (n_users, genre left, n_genres).
+        """Return the law of the next genre of a user who leaves one, (n_users, genre left,
+        n_genres).
 
-        ERRATA 40: the preferences without the present genre, renormalised; uniform where nothing is left of them.
-        """
+        ERRATA 40: the preferences without the present genre, renormalised; uniform where nothing is
+        left of them."""
         n = self.preferences.shape[1]
         off = 1.0 - np.eye(n)
         law = self.preferences[:, None, :] * off
@@ -149,9 +166,11 @@ class Users:
 
 
 def zipf_mandelbrot(n_files: int, gamma: float, q: float) -> np.ndarray:
-    """Return the probabilities of the ranks 1..n_files, proportional to (rank + q)^-gamma, shape (n_files,).
+    """Return the probabilities of the ranks 1..n_files, proportional to (rank + q)^-gamma, shape
+    (n_files,).
 
-    Source: OSAFL, (80). ERRATA 39: the printed normaliser makes them add up to 627 for 20 files, gamma = 1.2, q = 2.
+    Source: OSAFL, (80). ERRATA 39: the printed normaliser makes them add up to 627 for 20 files,
+    gamma = 1.2, q = 2.
 
     Raises ValueError for n_files < 1, gamma < 0 or q <= -1.
     """
@@ -162,11 +181,12 @@ def zipf_mandelbrot(n_files: int, gamma: float, q: float) -> np.ndarray:
 
 
 def synthetic_images(n_files: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw smooth colour images with the second moments of CIFAR-100, float32 (n_files, 3, 32, 32) in [0, 1].
+    """Draw smooth colour images with the second moments of CIFAR-100, float32 (n_files, 3, 32, 32)
+    in [0, 1].
 
-    Our stand-in for the photographs that the paper uses: random fields whose amplitude falls with the frequency, mostly shared
-    by the three colours. The cosines between images have the mean and spread of CIFAR-100's, 0.8 and 0.1.
-    """
+    Our stand-in for the photographs that the paper uses: random fields whose amplitude falls with
+    the frequency, mostly shared by the three colours. The cosines between images have the mean and
+    spread of CIFAR-100's, 0.8 and 0.1."""
     n_files = checks.integer("n_files", n_files, 1)
     frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(32), np.fft.fftfreq(32)))
     amplitude = np.maximum(frequency, _LOWEST) ** -_DECAY
@@ -180,11 +200,18 @@ def synthetic_images(n_files: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def catalogue(
-    features=None, *, n_files: int = 100, n_genres: int = 5, gamma: float = 1.2, q: float = 2.0, rng: np.random.Generator
+    features=None,
+    *,
+    n_files: int = 100,
+    n_genres: int = 5,
+    gamma: float = 1.2,
+    q: float = 2.0,
+    rng: np.random.Generator,
 ) -> Catalogue:
     """Return a catalogue with random popularity orders.
 
-    Source: OSAFL, Appendix D-A: 100 files in 5 genres, popularity order of each genre uniformly random.
+    Source: OSAFL, Appendix D-A: 100 files in 5 genres, popularity order of each genre uniformly
+    random.
 
     Parameters
     ----------
@@ -211,23 +238,38 @@ def catalogue(
 
 
 def draw_users(
-    n_users: int, n_genres: int, rng: np.random.Generator, *, concentration: float = 0.3, stick_range=(0.4, 0.9)
+    n_users: int,
+    n_genres: int,
+    rng: np.random.Generator,
+    *,
+    concentration: float = 0.3,
+    stick_range=(0.4, 0.9),
 ) -> Users:
-    """Draw users: preferences from Dirichlet(concentration), stick probabilities uniform. Source: OSAFL, Appendix D-A.
+    """Draw users: preferences from Dirichlet(concentration), stick probabilities uniform. Source:
+    OSAFL, Appendix D-A.
 
-    Raises ValueError for n_users < 1, n_genres < 2, concentration <= 0, or a range that is not ordered within [0, 1].
-    """
-    n_users, n_genres = checks.integer("n_users", n_users, 1), checks.integer("n_genres", n_genres, 2)
+    Raises ValueError for n_users < 1, n_genres < 2, concentration <= 0, or a range that is not
+    ordered within [0, 1]."""
+    n_users, n_genres = (
+        checks.integer("n_users", n_users, 1),
+        checks.integer("n_genres", n_genres, 2),
+    )
     concentration = checks.real("concentration", concentration, above=0)
     low, high = checks.array("stick_range", stick_range, ndim=1, low=0, high=1)
     if low > high:
         raise ValueError(f"stick_range={stick_range!r} must be (low, high) with low <= high")
-    children = checks.generator(rng).spawn(n_users)  # one each: a new user leaves the others as they were
-    preferences = np.stack([child.dirichlet(np.full(n_genres, concentration)) for child in children])
+    children = checks.generator(rng).spawn(
+        n_users
+    )  # one each: a new user leaves the others as they were
+    preferences = np.stack(
+        [child.dirichlet(np.full(n_genres, concentration)) for child in children]
+    )
     return Users(preferences, np.array([child.uniform(low, high) for child in children]))
 
 
-def request_files(cat: Catalogue, users: Users, n_requests: int, rng: np.random.Generator, *, top_k: int = 1) -> np.ndarray:
+def request_files(
+    cat: Catalogue, users: Users, n_requests: int, rng: np.random.Generator, *, top_k: int = 1
+) -> np.ndarray:
     """Draw each user's requests by Algorithm 5, int64 file ids (n_users, n_requests).
 
     Source: OSAFL, Algorithm 5; ERRATA 40: what is stored is the file drawn, f'' of line 8.
@@ -248,10 +290,15 @@ def request_files(cat: Catalogue, users: Users, n_requests: int, rng: np.random.
     n_requests = checks.integer("n_requests", n_requests, 1)
     _same_genres(cat, users)
     near, near_law = cat.similar(top_k)
-    near_steps, elsewhere = np.cumsum(near_law, axis=1)[:, :-1], np.cumsum(users.elsewhere(), axis=2)[..., :-1]
+    near_steps, elsewhere = (
+        np.cumsum(near_law, axis=1)[:, :-1],
+        np.cumsum(users.elsewhere(), axis=2)[..., :-1],
+    )
     popular = np.cumsum(cat.popularity)[:-1]
     # three uniforms a request and user: stay or leave, the genre, the file
-    draws = np.stack([child.random((n_requests, 3)) for child in checks.generator(rng).spawn(len(users))], axis=1)
+    draws = np.stack(
+        [child.random((n_requests, 3)) for child in checks.generator(rng).spawn(len(users))], axis=1
+    )
     who = np.arange(len(users))
     genre = _inverse(np.cumsum(users.preferences, axis=1)[:, :-1], draws[0, :, 1])
     by_rank = np.searchsorted(popular, draws[..., 2], side="right")
@@ -261,17 +308,22 @@ def request_files(cat: Catalogue, users: Users, n_requests: int, rng: np.random.
         stay = draws[i, :, 0] <= users.stick
         moved = _inverse(elsewhere[who, genre], draws[i, :, 1])
         genre = np.where(stay, genre, moved)
-        file = np.where(stay, near[file, _inverse(near_steps[file], draws[i, :, 2])], cat.order[genre, by_rank[i]])
+        file = np.where(
+            stay,
+            near[file, _inverse(near_steps[file], draws[i, :, 2])],
+            cat.order[genre, by_rank[i]],
+        )
         out[i] = file
     return np.ascontiguousarray(out.T)
 
 
 def request_matrix(cat: Catalogue, users: Users, *, top_k: int = 1) -> np.ndarray:
-    """Return the law of the next request given the last, (n_users, n_files, n_files); rows sum to 1.
+    """Return the law of the next request given the last, (n_users, n_files, n_files); rows sum to
+    1.
 
-    It is the exact counterpart of `request_files`: sum over f of pi(f) max_f' P[f, f'], with pi the stationary law, is the
-    best accuracy that any predictor who knows the user can reach on Dataset-1.
-    """
+    It is the exact counterpart of `request_files`: sum over f of pi(f) max_f' P[f, f'], with pi the
+    stationary law, is the best accuracy that any predictor who knows the user can reach on
+    Dataset-1."""
     _same_genres(cat, users)
     near, law = cat.similar(top_k)
     stay = np.zeros((cat.n_files, cat.n_files))
@@ -284,10 +336,12 @@ def request_matrix(cat: Catalogue, users: Users, *, top_k: int = 1) -> np.ndarra
 
 
 def dataset_1(cat: Catalogue, users: Users, user: int, requests) -> tuple[np.ndarray, np.ndarray]:
-    """Return Dataset-1's samples: features of request i - 1, float32 (n - 1, H + G + F/G + 71), and file id of request i.
+    """Return Dataset-1's samples: features of request i - 1, float32 (n - 1, H + G + F/G + 71), and
+    file id of request i.
 
-    Source: OSAFL, Appendix D-A.2: the file's features, the user's preferences, the cosines with its genre's files (the file
-    itself included, ERRATA 40), the genre id 70 times, the stick probability; 3168 in the paper's setting.
+    Source: OSAFL, Appendix D-A.2: the file's features, the user's preferences, the cosines with its
+    genre's files (the file itself included, ERRATA 40), the genre id 70 times, the stick
+    probability; 3168 in the paper's setting.
 
     Parameters
     ----------
@@ -304,16 +358,23 @@ def dataset_1(cat: Catalogue, users: Users, user: int, requests) -> tuple[np.nda
     requests = _files(cat, requests)
     last = requests[:-1]
     n, genre = len(last), last // cat.files_per_genre
-    parts = (cat.features[last], np.broadcast_to(users.preferences[user], (n, cat.n_genres)), cat.similarity[last],
-             np.repeat(genre[:, None], GENRE_REPEATS, axis=1), np.full((n, 1), users.stick[user]))  # fmt: skip
+    parts = (
+        cat.features[last],
+        np.broadcast_to(users.preferences[user], (n, cat.n_genres)),
+        cat.similarity[last],
+        # fmt: skip
+        np.repeat(genre[:, None], GENRE_REPEATS, axis=1),
+        np.full((n, 1), users.stick[user]),
+    )
     return np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"), requests[1:]
 
 
 def dataset_2(cat: Catalogue, requests, *, past: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Return Dataset-2's samples: the last `past` file ids, int64 (n - past, past), and the next one.
+    """Return Dataset-2's samples: the last `past` file ids, int64 (n - past, past), and the next
+    one.
 
-    Source: OSAFL, Appendix D-A.2, L = 10. Raises ValueError for past < 1 or a file that does not exist.
-    """
+    Source: OSAFL, Appendix D-A.2, L = 10. Raises ValueError for past < 1 or a file that does not
+    exist."""
     past, requests = checks.integer("past", past, 1), _files(cat, requests)
     if len(requests) <= past:
         return np.empty((0, past), dtype=np.int64), np.empty(0, dtype=np.int64)
@@ -327,7 +388,9 @@ def _inverse(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
 
 def _same_genres(cat: Catalogue, users: Users) -> None:
     if users.preferences.shape[1] != cat.n_genres:
-        raise ValueError(f"users have {users.preferences.shape[1]} genre preferences; the catalogue has {cat.n_genres} genres")
+        raise ValueError(
+            f"users have {users.preferences.shape[1]} genre preferences; the catalogue has {cat.n_genres} genres"
+        )
 
 
 def _files(cat: Catalogue, requests) -> np.ndarray:

@@ -14,7 +14,9 @@ MAX_RUNS = 10_000  # beyond this the answer to "how many more runs" is "more tha
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its interval; `spread` is the standard error times sqrt(n), from which the runs still needed are reckoned."""
+    """A mean with its interval; `spread` is the standard error times sqrt(n), from which the runs
+    still needed are reckoned.
+    """
 
     mean: float
     low: float
@@ -25,12 +27,16 @@ class Estimate:
 
 
 def mean_interval(sample, confidence: float = 0.95) -> Estimate:
-    """Return mean and Student's interval of (n,) independent numbers; one number has an interval without end."""
+    """Return mean and Student's interval of (n,) independent numbers; one number has an interval
+    without end.
+    """
     return _mean(sample_of("sample", sample), confidence)
 
 
 def text(sample, digits: int = 3, confidence: float = 0.95) -> str:
-    """Return "mean ± half width" of (n,) independent numbers, the number alone if there is one, "" if there is none."""
+    """Return "mean ± half width" of (n,) independent numbers, the number alone if there is one, ""
+    if there is none.
+    """
     if not len(sample):
         return ""
     estimate = mean_interval(sample, confidence)
@@ -39,7 +45,8 @@ def text(sample, digits: int = 3, confidence: float = 0.95) -> str:
 
 
 def runs_needed(estimate: Estimate, low: float, high: float) -> int | None:
-    """Return how many runs in all would settle whether the mean lies in (low, high), were mean and spread to stay as observed.
+    """Return how many runs in all would settle whether the mean lies in (low, high), were mean and
+    spread to stay as observed.
 
     None: more than `MAX_RUNS`, or unknown because a single run shows no spread.
     """
@@ -74,15 +81,21 @@ def sample_of(name: str, sample) -> np.ndarray:
 
 def _mean(sample: np.ndarray, confidence: float) -> Estimate:
     n = len(sample)
-    return _estimate(float(sample.mean()), float(sample.std(ddof=1)) if n > 1 else math.inf, n, n - 1, confidence)
+    return _estimate(
+        float(sample.mean()), float(sample.std(ddof=1)) if n > 1 else math.inf, n, n - 1, confidence
+    )
 
 
 def difference_interval(x, y, confidence: float = 0.95, *, paired: bool = True) -> Estimate:
-    """Return mean(x) - mean(y) with the interval of the seed-by-seed differences, or Welch's when the seeds are not shared."""
+    """Return mean(x) - mean(y) with the interval of the seed-by-seed differences, or Welch's when
+    the seeds are not shared.
+    """
     x, y = sample_of("x", x), sample_of("y", y)
     if paired:
         if len(x) != len(y):
-            raise ValueError(f"x has {len(x)} seeds and y has {len(y)}; paired values need the same seeds (or paired=False)")
+            raise ValueError(
+                f"x has {len(x)} seeds and y has {len(y)}; paired values need the same seeds (or paired=False)"
+            )
         return _mean(x - y, confidence)
     n = min(len(x), len(y))
     if n < 2:
@@ -96,5 +109,9 @@ def _estimate(mean: float, spread: float, n: int, degrees: float, confidence: fl
     from scipy import special
 
     checks.real("confidence", confidence, above=0.0, below=1.0)
-    half = float(special.stdtrit(degrees, 0.5 + confidence / 2)) * spread / math.sqrt(n) if math.isfinite(spread) else math.inf
+    half = (
+        float(special.stdtrit(degrees, 0.5 + confidence / 2)) * spread / math.sqrt(n)
+        if math.isfinite(spread)
+        else math.inf
+    )
     return Estimate(mean, mean - half, mean + half, n, spread, confidence)

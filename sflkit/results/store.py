@@ -1,14 +1,17 @@
-"""Result files: one computed run is one `<key>.csv` (the numbers) and one `<key>.json` (its record).
+"""Result files: one computed run is one `<key>.csv` (the numbers) and one `<key>.json` (its
+record).
 
-A key is `<experiment>/<16 hexadecimal digits>`, so that the results of an experiment lie in a folder of their own. An experiment
-names itself: the module of its `run` function has `EXPERIMENT = "sfl-training"` (a second function `pilot` there would be
-"sfl-training-pilot"), and moving or renaming that module changes no key.
+A key is `<experiment>/<16 hexadecimal digits>`, so that the results of an experiment lie in a
+folder of their own. An experiment names itself: the module of its `run` function has `EXPERIMENT =
+"sfl-training"` (a second function `pilot` there would be "sfl-training-pilot"), and moving or
+renaming that module changes no key.
 
-The record holds config, versions, commit, device, threads, data set, seconds, the columns' types and the sha256 of the csv. The
-csv is put in place first and the json last, so the json makes a result complete; one that is incomplete, truncated or altered is
-taken for absent. The digits hash the experiment's name, the `RESULT_VERSION` of its module and the config; the source of the
-run's module is recorded, not keyed. Floats are kept to 7 significant digits: small files, and far below any effect we report.
-"""
+The record holds config, versions, commit, device, threads, data set, seconds, the columns' types
+and the sha256 of the csv. The csv is put in place first and the json last, so the json makes a
+result complete; one that is incomplete, truncated or altered is taken for absent. The digits hash
+the experiment's name, the `RESULT_VERSION` of its module and the config; the source of the run's
+module is recorded, not keyed. Floats are kept to 7 significant digits: small files, and far below
+any effect we report."""
 
 from __future__ import annotations
 
@@ -41,19 +44,29 @@ _DTYPES = {"i": "int64", "u": "int64", "f": "float64", "b": "bool"}
 
 
 def describe(run: Callable, config) -> dict:
-    """Return what a result's record says before anything has run: key, experiment, result_version, config, source_sha256."""
-    head = {"experiment": experiment_name(run), "result_version": _result_version(run), "config": config_dict(config)}
+    """Return what a result's record says before anything has run: key, experiment, result_version,
+    config, source_sha256.
+    """
+    head = {
+        "experiment": experiment_name(run),
+        "result_version": _result_version(run),
+        "config": config_dict(config),
+    }
     digits = hashlib.sha256(canonical(list(head.values())).encode()).hexdigest()[:16]
     return {"key": f"{head['experiment']}/{digits}", **head, "source_sha256": _source_sha256(run)}
 
 
 def result_key(run: Callable, config) -> str:
-    """Return what names the result of `run(config)`: the experiment, a slash and 16 hexadecimal digits."""
+    """Return what names the result of `run(config)`: the experiment, a slash and 16 hexadecimal
+    digits.
+    """
     return describe(run, config)["key"]
 
 
 def read_result(key: str, folder: Path | str) -> tuple[pd.DataFrame, dict] | None:
-    """Return (frame, record) of a complete result, or None when `folder` holds none: absent, half-written or altered."""
+    """Return (frame, record) of a complete result, or None when `folder` holds none: absent,
+    half-written or altered.
+    """
     folder = Path(folder)
     try:
         record = json.loads((folder / f"{key}.json").read_text(encoding="utf-8"))
@@ -70,26 +83,40 @@ def is_complete(key: str, folder: Path | str) -> bool:
     return read_result(key, folder) is not None
 
 
-def write_result(folder: Path | str, head: dict, frame: pd.DataFrame, *, threads: int, seconds: float) -> None:
-    """Write the frame of the run that `head` describes, and its record; the caller holds the result's lock.
+def write_result(
+    folder: Path | str, head: dict, frame: pd.DataFrame, *, threads: int, seconds: float
+) -> None:
+    """Write the frame of the run that `head` describes, and its record; the caller holds the
+    result's lock.
 
     `frame.attrs["data"]` (a dict) and `frame.attrs["device"]` go into the record.
     """
     content, columns = _format(frame)
-    record = head | {"rows": len(frame), "columns": columns, "sha256": hashlib.sha256(content).hexdigest(),
-                     "data": frame.attrs.get("data"), "device": frame.attrs.get("device") or device(),
-                     "machine": platform.machine(), "threads": threads, "versions": versions(), "commit": commit(),
-                     "seconds": round(seconds, 3)}
+    record = head | {
+        "rows": len(frame),
+        "columns": columns,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "data": frame.attrs.get("data"),
+        "device": frame.attrs.get("device") or device(),
+        "machine": platform.machine(),
+        "threads": threads,
+        "versions": versions(),
+        "commit": commit(),
+        "seconds": round(seconds, 3),
+    }
     text = json.dumps(plain(record), indent=1) + "\n"
     paths.write_atomic(Path(folder) / f"{head['key']}.csv", content)
-    paths.write_atomic(Path(folder) / f"{head['key']}.json", text)  # last: it makes the result complete
+    paths.write_atomic(
+        Path(folder) / f"{head['key']}.json", text
+    )  # last: it makes the result complete
 
 
 def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -> list[Path]:
-    """Copy the results `keys` from `store` (None: the default) into the tracked `folder`, such as `paths.published("paper")`.
+    """Copy the results `keys` from `store` (None: the default) into the tracked `folder`, such as
+    `paths.published("paper")`.
 
-    Results that are already there are left alone. Returns the csv files; a key that neither folder holds raises ValueError.
-    """
+    Results that are already there are left alone. Returns the csv files; a key that neither folder
+    holds raises ValueError."""
     store, folder = paths.results_store() if store is None else Path(store), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -105,7 +132,9 @@ def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -
 
 
 def commit() -> str:
-    """Return the short commit of the clone, with `+` when sflkit/ or notebooks/ differ from it; "none" without one."""
+    """Return the short commit of the clone, with `+` when sflkit/ or notebooks/ differ from it;
+    "none" without one.
+    """
     root = paths.clone_root()
     return "none" if root is None else _commit(root)
 
@@ -123,16 +152,26 @@ def versions() -> dict[str, str]:
 
 
 def device() -> str:
-    """Return the name of the GPU that torch would use, else "cpu"; torch is not loaded for the question."""
+    """Return the name of the GPU that torch would use, else "cpu"; torch is not loaded for the
+    question.
+    """
     torch = sys.modules.get("torch")
-    return f"cuda ({torch.cuda.get_device_name()})" if torch is not None and torch.cuda.is_available() else "cpu"
+    return (
+        f"cuda ({torch.cuda.get_device_name()})"
+        if torch is not None and torch.cuda.is_available()
+        else "cpu"
+    )
 
 
 def _format(frame) -> tuple[bytes, dict[str, str]]:
     if not isinstance(frame, pd.DataFrame) or frame.empty:
-        raise TypeError(f"the run must return a DataFrame with rows; it returned {type(frame).__name__}")
+        raise TypeError(
+            f"the run must return a DataFrame with rows; it returned {type(frame).__name__}"
+        )
     if not frame.columns.is_unique or not all(isinstance(c, str) for c in frame.columns):
-        raise TypeError(f"the columns of a result must be distinct strings; they are {list(frame.columns)}")
+        raise TypeError(
+            f"the columns of a result must be distinct strings; they are {list(frame.columns)}"
+        )
     columns = {}
     for name, column in frame.items():
         kind = column.dtype.kind
@@ -141,21 +180,28 @@ def _format(frame) -> tuple[bytes, dict[str, str]]:
         elif all(isinstance(v, str) and not set(v) & set("\r\0") for v in column):
             columns[name] = "str"
         else:
-            raise TypeError(f"column {name!r} of a result must hold numbers, booleans or strings; it holds {column.dtype}")
+            raise TypeError(
+                f"column {name!r} of a result must hold numbers, booleans or strings; it holds {column.dtype}"
+            )
     text = frame.to_csv(index=False, float_format=FLOAT_FORMAT, na_rep="nan", lineterminator="\n")
     return text.encode("utf-8"), columns
 
 
 def _parse(content: bytes, columns: dict[str, str]) -> pd.DataFrame:
-    frame = pd.read_csv(io.BytesIO(content), dtype=columns, keep_default_na=False,
-                        na_values={name: ["nan"] for name, kind in columns.items() if kind == "float64"})
+    frame = pd.read_csv(
+        io.BytesIO(content),
+        dtype=columns,
+        keep_default_na=False,
+        na_values={name: ["nan"] for name, kind in columns.items() if kind == "float64"},
+    )
     if list(frame.columns) != list(columns):
         raise ValueError("columns differ from the record")
     return frame
 
 
 def experiment_name(run) -> str:
-    """Return the name that the module of `run` gives its experiment; another function than `run` adds its own name.
+    """Return the name that the module of `run` gives its experiment; another function than `run`
+    adds its own name.
 
     Raises
     ------
@@ -169,28 +215,46 @@ def experiment_name(run) -> str:
         raise TypeError(f"run={run!r} must be a function at the top level of a module")
     experiment = getattr(sys.modules.get(run.__module__), "EXPERIMENT", None)
     if experiment is None:
-        raise TypeError(f"module {run.__module__} must have EXPERIMENT, the name under which the results of {name} are kept, "
-                        "such as EXPERIMENT = 'my-study'")
+        raise TypeError(
+            f"module {run.__module__} must have EXPERIMENT, the name under which the results of {name} are kept, "
+            "such as EXPERIMENT = 'my-study'"
+        )
     if not isinstance(experiment, str) or not _EXPERIMENT.fullmatch(experiment):
-        raise ValueError(f"EXPERIMENT={experiment!r} must be made of lower-case letters, digits and -, such as 'my-study'")
-    return experiment if name == "run" else f"{experiment}-{name.strip('_').replace('_', '-').lower()}"
+        raise ValueError(
+            f"EXPERIMENT={experiment!r} must be made of lower-case letters, digits and -, such as 'my-study'"
+        )
+    return (
+        experiment if name == "run" else f"{experiment}-{name.strip('_').replace('_', '-').lower()}"
+    )
 
 
 def _result_version(run) -> int:
     module = sys.modules.get(run.__module__)
     if not hasattr(module, "RESULT_VERSION"):
-        raise TypeError(f"module {run.__module__} must have RESULT_VERSION, an integer raised whenever its numbers change")
+        raise TypeError(
+            f"module {run.__module__} must have RESULT_VERSION, an integer raised whenever its numbers change"
+        )
     return checks.integer("RESULT_VERSION", module.RESULT_VERSION, 0)
 
 
 def _source_sha256(run) -> str:
     file = getattr(sys.modules.get(run.__module__), "__file__", None)
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else "none"
+    return (
+        hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        if file and Path(file).is_file()
+        else "none"
+    )
 
 
 def config_dict(config) -> dict:
-    """Return the fields of a frozen dataclass that has a seed in JSON's own types, or raise TypeError or ValueError."""
-    if not dataclasses.is_dataclass(config) or isinstance(config, type) or not config.__dataclass_params__.frozen:
+    """Return the fields of a frozen dataclass that has a seed in JSON's own types, or raise
+    TypeError or ValueError.
+    """
+    if (
+        not dataclasses.is_dataclass(config)
+        or isinstance(config, type)
+        or not config.__dataclass_params__.frozen
+    ):
         raise TypeError(f"config={config!r} must be an instance of a frozen dataclass")
     fields = {}
     for field in dataclasses.fields(config):
@@ -198,7 +262,11 @@ def config_dict(config) -> dict:
         if dataclasses.is_dataclass(value):
             value = dataclasses.asdict(value)
         # rate=1 and rate=1.0 are one config
-        if field.type in (float, "float", "float | None") and isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if (
+            field.type in (float, "float", "float | None")
+            and isinstance(value, int | np.integer)
+            and not isinstance(value, bool)
+        ):
             value = float(value)
         fields[field.name] = plain(value, f"{type(config).__name__}.{field.name}")
     checks.integer("seed", fields.get("seed"), 0)
@@ -213,9 +281,15 @@ def plain(value, name: str = "record"):
         return {str(k): plain(v, name) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [plain(v, name) for v in value]
-    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value)):
+    if (
+        value is None
+        or isinstance(value, bool | int | str)
+        or (isinstance(value, float) and np.isfinite(value))
+    ):
         return value
-    raise TypeError(f"{name}={value!r} must be made of finite numbers, booleans, strings, None, lists and dicts")
+    raise TypeError(
+        f"{name}={value!r} must be made of finite numbers, booleans, strings, None, lists and dicts"
+    )
 
 
 def canonical(value) -> str:
@@ -227,9 +301,13 @@ def canonical(value) -> str:
 def _commit(root: Path) -> str:
     def git(*arguments):
         command = ["git", "-C", str(root), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=20, check=True
+        ).stdout.strip()
 
     try:
-        return git("rev-parse", "--short=10", "HEAD") + ("+" if git("status", "--porcelain", "--", "sflkit", "notebooks") else "")
+        return git("rev-parse", "--short=10", "HEAD") + (
+            "+" if git("status", "--porcelain", "--", "sflkit", "notebooks") else ""
+        )
     except (OSError, subprocess.SubprocessError):
         return "none"

@@ -1,7 +1,7 @@
 """Verdicts in files, tables ours beside paper, and the papers' transcribed numbers.
 
-A table of figures/<profile>/ has one row an artefact and is written under a lock, so that notebooks may run side by side.
-"""
+A table of figures/<profile>/ has one row an artefact and is written under a lock, so that notebooks
+may run side by side."""
 
 from __future__ import annotations
 
@@ -19,64 +19,117 @@ from sflkit.results.intervals import mean_interval
 from sflkit.results.store import commit, device, versions
 from sflkit.results.verdicts import Verdict
 
-_VERDICT_COLUMNS = ["artefact", "verdict", "claim", "rule", "ours", "interval", "paper", "n_seeds", "profile", "note"]
+_VERDICT_COLUMNS = [
+    "artefact",
+    "verdict",
+    "claim",
+    "rule",
+    "ours",
+    "interval",
+    "paper",
+    "n_seeds",
+    "profile",
+    "note",
+]
 
 
 # --- verdicts and tables -------------------------------------------------------------------------------------------------------
 
-def record(verdict: Verdict, profile: str | None = None, *, folder: Path | str | None = None) -> Path:
-    """Put a verdict into figures/<profile>/verdicts.csv, one row an artefact; return the file (`profile`: its own).
+
+def record(
+    verdict: Verdict, profile: str | None = None, *, folder: Path | str | None = None
+) -> Path:
+    """Put a verdict into figures/<profile>/verdicts.csv, one row an artefact; return the file
+    (`profile`: its own).
 
     Raises ValueError on a profile that is no id.
     """
-    verdict = replace(verdict, profile=paths.check_profile(verdict.profile if profile is None else profile))
+    verdict = replace(
+        verdict, profile=paths.check_profile(verdict.profile if profile is None else profile)
+    )
     folder = paths.figures(verdict.profile) if folder is None else Path(folder)
     with paths.lock(folder / "verdicts.csv"):
-        upsert_row(folder / "verdicts.csv", {name: asdict(verdict)[name] for name in _VERDICT_COLUMNS})
+        upsert_row(
+            folder / "verdicts.csv", {name: asdict(verdict)[name] for name in _VERDICT_COLUMNS}
+        )
     return folder / "verdicts.csv"
 
 
 def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:
-    """Return the recorded verdicts of all profiles, one row an artefact: paper wins over quick where it was run."""
+    """Return the recorded verdicts of all profiles, one row an artefact: paper wins over quick
+    where it was run.
+    """
     root = paths.figures_root() if root is None else Path(root)
-    rows = [row for file in sorted(root.glob("*/verdicts.csv")) for row in read_table(file).to_dict("records")]
+    rows = [
+        row
+        for file in sorted(root.glob("*/verdicts.csv"))
+        for row in read_table(file).to_dict("records")
+    ]
     rank = {"paper": 0, "quick": 1}
-    rows.sort(key=lambda row: (natural_key(row["artefact"]), row["verdict"] == "not run", rank.get(row["profile"], 2)))
-    return pd.DataFrame(rows, columns=_VERDICT_COLUMNS).drop_duplicates("artefact").reset_index(drop=True)
+    rows.sort(
+        key=lambda row: (
+            natural_key(row["artefact"]),
+            row["verdict"] == "not run",
+            rank.get(row["profile"], 2),
+        )
+    )
+    return (
+        pd.DataFrame(rows, columns=_VERDICT_COLUMNS)
+        .drop_duplicates("artefact")
+        .reset_index(drop=True)
+    )
 
 
 def comparison(rows: Iterable) -> pd.DataFrame:
     """Return the table quantity | ours | paper | difference | verdict.
 
-    Each row is a `Verdict`, or a dict with quantity, ours, paper and perhaps verdict, where ours is a number, one number a seed
-    (shown as mean +- half of the 95 % interval) or text, and paper a number, text or None.
-    """
-    return pd.DataFrame([_comparison_row(row) for row in rows], columns=["quantity", "ours", "paper", "difference", "verdict"])
+    Each row is a `Verdict`, or a dict with quantity, ours, paper and perhaps verdict, where ours is
+    a number, one number a seed (shown as mean +- half of the 95 % interval) or text, and paper a
+    number, text or None."""
+    return pd.DataFrame(
+        [_comparison_row(row) for row in rows],
+        columns=["quantity", "ours", "paper", "difference", "verdict"],
+    )
 
 
 def markdown(frame: pd.DataFrame) -> str:
     """Return a frame of texts and numbers as a Markdown table."""
+
     def line(cells):
         texts = [re.sub(r"\s+", " ", str(cell)).replace("|", "\\|") for cell in cells]
         return "| " + " | ".join(texts) + " |"
 
-    return "\n".join([line(frame.columns), "|" + "---|" * len(frame.columns), *map(line, frame.itertuples(index=False))])
+    return "\n".join(
+        [
+            line(frame.columns),
+            "|" + "---|" * len(frame.columns),
+            *map(line, frame.itertuples(index=False)),
+        ]
+    )
 
 
 def paper_values(paper: str) -> pd.DataFrame:
-    """Return the numbers transcribed from a paper: artefact, quantity, value, source. Raises ValueError on an unknown paper."""
+    """Return the numbers transcribed from a paper: artefact, quantity, value, source. Raises
+    ValueError on an unknown paper.
+    """
     file = paths.paper_values() / f"{paper}.csv"
     if not file.is_file():
         known = sorted(p.stem for p in file.parent.glob("*.csv"))
-        raise ValueError(f"paper={paper!r} must be one of {', '.join(map(repr, known)) or f'the tables in {file.parent}: none'}")
+        raise ValueError(
+            f"paper={paper!r} must be one of {', '.join(map(repr, known)) or f'the tables in {file.parent}: none'}"
+        )
     return pd.read_csv(file)
 
 
 def paper_value(paper: str, artefact: str, quantity: str) -> float:
     """Return one transcribed number. Raises ValueError on an unknown paper, artefact or quantity."""
     table = paper_values(paper)
-    table = table[table["artefact"] == checks.choice("artefact", artefact, sorted(set(table["artefact"])))]
-    return float(table.set_index("quantity")["value"][checks.choice("quantity", quantity, table["quantity"])])
+    table = table[
+        table["artefact"] == checks.choice("artefact", artefact, sorted(set(table["artefact"])))
+    ]
+    return float(
+        table.set_index("quantity")["value"][checks.choice("quantity", quantity, table["quantity"])]
+    )
 
 
 def provenance(profile: str = "quick") -> str:
@@ -86,7 +139,11 @@ def provenance(profile: str = "quick") -> str:
     """
     found = versions()
     others = [f"{name} {found[name]}" for name in found if name != "sflkit"]
-    first = [f"sflkit {found['sflkit']}", f"commit {commit()}", f"profile {paths.check_profile(profile)}"]
+    first = [
+        f"sflkit {found['sflkit']}",
+        f"commit {commit()}",
+        f"profile {paths.check_profile(profile)}",
+    ]
     return " · ".join([*first, *others, device()])
 
 
@@ -97,9 +154,16 @@ def natural_key(text: str) -> tuple:
 
 # --- helpers -------------------------------------------------------------------------------------------------------------------
 
+
 def _comparison_row(row) -> dict:
     if isinstance(row, Verdict):
-        return {"quantity": row.claim, "ours": row.ours, "paper": row.paper, "difference": "", "verdict": row.verdict}
+        return {
+            "quantity": row.claim,
+            "ours": row.ours,
+            "paper": row.paper,
+            "difference": "",
+            "verdict": row.verdict,
+        }
     ours, paper = row["ours"], row.get("paper")
     if isinstance(ours, str):
         value, text = None, ours
@@ -112,10 +176,17 @@ def _comparison_row(row) -> dict:
     number = isinstance(paper, int | float | np.number) and not isinstance(paper, bool)
     difference = ""
     if number and value is not None:
-        digits = 3 - math.floor(math.log10(max(abs(value), abs(paper), 1e-300)))  # as many as the two numbers are shown with
+        digits = 3 - math.floor(
+            math.log10(max(abs(value), abs(paper), 1e-300))
+        )  # as many as the two numbers are shown with
         difference = f"{round(value - paper, digits) + 0.0:+.3g}"
-    return {"quantity": row["quantity"], "ours": text, "paper": f"{paper:.4g}" if number else paper or "not stated",
-            "difference": difference, "verdict": row.get("verdict", "")}
+    return {
+        "quantity": row["quantity"],
+        "ours": text,
+        "paper": f"{paper:.4g}" if number else paper or "not stated",
+        "difference": difference,
+        "verdict": row.get("verdict", ""),
+    }
 
 
 def read_table(file: Path) -> pd.DataFrame:
@@ -127,5 +198,7 @@ def upsert_row(file: Path, row: Mapping) -> None:
     row = {name: str(value) for name, value in row.items()}
     rows = {r["artefact"]: r for r in read_table(file).to_dict("records")} if file.is_file() else {}
     rows[row["artefact"]] = row
-    table = pd.DataFrame([rows[artefact] for artefact in sorted(rows, key=natural_key)], columns=list(row)).fillna("")
+    table = pd.DataFrame(
+        [rows[artefact] for artefact in sorted(rows, key=natural_key)], columns=list(row)
+    ).fillna("")
     paths.write_atomic(file, table.to_csv(index=False, lineterminator="\n"))

@@ -1,7 +1,8 @@
 """Verdicts: did a claim of a paper come out, by a rule that was written before the run.
 
-A rule takes numbers and returns an `Outcome`; `Outcome.verdict_on(artefact, ...)` names the claim. Rules for trained or simulated
-numbers decide by an interval over seeds, rules for mathematics by rounding error; none by eye.
+A rule takes numbers and returns an `Outcome`; `Outcome.verdict_on(artefact, ...)` names the claim.
+Rules for trained or simulated numbers decide by an interval over seeds, rules for mathematics by
+rounding error; none by eye.
 
 | verdict | meaning |
 |---|---|
@@ -11,9 +12,9 @@ numbers decide by an interval over seeds, rules for mathematics by rounding erro
 | not reproduced | a part fails and none holds |
 | not run | nothing was run |
 
-Intervals are Student's, two-sided, over independent seeds; an ordering of a and b takes the differences a - b seed by seed, since
-rules are compared on the same stream. All parts must hold for `reproduced`, so no correction for many comparisons is due
-(intersection-union test, Berger 1982).
+Intervals are Student's, two-sided, over independent seeds; an ordering of a and b takes the
+differences a - b seed by seed, since rules are compared on the same stream. All parts must hold for
+`reproduced`, so no correction for many comparisons is due (intersection-union test, Berger 1982).
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a rule found: the verdict, the rule in words, a table with one row a part, the number of seeds (0: no randomness)."""
+    """What a rule found: the verdict, the rule in words, a table with one row a part, the number of
+    seeds (0: no randomness).
+    """
 
     verdict: str
     rule: str
@@ -67,20 +70,42 @@ class Outcome:
     n_seeds: int = 0
     note: str = ""
 
-    def verdict_on(self, artefact: str, *, claim: str, paper: str = "", profile: str = "quick", note: str = "") -> Verdict:
-        """Return the verdict on `claim`; `paper` is the paper's own number or words, `note` the cause or the deviation."""
+    def verdict_on(
+        self, artefact: str, *, claim: str, paper: str = "", profile: str = "quick", note: str = ""
+    ) -> Verdict:
+        """Return the verdict on `claim`; `paper` is the paper's own number or words, `note` the
+        cause or the deviation.
+        """
         parts = self.table.to_dict("records")
-        return Verdict(artefact=artefact, claim=claim, rule=self.rule, paper=paper, verdict=self.verdict, n_seeds=self.n_seeds,
-                       ours="; ".join(f"{p['part']}: {p['ours']}" for p in parts),
-                       interval="; ".join(p["interval"] for p in parts if p["interval"]),
-                       note="; ".join(text for text in (note, self.note) if text), profile=profile)
+        return Verdict(
+            artefact=artefact,
+            claim=claim,
+            rule=self.rule,
+            paper=paper,
+            verdict=self.verdict,
+            n_seeds=self.n_seeds,
+            ours="; ".join(f"{p['part']}: {p['ours']}" for p in parts),
+            interval="; ".join(p["interval"] for p in parts if p["interval"]),
+            note="; ".join(text for text in (note, self.note) if text),
+            profile=profile,
+        )
 
 
 # --- rules over seeds ----------------------------------------------------------------------------------------------------------
 
-def ordering(values: Mapping[str, Sequence[float]], greater: Iterable[tuple] = (), *, similar: Iterable[tuple] = (),
-             margin: float = 0.0, tolerance: float | None = None, confidence: float = 0.95, paired: bool = True) -> Outcome:
-    """Judge values[a] > values[b] + margin for each pair of `greater` and |values[a] - values[b]| < tolerance for `similar`.
+
+def ordering(
+    values: Mapping[str, Sequence[float]],
+    greater: Iterable[tuple] = (),
+    *,
+    similar: Iterable[tuple] = (),
+    margin: float = 0.0,
+    tolerance: float | None = None,
+    confidence: float = 0.95,
+    paired: bool = True,
+) -> Outcome:
+    """Judge values[a] > values[b] + margin for each pair of `greater` and |values[a] - values[b]| <
+    tolerance for `similar`.
 
     Parameters
     ----------
@@ -88,12 +113,16 @@ def ordering(values: Mapping[str, Sequence[float]], greater: Iterable[tuple] = (
     greater : pairs (a, b), or (a, b, margin) with a margin of its own; a negative margin says "not worse by more than".
     similar : pairs (a, b), judged by whether the interval lies within +- tolerance (Schuirmann's two one-sided tests).
 
-    Raises ValueError on no pair, an unknown name, samples that do not fit or hold NaN, or `similar` without a tolerance > 0.
-    """
-    parts = [(a, b, checks.real("margin", rest[0] if rest else margin), None) for a, b, *rest in greater]
+    Raises ValueError on no pair, an unknown name, samples that do not fit or hold NaN, or `similar`
+    without a tolerance > 0."""
+    parts = [
+        (a, b, checks.real("margin", rest[0] if rest else margin), None) for a, b, *rest in greater
+    ]
     parts += [(a, b, None, checks.real("tolerance", tolerance, above=0.0)) for a, b in similar]
     if not parts:
-        raise ValueError("greater=[] and similar=[] leave nothing to judge; give at least one pair of names")
+        raise ValueError(
+            "greater=[] and similar=[] leave nothing to judge; give at least one pair of names"
+        )
     samples = {name: sample_of(name, sample) for name, sample in values.items()}
     rows = []
     for a, b, low, within in parts:
@@ -109,9 +138,17 @@ def ordering(values: Mapping[str, Sequence[float]], greater: Iterable[tuple] = (
     return _outcome(rows, rule, min(len(samples[n]) for a, b, *_ in parts for n in (a, b)))
 
 
-def tolerance(value, target: float, tol: float, *, relative: bool = False, confidence: float = 0.95,
-              name: str = "value") -> Outcome:
-    """Judge that `value` lies within `tol` of `target`: one number as it is, (n_seeds,) by the interval of their mean.
+def tolerance(
+    value,
+    target: float,
+    tol: float,
+    *,
+    relative: bool = False,
+    confidence: float = 0.95,
+    name: str = "value",
+) -> Outcome:
+    """Judge that `value` lies within `tol` of `target`: one number as it is, (n_seeds,) by the
+    interval of their mean.
 
     Raises ValueError on numbers that are not finite, or tol <= 0.
     """
@@ -123,67 +160,100 @@ def tolerance(value, target: float, tol: float, *, relative: bool = False, confi
         held = abs(value - target) <= width
         return _outcome([_plain_row(name, f"{value:.4g}", held)], words, 0)
     estimate = mean_interval(sample_of(name, value), confidence)
-    return _outcome([_row(name, estimate, target - width, target + width, signed=False)],
-                    f"{100 * confidence:g} % t interval over seeds {words}", estimate.n)
+    return _outcome(
+        [_row(name, estimate, target - width, target + width, signed=False)],
+        f"{100 * confidence:g} % t interval over seeds {words}",
+        estimate.n,
+    )
 
 
-def trend(values, x=None, *, sign: int, margin: float = 0.0, confidence: float = 0.95, name: str = "slope") -> Outcome:
-    """Judge that a curve rises (sign=+1) or falls (sign=-1): the least-squares slopes of the seeds' curves against margin.
+def trend(
+    values, x=None, *, sign: int, margin: float = 0.0, confidence: float = 0.95, name: str = "slope"
+) -> Outcome:
+    """Judge that a curve rises (sign=+1) or falls (sign=-1): the least-squares slopes of the seeds'
+    curves against margin.
 
-    `values` is (n_seeds, n_points), `x` (n_points,) with default 0, 1, 2, ... Raises ValueError on other shapes or signs.
-    """
+    `values` is (n_seeds, n_points), `x` (n_points,) with default 0, 1, 2, ... Raises ValueError on
+    other shapes or signs."""
     checks.choice("sign", sign, (-1, 1))
     values = checks.array("values", values, ndim=2)
     x = checks.array("x", np.arange(values.shape[1]) if x is None else x, ndim=1)
     if len(x) != values.shape[1] or np.ptp(x) == 0:
-        raise ValueError(f"x has {len(x)} points and values {values.shape[1]}; they need the same number, at two places at least")
+        raise ValueError(
+            f"x has {len(x)} points and values {values.shape[1]}; they need the same number, at two places at least"
+        )
     centred = x - x.mean()
     slopes = values @ centred / (centred @ centred)
     estimate = mean_interval(slopes, confidence)
     low, high = (margin, math.inf) if sign > 0 else (-math.inf, -margin)
     word = "rises" if sign > 0 else "falls"
-    return _outcome([_row(f"{name} {word}", estimate, low, high)], f"{100 * confidence:g} % t interval over seeds of the slope",
-                    estimate.n)
+    return _outcome(
+        [_row(f"{name} {word}", estimate, low, high)],
+        f"{100 * confidence:g} % t interval over seeds of the slope",
+        estimate.n,
+    )
 
 
 def less_spread(a, b, *, confidence: float = 0.95, names: tuple[str, str] = ("a", "b")) -> Outcome:
-    """Judge that curves `a` vary less across seeds than curves `b`; both (n_seeds, n_points), paired by seed.
+    """Judge that curves `a` vary less across seeds than curves `b`; both (n_seeds, n_points),
+    paired by seed.
 
-    The statistic is log(mean over points of the variance across seeds) of a minus that of b; its interval is the jackknife's
-    over seeds (Miller 1968), which needs no normality of the curves and no random numbers.
-    Raises ValueError on two shapes, fewer than 3 seeds, or curves that do not vary.
-    """
+    The statistic is log(mean over points of the variance across seeds) of a minus that of b; its
+    interval is the jackknife's over seeds (Miller 1968), which needs no normality of the curves and
+    no random numbers. Raises ValueError on two shapes, fewer than 3 seeds, or curves that do not
+    vary."""
     a, b = checks.array(names[0], a, ndim=2), checks.array(names[1], b, ndim=2)
     if a.shape != b.shape or len(a) < 3:
-        raise ValueError(f"{names[0]} has shape {a.shape} and {names[1]} {b.shape}; they need one shape with at least 3 seeds")
+        raise ValueError(
+            f"{names[0]} has shape {a.shape} and {names[1]} {b.shape}; they need one shape with at least 3 seeds"
+        )
 
     def statistic(keep):
         with np.errstate(divide="ignore"):
-            return math.log(a[keep].var(axis=0, ddof=1).mean()) - math.log(b[keep].var(axis=0, ddof=1).mean())
+            return math.log(a[keep].var(axis=0, ddof=1).mean()) - math.log(
+                b[keep].var(axis=0, ddof=1).mean()
+            )
 
     n, everyone = len(a), np.arange(len(a))
     try:
-        pseudo = np.array([n * statistic(everyone) - (n - 1) * statistic(everyone != i) for i in everyone])
+        pseudo = np.array(
+            [n * statistic(everyone) - (n - 1) * statistic(everyone != i) for i in everyone]
+        )
     except ValueError:
-        raise ValueError(f"{names[0]} or {names[1]} does not vary across seeds at all; there is no ratio to judge") from None
+        raise ValueError(
+            f"{names[0]} or {names[1]} does not vary across seeds at all; there is no ratio to judge"
+        ) from None
     estimate = mean_interval(pseudo, confidence)
-    return _outcome([_row(f"log variance ratio {names[0]} / {names[1]} < 0", estimate, -math.inf, 0.0)],
-                    f"{100 * confidence:g} % jackknife interval over seeds", n)
+    return _outcome(
+        [_row(f"log variance ratio {names[0]} / {names[1]} < 0", estimate, -math.inf, 0.0)],
+        f"{100 * confidence:g} % jackknife interval over seeds",
+        n,
+    )
 
 
 # --- rules for mathematics, algorithms and pictures ----------------------------------------------------------------------------
 
-def exact(ours, expected, *, rtol: float = 1e-9, atol: float = 1e-12, name: str = "value") -> Outcome:
-    """Judge that our numbers equal the formula's up to rounding, entry by entry. Raises ValueError on NaN or no entries."""
-    ours, expected = np.broadcast_arrays(checks.array("ours", ours), checks.array("expected", expected))
+
+def exact(
+    ours, expected, *, rtol: float = 1e-9, atol: float = 1e-12, name: str = "value"
+) -> Outcome:
+    """Judge that our numbers equal the formula's up to rounding, entry by entry. Raises ValueError
+    on NaN or no entries.
+    """
+    ours, expected = np.broadcast_arrays(
+        checks.array("ours", ours), checks.array("expected", expected)
+    )
     error = np.abs(ours - expected)
     held = error <= atol + rtol * np.abs(expected)
     largest = float(error.max(initial=0.0))
-    return _elements(name, held, f"largest difference {largest:.2g}", f"equal to rtol {rtol:g}, atol {atol:g}")
+    return _elements(
+        name, held, f"largest difference {largest:.2g}", f"equal to rtol {rtol:g}, atol {atol:g}"
+    )
 
 
 def bound_holds(value, bound, *, rtol: float = 1e-12, name: str = "value <= bound") -> Outcome:
-    """Judge that value <= bound entry by entry (bounds may be infinite, values may not); the table gives the tightest ratio.
+    """Judge that value <= bound entry by entry (bounds may be infinite, values may not); the table
+    gives the tightest ratio.
 
     Raises ValueError on NaN or no entries.
     """
@@ -195,32 +265,50 @@ def bound_holds(value, bound, *, rtol: float = 1e-12, name: str = "value <= boun
     held = value <= bound + rtol * np.where(np.isfinite(bound), np.abs(bound), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(bound != 0, value / bound, np.where(value <= 0, 0.0, np.inf))
-    return _elements(name, held, f"largest value/bound {float(ratio.max(initial=0.0)):.3g}", f"value <= bound to rtol {rtol:g}")
+    return _elements(
+        name,
+        held,
+        f"largest value/bound {float(ratio.max(initial=0.0)):.3g}",
+        f"value <= bound to rtol {rtol:g}",
+    )
 
 
-def monte_carlo(estimate, standard_error, expected, *, z: float = 4.0, name: str = "Monte Carlo") -> Outcome:
-    """Judge that simulated means lie within `z` standard errors of the exact expectation, entry by entry.
+def monte_carlo(
+    estimate, standard_error, expected, *, z: float = 4.0, name: str = "Monte Carlo"
+) -> Outcome:
+    """Judge that simulated means lie within `z` standard errors of the exact expectation, entry by
+    entry.
 
     Raises ValueError on NaN, no entries, or a standard error or z <= 0.
     """
     estimate, expected = checks.array("estimate", estimate), checks.array("expected", expected)
     error = checks.array("standard_error", standard_error, above=0.0)
     score = np.abs(estimate - expected) / error
-    return _elements(name, score <= checks.real("z", z, above=0.0), f"largest |z| {float(score.max(initial=0.0)):.2f}",
-                     f"within {z:g} standard errors")
+    return _elements(
+        name,
+        score <= checks.real("z", z, above=0.0),
+        f"largest |z| {float(score.max(initial=0.0)):.2f}",
+        f"within {z:g} standard errors",
+    )
 
 
 def check(**passed: bool) -> Outcome:
-    """Judge an algorithm or a picture by named checks: `check(ten_clients=len(f) == 10, shares_sum_to_one=...)`.
+    """Judge an algorithm or a picture by named checks: `check(ten_clients=len(f) == 10,
+    shares_sum_to_one=...)`.
 
     Raises ValueError on no check, or one that is not True or False.
     """
     if not passed:
-        raise ValueError("check() needs at least one named condition, such as check(ten_clients=True)")
+        raise ValueError(
+            "check() needs at least one named condition, such as check(ten_clients=True)"
+        )
     for name, value in passed.items():
         if not isinstance(value, bool | np.bool_):
             raise ValueError(f"{name}={value!r} must be True or False")
-    rows = [_plain_row(name.replace("_", " "), "yes" if value else "no", bool(value)) for name, value in passed.items()]
+    rows = [
+        _plain_row(name.replace("_", " "), "yes" if value else "no", bool(value))
+        for name, value in passed.items()
+    ]
     return _outcome(rows, "named checks", 0)
 
 
@@ -231,22 +319,33 @@ def not_run(reason: str) -> Outcome:
 
 
 def combine(**outcomes: Outcome) -> Outcome:
-    """Return one outcome of several: every part of every outcome counts, and its name is put before its parts.
+    """Return one outcome of several: every part of every outcome counts, and its name is put before
+    its parts.
 
     Raises ValueError on no outcome.
     """
     if not outcomes:
         raise ValueError("combine() needs at least one outcome")
-    tables = [o.table.assign(part=[f"{name.replace('_', ' ')}, {p}" for p in o.table["part"]]) for name, o in outcomes.items()]
+    tables = [
+        o.table.assign(part=[f"{name.replace('_', ' ')}, {p}" for p in o.table["part"]])
+        for name, o in outcomes.items()
+    ]
     table = pd.concat(tables, ignore_index=True)
     rules = dict.fromkeys(o.rule for o in outcomes.values())
     seeds = [o.n_seeds for o in outcomes.values() if o.n_seeds]
-    return Outcome(overall(table["verdict"]), "; ".join(rules), table, min(seeds, default=0),
-                   "; ".join(o.note for o in outcomes.values() if o.note))
+    return Outcome(
+        overall(table["verdict"]),
+        "; ".join(rules),
+        table,
+        min(seeds, default=0),
+        "; ".join(o.note for o in outcomes.values() if o.note),
+    )
 
 
 def overall(parts: Iterable[str]) -> str:
-    """Return the verdict on a claim from the verdicts on its parts, by the table at the top. Raises ValueError without any."""
+    """Return the verdict on a claim from the verdicts on its parts, by the table at the top. Raises
+    ValueError without any.
+    """
     parts = {checks.choice("verdict", part, VERDICTS) for part in parts}
     if not parts:
         raise ValueError("parts=[] must hold at least one verdict")
@@ -259,8 +358,11 @@ def overall(parts: Iterable[str]) -> str:
 
 # --- tables --------------------------------------------------------------------------------------------------------------------
 
+
 def _row(part: str, estimate: Estimate, low: float, high: float, signed: bool = True) -> dict:
-    """Judge that the mean lies in (low, high): the interval inside it, outside it, or across an edge."""
+    """Judge that the mean lies in (low, high): the interval inside it, outside it, or across an
+    edge.
+    """
     more = ""
     if estimate.low > low and estimate.high < high:
         verdict = "reproduced"
@@ -272,12 +374,23 @@ def _row(part: str, estimate: Estimate, low: float, high: float, signed: bool = 
         more = f"more than {MAX_RUNS}" if total is None else f"about {max(1, total - estimate.n)}"
         more = more if estimate.n > 1 else "at least 1"
     sign = "+" if signed else ""
-    return {"part": part, "ours": f"{estimate.mean:{sign}.3g}", "interval": f"[{estimate.low:.3g}, {estimate.high:.3g}]",
-            "verdict": verdict, "more_runs": more}
+    return {
+        "part": part,
+        "ours": f"{estimate.mean:{sign}.3g}",
+        "interval": f"[{estimate.low:.3g}, {estimate.high:.3g}]",
+        "verdict": verdict,
+        "more_runs": more,
+    }
 
 
 def _plain_row(part: str, ours: str, held: bool) -> dict:
-    return {"part": part, "ours": ours, "interval": "", "verdict": "reproduced" if held else "not reproduced", "more_runs": ""}
+    return {
+        "part": part,
+        "ours": ours,
+        "interval": "",
+        "verdict": "reproduced" if held else "not reproduced",
+        "more_runs": "",
+    }
 
 
 def _elements(name: str, held: np.ndarray, ours: str, rule: str) -> Outcome:
@@ -291,6 +404,15 @@ def _elements(name: str, held: np.ndarray, ours: str, rule: str) -> Outcome:
 
 
 def _outcome(rows: list[dict], rule: str, n_seeds: int) -> Outcome:
-    open_parts = [f"{row['part']}: {row['more_runs']} more run{'' if row['more_runs'].endswith(' 1') else 's'} would settle it"
-                  for row in rows if row["verdict"] == "undecided"]
-    return Outcome(overall(row["verdict"] for row in rows), rule, pd.DataFrame(rows), n_seeds, "; ".join(open_parts))
+    open_parts = [
+        f"{row['part']}: {row['more_runs']} more run{'' if row['more_runs'].endswith(' 1') else 's'} would settle it"
+        for row in rows
+        if row["verdict"] == "undecided"
+    ]
+    return Outcome(
+        overall(row["verdict"] for row in rows),
+        rule,
+        pd.DataFrame(rows),
+        n_seeds,
+        "; ".join(open_parts),
+    )

@@ -1,8 +1,7 @@
 """Explorers for notebooks: sliders beside a small figure that is computed anew after every move.
 
-ipywidgets and matplotlib load when an explorer is called. A live widget has no state in a saved file, so every notebook shows a
-static figure of the same thing as well.
-"""
+ipywidgets and matplotlib load when an explorer is called. A live widget has no state in a saved
+file, so every notebook shows a static figure of the same thing as well."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Bounds of the streaming-FL paper: label discrepancy of the cache rules, and convergence of the training that uses them.
+"""Bounds of the streaming-FL paper: label discrepancy of the cache rules, and convergence of the
+training that uses them.
 
-Source: SFL, Propositions 1-3, Corollaries 1-2, Lemmas 1-2, Theorem 1, with the corrections of ERRATA 5-11.
+Source: SFL, Propositions 1-3, Corollaries 1-2, Lemmas 1-2, Theorem 1, with the corrections of
+ERRATA 5-11.
 
 ================  ==============  =====================================================================
 code              symbol          meaning
@@ -53,8 +55,8 @@ def fifo_discrepancy(cache_rounds, corr_rounds, delta2) -> float:
 def srsr_discrepancy(t, cache_rounds, theta, corr_rounds, delta2, share, start=0.0):
     """Return the bound on E[(v_t - pi)^2] under SRSR after t rounds.
 
-    Source: SFL, Proposition 2, (13), for v = counts / B. ERRATA 5: the printed pi^2 is (v_0 - pi)^2 with v_0 = 0, an empty
-    cache; `start` gives any other v_0.
+    Source: SFL, Proposition 2, (13), for v = counts / B. ERRATA 5: the printed pi^2 is (v_0 - pi)^2
+    with v_0 = 0, an empty cache; `start` gives any other v_0.
 
     Parameters
     ----------
@@ -67,22 +69,25 @@ def srsr_discrepancy(t, cache_rounds, theta, corr_rounds, delta2, share, start=0
 
     Returns
     -------
-    float, or array like t. Infinite for theta = M = 1 with Gamma > 0, where (13) divides by zero (ERRATA 6).
-    """
+    float, or array like t. Infinite for theta = M = 1 with Gamma > 0, where (13) divides by zero
+    (ERRATA 6)."""
     step = _step(cache_rounds, theta)
     rounds = _rounds("t", t)
     share, start = checks.real("share", share, 0, 1), checks.real("start", start, 0, 1)
     forgotten = (1 - step) ** (2 * rounds)
     # ERRATA 5: pi^2 in (13) holds for an empty start only
-    bound = 2 * forgotten * (share - start) ** 2 + (1 - forgotten) * _srsr_limit(step, corr_rounds, delta2)
+    bound = 2 * forgotten * (share - start) ** 2 + (1 - forgotten) * _srsr_limit(
+        step, corr_rounds, delta2
+    )
     return bound if np.ndim(t) else float(bound)
 
 
 def srsr_discrepancy_limit(cache_rounds, theta, corr_rounds, delta2) -> float:
-    """Return the limit of `srsr_discrepancy` for t to infinity (theta > 0). Source: SFL, Corollary 1.
+    """Return the limit of `srsr_discrepancy` for t to infinity (theta > 0). Source: SFL, Corollary
+    1.
 
-    Infinite for theta = M = 1 with Gamma > 0 (ERRATA 6). Raises ValueError for theta = 0, where nothing new is ever weighed.
-    """
+    Infinite for theta = M = 1 with Gamma > 0 (ERRATA 6). Raises ValueError for theta = 0, where
+    nothing new is ever weighed."""
     checks.real("theta", theta, 0, 1, above=0)
     return _srsr_limit(_step(cache_rounds, theta), corr_rounds, delta2)
 
@@ -90,11 +95,12 @@ def srsr_discrepancy_limit(cache_rounds, theta, corr_rounds, delta2) -> float:
 def drsr_discrepancy(t, corr_rounds, delta2):
     """Return the bound min(2 Gamma + 1, t) delta^2 / t on E[(v_t - pi)^2] under DRSR.
 
-    Source: SFL, Proposition 3, (15), with the cap min(., t) it lacks (ERRATA 8). `t` may be an int >= 1 or an array of them.
-    """
+    Source: SFL, Proposition 3, (15), with the cap min(., t) it lacks (ERRATA 8). `t` may be an int
+    >= 1 or an array of them."""
     rounds = _rounds("t", t)
     corr_rounds, delta2 = _correlation(corr_rounds, delta2)
-    # ERRATA 8: (15) has no cap, so that it exceeds delta^2, which no average can, for t < 2 Gamma + 1
+    # ERRATA 8: (15) has no cap, so that it exceeds delta^2, which no average can, for t < 2 Gamma +
+    # 1
     bound = np.minimum(2 * corr_rounds + 1, rounds) / rounds * delta2
     return bound if np.ndim(t) else float(bound)
 
@@ -107,7 +113,9 @@ class Lemma1(NamedTuple):
 
 
 def lemma1(*, n_classes, lambda2, sigma_m2, max_share) -> Lemma1:
-    """Return R^2 lambda_t^2 sigma_M^2 and 2 R^2 pi-bar^2 sigma_M^2. Source: SFL, Lemma 1, (49) and (54) of the preprint."""
+    """Return R^2 lambda_t^2 sigma_M^2 and 2 R^2 pi-bar^2 sigma_M^2. Source: SFL, Lemma 1, (49) and
+    (54) of the preprint.
+    """
     n_classes = checks.integer("n_classes", n_classes, 1)
     lambda2, sigma_m2 = checks.real("lambda2", lambda2, 0), checks.real("sigma_m2", sigma_m2, 0)
     max_share = checks.real("max_share", max_share, 0, 1, above=0)
@@ -126,21 +134,41 @@ class Lemma2(NamedTuple):
 
 
 def lemma2(
-    *, smoothness, local_rate, local_steps, n_classes, max_share, lambda2, sigma_m2, sigma_g2, dissimilarity2, grad_norm2
+    *,
+    smoothness,
+    local_rate,
+    local_steps,
+    n_classes,
+    max_share,
+    lambda2,
+    sigma_m2,
+    sigma_g2,
+    dissimilarity2,
+    grad_norm2,
 ) -> Lemma2:
-    """Return the bound on E||w_{t,tau}^k - w_t||^2, the drift of a client within a round, term by term.
+    """Return the bound on E||w_{t,tau}^k - w_t||^2, the drift of a client within a round, term by
+    term.
 
-    Source: SFL, Lemma 2, (18). ERRATA 11: the lambda term treats a deviation that is constant within the round as fresh
-    noise, so it alone can be exceeded; the function returns what is printed.
-    """
-    smoothness, local_rate = checks.real("smoothness", smoothness, above=0), checks.real("local_rate", local_rate, above=0)
+    Source: SFL, Lemma 2, (18). ERRATA 11: the lambda term treats a deviation that is constant
+    within the round as fresh noise, so it alone can be exceeded; the function returns what is
+    printed."""
+    smoothness, local_rate = (
+        checks.real("smoothness", smoothness, above=0),
+        checks.real("local_rate", local_rate, above=0),
+    )
     local_steps = checks.integer("local_steps", local_steps, 1)
     gaps = lemma1(n_classes=n_classes, lambda2=lambda2, sigma_m2=sigma_m2, max_share=max_share)
-    sigma_g2, dissimilarity2 = checks.real("sigma_g2", sigma_g2, 0), checks.real("dissimilarity2", dissimilarity2, 0)
+    sigma_g2, dissimilarity2 = (
+        checks.real("sigma_g2", sigma_g2, 0),
+        checks.real("dissimilarity2", dissimilarity2, 0),
+    )
     grad_norm2 = checks.real("grad_norm2", grad_norm2, 0)
     square = (local_steps * local_rate) ** 2
     terms = (
-        5 * local_steps * local_rate**2 * gaps.real_to_virtual,  # ERRATA 11: (E-1)^2 can be reached where 5E is printed
+        5
+        * local_steps
+        * local_rate**2
+        * gaps.real_to_virtual,  # ERRATA 11: (E-1)^2 can be reached where 5E is printed
         30 * square * gaps.virtual_to_expected,
         30 * square * sigma_g2,
         30 * square * (dissimilarity2 + 1) * grad_norm2,
@@ -149,7 +177,9 @@ def lemma2(
 
 
 class SFLConvergence(NamedTuple):
-    """Theorem 1's terms; `total` is what the paper prints, `phi_m_missing` what its proof drops on the way."""
+    """Theorem 1's terms; `total` is what the paper prints, `phi_m_missing` what its proof drops on
+    the way.
+    """
 
     vanishing: float
     phi_g: float
@@ -180,8 +210,9 @@ def theorem1(
 ) -> SFLConvergence:
     """Return the bound on min_t E||grad f(w_t)||^2 and its parts.
 
-    Source: SFL, Theorem 1, (19)-(22); `phi_m_missing` is the term 2 L eta eta_L R^2 pi-bar^2 sigma_M^2 / (c K) that (88) of
-    the preprint drops (ERRATA 9), reported beside `total`, not in it.
+    Source: SFL, Theorem 1, (19)-(22); `phi_m_missing` is the term 2 L eta eta_L R^2 pi-bar^2
+    sigma_M^2 / (c K) that (88) of the preprint drops (ERRATA 9), reported beside `total`, not in
+    it.
 
     Parameters
     ----------
@@ -198,13 +229,15 @@ def theorem1(
     lambda2 : array (rounds,)
         Per-round bounds lambda_t^2 of rounds t = 1..T (ERRATA 8).
     c : float, optional
-        The theorem's constant; by default the largest it admits, 1/2 - 30 (A^2 + 1) eta_L^2 E^2 L^2.
+        The theorem's constant; by default the largest it admits, 1/2 - 30 (A^2 + 1) eta_L^2 E^2
+        L^2.
 
     Returns
     -------
     SFLConvergence
-        With c <= 0 every term and the total are infinite and feasible is False. `feasible` also asks for
-        eta_L < 1 / (sqrt(60 (A^2+1)) E L) (ERRATA 10), eta_L <= 1/(8LE), eta eta_L <= 1/(4EL) and c no larger than admitted.
+        With c <= 0 every term and the total are infinite and feasible is False. `feasible` also
+        asks for eta_L < 1 / (sqrt(60 (A^2+1)) E L) (ERRATA 10), eta_L <= 1/(8LE), eta eta_L <=
+        1/(4EL) and c no larger than admitted.
 
     Raises
     ------
@@ -212,16 +245,27 @@ def theorem1(
         For values out of range or lambda2 not of length `rounds`.
     """
     loss_gap = checks.real("loss_gap", loss_gap, 0)
-    rounds, local_steps = checks.integer("rounds", rounds, 1), checks.integer("local_steps", local_steps, 1)
-    n_classes, n_clients = checks.integer("n_classes", n_classes, 1), checks.integer("n_clients", n_clients, 1)
+    rounds, local_steps = (
+        checks.integer("rounds", rounds, 1),
+        checks.integer("local_steps", local_steps, 1),
+    )
+    n_classes, n_clients = (
+        checks.integer("n_classes", n_classes, 1),
+        checks.integer("n_clients", n_clients, 1),
+    )
     smoothness = checks.real("smoothness", smoothness, above=0)
-    local_rate, global_rate = checks.real("local_rate", local_rate, above=0), checks.real("global_rate", global_rate, above=0)
+    local_rate, global_rate = (
+        checks.real("local_rate", local_rate, above=0),
+        checks.real("global_rate", global_rate, above=0),
+    )
     max_share = checks.real("max_share", max_share, 0, 1, above=0)
     sigma_m2, sigma_g2 = checks.real("sigma_m2", sigma_m2, 0), checks.real("sigma_g2", sigma_g2, 0)
     dissimilarity2 = checks.real("dissimilarity2", dissimilarity2, 0)
     lambda2 = checks.array("lambda2", lambda2, ndim=1, low=0)
     if len(lambda2) != rounds:
-        raise ValueError(f"lambda2 has {len(lambda2)} entries; it must have one for each of rounds={rounds}")
+        raise ValueError(
+            f"lambda2 has {len(lambda2)} entries; it must have one for each of rounds={rounds}"
+        )
     largest_c = 0.5 - 30 * (dissimilarity2 + 1) * (local_rate * local_steps * smoothness) ** 2
     c = largest_c if c is None else checks.real("c", c)
     if c <= 0:
@@ -232,9 +276,12 @@ def theorem1(
     vanishing = loss_gap / (c * product * local_steps * rounds)
     phi_g = 30 * drift * sigma_g2 / c
     phi_m = 60 * drift * spread / c
-    factor = 5 * local_rate**2 * local_steps * smoothness**2 + 3 * product * smoothness * local_steps + 1
+    factor = (
+        5 * local_rate**2 * local_steps * smoothness**2 + 3 * product * smoothness * local_steps + 1
+    )
     phi_l = factor * n_classes**2 * sigma_m2 * float(lambda2.mean()) / c
-    # ERRATA 9: (88) drops this term, which decays more slowly than the O(1/T) that Corollary 2 states for Phi_M
+    # ERRATA 9: (88) drops this term, which decays more slowly than the O(1/T) that Corollary 2
+    # states for Phi_M
     missing = 2 * smoothness * product * spread / (c * n_clients)
     # ERRATA 10: E L stands outside the root, else c > 0 does not follow
     feasible = (
@@ -243,7 +290,9 @@ def theorem1(
         and 8 * smoothness * local_steps * local_rate <= 1
         and 4 * local_steps * smoothness * product <= 1
     )
-    return SFLConvergence(vanishing, phi_g, phi_m, phi_l, missing, vanishing + phi_g + phi_m + phi_l, c, feasible)
+    return SFLConvergence(
+        vanishing, phi_g, phi_m, phi_l, missing, vanishing + phi_g + phi_m + phi_l, c, feasible
+    )
 
 
 class SFLRates(NamedTuple):
@@ -254,12 +303,16 @@ class SFLRates(NamedTuple):
 
 
 def corollary2(*, rounds, local_steps, n_clients) -> SFLRates:
-    """Return eta_L = 1 / (sqrt(T) E) and eta = sqrt(E K), with which Theorem 1 gives the orders of Corollary 2.
+    """Return eta_L = 1 / (sqrt(T) E) and eta = sqrt(E K), with which Theorem 1 gives the orders of
+    Corollary 2.
 
-    Source: SFL, Corollary 2. Printed is eta_L = 1 / sqrt(T E), whose orders would be 1 / (E sqrt(K T)) and Phi_G = O(E / T),
-    not the stated 1 / sqrt(E K T) and O(1 / T); as in ERRATA 10, E stands under the root by mistake.
-    """
-    rounds, local_steps = checks.integer("rounds", rounds, 1), checks.integer("local_steps", local_steps, 1)
+    Source: SFL, Corollary 2. Printed is eta_L = 1 / sqrt(T E), whose orders would be 1 / (E sqrt(K
+    T)) and Phi_G = O(E / T), not the stated 1 / sqrt(E K T) and O(1 / T); as in ERRATA 10, E stands
+    under the root by mistake."""
+    rounds, local_steps = (
+        checks.integer("rounds", rounds, 1),
+        checks.integer("local_steps", local_steps, 1),
+    )
     n_clients = checks.integer("n_clients", n_clients, 1)
     return SFLRates(1 / (math.sqrt(rounds) * local_steps), math.sqrt(local_steps * n_clients))
 
@@ -284,6 +337,8 @@ def _srsr_limit(step: float, corr_rounds, delta2) -> float:
     if step == 1 and corr_rounds > 0:
         return math.inf  # ERRATA 6: (1 - step)^-Gamma divides by zero
     try:
-        return 2 * ((1 - step) ** -corr_rounds - (1 - step) ** (corr_rounds + 1)) / (2 - step) * delta2
+        return (
+            2 * ((1 - step) ** -corr_rounds - (1 - step) ** (corr_rounds + 1)) / (2 - step) * delta2
+        )
     except OverflowError:
         return math.inf

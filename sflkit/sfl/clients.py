@@ -1,4 +1,6 @@
-"""The clients of a streaming-FL run: their label streams, arrivals and caches, without any learning. Source: SFL, Section IV."""
+"""The clients of a streaming-FL run: their label streams, arrivals and caches, without any
+learning. Source: SFL, Section IV.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from sflkit.sfl.config import SFLConfig
 
 
 def make_cache(config: SFLConfig, long_term: np.ndarray):
-    """Return an empty cache of the config's rule; only FULL may know the client's `long_term` shares (n_classes,)."""
+    """Return an empty cache of the config's rule; only FULL may know the client's `long_term`
+    shares (n_classes,).
+    """
     size = config.capacity, config.batch_size
     return {
         "fifo": lambda: caches.FIFO(*size),
@@ -24,7 +28,9 @@ def make_cache(config: SFLConfig, long_term: np.ndarray):
 
 
 def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
-    """Return the config's label stream, which depends on the seed and the stream's settings only, not on the rule."""
+    """Return the config's label stream, which depends on the seed and the stream's settings only,
+    not on the rule.
+    """
     return streams.kl_markov_stream(
         n_clients=config.n_clients,
         n_classes=n_classes,
@@ -37,7 +43,8 @@ def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
 
 
 class Clients:
-    """The clients' streams and caches, without any learning: `arrive(t)` brings every cache to round t.
+    """The clients' streams and caches, without any learning: `arrive(t)` brings every cache to
+    round t.
 
     Attributes
     ----------
@@ -48,7 +55,12 @@ class Clients:
     """
 
     def __init__(
-        self, config: SFLConfig, labels: np.ndarray, n_classes: int, cache=None, stream: streams.LabelStream | None = None
+        self,
+        config: SFLConfig,
+        labels: np.ndarray,
+        n_classes: int,
+        cache=None,
+        stream: streams.LabelStream | None = None,
     ):
         self.config, self.labels, self.n_classes = config, labels, n_classes
         self.stream = make_stream(config, n_classes) if stream is None else stream
@@ -58,14 +70,26 @@ class Clients:
                 f"this run needs {config.n_clients} and {n_classes}"
             )
         self.counts = self.stream.sample(
-            config.rounds, config.batch_size, generator(config.seed, "arrivals"), exact=config.exact_counts
+            config.rounds,
+            config.batch_size,
+            generator(config.seed, "arrivals"),
+            exact=config.exact_counts,
         )
-        self.sources = [sampling.SampleSource(labels, generator(config.seed, "samples", k)) for k in range(config.n_clients)]
-        self.caches = [cache(shares) if cache else make_cache(config, shares) for shares in self.stream.long_term]
+        self.sources = [
+            sampling.SampleSource(labels, generator(config.seed, "samples", k))
+            for k in range(config.n_clients)
+        ]
+        self.caches = [
+            cache(shares) if cache else make_cache(config, shares)
+            for shares in self.stream.long_term
+        ]
         for k, full in enumerate(self.caches):
             if isinstance(full, caches.Full):
-                # FULL holds its set before the first arrival; a source of its own leaves the arrivals as under other rules
-                ids = sampling.SampleSource(labels, generator(config.seed, "samples", k, 0)).draw(full.quota)
+                # FULL holds its set before the first arrival; a source of its own leaves the
+                # arrivals as under other rules
+                ids = sampling.SampleSource(labels, generator(config.seed, "samples", k, 0)).draw(
+                    full.quota
+                )
                 full.update(ids, labels[ids], generator(config.seed, "cache", k, 0))
 
     def arrive(self, t: int) -> None:

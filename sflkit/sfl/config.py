@@ -20,7 +20,8 @@ _POSITIVE_INTEGERS = (
 )
 
 
-# What may differ between runs that train side by side (`run_stacked`): model, sizes, data set and number of steps stay equal.
+# What may differ between runs that train side by side (`run_stacked`): model, sizes, data set and
+# number of steps stay equal.
 FREE = (
     "rule",
     "seed",
@@ -55,8 +56,8 @@ class SFLConfig:
     n_clients, classes_per_client, n_states : int
         K = 10, C = 3, S = 10 short-term distributions (Section VI).
     temperature : float
-        > 0, of the transition law exp(-KL / temperature), which the paper leaves open (ERRATA 12); with 0.2 the label shares
-        of successive rounds have a correlation near 0.45.
+        > 0, of the transition law exp(-KL / temperature), which the paper leaves open (ERRATA 12);
+        with 0.2 the label shares of successive rounds have a correlation near 0.45.
     exact_counts : bool
         False draws the labels of a round from the short-term distribution, True rounds its shares.
     capacity, batch_size : int
@@ -64,12 +65,14 @@ class SFLConfig:
     theta : float
         SRSR's weight, 2/3.
     rounds, local_steps : int
-        T, which the paper's text does not state (its curves run past 200), and E = 2 full-batch steps.
+        T, which the paper's text does not state (its curves run past 200), and E = 2 full-batch
+        steps.
     local_rate, global_rate : float
         eta_L = 0.1 for FMNIST, 0.01 for NTC and CIFAR-100; eta = 1 (supplement).
     test_size : int
-        At most so many test samples, drawn to the network's long-term mixture; fewer where a class of the test set runs
-        short (`attrs["data"]["test_size"]` has the number). Not stated in the paper.
+        At most so many test samples, drawn to the network's long-term mixture; fewer where a class
+        of the test set runs short (`attrs["data"]["test_size"]` has the number). Not stated in the
+        paper.
     evaluate_every : int
         Rounds between evaluations; the last round is always evaluated.
     train : bool
@@ -105,7 +108,9 @@ class SFLConfig:
         checks.choice("rule", self.rule, RULES)
         checks.choice("data", self.data, (*catalogue.AT_HAND, *catalogue.SPECS))
         checks.integer_fields(self, {"seed": 0} | dict.fromkeys(_POSITIVE_INTEGERS, 1))
-        object.__setattr__(self, "batch_size", checks.integer("batch_size", self.batch_size, 1, self.capacity))
+        object.__setattr__(
+            self, "batch_size", checks.integer("batch_size", self.batch_size, 1, self.capacity)
+        )
         for name in ("temperature", "local_rate", "global_rate", "width"):
             checks.real(name, getattr(self, name), above=0)
         checks.real("theta", self.theta, 0, 1)

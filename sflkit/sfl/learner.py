@@ -1,4 +1,5 @@
-"""The global models of streaming-FL runs and the round that trains them side by side. Source: SFL, Section IV-A, (2)-(6).
+"""The global models of streaming-FL runs and the round that trains them side by side. Source: SFL,
+Section IV-A, (2)-(6).
 
 | code    | symbol | shape                     | meaning                                                        |
 |---------|--------|---------------------------|----------------------------------------------------------------|
@@ -20,17 +21,23 @@ from sflkit.randomness import generator
 from sflkit.sfl import sampling
 
 
-@functools.lru_cache(maxsize=1)  # the runs of a sweep share one data set, whose conversion costs as much as many rounds
+@functools.lru_cache(
+    maxsize=1
+)  # the runs of a sweep share one data set, whose conversion costs as much as many rounds
 def _training_tensors(name: str, superclasses: bool, digest: str, device: str):
     import torch
 
     source = data.load(name)
     source = source.with_coarse_labels() if superclasses else source
-    return torch.as_tensor(source.inputs("train")).to(device), torch.as_tensor(source.labels("train")).to(device)
+    return torch.as_tensor(source.inputs("train")).to(device), torch.as_tensor(
+        source.labels("train")
+    ).to(device)
 
 
 class _Member(NamedTuple):
-    """What a run has of its own in a batch of runs, beside its model: server rule, local rate, test set (x, y)."""
+    """What a run has of its own in a batch of runs, beside its model: server rule, local rate, test
+    set (x, y).
+    """
 
     server: Callable
     rate: float
@@ -38,7 +45,8 @@ class _Member(NamedTuple):
 
 
 class Learner:
-    """The models of some runs. A round is `step`, then `keep_finite`, and `evaluate` where it is asked for.
+    """The models of some runs. A round is `step`, then `keep_finite`, and `evaluate` where it is
+    asked for.
 
     Parameters
     ----------
@@ -60,7 +68,9 @@ class Learner:
         options = {"width": config.width} if config.model == "mobilenetv2" else {}
         self.config, self.federated, self.torch, self.backend = config, federated, torch, backend
         if model is None:
-            model = models.create(config.model, input_shape=source.input_shape, n_classes=source.n_classes, **options)
+            model = models.create(
+                config.model, input_shape=source.input_shape, n_classes=source.n_classes, **options
+            )
         self.task = federated.Task(model)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.x, self.y = _training_tensors(source.name, config.superclasses, source.digest, device)
@@ -69,7 +79,9 @@ class Learner:
             c = run.config
             starts.append(self.task.init(int(generator(c.seed, "model").integers(2**31))))
             shares = run.stream.long_term.mean(axis=0)
-            test = sampling.draw_test_set(source.y_test, shares, c.test_size, generator(c.seed, "test_set"))
+            test = sampling.draw_test_set(
+                source.y_test, shares, c.test_size, generator(c.seed, "test_set")
+            )
             if test.tobytes() not in tests:  # rules that are compared share one
                 parts = source.inputs("test", test), source.labels("test", test)
                 tests[test.tobytes()] = tuple(torch.as_tensor(part).to(device) for part in parts)
@@ -78,26 +90,40 @@ class Learner:
 
     def step(self, client_caches: list) -> None:
         ids = [cache.ids for cache in client_caches]  # of all clients, run by run
-        sizes, ids = [len(i) for i in ids], self.torch.as_tensor(np.concatenate(ids), device=self.x.device)
+        sizes, ids = (
+            [len(i) for i in ids],
+            self.torch.as_tensor(np.concatenate(ids), device=self.x.device),
+        )
         samples = zip(self.x[ids].split(sizes), self.y[ids].split(sizes), strict=True)
-        batches = [[batch] * self.config.local_steps for batch in samples]  # (3): E steps on the whole cache
+        batches = [
+            [batch] * self.config.local_steps for batch in samples
+        ]  # (3): E steps on the whole cache
         start = self.params[:, None].expand(-1, self.config.n_clients, -1).flatten(0, 1)
         rates = np.repeat([member.rate for member in self.members], self.config.n_clients)
-        updates = self.federated.local_sgd(self.task, start, batches, rates, backend=self.backend, updates=True)
+        updates = self.federated.local_sgd(
+            self.task, start, batches, rates, backend=self.backend, updates=True
+        )
         updates = updates.unflatten(0, (-1, self.config.n_clients))
         servers = [member.server for member in self.members]
-        self.params = self.torch.stack([server(w, u) for server, w, u in zip(servers, self.params, updates, strict=True)])
+        self.params = self.torch.stack(
+            [server(w, u) for server, w, u in zip(servers, self.params, updates, strict=True)]
+        )
 
     def keep_finite(self) -> list[bool]:
         """Drop the runs whose model is no longer finite; return of each whether it stays."""
         finite = self.torch.isfinite(self.params).all(1)
         stays = finite.tolist()
         if not all(stays):
-            self.params, self.members = self.params[finite], [m for m, ok in zip(self.members, stays, strict=True) if ok]
+            self.params, self.members = (
+                self.params[finite],
+                [m for m, ok in zip(self.members, stays, strict=True) if ok],
+            )
         return stays
 
     def evaluate(self) -> list:
-        """Return the Evaluation of each run; the models that share a test set go through it in one call."""
+        """Return the Evaluation of each run; the models that share a test set go through it in one
+        call.
+        """
         results = [None] * len(self.members)
         for test in {id(member.test): member.test for member in self.members}.values():
             rows = [i for i, member in enumerate(self.members) if member.test is test]

@@ -1,8 +1,8 @@
-"""Drawings that several notebooks share: samples as labelled squares, and a round of streaming federated learning.
+"""Drawings that several notebooks share: samples as labelled squares, and a round of streaming
+federated learning.
 
-Samples are squares whose colour and figure are the label, so that nothing is lost in grey print. Units are the axes' own:
-one square is one unit wide.
-"""
+Samples are squares whose colour and figure are the label, so that nothing is lost in grey print.
+Units are the axes' own: one square is one unit wide."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ import numpy as np
 from sflkit import checks
 
 # seven of Okabe and Ito's, two greys and Tol's indigo: safe for colour-blind readers
-_COLORS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#0072B2", "#D55E00", "#BBBBBB", "#7F7F7F", "#332288")
+_COLORS = (
+    "#56B4E9",
+    "#E69F00",
+    "#009E73",
+    "#F0E442",
+    "#CC79A7",
+    "#0072B2",
+    "#D55E00",
+    "#BBBBBB",
+    "#7F7F7F",
+    "#332288",
+)
 
 
 _DARK = (5, 6, 8, 9)
@@ -32,7 +43,17 @@ def text_color(label: int) -> str:
     return "white" if int(label) % len(_COLORS) in _DARK else "black"
 
 
-def squares(ax, labels, *, x: float = 0.0, y: float = 0.0, columns: int = 6, new=None, gone=None, fontsize: float = 8) -> None:
+def squares(
+    ax,
+    labels,
+    *,
+    x: float = 0.0,
+    y: float = 0.0,
+    columns: int = 6,
+    new=None,
+    gone=None,
+    fontsize: float = 8,
+) -> None:
     """Draw samples as squares in rows of `columns`, the first at the top left corner (x, y).
 
     Parameters
@@ -44,32 +65,74 @@ def squares(ax, labels, *, x: float = 0.0, y: float = 0.0, columns: int = 6, new
     from matplotlib.patches import Rectangle
 
     labels = np.asarray(labels, dtype=int)
-    new, gone = (np.zeros(len(labels), bool) if flags is None else np.asarray(flags, bool) for flags in (new, gone))
+    new, gone = (
+        np.zeros(len(labels), bool) if flags is None else np.asarray(flags, bool)
+        for flags in (new, gone)
+    )
     for i, label in enumerate(labels):
         left, bottom = x + i % columns, y - 1 - i // columns
         side = 1 - _GAP
-        ax.add_patch(Rectangle((left, bottom), side, side, facecolor=label_color(label), edgecolor="black",
-                               linewidth=2.2 if new[i] else 0.6, alpha=0.45 if gone[i] else 1.0, zorder=3))
-        ax.text(left + side / 2, bottom + side / 2 - 0.03, str(label), ha="center", va="center", fontsize=fontsize,
-                color="black" if gone[i] else text_color(label), zorder=4)
+        ax.add_patch(
+            Rectangle(
+                (left, bottom),
+                side,
+                side,
+                facecolor=label_color(label),
+                edgecolor="black",
+                linewidth=2.2 if new[i] else 0.6,
+                alpha=0.45 if gone[i] else 1.0,
+                zorder=3,
+            )
+        )
+        ax.text(
+            left + side / 2,
+            bottom + side / 2 - 0.03,
+            str(label),
+            ha="center",
+            va="center",
+            fontsize=fontsize,
+            color="black" if gone[i] else text_color(label),
+            zorder=4,
+        )
         if gone[i]:
-            ax.plot([left, left + side], [bottom, bottom + side], color="black", linewidth=1.1, zorder=5)
+            ax.plot(
+                [left, left + side], [bottom, bottom + side], color="black", linewidth=1.1, zorder=5
+            )
 
 
 def share_bars(ax, shares, *, least: float = 0.06) -> None:
-    """Draw a stacked bar for each row of `shares` (n_bars, n_classes), the class written in every part above `least`."""
+    """Draw a stacked bar for each row of `shares` (n_bars, n_classes), the class written in every
+    part above `least`.
+    """
     shares = checks.array("shares", shares, ndim=2, low=0.0)
     bottom = np.zeros(len(shares))
     for label in range(shares.shape[1]):
         part = shares[:, label]
-        ax.bar(np.arange(len(shares)), part, bottom=bottom, color=label_color(label), edgecolor="black", linewidth=0.5, width=0.8)
+        ax.bar(
+            np.arange(len(shares)),
+            part,
+            bottom=bottom,
+            color=label_color(label),
+            edgecolor="black",
+            linewidth=0.5,
+            width=0.8,
+        )
         for k in np.flatnonzero(part >= least):
-            ax.text(k, bottom[k] + part[k] / 2, str(label), ha="center", va="center", fontsize=8, color=text_color(label))
+            ax.text(
+                k,
+                bottom[k] + part[k] / 2,
+                str(label),
+                ha="center",
+                va="center",
+                fontsize=8,
+                color=text_color(label),
+            )
         bottom += part
 
 
 def sfl_round(ax, arrivals: Sequence, caches: Sequence, new: Sequence, *, columns: int = 6) -> None:
-    """Draw the three stages of a round: arrivals (S1), caches after the update (S2), local models and the server (S3).
+    """Draw the three stages of a round: arrivals (S1), caches after the update (S2), local models
+    and the server (S3).
 
     Parameters
     ----------
@@ -79,20 +142,44 @@ def sfl_round(ax, arrivals: Sequence, caches: Sequence, new: Sequence, *, column
     from matplotlib.patches import FancyBboxPatch
 
     if not len(arrivals) == len(caches) == len(new) or not len(arrivals):
-        raise ValueError(f"arrivals, caches and new have {len(arrivals)}, {len(caches)} and {len(new)} clients; "
-                         "they need the same number, at least 1")
+        raise ValueError(
+            f"arrivals, caches and new have {len(arrivals)}, {len(caches)} and {len(new)} clients; "
+            "they need the same number, at least 1"
+        )
     rows = max(-(-max(map(len, (*arrivals, *caches))) // columns), 1)
     pitch, middle = rows + 1.6, -rows / 2
     s1, s2, s3, server = 0.0, columns + 2.0, 2 * columns + 4.0, 2 * columns + 11.5
 
     def box(x, y, width, height, text, color="white"):
-        ax.add_patch(FancyBboxPatch((x, y - height / 2), width, height, boxstyle="round,pad=0.12,rounding_size=0.25",
-                                    facecolor=color, edgecolor="black", linewidth=1.0, zorder=2))
+        ax.add_patch(
+            FancyBboxPatch(
+                (x, y - height / 2),
+                width,
+                height,
+                boxstyle="round,pad=0.12,rounding_size=0.25",
+                facecolor=color,
+                edgecolor="black",
+                linewidth=1.0,
+                zorder=2,
+            )
+        )
         ax.text(x + width / 2, y, text, ha="center", va="center", fontsize=8.5, zorder=4)
 
     def arrow(start, end, bend=0.0, color="black"):
-        ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0,
-                                                "connectionstyle": f"arc3,rad={bend}"}, zorder=1)
+        ax.annotate(
+            "",
+            end,
+            start,
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": color,
+                "linewidth": 1.3,
+                "shrinkA": 0,
+                "shrinkB": 0,
+                "connectionstyle": f"arc3,rad={bend}",
+            },
+            zorder=1,
+        )
 
     bottom = -pitch * (len(caches) - 1) - rows
     centre = bottom / 2
@@ -102,18 +189,48 @@ def sfl_round(ax, arrivals: Sequence, caches: Sequence, new: Sequence, *, column
         top = y + middle + -(-len(arrived) // columns) / 2
         squares(ax, arrived, x=s1, y=top, columns=columns, new=np.ones(len(arrived), bool))
         box(s2 - 0.06, y + middle + 0.06, columns, rows + 0.1, "", "#F3F3F3")
-        squares(ax, cached, x=s2, y=y + middle + -(-len(cached) // columns) / 2, columns=columns, new=fresh)
+        squares(
+            ax,
+            cached,
+            x=s2,
+            y=y + middle + -(-len(cached) // columns) / 2,
+            columns=columns,
+            new=fresh,
+        )
         box(s3, y + middle, 4.6, 1.5, f"$E$ steps: $w_t \\to w_t^{k + 1}$", "#E8F1FA")
         arrow((s1 + columns + 0.1, y + middle), (s2 - 0.4, y + middle))
         arrow((s2 + columns + 0.25, y + middle), (s3 - 0.25, y + middle))
         arrow((s3 + 4.85, y + middle), (server - 0.25, centre + 0.35 * (y + middle - centre)))
-    box(server, centre, 5.4, 3.6, "server\n\n$w_{t+1} = w_t +$\n$\\eta$ mean$_k(w_t^k - w_t)$", "#FDF0DD")
+    box(
+        server,
+        centre,
+        5.4,
+        3.6,
+        "server\n\n$w_{t+1} = w_t +$\n$\\eta$ mean$_k(w_t^k - w_t)$",
+        "#FDF0DD",
+    )
     turn = bottom - 1.0
-    ax.plot([server + 2.7, server + 2.7, s3 + 2.3], [centre - 1.95, turn, turn], color="#555555", linestyle="--", linewidth=1.3)
+    ax.plot(
+        [server + 2.7, server + 2.7, s3 + 2.3],
+        [centre - 1.95, turn, turn],
+        color="#555555",
+        linestyle="--",
+        linewidth=1.3,
+    )
     arrow((s3 + 2.3, turn), (s3 + 2.3, bottom + rows / 2 - 0.95), color="#555555")
-    ax.text((s3 + 2.3 + server + 2.7) / 2, turn - 0.35, "$w_{t+1}$ goes to every client", ha="center", va="top", fontsize=8.5)
-    for x, width, title in ((s1, columns, "$S_1$ streaming\ndata arrival"), (s2, columns, "$S_2$ local\ncache update"),
-                            (s3, 4.6, "$S_3$ local\nmodel update")):
+    ax.text(
+        (s3 + 2.3 + server + 2.7) / 2,
+        turn - 0.35,
+        "$w_{t+1}$ goes to every client",
+        ha="center",
+        va="top",
+        fontsize=8.5,
+    )
+    for x, width, title in (
+        (s1, columns, "$S_1$ streaming\ndata arrival"),
+        (s2, columns, "$S_2$ local\ncache update"),
+        (s3, 4.6, "$S_3$ local\nmodel update"),
+    ):
         ax.text(x + width / 2, 0.9, title, ha="center", va="bottom", fontsize=10)
     ax.set(xlim=(s1 - 4.0, server + 5.9), ylim=(turn - 1.4, 2.9), aspect="equal")
     ax.axis("off")

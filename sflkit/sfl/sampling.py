@@ -1,4 +1,6 @@
-"""Which samples of a data set arrive at a client, and which make up the test set. Source: SFL, Section VI and supplement."""
+"""Which samples of a data set arrive at a client, and which make up the test set. Source: SFL,
+Section VI and supplement.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from sflkit.rounding import largest_remainder
 
 
 class SampleSource:
-    """Endless supply of sample ids by label, each class in random order without replacement, reshuffled after each full pass.
+    """Endless supply of sample ids by label, each class in random order without replacement,
+    reshuffled after each full pass.
 
     Parameters
     ----------
@@ -19,7 +22,8 @@ class SampleSource:
     rng : numpy.random.Generator
         Owned by the source from here on: it is used by every later draw.
     ids : array of int, optional
-        The samples to draw from (a client's share, see `split_by_classes`); all samples when omitted.
+        The samples to draw from (a client's share, see `split_by_classes`); all samples when
+        omitted.
 
     Raises
     ------
@@ -33,7 +37,9 @@ class SampleSource:
         ids = np.arange(len(labels)) if ids is None else checked_indices("ids", ids, len(labels))
         order = ids[np.argsort(labels[ids], kind="stable")]
         sizes = np.bincount(labels[ids], minlength=int(labels.max()) + 1)
-        self._pools = [self._rng.permutation(pool) for pool in np.split(order, np.cumsum(sizes)[:-1])]
+        self._pools = [
+            self._rng.permutation(pool) for pool in np.split(order, np.cumsum(sizes)[:-1])
+        ]
         self._next = [0] * len(self._pools)
 
     @property
@@ -47,7 +53,8 @@ class SampleSource:
         Raises
         ------
         ValueError
-            If counts are not non-negative integers, or ask for a class of which the source holds no sample.
+            If counts are not non-negative integers, or ask for a class of which the source holds no
+            sample.
         """
         counts = _counts("counts", counts)
         picked = [self._take(label, int(counts[label])) for label in np.flatnonzero(counts)]
@@ -61,14 +68,16 @@ class SampleSource:
     def _take(self, label: int, count: int) -> np.ndarray:
         if label >= len(self._pools) or not len(self._pools[label]):
             held = [r for r, pool in enumerate(self._pools) if len(pool)]
-            raise ValueError(f"counts asks for {count} samples of class {label}; this source holds samples of classes {held}")
+            raise ValueError(
+                f"counts asks for {count} samples of class {label}; this source holds samples of classes {held}"
+            )
         parts = []
         while count:
             pool, start = self._pools[label], self._next[label]
             if start == len(pool):
                 self._rng.shuffle(pool)
                 start = 0
-            part = pool[start:start + count].copy()
+            part = pool[start : start + count].copy()
             self._next[label] = start + len(part)
             count -= len(part)
             parts.append(part)
@@ -78,8 +87,9 @@ class SampleSource:
 def draw_test_set(labels, shares, size: int, rng: np.random.Generator) -> np.ndarray:
     """Draw a fixed test set whose label shares are `shares`, without replacement.
 
-    The counts are the largest-remainder rounding of `shares * size`. When a class runs short, `size` shrinks to the largest
-    value whose counts the data can fill, so that the proportions stay.
+    The counts are the largest-remainder rounding of `shares * size`. When a class runs short,
+    `size` shrinks to the largest value whose counts the data can fill, so that the proportions
+    stay.
 
     Parameters
     ----------
@@ -97,16 +107,23 @@ def draw_test_set(labels, shares, size: int, rng: np.random.Generator) -> np.nda
     Raises
     ------
     ValueError
-        If shares are no probability vector, a class with a share has no sample at all, or an argument is out of range.
+        If shares are no probability vector, a class with a share has no sample at all, or an
+        argument is out of range.
     """
-    labels, shares, rng = checked_labels(labels), checks.simplex("shares", shares), checks.generator(rng)
+    labels, shares, rng = (
+        checked_labels(labels),
+        checks.simplex("shares", shares),
+        checks.generator(rng),
+    )
     size = checks.integer("size", size, 1)
     have = np.bincount(labels, minlength=len(shares))
     if len(have) > len(shares):
         raise ValueError(f"shares has {len(shares)} classes; the labels go up to {len(have) - 1}")
     empty = np.flatnonzero((shares > 0) & (have == 0))
     if len(empty):
-        raise ValueError(f"shares gives {shares[empty[0]]:.3g} to class {empty[0]}, of which there is no sample")
+        raise ValueError(
+            f"shares gives {shares[empty[0]]:.3g} to class {empty[0]}, of which there is no sample"
+        )
     with np.errstate(divide="ignore", over="ignore"):
         # No class may need more than it has plus the one sample that rounding can add.
         limit = np.min(np.where(shares > 0, (have + 1) / np.where(shares > 0, shares, 1), np.inf))
@@ -121,7 +138,9 @@ def draw_test_set(labels, shares, size: int, rng: np.random.Generator) -> np.nda
 def _counts(name: str, value) -> np.ndarray:
     out = np.asarray(value)
     if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
-        raise ValueError(f"{name}={value!r} must be a vector of integers, one number of samples a class")
+        raise ValueError(
+            f"{name}={value!r} must be a vector of integers, one number of samples a class"
+        )
     if out.size and out.min() < 0:
         raise ValueError(f"{name} holds {out.min()}; it must be >= 0")
     return out

@@ -1,8 +1,10 @@
-"""Label streams with temporal correlation, and the exact discrepancy a cache rule leaves between cache and stream.
+"""Label streams with temporal correlation, and the exact discrepancy a cache rule leaves between
+cache and stream.
 
-Source: SFL, Section VI "Data Stream Generation" (the generator) and Section III-A (the notation); ERRATA 7, 12 and 49 for
-what the paper leaves open. A client owns S short-term label distributions; a Markov chain whose transition probability
-falls with the Kullback-Leibler divergence picks one a round; the long-term distribution is the stationary mixture.
+Source: SFL, Section VI "Data Stream Generation" (the generator) and Section III-A (the notation);
+ERRATA 7, 12 and 49 for what the paper leaves open. A client owns S short-term label distributions;
+a Markov chain whose transition probability falls with the Kullback-Leibler divergence picks one a
+round; the long-term distribution is the stationary mixture.
 
 ================  ==============  ==========  =========================================
 code              symbol          shape       meaning (all shares are dimensionless)
@@ -50,7 +52,8 @@ class LabelStream:
     Raises
     ------
     ValueError
-        If shapes disagree, rows are no probability vectors, or a chain has more than one stationary law.
+        If shapes disagree, rows are no probability vectors, or a chain has more than one stationary
+        law.
     """
 
     def __init__(self, short_term, transition):
@@ -69,7 +72,9 @@ class LabelStream:
         return self.short_term - self.long_term[:, None, :]
 
     def autocovariances(self, max_lag: int) -> np.ndarray:
-        """Return C(0), ..., C(max_lag) as an array (max_lag + 1, n_clients, n_classes); see `autocovariance`."""
+        """Return C(0), ..., C(max_lag) as an array (max_lag + 1, n_clients, n_classes); see
+        `autocovariance`.
+        """
         max_lag = checks.integer("max_lag", max_lag, 0)
         weighted = self.stationary[:, :, None] * self._centred
         ahead, out = self._centred, []
@@ -79,11 +84,15 @@ class LabelStream:
         return np.stack(out)
 
     def autocovariance(self, lag: int) -> np.ndarray:
-        """Return E[(u_t - pi)(u_{t-lag} - pi)] in the stationary state, shape (n_clients, n_classes); lag in rounds, >= 0."""
+        """Return E[(u_t - pi)(u_{t-lag} - pi)] in the stationary state, shape (n_clients,
+        n_classes); lag in rounds, >= 0.
+        """
         return self.autocovariances(lag)[-1]
 
     def states(self, rounds: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw the state of every client and round from a stationary start, shape (rounds, n_clients)."""
+        """Draw the state of every client and round from a stationary start, shape (rounds,
+        n_clients).
+        """
         rounds = checks.integer("rounds", rounds, 1)
         path = np.empty((rounds, len(self.stationary)), dtype=np.int64)
         # one child generator per client: adding a client changes nobody else's path
@@ -96,8 +105,11 @@ class LabelStream:
                 path[t, k] = state = _invert(cumulative[state], uniforms[t])
         return path
 
-    def sample(self, rounds: int, batch_size: int, rng: np.random.Generator, exact: bool = False) -> np.ndarray:
-        """Draw the label counts of the arrivals of each round, shape (rounds, n_clients, n_classes), int64.
+    def sample(
+        self, rounds: int, batch_size: int, rng: np.random.Generator, exact: bool = False
+    ) -> np.ndarray:
+        """Draw the label counts of the arrivals of each round, shape (rounds, n_clients,
+        n_classes), int64.
 
         Parameters
         ----------
@@ -107,9 +119,9 @@ class LabelStream:
             Arrivals per client and round, B_s >= 1 samples.
         rng : numpy.random.Generator
         exact : bool
-            True rounds batch_size * share with the largest remainder, so that the counts have no sampling noise when the
-            shares lie on the 1/batch_size grid; False draws them from the multinomial, which adds E[p(1-p)]/B_s to the
-            lag-0 variance (ERRATA 12).
+            True rounds batch_size * share with the largest remainder, so that the counts have no
+            sampling noise when the shares lie on the 1/batch_size grid; False draws them from the
+            multinomial, which adds E[p(1-p)]/B_s to the lag-0 variance (ERRATA 12).
 
         Raises
         ------
@@ -123,7 +135,13 @@ class LabelStream:
             table = largest_remainder(self.short_term * batch_size, batch_size)
             return table[np.arange(path.shape[1]), path]
         children = count_rng.spawn(path.shape[1])
-        return np.stack([c.multinomial(batch_size, self.short_term[k, path[:, k]]) for k, c in enumerate(children)], axis=1)
+        return np.stack(
+            [
+                c.multinomial(batch_size, self.short_term[k, path[:, k]])
+                for k, c in enumerate(children)
+            ],
+            axis=1,
+        )
 
 
 def kl_markov_stream(
@@ -136,26 +154,31 @@ def kl_markov_stream(
     batch_size: int | None = None,
     rng: np.random.Generator,
 ) -> LabelStream:
-    """Draw the paper's stream: C classes a client, S short-term distributions, transitions P_ij ~ exp(-KL(i||j) / temperature).
+    """Draw the paper's stream: C classes a client, S short-term distributions, transitions P_ij ~
+    exp(-KL(i||j) / temperature).
 
-    Source: SFL, Section VI "Data Stream Generation". The transition law is ours, since the paper only says that a lower
-    divergence is more likely (ERRATA 12). Shares are uniform draws, normalised, and redrawn until every one lies in
-    [0.05, 0.95] (ERRATA 49), so that all states of a client share one support and the divergence is finite.
+    Source: SFL, Section VI "Data Stream Generation". The transition law is ours, since the paper
+    only says that a lower divergence is more likely (ERRATA 12). Shares are uniform draws,
+    normalised, and redrawn until every one lies in [0.05, 0.95] (ERRATA 49), so that all states of
+    a client share one support and the divergence is finite.
 
     Parameters
     ----------
     n_clients, n_classes, classes_per_client, n_states : int
         K, R, C <= R and S.
     temperature : float
-        > 0; small values make the chain stay among similar distributions, large ones make it forget within a round.
+        > 0; small values make the chain stay among similar distributions, large ones make it forget
+        within a round.
     batch_size : int, optional
-        When given, shares lie on the grid 1/batch_size, so that `LabelStream.sample(exact=True)` has exactly these shares.
+        When given, shares lie on the grid 1/batch_size, so that `LabelStream.sample(exact=True)`
+        has exactly these shares.
     rng : numpy.random.Generator
 
     Raises
     ------
     ValueError
-        For sizes below 1, classes_per_client > n_classes, temperature <= 0, or a C for which no share vector fits the interval.
+        For sizes below 1, classes_per_client > n_classes, temperature <= 0, or a C for which no
+        share vector fits the interval.
     """
     n_clients = checks.integer("n_clients", n_clients, 1)
     n_classes = checks.integer("n_classes", n_classes, 1)
@@ -182,7 +205,8 @@ def _invert(cumulative: np.ndarray, uniform: float) -> int:
 
 
 def _stationary(transition: np.ndarray, client: int) -> np.ndarray:
-    # elimination by Grassmann, Taksar and Heyman (1985): no subtraction, so nearly decoupled states keep all their digits
+    # elimination by Grassmann, Taksar and Heyman (1985): no subtraction, so nearly decoupled states
+    # keep all their digits
     p = transition.copy()
     for n in range(len(p) - 1, 0, -1):
         leaving = p[n, :n].sum()
@@ -208,7 +232,9 @@ def _stationary_reducible(transition: np.ndarray, client: int) -> np.ndarray:
     return np.clip(solution, 0, None) / np.clip(solution, 0, None).sum()
 
 
-def _draw_shares(n_states: int, n: int, batch_size: int | None, rng: np.random.Generator) -> np.ndarray:
+def _draw_shares(
+    n_states: int, n: int, batch_size: int | None, rng: np.random.Generator
+) -> np.ndarray:
     if n == 1:
         return np.ones((n_states, 1))  # a single class has share 1, the only vector that sums to 1
     found = np.empty((0, n))

@@ -31,46 +31,57 @@ def sflkit(*args):
 def test_reads_names_types_ranges_and_meanings():
     found = gate.read_parameters(PARAMETERS)
     assert list(found) == ["profile", "rounds", "rate", "seeds", "rule", "label", "use_published"]
-    assert found["rounds"] == gate.Parameter("rounds", "int", 3, "communication rounds T", ("[", 1.0, 5000.0, "]"), ())
+    assert found["rounds"] == gate.Parameter(
+        "rounds", "int", 3, "communication rounds T", ("[", 1.0, 5000.0, "]"), ()
+    )
     assert found["rule"].choices == ("fifo", "drsr") and found["rule"].text == "cache rule"
-    assert found["use_published"].interval is None and found["use_published"].text == "take tracked results"
+    assert (
+        found["use_published"].interval is None
+        and found["use_published"].text == "take tracked results"
+    )
     assert found["seeds"].allowed == "list[int], each in [0, 1000]"
 
 
-@pytest.mark.parametrize(("line", "complaint"), [
-    ("rounds = 3  # rounds", "each line must read"),
-    ("rounds: int  # rounds", "each line must read"),
-    ("print(3)", "each line must read"),
-    ("rounds: int = (\n    3)  # rounds", "each line must read"),
-    ("rounds: int = 3", "needs a comment"),
-    ("rounds: int = 3  # in [1, 5]", "needs a comment"),
-    ("rounds: int = 3  # in [1, five]; rounds", "cannot read the range"),
-    ("rounds: int = 3  # in [5, 1]; rounds", "cannot lie in"),
-    ("rounds: int = 30  # in [1, 5]; rounds", "rounds=30 is not allowed"),
-    ("rounds: int = 3.0  # rounds", "rounds=3.0 is not allowed"),
-    ("rounds: int = True  # rounds", "rounds=True is not allowed"),
-    ("rounds: int = 2 * 3  # rounds", "must be a literal"),
-    ("rounds: int = 3  # rounds\nrounds: int = 4  # rounds", "is there twice"),
-    ("rounds: dict = {}  # rounds", "allowed are int, float"),
-    ("rule: str = 'a'  # in [1, 5]; rule", "cannot lie in"),
-    ("rule: str = 'a'  # in {'b', 'c'}; rule", "rule='a' is not allowed"),
-    ("rule: str = 'a'  # in {b}; rule", "not a list of literals"),
-    ("rounds: int = ", "invalid syntax"),
-])
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("rounds = 3  # rounds", "each line must read"),
+        ("rounds: int  # rounds", "each line must read"),
+        ("print(3)", "each line must read"),
+        ("rounds: int = (\n    3)  # rounds", "each line must read"),
+        ("rounds: int = 3", "needs a comment"),
+        ("rounds: int = 3  # in [1, 5]", "needs a comment"),
+        ("rounds: int = 3  # in [1, five]; rounds", "cannot read the range"),
+        ("rounds: int = 3  # in [5, 1]; rounds", "cannot lie in"),
+        ("rounds: int = 30  # in [1, 5]; rounds", "rounds=30 is not allowed"),
+        ("rounds: int = 3.0  # rounds", "rounds=3.0 is not allowed"),
+        ("rounds: int = True  # rounds", "rounds=True is not allowed"),
+        ("rounds: int = 2 * 3  # rounds", "must be a literal"),
+        ("rounds: int = 3  # rounds\nrounds: int = 4  # rounds", "is there twice"),
+        ("rounds: dict = {}  # rounds", "allowed are int, float"),
+        ("rule: str = 'a'  # in [1, 5]; rule", "cannot lie in"),
+        ("rule: str = 'a'  # in {'b', 'c'}; rule", "rule='a' is not allowed"),
+        ("rule: str = 'a'  # in {b}; rule", "not a list of literals"),
+        ("rounds: int = ", "invalid syntax"),
+    ],
+)
 def test_refuses_cells_outside_the_grammar(line, complaint):
     with pytest.raises(gate.GateError, match=complaint):
         gate.read_parameters(line)
 
 
-@pytest.mark.parametrize(("kind", "good", "bad"), [
-    ("int", [0, -3, 10**12], [1.0, True, "1", None, [1]]),
-    ("float", [0, 1, 0.5, -1e-9], [True, "1", float("nan"), float("inf"), 1j, [0.5]]),
-    ("bool", [True, False], [0, 1, "True", None]),
-    ("str", ["", "a"], [1, None, b"a"]),
-    ("list[int]", [[1], [1, 2], (3,)], [[], 1, [1.0], [True], ["1"], "12"]),
-    ("list[float]", [[1], [0.5, 2]], [[], 0.5, [True], ["1"], [float("nan")]]),
-    ("list[str]", [["a"], ["a", "b"]], [[], "a", [1]]),
-])
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("int", [0, -3, 10**12], [1.0, True, "1", None, [1]]),
+        ("float", [0, 1, 0.5, -1e-9], [True, "1", float("nan"), float("inf"), 1j, [0.5]]),
+        ("bool", [True, False], [0, 1, "True", None]),
+        ("str", ["", "a"], [1, None, b"a"]),
+        ("list[int]", [[1], [1, 2], (3,)], [[], 1, [1.0], [True], ["1"], "12"]),
+        ("list[float]", [[1], [0.5, 2]], [[], 0.5, [True], ["1"], [float("nan")]]),
+        ("list[str]", [["a"], ["a", "b"]], [[], "a", [1]]),
+    ],
+)
 def test_types(kind, good, bad):
     parameter = gate.Parameter("p", kind, None, "a parameter")
     for value in good:
@@ -82,14 +93,22 @@ def test_types(kind, good, bad):
             parameter.check(value)
 
 
-@given(st.integers(-100, 100), st.integers(0, 50), st.integers(-300, 300), st.sampled_from("[("), st.sampled_from("])"))
+@given(
+    st.integers(-100, 100),
+    st.integers(0, 50),
+    st.integers(-300, 300),
+    st.sampled_from("[("),
+    st.sampled_from("])"),
+)
 def test_intervals_hold_exactly_what_they_say(low, width, value, left, right):
     parameter = gate.Parameter("p", "int", None, "a parameter", (left, low, low + width, right))
     inside = value in range(low + (left == "("), low + width + (right == "]"))
     if inside:
         assert parameter.check(value) == value
         assert parameter.parse(str(value)) == value
-        assert gate.Parameter("p", "list[int]", None, "t", parameter.interval).check([value]) == [value]
+        assert gate.Parameter("p", "list[int]", None, "t", parameter.interval).check([value]) == [
+            value
+        ]
     else:
         with pytest.raises(gate.GateError):
             parameter.check(value)
@@ -100,9 +119,20 @@ def test_texts_are_read_as_literals():
     assert found["rate"].parse("1e-3") == 1e-3
     assert found["seeds"].parse("[3, 4]") == [3, 4]
     assert found["rule"].parse("fifo") == found["rule"].parse("'fifo'") == "fifo"
-    assert found["label"].parse("7") == "7"  # plain text does for a str, even when it looks like a number
-    for name, text in (("use_published", "true"), ("use_published", "1"), ("rounds", "3.5"), ("rounds", "three"),
-                       ("rate", "1e999"), ("rate", "nan"), ("seeds", "0"), ("rounds", "__import__('os')"), ("rounds", "")):
+    assert (
+        found["label"].parse("7") == "7"
+    )  # plain text does for a str, even when it looks like a number
+    for name, text in (
+        ("use_published", "true"),
+        ("use_published", "1"),
+        ("rounds", "3.5"),
+        ("rounds", "three"),
+        ("rate", "1e999"),
+        ("rate", "nan"),
+        ("seeds", "0"),
+        ("rounds", "__import__('os')"),
+        ("rounds", ""),
+    ):
         with pytest.raises(gate.GateError):
             found[name].parse(text)
 
@@ -111,7 +141,11 @@ def test_profile_then_settings(clone):
     book = gate.find("10")
     assert gate.resolve(book) == {}
     assert gate.resolve(book, "paper") == {"profile": "paper", "rounds": 4, "rate": 1e-3}
-    assert gate.resolve(book, "paper", ["rounds=50"]) == {"profile": "paper", "rounds": 50, "rate": 1e-3}
+    assert gate.resolve(book, "paper", ["rounds=50"]) == {
+        "profile": "paper",
+        "rounds": 50,
+        "rate": 1e-3,
+    }
     assert gate.resolve(gate.find("12"), "paper") == {"profile": "paper"}
 
 
@@ -119,36 +153,53 @@ def test_a_profile_files_only_what_it_has_settings_for(clone, no_kernel):
     write_notebook(clone / "notebooks" / "15_third.ipynb", artefacts=("x-fig2",))
     result = sflkit("run", "15", "--profile", "paper")
     assert result.exit_code == 2
-    assert "profile 'paper' has no settings for 15_third; notebooks/profiles.yaml names 10 for it" in result.stderr
-    assert sflkit("run", "15", "--profile", "paper", "-p", "rounds=4").exit_code == 2  # a setting does not make it the paper's
+    assert (
+        "profile 'paper' has no settings for 15_third; notebooks/profiles.yaml names 10 for it"
+        in result.stderr
+    )
+    assert (
+        sflkit("run", "15", "--profile", "paper", "-p", "rounds=4").exit_code == 2
+    )  # a setting does not make it the paper's
     assert gate.resolve(gate.find("15")) == {}
 
     def numbers(*arguments):
         return [[book.number for book in books] for books in gate.selection(*arguments)]
 
     assert numbers() == numbers("quick", "") == [["10", "12", "15"], []]
-    assert numbers("paper") == [["10"], ["12", "15"]]  # 12 has no artefacts, and none is needed to be left out
+    assert numbers("paper") == [
+        ["10"],
+        ["12", "15"],
+    ]  # 12 has no artefacts, and none is needed to be left out
     assert numbers("paper", "15 10") == [["10"], ["15"]]
     result = sflkit("figures", "--profile", "paper", "--only", "12 15")
-    assert result.exit_code == 2 and "names none of 12, 15 for profile 'paper', but 10" in result.stderr
+    assert (
+        result.exit_code == 2
+        and "names none of 12, 15 for profile 'paper', but 10" in result.stderr
+    )
     assert sflkit("figures", "--profile", "papr").exit_code == 2
     assert not (clone / "out").exists()
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("10", "-p", "round=3"), "did you mean 'rounds'"),
-    (("10", "-p", "round=3"), "seeds = [0, 1]: list[int], each in [0, 1000]; one run each"),
-    (("10", "-p", "rounds=0"), "rounds=0 is not allowed: int, in [1, 5000] (communication rounds T)"),
-    (("10", "-p", "rounds=2.5"), "rounds=2.5 is not allowed"),
-    (("10", "-p", "rate=0"), "float, in (0, 1]"),
-    (("10", "-p", "rule=srsr"), "in {'fifo', 'drsr'}"),
-    (("10", "-p", "rounds"), "must read name=value"),
-    (("10", "-p", "rounds=1", "-p", "rounds=2"), "set twice"),
-    (("10", "-p", "profile=paper"), "--profile paper"),
-    (("10", "--profile", "papr"), "did you mean 'paper'"),
-    (("77",), "no notebook '77'; there are: 10_first, 12_second"),
-    (("10_frst",), "did you mean '10_first'"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("10", "-p", "round=3"), "did you mean 'rounds'"),
+        (("10", "-p", "round=3"), "seeds = [0, 1]: list[int], each in [0, 1000]; one run each"),
+        (
+            ("10", "-p", "rounds=0"),
+            "rounds=0 is not allowed: int, in [1, 5000] (communication rounds T)",
+        ),
+        (("10", "-p", "rounds=2.5"), "rounds=2.5 is not allowed"),
+        (("10", "-p", "rate=0"), "float, in (0, 1]"),
+        (("10", "-p", "rule=srsr"), "in {'fifo', 'drsr'}"),
+        (("10", "-p", "rounds"), "must read name=value"),
+        (("10", "-p", "rounds=1", "-p", "rounds=2"), "set twice"),
+        (("10", "-p", "profile=paper"), "--profile paper"),
+        (("10", "--profile", "papr"), "did you mean 'paper'"),
+        (("77",), "no notebook '77'; there are: 10_first, 12_second"),
+        (("10_frst",), "did you mean '10_first'"),
+    ],
+)
 def test_the_command_refuses_with_2_before_a_kernel_starts(clone, no_kernel, arguments, message):
     result = sflkit("run", *arguments)
     assert result.exit_code == 2
@@ -156,14 +207,17 @@ def test_the_command_refuses_with_2_before_a_kernel_starts(clone, no_kernel, arg
     assert not (clone / "out").exists()
 
 
-@pytest.mark.parametrize("text", [
-    "quick:\n  '10': {rounds: 1}\n",  # quick is the cell itself
-    "paper:\n  10: {rounds: 1}\n",  # 08 and 010 would not be what they look like
-    "paper:\n  '10': 3\n",
-    "paper:\n  '10': {rounds: '4'}\n",
-    "paper:\n  '10': {rate: 1e-3}\n",  # YAML 1.1 reads this as text
-    "paper:\n  '10': {rownds: 4}\n",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "quick:\n  '10': {rounds: 1}\n",  # quick is the cell itself
+        "paper:\n  10: {rounds: 1}\n",  # 08 and 010 would not be what they look like
+        "paper:\n  '10': 3\n",
+        "paper:\n  '10': {rounds: '4'}\n",
+        "paper:\n  '10': {rate: 1e-3}\n",  # YAML 1.1 reads this as text
+        "paper:\n  '10': {rownds: 4}\n",
+    ],
+)
 def test_bad_profiles_are_refused(clone, no_kernel, text):
     (clone / "notebooks" / "profiles.yaml").write_text(text)
     assert sflkit("run", "10", "--profile", "paper").exit_code == 2
@@ -178,7 +232,9 @@ def test_one_parameters_cell(clone):
         _ = gate.find("13").parameters
 
 
-@pytest.mark.parametrize("name", ["10", "first", "10_first", "10_first.ipynb", "notebooks/10_first.ipynb"])
+@pytest.mark.parametrize(
+    "name", ["10", "first", "10_first", "10_first.ipynb", "notebooks/10_first.ipynb"]
+)
 def test_a_notebook_has_many_names(clone, name):
     assert gate.find(name).name == "10_first"
 
@@ -189,7 +245,9 @@ def test_selection(clone):
     assert gate.find("10").title == "Example" and gate.find("10").artefacts == ["x-fig1"]
 
 
-@pytest.mark.parametrize("arguments", [("list",), ("run", "10"), ("figures",), ("refresh",), ("verdicts",)])
+@pytest.mark.parametrize(
+    "arguments", [("list",), ("run", "10"), ("figures",), ("refresh",), ("verdicts",)]
+)
 def test_outside_a_clone_it_says_where_notebooks_come_from(monkeypatch, no_kernel, arguments):
     monkeypatch.setattr(paths, "clone_root", lambda start=None: None)
     result = sflkit(*arguments)

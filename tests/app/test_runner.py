@@ -24,22 +24,33 @@ SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
 
 
 def sflkit(*arguments, **kwargs):
-    return subprocess.run([*SFLKIT, *arguments], capture_output=True, text=True, timeout=120, **kwargs)
+    return subprocess.run(
+        [*SFLKIT, *arguments], capture_output=True, text=True, timeout=120, **kwargs
+    )
 
 
 def test_a_run_with_settings_of_its_own_leaves_the_profile_alone(clone):
-    write_notebook(clone / "notebooks" / "10_first.ipynb", "print(rounds, rate, rule, seeds, profile, paths.figures(profile))")
-    result = sflkit("run", "10", "--profile", "paper", "-p", "rounds=50", "-p", "rule=fifo", "-p", "seeds=[7]")
+    write_notebook(
+        clone / "notebooks" / "10_first.ipynb",
+        "print(rounds, rate, rule, seeds, profile, paths.figures(profile))",
+    )
+    result = sflkit(
+        "run", "10", "--profile", "paper", "-p", "rounds=50", "-p", "rule=fifo", "-p", "seeds=[7]"
+    )
     assert result.returncode == 0, result.stderr
     done = clone / "out" / "paper" / "10_first.custom.ipynb"
     assert str(done) in result.stdout
     output = nbformat.read(done, as_version=4).cells[-1].outputs[0].text
     assert output == f"50 0.001 fifo [7] paper {clone / 'out' / 'figures' / 'paper'}\n"
-    assert sorted(p.name for p in done.parent.iterdir()) == ["10_first.custom.ipynb"]  # no stamp, no part
+    assert sorted(p.name for p in done.parent.iterdir()) == [
+        "10_first.custom.ipynb"
+    ]  # no stamp, no part
 
 
 def test_a_failing_cell_ends_in_1_and_names_itself(clone):
-    write_notebook(clone / "notebooks" / "10_first.ipynb", run="raise RuntimeError('the cache is on fire')")
+    write_notebook(
+        clone / "notebooks" / "10_first.ipynb", run="raise RuntimeError('the cache is on fire')"
+    )
     result = sflkit("run", "first")
     assert result.returncode == 1
     assert "10_first, cell [3]: RuntimeError: the cache is on fire" in result.stderr
@@ -47,8 +58,10 @@ def test_a_failing_cell_ends_in_1_and_names_itself(clone):
 
 
 def test_figures_do_what_is_needed_go_on_after_a_failure_and_name_it(clone):
-    draw = ("folder = paths.figures(profile); folder.mkdir(parents=True, exist_ok=True)\n"
-            "(folder / 'x-fig1.png').write_bytes(b'')\nprint(os.environ['SFLKIT_THREADS'])")
+    draw = (
+        "folder = paths.figures(profile); folder.mkdir(parents=True, exist_ok=True)\n"
+        "(folder / 'x-fig1.png').write_bytes(b'')\nprint(os.environ['SFLKIT_THREADS'])"
+    )
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=draw)
     write_notebook(clone / "notebooks" / "12_second.ipynb", run="1 / 0")
     result = sflkit("figures", env={**os.environ, "SFLKIT_THREADS": "6"})
@@ -57,7 +70,9 @@ def test_figures_do_what_is_needed_go_on_after_a_failure_and_name_it(clone):
     assert "1 run, 0 up to date, 1 failed" in result.stdout and "1 figures" in result.stdout
     executed = nbformat.read(clone / "out" / "quick" / "10_first.ipynb", as_version=4)
     assert executed.cells[-1].outputs[0].text == "3\n"  # 6 threads shared by 2 jobs
-    assert json.loads((clone / "out" / "quick" / "10_first.done.json").read_text())["figures"] == ["x-fig1.png"]
+    assert json.loads((clone / "out" / "quick" / "10_first.done.json").read_text())["figures"] == [
+        "x-fig1.png"
+    ]
     assert "[Example](notebooks/10_first.ipynb)" in (clone / "README.md").read_text()
 
     write_notebook(clone / "notebooks" / "12_second.ipynb", artefacts=())  # mended
@@ -73,31 +88,51 @@ def test_figures_do_what_is_needed_go_on_after_a_failure_and_name_it(clone):
 def test_figures_of_a_profile_are_those_it_names(clone):
     result = sflkit("figures", "--profile", "paper")
     assert result.returncode == 0, result.stderr
-    assert "not run, since notebooks/profiles.yaml says nothing of them for 'paper': 12_second\n" in result.stdout
+    assert (
+        "not run, since notebooks/profiles.yaml says nothing of them for 'paper': 12_second\n"
+        in result.stdout
+    )
     assert "1 run, 0 up to date, 0 failed" in result.stdout
-    assert sorted(p.name for p in (clone / "out" / "paper").iterdir()) == ["10_first.done.json", "10_first.ipynb"]
+    assert sorted(p.name for p in (clone / "out" / "paper").iterdir()) == [
+        "10_first.done.json",
+        "10_first.ipynb",
+    ]
 
 
 def test_a_broken_snakemake_is_no_success(clone):
-    for book in gate.notebooks():  # old stamps: no notebook has failed, but nothing was brought up to date either
+    for book in (
+        gate.notebooks()
+    ):  # old stamps: no notebook has failed, but nothing was brought up to date either
         runner.stamp(book, "quick").parent.mkdir(parents=True, exist_ok=True)
         runner.stamp(book, "quick").write_text('{"figures": []}')
     with open(clone / "Snakefile", "a") as file:
         file.write("\nraise RuntimeError('the workflow is on fire')\n")
     result = sflkit("figures")
     assert result.returncode == 1 and "run," not in result.stdout
-    assert "sflkit: Snakemake ended with exit code 1, though no notebook failed:\nRuntimeError in file" in result.stderr
+    assert (
+        "sflkit: Snakemake ended with exit code 1, though no notebook failed:\nRuntimeError in file"
+        in result.stderr
+    )
     assert "the workflow is on fire" in result.stderr
 
 
 def test_kill_9_leaves_no_orphans_and_only_the_rest_is_run_again(clone):
-    write_notebook(clone / "notebooks" / "12_second.ipynb", run=(
-        "open('../kernel', 'w').write(str(os.getpid()))\ntime.sleep(0 if os.path.exists('../mended') else 600)"))
-    driver = subprocess.Popen([*SFLKIT, "figures", "--jobs", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    write_notebook(
+        clone / "notebooks" / "12_second.ipynb",
+        run=(
+            "open('../kernel', 'w').write(str(os.getpid()))\ntime.sleep(0 if os.path.exists('../mended') else 600)"
+        ),
+    )
+    driver = subprocess.Popen(
+        [*SFLKIT, "figures", "--jobs", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + 60
     # Snakemake marks both outputs of a job as incomplete until it has noted the job's end.
-    while not ((clone / "kernel").exists() and (clone / "out" / "quick" / "10_first.done.json").exists()
-               and sum(p.is_file() for p in (clone / ".snakemake" / "incomplete").rglob("*")) <= 2):
+    while not (
+        (clone / "kernel").exists()
+        and (clone / "out" / "quick" / "10_first.done.json").exists()
+        and sum(p.is_file() for p in (clone / ".snakemake" / "incomplete").rglob("*")) <= 2
+    ):
         assert time.monotonic() < deadline and driver.poll() is None, "the notebooks did not start"
         time.sleep(0.1)
     kernel = psutil.Process(int((clone / "kernel").read_text()))
@@ -110,21 +145,33 @@ def test_kill_9_leaves_no_orphans_and_only_the_rest_is_run_again(clone):
     (clone / "mended").touch()
     result = sflkit("figures")
     assert "1 run, 1 up to date, 0 failed" in result.stdout, result.stderr
-    assert sorted(p.name for p in (clone / "out" / "quick").iterdir()) == [  # the part of the killed run is gone
-        "10_first.done.json", "10_first.ipynb", "12_second.done.json", "12_second.ipynb"]
+    assert sorted(
+        p.name for p in (clone / "out" / "quick").iterdir()
+    ) == [  # the part of the killed run is gone
+        "10_first.done.json",
+        "10_first.ipynb",
+        "12_second.done.json",
+        "12_second.ipynb",
+    ]
 
 
 def test_refresh_gives_the_same_file_twice_and_keeps_a_failed_one(clone):
-    path = write_notebook(clone / "notebooks" / "10_first.ipynb", run=(
-        "import sys\nprint(rounds)\nprint('100%|###| 3/3 [00:00<00:00, 9.0it/s]', file=sys.stderr)\n"
-        "print('sweep: 100%|###| 3/3 [00:00<00:00, 9.0run/s]', file=sys.stderr)\n"
-        "print('sweep: 100%|###| 3/3 [00:09<00:00, 3.0s/run]', file=sys.stderr)"))
+    path = write_notebook(
+        clone / "notebooks" / "10_first.ipynb",
+        run=(
+            "import sys\nprint(rounds)\nprint('100%|###| 3/3 [00:00<00:00, 9.0it/s]', file=sys.stderr)\n"
+            "print('sweep: 100%|###| 3/3 [00:00<00:00, 9.0run/s]', file=sys.stderr)\n"
+            "print('sweep: 100%|###| 3/3 [00:09<00:00, 3.0s/run]', file=sys.stderr)"
+        ),
+    )
     assert runner.refresh(path)
     first = path.read_text()
     assert not runner.refresh(path) and path.read_text() == first
     content = nbformat.read(path, as_version=4)
     assert [o.text for o in content.cells[-1].outputs] == ["3\n"]
-    assert content.metadata.sflkit.artefacts == ["x-fig1"] and [c.execution_count for c in content.cells[1:]] == [1, 2, 3]
+    assert content.metadata.sflkit.artefacts == ["x-fig1"] and [
+        c.execution_count for c in content.cells[1:]
+    ] == [1, 2, 3]
     broken = write_notebook(clone / "notebooks" / "12_second.ipynb", run="1 / 0")
     before = broken.read_text()
     said = []
@@ -133,12 +180,23 @@ def test_refresh_gives_the_same_file_twice_and_keeps_a_failed_one(clone):
 
 
 def test_clean_drops_what_changes_from_run_to_run():
-    cell = nbformat.v4.new_code_cell("x", execution_count=1, metadata={"tags": ["widget"], "execution": {"busy": "10:00"}})
+    cell = nbformat.v4.new_code_cell(
+        "x", execution_count=1, metadata={"tags": ["widget"], "execution": {"busy": "10:00"}}
+    )
     widget = {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "HBox()"}
-    cell.outputs = [nbformat.v4.new_output("display_data", widget),
-                    nbformat.v4.new_output("execute_result", {"text/plain": "1"}, execution_count=1)]
-    content = nbformat.v4.new_notebook(cells=[cell], metadata={"widgets": {}, "sflkit": {"minutes": 1}, "papermill": {},
-                                                               "language_info": {"name": "python", "version": "3.11.7"}})
+    cell.outputs = [
+        nbformat.v4.new_output("display_data", widget),
+        nbformat.v4.new_output("execute_result", {"text/plain": "1"}, execution_count=1),
+    ]
+    content = nbformat.v4.new_notebook(
+        cells=[cell],
+        metadata={
+            "widgets": {},
+            "sflkit": {"minutes": 1},
+            "papermill": {},
+            "language_info": {"name": "python", "version": "3.11.7"},
+        },
+    )
     cleaned = runner.clean(content)
     assert set(cleaned.metadata) == {"kernelspec", "language_info", "sflkit"}
     assert cleaned.metadata.language_info == {"name": "python"}
@@ -147,20 +205,31 @@ def test_clean_drops_what_changes_from_run_to_run():
 
 
 def test_a_cell_that_hangs_is_named_and_its_kernel_gone(clone, monkeypatch):
-    write_notebook(clone / "notebooks" / "10_first.ipynb", run=(
-        "open('../kernel', 'w').write(str(os.getpid()))\nprint('asleep')\ntime.sleep(600)"))
+    write_notebook(
+        clone / "notebooks" / "10_first.ipynb",
+        run=("open('../kernel', 'w').write(str(os.getpid()))\nprint('asleep')\ntime.sleep(600)"),
+    )
     path = write_notebook(clone / "notebooks" / "12_second.ipynb", run="time.sleep(600)")
     before = path.read_text()
     monkeypatch.setenv("SFLKIT_CELL_SECONDS", "3")
     result = sflkit("run", "10")
     assert result.returncode == 1
-    assert "sflkit: 10_first, cell [3]: no end after 3 s; SFLKIT_CELL_SECONDS sets another bound, 0 none\n" in result.stderr
+    assert (
+        "sflkit: 10_first, cell [3]: no end after 3 s; SFLKIT_CELL_SECONDS sets another bound, 0 none\n"
+        in result.stderr
+    )
     failed = clone / "out" / "quick" / "10_first.failed.ipynb"
-    assert str(failed) in result.stderr and [p.name for p in failed.parent.iterdir()] == [failed.name]
-    assert nbformat.read(failed, as_version=4).cells[-1].outputs[0].text == "asleep\n"  # what it said before is kept
+    assert str(failed) in result.stderr and [p.name for p in failed.parent.iterdir()] == [
+        failed.name
+    ]
+    assert (
+        nbformat.read(failed, as_version=4).cells[-1].outputs[0].text == "asleep\n"
+    )  # what it said before is kept
     assert not psutil.pid_exists(int((clone / "kernel").read_text()))
     result = sflkit("refresh", "12")
-    assert result.returncode == 1 and "FAILED 12_second, cell [3]: no end after 3 s" in result.stdout
+    assert (
+        result.returncode == 1 and "FAILED 12_second, cell [3]: no end after 3 s" in result.stdout
+    )
     assert path.read_text() == before
 
 
@@ -168,7 +237,10 @@ def test_a_kernel_that_dies_is_named(clone):
     write_notebook(clone / "notebooks" / "10_first.ipynb", run="os.kill(os.getpid(), 9)")
     result = sflkit("run", "10")
     assert result.returncode == 1 and "Traceback" not in result.stderr
-    assert "sflkit: 10_first, cell [3]: the kernel died or fell silent; did memory run out?\n" in result.stderr
+    assert (
+        "sflkit: 10_first, cell [3]: the kernel died or fell silent; did memory run out?\n"
+        in result.stderr
+    )
 
 
 def test_which_cells_may_take_how_long(monkeypatch):
@@ -186,12 +258,17 @@ def test_which_cells_may_take_how_long(monkeypatch):
 def test_a_malformed_bound_is_refused(clone, monkeypatch, value, command):
     monkeypatch.setenv("SFLKIT_CELL_SECONDS", value)
     result = CliRunner().invoke(cli.app, command)
-    assert result.exit_code == 2 and f"SFLKIT_CELL_SECONDS={value!r} must be an integer >= 0" in result.stderr
+    assert (
+        result.exit_code == 2
+        and f"SFLKIT_CELL_SECONDS={value!r} must be an integer >= 0" in result.stderr
+    )
     assert not (clone / "out").exists()
 
 
 def test_a_message_that_nobody_announced_is_found():
-    """The first look waits for an announcement in vain, as when a file descriptor's edge is missed; the second finds it."""
+    """The first look waits for an announcement in vain, as when a file descriptor's edge is missed;
+    the second finds it.
+    """
     waits = []
 
     async def get_message(timeout):
@@ -217,10 +294,14 @@ def test_a_message_that_nobody_announced_is_found():
 
 
 def test_papermill_loads_without_the_grammar_it_never_uses():
-    code = ("import sys; from sflkit.app import kernels\n"
-            "with kernels.without_slow_grammar():\n    import papermill\n"
-            "print(any(name.startswith('rfc3987_syntax') for name in sys.modules))")
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    code = (
+        "import sys; from sflkit.app import kernels\n"
+        "with kernels.without_slow_grammar():\n    import papermill\n"
+        "print(any(name.startswith('rfc3987_syntax') for name in sys.modules))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert said == "False\n"
 
 
@@ -233,17 +314,29 @@ def test_the_kernels_client_looks_often():
 
 
 def test_worker_processes_end_with_the_kernel(clone):
-    write_notebook(clone / "notebooks" / "10_first.ipynb", run=(
-        "import joblib\nfrom sflkit.results import sweep\nfrom sflkit.sfl import cache_paths\nfrom sflkit.sfl.config import SFLConfig\n"
-        "configs = [SFLConfig(train=False, rounds=1, n_clients=3, capacity=4, batch_size=2, seed=s) for s in (0, 1)]\n"
-        "with joblib.parallel_config(backend='loky'):\n    sweep.run_many(cache_paths.run, configs, jobs=2)\n"
-        "import psutil\nprint(*[p.pid for p in psutil.Process().children(recursive=True)])"))
+    write_notebook(
+        clone / "notebooks" / "10_first.ipynb",
+        run=(
+            "import joblib\nfrom sflkit.results import sweep\nfrom sflkit.sfl import cache_paths\nfrom sflkit.sfl.config import SFLConfig\n"
+            "configs = [SFLConfig(train=False, rounds=1, n_clients=3, capacity=4, batch_size=2, seed=s) for s in (0, 1)]\n"
+            "with joblib.parallel_config(backend='loky'):\n    sweep.run_many(cache_paths.run, configs, jobs=2)\n"
+            "import psutil\nprint(*[p.pid for p in psutil.Process().children(recursive=True)])"
+        ),
+    )
     assert sflkit("run", "10").returncode == 0
-    output = nbformat.read(clone / "out" / "quick" / "10_first.ipynb", as_version=4).cells[-1].outputs[-1].text
+    output = (
+        nbformat.read(clone / "out" / "quick" / "10_first.ipynb", as_version=4)
+        .cells[-1]
+        .outputs[-1]
+        .text
+    )
     pids = [int(pid) for pid in output.split()]
     assert len(pids) >= 2
     deadline = time.monotonic() + 15
-    while any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
+    while any(
+        psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        for pid in pids
+    ):
         assert time.monotonic() < deadline, "workers outlive their kernel"
         time.sleep(0.2)
 
@@ -251,9 +344,13 @@ def test_worker_processes_end_with_the_kernel(clone):
 @pytest.mark.parametrize("host", ["", f"{platform.node()}:"])  # the Makefile gives a pid alone
 def test_die_with_ends_a_process_whose_starter_is_gone(host):
     starter = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    code = ("import sys, time; from sflkit.app import runner\n"
-            "runner.die_with(sys.argv[1]); print('watching', flush=True); time.sleep(60)")
-    child = subprocess.Popen([sys.executable, "-c", code, f"{host}{starter.pid}"], stdout=subprocess.PIPE)
+    code = (
+        "import sys, time; from sflkit.app import runner\n"
+        "runner.die_with(sys.argv[1]); print('watching', flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, f"{host}{starter.pid}"], stdout=subprocess.PIPE
+    )
     assert child.stdout.readline() == b"watching\n"
     starter.kill()  # not waited for: a zombie counts as gone
     assert child.wait(timeout=10) == 1
@@ -264,12 +361,18 @@ def test_die_with_ends_a_process_whose_starter_is_gone(host):
 
 
 def test_a_process_of_another_host_is_not_watched():
-    """A cluster job inherits SFLKIT_WATCH; the pid means nothing there, and this one is not in use here."""
+    """A cluster job inherits SFLKIT_WATCH; the pid means nothing there, and this one is not in use
+    here.
+    """
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     code = "import sys; from sflkit.app import runner; runner.die_with(sys.argv[1]); print('alive')"
-    said = [subprocess.run([sys.executable, "-c", code, f"{host}:{gone.pid}"], capture_output=True, text=True)
-            for host in (f"not-{platform.node()}", platform.node())]
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code, f"{host}:{gone.pid}"], capture_output=True, text=True
+        )
+        for host in (f"not-{platform.node()}", platform.node())
+    ]
     assert [(p.returncode, p.stdout) for p in said] == [(0, "alive\n"), (1, "")]
     assert runner.this_process() == f"{platform.node()}:{os.getpid()}"
 
@@ -279,7 +382,9 @@ def test_a_malformed_watch_is_refused(clone, monkeypatch, value):
     monkeypatch.setenv(runner.WATCH, value)
     for arguments in (["run", "10"], ["figures"]):
         result = CliRunner().invoke(cli.app, arguments)
-        assert result.exit_code == 2 and f"SFLKIT_WATCH={value!r} must read host:pid" in result.stderr
+        assert (
+            result.exit_code == 2 and f"SFLKIT_WATCH={value!r} must read host:pid" in result.stderr
+        )
     assert not (clone / "out").exists()
 
 
@@ -293,7 +398,10 @@ def test_threads_and_jobs_are_checked(clone, monkeypatch):
     for command in ("figures", "refresh"):
         assert CliRunner().invoke(cli.app, [command, "--jobs", "0"]).exit_code == 2
     for jobs in (0, -1, 1.5, "two", True, None):
-        for start in (lambda jobs: runner.figures(jobs=jobs), lambda jobs: runner.refresh_all([], jobs=jobs)):
+        for start in (
+            lambda jobs: runner.figures(jobs=jobs),
+            lambda jobs: runner.refresh_all([], jobs=jobs),
+        ):
             with pytest.raises(gate.GateError, match=f"jobs={jobs!r} must be an integer >= 1"):
                 start(jobs)
     assert runner.refresh_all([], jobs=1000)  # more than there are cores
@@ -302,7 +410,9 @@ def test_threads_and_jobs_are_checked(clone, monkeypatch):
 def test_list_shows_number_title_artefacts_and_minutes(clone):
     result = CliRunner().invoke(cli.app, ["list"])
     assert result.exit_code == 0
-    assert "10  Example" in result.stdout and "0.1 min" in result.stdout and "x-fig1" in result.stdout
+    assert (
+        "10  Example" in result.stdout and "0.1 min" in result.stdout and "x-fig1" in result.stdout
+    )
 
 
 def test_readme_check_goes_stale_and_fresh(clone):

@@ -2,11 +2,11 @@
 
     python -m venv .venv-bench && .venv-bench/bin/pip install "flwr[simulation]==1.41" torch numpy
 
-Run as a program inside it (`python flower.py W1 5 2`), this file trains one workload for five rounds with two CPUs a client and
-prints a JSON list, the seconds of each round. `run` starts it from the benchmark with each of `CPUS_A_CLIENT` and returns the
-faster list, or [] when the environment is missing. Start-up is not counted. `start_simulation` is Flower's older way; with its
-newer one, `run_simulation`, a round of W4 took 0.91 s in place of 0.22, and the others no less.
-"""
+Run as a program inside it (`python flower.py W1 5 2`), this file trains one workload for five
+rounds with two CPUs a client and prints a JSON list, the seconds of each round. `run` starts it
+from the benchmark with each of `CPUS_A_CLIENT` and returns the faster list, or [] when the
+environment is missing. Start-up is not counted. `start_simulation` is Flower's older way; with its
+newer one, `run_simulation`, a round of W4 took 0.91 s in place of 0.22, and the others no less."""
 
 from __future__ import annotations
 
@@ -24,16 +24,29 @@ CPUS_A_CLIENT = (1, 2)  # which of them Flower is faster with depends on the wor
 
 
 def run(workload: str, rounds: int, timeout: float = 600.0) -> list[float]:
-    """Return the seconds of `rounds` rounds, the first (a warm-up) dropped, with the better number of CPUs; [] without Flower."""
+    """Return the seconds of `rounds` rounds, the first (a warm-up) dropped, with the better number
+    of CPUs; [] without Flower.
+    """
     if not PYTHON.exists():
-        print(f"Flower is left out: there is no {PYTHON.relative_to(ROOT)} (see tests/bench/flower.py)")
+        print(
+            f"Flower is left out: there is no {PYTHON.relative_to(ROOT)} (see tests/bench/flower.py)"
+        )
         return []
     cpus = [n for n in CPUS_A_CLIENT if n <= (os.cpu_count() or 1)]
-    return min((seconds for n in cpus if (seconds := _run(workload, rounds, n, timeout))), key=median, default=[])
+    return min(
+        (seconds for n in cpus if (seconds := _run(workload, rounds, n, timeout))),
+        key=median,
+        default=[],
+    )
 
 
 def _run(workload: str, rounds: int, cpus: int, timeout: float) -> list[float]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "RAY_DEDUP_LOGS": "0", "FLWR_TELEMETRY_ENABLED": "0"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "RAY_DEDUP_LOGS": "0",
+        "FLWR_TELEMETRY_ENABLED": "0",
+    }
     command = [str(PYTHON), str(Path(__file__)), workload, str(rounds + 1), str(cpus)]
     done = None
     try:
@@ -41,7 +54,10 @@ def _run(workload: str, rounds: int, cpus: int, timeout: float) -> list[float]:
         return json.loads(done.stdout.strip().splitlines()[-1])[1:]
     except (subprocess.TimeoutExpired, json.JSONDecodeError, IndexError) as error:
         last = done.stderr.strip().splitlines()[-1:] if done else []
-        print(f"{workload}: Flower with {cpus} CPUs a client gave no result:", *last or [type(error).__name__])
+        print(
+            f"{workload}: Flower with {cpus} CPUs a client gave no result:",
+            *last or [type(error).__name__],
+        )
         return []
 
 
@@ -87,13 +103,24 @@ def main(name: str, rounds: int, cpus: int) -> None:
             stamps.append(time.perf_counter())
             return result
 
-    start = flwr.common.ndarrays_to_parameters([p.detach().numpy() for p in workload.build().parameters()])
-    strategy = Timed(fraction_fit=workload.clients / workload.pool, fraction_evaluate=0.0, min_fit_clients=workload.clients,
-                     min_available_clients=workload.pool, initial_parameters=start)
+    start = flwr.common.ndarrays_to_parameters(
+        [p.detach().numpy() for p in workload.build().parameters()]
+    )
+    strategy = Timed(
+        fraction_fit=workload.clients / workload.pool,
+        fraction_evaluate=0.0,
+        min_fit_clients=workload.clients,
+        min_available_clients=workload.pool,
+        initial_parameters=start,
+    )
     flwr.simulation.start_simulation(
-        client_fn=lambda context: Client(int(context.node_config["partition-id"])).to_client(), num_clients=workload.pool,
-        config=flwr.server.ServerConfig(num_rounds=rounds), strategy=strategy,
-        client_resources={"num_cpus": cpus, "num_gpus": 0}, ray_init_args={"include_dashboard": False})
+        client_fn=lambda context: Client(int(context.node_config["partition-id"])).to_client(),
+        num_clients=workload.pool,
+        config=flwr.server.ServerConfig(num_rounds=rounds),
+        strategy=strategy,
+        client_resources={"num_cpus": cpus, "num_gpus": 0},
+        ray_init_args={"include_dashboard": False},
+    )
     print(json.dumps([end - begin for begin, end in zip(stamps[::2], stamps[1::2])]))
 
 

@@ -1,8 +1,9 @@
-"""Who takes part in the benchmark. A peer is a function of a workload and its data that returns an object with
-`round(clients)` (one federated round, timed) and `params()` (the flat global parameters, for comparison).
+"""Who takes part in the benchmark. A peer is a function of a workload and its data that returns an
+object with `round(clients)` (one federated round, timed) and `params()` (the flat global
+parameters, for comparison).
 
-To add one that shares our process, write such a class and add it to `PEERS`. Flower runs in a process of its own: `flower.py`.
-"""
+To add one that shares our process, write such a class and add it to `PEERS`. Flower runs in a
+process of its own: `flower.py`."""
 
 from __future__ import annotations
 
@@ -55,8 +56,15 @@ class Ours:
 
     def round(self, clients):
         batches = [select(self, k) for k in clients]
-        updates = local_sgd(self.task, self.w, batches, self.workload.rate, backend=self.backend, updates=True,
-                            out=self.out)
+        updates = local_sgd(
+            self.task,
+            self.w,
+            batches,
+            self.workload.rate,
+            backend=self.backend,
+            updates=True,
+            out=self.out,
+        )
         self.w = self.rule(self.w, updates)
 
     def params(self):
@@ -71,11 +79,18 @@ class OursStacked(Ours):
     backend = "stacked"
 
 
-PEERS = {"plain": Plain, "sflkit auto": Ours, "sflkit pool": OursPool, "sflkit stacked": OursStacked}
+PEERS = {
+    "plain": Plain,
+    "sflkit auto": Ours,
+    "sflkit pool": OursPool,
+    "sflkit stacked": OursStacked,
+}
 
 
 def select(peer, k):
-    """Return the client's batches, picked out of the data set by sample ids as in a real round; full-batch steps share one."""
+    """Return the client's batches, picked out of the data set by sample ids as in a real round;
+    full-batch steps share one.
+    """
     if peer.workload.full_batch:
         return [(peer.x[peer.ids[k][0]], peer.y[peer.ids[k][0]])] * peer.workload.steps
     return [(peer.x[i], peer.y[i]) for i in peer.ids[k]]

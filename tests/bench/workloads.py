@@ -1,4 +1,6 @@
-"""The four workloads of the benchmark: what one federated round costs, from tiny models to bandwidth- and FLOP-bound ones."""
+"""The four workloads of the benchmark: what one federated round costs, from tiny models to
+bandwidth- and FLOP-bound ones.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from sflkit import models
 
 @dataclass(frozen=True)
 class Workload:
-    """One round: `clients` of `pool` clients take `steps` SGD steps of `batch` samples at `rate`; then the server averages."""
+    """One round: `clients` of `pool` clients take `steps` SGD steps of `batch` samples at `rate`;
+    then the server averages.
+    """
 
     name: str
     model: str
@@ -27,7 +31,9 @@ class Workload:
     flops: float  # of the matrix products per sample, forward and backward
 
     def build(self) -> torch.nn.Module:
-        return models.create(self.model, input_shape=self.input_shape, n_classes=self.n_classes, **self.options)
+        return models.create(
+            self.model, input_shape=self.input_shape, n_classes=self.n_classes, **self.options
+        )
 
     def data(self, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, list[list[torch.Tensor]]]:
         """Return x, y of all clients' samples and, per client, the sample ids of each local step."""
@@ -45,17 +51,58 @@ class Workload:
 
 
 def _products(*layers: tuple[int, int]) -> float:
-    """Multiply-adds count 2; the forward pass, the weight gradient and the input gradient cost the same, but the first layer
-    needs no input gradient. `layers` are (weights, output positions)."""
-    return sum(2 * weights * places * (2 if i == 0 else 3) for i, (weights, places) in enumerate(layers))
+    """Multiply-adds count 2; the forward pass, the weight gradient and the input gradient cost the
+    same, but the first layer needs no input gradient. `layers` are (weights, output positions).
+    """
+    return sum(
+        2 * weights * places * (2 if i == 0 else 3) for i, (weights, places) in enumerate(layers)
+    )
 
 
 WORKLOADS = {
-    "W1": Workload("W1", "lenet", {}, (1, 28, 28), 10, 10, 10, 2, 300, True, 0.05,
-                   _products((6 * 25, 28 * 28), (16 * 6 * 25, 10 * 10), (400 * 120, 1), (120 * 84, 1), (84 * 10, 1))),
-    "W2": Workload("W2", "mlp", {"hidden": (512, 256)}, (3168,), 100, 100, 100, 5, 32, False, 0.05,
-                   _products((3168 * 512, 1), (512 * 256, 1), (256 * 100, 1))),
-    "W3": Workload("W3", "small_cnn", {}, (1, 28, 28), 10, 5, 300, 10, 10, False, 0.01,
-                   _products((32 * 25, 28 * 28), (64 * 32 * 25, 14 * 14), (3136 * 512, 1), (512 * 10, 1))),
+    "W1": Workload(
+        "W1",
+        "lenet",
+        {},
+        (1, 28, 28),
+        10,
+        10,
+        10,
+        2,
+        300,
+        True,
+        0.05,
+        _products(
+            (6 * 25, 28 * 28), (16 * 6 * 25, 10 * 10), (400 * 120, 1), (120 * 84, 1), (84 * 10, 1)
+        ),
+    ),
+    "W2": Workload(
+        "W2",
+        "mlp",
+        {"hidden": (512, 256)},
+        (3168,),
+        100,
+        100,
+        100,
+        5,
+        32,
+        False,
+        0.05,
+        _products((3168 * 512, 1), (512 * 256, 1), (256 * 100, 1)),
+    ),
+    "W3": Workload(
+        "W3",
+        "small_cnn",
+        {},
+        (1, 28, 28),
+        10,
+        5,
+        300,
+        10,
+        10,
+        False,
+        0.01,
+        _products((32 * 25, 28 * 28), (64 * 32 * 25, 14 * 14), (3136 * 512, 1), (512 * 10, 1)),
+    ),
     "W4": Workload("W4", "linear", {}, (20,), 2, 50, 50, 5, 20, True, 0.05, _products((40, 1))),
 }

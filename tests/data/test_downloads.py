@@ -18,7 +18,11 @@ FAST = {"retries": 0, "timeout": 5.0}
 
 
 def idx(values):
-    return bytes([0, 0, 8, values.ndim]) + b"".join(int(n).to_bytes(4, "big") for n in values.shape) + values.tobytes()
+    return (
+        bytes([0, 0, 8, values.ndim])
+        + b"".join(int(n).to_bytes(4, "big") for n in values.shape)
+        + values.tobytes()
+    )
 
 
 def tar(members):
@@ -41,7 +45,9 @@ def web(tmp_path):
     """A folder served over HTTP: (folder, address, list of requests)."""
     folder = tmp_path / "web"
     folder.mkdir()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)
+    )
     server.asked = []
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -55,57 +61,83 @@ def web(tmp_path):
 def small():
     """Arrays of a tiny MNIST and its four files."""
     rng = np.random.default_rng(0)
-    arrays = {"x_train": rng.integers(0, 256, (20, 28, 28), np.uint8), "y_train": np.arange(20, dtype=np.uint8) % 10,
-              "x_test": rng.integers(0, 256, (10, 28, 28), np.uint8), "y_test": np.arange(10, dtype=np.uint8)}
+    arrays = {
+        "x_train": rng.integers(0, 256, (20, 28, 28), np.uint8),
+        "y_train": np.arange(20, dtype=np.uint8) % 10,
+        "x_test": rng.integers(0, 256, (10, 28, 28), np.uint8),
+        "y_test": np.arange(10, dtype=np.uint8),
+    }
     keys = {
         "train-images-idx3": "x_train",
         "train-labels-idx1": "y_train",
         "t10k-images-idx3": "x_test",
         "t10k-labels-idx1": "y_test",
     }
-    return arrays, {f"{name}-ubyte.gz": gzip.compress(idx(arrays[key])) for name, key in keys.items()}
+    return arrays, {
+        f"{name}-ubyte.gz": gzip.compress(idx(arrays[key])) for name, key in keys.items()
+    }
 
 
 def serve(monkeypatch, web, files, name="mnist", addresses=None, wrong=()):
     for file, content in files.items():
         (web[0] / file).write_bytes(content)
-    sums = {file: hashlib.md5(b"x" if file in wrong else content).hexdigest() for file, content in files.items()}
+    sums = {
+        file: hashlib.md5(b"x" if file in wrong else content).hexdigest()
+        for file, content in files.items()
+    }
     convert = downloads.SOURCES[name].convert
-    monkeypatch.setitem(downloads.SOURCES, name, downloads.Source(addresses or (web[1],), sums, convert))
+    monkeypatch.setitem(
+        downloads.SOURCES, name, downloads.Source(addresses or (web[1],), sums, convert)
+    )
 
 
-def test_fetch_converts_records_the_digest_and_is_not_repeated(monkeypatch, web, small, tmp_path, capsys):
+def test_fetch_converts_records_the_digest_and_is_not_repeated(
+    monkeypatch, web, small, tmp_path, capsys
+):
     serve(monkeypatch, web, small[1])
     loaded = data.load("mnist", root=tmp_path / "home")
     path = tmp_path / "home" / "mnist.npz"
     for key, values in small[0].items():
         np.testing.assert_array_equal(getattr(loaded, key), values)
     assert loaded.digest == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert (tmp_path / "home" / "mnist.npz.sha256").read_text() == f"{loaded.digest}  mnist.npz\n"  # the form of sha256sum -c
+    assert (
+        tmp_path / "home" / "mnist.npz.sha256"
+    ).read_text() == f"{loaded.digest}  mnist.npz\n"  # the form of sha256sum -c
     assert not loaded.canonical and loaded.note.startswith("subset: 20 training and 10 test")
     assert "fetching mnist" in capsys.readouterr().err
     assert len(web[2]) == 4
     assert downloads.fetch("mnist", folder=tmp_path / "home") == path and len(web[2]) == 4
-    assert sorted(p.name for p in path.parent.iterdir() if not p.name.endswith(".lock")) == ["mnist.npz", "mnist.npz.sha256"]
+    assert sorted(p.name for p in path.parent.iterdir() if not p.name.endswith(".lock")) == [
+        "mnist.npz",
+        "mnist.npz.sha256",
+    ]
 
 
 def test_mirror_is_tried_when_the_first_address_fails(monkeypatch, web, small, tmp_path):
     serve(monkeypatch, web, small[1], addresses=(web[1] + "gone/", web[1]))
     downloads.fetch("mnist", folder=tmp_path / "home", **FAST)
     assert any(path.startswith("/gone/") for path in map(str, web[2]))
-    np.testing.assert_array_equal(data.load("mnist", root=tmp_path / "home").x_test, small[0]["x_test"])
+    np.testing.assert_array_equal(
+        data.load("mnist", root=tmp_path / "home").x_test, small[0]["x_test"]
+    )
 
 
-def test_mirror_is_tried_when_the_first_address_sends_other_bytes(monkeypatch, web, small, tmp_path):
+def test_mirror_is_tried_when_the_first_address_sends_other_bytes(
+    monkeypatch, web, small, tmp_path
+):
     (web[0] / "bad").mkdir()
     for file in small[1]:
         (web[0] / "bad" / file).write_bytes(b"a captive portal")
     serve(monkeypatch, web, small[1], addresses=(web[1] + "bad/", web[1]))
     downloads.fetch("mnist", folder=tmp_path / "home", **FAST)
-    np.testing.assert_array_equal(data.load("mnist", root=tmp_path / "home").y_train, small[0]["y_train"])
+    np.testing.assert_array_equal(
+        data.load("mnist", root=tmp_path / "home").y_train, small[0]["y_train"]
+    )
 
 
-def test_wrong_checksum_names_file_expected_and_found_and_leaves_no_npz(monkeypatch, web, small, tmp_path):
+def test_wrong_checksum_names_file_expected_and_found_and_leaves_no_npz(
+    monkeypatch, web, small, tmp_path
+):
     serve(monkeypatch, web, small[1], wrong=("t10k-labels-idx1-ubyte.gz",))
     with pytest.raises(data.DataCorruptError) as error:
         downloads.fetch("mnist", folder=tmp_path / "home", **FAST)
@@ -131,7 +163,8 @@ def test_truncated_content_with_a_matching_checksum_is_refused(monkeypatch, web,
     files["train-images-idx3-ubyte.gz"] = gzip.compress(idx(small[0]["x_train"])[:-1])
     serve(monkeypatch, web, files)
     with pytest.raises(
-        data.DataCorruptError, match=r"train-images-idx3-ubyte.gz holds 15679 values; its head promises shape \(20, 28, 28\)"
+        data.DataCorruptError,
+        match=r"train-images-idx3-ubyte.gz holds 15679 values; its head promises shape \(20, 28, 28\)",
     ):
         downloads.fetch("mnist", folder=tmp_path / "home", **FAST)
     files["train-images-idx3-ubyte.gz"] = small[1]["train-images-idx3-ubyte.gz"][:-30]
@@ -144,12 +177,21 @@ def test_truncated_content_with_a_matching_checksum_is_refused(monkeypatch, web,
 def test_offline_says_what_to_put_where_and_what_is_at_hand(monkeypatch, web, small, tmp_path):
     serve(monkeypatch, web, {}, addresses=("http://127.0.0.1:9/",))
     monkeypatch.setitem(
-        downloads.SOURCES, "mnist", downloads.Source(("http://127.0.0.1:9/",), {"a.gz": "0" * 32}, downloads._mnist)
+        downloads.SOURCES,
+        "mnist",
+        downloads.Source(("http://127.0.0.1:9/",), {"a.gz": "0" * 32}, downloads._mnist),
     )
     monkeypatch.setattr(downloads.fetch, "__kwdefaults__", downloads.fetch.__kwdefaults__ | FAST)
     with pytest.raises(FileNotFoundError) as error:
         data.load("mnist", root=tmp_path / "home")
-    for part in ("mnist.npz", str(tmp_path / "home"), "sflkit data mnist", "digits", "traffic", "http://127.0.0.1:9/a.gz"):
+    for part in (
+        "mnist.npz",
+        str(tmp_path / "home"),
+        "sflkit data mnist",
+        "digits",
+        "traffic",
+        "http://127.0.0.1:9/a.gz",
+    ):
         assert part in str(error.value)
     assert [p.name for p in (tmp_path / "home").iterdir()] in ([], [".mnist.lock"])
 
@@ -167,20 +209,31 @@ def test_cifar10_records(monkeypatch, web, tmp_path):
         "test_batch.bin": records(rng, 4, 1, (10,))
     }
     # stored in another order than they must be joined in
-    content = tar({"batches.meta.txt": b"x"} | {name: parts[name].tobytes() for name in reversed(sorted(parts))})
+    content = tar(
+        {"batches.meta.txt": b"x"}
+        | {name: parts[name].tobytes() for name in reversed(sorted(parts))}
+    )
     serve(monkeypatch, web, {"cifar-10-binary.tar.gz": content}, "cifar10")
     loaded = data.load("cifar10", root=tmp_path / "home")
     assert loaded.x_train.shape == (15, 32, 32, 3) and loaded.x_test.shape == (4, 32, 32, 3)
-    # Pixel (row 5, column 7) of the third picture of batch 2: label byte, then the red, green and blue planes of 1024 bytes.
+    # Pixel (row 5, column 7) of the third picture of batch 2: label byte, then the red, green and
+    # blue planes of 1024 bytes.
     record = parts["data_batch_2.bin"][2]
     assert loaded.y_train[5] == record[0]
-    assert loaded.x_train[5, 5, 7].tolist() == [record[1 + plane * 1024 + 5 * 32 + 7] for plane in range(3)]
+    assert loaded.x_train[5, 5, 7].tolist() == [
+        record[1 + plane * 1024 + 5 * 32 + 7] for plane in range(3)
+    ]
 
 
 def test_cifar100_has_coarse_then_fine_labels(monkeypatch, web, tmp_path):
     rng = np.random.default_rng(2)
     parts = {"train.bin": records(rng, 6, 2, (20, 100)), "test.bin": records(rng, 5, 2, (20, 100))}
-    serve(monkeypatch, web, {"cifar-100-binary.tar.gz": tar({k: v.tobytes() for k, v in parts.items()})}, "cifar100")
+    serve(
+        monkeypatch,
+        web,
+        {"cifar-100-binary.tar.gz": tar({k: v.tobytes() for k, v in parts.items()})},
+        "cifar100",
+    )
     loaded = data.load("cifar100", root=tmp_path / "home")
     assert loaded.y_train_coarse.tolist() == parts["train.bin"][:, 0].tolist()
     assert loaded.y_test.tolist() == parts["test.bin"][:, 1].tolist()
@@ -192,7 +245,10 @@ def test_cifar100_has_coarse_then_fine_labels(monkeypatch, web, tmp_path):
     ("members", "message"),
     [
         ({"train.bin": b"0" * 3074}, "lacks test.bin"),
-        ({"train.bin": b"0" * 3074, "test.bin": b"0" * 3073}, "3073 bytes; it must be a multiple of 3074"),
+        (
+            {"train.bin": b"0" * 3074, "test.bin": b"0" * 3073},
+            "3073 bytes; it must be a multiple of 3074",
+        ),
     ],
 )
 def test_cifar_archive_of_another_form(monkeypatch, web, tmp_path, members, message):
@@ -206,15 +262,25 @@ def test_shakespeare_arrives_as_it_is(monkeypatch, web, tmp_path, capsys):
     (web[0] / "input.txt").write_bytes(content)
     source = downloads.SOURCES["shakespeare"]
     sums = {"input.txt": f"sha256:{hashlib.sha256(content).hexdigest()}"}
-    monkeypatch.setitem(downloads.SOURCES, "shakespeare", downloads.Source((web[1],), sums, source.convert))
+    monkeypatch.setitem(
+        downloads.SOURCES, "shakespeare", downloads.Source((web[1],), sums, source.convert)
+    )
     found = natural.load("shakespeare", root=tmp_path / "home")
     path = tmp_path / "home" / "tinyshakespeare.txt"
-    assert path.read_bytes() == content and found.clients == ("ROMEO",) and found.digest == sums["input.txt"][7:]
-    assert (tmp_path / "home" / "tinyshakespeare.txt.sha256").read_text() == f"{found.digest}  tinyshakespeare.txt\n"
+    assert (
+        path.read_bytes() == content
+        and found.clients == ("ROMEO",)
+        and found.digest == sums["input.txt"][7:]
+    )
+    assert (
+        tmp_path / "home" / "tinyshakespeare.txt.sha256"
+    ).read_text() == f"{found.digest}  tinyshakespeare.txt\n"
     assert "fetching shakespeare" in capsys.readouterr().err and found.note == ""
     assert images.obtain("shakespeare", root=tmp_path / "home") == path and len(web[2]) == 1
     # The canonical checksum refuses any other text.
-    monkeypatch.setitem(downloads.SOURCES, "shakespeare", downloads.Source((web[1],), source.files, source.convert))
+    monkeypatch.setitem(
+        downloads.SOURCES, "shakespeare", downloads.Source((web[1],), source.files, source.convert)
+    )
     with pytest.raises(data.DataCorruptError, match=catalogue.SHAKESPEARE):
         downloads.fetch("shakespeare", folder=tmp_path / "other", **FAST)
     assert not (tmp_path / "other" / "tinyshakespeare.txt").exists()
@@ -235,10 +301,17 @@ def test_idx_heads(tmp_path, raw, message):
 
 
 def test_bad_arguments_and_a_plain_table():
-    for bad in ({"name": "mnst"}, {"name": "mnist", "retries": -1}, {"name": "mnist", "timeout": 0.0}):
+    for bad in (
+        {"name": "mnst"},
+        {"name": "mnist", "retries": -1},
+        {"name": "mnist", "timeout": 0.0},
+    ):
         with pytest.raises(ValueError, match=repr(list(bad.values())[-1])):
             downloads.fetch(**bad)
     for name, source in downloads.SOURCES.items():
         assert name in {*catalogue.SPECS, *catalogue.CLIENT_SETS}
-        assert all(len(checksum.removeprefix("sha256:")) == (64 if ":" in checksum else 32) for checksum in source.files.values())
+        assert all(
+            len(checksum.removeprefix("sha256:")) == (64 if ":" in checksum else 32)
+            for checksum in source.files.values()
+        )
         assert all(address.endswith("/") for address in source.addresses)

@@ -33,23 +33,31 @@ def test_digits_are_real_stratified_and_always_the_same():
 
     digits = data.load("digits")
     assert digits is data.load("digits") and digits.canonical and digits.input_shape == (1, 28, 28)
-    # Each class is cut 4 : 1, so 1797 samples give 1442 + 355 with every class within one sample of 80 %.
+    # Each class is cut 4 : 1, so 1797 samples give 1442 + 355 with every class within one sample of
+    # 80 %.
     assert digits.x_train.shape == (1442, 28, 28) and digits.x_test.shape == (355, 28, 28)
     sizes = np.bincount(load_digits().target)
     assert np.abs(np.bincount(digits.y_train) - 0.8 * sizes).max() < 1
     np.testing.assert_array_equal(np.bincount(digits.y_train) + np.bincount(digits.y_test), sizes)
     assert digits.labels("test", coarse=True).tolist() == (digits.y_test // 2).tolist()
     coarse = digits.with_coarse_labels()
-    assert coarse.n_classes == 5 and set(coarse.y_train.tolist()) == set(range(5)) and coarse.x_train is digits.x_train
+    assert (
+        coarse.n_classes == 5
+        and set(coarse.y_train.tolist()) == set(range(5))
+        and coarse.x_train is digits.x_train
+    )
 
 
 def test_digits_enlarged_keep_their_corners():
-    # Enlargement maps corner to corner. Values 0..16 become multiples of 255 / 16; halves (8 -> 127.5) go down.
+    # Enlargement maps corner to corner. Values 0..16 become multiples of 255 / 16; halves (8 ->
+    # 127.5) go down.
     from sklearn.datasets import load_digits
 
     images = load_digits().images
     digits = data.load("digits")
-    corners = np.concatenate([digits.x_train, digits.x_test])[:, [0, 0, -1, -1], [0, -1, 0, -1]].astype(float)
+    corners = np.concatenate([digits.x_train, digits.x_test])[
+        :, [0, 0, -1, -1], [0, -1, 0, -1]
+    ].astype(float)
     originals = np.ceil(images[:, [0, 0, -1, -1], [0, -1, 0, -1]] * 255 / 16 - 0.5)
     np.testing.assert_array_equal(np.sort(corners, axis=0), np.sort(originals, axis=0))
 
@@ -57,7 +65,12 @@ def test_digits_enlarged_keep_their_corners():
 def test_inputs_are_normalised():
     digits = data.load("digits")
     x = digits.inputs("train")
-    assert x.dtype == np.float32 and x.shape == (1442, 1, 28, 28) and x.flags.c_contiguous and x.flags.writeable
+    assert (
+        x.dtype == np.float32
+        and x.shape == (1442, 1, 28, 28)
+        and x.flags.c_contiguous
+        and x.flags.writeable
+    )
     assert abs(x.mean()) < 1e-4 and abs(x.std() - 1) < 1e-4
     expected = (digits.x_test[[3, 1]].astype(float) / 255 - digits.mean[0]) / digits.std[0]
     np.testing.assert_allclose(digits.inputs("test", [3, 1])[:, 0], expected, atol=2e-6)
@@ -71,7 +84,9 @@ def test_inputs_in_colour(folder):
     assert loaded.input_shape == (3, 32, 32)
     x = loaded.inputs("train")
     for channel, (mean, std) in enumerate(zip(loaded.mean, loaded.std, strict=True)):
-        np.testing.assert_allclose(x[:, channel], (arrays["x_train"][..., channel] / 255 - mean) / std, atol=2e-6)
+        np.testing.assert_allclose(
+            x[:, channel], (arrays["x_train"][..., channel] / 255 - mean) / std, atol=2e-6
+        )
     assert x.flags.c_contiguous
 
 
@@ -101,9 +116,15 @@ def test_bad_requests(call, message):
 
 def test_traffic_is_at_hand():
     traffic = data.load("traffic")
-    assert traffic.x_train.shape == (36000, 39, 39) and traffic.x_test.shape == (9000, 39, 39) and traffic.n_classes == 10
+    assert (
+        traffic.x_train.shape == (36000, 39, 39)
+        and traffic.x_test.shape == (9000, 39, 39)
+        and traffic.n_classes == 10
+    )
     # (byte - 60) / 4, as sflkit.data.traffic says
-    np.testing.assert_allclose(traffic.inputs("test", [5])[0, 0], (traffic.x_test[5].astype(float) - 60) / 4, atol=1e-4)
+    np.testing.assert_allclose(
+        traffic.inputs("test", [5])[0, 0], (traffic.x_test[5].astype(float) - 60) / 4, atol=1e-4
+    )
     with pytest.raises(ValueError, match="no superclasses"):
         traffic.with_coarse_labels()
     with pytest.raises(ValueError, match="no superclasses"):
@@ -114,18 +135,26 @@ def test_traffic_is_at_hand():
 def test_unknown_names_are_repeated_and_the_known_listed(bad):
     with pytest.raises(ValueError) as error:
         data.load(bad)
-    assert repr(bad) in str(error.value) and all(repr(name) in str(error.value) for name in data.names())
+    assert repr(bad) in str(error.value) and all(
+        repr(name) in str(error.value) for name in data.names()
+    )
 
 
 def test_a_written_file_loads_back(folder):
     arrays = small()
     digest = write(folder / "mnist.npz", arrays)
     loaded = data.load("mnist")
-    assert loaded.digest == digest == hashlib.sha256((folder / "mnist.npz").read_bytes()).hexdigest()
+    assert (
+        loaded.digest == digest == hashlib.sha256((folder / "mnist.npz").read_bytes()).hexdigest()
+    )
     assert loaded.source == str(folder / "mnist.npz") and loaded.y_train.dtype == np.int64
     for key, values in arrays.items():
         np.testing.assert_array_equal(getattr(loaded, key), values)
-    assert not loaded.canonical and loaded.note == "subset: 20 training and 10 test samples, canonical are 60,000 and 10,000"
+    assert (
+        not loaded.canonical
+        and loaded.note
+        == "subset: 20 training and 10 test samples, canonical are 60,000 and 10,000"
+    )
     assert loaded is data.load("mnist")
     assert sorted(p.name for p in folder.iterdir()) == ["mnist.npz", "mnist.npz.sha256"]
 
@@ -137,7 +166,9 @@ def test_canonical_sizes_are_called_canonical(folder, monkeypatch):
     write(folder / "mnist.npz", small())
     assert data.load("mnist").canonical and data.load("mnist").note == ""
     write(folder / "mnist.npz", small(n_train=21))
-    assert not data.load("mnist").canonical and data.load("mnist").note.startswith("not the canonical split: 21 training")
+    assert not data.load("mnist").canonical and data.load("mnist").note.startswith(
+        "not the canonical split: 21 training"
+    )
 
 
 def test_a_replaced_file_is_read_again(folder):
@@ -165,14 +196,21 @@ def test_damage_names_file_expected_and_found(folder, damage):
     path.write_bytes({"byte": bytes(raw), "truncated": bytes(raw[:-100]), "empty": b""}[damage])
     with pytest.raises(ValueError) as error:
         data.load("mnist")
-    for part in (str(path), expected, hashlib.sha256(path.read_bytes()).hexdigest(), "sflkit data mnist"):
+    for part in (
+        str(path),
+        expected,
+        hashlib.sha256(path.read_bytes()).hexdigest(),
+        "sflkit data mnist",
+    ):
         assert part in str(error.value)
 
 
 def test_a_damaged_digest_file_is_named(folder):
     write(folder / "mnist.npz", small())
     (folder / "mnist.npz.sha256").write_text("see the README\n")
-    with pytest.raises(data.DataCorruptError, match=r"mnist\.npz\.sha256 must start with the 64 hex digits"):
+    with pytest.raises(
+        data.DataCorruptError, match=r"mnist\.npz\.sha256 must start with the 64 hex digits"
+    ):
         data.load("mnist")
 
 
@@ -201,7 +239,10 @@ def test_pickled_objects_are_never_loaded(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y_train": np.full(20, 10, np.uint8)}, r"y_train holds the label 10; labels must be integers in \[0, 9\]"),
+        (
+            {"y_train": np.full(20, 10, np.uint8)},
+            r"y_train holds the label 10; labels must be integers in \[0, 9\]",
+        ),
         ({"y_test": np.full(10, -1)}, "y_test holds the label -1"),
         ({"y_test": np.zeros(9, int)}, r"y_test is int64 of shape \(9,\); it must be 10"),
         ({"y_test": np.zeros(10)}, "y_test is float64"),
@@ -224,7 +265,10 @@ def test_cifar100_needs_its_superclasses(folder):
         data.load("cifar100")
     arrays |= {"y_train_coarse": np.full(20, 20), "y_test_coarse": np.zeros(10, int)}
     write(folder / "cifar100.npz", arrays)
-    with pytest.raises(data.DataCorruptError, match=r"y_train_coarse holds the label 20; labels must be integers in \[0, 19\]"):
+    with pytest.raises(
+        data.DataCorruptError,
+        match=r"y_train_coarse holds the label 20; labels must be integers in \[0, 19\]",
+    ):
         data.load("cifar100")
 
 
@@ -243,8 +287,13 @@ def test_absent_data_say_how_to_get_them(folder):
     for name, how in (("fmnist", "sflkit data fmnist"), ("ntc", "data/README.md")):
         with pytest.raises(data.DataUnavailableError) as error:
             data.load(name, root=folder, download=False)
-        assert all(part in str(error.value) for part in (f"{name}.npz", str(folder), how, "digits, traffic"))
-    with pytest.raises(FileNotFoundError, match="ntc"):  # never asks the network for what has no address
+        assert all(
+            part in str(error.value)
+            for part in (f"{name}.npz", str(folder), how, "digits, traffic")
+        )
+    with pytest.raises(
+        FileNotFoundError, match="ntc"
+    ):  # never asks the network for what has no address
         data.load("ntc", root=folder)
 
 
@@ -271,10 +320,16 @@ def test_ntc_is_user_supplied(folder):
 def test_sets_with_clients_are_listed_and_refused(folder):
     assert {"logistic", "writers", "plays", "femnist", "shakespeare"} <= set(data.names())
     for name in catalogue.CLIENT_SETS:
-        with pytest.raises(ValueError, match=f"name={name!r} has clients of its own.*federations.data_streams.*'?digits"):
+        with pytest.raises(
+            ValueError,
+            match=f"name={name!r} has clients of its own.*federations.data_streams.*'?digits",
+        ):
             data.load(name)
     at_hand = data.available()
-    assert {"logistic", "writers", "plays"} <= at_hand.keys() and not {"femnist", "shakespeare"} & at_hand.keys()
+    assert {"logistic", "writers", "plays"} <= at_hand.keys() and not {
+        "femnist",
+        "shakespeare",
+    } & at_hand.keys()
     assert obtain("plays") == at_hand["plays"] and at_hand["plays"].startswith("made on the spot")
     (folder / "femnist").mkdir()
     assert catalogue.find("femnist") is None  # an empty folder is no data set
@@ -286,6 +341,9 @@ def test_sets_with_clients_are_listed_and_refused(folder):
 
 def test_bytes_are_written_with_their_record(folder):
     digest = write(folder / "a.txt", b"abc")
-    assert digest == hashlib.sha256(b"abc").hexdigest() and check(folder / "a.txt") == (digest, True)
+    assert digest == hashlib.sha256(b"abc").hexdigest() and check(folder / "a.txt") == (
+        digest,
+        True,
+    )
     (folder / "a.txt.sha256").unlink()
     assert check(folder / "a.txt") == (digest, False)

@@ -26,9 +26,13 @@ SECOND:
 
 
 def test_roles_by_hand():
-    # Lines with a colon inside a speech are no roles: a role stands at the start or after a blank line.
-    assert natural.parse_roles(PLAY) == {"First Citizen": ["Speak.", "Speak, speak.", "First: you know", "him:"],
-                                         "ALL": ["Resolved."], "SECOND": []}
+    # Lines with a colon inside a speech are no roles: a role stands at the start or after a blank
+    # line.
+    assert natural.parse_roles(PLAY) == {
+        "First Citizen": ["Speak.", "Speak, speak.", "First: you know", "him:"],
+        "ALL": ["Resolved."],
+        "SECOND": [],
+    }
     assert natural.parse_roles("\n\nA:\r\n x \n\n\n\nB:".replace("\r", "")) == {"A": ["x"], "B": []}
     for text in ("Speak.\n", "", "A, B\nC:\nx\n"):
         with pytest.raises(ValueError, match="must start with a line such as"):
@@ -36,16 +40,29 @@ def test_roles_by_hand():
 
 
 def test_tokens():
-    # string.printable starts with 0-9, a-z, A-Z: 'b' is 11, 'B' is 37; what is unknown is the last symbol.
-    assert natural.encode("0bB\u00e9", natural.VOCABULARIES["printable"]).tolist() == [0, 11, 37, 99]
+    # string.printable starts with 0-9, a-z, A-Z: 'b' is 11, 'B' is 37; what is unknown is the last
+    # symbol.
+    assert natural.encode("0bB\u00e9", natural.VOCABULARIES["printable"]).tolist() == [
+        0,
+        11,
+        37,
+        99,
+    ]
     assert natural.encode("\n $", natural.VOCABULARIES["leaf"]).tolist() == [0, 1, 79]
-    assert {name: len(set(symbols)) for name, symbols in natural.VOCABULARIES.items()} == {"printable": 100, "leaf": 80}
+    assert {name: len(set(symbols)) for name, symbols in natural.VOCABULARIES.items()} == {
+        "printable": 100,
+        "leaf": 80,
+    }
 
 
 def test_windows_by_hand():
     vocabulary = "abc?"
-    long = "abc" * 28  # 84 characters: windows start at 0..3, labels are characters 80..83 = c, a, b, c
-    x, y, (first, second, third) = natural.windows([["ab", "c"], [long], [long]], [1, 1, 2], vocabulary)
+    long = (
+        "abc" * 28
+    )  # 84 characters: windows start at 0..3, labels are characters 80..83 = c, a, b, c
+    x, y, (first, second, third) = natural.windows(
+        [["ab", "c"], [long], [long]], [1, 1, 2], vocabulary
+    )
     assert x.dtype == np.int64 and x.shape[1] == 80
     # "ab\nc" is 77 times padding, a, b, the unknown line break, and the label c.
     assert first.tolist() == [0] and x[0].tolist() == [3] * 77 + [0, 1, 3] and y[0] == 2
@@ -56,16 +73,32 @@ def test_windows_by_hand():
 
 def test_no_character_of_a_test_part_is_seen_in_training(tmp_path):
     # 10 lines of one letter each, the letter naming the line; the last 2 lines are the test part.
-    text = "A:\n" + "\n".join(letter * 50 for letter in "abcdefghij") + "\n\nB:\nxx\nyyy\n\nC:\none line\n"
+    text = (
+        "A:\n"
+        + "\n".join(letter * 50 for letter in "abcdefghij")
+        + "\n\nB:\nxx\nyyy\n\nC:\none line\n"
+    )
     (tmp_path / "tinyshakespeare.txt").write_text(text)
     found = natural.load("shakespeare", root=tmp_path, test_stride=1)
-    assert found.clients == ("A", "B") and found.note == "tinyshakespeare.txt is not the canonical file"
+    assert (
+        found.clients == ("A", "B")
+        and found.note == "tinyshakespeare.txt is not the canonical file"
+    )
     letters = np.array(list(natural.VOCABULARIES["printable"]))
-    for ids, allowed, n in ((found.train[0], "abcdefgh\n", 8 * 51 - 1 - 80), (found.test[0], "ij\n", 2 * 51 - 1 - 80),
-                            (found.train[1], "x", 1), (found.test[1], "y", 1)):
-        assert len(ids) == n and {*letters[found.x[ids]].ravel(), *letters[found.y[ids]]} <= {*allowed, letters[99]}
+    for ids, allowed, n in (
+        (found.train[0], "abcdefgh\n", 8 * 51 - 1 - 80),
+        (found.test[0], "ij\n", 2 * 51 - 1 - 80),
+        (found.train[1], "x", 1),
+        (found.test[1], "y", 1),
+    ):
+        assert len(ids) == n and {*letters[found.x[ids]].ravel(), *letters[found.y[ids]]} <= {
+            *allowed,
+            letters[99],
+        }
     assert natural.load("shakespeare", root=tmp_path, test_stride=1) is found
-    assert len(natural.load("shakespeare", root=tmp_path, stride=10).train[0]) == 33  # ceil(327 / 10)
+    assert (
+        len(natural.load("shakespeare", root=tmp_path, stride=10).train[0]) == 33
+    )  # ceil(327 / 10)
 
 
 @pytest.mark.parametrize("text", ["no roles here\n", "A:\none line\n"])
@@ -85,8 +118,15 @@ def test_an_altered_text_is_refused(tmp_path):
 
 def leaf(folder, users, name="all_data_0.json"):
     folder.mkdir(exist_ok=True)
-    (folder / name).write_text(json.dumps({"users": list(users), "num_samples": [len(u["y"]) for u in users.values()],
-                                           "user_data": users}))
+    (folder / name).write_text(
+        json.dumps(
+            {
+                "users": list(users),
+                "num_samples": [len(u["y"]) for u in users.values()],
+                "user_data": users,
+            }
+        )
+    )
 
 
 def pixels(value, n):
@@ -98,9 +138,17 @@ def test_femnist_from_leaf(tmp_path):
     leaf(tmp_path / "femnist", {"f02": pixels(1.0, 2), "f03": pixels(0.5, 1)}, "all_data_1.json")
     found = natural.load("femnist", root=tmp_path)
     assert found.clients == ("f01", "f02", "f03") and found.n_classes == 62
-    assert found.x.shape == (13, 1, 28, 28) and found.x.dtype == np.float32 and found.y.dtype == np.int64
+    assert (
+        found.x.shape == (13, 1, 28, 28)
+        and found.x.dtype == np.float32
+        and found.y.dtype == np.int64
+    )
     # A fifth is for tests, and at least one sample where there are two.
-    assert [len(ids) for ids in found.train] == [8, 1, 1] and [len(ids) for ids in found.test] == [2, 1, 0]
+    assert [len(ids) for ids in found.train] == [8, 1, 1] and [len(ids) for ids in found.test] == [
+        2,
+        1,
+        0,
+    ]
     for m, value in enumerate((0.25, 1.0, 0.5)):
         assert (found.x[np.concatenate([found.train[m], found.test[m]])] == value).all()
     assert sorted(np.concatenate([*found.train, *found.test])) == list(range(13))
@@ -111,19 +159,32 @@ def test_femnist_from_leaf(tmp_path):
 
 def test_shakespeare_from_leaf(tmp_path):
     text = "the quality of mercy is not strained " * 10
-    windows = [text[i:i + 80] for i in range(200)]
-    leaf(tmp_path / "shakespeare", {"PORTIA": {"x": windows, "y": [text[i + 80] for i in range(200)]}})
+    windows = [text[i : i + 80] for i in range(200)]
+    leaf(
+        tmp_path / "shakespeare",
+        {"PORTIA": {"x": windows, "y": [text[i + 80] for i in range(200)]}},
+    )
     found = natural.load("shakespeare", root=tmp_path, vocabulary="leaf")
     letters = np.array(list(natural.VOCABULARIES["leaf"]))
-    assert "".join(letters[found.x[7]]) == windows[7] and letters[found.y[7]] == text[87] and found.n_classes == 80
+    assert (
+        "".join(letters[found.x[7]]) == windows[7]
+        and letters[found.y[7]] == text[87]
+        and found.n_classes == 80
+    )
     # The last 40 windows are for tests; the 80 before share characters with them and are left out.
-    assert found.train[0].tolist() == list(range(80)) and found.test[0].tolist() == list(range(160, 200))
+    assert found.train[0].tolist() == list(range(80)) and found.test[0].tolist() == list(
+        range(160, 200)
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "users", "message"),
     [
-        ("femnist", {"u": {"x": [[0.0] * 783], "y": [0]}}, "all_data.json is not of LEAF's form, .*reshape"),
+        (
+            "femnist",
+            {"u": {"x": [[0.0] * 783], "y": [0]}},
+            "all_data.json is not of LEAF's form, .*reshape",
+        ),
         ("femnist", {"u": {"x": [[2.0] * 784], "y": [0]}}, r"784 numbers in \[0, 1\]"),
         ("femnist", {"u": {"x": [[0.0] * 784], "y": [62]}}, r"label in \[0, 61\]"),
         ("femnist", {"u": {"x": [[0.0] * 784], "y": [0.5]}}, r"label in \[0, 61\]"),
@@ -131,7 +192,11 @@ def test_shakespeare_from_leaf(tmp_path):
         ("femnist", {"u": {"x": [], "y": []}}, "user 'u' has 0 samples"),
         ("femnist", {"u": {"x": [[0.0] * 784]}}, "KeyError: 'y'"),
         ("femnist", {"u": 3}, "TypeError"),
-        ("shakespeare", {"u": {"x": ["short"], "y": ["a"]}}, "80 characters and one label character"),
+        (
+            "shakespeare",
+            {"u": {"x": ["short"], "y": ["a"]}},
+            "80 characters and one label character",
+        ),
         ("shakespeare", {"u": {"x": ["a" * 80], "y": ["ab"]}}, "one label character"),
     ],
 )
@@ -156,7 +221,9 @@ def test_broken_json_and_users_twice(tmp_path):
 def test_what_is_absent_says_how_to_get_it(tmp_path):
     with pytest.raises(data.DataUnavailableError, match=r"Put femnist into .*data/README.md"):
         natural.load("femnist", root=tmp_path)
-    with pytest.raises(data.DataUnavailableError, match=r"Put tinyshakespeare.txt into .*sflkit data shakespeare"):
+    with pytest.raises(
+        data.DataUnavailableError, match=r"Put tinyshakespeare.txt into .*sflkit data shakespeare"
+    ):
         natural.load("shakespeare", root=tmp_path, download=False)
 
 
@@ -167,8 +234,17 @@ def test_writers_are_the_same_everywhere():
     assert time.process_time() - start < 2
     found = natural.load("writers")
     assert found.digest == "467872a6802fb3a6091063f1a201c38dc1f71d8b406e9b79ab565c73cb079cda"
-    assert x.shape == (2351, 28, 28) and x.dtype == np.uint8 and found.x.shape == (2351, 1, 28, 28) and found.n_classes == 10
-    assert sum(map(len, train)) == 1904 and sum(map(len, test)) == 447 and len(train) == len(test) == 60
+    assert (
+        x.shape == (2351, 28, 28)
+        and x.dtype == np.uint8
+        and found.x.shape == (2351, 1, 28, 28)
+        and found.n_classes == 10
+    )
+    assert (
+        sum(map(len, train)) == 1904
+        and sum(map(len, test)) == 447
+        and len(train) == len(test) == 60
+    )
     assert all(20 <= len(a) + len(b) <= 60 for a, b in zip(train, test, strict=True))
     assert sorted(np.concatenate([*train, *test])) == list(range(2351))
     assert np.bincount(x.ravel()).argmax() == 255 and x.mean() > 128  # the background is white
@@ -177,8 +253,9 @@ def test_writers_are_the_same_everywhere():
 
 
 def test_writers_differ_more_than_their_own_samples():
-    # The mean ink of a sample depends on the writer's stroke and contrast: the variance between writers' means exceeds what
-    # sampling alone gives, the variance within a writer over his number of samples, by far.
+    # The mean ink of a sample depends on the writer's stroke and contrast: the variance between
+    # writers' means exceeds what sampling alone gives, the variance within a writer over his number
+    # of samples, by far.
     x, _, train, _ = synthetic.writers()
     ink = (255 - x.astype(float)).mean(axis=(1, 2))
     between = np.var([ink[ids].mean() for ids in train])
@@ -193,9 +270,14 @@ def test_plays_are_the_same_everywhere_and_roles_differ():
     assert found.digest == "1f971d5c51bd7c7a917630ecd2943158171af7f8fb1beaf7b43a42b931a44843"
     roles = natural.parse_roles(text)
     assert len(roles) == 36 and found.clients == tuple(roles) and min(map(len, roles.values())) >= 4
-    assert max(map(len, roles.values())) > 5 * np.median([len(lines) for lines in roles.values()]) / 2
-    assert not set(text) - set(natural.VOCABULARIES["printable"][:-1]) and not set(text) - set(natural.VOCABULARIES["leaf"][:-1])
-    # Every role prefers an ending: the commonest last character is likelier at the same role than in the whole text.
+    assert (
+        max(map(len, roles.values())) > 5 * np.median([len(lines) for lines in roles.values()]) / 2
+    )
+    assert not set(text) - set(natural.VOCABULARIES["printable"][:-1]) and not set(text) - set(
+        natural.VOCABULARIES["leaf"][:-1]
+    )
+    # Every role prefers an ending: the commonest last character is likelier at the same role than
+    # in the whole text.
     ends = [[line[-5:] for line in lines] for lines in roles.values() if len(lines) >= 20]
     own = np.mean([max(map(part.count, set(part))) / len(part) for part in ends])
     pooled = [end for part in ends for end in part]
@@ -203,7 +285,11 @@ def test_plays_are_the_same_everywhere_and_roles_differ():
 
 
 def test_bad_values():
-    for bad in ({"name": "digits"}, {"name": "plays", "stride": 0}, {"name": "plays", "test_stride": 1.5},
-                {"name": "plays", "vocabulary": None}):
+    for bad in (
+        {"name": "digits"},
+        {"name": "plays", "stride": 0},
+        {"name": "plays", "test_stride": 1.5},
+        {"name": "plays", "vocabulary": None},
+    ):
         with pytest.raises(ValueError, match=f"{list(bad)[-1]}={list(bad.values())[-1]!r}"):
             natural.load(**bad)

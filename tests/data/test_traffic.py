@@ -66,8 +66,9 @@ def test_global_generator_is_left_alone():
 
 
 def test_learnable_but_not_perfectly(packets):
-    # An independent learner, nearest neighbour on the bytes of header and preamble: far above chance (0.1), below the ceiling
-    # 1 - 0.9 * COMMON that the shared services set, up to three standard errors of 1500 test packets.
+    # An independent learner, nearest neighbour on the bytes of header and preamble: far above
+    # chance (0.1), below the ceiling 1 - 0.9 * COMMON that the shared services set, up to three
+    # standard errors of 1500 test packets.
     from sklearn.neighbors import KNeighborsClassifier
 
     x, y = packets
@@ -93,6 +94,6 @@ def test_learnable_but_not_perfectly(packets):
     ],
 )
 def test_bad_arguments(bad):
-    (name, value), = bad.items()
+    ((name, value),) = bad.items()
     with pytest.raises(ValueError, match=f"{name}={value!r} must be an integer"):
         traffic.generate(**({"n_packets": 10} | bad))

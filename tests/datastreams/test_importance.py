@@ -1,4 +1,6 @@
-"""Sample weights, strategies and the minimiser of psi: hand values, limits, and three independent minimisers."""
+"""Sample weights, strategies and the minimiser of psi: hand values, limits, and three independent
+minimisers.
+"""
 
 import math
 import time
@@ -40,7 +42,9 @@ def random_problem(rng, size=None):
 
 
 def stream_weights(rounds, n_hist, n_fresh, weight_hist, weight_fresh):
-    """One historical client that keeps n_hist samples and one fresh client that gets n_fresh / rounds new ones a round."""
+    """One historical client that keeps n_hist samples and one fresh client that gets n_fresh /
+    rounds new ones a round.
+    """
     batch = n_fresh // rounds
     weights = np.zeros((rounds, 2, max(n_hist, n_fresh)))
     weights[:, 0, :n_hist] = weight_hist
@@ -50,7 +54,8 @@ def stream_weights(rounds, n_hist, n_fresh, weight_hist, weight_fresh):
 
 
 def test_weights_by_hand():
-    # round 1: client 0 holds samples 0, 1 with 1 and 3, client 1 holds sample 0 with 4; round 2: client 1 only, sample 1 with 2
+    # round 1: client 0 holds samples 0, 1 with 1 and 3, client 1 holds sample 0 with 4; round 2:
+    # client 1 only, sample 1 with 2
     weights = np.array([[[1, 3], [4, 0]], [[0, 0], [0, 2]]])
     np.testing.assert_allclose(aggregation_weights(weights), [[0.5, 0.5], [0, 1]])
     np.testing.assert_allclose(round_weights(weights), [0.8, 0.2])
@@ -68,15 +73,21 @@ def test_importance_is_the_mean_of_the_aggregation_weights(seed):
     total = int(counts.sum())
     exact = [[Fraction(int(counts[:, m, i].sum()), total) for i in range(4)] for m in range(2)]
     np.testing.assert_allclose(relative_importance(counts), np.array(exact, dtype=float))
-    np.testing.assert_allclose(round_weights(counts) @ aggregation_weights(counts), relative_importance(counts).sum(axis=1))
+    np.testing.assert_allclose(
+        round_weights(counts) @ aggregation_weights(counts), relative_importance(counts).sum(axis=1)
+    )
     assert 1 <= effective_samples(counts) <= counts.size
 
 
 def test_equal_weights_do_not_give_equal_importance():
-    # ERRATA 27: T = 10, N = 20 + 20, all lambda = 1: a round sees 20 historical and 2 fresh samples, p_hist = 20/22, not 1/2
+    # ERRATA 27: T = 10, N = 20 + 20, all lambda = 1: a round sees 20 historical and 2 fresh
+    # samples, p_hist = 20/22, not 1/2
     ones = stream_weights(10, 20, 20, 1, 1)
-    assert relative_importance(ones).sum(axis=1)[0] == pytest.approx(20 / 22) and 20 / 22 == pytest.approx(0.909, abs=1e-3)
-    # lambda_m = p_m / memory: 0.5/20 and 0.5/2, a factor T = 10; every sample then has importance 1/40
+    assert relative_importance(ones).sum(axis=1)[0] == pytest.approx(
+        20 / 22
+    ) and 20 / 22 == pytest.approx(0.909, abs=1e-3)
+    # lambda_m = p_m / memory: 0.5/20 and 0.5/2, a factor T = 10; every sample then has importance
+    # 1/40
     weights = sample_weights([0.5, 0.5], [20, 2])
     assert weights[1] / weights[0] == pytest.approx(10)
     uniform = stream_weights(10, 20, 20, *weights)
@@ -93,7 +104,9 @@ def test_sample_weights_give_the_importance_asked_for(strategy):
     weights = stream_weights(10, 20, 30, *sample_weights(p, [20, 3]))
     np.testing.assert_allclose(relative_importance(weights).sum(axis=1), p, atol=1e-15)
     np.testing.assert_allclose(aggregation_weights(weights), np.tile(p, (10, 1)), atol=1e-15)
-    assert client_effective_samples(p, [20, 30]) == pytest.approx(effective_samples(relative_importance(weights)))
+    assert client_effective_samples(p, [20, 30]) == pytest.approx(
+        effective_samples(relative_importance(weights))
+    )
 
 
 def test_strategies_by_hand():
@@ -101,9 +114,15 @@ def test_strategies_by_hand():
     np.testing.assert_allclose(client_importance("uniform", n, FOUR), [0.1, 0.2, 0.3, 0.4])
     np.testing.assert_allclose(client_importance("historical", n, FOUR), [0.25, 0, 0.75, 0])
     np.testing.assert_allclose(client_importance("fresh", n, FOUR), [0, 1 / 3, 0, 2 / 3])
-    np.testing.assert_allclose(client_importance("fixed", n, FOUR, p_hist=0.8), [0.2, 0.2 / 3, 0.6, 0.4 / 3])
-    np.testing.assert_array_equal(client_importance("ours", n, FOUR, c_ratio=0.7), minimize_psi(n, FOUR, 1, 0.7).p)
-    np.testing.assert_allclose(client_importance("fixed", n, FOUR, p_hist=0.4), client_importance("uniform", n, FOUR))
+    np.testing.assert_allclose(
+        client_importance("fixed", n, FOUR, p_hist=0.8), [0.2, 0.2 / 3, 0.6, 0.4 / 3]
+    )
+    np.testing.assert_array_equal(
+        client_importance("ours", n, FOUR, c_ratio=0.7), minimize_psi(n, FOUR, 1, 0.7).p
+    )
+    np.testing.assert_allclose(
+        client_importance("fixed", n, FOUR, p_hist=0.4), client_importance("uniform", n, FOUR)
+    )
     for share in OPTIMAL_GRID:
         assert client_importance("fixed", n, FOUR, p_hist=share)[FOUR].sum() == pytest.approx(share)
 
@@ -117,30 +136,49 @@ def test_psi_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("c_ratio", "expected"), [(0.15, (0.1162, 0.4522, 0.9472)), (0.284, (0.0839, 0.3174, 0.6881))], ids=["CIFAR-10", "CIFAR-100"]
+    ("c_ratio", "expected"),
+    [(0.15, (0.1162, 0.4522, 0.9472)), (0.284, (0.0839, 0.3174, 0.6881))],
+    ids=["CIFAR-10", "CIFAR-100"],
 )
 def test_reported_values_of_cifar(c_ratio, expected):
-    # ERRATA 25: the six CIFAR values of Tables 2, 4 and 5 (two digits there) follow from equal sizes
+    # ERRATA 25: the six CIFAR values of Tables 2, 4 and 5 (two digits there) follow from equal
+    # sizes
     for n_hist, p_hist in zip((0.05, 0.2, 0.5), expected):
-        assert minimize_psi(*two_groups(n_hist), 1, c_ratio).p_hist == pytest.approx(p_hist, abs=5e-5)
+        assert minimize_psi(*two_groups(n_hist), 1, c_ratio).p_hist == pytest.approx(
+            p_hist, abs=5e-5
+        )
         assert equal_fresh_p_hist(n_hist, 25, c_ratio) == pytest.approx(p_hist, abs=5e-5)
 
 
 def test_reported_values_of_the_other_data_sets():
-    # ERRATA 25: FEMNIST follows (3597 clients, M_hist/M = n_hist), synthetic and Shakespeare (916 clients) do not
+    # ERRATA 25: FEMNIST follows (3597 clients, M_hist/M = n_hist), synthetic and Shakespeare (916
+    # clients) do not
     for n_hist, synthetic in zip((0.05, 0.2, 0.5), (0.094, 0.092, 0.085)):
         assert equal_fresh_p_hist(n_hist, 3597 - round(3597 * n_hist), 0.001) == 1
-        assert equal_fresh_p_hist(n_hist, 1, synthetic) == 1  # reported: 0.06, 0.20, 0.50, the Uniform choice
-    for n_hist, c_ratio, p_hist in ((0.05, 0.064, 0.0753), (0.2, 0.064, 0.2949), (0.5, 0.095, 0.6269)):
-        assert equal_fresh_p_hist(n_hist, 916 - round(916 * n_hist), c_ratio) == pytest.approx(p_hist, abs=5e-5)
+        assert (
+            equal_fresh_p_hist(n_hist, 1, synthetic) == 1
+        )  # reported: 0.06, 0.20, 0.50, the Uniform choice
+    for n_hist, c_ratio, p_hist in (
+        (0.05, 0.064, 0.0753),
+        (0.2, 0.064, 0.2949),
+        (0.5, 0.095, 0.6269),
+    ):
+        assert equal_fresh_p_hist(n_hist, 916 - round(916 * n_hist), c_ratio) == pytest.approx(
+            p_hist, abs=5e-5
+        )
 
 
 def test_closed_form_where_the_paper_cannot_be_evaluated():
-    # a = c1/(c2 sqrt(M_fresh)) = 5, n_hist = 0.5: 1 - a^2 n_f n_hist = -5.25, but a^2 n_hist = 12.5 >= 1 decides first
-    assert equal_fresh_p_hist(0.5, 1, 0.2) == 1 == minimize_psi(*two_groups(0.5, 3, 1), 1, 0.2).p_hist
+    # a = c1/(c2 sqrt(M_fresh)) = 5, n_hist = 0.5: 1 - a^2 n_f n_hist = -5.25, but a^2 n_hist = 12.5
+    # >= 1 decides first
+    assert (
+        equal_fresh_p_hist(0.5, 1, 0.2) == 1 == minimize_psi(*two_groups(0.5, 3, 1), 1, 0.2).p_hist
+    )
     # by hand: n_hist = 1/2, a = 1: 1/2 + 1/4 / sqrt(1 - 1/4) = 0.5 + 0.5/sqrt(3)
     assert equal_fresh_p_hist(0.5, 1, 1) == pytest.approx(0.5 + 0.5 / math.sqrt(3))
-    np.testing.assert_allclose(minimize_psi([1, 1], TWO, 1, 1).p, [0.5 + 0.5 / math.sqrt(3), 0.5 - 0.5 / math.sqrt(3)])
+    np.testing.assert_allclose(
+        minimize_psi([1, 1], TWO, 1, 1).p, [0.5 + 0.5 / math.sqrt(3), 0.5 - 0.5 / math.sqrt(3)]
+    )
 
 
 @given(st.floats(0.01, 0.99), st.integers(1, 40), st.integers(1, 40), st.floats(1e-3, 1e3))
@@ -161,28 +199,42 @@ def test_limits_are_exact():
     assert only.p_hist == 1 and only.value == 0
     assert minimize_psi(n, historical, 1e-12, 1).p == pytest.approx(uniform.p, abs=1e-11)
     assert minimize_psi(n, historical, 1, 1e300).p == pytest.approx(uniform.p, abs=1e-15)
-    assert minimize_psi(n, historical, 1, 1e-300).p_hist == 1 == minimize_psi(n, historical, 1e300, 1e-300).p_hist
-    # threshold c2/c1 = sqrt(n_hist / M_fresh), also for unequal sizes (ERRATA 24); beyond it fresh clients come in smoothly
+    assert (
+        minimize_psi(n, historical, 1, 1e-300).p_hist
+        == 1
+        == minimize_psi(n, historical, 1e300, 1e-300).p_hist
+    )
+    # threshold c2/c1 = sqrt(n_hist / M_fresh), also for unequal sizes (ERRATA 24); beyond it fresh
+    # clients come in smoothly
     edge = math.sqrt(n[historical].sum() / n.sum() / (~historical).sum())
     assert minimize_psi(n, historical, 1, edge * (1 - 1e-9)).p_hist == 1
     assert 1 - 1e-7 < minimize_psi(n, historical, 1, edge * (1 + 1e-9)).p_hist < 1
 
 
 def test_shape_of_the_minimiser():
-    # ERRATA 24: p_m / n_m is constant over historical clients, and n_m / p_m is linear in n_m over fresh ones
+    # ERRATA 24: p_m / n_m is constant over historical clients, and n_m / p_m is linear in n_m over
+    # fresh ones
     n, historical = np.array([1.0, 2, 5, 1, 2, 5]), np.arange(6) < 3
     found = minimize_psi(n, historical, 1, 0.7)
     np.testing.assert_allclose(found.p[:3] / n[:3], found.p[0] / n[0])
     ratio = n[3:] / found.p[3:]
-    assert (ratio[2] - ratio[1]) / 3 == pytest.approx((ratio[1] - ratio[0]) / 1) and ratio[1] > ratio[0]
+    assert (ratio[2] - ratio[1]) / 3 == pytest.approx((ratio[1] - ratio[0]) / 1) and ratio[
+        1
+    ] > ratio[0]
     # forcing p_m ~ n_m among the fresh clients, with the best p_hist, costs: 0.9529 against 0.9381
-    candidates = (client_importance("fixed", n, historical, p_hist=h) for h in np.linspace(0.5, 1, 501))
+    candidates = (
+        client_importance("fixed", n, historical, p_hist=h) for h in np.linspace(0.5, 1, 501)
+    )
     forced = min(psi(p, n, historical, 1, 0.7) for p in candidates)
-    assert forced == pytest.approx(0.9529, abs=1e-4) and found.value == pytest.approx(0.9381, abs=1e-4)
+    assert forced == pytest.approx(0.9529, abs=1e-4) and found.value == pytest.approx(
+        0.9381, abs=1e-4
+    )
 
 
 def two_level_search(n, historical, c1, c2):
-    """The issue's reference: p_hist outside, k inside, both by golden section on nested convex problems."""
+    """The issue's reference: p_hist outside, k inside, both by golden section on nested convex
+    problems.
+    """
     n = n / n.sum()
 
     def golden(f, low, high):
@@ -202,7 +254,11 @@ def two_level_search(n, historical, c1, c2):
 
     def value(p_hist, log_k):
         fresh = n / (1 + math.exp(log_k) * n)
-        p = np.where(historical, p_hist * n / n[historical].sum(), (1 - p_hist) * fresh / fresh[~historical].sum())
+        p = np.where(
+            historical,
+            p_hist * n / n[historical].sum(),
+            (1 - p_hist) * fresh / fresh[~historical].sum(),
+        )
         return c1 * np.linalg.norm(p[~historical]) + c2 * math.sqrt((p**2 / n).sum())
 
     return golden(lambda h: golden(lambda k: value(h, k), -12, 12)[0], 0.0, 1.0)
@@ -212,8 +268,13 @@ def test_against_the_two_level_search():
     rng = np.random.default_rng(5)
     for c_ratio in (0.2, 0.5, 2.0):
         n, historical = random_problem(rng, 6)
-        found, (value, p_hist) = minimize_psi(n, historical, 1, c_ratio), two_level_search(n, historical, 1, c_ratio)
-        assert found.value == pytest.approx(value, abs=1e-10) and found.p_hist == pytest.approx(p_hist, abs=1e-6)
+        found, (value, p_hist) = (
+            minimize_psi(n, historical, 1, c_ratio),
+            two_level_search(n, historical, 1, c_ratio),
+        )
+        assert found.value == pytest.approx(value, abs=1e-10) and found.p_hist == pytest.approx(
+            p_hist, abs=1e-6
+        )
 
 
 def test_against_cvxpy():
@@ -221,8 +282,13 @@ def test_against_cvxpy():
     rng, gaps = np.random.default_rng(0), []
     for size in (2, 5, 12):
         n0, historical = random_problem(rng, size)
-        # in u = p / sqrt(n), with c1 sqrt(n) as one parameter: a product of two parameters would break DPP
-        u, root, c2 = cp.Variable(size, nonneg=True), cp.Parameter(size, nonneg=True), cp.Parameter(nonneg=True)
+        # in u = p / sqrt(n), with c1 sqrt(n) as one parameter: a product of two parameters would
+        # break DPP
+        u, root, c2 = (
+            cp.Variable(size, nonneg=True),
+            cp.Parameter(size, nonneg=True),
+            cp.Parameter(nonneg=True),
+        )
         fresh = np.flatnonzero(~historical)
         noise = cp.Parameter(len(fresh), nonneg=True)
         objective = cp.norm(cp.multiply(noise, u[fresh])) + c2 * cp.norm(u)
@@ -240,7 +306,8 @@ def test_against_cvxpy():
             theirs /= theirs.sum()
             assert found.value <= psi(theirs, n, historical, c1, c2.value) + 1e-14
             gaps.append((abs(found.value - problem.value), np.abs(found.p - theirs).max()))
-    # the solver stops at a gap of 1e-8 in psi, which near a minimum leaves about its root in p; the next test is sharper for p
+    # the solver stops at a gap of 1e-8 in psi, which near a minimum leaves about its root in p; the
+    # next test is sharper for p
     value, p = np.max(gaps, axis=0)
     assert value < 1e-7 and p < 5e-4
 
@@ -248,8 +315,9 @@ def test_against_cvxpy():
 @given(st.integers(0, 2**32 - 1), st.floats(1e-3, 1e3))
 @settings(max_examples=60, deadline=None)
 def test_optimality_conditions(seed, c_ratio):
-    # psi is convex: p is the minimiser iff all slopes c1 p_m / A [fresh] + c2 p_m / (n_m S) equal one number nu or, at the kink
-    # A = 0, nu is one over the historical clients and nu sqrt(M_fresh) <= c1 (the subgradient of c1 A is a ball of radius c1)
+    # psi is convex: p is the minimiser iff all slopes c1 p_m / A [fresh] + c2 p_m / (n_m S) equal
+    # one number nu or, at the kink A = 0, nu is one over the historical clients and nu
+    # sqrt(M_fresh) <= c1 (the subgradient of c1 A is a ball of radius c1)
     n, historical = random_problem(np.random.default_rng(seed))
     n, p = n / n.sum(), minimize_psi(n, historical, 1, c_ratio).p
     noise, spread = np.linalg.norm(p[~historical]), math.sqrt((p**2 / n).sum())
@@ -266,7 +334,11 @@ def test_against_all_points_of_a_grid():
     n, historical = np.array([2.0, 1, 4]), np.array([True, False, False])
     for c_ratio in (0.3, 0.6, 3.0):
         found = minimize_psi(n, historical, 1, c_ratio)
-        grid = [(i / 60, j / 60, (60 - i - j) / 60) for i, j in product(range(61), repeat=2) if i + j <= 60]
+        grid = [
+            (i / 60, j / 60, (60 - i - j) / 60)
+            for i, j in product(range(61), repeat=2)
+            if i + j <= 60
+        ]
         best = min(grid, key=lambda p: psi(p, n, historical, 1, c_ratio))
         assert found.value <= psi(best, n, historical, 1, c_ratio) < found.value + 1e-3
         assert np.abs(found.p - best).max() < 0.05
@@ -279,16 +351,26 @@ def test_no_small_move_improves(seed, c_ratio, scale):
     n, historical = random_problem(rng)
     found = minimize_psi(n, historical, 1, c_ratio)
     assert found.p.sum() == pytest.approx(1) and (found.p >= 0).all()
-    assert found.value == psi(found.p, n, historical, 1, c_ratio) and found.p_hist == pytest.approx(found.p[historical].sum())
+    assert found.value == psi(found.p, n, historical, 1, c_ratio) and found.p_hist == pytest.approx(
+        found.p[historical].sum()
+    )
     for step in (1e-6, 1e-3, 0.1, 1):
         other = (1 - step) * found.p + step * rng.dirichlet(np.ones(len(n)))
         assert psi(other, n, historical, 1, c_ratio) >= found.value * (1 - 1e-13)
     for strategy in ("uniform", "historical", "fresh"):
-        assert psi(client_importance(strategy, n, historical), n, historical, 1, c_ratio) >= found.value * (1 - 1e-13)
-    same = minimize_psi(n * scale, historical, scale, c_ratio * scale)  # fractions and the ratio are all that counts
-    assert same.p == pytest.approx(found.p, abs=1e-12) and same.value == pytest.approx(found.value * scale)
+        assert psi(
+            client_importance(strategy, n, historical), n, historical, 1, c_ratio
+        ) >= found.value * (1 - 1e-13)
+    same = minimize_psi(
+        n * scale, historical, scale, c_ratio * scale
+    )  # fractions and the ratio are all that counts
+    assert same.p == pytest.approx(found.p, abs=1e-12) and same.value == pytest.approx(
+        found.value * scale
+    )
     order = rng.permutation(len(n))
-    assert minimize_psi(n[order], historical[order], 1, c_ratio).p == pytest.approx(found.p[order], abs=1e-12)
+    assert minimize_psi(n[order], historical[order], 1, c_ratio).p == pytest.approx(
+        found.p[order], abs=1e-12
+    )
 
 
 def test_ten_thousand_clients_take_less_than_a_tenth_of_a_second():
@@ -318,8 +400,12 @@ def test_ten_thousand_clients_take_less_than_a_tenth_of_a_second():
 )
 def test_c_ratio_of_table_3(name, b, d, n, g, diameter, n_fresh, expected):
     # ERRATA 26
-    found = estimate_c_ratio(loss_bound=b, n_params=d, n_samples=n, grad_bound=g, diameter=diameter, n_fresh=n_fresh)
-    assert found == pytest.approx(expected, abs=5e-4 if expected > 0.1 or name == "FEMNIST" else 5e-5)
+    found = estimate_c_ratio(
+        loss_bound=b, n_params=d, n_samples=n, grad_bound=g, diameter=diameter, n_fresh=n_fresh
+    )
+    assert found == pytest.approx(
+        expected, abs=5e-4 if expected > 0.1 or name == "FEMNIST" else 5e-5
+    )
 
 
 def test_effective_samples_of_equal_and_unequal_weights():
@@ -371,8 +457,18 @@ def test_effective_samples_of_equal_and_unequal_weights():
         (lambda: client_effective_samples([1.0], [0]), "counts holds 0.0"),
         (lambda: equal_fresh_p_hist(0, 1, 1), "n_hist=0"),
         (lambda: equal_fresh_p_hist(0.5, 0, 1), "n_fresh=0"),
-        (lambda: estimate_c_ratio(loss_bound=1, n_params=1, n_samples=1, grad_bound=0, diameter=1, n_fresh=1), "grad_bound=0"),
-        (lambda: estimate_c_ratio(loss_bound=1, n_params=1, n_samples=1, grad_bound=1, diameter=1, n_fresh=0), "n_fresh=0"),
+        (
+            lambda: estimate_c_ratio(
+                loss_bound=1, n_params=1, n_samples=1, grad_bound=0, diameter=1, n_fresh=1
+            ),
+            "grad_bound=0",
+        ),
+        (
+            lambda: estimate_c_ratio(
+                loss_bound=1, n_params=1, n_samples=1, grad_bound=1, diameter=1, n_fresh=0
+            ),
+            "n_fresh=0",
+        ),
     ],
 )
 def test_bad_values(call, message):

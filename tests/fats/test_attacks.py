@@ -1,4 +1,6 @@
-"""Membership inference: hand-derived cases, scikit-learn's metrics, the null law, an attack that must win, bad input."""
+"""Membership inference: hand-derived cases, scikit-learn's metrics, the null law, an attack that
+must win, bad input.
+"""
 
 import math
 
@@ -41,68 +43,139 @@ def labelled(x):
 
 
 def knows(ids, sure=0.9, n_classes=3):
-    """A model of three classes that is sure of label x mod 3 for the inputs x in `ids` and answers 1/3 each otherwise."""
+    """A model of three classes that is sure of label x mod 3 for the inputs x in `ids` and answers
+    1/3 each otherwise.
+    """
+
     def predict(x):
         out = np.full((len(x), n_classes), 1 / n_classes)
         rows = np.flatnonzero(np.isin(x, ids))
         out[rows] = (1 - sure) / (n_classes - 1)
         out[rows, x[rows] % n_classes] = sure
         return out
+
     return predict
 
 
 # --- small cases by hand -----------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("options", [{}, {"per_class": True}, {"classifier": "forest"},
-                                     {"classifier": RandomForestClassifier(10, random_state=0), "per_class": True}])
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"per_class": True},
+        {"classifier": "forest"},
+        {"classifier": RandomForestClassifier(10, random_state=0), "per_class": True},
+    ],
+)
 def test_confidences_that_give_members_away(options):
-    # Shadows and target answer 0.9 on what they trained on and 1/3 elsewhere, so every answer tells the truth.
+    # Shadows and target answer 0.9 on what they trained on and 1/3 elsewhere, so every answer tells
+    # the truth.
     pool = np.arange(120)
-    attack = shadow_attack(lambda ids, seed: knows(pool[ids]), pool, pool % 3, n_shadows=2, **options,
-                           rng=np.random.default_rng(0))
+    attack = shadow_attack(
+        lambda ids, seed: knows(pool[ids]),
+        pool,
+        pool % 3,
+        n_shadows=2,
+        **options,
+        rng=np.random.default_rng(0),
+    )
     assert set(attack.classifiers) == ({0, 1, 2} if options.get("per_class") else {None})
     inside, outside = np.arange(200, 230), np.arange(300, 340)
-    result = evaluate_attack(attack, knows(inside), (inside, inside % 3), (outside, outside % 3), rng=np.random.default_rng(1))
+    result = evaluate_attack(
+        attack,
+        knows(inside),
+        (inside, inside % 3),
+        (outside, outside % 3),
+        rng=np.random.default_rng(1),
+    )
     assert result.accuracy == result.precision == result.auc == (1, 0, 1, 1)
     assert (result.n, result.repeats, result.silent) == (30, 100, 0) and result.p_value < 1e-10
-    # The members told apart are those of the model under attack: with a model that knows the others the answers turn round.
-    swapped = evaluate_attack(attack, knows(outside), (inside, inside % 3), (outside, outside % 3), rng=np.random.default_rng(1))
+    # The members told apart are those of the model under attack: with a model that knows the others
+    # the answers turn round.
+    swapped = evaluate_attack(
+        attack,
+        knows(outside),
+        (inside, inside % 3),
+        (outside, outside % 3),
+        rng=np.random.default_rng(1),
+    )
     assert swapped.accuracy == swapped.precision == swapped.auc == (0, 0, 0, 0)
     assert swapped.p_value == pytest.approx(result.p_value)  # two-sided
 
 
 @pytest.mark.parametrize("per_class", [False, True])
 def test_constant_confidences_tell_nothing(per_class):
-    # Each sample gets the same score: one rate for both groups, and (1 + a - a) / 2 = 0.5; all scores tie, so the AUC is 0.5.
+    # Each sample gets the same score: one rate for both groups, and (1 + a - a) / 2 = 0.5; all
+    # scores tie, so the AUC is 0.5.
     pool = np.arange(60)
-    attack = shadow_attack(lambda ids, seed: knows([]), pool, np.zeros(60, int), n_shadows=3, per_class=per_class,
-                           rng=np.random.default_rng(0))
-    result = evaluate_attack(attack, knows([]), labelled(range(20)), labelled(range(20, 50)), rng=np.random.default_rng(1))
+    attack = shadow_attack(
+        lambda ids, seed: knows([]),
+        pool,
+        np.zeros(60, int),
+        n_shadows=3,
+        per_class=per_class,
+        rng=np.random.default_rng(0),
+    )
+    result = evaluate_attack(
+        attack,
+        knows([]),
+        labelled(range(20)),
+        labelled(range(20, 50)),
+        rng=np.random.default_rng(1),
+    )
     assert result.accuracy == result.precision == result.auc == (0.5, 0, 0.5, 0.5)
     assert result.p_value == 1
 
 
 def test_loss_threshold_by_hand():
-    # True-class probabilities: members .9 .9 .4 .2, others .9 .1 .1 .1; threshold ln 2, that is, probability 1/2.
-    # Called member: 2 of 4 and 1 of 4, so accuracy (1 + 1/2 - 1/4) / 2 = 5/8 and precision (1/2) / (3/4) = 2/3.
-    # AUC over 16 pairs: each .9 beats three and ties one, 3.5 + 3.5; .4 beats three, .2 three: 13/16.
+    # True-class probabilities: members .9 .9 .4 .2, others .9 .1 .1 .1; threshold ln 2, that is,
+    # probability 1/2. Called member: 2 of 4 and 1 of 4, so accuracy (1 + 1/2 - 1/4) / 2 = 5/8 and
+    # precision (1/2) / (3/4) = 2/3. AUC over 16 pairs: each .9 beats three and ties one, 3.5 + 3.5;
+    # .4 beats three, .2 three: 13/16.
     attack = LossThreshold(math.log(2))
-    inside, outside = (attack.score(first(p), np.zeros(4, int)) for p in ([.9, .9, .4, .2], [.9, .1, .1, .1]))
+    inside, outside = (
+        attack.score(first(p), np.zeros(4, int))
+        for p in ([0.9, 0.9, 0.4, 0.2], [0.9, 0.1, 0.1, 0.1])
+    )
     assert attack.score(first([0.5]), [0])[0] == 0.5  # on the threshold: not above
-    assert inside[0] == pytest.approx(1 / (1 + 1 / 1.8))  # exp(loss - threshold) = (1 / 0.9) / 2 = 1 / 1.8
+    assert inside[0] == pytest.approx(
+        1 / (1 + 1 / 1.8)
+    )  # exp(loss - threshold) = (1 / 0.9) / 2 = 1 / 1.8
     accuracy, precision, auc, silent = membership_metrics(inside, outside)
     assert (accuracy, precision, auc, silent) == (0.625, pytest.approx(2 / 3), 0.8125, False)
 
 
 def test_precision_when_nothing_is_called_member():
-    quiet, loud = [[0.2, 0.5], [0.2, 0.9]], [[0.1, 0.4], [0.1, 0.4]]  # a score of 0.5 is not above 0.5
+    quiet, loud = (
+        [[0.2, 0.5], [0.2, 0.9]],
+        [[0.1, 0.4], [0.1, 0.4]],
+    )  # a score of 0.5 is not above 0.5
     accuracy, precision, _, silent = membership_metrics(quiet, loud)
-    assert accuracy.tolist() == [0.5, 0.75] and precision.tolist() == [0.5, 1.0] and silent.tolist() == [True, False]
+    assert (
+        accuracy.tolist() == [0.5, 0.75]
+        and precision.tolist() == [0.5, 1.0]
+        and silent.tolist() == [True, False]
+    )
     assert membership_metrics(quiet, loud, silent_precision=0.0)[1].tolist() == [0.0, 1.0]
-    assert membership_metrics(loud, quiet)[1].tolist() == [0.5, 0.0]  # something is called member, wrongly: 0, not the convention
-    result = evaluate_attack(Score(), first, labelled([0.2] * 5), labelled([0.1] * 5), silent_precision=0.25,
-                             rng=np.random.default_rng(0))
-    assert result.silent == 1 and result.precision == (0.25, 0, 0.25, 0.25) and result.accuracy.mean == 0.5
+    assert membership_metrics(loud, quiet)[1].tolist() == [
+        0.5,
+        0.0,
+    ]  # something is called member, wrongly: 0, not the convention
+    result = evaluate_attack(
+        Score(),
+        first,
+        labelled([0.2] * 5),
+        labelled([0.1] * 5),
+        silent_precision=0.25,
+        rng=np.random.default_rng(0),
+    )
+    assert (
+        result.silent == 1
+        and result.precision == (0.25, 0, 0.25, 0.25)
+        and result.accuracy.mean == 0.5
+    )
 
 
 def test_losses_are_finite():
@@ -112,12 +185,22 @@ def test_losses_are_finite():
 
 def test_features_by_hand():
     # probabilities in falling order | the true class's | its loss | which class
-    got = _features(np.array([[0.25, 0.5, 0.25], [0.125, 0.0, 0.875]]), np.array([1, 0]), with_class=True)
-    assert got == pytest.approx(np.array([[0.5, 0.25, 0.25, 0.5, math.log(2), 0, 1, 0],
-                                          [0.875, 0.125, 0, 0.125, math.log(8), 1, 0, 0]]), abs=1e-15)
+    got = _features(
+        np.array([[0.25, 0.5, 0.25], [0.125, 0.0, 0.875]]), np.array([1, 0]), with_class=True
+    )
+    assert got == pytest.approx(
+        np.array(
+            [
+                [0.5, 0.25, 0.25, 0.5, math.log(2), 0, 1, 0],
+                [0.875, 0.125, 0, 0.125, math.log(8), 1, 0, 0],
+            ]
+        ),
+        abs=1e-15,
+    )
 
 
 # --- references --------------------------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("sizes", [(30, 30), (12, 50), (1, 7)])
 def test_metrics_equal_scikit_learn(sizes):
@@ -128,25 +211,39 @@ def test_metrics_equal_scikit_learn(sizes):
     weight = np.repeat(1 / np.array(sizes), sizes)  # both groups count equally
     accuracy, precision, auc, _ = membership_metrics(inside, outside)
     assert accuracy == pytest.approx(metrics.balanced_accuracy_score(truth, score > 0.5), abs=1e-12)
-    assert precision == pytest.approx(metrics.precision_score(truth, score > 0.5, sample_weight=weight), abs=1e-12)
+    assert precision == pytest.approx(
+        metrics.precision_score(truth, score > 0.5, sample_weight=weight), abs=1e-12
+    )
     assert auc == pytest.approx(metrics.roc_auc_score(truth, score), abs=1e-12)
 
 
 def test_resampling_has_the_binomial_law():
-    # 60 of 100 members and 30 of 100 others are called member. A set of n a side has accuracy (1 + A/n - B/n) / 2 with binomial
-    # A, B: mean 0.65, variance (0.6 * 0.4 + 0.3 * 0.7) / (4 n). Limits: 5 standard errors, false alarm below 1e-5.
+    # 60 of 100 members and 30 of 100 others are called member. A set of n a side has accuracy (1 +
+    # A/n - B/n) / 2 with binomial A, B: mean 0.65, variance (0.6 * 0.4 + 0.3 * 0.7) / (4 n).
+    # Limits: 5 standard errors, false alarm below 1e-5.
     inside, outside = np.repeat([0.9, 0.1], [60, 40]), np.repeat([0.9, 0.1], [30, 70])
     n, repeats = 400, 4000
-    result = evaluate_attack(Score(), first, labelled(inside), labelled(outside), n=n, repeats=repeats,
-                             rng=np.random.default_rng(2))
+    result = evaluate_attack(
+        Score(),
+        first,
+        labelled(inside),
+        labelled(outside),
+        n=n,
+        repeats=repeats,
+        rng=np.random.default_rng(2),
+    )
     std = math.sqrt((0.6 * 0.4 + 0.3 * 0.7) / (4 * n))
     assert abs(result.accuracy.mean - 0.65) < 5 * std / math.sqrt(repeats)
     assert abs(result.accuracy.std / std - 1) < 5 / math.sqrt(2 * repeats)
-    # A 2.5 % quantile of 4000 normal values has standard error sqrt(0.025 * 0.975 / 4000) / 0.0584 = 0.042 std; accuracies lie
-    # on a grid of 1 / (2 n). The central 90 % would end 0.31 std further in.
+    # A 2.5 % quantile of 4000 normal values has standard error sqrt(0.025 * 0.975 / 4000) / 0.0584
+    # = 0.042 std; accuracies lie on a grid of 1 / (2 n). The central 90 % would end 0.31 std
+    # further in.
     low, high = stats.norm.interval(0.95, 0.65, std)
     limit = 5 * 0.042 * std + 1 / (4 * n)
-    assert abs(result.accuracy.low - low) < limit < 0.25 * std and abs(result.accuracy.high - high) < limit
+    assert (
+        abs(result.accuracy.low - low) < limit < 0.25 * std
+        and abs(result.accuracy.high - high) < limit
+    )
 
 
 def test_shadows_get_disjoint_balanced_parts_and_seeds():
@@ -156,15 +253,30 @@ def test_shadows_get_disjoint_balanced_parts_and_seeds():
         calls.append((ids, seed))
         return knows(pool[ids])
 
-    attack = shadow_attack(train, pool, pool % 3, n_shadows=4, n_train=40, rng=np.random.default_rng(0))
+    attack = shadow_attack(
+        train, pool, pool % 3, n_shadows=4, n_train=40, rng=np.random.default_rng(0)
+    )
     assert len({seed for _, seed in calls}) == 4 and len({tuple(ids) for ids, _ in calls}) == 4
-    assert all(len(set(ids)) == 40 and (np.diff(ids) > 0).all() and ids.max() < 50 for ids, _ in calls)
-    # 10 unseen samples a shadow, hence 10 trained ones: with equal numbers the prior is 1/2, which an uninformed fit returns.
-    blind = shadow_attack(lambda ids, seed: knows([]), pool, np.zeros(50, int), n_train=40, rng=np.random.default_rng(0))
+    assert all(
+        len(set(ids)) == 40 and (np.diff(ids) > 0).all() and ids.max() < 50 for ids, _ in calls
+    )
+    # 10 unseen samples a shadow, hence 10 trained ones: with equal numbers the prior is 1/2, which
+    # an uninformed fit returns.
+    blind = shadow_attack(
+        lambda ids, seed: knows([]),
+        pool,
+        np.zeros(50, int),
+        n_train=40,
+        rng=np.random.default_rng(0),
+    )
     assert blind.score(knows([])(np.arange(3)), np.zeros(3, int)) == pytest.approx(0.5, abs=1e-9)
-    again = shadow_attack(train, pool, pool % 3, n_shadows=4, n_train=40, rng=np.random.default_rng(0))
+    again = shadow_attack(
+        train, pool, pool % 3, n_shadows=4, n_train=40, rng=np.random.default_rng(0)
+    )
     answers = knows([0, 1])(np.arange(6))
-    assert (again.score(answers, np.arange(6) % 3) == attack.score(answers, np.arange(6) % 3)).all()  # same seed, same bits
+    assert (
+        again.score(answers, np.arange(6) % 3) == attack.score(answers, np.arange(6) % 3)
+    ).all()  # same seed, same bits
 
 
 def test_predictor_is_the_engines_model():
@@ -182,45 +294,71 @@ def test_predictor_is_the_engines_model():
 
 # --- limiting cases ----------------------------------------------------------------------------------------------------------
 
+
 def test_members_like_strangers_give_chance():
-    # 400 trials with both groups' scores uniform on [0, 1]. If an interval of nominally 95 %, narrow as it comes from only 100
-    # sets, misses 0.5 in 5 to 9 % of trials, the count of misses leaves the limits below with probability < 1e-4 a side; so
-    # does the count of p-values <= 0.05, of which there should be 5 %.
+    # 400 trials with both groups' scores uniform on [0, 1]. If an interval of nominally 95 %,
+    # narrow as it comes from only 100 sets, misses 0.5 in 5 to 9 % of trials, the count of misses
+    # leaves the limits below with probability < 1e-4 a side; so does the count of p-values <= 0.05,
+    # of which there should be 5 %.
     trials, misses, small = 400, np.zeros(3, int), 0
     for seed in range(trials):
         rng = np.random.default_rng(seed)
-        result = evaluate_attack(Score(), first, labelled(rng.random(60)), labelled(rng.random(60)), rng=rng)
+        result = evaluate_attack(
+            Score(), first, labelled(rng.random(60)), labelled(rng.random(60)), rng=rng
+        )
         figures = result.accuracy, result.precision, result.auc
         misses += [not f.low <= 0.5 <= f.high for f in figures]
         small += result.p_value <= 0.05
-    assert (misses <= stats.binom.isf(1e-4, trials, 0.09)).all() and (misses >= stats.binom.ppf(1e-4, trials, 0.05)).all()
+    assert (misses <= stats.binom.isf(1e-4, trials, 0.09)).all() and (
+        misses >= stats.binom.ppf(1e-4, trials, 0.05)
+    ).all()
     assert stats.binom.ppf(1e-4, trials, 0.05) <= small <= stats.binom.isf(1e-4, trials, 0.05)
 
 
 @pytest.fixture(scope="module")
 def overfitted():
-    """Federated MLPs (4 clients, FedAvg) on 200 digits, 30 % of the labels drawn at random: memorised, not learned."""
+    """Federated MLPs (4 clients, FedAvg) on 200 digits, 30 % of the labels drawn at random:
+    memorised, not learned.
+    """
     x, y = load_digits(return_X_y=True)
     rng = np.random.default_rng(0)
-    x, y = (x / 16).astype(np.float32), np.where(rng.random(len(y)) < 0.3, rng.integers(0, 10, len(y)), y)
+    x, y = (
+        (x / 16).astype(np.float32),
+        np.where(rng.random(len(y)) < 0.3, rng.integers(0, 10, len(y)), y),
+    )
     task = Task(models.create("mlp", input_shape=(64,), n_classes=10, hidden=(64,)))
     target, unseen, strangers, pool = np.split(rng.permutation(len(y)), [200, 400, 600])
 
     def train(rows, seed):
         params = task.init(seed)
-        clients = [[(x[part], y[part])] * 10 for part in np.array_split(np.random.default_rng(seed).permutation(rows), 4)]
+        clients = [
+            [(x[part], y[part])] * 10
+            for part in np.array_split(np.random.default_rng(seed).permutation(rows), 4)
+        ]
         for _ in range(60):
             params = local_sgd(task, params, clients, 0.5, threads=1).mean(0)
         return predictor(task, params)
 
-    attack = shadow_attack(lambda ids, seed: train(pool[ids], seed), x[pool], y[pool], n_train=200, n_shadows=4, rng=rng)
+    attack = shadow_attack(
+        lambda ids, seed: train(pool[ids], seed),
+        x[pool],
+        y[pool],
+        n_train=200,
+        n_shadows=4,
+        rng=rng,
+    )
     return attack, train(target, 99), *((x[rows], y[rows]) for rows in (target, unseen, strangers))
 
 
 def test_an_overfitted_model_gives_its_members_away(overfitted):
     attack, predict, members, unseen, _ = overfitted
     result = evaluate_attack(attack, predict, members, unseen, rng=np.random.default_rng(0))
-    assert result.accuracy.low > 0.58 and result.precision.low > 0.55 and result.auc.low > 0.6 and result.p_value < 1e-6
+    assert (
+        result.accuracy.low > 0.58
+        and result.precision.low > 0.55
+        and result.auc.low > 0.6
+        and result.p_value < 1e-6
+    )
     # the reference without shadows sees it too, and both see what the generalisation gap says
     simple = LossThreshold(losses(predict(members[0]), members[1]).mean())
     reference = evaluate_attack(simple, predict, members, unseen, rng=np.random.default_rng(0))
@@ -237,41 +375,80 @@ def test_samples_the_model_never_saw_are_safe(overfitted):
 
 # --- bad input ---------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"n_shadows": 0}, "n_shadows=0"), ({"n_train": 30}, "n_train=30"), ({"n_train": 0}, "n_train=0"), ({"rng": 3}, "rng=3"),
-    ({"classifier": "svm"}, "classifier='svm'"), ({"classifier": LinearSVC()}, "LinearSVC"),
-    ({"pool_y": np.zeros(29, int)}, r"y \(29,\)"), ({"pool_y": np.zeros(30)}, "float64"), ({"pool_y": np.full(30, -1)}, "-1"),
-    ({"pool_y": np.full(30, 3)}, "holds 3"), ({"pool_x": [1], "pool_y": [0]}, "the pool has 1 sample"),
-    ({"train_shadow": lambda ids, seed: lambda x: np.full((len(x), 2), 0.4)}, "probabilities must sum to 1"),
-    ({"train_shadow": lambda ids, seed: lambda x: np.full((len(x), 2), np.nan)}, "probabilities holds nan"),
-    ({"train_shadow": lambda ids, seed: lambda x: np.full((3, 4), 0.25)}, r"it must be \(3,\)"),
-    ({"train_shadow": lambda ids, seed: knows(ids, n_classes=3 + seed % 5)}, "all must have the same number"),
-    ({"pool_y": np.repeat([0, 1], [29, 1]), "per_class": True, "n_shadows": 1}, "class 1 has"),
-])
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_shadows": 0}, "n_shadows=0"),
+        ({"n_train": 30}, "n_train=30"),
+        ({"n_train": 0}, "n_train=0"),
+        ({"rng": 3}, "rng=3"),
+        ({"classifier": "svm"}, "classifier='svm'"),
+        ({"classifier": LinearSVC()}, "LinearSVC"),
+        ({"pool_y": np.zeros(29, int)}, r"y \(29,\)"),
+        ({"pool_y": np.zeros(30)}, "float64"),
+        ({"pool_y": np.full(30, -1)}, "-1"),
+        ({"pool_y": np.full(30, 3)}, "holds 3"),
+        ({"pool_x": [1], "pool_y": [0]}, "the pool has 1 sample"),
+        (
+            {"train_shadow": lambda ids, seed: lambda x: np.full((len(x), 2), 0.4)},
+            "probabilities must sum to 1",
+        ),
+        (
+            {"train_shadow": lambda ids, seed: lambda x: np.full((len(x), 2), np.nan)},
+            "probabilities holds nan",
+        ),
+        ({"train_shadow": lambda ids, seed: lambda x: np.full((3, 4), 0.25)}, r"it must be \(3,\)"),
+        (
+            {"train_shadow": lambda ids, seed: knows(ids, n_classes=3 + seed % 5)},
+            "all must have the same number",
+        ),
+        ({"pool_y": np.repeat([0, 1], [29, 1]), "per_class": True, "n_shadows": 1}, "class 1 has"),
+    ],
+)
 def test_bad_shadows(change, message):
-    good = dict(train_shadow=lambda ids, seed: knows(ids), pool_x=np.arange(30), pool_y=np.arange(30) % 3,
-                rng=np.random.default_rng(0))
+    good = dict(
+        train_shadow=lambda ids, seed: knows(ids),
+        pool_x=np.arange(30),
+        pool_y=np.arange(30) % 3,
+        rng=np.random.default_rng(0),
+    )
     with pytest.raises(ValueError, match=message):
         shadow_attack(**{**good, **change})
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"n": 0}, "n=0"), ({"repeats": 0}, "repeats=0"), ({"confidence": 1.0}, "confidence=1.0"), ({"rng": None}, "rng=None"),
-    ({"silent_precision": 2}, "silent_precision=2"), ({"members": labelled([])}, "members: x has shape"),
-    ({"non_members": 5}, "non_members of type int"), ({"members": (np.ones(3), [0, 1, 2])}, "y holds 2"),
-    ({"attack": type("Loud", (), {"score": lambda self, p, y: p[:, 0] + 1})()}, "scores holds"),
-    ({"attack": type("Flat", (), {"score": lambda self, p, y: p})()}, "scores has shape"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n": 0}, "n=0"),
+        ({"repeats": 0}, "repeats=0"),
+        ({"confidence": 1.0}, "confidence=1.0"),
+        ({"rng": None}, "rng=None"),
+        ({"silent_precision": 2}, "silent_precision=2"),
+        ({"members": labelled([])}, "members: x has shape"),
+        ({"non_members": 5}, "non_members of type int"),
+        ({"members": (np.ones(3), [0, 1, 2])}, "y holds 2"),
+        ({"attack": type("Loud", (), {"score": lambda self, p, y: p[:, 0] + 1})()}, "scores holds"),
+        ({"attack": type("Flat", (), {"score": lambda self, p, y: p})()}, "scores has shape"),
+    ],
+)
 def test_bad_evaluation(change, message):
-    good = dict(attack=Score(), predict=first, members=labelled([0.1, 0.9]), non_members=labelled([0.4]),
-                rng=np.random.default_rng(0))
+    good = dict(
+        attack=Score(),
+        predict=first,
+        members=labelled([0.1, 0.9]),
+        non_members=labelled([0.4]),
+        rng=np.random.default_rng(0),
+    )
     with pytest.raises(ValueError, match=message):
         evaluate_attack(**{**good, **change})
 
 
 def test_bad_scores_thresholds_and_classes():
     pool = np.arange(30)
-    attack = shadow_attack(lambda ids, seed: knows(ids), pool, pool % 2, per_class=True, rng=np.random.default_rng(0))
+    attack = shadow_attack(
+        lambda ids, seed: knows(ids), pool, pool % 2, per_class=True, rng=np.random.default_rng(0)
+    )
     with pytest.raises(ValueError, match="class=2 must be one of 0, 1"):
         attack.score(knows([])(pool[:1]), [2])
     with pytest.raises(ValueError, match="2 columns; the shadows had 3"):

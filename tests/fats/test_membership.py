@@ -1,4 +1,6 @@
-"""Membership before and after forgetting: a federation on which the right answers are known exactly, and the parts by hand."""
+"""Membership before and after forgetting: a federation on which the right answers are known
+exactly, and the parts by hand.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,44 @@ from sflkit.randomness import generator
 from sflkit.results import sweep
 
 # clients of 9 samples: 6 trained on, of which 2 are forgotten, and 3 unseen
-TINY = MembershipConfig(data="digits", model="linear", n_clients=4, samples_per_client=9, clients_per_round=2, batch_size=3,
-                        local_steps=2, rounds=4, rate=0.1, n_shadows=1, repeats=5, levels=("sample", "client"), forget_share=0.34)
+TINY = MembershipConfig(
+    data="digits",
+    model="linear",
+    n_clients=4,
+    samples_per_client=9,
+    clients_per_round=2,
+    batch_size=3,
+    local_steps=2,
+    rounds=4,
+    rate=0.1,
+    n_shadows=1,
+    repeats=5,
+    levels=("sample", "client"),
+    forget_share=0.34,
+)
 BY_HEART = replace(TINY, clients_per_round=3, local_steps=4, rounds=10, rate=0.3)
-SURE = attacks.LossThreshold(0.05)  # calls member what has a probability above exp(-0.05) = 0.95 for its label
+SURE = attacks.LossThreshold(
+    0.05
+)  # calls member what has a probability above exp(-0.05) = 0.95 for its label
 
 
 def federation(n_clients=8, each=9):
-    """One input of its own for every sample (row i is 9 at place i), labels 0 and 1 in turn, in clients that go by row."""
+    """One input of its own for every sample (row i is 9 at place i), labels 0 and 1 in turn, in
+    clients that go by row.
+    """
     n = n_clients * each
     x, y = 9 * np.eye(n, dtype=np.float32), np.arange(n) % 2
-    return Federation("made", x, y, tuple(np.arange(n).reshape(n_clients, each)), x[:2], y[:2], np.full(2, 0.5), 2,
-                      np.ones(n_clients, bool))
+    return Federation(
+        "made",
+        x,
+        y,
+        tuple(np.arange(n).reshape(n_clients, each)),
+        x[:2],
+        y[:2],
+        np.full(2, 0.5),
+        2,
+        np.ones(n_clients, bool),
+    )
 
 
 def rows_of(x):
@@ -46,11 +74,18 @@ def test_a_split_has_no_row_twice(level):
     assert [len(ids) for ids in parts.clients] == [6] * 4
     assert all(set(ids) <= set(made.clients[k]) for k, ids in enumerate(parts.clients))
     groups = [set(ids.tolist()) for ids in (parts.forgotten, parts.kept, parts.unseen)]
-    assert sum(map(len, groups)) == len(set.union(*groups)) == len(parts.forgotten) + len(parts.kept) + len(parts.unseen)
+    assert (
+        sum(map(len, groups))
+        == len(set.union(*groups))
+        == len(parts.forgotten) + len(parts.kept) + len(parts.unseen)
+    )
     assert groups[0] | groups[1] == set(np.concatenate(parts.clients).tolist())
     assert max(set.union(*groups)) < 4 * 9  # the pool is clients 4 to 7
     if level == "sample":  # a third of 6 at each of 4 clients, and all that was kept aside
-        assert parts.requests == [(k, i) for k in range(4) for i in range(2)] and len(parts.unseen) == 4 * 3
+        assert (
+            parts.requests == [(k, i) for k in range(4) for i in range(2)]
+            and len(parts.unseen) == 4 * 3
+        )
         assert parts.forgotten.tolist() == [parts.clients[k][i] for k, i in parts.requests]
     else:  # a third of 4 clients is one
         ((k, sample),) = parts.requests
@@ -62,28 +97,37 @@ def test_splits_are_random_and_the_same_for_both_levels():
     made = federation()
     seen = [split(replace(TINY, seed=seed), made, "sample") for seed in range(40)]
     assert set(np.concatenate([parts.forgotten for parts in seen])) == set(range(36))
-    assert {split(replace(TINY, seed=seed), made, "client").requests[0] for seed in range(40)} == {(k, None) for k in range(4)}
-    assert np.array_equal(np.concatenate(split(TINY, made, "client").clients), np.concatenate(seen[0].clients))
+    assert {split(replace(TINY, seed=seed), made, "client").requests[0] for seed in range(40)} == {
+        (k, None) for k in range(4)
+    }
+    assert np.array_equal(
+        np.concatenate(split(TINY, made, "client").clients), np.concatenate(seen[0].clients)
+    )
 
 
 def test_a_mini_batch_is_left():
-    parts = split(replace(TINY, forget_share=0.9), federation(), "sample")  # 0.9 * 6 = 5, but b = 3 must stay
+    parts = split(
+        replace(TINY, forget_share=0.9), federation(), "sample"
+    )  # 0.9 * 6 = 5, but b = 3 must stay
     assert len(parts.forgotten) == 4 * 3 and len(parts.kept) == 4 * 3
 
 
 def test_members_are_certain_before_and_gone_after():
-    """Every sample has an input of its own, so its column of the weights moves only if it is trained on.
+    """Every sample has an input of its own, so its column of the weights moves only if it is
+    trained on.
 
-    Learnt by heart, a trained sample has a loss near 0. One never used has nearly the first model's (the common bias moves too):
-    weights and biases in +-1/sqrt(72) give logits at most 20/sqrt(72) = 2.36 apart, a probability of 0.91 and a loss of 0.09.
-    So the attack is right about every sample before; afterwards it calls nobody a member, accuracy and precision are 1/2.
-    """
+    Learnt by heart, a trained sample has a loss near 0. One never used has nearly the first model's
+    (the common bias moves too): weights and biases in +-1/sqrt(72) give logits at most 20/sqrt(72)
+    = 2.36 apart, a probability of 0.91 and a loss of 0.09. So the attack is right about every
+    sample before; afterwards it calls nobody a member, accuracy and precision are 1/2."""
     frame = run(BY_HEART, federation=federation(), attack=SURE)
     frame = frame[frame.attack == "shadow"].set_index(["level", "state"])
     for level in "sample", "client":
         before = frame.loc[level, "before"]
         assert (before.accuracy, before.precision, before.silent, before.fit) == (1, 1, 0, 1)
-        assert before.n == {"sample": 8, "client": 3}[level]  # the smaller group: 8 forgotten, 12 unseen; 6 and 3
+        assert (
+            before.n == {"sample": 8, "client": 3}[level]
+        )  # the smaller group: 8 forgotten, 12 unseen; 6 and 3
         for method in METHODS:
             after = frame.loc[level, method]
             assert (after.accuracy, after.precision, after.silent) == (0.5, 0.5, 1), (level, method)
@@ -114,43 +158,88 @@ def test_shadows_of_other_people_give_away_members():
 def test_a_run_from_its_parts():
     made = federation()
     frame = run(TINY, federation=made, attack=SURE).set_index(["level", "state", "attack"])
-    task, sizes = Task(create("linear", input_shape=(72,), n_classes=2)), TINY.sizes | {"n_clients": 4, "samples_per_client": 6}
+    task, sizes = (
+        Task(create("linear", input_shape=(72,), n_classes=2)),
+        TINY.sizes | {"n_clients": 4, "samples_per_client": 6},
+    )
     parts = split(TINY, made, "client")
-    clients, start, rng = [(made.x[i], made.y[i]) for i in parts.clients], task.init(0), generator(0, "participation")
+    clients, start, rng = (
+        [(made.x[i], made.y[i]) for i in parts.clients],
+        task.init(0),
+        generator(0, "participation"),
+    )
     before = learn(task, clients, draw_history(rng=rng, **sizes), 0.1, start=start)
     again = generator(0, "participation", 1)
-    asked = request(learn(task, clients, draw_fedavg(rng=again, **sizes), 0.1, start=start, method="fr2", rounds=1),
-                    parts.requests, again)
-    states = {"before": before, "fats": forget(task, clients, before, parts.requests, rng),
-              "fr2": resume(task, clients, asked, until=4)}
+    asked = request(
+        learn(
+            task, clients, draw_fedavg(rng=again, **sizes), 0.1, start=start, method="fr2", rounds=1
+        ),
+        parts.requests,
+        again,
+    )
+    states = {
+        "before": before,
+        "fats": forget(task, clients, before, parts.requests, rng),
+        "fr2": resume(task, clients, asked, until=4),
+    }
     for name, state in states.items():
         predict = attacks.predictor(task, state.params)
-        found = attacks.evaluate_attack(SURE, predict, (made.x[parts.forgotten], made.y[parts.forgotten]),
-                                        (made.x[parts.unseen], made.y[parts.unseen]), repeats=5, rng=generator(0, "bootstrap"))
+        found = attacks.evaluate_attack(
+            SURE,
+            predict,
+            (made.x[parts.forgotten], made.y[parts.forgotten]),
+            (made.x[parts.unseen], made.y[parts.unseen]),
+            repeats=5,
+            rng=generator(0, "bootstrap"),
+        )
         row = frame.loc["client", name, "shadow"]
-        assert (row.accuracy, row.precision_std, row.silent, row.n) == (found.accuracy.mean, found.precision.std, found.silent, 3)
+        assert (row.accuracy, row.precision_std, row.silent, row.n) == (
+            found.accuracy.mean,
+            found.precision.std,
+            found.silent,
+            3,
+        )
         trained = np.concatenate([parts.kept, parts.forgotten]) if name == "before" else parts.kept
         assert row.fit == (predict(made.x[trained]).argmax(1) == made.y[trained]).mean()
         assert row.test == (predict(made.x[parts.unseen]).argmax(1) == made.y[parts.unseen]).mean()
         threshold = attacks.losses(predict(made.x[trained]), made.y[trained]).mean()
-        called = [attacks.LossThreshold(threshold).score(predict(made.x[i]), made.y[i]) > 0.5
-                  for i in (parts.forgotten, parts.unseen)]
-        if name == "before":  # a mean over resampled sets is near the figure of all samples, and exact where none differ
-            assert abs(frame.loc["client", name, "loss"].accuracy - (1 + called[0].mean() - called[1].mean()) / 2) < 0.35
+        called = [
+            attacks.LossThreshold(threshold).score(predict(made.x[i]), made.y[i]) > 0.5
+            for i in (parts.forgotten, parts.unseen)
+        ]
+        if (
+            name == "before"
+            # a mean over resampled sets is near the figure of all samples, and exact where none
+            # differ
+        ):
+            assert (
+                abs(
+                    frame.loc["client", name, "loss"].accuracy
+                    - (1 + called[0].mean() - called[1].mean()) / 2
+                )
+                < 0.35
+            )
 
 
 def test_rows_depend_on_the_seed_and_on_nothing_beside():
-    # one client a round, who learns what he draws at once: the shares of right answers tell the draws
+    # one client a round, who learns what he draws at once: the shares of right answers tell the
+    # draws
     made, config = federation(each=30), replace(TINY, rate=0.3, rounds=10, clients_per_round=1)
     shown = ["accuracy", "fit", "test"]
     full = run(config, federation=made)
     assert run(config, federation=made).equals(full)
     assert not run(replace(config, seed=1), federation=made)[shown].equals(full[shown])
-    for methods, levels in (("fr2",), ("client",)), (("fats",), ("client",)), (("frs", "fats"), ("sample",)):
+    for methods, levels in (
+        (("fr2",), ("client",)),
+        (("fats",), ("client",)),
+        (("frs", "fats"), ("sample",)),
+    ):
         part = run(replace(config, methods=methods, levels=levels), federation=made)
         both = full[full.state.isin(["before", *methods]) & full.level.isin(levels)]
         keys = ["level", "state", "attack"]
-        assert part.sort_values(keys, ignore_index=True).equals(both.sort_values(keys, ignore_index=True))
+        assert part.sort_values(keys, ignore_index=True).equals(
+            both.sort_values(keys, ignore_index=True)
+        )
 
 
 def test_false_labels_are_the_populations():
@@ -178,7 +267,9 @@ def test_a_sweep_trains_the_shadows_once(tmp_path, monkeypatch):
     # the shared attack is the one that the config alone gives
     alone = run(configs[2], attack=real(configs[2], build(configs[2])))
     stored = frame[frame.seed == 2][list(alone)].reset_index(drop=True)
-    pd.testing.assert_frame_equal(stored, alone, rtol=1e-6, atol=0, check_dtype=False)  # results are stored to 7 digits
+    pd.testing.assert_frame_equal(
+        stored, alone, rtol=1e-6, atol=0, check_dtype=False
+    )  # results are stored to 7 digits
     assert sweep.run_many(run, configs, store=tmp_path, progress=False).attrs["reused"] == 3
     run(replace(configs[0], repeats=7, forget_share=0.5))
     assert len(trained) == 1
@@ -186,26 +277,44 @@ def test_a_sweep_trains_the_shadows_once(tmp_path, monkeypatch):
     assert len(trained) == 2
 
 
-@pytest.mark.parametrize("change, message", [
-    (dict(seed=-1), "seed=-1"), (dict(population_seed=0.5), "population_seed=0.5"), (dict(methods=("sgd",)), "methods='sgd'"),
-    (dict(methods=()), r"methods=\(\)"), (dict(levels=("sample", "sample")), "none twice"),
-    (dict(levels=("round",)), "levels='round'"),
-    (dict(forget_share=0.0), "forget_share=0.0"), (dict(forget_share=1.0), "forget_share=1.0"),
-    (dict(data="logistic"), "data='logistic'"), (dict(model="vgg16"), "model='vgg16'"), (dict(n_clients=None), "n_clients=None"),
-    (dict(n_clients=1), "n_clients=1"), (dict(rounds=2.5), "rounds=2.5"), (dict(rate=0.0), "rate=0.0"),
-    (dict(noise=1.1), "noise=1.1"),
-    (dict(n_shadows=0), "n_shadows=0"), (dict(repeats=1), "repeats=1"), (dict(hidden=0), "hidden=0"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(seed=-1), "seed=-1"),
+        (dict(population_seed=0.5), "population_seed=0.5"),
+        (dict(methods=("sgd",)), "methods='sgd'"),
+        (dict(methods=()), r"methods=\(\)"),
+        (dict(levels=("sample", "sample")), "none twice"),
+        (dict(levels=("round",)), "levels='round'"),
+        (dict(forget_share=0.0), "forget_share=0.0"),
+        (dict(forget_share=1.0), "forget_share=1.0"),
+        (dict(data="logistic"), "data='logistic'"),
+        (dict(model="vgg16"), "model='vgg16'"),
+        (dict(n_clients=None), "n_clients=None"),
+        (dict(n_clients=1), "n_clients=1"),
+        (dict(rounds=2.5), "rounds=2.5"),
+        (dict(rate=0.0), "rate=0.0"),
+        (dict(noise=1.1), "noise=1.1"),
+        (dict(n_shadows=0), "n_shadows=0"),
+        (dict(repeats=1), "repeats=1"),
+        (dict(hidden=0), "hidden=0"),
+    ],
+)
 def test_bad_values(change, message):
     with pytest.raises(ValueError, match=message):
         replace(TINY, **change)
 
 
-@pytest.mark.parametrize("level, change, message", [
-    ("sample", dict(forget_share=0.1), "6 trained samples"), ("sample", dict(batch_size=6), "batch_size=6"),
-    ("client", dict(clients_per_round=4), "clients_per_round=4"), ("client", dict(forget_share=0.8), "leaves 1 of 4"),
-    ("round", {}, "level='round'"),
-])
+@pytest.mark.parametrize(
+    "level, change, message",
+    [
+        ("sample", dict(forget_share=0.1), "6 trained samples"),
+        ("sample", dict(batch_size=6), "batch_size=6"),
+        ("client", dict(clients_per_round=4), "clients_per_round=4"),
+        ("client", dict(forget_share=0.8), "leaves 1 of 4"),
+        ("round", {}, "level='round'"),
+    ],
+)
 def test_bad_splits(level, change, message):
     with pytest.raises(ValueError, match=message):
         split(replace(TINY, **change), federation(), level)

@@ -1,4 +1,6 @@
-"""Forgetting at the level of models: bit for bit the model of the new history, never half done, and honestly booked."""
+"""Forgetting at the level of models: bit for bit the model of the new history, never half done, and
+honestly booked.
+"""
 
 import os
 import signal
@@ -21,7 +23,9 @@ from sflkit.fats.unlearning import forget, learn, request, resume
 from sflkit.federated import Task
 from tests.helpers import ROOT
 
-SIZES = dict(n_clients=4, samples_per_client=6, clients_per_round=3, batch_size=2, local_steps=3, rounds=5)
+SIZES = dict(
+    n_clients=4, samples_per_client=6, clients_per_round=3, batch_size=2, local_steps=3, rounds=5
+)
 
 
 def setup(seed=0, **changes):
@@ -29,35 +33,52 @@ def setup(seed=0, **changes):
     sizes = SIZES | changes
     rng = np.random.default_rng(seed)
     numbers = np.full(sizes["n_clients"], sizes["samples_per_client"])
-    clients = [(rng.standard_normal((n, 3)).astype(np.float32), rng.integers(2, size=n)) for n in numbers]
+    clients = [
+        (rng.standard_normal((n, 3)).astype(np.float32), rng.integers(2, size=n)) for n in numbers
+    ]
     task = Task(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
     return task, clients, draw_history(**sizes, rng=rng), rng
 
 
 def line(targets):
-    """Clients of one feature x = 1, and the model w x under the loss (w - y)^2: a step is w <- w - 2 rate (w - mean y)."""
+    """Clients of one feature x = 1, and the model w x under the loss (w - y)^2: a step is w <- w -
+    2 rate (w - mean y).
+    """
     data = [(np.ones((len(y), 1)), np.array(y, dtype=np.float32)[:, None]) for y in targets]
     return Task(nn.Linear(1, 1, bias=False), loss="mse"), data
 
 
 def poisoned(clients, forgotten):
     """The data with everything forgotten made NaN: whoever touches it gets NaN parameters."""
-    out = [None if (k, None) in forgotten else (np.array(x), np.array(y)) for k, (x, y) in enumerate(clients)]
+    out = [
+        None if (k, None) in forgotten else (np.array(x), np.array(y))
+        for k, (x, y) in enumerate(clients)
+    ]
     for k, s in forgotten:
         if s is not None and out[k] is not None:
             out[k][0][s] = np.nan
     return out
 
 
-# By hand. Two clients with y = (0, 4) and (8, 0); rate 1/4, so that a step is w <- w/2 + y/2 (mean y for b = 2); w = 0.
-# Round 0, clients 0 and 1, E = 2: client 0 takes sample 1 twice: 0 -> 2 -> 3; client 1 sample 0 twice: 0 -> 4 -> 6. Mean 4.5.
-# Round 1, client 1 twice: samples (0, 1): 4.5 -> 6.25 -> 3.125; samples (1, 1): 4.5 -> 2.25 -> 1.125. Mean 2.125.
-HAND = History(np.array([[0, 1], [1, 1]]), np.array([[[[1], [1]], [[0], [0]]], [[[0], [1]], [[1], [1]]]]), np.array([2, 2]))
+# By hand. Two clients with y = (0, 4) and (8, 0); rate 1/4, so that a step is w <- w/2 + y/2 (mean
+# y for b = 2); w = 0. Round 0, clients 0 and 1, E = 2: client 0 takes sample 1 twice: 0 -> 2 -> 3;
+# client 1 sample 0 twice: 0 -> 4 -> 6. Mean 4.5. Round 1, client 1 twice: samples (0, 1): 4.5 ->
+# 6.25 -> 3.125; samples (1, 1): 4.5 -> 2.25 -> 1.125. Mean 2.125.
+HAND = History(
+    np.array([[0, 1], [1, 1]]),
+    np.array([[[[1], [1]], [[0], [0]]], [[[0], [1]], [[1], [1]]]]),
+    np.array([2, 2]),
+)
 
 
 def unused(history):
     """A sample that is left and that no round uses."""
-    return next((k, int(s)) for k in range(history.n_clients) for s in history.remaining(k) if not history.first_use(k, s))
+    return next(
+        (k, int(s))
+        for k in range(history.n_clients)
+        for s in history.remaining(k)
+        if not history.first_use(k, s)
+    )
 
 
 def test_two_rounds_by_hand():
@@ -65,21 +86,31 @@ def test_two_rounds_by_hand():
     state = learn(task, clients, HAND, 0.25, start=[0.0])
     assert {r: m.item() for r, m in state.models.items()} == {0: 0.0, 1: 4.5, 2: 2.125}
     assert state.status == "clean" and state.params.item() == 2.125 and state.rounds_done == 2
-    # Weighted by what the clients have left, as FedAvg does: 3 samples against 1 give (3 * 3 + 6) / 4 = 3.75.
+    # Weighted by what the clients have left, as FedAvg does: 3 samples against 1 give (3 * 3 + 6) /
+    # 4 = 3.75.
     task, clients = line([(0, 4, 0), (8,)])
     history = History(HAND.clients[:1], HAND.batches[:1], np.array([3, 1]))
-    assert learn(task, clients, history, 0.25, start=[0.0], method="frs").params.item() == pytest.approx(3.75, abs=1e-6)
+    assert learn(
+        task, clients, history, 0.25, start=[0.0], method="frs"
+    ).params.item() == pytest.approx(3.75, abs=1e-6)
 
 
 def test_forgetting_by_hand():
-    # Forget sample 0 of client 1: first used in round 0, which is replayed with sample 1 alone (b = 1, nothing else is left):
-    # client 1: 0 -> 0 -> 0, client 0 as before 3; mean 1.5. Round 1 is drawn again; whoever trains, client 1 has only y = 0.
+    # Forget sample 0 of client 1: first used in round 0, which is replayed with sample 1 alone (b =
+    # 1, nothing else is left): client 1: 0 -> 0 -> 0, client 0 as before 3; mean 1.5. Round 1 is
+    # drawn again; whoever trains, client 1 has only y = 0.
     task, clients = line([(0, 4), (8, 0)])
     state = learn(task, clients, HAND, 0.25, start=[0.0])
     after = forget(task, clients, state, [(1, 0)], np.random.default_rng(0))
     assert after.models[1].item() == 1.5
-    assert np.array_equal(after.history.batches[0], [[[1], [1]], [[1], [1]]]) and (after.history.clients[0] == [0, 1]).all()
-    assert after.ledger.entries[0][:5] == Entry(1, first=0, start=0, scratch=2, rounds=2, seconds=0.0)[:5]
+    assert (
+        np.array_equal(after.history.batches[0], [[[1], [1]], [[1], [1]]])
+        and (after.history.clients[0] == [0, 1]).all()
+    )
+    assert (
+        after.ledger.entries[0][:5]
+        == Entry(1, first=0, start=0, scratch=2, rounds=2, seconds=0.0)[:5]
+    )
     assert after.ledger.entries[0].seconds > 0
     # the first model is the user's no longer: what becomes of the tensor changes nothing
     start = torch.zeros(1)
@@ -94,7 +125,8 @@ def test_forgetting_by_hand():
 @pytest.mark.parametrize("rule", ["exact", "printed", "minimal"])
 @pytest.mark.parametrize("every", [1, 2, 4])
 def test_after_forgetting_the_model_is_that_of_the_new_history(rule, every):
-    # K = 3 of 4 clients: rounds with a client in several slots, and hits in the middle of rounds, occur among these seeds.
+    # K = 3 of 4 clients: rounds with a client in several slots, and hits in the middle of rounds,
+    # occur among these seeds.
     twice = middle = late = 0
     for seed in range(8):
         task, clients, history, rng = setup(seed)
@@ -103,14 +135,24 @@ def test_after_forgetting_the_model_is_that_of_the_new_history(rule, every):
         target = (int(rng.integers(4)), int(rng.integers(6)))
         hit = history.first_use(*target)
         after = forget(task, poisoned(clients, {target}), state, [target], rng, rule)
-        again = learn(task, poisoned(clients, {target}), after.history, 0.3, start=start, every=every)
-        assert torch.equal(after.params, again.params) and after.models.keys() == again.models.keys()
+        again = learn(
+            task, poisoned(clients, {target}), after.history, 0.3, start=start, every=every
+        )
+        assert (
+            torch.equal(after.params, again.params) and after.models.keys() == again.models.keys()
+        )
         assert all(torch.equal(after.models[r], again.models[r]) for r in again.models)
         entry = after.ledger.entries[0]
         if hit is None:
-            assert entry.start == -1 and entry.rounds == 0 and torch.equal(after.params, state.params)
+            assert (
+                entry.start == -1 and entry.rounds == 0 and torch.equal(after.params, state.params)
+            )
         else:
-            assert entry.first == hit[0] and entry.start == hit[0] // every * every and entry.rounds == 5 - entry.start
+            assert (
+                entry.first == hit[0]
+                and entry.start == hit[0] // every * every
+                and entry.rounds == 5 - entry.start
+            )
             twice += (history.clients[hit[0]] == target[0]).sum() > 1
             middle += hit[1] > 0
             late += hit[0] > 0
@@ -118,13 +160,16 @@ def test_after_forgetting_the_model_is_that_of_the_new_history(rule, every):
 
 
 def test_the_bits_do_not_depend_on_what_the_back_end_has_recorded_meanwhile():
-    # after 60 steps the stacked back end replaces its step by a recording: in the first learning half-way, then from the start
+    # after 60 steps the stacked back end replaces its step by a recording: in the first learning
+    # half-way, then from the start
     task, clients, history, rng = setup(7, rounds=40)
     state = learn(task, clients, history, 0.3, start=task.init(0))
     assert torch.equal(learn(task, clients, history, 0.3, start=task.init(0)).params, state.params)
     state = forget(task, clients, state, [(int(history.clients[3, 1]), None)], rng)
     fresh = setup(7)[0]
-    assert torch.equal(learn(fresh, clients, state.history, 0.3, start=task.init(0)).params, state.params)
+    assert torch.equal(
+        learn(fresh, clients, state.history, 0.3, start=task.init(0)).params, state.params
+    )
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
@@ -132,13 +177,20 @@ def test_the_bits_stay_with_convolutions_and_with_more_threads(threads, monkeypa
     monkeypatch.setenv("SFLKIT_THREADS", threads)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     rng = np.random.default_rng(0)
-    clients = [(rng.standard_normal((6, 1, 8, 8)).astype(np.float32), rng.integers(3, size=6)) for _ in range(4)]
+    clients = [
+        (rng.standard_normal((6, 1, 8, 8)).astype(np.float32), rng.integers(3, size=6))
+        for _ in range(4)
+    ]
     task = Task(nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)))
     state = learn(task, clients, draw_history(**SIZES, rng=rng), 0.1, start=task.init(0))
-    target = next((int(k), int(b[1, 0])) for k, b in zip(state.history.clients[1], state.history.batches[1]))
+    target = next(
+        (int(k), int(b[1, 0])) for k, b in zip(state.history.clients[1], state.history.batches[1])
+    )
     after = forget(task, clients, state, [target], rng)
     assert after.ledger.entries[0].start >= 0
-    assert torch.equal(learn(task, clients, after.history, 0.1, start=task.init(0)).params, after.params)
+    assert torch.equal(
+        learn(task, clients, after.history, 0.1, start=task.init(0)).params, after.params
+    )
 
 
 @pytest.mark.parametrize("method", ["fats", "frs", "fr2"])
@@ -165,17 +217,32 @@ def test_streams_of_samples_and_clients(method):
 def test_a_request_during_learning_costs_only_what_has_run():
     task, clients, history, rng = setup(2)
     target = tuple(int(v) for v in (history.clients[4, 0], history.batches[4, 0, 0, 0]))
-    state = learn(task, clients, history, 0.3, start=task.init(0), rounds=history.first_use(*target)[0])
+    state = learn(
+        task, clients, history, 0.3, start=task.init(0), rounds=history.first_use(*target)[0]
+    )
     done = state.rounds_done
     assert 0 < done < 5
     after = forget(task, clients, state, [target], rng)  # its first use lies ahead
-    assert after.history.first_use(*target) is None and after.rounds_done == done and torch.equal(after.params, state.params)
-    assert after.ledger.recomputed == Cost(0, 0, 0, 0, 0, 0) and after.ledger.entries == (Entry(1, -1, -1, done, 0, 0.0),)
+    assert (
+        after.history.first_use(*target) is None
+        and after.rounds_done == done
+        and torch.equal(after.params, state.params)
+    )
+    assert after.ledger.recomputed == Cost(0, 0, 0, 0, 0, 0) and after.ledger.entries == (
+        Entry(1, -1, -1, done, 0, 0.0),
+    )
     used = tuple(int(v) for v in (history.clients[0, 0], history.batches[0, 0, 0, 0]))
     if used[0] == target[0]:
-        used = next((int(k), int(b[0, 0])) for k, b in zip(history.clients[0], history.batches[0]) if k != target[0])
+        used = next(
+            (int(k), int(b[0, 0]))
+            for k, b in zip(history.clients[0], history.batches[0])
+            if k != target[0]
+        )
     again = forget(task, clients, after, [used], rng)
-    assert again.rounds_done == done and again.ledger.entries[1].rounds == done == again.ledger.entries[1].scratch
+    assert (
+        again.rounds_done == done
+        and again.ledger.entries[1].rounds == done == again.ledger.entries[1].scratch
+    )
     clean = poisoned(clients, {target, used})
     whole = learn(task, clean, again.history, 0.3, start=task.init(0))
     assert torch.equal(resume(task, clean, again).params, whole.params)
@@ -186,7 +253,11 @@ def test_a_pending_state_refuses_its_model_and_takes_more_requests():
     state = learn(task, clients, history, 0.3, start=task.init(0))
     first = (int(history.clients[2, 0]), None)
     pending = request(state, [first], rng)
-    assert pending.status == "pending" and max(pending.models) == history.first_round[first[0]] and pending.owed == 5
+    assert (
+        pending.status == "pending"
+        and max(pending.models) == history.first_round[first[0]]
+        and pending.owed == 5
+    )
     with pytest.raises(PendingRequestError, match="of 5 rounds stand"):
         _ = pending.params
     half = resume(task, poisoned(clients, {first}), pending, until=pending.rounds_done + 1)
@@ -202,13 +273,24 @@ def test_a_pending_state_refuses_its_model_and_takes_more_requests():
 
 def test_a_pending_state_stays_pending_through_a_request_that_hits_nothing():
     task, clients, history, rng = setup(3, samples_per_client=30)
-    pending = request(learn(task, clients, history, 0.3, start=task.init(0)), [(int(history.clients[2, 0]), None)], rng)
+    pending = request(
+        learn(task, clients, history, 0.3, start=task.init(0)),
+        [(int(history.clients[2, 0]), None)],
+        rng,
+    )
     state = request(pending, [unused(pending.history)], rng)
-    assert state.status == "pending" and state.owed == 5 and state.models.keys() == pending.models.keys()
+    assert (
+        state.status == "pending"
+        and state.owed == 5
+        and state.models.keys() == pending.models.keys()
+    )
     with pytest.raises(PendingRequestError):
         _ = state.params
     # the rounds are booked on the entry that took models away
-    assert [e.rounds for e in resume(task, clients, state).ledger.entries] == [5 - pending.rounds_done, 0]
+    assert [e.rounds for e in resume(task, clients, state).ledger.entries] == [
+        5 - pending.rounds_done,
+        0,
+    ]
 
 
 def test_learning_on_after_a_recovery_is_not_booked():
@@ -230,13 +312,23 @@ def test_memory_decides_how_many_models_are_kept():
         learn(task, clients, history, 0.1, start=task.init(0), memory_bytes=2 * model - 1)
     # a model between two kept ones goes when learning goes on
     state = learn(task, clients, history, 0.1, start=task.init(0), every=4, rounds=6)
-    assert sorted(state.models) == [0, 4, 6] and sorted(resume(task, clients, state).models) == [0, 4, 8, 9]
+    assert sorted(state.models) == [0, 4, 6] and sorted(resume(task, clients, state).models) == [
+        0,
+        4,
+        8,
+        9,
+    ]
 
 
 def test_the_ledger_by_hand():
-    # K = 3 slots, E = 2 steps, 5 parameters of 4 bytes: a round is 2 time steps, 3 client-rounds, 6 gradients and 60 bytes.
-    ledger = Ledger(3, 2, 5, (Entry(1, -1, -1, 4, 0, 0.0), Entry(2, 3, 3, 4, 1, 0.5), Entry(1, 0, 0, 4, 4, 1.0)))
-    assert ledger.recomputed == Cost(5, 10, 15, 30, 300, 300) and ledger.scratch == Cost(12, 24, 36, 72, 720, 720)
+    # K = 3 slots, E = 2 steps, 5 parameters of 4 bytes: a round is 2 time steps, 3 client-rounds, 6
+    # gradients and 60 bytes.
+    ledger = Ledger(
+        3, 2, 5, (Entry(1, -1, -1, 4, 0, 0.0), Entry(2, 3, 3, 4, 1, 0.5), Entry(1, 0, 0, 4, 4, 1.0))
+    )
+    assert ledger.recomputed == Cost(5, 10, 15, 30, 300, 300) and ledger.scratch == Cost(
+        12, 24, 36, 72, 720, 720
+    )
     assert ledger.seconds == 1.5
     frame = ledger.frame()
     assert frame.steps.tolist() == [0, 2, 8] and frame.scratch_steps.tolist() == [8, 8, 8]
@@ -252,10 +344,16 @@ def test_refused_requests_leave_everything_as_it_was(tmp_path):
     state = forget(task, clients, state, [(0, 1), (2, None)], rng, path=tmp_path / "s.npz")
     before, kept = (tmp_path / "s.npz").read_bytes(), dict(state.models)
     for requests, message in (
-        ([(0, 1)], "sample=1 of client=0 is forgotten"), ([(2, None)], "client=2 is forgotten"), ([(2, 0)], "whole client"),
-        ([(9, None)], "client=9"), ([(0, 6)], "sample=6"), ([(1, 0), (1, 0)], "named twice"),
+        ([(0, 1)], "sample=1 of client=0 is forgotten"),
+        ([(2, None)], "client=2 is forgotten"),
+        ([(2, 0)], "whole client"),
+        ([(9, None)], "client=9"),
+        ([(0, 6)], "sample=6"),
+        ([(1, 0), (1, 0)], "named twice"),
         ([(1, s) for s in range(5)], "at most 4"),
-        ([(0, None), (1, None), (3, None)], "last one"), ([(1, 0, 3)], r"request=\(1, 0, 3\)"), ((1, 0), "request=1"),
+        ([(0, None), (1, None), (3, None)], "last one"),
+        ([(1, 0, 3)], r"request=\(1, 0, 3\)"),
+        ((1, 0), "request=1"),
     ):
         with pytest.raises(ValueError, match=message):
             forget(task, clients, state, requests, rng, path=tmp_path / "s.npz")
@@ -263,21 +361,37 @@ def test_refused_requests_leave_everything_as_it_was(tmp_path):
         forget(task, clients, state, [(1, 0)], rng, "best")
     with pytest.raises(ValueError, match="clients has 3 entries"):
         forget(task, clients[:3], state, [(1, 0)], rng, path=tmp_path / "s.npz")
-    assert (tmp_path / "s.npz").read_bytes() == before and state.models == kept and len(state.history.forgotten) == 2
+    assert (
+        (tmp_path / "s.npz").read_bytes() == before
+        and state.models == kept
+        and len(state.history.forgotten) == 2
+    )
     assert forget(task, clients, state, [], rng) is state
     for bad in None, 5:
         with pytest.raises(ValueError, match=f"requests={bad}"):
             request(state, bad, rng)
         with pytest.raises(ValueError, match=f"requests={bad}"):
             forget_stream(history, bad, rng)
-    baseline = learn(task, clients, draw_fedavg(**SIZES, rng=rng), 0.3, start=task.init(0), method="frs", rounds=1)
+    baseline = learn(
+        task,
+        clients,
+        draw_fedavg(**SIZES, rng=rng),
+        0.3,
+        start=task.init(0),
+        method="frs",
+        rounds=1,
+    )
     with pytest.raises(ValueError, match="clients_per_round=3 must be at most 2"):
         request(baseline, [(0, None), (1, None)], rng)
 
 
-@pytest.mark.parametrize("refused, method, message", [
-    ((9, None), "fats", "client=9"), ((1, None), "frs", "clients_per_round=3 must be at most 2"),
-])
+@pytest.mark.parametrize(
+    "refused, method, message",
+    [
+        ((9, None), "fats", "client=9"),
+        ((1, None), "frs", "clients_per_round=3 must be at most 2"),
+    ],
+)
 def test_refused_requests_draw_nothing(refused, method, message):
     # the first request alone would draw, so the second has to be looked at before
     task, clients, history, rng = setup(4)
@@ -296,20 +410,34 @@ def test_samples_go_with_their_client():
     # five of six samples are too many for b = 2, but not when the client leaves
     task, clients, history, _ = setup(1)
     state = learn(task, clients, history, 0.3, start=task.init(0))
-    together = request(state, [*((0, s) for s in range(5)), (0, None), (1, 0)], np.random.default_rng(0))
-    assert together.history.forgotten == {(0, None), (1, 0)} and together.ledger.entries[0].requests == 7
+    together = request(
+        state, [*((0, s) for s in range(5)), (0, None), (1, 0)], np.random.default_rng(0)
+    )
+    assert (
+        together.history.forgotten == {(0, None), (1, 0)}
+        and together.ledger.entries[0].requests == 7
+    )
     alone = request(state, [(0, None), (1, 0)], np.random.default_rng(0))
     assert np.array_equal(together.history.batches, alone.history.batches)
     with pytest.raises(ValueError, match="sample=6"):
         request(state, [(0, 6), (0, None)], np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("change, message", [
-    (dict(rate=0.0), "rate=0.0"), (dict(method="sgd"), "method='sgd'"), (dict(every=0), "every=0"), (dict(rounds=6), "until=6"),
-    (dict(start=torch.zeros(3)), "start has shape"), (dict(save_every=0), "save_every=0"),
-    (dict(memory_bytes=0), "memory_bytes=0"), (dict(start=None), "start=None"), (dict(start="a"), "start='a'"),
-    (dict(start=torch.full((26,), np.nan)), "finite"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(rate=0.0), "rate=0.0"),
+        (dict(method="sgd"), "method='sgd'"),
+        (dict(every=0), "every=0"),
+        (dict(rounds=6), "until=6"),
+        (dict(start=torch.zeros(3)), "start has shape"),
+        (dict(save_every=0), "save_every=0"),
+        (dict(memory_bytes=0), "memory_bytes=0"),
+        (dict(start=None), "start=None"),
+        (dict(start="a"), "start='a'"),
+        (dict(start=torch.full((26,), np.nan)), "finite"),
+    ],
+)
 def test_bad_values(change, message):
     task, clients, history, _ = setup()
     with pytest.raises(ValueError, match=message):
@@ -319,10 +447,20 @@ def test_bad_values(change, message):
 def test_bad_data_and_divergence():
     task, clients, history, _ = setup()
     with pytest.raises(ValueError, match=r"clients\[1\] must be"):
-        learn(task, [clients[0], (clients[1][0][:5], clients[1][1]), *clients[2:]], history, 0.1, start=task.init(0))
+        learn(
+            task,
+            [clients[0], (clients[1][0][:5], clients[1][1]), *clients[2:]],
+            history,
+            0.1,
+            start=task.init(0),
+        )
     with pytest.raises(ValueError, match=r"clients\[3\] must be"):
         learn(task, [*clients[:3], None], history, 0.1, start=task.init(0))
-    for bad, message in ([(1, 2)] * 4, r"\[0\] must be"), ([("a", "b")] * 4, r"\[0\] must be"), (None, "=None must be"):
+    for bad, message in (
+        ([(1, 2)] * 4, r"\[0\] must be"),
+        ([("a", "b")] * 4, r"\[0\] must be"),
+        (None, "=None must be"),
+    ):
         with pytest.raises(ValueError, match=f"clients{message}"):
             learn(task, bad, history, 0.1, start=task.init(0))
     task, clients = line([(0, 4), (8, 0)])
@@ -339,8 +477,10 @@ def test_data_that_do_not_fit_the_task_do_not_cost_the_old_state(tmp_path):
     unfit = {
         "does not take samples of shape": [(x[:, :2], y) for x, y in clients],
         "dtype torch.float64; cross_entropy needs": [(x, y.astype(float)) for x, y in clients],
-        f"client {k}, step 0: label 2 is out of range": [(x, np.where(np.arange(6) == 5, 2, y) if j == k else y)
-                                                         for j, (x, y) in enumerate(clients)],
+        f"client {k}, step 0: label 2 is out of range": [
+            (x, np.where(np.arange(6) == 5, 2, y) if j == k else y)
+            for j, (x, y) in enumerate(clients)
+        ],
     }
     for message, bad in unfit.items():
         with pytest.raises(ValueError, match=message):
@@ -354,13 +494,25 @@ def test_data_that_do_not_fit_the_task_do_not_cost_the_old_state(tmp_path):
 
 def test_files_hold_everything(tmp_path):
     task, clients, history, rng = setup(6)
-    state = learn(task, clients, history, 0.3, start=task.init(0), every=2, fisher=Fisher(rate=0.5, decay=0.25))
+    state = learn(
+        task,
+        clients,
+        history,
+        0.3,
+        start=task.init(0),
+        every=2,
+        fisher=Fisher(rate=0.5, decay=0.25),
+    )
     state = forget(task, clients, state, [(0, 1), (2, None)], rng)
     pending = request(state, [(int(state.history.clients[0, 0]), None)], rng)
     for written in state, pending:
         save(written, tmp_path / "state")
         read = load(tmp_path / "state")
-        assert read.status == written.status and read.ledger == written.ledger and read.fisher == written.fisher
+        assert (
+            read.status == written.status
+            and read.ledger == written.ledger
+            and read.fisher == written.fisher
+        )
         assert (read.rate, read.every, read.owed, read.method) == (0.3, 2, written.owed, "fats")
         assert read.models.keys() == written.models.keys()
         assert all(torch.equal(read.models[r], written.models[r]) for r in written.models)
@@ -381,12 +533,19 @@ def test_files_that_are_no_states(tmp_path):
     with np.load(tmp_path / "whole") as file:
         parts = dict(file)
     # a pending state that calls itself clean: its last models are missing
-    np.savez(open(tmp_path / "lie", "wb"), **parts | {"rounds": parts["rounds"][:3], "numbers": np.array([.3, 1, 5, 1, 0, 0, 1])})
+    np.savez(
+        open(tmp_path / "lie", "wb"),
+        **parts | {"rounds": parts["rounds"][:3], "numbers": np.array([0.3, 1, 5, 1, 0, 0, 1])},
+    )
     np.savez(open(tmp_path / "sparse", "wb"), **{k: v for k, v in parts.items() if k != "batches"})
     np.save(open(tmp_path / "array", "wb"), np.zeros(3))
     whole = (tmp_path / "whole").read_bytes()
-    entry = whole.index(b"PK\x01\x02")  # the method of compression (2 bytes) stands 8 bytes into a local entry, 10 in the list
-    (tmp_path / "method").write_bytes(whole[:8] + b"\x63\x00" + whole[10:entry + 10] + b"\x63\x00" + whole[entry + 12:])
+    entry = whole.index(
+        b"PK\x01\x02"
+    )  # the method of compression (2 bytes) stands 8 bytes into a local entry, 10 in the list
+    (tmp_path / "method").write_bytes(
+        whole[:8] + b"\x63\x00" + whole[10 : entry + 10] + b"\x63\x00" + whole[entry + 12 :]
+    )
     for name in "text", "half", "lie", "sparse", "array", "method":
         with pytest.raises(ValueError, match=name):
             load(tmp_path / name)
@@ -403,9 +562,14 @@ def test_files_that_are_no_states(tmp_path):
             load(tmp_path / "numbers")
     model = parts["model_3"]
     for change in (
-        {"model_3": np.full_like(model, np.nan)}, {"model_3": model.astype(float)}, {"model_3": model[1:]},
-        {"model_0": np.float32(0), "rounds": np.array([0])}, {"rounds": parts["rounds"][1:]}, {"rounds": parts["rounds"][:0]},
-        {"rounds": np.array([0, -1, 5]), "model_-1": model}, {"rounds": np.array([0, 6]), "model_6": model},
+        {"model_3": np.full_like(model, np.nan)},
+        {"model_3": model.astype(float)},
+        {"model_3": model[1:]},
+        {"model_0": np.float32(0), "rounds": np.array([0])},
+        {"rounds": parts["rounds"][1:]},
+        {"rounds": parts["rounds"][:0]},
+        {"rounds": np.array([0, -1, 5]), "model_-1": model},
+        {"rounds": np.array([0, 6]), "model_6": model},
         {"method": np.array("sgd")},
     ):
         np.savez(open(tmp_path / "models", "wb"), **parts | change)
@@ -449,7 +613,11 @@ def test_a_killed_process_never_leaves_a_model_marked_clean(tmp_path, moment):
     child.stdout.close()
     left = load(path)
     first = int(history.first_round[target[0]])
-    assert left.status == "pending" and left.history.forgotten == {target} and max(left.models) == first < 2
+    assert (
+        left.status == "pending"
+        and left.history.forgotten == {target}
+        and max(left.models) == first < 2
+    )
     with pytest.raises(PendingRequestError):
         _ = left.params
     whole = resume(task, poisoned(clients, {target}), left, path=path)
@@ -464,17 +632,24 @@ def killed(state):
 
 @pytest.mark.parametrize("level", ["client", "ahead"])
 def test_resume_writes_what_was_asked_before_it_trains(tmp_path, level):
-    # request, then resume with the old file's name: the old file's models must not outlive a crash of the first round
+    # request, then resume with the old file's name: the old file's models must not outlive a crash
+    # of the first round
     task, clients, history, rng = setup(1)
     path, rounds = tmp_path / "s", 5 if level == "client" else 2
     state = learn(task, clients, history, 0.3, start=task.init(0), path=path, rounds=rounds)
-    target = next((k, None) for k in range(4) if (history.first_round[k] < 2) == (level == "client"))
+    target = next(
+        (k, None) for k in range(4) if (history.first_round[k] < 2) == (level == "client")
+    )
     asked = request(state, [target], rng)
     assert asked.status == ("pending" if level == "client" else "clean")
     with pytest.raises(KeyboardInterrupt):
         resume(task, clients, asked, path=path, on_round=killed)
     left = load(path)
-    assert left.status == asked.status and left.history.forgotten == {target} and left.models.keys() == asked.models.keys()
+    assert (
+        left.status == asked.status
+        and left.history.forgotten == {target}
+        and left.models.keys() == asked.models.keys()
+    )
 
 
 def test_a_request_that_hits_nothing_is_on_the_disk(tmp_path):
@@ -484,7 +659,9 @@ def test_a_request_that_hits_nothing_is_on_the_disk(tmp_path):
     with pytest.raises(ValueError, match="clients has 3 entries"):
         forget(task, clients[:3], state, [target], rng, path=tmp_path / "s")
     assert forget(task, clients, state, [target], rng, path=tmp_path / "s").status == "clean"
-    assert load(tmp_path / "s").history.forgotten == {target} and load(tmp_path / "s").rounds_done == 5
+    assert (
+        load(tmp_path / "s").history.forgotten == {target} and load(tmp_path / "s").rounds_done == 5
+    )
 
 
 def test_a_stale_state_does_not_bring_forgotten_data_back(tmp_path):
@@ -500,12 +677,18 @@ def test_a_stale_state_does_not_bring_forgotten_data_back(tmp_path):
         lambda: resume(task, clients, old, path=path),
         lambda: learn(task, clients, history, 0.3, start=start, path=path, on_round=rounds.append),
     ):
-        with pytest.raises(ValueError, match=r"has forgotten \(client, sample\)=\([01], (0|None)\) \([12] in all\)"):
+        with pytest.raises(
+            ValueError, match=r"has forgotten \(client, sample\)=\([01], (0|None)\) \([12] in all\)"
+        ):
             stale()
         assert path.read_bytes() == before and not rounds  # refused before the work
-    # a whole client covers its samples; the same or more may replace the file, and so may anything a file that forgot nothing
+    # a whole client covers its samples; the same or more may replace the file, and so may anything
+    # a file that forgot nothing
     save(new, path)
-    for state in learn(task, clients, history, 0.3, start=start), forget(task, clients, old, [(0, None), (1, None)], rng):
+    for state in (
+        learn(task, clients, history, 0.3, start=start),
+        forget(task, clients, old, [(0, None), (1, None)], rng),
+    ):
         save(state, tmp_path / "other")
         save(state, tmp_path / "other")
     save(state, path)
@@ -521,7 +704,16 @@ def test_recomputation_can_be_saved_on_the_way(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        forget(task, clients, state, [(int(history.clients[0, 0]), None)], rng, path=tmp_path / "s", save_every=3, on_round=stop)
+        forget(
+            task,
+            clients,
+            state,
+            [(int(history.clients[0, 0]), None)],
+            rng,
+            path=tmp_path / "s",
+            save_every=3,
+            on_round=stop,
+        )
     left = load(tmp_path / "s")
     assert left.status == "pending" and left.rounds_done == 6 and left.ledger.entries[0].rounds == 6
     assert resume(task, clients, left).ledger.entries[0].rounds == 8
@@ -532,15 +724,17 @@ def test_the_file_is_flushed_before_it_gets_its_name(tmp_path, monkeypatch):
     done = []
     for name in ("fsync", "replace"):
         real = getattr(os, name)
-        monkeypatch.setattr(os, name, lambda *args, name=name, real=real: (done.append(name), real(*args))[1])
+        monkeypatch.setattr(
+            os, name, lambda *args, name=name, real=real: (done.append(name), real(*args))[1]
+        )
     learn(task, clients, history, 0.3, start=task.init(0), path=tmp_path / "s", rounds=1)
     assert done == ["fsync", "replace", "fsync"]
 
 
 def test_fisher_steps_by_hand():
-    # y = 8, loss (w - 8)^2, w = 0; momentum 1/2, decay 3/4, damping 4, rate 1.
-    # Step 1: g = -16, m' = -16, F' = 256, w = 16 / 260 = 4/65.
-    # Step 2: g = 2 (4/65 - 8) = -1032/65; m = -16/4 + g/2, m' = m / (3/4); F = 256 * 3/16 + g^2/4, F' = F / (7/16).
+    # y = 8, loss (w - 8)^2, w = 0; momentum 1/2, decay 3/4, damping 4, rate 1. Step 1: g = -16, m'
+    # = -16, F' = 256, w = 16 / 260 = 4/65. Step 2: g = 2 (4/65 - 8) = -1032/65; m = -16/4 + g/2, m'
+    # = m / (3/4); F = 256 * 3/16 + g^2/4, F' = F / (7/16).
     task, clients = line([(8,)])
     fisher = Fisher(rate=1.0, momentum=0.5, decay=0.75, damping=4.0)
     batch = tuple(torch.as_tensor(v) for v in clients[0])
@@ -562,27 +756,38 @@ def test_heavily_damped_fisher_steps_are_plain_sgd():
     task, clients, _, _ = setup()
     batches = [[tuple(torch.as_tensor(v[:4]) for v in pair)] * 5 for pair in clients]
     plain = local_sgd(task, task.init(0), batches, 0.2)
-    damped = fisher_sgd(task, task.init(0), batches, Fisher(rate=0.2 * 1e6, momentum=0.0, damping=1e6))
-    assert torch.allclose(plain, damped, atol=1e-5) and not torch.allclose(plain, task.init(0).expand(4, -1), atol=1e-2)
+    damped = fisher_sgd(
+        task, task.init(0), batches, Fisher(rate=0.2 * 1e6, momentum=0.0, damping=1e6)
+    )
+    assert torch.allclose(plain, damped, atol=1e-5) and not torch.allclose(
+        plain, task.init(0).expand(4, -1), atol=1e-2
+    )
 
 
 def test_only_fr2_scales_and_only_after_a_request():
     task, clients, _, rng = setup()
     history = draw_fedavg(**SIZES, rng=rng)
     start = task.init(0)
-    params = {m: learn(task, clients, history, 0.3, start=start, method=m).params for m in ("frs", "fr2")}
+    params = {
+        m: learn(task, clients, history, 0.3, start=start, method=m).params for m in ("frs", "fr2")
+    }
     assert torch.equal(params["frs"], params["fr2"])
     after = {}
     for method in "frs", "fr2":
         state = learn(task, clients, history, 0.3, start=start, method=method)
         after[method] = forget(task, clients, state, [(0, 0)], np.random.default_rng(3))
-        assert after[method].ledger.entries[0].start == 0 and torch.equal(after[method].models[0], start)
+        assert after[method].ledger.entries[0].start == 0 and torch.equal(
+            after[method].models[0], start
+        )
     assert np.array_equal(after["frs"].history.batches, after["fr2"].history.batches)
     assert not torch.allclose(after["frs"].params, after["fr2"].params)
 
 
 def test_fedavg_draws_different_clients_uniformly():
-    history = draw_fedavg(**SIZES | {"rounds": 4000, "clients_per_round": 2, "local_steps": 1}, rng=np.random.default_rng(0))
+    history = draw_fedavg(
+        **SIZES | {"rounds": 4000, "clients_per_round": 2, "local_steps": 1},
+        rng=np.random.default_rng(0),
+    )
     assert (np.diff(history.clients, axis=1) > 0).all()
     # each of 4 clients is in a round with probability 1/2: 2000 of 4000, standard deviation 31.6
     assert np.abs(np.bincount(history.clients.reshape(-1)) - 2000).max() < 5 * 31.6
@@ -592,6 +797,8 @@ def test_fedavg_draws_different_clients_uniformly():
 
 def test_settings_survive_a_request():
     task, clients, history, rng = setup()
-    state = replace(learn(task, clients, history, 0.3, start=task.init(0), every=3), fisher=Fisher(rate=2.0))
+    state = replace(
+        learn(task, clients, history, 0.3, start=task.init(0), every=3), fisher=Fisher(rate=2.0)
+    )
     after = forget(task, clients, state, [(0, 0)], rng)
     assert (after.rate, after.every, after.method, after.fisher.rate) == (0.3, 3, "fats", 2.0)

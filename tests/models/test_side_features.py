@@ -1,4 +1,6 @@
-"""OSAFL's networks: sizes counted by hand, where the features go, an independent SqueezeNet, and bad input."""
+"""OSAFL's networks: sizes counted by hand, where the features go, an independent SqueezeNet, and
+bad input.
+"""
 
 from itertools import pairwise
 
@@ -13,31 +15,55 @@ from sflkit.models import side_features
 from sflkit.osafl import networks, video
 
 # layer by layer, (weights + bias)
-FIRES = sum(n * s + s + s * e + e + 9 * s * e + e for n, s, e in (
-    (64, 16, 64), (128, 16, 64), (128, 32, 128), (256, 32, 128), (256, 48, 192), (384, 48, 192), (384, 64, 256), (512, 64, 256)))
+FIRES = sum(
+    n * s + s + s * e + e + 9 * s * e + e
+    for n, s, e in (
+        (64, 16, 64),
+        (128, 16, 64),
+        (128, 32, 128),
+        (256, 32, 128),
+        (256, 48, 192),
+        (384, 48, 192),
+        (384, 64, 256),
+        (512, 64, 256),
+    )
+)
 COUNTS = {
     "SqueezeNet1": 64 * (27 + 1) + FIRES + (512 + 96 + 1) * 100,
     "CNN": 32 * (27 + 1) + 64 * (288 + 1) + (64 * 8 * 8 + 96 + 1) * 224 + 225 * 100,
     # four gates with two biases each
-    "LSTM": 100 * 128 + 4 * (128 * 240 + 240 * 240 + 480) + 2 * 4 * (2 * 240 * 240 + 480) + 241 * 100,
+    "LSTM": 100 * 128
+    + 4 * (128 * 240 + 240 * 240 + 480)
+    + 2 * 4 * (2 * 240 * 240 + 480)
+    + 241 * 100,
     "FCN": 3169 * 512 + 513 * 256 + 257 * 100,
 }
 
 
 def build(name, n_classes=100):
     size = networks.SIZES[name]
-    return models.create(size.model, input_shape=size.input_shape, n_classes=n_classes, **size.options)
+    return models.create(
+        size.model, input_shape=size.input_shape, n_classes=n_classes, **size.options
+    )
 
 
 def sample(name, n=3):
     g = torch.Generator().manual_seed(1)
-    return torch.randint(0, 100, (n, 10), generator=g) if name == "LSTM" else torch.randn(n, 3168, generator=g)
+    return (
+        torch.randint(0, 100, (n, 10), generator=g)
+        if name == "LSTM"
+        else torch.randn(n, 3168, generator=g)
+    )
 
 
 @pytest.mark.parametrize("name", networks.SIZES)
 def test_sizes_and_payloads(name):
     model = build(name)
-    assert sum(p.numel() for p in model.parameters()) == networks.SIZES[name].parameters == COUNTS[name]
+    assert (
+        sum(p.numel() for p in model.parameters())
+        == networks.SIZES[name].parameters
+        == COUNTS[name]
+    )
     assert networks.SIZES[name].payload_bits == 33 * COUNTS[name]
     assert model(sample(name)).shape == (3, 100) and not list(model.buffers())
 
@@ -45,12 +71,16 @@ def test_sizes_and_payloads(name):
 def test_payloads_rise_in_the_papers_order():
     assert list(networks.SIZES) == ["SqueezeNet1", "CNN", "LSTM", "FCN"]
     assert all(a.payload_bits < b.payload_bits for a, b in pairwise(networks.SIZES.values()))
-    assert 64 * 28 + FIRES == 722_496  # SqueezeNet 1.1 without its classifier, 1 235 496 - 513 * 1000
+    assert (
+        64 * 28 + FIRES == 722_496
+    )  # SqueezeNet 1.1 without its classifier, 1 235 496 - 513 * 1000
 
 
 @pytest.mark.parametrize("name", ["SqueezeNet1", "CNN"])
 def test_image_and_side_features_go_where_they_belong(name):
-    """The maps see the first 3072 numbers as 3 x 32 x 32, the dense layers the maps and then the other 96."""
+    """The maps see the first 3072 numbers as 3 x 32 x 32, the dense layers the maps and then the
+    other 96.
+    """
     model, x = build(name), sample(name)
     seen = {}
     model.maps.register_forward_hook(lambda _m, args, out: seen.update(image=args[0], maps=out))
@@ -69,11 +99,15 @@ def test_features_of_dataset_1_are_in_that_order():
     users = video.draw_users(2, 5, np.random.default_rng(1))
     x, _ = video.dataset_1(cat, users, 0, [7, 30])
     assert x.shape == (1, side_features.N_FEATURES)
-    assert np.array_equal(x[0, :3072].reshape(side_features.IMAGE), cat.features[7].reshape(3, 32, 32))
+    assert np.array_equal(
+        x[0, :3072].reshape(side_features.IMAGE), cat.features[7].reshape(3, 32, 32)
+    )
 
 
 def test_squeezenet_against_functional_torch():
-    """The forward pass written out from Iandola et al. in torch.nn.functional, with the same numbers."""
+    """The forward pass written out from Iandola et al. in torch.nn.functional, with the same
+    numbers.
+    """
     model, x = build("SqueezeNet1", 7), sample("SqueezeNet1", 2)
     f, numbers = nn.functional, iter(list(model.parameters()))
 
@@ -93,7 +127,9 @@ def test_squeezenet_against_functional_torch():
 
 
 def test_the_signal_survives_squeezenet():
-    """He's weights keep the spread of the maps; with torch's default it falls by some 0.4 in each of 17 layers."""
+    """He's weights keep the spread of the maps; with torch's default it falls by some 0.4 in each
+    of 17 layers.
+    """
     task = Task(build("SqueezeNet1"))
     model = task.build(task.init(0))
     maps = model.maps(sample("SqueezeNet1", 16)[:, :3072].reshape(-1, 3, 32, 32))
@@ -126,28 +162,43 @@ def test_they_train_and_start_from_the_seed(name):
 
 
 def test_without_side_features_the_last_layer_sees_maps_alone():
-    model = models.create("osafl_cnn", input_shape=(48,), n_classes=2, image=(3, 4, 4), channels=(2,), hidden=3)
+    model = models.create(
+        "osafl_cnn", input_shape=(48,), n_classes=2, image=(3, 4, 4), channels=(2,), hidden=3
+    )
     assert model.head[0].in_features == 2 * 2 * 2 and model(torch.zeros(1, 48)).shape == (1, 2)
 
 
-@pytest.mark.parametrize(("name", "shape", "options", "message"), [
-    ("osafl_cnn", (3071,), {}, r"input_shape=\(3071,\) must be \(n_features,\) with at least the image's 3072"),
-    ("osafl_cnn", (3, 32, 32), {}, r"input_shape=\(3, 32, 32\) must be"),
-    ("osafl_cnn", (3168,), {"image": (32, 32)}, r"image=\(32, 32\) must be \(channels, height, width\)"),
-    ("osafl_cnn", (3168,), {"image": (3, 0, 32)}, "image=0"),
-    ("osafl_cnn", (3168,), {"image": 5}, "image="),
-    ("osafl_cnn", (3168,), {"image": (3, 3, 32)}, "at least 4"),
-    ("osafl_cnn", (3168,), {"channels": ()}, r"channels=\(\)"),
-    ("osafl_cnn", (3168,), {"channels": 8}, "channels=8"),
-    ("osafl_cnn", (3168,), {"channels": (8, 0)}, "channels=0"),
-    ("osafl_cnn", (3168,), {"hidden": 0}, "hidden=0"),
-    ("osafl_squeezenet1", (3168,), {"image": (3, 16, 32)}, "at least 17"),
-    ("osafl_squeezenet1", (100,), {}, "at least the image's 3072"),
-    ("osafl_lstm", (10, 2), {}, r"input_shape=\(10, 2\) must be \(length,\)"),
-    ("osafl_lstm", (10,), {"layers": 0}, "layers=0"),
-    ("osafl_fcn", (3168,), {"hidden": 4}, "hidden=4"),
-    ("osafl_fcn", (3168,), {"cell": "gru"}, "cell='gru' is no option"),
-])
+@pytest.mark.parametrize(
+    ("name", "shape", "options", "message"),
+    [
+        (
+            "osafl_cnn",
+            (3071,),
+            {},
+            r"input_shape=\(3071,\) must be \(n_features,\) with at least the image's 3072",
+        ),
+        ("osafl_cnn", (3, 32, 32), {}, r"input_shape=\(3, 32, 32\) must be"),
+        (
+            "osafl_cnn",
+            (3168,),
+            {"image": (32, 32)},
+            r"image=\(32, 32\) must be \(channels, height, width\)",
+        ),
+        ("osafl_cnn", (3168,), {"image": (3, 0, 32)}, "image=0"),
+        ("osafl_cnn", (3168,), {"image": 5}, "image="),
+        ("osafl_cnn", (3168,), {"image": (3, 3, 32)}, "at least 4"),
+        ("osafl_cnn", (3168,), {"channels": ()}, r"channels=\(\)"),
+        ("osafl_cnn", (3168,), {"channels": 8}, "channels=8"),
+        ("osafl_cnn", (3168,), {"channels": (8, 0)}, "channels=0"),
+        ("osafl_cnn", (3168,), {"hidden": 0}, "hidden=0"),
+        ("osafl_squeezenet1", (3168,), {"image": (3, 16, 32)}, "at least 17"),
+        ("osafl_squeezenet1", (100,), {}, "at least the image's 3072"),
+        ("osafl_lstm", (10, 2), {}, r"input_shape=\(10, 2\) must be \(length,\)"),
+        ("osafl_lstm", (10,), {"layers": 0}, "layers=0"),
+        ("osafl_fcn", (3168,), {"hidden": 4}, "hidden=4"),
+        ("osafl_fcn", (3168,), {"cell": "gru"}, "cell='gru' is no option"),
+    ],
+)
 def test_bad_input(name, shape, options, message):
     with pytest.raises(ValueError, match=message):
         models.create(name, input_shape=shape, n_classes=5, **options)
@@ -166,12 +217,24 @@ def test_the_resource_explorer_draws_what_fits(monkeypatch):
     exact = allocation.allocate(client, Link(33e6))
     kept = allocation.allocate(client, Link(33e6), "alternating", start=alternation.Start(1.0, 0.3))
     star, circle, line = drawn[0][0].lines
-    assert star.get_xydata()[0] == pytest.approx((exact.tx_watt[0], 5)) and exact.local_steps[0] == 5
-    assert circle.get_xydata()[0] == pytest.approx((0.3 * 10**-0.5, kept.local_steps[0])) and kept.feasible[0]  # ERRATA 35
-    assert line.get_xdata() == pytest.approx([0.3 * 10**-0.5] * 2) and len(drawn[0]) == 2  # with a colour bar: something fits
+    assert (
+        star.get_xydata()[0] == pytest.approx((exact.tx_watt[0], 5)) and exact.local_steps[0] == 5
+    )
+    assert (
+        circle.get_xydata()[0] == pytest.approx((0.3 * 10**-0.5, kept.local_steps[0]))
+        and kept.feasible[0]
+    )  # ERRATA 35
+    assert (
+        line.get_xdata() == pytest.approx([0.3 * 10**-0.5] * 2) and len(drawn[0]) == 2
+    )  # with a colour bar: something fits
     start.value = 1.0  # all of the power breaks the budget
-    assert np.isnan(drawn[-1][0].lines[1].get_xdata()).all() and "straggler" in drawn[-1][0].lines[1].get_label()
+    assert (
+        np.isnan(drawn[-1][0].lines[1].get_xdata()).all()
+        and "straggler" in drawn[-1][0].lines[1].get_label()
+    )
     budget.value, million.value = 0.05, 10.0
     distance.value = 1000
-    assert len(drawn) == 5 and len(drawn[-1]) == 1 and "straggler" in drawn[-1][0].lines[0].get_label()  # nothing fits
+    assert (
+        len(drawn) == 5 and len(drawn[-1]) == 1 and "straggler" in drawn[-1][0].lines[0].get_label()
+    )  # nothing fits
     plt.close("all")

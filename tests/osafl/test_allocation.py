@@ -1,4 +1,6 @@
-"""Uplink, cost and allocation: hand values, a brute-force grid, the paper's alternation, and the channel."""
+"""Uplink, cost and allocation: hand values, a brute-force grid, the paper's alternation, and the
+channel.
+"""
 
 import dataclasses
 import itertools
@@ -16,7 +18,9 @@ from sflkit.osafl.alternation import Start
 from sflkit.osafl.devices import Devices, Link, costs, uplink_rate
 
 W, LN2 = 1e9, math.log(2)
-UNIT = dict(snr_per_watt=1.0, cycles_per_step=W, energy_budget_j=2.0, max_cpu_hz=1e9, max_tx_watt=1.0)
+UNIT = dict(
+    snr_per_watt=1.0, cycles_per_step=W, energy_budget_j=2.0, max_cpu_hz=1e9, max_tx_watt=1.0
+)
 
 
 def fleet(seed, n=200):
@@ -29,55 +33,85 @@ def fleet(seed, n=200):
 
 def check_constraints(devices, link, result):
     on = result.feasible
-    assert result.local_steps.dtype == np.int64 and (result.local_steps[~on] == 0).all() and np.isnan(result.time_s[~on]).all()
+    assert (
+        result.local_steps.dtype == np.int64
+        and (result.local_steps[~on] == 0).all()
+        and np.isnan(result.time_s[~on]).all()
+    )
     for array in (result.cpu_hz, result.tx_watt, result.energy_j):
         assert (array[~on] == 0).all() and np.isfinite(array).all()
     assert ((result.local_steps[on] >= 1) & (result.local_steps[on] <= link.max_steps)).all()
-    assert (result.time_s[on] <= link.deadline_s).all() and (result.energy_j <= devices.energy_budget_j).all()
-    assert (result.cpu_hz <= devices.max_cpu_hz).all() and (result.tx_watt <= devices.max_tx_watt).all()
+    assert (result.time_s[on] <= link.deadline_s).all() and (
+        result.energy_j <= devices.energy_budget_j
+    ).all()
+    assert (result.cpu_hz <= devices.max_cpu_hz).all() and (
+        result.tx_watt <= devices.max_tx_watt
+    ).all()
     spent = costs(devices, link, result.local_steps, result.cpu_hz, result.tx_watt)
-    np.testing.assert_allclose((spent.compute_j + spent.uplink_j)[on], result.energy_j[on], rtol=1e-9)
+    np.testing.assert_allclose(
+        (spent.compute_j + spent.uplink_j)[on], result.energy_j[on], rtol=1e-9
+    )
     np.testing.assert_allclose((spent.compute_s + spent.uplink_s)[on], result.time_s[on], rtol=1e-9)
 
 
 def test_costs_by_hand():
-    # 3 steps of 1e9 cycles at 5e8 Hz: 6 s, 0.5 * 2e-28 * 3e9 * 2.5e17 = 0.075 J; snr 3 at 1 W: log2(4) = 2 bit/s/Hz, so
-    # 540e3 * 10 bit take 5 s and 5 J
+    # 3 steps of 1e9 cycles at 5e8 Hz: 6 s, 0.5 * 2e-28 * 3e9 * 2.5e17 = 0.075 J; snr 3 at 1 W:
+    # log2(4) = 2 bit/s/Hz, so 540e3 * 10 bit take 5 s and 5 J
     device = Devices(**{**UNIT, "snr_per_watt": 3.0})
     assert uplink_rate(3.0, 1.0, 540e3) == pytest.approx(1.08e6)
-    assert [float(v[0]) for v in costs(device, Link(5.4e6), 3, 5e8, 1.0)] == pytest.approx([6, 5, 0.075, 5])
-    assert costs(device, Link(5.4e6), 3, 5e8, 0.0).uplink_s == math.inf and costs(device, Link(0), 0, 0, 0).compute_s == 0
+    assert [float(v[0]) for v in costs(device, Link(5.4e6), 3, 5e8, 1.0)] == pytest.approx(
+        [6, 5, 0.075, 5]
+    )
+    assert (
+        costs(device, Link(5.4e6), 3, 5e8, 0.0).uplink_s == math.inf
+        and costs(device, Link(0), 0, 0, 0).compute_s == 0
+    )
 
 
 def test_a_client_with_no_choice_by_hand():
-    # payload = bandwidth, snr = 1: 1 s at 1 W at the fastest. One step takes 1 s at 1e9 Hz, so a deadline of 2 s leaves one
-    # point, of 0.5 * 2e-27 * 1e9 * 1e18 + 1 = 2 J, on every limit at once; a second step would need 1 s more
+    # payload = bandwidth, snr = 1: 1 s at 1 W at the fastest. One step takes 1 s at 1e9 Hz, so a
+    # deadline of 2 s leaves one point, of 0.5 * 2e-27 * 1e9 * 1e18 + 1 = 2 J, on every limit at
+    # once; a second step would need 1 s more
     link = Link(540e3, deadline_s=2.0, capacitance=2e-27)
     result = allocate(Devices(**UNIT), link)
     assert [float(v[0]) for v in result] == pytest.approx([1, 1e9, 1, 2, 2, 1])
-    for tighter in (dict(energy_budget_j=1.9999), dict(max_cpu_hz=0.9999e9), dict(max_tx_watt=0.9999), dict(snr_per_watt=0.9999)):
+    for tighter in (
+        dict(energy_budget_j=1.9999),
+        dict(max_cpu_hz=0.9999e9),
+        dict(max_tx_watt=0.9999),
+        dict(snr_per_watt=0.9999),
+    ):
         assert not allocate(Devices(**{**UNIT, **tighter}), link).feasible
     assert not allocate(Devices(**UNIT), dataclasses.replace(link, deadline_s=1.9999)).feasible
 
 
 def test_interior_optimum_by_hand():
-    # sending for u = 1 s means x = ln 2 and an energy that falls by x e^x - (e^x - 1) = 2 ln 2 - 1 W; with 2 s left for 1e9
-    # cycles the computing energy rises by v (1e9)^3 / 2^3, equal for v = 8 (2 ln 2 - 1) 1e-27. Then f = 5e8, p = 1 and the
-    # energy is 0.5 v 1e9 * 2.5e17 + 1 = (2 ln 2 - 1) + 1 = 2 ln 2 J
+    # sending for u = 1 s means x = ln 2 and an energy that falls by x e^x - (e^x - 1) = 2 ln 2 - 1
+    # W; with 2 s left for 1e9 cycles the computing energy rises by v (1e9)^3 / 2^3, equal for v = 8
+    # (2 ln 2 - 1) 1e-27. Then f = 5e8, p = 1 and the energy is 0.5 v 1e9 * 2.5e17 + 1 = (2 ln 2 -
+    # 1) + 1 = 2 ln 2 J
     link = Link(540e3, deadline_s=3.0, capacitance=8e-27 * (2 * LN2 - 1), max_steps=1)
     result = allocate(Devices(**{**UNIT, "max_tx_watt": 10.0}), link)
     assert result.energy_j[0] == pytest.approx(2 * LN2, rel=1e-12)
-    assert (result.tx_watt[0], result.cpu_hz[0], result.time_s[0]) == pytest.approx((1.0, 5e8, 3.0), rel=1e-7)
+    assert (result.tx_watt[0], result.cpu_hz[0], result.time_s[0]) == pytest.approx(
+        (1.0, 5e8, 3.0), rel=1e-7
+    )
 
 
 def test_without_a_payload_by_hand():
-    # nothing is sent, at 0 W; all 200 s compute: f = 5e9 / 200 and 0.5 * 2e-28 * (5e9)^3 / 200^2 = 3.125e-4 J
+    # nothing is sent, at 0 W; all 200 s compute: f = 5e9 / 200 and 0.5 * 2e-28 * (5e9)^3 / 200^2 =
+    # 3.125e-4 J
     result = allocate(Devices(**{**UNIT, "snr_per_watt": 0.0}), Link(0))
     assert [float(v[0]) for v in result] == pytest.approx([5, 2.5e7, 0, 3.125e-4, 200, 1])
     again = allocate(Devices(**UNIT), Link(0), method="alternating")
-    assert again.local_steps == 5 and again.tx_watt == 0 and again.energy_j == pytest.approx(3.125e-4)
-    # a tiny payload comes close: it costs little more than payload ln 2 / (omega snr) = 1.3e-9 J, the limit of slow sending
-    assert allocate(Devices(**UNIT), Link(1e-3)).energy_j[0] == pytest.approx(3.125e-4 + 1.3e-9, rel=1e-6)
+    assert (
+        again.local_steps == 5 and again.tx_watt == 0 and again.energy_j == pytest.approx(3.125e-4)
+    )
+    # a tiny payload comes close: it costs little more than payload ln 2 / (omega snr) = 1.3e-9 J,
+    # the limit of slow sending
+    assert allocate(Devices(**UNIT), Link(1e-3)).energy_j[0] == pytest.approx(
+        3.125e-4 + 1.3e-9, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("method", ["joint", "alternating"])
@@ -105,7 +139,9 @@ def test_joint_against_a_grid(seed, log_payload):
         best = {}
         for kappa in range(1, 5):
             work = kappa * devices.cycles_per_step[u]
-            cpu = np.geomspace(work / link.deadline_s, max(devices.max_cpu_hz[u], work / link.deadline_s), 400)[None]
+            cpu = np.geomspace(
+                work / link.deadline_s, max(devices.max_cpu_hz[u], work / link.deadline_s), 400
+            )[None]
             energy = 0.5 * link.capacitance * work * cpu**2 + power * upload
             ok = (work / cpu + upload <= link.deadline_s) & (energy <= devices.energy_budget_j[u])
             best[kappa] = np.min(energy, initial=np.inf, where=ok)
@@ -114,14 +150,21 @@ def test_joint_against_a_grid(seed, log_payload):
         assert kappa >= reached  # nothing on the grid beats the allocation
         if kappa:
             assert result.energy_j[u] <= best[kappa] * (1 + 1e-12)
-        if reached:  # and the grid comes close, so that it can tell: it misses at most a step in p and the budget's edge
-            assert result.energy_j[u] >= 0.9 * best[kappa] if kappa == reached else kappa == reached + 1
+        # and the grid comes close, so that it can tell: it misses at most a step in p and the
+        # budget's edge
+        if reached:
+            assert (
+                result.energy_j[u] >= 0.9 * best[kappa]
+                if kappa == reached
+                else kappa == reached + 1
+            )
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_joint_is_the_least_over_a_fine_line(seed):
-    # with whole steps and deadline used up, 20001 powers around and beyond the answer never need less energy
+    # with whole steps and deadline used up, 20001 powers around and beyond the answer never need
+    # less energy
     devices, link = fleet(seed, 8), Link(5e7)
     result = allocate(devices, link)
     for u in np.flatnonzero(result.feasible):
@@ -132,19 +175,28 @@ def test_joint_is_the_least_over_a_fine_line(seed):
             cpu = work / (link.deadline_s - upload)
         energy = 0.5 * link.capacitance * work * cpu**2 + power * upload
         least = energy[(cpu > 0) & (cpu <= devices.max_cpu_hz[u])].min()
-        assert result.energy_j[u] <= least * (1 + 1e-12) and result.energy_j[u] == pytest.approx(least, rel=1e-6)
+        assert result.energy_j[u] <= least * (1 + 1e-12) and result.energy_j[u] == pytest.approx(
+            least, rel=1e-6
+        )
 
 
 def test_joint_is_monotone():
     devices = fleet(1, 60)
     steps = [allocate(devices, Link(bits)).local_steps for bits in (1e7, 3e7, 1e8, 3e8, 1e9)]
-    assert all((a >= b).all() for a, b in itertools.pairwise(steps)) and steps[0].sum() > steps[-1].sum()
+    assert (
+        all((a >= b).all() for a, b in itertools.pairwise(steps))
+        and steps[0].sum() > steps[-1].sum()
+    )
     one = allocate(dataclasses.replace(devices, snr_per_watt=devices.snr_per_watt * 4), Link(1e8))
     base = allocate(devices, Link(1e8))
     same = (one.local_steps == base.local_steps) & base.feasible
-    assert (one.local_steps >= base.local_steps).all() and (one.energy_j[same] <= base.energy_j[same]).all()
+    assert (one.local_steps >= base.local_steps).all() and (
+        one.energy_j[same] <= base.energy_j[same]
+    ).all()
     # a client's answer does not depend on the others
-    alone = allocate(Devices(*(getattr(devices, f.name)[7:8] for f in dataclasses.fields(Devices))), Link(1e8))
+    alone = allocate(
+        Devices(*(getattr(devices, f.name)[7:8] for f in dataclasses.fields(Devices))), Link(1e8)
+    )
     np.testing.assert_array_equal(np.stack(alone)[:, 0], np.stack(base)[:, 7])
 
 
@@ -158,16 +210,21 @@ def test_joint_is_fast_enough():
 
 
 def test_lemmas_by_hand():
-    # 1e9 cycles at 1e9 Hz: 1 s and 0.1 J; sending 10 s at 0.1 W, 1 J. Budget 1.25 J: 2.5 steps; deadline 200 s: 190; kappa 5
+    # 1e9 cycles at 1e9 Hz: 1 s and 0.1 J; sending 10 s at 0.1 W, 1 J. Budget 1.25 J: 2.5 steps;
+    # deadline 200 s: 190; kappa 5
     device = Devices(**{**UNIT, "snr_per_watt": 10.0, "energy_budget_j": 1.25})
     link = Link(5.4e6)
     cpu, power = np.array([1e9]), np.array([0.1])
     assert alternation.lemma1(device, link, cpu, power) == pytest.approx([2.5])
     assert alternation.lemma2(device, link, np.array([2.5]), power) == pytest.approx([2.5e9 / 190])
-    assert alternation.least_power(device, link, np.array([2.5]), np.array([2.5e9 / 190])) == pytest.approx([0.1])  # ERRATA 35
+    assert alternation.least_power(
+        device, link, np.array([2.5]), np.array([2.5e9 / 190])
+    ) == pytest.approx([0.1])  # ERRATA 35
     # whole steps, ERRATA 36: 2, at 2e9 / 190 Hz, of 0.5 * 2e-28 * (2e9)^3 / 190^2 J on top of 1 J
     result = allocate(device, link, "alternating", start=Start(1.0, 0.1))
-    assert [float(v[0]) for v in result] == pytest.approx([2, 2e9 / 190, 0.1, 1 + 8e-1 / 190**2, 200, 1])
+    assert [float(v[0]) for v in result] == pytest.approx(
+        [2, 2e9 / 190, 0.1, 1 + 8e-1 / 190**2, 200, 1]
+    )
     # the joint answer has all 5 steps, since a client that computes slowly has energy to spare
     assert allocate(device, link).local_steps == 5
 
@@ -176,8 +233,9 @@ def test_lemmas_by_hand():
 def test_one_step_of_the_approximation_by_hand(solver):
     if solver == "cvxpy":
         pytest.importorskip("cvxpy")
-    # snr p = 1: 10 s and 1 J at 0.1 W. A CPU that leaves 9 s asks for 2^(10/9) - 1 = 1.1601 times the power, and the energy (51),
-    # linear at 0.1 W with d log e / d log p = 1 - 1 / (2 ln 2) = 0.27865, for 1 + 0.27865 * 0.1601 = 1.0446 J (computing: 3e-6)
+    # snr p = 1: 10 s and 1 J at 0.1 W. A CPU that leaves 9 s asks for 2^(10/9) - 1 = 1.1601 times
+    # the power, and the energy (51), linear at 0.1 W with d log e / d log p = 1 - 1 / (2 ln 2) =
+    # 0.27865, for 1 + 0.27865 * 0.1601 = 1.0446 J (computing: 3e-6)
     link, one, power = Link(5.4e6), np.ones(1), np.array([0.1])
     for budget, expected in ((1.0440, 0.1), (1.0450, 0.116012)):
         device = Devices(**{**UNIT, "snr_per_watt": 10.0, "energy_budget_j": budget})
@@ -202,27 +260,42 @@ def test_alternation_stands_still(share):
 def test_cvxpy_agrees_with_the_closed_form():
     pytest.importorskip("cvxpy")
     devices, link = fleet(5, 30), Link(33 * 1.5e6)
-    closed, solved = (alternation.alternate(devices, link, solver=solver) for solver in ("closed", "cvxpy"))
+    closed, solved = (
+        alternation.alternate(devices, link, solver=solver) for solver in ("closed", "cvxpy")
+    )
     np.testing.assert_allclose(solved.tx_watt[-1], closed.tx_watt[-1], rtol=1e-6)
     np.testing.assert_allclose(solved.local_steps[-1], closed.local_steps[-1], rtol=1e-6)
-    # a frequency above Lemma 2's leaves (10c) below the start: there the approximation really moves, to (10c)
-    some = Devices(*(getattr(devices, f.name)[closed.local_steps[-1] > 0] for f in dataclasses.fields(Devices)))
+    # a frequency above Lemma 2's leaves (10c) below the start: there the approximation really
+    # moves, to (10c)
+    some = Devices(
+        *(getattr(devices, f.name)[closed.local_steps[-1] > 0] for f in dataclasses.fields(Devices))
+    )
     on = closed.local_steps[-1] > 0
-    steps, cpu, power = closed.local_steps[-1][on], 1.2 * closed.cpu_hz[-1][on], closed.tx_watt[0][on]
+    steps, cpu, power = (
+        closed.local_steps[-1][on],
+        1.2 * closed.cpu_hz[-1][on],
+        closed.tx_watt[0][on],
+    )
     low = alternation.least_power(some, link, steps, cpu)
     for solver in ("closed", "cvxpy"):
-        np.testing.assert_allclose(alternation.algorithm3(some, link, steps, cpu, power, solver=solver), low, rtol=1e-5)
+        np.testing.assert_allclose(
+            alternation.algorithm3(some, link, steps, cpu, power, solver=solver), low, rtol=1e-5
+        )
     assert (low < 0.999 * power).any()
 
 
 def test_straggler_shares_depend_on_the_start():
-    # ERRATA 35, our channel, 600 clients: the joint optimum leaves far fewer out, every payload, and no start is best for all
+    # ERRATA 35, our channel, 600 clients: the joint optimum leaves far fewer out, every payload,
+    # and no start is best for all
     shares = {}
     for payload in (0.8e6, 1.5e6, 3e6, 6e6):
         link, rows = Link(33 * payload), []
         for seed in range(3):
             devices = fleet(seed)
-            runs = [allocate(devices, link, "alternating", start=Start(1.0, share)) for share in (1.0, 0.1, 0.01)]
+            runs = [
+                allocate(devices, link, "alternating", start=Start(1.0, share))
+                for share in (1.0, 0.1, 0.01)
+            ]
             rows.append([np.mean(~r.feasible) for r in [*runs, allocate(devices, link)]])
         shares[payload] = np.mean(rows, axis=0)
         assert shares[payload][3] < shares[payload][:3].min() - 0.03
@@ -233,7 +306,8 @@ def test_straggler_shares_depend_on_the_start():
 
 
 def test_steps_are_not_whole_without_rounding():
-    # ERRATA 36: the printed algorithm gives real numbers of steps, some between 0 and 1, which are nobody's training
+    # ERRATA 36: the printed algorithm gives real numbers of steps, some between 0 and 1, which are
+    # nobody's training
     devices, link = fleet(0, 600), Link(33 * 1.5e6)
     real = alternation.alternate(devices, link).local_steps[-1]
     whole = allocate(devices, link, "alternating").local_steps
@@ -243,8 +317,9 @@ def test_steps_are_not_whole_without_rounding():
 
 
 def test_printed_objective_is_ill_posed():
-    # ERRATA 34: along the deadline, with the power fixed, the first term is (t - u)^2 / (0.5 v cycles^3 steps): doubled by half
-    # the steps, without limit; and from any point, fewer steps at a frequency lowered alike use the same time and win
+    # ERRATA 34: along the deadline, with the power fixed, the first term is (t - u)^2 / (0.5 v
+    # cycles^3 steps): doubled by half the steps, without limit; and from any point, fewer steps at
+    # a frequency lowered alike use the same time and win
     devices, link = fleet(2, 50), Link(33 * 0.8e6)
     joint = allocate(devices, link)
     on = joint.feasible
@@ -252,16 +327,23 @@ def test_printed_objective_is_ill_posed():
     left = link.deadline_s - costs(some, link, 0, 0, joint.tx_watt[on]).uplink_s
     values = []
     for steps in (5.0, 2.5, 1.0, 1e-3, 1e-9):
-        value = alternation.objective(some, link, steps, some.cycles_per_step * steps / left, joint.tx_watt[on], weight=0.5)
-        np.testing.assert_allclose(value.computing, left**2 / (0.5 * link.capacitance * some.cycles_per_step**3 * steps))
+        value = alternation.objective(
+            some, link, steps, some.cycles_per_step * steps / left, joint.tx_watt[on], weight=0.5
+        )
+        np.testing.assert_allclose(
+            value.computing, left**2 / (0.5 * link.capacitance * some.cycles_per_step**3 * steps)
+        )
         values.append(value)
     assert all((a.total < b.total).all() for a, b in itertools.pairwise(values))
-    np.testing.assert_allclose(values[0].sending, values[-1].sending)  # the second term knows no steps
+    np.testing.assert_allclose(
+        values[0].sending, values[-1].sending
+    )  # the second term knows no steps
     np.testing.assert_allclose(values[0].total, 0.5 * values[0].computing + 0.5 * values[0].sending)
 
 
 def test_path_loss_by_hand():
-    # 3D distance 100 m and 1000 m, heights 25 and 1.5 m, 20 log10(2.4) = 7.604: 28 + 22 * 2 + 7.604 and 13.54 + 39.08 * 3 + 7.604
+    # 3D distance 100 m and 1000 m, heights 25 and 1.5 m, 20 log10(2.4) = 7.604: 28 + 22 * 2 + 7.604
+    # and 13.54 + 39.08 * 3 + 7.604
     flat = [math.sqrt(d**2 - 23.5**2) for d in (100, 1000)]
     assert channels.path_loss_db(flat[0], line_of_sight=True) == pytest.approx(79.604, abs=1e-3)
     assert channels.path_loss_db(flat[1]) == pytest.approx(138.384, abs=1e-3)
@@ -269,9 +351,17 @@ def test_path_loss_by_hand():
     near, far = channels.path_loss_db([384.26, 384.28], line_of_sight=True)
     assert far - near == pytest.approx(0, abs=2e-3)
     d = np.linspace(0, 5000, 300)
-    loss, seen = channels.path_loss_db(d), channels.path_loss_db(d, line_of_sight=np.ones(300, dtype=bool))
-    assert (np.diff(loss) >= 0).all() and (loss >= seen).all() and channels.path_loss_db(0) == channels.path_loss_db(10)
-    # 1 W = 30 dBm, 540 kHz = 57.324 dB: 30 - 79.604 + 174 - 57.324 = 67.072 dB, and 3 dB of shadowing on top
+    loss, seen = (
+        channels.path_loss_db(d),
+        channels.path_loss_db(d, line_of_sight=np.ones(300, dtype=bool)),
+    )
+    assert (
+        (np.diff(loss) >= 0).all()
+        and (loss >= seen).all()
+        and channels.path_loss_db(0) == channels.path_loss_db(10)
+    )
+    # 1 W = 30 dBm, 540 kHz = 57.324 dB: 30 - 79.604 + 174 - 57.324 = 67.072 dB, and 3 dB of
+    # shadowing on top
     snr = channels.snr_per_watt(flat[0], 3.0, line_of_sight=True)
     assert 10 * math.log10(snr) == pytest.approx(70.072, abs=1e-3)
 
@@ -279,16 +369,25 @@ def test_path_loss_by_hand():
 def test_channel_and_hardware_laws():
     rng = np.random.default_rng(0)
     d = channels.draw_distances(20000, rng)
-    assert d.max() <= 600 and np.mean(d < 300) == pytest.approx(0.25, abs=0.01)  # uniform over the area
+    assert d.max() <= 600 and np.mean(d < 300) == pytest.approx(
+        0.25, abs=0.01
+    )  # uniform over the area
     shadow = channels.draw_shadowing_db(20000, rng)
     assert shadow.mean() == pytest.approx(0, abs=0.2) and shadow.std() == pytest.approx(8, rel=0.02)
     # TR 38.901: at 63 m, 18/63 + e^-1 (1 - 18/63) = 0.5485 see the base station, within 18 m all do
-    assert channels.draw_line_of_sight(np.full(20000, 63.0), rng).mean() == pytest.approx(0.5485, abs=0.01)
+    assert channels.draw_line_of_sight(np.full(20000, 63.0), rng).mean() == pytest.approx(
+        0.5485, abs=0.01
+    )
     assert channels.draw_line_of_sight(np.full(100, 18.0), rng).all()
     devices = channels.draw_devices(500, rng, snr=1.0)
     bits = 160 * 101376
-    for array, low, high in ((devices.cycles_per_step, 25 * bits, 40 * bits), (devices.energy_budget_j, 1.2, 2.5),
-                             (devices.max_cpu_hz, 1e9, 1.8e9), (devices.max_tx_watt, 0.1, 1.0)):  # fmt: skip
+    for array, low, high in (
+        (devices.cycles_per_step, 25 * bits, 40 * bits),
+        (devices.energy_budget_j, 1.2, 2.5),
+        # fmt: skip
+        (devices.max_cpu_hz, 1e9, 1.8e9),
+        (devices.max_tx_watt, 0.1, 1.0),
+    ):
         assert low <= array.min() < low * 1.1 and high * 0.9 < array.max() <= high
     few, more = (channels.draw_devices(n, np.random.default_rng(4), snr=1.0) for n in (5, 9))
     np.testing.assert_array_equal(more.cycles_per_step[:5], few.cycles_per_step)

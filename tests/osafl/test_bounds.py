@@ -25,8 +25,9 @@ def draw(rng, n=4):
 
 
 def test_by_hand():
-    # B = 0.25 - 2 * 0.5 + 2 = 1.25; (beta eta kappa)^2 = 0.04; A = 1 - 16 * 0.04 * 1.25 = 0.2
-    # 2 * 0.1 / 0.2 = 1; 0.1 * 3 * (2 * 0.25 + 4 * 0.1 * 2 * 1.25) = 0.45; 32 * 0.25 * 0.05 = 0.4; 16 * 2 * 0.5 * 0.05 = 0.8
+    # B = 0.25 - 2 * 0.5 + 2 = 1.25; (beta eta kappa)^2 = 0.04; A = 1 - 16 * 0.04 * 1.25 = 0.2 2 *
+    # 0.1 / 0.2 = 1; 0.1 * 3 * (2 * 0.25 + 4 * 0.1 * 2 * 1.25) = 0.45; 32 * 0.25 * 0.05 = 0.4; 16 *
+    # 2 * 0.5 * 0.05 = 0.8
     bound = theorem1(loss_decrease=0.1, score=[0.5], **ONE)
     assert bound == pytest.approx((2.65 / 0.2, 0.2, True))
     # (30) drops the loss and the division: 1.65 - 4 * 0.2
@@ -34,9 +35,10 @@ def test_by_hand():
 
 
 def test_two_clients_by_hand():
-    # alpha = 1/4, 3/4; scores = similarities = 1 and 1/2, so B = 1 and 1/4; kappa = 1 and 4; eta beta = 0.1
-    # A = 1 - 16 * 0.01 * (1/4 + 3/4 * 16 / 4) = 1 - 0.16 * 3.25 = 0.48
-    # noise 0.1 * (10 * (1/16 + 9/64) + 0.4 * (1/4 + 3/4 * 4 / 4)) = 0.1 * (2.03125 + 0.4) = 0.243125; no shift, no skew
+    # alpha = 1/4, 3/4; scores = similarities = 1 and 1/2, so B = 1 and 1/4; kappa = 1 and 4; eta
+    # beta = 0.1 A = 1 - 16 * 0.01 * (1/4 + 3/4 * 16 / 4) = 1 - 0.16 * 3.25 = 0.48 noise 0.1 * (10 *
+    # (1/16 + 9/64) + 0.4 * (1/4 + 3/4 * 4 / 4)) = 0.1 * (2.03125 + 0.4) = 0.243125; no shift, no
+    # skew
     bound = theorem1(
         loss_decrease=0.0, beta=1, rate=0.1, global_rate=10, sigma2=1, alpha=[0.25, 0.75], score=[1, 0.5], similarity=[1, 0.5],
         local_steps=[1, 4], shift=0, rho1=1, rho2=0, skew=0,
@@ -46,9 +48,17 @@ def test_two_clients_by_hand():
 
 
 def test_remark4_is_federated_averaging():
-    # score = similarity = 1, equal steps, same data: B = 1, and value * A is (26), whose last sum has Phi only. The paper then
-    # leaves out the factor 1/A > 1, which makes (26) smaller than (25): it does not follow.
-    beta, rate, global_rate, sigma2, kappa, alpha = 0.7, 0.05, 3.0, 2.0, 4, np.array([0.2, 0.3, 0.5])
+    # score = similarity = 1, equal steps, same data: B = 1, and value * A is (26), whose last sum
+    # has Phi only. The paper then leaves out the factor 1/A > 1, which makes (26) smaller than
+    # (25): it does not follow.
+    beta, rate, global_rate, sigma2, kappa, alpha = (
+        0.7,
+        0.05,
+        3.0,
+        2.0,
+        4,
+        np.array([0.2, 0.3, 0.5]),
+    )
     shift, decrease = np.array([0.1, 0.0, 0.4]), 0.3
     bound = theorem1(
         loss_decrease=decrease, beta=beta, rate=rate, global_rate=global_rate, sigma2=sigma2, alpha=alpha, score=1.0,
@@ -65,10 +75,14 @@ def test_remark4_is_federated_averaging():
 
 def test_limits():
     quiet = {**ONE, "sigma2": 0.0, "shift": 0.0, "rho2": 0.0}
-    # no noise, no drift: 2 * decrease / (eta eta-tilde) / A; a score and similarity of 0 leave A = 1 (and nothing of theta)
-    assert theorem1(loss_decrease=0.1, score=0.0, **{**quiet, "similarity": 0.0}) == pytest.approx((1.0, 1.0, True))
+    # no noise, no drift: 2 * decrease / (eta eta-tilde) / A; a score and similarity of 0 leave A =
+    # 1 (and nothing of theta)
+    assert theorem1(loss_decrease=0.1, score=0.0, **{**quiet, "similarity": 0.0}) == pytest.approx(
+        (1.0, 1.0, True)
+    )
     assert theorem1(loss_decrease=0.0, score=1.0, **quiet).value == 0
-    # eta to 0 with eta eta-tilde fixed: A to 1, and what remains is 2 * decrease / (eta eta-tilde) + beta eta eta-tilde sigma^2
+    # eta to 0 with eta eta-tilde fixed: A to 1, and what remains is 2 * decrease / (eta eta-tilde)
+    # + beta eta eta-tilde sigma^2
     small = theorem1(loss_decrease=0.1, score=1.0, **{**ONE, "rate": 1e-7, "global_rate": 2e6})
     assert small.value == pytest.approx(1 + 0.2 * 3) and small.a == pytest.approx(1)
 
@@ -84,13 +98,17 @@ def test_printed_conditions_allow_a_negative_a():
 
 
 def test_theorem_as_printed_has_a_counter_example():
-    # ERRATA 33: (65) compares f^t with f^(t+1) without a drift term. One client, one exact step of 1/2 from w = 1 on f^t = w^2/2
-    # reaches 1/2; the next data set has f^(t+1) = (w - 2)^2 / 2 = 1.125, where (65) claims at most 1/2 - 1/2 + 1/8 = 0.125.
+    # ERRATA 33: (65) compares f^t with f^(t+1) without a drift term. One client, one exact step of
+    # 1/2 from w = 1 on f^t = w^2/2 reaches 1/2; the next data set has f^(t+1) = (w - 2)^2 / 2 =
+    # 1.125, where (65) claims at most 1/2 - 1/2 + 1/8 = 0.125.
     w, product = 1.0, 0.5
     reached = w - product * w
     after = (reached - 2) ** 2 / 2
-    assert after == pytest.approx(1.125) and w**2 / 2 - product * w**2 + product**2 * w**2 / 2 == pytest.approx(0.125)
-    # with the theorem's conditions met, its round (78) then puts the squared gradient, 1, below a negative number
+    assert after == pytest.approx(
+        1.125
+    ) and w**2 / 2 - product * w**2 + product**2 * w**2 / 2 == pytest.approx(0.125)
+    # with the theorem's conditions met, its round (78) then puts the squared gradient, 1, below a
+    # negative number
     bound = theorem1(
         loss_decrease=w**2 / 2 - after, beta=1, rate=0.2, global_rate=2.5, sigma2=0, alpha=[1.0], score=1, similarity=1,
         local_steps=1, shift=0, rho1=1, rho2=0, skew=0,
@@ -101,14 +119,17 @@ def test_theorem_as_printed_has_a_counter_example():
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6))
 def test_similarity_is_free_in_the_theorem(seed):
-    # ERRATA 32: 2 B = (score - 2 lambda)^2 + score^2 >= score^2, with equality at lambda = score / 2: there the bound is
-    # smallest over lambda, and it falls with the score down to 0
+    # ERRATA 32: 2 B = (score - 2 lambda)^2 + score^2 >= score^2, with equality at lambda = score /
+    # 2: there the bound is smallest over lambda, and it falls with the score down to 0
     rng = np.random.default_rng(seed)
     r = {**draw(rng), "rate": 1e-3}
     score = rng.uniform(0, 1, 4)
     best = theorem1(loss_decrease=1.0, score=score, **{**r, "similarity": score / 2})
     assert best.value <= theorem1(loss_decrease=1.0, score=score, **r).value + 1e-12
-    assert theorem1(loss_decrease=1.0, score=score / 3, **{**r, "similarity": score / 6}).value <= best.value
+    assert (
+        theorem1(loss_decrease=1.0, score=score / 3, **{**r, "similarity": score / 6}).value
+        <= best.value
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -117,7 +138,9 @@ def test_no_other_score_is_better(seed, psi):
     rng = np.random.default_rng(seed)
     r = {**draw(rng), "psi": psi}
     scores = optimal_scores(**r)
-    assert scores.shape == (4,) and (scores >= 0).all() and (scores <= r["similarity"] + 1e-12).all()
+    assert (
+        scores.shape == (4,) and (scores >= 0).all() and (scores <= r["similarity"] + 1e-12).all()
+    )
     least = score_objective(scores, **r)
     for scale in (1e-3, 1e-1, 1.0):
         other = np.maximum(scores + scale * rng.standard_normal(4), 0)
@@ -132,10 +155,18 @@ def test_optimal_scores_against_cvxpy():
         alpha, lam, k = r["alpha"], r["similarity"], r["local_steps"]
         x, eta, beta, ones = cp.Variable(4), r["rate"], r["beta"], np.ones(4)
         b = cp.square(x) - 2 * cp.multiply(lam, x) + 2 * lam**2
-        noise = beta * eta * r["sigma2"] * (
-            r["global_rate"] * cp.sum(cp.multiply(alpha**2, cp.square(x))) + 4 * beta * eta * (cp.multiply(alpha * k, b) @ ones)
+        noise = (
+            beta
+            * eta
+            * r["sigma2"]
+            * (
+                r["global_rate"] * cp.sum(cp.multiply(alpha**2, cp.square(x)))
+                + 4 * beta * eta * (cp.multiply(alpha * k, b) @ ones)
+            )
         )
-        data = (beta * eta) ** 2 * (cp.multiply(alpha * k**2 * (32 * r["shift"] + 16 * r["rho2"] * r["skew"]), b) @ ones)
+        data = (beta * eta) ** 2 * (
+            cp.multiply(alpha * k**2 * (32 * r["shift"] + 16 * r["rho2"] * r["skew"]), b) @ ones
+        )
         a = 1 - 16 * r["rho1"] * (beta * eta) ** 2 * (cp.multiply(alpha * k**2, b) @ ones)
         problem = cp.Problem(cp.Minimize(noise + data - psi * a), [x >= 0])
         problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
@@ -155,9 +186,14 @@ def test_optimal_scores_against_cvxpy():
 def test_optimal_score_limits():
     r = {**ONE, "psi": 0.0}
     still = {**r, "sigma2": 0.0, "shift": 0.0, "rho2": 0.0}
-    assert optimal_scores(**still) == pytest.approx([1.0])  # nothing to weigh: the limit as psi falls to 0
-    assert optimal_scores(**{**still, "psi": 3.0}) == pytest.approx([1.0])  # no noise, no brake: the similarity itself
-    # by hand: C = 8 * 2 * 0.01 * 3 + (64 * 0.25 + 32 * 2 * 0.5 + 32 * 2) * 0.04 = 0.48 + 4.48; brake 2 * 0.1 * 2 * 3 = 1.2
+    assert optimal_scores(**still) == pytest.approx(
+        [1.0]
+    )  # nothing to weigh: the limit as psi falls to 0
+    assert optimal_scores(**{**still, "psi": 3.0}) == pytest.approx(
+        [1.0]
+    )  # no noise, no brake: the similarity itself
+    # by hand: C = 8 * 2 * 0.01 * 3 + (64 * 0.25 + 32 * 2 * 0.5 + 32 * 2) * 0.04 = 0.48 + 4.48;
+    # brake 2 * 0.1 * 2 * 3 = 1.2
     assert optimal_scores(**{**r, "psi": 2.0}) == pytest.approx([4.96 / 6.16])
     assert optimal_scores(**{**r, "similarity": [0.0]}) == 0
     # huge server steps make gradient noise dominate: the score falls to 0

@@ -1,4 +1,6 @@
-"""Centralised SGD on changing data: arrivals by hand, arms against one another, limiting cases, and bad input."""
+"""Centralised SGD on changing data: arrivals by hand, arms against one another, limiting cases, and
+bad input.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,16 @@ from sflkit.osafl.centralised import (
 )
 from sflkit.randomness import generator
 
-SMALL = CentralisedConfig(data="digits", model="linear", n_clients=5, episodes=8, capacity_low=20, capacity_high=30,
-                          batch_size=16, decay_at=(3, 5))
+SMALL = CentralisedConfig(
+    data="digits",
+    model="linear",
+    n_clients=5,
+    episodes=8,
+    capacity_low=20,
+    capacity_high=30,
+    batch_size=16,
+    decay_at=(3, 5),
+)
 LABELS = data.load("digits").y_train
 
 
@@ -43,30 +53,49 @@ def frames():
 
 # --- arrivals and stores -------------------------------------------------------------------------------------------------------
 
+
 def test_arrivals_by_hand():
-    # (36) with T = 10: (57 - 20) / 10 = 3.7 -> 3; (70 - 20) / 10 = 5 -> 5; (90 - 20) / 10 = 7, above the most, 5; 9 / 10 -> 0
+    # (36) with T = 10: (57 - 20) / 10 = 3.7 -> 3; (70 - 20) / 10 = 5 -> 5; (90 - 20) / 10 = 7,
+    # above the most, 5; 9 / 10 -> 0
     assert arrivals([57, 70, 90, 29], [20, 20, 20, 20], 10).tolist() == [3, 5, 5, 0]
     assert arrivals([57, 70, 90, 29], [20, 20, 20, 20], 10, 4).tolist() == [3, 4, 4, 0]
 
 
 def by_hand() -> Clients:
-    # Two users. The first stores 3 of its rows 10..16 and gets 2 before episode 2 and 2 before episode 3; the second stores 2 of
-    # its rows 20..24 and gets 1 before episode 3 only.
+    # Two users. The first stores 3 of its rows 10..16 and gets 2 before episode 2 and 2 before
+    # episode 3; the second stores 2 of its rows 20..24 and gets 1 before episode 3 only.
     windows = np.array([[[0, 3], [0, 2]], [[2, 5], [0, 2]], [[4, 7], [1, 3]]])
-    return Clients((np.arange(10, 17), np.arange(20, 25)), np.array([3, 2]), np.array([2, 1]), np.array([1.0, 0.5]), windows)
+    return Clients(
+        (np.arange(10, 17), np.arange(20, 25)),
+        np.array([3, 2]),
+        np.array([2, 1]),
+        np.array([1.0, 0.5]),
+        windows,
+    )
 
 
 def test_what_is_at_hand_by_hand():
     c = by_hand()
-    # sample i lies at place i mod D_u: 13 (i = 3) and 14 (i = 4) at the places 0 and 1 of the first store, 12 stays at place 2;
-    # then 15 (i = 5) at 2, 16 (i = 6) at 0, 14 stays at 1; in the second store 22 (i = 2) takes the place 0 of 20
+    # sample i lies at place i mod D_u: 13 (i = 3) and 14 (i = 4) at the places 0 and 1 of the first
+    # store, 12 stays at place 2; then 15 (i = 5) at 2, 16 (i = 6) at 0, 14 stays at 1; in the
+    # second store 22 (i = 2) takes the place 0 of 20
     assert [c.at_hand("time_varying", t).tolist() for t in (1, 2, 3)] == [
-        [10, 11, 12, 20, 21], [13, 14, 12, 20, 21], [16, 14, 15, 22, 21]]
+        [10, 11, 12, 20, 21],
+        [13, 14, 12, 20, 21],
+        [16, 14, 15, 22, 21],
+    ]
     assert [c.at_hand("kept", t).tolist() for t in (1, 2, 3)] == [
-        [10, 11, 12, 20, 21], [10, 11, 12, 13, 14, 20, 21], [10, 11, 12, 13, 14, 15, 16, 20, 21, 22]]
+        [10, 11, 12, 20, 21],
+        [10, 11, 12, 13, 14, 20, 21],
+        [10, 11, 12, 13, 14, 15, 16, 20, 21, 22],
+    ]
     for t in (1, 2, 3):
         assert c.at_hand("frozen", t).tolist() == [10, 11, 12, 20, 21]
-        assert c.at_hand("static", t).tolist() == c.at_hand("static_matched", t).tolist() == [*range(10, 17), *range(20, 25)]
+        assert (
+            c.at_hand("static", t).tolist()
+            == c.at_hand("static_matched", t).tolist()
+            == [*range(10, 17), *range(20, 25)]
+        )
     assert [c.renewed("time_varying", t) for t in (1, 2, 3)] == [0, 2 / 5, 3 / 5]
     assert [c.renewed("kept", t) for t in (1, 2, 3)] == [0, 2 / 7, 3 / 10]
     assert c.renewed("frozen", 3) == c.renewed("static", 3) == 0
@@ -80,7 +109,10 @@ def test_drawn_clients(order):
     assert c.capacity.min() >= 20 and c.capacity.max() <= 30 and len(set(c.capacity)) > 1
     assert 0.3 <= c.probability.min() and c.probability.max() <= 0.8
     sizes = np.array([len(ids) for ids in c.samples])
-    assert c.slots.tolist() == [min(int((n - d) / 40), 5) for n, d in zip(sizes, c.capacity)] and c.slots.max() > 1
+    assert (
+        c.slots.tolist() == [min(int((n - d) / 40), 5) for n, d in zip(sizes, c.capacity)]
+        and c.slots.max() > 1
+    )
     assert (c.windows[0] == np.stack([np.zeros(8), c.capacity], axis=1)).all()
     assert (np.diff(c.windows, axis=2)[:, :, 0] == c.capacity).all()  # a store is always full
     came = np.diff(c.windows[:, :, 1], axis=0)
@@ -92,7 +124,10 @@ def test_drawn_clients(order):
 
 def test_arrivals_have_their_probability():
     # 40 users x 2000 episodes; sd of a user's mean 0.5 / sqrt(2000) = 0.011, 5 of them
-    c = draw_clients(small(n_clients=40, episodes=2001, capacity_low=6, capacity_high=9, max_arrivals=1), np.arange(200_000) % 10)
+    c = draw_clients(
+        small(n_clients=40, episodes=2001, capacity_low=6, capacity_high=9, max_arrivals=1),
+        np.arange(200_000) % 10,
+    )
     assert c.slots.tolist() == [1] * 40
     assert np.abs(np.diff(c.windows[:, :, 1], axis=0).mean(axis=0) - c.probability).max() < 0.056
 
@@ -100,14 +135,19 @@ def test_arrivals_have_their_probability():
 def test_split_and_stores_are_those_of_the_seed():
     configs = SMALL, small(arm="static", batch_size=64, rate=1.0), small(seed=1)
     a, b, other = (draw_clients(config, LABELS) for config in configs)
-    assert (a.windows == b.windows).all() and all((p == q).all() for p, q in zip(a.samples, b.samples))
+    assert (a.windows == b.windows).all() and all(
+        (p == q).all() for p, q in zip(a.samples, b.samples)
+    )
     assert not np.array_equal(a.capacity, other.capacity)
     assert all(len(p) != len(q) or (p != q).any() for p, q in zip(a.samples, other.samples))
-    pattern = [np.diff(c.windows[:, :, 1], axis=0) > 0 for c in (a, other)]  # who gets samples when, whatever their number
+    pattern = [
+        np.diff(c.windows[:, :, 1], axis=0) > 0 for c in (a, other)
+    ]  # who gets samples when, whatever their number
     assert (a.slots * other.slots > 0).all() and (pattern[0] != pattern[1]).any(axis=0).all()
 
 
 # --- mini-batches --------------------------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_an_episode_uses_no_sample_twice(arm):
@@ -119,7 +159,9 @@ def test_an_episode_uses_no_sample_twice(arm):
         assert len(set(used)) == len(used) == (len(LABELS) if arm == "static" else held)
         assert set(used) <= set(c.at_hand(arm, t)) and n == len(c.at_hand(arm, t))
         sizes = [len(ids) for ids in batches]
-        assert max(sizes) <= 16 and max(sizes) - min(sizes) <= 1 and len(sizes) == -(-len(used) // 16)
+        assert (
+            max(sizes) <= 16 and max(sizes) - min(sizes) <= 1 and len(sizes) == -(-len(used) // 16)
+        )
         if arm in ("frozen", "time_varying"):
             assert n == held
 
@@ -127,9 +169,14 @@ def test_an_episode_uses_no_sample_twice(arm):
 def test_arms_are_paired():
     c = draw_clients(SMALL, LABELS)
     for t in (1, 2, 8):
-        frozen, moving = (np.concatenate(mini_batches(small(arm=arm), c, t)[0]) for arm in ("frozen", "time_varying"))
+        frozen, moving = (
+            np.concatenate(mini_batches(small(arm=arm), c, t)[0])
+            for arm in ("frozen", "time_varying")
+        )
         new = ~np.isin(moving, c.at_hand("frozen", t))
-        assert (frozen[~new] == moving[~new]).all()  # the same sample at the same place, unless it was pushed out
+        assert (
+            frozen[~new] == moving[~new]
+        ).all()  # the same sample at the same place, unless it was pushed out
         assert new.any() == (t > 1) and not new.all()
         assert not np.isin(frozen[new], c.at_hand("time_varying", t)).any()
     one, two = (np.concatenate(mini_batches(SMALL, c, t)[0]) for t in (1, 2))
@@ -138,12 +185,17 @@ def test_arms_are_paired():
 
 # --- runs ----------------------------------------------------------------------------------------------------------------------
 
+
 def test_frames(frames):
     c = draw_clients(SMALL, LABELS)
     held, came = c.capacity.sum(), np.diff(c.windows[:, :, 1].sum(axis=1), prepend=c.capacity.sum())
     for arm, f in frames.items():
-        assert f["episode"].tolist() == list(range(1, 9)) and np.isfinite(f.drop(columns="episode")).all(axis=None)
-        np.testing.assert_allclose(f["learning_rate"], [0.1, 0.1, 0.07, 0.07, 0.049, 0.049, 0.049, 0.049])
+        assert f["episode"].tolist() == list(range(1, 9)) and np.isfinite(
+            f.drop(columns="episode")
+        ).all(axis=None)
+        np.testing.assert_allclose(
+            f["learning_rate"], [0.1, 0.1, 0.07, 0.07, 0.049, 0.049, 0.049, 0.049]
+        )
         assert f["n_seen"].is_monotonic_increasing and f["n_seen"].iloc[0] == f["n_used"].iloc[0]
         assert (f["n_used"] == (len(LABELS) if arm == "static" else held)).all()
         assert (f["steps"] == np.ceil(f["n_used"] / 16)).all()
@@ -164,9 +216,13 @@ def test_same_seed_same_answer(frames):
     assert not np.allclose(run(small(seed=1))["loss"], frames["time_varying"]["loss"])
 
 
-@pytest.mark.parametrize("changes", [{"arrival_low": 0.0, "arrival_high": 0.0}, {"max_arrivals": 0}])
+@pytest.mark.parametrize(
+    "changes", [{"arrival_low": 0.0, "arrival_high": 0.0}, {"max_arrivals": 0}]
+)
 def test_without_arrivals_nothing_changes(changes, frames):
-    moving, frozen, kept = (run(small(arm=arm, **changes)) for arm in ("time_varying", "frozen", "kept"))
+    moving, frozen, kept = (
+        run(small(arm=arm, **changes)) for arm in ("time_varying", "frozen", "kept")
+    )
     compare(moving, frozen)
     compare(kept, frozen)
     if "max_arrivals" not in changes:
@@ -206,12 +262,22 @@ def test_many_steps_do_not_depend_on_the_calls_that_hold_them(frames, monkeypatc
 def test_models():
     f = run(small(model="mlp", hidden=8, episodes=2))
     assert np.isfinite(f["loss"]).all()
-    compare(f, run(small(episodes=2), model=models.create("mlp", input_shape=(1, 28, 28), n_classes=10, hidden=(8,))))
+    compare(
+        f,
+        run(
+            small(episodes=2),
+            model=models.create("mlp", input_shape=(1, 28, 28), n_classes=10, hidden=(8,)),
+        ),
+    )
 
 
 def test_appendix_a():
     assert appendix_a("static") == {"batch_size": 512, "decay_at": (10, 20, 40, 60, 80, 90)}
-    assert appendix_a("frozen") == appendix_a("time_varying") == {"batch_size": 256, "decay_at": (10, 25, 50, 75)}
+    assert (
+        appendix_a("frozen")
+        == appendix_a("time_varying")
+        == {"batch_size": 256, "decay_at": (10, 25, 50, 75)}
+    )
     assert appendix_a("static_matched", 40)["decay_at"] == (4, 10, 20, 30)
     default = CentralisedConfig()
     assert default.decay_at == appendix_a("time_varying")["decay_at"] and default.batch_size == 256
@@ -224,23 +290,41 @@ def test_divergence_is_named():
         run(small(rate=1e38, episodes=2))
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"arm": "all"}, "arm='all' must be one of 'static'"), ({"order": "sorted"}, "order='sorted'"), ({"data": "x"}, "data='x'"),
-    ({"episodes": 1}, "episodes=1"), ({"n_clients": 0}, "n_clients=0"), ({"seed": -1}, "seed=-1"),
-    ({"batch_size": 0}, "batch_size=0"), ({"hidden": 8}, "hidden=8 has no meaning for model='linear'"),
-    ({"capacity_low": 5}, "capacity_low=5"), ({"capacity_high": 19}, "capacity_high=19"),
-    ({"max_arrivals": -1}, "max_arrivals=-1"),
-    ({"arrival_low": -0.1}, "arrival_low=-0.1"), ({"arrival_high": 0.2}, "arrival_high=0.2"), ({"arrival_high": 1.1}, "=1.1"),
-    ({"alpha": 0}, "alpha=0"), ({"rate": 0}, "rate=0"), ({"decay": 0}, "decay=0"), ({"decay": 1.5}, "decay=1.5"),
-    ({"decay_at": (5, 3)}, r"decay_at=\(5, 3\)"), ({"decay_at": (0,)}, "decay_at=0"), ({"decay_at": 3}, "decay_at=3 must be"),
-])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arm": "all"}, "arm='all' must be one of 'static'"),
+        ({"order": "sorted"}, "order='sorted'"),
+        ({"data": "x"}, "data='x'"),
+        ({"episodes": 1}, "episodes=1"),
+        ({"n_clients": 0}, "n_clients=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"hidden": 8}, "hidden=8 has no meaning for model='linear'"),
+        ({"capacity_low": 5}, "capacity_low=5"),
+        ({"capacity_high": 19}, "capacity_high=19"),
+        ({"max_arrivals": -1}, "max_arrivals=-1"),
+        ({"arrival_low": -0.1}, "arrival_low=-0.1"),
+        ({"arrival_high": 0.2}, "arrival_high=0.2"),
+        ({"arrival_high": 1.1}, "=1.1"),
+        ({"alpha": 0}, "alpha=0"),
+        ({"rate": 0}, "rate=0"),
+        ({"decay": 0}, "decay=0"),
+        ({"decay": 1.5}, "decay=1.5"),
+        ({"decay_at": (5, 3)}, r"decay_at=\(5, 3\)"),
+        ({"decay_at": (0,)}, "decay_at=0"),
+        ({"decay_at": 3}, "decay_at=3 must be"),
+    ],
+)
 def test_config_refuses(changes, message):
     with pytest.raises(ValueError, match=message):
         small(**changes)
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="capacity=5 of user 1 must be below the number of its samples, 5"):
+    with pytest.raises(
+        ValueError, match="capacity=5 of user 1 must be below the number of its samples, 5"
+    ):
         arrivals([9, 5], [5, 5], 10)
     with pytest.raises(ValueError, match="both must be one number a user"):
         arrivals([9, 5], [5], 10)
@@ -257,4 +341,6 @@ def test_refusals():
 
 
 def test_lists_and_whole_floats_are_the_same_config():
-    assert small(decay_at=[3.0, 5], episodes=8.0) == SMALL and hash(small(decay_at=[3, 5])) == hash(SMALL)
+    assert small(decay_at=[3.0, 5], episodes=8.0) == SMALL and hash(small(decay_at=[3, 5])) == hash(
+        SMALL
+    )

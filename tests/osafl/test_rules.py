@@ -1,4 +1,6 @@
-"""OSAFL's score and the buffered server rules: rounds by hand, limiting cases, an independent reference, and bad input."""
+"""OSAFL's score and the buffered server rules: rounds by hand, limiting cases, an independent
+reference, and bad input.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,26 @@ RULES = {
     "fednova": lambda n, never: rules.MFedNova(np.arange(1, n + 1), form="true"),
 }
 W, UPDATES = np.array([1.0, 0.0]), np.array([[-0.5, 0.0], [0.0, -2.0]])
-WORK = LocalWork(np.array([0, 1]), np.array([1, 2]), 0.5)  # so that d_0 = (1, 0), d_1 = (0, 2) by (16)
+WORK = LocalWork(
+    np.array([0, 1]), np.array([1, 2]), 0.5
+)  # so that d_0 = (1, 0), d_1 = (0, 2) by (16)
 
 
 def test_scores_by_hand():
-    # mean of (1, 0) and (0, 2): (0.5, 1), length sqrt(5)/2: cosines 0.5 / (sqrt(5)/2) = 1/sqrt(5), 1 / (sqrt(5)/2) = 2/sqrt(5)
+    # mean of (1, 0) and (0, 2): (0.5, 1), length sqrt(5)/2: cosines 0.5 / (sqrt(5)/2) = 1/sqrt(5),
+    # 1 / (sqrt(5)/2) = 2/sqrt(5)
     d = np.array([[1.0, 0.0], [0.0, 2.0]])
     cosine = np.array([1, 2]) / np.sqrt(5)
     np.testing.assert_allclose(osafl_scores(d), (1 + cosine) / 2, rtol=1e-14)
     np.testing.assert_allclose(osafl_scores(d, chi=3.0), (3 + cosine) / 4, rtol=1e-14)
-    torch.testing.assert_close(osafl_scores(torch.tensor(d, dtype=torch.float32)), torch.tensor((1 + cosine) / 2).float())
+    torch.testing.assert_close(
+        osafl_scores(torch.tensor(d, dtype=torch.float32)), torch.tensor((1 + cosine) / 2).float()
+    )
 
 
 def test_scores_at_the_edges():
-    # a zero row: cosine 0, 1/2; equal rows: 1; a row against the mean: 0; rows that cancel: mean 0, all 1/2
+    # a zero row: cosine 0, 1/2; equal rows: 1; a row against the mean: 0; rows that cancel: mean 0,
+    # all 1/2
     np.testing.assert_allclose(osafl_scores(np.array([[1.0, 1.0], [0.0, 0.0]])), [1, 0.5])
     np.testing.assert_allclose(osafl_scores(np.full((3, 4), -2.5)), 1)
     np.testing.assert_allclose(osafl_scores(np.array([[3.0, 0.0], [-1.0, 0.0]])), [1, 0])
@@ -48,32 +56,39 @@ def test_scores_at_the_edges():
 def test_scores_do_not_depend_on_the_scale(scale):
     rows = np.random.default_rng(0).standard_normal((5, 40)).astype(np.float32)
     rows[2] = 0
-    np.testing.assert_allclose(osafl_scores(rows * np.float32(scale)), osafl_scores(rows.astype(float)), rtol=1e-5)
+    np.testing.assert_allclose(
+        osafl_scores(rows * np.float32(scale)), osafl_scores(rows.astype(float)), rtol=1e-5
+    )
 
 
 def test_scores_of_rows_of_very_different_length():
-    # the long row is the mean's direction: cosines 1 and cos 45 degrees, though the short row's square underflows
+    # the long row is the mean's direction: cosines 1 and cos 45 degrees, though the short row's
+    # square underflows
     rows = torch.tensor([[1e30, 0.0], [1e-30, 1e-30]])
     torch.testing.assert_close(osafl_scores(rows), torch.tensor([1.0, (1 + 0.5**0.5) / 2]))
 
 
-@pytest.mark.parametrize(("rows", "chi", "message"), [
-    (np.array([[1.0, 0.0], [np.nan, 0.0]]), 1.0, "row 1"),
-    (np.array([[np.inf, 0.0], [1.0, 0.0]]), 1.0, "row 0"),
-    (np.ones((2, 2)), 0.99, "chi=0.99"),
-    (np.ones(3), 1.0, r"shape \(3,\)"),
-    (np.ones((0, 3)), 1.0, "at least one row"),
-    (np.ones((2, 2), dtype=complex), 1.0, "complex"),
-    ("rows", 1.0, "array of numbers"),
-])
+@pytest.mark.parametrize(
+    ("rows", "chi", "message"),
+    [
+        (np.array([[1.0, 0.0], [np.nan, 0.0]]), 1.0, "row 1"),
+        (np.array([[np.inf, 0.0], [1.0, 0.0]]), 1.0, "row 0"),
+        (np.ones((2, 2)), 0.99, "chi=0.99"),
+        (np.ones(3), 1.0, r"shape \(3,\)"),
+        (np.ones((0, 3)), 1.0, "at least one row"),
+        (np.ones((2, 2), dtype=complex), 1.0, "complex"),
+        ("rows", 1.0, "array of numbers"),
+    ],
+)
 def test_scores_refuse(rows, chi, message):
     with pytest.raises(ValueError, match=message):
         osafl_scores(rows, chi)
 
 
 def test_osafl_by_hand():
-    # round 1: w - 0.5 * 2 * (s_0 (1, 0) + s_1 (0, 2)) / 2; round 2, client 0 alone with 4 steps, update (0, 2):
-    # d_0 = (0, 2) / -(0.5 * 4) = (0, -1), d_1 = (0, 2) stays: mean (0, 0.5), cosines -1 and 1, scores 0 and 1: step - (0, 2) / 2
+    # round 1: w - 0.5 * 2 * (s_0 (1, 0) + s_1 (0, 2)) / 2; round 2, client 0 alone with 4 steps,
+    # update (0, 2): d_0 = (0, 2) / -(0.5 * 4) = (0, -1), d_1 = (0, 2) stays: mean (0, 0.5), cosines
+    # -1 and 1, scores 0 and 1: step - (0, 2) / 2
     rule = rules.OSAFL(2, 2.0)
     s = (1 + np.array([1, 2]) / np.sqrt(5)) / 2
     w = rule(W, UPDATES, work=WORK)
@@ -89,28 +104,40 @@ def test_baselines_by_hand():
 
     # AFA: w - 0.2 ((1, 0) + (0, 2)) / 2
     np.testing.assert_allclose(play(rules.MAFACD(2, 0.2)), [0.9, -0.2])
-    # FedAvg: local models (0.5, 0) and (1, -2), mean (0.75, -1); then client 0 alone sends (1.75, 0): with (1, -2) (1.375, -1)
+    # FedAvg: local models (0.5, 0) and (1, -2), mean (0.75, -1); then client 0 alone sends (1.75,
+    # 0): with (1, -2) (1.375, -1)
     rule = rules.MFedAvg(2)
     np.testing.assert_allclose(w := play(rule), [0.75, -1])
-    np.testing.assert_allclose(rule(w, np.array([[1.0, 1.0]]), work=LocalWork([0], [1], 0.5)), [1.375, -1])
+    np.testing.assert_allclose(
+        rule(w, np.array([[1.0, 1.0]]), work=LocalWork([0], [1], 0.5)), [1.375, -1]
+    )
     # FedDisco: weights 0.1 and 0.3 -> (0.5, 0) / 4 + 3 (1, -2) / 4
     np.testing.assert_allclose(play(rules.MFedDisco(2), weights=[0.1, 0.3]), [0.875, -1.5])
-    # FedNova, p = (1/4, 3/4). Printed with tau 0.5: w + 0.5 (u_0 / 4 + 3 u_1 / 4).
-    # True: sum p kappa = 1/4 + 3/2 = 1.75, sum p u / kappa = (-0.125, -0.75): w + 1.75 (-0.125, -0.75)
+    # FedNova, p = (1/4, 3/4). Printed with tau 0.5: w + 0.5 (u_0 / 4 + 3 u_1 / 4). True: sum p
+    # kappa = 1/4 + 3/2 = 1.75, sum p u / kappa = (-0.125, -0.75): w + 1.75 (-0.125, -0.75)
     np.testing.assert_allclose(play(rules.MFedNova([1, 3], 0.5)), [1 - 0.0625, -0.75])
     np.testing.assert_allclose(play(rules.MFedNova([1, 3], form="true")), [1 - 0.21875, -1.3125])
     # client 0 alone: printed keeps p_0 = 1/4, true normalises over the participants
     alone = LocalWork(np.array([0, 1]), np.array([1, 0]), 0.5)
-    np.testing.assert_allclose(rules.MFedNova([1, 3], 0.5)(W, UPDATES, work=alone), W + 0.125 * UPDATES[0])
-    np.testing.assert_allclose(rules.MFedNova([1, 3], form="true")(W, UPDATES, work=alone), W + UPDATES[0])
+    np.testing.assert_allclose(
+        rules.MFedNova([1, 3], 0.5)(W, UPDATES, work=alone), W + 0.125 * UPDATES[0]
+    )
+    np.testing.assert_allclose(
+        rules.MFedNova([1, 3], form="true")(W, UPDATES, work=alone), W + UPDATES[0]
+    )
 
 
 def test_disco_weights_by_hand():
-    # shares (1, 0) against (1/2, 1/2): sqrt(1/4 + 1/4); p = (1/4, 3/4): 0.25 - 0.2 * 0.5 + 0.1, 0.75 + 0.1; 0.25 - 1 + 0.1 < 0
+    # shares (1, 0) against (1/2, 1/2): sqrt(1/4 + 1/4); p = (1/4, 3/4): 0.25 - 0.2 * 0.5 + 0.1,
+    # 0.75 + 0.1; 0.25 - 1 + 0.1 < 0
     np.testing.assert_allclose(scores.label_discrepancy([[2, 0], [3, 3]]), [np.sqrt(0.5), 0])
     np.testing.assert_allclose(scores.disco_weights([1, 3], [0.5, 0]), [0.25, 0.85])
     np.testing.assert_allclose(scores.disco_weights([1, 3], [5, 5]), [0, 0])
-    for bad, message in ((([1, 0], [0, 0]), "sizes"), (([1, 1], [0]), "agree"), (([1, 1], [0, -1]), "discrepancy")):
+    for bad, message in (
+        (([1, 0], [0, 0]), "sizes"),
+        (([1, 1], [0]), "agree"),
+        (([1, 1], [0, -1]), "discrepancy"),
+    ):
         with pytest.raises(ValueError, match=message):
             scores.disco_weights(*bad)
     with pytest.raises(ValueError, match="a sample in each row"):
@@ -123,17 +150,21 @@ def test_disco_without_any_weight_leaves_the_model():
 
 @pytest.mark.parametrize(("global_rate", "factor"), [(35.0, -16.5), (20.0, -9.0)])
 def test_literal_start_multiplies_the_model(global_rate, factor):
-    # ERRATA 37: one of two clients never joined, the other's gradient is 0. Rows 0 and w / eta, mean w / (2 eta): cosine of the
-    # second 1, score 1: w - eta eta~ (w / eta) / 2 = (1 - eta~ / 2) w
+    # ERRATA 37: one of two clients never joined, the other's gradient is 0. Rows 0 and w / eta,
+    # mean w / (2 eta): cosine of the second 1, score 1: w - eta eta~ (w / eta) / 2 = (1 - eta~ / 2)
+    # w
     w, work = np.array([1.0, -2.0]), LocalWork([0], [1], 0.2)
     literal = rules.OSAFL(2, global_rate, never_joined="literal")
     np.testing.assert_allclose(literal(w, np.zeros((1, 2)), work=work), factor * w, rtol=1e-12)
     for never in ("exclude", "zero"):
-        np.testing.assert_array_equal(rules.OSAFL(2, global_rate, never_joined=never)(w, np.zeros((1, 2)), work=work), w)
+        np.testing.assert_array_equal(
+            rules.OSAFL(2, global_rate, never_joined=never)(w, np.zeros((1, 2)), work=work), w
+        )
 
 
 def test_literal_start_of_afa():
-    # ERRATA 38: 1 - eta share / eta_L = 1 - 0.2 * 0.5 / 0.1 = 0 (FCN), 1 - 0.05 * 0.5 / 0.1 = 0.75 (CNN); line 16: 1 - 0.5
+    # ERRATA 38: 1 - eta share / eta_L = 1 - 0.2 * 0.5 / 0.1 = 0 (FCN), 1 - 0.05 * 0.5 / 0.1 = 0.75
+    # (CNN); line 16: 1 - 0.5
     w, work = np.array([1.0, -2.0]), LocalWork([0], [1], 0.1)
     for rate, line16, factor in ((0.2, None, 0.0), (0.05, None, 0.75), (0.05, 0.05, 0.5)):
         rule = rules.MAFACD(2, rate, "literal", line16)
@@ -141,9 +172,15 @@ def test_literal_start_of_afa():
 
 
 def test_who_is_averaged_while_three_of_four_never_joined():
-    # ERRATA 42: client 2 alone, update u = (1, 3): exclude takes the whole step, zero a quarter of it
+    # ERRATA 42: client 2 alone, update u = (1, 3): exclude takes the whole step, zero a quarter of
+    # it
     work, u = LocalWork([2], [2], 0.5), np.array([[1.0, 3.0]])
-    for name, whole in (("osafl", 2 * 0.5 * u[0]), ("m_afa_cd", 0.2 * u[0]), ("m_fedavg", u[0]), ("m_feddisco", u[0])):
+    for name, whole in (
+        ("osafl", 2 * 0.5 * u[0]),
+        ("m_afa_cd", 0.2 * u[0]),
+        ("m_fedavg", u[0]),
+        ("m_feddisco", u[0]),
+    ):
         for never, part in (("exclude", 1), ("zero", 0.25)):
             new = RULES[name](4, never)(W, u, [0.3], work)
             np.testing.assert_allclose(new, W + part * whole, rtol=1e-14, err_msg=f"{name} {never}")
@@ -156,11 +193,17 @@ def rounds_of(seed, n_rounds=8, n=6, size=30):
     for _ in range(n_rounds):
         clients = rng.permutation(np.flatnonzero(rng.random(n) < 0.5))
         steps = rng.integers(0, 4, len(clients))
-        yield 0.1 * rng.standard_normal((len(clients), size)), rng.random(len(clients)) + 0.1, LocalWork(clients, steps, 0.1)
+        yield (
+            0.1 * rng.standard_normal((len(clients), size)),
+            rng.random(len(clients)) + 0.1,
+            LocalWork(clients, steps, 0.1),
+        )
 
 
 def printed(name, n, w, rounds):
-    """Algorithms 2, 6, 9, 10 line by line: every client's buffer, the participation indicators, and nothing clever."""
+    """Algorithms 2, 6, 9, 10 line by line: every client's buffer, the participation indicators, and
+    nothing clever.
+    """
     buffer, weight, gradients = [None] * n, np.zeros(n), name in ("osafl", "m_afa_cd")
     for updates, weights, work in rounds:
         steps = dict(zip(work.clients, work.steps))
@@ -170,12 +213,17 @@ def printed(name, n, w, rounds):
         for k in range(n):
             if steps.get(k, 0) > 0:
                 u = updates[place[k]]
-                buffer[k], weight[k] = -u / (work.rate * steps[k]) if gradients else w + u, weights[place[k]]
+                buffer[k], weight[k] = (
+                    -u / (work.rate * steps[k]) if gradients else w + u,
+                    weights[place[k]],
+                )
         full = np.array([b if b is not None else w / work.rate if gradients else w for b in buffer])
         if name == "osafl":
             mean = full.mean(0)
             cosine = [d @ mean / np.linalg.norm(d) / np.linalg.norm(mean) for d in full]
-            w = w - 2.0 * work.rate * np.mean([(1 + c) / 2 * d for c, d in zip(cosine, full)], axis=0)
+            w = w - 2.0 * work.rate * np.mean(
+                [(1 + c) / 2 * d for c, d in zip(cosine, full)], axis=0
+            )
         elif name == "m_afa_cd":
             w = w - 0.2 * full.mean(0)
         elif name == "m_fedavg":
@@ -204,7 +252,11 @@ def test_literal_rules_follow_the_printed_algorithms(name, seed):
 @pytest.mark.parametrize("name", RULES)
 def test_modes_agree_once_all_have_joined(name):
     rng = np.random.default_rng(5)
-    first = 0.1 * rng.standard_normal((6, 30)), rng.random(6) + 0.1, LocalWork(np.arange(6), np.full(6, 2), 0.1)
+    first = (
+        0.1 * rng.standard_normal((6, 30)),
+        rng.random(6) + 0.1,
+        LocalWork(np.arange(6), np.full(6, 2), 0.1),
+    )
     ends = []
     for never in rules.NEVER_JOINED:
         rule, w = RULES[name](6, never), np.linspace(-1, 1, 30)
@@ -217,7 +269,11 @@ def test_modes_agree_once_all_have_joined(name):
 @pytest.mark.parametrize("name", RULES)
 def test_a_round_that_nobody_joins(name):
     rule, w = RULES[name](6, "literal" if name != "fednova" else "exclude"), np.linspace(-1, 1, 30)
-    nobody = (np.zeros((0, 30)), np.zeros(0), LocalWork(np.array([], dtype=int), np.array([], dtype=int), 0.1))
+    nobody = (
+        np.zeros((0, 30)),
+        np.zeros(0),
+        LocalWork(np.array([], dtype=int), np.array([], dtype=int), 0.1),
+    )
     idle = (np.full((2, 30), 9.0), np.ones(2), LocalWork(np.array([3, 1]), np.array([0, 0]), 0.1))
     first = next(rounds_of(1))
     for before in (False, True):
@@ -229,7 +285,9 @@ def test_a_round_that_nobody_joins(name):
 
 @pytest.mark.parametrize("name", RULES)
 def test_order_kind_and_input(name):
-    """The order of the participants does not matter, tensors and arrays agree, and no argument is changed."""
+    """The order of the participants does not matter, tensors and arrays agree, and no argument is
+    changed.
+    """
     one, two, three = (RULES[name](6, "exclude") for _ in range(3))
     a = b = np.linspace(-1, 1, 30)
     c = torch.tensor(a)
@@ -241,7 +299,10 @@ def test_order_kind_and_input(name):
         for value, copy in zip((a, updates, weights), kept):
             np.testing.assert_array_equal(value, copy)
         updates_, a = torch.tensor(updates), new
-        b, c = two(b, updates[turn], weights[turn], turned), three(c, updates_, torch.tensor(weights), work)
+        b, c = (
+            two(b, updates[turn], weights[turn], turned),
+            three(c, updates_, torch.tensor(weights), work),
+        )
         assert isinstance(a, np.ndarray) and isinstance(c, torch.Tensor)
     np.testing.assert_allclose(b, a, rtol=1e-12)
     np.testing.assert_allclose(c.numpy(), a, rtol=1e-12)
@@ -249,27 +310,34 @@ def test_order_kind_and_input(name):
 
 
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize(("updates", "weights", "work", "message"), [
-    (np.array([[1.0, 0.0], [np.nan, 0.0]]), [1, 1], WORK, "row 1"),
-    (UPDATES, [1, 1], None, "work=None"),
-    (UPDATES, [1, 1], LocalWork([0, 0], [1, 1], 0.5), "1 distinct"),
-    (UPDATES, [1, 1], LocalWork([0, 2], [1, 1], 0.5), "work.clients entry=2"),
-    (UPDATES, [1, 1], LocalWork([0, 1], [1], 0.5), "1 steps"),
-    (UPDATES, [1, 1], LocalWork([0, 1], [1, 1], 0.0), "work.rate=0.0"),
-    (UPDATES, [1], WORK, "weights has 1"),
-    (np.ones((2, 3)), [1, 1], WORK, "params has shape"),
-])
+@pytest.mark.parametrize(
+    ("updates", "weights", "work", "message"),
+    [
+        (np.array([[1.0, 0.0], [np.nan, 0.0]]), [1, 1], WORK, "row 1"),
+        (UPDATES, [1, 1], None, "work=None"),
+        (UPDATES, [1, 1], LocalWork([0, 0], [1, 1], 0.5), "1 distinct"),
+        (UPDATES, [1, 1], LocalWork([0, 2], [1, 1], 0.5), "work.clients entry=2"),
+        (UPDATES, [1, 1], LocalWork([0, 1], [1], 0.5), "1 steps"),
+        (UPDATES, [1, 1], LocalWork([0, 1], [1, 1], 0.0), "work.rate=0.0"),
+        (UPDATES, [1], WORK, "weights has 1"),
+        (np.ones((2, 3)), [1, 1], WORK, "params has shape"),
+    ],
+)
 def test_rules_refuse(name, updates, weights, work, message):
     with pytest.raises(ValueError, match=message):
         RULES[name](2, "exclude")(W, updates, weights, work)
 
 
 def test_constructors_refuse():
-    for make, message in ((lambda: rules.OSAFL(2, 0), "global_rate=0"), (lambda: rules.OSAFL(2, 1, 0.5), "chi=0.5"),
-                          (lambda: rules.MFedAvg(2, "none"), "never_joined='none'"),
-                          (lambda: rules.MFedProx(2, -1), "mu=-1"),
-                          (lambda: rules.MFedNova([1, 0]), "sizes"), (lambda: rules.MFedNova([1], form="x"), "form='x'"),
-                          (lambda: rules.MFedDisco(2)(W, UPDATES, None, WORK), "weights=None")):
+    for make, message in (
+        (lambda: rules.OSAFL(2, 0), "global_rate=0"),
+        (lambda: rules.OSAFL(2, 1, 0.5), "chi=0.5"),
+        (lambda: rules.MFedAvg(2, "none"), "never_joined='none'"),
+        (lambda: rules.MFedProx(2, -1), "mu=-1"),
+        (lambda: rules.MFedNova([1, 0]), "sizes"),
+        (lambda: rules.MFedNova([1], form="x"), "form='x'"),
+        (lambda: rules.MFedDisco(2)(W, UPDATES, None, WORK), "weights=None"),
+    ):
         with pytest.raises(ValueError, match=message):
             make()
 
@@ -285,7 +353,11 @@ def test_equal_updates_make_osafl_fedavg():
 
 def test_fednova_with_equal_steps_is_weighted_fedavg():
     rng = np.random.default_rng(3)
-    w, u, sizes = rng.standard_normal(20), rng.standard_normal((3, 20)), np.array([5.0, 1.0, 2.0, 9.0])
+    w, u, sizes = (
+        rng.standard_normal(20),
+        rng.standard_normal((3, 20)),
+        np.array([5.0, 1.0, 2.0, 9.0]),
+    )
     work = LocalWork(np.array([2, 0, 3]), np.full(3, 4), 0.1)
     new = rules.MFedNova(sizes, form="true")(w, u, work=work)
     np.testing.assert_allclose(new, servers.FedAvg()(w, u, sizes[[2, 0, 3]]), rtol=1e-13)
@@ -306,14 +378,27 @@ def test_fedprox_reaches_the_local_steps():
 
 def test_presets_are_the_papers():
     # OSAFL, Section V-A.4 and Appendix D-B, read by column: FCN, SqueezeNet1, CNN, LSTM
-    table = {("osafl", "rate"): (0.2, 0.01, 0.08, 0.2), ("osafl", "global_rate"): (35, 20, 22, 35),
-             ("m_fedavg", "rate"): (0.15, 0.01, 0.1, 0.6), ("m_fedprox", "rate"): (0.1, 0.01, 0.05, 0.5),
-             ("m_fedprox", "mu"): (0.9, 0.9, 0.9, 0.1), ("m_fednova", "rate"): (0.01, 0.03, 0.15, 0.5),
-             ("m_fednova", "slowdown"): (0.1, 0.05, 0.35, 0.12), ("m_afa_cd", "rate"): (0.1, 0.02, 0.1, 0.5),
-             ("m_afa_cd", "global_rate"): (0.2, 0.01, 0.05, 1), ("m_feddisco", "rate"): (0.15, 0.01, 0.1, 0.5),
-             ("m_feddisco", "a"): (0.2,) * 4, ("m_feddisco", "b"): (0.1,) * 4}
-    found = {(rule, name): tuple(rules.PRESETS[m][rule][name] for m in ("fcn", "squeezenet1", "cnn", "lstm"))
-             for rule, values in rules.PRESETS["fcn"].items() for name in values}
+    table = {
+        ("osafl", "rate"): (0.2, 0.01, 0.08, 0.2),
+        ("osafl", "global_rate"): (35, 20, 22, 35),
+        ("m_fedavg", "rate"): (0.15, 0.01, 0.1, 0.6),
+        ("m_fedprox", "rate"): (0.1, 0.01, 0.05, 0.5),
+        ("m_fedprox", "mu"): (0.9, 0.9, 0.9, 0.1),
+        ("m_fednova", "rate"): (0.01, 0.03, 0.15, 0.5),
+        ("m_fednova", "slowdown"): (0.1, 0.05, 0.35, 0.12),
+        ("m_afa_cd", "rate"): (0.1, 0.02, 0.1, 0.5),
+        ("m_afa_cd", "global_rate"): (0.2, 0.01, 0.05, 1),
+        ("m_feddisco", "rate"): (0.15, 0.01, 0.1, 0.5),
+        ("m_feddisco", "a"): (0.2,) * 4,
+        ("m_feddisco", "b"): (0.1,) * 4,
+    }
+    found = {
+        (rule, name): tuple(
+            rules.PRESETS[m][rule][name] for m in ("fcn", "squeezenet1", "cnn", "lstm")
+        )
+        for rule, values in rules.PRESETS["fcn"].items()
+        for name in values
+    }
     assert found == table
     with pytest.raises(TypeError):
         rules.PRESETS["fcn"]["osafl"]["rate"] = 1.0

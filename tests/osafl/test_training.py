@@ -1,4 +1,6 @@
-"""The OSAFL run: its world, stores and mini-batches against direct computation, limiting cases, divergence, and bad input."""
+"""The OSAFL run: its world, stores and mini-batches against direct computation, limiting cases,
+divergence, and bad input.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,19 @@ from sflkit.osafl.config import RULES, OSAFLConfig
 from sflkit.osafl.devices import Link
 from sflkit.osafl.training import run
 
-SMALL = OSAFLConfig(n_clients=6, rounds=4, minibatches=4, minibatch=5, capacity_low=30, capacity_high=60, test_size=100,
-                    max_steps=3, genie_steps=3, payload_bits=2e7, input_norm=None)
+SMALL = OSAFLConfig(
+    n_clients=6,
+    rounds=4,
+    minibatches=4,
+    minibatch=5,
+    capacity_low=30,
+    capacity_high=60,
+    test_size=100,
+    max_steps=3,
+    genie_steps=3,
+    payload_bits=2e7,
+    input_norm=None,
+)
 
 
 def small(**changes) -> OSAFLConfig:
@@ -49,7 +62,9 @@ def test_every_rule(frames, rule):
     first = f["accuracy"].argmax()
     assert f["best_loss"].iloc[-1] == f["loss"].iloc[first]
     if rule != "genie":
-        assert (f["participants"] + f["stragglers"] == 6).all() and f["joined"].is_monotonic_increasing
+        assert (f["participants"] + f["stragglers"] == 6).all() and f[
+            "joined"
+        ].is_monotonic_increasing
         assert 0 < f["participants"].sum() < 24 and f["mean_kappa"].between(1, 3).all()
     assert f["mean_score"].notna().any() == (rule == "osafl")
     assert f.attrs["data"]["test_size"] == 100
@@ -61,7 +76,9 @@ def test_rules_are_paired_and_repeatable(frames):
         compare(frames[rule][columns], frames["osafl"][columns])
         assert not np.allclose(frames[rule]["loss"], frames["osafl"]["loss"], rtol=1e-6)
     compare(run(small(rule="m_feddisco"), model=net()), frames["m_feddisco"])
-    assert not np.allclose(run(small(rule="m_feddisco", seed=1), model=net())["loss"], frames["m_feddisco"]["loss"])
+    assert not np.allclose(
+        run(small(rule="m_feddisco", seed=1), model=net())["loss"], frames["m_feddisco"]["loss"]
+    )
 
 
 def test_prox_of_zero_is_fedavg(frames):
@@ -69,22 +86,39 @@ def test_prox_of_zero_is_fedavg(frames):
 
 
 def test_one_client_fedavg_is_the_genie():
-    # one client, one step a round; mini-batch and genie's batch come from other generators, so a step takes the whole store
-    options = dict(n_clients=1, capacity_low=30, capacity_high=30, minibatches=6, max_steps=1, allocator="none", genie_steps=1)
+    # one client, one step a round; mini-batch and genie's batch come from other generators, so a
+    # step takes the whole store
+    options = dict(
+        n_clients=1,
+        capacity_low=30,
+        capacity_high=30,
+        minibatches=6,
+        max_steps=1,
+        allocator="none",
+        genie_steps=1,
+    )
     a, b = (run(small(rule=rule, **options), model=net()) for rule in ("m_fedavg", "genie"))
     np.testing.assert_allclose(a["loss"], b["loss"], rtol=1e-5)
     assert (a["joined"].tolist(), b["joined"].tolist()) == ([1] * 4, [0] * 4)
 
 
 def test_one_minibatch_is_one_gradient():
-    a, b = (run(small(minibatches=1, minibatch=20, local_round=kind), model=net()) for kind in ("gradient", "minibatches"))
+    a, b = (
+        run(small(minibatches=1, minibatch=20, local_round=kind), model=net())
+        for kind in ("gradient", "minibatches")
+    )
     compare(a, b)
     assert not np.allclose(run(small(local_round="minibatches"), model=net())["loss"], a["loss"])
 
 
 def test_a_payload_too_large_for_all():
     f = run(small(payload_bits=1e12), model=net())
-    assert (f["stragglers"] == 6).all() and f["mean_kappa"].isna().all() and f["loss"].nunique() == 1 and f["joined"].max() == 0
+    assert (
+        (f["stragglers"] == 6).all()
+        and f["mean_kappa"].isna().all()
+        and f["loss"].nunique() == 1
+        and f["joined"].max() == 0
+    )
 
 
 def test_literal_start_is_reported_as_diverged():
@@ -96,10 +130,13 @@ def test_literal_start_is_reported_as_diverged():
     start = int(f["diverged"].argmax())
     assert f["diverged"].iloc[start:].all() and 0 < start < 20
     assert f["accuracy"].iloc[start:].isna().all() and np.isfinite(f["best_accuracy"].iloc[-1])
-    # the loss of a linear growth of the weights: within the tail it leaves float32, and the model stays
+    # the loss of a linear growth of the weights: within the tail it leaves float32, and the model
+    # stays
     assert f["loss"].iloc[start] > 10 * np.log(100) and f["loss"].iloc[-3:].isna().all()
     for never in ("exclude", "zero"):
-        assert not run(dataclasses.replace(config, never_joined=never, rounds=4), model=net())["diverged"].any()
+        assert not run(dataclasses.replace(config, never_joined=never, rounds=4), model=net())[
+            "diverged"
+        ].any()
 
 
 def test_diverging_local_steps_are_reported():
@@ -108,16 +145,29 @@ def test_diverging_local_steps_are_reported():
 
 
 def test_the_diverged_tail_by_hand():
-    # ln 100 = 4.6, so that the limit is 46: a spike that comes back is no divergence; a tail is, from its first evaluated round
+    # ln 100 = 4.6, so that the limit is 46: a spike that comes back is no divergence; a tail is,
+    # from its first evaluated round
     loss = [4.0, 90.0, 3.0, np.nan, 50.0, np.nan, np.inf]
     accuracy = [0.3, 0.01, 0.2, np.nan, 0.9, np.nan, 0.5]
-    f = training._with_best(pd.DataFrame({"round": range(1, 8), "accuracy": accuracy, "loss": loss}), 100)
+    f = training._with_best(
+        pd.DataFrame({"round": range(1, 8), "accuracy": accuracy, "loss": loss}), 100
+    )
     assert f["diverged"].tolist() == [False] * 4 + [True] * 3
     assert f["best_accuracy"].tolist() == [0.3] * 7 and f["best_loss"].tolist() == [4.0] * 7
     assert f["accuracy"].isna().tolist() == [False, False, False, True, True, True, True]
-    g = pd.DataFrame({"round": [1, 2, 3, 4], "accuracy": [np.nan, 0.1, 0.4, 0.4], "loss": [np.nan, 5.0, 3.0, 2.0]})
+    g = pd.DataFrame(
+        {
+            "round": [1, 2, 3, 4],
+            "accuracy": [np.nan, 0.1, 0.4, 0.4],
+            "loss": [np.nan, 5.0, 3.0, 2.0],
+        }
+    )
     g = training._with_best(g, 100)
-    assert not g["diverged"].any() and g["best_loss"].tolist()[1:] == [5.0, 3.0, 3.0] and np.isnan(g["best_loss"][0])
+    assert (
+        not g["diverged"].any()
+        and g["best_loss"].tolist()[1:] == [5.0, 3.0, 3.0]
+        and np.isnan(g["best_loss"][0])
+    )
 
 
 @pytest.mark.parametrize("user", [0, 5])
@@ -138,7 +188,8 @@ def test_inputs_are_those_of_dataset_1(user):
 
 
 def test_standardised_inputs():
-    # over all users and files every column that varies has mean 0 and one variance, and the squared norms average input_norm^2
+    # over all users and files every column that varies has mean 0 and one variance, and the squared
+    # norms average input_norm^2
     s, raw = Samples(small(input_norm=7.0), "cpu"), Samples(SMALL, "cpu")
     pairs = np.stack([np.arange(100)] * 2, axis=1)
     every = [np.concatenate([x._tensors(u, pairs)[0].numpy() for u in range(6)]) for x in (s, raw)]
@@ -151,8 +202,18 @@ def test_standardised_inputs():
 
 
 def test_the_genie_learns_the_requests():
-    f = run(small(rule="genie", rounds=4, minibatches=20, capacity_low=250, capacity_high=300, input_norm=20.0, genie_steps=40),
-            model=nn.Sequential(nn.Linear(3168, 32), nn.ReLU(), nn.Linear(32, 100)))
+    f = run(
+        small(
+            rule="genie",
+            rounds=4,
+            minibatches=20,
+            capacity_low=250,
+            capacity_high=300,
+            input_norm=20.0,
+            genie_steps=40,
+        ),
+        model=nn.Sequential(nn.Linear(3168, 32), nn.ReLU(), nn.Linear(32, 100)),
+    )
     assert f["accuracy"].iloc[-1] > 0.4  # against 1/100 by chance
 
 
@@ -161,14 +222,21 @@ def test_inputs_are_those_of_dataset_2():
     x, y = video.dataset_2(s.world.catalogue, s.world.requests[3])
     xs, ys = s.batch(3, np.array([25, 11, 25]) + 10)
     assert s.input_shape == (10,) and xs.dtype == torch.int64
-    assert [(*a, b) for a, b in zip(xs.tolist(), ys.tolist())] == [(*x[i], y[i]) for i in (25, 11, 25)]
+    assert [(*a, b) for a, b in zip(xs.tolist(), ys.tolist())] == [
+        (*x[i], y[i]) for i in (25, 11, 25)
+    ]
 
 
 def test_loss_by_hand():
-    # outputs (0, ln 3): shares (1/4, 3/4). Target (1/2, 1/2): -(ln 1/4 + ln 3/4) / 2; label 1: -ln 3/4.
+    # outputs (0, ln 3): shares (1/4, 3/4). Target (1/2, 1/2): -(ln 1/4 + ln 3/4) / 2; label 1: -ln
+    # 3/4.
     outputs, half = torch.tensor([[0.0, np.log(3.0)]]), torch.tensor([[0.5, 0.5]])
-    np.testing.assert_allclose(osafl_clients.loss(outputs, half), -(np.log(1 / 4) + np.log(3 / 4)) / 2, rtol=1e-6)
-    np.testing.assert_allclose(osafl_clients.loss(outputs, torch.tensor([1])), -np.log(3 / 4), rtol=1e-6)
+    np.testing.assert_allclose(
+        osafl_clients.loss(outputs, half), -(np.log(1 / 4) + np.log(3 / 4)) / 2, rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        osafl_clients.loss(outputs, torch.tensor([1])), -np.log(3 / 4), rtol=1e-6
+    )
 
 
 def test_merged_samples_give_the_gradient_of_all():
@@ -178,7 +246,10 @@ def test_merged_samples_give_the_gradient_of_all():
     merged, every = s.batch(user, at), (torch.from_numpy(x[at - 1]), torch.from_numpy(y[at - 1]))
     w = Task(net()).init(0)
     assert len(merged[0]) < len(every[0]) == merged[2].sum() and (merged[1] < 1).any()
-    got, want = local_sgd(Task(net(), osafl_clients.loss), w, [[merged]], 0.1), local_sgd(Task(net()), w, [[every]], 0.1)
+    got, want = (
+        local_sgd(Task(net(), osafl_clients.loss), w, [[merged]], 0.1),
+        local_sgd(Task(net()), w, [[every]], 0.1),
+    )
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
 
 
@@ -202,7 +273,9 @@ def test_mini_batches_come_from_the_store(dataset, monkeypatch):
 def test_genie_draws_from_all_stores(monkeypatch):
     s = Samples(small(minibatches=50, capacity_low=250, capacity_high=260), "cpu")
     seen = []
-    monkeypatch.setattr(s, "batch", lambda user, at: seen.append((user, at)) or (torch.zeros(1), torch.zeros(1)))
+    monkeypatch.setattr(
+        s, "batch", lambda user, at: seen.append((user, at)) or (torch.zeros(1), torch.zeros(1))
+    )
     s.union_batches(3, 1)
     assert [u for u, _ in seen] == list(range(6)) and sum(len(set(at)) for _, at in seen) == 250
     for user, at in seen:
@@ -213,13 +286,18 @@ def test_genie_draws_from_all_stores(monkeypatch):
 def test_label_counts_and_test_set():
     s = Samples(small(test_size=20), "cpu")
     first, end = s.world.windows[1, 2]
-    assert s.label_counts(2)[2].tolist() == np.bincount(s.world.requests[2][first + 1:end + 1], minlength=100).tolist()
+    assert (
+        s.label_counts(2)[2].tolist()
+        == np.bincount(s.world.requests[2][first + 1 : end + 1], minlength=100).tolist()
+    )
     x, y = s.test()
     assert x.shape == (20, 3168) and len(y) == 20
     shares = [4, 4, 3, 3, 3, 3]  # 20 of 6 users
-    labels = [s.world.test_requests[u][1:1 + n] for u, n in enumerate(shares)]
+    labels = [s.world.test_requests[u][1 : 1 + n] for u, n in enumerate(shares)]
     assert y.tolist() == np.concatenate(labels).tolist()
-    np.testing.assert_array_equal(x[4], video.dataset_1(s.world.catalogue, s.world.users, 1, s.world.test_requests[1])[0][0])
+    np.testing.assert_array_equal(
+        x[4], video.dataset_1(s.world.catalogue, s.world.users, 1, s.world.test_requests[1])[0][0]
+    )
 
 
 def test_groups_fit_the_memory(monkeypatch):
@@ -227,10 +305,16 @@ def test_groups_fit_the_memory(monkeypatch):
     s = Samples(SMALL, "cpu")
     monkeypatch.setattr(clients, "_BYTES_A_CALL", 2_000_000)
     parts = s.groups(np.arange(6), np.full(6, 3))
-    assert np.concatenate(parts).tolist() == list(range(6)) and max(map(len, parts)) <= 3 and len(parts) > 1
+    assert (
+        np.concatenate(parts).tolist() == list(range(6))
+        and max(map(len, parts)) <= 3
+        and len(parts) > 1
+    )
     whole = run(small(rule="m_fedavg", rounds=2), model=net())
     monkeypatch.setattr(clients, "_BYTES_A_CALL", 2**28)
-    np.testing.assert_allclose(whole["loss"], run(small(rule="m_fedavg", rounds=2), model=net())["loss"], rtol=1e-5)
+    np.testing.assert_allclose(
+        whole["loss"], run(small(rule="m_fedavg", rounds=2), model=net())["loss"], rtol=1e-5
+    )
 
 
 def test_local_steps_follow_the_allocation():
@@ -238,19 +322,27 @@ def test_local_steps_follow_the_allocation():
     joint, bigger = (local_steps(small(n_clients=60), bits) for bits in (5e6, 5e7))
     alternating = local_steps(small(n_clients=60, allocator="alternating"), 5e7)
     assert (joint == 0).mean() < (bigger == 0).mean() and (joint >= bigger).all()
-    assert (alternating <= bigger).all() and (alternating < bigger).any()  # joint takes the most steps that fit
+    assert (alternating <= bigger).all() and (
+        alternating < bigger
+    ).any()  # joint takes the most steps that fit
     assert (joint[0] != joint[1]).any() and joint.max() == 3
     assert Link(1.0).max_steps == OSAFLConfig().max_steps == 5
-    cheap = local_steps(small(n_clients=60, dataset=2), 5e6)  # a sample of 7 bits costs no cycles to speak of
+    cheap = local_steps(
+        small(n_clients=60, dataset=2), 5e6
+    )  # a sample of 7 bits costs no cycles to speak of
     assert (cheap >= joint).all()
 
 
 def test_ceiling_is_the_best_predictors_accuracy():
-    # simulated: the most likely next request of each test sample against what came, over many samples
+    # simulated: the most likely next request of each test sample against what came, over many
+    # samples
     config = small(n_clients=20, test_size=20_000)
     w = world(config)
     law = video.request_matrix(w.catalogue, w.users, top_k=1)
-    hits = np.take_along_axis(law.argmax(axis=2), w.test_requests[:, :-1], axis=1) == w.test_requests[:, 1:]
+    hits = (
+        np.take_along_axis(law.argmax(axis=2), w.test_requests[:, :-1], axis=1)
+        == w.test_requests[:, 1:]
+    )
     assert abs(hits.mean() - ceiling(config)) < 4 * 0.5 / np.sqrt(hits.size)
 
 
@@ -269,42 +361,75 @@ def test_a_world_is_shared_by_the_rules():
 
 def test_hyper_parameters():
     assert OSAFLConfig(model="osafl_cnn").hyper == {"rate": 0.08, "global_rate": 22}
-    assert OSAFLConfig(rule="m_fednova", preset="squeezenet1").hyper == {"rate": 0.03, "slowdown": 0.05}
+    assert OSAFLConfig(rule="m_fednova", preset="squeezenet1").hyper == {
+        "rate": 0.03,
+        "slowdown": 0.05,
+    }
     assert OSAFLConfig(rule="fednova").hyper == OSAFLConfig(rule="genie").hyper == {"rate": 0.15}
-    assert OSAFLConfig(rule="m_feddisco", dataset=2, model="char_rnn", a=0).hyper == {"rate": 0.5, "a": 0, "b": 0.1}
+    assert OSAFLConfig(rule="m_feddisco", dataset=2, model="char_rnn", a=0).hyper == {
+        "rate": 0.5,
+        "a": 0,
+        "b": 0.1,
+    }
     for rule in RULES[:-1]:
         made = training.make_rule(OSAFLConfig(rule=rule), np.ones(100))
         assert made.n_clients == 100
-    assert training.make_rule(OSAFLConfig(global_rate=7.0, chi=2.0, never_joined="zero"), np.ones(100)).never_joined == "zero"
+    assert (
+        training.make_rule(
+            OSAFLConfig(global_rate=7.0, chi=2.0, never_joined="zero"), np.ones(100)
+        ).never_joined
+        == "zero"
+    )
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"rule": "fedavg"}, "rule='fedavg'"), ({"never_joined": "none"}, "never_joined='none'"), ({"dataset": 3}, "dataset=3"),
-    ({"top_k": 20}, "top_k=20"), ({"features": "x"}, "features='x'"), ({"preset": "mlp"}, "preset='mlp'"),
-    ({"allocator": "all"}, "allocator='all'"), ({"local_round": "x"}, "local_round='x'"), ({"rate": 0}, "rate=0"),
-    ({"mu": 0.1}, "mu=0.1 has no meaning for rule='osafl'"), ({"rule": "m_fedavg", "global_rate": 2.0}, "global_rate=2.0 has no"),
-    ({"chi": 0.5}, "chi=0.5"), ({"input_norm": 0}, "input_norm=0"),
-    ({"payload_bits": -1}, "payload_bits=-1"), ({"capacity_low": 19}, "capacity_low=19"),
-    ({"capacity_low": 159}, "capacity_low=159"), ({"capacity_high": 300}, "capacity_high=300"), ({"rounds": 0}, "rounds=0"),
-    ({"seed": -1}, "seed=-1"), ({"max_steps": 2.5}, "max_steps=2.5"),
-])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rule": "fedavg"}, "rule='fedavg'"),
+        ({"never_joined": "none"}, "never_joined='none'"),
+        ({"dataset": 3}, "dataset=3"),
+        ({"top_k": 20}, "top_k=20"),
+        ({"features": "x"}, "features='x'"),
+        ({"preset": "mlp"}, "preset='mlp'"),
+        ({"allocator": "all"}, "allocator='all'"),
+        ({"local_round": "x"}, "local_round='x'"),
+        ({"rate": 0}, "rate=0"),
+        ({"mu": 0.1}, "mu=0.1 has no meaning for rule='osafl'"),
+        ({"rule": "m_fedavg", "global_rate": 2.0}, "global_rate=2.0 has no"),
+        ({"chi": 0.5}, "chi=0.5"),
+        ({"input_norm": 0}, "input_norm=0"),
+        ({"payload_bits": -1}, "payload_bits=-1"),
+        ({"capacity_low": 19}, "capacity_low=19"),
+        ({"capacity_low": 159}, "capacity_low=159"),
+        ({"capacity_high": 300}, "capacity_high=300"),
+        ({"rounds": 0}, "rounds=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"max_steps": 2.5}, "max_steps=2.5"),
+    ],
+)
 def test_config_refuses(changes, message):
     with pytest.raises(ValueError, match=message):
         OSAFLConfig(**changes)
 
 
-@pytest.mark.parametrize("changes, n_params", [
-    (dict(model="osafl_fcn", hidden=(8,)), 3168 * 8 + 8 + 8 * 100 + 100),
-    # embedding 100 x 4, one LSTM layer 4 x (4 + 5 + 2) x 5, dense 5 x 100 + 100
-    (dict(model="osafl_lstm", dataset=2, hidden=5, layers=1, embedding=4), 400 + 220 + 600)])
+@pytest.mark.parametrize(
+    "changes, n_params",
+    [
+        (dict(model="osafl_fcn", hidden=(8,)), 3168 * 8 + 8 + 8 * 100 + 100),
+        # embedding 100 x 4, one LSTM layer 4 x (4 + 5 + 2) x 5, dense 5 x 100 + 100
+        (dict(model="osafl_lstm", dataset=2, hidden=5, layers=1, embedding=4), 400 + 220 + 600),
+    ],
+)
 def test_sizes_go_to_the_builder(changes, n_params):
     assert training._Learner(small(**changes), None).task.n_params == n_params
     with pytest.raises(ValueError, match="channels"):
         training._Learner(small(**changes, channels=(4,)), None)
 
 
-@pytest.mark.parametrize("changes", [dict(hidden=2.5), dict(hidden=True), dict(hidden=(8, -3)), dict(channels=[0]),
-                                     dict(layers=0)])
+@pytest.mark.parametrize(
+    "changes",
+    [dict(hidden=2.5), dict(hidden=True), dict(hidden=(8, -3)), dict(channels=[0]), dict(layers=0)],
+)
 def test_sizes_are_checked(changes):
     with pytest.raises(ValueError, match=next(iter(changes))):
         small(**changes)

@@ -1,8 +1,9 @@
-"""A figure's sweep on a Dask cluster: the numbers of one process on any number of workers, and nothing lost with a killed worker.
+"""A figure's sweep on a Dask cluster: the numbers of one process on any number of workers, and
+nothing lost with a killed worker.
 
-The workers are processes on this host. `python tests/test_cluster.py` does the same with the 50 runs of 150 rounds behind Fig. 5
-of SFL (notebook 10) and prints how long each took and how many runs were begun twice.
-"""
+The workers are processes on this host. `python tests/test_cluster.py` does the same with the 50
+runs of 150 rounds behind Fig. 5 of SFL (notebook 10) and prints how long each took and how many
+runs were begun twice."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
 
 RULES = ("fifo", "srsr", "drsr", "lazy", "reservoir")
-# What `cache_paths.run` does, with a note of every beginning; `hold` is the rule and seed of a run that notes its process and
-# waits while that file exists.
-PROBE = '''
+# What `cache_paths.run` does, with a note of every beginning; `hold` is the rule and seed of a run
+# that notes its process and waits while that file exists.
+PROBE = """
 import os, time
 from pathlib import Path
 from sflkit.sfl import cache_paths
@@ -44,13 +45,15 @@ def run(config):
         while hold.exists():
             time.sleep(0.01)
     return cache_paths.run(config)
-'''
+"""
 
 
 @pytest.fixture
 def probe(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(sweep.__file__).parents[2])]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(sweep.__file__).parents[2])])
+    )
     monkeypatch.setenv("SFLKIT_THREADS", "4")
     return load(tmp_path)
 
@@ -67,15 +70,22 @@ def load(folder):
 def cluster(workers):
     """Start worker processes and make them joblib's back end."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None) as local, \
-            distributed.Client(local) as client, joblib.parallel_config(backend="dask"):
+    with (
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as local,
+        distributed.Client(local) as client,
+        joblib.parallel_config(backend="dask"),
+    ):
         assert len(set(client.run(os.getpid).values()) - {os.getpid()}) == workers
         yield client
 
 
 @contextlib.contextmanager
 def killer(victim):
-    """Kill the worker whose pid `victim()` gives as soon as it gives one; yields a list that then holds the pid."""
+    """Kill the worker whose pid `victim()` gives as soon as it gives one; yields a list that then
+    holds the pid.
+    """
     killed = []
 
     def kill():
@@ -96,11 +106,17 @@ def begun(probe):
 
 
 def same(frame, other):
-    pd.testing.assert_frame_equal(frame.drop(columns="key"), other.drop(columns="key"), check_exact=True)
+    pd.testing.assert_frame_equal(
+        frame.drop(columns="key"), other.drop(columns="key"), check_exact=True
+    )
 
 
 def figure(seeds, **options):
-    return [SFLConfig(train=False, rule=rule, seed=s, temperature=0.2, **options) for rule in RULES for s in range(seeds)]
+    return [
+        SFLConfig(train=False, rule=rule, seed=s, temperature=0.2, **options)
+        for rule in RULES
+        for s in range(seeds)
+    ]
 
 
 def test_one_and_four_workers_give_the_numbers_of_one_process(probe, tmp_path):
@@ -123,18 +139,23 @@ def test_a_killed_worker_loses_nothing_and_only_its_run_is_begun_again(probe, tm
     with cluster(4) as client:
 
         def victim():
-            # Not the worker that happens to be busy: another may have written its result but not yet said so to the scheduler.
+            # Not the worker that happens to be busy: another may have written its result but not
+            # yet said so to the scheduler.
             others_done = len(list(store.rglob("*.json"))) == len(configs) - 1
             alone = others_done and sum(map(len, client.processing().values())) == 1
             holder = tmp_path / "holder"  # not there while the last run has yet to begin
             return int(holder.read_text() or 0) if alone and holder.exists() else 0
 
         with killer(victim) as killed:
-            waiter = threading.Thread(target=lambda: (_until(lambda: killed), (tmp_path / "hold").unlink()), daemon=True)
+            waiter = threading.Thread(
+                target=lambda: (_until(lambda: killed), (tmp_path / "hold").unlink()), daemon=True
+            )
             waiter.start()
             frame = sweep.run_many(probe.run, configs, store=store)
     same(one_process, frame)
-    assert killed and begun(probe) == collections.Counter({f"{c.rule} {c.seed}": 1 for c in configs} | {held: 2})
+    assert killed and begun(probe) == collections.Counter(
+        {f"{c.rule} {c.seed}": 1 for c in configs} | {held: 2}
+    )
     assert sweep.run_many(probe.run, configs, store=store).attrs["computed"] == 0
 
 
@@ -161,7 +182,13 @@ def measure(folder):
 
             def busy_after_a_third(store=store, client=client, pids=pids):
                 third_done = len(list(store.rglob("*.json"))) > len(configs) // 3
-                return next((pids[worker] for worker, calls in client.processing().items() if calls), 0) if third_done else 0
+                return (
+                    next(
+                        (pids[worker] for worker, calls in client.processing().items() if calls), 0
+                    )
+                    if third_done
+                    else 0
+                )
 
             with killer(busy_after_a_third) if kill else contextlib.nullcontext():
                 start = time.perf_counter()
@@ -169,8 +196,10 @@ def measure(folder):
                 seconds = time.perf_counter() - start
         same(one_process, frame)
         times = begun(probe)
-        print(f"{workers} workers{', one killed after a third' if kill else ''}: {seconds:.1f} s, the same numbers, "
-              f"{len(times)} runs, begun twice: {sum(n > 1 for n in times.values())}")
+        print(
+            f"{workers} workers{', one killed after a third' if kill else ''}: {seconds:.1f} s, the same numbers, "
+            f"{len(times)} runs, begun twice: {sum(n > 1 for n in times.values())}"
+        )
 
 
 if __name__ == "__main__":

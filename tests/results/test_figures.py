@@ -1,4 +1,6 @@
-"""Figures, passports, tables: what is written, that it is stable, and that concurrent writers lose nothing."""
+"""Figures, passports, tables: what is written, that it is stable, and that concurrent writers lose
+nothing.
+"""
 
 import json
 import subprocess
@@ -33,8 +35,19 @@ def clone(tmp_path, monkeypatch):
 
 def frame(seeds=4, rounds=30, rules=("lazy", "drsr", "fifo")):
     rng = np.random.default_rng(0)
-    return pd.DataFrame([{"rule": rule, "seed": seed, "round": t, "accuracy": (i + 1) * (1 - 0.9**t) / 4 + 0.05 * rng.normal()}
-                         for i, rule in enumerate(rules) for seed in range(seeds) for t in range(1, rounds + 1)])
+    return pd.DataFrame(
+        [
+            {
+                "rule": rule,
+                "seed": seed,
+                "round": t,
+                "accuracy": (i + 1) * (1 - 0.9**t) / 4 + 0.05 * rng.normal(),
+            }
+            for i, rule in enumerate(rules)
+            for seed in range(seeds)
+            for t in range(1, rounds + 1)
+        ]
+    )
 
 
 def draw(data, **options):
@@ -46,18 +59,32 @@ def draw(data, **options):
 def test_rules_look_different_in_colour_and_in_grey():
     looks = list(figures.RULE_STYLE.values())
     assert set(RULES) == set(figures.RULE_STYLE) == set(figures.RULE_LABEL)
-    assert len({str(s["linestyle"]) + s["marker"] for s in looks}) == len({s["color"] for s in looks}) == len(looks)
-    # the two rules with one solid line differ in grey by more than a quarter of the range, and by the marker
-    grey = {rule: np.dot(to_rgb(s["color"]), (0.2126, 0.7152, 0.0722)) for rule, s in figures.RULE_STYLE.items()}
+    assert (
+        len({str(s["linestyle"]) + s["marker"] for s in looks})
+        == len({s["color"] for s in looks})
+        == len(looks)
+    )
+    # the two rules with one solid line differ in grey by more than a quarter of the range, and by
+    # the marker
+    grey = {
+        rule: np.dot(to_rgb(s["color"]), (0.2126, 0.7152, 0.0722))
+        for rule, s in figures.RULE_STYLE.items()
+    }
     assert grey["drsr"] - grey["full"] > 0.25
     assert max(grey.values()) < 0.75  # none vanishes on white paper
-    assert figures.series_style("DRSR") == figures.RULE_STYLE["drsr"] and figures.series_style(0.1, 1) != figures.series_style(0.2, 2)
+    assert figures.series_style("DRSR") == figures.RULE_STYLE["drsr"] and figures.series_style(
+        0.1, 1
+    ) != figures.series_style(0.2, 2)
 
 
 def test_curves_draw_mean_and_students_interval():
     data = frame()
     fig, ax = draw(data)
-    assert [line.get_label() for line in ax.lines] == ["DRSR", "FIFO", "LAZY"]  # one order in every figure, whatever the rows'
+    assert [line.get_label() for line in ax.lines] == [
+        "DRSR",
+        "FIFO",
+        "LAZY",
+    ]  # one order in every figure, whatever the rows'
     drsr = data[data["rule"] == "drsr"].pivot(index="round", columns="seed", values="accuracy")
     np.testing.assert_allclose(ax.lines[0].get_ydata(), drsr.mean(axis=1))
     band = ax.collections[0].get_paths()[0].vertices
@@ -68,8 +95,16 @@ def test_curves_draw_mean_and_students_interval():
     fig, ax = draw(frame(seeds=1))  # one seed: no band
     assert not ax.collections and len(ax.lines) == 3
     plt.close(fig)
-    fig, ax = draw(data.replace({"rule": {"lazy": 0.1, "drsr": 0.5, "fifo": 1.0}}), interval=None, labels={0.1: "theta = 0.1"})
-    assert [line.get_label() for line in ax.lines] == ["theta = 0.1", "0.5", "1.0"] and not ax.collections
+    fig, ax = draw(
+        data.replace({"rule": {"lazy": 0.1, "drsr": 0.5, "fifo": 1.0}}),
+        interval=None,
+        labels={0.1: "theta = 0.1"},
+    )
+    assert [line.get_label() for line in ax.lines] == [
+        "theta = 0.1",
+        "0.5",
+        "1.0",
+    ] and not ax.collections
     plt.close(fig)
     with pytest.raises(ValueError, match="column='loss' must be one of 'rule'"):
         figures.curves(ax, data, "round", "loss", "rule")
@@ -80,8 +115,14 @@ def test_curves_draw_mean_and_students_interval():
 def save(data, artefact="sfl-fig4a", **changes):
     fig, _ = draw(data)
     try:
-        options = {"profile": "quick", "data": data, "parameters": {"rounds": 30, "seeds": [0, 1]}, "keys": ["b", "a", "b"],
-                   "caption": "Accuracy", "notebook": "12"} | changes
+        options = {
+            "profile": "quick",
+            "data": data,
+            "parameters": {"rounds": 30, "seeds": [0, 1]},
+            "keys": ["b", "a", "b"],
+            "caption": "Accuracy",
+            "notebook": "12",
+        } | changes
         return figures.save_figure(fig, artefact, **options)
     finally:
         plt.close(fig)
@@ -92,17 +133,31 @@ def test_figure_passport_and_index_are_stable(clone, monkeypatch):
     png = save(data)
     folder = clone / "figures" / "quick"
     assert png == folder / "sfl-fig4a.png" and png.stat().st_size < 300_000
-    assert sorted(p.name for p in folder.iterdir()) == ["index.csv", "sfl-fig4a.json", "sfl-fig4a.pdf", "sfl-fig4a.png"]
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "index.csv",
+        "sfl-fig4a.json",
+        "sfl-fig4a.pdf",
+        "sfl-fig4a.png",
+    ]
     passport = json.loads((folder / "sfl-fig4a.json").read_text())
-    assert passport["results"] == ["a", "b"] and passport["parameters"] == {"rounds": 30, "seeds": [0, 1]}
+    assert passport["results"] == ["a", "b"] and passport["parameters"] == {
+        "rounds": 30,
+        "seeds": [0, 1],
+    }
     assert passport["data_sha256"] == figures.data_digest(data) and passport["commit"] == "none"
     assert passport["versions"]["matplotlib"] == matplotlib.__version__
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
-    monkeypatch.setattr(figures, "commit", lambda: "1234567890")  # drawn again at a later commit: nothing changes
+    monkeypatch.setattr(
+        figures, "commit", lambda: "1234567890"
+    )  # drawn again at a later commit: nothing changes
     save(data)
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
-    for old, new, kept in (("1234567890+", "abcdef0123", "abcdef0123"), ("1234567890+", "abcdef0123+", "1234567890+"),
-                           ("1234567890+", "none", "1234567890+"), ("1234567890", "abcdef0123", "1234567890")):
+    for old, new, kept in (
+        ("1234567890+", "abcdef0123", "abcdef0123"),
+        ("1234567890+", "abcdef0123+", "1234567890+"),
+        ("1234567890+", "none", "1234567890+"),
+        ("1234567890", "abcdef0123", "1234567890"),
+    ):
         (folder / "sfl-fig4a.json").write_text(json.dumps(passport | {"commit": old}))
         monkeypatch.setattr(figures, "commit", lambda: new)  # noqa: B023
         save(data)
@@ -115,7 +170,9 @@ def test_figure_passport_and_index_are_stable(clone, monkeypatch):
     for artefact in ("sfl-fig10", "sfl-fig2"):
         save(data, artefact)
     index = pd.read_csv(folder / "index.csv")
-    assert index["artefact"].tolist() == ["sfl-fig2", "sfl-fig4a", "sfl-fig10"] and index["results"].tolist() == [2, 2, 2]
+    assert index["artefact"].tolist() == ["sfl-fig2", "sfl-fig4a", "sfl-fig10"] and index[
+        "results"
+    ].tolist() == [2, 2, 2]
 
 
 def test_pdf_holds_no_date(clone):
@@ -134,83 +191,139 @@ def test_large_pictures_are_reduced_or_warned_of(clone, monkeypatch):
         assert plt.imread(png).shape[:2] == (300, 450)  # 150 dots an inch, reduced or not
     assert sizes[1] < 60_000 < sizes[0]
     monkeypatch.setattr(figures, "MAX_PNG_BYTES", 1000)
-    with pytest.warns(UserWarning, match=r"noise.png has \d+ bytes; figures should stay below 1000"):
+    with pytest.warns(
+        UserWarning, match=r"noise.png has \d+ bytes; figures should stay below 1000"
+    ):
         figures.save_figure(fig, "noise", profile="quick", data=np.zeros(3), parameters={})
     plt.close(fig)
 
 
 def test_data_digest():
     data = frame()
-    assert figures.data_digest(data) == figures.data_digest(data.copy()) != figures.data_digest(data.assign(seed=1))
-    assert figures.data_digest({"a": np.arange(6).reshape(1, 2, 3)}) != figures.data_digest({"b": np.arange(6).reshape(1, 2, 3)})
+    assert (
+        figures.data_digest(data)
+        == figures.data_digest(data.copy())
+        != figures.data_digest(data.assign(seed=1))
+    )
+    assert figures.data_digest({"a": np.arange(6).reshape(1, 2, 3)}) != figures.data_digest(
+        {"b": np.arange(6).reshape(1, 2, 3)}
+    )
     # the last bits of a float do not count, the seventh digit does
     assert figures.data_digest(np.array([1 / 3])) == figures.data_digest(np.array([1 / 3 + 1e-12]))
     assert figures.data_digest(np.array([1 / 3])) != figures.data_digest(np.array([1 / 3 + 1e-6]))
 
 
 def verdict(artefact, word="reproduced", profile="quick", **changes):
-    fields = {"claim": "DRSR > FIFO", "rule": "t", "ours": "+0.1", "paper": "", "interval": "[0, 1]", "n_seeds": 3} | changes
+    fields = {
+        "claim": "DRSR > FIFO",
+        "rule": "t",
+        "ours": "+0.1",
+        "paper": "",
+        "interval": "[0, 1]",
+        "n_seeds": 3,
+    } | changes
     return verdicts.Verdict(artefact=artefact, verdict=word, profile=profile, **fields)
 
 
 def test_verdicts_are_one_row_an_artefact_and_paper_wins(clone):
-    for item in (verdict("sfl-fig10"), verdict("sfl-fig2", "undecided"), verdict("sfl-fig2", "partly", note='a "quoted", note')):
+    for item in (
+        verdict("sfl-fig10"),
+        verdict("sfl-fig2", "undecided"),
+        verdict("sfl-fig2", "partly", note='a "quoted", note'),
+    ):
         file = tables.record(item)
     assert file == clone / "figures" / "quick" / "verdicts.csv"
     table = pd.read_csv(file, keep_default_na=False)
-    assert table["artefact"].tolist() == ["sfl-fig2", "sfl-fig10"] and table["verdict"].tolist() == ["partly", "reproduced"]
+    assert table["artefact"].tolist() == ["sfl-fig2", "sfl-fig10"] and table[
+        "verdict"
+    ].tolist() == ["partly", "reproduced"]
     assert table["note"][0] == 'a "quoted", note' and table["n_seeds"].tolist() == [3, 3]
     before = file.read_bytes()
     tables.record(verdict("sfl-fig10"))
-    assert file.read_bytes() == before and [p.name for p in file.parent.iterdir()] == ["verdicts.csv"]
+    assert file.read_bytes() == before and [p.name for p in file.parent.iterdir()] == [
+        "verdicts.csv"
+    ]
     tables.record(verdict("sfl-fig10", "not reproduced"), "paper")
-    tables.record(verdict("sfl-fig2", "not run", "paper"))  # what the paper profile did not run does not hide the quick verdict
+    tables.record(
+        verdict("sfl-fig2", "not run", "paper")
+    )  # what the paper profile did not run does not hide the quick verdict
     found = tables.all_verdicts()
-    assert found[["artefact", "verdict", "profile"]].to_numpy().tolist() == [["sfl-fig2", "partly", "quick"],
-                                                                             ["sfl-fig10", "not reproduced", "paper"]]
+    assert found[["artefact", "verdict", "profile"]].to_numpy().tolist() == [
+        ["sfl-fig2", "partly", "quick"],
+        ["sfl-fig10", "not reproduced", "paper"],
+    ]
 
 
 def test_concurrent_writers_lose_nothing(clone):
-    code = ("import sys; from sflkit.results import tables, verdicts\n"
-            "for i in range(20): tables.record(verdicts.check(ok=True).verdict_on(f'{sys.argv[1]}-fig{i}', claim='c'))")
-    processes = [subprocess.Popen([sys.executable, "-c", code, name], cwd=clone) for name in ("sfl", "ds")]
+    code = (
+        "import sys; from sflkit.results import tables, verdicts\n"
+        "for i in range(20): tables.record(verdicts.check(ok=True).verdict_on(f'{sys.argv[1]}-fig{i}', claim='c'))"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, name], cwd=clone) for name in ("sfl", "ds")
+    ]
     assert [p.wait(timeout=60) for p in processes] == [0, 0]
     table = pd.read_csv(clone / "figures" / "quick" / "verdicts.csv")
-    assert table["artefact"].tolist() == [f"{name}-fig{i}" for name in ("ds", "sfl") for i in range(20)]
+    assert table["artefact"].tolist() == [
+        f"{name}-fig{i}" for name in ("ds", "sfl") for i in range(20)
+    ]
 
 
 def test_comparison_and_markdown():
-    table = tables.comparison([
-        {"quantity": "accuracy, B = 100", "ours": [0.70, 0.72, 0.74], "paper": 0.72, "verdict": "reproduced"},
-        {"quantity": "accuracy, B = 300", "ours": 0.80, "paper": 0.83},
-        {"quantity": "theta | grid", "ours": "0.1\n0.5", "paper": None},
-        verdict("sfl-fig5b", paper="DRSR lowest")])
+    table = tables.comparison(
+        [
+            {
+                "quantity": "accuracy, B = 100",
+                "ours": [0.70, 0.72, 0.74],
+                "paper": 0.72,
+                "verdict": "reproduced",
+            },
+            {"quantity": "accuracy, B = 300", "ours": 0.80, "paper": 0.83},
+            {"quantity": "theta | grid", "ours": "0.1\n0.5", "paper": None},
+            verdict("sfl-fig5b", paper="DRSR lowest"),
+        ]
+    )
     # half width of 0.70, 0.72, 0.74: 4.302653 * 0.02 / sqrt(3) = 0.0497
     assert table.to_numpy().tolist() == [
-        ["accuracy, B = 100", "0.72 ± 0.05", "0.72", "+0", "reproduced"], ["accuracy, B = 300", "0.8", "0.83", "-0.03", ""],
-        ["theta | grid", "0.1\n0.5", "not stated", "", ""], ["DRSR > FIFO", "+0.1", "DRSR lowest", "", "reproduced"]]
+        ["accuracy, B = 100", "0.72 ± 0.05", "0.72", "+0", "reproduced"],
+        ["accuracy, B = 300", "0.8", "0.83", "-0.03", ""],
+        ["theta | grid", "0.1\n0.5", "not stated", "", ""],
+        ["DRSR > FIFO", "+0.1", "DRSR lowest", "", "reproduced"],
+    ]
     text = tables.markdown(table).splitlines()
-    assert text[0] == "| quantity | ours | paper | difference | verdict |" and text[1] == "|---|---|---|---|---|"
+    assert (
+        text[0] == "| quantity | ours | paper | difference | verdict |"
+        and text[1] == "|---|---|---|---|---|"
+    )
     assert text[4] == "| theta \\| grid | 0.1 0.5 | not stated |  |  |" and len(text) == 6
 
 
 def test_readme_tables(clone):
     readme = clone / "README.md"
-    readme.write_text("top\n<!-- verdicts:begin -->\nold\n<!-- verdicts:end -->\nmiddle\n"
-                      "<!-- notebooks:begin --><!-- notebooks:end -->\nend\n")
+    readme.write_text(
+        "top\n<!-- verdicts:begin -->\nold\n<!-- verdicts:end -->\nmiddle\n"
+        "<!-- notebooks:begin --><!-- notebooks:end -->\nend\n"
+    )
     tables.record(verdict("sfl-fig2"))
     tables.record(verdict("sfl-fig3", "undecided"))
     blocks = {"notebooks": lambda: "| 00 |"}
     assert write_blocks(check=True, blocks=blocks) is False and "old" in readme.read_text()
     assert write_blocks(blocks=blocks) is False
     text = readme.read_text()
-    assert text.startswith("top\n<!-- verdicts:begin -->\n2 claims: 1 reproduced, 1 undecided.\n") and "old" not in text
+    assert (
+        text.startswith("top\n<!-- verdicts:begin -->\n2 claims: 1 reproduced, 1 undecided.\n")
+        and "old" not in text
+    )
     assert "| sfl-fig2 | reproduced | DRSR > FIFO |" in text
     assert text.endswith("middle\n<!-- notebooks:begin -->\n| 00 |\n<!-- notebooks:end -->\nend\n")
     assert write_blocks(check=True, blocks=blocks) is True and write_blocks(blocks=blocks) is True
     tables.record(verdict("sfl-fig3", "reproduced"))
     assert write_blocks(check=True, blocks=blocks) is False
-    for broken in ("nothing", "<!-- x:end --><!-- x:begin -->", "<!-- x:begin --><!-- x:begin --><!-- x:end -->"):
+    for broken in (
+        "nothing",
+        "<!-- x:end --><!-- x:begin -->",
+        "<!-- x:begin --><!-- x:begin --><!-- x:end -->",
+    ):
         with pytest.raises(ValueError, match="must hold <!-- x:begin -->"):
             refresh_block(broken, "x", "content")
 
@@ -218,8 +331,13 @@ def test_readme_tables(clone):
 def test_paper_values_are_transcribed(request, monkeypatch):
     monkeypatch.chdir(request.config.rootpath)
     table = tables.paper_values("sfl")
-    assert list(table.columns) == ["artefact", "quantity", "value", "source"] and not table.isna().any().any()
-    assert not table.duplicated(["artefact", "quantity"]).any() and np.issubdtype(table["value"].dtype, np.number)
+    assert (
+        list(table.columns) == ["artefact", "quantity", "value", "source"]
+        and not table.isna().any().any()
+    )
+    assert not table.duplicated(["artefact", "quantity"]).any() and np.issubdtype(
+        table["value"].dtype, np.number
+    )
     assert tables.paper_value("sfl", "sfl-fig7", "accuracy at round 200 with B = 300") == 0.83
     with pytest.raises(ValueError, match=r"paper='nobody' must be one of .*'sfl'"):
         tables.paper_values("nobody")
@@ -233,25 +351,45 @@ def test_data_streams_values_agree_with_each_other(request, monkeypatch):
     assert not table.duplicated(["artefact", "quantity"]).any() and table.notna().all(axis=None)
     value = table.set_index(["artefact", "quantity"])["value"]
     for tab, share in (("ds-tab4", 5), ("ds-tab2", 20), ("ds-tab5", 50)):
-        for strategy in ("historical", "uniform"):  # Fig. 3's gaps, from the text, are differences of the tables' accuracies
+        for strategy in (
+            "historical",
+            "uniform",
+        ):  # Fig. 3's gaps, from the text, are differences of the tables' accuracies
             gap = value[tab, "CIFAR-10 optimal"] - value[tab, f"CIFAR-10 {strategy}"]
             assert gap == pytest.approx(value["ds-fig3", f"gap {strategy} to optimal at {share} %"])
-        for data in ("synthetic", "CIFAR-10", "CIFAR-100", "FEMNIST", "Shakespeare"):  # the ranking the paper claims
+        for data in (
+            "synthetic",
+            "CIFAR-10",
+            "CIFAR-100",
+            "FEMNIST",
+            "Shakespeare",
+        ):  # the ranking the paper claims
             fresh, old, uniform, ours, best = (
-                value[tab, f"{data} {s}"] for s in ("fresh", "historical", "uniform", "ours", "optimal")
+                value[tab, f"{data} {s}"]
+                for s in ("fresh", "historical", "uniform", "ours", "optimal")
             )
             assert max(fresh, old, uniform) <= ours <= best and fresh < max(old, uniform)
 
 
 def test_provenance_names_what_made_the_numbers(clone):
     line = tables.provenance("paper")
-    assert line.startswith("sflkit ") and "profile paper" in line and f"numpy {np.__version__}" in line and "\n" not in line
+    assert (
+        line.startswith("sflkit ")
+        and "profile paper" in line
+        and f"numpy {np.__version__}" in line
+        and "\n" not in line
+    )
     assert "commit none" in line and str(clone) not in line
 
 
-@pytest.mark.parametrize("changes, message", [({"artefact": "Fig 4"}, "artefact='Fig 4'"),
-                                              ({"profile": "../x"}, "profile='../x'"),
-                                              ({"parameters": {"rate": np.nan}}, "parameters=nan must be made of finite")])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"artefact": "Fig 4"}, "artefact='Fig 4'"),
+        ({"profile": "../x"}, "profile='../x'"),
+        ({"parameters": {"rate": np.nan}}, "parameters=nan must be made of finite"),
+    ],
+)
 def test_bad_figures(clone, changes, message):
     with pytest.raises((ValueError, TypeError), match=message):
         save(frame(seeds=2, rounds=3), **changes)
@@ -284,16 +422,39 @@ def test_the_style_is_seaborns_theme_but_for_the_house_rules():
         matplotlib.rcdefaults()
         figures.style()
         ours = dict(matplotlib.rcParams)
-    assert {name for name in theme if theme[name] != ours[name]} - {"backend", "backend_fallback"} == {
-        "axes.prop_cycle", "axes.spines.right", "axes.spines.top", "axes.titlesize", "figure.constrained_layout.use",
-        "figure.figsize", "font.family", "font.size", "grid.linewidth", "image.cmap", "legend.frameon", "legend.handlelength",
-        "lines.linewidth", "lines.markersize", "pdf.fonttype"}
+    assert {name for name in theme if theme[name] != ours[name]} - {
+        "backend",
+        "backend_fallback",
+    } == {
+        "axes.prop_cycle",
+        "axes.spines.right",
+        "axes.spines.top",
+        "axes.titlesize",
+        "figure.constrained_layout.use",
+        "figure.figsize",
+        "font.family",
+        "font.size",
+        "grid.linewidth",
+        "image.cmap",
+        "legend.frameon",
+        "legend.handlelength",
+        "lines.linewidth",
+        "lines.markersize",
+        "pdf.fonttype",
+    }
     assert ours["axes.prop_cycle"].by_key()["color"][:2] == ["#0072B2", "#D55E00"]
 
 
 def test_drawing_loads_neither_seaborn_nor_scipy_stats():
-    code = ("import sys, matplotlib; matplotlib.use('agg')\n"
-            "import pandas as pd, matplotlib.pyplot as plt; from sflkit.results import figures\n"
-            "figures.style(); frame = pd.DataFrame({'x': [1, 1, 2, 2], 'y': [1.0, 2, 3, 4], 'h': 'a'})\n"
-            "figures.curves(plt.gca(), frame, 'x', 'y', 'h'); print(*{'seaborn', 'scipy.stats'} & set(sys.modules))")
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""
+    code = (
+        "import sys, matplotlib; matplotlib.use('agg')\n"
+        "import pandas as pd, matplotlib.pyplot as plt; from sflkit.results import figures\n"
+        "figures.style(); frame = pd.DataFrame({'x': [1, 1, 2, 2], 'y': [1.0, 2, 3, 4], 'h': 'a'})\n"
+        "figures.curves(plt.gca(), frame, 'x', 'y', 'h'); print(*{'seaborn', 'scipy.stats'} & set(sys.modules))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == ""
+    )

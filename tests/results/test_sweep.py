@@ -23,9 +23,10 @@ from sflkit import paths
 from sflkit.results import sweep
 from sflkit.results.store import publish, read_result, result_key
 
-# A run that logs when it starts and ends, waits while the file `hold` exists (seeds >= 3), fails on request, and answers with the
-# threads it was given. It lies in a module of its own because worker processes must be able to import it.
-PROBE = '''
+# A run that logs when it starts and ends, waits while the file `hold` exists (seeds >= 3), fails on
+# request, and answers with the threads it was given. It lies in a module of its own because worker
+# processes must be able to import it.
+PROBE = """
 import os, time
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,7 @@ def run(config):
 
 def answer(config):
     return ANSWER
-'''
+"""
 
 SWEEP = """
     import sys
@@ -82,7 +83,9 @@ def probe(tmp_path, monkeypatch):
     (code / "sweep_probe.py").write_text(PROBE)
     (code / "run_sweep.py").write_text(textwrap.dedent(SWEEP))
     monkeypatch.syspath_prepend(str(code))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(code), str(Path(sweep.__file__).parents[2])]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(code), str(Path(sweep.__file__).parents[2])])
+    )
     monkeypatch.setenv("SFLKIT_THREADS", "4")
     sys.modules.pop("sweep_probe", None)
     import sweep_probe
@@ -96,27 +99,59 @@ def configs(probe, folder, seeds=range(4), **fields):
 
 
 def lines(folder, word):
-    return sorted(int(line.split()[1]) for line in (folder / "log").read_text().splitlines() if line.startswith(word))
+    return sorted(
+        int(line.split()[1])
+        for line in (folder / "log").read_text().splitlines()
+        if line.startswith(word)
+    )
 
 
 def test_runs_once_and_keeps_order_types_and_config(probe, tmp_path):
-    wanted = configs(probe, tmp_path, [2, 0, 2, 1])  # seed 2 is asked for twice: it runs once and appears twice
+    wanted = configs(
+        probe, tmp_path, [2, 0, 2, 1]
+    )  # seed 2 is asked for twice: it runs once and appears twice
     first = sweep.run_many(probe.run, wanted, store=tmp_path / "store")
     assert lines(tmp_path, "end") == [0, 1, 2]
     assert first["seed"].tolist() == [2] * 4 + [0] * 4 + [2] * 4 + [1] * 4
     assert first.attrs["computed"] == 3 and first.attrs["reused"] == 0
     assert first.attrs["data"] == [{"name": "probe", "digest": "abc", "size": 4}]
-    assert list(first.columns) == ["folder", "seed", "rate", "fail", "key",
-                                   "round", "x", "n", "whole", "gap", "ok", "code", "name", "threads", "pid"]
+    assert list(first.columns) == [
+        "folder",
+        "seed",
+        "rate",
+        "fail",
+        "key",
+        "round",
+        "x",
+        "n",
+        "whole",
+        "gap",
+        "ok",
+        "code",
+        "name",
+        "threads",
+        "pid",
+    ]
     # 1.0 must stay a float though the file says 1, a gap a gap, and "01", "" and "nan" strings
-    assert [first[c].dtype.kind for c in ("round", "x", "n", "whole", "gap", "ok")] == ["i", "f", "i", "f", "f", "b"]
+    assert [first[c].dtype.kind for c in ("round", "x", "n", "whole", "gap", "ok")] == [
+        "i",
+        "f",
+        "i",
+        "f",
+        "f",
+        "b",
+    ]
     assert first["gap"].isna().sum() == 4 and set(first["code"]) == {"01"}
     assert first["name"][:4].tolist() == ["a", "", "nan", 'b,"c"']
     exact = np.random.default_rng(2).random(4) * 0.1
     np.testing.assert_allclose(first["x"][:4], exact, rtol=5e-7)  # 7 significant digits
     again = sweep.run_many(probe.run, wanted, store=tmp_path / "store")
     pd.testing.assert_frame_equal(first, again, check_exact=True)
-    assert again.attrs["computed"] == 0 and again.attrs["reused"] == 3 and lines(tmp_path, "end") == [0, 1, 2]
+    assert (
+        again.attrs["computed"] == 0
+        and again.attrs["reused"] == 3
+        and lines(tmp_path, "end") == [0, 1, 2]
+    )
 
 
 def test_record_and_key(probe, tmp_path):
@@ -127,13 +162,24 @@ def test_record_and_key(probe, tmp_path):
     assert re.fullmatch("sweep-probe/[0-9a-f]{16}", key)
     assert record["experiment"] == "sweep-probe" and record["config"] == dataclasses.asdict(config)
     assert record["rows"] == len(frame) == 4
-    assert record["data"]["digest"] == "abc" and record["threads"] == 4 and record["versions"]["numpy"] == np.__version__
-    assert record["seconds"] >= 0 and record["device"].startswith(("cpu", "cuda")) and len(record["source_sha256"]) == 64
+    assert (
+        record["data"]["digest"] == "abc"
+        and record["threads"] == 4
+        and record["versions"]["numpy"] == np.__version__
+    )
+    assert (
+        record["seconds"] >= 0
+        and record["device"].startswith(("cpu", "cuda"))
+        and len(record["source_sha256"]) == 64
+    )
     # rate=1 is rate=1.0; every field, the seed and RESULT_VERSION count
     assert result_key(probe.run, dataclasses.replace(config, rate=1)) == result_key(
-        probe.run, dataclasses.replace(config, rate=np.float64(1.0)))
-    others = {result_key(probe.run, dataclasses.replace(config, **change))
-              for change in ({"seed": 2}, {"rate": 0.2}, {"fail": True}, {"folder": "x"})}
+        probe.run, dataclasses.replace(config, rate=np.float64(1.0))
+    )
+    others = {
+        result_key(probe.run, dataclasses.replace(config, **change))
+        for change in ({"seed": 2}, {"rate": 0.2}, {"fail": True}, {"folder": "x"})
+    }
     probe.RESULT_VERSION = 2
     others.add(result_key(probe.run, config))
     probe.EXPERIMENT = "another"
@@ -141,9 +187,15 @@ def test_record_and_key(probe, tmp_path):
     assert len(others | {key}) == 7
 
 
-@pytest.mark.parametrize(("name", "error", "message"), [
-    (None, TypeError, "module sweep_probe must have EXPERIMENT"), (7, ValueError, "EXPERIMENT=7 must be made of lower-case"),
-    ("../out", ValueError, "EXPERIMENT='../out' must be made of"), ("", ValueError, "EXPERIMENT='' must be made of")])
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        (None, TypeError, "module sweep_probe must have EXPERIMENT"),
+        (7, ValueError, "EXPERIMENT=7 must be made of lower-case"),
+        ("../out", ValueError, "EXPERIMENT='../out' must be made of"),
+        ("", ValueError, "EXPERIMENT='' must be made of"),
+    ],
+)
 def test_an_experiment_names_itself(probe, tmp_path, name, error, message):
     probe.EXPERIMENT = name
     with pytest.raises(error, match=message):
@@ -153,12 +205,16 @@ def test_an_experiment_names_itself(probe, tmp_path, name, error, message):
 def test_moving_a_module_keeps_its_results(probe, tmp_path, monkeypatch):
     config = probe.Config(str(tmp_path), 1)
     key = result_key(probe.run, config)
-    (tmp_path / "code" / "moved_probe.py").write_text((tmp_path / "code" / "sweep_probe.py").read_text())
+    (tmp_path / "code" / "moved_probe.py").write_text(
+        (tmp_path / "code" / "sweep_probe.py").read_text()
+    )
     moved = importlib.import_module("moved_probe")
     assert result_key(moved.run, moved.Config(str(tmp_path), 1)) == key
 
 
-@pytest.mark.parametrize("damage", ["no json", "empty json", "json cut", "no csv", "csv cut", "csv altered", "other key"])
+@pytest.mark.parametrize(
+    "damage", ["no json", "empty json", "json cut", "no csv", "csv cut", "csv altered", "other key"]
+)
 def test_damaged_result_is_redone(probe, tmp_path, damage):
     store, config = tmp_path / "store", probe.Config(str(tmp_path), 1)
     good = sweep.run_many(probe.run, [config], store=store)
@@ -190,7 +246,9 @@ def test_failing_run_lets_the_others_finish(probe, tmp_path):
     message = r"(?s)2 of the runs failed.*seed=0.*seed 0 diverged.*seed=2.*seed 2 diverged"
     with pytest.raises(sweep.SweepError, match=message) as error:
         sweep.run_many(probe.run, wanted, store=tmp_path / "store")
-    assert [config.seed for config, _ in error.value.failures] == [0, 2] and lines(tmp_path, "end") == [1, 3]
+    assert [config.seed for config, _ in error.value.failures] == [0, 2] and lines(
+        tmp_path, "end"
+    ) == [1, 3]
     assert len(list((tmp_path / "store").rglob("*.json"))) == 2
 
 
@@ -199,9 +257,17 @@ def test_backends_give_the_same_numbers_and_share_threads(probe, tmp_path, backe
     one = sweep.run_many(probe.run, configs(probe, tmp_path), store=tmp_path / "one")
     with joblib.parallel_config(backend=backend) if backend else contextlib.nullcontext():
         two = sweep.run_many(probe.run, configs(probe, tmp_path), store=tmp_path / "two", jobs=2)
-    assert set(one["threads"]) == {4} and set(two["threads"]) == {2} and os.environ["SFLKIT_THREADS"] == "4"
-    assert set(one["pid"]) == {os.getpid()} and (os.getpid() in set(two["pid"])) == (backend != "loky")
-    pd.testing.assert_frame_equal(one.drop(columns=["threads", "pid"]), two.drop(columns=["threads", "pid"]), check_exact=True)
+    assert (
+        set(one["threads"]) == {4}
+        and set(two["threads"]) == {2}
+        and os.environ["SFLKIT_THREADS"] == "4"
+    )
+    assert set(one["pid"]) == {os.getpid()} and (os.getpid() in set(two["pid"])) == (
+        backend != "loky"
+    )
+    pd.testing.assert_frame_equal(
+        one.drop(columns=["threads", "pid"]), two.drop(columns=["threads", "pid"]), check_exact=True
+    )
     assert lines(tmp_path, "end") == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
@@ -210,8 +276,13 @@ def test_dask_cluster_gives_the_same_numbers_and_survives_a_lost_worker(probe, t
     one = sweep.run_many(probe.run, configs(probe, tmp_path), store=tmp_path / "one")
     (tmp_path / "log").unlink()
     (tmp_path / "hold").touch()  # seed 3 waits in its worker until that worker is killed
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster, \
-            distributed.Client(cluster) as client, joblib.parallel_config(backend="dask"):
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+        joblib.parallel_config(backend="dask"),
+    ):
         pids = client.run(os.getpid)
         assert len(set(pids.values())) == 2 and os.getpid() not in pids.values()
 
@@ -227,7 +298,9 @@ def test_dask_cluster_gives_the_same_numbers_and_survives_a_lost_worker(probe, t
         two = sweep.run_many(probe.run, configs(probe, tmp_path), store=tmp_path / "two")
         killer.join()
     assert set(two["threads"]) == {2} and os.getpid() not in set(two["pid"])
-    pd.testing.assert_frame_equal(one.drop(columns=["threads", "pid"]), two.drop(columns=["threads", "pid"]), check_exact=True)
+    pd.testing.assert_frame_equal(
+        one.drop(columns=["threads", "pid"]), two.drop(columns=["threads", "pid"]), check_exact=True
+    )
 
 
 def wait_for(condition, seconds=20.0):
@@ -240,21 +313,43 @@ def wait_for(condition, seconds=20.0):
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_resume_after_kill_loses_nothing_and_repeats_nothing(probe, tmp_path, backend):
     store = tmp_path / "store"
-    (tmp_path / "hold").touch()  # seeds 0, 1, 2 finish; 3 and 4 are in the middle of their run when the kill comes
-    process = subprocess.Popen([sys.executable, str(tmp_path / "code" / "run_sweep.py"), str(tmp_path), backend])
-    wait_for(lambda: len(list(store.rglob("*.json"))) == 3 and lines(tmp_path, "start") == [0, 1, 2, 3, 4])
+    (
+        tmp_path / "hold"
+    ).touch()  # seeds 0, 1, 2 finish; 3 and 4 are in the middle of their run when the kill comes
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "code" / "run_sweep.py"), str(tmp_path), backend]
+    )
+    wait_for(
+        lambda: (
+            len(list(store.rglob("*.json"))) == 3 and lines(tmp_path, "start") == [0, 1, 2, 3, 4]
+        )
+    )
     process.send_signal(signal.SIGKILL)
     process.wait()
     half = result_key(probe.run, probe.Config(str(tmp_path), 3))
     left = (store / half).with_name(f".{Path(half).name}.csv.tmp")
     left.write_text("round,x\n1,0.")  # what a kill in the middle of writing leaves behind
-    for seed in (3, 4):  # orphaned workers notice and drop their locks; a survivor would hold its lock until `hold` goes
+    for seed in (
+        3,
+        4,
+        # orphaned workers notice and drop their locks; a survivor would hold its lock until `hold`
+        # goes
+    ):
         key = result_key(probe.run, probe.Config(str(tmp_path), seed))
         paths.lock(store / key, folder=store / ".locks").acquire(timeout=20).lock.release()
     (tmp_path / "hold").unlink()
     frame = sweep.run_many(probe.run, configs(probe, tmp_path, range(6)), store=store, jobs=2)
     assert frame.attrs["computed"] == 3 and frame.attrs["reused"] == 3
-    assert lines(tmp_path, "end") == [0, 1, 2, 3, 4, 5] and lines(tmp_path, "start") == [0, 1, 2, 3, 3, 4, 4, 5]
+    assert lines(tmp_path, "end") == [0, 1, 2, 3, 4, 5] and lines(tmp_path, "start") == [
+        0,
+        1,
+        2,
+        3,
+        3,
+        4,
+        4,
+        5,
+    ]
     assert not list(store.rglob("*.tmp"))
 
 
@@ -272,13 +367,23 @@ def test_published_results_are_read_not_written(probe, tmp_path):
     wanted = configs(probe, tmp_path, range(3))
     first = sweep.run_many(probe.run, wanted, store=tmp_path / "store")
     written = publish(first.attrs["keys"][:2], tmp_path / "store", tmp_path / "tracked")
-    assert sorted(str(p.relative_to(tmp_path / "tracked")) for p in (tmp_path / "tracked").glob("*/*")) == sorted(
-        name for key in first.attrs["keys"][:2] for name in (f"{key}.csv", f"{key}.json")) and len(written) == 2
-    again = sweep.run_many(probe.run, wanted, store=tmp_path / "fresh", published=tmp_path / "tracked")
+    assert (
+        sorted(str(p.relative_to(tmp_path / "tracked")) for p in (tmp_path / "tracked").glob("*/*"))
+        == sorted(name for key in first.attrs["keys"][:2] for name in (f"{key}.csv", f"{key}.json"))
+        and len(written) == 2
+    )
+    again = sweep.run_many(
+        probe.run, wanted, store=tmp_path / "fresh", published=tmp_path / "tracked"
+    )
     pd.testing.assert_frame_equal(first, again, check_exact=True)
     assert again.attrs["computed"] == 1 and lines(tmp_path, "end") == [0, 1, 2, 2]
-    assert len(list((tmp_path / "fresh").rglob("*.csv"))) == 1 and len(list((tmp_path / "tracked").rglob("*.csv"))) == 2
-    publish(first.attrs["keys"][:2], tmp_path / "elsewhere", tmp_path / "tracked")  # already there: nothing to copy
+    assert (
+        len(list((tmp_path / "fresh").rglob("*.csv"))) == 1
+        and len(list((tmp_path / "tracked").rglob("*.csv"))) == 2
+    )
+    publish(
+        first.attrs["keys"][:2], tmp_path / "elsewhere", tmp_path / "tracked"
+    )  # already there: nothing to copy
     with pytest.raises(ValueError, match="key='0123' must name a complete result"):
         publish(["0123"], tmp_path / "store", tmp_path / "tracked")
 
@@ -290,10 +395,20 @@ def test_default_store_follows_the_environment(probe, tmp_path, monkeypatch):
 
 
 def test_progress_bar_is_quiet_in_batch(probe, tmp_path, capfd):
-    sweep.run_many(probe.run, configs(probe, tmp_path, [0]), store=tmp_path / "store", description="quiet")
-    sweep.run_many(probe.run, configs(probe, tmp_path, [1]), store=tmp_path / "store", progress=False)
+    sweep.run_many(
+        probe.run, configs(probe, tmp_path, [0]), store=tmp_path / "store", description="quiet"
+    )
+    sweep.run_many(
+        probe.run, configs(probe, tmp_path, [1]), store=tmp_path / "store", progress=False
+    )
     assert capfd.readouterr() == ("", "")
-    sweep.run_many(probe.run, configs(probe, tmp_path, [2]), store=tmp_path / "store", progress=True, description="loud")
+    sweep.run_many(
+        probe.run,
+        configs(probe, tmp_path, [2]),
+        store=tmp_path / "store",
+        progress=True,
+        description="loud",
+    )
     assert "loud: 100%" in capfd.readouterr().err
 
 
@@ -307,11 +422,15 @@ def test_bad_input(probe, tmp_path, monkeypatch):
         seed: int = 0
 
     store, good = tmp_path / "store", configs(probe, tmp_path, [0])
-    for bad, message in [({"seed": 0}, "must be an instance of a frozen dataclass"), (Thawed(), "frozen dataclass"),
-                         (probe.Config, "must be an instance"), (NoSeed(), "seed=None must be an integer"),
-                         (probe.Config("x", -1), "seed=-1 must be an integer >= 0"),
-                         (probe.Config("x", rate=float("nan")), r"Config.rate=nan must be made of finite numbers"),
-                         (probe.Config(object()), "Config.folder=<object")]:
+    for bad, message in [
+        ({"seed": 0}, "must be an instance of a frozen dataclass"),
+        (Thawed(), "frozen dataclass"),
+        (probe.Config, "must be an instance"),
+        (NoSeed(), "seed=None must be an integer"),
+        (probe.Config("x", -1), "seed=-1 must be an integer >= 0"),
+        (probe.Config("x", rate=float("nan")), r"Config.rate=nan must be made of finite numbers"),
+        (probe.Config(object()), "Config.folder=<object"),
+    ]:
         with pytest.raises((TypeError, ValueError), match=message):
             sweep.run_many(probe.run, [*good, bad], store=store)
     with pytest.raises(TypeError, match="top level of a module"):
@@ -329,11 +448,17 @@ def test_bad_input(probe, tmp_path, monkeypatch):
     assert not (tmp_path / "log").exists()
 
 
-@pytest.mark.parametrize("answer, message", [(None, "returned NoneType"), (pd.DataFrame(), "DataFrame with rows"),
-                                             (pd.DataFrame({"x": [[1]]}), "column 'x' of a result must hold numbers"),
-                                             (pd.DataFrame({"x": ["a", None]}), "column 'x'"),
-                                             (pd.DataFrame({1: [1]}), "distinct strings"),
-                                             (pd.DataFrame({"x": pd.to_datetime(["2020-01-01"])}), "column 'x'")])
+@pytest.mark.parametrize(
+    "answer, message",
+    [
+        (None, "returned NoneType"),
+        (pd.DataFrame(), "DataFrame with rows"),
+        (pd.DataFrame({"x": [[1]]}), "column 'x' of a result must hold numbers"),
+        (pd.DataFrame({"x": ["a", None]}), "column 'x'"),
+        (pd.DataFrame({1: [1]}), "distinct strings"),
+        (pd.DataFrame({"x": pd.to_datetime(["2020-01-01"])}), "column 'x'"),
+    ],
+)
 def test_results_that_a_csv_cannot_hold_are_refused(probe, tmp_path, answer, message):
     probe.ANSWER = answer
     with pytest.raises(sweep.SweepError, match=message):
@@ -351,11 +476,19 @@ def test_clone_root_and_folders(tmp_path, monkeypatch):
     monkeypatch.chdir(clone / "notebooks")
     for name in ("SFLKIT_CACHE", "SFLKIT_DATA", "SFLKIT_FIGURES"):
         monkeypatch.delenv(name, raising=False)
-    assert paths.figures("quick") == clone / "figures" / "quick" and paths.results_store() == clone / "out" / "results"
-    assert paths.published("paper") == clone / "data" / "results" / "paper" and paths.data_folders() == [clone / "data"]
+    assert (
+        paths.figures("quick") == clone / "figures" / "quick"
+        and paths.results_store() == clone / "out" / "results"
+    )
+    assert paths.published(
+        "paper"
+    ) == clone / "data" / "results" / "paper" and paths.data_folders() == [clone / "data"]
     monkeypatch.setenv("SFLKIT_DATA", str(tmp_path / "mine"))
     monkeypatch.setenv("SFLKIT_FIGURES", str(tmp_path / "drawn"))
-    assert paths.data_folders() == [tmp_path / "mine", clone / "data"] and paths.figures("quick") == tmp_path / "drawn" / "quick"
+    assert (
+        paths.data_folders() == [tmp_path / "mine", clone / "data"]
+        and paths.figures("quick") == tmp_path / "drawn" / "quick"
+    )
     for bad in ("", "../up", "Quick", "a/b", None):
         with pytest.raises(ValueError, match="profile="):
             paths.figures(bad)

@@ -1,4 +1,6 @@
-"""Monte Carlo of the discrepancy with real caches, and the synthetic problem behind the convergence theory."""
+"""Monte Carlo of the discrepancy with real caches, and the synthetic problem behind the convergence
+theory.
+"""
 
 from dataclasses import asdict, replace
 
@@ -13,7 +15,9 @@ from sflkit.sfl.toy_problem import SyntheticConfig
 
 @pytest.mark.parametrize("rule", discrepancy.RULES)
 def test_caches_agree_with_the_exact_expectation(rule):
-    config = DiscrepancyConfig(rule=rule, seed=3, n_clients=2, cache_rounds=4, rounds=12, repeats=150)
+    config = DiscrepancyConfig(
+        rule=rule, seed=3, n_clients=2, cache_rounds=4, rounds=12, repeats=150
+    )
     stream = discrepancy.make_stream(config)
     pooled = discrepancy.pool(discrepancy.run(config).assign(**asdict(config)))
     theta = {"theta": config.theta} if rule.startswith("srsr") else {}
@@ -28,13 +32,20 @@ def test_caches_agree_with_the_exact_expectation(rule):
 
 
 def test_blanks_start_the_printed_recursion_from_zero():
-    # round 1: v = (theta / M) u exactly, with theta = 1 and M = 2 half the cache is blank, so (v - pi)^2 = (u/2 - pi)^2;
-    # 60 arrivals on the 1/60 grid: all of them enter a cache of 120, so nothing is rounded
-    config = DiscrepancyConfig(rule="srsr", n_clients=1, batch_size=60, cache_rounds=2, theta=1.0, rounds=1, repeats=400)
+    # round 1: v = (theta / M) u exactly, with theta = 1 and M = 2 half the cache is blank, so (v -
+    # pi)^2 = (u/2 - pi)^2; 60 arrivals on the 1/60 grid: all of them enter a cache of 120, so
+    # nothing is rounded
+    config = DiscrepancyConfig(
+        rule="srsr", n_clients=1, batch_size=60, cache_rounds=2, theta=1.0, rounds=1, repeats=400
+    )
     stream = discrepancy.make_stream(config)
-    expected = np.einsum("s,sr->r", stream.stationary[0], (stream.short_term[0] / 2 - stream.long_term[0]) ** 2)
+    expected = np.einsum(
+        "s,sr->r", stream.stationary[0], (stream.short_term[0] / 2 - stream.long_term[0]) ** 2
+    )
     pooled = discrepancy.pool(discrepancy.run(config).assign(**asdict(config))).query("client >= 0")
-    assert (np.abs(pooled["mean"] - expected[pooled["label"]]) <= 4 * pooled["standard_error"]).all()
+    assert (
+        np.abs(pooled["mean"] - expected[pooled["label"]]) <= 4 * pooled["standard_error"]
+    ).all()
 
 
 def test_pooling_two_parts_equals_one_mean():
@@ -43,7 +54,9 @@ def test_pooling_two_parts_equals_one_mean():
     frames = [discrepancy.run(c).assign(**asdict(c)) for c in parts]
     pooled = discrepancy.pool(pd.concat(frames))
     assert (pooled["repeats"] == 14).all()
-    np.testing.assert_allclose(pooled["mean"], (frames[0]["discrepancy"] + frames[1]["discrepancy"]) / 2)
+    np.testing.assert_allclose(
+        pooled["mean"], (frames[0]["discrepancy"] + frames[1]["discrepancy"]) / 2
+    )
 
 
 def test_gradient_is_bounded_and_smooth():
@@ -61,9 +74,21 @@ def test_gradient_is_bounded_and_smooth():
 
 
 def test_one_class_one_client_follows_a_plain_loop():
-    # one class: v = pi = 1, so g = g^; the caches hold the same draws as the loop below, which knows nothing of labels
-    config = SyntheticConfig(rule="fifo", n_clients=1, n_classes=1, classes_per_client=1, batch_size=4, cache_rounds=2, rounds=3,
-                             local_steps=2, local_rate=0.1, global_rate=2.0, repeats=1)
+    # one class: v = pi = 1, so g = g^; the caches hold the same draws as the loop below, which
+    # knows nothing of labels
+    config = SyntheticConfig(
+        rule="fifo",
+        n_clients=1,
+        n_classes=1,
+        classes_per_client=1,
+        batch_size=4,
+        cache_rounds=2,
+        rounds=3,
+        local_steps=2,
+        local_rate=0.1,
+        global_rate=2.0,
+        repeats=1,
+    )
     frame = toy_problem.run(config)
     assert (frame["real_to_virtual"] < 1e-30).all()
     points = toy_problem.make_points(config)[0]
@@ -71,15 +96,19 @@ def test_one_class_one_client_follows_a_plain_loop():
     w, cache = np.array([3.0, 2.0]), np.empty(0, dtype=int)
     for t in range(3):
         cache = np.concatenate([cache, pick.integers(50, size=4)])[-8:]
-        assert frame["grad_norm2"][t] == pytest.approx((toy_problem.gradient(w, points).mean(axis=0) ** 2).sum())
+        assert frame["grad_norm2"][t] == pytest.approx(
+            (toy_problem.gradient(w, points).mean(axis=0) ** 2).sum()
+        )
         first = toy_problem.gradient(w, points[cache]).mean(axis=0)
         second = toy_problem.gradient(w - 0.1 * first, points[cache]).mean(axis=0)
-        assert frame["drift"][t] == pytest.approx(0.01 * (first ** 2).sum())
+        assert frame["drift"][t] == pytest.approx(0.01 * (first**2).sum())
         w = w - 2.0 * 0.1 * (first + second)
 
 
 def test_full_knowledge_has_no_label_gap_and_training_descends():
-    config = SyntheticConfig(rounds=25, repeats=3, n_clients=2, n_states=1)  # one state: the stream never leaves pi
+    config = SyntheticConfig(
+        rounds=25, repeats=3, n_clients=2, n_states=1
+    )  # one state: the stream never leaves pi
     frame = toy_problem.run(config)
     assert (frame["real_to_virtual"] < 1e-30).all()
     assert frame["grad_norm2"].iloc[-1] < frame["grad_norm2"].iloc[0] / 2
@@ -88,22 +117,39 @@ def test_full_knowledge_has_no_label_gap_and_training_descends():
 
 @pytest.mark.parametrize("config", [DiscrepancyConfig, SyntheticConfig])
 def test_whole_floats_are_stored_as_integers(config):
-    """rounds=2.0 is accepted, runs, and has the same result file as rounds=2; 2.5 is refused (below)."""
-    whole = {"seed": 1, "part": 0, "n_clients": 2, "n_classes": 3, "classes_per_client": 2, "n_states": 2, "batch_size": 4,
-             "cache_rounds": 2, "rounds": 2, "repeats": 1} | ({"local_steps": 2} if config is SyntheticConfig else {})
+    """rounds=2.0 is accepted, runs, and has the same result file as rounds=2; 2.5 is refused
+    (below).
+    """
+    whole = {
+        "seed": 1,
+        "part": 0,
+        "n_clients": 2,
+        "n_classes": 3,
+        "classes_per_client": 2,
+        "n_states": 2,
+        "batch_size": 4,
+        "cache_rounds": 2,
+        "rounds": 2,
+        "repeats": 1,
+    } | ({"local_steps": 2} if config is SyntheticConfig else {})
     given = config(**{name: float(value) for name, value in whole.items()})
     assert all(type(getattr(given, name)) is int for name in whole) and given == config(**whole)
     run = {DiscrepancyConfig: discrepancy.run, SyntheticConfig: toy_problem.run}[config]
     assert run(given).equals(run(config(**whole)))
 
 
-@pytest.mark.parametrize("bad", [{"rule": "srsr"}, {"rounds": 0}, {"local_rate": 0.0}, {"theta": 2.0}, {"n_clients": 1.5}])
+@pytest.mark.parametrize(
+    "bad",
+    [{"rule": "srsr"}, {"rounds": 0}, {"local_rate": 0.0}, {"theta": 2.0}, {"n_clients": 1.5}],
+)
 def test_bad_synthetic_settings(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         SyntheticConfig(**bad)
 
 
-@pytest.mark.parametrize("bad", [{"rule": "lazy"}, {"repeats": 0}, {"temperature": 0.0}, {"theta": -0.1}, {"part": -1}])
+@pytest.mark.parametrize(
+    "bad", [{"rule": "lazy"}, {"repeats": 0}, {"temperature": 0.0}, {"theta": -0.1}, {"part": -1}]
+)
 def test_bad_discrepancy_settings(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         DiscrepancyConfig(**bad)

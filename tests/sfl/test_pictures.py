@@ -19,7 +19,13 @@ def axes():
 
 def test_squares_show_every_sample_once_and_cross_out_what_leaves():
     ax = axes()
-    pictures.squares(ax, [2, 0, 1, 1], columns=3, new=[True, False, False, False], gone=[False, False, True, True])
+    pictures.squares(
+        ax,
+        [2, 0, 1, 1],
+        columns=3,
+        new=[True, False, False, False],
+        gone=[False, False, True, True],
+    )
     assert [text.get_text() for text in ax.texts] == ["2", "0", "1", "1"]
     # the fourth sample starts the second row, one unit below the first
     assert [patch.get_xy() for patch in ax.patches] == [(0, -1), (1, -1), (2, -1), (0, -2)]
@@ -31,7 +37,8 @@ def test_ten_classes_have_ten_colors_that_the_text_reads_on():
     rgb = [matplotlib.colors.to_rgb(pictures.label_color(r)) for r in range(10)]
     assert len(set(rgb)) == 10
     for r, color in enumerate(rgb):
-        # contrast ratio of WCAG 2: relative luminances (L1 + 0.05) / (L2 + 0.05), 3 is the least for bold or large text
+        # contrast ratio of WCAG 2: relative luminances (L1 + 0.05) / (L2 + 0.05), 3 is the least
+        # for bold or large text
         linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
         luminance = np.dot(linear, [0.2126, 0.7152, 0.0722])
         white, black = 1.05 / (luminance + 0.05), (luminance + 0.05) / 0.05
@@ -46,7 +53,12 @@ def test_share_bars_stack_to_one_and_name_large_parts_only():
         place = round(patch.get_x() + patch.get_width() / 2)
         tops[place] = max(tops.get(place, 0), patch.get_y() + patch.get_height())
     assert tops == pytest.approx({0: 1.0, 1: 1.0})
-    assert sorted(text.get_text() for text in ax.texts) == ["0", "1", "1", "2"]  # 0.04 is too small for a name
+    assert sorted(text.get_text() for text in ax.texts) == [
+        "0",
+        "1",
+        "1",
+        "2",
+    ]  # 0.04 is too small for a name
 
 
 def test_a_round_is_drawn_from_as_many_clients_as_given():
@@ -63,7 +75,11 @@ def test_the_cache_explorer_draws_for_every_rule(monkeypatch):
     import matplotlib.pyplot as plt
 
     drawn = []
-    monkeypatch.setattr(plt, "show", lambda: drawn.append([len(ax.lines) + len(ax.collections) for ax in plt.gcf().axes]))
+    monkeypatch.setattr(
+        plt,
+        "show",
+        lambda: drawn.append([len(ax.lines) + len(ax.collections) for ax in plt.gcf().axes]),
+    )
     explorer = explorers.cache_explorer()
     first, second = (box.children for box in explorer.children[0].children)
     assert len(drawn) == 1
@@ -72,11 +88,15 @@ def test_the_cache_explorer_draws_for_every_rule(monkeypatch):
     assert len(drawn) == len(first[0].options)  # the first option was there already
     second[0].value = 0.01  # a slow stream
     second[1].value = 1  # a single class: no edge to draw
-    assert first[2].description.startswith("arrivals") and (first[2].value, first[2].max) == (150, 300)
+    assert first[2].description.startswith("arrivals") and (first[2].value, first[2].max) == (
+        150,
+        300,
+    )
     first[1].value = 20  # a capacity below the arrivals, which follow: no more than the cache holds
     assert (first[2].value, first[2].max) == (20, 20)
     assert len(drawn) == len(first[0].options) + 4
-    # discrepancy: FIFO and the rule, or FIFO alone; composition: three areas and two edges, or one area
+    # discrepancy: FIFO and the rule, or FIFO alone; composition: three areas and two edges, or one
+    # area
     assert drawn[0] == [2, 5] and drawn[2] == [1, 5] and drawn[-1] == [2, 1]
     plt.close("all")
 
@@ -88,14 +108,23 @@ def test_the_discrepancy_explorer_draws_the_three_bounds(monkeypatch):
 
     drawn = []
     monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gca()))
-    controls = {child.description.split()[0]: child for child in explorers.discrepancy_explorer().children[:-1]}
+    controls = {
+        child.description.split()[0]: child
+        for child in explorers.discrepancy_explorer().children[:-1]
+    }
     assert list(controls) == ["memory", "deviation", "cache", "theta", "share"] and len(drawn) == 1
     fifo, srsr, drsr, one_round = drawn[0].lines
     # Proposition 1 at Gamma = 1, delta^2 = 0.15^2, M = 10: min(2 + 1, 10) * 0.0225 / 10
-    assert fifo.get_ydata() == pytest.approx(3 * 0.0225 / 10) and one_round.get_ydata() == pytest.approx([0.0225] * 2)
+    assert fifo.get_ydata() == pytest.approx(
+        3 * 0.0225 / 10
+    ) and one_round.get_ydata() == pytest.approx([0.0225] * 2)
     t = drsr.get_xdata()
-    np.testing.assert_allclose(drsr.get_ydata(), np.minimum(3, t) * 0.0225 / t)  # Proposition 3, with the cap of ERRATA 8
-    np.testing.assert_allclose(srsr.get_ydata(), bounds.srsr_discrepancy(t, 10, 2 / 3, 1.0, 0.15**2, 0.3))
+    np.testing.assert_allclose(
+        drsr.get_ydata(), np.minimum(3, t) * 0.0225 / t
+    )  # Proposition 3, with the cap of ERRATA 8
+    np.testing.assert_allclose(
+        srsr.get_ydata(), bounds.srsr_discrepancy(t, 10, 2 / 3, 1.0, 0.15**2, 0.3)
+    )
     controls["cache"].value = 1
     controls["theta"].value = 1.0
     assert len(drawn) == 3 and drawn[-1].get_title() == "SRSR's limit: infinite (ERRATA 6)"
@@ -107,22 +136,35 @@ def test_the_importance_explorer_draws_the_minimiser(monkeypatch):
 
     drawn = []
     monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf().axes))
-    ratio, share, n_historical, n_clients = datastreams_explorers.importance_explorer().children[:-1]
+    ratio, share, n_historical, n_clients = datastreams_explorers.importance_explorer().children[
+        :-1
+    ]
     left, right = drawn[0]
     curve, point, level = left.lines
-    # 25 + 25 clients, c2/c1 = 0.15, N_hist/N = 0.2: p_hist = 0.4522, reported as 0.45; the curve starts at 1 and ends at 0.2
-    assert point.get_xydata()[0] == pytest.approx([0.15, 0.4522], abs=5e-5) and level.get_ydata() == [0.2, 0.2]
+    # 25 + 25 clients, c2/c1 = 0.15, N_hist/N = 0.2: p_hist = 0.4522, reported as 0.45; the curve
+    # starts at 1 and ends at 0.2
+    assert point.get_xydata()[0] == pytest.approx(
+        [0.15, 0.4522], abs=5e-5
+    ) and level.get_ydata() == [0.2, 0.2]
     assert curve.get_ydata()[[0, -1]] == pytest.approx([1, 0.2], abs=1e-3)
-    assert np.interp(0.15, *curve.get_data()) == pytest.approx(0.4522, abs=0.005)  # the point lies on the curve
+    assert np.interp(0.15, *curve.get_data()) == pytest.approx(
+        0.4522, abs=0.005
+    )  # the point lies on the curve
     fresh, historical, uniform, ours = [bar.get_height() for bar in right.patches]
     # by hand, c1 = 1: 1/5 + 0.15/sqrt(0.8), 0.15/sqrt(0.2), 0.8/5 + 0.15
-    assert (fresh, historical, uniform) == pytest.approx((0.2 + 0.15 / 0.8**0.5, 0.15 / 0.2**0.5, 0.31)) and ours < 0.31
+    assert (fresh, historical, uniform) == pytest.approx(
+        (0.2 + 0.15 / 0.8**0.5, 0.15 / 0.2**0.5, 0.31)
+    ) and ours < 0.31
     share.value = 0.8  # 0.15 < sqrt(0.8 / 25): fresh clients are out
     assert drawn[-1][0].lines[1].get_ydata()[0] == 1
-    n_clients.value = 10  # fewer clients than were historical: the slider follows, one fresh client stays
+    n_clients.value = (
+        10  # fewer clients than were historical: the slider follows, one fresh client stays
+    )
     assert (n_historical.value, n_historical.max) == (9, 9)
     ratio.value = 100.0
-    assert [bar.get_height() for bar in drawn[-1][1].patches][2] == pytest.approx(0.01 * 0.2 + 1)  # Uniform, c1 = 0.01, c2 = 1
+    assert [bar.get_height() for bar in drawn[-1][1].patches][2] == pytest.approx(
+        0.01 * 0.2 + 1
+    )  # Uniform, c1 = 0.01, c2 = 1
     plt.close("all")
 
 
@@ -135,13 +177,20 @@ def test_the_unlearning_explorer_draws_means_and_bounds(monkeypatch):
     rho_c.value, requests.value = 1.0, 3
     left, right = drawn[-1]
     lines = {line.get_label(): line.get_ydata() for line in left.lines}
-    # by hand, rho = 1: one request e^-1, three in a row 3/e, at once 1 - (1 - e^-3)/3, Theorem 7's order 3
+    # by hand, rho = 1: one request e^-1, three in a row 3/e, at once 1 - (1 - e^-3)/3, Theorem 7's
+    # order 3
     assert lines["clients, one by one"][[0, 2]] == pytest.approx([0.367879, 1.103638], abs=1e-6)
     assert lines["clients, at once"][2] == pytest.approx(0.683262, abs=1e-6)
     assert lines["clients, order of Theorem 7"][2] == pytest.approx(3)
-    assert lines["samples, at once"][0] == lines["samples, one by one"][0] < lines["clients, at once"][0]
+    assert (
+        lines["samples, at once"][0]
+        == lines["samples, one by one"][0]
+        < lines["clients, at once"][0]
+    )
     bars = [bar.get_height() for bar in right.patches]  # 3 (1 - e^-rho) and 4 w rho
-    assert bars[1:] == pytest.approx([12 * rho_s.value, 1.896362, 12], abs=1e-6) and bars[0] < bars[2]
+    assert (
+        bars[1:] == pytest.approx([12 * rho_s.value, 1.896362, 12], abs=1e-6) and bars[0] < bars[2]
+    )
     plt.close("all")
 
 
@@ -160,10 +209,17 @@ def test_layers_of_a_network_by_hand():
     from sflkit import models
 
     cnn = models.create("osafl_cnn", input_shape=(3168,), n_classes=100, channels=(4,), hidden=8)
-    # 3 x 3 x 3 x 4 + 4; pooled to 4 x 16 x 16 = 1024, with 96 side features 1120 x 8 + 8; 8 x 100 + 100
+    # 3 x 3 x 3 x 4 + 4; pooled to 4 x 16 x 16 = 1024, with 96 side features 1120 x 8 + 8; 8 x 100 +
+    # 100
     assert osafl_pictures.layers(cnn, torch.zeros(1, 3168)) == [
-        ("Convolution 3x3", "4 x 32 x 32", 112), ("MaxPool", "4 x 16 x 16", 0), ("Dense", "8", 8968), ("Dense", "100", 900)]
-    lstm = models.create("osafl_lstm", input_shape=(10,), n_classes=100, hidden=5, layers=2, embedding=4)
+        ("Convolution 3x3", "4 x 32 x 32", 112),
+        ("MaxPool", "4 x 16 x 16", 0),
+        ("Dense", "8", 8968),
+        ("Dense", "100", 900),
+    ]
+    lstm = models.create(
+        "osafl_lstm", input_shape=(10,), n_classes=100, hidden=5, layers=2, embedding=4
+    )
     rows = osafl_pictures.layers(lstm, torch.zeros(1, 10, dtype=torch.int64))
     assert [name for name, *_ in rows] == ["Embedding", "LSTM, 2 layers", "Dense"]
     assert sum(n for *_, n in rows) == sum(p.numel() for p in lstm.parameters())
@@ -182,8 +238,16 @@ def test_fire_modules_are_one_block_each():
 
 def test_chain_draws_every_block_once():
     ax = axes()
-    osafl_pictures.chain(ax, [("Dense", "8", 72), ("MaxPool", "4", 0)], title="net", source="8 numbers", places=5)
-    assert [t.get_text() for t in ax.texts if t.get_text()] == ["8 numbers", "Dense\n72 parameters", "8", "MaxPool", "4"]
+    osafl_pictures.chain(
+        ax, [("Dense", "8", 72), ("MaxPool", "4", 0)], title="net", source="8 numbers", places=5
+    )
+    assert [t.get_text() for t in ax.texts if t.get_text()] == [
+        "8 numbers",
+        "Dense\n72 parameters",
+        "8",
+        "MaxPool",
+        "4",
+    ]
     assert ax.get_ylim()[0] < -5
     with pytest.raises(ValueError, match=r"rows=\[\]"):
         osafl_pictures.chain(ax, [], title="", source="")
@@ -194,8 +258,16 @@ def test_end_intervals_by_hand():
 
     from sflkit.results import figures
 
-    # last round 2: a has 1 and 3, mean 2, half width t(0.975; 1) sqrt(2) / sqrt(2) = 12.706; b has one seed and no interval
-    frame = pd.DataFrame({"round": [1, 2] * 3, "y": [0, 1, 0, 3, 5, 6], "arm": list("aaaabb"), "seed": [0, 0, 1, 1, 0, 0]})
+    # last round 2: a has 1 and 3, mean 2, half width t(0.975; 1) sqrt(2) / sqrt(2) = 12.706; b has
+    # one seed and no interval
+    frame = pd.DataFrame(
+        {
+            "round": [1, 2] * 3,
+            "y": [0, 1, 0, 3, 5, 6],
+            "arm": list("aaaabb"),
+            "seed": [0, 0, 1, 1, 0, 0],
+        }
+    )
     ax = axes()
     figures.curves(ax, frame, "round", "y", "arm", interval=None)
     figures.end_intervals(ax, frame, "round", "y", "arm")

@@ -1,4 +1,6 @@
-"""Runs that train side by side: the answers of single runs, one engine call a round, and what a sweep makes of it."""
+"""Runs that train side by side: the answers of single runs, one engine call a round, and what a
+sweep makes of it.
+"""
 
 import json
 import sys
@@ -18,7 +20,15 @@ from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.training import run, run_stacked
 
 TINY = SFLConfig(
-    seed=3, data="digits", model="linear", n_clients=3, n_states=4, capacity=20, batch_size=10, rounds=5, test_size=100
+    seed=3,
+    data="digits",
+    model="linear",
+    n_clients=3,
+    n_states=4,
+    capacity=20,
+    batch_size=10,
+    rounds=5,
+    test_size=100,
 )
 BATCH = [
     replace(TINY, rule="fifo"),
@@ -31,14 +41,20 @@ BATCH = [
 
 @pytest.mark.parametrize("model", ["linear", "lenet"])
 def test_each_run_answers_as_if_alone(model):
-    configs = [replace(config, model=model, rounds=5 if model == "linear" else 3) for config in BATCH]
+    configs = [
+        replace(config, model=model, rounds=5 if model == "linear" else 3) for config in BATCH
+    ]
     diverge = {2: 1}  # config: round
     if model == "lenet":
         configs.insert(0, replace(configs[0], rule="lazy", local_rate=1e6))
         diverge = {0: 2, 3: 1}
-    for i, (config, answer) in enumerate(zip(configs, run_stacked(configs, backend="pool"), strict=True)):
+    for i, (config, answer) in enumerate(
+        zip(configs, run_stacked(configs, backend="pool"), strict=True)
+    ):
         if i in diverge:
-            with pytest.raises(FloatingPointError, match=f"after round {diverge[i]}; lower local_rate=") as alone:
+            with pytest.raises(
+                FloatingPointError, match=f"after round {diverge[i]}; lower local_rate="
+            ) as alone:
                 run(config, backend="pool")
             assert isinstance(answer, FloatingPointError) and str(answer) == str(alone.value)
         else:
@@ -49,15 +65,26 @@ def test_each_run_answers_as_if_alone(model):
 
 @pytest.mark.parametrize("model", ["linear", "lenet"])
 def test_the_stacked_back_end_agrees_to_rounding(model):
-    # Measured in the loss: at most 7e-10 (linear), 1e-8 (LeNet, 2 rounds), 2e-7 (LeNet, 10 rounds); accuracies equal.
-    configs = [replace(config, model=model, rounds=5 if model == "linear" else 2) for config in BATCH]
+    # Measured in the loss: at most 7e-10 (linear), 1e-8 (LeNet, 2 rounds), 2e-7 (LeNet, 10 rounds);
+    # accuracies equal.
+    configs = [
+        replace(config, model=model, rounds=5 if model == "linear" else 2) for config in BATCH
+    ]
     answers = run_stacked(configs, backend="stacked")
-    assert [isinstance(answer, FloatingPointError) for answer in answers] == [False, False, True, False, False]
+    assert [isinstance(answer, FloatingPointError) for answer in answers] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
     for config, answer in zip(configs, answers, strict=True):
         if config.local_rate < 1:
             alone = run(config, backend="pool")
             np.testing.assert_allclose(answer["loss"], alone["loss"], rtol=0, atol=1e-5)
-            np.testing.assert_allclose(answer["accuracy"], alone["accuracy"], rtol=0, atol=0.02)  # one test sample
+            np.testing.assert_allclose(
+                answer["accuracy"], alone["accuracy"], rtol=0, atol=0.02
+            )  # one test sample
             rest = [c for c in answer if c not in ("loss", "accuracy")]
             pd.testing.assert_frame_equal(answer[rest], alone[rest], check_exact=True)
 
@@ -65,7 +92,10 @@ def test_the_stacked_back_end_agrees_to_rounding(model):
 def test_neither_order_nor_neighbours_matter():
     backwards = run_stacked(BATCH[::-1], backend="pool")[::-1]
     some = run_stacked(BATCH[1::2], backend="pool")
-    for a, b in [*zip(run_stacked(BATCH, backend="pool"), backwards, strict=True), *zip(backwards[1::2], some, strict=True)]:
+    for a, b in [
+        *zip(run_stacked(BATCH, backend="pool"), backwards, strict=True),
+        *zip(backwards[1::2], some, strict=True),
+    ]:
         assert str(a) == str(b) if isinstance(a, Exception) else a.equals(b)
 
 
@@ -89,15 +119,19 @@ def test_one_engine_call_a_round_trains_seeds_rules_and_clients(monkeypatch):
     monkeypatch.setattr(federated, "local_sgd", local_sgd)
     monkeypatch.setattr(federated, "evaluate", evaluated)
     rules = ("fifo", "srsr", "drsr", "lazy", "full")
-    configs = [replace(TINY, rule=rule, seed=seed, evaluate_every=2, rounds=4) for seed in range(2) for rule in rules]
+    configs = [
+        replace(TINY, rule=rule, seed=seed, evaluate_every=2, rounds=4)
+        for seed in range(2)
+        for rule in rules
+    ]
     run_stacked(configs)
     assert trained == [(2 * 5 * 3, 2 * 5 * 3)] * 4  # seeds x rules x clients
     assert tested == [5, 5] * 2  # a seed has its own test set, which its rules share
 
 
 def test_the_servers_by_hand(monkeypatch):
-    # Clients that move by their row's number: the three of the first run by 0, 1, 2, mean 1; of the second by 3, 4, 5, mean 4.
-    # With global rates 1 and 1/2 the models move by 1 and 2 a round.
+    # Clients that move by their row's number: the three of the first run by 0, 1, 2, mean 1; of the
+    # second by 3, 4, 5, mean 4. With global rates 1 and 1/2 the models move by 1 and 2 a round.
     seen = []
 
     def local_sgd(task, params, batches, rate, updates, **options):
@@ -112,12 +146,16 @@ def test_the_servers_by_hand(monkeypatch):
     monkeypatch.setattr(federated, "evaluate", evaluate)
     answers = run_stacked([TINY, replace(TINY, global_rate=0.5, local_rate=0.2)])
     moved = [b - a for a, b in pairwise(seen)]
-    torch.testing.assert_close(torch.stack(moved), torch.tensor([1.0, 2.0])[:, None].expand(4, 2, seen[0].shape[1]))
+    torch.testing.assert_close(
+        torch.stack(moved), torch.tensor([1.0, 2.0])[:, None].expand(4, 2, seen[0].shape[1])
+    )
     assert [set(answer["accuracy"]) for answer in answers] == [{0.1}, {0.2}]
 
 
 def test_batches_that_cannot_be():
-    with pytest.raises(ValueError, match=r"configs differ in rounds, capacity|configs differ in capacity, rounds"):
+    with pytest.raises(
+        ValueError, match=r"configs differ in rounds, capacity|configs differ in capacity, rounds"
+    ):
         run_stacked([TINY, replace(TINY, rounds=9, capacity=21)])
     with pytest.raises(ValueError, match=r"configs=\[\]"):
         run_stacked([])
@@ -125,7 +163,11 @@ def test_batches_that_cannot_be():
         run_stacked([TINY, replace(TINY, classes_per_client=11)])
     with pytest.raises(ValueError, match="backend='gpu'"):
         run_stacked([TINY], backend="gpu")
-    assert training.stack_key(TINY) == training.stack_key(BATCH[-1]) != training.stack_key(replace(TINY, rounds=9))
+    assert (
+        training.stack_key(TINY)
+        == training.stack_key(BATCH[-1])
+        != training.stack_key(replace(TINY, rounds=9))
+    )
     assert training.stack_key(replace(TINY, train=False)) is None
 
 
@@ -137,15 +179,19 @@ def test_a_sweep_in_batches_has_the_results_of_one_without(tmp_path):
     alone = sweep.run_many(run, good, store=tmp_path / "alone", stack=1)
     with pytest.raises(sweep.SweepError, match="1 of the runs failed") as error:
         sweep.run_many(run, BATCH, store=tmp_path / "batch", stack=10)
-    assert [config for config, _ in error.value.failures] == [BATCH[2]] and "after round" in error.value.failures[0][1]
+    assert [config for config, _ in error.value.failures] == [
+        BATCH[2]
+    ] and "after round" in error.value.failures[0][1]
     batch = sweep.run_many(run, good, store=tmp_path / "batch", stack=10)
-    assert batch.attrs["computed"] == 0 and batch.attrs["keys"] == alone.attrs["keys"]  # each under its own key
+    assert (
+        batch.attrs["computed"] == 0 and batch.attrs["keys"] == alone.attrs["keys"]
+    )  # each under its own key
     pd.testing.assert_frame_equal(alone, batch, rtol=0, atol=1e-5)
     assert len(list((tmp_path / "batch").rglob("*.json"))) == len(good)
 
 
 # A run that can be stacked by parity of the seed, and logs what it is called with.
-PROBE = '''
+PROBE = """
 from dataclasses import dataclass
 import pandas as pd
 EXPERIMENT = "stack-probe"
@@ -174,7 +220,7 @@ def run_stacked(configs):
         if config.seed in HURT:
             raise HURT[config.seed]
     return [ArithmeticError("seed 6 diverged") if c.seed == 6 else pd.DataFrame({"x": [c.seed * 0.5]}) for c in configs]
-'''
+"""
 
 
 @pytest.fixture
@@ -188,14 +234,22 @@ def probe(tmp_path, monkeypatch):
 
 
 def many(probe, tmp_path, seeds, **options):
-    frame = sweep.run_many(probe.run, [probe.Config(s) for s in seeds], store=tmp_path / "store", **options)
+    frame = sweep.run_many(
+        probe.run, [probe.Config(s) for s in seeds], store=tmp_path / "store", **options
+    )
     assert (frame["x"] == frame["seed"] * 0.5).all() and frame["seed"].tolist() == list(seeds)
     return frame
 
 
 def test_batches_hold_equal_keys_up_to_the_size(probe, tmp_path):
     many(probe, tmp_path, [0, 1, 2, 3, 4, 20, 21], stack=2)
-    assert sorted(probe.CALLS) == [("alone", 4), ("alone", 20), ("alone", 21), ("stacked", 0, 2), ("stacked", 1, 3)]
+    assert sorted(probe.CALLS) == [
+        ("alone", 4),
+        ("alone", 20),
+        ("alone", 21),
+        ("stacked", 0, 2),
+        ("stacked", 1, 3),
+    ]
     probe.CALLS.clear()
     many(probe, tmp_path, range(5), stack=5)
     assert not probe.CALLS  # all found
@@ -213,20 +267,30 @@ def test_without_a_size_only_a_gpu_stacks(probe, tmp_path, monkeypatch, gpu, cal
     monkeypatch.setattr(sweep, "_has_gpu", lambda: gpu)
     many(probe, tmp_path, [1, 3, 5])
     assert len(probe.CALLS) == calls
-    sweep.run_many(probe.other, [probe.Config(s) for s in (1, 3)], store=tmp_path / "store")  # what the module offers is `run`'s
+    sweep.run_many(
+        probe.other, [probe.Config(s) for s in (1, 3)], store=tmp_path / "store"
+    )  # what the module offers is `run`'s
     assert probe.CALLS[-2:] == [("alone", 1), ("alone", 3)]
 
 
 def test_a_failure_in_a_batch_stays_its_own(probe, tmp_path):
     with pytest.raises(sweep.SweepError, match="1 of the runs failed") as error:
         many(probe, tmp_path, [0, 2, 4, 6], stack=4)
-    assert [config.seed for config, _ in error.value.failures] == [6] and "seed 6 diverged" in error.value.failures[0][1]
-    assert probe.CALLS == [("stacked", 0, 2, 4, 6)] and len(list((tmp_path / "store").rglob("*.json"))) == 3
+    assert [config.seed for config, _ in error.value.failures] == [
+        6
+    ] and "seed 6 diverged" in error.value.failures[0][1]
+    assert (
+        probe.CALLS == [("stacked", 0, 2, 4, 6)]
+        and len(list((tmp_path / "store").rglob("*.json"))) == 3
+    )
 
 
 def test_when_a_batch_breaks_each_runs_alone(probe, tmp_path):
     probe.HURT[3] = ArithmeticError("seed 3 breaks all")
-    with pytest.warns(UserWarning, match="batch of 3"), pytest.raises(sweep.SweepError, match="seed 3 breaks all") as error:
+    with (
+        pytest.warns(UserWarning, match="batch of 3"),
+        pytest.raises(sweep.SweepError, match="seed 3 breaks all") as error,
+    ):
         many(probe, tmp_path, [1, 3, 5], stack=4)
     assert [config.seed for config, _ in error.value.failures] == [3]
     assert sorted(probe.CALLS) == [("alone", 1), ("alone", 3), ("alone", 5), ("stacked", 1, 3, 5)]
@@ -279,7 +343,9 @@ def test_a_batch_leaves_out_what_another_sweep_computes(probe, tmp_path, monkeyp
     theirs = paths.lock(store / heads[1]["key"], folder=store / ".locks")
     theirs.acquire()
     taken, lock = [], paths.lock
-    monkeypatch.setattr(paths, "lock", lambda path, **options: taken.append(path.name) or lock(path, **options))
+    monkeypatch.setattr(
+        paths, "lock", lambda path, **options: taken.append(path.name) or lock(path, **options)
+    )
     batch = list(zip(configs, heads, strict=True))
     answers = sweep._execute(probe.run, batch, store, 1, 0, False)
     assert {key: state for key, state, _ in answers} == {
@@ -287,9 +353,13 @@ def test_a_batch_leaves_out_what_another_sweep_computes(probe, tmp_path, monkeyp
     } and probe.CALLS == [("stacked", 1, 5)]
     write_result(store, heads[1], pd.DataFrame({"x": [1.5]}), threads=1, seconds=0)
     theirs.release()
-    assert [state for _, state, _ in sweep._execute(probe.run, batch[::-1], store, 1, 0, True)] == ["done"] * 3
+    assert [state for _, state, _ in sweep._execute(probe.run, batch[::-1], store, 1, 0, True)] == [
+        "done"
+    ] * 3
     assert len(probe.CALLS) == 1  # all are there now, and no lock is left held
-    assert taken == sorted(taken[:3]) * 2  # one order, so that two sweeps never wait for each other in a circle
+    assert (
+        taken == sorted(taken[:3]) * 2
+    )  # one order, so that two sweeps never wait for each other in a circle
     for head in heads:
         lock(store / head["key"], wait=False, folder=store / ".locks").acquire().lock.release()
 

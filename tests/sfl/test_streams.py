@@ -1,4 +1,6 @@
-"""Label streams: the generator's promises, the chain's second moments, and the exact discrepancy of each rule."""
+"""Label streams: the generator's promises, the chain's second moments, and the exact discrepancy of
+each rule.
+"""
 
 import numpy as np
 import pytest
@@ -16,24 +18,33 @@ def two_state(stay, high=0.8, low=0.4):
 
 
 def test_two_state_chain_by_hand():
-    # pi = (0.8 + 0.4) / 2 = 0.6; u - pi = +-0.2, so C(lag) = 0.04 * (2 * 0.9 - 1)^lag = 0.04 * 0.8^lag
+    # pi = (0.8 + 0.4) / 2 = 0.6; u - pi = +-0.2, so C(lag) = 0.04 * (2 * 0.9 - 1)^lag = 0.04 *
+    # 0.8^lag
     stream = two_state(0.9)
     np.testing.assert_allclose(stream.long_term, [[0.6, 0.4]], atol=1e-12)
     for lag in range(4):
-        np.testing.assert_allclose(stream.autocovariance(lag), np.full((1, 2), 0.04 * 0.8**lag), atol=1e-12)
+        np.testing.assert_allclose(
+            stream.autocovariance(lag), np.full((1, 2), 0.04 * 0.8**lag), atol=1e-12
+        )
 
 
 def test_exact_discrepancy_by_hand():
-    # stay = 0.75: C = 0.04 * 0.5^lag. FIFO with M = 2: (1/4)(2 C0 + 2 C1) = (1/4)(0.08 + 0.04) = 0.03
+    # stay = 0.75: C = 0.04 * 0.5^lag. FIFO with M = 2: (1/4)(2 C0 + 2 C1) = (1/4)(0.08 + 0.04) =
+    # 0.03
     stream = two_state(0.75)
     np.testing.assert_allclose(exact_discrepancy(stream, "fifo", 5, cache_rounds=2), 0.03)
     # DRSR at t = 3: (1/9)(3 C0 + 4 C1 + 2 C2) = (0.12 + 0.08 + 0.02) / 9 = 0.22 / 9
     np.testing.assert_allclose(exact_discrepancy(stream, "drsr", 3, cache_rounds=2), 0.22 / 9)
-    # printed SRSR, theta = 1, M = 2, t = 1: v = u / 2, so E = C0 / 4 + pi^2 / 4 = 0.01 + 0.09 (pi = 0.6) or + 0.04 (pi = 0.4)
-    np.testing.assert_allclose(exact_discrepancy(stream, "srsr", 1, cache_rounds=2, theta=1), [[0.10, 0.05]])
-    # filled SRSR, theta = 1, M = 2, t = 3: weights (1/2, 1/4, 1/4): C0 (1/4 + 1/16 + 1/16) + 2 C1 (1/8 + 1/16) + 2 C2 / 8
+    # printed SRSR, theta = 1, M = 2, t = 1: v = u / 2, so E = C0 / 4 + pi^2 / 4 = 0.01 + 0.09 (pi =
+    # 0.6) or + 0.04 (pi = 0.4)
     np.testing.assert_allclose(
-        exact_discrepancy(stream, "srsr_filled", 3, cache_rounds=2, theta=1), 0.04 * 0.375 + 0.02 * 0.375 + 0.01 * 0.25
+        exact_discrepancy(stream, "srsr", 1, cache_rounds=2, theta=1), [[0.10, 0.05]]
+    )
+    # filled SRSR, theta = 1, M = 2, t = 3: weights (1/2, 1/4, 1/4): C0 (1/4 + 1/16 + 1/16) + 2 C1
+    # (1/8 + 1/16) + 2 C2 / 8
+    np.testing.assert_allclose(
+        exact_discrepancy(stream, "srsr_filled", 3, cache_rounds=2, theta=1),
+        0.04 * 0.375 + 0.02 * 0.375 + 0.01 * 0.25,
     )
 
 
@@ -43,29 +54,47 @@ def test_limits_of_the_rules():
     # while everything fits, all rules that append are the running mean
     for t in (1, m):
         drsr = exact_discrepancy(stream, "drsr", t, cache_rounds=m)
-        np.testing.assert_allclose(exact_discrepancy(stream, "srsr_filled", t, cache_rounds=m, theta=0.7), drsr)
+        np.testing.assert_allclose(
+            exact_discrepancy(stream, "srsr_filled", t, cache_rounds=m, theta=0.7), drsr
+        )
     np.testing.assert_allclose(
-        exact_discrepancy(stream, "fifo", m, cache_rounds=m), exact_discrepancy(stream, "drsr", m, cache_rounds=m)
+        exact_discrepancy(stream, "fifo", m, cache_rounds=m),
+        exact_discrepancy(stream, "drsr", m, cache_rounds=m),
     )
-    # theta = 0 freezes what the first M rounds left; the printed recursion then stays empty and lacks all of pi
+    # theta = 0 freezes what the first M rounds left; the printed recursion then stays empty and
+    # lacks all of pi
     np.testing.assert_allclose(
         exact_discrepancy(stream, "srsr_filled", 99, cache_rounds=m, theta=0),
         exact_discrepancy(stream, "drsr", m, cache_rounds=m),
     )
-    np.testing.assert_allclose(exact_discrepancy(stream, "srsr", 99, cache_rounds=m, theta=0), stream.long_term**2)
+    np.testing.assert_allclose(
+        exact_discrepancy(stream, "srsr", 99, cache_rounds=m, theta=0), stream.long_term**2
+    )
     # a stream that never changes has no discrepancy once the cache is full
     constant = LabelStream([[[0.3, 0.7], [0.3, 0.7]]], [[[0.5, 0.5], [0.5, 0.5]]])
     for rule in ("fifo", "drsr"):
-        np.testing.assert_allclose(exact_discrepancy(constant, rule, 9, cache_rounds=3), 0, atol=1e-15)
+        np.testing.assert_allclose(
+            exact_discrepancy(constant, rule, 9, cache_rounds=3), 0, atol=1e-15
+        )
 
 
-@pytest.mark.parametrize(("rule", "theta"), [("fifo", None), ("drsr", None), ("srsr", 2 / 3), ("srsr_filled", 2 / 3)])
+@pytest.mark.parametrize(
+    ("rule", "theta"), [("fifo", None), ("drsr", None), ("srsr", 2 / 3), ("srsr_filled", 2 / 3)]
+)
 def test_exact_discrepancy_against_monte_carlo(rule, theta):
     stream = kl_markov_stream(
-        n_clients=1, n_classes=4, classes_per_client=3, n_states=6, temperature=0.3, batch_size=20, rng=np.random.default_rng(4)
+        n_clients=1,
+        n_classes=4,
+        classes_per_client=3,
+        n_states=6,
+        temperature=0.3,
+        batch_size=20,
+        rng=np.random.default_rng(4),
     )
     t, m, repeats = 12, 4, 4000
-    replicas = LabelStream(np.repeat(stream.short_term, repeats, axis=0), np.repeat(stream.transition, repeats, axis=0))
+    replicas = LabelStream(
+        np.repeat(stream.short_term, repeats, axis=0), np.repeat(stream.transition, repeats, axis=0)
+    )
     counts = replicas.sample(t, 20, np.random.default_rng(5), exact=True)
     weights = rule_weights(rule, t, cache_rounds=m, theta=theta)
     v = np.tensordot(weights, counts[::-1][: len(weights)] / 20, axes=1)
@@ -77,7 +106,8 @@ def test_exact_discrepancy_against_monte_carlo(rule, theta):
 
 
 def test_multinomial_counts_add_the_sampling_variance():
-    # ERRATA 12: C(0) grows by E[p(1-p)] / B_s; here p in {0.8, 0.4}: (0.16 + 0.24) / 2 / 20 = 0.01 on top of 0.04
+    # ERRATA 12: C(0) grows by E[p(1-p)] / B_s; here p in {0.8, 0.4}: (0.16 + 0.24) / 2 / 20 = 0.01
+    # on top of 0.04
     stream = two_state(0.5)
     counts = stream.sample(40000, 20, np.random.default_rng(0))
     assert np.var(counts[:, 0, 0] / 20) == pytest.approx(0.05, rel=0.03)
@@ -91,35 +121,60 @@ def test_generated_streams_keep_their_promises(n_clients, n_classes, n_states, s
     c = data.draw(st.integers(1, n_classes))
     batch = data.draw(st.sampled_from([None, 60, 150]))
     make = dict(
-        n_clients=n_clients, n_classes=n_classes, classes_per_client=c, n_states=n_states, temperature=0.5, batch_size=batch
+        n_clients=n_clients,
+        n_classes=n_classes,
+        classes_per_client=c,
+        n_states=n_states,
+        temperature=0.5,
+        batch_size=batch,
     )
     stream = kl_markov_stream(**make, rng=np.random.default_rng(seed))
     support = stream.short_term > 0
     assert (support.sum(axis=2) == c).all() and (support == support[:, :1]).all()
     shares = stream.short_term[support]
     assert c == 1 or (shares.min() >= 0.05 - 1e-12 and shares.max() <= 0.95 + 1e-12)
-    np.testing.assert_allclose(np.einsum("ks,kst->kt", stream.stationary, stream.transition), stream.stationary, atol=1e-9)
-    again = kl_markov_stream(**{**make, "n_clients": n_clients + 1}, rng=np.random.default_rng(seed))
-    np.testing.assert_array_equal(again.short_term[:n_clients], stream.short_term)  # a new client disturbs nobody
+    np.testing.assert_allclose(
+        np.einsum("ks,kst->kt", stream.stationary, stream.transition), stream.stationary, atol=1e-9
+    )
+    again = kl_markov_stream(
+        **{**make, "n_clients": n_clients + 1}, rng=np.random.default_rng(seed)
+    )
+    np.testing.assert_array_equal(
+        again.short_term[:n_clients], stream.short_term
+    )  # a new client disturbs nobody
     counts = stream.sample(5, batch or 7, np.random.default_rng(seed), exact=True)
-    np.testing.assert_array_equal(again.sample(5, batch or 7, np.random.default_rng(seed), exact=True)[:, :n_clients], counts)
+    np.testing.assert_array_equal(
+        again.sample(5, batch or 7, np.random.default_rng(seed), exact=True)[:, :n_clients], counts
+    )
     assert (counts.sum(axis=2) == (batch or 7)).all()
     if batch:  # on the grid, the counts are the shares
-        assert all((counts[t, k] / batch == stream.short_term[k]).all(axis=1).any() for t in range(5) for k in range(n_clients))
+        assert all(
+            (counts[t, k] / batch == stream.short_term[k]).all(axis=1).any()
+            for t in range(5)
+            for k in range(n_clients)
+        )
 
 
 def test_closer_states_are_likelier():
     stream = kl_markov_stream(
-        n_clients=1, n_classes=3, classes_per_client=3, n_states=8, temperature=0.5, rng=np.random.default_rng(1)
+        n_clients=1,
+        n_classes=3,
+        classes_per_client=3,
+        n_states=8,
+        temperature=0.5,
+        rng=np.random.default_rng(1),
     )
     u = stream.short_term[0]
     divergence = (u[:, None] * np.log(u[:, None] / u[None])).sum(axis=2)
     ratio = np.log(stream.transition[0]) + divergence / 0.5
-    np.testing.assert_allclose(ratio, ratio[:, :1] + np.zeros(8), atol=1e-12)  # P_ij proportional to exp(-KL / temperature)
+    np.testing.assert_allclose(
+        ratio, ratio[:, :1] + np.zeros(8), atol=1e-12
+    )  # P_ij proportional to exp(-KL / temperature)
 
 
 def test_two_mode_chain_breaks_the_truncated_reading():
-    # ERRATA 7: u = 1/2 + a s_1 + b s_2 with independent signs s_i of correlations 0.2^lag and 0.999^lag and a^2 : b^2 = 96 : 4.
+    # ERRATA 7: u = 1/2 + a s_1 + b s_2 with independent signs s_i of correlations 0.2^lag and
+    # 0.999^lag and a^2 : b^2 = 96 : 4.
     # |rho| < 0.05 first at lag 3 (0.96 * 0.008 + 0.04 = 0.0476), so truncation says Gamma = 2, bound 5/M, in units of C(0).
     a, b = 0.3 * np.sqrt(0.96), 0.3 * np.sqrt(0.04)
     flip = [np.array([[1 + r, 1 - r], [1 - r, 1 + r]]) / 2 for r in (0.2, 0.999)]
@@ -130,28 +185,39 @@ def test_two_mode_chain_breaks_the_truncated_reading():
     assert rho[2] > 0.05 > rho[3]
     for m, expected in ((100, 0.0530), (1000, 0.0309)):
         fifo = exact_discrepancy(stream, "fifo", m, cache_rounds=m)[0, 0] / 0.09
-        assert fifo == pytest.approx(expected, abs=5e-5) and fifo > 5 / m  # above the bound with the truncated Gamma
+        assert (
+            fifo == pytest.approx(expected, abs=5e-5) and fifo > 5 / m
+        )  # above the bound with the truncated Gamma
         gamma, delta2 = correlation_rounds(stream, m)
         assert delta2 == pytest.approx(0.09)
         assert fifo <= min(2 * gamma + 1, m) / m + 1e-12  # the integrated Gamma is safe
 
 
 def test_correlation_rounds_of_one_mode():
-    # sum over all lags of 0.8^|lag| is (1 + 0.8) / (1 - 0.8) = 9 = 2 Gamma + 1, so Gamma = 4 = lambda / (1 - lambda)
+    # sum over all lags of 0.8^|lag| is (1 + 0.8) / (1 - 0.8) = 9 = 2 Gamma + 1, so Gamma = 4 =
+    # lambda / (1 - lambda)
     gamma, delta2 = correlation_rounds(two_state(0.9), 400)
     assert (gamma, delta2) == (pytest.approx(4.0), pytest.approx(0.04))
     assert correlation_rounds(two_state(0.5), 50)[0] == pytest.approx(0)
 
 
 def test_stationary_law_of_nearly_decoupled_states():
-    # two states that leave with probabilities a and b have rho = (b, a) / (a + b), however small a and b are
+    # two states that leave with probabilities a and b have rho = (b, a) / (a + b), however small a
+    # and b are
     a, b = 3e-14, 1e-14
     stream = LabelStream([[[0.8, 0.2], [0.4, 0.6]]], [[[1 - a, a], [b, 1 - b]]])
     np.testing.assert_allclose(stream.stationary, [[0.25, 0.75]], rtol=1e-9)
     cold = kl_markov_stream(
-        n_clients=5, n_classes=10, classes_per_client=3, n_states=10, temperature=0.005, rng=np.random.default_rng(0)
+        n_clients=5,
+        n_classes=10,
+        classes_per_client=3,
+        n_states=10,
+        temperature=0.005,
+        rng=np.random.default_rng(0),
     )
-    np.testing.assert_allclose(np.einsum("ks,kst->kt", cold.stationary, cold.transition), cold.stationary, rtol=1e-12)
+    np.testing.assert_allclose(
+        np.einsum("ks,kst->kt", cold.stationary, cold.transition), cold.stationary, rtol=1e-12
+    )
     absorbing = LabelStream([[[0.8, 0.2], [0.4, 0.6]]], [[[0.5, 0.5], [0.0, 1.0]]])
     np.testing.assert_allclose(absorbing.stationary, [[0.0, 1.0]], atol=1e-12)
 
@@ -165,7 +231,9 @@ def test_largest_remainder(weights, data):
     targets = np.array(weights) * total / sum(weights)
     rounded = largest_remainder(targets, total)
     assert rounded.sum() == total and (np.abs(rounded - targets) < 1 + 1e-6).all()
-    caps = np.array(data.draw(st.lists(st.integers(0, 20), min_size=len(weights), max_size=len(weights))))
+    caps = np.array(
+        data.draw(st.lists(st.integers(0, 20), min_size=len(weights), max_size=len(weights)))
+    )
     capped = largest_remainder(targets, total, caps)
     assert (capped <= caps).all() and capped.min() >= 0 and capped.sum() == min(total, caps.sum())
     if (rounded <= caps).all():
@@ -173,9 +241,14 @@ def test_largest_remainder(weights, data):
 
 
 def test_largest_remainder_by_hand():
-    # 6 = 2.5 + 2.3 + 1.2: floors 2, 2, 1 leave one, which the remainder 0.5 gets; with a cap of 2 it goes to 0.3
+    # 6 = 2.5 + 2.3 + 1.2: floors 2, 2, 1 leave one, which the remainder 0.5 gets; with a cap of 2
+    # it goes to 0.3
     assert largest_remainder(np.array([2.5, 2.3, 1.2]), 6).tolist() == [3, 2, 1]
-    assert largest_remainder(np.array([2.5, 2.3, 1.2]), 6, np.array([2, 9, 9])).tolist() == [2, 3, 1]
+    assert largest_remainder(np.array([2.5, 2.3, 1.2]), 6, np.array([2, 9, 9])).tolist() == [
+        2,
+        3,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -195,12 +268,16 @@ def test_largest_remainder_by_hand():
     ],
 )
 def test_bad_generator_arguments(bad):
-    good = dict(n_clients=2, n_classes=10, classes_per_client=3, n_states=4, rng=np.random.default_rng(0))
+    good = dict(
+        n_clients=2, n_classes=10, classes_per_client=3, n_states=4, rng=np.random.default_rng(0)
+    )
     with pytest.raises(ValueError, match=next(iter(bad))):
         kl_markov_stream(**{**good, **bad})
 
 
-@pytest.mark.parametrize(("targets", "total"), [([np.nan, 1.0], 1), ([-1.0, 2.0], 1), ([1.5, 1.5], 5), ([3.0, 3.0], 2)])
+@pytest.mark.parametrize(
+    ("targets", "total"), [([np.nan, 1.0], 1), ([-1.0, 2.0], 1), ([1.5, 1.5], 5), ([3.0, 3.0], 2)]
+)
 def test_bad_targets(targets, total):
     with pytest.raises(ValueError, match="targets"):
         largest_remainder(np.array(targets), total)

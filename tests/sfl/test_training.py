@@ -37,8 +37,13 @@ def test_against_a_plain_federated_loop():
     clients = Clients(config, digits.y_train, 10)
     x, y = torch.as_tensor(digits.inputs("train")), torch.as_tensor(digits.labels("train"))
     shares = clients.stream.long_term.mean(axis=0)
-    test = sampling.draw_test_set(digits.y_test, shares, config.test_size, generator(config.seed, "test_set"))
-    xt, yt = torch.as_tensor(digits.inputs("test", test)), torch.as_tensor(digits.labels("test", test))
+    test = sampling.draw_test_set(
+        digits.y_test, shares, config.test_size, generator(config.seed, "test_set")
+    )
+    xt, yt = (
+        torch.as_tensor(digits.inputs("test", test)),
+        torch.as_tensor(digits.labels("test", test)),
+    )
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10))
     from sflkit.federated import Task
 
@@ -58,13 +63,16 @@ def test_against_a_plain_federated_loop():
                 torch.nn.functional.cross_entropy(model(x[cache.ids]), y[cache.ids]).backward()
                 optimiser.step()
             local.append(torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone())
-        # (5)-(6): Delta_k = (w_k - w) / eta_L and w + eta eta_L mean(Delta) = w + eta (mean(w_k) - w)
+        # (5)-(6): Delta_k = (w_k - w) / eta_L and w + eta eta_L mean(Delta) = w + eta (mean(w_k) -
+        # w)
         server = server + 0.5 * (torch.stack(local).mean(0) - server)
         torch.nn.utils.vector_to_parameters(server, model.parameters())
         with torch.inference_mode():
             loss = torch.nn.functional.cross_entropy(model(xt), yt).item()
             accuracy = (model(xt).argmax(1) == yt).float().mean().item()
-        assert frame.loss[t - 1] == pytest.approx(loss, abs=1e-5) and frame.accuracy[t - 1] == pytest.approx(accuracy, abs=1e-6)
+        assert frame.loss[t - 1] == pytest.approx(loss, abs=1e-5) and frame.accuracy[
+            t - 1
+        ] == pytest.approx(accuracy, abs=1e-6)
 
 
 def test_columns_and_discrepancy_by_definition():
@@ -76,7 +84,10 @@ def test_columns_and_discrepancy_by_definition():
         clients.arrive(t)
     v = np.stack([np.bincount(c.labels, minlength=10) / len(c) for c in clients.caches])
     assert frame.discrepancy.iloc[-1] == pytest.approx(((v - clients.stream.long_term) ** 2).sum())
-    assert frame.filter(like="count_").iloc[-1].sum() == 3 * 20 and frame.filter(like="count_").iloc[0].sum() == 3 * 10
+    assert (
+        frame.filter(like="count_").iloc[-1].sum() == 3 * 20
+        and frame.filter(like="count_").iloc[0].sum() == 3 * 10
+    )
     assert frame.attrs["data"]["name"] == "digits" and len(frame.attrs["data"]["digest"]) == 64
 
 
@@ -89,16 +100,27 @@ def test_a_cache_as_large_as_the_stream_makes_all_rules_equal():
 
 
 def test_rules_are_paired_and_full_knows_the_long_term():
-    runs = {rule: run(replace(TINY, rule=rule, train=False, rounds=40, capacity=200, batch_size=100)) for rule in RULES}
+    runs = {
+        rule: run(replace(TINY, rule=rule, train=False, rounds=40, capacity=200, batch_size=100))
+        for rule in RULES
+    }
     # all rules that append see the same arrivals in round 1
     assert len({runs[r].discrepancy[0] for r in ("fifo", "srsr", "drsr", "lazy", "reservoir")}) == 1
     # FULL is pi rounded to 1/B: at most 1/B off per class and client, 3 clients of 3 classes
-    assert (runs["full"].discrepancy <= 9 / 200**2).all() and (runs["full_refreshed"].discrepancy <= 9 / 200**2).all()
-    assert runs["drsr"].accumulated.iloc[-1] < runs["srsr"].accumulated.iloc[-1] < runs["fifo"].accumulated.iloc[-1]
+    assert (runs["full"].discrepancy <= 9 / 200**2).all() and (
+        runs["full_refreshed"].discrepancy <= 9 / 200**2
+    ).all()
+    assert (
+        runs["drsr"].accumulated.iloc[-1]
+        < runs["srsr"].accumulated.iloc[-1]
+        < runs["fifo"].accumulated.iloc[-1]
+    )
 
 
 def test_training_does_not_change_the_caches():
-    for rule in set(RULES) - {"reservoir"}:  # which picks by position in the round, and that order is the data set's own
+    for rule in set(RULES) - {
+        "reservoir"
+    }:  # which picks by position in the round, and that order is the data set's own
         trained, bare = run(replace(TINY, rule=rule)), run(replace(TINY, rule=rule, train=False))
         assert bare.accuracy.isna().all() and trained.accuracy.notna().all()
         np.testing.assert_array_equal(trained.filter(like="count_"), bare.filter(like="count_"))
@@ -122,10 +144,16 @@ def test_evaluate_every():
 
 
 def test_exact_counts_follow_the_short_term_shares():
-    config = replace(TINY, exact_counts=True, batch_size=100, capacity=100, rule="fifo", train=False, rounds=5)
+    config = replace(
+        TINY, exact_counts=True, batch_size=100, capacity=100, rule="fifo", train=False, rounds=5
+    )
     clients = Clients(config, np.arange(10).repeat(100), 10)
     shares = clients.counts / 100
-    assert all((shares[t, k] == clients.stream.short_term[k]).all(axis=1).any() for t in range(5) for k in range(3))
+    assert all(
+        (shares[t, k] == clients.stream.short_term[k]).all(axis=1).any()
+        for t in range(5)
+        for k in range(3)
+    )
 
 
 def test_bring_your_own():
@@ -136,7 +164,9 @@ def test_bring_your_own():
             self._keep(ids, labels)
 
     stream = LabelStream(np.full((3, 1, 10), 0.1), np.ones((3, 1, 1)))
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 4), torch.nn.ReLU(), torch.nn.Linear(4, 10))
+    model = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(784, 4), torch.nn.ReLU(), torch.nn.Linear(4, 10)
+    )
     frame = run(TINY, cache=lambda shares: Forgetful(20, 10), stream=stream, model=model)
     assert (frame.filter(like="count_").sum(axis=1) == 30).all() and frame.accuracy.notna().all()
     with pytest.raises(ValueError, match="3 and 10"):
@@ -176,7 +206,9 @@ def test_whole_floats_are_one_config_with_ints():
 
 def test_the_real_size_of_the_test_set_is_recorded():
     assert run(replace(TINY, test_size=50)).attrs["data"]["test_size"] == 50
-    assert run(replace(TINY, test_size=5000)).attrs["data"]["test_size"] < 360  # all that digits has
+    assert (
+        run(replace(TINY, test_size=5000)).attrs["data"]["test_size"] < 360
+    )  # all that digits has
 
 
 def test_bad_runs():
