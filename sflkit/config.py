@@ -7,13 +7,13 @@
         rounds: Count = 200
         theta: Share = 2 / 3
 
-A config is a frozen pydantic dataclass. What a field allows is said by the types below; what several
-fields must agree on is said in a method under pydantic's `model_validator(mode="after")`. A refusal is
-one ValueError that names the field, its value and what is allowed, however many fields are wrong.
+A config is a frozen pydantic dataclass. What a field allows is said by the types below; what
+several fields must agree on is said in a method under pydantic's `model_validator(mode="after")`.
+A refusal is one ValueError that names the field, its value and what is allowed, in one line.
 
-Numbers are taken as `sflkit.checks` takes them: numpy's count as numbers and 5.0 as the integer 5, but
-text and booleans do not, other than in pydantic's own lax mode. Equal settings are thus equal configs,
-with one result.
+Numbers are taken as `sflkit.checks` takes them: numpy's count as numbers and 5.0 as the integer 5,
+but text and booleans do not, unlike in pydantic's own lax mode. Equal settings are thus equal
+configs, with one result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import pydantic
-from pydantic_core import core_schema
 
 from sflkit import checks
 
@@ -41,7 +40,7 @@ class _Checked:
         raise NotImplementedError
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        return core_schema.no_info_plain_validator_function(self.check)
+        return pydantic.PlainValidator(self.check).__get_pydantic_core_schema__(source, handler)
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,8 @@ def _text(detail: Any, cls: type) -> str:
     if detail["type"] == "value_error":
         return str(detail["ctx"]["error"]).replace(_NAME, name + entry)
     if detail["type"] in ("unexpected_keyword_argument", "unexpected_positional_argument"):
-        return f"{name} is no field of {cls.__name__}; its fields are {', '.join(cls.__dataclass_fields__)}"
+        fields = ", ".join(cls.__dataclass_fields__)
+        return f"{name} is no field of {cls.__name__}; its fields are {fields}"
     if detail["type"] in ("missing", "missing_argument"):
         return f"{name} of {cls.__name__} must be given"
     what = detail["msg"][0].lower() + detail["msg"][1:]
