@@ -97,7 +97,7 @@ def _sums(
     task: Task, rows: Tensor, data: Batch, batch_size: int, threads: int, shares: Tensor | None
 ) -> np.ndarray:
     """Return the (weighted) sums over samples of losses and of hits, float64 (2, C)."""
-    together = min(len(rows), _together(task, data.x, min(data.n, batch_size)))
+    together = min(len(rows), models_together(task, data.x, min(data.n, batch_size)))
     parts = [
         (k, slice(i, i + batch_size))
         for k in range(0, len(rows), together)
@@ -123,7 +123,7 @@ def _sums(
     return sums
 
 
-def _together(task: Task, x: Tensor, n: int) -> int:
+def models_together(task: Task, x: Tensor, n: int) -> int:
     """Return how many models go through `n` samples like those of `x` in one computation."""
     return models_at_once(task, x, n) if x.device.type != "cpu" and task.stackable(x) else 1
 

@@ -115,7 +115,7 @@ def local_sgd(
     where = machine.device(device)
     with _collector_paused():
         steps = convert(task, batches, where)
-    back_end = _back_end(task, backend, where, steps)
+    back_end = choose_back_end(task, backend, where, steps)
     result = _result(task, out, len(batches), where)
     work = Training(
         task=task,
@@ -164,7 +164,7 @@ def _result(task: Task, out: Tensor | None, n_clients: int, device: torch.device
     return out if out.device.type == device.type else torch.empty_like(out, device=device)
 
 
-def _back_end(task: Task, backend: str, device: torch.device, steps: list[list[Batch]]) -> str:
+def choose_back_end(task: Task, backend: str, device: torch.device, steps: list[list[Batch]]) -> str:
     """Return "pool" or "stacked", whichever the caller wants or is faster."""
     checks.choice("backend", backend, BACKENDS)
     if backend == "pool" or (backend == "auto" and not _worth_stacking(task, device, steps)):

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from sflkit import models, servers
-from sflkit.engine import Task, local_sgd
-from sflkit.servers import FedAvg, FedProx, LocalWork, Scaffold, weighted_average
+from sflkit import models
+from sflkit.federated import Task, local_sgd, servers
+from sflkit.federated.servers import (
+    FedAvg,
+    FedProx,
+    LocalWork,
+    Scaffold,
+    weighted_average,
+)
 
 
 def test_fedavg_by_hand():
