@@ -1,8 +1,8 @@
-"""What this process may use of the machine: threads, cores and a GPU; and the seed of a first model.
+"""What this process may use of the machine (threads, cores, a GPU), and a model's seed.
 
 The environment variable `SFLKIT_THREADS` bounds the threads of all work in the process. It is read
-here and nowhere else, so that one setting holds for training, for sweeps and for notebooks. torch is
-imported inside the functions that need it, since modules without torch ask for cores, too.
+here and nowhere else, so that one setting holds for training, for sweeps and for notebooks. torch
+is imported inside the functions that need it, since modules without torch ask for cores, too.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def thread_count(threads: int | None = None) -> int:
     Parameters
     ----------
     threads : int, optional
-        The number that the caller asks for; torch's own number unless given. `SFLKIT_THREADS` bounds
-        either. A number above the cores of this process is used as it is, with a warning.
+        The number that the caller asks for; torch's own number unless given. `SFLKIT_THREADS`
+        bounds either. A number above the cores of this process is used as it is, with a warning.
 
     Raises
     ------

@@ -49,7 +49,9 @@ def test_device(monkeypatch):
 
 
 def test_model_seed():
-    assert machine.model_seed(3) == int(generator(3, "model").integers(2**31)) != machine.model_seed(4)
+    assert (
+        machine.model_seed(3) == int(generator(3, "model").integers(2**31)) != machine.model_seed(4)
+    )
     with pytest.raises(ValueError, match="seed=-1"):
         machine.model_seed(-1)
 

@@ -44,8 +44,8 @@ def evaluate(
 ) -> Evaluation:
     """Return the mean loss and the accuracy on the samples (x, y).
 
-    On a GPU many models go through a batch of samples at once. On a CPU they go one after another in
-    parallel workers.
+    On a GPU many models go through a batch of samples at once. On a CPU they go one after another
+    in parallel workers.
 
     Parameters
     ----------
@@ -56,8 +56,9 @@ def evaluate(
     x, y : tensor or array (n, ...)
         Inputs and targets.
     weights : tensor or array (n,), optional
-        Sample weights >= 0, not all 0, of any sum. Loss and accuracy become weighted means. A sample
-        of weight 0 has no influence, even if its loss is not finite. None counts every sample once.
+        Sample weights >= 0, not all 0, of any sum. Loss and accuracy become weighted means. A
+        sample of weight 0 has no influence, even if its loss is not finite. None counts every
+        sample once.
     batch_size : int
         Samples that go through a model at once. It changes memory and rounding, not the result.
     device : {"auto", "cpu", "cuda"}

@@ -6,19 +6,19 @@ al. 2021, "Adaptive federated optimization", Algorithm 2 (FedAdam, FedYogi). An 
 model difference after its local steps, w_k - w, one row of a stacked array `updates` (n_clients,
 n_params); SFL's Delta_k is that difference over the local rate eta_L.
 
-| code           | symbol          | shape                 | meaning                                    |
-|----------------|-----------------|-----------------------|--------------------------------------------|
-| params         | w_t, x          | (n_params,)           | global model before the round               |
-| updates        | eta_L Delta_t^k | (n_clients, n_params) | local model minus global model, y_k - x     |
-| weights        | p_k^(t)         | (n_clients,)          | aggregation weights of the participants     |
-| global_rate    | eta             | ()                    | server's learning rate                      |
-| work           | k, E_k, eta_L   | (n_clients,) and ()   | who trains, how many steps, at which rate   |
-| mu             | mu              | ()                    | FedProx: gradients get mu (y_k - x)         |
-| shares         | p_k             | (N,)                  | SCAFFOLD: importance, on the simplex        |
-| controls, mean | c_k, c          | (n_params,)           | SCAFFOLD: control variates                  |
-| momentum       | beta, beta_1    | ()                    | weight of the past in the running mean      |
-| decay          | beta_2          | ()                    | weight of the past in the running squares   |
-| floor          | tau             | ()                    | FedAdam, FedYogi: added to the divisor      |
+| code           | symbol          | shape                 | meaning                               |
+|----------------|-----------------|-----------------------|---------------------------------------|
+| params         | w_t, x          | (n_params,)           | global model before the round         |
+| updates        | eta_L Delta_t^k | (n_clients, n_params) | local minus global model, y_k - x     |
+| weights        | p_k^(t)         | (n_clients,)          | weights of the participants           |
+| global_rate    | eta             | ()                    | server's learning rate                |
+| work           | k, E_k, eta_L   | (n_clients,) and ()   | participants, local steps, local rate |
+| mu             | mu              | ()                    | FedProx: gradients get mu (y_k - x)   |
+| shares         | p_k             | (N,)                  | SCAFFOLD: importance, on the simplex  |
+| controls, mean | c_k, c          | (n_params,)           | SCAFFOLD: control variates            |
+| momentum       | beta, beta_1    | ()                    | past in the running mean              |
+| decay          | beta_2          | ()                    | past in the running squares           |
+| floor          | tau             | ()                    | FedAdam, FedYogi: in the divisor      |
 
 Arrays may be torch tensors (the usual case) or numpy arrays; the answer is of the kind of `params`.
 """
@@ -37,7 +37,7 @@ from sflkit.federated.arrays import array_of
 from sflkit.registry import Look, Registry, Rule
 
 
-@dataclass
+@dataclass(eq=False)
 class LocalWork:
     """What the participants of one round do. All that a server rule may ask of it is checked here.
 
@@ -102,16 +102,16 @@ def _integers(name: str, values: Any) -> np.ndarray:
 
 
 class ServerRule(Protocol):
-    """Bring your own server: an object with the two methods by which a run talks to it in every round.
+    """Bring your own server: an object with the two methods that a run calls in every round.
 
         options = rule.local_options(work)                     # before: keywords for `local_sgd`
         params = rule(params, updates, weights, work)          # after: the next global parameters
 
-    `local_options` may hold `prox` (a number) and `corrections` (one row for each of work.clients). A
-    rule gets the global parameters (n_params,), the stacked updates of work.clients, and their
-    weights or None; it changes none of its arguments. What a rule keeps between rounds (momentum,
-    control variates) lives in its object. Derive from `FedAvg` to change one of the two methods. For
-    example, a rule that clips every update to norm 1:
+    `local_options` may hold `prox` (a number) and `corrections` (one row for each of
+    work.clients). A rule gets the global parameters (n_params,), the stacked updates of
+    work.clients, and their weights or None; it changes none of its arguments. What a rule keeps
+    between rounds (momentum, control variates) lives in its object. Derive from `FedAvg` to change
+    one of the two methods. For example, a rule that clips every update to norm 1:
 
     >>> import torch
     >>> class Clipped(FedAvg):
@@ -154,8 +154,8 @@ class FedAvg:
         self, params: Any, updates: Any, weights: Any = None, work: LocalWork | None = None
     ) -> Any:
         """Return the next global parameters (n_params,); ValueError on shapes that do not fit."""
-        # ERRATA 2: (6) prints eta mean(Delta) without eta_L; the proof has eta eta_L mean(Delta), and
-        # eta_L Delta = w_k - w.
+        # ERRATA 2: (6) prints eta mean(Delta) without eta_L; the proof has eta eta_L mean(Delta),
+        # and eta_L Delta = w_k - w.
         return params + self.global_rate * mean_update(params, updates, weights)
 
 
@@ -194,20 +194,21 @@ class FedProx:
 class Scaffold:
     """SCAFFOLD, option II: local gradients are corrected by c - c_k.
 
-    Source: Karimireddy et al. 2020, Algorithm 1, with control variates c_k of the clients and c of the
-    server. After a round each participant with E_k > 0 local steps sets
-    c_k+ = c_k - c + (x - y_k) / (E_k eta_L), its mean gradient over the round, and the server
-    c += sum_k p_k (c_k+ - c_k).
+    Source: Karimireddy et al. 2020, Algorithm 1, with control variates c_k of the clients and c of
+    the server. After a round each participant with E_k > 0 local steps sets c_k+ = c_k - c + (x -
+    y_k) / (E_k eta_L), its mean gradient over the round, and the server c += sum_k p_k (c_k+ -
+    c_k).
 
     Their objective weighs the N clients equally, and c is the mean of the c_k. Here it is
     sum_k p_k f_k, so that c must be sum_k p_k c_k: then the corrections average to 0 under p, the
-    aggregated direction stays an unbiased estimate of the objective's gradient, and the optimum is a
-    fixed point. p is the importance in the objective, which does not depend on who takes part, unlike
-    the weights of a round; equal shares give back |S|/N times the participants' mean change.
+    aggregated direction stays an unbiased estimate of the objective's gradient, and the optimum is
+    a fixed point. p is the importance in the objective, which does not depend on who takes part,
+    unlike the weights of a round; equal shares give back |S|/N times the participants' mean
+    change.
 
     All control variates start at 0, so that the first round is FedAvg's. They take n_params numbers
-    for every client that has taken part. A participant of weight 0 changes nothing, neither the model
-    nor its control variate.
+    for every client that has taken part. A participant of weight 0 changes nothing, neither the
+    model nor its control variate.
 
     Parameters
     ----------
@@ -249,7 +250,7 @@ class Scaffold:
     def __call__(
         self, params: Any, updates: Any, weights: Any = None, work: LocalWork | None = None
     ) -> Any:
-        """Return the next global parameters (n_params,); ValueError on bad shapes, weights, work."""
+        """Return the next global parameters (n_params,); ValueError on a bad argument."""
         work = check_work(work, self.n_clients, updates)
         new = self._average(params, updates, weights)
         weights = np.ones(len(updates)) if weights is None else array_of(weights)
@@ -269,9 +270,9 @@ class Scaffold:
 class FedAvgM:
     """FedAvg with a running sum of the mean updates Delta: m <- beta m + Delta, w <- w + eta m.
 
-    Source: Hsu et al. 2019, Section 3; Reddi et al. 2021, Section 5 (SGD with momentum as the server's
-    optimiser). The sum starts at 0, so that the first round is FedAvg's; updates that stay the same
-    end in steps 1 / (1 - beta) times as long.
+    Source: Hsu et al. 2019, Section 3; Reddi et al. 2021, Section 5 (SGD with momentum as the
+    server's optimiser). The sum starts at 0, so that the first round is FedAvg's; updates that
+    stay the same end in steps 1 / (1 - beta) times as long.
 
     Parameters
     ----------
@@ -303,14 +304,14 @@ class FedAdam:
 
     Source: Reddi et al. 2021, Algorithm 2: m <- beta_1 m + (1 - beta_1) Delta,
     v <- beta_2 v + (1 - beta_2) Delta^2, w <- w + eta m / (sqrt(v) + tau). m starts at 0 and v at
-    tau^2, the least that the algorithm allows. As there, and unlike in Adam, neither is corrected for
-    its start, so that the first steps are short.
+    tau^2, the least that the algorithm allows. As there, and unlike in Adam, neither is corrected
+    for its start, so that the first steps are short.
 
     Parameters
     ----------
     global_rate : float
-        eta > 0; about the length of a step in each entry, so that 1 is far too much. The paper tunes
-        it for each task, from 10^-2.5 to 10^0.5; the default is ours.
+        eta > 0; about the length of a step in each entry, so that 1 is far too much. The paper
+        tunes it for each task, from 10^-2.5 to 10^0.5; the default is ours.
     momentum, decay : float
         beta_1 and beta_2 in [0, 1); the paper uses 0.9 and 0.99.
     floor : float

@@ -20,13 +20,21 @@ def make(case, sizes, seed=0, dtype=torch.float32):
     spec = CASES[case]
     task = Task(models.create(**spec), dtype=dtype)
     g = torch.Generator().manual_seed(seed)
-    batches = [[(torch.randn(n, *spec["input_shape"], generator=g), torch.randint(0, spec["n_classes"], (n,), generator=g))
-                for n in client] for client in sizes]
+    batches = [
+        [
+            (
+                torch.randn(n, *spec["input_shape"], generator=g),
+                torch.randint(0, spec["n_classes"], (n,), generator=g),
+            )
+            for n in client
+        ]
+        for client in sizes
+    ]
     return task, task.init(seed), batches
 
 
 def reference(task, start, batches, rate, prox=0.0, correction=None):
-    """One client by torch.optim.SGD on an ordinary module, FedProx and the correction as terms of the loss."""
+    """One client by torch.optim.SGD; FedProx and the correction are terms of the loss."""
     model = task.build(start)
     optimiser = torch.optim.SGD(model.parameters(), lr=rate)
     for x, y, *w in batches:

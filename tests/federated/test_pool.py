@@ -17,7 +17,9 @@ def test_rows_of_params_equal_separate_calls():
     rows = torch.stack([w, task.init(9)])
     both = local_sgd(task, rows, batches, 0.1, backend="pool", threads=2)
     for k in range(2):
-        assert torch.equal(both[k], local_sgd(task, rows[k], [batches[k]], 0.1, backend="pool", threads=1)[0])
+        assert torch.equal(
+            both[k], local_sgd(task, rows[k], [batches[k]], 0.1, backend="pool", threads=1)[0]
+        )
 
 
 def test_recurrent_layers_train_in_the_pool_only():
@@ -32,7 +34,9 @@ def test_recurrent_layers_train_in_the_pool_only():
     task = Task(Last())
     batches = [[(torch.randn(4, 6, 3), torch.tensor([0, 1, 1, 0]))] * 2] * 2
     w = task.init(0)
-    torch.testing.assert_close(local_sgd(task, w, batches, 0.1)[1], reference(task, w, batches[1], 0.1), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        local_sgd(task, w, batches, 0.1)[1], reference(task, w, batches[1], 0.1), atol=1e-6, rtol=0
+    )
     with pytest.raises(ValueError, match="recurrent"):
         local_sgd(task, w, batches, 0.1, backend="stacked")
 
@@ -78,7 +82,7 @@ NETWORKS = {
 
 
 def relu_first(module):
-    """Put every ReLU of a plain sequence before the pooling that precedes it, as the papers have it; return how many."""
+    """Put each ReLU before the pooling in front of it, as in the papers; return how many."""
     moved = 0
     for name, child in list(module.named_children()):
         if type(child) is nn.Sequential:
@@ -93,14 +97,18 @@ def relu_first(module):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_pooling_stands_before_relu_with_the_same_bits(name):
-    # Constant and zero images make all windows ties, in which only the first place may get the gradient.
+    # Constant and zero images make all windows ties, in which only the first place may get the
+    # gradient.
     shape = NETWORKS[name]["input_shape"]
     x = torch.randn(8, *shape, generator=torch.Generator().manual_seed(0))
     x[:2], x[2:4] = 0.0, 1.0
     y = torch.arange(8) % 5
     ours = nn.Sequential(models.create(name, **NETWORKS[name]))
     papers = copy.deepcopy(ours)
-    assert relu_first(papers) == {"lenet": 2, "cnn": 2, "vgg16": 5, "osafl_cnn": 2, "osafl_squeezenet1": 1}[name]
+    assert (
+        relu_first(papers)
+        == {"lenet": 2, "cnn": 2, "vgg16": 5, "osafl_cnn": 2, "osafl_squeezenet1": 1}[name]
+    )
     gradients = []
     for model in (ours, papers):
         F.cross_entropy(model(x), y).backward()

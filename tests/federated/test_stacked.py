@@ -38,10 +38,14 @@ def test_auto_trains_and_evaluates_what_vmap_does_not_take(model, monkeypatch):
     got = local_sgd(task, w, batches, 0.1, updates=True)
     want = local_sgd(task, w, batches, 0.1, backend="pool", updates=True)
     assert torch.equal(got, want) and want.abs().max() > 1e-3
-    with pytest.raises(ValueError, match=r"cannot train this model, which torch.func.vmap .* use 'pool' or 'auto'"):
+    with pytest.raises(
+        ValueError, match=r"cannot train this model, which torch.func.vmap .* use 'pool' or 'auto'"
+    ):
         local_sgd(task, w, batches, 0.1, backend="stacked")
     assert not task.stackable(batches[0][0][0])
-    monkeypatch.setattr(evaluation, "models_together", lambda task, x, n: 3 if task.stackable(x) else 1)
+    monkeypatch.setattr(
+        evaluation, "models_together", lambda task, x, n: 3 if task.stackable(x) else 1
+    )
     rows = torch.stack([w, w + 0.1, w - 0.1])
     alone = [evaluate(task, row, *batches[0][0]).loss for row in rows]
     np.testing.assert_allclose(evaluate(task, rows, *batches[0][0]).loss, alone, rtol=1e-6)
@@ -51,7 +55,11 @@ def test_a_model_is_tried_out_once_for_a_kind_of_sample(monkeypatch):
     task, w, batches = make("mlp", [[6, 5], [7]])
     tried = []
     outputs = Replica.outputs
-    monkeypatch.setattr(Replica, "outputs", lambda self, parts, x, **o: tried.append(x.shape) or outputs(self, parts, x, **o))
+    monkeypatch.setattr(
+        Replica,
+        "outputs",
+        lambda self, parts, x, **o: tried.append(x.shape) or outputs(self, parts, x, **o),
+    )
     local_sgd(task, w, [client[:1] for client in batches], 0.1)
     assert tried == [(2, 1, 12), (2, 7, 12)]  # the trial, then the step
     local_sgd(task, w, [client[:1] for client in batches], 0.1)
@@ -76,7 +84,9 @@ def test_samples_of_several_shapes_go_to_the_pool():
     batches = [[(torch.randn(2, 1, n), y)] for n in (8, 12)]
     got = local_sgd(task, w, batches, 0.1)
     assert torch.equal(got, local_sgd(task, w, batches, 0.1, backend="pool"))
-    with pytest.raises(ValueError, match="backend='stacked' cannot train on samples or targets of several shapes"):
+    with pytest.raises(
+        ValueError, match="backend='stacked' cannot train on samples or targets of several shapes"
+    ):
         local_sgd(task, w, batches, 0.1, backend="stacked")
 
 
@@ -107,7 +117,10 @@ class Twice(nn.Module):
 @pytest.mark.parametrize("model", [Tied, Twice])
 def test_weights_used_twice_or_never(model, backend):
     g, task = torch.Generator().manual_seed(1), Task(model())
-    batches = [[(torch.randn(5, 4, generator=g), torch.randint(0, 3, (5,), generator=g)) for _ in range(3)] for _ in range(2)]
+    batches = [
+        [(torch.randn(5, 4, generator=g), torch.randint(0, 3, (5,), generator=g)) for _ in range(3)]
+        for _ in range(2)
+    ]
     w = task.init(0)
     if model is Twice:
         w[20:40] = 7.0
@@ -116,26 +129,43 @@ def test_weights_used_twice_or_never(model, backend):
         torch.testing.assert_close(got[1], reference(task, w, batches[1], 0.1), atol=1e-6, rtol=0)
     else:
         assert (got[:, 20:40] == 7.0).all() and (got - w)[:, :20].abs().max() > 1e-3
-        torch.testing.assert_close(got, local_sgd(task, w, batches, 0.1, backend="pool"), atol=1e-6, rtol=0)
+        torch.testing.assert_close(
+            got, local_sgd(task, w, batches, 0.1, backend="pool"), atol=1e-6, rtol=0
+        )
 
 
 def test_chunks_give_the_same_answer(monkeypatch):
     task, w, batches = make("mlp", [[6, 6], [4], [5, 5, 5], [2]])
     whole = local_sgd(task, w, batches, 0.1, backend="stacked")
     seen = []
-    made = 12 + 12 + 16 + 16 + 8 + 8 + 4  # inputs, flattened inputs, and what the layers hand on, twice through a ReLU
+    made = (
+        12 + 12 + 16 + 16 + 8 + 8 + 4
+    )  # inputs, flattened inputs, and what the layers hand on, twice through a ReLU
     monkeypatch.setattr(stacked, "CPU_NUMBERS", 2 * (task.n_params + 6 * made))
     outputs = Replica.outputs
-    monkeypatch.setattr(Replica, "outputs", lambda self, parts, x: seen.append(len(x)) or outputs(self, parts, x))
-    torch.testing.assert_close(local_sgd(task, w, batches, 0.1, backend="stacked"), whole, atol=1e-6, rtol=0)
-    assert seen == [2, 2, 1, 2]  # clients 2 and 0 for two steps, client 2 for its third, clients 1 and 3
+    monkeypatch.setattr(
+        Replica, "outputs", lambda self, parts, x: seen.append(len(x)) or outputs(self, parts, x)
+    )
+    torch.testing.assert_close(
+        local_sgd(task, w, batches, 0.1, backend="stacked"), whole, atol=1e-6, rtol=0
+    )
+    assert seen == [
+        2,
+        2,
+        1,
+        2,
+    ]  # clients 2 and 0 for two steps, client 2 for its third, clients 1 and 3
 
 
 def test_a_gpus_memory_bounds_what_is_stacked(monkeypatch):
     task, w, _ = make("mlp", [])
     x = torch.zeros(6, 12)
     task.forward(x)  # what the layers make is counted here
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: types.SimpleNamespace(total_memory=32 * 10_000))
+    monkeypatch.setattr(
+        torch.cuda,
+        "get_device_properties",
+        lambda device: types.SimpleNamespace(total_memory=32 * 10_000),
+    )
     one = task.n_params + 6 * (12 + 12 + 16 + 16 + 8 + 8 + 4)
     assert stacked.models_at_once(task, x.to("meta"), 6) == 10_000 // one > 1
     assert stacked.models_at_once(task, x.to("meta"), 10**6) == 1

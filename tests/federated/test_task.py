@@ -56,10 +56,14 @@ class Bare(nn.Module):
 def test_task_refuses_what_it_cannot_train():
     frozen = nn.Linear(2, 2)
     frozen.bias.requires_grad_(False)
-    for model, message in ((nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)), "buffers .1.running_mean"),
-                           (nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)), "dropout"), (nn.ReLU(), "no parameters"),
-                           (nn.Linear(2, 2).double(), "float64"), (frozen, "requires_grad=False"),
-                           ("lenet", "must be a torch.nn.Module")):
+    for model, message in (
+        (nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)), "buffers .1.running_mean"),
+        (nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)), "dropout"),
+        (nn.ReLU(), "no parameters"),
+        (nn.Linear(2, 2).double(), "float64"),
+        (frozen, "requires_grad=False"),
+        ("lenet", "must be a torch.nn.Module"),
+    ):
         with pytest.raises(ValueError, match=message):
             Task(model)
     with pytest.raises(ValueError, match="loss='hinge' must be one of"):
@@ -73,10 +77,15 @@ def test_task_refuses_what_it_cannot_train():
         Task(nn.Linear(2, 2)).build(torch.zeros(2, 6))
 
 
-@pytest.mark.parametrize(("model", "message"), [
-    (nn.Dropout3d(0.1), "dropout .1, p=0.1"), (nn.FeatureAlphaDropout(0.2), "dropout .1, p=0.2"),
-    (nn.LSTM(2, 2, 2, dropout=0.5), "dropout .1, p=0.5"), (nn.MultiheadAttention(2, 1, dropout=0.3), "dropout .1, p=0.3"),
-])
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (nn.Dropout3d(0.1), "dropout .1, p=0.1"),
+        (nn.FeatureAlphaDropout(0.2), "dropout .1, p=0.2"),
+        (nn.LSTM(2, 2, 2, dropout=0.5), "dropout .1, p=0.5"),
+        (nn.MultiheadAttention(2, 1, dropout=0.3), "dropout .1, p=0.3"),
+    ],
+)
 def test_every_kind_of_dropout_is_refused(model, message):
     with pytest.raises(ValueError, match=message):
         Task(nn.Sequential(nn.Linear(2, 2), model))
@@ -96,13 +105,17 @@ def test_float64_agrees_to_twelve_digits(backend):
     got = local_sgd(task, w, batches, 0.1, backend=backend, prox=0.7)
     assert got.dtype == torch.float64
     for k, client in enumerate(batches):
-        torch.testing.assert_close(got[k], reference(task, w, client, 0.1, 0.7), atol=1e-14, rtol=1e-12)
+        torch.testing.assert_close(
+            got[k], reference(task, w, client, 0.1, 0.7), atol=1e-14, rtol=1e-12
+        )
     x, y = batches[0][0]
-    assert evaluate(task, w, x, y).loss == pytest.approx(F.cross_entropy(task.build(w)(x), y).item(), rel=1e-13)
+    assert evaluate(task, w, x, y).loss == pytest.approx(
+        F.cross_entropy(task.build(w)(x), y).item(), rel=1e-13
+    )
 
 
 def test_an_unknown_type_is_refused():
-    with pytest.raises(ValueError, match="dtype=torch.float16 must be one of torch.float32, torch.float64"):
+    with pytest.raises(ValueError, match=r"dtype=.*float16 must be one of"):
         Task(nn.Linear(2, 2), dtype=torch.float16)
 
 

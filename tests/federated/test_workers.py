@@ -26,19 +26,29 @@ def test_thread_settings_of_the_caller_are_unchanged(monkeypatch):
 
 
 def test_workers_have_one_intra_op_thread():
-    seen = for_each_client(lambda _: torch.get_num_threads(), list(range(6)), 3, torch.device("cpu"))
+    seen = for_each_client(
+        lambda _: torch.get_num_threads(), list(range(6)), 3, torch.device("cpu")
+    )
     assert seen == [1] * 6
-    assert for_each_client(lambda _: torch.get_num_threads(), [0, 1], 4, torch.device("cpu")) == [2, 2]  # four threads, two clients
+    assert for_each_client(lambda _: torch.get_num_threads(), [0, 1], 4, torch.device("cpu")) == [
+        2,
+        2,
+    ]  # four threads, two clients
 
 
 def test_works_in_a_forked_child():
-    code = ("import os, torch\nfrom sflkit import models\nfrom sflkit.federated import Task, local_sgd\n"
-            "t = Task(models.create('linear', input_shape=(3,), n_classes=2)); w = t.init(0)\n"
-            "b = [[(torch.ones(2, 3), torch.tensor([0, 1]))]] * 4\n"
-            "def go(): return local_sgd(t, w, b, 0.1, backend='pool', threads=2).sum().item()\n"
-            "first = go(); pid = os.fork()\n"
-            "if pid == 0: os._exit(0 if go() == first else 3)\n"
-            "assert os.waitpid(pid, 0)[1] == 0\n")
+    code = (
+        "import os, torch\nfrom sflkit import models\n"
+        "from sflkit.federated import Task, local_sgd\n"
+        "t = Task(models.create('linear', input_shape=(3,), n_classes=2)); w = t.init(0)\n"
+        "b = [[(torch.ones(2, 3), torch.tensor([0, 1]))]] * 4\n"
+        "def go(): return local_sgd(t, w, b, 0.1, backend='pool', threads=2).sum().item()\n"
+        "first = go(); pid = os.fork()\n"
+        "if pid == 0: os._exit(0 if go() == first else 3)\n"
+        "assert os.waitpid(pid, 0)[1] == 0\n"
+    )
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", code], timeout=60, capture_output=True, text=True, env=env
+    )
     assert done.returncode == 0, done.stderr
