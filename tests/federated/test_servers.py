@@ -11,18 +11,9 @@ from hypothesis import strategies as st
 
 from sflkit import models
 from sflkit.federated import Task, local_sgd, servers
-from sflkit.federated.servers import (
-    RULES,
-    FedAdam,
-    FedAvg,
-    FedAvgM,
-    FedProx,
-    FedYogi,
-    LocalWork,
-    Scaffold,
-    check_work,
-    weighted_average,
-)
+from sflkit.federated.adaptive import FedAdam, FedAvgM, FedYogi
+from sflkit.federated.aggregation import LocalWork, check_work, weighted_average
+from sflkit.federated.servers import RULES, FedAvg, FedProx, Scaffold
 
 
 def test_fedavg_by_hand():
