@@ -8,24 +8,16 @@
         w = server(w, local_sgd(task, w, batches, rate=0.1, updates=True))
     evaluate(task, w, x_test, y_test).accuracy
 
-Algorithms on the server stand in `servers`, the engine in `task`, `local` and `evaluation`; what is
-below them (`batches`, `replicas`, `workers`, `pool`, `stacked`) is for those who extend the engine.
+Server rules stand in `servers` and `adaptive`, the engine in `task`, `local` and `evaluation`;
+what is below them (`batches`, `replicas`, `workers`, `pool`, `stacked`) is for those who extend
+the engine.
 """
 
+from sflkit.federated.adaptive import FedAdam, FedAvgM, FedYogi
+from sflkit.federated.aggregation import LocalWork, weighted_average
 from sflkit.federated.evaluation import Evaluation, evaluate
 from sflkit.federated.local import local_sgd
-from sflkit.federated.servers import (
-    RULES,
-    FedAdam,
-    FedAvg,
-    FedAvgM,
-    FedProx,
-    FedYogi,
-    LocalWork,
-    Scaffold,
-    ServerRule,
-    weighted_average,
-)
+from sflkit.federated.servers import RULES, FedAvg, FedProx, Scaffold, ServerRule
 from sflkit.federated.task import Task
 
 __all__ = [

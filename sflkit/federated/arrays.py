@@ -13,7 +13,8 @@ def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
     """Return `value` as a tensor, on `device` if one is given.
 
     A tensor on its device and a writable array are not copied. A read-only array is copied, because
-    torch warns of shared memory that it must not write to; so is a reversed one, which torch refuses.
+    torch warns of shared memory that it must not write to; so is a reversed one, which torch
+    refuses.
 
     Raises
     ------
@@ -59,8 +60,9 @@ def rows_of(name: str, value: Any) -> Tensor:
 def first_not_finite(rows: Tensor) -> int | None:
     """Return the number of the first row of `rows` (n_rows, n) that holds NaN or infinity.
 
-    None means that all entries are finite. One sum over all entries finds that out in a single pass;
-    only when the sum is not finite, which overflow can cause as well, every entry is looked at.
+    None means that all entries are finite. One sum over all entries finds that out in a single
+    pass; only when the sum is not finite, which overflow can cause as well, every entry is looked
+    at.
     """
     if torch.isfinite(rows.sum()):
         return None

@@ -1,11 +1,11 @@
 """What clients train on: the checks of their data, and the form in which the back ends get them.
 
-| code    | symbol | shape      | meaning                                                               |
-|---------|--------|------------|-----------------------------------------------------------------------|
-| batches | L_t^k  | C lists    | each client's local steps, a list of (x, y) or (x, y, weights)         |
-| x       |        | (n, ...)   | inputs of one local step                                              |
-| y       |        | (n, ...)   | targets                                                               |
-| weights |        | (n,)       | sample weights >= 0 in the step's mean loss                           |
+| code    | symbol | shape    | meaning                                                        |
+|---------|--------|----------|----------------------------------------------------------------|
+| batches | L_t^k  | C lists  | each client's local steps, a list of (x, y) or (x, y, weights) |
+| x       |        | (n, ...) | inputs of one local step                                       |
+| y       |        | (n, ...) | targets                                                        |
+| weights |        | (n,)     | sample weights >= 0 in the step's mean loss                    |
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class Training(NamedTuple):
 def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Batch]]:
     """Check the clients' data and return them as batches on `device`.
 
-    A tuple that occurs several times is checked once and stays one object, by which the back ends see
-    that a step repeats the one before. Inputs are not searched for NaN: in calls with thousands of
-    small batches that would take longer than to train, and NaN inputs end in NaN parameters, which
-    the next call refuses.
+    A tuple that occurs several times is checked once and stays one object, by which the back ends
+    see that a step repeats the one before. Inputs are not searched for NaN: in calls with
+    thousands of small batches that would take longer than to train, and NaN inputs end in NaN
+    parameters, which the next call refuses.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Ba
 def _batch(
     task: Task, item: Any, device: torch.device, place: tuple[int, int], fitting: set[tuple]
 ) -> Batch:
-    """Return the batch of one step at `place` = (client, step); new kinds are added to `fitting`."""
+    """Return the batch of one step at `place` = (client, step); add new kinds to `fitting`."""
     where = "client {}, step {}"
     if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
         raise ValueError(f"{where.format(*place)}: a batch must be (x, y) or (x, y, weights)")
@@ -121,7 +121,8 @@ def _batch(
         w = tensor_of(item[2], device) if len(item) == 3 else None
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
-            f"{where.format(*place)}: x, y and weights must be tensors or arrays of numbers ({error})"
+            f"{where.format(*place)}: x, y and weights must be tensors or arrays of numbers "
+            f"({error})"
         ) from None
     sample, target = x.shape, y.shape
     if not sample or not target or sample[0] == 0 or sample[0] != target[0]:

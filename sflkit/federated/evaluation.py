@@ -44,8 +44,8 @@ def evaluate(
 ) -> Evaluation:
     """Return the mean loss and the accuracy on the samples (x, y).
 
-    On a GPU many models go through a batch of samples at once. On a CPU they go one after another in
-    parallel workers.
+    On a GPU many models go through a batch of samples at once. On a CPU they go one after another
+    in parallel workers.
 
     Parameters
     ----------
@@ -56,8 +56,9 @@ def evaluate(
     x, y : tensor or array (n, ...)
         Inputs and targets.
     weights : tensor or array (n,), optional
-        Sample weights >= 0, not all 0, of any sum. Loss and accuracy become weighted means. A sample
-        of weight 0 has no influence, even if its loss is not finite. None counts every sample once.
+        Sample weights >= 0, not all 0, of any sum. Loss and accuracy become weighted means. A
+        sample of weight 0 has no influence, even if its loss is not finite. None counts every
+        sample once.
     batch_size : int
         Samples that go through a model at once. It changes memory and rounding, not the result.
     device : {"auto", "cpu", "cuda"}
@@ -97,7 +98,7 @@ def _sums(
     task: Task, rows: Tensor, data: Batch, batch_size: int, threads: int, shares: Tensor | None
 ) -> np.ndarray:
     """Return the (weighted) sums over samples of losses and of hits, float64 (2, C)."""
-    together = min(len(rows), _together(task, data.x, min(data.n, batch_size)))
+    together = min(len(rows), models_together(task, data.x, min(data.n, batch_size)))
     parts = [
         (k, slice(i, i + batch_size))
         for k in range(0, len(rows), together)
@@ -123,7 +124,7 @@ def _sums(
     return sums
 
 
-def _together(task: Task, x: Tensor, n: int) -> int:
+def models_together(task: Task, x: Tensor, n: int) -> int:
     """Return how many models go through `n` samples like those of `x` in one computation."""
     return models_at_once(task, x, n) if x.device.type != "cpu" and task.stackable(x) else 1
 

@@ -1,19 +1,20 @@
 """Local training of many clients from flat parameter vectors.
 
-    updates = local_sgd(task, w, [[(x0, y0)] * 2, [(x1, y1)] * 2], rate=0.1, updates=True)     # (2, P)
-    w = w + updates.mean(0)                                                                    # FedAvg
+    updates = local_sgd(task, w, [[(x0, y0)] * 2, [(x1, y1)] * 2], rate=0.1, updates=True)     #
+    (2, P) w = w + updates.mean(0)
+    # FedAvg
 
 Source: SFL, Section IV, (3): local steps are plain SGD, w <- w - eta_L g. There are two back ends,
-which give the same answers to rounding: `sflkit.federated.pool` trains clients side by side in worker
-threads, `sflkit.federated.stacked` trains many clients in one computation.
+which give the same answers to rounding: `sflkit.federated.pool` trains clients side by side in
+worker threads, `sflkit.federated.stacked` trains many clients in one computation.
 
-| code        | symbol | shape          | meaning                                                       |
-|-------------|--------|----------------|---------------------------------------------------------------|
-| params      | w      | (P,) or (C, P) | flat parameters, in the order of `model.parameters()`          |
-| batches     | L_t^k  | C lists        | each client's local steps, (x, y) or (x, y, weights)           |
-| rate        | eta_L  | () or (C,)     | local learning rate                                           |
-| prox        | mu     | ()             | FedProx: adds mu (w - w_start) to every gradient              |
-| corrections |        | (P,) or (C, P) | added to every gradient, as SCAFFOLD's c - c_k                |
+| code        | symbol | shape          | meaning                                               |
+|-------------|--------|----------------|-------------------------------------------------------|
+| params      | w      | (P,) or (C, P) | flat parameters, in the order of `model.parameters()` |
+| batches     | L_t^k  | C lists        | each client's local steps, (x, y) or (x, y, weights)  |
+| rate        | eta_L  | () or (C,)     | local learning rate                                   |
+| prox        | mu     | ()             | FedProx: adds mu (w - w_start) to every gradient      |
+| corrections |        | (P,) or (C, P) | added to every gradient, as SCAFFOLD's c - c_k        |
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from sflkit.federated.batches import Batch, Training, convert
 from sflkit.federated.task import Task
 
 BACKENDS = ("auto", "pool", "stacked")
-# Up to these sizes torch's bookkeeping outweighs the arithmetic, and one stacked computation beats the
-# workers. Measured for dense models with 10 and 50 clients on 2 cores of a busy machine (best time of
-# the pool over that of stacked): 25 450 parameters with batches of 40: 2.5; 50 890 with 20: 2.2 and
-# 1.4; 101 770 with 10: 0.5 and 1.5; 7 850 with 150: 1.0 and 0.8; 210 with 2000: 0.6.
+# Up to these sizes torch's bookkeeping outweighs the arithmetic, and one stacked computation beats
+# the workers. Measured for dense models with 10 and 50 clients on 2 cores of a busy machine (best
+# time of the pool over that of stacked): 25 450 parameters with batches of 40: 2.5; 50 890 with
+# 20: 2.2 and 1.4; 101 770 with 10: 0.5 and 1.5; 7 850 with 150: 1.0 and 0.8; 210 with 2000: 0.6.
 STACK_PARAMS = 50_000
 STACK_BATCH = 100
 
@@ -64,11 +65,12 @@ def local_sgd(
     params : tensor or array (P,) or (C, P)
         The start of all clients, or one row a client; finite.
     batches : list of C lists
-        For each client the list of its local steps, each (x, y) or (x, y, weights) with x (n, ...), y
-        (n, ...) and weights (n,) >= 0. A step follows the gradient of the (weighted) mean loss of its
-        batch. Lists may differ in length, and an empty one leaves the client's parameters as they
-        are. For full-batch steps repeat the same tuple: nothing is copied. Tensors are used as they
-        are, arrays are converted. NaN in the inputs is not looked for, see `batches.convert`.
+        For each client the list of its local steps, each (x, y) or (x, y, weights) with x (n,
+        ...), y (n, ...) and weights (n,) >= 0. A step follows the gradient of the (weighted) mean
+        loss of its batch. Lists may differ in length, and an empty one leaves the client's
+        parameters as they are. For full-batch steps repeat the same tuple: nothing is copied.
+        Tensors are used as they are, arrays are converted. NaN in the inputs is not looked for,
+        see `batches.convert`.
     rate : float or array (C,)
         The learning rate, > 0, of all clients or of each.
     backend : {"auto", "pool", "stacked"}
@@ -87,9 +89,9 @@ def local_sgd(
         Whether to return new parameters minus `params`, which is what server rules take. This is
         cheaper than to subtract afterwards and gives the same bits.
     out : Tensor (C, P), optional
-        A contiguous tensor of the task's type to fill and return; it must not overlap `params`. On a
-        CPU the first write to fresh memory costs as much as training a large layer, which callers
-        that train many rounds can save.
+        A contiguous tensor of the task's type to fill and return; it must not overlap `params`. On
+        a CPU the first write to fresh memory costs as much as training a large layer, which
+        callers that train many rounds can save.
 
     Returns
     -------
@@ -99,8 +101,8 @@ def local_sgd(
     Raises
     ------
     ValueError
-        If a shape, label, rate or parameter does not fit, or "stacked" is asked for and the model or
-        the data cannot be stacked. Where one client is at fault, the message names it.
+        If a shape, label, rate or parameter does not fit, or "stacked" is asked for and the model
+        or the data cannot be stacked. Where one client is at fault, the message names it.
     """
     start = task.vectors("params", params)
     if not isinstance(batches, Sequence) or isinstance(batches, (str, bytes)):
@@ -115,7 +117,7 @@ def local_sgd(
     where = machine.device(device)
     with _collector_paused():
         steps = convert(task, batches, where)
-    back_end = _back_end(task, backend, where, steps)
+    back_end = choose_back_end(task, backend, where, steps)
     result = _result(task, out, len(batches), where)
     work = Training(
         task=task,
@@ -164,7 +166,9 @@ def _result(task: Task, out: Tensor | None, n_clients: int, device: torch.device
     return out if out.device.type == device.type else torch.empty_like(out, device=device)
 
 
-def _back_end(task: Task, backend: str, device: torch.device, steps: list[list[Batch]]) -> str:
+def choose_back_end(
+    task: Task, backend: str, device: torch.device, steps: list[list[Batch]]
+) -> str:
     """Return "pool" or "stacked", whichever the caller wants or is faster."""
     checks.choice("backend", backend, BACKENDS)
     if backend == "pool" or (backend == "auto" and not _worth_stacking(task, device, steps)):

@@ -47,7 +47,8 @@ def _sgd(
 ) -> None:
     """Take the steps w <- w - rate (g + prox (w - w_start) + correction), starting at w_start."""
     params = replica.params
-    # The steps are w <- (1 - rate prox) w + drift - rate g, where the drift is the same in all steps.
+    # The steps are w <- (1 - rate prox) w + drift - rate g, where the drift is the same in all
+    # steps.
     drift = None
     if prox or corrections is not None:
         with torch.no_grad():

@@ -18,7 +18,8 @@ class Replica:
     ----------
     module : torch.nn.Module
         The copy, on its device. On a CPU the weights of its convolutions are put in channels_last
-        order, in which oneDNN's convolutions are faster; rows of parameters keep torch's usual order.
+        order, in which oneDNN's convolutions are faster; rows of parameters keep torch's usual
+        order.
 
     Attributes
     ----------
@@ -39,13 +40,13 @@ class Replica:
         self.params = list(self.module.parameters())
 
     def views(self, rows: Tensor) -> list[Tensor]:
-        """Return the parameters of one model (P,) or many (C, P) in their shapes, without a copy."""
+        """Return the parameters of one model (P,) or many (C, P) in their shapes, uncopied."""
         parts = zip(rows.split(self.sizes, -1), self.shapes, strict=True)
         return [part.view(*rows.shape[:-1], *shape) for part, shape in parts]
 
     @torch.no_grad()
     def load(self, row: Tensor) -> None:
-        """Take the parameters of a flat row (P,); gradients that an error left behind are dropped."""
+        """Take the parameters of a flat row (P,), and drop what gradients an error left."""
         for p, value in zip(self.params, self.views(row), strict=True):
             p.copy_(value)
             p.grad = None

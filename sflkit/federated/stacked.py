@@ -1,11 +1,12 @@
-"""The back end "stacked": one computation trains many clients, whose parameters lie stacked in (C, P).
+"""The back end "stacked": one computation trains many clients, whose parameters lie in (C, P).
 
 The forward pass goes through `torch.func.vmap`, which turns an operation on one client's parameters
-into one operation on all clients'. Clients do not see one another, so that the gradient of the sum of
-their losses is, row by row, the gradient of each; one ordinary backward pass finds it.
+into one operation on all clients'. Clients do not see one another, so that the gradient of the sum
+of their losses is, row by row, the gradient of each; one ordinary backward pass finds it.
 
 This is for tiny models, where torch's bookkeeping takes longer than the arithmetic, and for GPUs,
-which one client does not fill. On CPUs it is two to three times slower than the pool for convolutions.
+which one client does not fill. On CPUs it is two to three times slower than the pool for
+convolutions.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from sflkit.federated.replicas import Replica
 from sflkit.federated.task import Task
 from sflkit.federated.workers import torch_settings
 
-# How many numbers (parameters, inputs, outputs of layers) one stacked computation on a CPU may hold.
+# How many numbers (parameters, inputs, outputs of layers) one stacked computation on a CPU may
+# hold.
 CPU_NUMBERS = 2**23
 # On a GPU it may hold one number for so many bytes of the memory. A float32 number takes four, and
 # gradients and what the backward pass needs come on top, in all some three times as much.
 GPU_BYTES_A_NUMBER = 32
-# Up to so many multiply-adds a stacked step gets one thread. On a busy machine two threads took 38 ms
-# where one took 3 (50 clients, 42 parameters); where exactly threads begin to pay was not measured.
+# Up to so many multiply-adds a stacked step gets one thread. On a busy machine two threads took 38
+# ms where one took 3 (50 clients, 42 parameters); where exactly threads begin to pay was not
+# measured.
 ONE_THREAD_BELOW = 2**26
 
 
@@ -45,8 +48,8 @@ class Stack(NamedTuple):
 def train(work: Training) -> None:
     """Train the clients of `work` together and write the result to `work.out`.
 
-    They go in chunks that fit the memory bound. Within a chunk those with the most steps come first,
-    so that the clients that still train are always the first rows.
+    They go in chunks that fit the memory bound. Within a chunk those with the most steps come
+    first, so that the clients that still train are always the first rows.
     """
     task, steps, out = work.task, work.steps, work.out
     order = sorted(range(len(steps)), key=lambda k: -len(steps[k]))
@@ -68,7 +71,7 @@ def train(work: Training) -> None:
 
 
 def models_at_once(task: Task, x: Tensor, n: int) -> int:
-    """Return how many models one computation on `n` samples like those of `x` has the memory for."""
+    """Return for how many models one computation on `n` samples like `x` has the memory."""
     numbers = CPU_NUMBERS
     if x.device.type != "cpu":
         memory = torch.cuda.get_device_properties(x.device).total_memory
@@ -78,13 +81,14 @@ def models_at_once(task: Task, x: Tensor, n: int) -> int:
 
 
 def _train_chunk(work: Training, replica: Replica, clients: list[int]) -> Tensor:
-    """Return the new parameters (C, P) of `clients`, which are ordered by falling number of steps."""
+    """Return the new parameters (C, P) of `clients`, ordered by falling number of steps."""
     steps = [work.steps[k] for k in clients]
     index = torch.tensor(clients, device=work.out.device)
     params = [part.clone() for part in replica.views(work.start[index])]
     column = torch.tensor(work.rates[clients], dtype=work.start.dtype, device=index.device)
     rates = [column.view(-1, *[1] * (p.ndim - 1)) for p in params]
-    # The steps are w <- (1 - rate prox) w + drift - rate g, where the drift is the same in all steps.
+    # The steps are w <- (1 - rate prox) w + drift - rate g, where the drift is the same in all
+    # steps.
     drift = None
     if work.prox or work.corrections is not None:
         drift = [rate * work.prox * p for p, rate in zip(params, rates, strict=True)]

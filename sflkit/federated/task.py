@@ -3,11 +3,11 @@
     task = Task(models.create("lenet", input_shape=(1, 28, 28), n_classes=10))
     w = task.init(seed=0)                                               # (P,)
 
-| code   | symbol | shape  | meaning                                                                 |
-|--------|--------|--------|-------------------------------------------------------------------------|
-| params | w      | (P,)   | parameters, flat, in the order of `model.parameters()`                   |
-| rows   |        | (C, P) | parameters of C clients                                                 |
-| x, y   |        | (n, .) | inputs and targets of n samples                                         |
+| code   | symbol | shape  | meaning                                                |
+|--------|--------|--------|--------------------------------------------------------|
+| params | w      | (P,)   | parameters, flat, in the order of `model.parameters()` |
+| rows   |        | (C, P) | parameters of C clients                                |
+| x, y   |        | (n, .) | inputs and targets of n samples                        |
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _seed_lock = threading.Lock()
 
 
 class Forward(NamedTuple):
-    """What a model makes of one sample: its output's shape, and how many numbers its layers hand on."""
+    """What a model makes of one sample: its output's shape, and how many numbers in all layers."""
 
     shape: torch.Size
     numbers: int
@@ -47,9 +47,9 @@ class Forward(NamedTuple):
 class Task:
     """A model and a loss: what local training needs beside parameters and data.
 
-    A task owns its working copies of the model and what it has found out about the model (the shapes
-    of its outputs, whether clients can be stacked). All of this is made when it is first needed, is
-    left out when a task is pickled, and may be used from many threads.
+    A task owns its working copies of the model and what it has found out about the model (the
+    shapes of its outputs, whether clients can be stacked). All of this is made when it is first
+    needed, is left out when a task is pickled, and may be used from many threads.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ class Task:
         A model with trainable float32 parameters, no buffers and no active dropout. It serves as a
         template and is copied; its weights are not read, see `init`.
     loss : "cross_entropy", "mse", or callable
-        "cross_entropy" takes integer targets, "mse" float targets shaped like the outputs. A callable
-        maps (outputs, targets) to one loss a sample, shape (n_samples,), each from its own sample
-        alone: the engine may hand it the samples of several clients in one call.
+        "cross_entropy" takes integer targets, "mse" float targets shaped like the outputs. A
+        callable maps (outputs, targets) to one loss a sample, shape (n_samples,), each from its
+        own sample alone: the engine may hand it the samples of several clients in one call.
     dtype : torch.float32 or torch.float64
         The type of parameters, inputs, and arithmetic. float64 is for checks to many digits.
 
@@ -77,8 +77,8 @@ class Task:
     Raises
     ------
     ValueError
-        If the model has buffers (the running statistics of batch normalisation are no parameters and
-        differ between clients), dropout, no parameters, or parameters that are frozen or not
+        If the model has buffers (the running statistics of batch normalisation are no parameters
+        and differ between clients), dropout, no parameters, or parameters that are frozen or not
         float32; or if the loss or the type is unknown.
     """
 
@@ -118,7 +118,7 @@ class Task:
         self._forget()
 
     def init(self, seed: int) -> Tensor:
-        """Return fresh parameters (P,) on the CPU: every module's `reset_parameters()` under `seed`.
+        """Return fresh parameters (P,) on the CPU, by every module's `reset_parameters()`.
 
         The same seed gives the same vector, and torch's global random state is left as it was. The
         draws are made in float32 for either `dtype`, so that both start from the same numbers.
@@ -138,8 +138,8 @@ class Task:
                     module.reset_parameters()
                 elif next(module.parameters(recurse=False), None) is not None:
                     raise ValueError(
-                        f"module {name or 'root'} ({type(module).__name__}) holds parameters but has "
-                        "no reset_parameters(); give it one so that init(seed) can draw them"
+                        f"module {name or 'root'} ({type(module).__name__}) holds parameters but "
+                        "has no reset_parameters(); give it one so that init(seed) can draw them"
                     )
         flat = nn.utils.parameters_to_vector(model.parameters()).detach()
         return flat.to(self.dtype, copy=True)
@@ -172,7 +172,7 @@ class Task:
         return losses.flatten(1).mean(1) if losses.ndim > 1 else losses
 
     def mean_loss(self, outputs: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Return the mean loss, or sum(w l) / sum(w) with sample weights w of shape (n_samples,)."""
+        """Return the mean loss, or sum(w l) / sum(w) with sample weights w (n_samples,)."""
         if weights is not None:
             return (self.sample_losses(outputs, y) * weights).sum() / weights.sum()
         if self.loss == "cross_entropy":
@@ -261,9 +261,9 @@ class Task:
         """Return whether `torch.func.vmap` takes the model on samples like those of `x` (n, ...).
 
         Two models are tried out on the first sample, once for each shape and type of samples. An
-        error means no: models that decide by the values of their inputs, or that write to tensors of
-        their own making, cannot be stacked. Recurrent layers are not tried: their fast kernels have
-        no rule in vmap, and what it does in their place is slow.
+        error means no: models that decide by the values of their inputs, or that write to tensors
+        of their own making, cannot be stacked. Recurrent layers are not tried: their fast kernels
+        have no rule in vmap, and what it does in their place is slow.
         """
         key = (x.shape[1:], x.dtype)
         if key not in self._stackable:
@@ -296,7 +296,8 @@ def _check_model(model: nn.Module) -> None:
         share = module.dropout if isinstance(module, _WITH_DROPOUT) else share
         if share > 0:
             raise ValueError(
-                f"the model has dropout ({name}, p={share}); training is deterministic here: set p=0"
+                f"the model has dropout ({name}, p={share}); training is deterministic "
+                "here: set p=0"
             )
     named = dict(model.named_parameters())
     if not named:

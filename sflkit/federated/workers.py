@@ -1,8 +1,8 @@
 """Clients in parallel: a pool of threads, and torch's settings while they run.
 
-Threads that share one small tensor are slower and less steady than threads that each have a client of
-their own. So a pool of `threads` workers takes the clients one by one, and every worker gives torch
-one thread for the inside of its operations ("intra-op").
+Threads that share one small tensor are slower and less steady than threads that each have a client
+of their own. So a pool of `threads` workers takes the clients one by one, and every worker gives
+torch one thread for the inside of its operations ("intra-op").
 """
 
 from __future__ import annotations

@@ -1,0 +1,131 @@
+"""Loss and accuracy by hand, over batches, weights and models, and bad input."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from sflkit import models
+from sflkit.federated import Task, evaluate, evaluation
+from tests.federated.federated_cases import CASES, make
+
+
+def test_evaluate_batches_rows_and_losses():
+    task, w, [[(x, y)]] = make("mlp", [[11]])
+    rows = torch.stack([w, task.init(4), w])
+    whole = evaluate(task, rows, x, y)
+    parts = evaluate(task, rows, x.numpy(), y.numpy(), batch_size=4, threads=2)
+    assert whole._fields == ("loss", "accuracy") and whole.loss.shape == whole.accuracy.shape == (
+        3,
+    )
+    np.testing.assert_allclose(parts.loss, whole.loss, atol=1e-6)
+    np.testing.assert_array_equal(parts.accuracy, whole.accuracy)
+    one = evaluate(task, rows[1], x, y)
+    assert (one.loss, one.accuracy) == (whole.loss[1], whole.accuracy[1]) and isinstance(
+        one.loss, float
+    )
+    regression = Task(models.create("linear", input_shape=(1,), n_classes=1), "mse")
+    result = evaluate(
+        regression, np.array([1.0, 1.0]), np.array([[1.0], [2.0]]), np.array([[2.0], [5.0]])
+    )
+    assert result.loss == pytest.approx((0**2 + 2**2) / 2) and np.isnan(result.accuracy)
+    assert np.isnan(
+        evaluate(task, w * float("nan"), x, y).loss
+    )  # a diverged model is measured, not refused
+
+
+@pytest.mark.parametrize("together", [2, 3, 5])
+@pytest.mark.parametrize("case", CASES)
+def test_models_evaluated_together_as_on_a_gpu(case, together, monkeypatch):
+    task, w, [[(x, y)]] = make(case, [[11]])
+    x = x.clone()
+    x[3] = float("nan")
+    rows = torch.stack([w + k / 10 for k in range(5)])
+    per_sample = Task(
+        models.create(**CASES[case]),
+        lambda outputs, y: F.cross_entropy(outputs, y, reduction="none"),
+    )
+    regression, targets = (
+        Task(models.create(**CASES[case]), "mse"),
+        torch.randn(11, CASES[case]["n_classes"]),
+    )
+    weights = np.arange(11.0) * (np.arange(11) != 3)
+    calls = [
+        (task, y, None),
+        (task, y, weights),
+        (per_sample, y, weights),
+        (regression, targets, None),
+        (regression, targets, weights),
+    ]
+    one_by_one = [evaluate(t, rows, x, y, weights=w, batch_size=4) for t, y, w in calls]
+    monkeypatch.setattr(evaluation, "models_together", lambda *_: together)
+    for (t, y, w), want in zip(calls, one_by_one, strict=True):
+        got = evaluate(t, rows, x, y, weights=w, batch_size=4)
+        np.testing.assert_allclose(got.loss, want.loss, rtol=1e-5)
+        np.testing.assert_array_equal(got.accuracy, want.accuracy)
+        assert np.isfinite(got.loss).all() == (w is not None)
+
+
+def test_evaluate_weights_by_hand():
+    # one bias-only weight v = 1 and targets 1, 2, 4: losses 0, 1, 9; weights 3, 1, 0: (0 * 3 + 1)
+    # / 4
+    regression = Task(models.create("linear", input_shape=(1,), n_classes=1), "mse")
+    x, y, v = np.zeros((3, 1)), np.array([[1.0], [2.0], [4.0]]), np.array([0.0, 1.0])
+    assert evaluate(regression, v, x, y, weights=[3, 1, 0]).loss == 0.25
+    assert evaluate(regression, v, x, y, weights=[3e307, 1e307, 0]).loss == pytest.approx(
+        0.25
+    )  # their sum would overflow
+    # logits (0, x): a sample of x > 0 is called 1. Three samples 1, 2, -3 with labels 1, 0, 0:
+    # right, wrong, right.
+    task, w = (
+        Task(models.create("linear", input_shape=(1,), n_classes=2)),
+        np.array([0.0, 1.0, 0.0, 0.0]),
+    )
+    x, y = torch.tensor([[1.0], [2.0], [-3.0]]), torch.tensor([1, 0, 0])
+    got = evaluate(task, w, x, y, weights=torch.tensor([0.2, 0.5, 0.3]))
+    assert got.accuracy == pytest.approx(0.5)
+    hand = 0.2 * np.log1p(np.exp(-1)) + 0.5 * np.log1p(np.exp(2)) + 0.3 * np.log1p(np.exp(-3))
+    assert got.loss == pytest.approx(hand, abs=1e-6)
+
+
+def test_evaluate_weights_limits():
+    task, w, [[(x, y)]] = make("mlp", [[11]])
+    rows, g = torch.stack([w, task.init(4)]), np.random.default_rng(0)
+    plain, equal = evaluate(task, rows, x, y), evaluate(task, rows, x, y, weights=np.full(11, 0.3))
+    np.testing.assert_allclose(equal.loss, plain.loss, rtol=1e-12)
+    np.testing.assert_allclose(equal.accuracy, plain.accuracy, rtol=1e-12)
+    counts = g.integers(0, 4, 11)  # whole weights are repeated samples; 0 drops one
+    repeated = np.repeat(np.arange(11), counts)
+    whole = evaluate(task, rows, x[repeated], y[repeated])
+    for batch_size, threads in ((500, 1), (4, 2)):
+        got = evaluate(task, rows, x, y, weights=counts, batch_size=batch_size, threads=threads)
+        np.testing.assert_allclose(got.loss, whole.loss, rtol=1e-6)
+        np.testing.assert_allclose(got.accuracy, whole.accuracy, rtol=1e-12)
+    x = x.clone()
+    x[3] = float("nan")
+    only = np.ones(11)
+    only[3] = 0
+    assert (
+        np.isfinite(evaluate(task, rows, x, y, weights=only).loss).all()
+        and np.isnan(evaluate(task, rows, x, y).loss).all()
+    )
+
+
+X, Y = torch.zeros(4, 20), torch.tensor([0, 1, 2, 0])
+
+
+def test_evaluate_refuses_bad_input():
+    task = Task(models.create(**CASES["linear"]))
+    for bad, message in (
+        (dict(y=Y + 1), "label 3 is out of range"),
+        (dict(x=X[:0], y=Y[:0]), "at least 1"),
+        (dict(batch_size=0), "batch_size=0"),
+        (dict(params=torch.zeros(5)), r"must be \(63,\)"),
+        (dict(device="gpu"), "device='gpu'"),
+        (dict(threads=0), "threads=0"),
+        (dict(weights=np.zeros(len(X))), "not all 0"),
+        (dict(weights=[1.0]), r"weights of shape \(1,\)"),
+        (dict(weights=-np.ones(len(X))), "weights holds -1.0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            evaluate(**{**dict(task=task, params=torch.zeros(63), x=X, y=Y), **bad})

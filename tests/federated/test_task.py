@@ -1,0 +1,145 @@
+"""What a task refuses, draws, builds and keeps."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from sflkit import models
+from sflkit.federated import Task, evaluate, local_sgd
+from tests.federated.federated_cases import CASES, make, reference
+
+
+def test_init_is_deterministic_and_leaves_the_global_state():
+    task = Task(models.create(**CASES["lenet"]))
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    a, b, c = task.init(1), task.init(1), task.init(2)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(a, b) and not torch.equal(a, c)
+    assert a.shape == (task.n_params,) and a.dtype == torch.float32 and not a.requires_grad
+    torch.manual_seed(1)  # the same draws as building the model under that seed
+    assert torch.equal(a, parameters_to_vector(models.create(**CASES["lenet"]).parameters()))
+
+
+def test_flat_order_is_that_of_parameters():
+    task, w, [[(x, y)]] = make("small_cnn", [[4]])
+    model = models.create(**CASES["small_cnn"])
+    vector_to_parameters(w, model.parameters())
+    assert torch.equal(parameters_to_vector(task.build(w).parameters()), w)
+    torch.testing.assert_close(task.build(w)(x), model(x))
+    before = evaluate(task, w, x, y)
+    assert before.loss == pytest.approx(F.cross_entropy(model(x), y).item(), abs=1e-6)
+    assert before.accuracy == (model(x).argmax(1) == y).double().mean().item()
+
+
+def test_task_survives_pickling():
+    task, w, batches = make("mlp", [[4], [5]])
+    want = local_sgd(task, w, batches, 0.1)
+    assert torch.equal(local_sgd(pickle.loads(pickle.dumps(task)), w, batches, 0.1), want)
+
+
+class Bare(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x):
+        return x * self.w
+
+
+def test_task_refuses_what_it_cannot_train():
+    frozen = nn.Linear(2, 2)
+    frozen.bias.requires_grad_(False)
+    for model, message in (
+        (nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)), "buffers .1.running_mean"),
+        (nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)), "dropout"),
+        (nn.ReLU(), "no parameters"),
+        (nn.Linear(2, 2).double(), "float64"),
+        (frozen, "requires_grad=False"),
+        ("lenet", "must be a torch.nn.Module"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Task(model)
+    with pytest.raises(ValueError, match="loss='hinge' must be one of"):
+        Task(nn.Linear(2, 2), "hinge")
+    with pytest.raises(ValueError, match="no reset_parameters"):
+        Task(Bare()).init(0)
+    for seed in (-1, 1.5, True, None):
+        with pytest.raises(ValueError, match="seed="):
+            Task(nn.Linear(2, 2)).init(seed)
+    with pytest.raises(ValueError, match="build takes one"):
+        Task(nn.Linear(2, 2)).build(torch.zeros(2, 6))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (nn.Dropout3d(0.1), "dropout .1, p=0.1"),
+        (nn.FeatureAlphaDropout(0.2), "dropout .1, p=0.2"),
+        (nn.LSTM(2, 2, 2, dropout=0.5), "dropout .1, p=0.5"),
+        (nn.MultiheadAttention(2, 1, dropout=0.3), "dropout .1, p=0.3"),
+    ],
+)
+def test_every_kind_of_dropout_is_refused(model, message):
+    with pytest.raises(ValueError, match=message):
+        Task(nn.Sequential(nn.Linear(2, 2), model))
+    for module in model.modules():
+        if isinstance(module, nn.LSTM | nn.MultiheadAttention):
+            module.dropout = 0.0
+        elif hasattr(module, "p"):
+            module.p = 0.0
+    Task(nn.Sequential(nn.Linear(2, 2), model))
+
+
+@pytest.mark.parametrize("backend", ["pool", "stacked"])
+def test_float64_agrees_to_twelve_digits(backend):
+    task, w, batches = make("mlp", [[6, 6], [4, 9, 2]], dtype=torch.float64)
+    assert w.dtype == torch.float64 and torch.equal(w, make("mlp", [])[1].double())
+    batches = [[(x.double(), y) for x, y in client] for client in batches]
+    got = local_sgd(task, w, batches, 0.1, backend=backend, prox=0.7)
+    assert got.dtype == torch.float64
+    for k, client in enumerate(batches):
+        torch.testing.assert_close(
+            got[k], reference(task, w, client, 0.1, 0.7), atol=1e-14, rtol=1e-12
+        )
+    x, y = batches[0][0]
+    assert evaluate(task, w, x, y).loss == pytest.approx(
+        F.cross_entropy(task.build(w)(x), y).item(), rel=1e-13
+    )
+
+
+def test_an_unknown_type_is_refused():
+    with pytest.raises(ValueError, match=r"dtype=.*float16 must be one of"):
+        Task(nn.Linear(2, 2), dtype=torch.float16)
+
+
+def test_read_only_and_reversed_arrays_are_copied_and_writable_ones_are_not():
+    task = Task(nn.Linear(2, 1))
+    writable = np.array([1.0, 2.0, 3.0], dtype=np.float32)
+    assert task.vectors("params", writable).numpy() is not writable
+    assert np.shares_memory(task.vectors("params", writable).numpy(), writable)
+    frozen = writable.copy()
+    frozen.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not np.shares_memory(task.vectors("params", frozen).numpy(), frozen)
+    assert task.vectors("params", writable[::-1]).tolist() == [3.0, 2.0, 1.0]
+
+
+def test_replicas_are_lent_and_come_back():
+    task, device = Task(nn.Linear(2, 1)), torch.device("cpu")
+    with task.replica(device) as first, task.replica(device) as second:
+        assert first is not second
+        rows = torch.arange(6.0).view(2, 3)
+        first.load(rows[1])
+        first.store(out := torch.zeros(3), minus=rows[0])
+        assert out.tolist() == [3.0, 3.0, 3.0]
+        assert [v.shape for v in first.views(rows)] == [(2, 1, 2), (2, 1)]
+    with task.replica(device) as again:
+        assert again in (first, second)
