@@ -2,8 +2,8 @@
 data?
 
 Start with `importance` (what the weights of samples mean, Sections 3 and 4) and `psi` (the bound
-that is minimised, Section 5). `strategies` turns a strategy's name into weights of clients. `bounds`
-and `case_study` hold the theory.
+that is minimised, Section 5). `strategies` turns a strategy's name into weights of clients.
+`bounds` and `case_study` hold the theory.
 
 `training` runs Algorithm 1 with several strategies at once: `config` lists its settings, `arrivals`
 says who holds which samples when, `arms` trains the models, and `constants` measures what the bound

@@ -46,7 +46,7 @@ class DataStreamsConfig:
     n_samples : int or None
         >= 2 training samples of all clients together; None takes all (synthetic: 200, Table 1).
     epsilon : float
-        >= 0, spread of the clients' true weights in the synthetic task. The paper does not state it.
+        >= 0, spread of the clients' true weights in the synthetic task; not stated in the paper.
     model : str
         One of `sflkit.models.NAMES`.
     hidden, channels, padding, width
@@ -73,9 +73,9 @@ class DataStreamsConfig:
         Clients drawn in each round, in [1, M], without replacement from those available. None takes
         all of them, as Section 6 does.
     availability : {"stream", "1", "2"}
-        "stream": the samples of a fresh client arrive evenly over the T rounds. "1" and "2": a fresh
-        client is there, with all its samples, in one round (FEMNIST) or in two consecutive ones, or
-        in one if that is the last (Shakespeare).
+        "stream": the samples of a fresh client arrive evenly over the T rounds. "1" and "2": a
+        fresh client is there, with all its samples, in one round (FEMNIST) or in two consecutive
+        ones, or in one if that is the last (Shakespeare).
     evaluate_every : int
         >= 1 rounds between evaluations; the last round is always evaluated.
     validation : float

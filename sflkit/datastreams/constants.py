@@ -63,8 +63,8 @@ def estimate_constants(
     under the initial and the trained models. (Table 3's B is ln 10 and ln 100 for CIFAR, which is
     the untrained loss.)
 
-    The bound's own B and G are suprema over single samples and over all of Theta, so these means are
-    smaller. The paper's sigma_0 = 2 G then need not bound the sigma_0 of (203), which
+    The bound's own B and G are suprema over single samples and over all of Theta, so these means
+    are smaller. The paper's sigma_0 = 2 G then need not bound the sigma_0 of (203), which
     `estimate_sigma0` measures. Source: FDS, Section 5, C.6.
 
     Parameters
@@ -119,10 +119,10 @@ def estimate_sigma0(
     """Measure sigma_0 of (203): how far a sample's gradient is from its client's mean gradient.
 
     For each sample z of a historical client's part, ||grad l(z) - grad L_m||^2 is taken under the
-    initial model and under the client's briefly trained one, and the larger of the two counts. Their
-    mean over the part, largest over the clients, is sigma_0^2. As (203) has the supremum over Theta
-    in place of two models, this is a lower estimate; the paper takes 2 G instead. ERRATA 26: (203)'s
-    own bound on it is misprinted. Source: FDS, C.6.
+    initial model and under the client's briefly trained one, and the larger of the two counts.
+    Their mean over the part, largest over the clients, is sigma_0^2. As (203) has the supremum over
+    Theta in place of two models, this is a lower estimate; the paper takes 2 G instead. ERRATA 26:
+    (203)'s own bound on it is misprinted. Source: FDS, C.6.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _brief_training(
     rate: float,
     batch_size: int,
 ) -> tuple[list[tuple[Tensor, Tensor]], Tensor, Tensor]:
-    """Return each historical client's part (x, y), its initial and its trained model (M_hist, P)."""
+    """Return each historical client's part (x, y), initial and trained model, (M_hist, P) each."""
     fraction = checks.real("fraction", fraction, above=0, high=1)
     steps = checks.integer("steps", steps, 1)
     rate = checks.real("rate", rate, above=0)

@@ -5,8 +5,8 @@ Source: FDS (Federated Learning for Data Streams), Algorithm 1, Sections 5 and 6
 C.6, D and E.
 
 In a round the server draws clients. Each of them receives the samples that arrive and updates its
-memory, then takes E gradient steps on mini-batches of K stored samples. The server adds the weighted
-mean of the clients' differences to its model, and projects.
+memory, then takes E gradient steps on mini-batches of K stored samples. The server adds the
+weighted mean of the clients' differences to its model, and projects.
 
 One run trains several *arms* on one federation; an arm is a strategy for the clients' importance at
 a local rate. Arms see the same arrivals, memories, mini-batches and initial model, so that their
@@ -16,13 +16,13 @@ The neighbouring modules hold the parts: `arrivals` has lines 2-6 of Algorithm 1
 `strategies` the clients' importance, `constants` the measurement of B, G, D and sigma_0, and `psi`
 the estimate of c2 / c1 from them.
 
-| code                     | symbol      | shape  | meaning                                           |
-|--------------------------|-------------|--------|---------------------------------------------------|
-| importance               | p_m         | (A, M) | relative importance of the clients in each arm    |
-| p_hist                   | p_hist      |        | sum of p_m over the historical clients            |
-| accuracy, loss           | theta-bar   |        | of the averaged output                            |
-| accuracy_last, loss_last | theta^(t+1) |        | of the last iterate                               |
-| local_steps, batch_size  | E, K        |        | gradient steps per round, samples of a mini-batch |
+| code                     | symbol      | shape  | meaning                                  |
+|--------------------------|-------------|--------|------------------------------------------|
+| importance               | p_m         | (A, M) | importance of the clients in each arm    |
+| p_hist                   | p_hist      |        | sum of p_m over the historical clients   |
+| accuracy, loss           | theta-bar   |        | of the averaged output                   |
+| accuracy_last, loss_last | theta^(t+1) |        | of the last iterate                      |
+| local_steps, batch_size  | E, K        |        | steps per round, samples of a mini-batch |
 """
 
 from __future__ import annotations
