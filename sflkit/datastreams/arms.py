@@ -120,6 +120,11 @@ class Arms:
         model: nn.Module | Callable | None = None,
         server: type | Callable | None = None,
     ):
+        if weights is not None and not callable(weights):
+            raise ValueError(
+                f"weights of type {type(weights).__name__} must be a function (round, client, rows "
+                "of x, p_m) that returns a weight for each row"
+            )
         self.config = config
         self.federation = federation
         self.importance = importance
@@ -186,7 +191,7 @@ class Arms:
         self.mass[arm] += share
         # (6): the weight of round t goes to theta^(t), the model that the round began with.
         self.averaged[arm] += (model - self.averaged[arm]) * (share / self.mass[arm])
-        new = self.rules[arm](model, updates, weights, work)
+        new = torch.as_tensor(self.rules[arm](model, updates, weights, work)).to(model)
         if tuple(new.shape) != tuple(model.shape):
             raise ValueError(
                 f"the server returned parameters of shape {tuple(new.shape)}; they must be "

@@ -158,6 +158,7 @@ def test_own_server(monkeypatch):
 def test_bad_weights():
     fed = random_federation([5, 3, 7, 11], 2)
     for weights, message in (
+        (np.ones((6, 4)), r"weights of type ndarray must be a function \(round, client,"),
         (lambda t, m, ids, p: [1.0], r"weights\(round=1, client=0\) has shape \(1,\)"),
         (lambda t, m, ids, p: -np.ones(len(ids)), r"weights\(round=1, client=0\) holds -1.0"),
     ):
@@ -246,6 +247,19 @@ ONE = servers.FedAvg()
 def test_bad_servers(server, message):
     with pytest.raises(ValueError, match=message):
         run(CONFIG, federation=random_federation([5, 3, 7, 11], 2), server=server)
+
+
+def test_a_server_may_answer_with_numpy_arrays():
+    class Arrays(servers.FedAvg):
+        def local_options(self, work):
+            return {"corrections": np.zeros((len(work.clients), 12))}
+
+        def __call__(self, params, updates, weights=None, work=None):
+            return super().__call__(params.numpy(), updates.numpy(), weights, work)
+
+    fed = random_federation([5, 3, 7, 11], 2)
+    frame = run(CONFIG, federation=fed, server=Arrays)
+    pd.testing.assert_frame_equal(frame, run(CONFIG, federation=fed), rtol=1e-5)
 
 
 def test_a_server_must_return_parameters():

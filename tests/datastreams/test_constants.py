@@ -33,7 +33,8 @@ def test_constants_by_hand():
         dict(rate=0),
         dict(batch_size=0),
     ):
-        with pytest.raises(ValueError, match=next(iter(bad))):
+        name, value = next(iter(bad.items()))
+        with pytest.raises(ValueError, match=f"{name}={value} must be"):
             estimate_constants(Task(Zero(1, 2)), fed, seed=0, **bad)
     with pytest.raises(ValueError, match="one of each kind"):
         estimate_constants(Task(Zero(1, 2)), replace(fed, historical=np.ones(3, bool)), seed=0)
