@@ -186,18 +186,21 @@ class Arms:
             Sum of the weights of each client's stored samples, > 0.
         work : LocalWork
             Who trained, and for how many steps.
+
+        Raises
+        ------
+        ValueError
+            If the arm's server does not return one number per parameter.
         """
-        model, share = self.params[arm], weights.sum()
+        model = self.params[arm]
+        share = weights.sum()
         self.mass[arm] += share
         # (6): the weight of round t goes to theta^(t), the model that the round began with.
         self.averaged[arm] += (model - self.averaged[arm]) * (share / self.mass[arm])
-        new = torch.as_tensor(self.rules[arm](model, updates, weights, work)).to(model)
-        if tuple(new.shape) != tuple(model.shape):
-            raise ValueError(
-                f"the server returned parameters of shape {tuple(new.shape)}; they must be "
-                f"{tuple(model.shape)}"
-            )
-        new = self._project(new)
+        new = self.rules[arm](model, updates, weights, work)
+        new = self._project(
+            self._tensor("the parameters that the server returns", new, model.shape)
+        )
         self.diverged[arm] = not _finite(new)
         self.params[arm] = new
 
@@ -294,7 +297,8 @@ class Arms:
             )
         corrections = options.get("corrections")
         if corrections is not None:
-            corrections = torch.as_tensor(corrections).to(self.params)
+            shape = (len(used), self.task.n_params)
+            corrections = self._tensor("the server's corrections", corrections, shape)
         return _Job(a, used, work, options.get("prox", 0.0), corrections)
 
     def _train_together(self, jobs: list[_Job], this: _Round) -> None:
@@ -320,6 +324,13 @@ class Arms:
         )
         for job, rows in zip(jobs, updates.split(counts), strict=True):
             self.move(job.arm, rows, this.totals[job.arm, job.used], job.work)
+
+    def _tensor(self, name: str, value: Any, shape: tuple[int, ...]) -> Tensor:
+        """Return an array of a server's as a tensor like the models, checked."""
+        value = torch.as_tensor(value).to(self.params)
+        if value.shape != shape:
+            raise ValueError(f"{name} have shape {tuple(value.shape)}; it must be {tuple(shape)}")
+        return value
 
     def _project(self, params: Tensor) -> Tensor:
         """Return the nearest parameters in the ball around the initial model, line 14."""

@@ -267,8 +267,18 @@ def test_a_server_must_return_parameters():
         def __call__(self, params, updates, weights=None, work=None):
             return super().__call__(params, updates, weights, work).mean()
 
-    with pytest.raises(ValueError, match=r"parameters of shape \(\); they must be \(12,\)"):
+    with pytest.raises(ValueError, match=r"server returns have shape \(\); it must be \(12,\)"):
         run(CONFIG, federation=random_federation([5, 3, 7, 11], 2), server=Mean)
+
+
+def test_a_server_must_correct_every_client():
+    class First(servers.FedAvg):
+        def local_options(self, work):
+            return {"corrections": torch.zeros(1, 12)}
+
+    message = r"the server's corrections have shape \(1, 12\); it must be \(4, 12\)"
+    with pytest.raises(ValueError, match=message):
+        run(CONFIG, federation=random_federation([5, 3, 7, 11], 2), server=First)
 
 
 def test_own_models():
