@@ -29,6 +29,8 @@ HEAVY = {"torch", "sklearn", "cvxpy", "seaborn", "matplotlib.pyplot"}
 TRAINS = (
     "federated",
     "models",
+    "datastreams/arms",
+    "datastreams/constants",
     "osafl/scores",
     "osafl/rules",
     "osafl/networks",
