@@ -170,7 +170,9 @@ def test_char_rnn_by_hand():
     u, v = 0.3, 0.7
     # The embedding, u, v, the two biases, the output's weights, its biases.
     parts = [[0.5, -1.0], [u], [v], [0.0, 0.0], [1.0, 2.0], [0.0, 1.0]]
-    nn.utils.vector_to_parameters(torch.tensor(sum(parts, [])), model.parameters())
+    nn.utils.vector_to_parameters(
+        torch.tensor(np.concatenate(parts), dtype=torch.float32), model.parameters()
+    )
     h = np.tanh(-u + v * np.tanh(0.5 * u))
     np.testing.assert_allclose(
         model(torch.tensor([[0, 1]])).detach(), [[h, 2 * h + 1]], rtol=0, atol=1e-6
