@@ -44,7 +44,7 @@ from sflkit.data.images import Inputs
 from sflkit.randomness import generator
 
 IMAGES = ("digits", "mnist", "fmnist", "cifar10", "cifar100")
-NATURAL = ("writers", "femnist", "plays", "shakespeare")
+NATURAL = natural.NAMES
 NAMES = ("logistic", *IMAGES, *NATURAL)
 LOGISTIC_SAMPLES = 200  # of all clients together: FDS, Table 1
 LOGISTIC_TEST = 200  # of every client: ours

@@ -5,12 +5,12 @@ per class (Wang et al. 2020) and CIFAR-100 by Pachinko allocation (Li and McCall
 al. 2021, Appendix F). FATS (Section 6.1.1) draws the label mix of each client from a Dirichlet law
 (Hsu et al. 2019), which is Pachinko allocation with one level.
 
-| code name   | symbol | shape        | unit                                                         |
-|-------------|--------|--------------|--------------------------------------------------------------|
-| labels      | y      | (n_samples,) | class index                                                  |
-| clients     | S_m    | M x (n_m,)   | row index, one array per client                              |
-| alpha, beta |        |              | Dirichlet parameter of every class (beta: of every fine      |
-|             |        |              | label inside a coarse one), > 0                              |
+| code name   | symbol | shape        | unit                                             |
+|-------------|--------|--------------|--------------------------------------------------|
+| labels      | y      | (n_samples,) | class index                                      |
+| clients     | S_m    | M x (n_m,)   | row index, one array per client                  |
+| alpha, beta |        |              | Dirichlet parameters, > 0: alpha of every class, |
+|             |        |              | beta of every fine label inside a coarse one     |
 """
 
 from __future__ import annotations
