@@ -51,7 +51,7 @@ class Tensors:
             # The arrays are read-only, and nothing here writes to the tensors that share them.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             self.x, self.y, self.x_test, self.y_test = (
-                torch.as_tensor(array).to(self.device) for array in arrays
+                torch.as_tensor(np.asarray(array)).to(self.device) for array in arrays
             )
 
     def batch(self, ids: np.ndarray) -> tuple[Tensor, Tensor]:

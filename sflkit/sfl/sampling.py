@@ -7,7 +7,6 @@ from __future__ import annotations
 import numpy as np
 
 from sflkit import checks
-from sflkit.data.partitions import checked_indices, checked_labels
 from sflkit.rounding import largest_remainder
 
 
@@ -22,8 +21,7 @@ class SampleSource:
     rng : numpy.random.Generator
         Owned by the source from here on: it is used by every later draw.
     ids : array of int, optional
-        The samples to draw from (a client's share, see `split_by_classes`); all samples when
-        omitted.
+        The samples to draw from (a client's share); all samples when omitted.
 
     Raises
     ------
@@ -32,9 +30,9 @@ class SampleSource:
     """
 
     def __init__(self, labels, rng: np.random.Generator, ids=None):
-        labels = checked_labels(labels)
+        labels = checks.labels(labels)
         self._rng = checks.generator(rng)
-        ids = np.arange(len(labels)) if ids is None else checked_indices("ids", ids, len(labels))
+        ids = np.arange(len(labels)) if ids is None else checks.indices("ids", ids, len(labels))
         order = ids[np.argsort(labels[ids], kind="stable")]
         sizes = np.bincount(labels[ids], minlength=int(labels.max()) + 1)
         self._pools = [
@@ -111,7 +109,7 @@ def draw_test_set(labels, shares, size: int, rng: np.random.Generator) -> np.nda
         argument is out of range.
     """
     labels, shares, rng = (
-        checked_labels(labels),
+        checks.labels(labels),
         checks.simplex("shares", shares),
         checks.generator(rng),
     )

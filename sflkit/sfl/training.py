@@ -7,8 +7,7 @@ client differences, (2)-(6) with ERRATA 2.
 
 All clients draw their arrivals from one training set, each in its own random order and without
 repetition until the samples of a class are used up; the paper does not say whether clients share
-samples. With a small data set several clients therefore see the same samples
-(`partitions.split_by_classes` makes disjoint shares for experiments of your own).
+samples. With a small data set several clients therefore see the same samples.
 
 Runs that differ only in the rule (or theta) see the same stream, the same samples, the same test
 set and the same initial model, because each of these has its own generator; their differences are
