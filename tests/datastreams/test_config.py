@@ -17,14 +17,14 @@ from tests.helpers import ROOT
 RECORDS = sorted((ROOT / "data/results/paper" / EXPERIMENT).glob("*.json"))
 
 
-@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
-def test_published_results_keep_their_keys(path):
-    record = json.loads(path.read_text(encoding="utf-8"))
-    assert store.result_key(run, DataStreamsConfig(**record["config"])) == record["key"]
-
-
-def test_there_are_published_results():
-    assert RECORDS
+def test_published_results_keep_their_keys():
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in RECORDS]
+    changed = [
+        record["key"]
+        for record in records
+        if store.result_key(run, DataStreamsConfig(**record["config"])) != record["key"]
+    ]
+    assert len(records) >= 18 and not changed
 
 
 def test_equal_settings_are_one_config():
