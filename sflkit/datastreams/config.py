@@ -48,7 +48,7 @@ class DataStreamsConfig:
     epsilon : float
         >= 0, spread of the clients' true weights in the synthetic task; not stated in the paper.
     model : str
-        One of `sflkit.models.NAMES`.
+        A name in `sflkit.models.NETWORKS`.
     hidden, channels, padding, width
         Options of the model: hidden of mlp (tuple of int) and of cnn and char_rnn (int), channels
         and padding of cnn, width of mobilenetv2 and vgg16. None takes the model's own value. The
