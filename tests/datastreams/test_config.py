@@ -95,7 +95,7 @@ def test_natural_clients_do_not_use_n_historical():
         ({"n_clients": None}, "n_clients=None must be an integer >= 2"),
         ({"c_ratio": -1.0}, "c_ratio=-1.0 must be a finite number >= 0"),
         ({"epsilon": float("inf")}, "epsilon=inf must be a finite number >= 0"),
-        ({"hidden": 0}, "hidden entry=0 must be an integer >= 1"),
+        ({"hidden": 0}, "hidden=0 must be an integer >= 1"),
         ({"hidden": (5, 0)}, "hidden entry=0 must be an integer >= 1"),
         (
             {"hidden": "x"},
