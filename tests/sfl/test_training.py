@@ -160,8 +160,8 @@ def test_bring_your_own():
     class Forgetful(FIFO):
         """Keeps the newest round only."""
 
-        def _update(self, ids, labels, rng):
-            self._keep(ids, labels)
+        def take(self, ids, labels, rng):
+            self.keep(ids, labels)
 
     stream = LabelStream(np.full((3, 1, 10), 0.1), np.ones((3, 1, 1)))
     model = torch.nn.Sequential(

@@ -1,0 +1,352 @@
+"""What you may bring to a run, how it is built, and how it is checked.
+
+A run takes a cache rule, a server rule, a model and a stream of your own. Rules keep something
+between rounds, so that every client needs a cache of its own and every run a server of its own.
+That is why a run asks for a class or a function that makes them, and refuses a finished object.
+
+==========  =============================================  =======================================
+keyword     class, built as                                function, called as
+==========  =============================================  =======================================
+cache       cls(config.capacity, config.batch_size)        f(config, long_term), per client
+server      cls()                                          f(config, shares), per run
+model       cls(input_shape, n_classes)                    f(input_shape, n_classes), per batch
+stream      (a function only)                              f(config, n_classes), per run
+==========  =============================================  =======================================
+
+`long_term` (n_classes,) holds the client's long-term label shares, and `shares` (n_clients,) the
+clients' weights in the objective, 1/K each. A model may also be a finished `torch.nn.Module`, whose
+weights are not used, and a stream a finished `LabelStream`: neither changes in a run.
+
+A cache, by the protocol `CacheLike`, must keep four promises, which are checked in every round (see
+`check_caches`): it holds at most B samples; it holds only what arrived at its client; the labels it
+gives are those of the data set; and no two clients share it. It may hold a sample twice: with a
+small data set the same sample arrives again and again, and a rule may weigh a sample by repeating
+it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from sflkit.sfl.config import SFLConfig
+from sflkit.sfl.streams import LabelStream
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from sflkit.federated import ServerRule
+
+
+class CacheLike(Protocol):
+    """The members of a cache that a run uses; `sflkit.sfl.caches.Cache` has them all.
+
+    Attributes
+    ----------
+    ids, labels : int64 arrays (n,)
+        The cached samples and their labels, aligned.
+    """
+
+    @property
+    def ids(self) -> np.ndarray: ...
+
+    @property
+    def labels(self) -> np.ndarray: ...
+
+    def update(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
+        """Take one round of arrivals, int64 arrays (n_arrivals,)."""
+
+
+class Contents(NamedTuple):
+    """What all caches of a run hold, one after the other.
+
+    Attributes
+    ----------
+    ids, labels : int64 arrays (n_samples,)
+    sizes : list of int, one per client
+    """
+
+    ids: np.ndarray
+    labels: np.ndarray
+    sizes: list[int]
+
+
+def build_caches(
+    cache: Callable | None, config: SFLConfig, long_terms: np.ndarray
+) -> list[CacheLike] | None:
+    """Return one cache per client from the class or function `cache`; None of None.
+
+    Parameters
+    ----------
+    cache : class, function or None
+        See the table above.
+    config : SFLConfig
+    long_terms : array (n_clients, n_classes)
+        Long-term label shares.
+
+    Raises
+    ------
+    ValueError
+        If `cache` is an object or cannot be called as the table says, or if what it makes is no
+        cache, is not empty, or is the same object for two clients.
+    """
+    if cache is None:
+        return None
+    make = _maker(
+        "cache",
+        cache,
+        of_class=("config.capacity", "config.batch_size"),
+        of_function=("config", "long_term"),
+        finished=hasattr(cache, "update"),
+    )
+    if inspect.isclass(cache):
+        built = [make(config.capacity, config.batch_size) for _ in long_terms]
+    else:
+        built = [make(config, long_term) for long_term in long_terms]
+    for k, made in enumerate(built):
+        lacks = [name for name in ("update", "ids", "labels") if not hasattr(made, name)]
+        if lacks:
+            raise ValueError(
+                f"cache={_name(cache)} made {made!r}, which lacks {', '.join(lacks)}; derive your "
+                "rule from sflkit.sfl.caches.Cache"
+            )
+        if len(made.ids):
+            raise ValueError(
+                f"cache={_name(cache)} made a cache for client {k} that holds {len(made.ids)} "
+                "samples before round 1; it must make an empty one for each client"
+            )
+    check_not_shared("cache", built, "client")
+    return built
+
+
+def build_server(server: Callable | None, config: SFLConfig, shares: np.ndarray) -> ServerRule:
+    """Return the server rule of one run: FedAvg with the config's global rate unless one is given.
+
+    Parameters
+    ----------
+    server : class, function or None
+        See the table above.
+    config : SFLConfig
+    shares : array (n_clients,)
+        Weights of the clients in the objective.
+
+    Raises
+    ------
+    ValueError
+        If `server` is an object or cannot be called as the table says, or makes no server rule.
+    """
+    from sflkit.federated import FedAvg
+
+    if server is None:
+        return FedAvg(config.global_rate)
+    make = _maker(
+        "server",
+        server,
+        of_class=(),
+        of_function=("config", "shares"),
+        finished=hasattr(server, "local_options"),
+    )
+    made = make() if inspect.isclass(server) else make(config, shares)
+    if not callable(made) or not hasattr(made, "local_options"):
+        raise ValueError(
+            f"server={_name(server)} made {made!r}, which is no server rule; derive yours from "
+            "sflkit.federated.FedAvg"
+        )
+    return made
+
+
+def build_model(model: Any, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return the network: `model` itself, or what the class or function `model` makes.
+
+    Raises
+    ------
+    ValueError
+        If `model` is no module and cannot be called as the table says, or makes no module.
+    """
+    from torch import nn
+
+    if isinstance(model, nn.Module):
+        return model
+    arguments = ("input_shape", "n_classes")
+    make = _maker("model", model, of_class=arguments, of_function=arguments)
+    made = make(input_shape, n_classes)
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"model={_name(model)} made {made!r}, which is no torch.nn.Module")
+    return made
+
+
+def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> LabelStream:
+    """Return the stream: `stream` itself, or what the function `stream` makes.
+
+    Raises
+    ------
+    ValueError
+        If `stream` is no LabelStream and cannot be called as the table says, or makes none; or if
+        its numbers of clients and classes are not those of the run.
+    """
+    if not isinstance(stream, LabelStream):
+        make = _maker("stream", stream, of_class=None, of_function=("config", "n_classes"))
+        made = make(config, n_classes)
+        if not isinstance(made, LabelStream):
+            raise ValueError(f"stream={_name(stream)} made {made!r}, which is no LabelStream")
+        stream = made
+    if stream.long_term.shape != (config.n_clients, n_classes):
+        has_clients, has_classes = stream.long_term.shape
+        raise ValueError(
+            f"stream has {has_clients} clients and {has_classes} classes; this run needs "
+            f"{config.n_clients} and {n_classes}"
+        )
+    return stream
+
+
+def check_caches(
+    caches: Sequence[CacheLike],
+    *,
+    capacity: int,
+    labels: np.ndarray,
+    seen: np.ndarray,
+    t: int,
+) -> Contents:
+    """Return what the caches hold after round t, or refuse what breaks the promises of a cache.
+
+    It is cheap enough to run in every round, because it looks at the samples of all clients at
+    once; only where something is wrong it looks for the client.
+
+    Parameters
+    ----------
+    caches : list of caches, one per client
+    capacity : int
+        B, samples that each may hold.
+    labels : int array (n_samples,)
+        Labels of the data set, whose rows the ids name.
+    seen : bool array (n_clients, n_samples)
+        Which samples arrived at which client so far.
+    t : int
+        The round, from 1, for the message; 0 is before the first.
+
+    Raises
+    ------
+    ValueError
+        If a cache holds more than `capacity` samples, or ids or labels that are no int64 arrays of
+        one length, or samples that did not arrive, or labels that are not theirs. The message names
+        the rule, the client and the round.
+    """
+    held = [(cache.ids, cache.labels) for cache in caches]
+    for k, (ids, own) in enumerate(held):
+        if (
+            type(ids) is not np.ndarray
+            or type(own) is not np.ndarray
+            or ids.dtype != np.int64
+            or own.dtype != np.int64
+            or ids.shape != own.shape
+            or ids.ndim != 1
+            or len(ids) > capacity
+        ):
+            raise ValueError(f"{where(caches[k], k, t)}: {_misshapen(ids, own, capacity)}")
+    sizes = [len(ids) for ids, _ in held]
+    all_ids = np.concatenate([ids for ids, _ in held])
+    all_labels = np.concatenate([own for _, own in held])
+    n_samples = len(labels)
+    places = all_ids + (np.arange(len(caches)) * n_samples).repeat(sizes)
+    in_range = not len(all_ids) or (all_ids.min() >= 0 and all_ids.max() < n_samples)
+    if not (in_range and seen.ravel()[places].all() and not (labels[all_ids] != all_labels).any()):
+        for k, (ids, own) in enumerate(held):
+            _find_wrong(where(caches[k], k, t), ids, own, labels, seen[k])
+    return Contents(all_ids, all_labels, sizes)
+
+
+def check_not_shared(name: str, objects: Sequence[Any], owner: str) -> None:
+    """Raise a ValueError if two owners, such as two clients, share one of the objects.
+
+    `name` is the keyword that made them and `owner` what each belongs to, for the message.
+    """
+    first: dict[int, int] = {}
+    for k, made in enumerate(objects):
+        if first.setdefault(id(made), k) != k:
+            raise ValueError(
+                f"{name} made one {_name(made)} object for {owner} {first[id(made)]} and {owner} "
+                f"{k}; it must make a new one for each, because it remembers its {owner}'s rounds"
+            )
+
+
+def where(cache: CacheLike, client: int, t: int) -> str:
+    """Return "cache rule X, client k, round t", the start of an error message."""
+    return f"cache rule {_name(cache)}, client {client}, round {t}"
+
+
+def _find_wrong(
+    place: str, ids: np.ndarray, own: np.ndarray, labels: np.ndarray, seen: np.ndarray
+) -> None:
+    outside = (ids < 0) | (ids >= len(labels))
+    if outside.any():
+        raise ValueError(
+            f"{place}: holds id {ids[outside][0]}; ids are rows of the training set, in "
+            f"[0, {len(labels) - 1}]"
+        )
+    if not seen[ids].all():
+        raise ValueError(
+            f"{place}: holds id {ids[~seen[ids]][0]}, a sample that never arrived at this client"
+        )
+    wrong = np.flatnonzero(labels[ids] != own)
+    if len(wrong):
+        i = wrong[0]
+        raise ValueError(
+            f"{place}: gives sample {ids[i]} the label {own[i]}; its label is {labels[ids[i]]}"
+        )
+
+
+def _misshapen(ids: Any, own: Any, capacity: int) -> str:
+    for name, value in (("ids", ids), ("labels", own)):
+        if type(value) is not np.ndarray or value.dtype != np.int64 or value.ndim != 1:
+            kind = type(value).__name__
+            form = f" of {value.dtype}, shape {value.shape}" if kind == "ndarray" else ""
+            return f"{name} is a {kind}{form}; it must be a numpy array of int64, shape (n,)"
+    if len(ids) != len(own):
+        return f"has {len(ids)} ids but {len(own)} labels; they must be aligned"
+    return f"holds {len(ids)} samples; it may hold at most capacity={capacity}"
+
+
+def _maker(
+    name: str,
+    value: Any,
+    *,
+    of_class: tuple[str, ...] | None,
+    of_function: tuple[str, ...],
+    finished: bool = False,
+) -> Callable:
+    """Return `value` if it is a class or a function that takes these arguments.
+
+    `of_class` is None where no class is allowed, and `finished` says that `value` is an object of
+    the kind that it should make. Raises ValueError with the way out for all else.
+    """
+    is_class = inspect.isclass(value)
+    allowed = f"a function ({', '.join(of_function)}) that makes a new one"
+    if of_class is not None:
+        allowed = f"a class, which is built as cls({', '.join(of_class)}), or {allowed}"
+    if is_class and of_class is None:
+        raise ValueError(f"{name}={_name(value)} is a class; it must be {allowed}")
+    if not is_class and (finished or not callable(value)):
+        raise ValueError(
+            f"{name}={value!r} is a finished object; it must be {allowed}. Give the class itself, "
+            f"or write: def make({', '.join(of_function)}): return {_name(value)}(...)"
+        )
+    arguments = of_class if is_class else of_function
+    try:
+        signature = inspect.signature(value)
+    except ValueError:  # some callables written in C do not tell what they take
+        return value
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise ValueError(
+            f"{name}={_name(value)} cannot be called with ({', '.join(arguments)}): {error}. It "
+            f"must be {allowed}"
+        ) from None
+    return value
+
+
+def _name(value: Any) -> str:
+    return value.__name__ if hasattr(value, "__name__") else type(value).__name__
