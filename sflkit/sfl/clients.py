@@ -68,8 +68,6 @@ class Clients:
     counts : int array (rounds, n_clients, n_classes)
         Labels of the arrivals.
     caches : list of cache objects, one per client; their ids are rows of the training set.
-    seen : bool array (n_clients, n_samples)
-        Which samples arrived at which client so far.
     contents : protocol.Contents
         What the caches hold.
 
@@ -102,12 +100,11 @@ class Clients:
             sampling.SampleSource(labels, generator(config.seed, "samples", k))
             for k in range(config.n_clients)
         ]
-        self.seen = np.zeros((config.n_clients, len(labels)), dtype=bool)
+        self._arrivals = protocol.Arrivals(config.n_clients, labels)
         long_terms = self.stream.long_term
         own = protocol.build_caches(cache, config, long_terms)
         self.caches = [make_cache(config, row) for row in long_terms] if own is None else own
-        self._fill()
-        self._check(0)
+        self._deliver(0, [self._first_set(k) for k in range(config.n_clients)])
 
     def arrive(self, t: int) -> None:
         """Deliver the arrivals of round t (1-based, in order) to every cache.
@@ -117,9 +114,8 @@ class Clients:
         ValueError
             If a cache refuses them or breaks a promise; the message names rule, client and round.
         """
-        for k, source in enumerate(self.sources):
-            self._deliver(k, t, source.draw(self.counts[t - 1, k]))
-        self._check(t)
+        drawn = [source.draw(n) for source, n in zip(self.sources, self.counts[t - 1], strict=True)]
+        self._deliver(t, drawn)
 
     def cached_counts(self) -> np.ndarray:
         """Return the label counts of all caches, (n_clients, n_classes)."""
@@ -129,25 +125,26 @@ class Clients:
         counts = np.bincount(cells, minlength=n_clients * self.n_classes)
         return counts.reshape(n_clients, self.n_classes)
 
-    def _fill(self) -> None:
-        """Give FULL its set, which it holds before the first arrival.
+    def _first_set(self, k: int) -> np.ndarray:
+        """Return the ids of the set that FULL holds before the first arrival; none for other rules.
 
-        It is drawn from a source of its own, so that the arrivals are those of the other rules.
+        They are drawn from a source of its own, so that the arrivals are those of the other rules.
         """
+        if not isinstance(self.caches[k], caches.Full):
+            return np.empty(0, np.int64)
+        rng = generator(self.config.seed, "samples", k, 0)
+        return sampling.SampleSource(self.labels, rng).draw(self.caches[k].quota)
+
+    def _deliver(self, t: int, ids: list[np.ndarray]) -> None:
+        """Update every cache with its client's arrivals, and look at what it then holds."""
+        self._arrivals.add(ids)
         for k, cache in enumerate(self.caches):
-            if isinstance(cache, caches.Full):
-                rng = generator(self.config.seed, "samples", k, 0)
-                self._deliver(k, 0, sampling.SampleSource(self.labels, rng).draw(cache.quota))
-
-    def _deliver(self, k: int, t: int, ids: np.ndarray) -> None:
-        self.seen[k, ids] = True
-        rng = generator(self.config.seed, "cache", k, t)
-        try:
-            self.caches[k].update(ids, self.labels[ids], rng)
-        except ValueError as error:
-            raise ValueError(f"{protocol.where(self.caches[k], k, t)}: {error}") from error
-
-    def _check(self, t: int) -> None:
-        self.contents = protocol.check_caches(
-            self.caches, capacity=self.config.capacity, labels=self.labels, seen=self.seen, t=t
-        )
+            if t == 0 and not len(ids[k]):
+                continue
+            rng = generator(self.config.seed, "cache", k, t)
+            try:
+                cache.update(ids[k], self.labels[ids[k]], rng)
+            except ValueError as error:
+                raise ValueError(f"{protocol.where(cache, k, t)}: {error}") from error
+        self.contents = protocol.contents(self.caches, self.config.capacity, t)
+        self._arrivals.check(self.contents, self.caches, t)

@@ -18,7 +18,7 @@ clients' weights in the objective, 1/K each. A model may also be a finished `tor
 weights are not used, and a stream a finished `LabelStream`: neither changes in a run.
 
 A cache, by the protocol `CacheLike`, must keep four promises, which are checked in every round (see
-`check_caches`): it holds at most B samples; it holds only what arrived at its client; the labels it
+`contents` and `Arrivals`): it holds at most B samples; it holds only what arrived at its client; the labels it
 gives are those of the data set; and no two clients share it. It may hold a sample twice: with a
 small data set the same sample arrives again and again, and a rule may weigh a sample by repeating
 it.
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from sflkit.federated import ServerRule
+
+
+_INT64 = np.dtype(np.int64)
 
 
 class CacheLike(Protocol):
@@ -202,60 +205,87 @@ def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> LabelStream:
     return stream
 
 
-def check_caches(
-    caches: Sequence[CacheLike],
-    *,
-    capacity: int,
-    labels: np.ndarray,
-    seen: np.ndarray,
-    t: int,
-) -> Contents:
-    """Return what the caches hold after round t, or refuse what breaks the promises of a cache.
-
-    It is cheap enough to run in every round, because it looks at the samples of all clients at
-    once; only where something is wrong it looks for the client.
-
-    Parameters
-    ----------
-    caches : list of caches, one per client
-    capacity : int
-        B, samples that each may hold.
-    labels : int array (n_samples,)
-        Labels of the data set, whose rows the ids name.
-    seen : bool array (n_clients, n_samples)
-        Which samples arrived at which client so far.
-    t : int
-        The round, from 1, for the message; 0 is before the first.
+def contents(caches: Sequence[CacheLike], capacity: int, t: int) -> Contents:
+    """Return what the caches of a run hold after round t.
 
     Raises
     ------
     ValueError
-        If a cache holds more than `capacity` samples, or ids or labels that are no int64 arrays of
-        one length, or samples that did not arrive, or labels that are not theirs. The message names
-        the rule, the client and the round.
+        If the ids and labels of a cache are no int64 arrays of one length, or hold more samples
+        than `capacity`. The message names the rule, the client and the round.
     """
     held = [(cache.ids, cache.labels) for cache in caches]
-    for k, (ids, own) in enumerate(held):
-        if (
-            type(ids) is not np.ndarray
-            or type(own) is not np.ndarray
-            or ids.dtype != np.int64
-            or own.dtype != np.int64
-            or ids.shape != own.shape
-            or ids.ndim != 1
-            or len(ids) > capacity
-        ):
-            raise ValueError(f"{where(caches[k], k, t)}: {_misshapen(ids, own, capacity)}")
-    sizes = [len(ids) for ids, _ in held]
-    all_ids = np.concatenate([ids for ids, _ in held])
-    all_labels = np.concatenate([own for _, own in held])
-    n_samples = len(labels)
-    places = all_ids + (np.arange(len(caches)) * n_samples).repeat(sizes)
-    in_range = not len(all_ids) or (all_ids.min() >= 0 and all_ids.max() < n_samples)
-    if not (in_range and seen.ravel()[places].all() and not (labels[all_ids] != all_labels).any()):
-        for k, (ids, own) in enumerate(held):
-            _find_wrong(where(caches[k], k, t), ids, own, labels, seen[k])
-    return Contents(all_ids, all_labels, sizes)
+    for k, (ids, labels) in enumerate(held):
+        fits = type(ids) is type(labels) is np.ndarray and ids.dtype == labels.dtype == _INT64
+        if not (fits and ids.ndim == 1 and ids.shape == labels.shape and len(ids) <= capacity):
+            raise ValueError(f"{where(caches[k], k, t)}: {_misshapen(ids, labels, capacity)}")
+    all_ids, all_labels = (np.concatenate(parts) for parts in zip(*held, strict=True))
+    return Contents(all_ids, all_labels, [len(ids) for ids, _ in held])
+
+
+class Arrivals:
+    """What has arrived at every client so far, against which `check` compares the caches.
+
+    It is cheap enough for every round, since it looks at the samples of all clients at once, and
+    for the client at fault only where something is wrong.
+
+    Parameters
+    ----------
+    n_clients : int
+        K.
+    labels : int array (n_samples,)
+        Labels of the data set, whose rows the ids name; below 2^31.
+    """
+
+    def __init__(self, n_clients: int, labels: np.ndarray):
+        self.labels = labels
+        # The label of each sample that arrived at a client; -1 where it did not.
+        self._known = np.full(n_clients * len(labels), -1, dtype=np.int32)
+        self._first = np.arange(n_clients) * len(labels)
+
+    def add(self, ids: Sequence[np.ndarray]) -> None:
+        """Note the arrivals of one round, an int64 array of ids for each client."""
+        together = np.concatenate(ids)
+        places = together + self._first.repeat([len(own) for own in ids])
+        self._known[places] = self.labels[together]
+
+    def check(self, held: Contents, caches: Sequence[CacheLike], t: int) -> None:
+        """Compare what the `caches` hold after round t with what arrived.
+
+        Raises
+        ------
+        ValueError
+            If a cache holds a sample that did not arrive at its client, or gives it a label that is
+            not its own. The message names the rule, the client and the round.
+        """
+        # Seen as unsigned numbers, negative ids are beyond the data set as well.
+        if not len(held.ids) or held.ids.view(np.uint64).max() < len(self.labels):
+            known = self._known.take(held.ids + self._first.repeat(held.sizes))
+            if (known == held.labels).all():
+                return
+        ends = np.cumsum(held.sizes)[:-1]
+        parts = zip(np.split(held.ids, ends), np.split(held.labels, ends), strict=True)
+        for k, (ids, labels) in enumerate(parts):
+            self._find_wrong(where(caches[k], k, t), k, ids, labels)
+
+    def _find_wrong(self, place: str, k: int, ids: np.ndarray, labels: np.ndarray) -> None:
+        n_samples = len(self.labels)
+        outside = (ids < 0) | (ids >= n_samples)
+        if outside.any():
+            raise ValueError(
+                f"{place}: holds id {ids[outside][0]}; ids are rows of the training set, in "
+                f"[0, {n_samples - 1}]"
+            )
+        known = self._known[self._first[k] + ids]
+        if (known < 0).any():
+            raise ValueError(
+                f"{place}: holds id {ids[known < 0][0]}, a sample that never arrived at this client"
+            )
+        if (known != labels).any():
+            i = int((known != labels).argmax())
+            raise ValueError(
+                f"{place}: gives sample {ids[i]} the label {labels[i]}; its label is {known[i]}"
+            )
 
 
 def check_not_shared(name: str, objects: Sequence[Any], owner: str) -> None:
@@ -265,37 +295,17 @@ def check_not_shared(name: str, objects: Sequence[Any], owner: str) -> None:
     """
     first: dict[int, int] = {}
     for k, made in enumerate(objects):
-        if first.setdefault(id(made), k) != k:
+        other = first.setdefault(id(made), k)
+        if other != k:
             raise ValueError(
-                f"{name} made one {_name(made)} object for {owner} {first[id(made)]} and {owner} "
-                f"{k}; it must make a new one for each, because it remembers its {owner}'s rounds"
+                f"{name} made one {_name(made)} object for {owner} {other} and {owner} {k}; it "
+                f"must make a new one for each, because it remembers the rounds of its {owner}"
             )
 
 
 def where(cache: CacheLike, client: int, t: int) -> str:
     """Return "cache rule X, client k, round t", the start of an error message."""
     return f"cache rule {_name(cache)}, client {client}, round {t}"
-
-
-def _find_wrong(
-    place: str, ids: np.ndarray, own: np.ndarray, labels: np.ndarray, seen: np.ndarray
-) -> None:
-    outside = (ids < 0) | (ids >= len(labels))
-    if outside.any():
-        raise ValueError(
-            f"{place}: holds id {ids[outside][0]}; ids are rows of the training set, in "
-            f"[0, {len(labels) - 1}]"
-        )
-    if not seen[ids].all():
-        raise ValueError(
-            f"{place}: holds id {ids[~seen[ids]][0]}, a sample that never arrived at this client"
-        )
-    wrong = np.flatnonzero(labels[ids] != own)
-    if len(wrong):
-        i = wrong[0]
-        raise ValueError(
-            f"{place}: gives sample {ids[i]} the label {own[i]}; its label is {labels[ids[i]]}"
-        )
 
 
 def _misshapen(ids: Any, own: Any, capacity: int) -> str:
