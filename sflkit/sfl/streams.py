@@ -215,10 +215,11 @@ def kl_markov_stream(
 ) -> LabelStream:
     """Draw the paper's stream, with transition probabilities P_ij ~ exp(-KL(i||j) / temperature).
 
-    Each client has C classes and S short-term distributions over them. Source: SFL, Section VI "Data Stream Generation". The transition law is ours, since the paper
-    only says that a lower divergence is more likely (ERRATA 12). Shares are uniform draws,
-    normalised, and redrawn until every one lies in [0.05, 0.95] (ERRATA 49), so that all states of
-    a client share one support and the divergence is finite.
+    Each client has C classes and S short-term distributions over them. Source: SFL, Section VI
+    "Data Stream Generation". The transition law is ours, since the paper only says that a lower
+    divergence is more likely (ERRATA 12). Shares are uniform draws, normalised, and redrawn until
+    every one lies in [0.05, 0.95] (ERRATA 49), so that all states of a client share one support and
+    the divergence is finite.
 
     Parameters
     ----------
