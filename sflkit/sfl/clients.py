@@ -1,4 +1,4 @@
-"""The clients of a streaming-FL run: their label streams, arrivals and caches, without any learning.
+"""The clients of a streaming-FL run: their label streams, arrivals and caches, without learning.
 
 Source: SFL, Section IV.
 """
@@ -32,8 +32,10 @@ def make_cache(config: SFLConfig, long_term: np.ndarray) -> caches.Cache:
 
 
 def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
-    """Return the config's label stream, which depends on the seed and the stream's settings only,
-    not on the rule.
+    """Return the config's label stream.
+
+    It depends on the seed and the stream's settings only, not on the rule, so that rules can be
+    compared on one stream.
     """
     return streams.kl_markov_stream(
         n_clients=config.n_clients,

@@ -34,7 +34,8 @@ class SFLConfig:
     Parameters
     ----------
     rule : str
-        A name in `sflkit.sfl.caches.RULES`; "full" is static, "full_refreshed" renews its samples each round.
+        A name in `sflkit.sfl.caches.RULES`; "full" is static, "full_refreshed" renews its samples
+        each round.
     seed : int
         >= 0.
     data, model : str
@@ -64,7 +65,7 @@ class SFLConfig:
     evaluate_every : int
         Rounds between evaluations; the last round is always evaluated.
     train : bool
-        False follows only the caches: no model, no data set, milliseconds a round.
+        False follows only the caches: no model, no data set, milliseconds per round.
     n_classes : int
         R of a run without training; with training the data set says.
     """

@@ -27,8 +27,8 @@ from sflkit.sfl.streams import LabelStream
 EXPERIMENT = "sfl-discrepancy"
 RESULT_VERSION = 1
 
-# The rules whose discrepancy is measured, by the names that `exact_discrepancy` has for them: two of
-# them are SRSR, as printed and as implemented.
+# The rules whose discrepancy is measured, by the names that `exact_discrepancy` has for them. Two
+# of them are SRSR, as printed and as implemented.
 RULES = Registry(
     "cache rule",
     {
@@ -47,17 +47,18 @@ class DiscrepancyConfig:
     Parameters
     ----------
     rule : str
-        A name in `RULES`, as in `exact_discrepancy`: "srsr" is the recursion as printed, v_0 = 0: the cache starts full of blanks, samples of no
-        class. "srsr_filled" is the rule as implemented, which appends the first M rounds.
+        A name in `RULES`, as in `exact_discrepancy`: "srsr" is the recursion as printed, v_0 = 0:
+        the cache starts full of blanks, samples of no class. "srsr_filled" is the rule as
+        implemented, which appends the first M rounds.
     seed : int
         Of the stream, >= 0.
     part : int
         Independent block of repeats, >= 0.
     n_clients, n_classes, classes_per_client, n_states, temperature
-        The stream, see `streams.kl_markov_stream`; SFL, Section VI has 10 clients, 10 classes, 3 per
-        client, 10 states.
+        The stream, see `streams.kl_markov_stream`; SFL, Section VI has 10 clients, 10 classes, 3
+        per client, 10 states.
     batch_size, cache_rounds : int
-        B_s samples a round and M = B / B_s.
+        B_s samples per round and M = B / B_s.
     theta : float
         SRSR's weight in [0, 1].
     rounds, repeats : int
@@ -269,7 +270,7 @@ def exact_discrepancy(
     Raises
     ------
     ValueError
-        As `rule_weights`; if weights do not fit, or are given beside a rule; or if neither is given.
+        As `rule_weights`; if weights do not fit; or unless one of rule and weights is given.
     """
     if weights is None:
         if rule is None or t is None or cache_rounds is None:

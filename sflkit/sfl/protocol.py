@@ -17,11 +17,11 @@ stream      (a function only)                              f(config, n_classes),
 clients' weights in the objective, 1/K each. A model may also be a finished `torch.nn.Module`, whose
 weights are not used, and a stream a finished `LabelStream`: neither changes in a run.
 
-A cache, by the protocol `CacheLike`, must keep four promises, which are checked in every round (see
-`contents` and `Arrivals`): it holds at most B samples; it holds only what arrived at its client; the labels it
-gives are those of the data set; and no two clients share it. It may hold a sample twice: with a
-small data set the same sample arrives again and again, and a rule may weigh a sample by repeating
-it.
+A cache, by the protocol `CacheLike`, must keep four promises: it holds at most B samples; it holds
+only what arrived at its client; the labels it gives are those of the data set; and no two clients
+share it. All are checked in every round (see `contents` and `Arrivals`). A cache may hold a sample
+twice: with a small data set the same sample arrives again and again, and a rule may weigh a sample
+by repeating it.
 """
 
 from __future__ import annotations

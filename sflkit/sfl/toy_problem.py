@@ -159,29 +159,12 @@ def _round(
 
     Returns the new w (repeats, 2) and what was measured.
     """
-    flat = points.reshape(-1, 2)
-    pool = points[None]
-    labels = cached // _POINTS
-    n = len(cached)
-    n_classes = config.n_classes
-    slots = (labels + n_classes * np.arange(n)[:, None]).ravel()
-    counts = np.bincount(slots, minlength=n * n_classes).reshape(n, n_classes)
     local = np.tile(w, (config.n_clients, 1))  # client-major, as the copies of the stream
     start = local
     total = np.zeros_like(local)
     largest = dict.fromkeys(("real_to_virtual", "virtual_to_expected", "drift"), 0.0)
     for _ in range(config.local_steps):
-        each = gradient(local[:, None], flat[cached])
-        sums = np.stack(
-            [np.bincount(slots, each[..., d].ravel(), n * n_classes) for d in (0, 1)], axis=-1
-        )
-        by_class = gradient(local[:, None, None], pool).mean(axis=2)
-        # a class without a cached sample has no gradient in (18); the exact one stands in
-        means = sums.reshape(by_class.shape) / np.maximum(counts, 1)[..., None]
-        cached_by_class = np.where(counts[..., None] > 0, means, by_class)
-        real = each.mean(axis=1)
-        virtual = np.einsum("nr,nrd->nd", shares, cached_by_class)
-        expected = np.einsum("nr,nrd->nd", shares, by_class)
+        real, virtual, expected = _gradients(local, cached, points, shares)
         gaps = {
             "real_to_virtual": real - virtual,
             "virtual_to_expected": virtual - expected,
@@ -192,11 +175,32 @@ def _round(
         local = local - config.local_rate * real
         total = total + real
     shape = config.n_clients, config.repeats, 2
-    by_class = gradient(start[:, None, None], pool).mean(axis=2)
+    by_class = gradient(start[:, None, None], points[None]).mean(axis=2)
     exact = np.einsum("nr,nrd->nd", shares, by_class).reshape(shape).mean(axis=0)
     # ERRATA 2: the server's step carries eta_L as well
     w = w - config.global_rate * config.local_rate * total.reshape(shape).mean(axis=0)
     return w, largest | {"grad_norm2": (exact**2).sum(axis=-1).mean()}
+
+
+def _gradients(
+    local: np.ndarray, cached: np.ndarray, points: np.ndarray, shares: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return real, virtual and expected gradients at `local`, each (n, 2). Source: SFL, (18)."""
+    n, n_classes = shares.shape
+    labels = cached // points.shape[1]
+    slots = (labels + n_classes * np.arange(n)[:, None]).ravel()
+    counts = np.bincount(slots, minlength=n * n_classes).reshape(n, n_classes)
+    each = gradient(local[:, None], points.reshape(-1, 2)[cached])
+    sums = np.stack(
+        [np.bincount(slots, each[..., d].ravel(), n * n_classes) for d in (0, 1)], axis=-1
+    )
+    by_class = gradient(local[:, None, None], points[None]).mean(axis=2)
+    # a class without a cached sample has no gradient in (18); the exact one stands in
+    means = sums.reshape(by_class.shape) / np.maximum(counts, 1)[..., None]
+    cached_by_class = np.where(counts[..., None] > 0, means, by_class)
+    virtual = np.einsum("nr,nrd->nd", shares, cached_by_class)
+    expected = np.einsum("nr,nrd->nd", shares, by_class)
+    return each.mean(axis=1), virtual, expected
 
 
 def _mean_square(gap: np.ndarray, config: SyntheticConfig) -> np.ndarray:

@@ -107,12 +107,13 @@ def run_stacked(
     stream: LabelStream | Callable | None = None,
     backend: str = "auto",
 ) -> list[Outcome]:
-    """Run several configs side by side: one call of `federated.local_sgd` per round trains them all.
+    """Run several configs side by side.
 
-    Each run has its own stream, caches, model, server and test set, and none sees another, so that
-    every answer is that of `run(config)`: with backend="pool" on a CPU to the last bit (while there
-    are no more threads than clients in one run and batches in its test), with "stacked" to the
-    rounding of batched products. So 10 seeds of 5 rules train 500 models at once.
+    One call of `federated.local_sgd` per round trains the clients of all of them, so that 10 seeds
+    of 5 rules with 10 clients train 500 models at once. Each run has its own stream, caches, model,
+    server and test set, and none sees another. Every answer is therefore that of `run(config)`:
+    with backend="pool" on a CPU to the last bit (while there are no more threads than clients in
+    one run and batches in its test), with "stacked" to the rounding of batched products.
 
     Parameters
     ----------
