@@ -282,15 +282,16 @@ def theorem1(
     drift = sizes.drift()
     product = sizes.global_rate * sizes.local_rate
     spread = (n_classes * max_share) ** 2 * sigma_m2
-    vanishing = loss_gap / (c * product * sizes.local_steps * rounds)
-    phi_g = 30 * drift * sigma_g2 / c
-    phi_m = 60 * drift * spread / c
-    phi_l = sizes.lambda_factor() * n_classes**2 * sigma_m2 * mean_lambda2 / c
+    terms = (
+        loss_gap / (c * product * sizes.local_steps * rounds),
+        30 * drift * sigma_g2 / c,
+        60 * drift * spread / c,
+        sizes.lambda_factor() * n_classes**2 * sigma_m2 * mean_lambda2 / c,
+    )
     # ERRATA 9: (88) drops this term, which decays more slowly than the O(1/T) that Corollary 2
     # states for Phi_M
     missing = 2 * sizes.smoothness * product * spread / (c * n_clients)
-    total = vanishing + phi_g + phi_m + phi_l
-    return SFLConvergence(vanishing, phi_g, phi_m, phi_l, missing, total, c, sizes.feasible(c))
+    return SFLConvergence(*terms, missing, sum(terms), c, sizes.feasible(c))
 
 
 class _StepSizes(NamedTuple):

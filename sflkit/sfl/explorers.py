@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 def cache_explorer() -> ipywidgets.VBox:
     """Return sliders over the discrepancy and the composition of a cache.
 
-    They set rule, B, B_s, theta, temperature and classes per client. Left: the discrepancy of four clients' caches, the chosen rule and FIFO on the same stream;
-    right: what the cache of the first client holds, label by label, with the long-term shares
-    dashed."""
+    They set rule, B, B_s, theta, temperature and classes per client. Left: the discrepancy of four
+    clients' caches, the chosen rule and FIFO on the same stream; right: what the cache of the first
+    client holds, label by label, with the long-term shares dashed.
+    """
     import ipywidgets
     import matplotlib.pyplot as plt
     import numpy as np

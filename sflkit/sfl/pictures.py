@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.registry import Look
 from sflkit.sfl.caches import RULES
 
 if TYPE_CHECKING:
@@ -36,19 +37,16 @@ _COLORS = (
 
 _DARK = (5, 6, 8, 9)
 _GAP = 0.12
+_OTHER = Look("#56B4E9", (0, (6, 1, 1, 1, 1, 1)), "P")
 
 
 def line(rule: str, *, marker: bool = False) -> dict[str, Any]:
     """Return matplotlib's keywords for the line of a cache rule: color, linestyle and marker.
 
-    Raises
-    ------
-    ValueError
-        If no such rule is in `caches.RULES`, or it has no look of its own.
+    A rule without a look of its own gets one that no rule of the library has. Raises ValueError if
+    no such rule is in `caches.RULES`.
     """
-    look = RULES[rule].look
-    if look is None:
-        raise ValueError(f"rule={rule!r} has no look in sflkit.sfl.caches.RULES")
+    look = RULES[rule].look or _OTHER
     return {
         "color": look.color,
         "linestyle": look.linestyle,
