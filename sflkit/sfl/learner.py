@@ -250,7 +250,8 @@ def _members(
         )
         work = _work([config.local_steps] * config.n_clients, config.local_rate)
         members.append(Member(rule, work, tests[test.tobytes()]))
-    protocol.check_not_shared("server", [member.server for member in members], "run")
+    owners = [f"run {i}" for i in range(len(members))]
+    protocol.check_not_shared("server", [member.server for member in members], owners)
     return members
 
 

@@ -121,7 +121,7 @@ def build_caches(
                 f"cache={_name(cache)} made a cache for client {k} that holds {len(made.ids)} "
                 "samples before round 1; it must make an empty one for each client"
             )
-    check_not_shared("cache", built, "client")
+    check_not_shared("cache", built, [f"client {k}" for k in range(len(built))])
     return built
 
 
@@ -288,18 +288,18 @@ class Arrivals:
             )
 
 
-def check_not_shared(name: str, objects: Sequence[Any], owner: str) -> None:
-    """Raise a ValueError if two owners, such as two clients, share one of the objects.
+def check_not_shared(name: str, objects: Sequence[Any], owners: Sequence[str]) -> None:
+    """Raise a ValueError if two owners, such as "client 0" and "client 1", share an object.
 
-    `name` is the keyword that made them and `owner` what each belongs to, for the message.
+    `name` is the keyword whose class or function made the objects.
     """
-    first: dict[int, int] = {}
-    for k, made in enumerate(objects):
-        other = first.setdefault(id(made), k)
-        if other != k:
+    first: dict[int, str] = {}
+    for made, owner in zip(objects, owners, strict=True):
+        other = first.setdefault(id(made), owner)
+        if other != owner:
             raise ValueError(
-                f"{name} made one {_name(made)} object for {owner} {other} and {owner} {k}; it "
-                f"must make a new one for each, because it remembers the rounds of its {owner}"
+                f"{name} made one {_name(made)} object for {other} and {owner}; it must make a new "
+                "one for each, because it remembers the rounds"
             )
 
 

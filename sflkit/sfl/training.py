@@ -30,6 +30,7 @@ import pandas as pd
 
 from sflkit import data
 from sflkit.results.sweep import Outcome
+from sflkit.sfl import protocol
 from sflkit.sfl.clients import Clients
 from sflkit.sfl.config import FREE, SFLConfig
 from sflkit.sfl.learner import Learner
@@ -144,6 +145,9 @@ def run_stacked(
         clients = [Clients(config, labels, n_classes, cache, stream) for config in configs]
         learner = None
         attrs = [{}] * len(configs)
+    every = [(i, k, held) for i, run in enumerate(clients) for k, held in enumerate(run.caches)]
+    owners = [f"client {k} of run {i}" for i, k, _ in every]
+    protocol.check_not_shared("cache", [held for *_, held in every], owners)
     rows, errors = _rounds(configs, clients, learner)
     return [
         Outcome(None, errors[i]) if i in errors else Outcome(_frame(rows[i], attrs[i]), None)
