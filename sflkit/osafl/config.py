@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import model_validator
 
@@ -18,16 +18,6 @@ SIZE_FIELDS = ("hidden", "channels", "layers", "embedding")
 # At most 26 samples arrive in a store before a round (OSAFL, Section V-A), so that a store that
 # holds this many is never renewed as a whole.
 SMALLEST_STORE = 27
-
-
-class Widths(Whole):
-    """A positive integer, or a tuple of them: the width of one layer, or of several."""
-
-    def check(self, value: Any) -> Any:
-        """Return `value` as int or tuple of int; ValueError as `checks.integer`."""
-        if isinstance(value, list | tuple):
-            return tuple(super(Widths, self).check(entry) for entry in value)
-        return super().check(value)
 
 
 @settings
@@ -104,10 +94,10 @@ class OSAFLConfig:
     features: Annotated[str, OneOf(("synthetic", "cifar100"))] = "synthetic"
     model: str = "mlp"
     preset: Annotated[str | None, OneOf((None, *NETWORKS))] = None
-    hidden: Annotated[int | tuple[int, ...], Widths(1)] | None = None
-    channels: Annotated[int | tuple[int, ...], Widths(1)] | None = None
-    layers: Annotated[int | tuple[int, ...], Widths(1)] | None = None
-    embedding: Annotated[int | tuple[int, ...], Widths(1)] | None = None
+    hidden: Count | tuple[Count, ...] | None = None
+    channels: Count | tuple[Count, ...] | None = None
+    layers: Count | tuple[Count, ...] | None = None
+    embedding: Count | tuple[Count, ...] | None = None
     input_norm: Positive | None = 20.0
     n_clients: Count = 100
     rounds: Count = 100

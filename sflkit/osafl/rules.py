@@ -497,9 +497,7 @@ RULES = Registry(
             ("sizes", "slowdown"),
             _printed(rate=(0.01, 0.03, 0.15, 0.5), slowdown=(0.1, 0.05, 0.35, 0.12)),
         ),
-        "fednova": Rule(
-            fednova, "FedNova", Look("#666666", (0, (8, 2)), "x"), ("sizes",), _FEDAVG
-        ),
+        "fednova": Rule(fednova, "FedNova", Look("#666666", (0, (8, 2)), "x"), ("sizes",), _FEDAVG),
         "m_afa_cd": Rule(
             MAFACD,
             "M-AFA-CD",

@@ -429,7 +429,10 @@ def test_bad_devices_and_links(call, message):
     [
         (lambda unit, link: allocate(unit, link, "greedy"), "method='greedy' must be one of"),
         (lambda unit, link: allocate(unit, 1e6), "must be a Devices and a Link"),
-        (lambda unit, link: allocate(unit, link, start=Start()), "has no meaning for method='joint'"),
+        (
+            lambda unit, link: allocate(unit, link, start=Start()),
+            "has no meaning for method='joint'",
+        ),
         (
             lambda unit, link: allocate(unit, link, "alternating", start=(1, 0.1)),
             r"start=\(1, 0.1\) must be a Start",

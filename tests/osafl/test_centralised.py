@@ -255,7 +255,7 @@ def test_an_episode_is_plain_sgd():
 
 
 def test_many_steps_do_not_depend_on_the_calls_that_hold_them(frames, monkeypatch):
-    monkeypatch.setattr("sflkit.osafl.centralised._STEPS_A_CALL", 3)
+    monkeypatch.setattr("sflkit.osafl.centralised.STEPS_PER_CALL", 3)
     np.testing.assert_allclose(run(SMALL)["loss"], frames["time_varying"]["loss"], rtol=1e-5)
 
 
@@ -312,7 +312,7 @@ def test_divergence_is_named():
         ({"decay": 0}, "decay=0"),
         ({"decay": 1.5}, "decay=1.5"),
         ({"decay_at": (5, 3)}, r"decay_at=\(5, 3\)"),
-        ({"decay_at": (0,)}, "decay_at=0"),
+        ({"decay_at": (0,)}, "decay_at entry=0"),
         ({"decay_at": 3}, "decay_at=3 must be"),
     ],
 )
@@ -326,7 +326,7 @@ def test_refusals():
         ValueError, match="capacity=5 of user 1 must be below the number of its samples, 5"
     ):
         arrivals([9, 5], [5, 5], 10)
-    with pytest.raises(ValueError, match="both must be one number a user"):
+    with pytest.raises(ValueError, match="both must be one number per user"):
         arrivals([9, 5], [5], 10)
     with pytest.raises(ValueError, match=r"capacity holds 0\.0"):
         arrivals([5], [0], 10)

@@ -315,7 +315,12 @@ def test_order_kind_and_input(name):
     [
         (np.array([[1.0, 0.0], [np.nan, 0.0]]), [1, 1], WORK, "row 1"),
         (UPDATES, [1, 1], None, "work=None"),
-        (UPDATES, [1, 1], LocalWork([0, 2], [1, 1], 0.5), r"work.clients=\[0, 2\] must be integers"),
+        (
+            UPDATES,
+            [1, 1],
+            LocalWork([0, 2], [1, 1], 0.5),
+            r"work.clients=\[0, 2\] must be integers",
+        ),
         (UPDATES, [1, 1], LocalWork([0], [1], 0.5), "2 rows, but work names 1 clients"),
         (UPDATES, [1], WORK, "weights has 1"),
         (np.ones((2, 3)), [1, 1], WORK, "params has shape"),
