@@ -93,7 +93,7 @@ def least_energy_uplink(
     uplink_s : array (n_steps, n_clients)
         In s; without meaning where nothing fits.
     fits : bool array (n_steps, n_clients)
-        Whether time suffices at the largest frequency and power. The energy budget is not looked at.
+        Whether the time suffices at the largest frequency and power, whatever energy that takes.
     """
     work = devices.cycles_per_step * steps
     rate = uplink_rate(devices.snr_per_watt, devices.max_tx_watt, link.bandwidth_hz)

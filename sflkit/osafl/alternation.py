@@ -68,8 +68,8 @@ def objective(
     """Return the objective (5) of the paper, which is to be maximised.
 
     It is weight * steps / (energy per step) + (1 - weight) * bit per J of the uplink. ERRATA 34:
-    with the CPU tight to the deadline the first term is (t - t_up)^2 / (0.5 v cycles^3 steps), which
-    has no upper limit as the steps go to 0, and the second knows no steps.
+    with the CPU tight to the deadline the first term is (t - t_up)^2 / (0.5 v cycles^3 steps),
+    which has no upper limit as the steps go to 0, and the second knows no steps.
 
     Parameters
     ----------

@@ -354,14 +354,19 @@ def run(config: CentralisedConfig, *, model: nn.Module | None = None) -> pd.Data
             }
         )
     frame = pd.DataFrame(rows)
-    frame.attrs["data"] = {
+    frame.attrs["data"] = _record(source)
+    return frame
+
+
+def _record(source: data.Dataset) -> dict[str, Any]:
+    """Return what a result's record says of the data."""
+    return {
         "name": source.name,
         "digest": source.digest,
-        "size": len(y),
+        "size": len(source.y_train),
         "canonical": source.canonical,
-        "test_size": len(test[1]),
+        "test_size": len(source.y_test),
     }
-    return frame
 
 
 def _network(config: CentralisedConfig, source: data.Dataset) -> nn.Module:

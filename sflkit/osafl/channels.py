@@ -40,7 +40,7 @@ def path_loss_db(
     Parameters
     ----------
     distance_m : array
-        Horizontal distance, 0 to 5000 m. Below 10 m, where the model ends, the loss is that at 10 m.
+        Horizontal distance, 0 to 5000 m. Below 10 m, where the model ends, it counts as 10 m.
     carrier_ghz, base_m, device_m : float
         Carrier, 0.5 to 100 GHz; height of the base station, above 1 m, and of the device, 1.5 to
         22.5 m.

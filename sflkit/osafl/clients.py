@@ -13,14 +13,14 @@ themselves: of the 160 samples of a step of Dataset-1 some 40 inputs differ. Eac
 weighs its number, and its target is the shares of the labels that followed it (`loss`), which is
 the same gradient.
 
-| code       | symbol    | shape          | meaning                                                  |
-|------------|-----------|----------------|----------------------------------------------------------|
-| requests   |           | (U, n)         | file ids that each user asks for, in order               |
-| windows    |           | (rounds, U, 2) | samples a store holds in a round: first, one past the    |
-|            |           |                | last                                                     |
-| steps      | kappa_u^t | (rounds, U)    | local rounds a client can take; 0: straggler             |
-| past       | L         | scalar         | labels from which Dataset-2 predicts the next; 1 request |
-|            |           |                | in Dataset-1                                             |
+| code     | symbol    | shape          | meaning                                         |
+|----------|-----------|----------------|-------------------------------------------------|
+| requests |           | (U, n)         | file ids that each user asks for, in order      |
+| windows  |           | (rounds, U, 2) | samples in a store: first, and one past the     |
+|          |           |                | last                                            |
+| steps    | kappa_u^t | (rounds, U)    | local rounds a client can take; 0: straggler    |
+| past     | L         | scalar         | requests before the label: 1 in Dataset-1, 10   |
+|          |           |                | in Dataset-2                                    |
 """
 
 from __future__ import annotations
@@ -132,9 +132,9 @@ def _cifar100() -> tuple[np.ndarray, str]:
 def local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:
     """Return how many local rounds each client can take in each round; 0 makes it a straggler.
 
-    Distances and hardware stay for a run, shadowing is drawn every round. The allocator "none" gives
-    every client max_steps, and "alternating" starts where the sizes of the networks were chosen
-    (`sflkit.osafl.networks.START`, ERRATA 35).
+    Distances and hardware stay for a run, shadowing is drawn every round. The allocator "none"
+    gives every client max_steps, and "alternating" starts where the sizes of the networks were
+    chosen (`sflkit.osafl.networks.START`, ERRATA 35).
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def ceiling(config: OSAFLConfig) -> float:
     """Return the expected accuracy on the test requests of one who knows each user's law.
 
     For Dataset-2 it is the same number as for Dataset-1: the law is of order 1, so that older
-    requests tell no more. What a network can reach there is less, since it does not see the user."""
+    requests tell no more. What a network can reach there is less: it does not see the user."""
     w = world(config)
     last = w.test_requests[:, _PAST[config.dataset] - 1 : -1]
     law = video.request_matrix(w.catalogue, w.users, top_k=config.top_k).max(axis=2)
@@ -318,7 +318,7 @@ class Samples:
         return x
 
     def test(self) -> tuple[Tensor, Tensor]:
-        """Return inputs and labels of the test set: test_size samples, as many per user up to one."""
+        """Return inputs and labels of the test_size test samples, as many per user up to one."""
         at = np.arange(self.past, self.world.test_requests.shape[1])
         each, more = divmod(self.config.test_size, self.config.n_clients)
         parts = []

@@ -10,7 +10,7 @@ A client that has sent nothing yet has no contribution. `never_joined` says what
 
 - "exclude" (default): nothing. Means and weights run over the clients that ever joined, with
   alpha_u = 1 / #joined.
-- "zero": no change to the model, that is a gradient of 0 or the present model, with alpha_u = 1 / U.
+- "zero": what would not change the model, a gradient of 0 or the present model; alpha_u = 1 / U.
 - "literal": what is printed. For the rules that keep models that is "zero". For those that keep
   gradients it is d[u] = w / eta, which multiplies the model by 1 - global_rate * (share of such
   clients) in OSAFL and lets it diverge (ERRATA 37).
@@ -27,21 +27,21 @@ read it. A rule of your own is one class and one row:
 
     RULES.add("mean", Rule(Mean, "mean update", options=("n_clients",)))
 
-| code         | symbol              | shape                 | meaning                              |
-|--------------|---------------------|-----------------------|--------------------------------------|
-| params       | w^t                 | (n_params,)           | global model before the round        |
-| updates      | w_u^(t,kappa) - w^t | (n_part, n_params)    | local model minus global model of    |
-|              |                     |                       | the round's work.clients             |
-| work         | kappa_u, eta        | (n_part,), scalar     | local steps (0: straggler) and local |
-|              |                     |                       | rate, a `LocalWork`                  |
-| buffer       | d[u] or w[u]        | (n_clients, n_params) | last contributions, in the order of  |
-|              |                     |                       | first participation: mean gradients  |
-|              |                     |                       | d_u = -update / (eta kappa_u), (16), |
-|              |                     |                       | or local models                      |
-| global_rate  | eta-tilde, AFA: eta | scalar                | server step size                     |
-| chi          | chi                 | scalar                | shift of the cosine, >= 1            |
-| sizes        | D_u                 | (n_clients,)          | samples of the clients               |
-| slowdown     | tau-tilde           | scalar                | M-FedNova's factor                   |
+| code        | symbol              | shape                 | meaning                              |
+|-------------|---------------------|-----------------------|--------------------------------------|
+| params      | w^t                 | (n_params,)           | global model before the round        |
+| updates     | w_u^(t,kappa) - w^t | (n_part, n_params)    | local model minus global model of    |
+|             |                     |                       | the round's work.clients             |
+| work        | kappa_u, eta        | (n_part,), scalar     | local steps (0: straggler) and local |
+|             |                     |                       | rate, a `LocalWork`                  |
+| buffer      | d[u] or w[u]        | (n_clients, n_params) | last contributions, in the order of  |
+|             |                     |                       | first participation: mean gradients  |
+|             |                     |                       | d_u = -update / (eta kappa_u), (16), |
+|             |                     |                       | or local models                      |
+| global_rate | eta-tilde, AFA: eta | scalar                | server step size                     |
+| chi         | chi                 | scalar                | shift of the cosine, >= 1            |
+| sizes       | D_u                 | (n_clients,)          | samples of the clients               |
+| slowdown    | tau-tilde           | scalar                | M-FedNova's factor                   |
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ NEVER_JOINED = ("exclude", "zero", "literal")
 
 
 class RoundRule:
-    """What all rules here share: a round's arguments are checked, and nobody's round changes nothing.
+    """What all rules here share: checked arguments, and no change in a round that nobody joins.
 
     A rule overrides `aggregate`, and `local_options` or `round_weights` where it asks more of a
     round than plain local steps.
@@ -150,9 +150,9 @@ class RoundRule:
 class BufferedRule(RoundRule):
     """Keeps the last contribution of every client that ever joined, and moves by all of them.
 
-    A rule overrides `contribution` and `next_params`. The contributions lie in the first rows of one
-    array, so that those who ever joined are a view of it. The array (n_clients, n_params) is made at
-    the first contribution and grows no more: 720 MB for 100 clients of 1.8 million float32
+    A rule overrides `contribution` and `next_params`. The contributions lie in the first rows of
+    one array, so that those who ever joined are a view of it. The array (n_clients, n_params) is
+    made at the first contribution and grows no more: 720 MB for 100 clients of 1.8 million float32
     parameters, of which a system with lazy allocation spends only the rows in use.
 
     Parameters
@@ -401,8 +401,8 @@ class MFedNova(RoundRule):
     Source: OSAFL, Algorithm 8; Wang et al. 2020. "printed" (M-FedNova, ERRATA 41) is
     w <- w - tau-tilde eta sum_u p_u kappa_u d_u over the participants, with p_u = D_u over the sum
     of all clients. A straggler's kappa_u = 0 drops its buffer, so that none is kept, and clients that
-    never joined have no part. "true" is w <- w - tau-tilde eta (sum_v p_v kappa_v) sum_u p_u d_u with
-    p normalised over the participants.
+    never joined have no part. "true" is w <- w - tau-tilde eta (sum_v p_v kappa_v) sum_u p_u d_u
+    with p normalised over the participants.
 
     Parameters
     ----------
@@ -464,8 +464,8 @@ _FEDAVG = _printed(rate=(0.15, 0.01, 0.1, 0.6))
 
 # Every rule of the paper's comparison. `options` are what the class takes: n_clients, sizes,
 # never_joined and chi come from the run, the others are the rule's own hyper-parameters.
-# `presets` are the printed rates of OSAFL, Section V-A.4 and Appendix D-B. The paper prints none for
-# FedNova and the genie, which take M-FedAvg's local rate.
+# `presets` are the printed rates of OSAFL, Section V-A.4 and Appendix D-B. The paper prints none
+# for FedNova and the genie, which take M-FedAvg's local rate.
 RULES = Registry(
     "OSAFL server rule",
     {

@@ -2,14 +2,14 @@
 
 Source: OSAFL, (19)-(21) with Section V-A.4, and Algorithm 10 with (83); ERRATA 37, 42.
 
-| code         | symbol           | shape                 | meaning                                                   |
-|--------------|------------------|-----------------------|-----------------------------------------------------------|
-| updates      | d_u^t            | (n_clients, n_params) | clients' contributions, the mean gradients of their steps |
-| chi          | chi              | scalar                | shift of the cosine, >= 1                                 |
-| scores       | Delta_u^t        | (n_clients,)          | lambda_u of (21), in [0, 1]                               |
-| sizes        | D_u              | (n_clients,)          | samples of the clients                                    |
-| discrepancy  | d_u^t of (83)    | (n_clients,)          | distance of a client's label shares from the uniform ones |
-| a, b         | a, b             | scalars               | weight of the discrepancy, and offset                     |
+| code        | symbol        | shape                 | meaning                                    |
+|-------------|---------------|-----------------------|--------------------------------------------|
+| updates     | d_u^t         | (n_clients, n_params) | contributions: mean gradients of the steps |
+| chi         | chi           | scalar                | shift of the cosine, >= 1                  |
+| scores      | Delta_u^t     | (n_clients,)          | lambda_u of (21), in [0, 1]                |
+| sizes       | D_u           | (n_clients,)          | samples of the clients                     |
+| discrepancy | d_u^t of (83) | (n_clients,)          | distance of label shares from uniform ones |
+| a, b        | a, b          | scalars               | weight of the discrepancy, and offset      |
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from sflkit.federated.arrays import check_finite, rows_of
 def osafl_scores(updates: Any, chi: float = 1.0) -> Any:
     """Return each row's score (chi + cosine with the mean row) / (chi + 1).
 
-    It lies between (chi - 1) / (chi + 1) and 1. Source: OSAFL, (19)-(21) with Delta_u = lambda_u, as
-    Section V-A.4 sets it. The reference is the unweighted mean of all rows. A row of zeros has no
-    direction and counts as cosine 0 (ERRATA 37), as every row does when the mean is 0.
+    It lies between (chi - 1) / (chi + 1) and 1. Source: OSAFL, (19)-(21) with Delta_u = lambda_u,
+    as Section V-A.4 sets it. The reference is the unweighted mean of all rows. A row of zeros has
+    no direction and counts as cosine 0 (ERRATA 37), as every row does when the mean is 0.
 
     Parameters
     ----------

@@ -116,8 +116,8 @@ def with_best(frame: pd.DataFrame, n_classes: int) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        With the columns diverged, best_accuracy and best_loss. A diverged round has no accuracy, and
-        an infinite loss becomes NaN.
+        With the columns diverged, best_accuracy and best_loss. A diverged round has no accuracy,
+        and an infinite loss becomes NaN.
     """
     bad = (frame["loss"] > _DIVERGED * math.log(n_classes)).to_numpy()
     good = np.flatnonzero(frame["loss"].notna().to_numpy() & ~bad)

@@ -124,7 +124,8 @@ def summary(frame: pd.DataFrame, target: float) -> pd.DataFrame:
     Parameters
     ----------
     frame : DataFrame
-        Results of `training.run`, with the config's columns and `key` as `sweep.run_many` adds them.
+        Results of `training.run` with the columns of the config and `key`, as `sweep.run_many`
+        returns them.
     target : float
         Accuracy in [0, 1].
 

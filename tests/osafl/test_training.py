@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from sflkit import models
-from sflkit.federated import Task, local_sgd
-from sflkit.osafl import clients, training, video
+from sflkit.federated import FedAvg, Scaffold, Task, local_sgd
+from sflkit.osafl import clients, rules, training, video
 from sflkit.osafl import clients as osafl_clients
 from sflkit.osafl.clients import Samples, ceiling, local_steps, world
 from sflkit.osafl.config import OSAFLConfig
@@ -360,59 +360,6 @@ def test_a_world_is_shared_by_the_rules():
     assert world(small(seed=1)) is not world(SMALL)
 
 
-def test_hyper_parameters():
-    assert OSAFLConfig(model="osafl_cnn").hyper == {"rate": 0.08, "global_rate": 22}
-    assert OSAFLConfig(rule="m_fednova", preset="squeezenet1").hyper == {
-        "rate": 0.03,
-        "slowdown": 0.05,
-    }
-    assert OSAFLConfig(rule="fednova").hyper == OSAFLConfig(rule="genie").hyper == {"rate": 0.15}
-    assert OSAFLConfig(rule="m_feddisco", dataset=2, model="char_rnn", a=0).hyper == {
-        "rate": 0.5,
-        "a": 0,
-        "b": 0.1,
-    }
-    for rule in list(RULES)[:-1]:
-        made = training.make_rule(OSAFLConfig(rule=rule), np.ones(100))
-        assert made.n_clients == 100
-    assert (
-        training.make_rule(
-            OSAFLConfig(global_rate=7.0, chi=2.0, never_joined="zero"), np.ones(100)
-        ).never_joined
-        == "zero"
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"rule": "fedavg"}, "rule='fedavg'"),
-        ({"never_joined": "none"}, "never_joined='none'"),
-        ({"dataset": 3}, "dataset=3"),
-        ({"top_k": 20}, "top_k=20"),
-        ({"features": "x"}, "features='x'"),
-        ({"preset": "mlp"}, "preset='mlp'"),
-        ({"allocator": "all"}, "allocator='all'"),
-        ({"local_round": "x"}, "local_round='x'"),
-        ({"rate": 0}, "rate=0"),
-        ({"mu": 0.1}, "mu=0.1 has no meaning for rule='osafl'"),
-        ({"rule": "m_fedavg", "global_rate": 2.0}, "global_rate=2.0 has no"),
-        ({"chi": 0.5}, "chi=0.5"),
-        ({"input_norm": 0}, "input_norm=0"),
-        ({"payload_bits": -1}, "payload_bits=-1"),
-        ({"capacity_low": 19}, "capacity_low=19"),
-        ({"capacity_low": 159}, "capacity_low=159"),
-        ({"capacity_high": 300}, "capacity_high=300"),
-        ({"rounds": 0}, "rounds=0"),
-        ({"seed": -1}, "seed=-1"),
-        ({"max_steps": 2.5}, "max_steps=2.5"),
-    ],
-)
-def test_config_refuses(changes, message):
-    with pytest.raises(ValueError, match=message):
-        OSAFLConfig(**changes)
-
-
 @pytest.mark.parametrize(
     "changes, n_params",
     [
@@ -427,11 +374,102 @@ def test_sizes_go_to_the_builder(changes, n_params):
         training.Learner(small(**changes, channels=(4,)))
 
 
+@pytest.mark.parametrize("rule", list(RULES)[:-1])
+def test_the_table_makes_every_rule(rule):
+    made = training.make_rule(OSAFLConfig(rule=rule), np.ones(100))
+    assert made.n_clients == 100
+    options = OSAFLConfig(rule=rule).hyper
+    assert all(getattr(made, name) == options[name] for name in options if name != "rate")
+
+
+def test_a_run_takes_the_rule_from_the_config():
+    config = OSAFLConfig(global_rate=7.0, chi=2.0, never_joined="zero")
+    made = training.make_rule(config, np.ones(100))
+    assert (made.never_joined, made.global_rate, made.chi) == ("zero", 7.0, 2.0)
+    assert isinstance(training.make_rule(OSAFLConfig("genie"), np.ones(100)), rules.Genie)
+
+
+# --- server rules of one's own ----------------------------------------------------------------
+
+
+class Mean(FedAvg):
+    """A server rule as a reader writes it: FedAvg at half the rate, and a record of its calls."""
+
+    calls = []
+
+    def __call__(self, params, updates, weights=None, work=None):
+        self.calls.append((len(work.clients), weights))
+        return params + 0.5 * updates.mean(0)
+
+
+def test_a_class_and_a_function_make_the_same_run():
+    Mean.calls.clear()
+    by_class = run(small(rule="m_fedavg"), server=Mean, model=net())
+    assert len(Mean.calls) == (by_class["participants"] > 0).sum() > 0
+    assert [n for n, _ in Mean.calls] == by_class.loc[
+        by_class["participants"] > 0, "participants"
+    ].tolist()
+    assert all(weights is None for _, weights in Mean.calls)
+    seen = []
+
+    def make(config, shares):
+        seen.append((config, shares))
+        return Mean()
+
+    compare(run(small(rule="m_fedavg"), server=make, model=net()), by_class)
+    config, shares = seen[0]
+    capacity = world(config).stores.capacity
+    np.testing.assert_allclose(shares, capacity / capacity.sum())
+
+
+def test_a_server_of_ones_own_that_is_the_tables_rule(frames):
+    # the same object, whether the table or the caller makes it; M-FedDisco also asks for weights
+    def make(config, shares):
+        return rules.MFedDisco(config.n_clients)
+
+    compare(run(small(rule="m_feddisco"), server=make, model=net()), frames["m_feddisco"])
+
+
+def test_a_server_of_ones_own_replaces_the_genie(frames):
+    f = run(small(rule="genie", rate=0.2), server=FedAvg, model=net())
+    columns = ["participants", "stragglers", "joined"]
+    compare(f[columns], frames["osafl"][columns])
+
+
+def test_scaffold_gets_its_corrections_in_every_group(monkeypatch):
+    # 2 MB hold two clients (see test_groups_fit_the_memory), so that the participants' corrections
+    # have to be split among several calls
+    config = small(rule="m_fedavg", allocator="none", rounds=3)
+
+    def make(config, shares):
+        return Scaffold(config.n_clients, shares)
+
+    whole = run(config, server=make, model=net())
+    monkeypatch.setattr(clients, "BYTES_PER_CALL", 2_000_000)
+    np.testing.assert_allclose(
+        run(config, server=make, model=net())["loss"], whole["loss"], rtol=1e-5
+    )
+    plain = run(config, server=FedAvg, model=net())
+    assert plain["loss"][0] == pytest.approx(whole["loss"][0], rel=1e-6)  # no corrections yet
+    assert plain["loss"][2] != pytest.approx(whole["loss"][2], rel=1e-6)
+
+
+class NoRule:
+    """It has nothing of a server rule."""
+
+
 @pytest.mark.parametrize(
-    "changes",
-    [dict(hidden=2.5), dict(hidden=True), dict(hidden=(8, -3)), dict(channels=[0]), dict(layers=0)],
+    ("server", "message"),
+    [
+        (FedAvg(), r"is an object; pass a class, built as cls\(\), or a function"),
+        (rules.OSAFL(6, 1.0), r"is an object; pass a class, built as cls\(\), or a function"),
+        ("fedavg", "server='fedavg' is an object; pass a class"),
+        (rules.OSAFL, "server=OSAFL needs n_clients, global_rate; pass a function"),
+        (Scaffold, "server=Scaffold needs n_clients; pass a function"),
+        (NoRule, "which is no server rule: it must have the methods local_options"),
+        (lambda config, shares: None, "made None, which is no server rule"),
+    ],
 )
-def test_sizes_are_checked(changes):
-    with pytest.raises(ValueError, match=next(iter(changes))):
-        small(**changes)
-    assert hash(small(hidden=[8, 4])) == hash(small(hidden=(8, 4)))
+def test_servers_are_refused(server, message):
+    with pytest.raises(ValueError, match=message):
+        run(SMALL, server=server, model=net())
