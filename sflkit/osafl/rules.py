@@ -56,8 +56,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sflkit import checks
-from sflkit.federated.arrays import array_of, check_finite, rows_of
 from sflkit.federated.aggregation import LocalWork, check_work
+from sflkit.federated.arrays import array_of, check_finite, rows_of
 from sflkit.osafl.scores import disco_weights, label_discrepancy, osafl_scores
 from sflkit.registry import Look, Registry, Rule
 
@@ -398,11 +398,14 @@ class MFedDisco(MFedAvg):
 class MFedNova(RoundRule):
     """FedNova as the paper prints it, or as its authors define it.
 
-    Source: OSAFL, Algorithm 8; Wang et al. 2020. "printed" (M-FedNova, ERRATA 41) is
-    w <- w - tau-tilde eta sum_u p_u kappa_u d_u over the participants, with p_u = D_u over the sum
-    of all clients. A straggler's kappa_u = 0 drops its buffer, so that none is kept, and clients that
-    never joined have no part. "true" is w <- w - tau-tilde eta (sum_v p_v kappa_v) sum_u p_u d_u
-    with p normalised over the participants.
+    Source: OSAFL, Algorithm 8; Wang et al. 2020. Both forms move the model by the participants'
+    updates only, and keep nothing between rounds:
+
+    - "printed" (M-FedNova, ERRATA 41): w <- w - tau-tilde eta sum_u p_u kappa_u d_u, with p_u = D_u
+      over the sum of all clients. A straggler's kappa_u = 0 drops what it sent before, so that no
+      buffer is needed, and clients that never joined have no part.
+    - "true": w <- w - tau-tilde eta (sum_v p_v kappa_v) sum_u p_u d_u with p normalised over the
+      participants.
 
     Parameters
     ----------

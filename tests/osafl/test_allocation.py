@@ -487,13 +487,13 @@ def test_bad_channels(call, message):
         call()
 
 
-# --- the bandwidth ----------------------------------------------------------------------------
+# --- the bandwidth ------------------------------------------------------------------------------
 
 
 def test_a_sweep_over_the_bandwidth_by_hand():
     # snr 1 at 540 kHz and 1 W. Over k times 540 kHz the noise is k times as much, the snr 1 / k and
-    # the rate 540e3 k log2(1 + 1 / k): 540, 631.7, 672.3, 695.4 and 710.2 kbit/s for k = 1 to 5. One
-    # step takes 1 s at full frequency and the deadline leaves 1 s for sending, so that 700 kbit get
+    # the rate 540e3 k log2(1 + 1 / k): 540, 631.7, 672.3, 695.4 and 710.2 kbit/s for k = 1 to 5.
+    # One step takes 1 s at full frequency and the deadline leaves 1 s for sending: 700 kbit get
     # through from k = 5 on.
     unit = Devices(**{**UNIT, "energy_budget_j": 10.0})
     sweep = [540e3 * k for k in range(1, 7)]

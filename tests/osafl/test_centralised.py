@@ -51,7 +51,7 @@ def frames():
     return {arm: run(small(arm=arm)) for arm in ARMS}
 
 
-# --- arrivals and stores -------------------------------------------------------------------------------------------------------
+# --- arrivals and stores ------------------------------------------------------------------------
 
 
 def test_arrivals_by_hand():
@@ -146,7 +146,7 @@ def test_split_and_stores_are_those_of_the_seed():
     assert (a.slots * other.slots > 0).all() and (pattern[0] != pattern[1]).any(axis=0).all()
 
 
-# --- mini-batches --------------------------------------------------------------------------------------------------------------
+# --- mini-batches -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arm", ARMS)
@@ -183,7 +183,7 @@ def test_arms_are_paired():
     assert not np.array_equal(one, two)
 
 
-# --- runs ----------------------------------------------------------------------------------------------------------------------
+# --- runs ---------------------------------------------------------------------------------------
 
 
 def test_frames(frames):

@@ -90,7 +90,7 @@ def test_a_rule_without_printed_rates_asks_for_them(monkeypatch):
         _ = OSAFLConfig("mine", mu=0.5).hyper
     with pytest.raises(ValueError, match="mu=None must be a number for rule='mine'"):
         _ = OSAFLConfig("mine", rate=0.5).hyper
-    with pytest.raises(ValueError, match="a=0.5 has no meaning for rule='mine'"):
+    with pytest.raises(ValueError, match=r"a=0.5 has no meaning for rule='mine'"):
         OSAFLConfig("mine", a=0.5)
 
 

@@ -5,6 +5,7 @@ divergence, and bad input.
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -395,7 +396,7 @@ def test_a_run_takes_the_rule_from_the_config():
 class Mean(FedAvg):
     """A server rule as a reader writes it: FedAvg at half the rate, and a record of its calls."""
 
-    calls = []
+    calls: ClassVar[list] = []
 
     def __call__(self, params, updates, weights=None, work=None):
         self.calls.append((len(work.clients), weights))
