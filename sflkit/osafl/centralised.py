@@ -40,6 +40,7 @@ at most the batch size, equal up to one sample.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
@@ -50,7 +51,7 @@ from pydantic import model_validator
 from sflkit import checks, data, machine
 from sflkit.config import Count, Number, OneOf, Positive, Seed, Share, Whole, settings
 from sflkit.data import catalogue, partitions
-from sflkit.osafl import stores
+from sflkit.osafl import protocol, stores
 from sflkit.randomness import generator, model_seed
 
 if TYPE_CHECKING:
@@ -293,14 +294,15 @@ def draw_clients(config: CentralisedConfig, labels: np.ndarray) -> Clients:
     return Clients(parts, capacity, slots, probability, np.stack([first, first + capacity], axis=2))
 
 
-def run(config: CentralisedConfig, *, model: nn.Module | None = None) -> pd.DataFrame:
+def run(config: CentralisedConfig, *, model: nn.Module | Callable | None = None) -> pd.DataFrame:
     """Train one arm for T episodes.
 
     Parameters
     ----------
     config : CentralisedConfig
-    model : torch.nn.Module, optional
-        Your own network.
+    model : torch.nn.Module, class or function, optional
+        Your own network: a module, whose weights are not used, or what makes one of (input_shape,
+        n_classes).
 
     Returns
     -------
@@ -312,8 +314,8 @@ def run(config: CentralisedConfig, *, model: nn.Module | None = None) -> pd.Data
     Raises
     ------
     ValueError
-        If the data set has fewer samples than the users need, or the network does not take its
-        images.
+        If the data set has fewer samples than the users need, or the network is not as described
+        or does not take its images.
     FloatingPointError
         If the model stops being finite; the message names the episode.
     """
@@ -323,7 +325,7 @@ def run(config: CentralisedConfig, *, model: nn.Module | None = None) -> pd.Data
 
     source = data.load(config.data)
     clients = draw_clients(config, source.y_train)
-    task = federated.Task(_network(config, source) if model is None else model)
+    task = federated.Task(_network(config, source, model))
     device = machine.device()
     params = task.init(model_seed(config.seed)).to(device)
     x, y = (torch.as_tensor(part("train")).to(device) for part in (source.inputs, source.labels))
@@ -369,9 +371,13 @@ def _record(source: data.Dataset) -> dict[str, Any]:
     }
 
 
-def _network(config: CentralisedConfig, source: data.Dataset) -> nn.Module:
+def _network(
+    config: CentralisedConfig, source: data.Dataset, model: nn.Module | Callable | None
+) -> nn.Module:
     from sflkit import models
 
+    if model is not None:
+        return protocol.build_model(model, source.input_shape, source.n_classes)
     options = {}
     if config.hidden is not None:  # the perceptron takes the widths of several layers
         options["hidden"] = (config.hidden,) if config.model == "mlp" else config.hidden

@@ -14,10 +14,8 @@ mini-batches, and the clients' places (`osafl.clients`, `channels`)."""
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +25,7 @@ from torch import Tensor, nn
 from sflkit import federated, machine, models
 from sflkit.federated import LocalWork, ServerRule
 from sflkit.federated.arrays import first_not_finite
+from sflkit.osafl import protocol
 from sflkit.osafl.clients import Samples, local_steps, loss
 from sflkit.osafl.config import SIZE_FIELDS, OSAFLConfig
 from sflkit.osafl.networks import BITS_PER_PARAMETER
@@ -40,7 +39,10 @@ _DIVERGED = 10.0  # times the loss of a uniform guess
 
 
 def run(
-    config: OSAFLConfig, *, server: Callable | None = None, model: nn.Module | None = None
+    config: OSAFLConfig,
+    *,
+    server: Callable | None = None,
+    model: nn.Module | Callable | None = None,
 ) -> pd.DataFrame:
     """Run one rule for T rounds.
 
@@ -48,13 +50,14 @@ def run(
     ----------
     config : OSAFLConfig
     server : class or function, optional
-        Your own server rule in place of `config.rule`, from which only the local rate is then
-        taken: a class of the protocol `federated.ServerRule`, built as cls(), or a function
+        Your own server rule in place of that of `config.rule`, of which only the local rate is then
+        used: a class of the protocol `federated.ServerRule`, built as cls(), or a function
         (config, shares) -> rule with shares (n_clients,) the clients' parts of all stored samples.
         It is called in rounds that a client joins, without weights unless it has the method
         `round_weights` of `rules.RoundRule`.
-    model : torch.nn.Module, optional
-        Your own network, from the data set's inputs to logits (n, 100).
+    model : torch.nn.Module, class or function, optional
+        Your own network, from the data set's inputs to logits (n, 100): a module, whose weights are
+        not used, or what makes one of (input_shape, n_classes).
 
     Returns
     -------
@@ -70,7 +73,8 @@ def run(
     Raises
     ------
     ValueError
-        For an unknown model, one that does not take the inputs, or a server of another kind.
+        For an unknown model, one that does not take the inputs, or a server or model that is not
+        as described.
     """
     learner = Learner(config, server, model)
     joined = np.zeros(config.n_clients, dtype=bool)
@@ -151,10 +155,10 @@ def make_rule(
     Raises
     ------
     ValueError
-        As `own_server`, or if a hyper-parameter is neither given nor printed.
+        As `protocol.build_server`, or if a hyper-parameter is neither given nor printed.
     """
     if server is not None:
-        return own_server(server, config, sizes / sizes.sum())
+        return protocol.build_server(server, config, sizes / sizes.sum())
     row = RULES[config.rule]
     given = {
         "n_clients": config.n_clients,
@@ -165,42 +169,6 @@ def make_rule(
     return row.build(**{name: given[name] for name in row.options})
 
 
-def own_server(server: Callable, config: Any, shares: np.ndarray) -> ServerRule:
-    """Return the rule that a caller's `server` makes: cls(), or server(config, shares).
-
-    Raises
-    ------
-    ValueError
-        If `server` is an object (which would carry what it keeps from one run to the next), a class
-        that cannot be built without arguments, or nothing that can be called; or if what it makes
-        is no server rule.
-    """
-    way_out = "pass a class, built as cls(), or a function (config, shares) -> rule"
-    if not callable(server) or (not isinstance(server, type) and hasattr(server, "local_options")):
-        raise ValueError(f"server={server!r} is an object; {way_out}")
-    if isinstance(server, type):
-        needed = [
-            name
-            for name, parameter in inspect.signature(server).parameters.items()
-            if parameter.default is parameter.empty
-            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        ]
-        if needed:
-            raise ValueError(
-                f"server={server.__name__} needs {', '.join(needed)}; pass a function "
-                "(config, shares) -> rule that builds it"
-            )
-        rule = server()
-    else:
-        rule = server(config, shares)
-    if not callable(rule) or not callable(getattr(rule, "local_options", None)):
-        raise ValueError(
-            f"server={server!r} made {rule!r}, which is no server rule: it must have the methods "
-            "local_options(work) and __call__(params, updates, weights, work)"
-        )
-    return rule
-
-
 class Learner:
     """The global model, its server rule, and the round that trains it.
 
@@ -209,7 +177,7 @@ class Learner:
     config : OSAFLConfig
     server : class or function, optional
         See `run`.
-    model : torch.nn.Module, optional
+    model : torch.nn.Module, class or function, optional
         See `run`.
 
     Attributes
@@ -223,14 +191,17 @@ class Learner:
     """
 
     def __init__(
-        self, config: OSAFLConfig, server: Callable | None = None, model: nn.Module | None = None
+        self,
+        config: OSAFLConfig,
+        server: Callable | None = None,
+        model: nn.Module | Callable | None = None,
     ):
         self.config = config
         device = machine.device()
         self._samples = Samples(config, device)
         self._sizes = self._samples.world.stores.capacity
         self.n_files = self._samples.world.catalogue.n_files
-        self.task = federated.Task(self._network() if model is None else model, loss)
+        self.task = federated.Task(self._network(model), loss)
         self.params = self.task.init(model_seed(config.seed)).to(device)
         self.rule = make_rule(config, self._sizes, server)
         self._rate = config.hyper["rate"]
@@ -240,14 +211,13 @@ class Learner:
         self._test = self._samples.test()
         self._memory: Tensor | None = None
 
-    def _network(self) -> nn.Module:
+    def _network(self, model: nn.Module | Callable | None) -> nn.Module:
+        shape = self._samples.input_shape
+        if model is not None:
+            return protocol.build_model(model, shape, self.n_files)
         sizes = {name: getattr(self.config, name) for name in SIZE_FIELDS}
-        return models.create(
-            self.config.model,
-            input_shape=self._samples.input_shape,
-            n_classes=self.n_files,
-            **{name: size for name, size in sizes.items() if size is not None},
-        )
+        given = {name: size for name, size in sizes.items() if size is not None}
+        return models.create(self.config.model, input_shape=shape, n_classes=self.n_files, **given)
 
     def _payload_bits(self) -> float:
         given = self.config.payload_bits

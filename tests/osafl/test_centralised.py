@@ -271,6 +271,17 @@ def test_models():
     )
 
 
+def test_models_of_ones_own():
+    config = small(episodes=2)
+
+    def build(input_shape, n_classes):
+        return models.create("linear", input_shape=input_shape, n_classes=n_classes)
+
+    compare(run(config, model=build), run(config))
+    with pytest.raises(ValueError, match="model='linear' is no network; pass a module"):
+        run(config, model="linear")
+
+
 def test_appendix_a():
     assert appendix_a("static") == {"batch_size": 512, "decay_at": (10, 20, 40, 60, 80, 90)}
     assert (

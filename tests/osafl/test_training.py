@@ -462,15 +462,42 @@ class NoRule:
 @pytest.mark.parametrize(
     ("server", "message"),
     [
-        (FedAvg(), r"is an object; pass a class, built as cls\(\), or a function"),
-        (rules.OSAFL(6, 1.0), r"is an object; pass a class, built as cls\(\), or a function"),
-        ("fedavg", "server='fedavg' is an object; pass a class"),
-        (rules.OSAFL, "server=OSAFL needs n_clients, global_rate; pass a function"),
-        (Scaffold, "server=Scaffold needs n_clients; pass a function"),
-        (NoRule, "which is no server rule: it must have the methods local_options"),
+        (FedAvg(), r"is an object, .* pass its class, built as cls\(\), or a function"),
+        (rules.OSAFL(6, 1.0), r"is an object, .* pass its class, built as cls\(\), or a function"),
+        ("fedavg", "server='fedavg' is an object"),
+        (rules.OSAFL, "server=OSAFL cannot be called with .*'n_clients'; pass a function"),
+        (Scaffold, "server=Scaffold cannot be called with .*'n_clients'; pass a function"),
+        (lambda config: FedAvg(), r"cannot be called with \(config, shares\): too many"),
+        (NoRule, "server=NoRule made .* which is no server rule; derive yours from"),
         (lambda config, shares: None, "made None, which is no server rule"),
     ],
 )
 def test_servers_are_refused(server, message):
     with pytest.raises(ValueError, match=message):
         run(SMALL, server=server, model=net())
+
+
+def test_models_of_ones_own_are_a_module_or_what_makes_one():
+    class Net(nn.Sequential):
+        def __init__(self, input_shape, n_classes):
+            super().__init__(nn.Linear(input_shape[0], 8), nn.ReLU(), nn.Linear(8, n_classes))
+
+    def network(input_shape, n_classes):
+        return Net(input_shape, n_classes)
+
+    config = small(rule="m_fedavg", rounds=2)
+    for model in (Net, network):
+        compare(run(config, model=model), run(config, model=net()))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("mlp", "model='mlp' is no network; pass a module, or a function"),
+        (lambda: net(), r"cannot be called with \(input_shape, n_classes\): too many"),
+        (lambda input_shape, n_classes: 3, "made 3, which is no torch.nn.Module"),
+    ],
+)
+def test_models_are_refused(model, message):
+    with pytest.raises(ValueError, match=message):
+        run(SMALL, model=model)
