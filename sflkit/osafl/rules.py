@@ -27,6 +27,9 @@ read it. A rule of your own is one class and one row:
 
     RULES.add("mean", Rule(Mean, "mean update", options=("n_clients",)))
 
+The options are keywords of the class, out of n_clients, sizes, never_joined, chi, and the
+hyper-parameters of `config.HYPER`.
+
 | code        | symbol              | shape                 | meaning                              |
 |-------------|---------------------|-----------------------|--------------------------------------|
 | params      | w^t                 | (n_params,)           | global model before the round        |

@@ -22,9 +22,9 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from sflkit import federated, machine, models
+from sflkit import checks, federated, machine, models
 from sflkit.federated import LocalWork, ServerRule
-from sflkit.federated.arrays import first_not_finite
+from sflkit.federated.arrays import first_not_finite, tensor_of
 from sflkit.osafl import protocol
 from sflkit.osafl.clients import Samples, local_steps, loss
 from sflkit.osafl.config import SIZE_FIELDS, OSAFLConfig
@@ -155,7 +155,8 @@ def make_rule(
     Raises
     ------
     ValueError
-        As `protocol.build_server`, or if a hyper-parameter is neither given nor printed.
+        As `protocol.build_server`, if a hyper-parameter is neither given nor printed, or if the row
+        of the rule names an option that no run has.
     """
     if server is not None:
         return protocol.build_server(server, config, sizes / sizes.sum())
@@ -166,7 +167,8 @@ def make_rule(
         "never_joined": config.never_joined,
         "chi": config.chi,
     } | config.hyper
-    return row.build(**{name: given[name] for name in row.options})
+    names = [checks.choice(f"option of rule {config.rule!r}", name, given) for name in row.options]
+    return row.build(**{name: given[name] for name in names})
 
 
 class Learner:
@@ -209,6 +211,8 @@ class Learner:
         if not self.is_central:
             self.steps = local_steps(config, self._payload_bits())
         self._test = self._samples.test()
+        # Rules of the table keep no updates, a caller's own may.
+        self._reuses_memory = server is None
         self._memory: Tensor | None = None
 
     def _network(self, model: nn.Module | Callable | None) -> nn.Module:
@@ -268,17 +272,17 @@ class Learner:
         if hasattr(self.rule, "round_weights"):
             counts = functools.partial(self._samples.label_counts, t)
             weights = self.rule.round_weights(work, self._sizes, counts)
-        return self.rule(self.params, updates, weights, work)
+        new = tensor_of(self.rule(self.params, updates, weights, work)).to(self.params)
+        if new.shape != self.params.shape:
+            raise ValueError(
+                f"the server rule returned shape {tuple(new.shape)}; it must return the next "
+                f"global parameters, {tuple(self.params.shape)}"
+            )
+        return new
 
     def _updates(self, t: int, work: LocalWork) -> Tensor:
-        """Return the participants' updates, in memory that serves all rounds.
-
-        Only a part of the clients' inputs exists at a time.
-        """
-        n = len(work.clients)
-        if self._memory is None or len(self._memory) < n:
-            self._memory = torch.empty(n, self.task.n_params, device=self.params.device)
-        updates = self._memory[:n]
+        """Return the participants' updates; only a part of the clients' inputs exists at a time."""
+        updates = self._empty(len(work.clients))
         options = dict(self.rule.local_options(work))
         corrections = options.pop("corrections", None)
         for part in self._samples.groups(work.clients, work.steps):
@@ -299,6 +303,15 @@ class Learner:
                 **options,
             )
         return updates
+
+    def _empty(self, n: int) -> Tensor:
+        """Return room for n updates, which serves all rounds unless the rule may keep updates.
+
+        Fresh memory costs as much on a CPU as training a large layer.
+        """
+        if not self._reuses_memory or self._memory is None or len(self._memory) < n:
+            self._memory = torch.empty(n, self.task.n_params, device=self.params.device)
+        return self._memory[:n]
 
     def mean_score(self) -> float:
         """Return the mean of the rule's last scores; NaN for a rule without scores."""

@@ -22,6 +22,7 @@ from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.devices import Link
 from sflkit.osafl.rules import RULES
 from sflkit.osafl.training import run
+from sflkit.registry import Rule
 
 SMALL = OSAFLConfig(
     n_clients=6,
@@ -453,6 +454,38 @@ def test_scaffold_gets_its_corrections_in_every_group(monkeypatch):
     plain = run(config, server=FedAvg, model=net())
     assert plain["loss"][0] == pytest.approx(whole["loss"][0], rel=1e-6)  # no corrections yet
     assert plain["loss"][2] != pytest.approx(whole["loss"][2], rel=1e-6)
+
+
+def test_a_server_of_ones_own_may_keep_updates_and_answer_with_arrays():
+    class Keeper(FedAvg):
+        kept: ClassVar[list] = []
+
+        def __call__(self, params, updates, weights=None, work=None):
+            self.kept.append((updates, updates.clone()))
+            return super().__call__(params, updates).double().numpy()
+
+    config = small(rule="m_fedavg", allocator="none")
+    compare(run(config, server=Keeper, model=net()), run(config, server=FedAvg, model=net()))
+    assert len(Keeper.kept) == 4
+    assert all(torch.equal(updates, copy) for updates, copy in Keeper.kept)
+
+
+def test_what_a_server_returns_is_checked():
+    class Short(FedAvg):
+        def __call__(self, params, updates, weights=None, work=None):
+            return params[:5]
+
+    with pytest.raises(ValueError, match=r"returned shape \(5,\); it must return the next global"):
+        run(small(allocator="none"), server=Short, model=net())
+
+
+def test_an_option_that_no_run_has_is_refused(monkeypatch):
+    monkeypatch.setattr(RULES, "_rules", dict(RULES.items()))  # the row goes again after this test
+    RULES.add("mine", Rule(rules.MFedAvg, "My rule", options=("n_clients", "theta")))
+    with pytest.raises(
+        ValueError, match="option of rule 'mine'='theta' must be one of 'n_clients'"
+    ):
+        training.make_rule(OSAFLConfig("mine", rate=0.1), np.ones(100))
 
 
 class NoRule:
