@@ -1,4 +1,4 @@
-"""What users bring to a run: built as documented, checked in every round, refused with the way out."""
+"""What users bring to a run: built as documented, checked in every round, or refused."""
 
 from dataclasses import replace
 

@@ -176,7 +176,7 @@ def test_batches_that_cannot_be():
     assert training.stack_key(replace(TINY, train=False)) is None
 
 
-# --- sweeps ---------------------------------------------------------------------------------------------------------------------
+# --- sweeps -----------------------------------------------------------------------------------
 
 
 def test_a_sweep_in_batches_has_the_results_of_one_without(tmp_path):
@@ -227,7 +227,8 @@ def run_stacked(configs):
             raise HURT[config.seed]
     frames = [pd.DataFrame({"x": [config.seed * 0.5]}) for config in configs]
     bad = ArithmeticError("seed 6 diverged")
-    return [Outcome(None, bad) if c.seed == 6 else Outcome(f, None) for c, f in zip(configs, frames)]
+    both = zip(configs, frames)
+    return [Outcome(None, bad) if c.seed == 6 else Outcome(frame, None) for c, frame in both]
 """
 
 

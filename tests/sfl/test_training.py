@@ -10,9 +10,9 @@ import torch
 from sflkit import data, models
 from sflkit.randomness import generator
 from sflkit.sfl import sampling
-from sflkit.sfl.caches import FIFO
+from sflkit.sfl.caches import FIFO, RULES
 from sflkit.sfl.clients import Clients, make_stream
-from sflkit.sfl.config import RULES, SFLConfig
+from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.streams import LabelStream
 from sflkit.sfl.training import run
 
