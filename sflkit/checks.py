@@ -237,6 +237,42 @@ def simplex(name: str, value: ArrayLike, *, ndim: int = 1, tol: float = 1e-9) ->
     return out
 
 
+def labels(value: ArrayLike) -> np.ndarray:
+    """Return `value`, the labels of a data set, as an array of integers.
+
+    Raises
+    ------
+    ValueError
+        If it is no vector of integers >= 0 with at least one entry.
+    """
+    out = np.asarray(value)
+    if out.ndim != 1 or not len(out) or not np.issubdtype(out.dtype, np.integer):
+        raise ValueError(
+            f"labels has shape {out.shape} and type {out.dtype}; "
+            "it must be a non-empty vector of integers"
+        )
+    if out.min() < 0:
+        raise ValueError(f"labels holds {out.min()}; class indices must be >= 0")
+    return out
+
+
+def indices(name: str, value: ArrayLike, size: int) -> np.ndarray:
+    """Return `value`, places in something of `size` entries, as a vector of int64.
+
+    Raises
+    ------
+    ValueError
+        If it is no vector of integers in [0, size); it may be empty.
+    """
+    out = np.asarray(value)
+    if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
+        raise ValueError(f"{name}={value!r} must be a vector of integers")
+    if out.size and (out.min() < 0 or out.max() >= size):
+        bad = out[(out < 0) | (out >= size)][0]
+        raise ValueError(f"{name} holds {bad}; entries must be integers in [0, {size - 1}]")
+    return out.astype(np.int64)
+
+
 def limits(
     low: float | None = None,
     high: float | None = None,

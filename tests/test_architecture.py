@@ -29,6 +29,8 @@ HEAVY = {"torch", "sklearn", "cvxpy", "seaborn", "matplotlib.pyplot"}
 TRAINS = (
     "federated",
     "models",
+    "datastreams/arms",
+    "datastreams/constants",
     "osafl/clients",
     "osafl/config",
     "osafl/networks",
