@@ -13,7 +13,7 @@ from sflkit import checks
 from sflkit.osafl import alternation
 from sflkit.osafl.devices import ROUNDING, Allocation, Devices, Link, finish, uplink_rate
 
-_HALVINGS = 64  # of an interval of time: more than the bits of a float
+_HALVINGS = 64  # of an interval of time, whose ends are then neighbouring floats
 
 
 def allocate(
