@@ -49,7 +49,6 @@ from sflkit.fats.forgetting import RULES, forget_client, forget_sample
 from sflkit.fats.history import History, by_client
 from sflkit.fats.ledger import Entry, Ledger
 from sflkit.fats.state import METHODS, State, refuse_stale, save
-from sflkit.federated import servers
 from sflkit.federated.batches import convert
 
 
@@ -330,7 +329,7 @@ def _round(
     weights = (
         np.ones(len(local)) if state.method == "fats" else history.samples_left[history.clients[r]]
     )
-    return servers.weighted_average(local, weights)
+    return federated.weighted_average(local, weights)
 
 
 def _tensors(task: federated.Task, clients, history: History) -> list:
