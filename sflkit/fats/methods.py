@@ -29,7 +29,16 @@ if TYPE_CHECKING:
 
 
 class Method(Protocol):
-    """The hooks of a method; its class is built without arguments."""
+    """The hooks of a method; its class is built without arguments.
+
+    Attributes
+    ----------
+    from_scratch : bool
+        Whether every request is answered by training from the first model on, also one that
+        nothing has used. Otherwise training goes back to the round of the first use.
+    """
+
+    from_scratch: bool
 
     def draw(self, *, rng: np.random.Generator, **sizes: Any) -> History:
         """Draw who trains on what; `sizes` are those of `history.draw_history`."""
@@ -41,13 +50,6 @@ class Method(Protocol):
 
     def repaired(self, history: History, rng: np.random.Generator) -> History:
         """Return the history to train on, from one that has forgotten by a forgetting rule."""
-        ...
-
-    def restart(self, first: int) -> int:
-        """Return the round to go back to, where `first` is the round of the first use.
-
-        Both are -1 where nothing that has run is affected.
-        """
         ...
 
     def train(
@@ -71,6 +73,8 @@ class FATS:
     slots counts twice.
     """
 
+    from_scratch = False
+
     def draw(self, *, rng: np.random.Generator, **sizes: Any) -> History:
         """Draw as Algorithm 1 does."""
         return draw_history(rng=rng, **sizes)
@@ -81,10 +85,6 @@ class FATS:
     def repaired(self, history: History, rng: np.random.Generator) -> History:
         """Return the history as it is."""
         return history
-
-    def restart(self, first: int) -> int:
-        """Return the round of the first use."""
-        return first
 
     def train(
         self, task: Task, params: Tensor, batches: list, state: State, buffer: Tensor
@@ -105,6 +105,8 @@ class FRS:
     Models are averaged by the numbers of samples that their clients have left.
     """
 
+    from_scratch = True
+
     def draw(self, *, rng: np.random.Generator, **sizes: Any) -> History:
         """Draw as FedAvg does, K different clients per round."""
         return draw_fedavg(rng=rng, **sizes)
@@ -116,10 +118,6 @@ class FRS:
     def repaired(self, history: History, rng: np.random.Generator) -> History:
         """Draw all rounds afresh."""
         return redraw_fedavg(history, rng)
-
-    def restart(self, first: int) -> int:
-        """Return 0, the start."""
-        return 0
 
     def train(
         self, task: Task, params: Tensor, batches: list, state: State, buffer: Tensor
