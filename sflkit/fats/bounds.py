@@ -75,7 +75,7 @@ class _Setting(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """sqrt(L G^2 loss_gap / (rho_S M N)), to which both bounds' stability cost is in proportion."""
+        """The square root of L G^2 loss_gap / (rho_S M N), in which the stability cost is counted."""
         return math.sqrt(self.smoothness * self.grad_var * self.loss_gap / self.drawn)
 
     @property

@@ -258,7 +258,7 @@ def _first(hits: np.ndarray) -> np.ndarray:
 
 
 def _skip(ranks: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """Turn ranks (m, n) among what is left into numbers, where the numbers `taken` (m, i) are gone."""
+    """Return the numbers of ranks (m, n) among those that are left when `taken` (m, i) are gone."""
     for column in np.sort(taken, axis=1).T:
         ranks = ranks + (ranks >= column[:, None])
     return ranks

@@ -401,8 +401,6 @@ def _population(
 
 
 @functools.lru_cache(maxsize=8)
-def _shared(
-    config: MembershipConfig, attacked: bool
-) -> tuple[Federation, MembershipAttack | None]:
+def _shared(config: MembershipConfig, attacked: bool) -> tuple[Federation, MembershipAttack | None]:
     federation = build(config)
     return federation, shadow_attack(config, federation) if attacked else None

@@ -170,19 +170,19 @@ def _no_plan(rho_s: float, rho_c: float, crowd: _Crowd, empty: str) -> str:
         if not 0 < rho <= 1
     ]
     asked.append(
-        f"rho_s={rho_s!r}, rho_c={rho_c!r} with n_clients={n_clients}, samples_per_client={size:g}, "
-        f"local_steps={steps // rounds}, rounds={rounds}"
+        f"rho_s={rho_s!r}, rho_c={rho_c!r} with n_clients={n_clients}, "
+        f"samples_per_client={size:g}, local_steps={steps // rounds}, rounds={rounds}"
     )
     near = _nearest(min(max(rho_s, 0), 1), min(max(rho_c, 0), 1), crowd)
     if near is None:
         return (
             f"{'; '.join(asked)}: no plan is feasible; rounds must be at most {n_clients} and "
-            f"rounds * local_steps at most {n_clients * size:g}, since one client per round and one "
-            "sample per mini-batch are the least"
+            f"rounds * local_steps at most {n_clients * size:g}, since one client per round and "
+            "one sample per mini-batch are the least"
         )
     return (
-        f"{'; '.join(asked)}: infeasible, {empty}the nearest feasible plan is rho_s={near.rho_s!r}, "
-        f"rho_c={near.rho_c!r} (clients_per_round={near.clients_per_round}, "
+        f"{'; '.join(asked)}: infeasible, {empty}the nearest feasible plan is "
+        f"rho_s={near.rho_s!r}, rho_c={near.rho_c!r} (clients_per_round={near.clients_per_round}, "
         f"batch_size={near.batch_size})"
     )
 

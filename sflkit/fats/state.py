@@ -155,8 +155,8 @@ def refuse_stale(history: History, path: Path | str) -> None:
     if known:
         raise ValueError(
             f"{str(path)!r} holds a state that has forgotten (client, sample)={known[0]} "
-            f"({len(known)} in all), which this state has not; go on from the file's state, or name "
-            "another file"
+            f"({len(known)} in all), which this state has not; go on from the file's state, or "
+            "name another file"
         )
 
 

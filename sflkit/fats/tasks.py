@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     Model = nn.Module | Callable[[tuple[int, ...], int], nn.Module]
 
 
-def make_task(name: str, federation: Federation, model: Model | None = None, **options: Any) -> Task:
+def make_task(
+    name: str, federation: Federation, model: Model | None = None, **options: Any
+) -> Task:
     """Return the task of training a network on a federation.
 
     Parameters

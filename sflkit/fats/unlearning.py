@@ -315,9 +315,7 @@ def _spacing(task: federated.Task, rounds: int, every: int | None, memory_bytes:
     if every is not None:
         return checks.integer("every", every, 1)
     if fitting < 0:
-        raise ValueError(
-            f"memory_bytes={memory_bytes} must be at least {2 * size}, for two models"
-        )
+        raise ValueError(f"memory_bytes={memory_bytes} must be at least {2 * size}, for two models")
     return -(-rounds // (fitting + 1))
 
 
