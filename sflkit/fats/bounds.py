@@ -75,7 +75,7 @@ class _Setting(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """The square root of L G^2 loss_gap / (rho_S M N), in which the stability cost is counted."""
+        """The square root of L G^2 loss_gap / (rho_S M N), the unit of the stability cost."""
         return math.sqrt(self.smoothness * self.grad_var * self.loss_gap / self.drawn)
 
     @property

@@ -202,7 +202,7 @@ def forget_sample(
     crowd = history.crowd.without(targets, history.batch_size)
     if not targets:
         return Forgetting(history, None)
-    step = min(history.draws.first_step(*target) for target in targets)
+    step = min(history.first_step(*target) for target in targets)
     draws = RULES[rule].build(Hit(history, crowd, targets, step, done), rng)
     for target in targets:
         if draws.first_step(*target) < history.steps:

@@ -277,6 +277,10 @@ class History:
     batch_size = property(lambda self: self.batches.shape[3], doc="b.")
     steps = property(lambda self: self.rounds * self.local_steps, doc="T = R E.")
 
+    def first_step(self, client: int, sample: int) -> int:
+        """Return the first step r E + e that uses a sample, T if none does; as `Draws.first_step`."""
+        return self.draws.first_step(client, sample)
+
     def first_use(self, client: int, sample: int | None = None) -> tuple[int, int] | int | None:
         """Return the first (round, step) that uses a sample, or the first round of a client.
 
@@ -292,7 +296,7 @@ class History:
         if sample is None:
             first = int(self.first_round[client])
             return first if first < self.rounds else None
-        first = self.draws.first_step(client, sample)
+        first = self.first_step(client, sample)
         return divmod(first, self.local_steps) if first < self.steps else None
 
     def remaining(self, client: int) -> np.ndarray:

@@ -16,8 +16,8 @@ from sklearn.svm import LinearSVC
 from sflkit import models
 from sflkit.fats.attacks import (
     LossThreshold,
-    _features,
     evaluate_attack,
+    features,
     losses,
     membership_metrics,
     predictor,
@@ -185,7 +185,7 @@ def test_losses_are_finite():
 
 def test_features_by_hand():
     # probabilities in falling order | the true class's | its loss | which class
-    got = _features(
+    got = features(
         np.array([[0.25, 0.5, 0.25], [0.125, 0.0, 0.875]]), np.array([1, 0]), with_class=True
     )
     assert got == pytest.approx(

@@ -259,7 +259,7 @@ def variant(setting, change):
         unused = np.broadcast_to(
             np.arange(history.batch_size), history.batches.shape
         )  # by client 1, so that nothing is hit
-        blank = History(np.ones_like(history.clients), unused, history.samples_per_client, {(0, 0)})
+        blank = History.of(np.ones_like(history.clients), unused, history.samples_per_client, {(0, 0)})
 
         def run(rng, history=history, hits=hits, blank=blank):
             return (
@@ -277,8 +277,8 @@ def variant(setting, change):
 
 def redraw(history, hits, blank, rng, rounds):
     clients, batches = history.clients.copy(), history.batches.copy()
-    clients[rounds] = draw_clients(blank, clients[rounds].shape, rng)
-    batches[rounds] = draw_batches(blank, clients[rounds], *batches.shape[2:], rng)
+    clients[rounds] = draw_clients(blank.crowd, clients[rounds].shape, rng)
+    batches[rounds] = draw_batches(blank.crowd, clients[rounds], *batches.shape[2:], rng)
     return clients, batches
 
 
@@ -302,7 +302,7 @@ def test_other_readings_of_the_paper_are_not_exact():
     # and with the same clients it is exact, as ERRATA 15 advises
     def same_clients(history, hits, blank, rng):
         return history.clients, draw_batches(
-            blank, history.clients, *history.batches.shape[2:], rng
+            blank.crowd, history.clients, *history.batches.shape[2:], rng
         )
 
     assert [variant(sizes(k, e, 2), same_clients) for k, e in ((1, 1), (1, 2), (2, 1))] == [0, 0, 0]
@@ -413,7 +413,7 @@ def test_recompute_rate_is_the_exact_one():
     histories = [draw_history(**setting, rng=rng) for _ in range(40)]
     exact = stability(**setting)
     for rates, p in (
-        ([(h._first_step < h.steps).mean() for h in histories], exact.p_sample),
+        ([(h.draws.first_steps < h.steps).mean() for h in histories], exact.p_sample),
         ([(h.first_round < h.rounds).mean() for h in histories], exact.p_client),
     ):
         error = np.std(rates, ddof=1) / math.sqrt(len(rates))
@@ -617,7 +617,7 @@ def small():
         [[[0, 2], [0, 3]], [[2, 4], [1, 2]], [[0, 1], [1, 2]]],
         [[[1, 3], [0, 1]], [[2, 3], [0, 4]], [[0, 1], [0, 1]]],
     ]
-    return History(clients, batches, [6, 5, 5])
+    return History.of(clients, batches, [6, 5, 5])
 
 
 def test_first_use_by_hand():
@@ -734,7 +734,7 @@ def settings_and_requests(draw):
     samples = [(k, s) for k in range(m) for s in range(2)]
     items = draw(st.lists(st.sampled_from(samples), max_size=5, unique=True))
     items += [(k, None) for k in draw(st.lists(st.integers(0, m - 2), max_size=1))]
-    return setting, items, draw(st.integers(0, 2**32)), draw(st.sampled_from(RULES))
+    return setting, items, draw(st.integers(0, 2**32)), draw(st.sampled_from(list(RULES)))
 
 
 @settings(max_examples=120, deadline=None)
@@ -764,11 +764,11 @@ def test_properties_of_every_rule(case):
         assert history.batches.shape == before.batches.shape  # ERRATA 45: K and b stay
         # whole and valid: the public constructor checks order, range and that nothing forgotten is
         # in use
-        again = History(
+        again = History.of(
             history.clients, history.batches, history.samples_per_client, history.forgotten
         )
         np.testing.assert_array_equal(again.samples_left, history.samples_left)
-        np.testing.assert_array_equal(again._first_step, history._first_step)
+        np.testing.assert_array_equal(again.draws.first_steps, history.draws.first_steps)
         np.testing.assert_array_equal(again.first_round, history.first_round)
     for k in range(history.n_clients):
         assert len(history.remaining(k)) == history.samples_left[k]
@@ -889,7 +889,7 @@ def test_the_client_that_is_too_small_is_named():
 ])  # fmt: skip
 def test_histories_that_cannot_be(fields, words):
     with pytest.raises(ValueError, match=words):
-        History(*fields)
+        History.of(*fields)
 
 
 # speed

@@ -13,9 +13,10 @@ import pytest
 from sflkit.data.federations import Federation
 from sflkit.fats import attacks, membership
 from sflkit.fats.baselines import draw_fedavg
-from sflkit.fats.config import METHODS
+from sflkit.fats.config import MembershipConfig
 from sflkit.fats.history import draw_history
-from sflkit.fats.membership import MembershipConfig, build, run, shadow_attack, split
+from sflkit.fats.membership import build, run, shadow_attack, split
+from sflkit.fats.methods import METHODS
 from sflkit.fats.unlearning import forget, learn, request, resume
 from sflkit.federated import Task
 from sflkit.models import create
@@ -282,10 +283,10 @@ def test_a_sweep_trains_the_shadows_once(tmp_path, monkeypatch):
     [
         (dict(seed=-1), "seed=-1"),
         (dict(population_seed=0.5), "population_seed=0.5"),
-        (dict(methods=("sgd",)), "methods='sgd'"),
+        (dict(methods=("sgd",)), "methods entry='sgd'"),
         (dict(methods=()), r"methods=\(\)"),
         (dict(levels=("sample", "sample")), "none twice"),
-        (dict(levels=("round",)), "levels='round'"),
+        (dict(levels=("round",)), "levels entry='round'"),
         (dict(forget_share=0.0), "forget_share=0.0"),
         (dict(forget_share=1.0), "forget_share=1.0"),
         (dict(data="logistic"), "data='logistic'"),

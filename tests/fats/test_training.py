@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from sflkit.data.federations import Federation
-from sflkit.fats.config import METHODS, TABLE_2, FATSConfig
+from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.enumeration import outcomes
 from sflkit.fats.first_uses import first_uses
 from sflkit.fats.forgetting import forget_client, forget_sample, forget_stream
 from sflkit.fats.history import draw_history
+from sflkit.fats.methods import METHODS
 from sflkit.fats.training import choose_requests, run
 from sflkit.fats.unlearning import forget, learn
 from sflkit.federated import Task, evaluate

@@ -64,7 +64,7 @@ def poisoned(clients, forgotten):
 # y for b = 2); w = 0. Round 0, clients 0 and 1, E = 2: client 0 takes sample 1 twice: 0 -> 2 -> 3;
 # client 1 sample 0 twice: 0 -> 4 -> 6. Mean 4.5. Round 1, client 1 twice: samples (0, 1): 4.5 ->
 # 6.25 -> 3.125; samples (1, 1): 4.5 -> 2.25 -> 1.125. Mean 2.125.
-HAND = History(
+HAND = History.of(
     np.array([[0, 1], [1, 1]]),
     np.array([[[[1], [1]], [[0], [0]]], [[[0], [1]], [[1], [1]]]]),
     np.array([2, 2]),
@@ -89,7 +89,7 @@ def test_two_rounds_by_hand():
     # Weighted by what the clients have left, as FedAvg does: 3 samples against 1 give (3 * 3 + 6) /
     # 4 = 3.75.
     task, clients = line([(0, 4, 0), (8,)])
-    history = History(HAND.clients[:1], HAND.batches[:1], np.array([3, 1]))
+    history = History.of(HAND.clients[:1], HAND.batches[:1], np.array([3, 1]))
     assert learn(
         task, clients, history, 0.25, start=[0.0], method="frs"
     ).params.item() == pytest.approx(3.75, abs=1e-6)
