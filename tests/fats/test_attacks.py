@@ -57,7 +57,7 @@ def knows(ids, sure=0.9, n_classes=3):
     return predict
 
 
-# --- small cases by hand -----------------------------------------------------------------------------------------------------
+# small cases by hand
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_features_by_hand():
     )
 
 
-# --- references --------------------------------------------------------------------------------------------------------------
+# references
 
 
 @pytest.mark.parametrize("sizes", [(30, 30), (12, 50), (1, 7)])
@@ -292,7 +292,7 @@ def test_predictor_is_the_engines_model():
     assert predictor(task, params)(torch.from_numpy(x)) == pytest.approx(probabilities, rel=1e-6)
 
 
-# --- limiting cases ----------------------------------------------------------------------------------------------------------
+# limiting cases
 
 
 def test_members_like_strangers_give_chance():
@@ -373,7 +373,7 @@ def test_samples_the_model_never_saw_are_safe(overfitted):
     assert result.p_value > 0.001 and result.accuracy.low < 0.55
 
 
-# --- bad input ---------------------------------------------------------------------------------------------------------------
+# bad input
 
 
 @pytest.mark.parametrize(

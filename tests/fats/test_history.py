@@ -1,0 +1,130 @@
+"""Sampling histories: what is drawn, when it is first used, and what no history can be."""
+
+import itertools
+import math
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sflkit.fats.enumeration import (
+    outcomes,
+)
+from sflkit.fats.forgetting import forget_client, forget_sample
+from sflkit.fats.history import History, draw_history, subsets
+from tests.fats.fats_cases import sizes, small
+
+
+@pytest.mark.parametrize(("size", "n"), [(1, 1), (3, 1), (3, 2), (4, 3), (4, 4), (5, 2)])
+def test_subsets_are_uniform(size, n):
+    law = {}
+    for picks, p in outcomes(lambda rng: subsets(np.array([size]), n, rng)):
+        law[tuple(picks[0])] = law.get(tuple(picks[0]), 0) + p
+    assert law == dict.fromkeys(
+        itertools.combinations(range(size), n), Fraction(1, math.comb(size, n))
+    )
+
+
+def test_first_use_by_hand():
+    h = small()
+    used = {(0, 1): (0, 1), (0, 3): (0, 1), (1, 3): (1, 0), (1, 4): (1, 1), (0, 5): None}
+    assert {target: h.first_use(*target) for target in used} == used
+    steps = {(0, 1): 1, (0, 3): 1, (1, 3): 2, (1, 4): 3, (0, 5): 4}  # r E + e with E = 2; T = 4
+    assert {target: h.first_step(*target) for target in steps} == steps
+    assert (h.first_use(0), h.first_use(1), h.first_use(2)) == (0, 0, 1)
+    assert (h.n_clients, h.rounds, h.clients_per_round, h.local_steps, h.batch_size, h.steps) == (
+        3,
+        2,
+        3,
+        2,
+        2,
+        4,
+    )
+
+
+def test_histories_cannot_be_written_to():
+    h = draw_history(**sizes(2, 2, 2), rng=np.random.default_rng(0))
+    after = forget_client(h, 0, np.random.default_rng(0)).history
+    for values in (
+        h.clients,
+        h.batches,
+        h.samples_left,
+        h.samples_per_client,
+        after.clients,
+        after.batches,
+        after.samples_left,
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 0
+    with pytest.raises(AttributeError, match="forgotten"):
+        h.forgotten = frozenset({(0, 0)})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(n_clients=0), "n_clients=0 must be an integer >= 1"),
+        (dict(clients_per_round=0), "clients_per_round=0 must be an integer >= 1"),
+        (dict(batch_size=0), "batch_size=0 must be an integer >= 1"),
+        (dict(batch_size=3), "batch_size=3 must be at most 2, the samples that client 0 has"),
+        (dict(rounds=1.5), r"rounds=1\.5 must be an integer >= 1"),
+        (dict(local_steps=True), "local_steps=True must be an integer >= 1"),
+        (dict(samples_per_client=0), r"samples_per_client holds 0\.0; entries must be .* >= 1"),
+        (
+            dict(samples_per_client=[2, 2, 2]),
+            r"samples_per_client=\[2, 2, 2\] .* n_clients=2 of them",
+        ),
+        (dict(samples_per_client=2.5), r"samples_per_client=2\.5 must be one integer"),
+        (dict(rng=3), r"rng=3 must be a numpy\.random\.Generator"),
+    ],
+)
+def test_bad_sizes(change, message):
+    with pytest.raises(ValueError, match=message):
+        draw_history(**{**sizes(2, 2, 2), "rng": np.random.default_rng(0), **change})
+
+
+def test_the_client_that_is_too_small_is_named():
+    with pytest.raises(
+        ValueError, match=r"batch_size=5 must be at most 4, the samples that client 1 has"
+    ):
+        draw_history(**sizes(n=[9, 4], b=5), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (
+            ([[0]], [[[0]]], [2]),
+            r"shapes must be clients .* they are \(1, 1\), \(1, 1, 1\), \(1,\)",
+        ),
+        (([[1]], [[[[0]]]], [2]), r"clients must lie in 0\.\.0 and each have at least one sample"),
+        (([[0]], [[[[2]]]], [2]), "samples of its slot"),
+        (([[0]], [[[[1, 0]]]], [2]), "ascending"),
+        (([[0]], [[[[0, 0]]]], [2]), "none twice"),
+        (([[0]], [[[[0]]]], [2], {(0, 0)}), "still in use"),
+        (([[0]], [[[[0]]]], [2, 2], {(0, None)}), "still in use"),
+        (([[0]], [[[[0]]]], [2], {(0, None)}), "must be left"),
+        (([[0]], [[[[0, 1]]]], [3, 3], {(1, 0), (1, 1)}), "at least batch_size=2"),
+        (([[0]], [[[[0]]]], [2], {(0, 2)}), "sample=2"),
+    ],
+)
+def test_histories_that_cannot_be(fields, words):
+    with pytest.raises(ValueError, match=words):
+        History.of(*fields)
+
+
+def test_speed_at_femnist_size():
+    rng, setting = np.random.default_rng(0), sizes(5, 20, 350, 3556, 228, 10)
+    draws, looks = [], []
+    for _ in range(3):
+        start = time.perf_counter()
+        history = draw_history(**setting, rng=rng)
+        draws.append(time.perf_counter() - start)
+    unused = [k for k in range(3556) if history.first_use(k, 0) is None][:50]
+    for k in unused:
+        start = time.perf_counter()
+        history, first = forget_sample(history, k, 0, rng)
+        looks.append(time.perf_counter() - start)
+        assert first is None
+    assert min(draws) < 0.5 and np.median(looks) < 1e-3
