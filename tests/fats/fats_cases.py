@@ -7,6 +7,8 @@ from fractions import Fraction
 import numpy as np
 from torch import nn
 
+from sflkit.data.federations import Federation
+from sflkit.fats.config import FATSConfig
 from sflkit.fats.enumeration import (
     drawn_law,
 )
@@ -122,3 +124,37 @@ def poisoned(clients, forgotten):
         if s is not None and out[k] is not None:
             out[k][0][s] = np.nan
     return out
+
+
+TINY_RUN = FATSConfig(
+    data="digits",
+    model="linear",
+    seed=2,
+    n_requests=2,
+    n_clients=6,
+    clients_per_round=2,
+    batch_size=3,
+    local_steps=2,
+    rounds=5,
+    rate=0.1,
+    test_size=50,
+)
+
+
+def federation(seed=0, n_clients=6, each=8):
+    """Clients with samples of four features and three classes."""
+    rng = np.random.default_rng(seed)
+    n, n_test = n_clients * each, 80
+    x = rng.standard_normal((n + n_test, 4)).astype(np.float32)
+    y = (x[:, 0] > 0).astype(np.int64) + (x[:, 1] > 0)
+    return Federation(
+        "made",
+        x[:n],
+        y[:n],
+        tuple(np.arange(n).reshape(n_clients, each)),
+        x[n:],
+        y[n:],
+        np.full(n_test, 1 / n_test),
+        3,
+        np.ones(n_clients, dtype=bool),
+    )
