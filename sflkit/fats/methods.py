@@ -13,19 +13,39 @@ Source: FATS, Algorithms 1-3, Section 6.1.4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from sflkit.fats.baselines import draw_fedavg, fisher_sgd, present_clients, redraw_fedavg
+from sflkit.fats.baselines import Fisher, draw_fedavg, fisher_sgd, present_clients, redraw_fedavg
 from sflkit.fats.history import Crowd, History, draw_history
 from sflkit.registry import Look, Registry, Rule
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sflkit.fats.state import State
     from sflkit.federated import Task
+
+
+class Local(NamedTuple):
+    """What a method may use to train one round's slots.
+
+    Attributes
+    ----------
+    rate : float
+        eta of plain SGD.
+    fisher : Fisher
+        FR2's settings.
+    forgotten : bool
+        Whether something is forgotten, so that this is no longer the first learning.
+    buffer : Tensor (K, P)
+        Room that may hold the result.
+    """
+
+    rate: float
+    fisher: Fisher
+    forgotten: bool
+    buffer: Tensor
 
 
 class Method(Protocol):
@@ -52,12 +72,10 @@ class Method(Protocol):
         """Return the history to train on, from one that has forgotten by a forgetting rule."""
         ...
 
-    def train(
-        self, task: Task, params: Tensor, batches: list, state: State, buffer: Tensor
-    ) -> Tensor:
+    def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
         """Train one round's slots from `params` (P,) and return their models (K, P).
 
-        `batches` is a list of mini-batches (x, y) per slot; `buffer` (K, P) may hold the result.
+        `batches` is a list of mini-batches (x, y) per slot.
         """
         ...
 
@@ -86,13 +104,11 @@ class FATS:
         """Return the history as it is."""
         return history
 
-    def train(
-        self, task: Task, params: Tensor, batches: list, state: State, buffer: Tensor
-    ) -> Tensor:
+    def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
         """Train by plain SGD."""
         from sflkit import federated
 
-        return federated.local_sgd(task, params, batches, state.rate, out=buffer)
+        return federated.local_sgd(task, params, batches, local.rate, out=local.buffer)
 
     def weights(self, history: History, r: int) -> np.ndarray:
         """Return equal weights."""
@@ -119,13 +135,11 @@ class FRS:
         """Draw all rounds afresh."""
         return redraw_fedavg(history, rng)
 
-    def train(
-        self, task: Task, params: Tensor, batches: list, state: State, buffer: Tensor
-    ) -> Tensor:
+    def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
         """Train by plain SGD."""
         from sflkit import federated
 
-        return federated.local_sgd(task, params, batches, state.rate, out=buffer)
+        return federated.local_sgd(task, params, batches, local.rate, out=local.buffer)
 
     def weights(self, history: History, r: int) -> np.ndarray:
         """Return the clients' numbers of samples."""
@@ -138,13 +152,11 @@ class FR2(FRS):
     Only the retraining is rapid: learning before the first request is that of FRS.
     """
 
-    def train(
-        self, task: Task, params: Tensor, batches: list, state: State, buffer: Tensor
-    ) -> Tensor:
+    def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
         """Train by `baselines.fisher_sgd` once something is forgotten, else by plain SGD."""
-        if state.history.forgotten:
-            return fisher_sgd(task, params, batches, state.fisher)
-        return super().train(task, params, batches, state, buffer)
+        if local.forgotten:
+            return fisher_sgd(task, params, batches, local.fisher)
+        return super().train(task, params, batches, local)
 
 
 METHODS = Registry(

@@ -56,7 +56,7 @@ from sflkit.fats import forgetting
 from sflkit.fats.baselines import Fisher
 from sflkit.fats.history import History, Target, by_client
 from sflkit.fats.ledger import Entry, Ledger
-from sflkit.fats.methods import METHODS
+from sflkit.fats.methods import METHODS, Local
 from sflkit.fats.state import State, refuse_stale, save
 from sflkit.federated.arrays import tensor_of
 from sflkit.federated.batches import convert
@@ -385,9 +385,10 @@ def _round(
         x, y = (values[rows].split(history.batch_size) for values in data[client])
         batches.append([(x[e], y[e]) for e in steps])
     method = METHODS[state.method].build()
-    local = method.train(task, params, batches, state, buffer)
+    local = Local(state.rate, state.fisher, bool(history.forgotten), buffer)
+    models = method.train(task, params, batches, local)
     # For equal weights, too, the product with the weights is four times as fast as a mean.
-    params = federated.weighted_average(local, method.weights(history, r))
+    params = federated.weighted_average(models, method.weights(history, r))
     # The sum also overflows, but far beyond any sensible model.
     if not bool(torch.isfinite(params.sum())):
         raise FloatingPointError(

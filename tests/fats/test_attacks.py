@@ -292,6 +292,18 @@ def test_predictor_is_the_engines_model():
     assert predictor(task, params)(torch.from_numpy(x)) == pytest.approx(probabilities, rel=1e-6)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_predictor_takes_read_only_arrays_without_a_warning():
+    task = Task(models.create("linear", input_shape=(5,), n_classes=4))
+    x = np.random.default_rng(0).normal(size=(6, 5))
+    predict = predictor(task, task.init(0))
+    answers = predict(x)
+    locked = x.copy()
+    locked.setflags(write=False)
+    assert (predict(locked) == answers).all()
+    assert predict(x[::-1]) == pytest.approx(answers[::-1], rel=1e-6)
+
+
 # limiting cases
 
 

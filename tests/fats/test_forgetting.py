@@ -17,7 +17,8 @@ from sflkit.fats.enumeration import (
     total_variation,
 )
 from sflkit.fats.forgetting import RULES, forget_client, forget_sample, forget_stream
-from sflkit.fats.history import History, draw_batches, draw_clients, draw_history
+from sflkit.fats.history import Draws, History, draw_batches, draw_clients, draw_history
+from sflkit.registry import Rule
 from tests.fats.fats_cases import TINY, drawn, printed_reference, serve, sizes, small
 
 
@@ -404,3 +405,43 @@ def test_refused_requests_leave_everything_as_it_was(call, words):
     }
     for now, then in zip((history.clients, history.batches, history.samples_left), before):
         np.testing.assert_array_equal(now, then)
+
+
+# rules of one's own
+
+
+@pytest.fixture
+def rules(monkeypatch):
+    """The registry, as it was again after the test."""
+    monkeypatch.setattr(RULES, "_rules", dict(RULES._rules))
+    return RULES
+
+
+def same_clients(hit, rng):
+    """On a hit, keep all clients of the run and draw all mini-batches again (ERRATA 15)."""
+    history = hit.history
+    if hit.step == history.steps:
+        return history.draws
+    clients = history.clients.copy()
+    batches = draw_batches(hit.crowd, clients, *history.batches.shape[2:], rng)
+    return Draws.of(clients, batches, history.samples_per_client)
+
+
+def test_a_rule_of_ones_own_is_enumerated_like_the_others(rules):
+    rules.add("same_clients", Rule(same_clients, "all clients stay"))
+    for setting in (sizes(1, 1, 2), sizes(2, 1, 1), sizes(1, 2, 1, n=3, b=2)):
+        assert distance([(0, 1)], "same_clients", **setting) == 0
+
+
+def test_a_rule_that_does_not_forget_is_refused(rules):
+    rules.add("lazy", Rule(lambda hit, rng: hit.history.draws, "forgets nothing"))
+    history, rng = small(), np.random.default_rng(0)
+    with pytest.raises(ValueError, match=r"rule='lazy' must not leave \(client, sample\)=\(0, 1\)"):
+        forget_sample(history, 0, 1, rng, "lazy")
+    # what was never used needs no repair
+    assert forget_sample(history, 0, 5, rng, "lazy").first is None
+
+
+def test_the_table_names_the_rules():
+    assert list(RULES) == ["exact", "printed", "minimal"]
+    assert RULES.labels()["printed"] == "Algorithm 2 as printed"

@@ -7,12 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sflkit.fats.enumeration import (
     outcomes,
 )
 from sflkit.fats.forgetting import forget_client, forget_sample
-from sflkit.fats.history import History, draw_history, subsets
+from sflkit.fats.history import Crowd, History, draw_history, subsets
 from tests.fats.fats_cases import sizes, small
 
 
@@ -128,3 +130,60 @@ def test_speed_at_femnist_size():
         looks.append(time.perf_counter() - start)
         assert first is None
     assert min(draws) < 0.5 and np.median(looks) < 1e-3
+
+
+@st.composite
+def histories(draw):
+    n_clients = draw(st.integers(1, 5))
+    batch_size = draw(st.integers(1, 3))
+    each = draw(st.lists(st.integers(batch_size, 6), min_size=n_clients, max_size=n_clients))
+    names = ("clients_per_round", "local_steps", "rounds")
+    setting = {name: draw(st.integers(1, 4)) for name in names}
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    return draw_history(
+        n_clients=n_clients, samples_per_client=each, batch_size=batch_size, rng=rng, **setting
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories())
+def test_the_look_up_is_the_first_use_that_a_search_finds(history):
+    e = history.local_steps
+    for client, size in enumerate(history.samples_per_client):
+        rounds = np.flatnonzero((history.clients == client).any(axis=1))
+        assert history.first_use(client) == (int(rounds[0]) if len(rounds) else None)
+        for sample in range(size):
+            held = (history.batches == sample).any(axis=3)  # (R, K, E)
+            used = held & (history.clients == client)[:, :, None]
+            steps = [r * e + step for r, _, step in np.argwhere(used)]
+            assert history.first_step(client, sample) == min(steps, default=history.steps)
+            first = history.first_use(client, sample)
+            assert first == (divmod(min(steps), e) if steps else None)
+
+
+def test_what_stays_is_shared_and_nothing_is_copied():
+    history = draw_history(**sizes(1, 1, 1, m=9, n=3), rng=np.random.default_rng(0))
+    idle = int(np.flatnonzero(history.first_round == history.rounds)[0])
+    after = forget_client(history, idle, np.random.default_rng(0)).history
+    assert after.draws is history.draws and after.crowd is not history.crowd
+    assert (idle, None) in after.forgotten and not history.forgotten
+    assert after.samples_left[idle] == 0 and history.samples_left[idle] == 3
+
+
+def test_a_crowd_by_hand():
+    crowd = Crowd.of([3, 2, 4], {(0, 1), (2, None)})
+    assert crowd.samples_left.tolist() == [2, 2, 0] and crowd.n_clients == 3
+    assert crowd.remaining(0).tolist() == [0, 2] and crowd.remaining(2).tolist() == []
+    fewer = crowd.without([(0, 2)], batch_size=1)
+    assert fewer.samples_left.tolist() == [1, 2, 0] and crowd.samples_left.tolist() == [2, 2, 0]
+    assert fewer.forgotten == {(0, 1), (0, 2), (2, None)}
+    assert crowd.without([], batch_size=1).forgotten == crowd.forgotten
+    with pytest.raises(ValueError, match="sample=0 of client=1: mini-batches keep batch_size=2"):
+        crowd.without([(1, 0)], batch_size=2)
+    with pytest.raises(ValueError, match="client=1 is the last one"):
+        crowd.without([(0, None), (1, None)], batch_size=1)
+    for sizes_ in ([], [2, 0], [[1]]):
+        with pytest.raises(ValueError, match=r"samples_per_client=\[.* must be integers >= 1"):
+            Crowd.of(sizes_)
+    with pytest.raises(ValueError, match="sample=2 must be an integer >= 0 and <= 1"):
+        Crowd.of([3, 2], {(1, 2)})

@@ -156,6 +156,25 @@ def test_the_bits_stay_with_convolutions_and_with_more_threads(threads, monkeypa
     )
 
 
+@pytest.mark.filterwarnings("error")
+def test_read_only_and_reversed_arrays_are_taken_without_a_warning():
+    task, clients, history, rng = setup(2)
+    start = task.init(0)
+    target = (int(history.clients[1, 0]), int(history.batches[1, 0, 1, 0]))
+    state = learn(task, clients, history, 0.3, start=start)
+    after = forget(task, clients, state, [target], np.random.default_rng(0))
+    locked = [tuple(map(np.copy, pair)) for pair in clients]
+    for pair in locked:
+        for values in pair:
+            values.setflags(write=False)
+    locked[0] = tuple(values[::-1].copy()[::-1] for values in locked[0])  # negative strides
+    first = start.numpy().copy()
+    first.setflags(write=False)
+    again = learn(task, locked, history, 0.3, start=first)
+    again = forget(task, locked, again, [target], np.random.default_rng(0))
+    assert torch.equal(again.params, after.params)
+
+
 @pytest.mark.parametrize("method", ["fats", "frs", "fr2"])
 def test_streams_of_samples_and_clients(method):
     draw = draw_history if method == "fats" else draw_fedavg
