@@ -278,7 +278,7 @@ class History:
     steps = property(lambda self: self.rounds * self.local_steps, doc="T = R E.")
 
     def first_step(self, client: int, sample: int) -> int:
-        """Return the first step r E + e that uses a sample, T if none does; as `Draws.first_step`."""
+        """Return the first step that uses a sample, T if none does; as `Draws.first_step`."""
         return self.draws.first_step(client, sample)
 
     def first_use(self, client: int, sample: int | None = None) -> tuple[int, int] | int | None:

@@ -164,11 +164,6 @@ METHODS = Registry(
     {
         "fats": Rule(FATS, "FATS", Look("#0072B2", "-", "o")),
         "frs": Rule(FRS, "FRS", Look("#009E73", "-", "^")),
-        "fr2": Rule(
-            FR2,
-            "FR²",
-            Look("#D55E00", "-", "s"),
-            ("fisher_rate", "fisher_momentum", "fisher_decay", "fisher_damping"),
-        ),
+        "fr2": Rule(FR2, "FR²", Look("#D55E00", "-", "s")),
     },
 )
