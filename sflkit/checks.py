@@ -1,5 +1,11 @@
-"""Argument checks shared by every layer: a bad value stops here, is repeated in the message, and
-the allowed ones are named.
+"""Checks of arguments, shared by the whole library.
+
+Each function takes the name and the value of an argument and returns the value in the form that the
+caller computes with. A value that is not allowed raises a ValueError of one line, which names the
+argument, repeats the value and says what is allowed.
+
+Numbers are whatever Python and numpy count as numbers, so 5, 5.0 and numpy.int32(5) are all the
+integer 5. Booleans and text are no numbers, whatever they could be read as.
 """
 
 from __future__ import annotations
@@ -8,24 +14,37 @@ import math
 import os
 import warnings
 from collections.abc import Iterable
-from numbers import Integral, Real
+from numbers import Real
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+Value = TypeVar("Value")
 
 
-def integer(name: str, value, low: int | None = None, high: int | None = None) -> int:
-    """Return `value` as int, or raise ValueError unless it is an integer in [low, high]."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        if (
-            not isinstance(value, Real)
-            or isinstance(value, (bool, np.bool_))
-            or not _is_whole(value)
-        ):
-            raise ValueError(f"{name}={value!r} must be an integer{_range(low, high)}")
-    whole = int(value)
-    if (low is not None and whole < low) or (high is not None and whole > high):
-        raise ValueError(f"{name}={value!r} must be an integer{_range(low, high)}")
-    return whole
+def integer(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
+    """Return `value` as an int.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls the value.
+    value : number
+        A whole number of any type, such as 5 or 5.0.
+    low, high : int, optional
+        The smallest and the largest integer that is allowed; None leaves that side open.
+
+    Raises
+    ------
+    ValueError
+        If `value` is no whole number in [low, high].
+    """
+    if _is_whole(value):
+        whole = int(value)
+        if (low is None or whole >= low) and (high is None or whole <= high):
+            return whole
+    raise ValueError(f"{name}={value!r} must be an integer{limits(low, high)}")
 
 
 def cores() -> int:
@@ -33,20 +52,28 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def workers(name: str, value) -> int:
-    """Return `value` as int, or raise ValueError unless it is an integer >= 1; warn if there are
-    fewer cores (but not of two).
+def workers(name: str, value: Any) -> int:
+    """Return `value`, a number of threads or processes, as an int.
+
+    More workers than cores are allowed, with a warning, since they only wait for one another. Two
+    never cause the warning: notebooks ask for two wherever they run.
+
+    Raises
+    ------
+    ValueError
+        If `value` is no integer >= 1.
     """
     count = integer(name, value, 1)
     if count > max(2, cores()):
         warnings.warn(
-            f"{name}={count} is more than the {cores()} cores of this process: they will wait for one another",
+            f"{name}={count} is more than the {cores()} cores of this process: "
+            "they will wait for one another",
             stacklevel=3,
         )
     return count
 
 
-def integer_fields(config, lowest: dict[str, int], optional: Iterable[str] = ()) -> None:
+def integer_fields(config: Any, lowest: dict[str, int], optional: Iterable[str] = ()) -> None:
     """Check that fields of a frozen dataclass are integers >= their `lowest`, and store them as
     int; `optional` ones may be None.
 
@@ -60,50 +87,71 @@ def integer_fields(config, lowest: dict[str, int], optional: Iterable[str] = ())
 
 def real(
     name: str,
-    value,
+    value: Any,
     low: float | None = None,
     high: float | None = None,
     *,
     above: float | None = None,
     below: float | None = None,
 ) -> float:
-    """Return `value` as float, or raise ValueError unless it is finite and low <= value <= high,
-    above < value < below.
+    """Return `value` as a float.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls the value.
+    value : number
+        A number of any type, or a numpy array without axes that holds one.
+    low, high : float, optional
+        Bounds that are allowed themselves: low <= value <= high.
+    above, below : float, optional
+        Bounds that are not: above < value < below.
+
+    Raises
+    ------
+    ValueError
+        If `value` is no number, is infinite or NaN, or lies outside the bounds.
     """
-    v = math.nan
-    if (isinstance(value, Real) and not isinstance(value, (bool, np.bool_))) or (
-        isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iuf"
+    number = _as_float(value)
+    if (
+        math.isfinite(number)
+        and (low is None or number >= low)
+        and (high is None or number <= high)
+        and (above is None or number > above)
+        and (below is None or number < below)
     ):
-        try:
-            v = float(value)
-        except OverflowError:  # a Python integer beyond 1.8e308
-            v = math.inf
-    ok = math.isfinite(v)
-    if ok:
-        ok = (
-            (low is None or v >= low)
-            and (high is None or v <= high)
-            and (above is None or v > above)
-            and (below is None or v < below)
-        )
-    if not ok:
-        raise ValueError(
-            f"{name}={value!r} must be a finite number{_range(low, high, above, below)}"
-        )
-    return v
+        return number
+    allowed = limits(low, high, above, below)
+    raise ValueError(f"{name}={value!r} must be a finite number{allowed}")
 
 
 def array(
     name: str,
-    value,
+    value: ArrayLike,
     *,
     ndim: int | None = None,
     low: float | None = None,
     high: float | None = None,
     above: float | None = None,
 ) -> np.ndarray:
-    """Return `value` as a finite float64 array of `ndim` axes with entries in range; a ValueError
-    names the first bad entry.
+    """Return `value` as an array of float64.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls the value.
+    value : array of numbers
+        Booleans count as 0 and 1 here, since masks are summed and averaged.
+    ndim : int, optional
+        The number of axes that it must have.
+    low, high, above : float, optional
+        Bounds of every entry, as in `real`.
+
+    Raises
+    ------
+    ValueError
+        If `value` is no array of numbers, has another number of axes, or holds an entry that is
+        not finite or out of bounds; the message names the first such entry.
     """
     try:
         out = np.asarray(value)
@@ -123,22 +171,38 @@ def array(
         bad |= out <= above
     if bad.any():
         raise ValueError(
-            f"{name} holds {float(out[bad][0])!r}; entries must be finite numbers{_range(low, high, above)}"
+            f"{name} holds {float(out[bad][0])!r}; "
+            f"entries must be finite numbers{limits(low, high, above)}"
         )
     return out
 
 
-def choice(name: str, value, allowed: Iterable):
-    """Return `value` if it is one of `allowed`, else raise ValueError that lists them."""
+def choice(name: str, value: Value, allowed: Iterable[Any]) -> Value:
+    """Return `value` if it is one of `allowed`.
+
+    The types must agree as well, so that True is not taken for 1.
+
+    Raises
+    ------
+    ValueError
+        If it is not; the message lists what is allowed.
+    """
     allowed = list(allowed)
     if not any(type(value) is type(a) and value == a for a in allowed):
-        raise ValueError(f"{name}={value!r} must be one of {', '.join(repr(a) for a in allowed)}")
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
     return value
 
 
-def generator(rng) -> np.random.Generator:
-    """Return `rng`, or raise ValueError unless it is a numpy Generator (never a seed: the caller
-    owns the randomness).
+def generator(rng: Any) -> np.random.Generator:
+    """Return `rng` if it is a numpy generator.
+
+    A seed is refused: whoever calls owns the randomness, and a seed taken here would start the same
+    numbers again at every call.
+
+    Raises
+    ------
+    ValueError
+        If `rng` is anything but a `numpy.random.Generator`.
     """
     if not isinstance(rng, np.random.Generator):
         raise ValueError(
@@ -147,30 +211,97 @@ def generator(rng) -> np.random.Generator:
     return rng
 
 
-def simplex(name: str, value, *, ndim: int = 1, tol: float = 1e-9) -> np.ndarray:
-    """Return `value` as float64 array whose last axis is a probability vector, or raise ValueError."""
+def simplex(name: str, value: ArrayLike, *, ndim: int = 1, tol: float = 1e-9) -> np.ndarray:
+    """Return `value` as an array of float64 whose last axis is a probability vector.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls the value.
+    value : array of numbers >= 0
+    ndim : int
+        The number of axes that it must have.
+    tol : float
+        By how much a sum may differ from 1.
+
+    Raises
+    ------
+    ValueError
+        As `array`, or if the entries along the last axis do not sum to 1.
+    """
     out = array(name, value, ndim=ndim, low=0.0)
     sums = out.sum(axis=-1)
     if out.shape[-1] == 0 or not np.allclose(sums, 1.0, rtol=0, atol=tol):
-        raise ValueError(
-            f"{name} must sum to 1 along its last axis; the sums are {np.array2string(np.atleast_1d(sums), threshold=4)}"
-        )
+        found = np.array2string(np.atleast_1d(sums), threshold=4)
+        raise ValueError(f"{name} must sum to 1 along its last axis; the sums are {found}")
     return out
 
 
-def _is_whole(value: Real) -> bool:
+def labels(value: ArrayLike) -> np.ndarray:
+    """Return `value`, the labels of a data set, as an array of integers.
+
+    Raises
+    ------
+    ValueError
+        If it is no vector of integers >= 0 with at least one entry.
+    """
+    out = np.asarray(value)
+    if out.ndim != 1 or not len(out) or not np.issubdtype(out.dtype, np.integer):
+        raise ValueError(
+            f"labels has shape {out.shape} and type {out.dtype}; "
+            "it must be a non-empty vector of integers"
+        )
+    if out.min() < 0:
+        raise ValueError(f"labels holds {out.min()}; class indices must be >= 0")
+    return out
+
+
+def indices(name: str, value: ArrayLike, size: int) -> np.ndarray:
+    """Return `value`, places in something of `size` entries, as a vector of int64.
+
+    Raises
+    ------
+    ValueError
+        If it is no vector of integers in [0, size); it may be empty.
+    """
+    out = np.asarray(value)
+    if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
+        raise ValueError(f"{name}={value!r} must be a vector of integers")
+    if out.size and (out.min() < 0 or out.max() >= size):
+        bad = out[(out < 0) | (out >= size)][0]
+        raise ValueError(f"{name} holds {bad}; entries must be integers in [0, {size - 1}]")
+    return out.astype(np.int64)
+
+
+def limits(
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+) -> str:
+    """Return bounds as the end of a message, such as " >= 0 and < 1"; nothing without bounds."""
+    bounds = {">=": low, "<=": high, ">": above, "<": below}
+    parts = [f"{sign} {bound}" for sign, bound in bounds.items() if bound is not None]
+    return " " + " and ".join(parts) if parts else ""
+
+
+def _is_whole(value: Any) -> bool:
+    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+        return False
     try:
         return math.floor(value) == value
     except (OverflowError, ValueError):  # infinite, NaN
         return False
 
 
-def _range(low=None, high=None, above=None, below=None) -> str:
-    parts = [
-        f">= {low}" if low is not None else "",
-        f"<= {high}" if high is not None else "",
-        f"> {above}" if above is not None else "",
-        f"< {below}" if below is not None else "",
-    ]
-    parts = [p for p in parts if p]
-    return " " + " and ".join(parts) if parts else ""
+def _as_float(value: Any) -> float:
+    """Return `value` as a float, NaN where it is no number and infinity where it is too large."""
+    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    if isinstance(value, np.ndarray):
+        is_number = value.ndim == 0 and value.dtype.kind in "iuf"
+    if not is_number:
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # a Python integer beyond 1.8e308
+        return math.inf

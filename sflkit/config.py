@@ -6,23 +6,27 @@
         seed: Seed = 0
         rounds: Count = 200
         theta: Share = 2 / 3
+        hidden: Count | tuple[Count, ...] | None = None
+        name: str = ""
 
 A config is a frozen pydantic dataclass. What a field allows is said by the types below; what
 several fields must agree on is said in a method under pydantic's `model_validator(mode="after")`.
-A refusal is one ValueError that names the field, its value and what is allowed, in one line.
+A refusal is one ValueError of one line that names the field, its value and what is allowed.
 
 Numbers are taken as `sflkit.checks` takes them: numpy's count as numbers and 5.0 as the integer 5,
-but text and booleans do not, unlike in pydantic's own lax mode. Equal settings are thus equal
-configs, with one result.
+but text and booleans do not, unlike in pydantic's own lax mode. Defaults go through the same door
+as values. Equal settings are thus equal configs, with one result.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, dataclass_transform
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin
 
+import numpy as np
 import pydantic
 
 from sflkit import checks
@@ -30,13 +34,18 @@ from sflkit import checks
 Class = TypeVar("Class", bound=type)
 # Stands in a message for the name of the field, which a type does not know.
 _NAME = "<field>"
+_WORDS = {str: "text", NoneType: "None"}
 
 
-@dataclass(frozen=True)
 class _Checked:
     """A type whose values go through `check` first, and are what it returns."""
 
     def check(self, value: Any) -> Any:
+        """Return `value` as the field holds it, or raise ValueError."""
+        raise NotImplementedError
+
+    def expected(self) -> str:
+        """Return what is allowed, as a message says it behind "must be"."""
         raise NotImplementedError
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
@@ -54,6 +63,10 @@ class Whole(_Checked):
         """Return `value` as int; ValueError as `checks.integer`."""
         return checks.integer(_NAME, value, self.low, self.high)
 
+    def expected(self) -> str:
+        """Return what is allowed, as a message says it."""
+        return f"an integer{checks.limits(self.low, self.high)}"
+
 
 @dataclass(frozen=True)
 class Number(_Checked):
@@ -68,8 +81,12 @@ class Number(_Checked):
         """Return `value` as float; ValueError as `checks.real`."""
         return checks.real(_NAME, value, self.low, self.high, above=self.above, below=self.below)
 
+    def expected(self) -> str:
+        """Return what is allowed, as a message says it."""
+        return f"a finite number{checks.limits(self.low, self.high, self.above, self.below)}"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class OneOf(_Checked):
     """One of `allowed`, a collection that is looked at for every value.
 
@@ -79,8 +96,13 @@ class OneOf(_Checked):
     allowed: Collection
 
     def check(self, value: Any) -> Any:
-        """Return `value`; ValueError as `checks.choice`."""
-        return checks.choice(_NAME, value, self.allowed)
+        """Return `value`, numpy's as Python's own; ValueError as `checks.choice`."""
+        plain = value.item() if isinstance(value, np.generic) else value
+        return checks.choice(_NAME, plain, self.allowed)
+
+    def expected(self) -> str:
+        """Return what is allowed, as a message says it."""
+        return f"one of {', '.join(map(repr, self.allowed))}"
 
 
 Seed = Annotated[int, Whole(0)]
@@ -95,41 +117,109 @@ Flag = Annotated[bool, OneOf((False, True))]
 def settings(cls: Class) -> Class:
     """Turn a class of annotated fields into a frozen pydantic dataclass with one-line errors.
 
+    Fields that hold several values are tuples; lists and arrays are taken for them, but sets are
+    not, which have no order.
+
     Raises
     ------
+    TypeError
+        If a field is a bare int, float or bool: pydantic would take text and booleans for numbers.
     ValueError
         From the class's constructor, where a field is unknown, missing or not allowed.
     """
     made = pydantic.dataclasses.dataclass(
-        cls, frozen=True, config=pydantic.ConfigDict(extra="forbid")
+        cls, frozen=True, config=pydantic.ConfigDict(extra="forbid", validate_default=True)
     )
+    for name, kind in _kinds(made).items():
+        if bare := _bare_numbers(kind):
+            raise TypeError(
+                f"{name} of {cls.__name__} is a bare {bare}; say what it allows by Whole, Number "
+                "or one of the names made of them in sflkit.config"
+            )
     construct = made.__init__
 
     @functools.wraps(construct)
     def __init__(self: Any, *args: Any, **fields: Any) -> None:
+        given = _by_name(type(self), args, fields)
         try:
-            construct(self, *args, **fields)
+            construct(self, **given)
         except pydantic.ValidationError as error:
-            raise ValueError(one_line(error, made)) from None
+            raise ValueError(_one_line(error, type(self), given)) from None
 
     made.__init__ = __init__
     return made
 
 
-def one_line(error: pydantic.ValidationError, cls: type) -> str:
-    """Return what is wrong with a config of class `cls`, in one line."""
-    return "; ".join(dict.fromkeys(_text(detail, cls) for detail in error.errors()))
+def _kinds(cls: type) -> dict[str, Any]:
+    """Return the annotation of every field of a config class, with what `Annotated` adds."""
+    return {
+        name: Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+        for name, info in cls.__pydantic_fields__.items()
+    }
 
 
-def _text(detail: Any, cls: type) -> str:
-    name = str(detail["loc"][0]) if detail["loc"] else ""
-    entry = " entry" if len(detail["loc"]) > 1 and isinstance(detail["loc"][1], int) else ""
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"]).replace(_NAME, name + entry)
-    if detail["type"] in ("unexpected_keyword_argument", "unexpected_positional_argument"):
-        fields = ", ".join(cls.__dataclass_fields__)
-        return f"{name} is no field of {cls.__name__}; its fields are {fields}"
-    if detail["type"] in ("missing", "missing_argument"):
-        return f"{name} of {cls.__name__} must be given"
-    what = detail["msg"][0].lower() + detail["msg"][1:]
-    return f"{name}{entry}={detail['input']!r} is refused: {what}"
+def _by_name(cls: type, args: tuple, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return all values that a config was given by the names of their fields."""
+    names = tuple(cls.__pydantic_fields__)
+    if len(args) > len(names):
+        raise ValueError(
+            f"{args[len(names)]!r} is one value too many for {cls.__name__}; "
+            f"its {len(names)} fields are {', '.join(names)}"
+        )
+    by_place = dict(zip(names, args))
+    for name in by_place.keys() & fields.keys():
+        raise ValueError(f"{name} of {cls.__name__} is given twice, by its place and by its name")
+    for name, value in (by_place | fields).items():
+        if isinstance(value, (set, frozenset)):
+            raise ValueError(f"{name}={value!r} must be a list or a tuple; a set has no order")
+    return by_place | fields
+
+
+def _bare_numbers(kind: Any) -> str:
+    """Return the name of a number type in `kind` that no check goes with, or nothing."""
+    if get_origin(kind) is Annotated and any(isinstance(m, _Checked) for m in kind.__metadata__):
+        return ""
+    if kind in (int, float, bool):
+        return kind.__name__
+    return next(filter(None, map(_bare_numbers, get_args(kind))), "")
+
+
+def _expected(kind: Any) -> str:
+    """Return what an annotation allows, as a message says it behind "must be"."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        checked = [mark for mark in inside[1:] if isinstance(mark, _Checked)]
+        return checked[0].expected() if checked else _expected(inside[0])
+    if origin in (Union, UnionType):
+        return " or ".join(map(_expected, inside))
+    if origin is tuple and inside[-1] is Ellipsis:
+        return f"a tuple whose entries are each {_expected(inside[0])}"
+    if origin is tuple:
+        return f"a tuple of {len(inside)} entries: {', '.join(map(_expected, inside))}"
+    return _WORDS.get(kind) or f"of type {getattr(kind, '__name__', kind)}"
+
+
+def _one_line(error: pydantic.ValidationError, cls: type, given: Mapping[str, Any]) -> str:
+    """Return what is wrong with the values that a config of class `cls` was given, in one line."""
+    by_field: dict[Any, list] = {}
+    for detail in error.errors(include_url=False):
+        by_field.setdefault(detail["loc"][0] if detail["loc"] else None, []).append(detail)
+    return "; ".join(_refusal(field, details, cls, given) for field, details in by_field.items())
+
+
+def _refusal(field: Any, details: list, cls: type, given: Mapping[str, Any]) -> str:
+    """Return what is wrong with one field; None stands for what a validator of all fields says."""
+    first, kinds = details[0], _kinds(cls)
+    if first["type"] == "unexpected_keyword_argument":
+        return f"{field} is no field of {cls.__name__}; its fields are {', '.join(kinds)}"
+    if first["type"] == "missing" and len(first["loc"]) == 1:
+        return f"{field} of {cls.__name__} must be given"
+    for detail in details:
+        said = str(detail.get("ctx", {}).get("error", ""))
+        is_entry = any(isinstance(step, int) for step in detail["loc"])
+        if said and _NAME not in said:  # by a validator of the config's own
+            return said
+        if said and is_entry:
+            return said.replace(_NAME, f"{field} entry")
+    value = given.get(field, first["input"])  # a default was not given
+    return f"{field}={value!r} must be {_expected(kinds[field])}"

@@ -2,7 +2,8 @@
 
 The environment variable `SFLKIT_THREADS` bounds the threads of all work in the process. It is read
 here and nowhere else, so that one setting holds for training, for sweeps and for notebooks. torch
-is imported inside the functions that need it, since modules without torch ask for cores, too."""
+is imported inside the functions that need it, since modules without torch ask for cores, too.
+"""
 
 from __future__ import annotations
 

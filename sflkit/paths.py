@@ -18,14 +18,20 @@ import hashlib
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import filelock
 
 _PROJECT = re.compile(r"^name\s*=\s*[\"']sflkit[\"']\s*(#.*)?$", re.MULTILINE)
 
 
 def clone_root(start: Path | str | None = None) -> Path | None:
-    """Return the clone's root: the nearest folder from `start` (default: the working directory)
-    upward that holds notebooks/ and sflkit's pyproject.toml, else the folder the package lies in
-    when that is a clone, else None.
+    """Return the folder of the clone that the user works in, or None outside one.
+
+    A clone is a folder with notebooks/ and sflkit's own pyproject.toml. Searched are `start`
+    (default: the working directory) and the folders above it, then the folder that the package
+    lies in.
     """
     start = Path.cwd() if start is None else Path(start).resolve()
     for folder in (start, *start.parents, Path(__file__).resolve().parents[1]):
@@ -35,7 +41,7 @@ def clone_root(start: Path | str | None = None) -> Path | None:
 
 
 def user_cache() -> Path:
-    """Return the user's cache folder for sflkit, by the operating system's custom."""
+    """Return the user's cache folder for sflkit, which every operating system has elsewhere."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("sflkit", appauthor=False))
@@ -57,15 +63,17 @@ def out() -> Path:
 
 
 def data() -> Path:
-    """Return the folder that downloads go to (also the parent of the transcribed tables and the
-    published results).
+    """Return the folder that downloads go to.
+
+    The papers' transcribed tables and the published results lie inside it.
     """
     return _base() / "data"
 
 
 def data_folders() -> list[Path]:
-    """Return the folders in which data sets are looked for, in order: $SFLKIT_DATA when set, then
-    `data()`.
+    """Return the folders in which data sets are looked for, the first one first.
+
+    They are $SFLKIT_DATA where it is set, then `data()`.
     """
     return [folder for folder in (_env("SFLKIT_DATA"), data()) if folder is not None]
 
@@ -86,22 +94,28 @@ def results_store() -> Path:
 
 
 def check_profile(profile: str) -> str:
-    """Return `profile`, or raise ValueError unless it can name a folder: lower-case letters,
-    digits, `_` and `-`.
+    """Return `profile` if it can name a folder.
+
+    Raises
+    ------
+    ValueError
+        If it holds anything but lower-case letters, digits, `_` and `-`.
     """
     if not isinstance(profile, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", profile):
         raise ValueError(
-            f"profile={profile!r} must be a name of lower-case letters, digits, _ and -, such as 'quick' or 'paper'"
+            f"profile={profile!r} must be a name of lower-case letters, digits, _ and -, "
+            "such as 'quick' or 'paper'"
         )
     return profile
 
 
 def write_atomic(path: Path | str, content: str | bytes) -> None:
-    """Write `content` to a temporary name beside `path` and rename it, so that no reader ever sees
-    half a file.
+    """Write a file so that no reader ever sees half of it.
 
-    Writers of one file must hold one lock: the temporary name is fixed, so that a killed writer
-    leaves at most one behind."""
+    The content goes to a temporary name beside `path`, which is then renamed. The temporary name is
+    always the same, so that a killed writer leaves at most one behind; writers of one file must
+    therefore hold one `lock`.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
@@ -109,14 +123,29 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
     os.replace(temporary, path)
 
 
-def lock(path: Path | str, *, wait: bool = True, folder: Path | None = None):
-    """Return a lock on `path`, held inside `with`; the system drops it when its process dies, so
-    nothing is left to clear.
+def lock(
+    path: Path | str, *, wait: bool = True, folder: Path | None = None
+) -> filelock.BaseFileLock:
+    """Return a lock on `path`, which is held inside `with`.
 
-    The lock file lies in `folder` (one that all contenders see), else under $SFLKIT_FIGURES, which
-    several clones may share, else under `out()`: jobs on several hosts of a cluster share that as
-    they share the clone, and tracked folders stay clean. With `wait=False` a lock that is held
-    elsewhere raises `filelock.Timeout` at once."""
+    The operating system drops the lock when its process dies, so that nothing is left to clear.
+
+    Parameters
+    ----------
+    path : path
+        What is locked; it need not exist.
+    wait : bool
+        Whether to wait for a lock that another process holds.
+    folder : path, optional
+        Where the lock file lies: a folder that all contenders see. By default it is one under
+        $SFLKIT_FIGURES, which several clones may share, else one under `out()`. Jobs on several
+        hosts of a cluster share that one as they share the clone, and tracked folders stay clean.
+
+    Raises
+    ------
+    filelock.Timeout
+        Inside `with`, if the lock is held elsewhere and `wait` is False.
+    """
     import filelock
 
     path = Path(path).resolve()

@@ -1,8 +1,11 @@
 """Random streams that do not disturb one another.
 
-Every draw in the library comes from a generator keyed by what it is for, so that adding a client, a
-rule or a round changes nobody else's numbers, rules compared in one figure see the same stream, and
-a resumed run equals an uninterrupted one."""
+Every draw in the library comes from a generator that is keyed by what it is for. Adding a client, a
+rule or a round therefore changes nobody else's numbers, rules that are compared in one figure see
+the same stream, and a resumed run equals an uninterrupted one.
+
+    rng = generator(seed, "cache", client, round)
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import numpy as np
 
 from sflkit import checks
 
-# Append only: the position is part of every key, so reordering would change published numbers.
+# What numbers are drawn for. Append only: the place of a purpose in this list is part of every key,
+# so that another order would change published numbers.
 PURPOSES = (
     "stream",
     "arrivals",
@@ -31,8 +35,20 @@ PURPOSES = (
 
 
 def generator(seed: int, purpose: str, *key: int) -> np.random.Generator:
-    """Return the generator of `purpose` under `seed`, further keyed by non-negative integers such
-    as (client, round).
+    """Return the generator of one purpose under one seed.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the run, >= 0.
+    purpose : str
+        One of `PURPOSES`.
+    *key : int
+        Further parts of the key, each >= 0, such as the client and the round.
+
+    Returns
+    -------
+    A new generator: the same arguments always give one that starts at the same numbers.
 
     Raises
     ------
@@ -50,8 +66,8 @@ def generator(seed: int, purpose: str, *key: int) -> np.random.Generator:
 def model_seed(seed: int) -> int:
     """Return the seed, in [0, 2^31), under which a run with the seed `seed` draws its first model.
 
-    It comes from the random stream "model", so that it depends on nothing
-    else that a run draws. Pass it to `Task.init`.
+    It comes from the random stream "model", so that it depends on nothing else that a run draws.
+    Pass it to `Task.init`.
 
     Raises
     ------

@@ -1,20 +1,21 @@
-"""One table per family of rules: cache rules, server rules, whatever a reader may want to extend.
+"""One table per family of rules: cache rules, server rules, networks, whatever a reader may extend.
 
-A registry maps a rule's name to everything the rest of the library needs to know of it, so that
-adding a rule is one class and one row. Configs take their allowed names from it, pictures their
-colours and labels, widgets their menus.
+A registry maps the name of a rule to everything that the rest of the library needs to know of it.
+Configs take the allowed names from it, pictures the colours and labels, widgets the menus. Adding a
+rule is therefore one class and one row:
 
-    RULES = Registry("cache rule", {"fifo": Rule(FIFO, label="FIFO", look=Look("#009E73", "-",
-    "^"))})
-    RULES["fifo"].build(300, 30)                       # an empty cache
-    RULES.add("mine", Rule(MyRule, label="My rule"))   # from here on "mine" is a cache rule like any other
+    RULES = Registry("cache rule", {"fifo": Rule(FIFO, "FIFO", Look("#009E73", "-", "^"))})
+    RULES["fifo"].build(300, 30)                 # an empty cache
+    RULES.add("mine", Rule(MyRule, "My rule"))   # "mine" is now a cache rule like any other
+
+A row lives as long as the process does. A script that adds one must add it again in every process
+that it starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 
@@ -43,13 +44,24 @@ class Rule:
         The config fields that `build` takes as keywords, such as ("theta",).
     presets : mapping
         The values that a paper prints for those options, by the paper's own heading.
+
+    Raises
+    ------
+    ValueError
+        If `build` cannot be called or `label` is no text.
     """
 
     build: Callable
     label: str
     look: Look | None = None
     options: tuple[str, ...] = ()
-    presets: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    presets: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not callable(self.build):
+            raise ValueError(f"build={self.build!r} of a Rule must be a class or a function")
+        if not isinstance(self.label, str) or not self.label:
+            raise ValueError(f"label={self.label!r} of a Rule must be the text of a legend")
 
 
 class Registry(Mapping[str, Rule]):
@@ -61,19 +73,27 @@ class Registry(Mapping[str, Rule]):
         What one entry is, for error messages: "cache rule".
     rules : mapping
         The rows.
+
+    Raises
+    ------
+    ValueError
+        If a row is not allowed; see `add`.
     """
 
     def __init__(self, family: str, rules: Mapping[str, Rule]):
         self.family = family
-        self._rules = dict(rules)
+        self._rules: dict[str, Rule] = {}
+        for name, rule in rules.items():
+            self.add(name, rule)
+
+    def __repr__(self) -> str:
+        return f"Registry({self.family!r}: {', '.join(self)})"
 
     def __getitem__(self, name: str) -> Rule:
-        try:
-            return self._rules[name]
-        except (KeyError, TypeError):
-            raise ValueError(
-                f"{self.family} {name!r} must be one of {', '.join(map(repr, self._rules))}"
-            ) from None
+        if name not in self:
+            known = ", ".join(map(repr, self))
+            raise ValueError(f"{self.family} {name!r} must be one of {known}")
+        return self._rules[name]
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._rules
@@ -98,7 +118,8 @@ class Registry(Mapping[str, Rule]):
         """
         if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
             raise ValueError(
-                f"name={name!r} of a {self.family} must be an identifier in lower case, such as 'my_rule'"
+                f"name={name!r} of a {self.family} must be an identifier in lower case, "
+                "such as 'my_rule'"
             )
         if name in self:
             raise ValueError(f"name={name!r} is taken: there is a {self.family} of that name")

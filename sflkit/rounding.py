@@ -1,26 +1,33 @@
-"""Rounding of real-valued targets to whole samples."""
+"""Rounding of real-valued targets to whole samples.
+
+Half a sample cannot be kept or drawn. Wherever a paper splits a batch, a cache or a test set by
+shares, the numbers are rounded so that they still add up to the total.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def largest_remainder(targets, total: int, caps=None) -> np.ndarray:
-    """Round non-negative targets to integers that add up to `total` along the last axis, none above
-    its cap.
+def largest_remainder(targets: ArrayLike, total: int, caps: ArrayLike | None = None) -> np.ndarray:
+    """Round non-negative targets to integers that add up to `total` along the last axis.
+
+    Every target is rounded down, and the samples that are then missing go one by one to the targets
+    that lost most. Of equal losses the first is served first.
 
     Parameters
     ----------
     targets : array (..., n)
         Real targets, each >= 0, that add up to `total` along the last axis.
     total : int
-        Sum wanted; lowered to the sum of the caps where those allow less.
+        The sum that is wanted; it is lowered to the sum of the caps where those allow less.
     caps : array (n,), optional
-        Upper limit of each entry (one-dimensional targets only).
+        Upper limit of each entry, for targets with one axis only.
 
     Returns
     -------
-    int64 array like targets.
+    Array of int64, of the shape of the targets; no entry lies above its cap.
 
     Raises
     ------
@@ -32,22 +39,19 @@ def largest_remainder(targets, total: int, caps=None) -> np.ndarray:
     off = np.abs(targets.sum(axis=-1) - total)
     if not (targets >= 0).all() or not (off < 1).all():
         raise ValueError(f"targets={targets!r} must be numbers >= 0 that add up to total={total}")
-    base = np.floor(targets + 1e-9).astype(
-        np.int64
-    )  # 1e-9: a target that is an integer up to float error is that integer
+    # A target that is an integer up to float error is that integer: hence the 1e-9.
+    base = np.floor(targets + 1e-9).astype(np.int64)
     if caps is not None:
         base = np.minimum(base, caps)
         total = min(total, int(np.sum(caps)))
-    remainder = np.round(
-        targets - base, 9
-    )  # equal up to float error is a tie, which the first entry wins
+    # Remainders that are equal up to float error are a tie.
+    remainder = np.round(targets - base, 9)
     missing = total - base.sum(axis=-1, keepdims=True)
     if caps is None:
         order = np.argsort(-remainder, axis=-1, kind="stable")
         rank = np.empty_like(order)
-        np.put_along_axis(
-            rank, order, np.broadcast_to(np.arange(targets.shape[-1]), targets.shape), axis=-1
-        )
+        places = np.broadcast_to(np.arange(targets.shape[-1]), targets.shape)
+        np.put_along_axis(rank, order, places, axis=-1)
         return base + (rank < missing)
     left = int(missing[0])
     while left > 0:  # entries at their cap pass what they lack to the next largest remainders

@@ -260,3 +260,41 @@ def test_model_seed_comes_from_the_stream_of_models():
     assert randomness.model_seed(3) == drawn != randomness.model_seed(4)
     with pytest.raises(ValueError, match="seed=-1"):
         randomness.model_seed(-1)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([], r"labels has shape \(0,\)"),
+        ([[0]], r"labels has shape \(1, 1\)"),
+        ([0.5], "type float64; it must be a non-empty vector of integers"),
+        ([True], "type bool"),
+        (["a"], "type <U1"),
+        ([-1, 0], "labels holds -1; class indices must be >= 0"),
+    ],
+)
+def test_labels(value, message):
+    assert checks.labels([2, 0]).tolist() == [2, 0]
+    with pytest.raises(ValueError, match=message):
+        checks.labels(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([3], r"rows holds 3; entries must be integers in \[0, 2\]"),
+        ([-1], "rows holds -1"),
+        ([0.5], r"rows=\[0.5\] must be a vector of integers"),
+        ([[0]], r"rows=\[\[0\]\] must be a vector of integers"),
+    ],
+)
+def test_indices(value, message):
+    assert checks.indices("rows", [2, 0], 3).dtype == np.int64
+    assert checks.indices("rows", [], 3).tolist() == []
+    with pytest.raises(ValueError, match=message):
+        checks.indices("rows", value, 3)
+
+
+def test_limits_end_a_message():
+    assert checks.limits() == "" and checks.limits(0) == " >= 0"
+    assert checks.limits(0, 5, 1, 6) == " >= 0 and <= 5 and > 1 and < 6"

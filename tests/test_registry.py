@@ -1,5 +1,8 @@
 """A registry is the one table of a family of rules."""
 
+import copy
+import pickle
+
 import pytest
 
 from sflkit.registry import Look, Registry, Rule
@@ -45,3 +48,27 @@ def test_bad_rows_are_refused_and_change_nothing(rules, name, rule, message):
     with pytest.raises(ValueError, match=message):
         rules.add(name, rule)
     assert list(rules) == ["b", "a"]
+
+
+def test_the_first_rows_are_checked_like_added_ones():
+    with pytest.raises(ValueError, match="name='Big' of a rule must be an identifier in lower"):
+        Registry("rule", {"Big": Rule(list, "A")})
+    with pytest.raises(ValueError, match=r"must be a registry\.Rule"):
+        Registry("rule", {"a": list})
+
+
+@pytest.mark.parametrize(
+    ("build", "label", "message"),
+    [(3, "A", "build=3 of a Rule"), (list, "", "label='' of a Rule"), (list, 3, "label=3 of a")],
+)
+def test_a_row_needs_something_to_build_and_a_label(build, label, message):
+    with pytest.raises(ValueError, match=message):
+        Rule(build, label)
+
+
+def test_a_registry_travels_and_a_copy_is_its_own(rules):
+    for other in (pickle.loads(pickle.dumps(rules)), copy.deepcopy(rules)):
+        assert dict(other) == dict(rules) and other.family == "cache rule"
+        other.add("new", Rule(tuple, "New"))
+        assert "new" not in rules
+    assert repr(rules) == "Registry('cache rule': b, a)"

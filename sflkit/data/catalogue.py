@@ -1,12 +1,19 @@
 """Which data sets exist, what is known of each, and where on disk they may lie.
 
-Nothing is read here. This module imports no other module of `sflkit.data`, so that all of them can
-ask it."""
+This is the one place that knows the names, the shapes and the folders. There are three kinds:
+
+- `AT_HAND`: image-like sets that need no file, since they come with the install or are generated;
+- `SPECS`: image-like sets that lie in one file <name>.npz, downloaded or supplied by the user;
+- `CLIENT_SETS`: sets whose samples belong to natural clients, such as the writers of characters.
+
+Files are looked for in $SFLKIT_DATA, then in data/ of the clone (outside a clone: in the user's
+cache folder). Nothing is read here, and this module imports no other module of `sflkit.data`, so
+that all of them can ask it.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,19 +21,31 @@ from sflkit import paths
 
 
 class DataUnavailableError(FileNotFoundError):
-    """The data set is neither on disk nor reachable; the message says which file to put where and
-    what is at hand.
+    """The data set is neither on disk nor reachable.
 
-    A FileNotFoundError, so that callers who only know about files catch it too.
+    The message says which file to put where and what is at hand. The class is a FileNotFoundError,
+    so that callers who only know about files catch it too.
     """
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What is known of a data set before it is seen.
+    """What is known of a data set of images before it is seen.
 
-    Fields: n_classes, n_coarse (0: no superclasses); shape of one sample; canonical numbers of
-    training and test samples; mean and std per channel, of x / 255; about: one line for lists."""
+    Parameters
+    ----------
+    n_classes : int
+    shape : tuple of int
+        Shape of one sample as it lies in the file: (height, width), or with 3 for colours behind.
+    sizes : (int, int)
+        Canonical numbers of training and test samples.
+    mean, std : tuples of float
+        One entry per channel, of the values x / 255.
+    about : str
+        One line for lists.
+    n_coarse : int
+        Number of superclasses; 0 where there are none.
+    """
 
     n_classes: int
     shape: tuple[int, ...]
@@ -37,8 +56,27 @@ class Spec:
     n_coarse: int = 0
 
 
+@dataclass(frozen=True)
+class ClientSet:
+    """What is known of a data set that comes with clients of its own.
+
+    Parameters
+    ----------
+    about : str
+        One line for lists.
+    files : tuple of str
+        The files, or folders of json, that are looked for; the best comes first and the one that a
+        user is asked for comes last. Empty for a set that is made on the spot.
+    """
+
+    about: str
+    files: tuple[str, ...] = ()
+
+
 # Of a packet's byte over 255; `sflkit.data.traffic` says why.
-TRAFFIC_MEAN, TRAFFIC_STD = 60 / 255, 4 / 255
+TRAFFIC_MEAN = 60 / 255
+TRAFFIC_STD = 4 / 255
+
 SPECS = {
     "mnist": Spec(10, (28, 28), (60000, 10000), (0.1307,), (0.3081,), "handwritten digits"),
     "fmnist": Spec(
@@ -71,53 +109,72 @@ SPECS = {
     ),
 }
 
-
 AT_HAND = {
     "digits": "scikit-learn's 1797 handwritten digits, enlarged to 28 x 28",
     "traffic": "45,000 synthetic network packets of 10 applications, 39 x 39 bytes",
 }
 
-
 STAND_INS = {
     "writers": "synthetic stand-in for FEMNIST: scikit-learn's digits redrawn by 60 writers",
     "plays": "synthetic stand-in for Shakespeare: 36 roles, phrases of a small grammar",
 }
-# No image sets: they come with clients. None: made on the spot, else the files or folders of json
-# looked for, best first.
 CLIENT_SETS = {
-    "logistic": (
-        "synthetic logistic regression of the data-streams paper, by federations.data_streams",
-        None,
+    "logistic": ClientSet(
+        "synthetic logistic regression of the data-streams paper, by federations.data_streams"
     ),
-    "writers": (STAND_INS["writers"], None),
-    "plays": (STAND_INS["plays"], None),
-    "femnist": (
-        "characters by writer, LEAF's json supplied by the user (see data/README.md)",
-        ("femnist",),
+    "writers": ClientSet(STAND_INS["writers"]),
+    "plays": ClientSet(STAND_INS["plays"]),
+    "femnist": ClientSet(
+        "characters by writer, LEAF's json supplied by the user (see data/README.md)", ("femnist",)
     ),
-    "shakespeare": ("plays of Shakespeare by role", ("shakespeare", "tinyshakespeare.txt")),
+    "shakespeare": ClientSet(
+        "plays of Shakespeare by role", ("shakespeare", "tinyshakespeare.txt")
+    ),
 }
+# Sets that have no address to be downloaded from.
+USER_SUPPLIED = ("ntc", "femnist")
 
-
-# sha256 of tinyshakespeare.txt
+# The sha256 of tinyshakespeare.txt.
 SHAKESPEARE = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
 
 def names() -> list[str]:
-    """Return the names of all data sets; `load` takes those of images, `sflkit.data.federations`
-    also those of `CLIENT_SETS`.
+    """Return the names of all data sets.
+
+    `sflkit.data.load` takes those of images; `sflkit.data.federations` takes most of these and
+    those of `CLIENT_SETS`.
     """
     return [*AT_HAND, *SPECS, *CLIENT_SETS]
 
 
+def is_made(name: str) -> bool:
+    """Return whether the data set needs no file, since it is made on the spot."""
+    return name in AT_HAND or (name in CLIENT_SETS and not CLIENT_SETS[name].files)
+
+
+def about(name: str) -> str:
+    """Return one line on a data set."""
+    if name in AT_HAND:
+        return AT_HAND[name]
+    return SPECS[name].about if name in SPECS else CLIENT_SETS[name].about
+
+
 def file_name(name: str) -> str:
-    """Return what the file of a data set is called, or the folder of json files."""
-    return CLIENT_SETS[name][1][-1] if name in CLIENT_SETS else f"{name}.npz"
+    """Return what the file of a data set is called, or its folder of json files."""
+    return CLIENT_SETS[name].files[-1] if name in CLIENT_SETS else f"{name}.npz"
 
 
 def find(name: str, *, root: str | os.PathLike | None = None) -> Path | None:
-    """Return the file of a data set, or its folder of json files, or None."""
-    entries = CLIENT_SETS[name][1] or () if name in CLIENT_SETS else (f"{name}.npz",)
+    """Return the file of a data set, or its folder of json files, or None where there is neither.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    root : path, optional
+        The folder to look in, instead of $SFLKIT_DATA and data/.
+    """
+    entries = CLIENT_SETS[name].files if name in CLIENT_SETS else (f"{name}.npz",)
     for folder in _folders(root):
         for path in (folder / entry for entry in entries):
             if path.is_file() or any(path.glob("*.json")):
@@ -126,34 +183,42 @@ def find(name: str, *, root: str | os.PathLike | None = None) -> Path | None:
 
 
 def available(*, root: str | os.PathLike | None = None) -> dict[str, str]:
-    """Return the data sets that load without a download: name -> file, or how they are made."""
-    made = AT_HAND | {name: about for name, (about, files) in CLIENT_SETS.items() if files is None}
-    found = {name: f"made on the spot: {about}" for name, about in made.items()}
-    return found | {
-        name: str(path)
-        for name in (*SPECS, *CLIENT_SETS)
-        if (path := find(name, root=root)) is not None
-    }
+    """Return the data sets that load without a download: name -> file, or how it is made.
+
+    `root` is as in `find`.
+    """
+    found = {name: f"made on the spot: {about(name)}" for name in names() if is_made(name)}
+    for name in names():
+        if name not in AT_HAND and (path := find(name, root=root)) is not None:
+            found[name] = str(path)
+    return found
 
 
-def unavailable(name: str, root, reason: str) -> DataUnavailableError:
-    """Return the error that tells the user how to get `name`."""
+def unavailable(name: str, root: str | os.PathLike | None, reason: str) -> DataUnavailableError:
+    """Return the error that tells the user how to get the data set `name`.
+
+    Parameters
+    ----------
+    name : str
+        A data set that lies in a file.
+    root : path or None
+        The folder that the caller looked in; None for $SFLKIT_DATA and data/.
+    reason : str
+        Why it is not there, without a full stop.
+    """
     folders = " or ".join(str(folder) for folder in _folders(root))
+    instead = "set" if root is None else "pass no folder and set"
     fetch = (
         "it is not downloadable: data/README.md says how to make the file"
-        if name in ("ntc", "femnist")
+        if name in USER_SUPPLIED
         else f"with a network connection, fetch it by: sflkit data {name}"
     )
     return DataUnavailableError(
-        f"data set {name!r} is not available: {reason}. Put {file_name(name)} into {folders}; {fetch}. "
+        f"data set {name!r} is not available: {reason}. Put {file_name(name)} into {folders}, or "
+        f"{instead} the environment variable SFLKIT_DATA to the folder that holds it; {fetch}. "
         f"At hand: {', '.join(available(root=root))}"
     )
 
 
-def _folders(root) -> list[Path]:
+def _folders(root: str | os.PathLike | None) -> list[Path]:
     return [Path(root).expanduser()] if root is not None else paths.data_folders()
-
-
-def say(message: str) -> None:
-    """Tell the user something that must not end in the output of a program."""
-    print(message, file=sys.stderr, flush=True)

@@ -1,16 +1,18 @@
-"""Fetch the canonical files of a data set, check them, and convert them to the one npz form that
-`sflkit.data` reads.
+"""Download the canonical files of a data set, check them, and convert them to our own form.
 
-Only the idx and the CIFAR binary formats are read: nothing is unpickled, and archives are read
-member by member in memory, never unpacked to disk. Addresses and md5 sums are those of the data
-sets' authors (or of the mirrors that torchvision uses); md5 guards against damage on the way, the
-sha256 written beside the npz against damage later."""
+The form is that of `sflkit.data.files`. Only the idx format of MNIST and the binary format of CIFAR
+are read: nothing is unpickled, and archives are read member by member in memory, never unpacked to
+disk. Addresses and md5 sums are those of the data sets' authors, or of the mirrors that torchvision
+uses. The md5 guards against damage on the way, the sha256 written beside the result against damage
+later.
+"""
 
 from __future__ import annotations
 
 import gzip
 import os
 import shutil
+import sys
 import tarfile
 import zlib
 from collections.abc import Callable
@@ -26,11 +28,18 @@ from sflkit.data.files import DataCorruptError, write
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set comes from: base addresses in the order they are tried, file name -> md5,
-    and how the files are read.
+    """Where a data set comes from, and how its files are read.
 
-    A checksum may name its kind ("sha256:..."). What `convert` returns is written: arrays as npz,
-    bytes as they are."""
+    Parameters
+    ----------
+    addresses : tuple of str
+        Base addresses in the order in which they are tried; each ends in a slash.
+    files : dict
+        File name -> md5, or another checksum that names its kind ("sha256:...").
+    convert : callable
+        Turns the downloaded files, name -> path, into what is written: arrays become an npz, bytes
+        are written as they are.
+    """
 
     addresses: tuple[str, ...]
     files: dict[str, str]
@@ -45,21 +54,21 @@ def fetch(
     retries: int = 2,
     timeout: float = 30.0,
 ) -> Path:
-    """Download data set `name`, convert it, and return the npz file; a file that is already there
-    is kept.
+    """Download the data set `name`, convert it, and return its file.
 
-    Each address is tried in turn, each `retries` times more after a broken connection or a wrong
-    checksum. Files that arrived whole are kept until the conversion is done, so a second call does
-    not fetch them again. Two processes do not fetch at the same time.
+    A file that is already there is kept. Each address is tried in turn, each `retries` times more
+    after a broken connection or a wrong checksum. Files that arrived whole are kept until the
+    conversion is done, so that a second call does not fetch them again. Two processes do not fetch
+    the same data set at the same time.
 
     Parameters
     ----------
     name : str
         A key of `SOURCES`.
     folder : path, optional
-        Where the npz goes; data/ of the clone, outside one the user's cache folder.
+        Where the file goes; by default data/ of the clone, outside one the user's cache folder.
     force : bool
-        Fetch again although the npz is there (it is replaced only when the new one is complete).
+        Fetch again although the file is there. It is replaced only when the new one is complete.
     retries : int
         >= 0.
     timeout : float
@@ -71,41 +80,32 @@ def fetch(
         If the name is not downloadable or an argument is out of range.
     sflkit.data.DataUnavailableError
         If no address answers.
-    sflkit.data.images.DataCorruptError
+    sflkit.data.DataCorruptError
         If files arrive, but none with the right checksum or form.
     """
     import filelock
 
     checks.choice("name", name, SOURCES)
-    retries, timeout = (
-        checks.integer("retries", retries, 0),
-        checks.real("timeout", timeout, above=0),
-    )
-    folder = paths.data() if folder is None else Path(folder).expanduser()
-    target, raw = folder / catalogue.file_name(name), folder / f".{name}.download"
-    source = SOURCES[name]
+    retries = checks.integer("retries", retries, 0)
+    timeout = checks.real("timeout", timeout, above=0)
+    target_folder = paths.data() if folder is None else Path(folder).expanduser()
+    target = target_folder / catalogue.file_name(name)
+    raw = target_folder / f".{name}.download"
     raw.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(folder / f".{name}.lock"):
+    with filelock.FileLock(target_folder / f".{name}.lock"):
         try:
-            if target.is_file() and not force:
-                return target
-            about = (
-                catalogue.CLIENT_SETS[name][0]
-                if name in catalogue.CLIENT_SETS
-                else catalogue.SPECS[name].about
-            )
-            catalogue.say(f"fetching {name} ({about}) into {folder}")
-            files = {
-                file: _fetch_file(name, source, file, raw, folder, retries, timeout)
-                for file in source.files
-            }
-            try:
-                arrays = source.convert(files)
-            except (OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError) as error:
-                message = f"the files of {name} in {raw} are not of the documented form: {error}"
-                raise DataCorruptError(message) from error
-            write(target, arrays)
-            shutil.rmtree(raw)
+            if not target.is_file() or force:
+                print(
+                    f"fetching {name} ({catalogue.about(name)}) into {target_folder}",
+                    file=sys.stderr,  # it must not end in the output of a program
+                    flush=True,
+                )
+                files = {
+                    file: _fetch_file(name, file, raw, folder, retries, timeout)
+                    for file in SOURCES[name].files
+                }
+                write(target, _converted(name, files, raw))
+                shutil.rmtree(raw)
         finally:
             # Files that arrived before a failure stay for the next attempt.
             if raw.is_dir() and not any(raw.iterdir()):
@@ -114,24 +114,29 @@ def fetch(
 
 
 def _fetch_file(
-    name: str, source: Source, file: str, raw: Path, folder: Path, retries: int, timeout: float
+    name: str,
+    file: str,
+    raw: Path,
+    folder: str | os.PathLike | None,
+    retries: int,
+    timeout: float,
 ) -> Path:
+    """Download one file into the folder `raw` from the first address that has it whole."""
     import pooch
     import requests
 
     pooch.get_logger().setLevel("WARNING")  # our own message and the progress bar say enough
-    failures, damaged = [], False
+    source = SOURCES[name]
+    checksum = source.files[file] if ":" in source.files[file] else f"md5:{source.files[file]}"
+    failures = []
+    damaged = False
     for address in source.addresses:
-        checksum = source.files[file] if ":" in source.files[file] else f"md5:{source.files[file]}"
         keeper = pooch.create(
             path=raw, base_url=address, registry={file: checksum}, retry_if_failed=retries
         )
+        downloader = pooch.HTTPDownloader(progressbar=True, timeout=timeout)
         try:
-            return Path(
-                keeper.fetch(
-                    file, downloader=pooch.HTTPDownloader(progressbar=True, timeout=timeout)
-                )
-            )
+            return Path(keeper.fetch(file, downloader=downloader))
         except ValueError as error:  # pooch's word for a wrong checksum
             damaged = True
             failures.append(f"{address}{file}: {error}")
@@ -141,6 +146,15 @@ def _fetch_file(
     if damaged:
         raise DataCorruptError(f"{file} of {name} did not arrive whole from any address: {reason}")
     raise catalogue.unavailable(name, folder, f"the download failed ({reason})")
+
+
+def _converted(name: str, files: dict[str, Path], raw: Path) -> dict[str, np.ndarray] | bytes:
+    """Return what is written of the downloaded files, which lie in the folder `raw`."""
+    try:
+        return SOURCES[name].convert(files)
+    except (OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError) as error:
+        message = f"the files of {name} in {raw} are not of the documented form: {error}"
+        raise DataCorruptError(message) from error
 
 
 def read_idx(path: Path) -> np.ndarray:
@@ -158,15 +172,13 @@ def read_idx(path: Path) -> np.ndarray:
         raw = file.read()
     if len(raw) < 4 or raw[:3] != b"\0\0\x08":
         raise ValueError(
-            f"{path.name} starts with {raw[:4].hex()}; an idx file of unsigned bytes starts with 000008"
+            f"{path.name} starts with {raw[:4].hex()}; "
+            "an idx file of unsigned bytes starts with 000008"
         )
     n_axes = raw[3]
-    shape = (
-        tuple(int(v) for v in np.frombuffer(raw, ">u4", n_axes, 4))
-        if len(raw) >= 4 + 4 * n_axes
-        else ()
-    )
-    values = np.frombuffer(raw, np.uint8, offset=4 + 4 * n_axes) if shape else np.empty(0, np.uint8)
+    head = 4 + 4 * n_axes
+    shape = tuple(map(int, np.frombuffer(raw, ">u4", n_axes, 4))) if len(raw) >= head else ()
+    values = np.frombuffer(raw, np.uint8, offset=head) if shape else np.empty(0, np.uint8)
     if len(shape) != n_axes or len(values) != int(np.prod(shape)):
         raise ValueError(f"{path.name} holds {len(values)} values; its head promises shape {shape}")
     return values.reshape(shape)
@@ -175,17 +187,32 @@ def read_idx(path: Path) -> np.ndarray:
 def read_cifar(
     path: Path, members: tuple[str, ...], n_labels: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return images (n, 32, 32, 3) and labels (n, n_labels) of members of a CIFAR binary archive.
+    """Return images and labels of some members of a CIFAR binary archive.
 
-    A record is `n_labels` label bytes (CIFAR-100: coarse, then fine) and 3 x 32 x 32 bytes, channel
-    by channel.
+    A record of a member is `n_labels` label bytes and 3 x 32 x 32 bytes of an image, channel by
+    channel.
+
+    Parameters
+    ----------
+    path : Path
+        The archive, .tar.gz.
+    members : tuple of str
+        Names of the members without folders; their records are joined in this order.
+    n_labels : int
+        1 for CIFAR-10, 2 for CIFAR-100 (coarse, then fine).
+
+    Returns
+    -------
+    images : uint8 (n, 32, 32, 3)
+    labels : uint8 (n, n_labels)
 
     Raises
     ------
     ValueError
         If a member is missing or not a whole number of records.
     """
-    record, parts = n_labels + 3072, {}
+    record = n_labels + 3 * 32 * 32
+    parts = {}
     with tarfile.open(path, "r:gz") as archive:
         for item in archive:
             base = item.name.rsplit("/", 1)[-1]
@@ -196,7 +223,8 @@ def read_cifar(
             raise ValueError(f"{path.name} lacks {member}; it must hold {', '.join(members)}")
         if not len(parts[member]) or len(parts[member]) % record:
             raise ValueError(
-                f"{member} of {path.name} has {len(parts[member])} bytes; it must be a multiple of {record}"
+                f"{member} of {path.name} has {len(parts[member])} bytes; "
+                f"it must be a multiple of {record}"
             )
     records = np.concatenate([parts[member] for member in members]).reshape(-1, record)
     images = records[:, n_labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)

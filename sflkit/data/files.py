@@ -1,9 +1,16 @@
-"""Files of data sets: the form of the npz, the sha256 beside a file, and what is said when either
-does not hold.
+"""Files of data sets: their form, the sha256 beside them, and the errors where either is wrong.
 
-A file holds x_train, x_test: uint8, (n, H, W) or (n, H, W, 3); y_train, y_test: integers;
-optionally y_train_coarse, y_test_coarse: superclasses. Nothing is unpickled. <name>.npz.sha256 has
-the form that `sha256sum -c` reads."""
+A data set of images is one file <name>.npz with these arrays:
+
+| array                        | type    | shape                                    |
+|------------------------------|---------|------------------------------------------|
+| x_train, x_test              | uint8   | (n, H, W), or (n, H, W, 3) for colours   |
+| y_train, y_test              | integer | (n,), classes                            |
+| y_train_coarse, y_test_coarse| integer | (n,), superclasses, where there are any  |
+
+Nothing is unpickled, since a pickle can run code. The digest of a file lies beside it in
+<file>.sha256, in the form that `sha256sum -c` reads; a file without one is read as well.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +29,30 @@ _KEYS = ("x_train", "y_train", "x_test", "y_test", "y_train_coarse", "y_test_coa
 
 
 class DataCorruptError(ValueError):
-    """A file is there but is not what it should be; the message names the file, what was expected
-    and what was found.
+    """A file is there but is not what it should be.
+
+    The message names the file, what was expected and what was found.
     """
 
 
 def read(path: Path, spec: Spec) -> tuple[dict[str, np.ndarray], str, bool]:
-    """Return the arrays of a file (labels as int64), its sha256, and whether a record of the sha256
-    lay beside it.
+    """Read and check a data set of images.
+
+    Parameters
+    ----------
+    path : Path
+        The npz file.
+    spec : Spec
+        What the arrays must agree with.
+
+    Returns
+    -------
+    arrays : dict of arrays
+        As in the module's table, labels as int64.
+    digest : str
+        The file's sha256, hex.
+    recorded : bool
+        Whether a record of the sha256 lay beside the file.
 
     Raises
     ------
@@ -41,34 +64,37 @@ def read(path: Path, spec: Spec) -> tuple[dict[str, np.ndarray], str, bool]:
 
 
 def check(path: Path) -> tuple[str, bool]:
-    """Return the sha256 of a file, and whether a record of it lay beside it.
+    """Return the sha256 of a file, and whether a record of it lay beside the file.
 
     Raises
     ------
     DataCorruptError
         If the file is not the recorded one.
     """
-    digest, recorded = _file_digest(path), path.with_name(path.name + ".sha256")
+    digest = _file_digest(path)
+    recorded = path.with_name(path.name + ".sha256")
     if recorded.is_file():
-        expected = (recorded.read_text(encoding="utf-8", errors="replace").split() or [""])[
-            0
-        ].lower()
+        words = recorded.read_text(encoding="utf-8", errors="replace").split()
+        expected = words[0].lower() if words else ""
         if not re.fullmatch("[0-9a-f]{64}", expected):
             raise DataCorruptError(
-                f"{recorded} must start with the 64 hex digits of a sha256; it starts with {expected[:80]!r}"
+                f"{recorded} must start with the 64 hex digits of a sha256; "
+                f"it starts with {expected[:80]!r}"
             )
         if digest != expected:
             raise DataCorruptError(
-                f"{path} is damaged or altered: expected sha256 {expected} (from {recorded.name}), found {digest}. "
+                f"{path} is damaged or altered: expected sha256 {expected} "
+                f"(from {recorded.name}), found {digest}. "
                 f"Remove both files and fetch the data set again: sflkit data {path.stem}"
             )
     return digest, recorded.is_file()
 
 
 def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
-    """Write arrays as npz, or bytes as they are, and the .sha256 beside it; return the digest.
+    """Write a file and the .sha256 beside it, and return the digest.
 
-    No half-written file ever carries the final name.
+    Arrays become an npz, bytes are written as they are. No half-written file ever carries the final
+    name, so that a killed process or a full disk leaves the old file or none.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -97,9 +123,34 @@ def _file_digest(path: Path) -> str:
 
 
 def _arrays(path: Path, spec: Spec) -> dict[str, np.ndarray]:
+    """Return the arrays of the file if they fit `spec`, labels as int64."""
+    arrays = _unpacked(path)
+    for split in ("train", "test"):
+        for key in (f"x_{split}", f"y_{split}"):
+            if key not in arrays:
+                raise DataCorruptError(
+                    f"{path} lacks {key}; it must hold x_train, y_train, x_test, y_test and holds "
+                    f"{sorted(arrays)}"
+                )
+        x = arrays[f"x_{split}"]
+        if x.dtype != np.uint8 or x.shape[1:] != spec.shape or not len(x):
+            raise DataCorruptError(
+                f"{path}: x_{split} is {x.dtype} of shape {x.shape}; "
+                f"it must be uint8 of shape (n, {', '.join(map(str, spec.shape))}) with n >= 1"
+            )
+        for key, n in ((f"y_{split}", spec.n_classes), (f"y_{split}_coarse", spec.n_coarse)):
+            if key in arrays:
+                arrays[key] = _class_indices(path, key, arrays[key], len(x), n)
+    if spec.n_coarse and not {"y_train_coarse", "y_test_coarse"} <= arrays.keys():
+        raise DataCorruptError(f"{path} lacks the superclasses y_train_coarse, y_test_coarse")
+    return arrays
+
+
+def _unpacked(path: Path) -> dict[str, np.ndarray]:
+    """Return the known arrays of an npz file, as they are."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files if key in _KEYS}
+            return {key: file[key] for key in file.files if key in _KEYS}
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -111,27 +162,9 @@ def _arrays(path: Path, spec: Spec) -> dict[str, np.ndarray]:
         AttributeError,
     ) as error:
         raise DataCorruptError(
-            f"{path} cannot be read as npz without pickled objects ({error}); it has {path.stat().st_size:,} bytes "
-            "and seems truncated, altered or of another format"
+            f"{path} cannot be read as npz without pickled objects ({error}); it has "
+            f"{path.stat().st_size:,} bytes and seems truncated, altered or of another format"
         ) from error
-    for split in ("train", "test"):
-        for key in (f"x_{split}", f"y_{split}"):
-            if key not in arrays:
-                raise DataCorruptError(
-                    f"{path} lacks {key}; it must hold x_train, y_train, x_test, y_test and holds {sorted(arrays)}"
-                )
-        x = arrays[f"x_{split}"]
-        if x.dtype != np.uint8 or x.shape[1:] != spec.shape or not len(x):
-            raise DataCorruptError(
-                f"{path}: x_{split} is {x.dtype} of shape {x.shape}; "
-                f"it must be uint8 of shape (n, {', '.join(map(str, spec.shape))}) with n >= 1"
-            )
-        for key, high in ((f"y_{split}", spec.n_classes), (f"y_{split}_coarse", spec.n_coarse)):
-            if key in arrays:
-                arrays[key] = _class_indices(path, key, arrays[key], len(x), high)
-    if spec.n_coarse and not {"y_train_coarse", "y_test_coarse"} <= arrays.keys():
-        raise DataCorruptError(f"{path} lacks the superclasses y_train_coarse, y_test_coarse")
-    return arrays
 
 
 def _class_indices(
@@ -139,7 +172,8 @@ def _class_indices(
 ) -> np.ndarray:
     if y.shape != (n_samples,) or not np.issubdtype(y.dtype, np.integer):
         raise DataCorruptError(
-            f"{path}: {key} is {y.dtype} of shape {y.shape}; it must be {n_samples} integers, one a sample"
+            f"{path}: {key} is {y.dtype} of shape {y.shape}; "
+            f"it must be {n_samples} integers, one per sample"
         )
     if y.min() < 0 or y.max() >= n_classes:
         bad = y[(y < 0) | (y >= n_classes)][0]

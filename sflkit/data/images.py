@@ -1,19 +1,24 @@
-"""Data sets by name: found on disk and checked, made on the spot, or downloaded from the canonical
-address.
+"""Data sets of images by name: `load("mnist")`.
 
-`load(name)` looks for <name>.npz in $SFLKIT_DATA, then in data/ of the clone (outside a clone: the
-user's cache folder), checks its sha256, schema and label range, and says when it is only a subset
-of the canonical data set. `digits` and `traffic` are made on the spot and need no file. What is
-nowhere is downloaded (`sflkit.data.downloads`), and if that fails the error says what to put where.
-Sets with clients of their own (`CLIENT_SETS`) are listed and obtained here and built by
-`sflkit.data.federations`.
+`load` finds the file of a data set (where, says `sflkit.data.catalogue`), checks its digest, schema
+and label range (`sflkit.data.files`), and says when it is only a subset of the canonical data set.
+`digits` and `traffic` are made on the spot and need no file. What lies nowhere is downloaded
+(`sflkit.data.downloads`), and if that fails, the error says what to put where. Sets with clients of
+their own are obtained here and built by `sflkit.data.federations`.
 
-The form of the npz and its checks are in `sflkit.data.files`.
+The packets of `traffic` and `ntc` count as images, too: 39 x 39 bytes each.
 
-Normalisation is (x / 255 - mean) / std. MNIST: the usual 0.1307 / 0.3081. FMNIST: the same pair, as
-in the SFL paper (journal, Section VI), although it was measured on MNIST. CIFAR: the usual
-constants per channel. digits: measured on its training part. traffic, ntc: the SFL paper does not
-state its scaling; see `sflkit.data.traffic` for ours."""
+Images are kept as bytes. Models take normalised inputs, (x / 255 - mean) / std, which are made when
+somebody asks for them, since as float32 they take four times the memory. The constants:
+
+| data set        | mean and standard deviation                                                    |
+|-----------------|--------------------------------------------------------------------------------|
+| mnist           | the usual 0.1307 and 0.3081                                                    |
+| fmnist          | the same pair, as in the SFL paper (journal, Section VI), though MNIST's own   |
+| cifar10, cifar100 | the usual constants per channel                                              |
+| digits          | measured on its training part                                                  |
+| traffic, ntc    | ours, since the SFL paper does not state its scaling; see `sflkit.data.traffic`|
+"""
 
 from __future__ import annotations
 
@@ -24,6 +29,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from sflkit import checks
 from sflkit.data import traffic
@@ -35,35 +41,98 @@ from sflkit.data.catalogue import (
     TRAFFIC_STD,
     available,
     find,
+    is_made,
     names,
     unavailable,
 )
 from sflkit.data.files import read
 
 
+class Inputs:
+    """Normalised inputs of images that stay bytes until somebody asks for them.
+
+    An object of this class stands in for the float32 array (n, channels, height, width) of all
+    inputs: `inputs[rows]` gives the rows of that array, to the last bit, and
+    `numpy.asarray(inputs)` the whole of it. Only what is asked for is converted, and nothing of it
+    is kept.
+
+    Parameters
+    ----------
+    pixels : uint8, (n, H, W) or (n, H, W, 3)
+    mean, std : tuples of float
+        One entry per channel, of pixels / 255.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, pixels: np.ndarray, mean: tuple[float, ...], std: tuple[float, ...]):
+        self.pixels = pixels
+        self.mean = mean
+        self.std = std
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(n, channels, height, width)."""
+        n, height, width, *channels = self.pixels.shape
+        return (n, channels[0] if channels else 1, height, width)
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, rows: int | slice | np.ndarray) -> np.ndarray:
+        """Return a new array of the inputs at `rows`: a number, a slice, numbers or a mask.
+
+        Raises
+        ------
+        IndexError
+            If a row is out of range, or several axes are asked for at once.
+        """
+        if isinstance(rows, tuple):
+            raise IndexError("inputs are indexed by rows only; use numpy.asarray(inputs) for more")
+        picked = self.pixels[rows]
+        if picked.ndim < self.pixels.ndim:
+            return self._normalised(picked[None])[0]
+        return self._normalised(picked)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("inputs are made of bytes, so that copy=False is not possible")
+        return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def _normalised(self, pixels: np.ndarray) -> np.ndarray:
+        x = pixels.transpose(0, 3, 1, 2) if pixels.ndim == 4 else pixels[:, None]
+        mean, std = (np.reshape(v, (-1, 1, 1)).astype(np.float64) for v in (self.mean, self.std))
+        out = np.multiply(x, (1 / (255 * std)).astype(np.float32), dtype=np.float32, order="C")
+        out -= (mean / std).astype(np.float32)
+        return out
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set in memory; the arrays are read-only, since `load` hands the same ones to every
-    caller.
+    """A data set in memory.
+
+    The arrays are made read-only, since `load` hands the same ones to every caller.
 
     Parameters
     ----------
     name : str
     x_train, x_test : uint8, (n, H, W) or (n, H, W, 3)
-    y_train, y_test : int64, (n,), class indices in [0, n_classes)
+    y_train, y_test : int64, (n,)
+        Classes in [0, n_classes).
     n_classes : int
-    mean, std : tuples of float, one a channel, of x / 255
+    mean, std : tuples of float
+        One entry per channel, of x / 255.
     digest : str
-        sha256, hex: of the npz file, or of the arrays' bytes when they were made on the spot.
+        A sha256, hex: of the npz file, or of the arrays' bytes when they were made on the spot.
     canonical : bool
-        Whether both parts have the canonical number of samples; False is a subset (or an
-        extension), and `note` says so.
+        Whether both parts have the canonical number of samples. Where they have not, it is a subset
+        (or an extension), and `note` says so.
     source : str
         The file, or how the arrays were made.
     note : str
         What a reader of results must know; empty when there is nothing to say.
     y_train_coarse, y_test_coarse : int64 or None
-        Superclasses, in [0, n_coarse); None and 0 when there are none.
+        Superclasses in [0, n_coarse); None and 0 when there are none.
     """
 
     name: str
@@ -82,38 +151,75 @@ class Dataset:
     y_test_coarse: np.ndarray | None = field(default=None, repr=False)
     n_coarse: int = 0
 
+    def __post_init__(self) -> None:
+        for array in vars(self).values():
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+
     @property
     def input_shape(self) -> tuple[int, int, int]:
         """(channels, height, width) of one input."""
-        shape = self.x_train.shape[1:]
-        return (shape[2], *shape[:2]) if len(shape) == 3 else (1, *shape)
+        return self.lazy_inputs("train").shape[1:]
 
-    def inputs(self, split: str, indices=None) -> np.ndarray:
-        """Return normalised inputs of "train" or "test", all or those at `indices`, float32 (n,
-        channels, height, width).
+    def lazy_inputs(self, split: str, indices: ArrayLike | None = None) -> Inputs:
+        """Return normalised inputs that are converted row by row, when they are asked for.
+
+        Parameters
+        ----------
+        split : "train" or "test"
+        indices : array of int, optional
+            The samples to take, all by default.
+
+        Raises
+        ------
+        ValueError
+            If `split` is another word or an index is out of range.
         """
-        x = self._part("x", split, indices)
-        x = x.transpose(0, 3, 1, 2) if x.ndim == 4 else x[:, None]
-        mean, std = (np.reshape(v, (-1, 1, 1)).astype(np.float64) for v in (self.mean, self.std))
-        out = np.multiply(x, (1 / (255 * std)).astype(np.float32), dtype=np.float32, order="C")
-        out -= (mean / std).astype(np.float32)
-        return out
+        return Inputs(self._part("x", split, indices), self.mean, self.std)
 
-    def labels(self, split: str, indices=None, *, coarse: bool = False) -> np.ndarray:
-        """Return a writable copy of the labels of "train" or "test" (or of the superclasses), int64
-        (n,).
+    def inputs(self, split: str, indices: ArrayLike | None = None) -> np.ndarray:
+        """Return normalised inputs, a new float32 array (n, channels, height, width).
+
+        Arguments and errors are those of `lazy_inputs`.
+        """
+        return self.lazy_inputs(split, indices)[:]
+
+    def labels(
+        self, split: str, indices: ArrayLike | None = None, *, coarse: bool = False
+    ) -> np.ndarray:
+        """Return a writable copy of the labels, int64 (n,).
+
+        Parameters
+        ----------
+        split, indices
+            As in `lazy_inputs`.
+        coarse : bool
+            Whether to return the superclasses instead.
+
+        Raises
+        ------
+        ValueError
+            As `lazy_inputs`, or if there are no superclasses.
         """
         return np.array(self._part("y", split, indices, "_coarse" if coarse else ""))
 
     def with_coarse_labels(self) -> Dataset:
-        """Return the same data set with the superclasses as its classes."""
+        """Return the same data set with the superclasses as its classes.
+
+        Raises
+        ------
+        ValueError
+            If there are no superclasses.
+        """
         if self.y_train_coarse is None or self.y_test_coarse is None:
             raise ValueError(f"{self.name!r} has no superclasses")
         return replace(
             self, y_train=self.y_train_coarse, y_test=self.y_test_coarse, n_classes=self.n_coarse
         )
 
-    def _part(self, what: str, split: str, indices, suffix: str = "") -> np.ndarray:
+    def _part(
+        self, what: str, split: str, indices: ArrayLike | None, suffix: str = ""
+    ) -> np.ndarray:
         checks.choice("split", split, ("train", "test"))
         array = getattr(self, f"{what}_{split}{suffix}")
         if array is None:
@@ -138,11 +244,11 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
     Parameters
     ----------
     name : str
-        One of `names()` that is not in `CLIENT_SETS`.
+        One of `names()` that has no clients of its own.
     root : path, optional
         Folder to look in and to download to, instead of $SFLKIT_DATA and data/.
     download : bool
-        Whether to fetch what is on no disk, after a message; False raises at once.
+        Whether to fetch what is on no disk, after a message. With False the error comes at once.
 
     Raises
     ------
@@ -157,8 +263,9 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
     checks.choice("name", name, names())
     if name in CLIENT_SETS:
         raise ValueError(
-            f"name={name!r} has clients of its own and is no set of images to be dealt out: build it with "
-            f"federations.data_streams or federations.static; here {', '.join([*AT_HAND, *SPECS])} are allowed"
+            f"name={name!r} has clients of its own and is no set of images to be dealt out: build "
+            "it with federations.data_streams or federations.static; "
+            f"here {', '.join([*AT_HAND, *SPECS])} are allowed"
         )
     if name in AT_HAND:
         return _make(name)
@@ -170,11 +277,13 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
 def obtain(
     name: str, *, root: str | os.PathLike | None = None, download: bool = True
 ) -> Path | str:
-    """Return the file or folder of a data set, downloaded if need be, or how it is made on the
-    spot. Raises as `load`.
+    """Return the file or folder of a data set, downloaded if need be.
+
+    For a set that is made on the spot it is a text that says how. Arguments and errors are those of
+    `load`, but sets with clients of their own are allowed.
     """
     checks.choice("name", name, names())
-    if name in AT_HAND or (name in CLIENT_SETS and CLIENT_SETS[name][1] is None):
+    if is_made(name):
         return available(root=root)[name]
     path = find(name, root=root)
     if path is None:
@@ -188,27 +297,28 @@ def obtain(
 
 @functools.lru_cache(maxsize=3)
 def _read(name: str, path: Path, mtime_ns: int, size: int) -> Dataset:
-    """Check and read an npz file; the time and size are in the key so that a changed file is read
-    again.
+    """Check and read an npz file.
+
+    Its time and size are arguments so that the cache does not hold on to a file that was replaced.
     """
     spec = SPECS[name]
     arrays, digest, recorded = read(path, spec)
-    note = (
-        ""
-        if recorded
-        else f"no {path.name}.sha256 beside the file, so its digest is recorded but was compared with nothing"
-    )
     sizes = (len(arrays["y_train"]), len(arrays["y_test"]))
+    notes = []
     if sizes != spec.sizes:
         less = all(have <= full for have, full in zip(sizes, spec.sizes, strict=True))
-        subset = (
-            f"{'subset' if less else 'not the canonical split'}: {sizes[0]:,} training and {sizes[1]:,} test samples, "
-            f"canonical are {spec.sizes[0]:,} and {spec.sizes[1]:,}"
+        notes.append(
+            f"{'subset' if less else 'not the canonical split'}: {sizes[0]:,} training and "
+            f"{sizes[1]:,} test samples, canonical are {spec.sizes[0]:,} and {spec.sizes[1]:,}"
         )
-        note = "; ".join(filter(None, (subset, note)))
-    return _dataset(
-        name,
-        arrays,
+    if not recorded:
+        notes.append(
+            f"no {path.name}.sha256 beside the file, so its digest is recorded but was compared "
+            "with nothing"
+        )
+    return Dataset(
+        name=name,
+        **arrays,
         n_classes=spec.n_classes,
         n_coarse=spec.n_coarse,
         mean=spec.mean,
@@ -216,46 +326,45 @@ def _read(name: str, path: Path, mtime_ns: int, size: int) -> Dataset:
         digest=digest,
         canonical=sizes == spec.sizes,
         source=str(path),
-        note=note,
+        note="; ".join(notes),
     )
 
 
 @functools.cache
 def _make(name: str) -> Dataset:
+    """Make a data set that needs no file."""
     if name == "digits":
         arrays = _digits()
         values = arrays["x_train"] / 255
-        return _dataset(
-            name,
-            arrays,
-            n_classes=10,
-            n_coarse=5,
-            mean=(float(values.mean()),),
-            std=(float(values.std()),),
-            digest=_digest(arrays),
-            canonical=True,
-            source=AT_HAND[name],
-            note="8 x 8 images enlarged to 28 x 28; superclasses: label // 2",
-        )
-    x, y = traffic.generate()
-    split = len(y) * 4 // 5
-    arrays = {"x_train": x[:split], "y_train": y[:split], "x_test": x[split:], "y_test": y[split:]}
-    return _dataset(
-        name,
-        arrays,
+        known = {"n_coarse": 5, "mean": (float(values.mean()),), "std": (float(values.std()),)}
+        note = "8 x 8 images enlarged to 28 x 28; superclasses: label // 2"
+    else:
+        arrays = _traffic()
+        known = {"mean": (TRAFFIC_MEAN,), "std": (TRAFFIC_STD,)}
+        note = "synthetic stand-in for ISCXVPN2016 packets"
+    return Dataset(
+        name=name,
+        **arrays,
+        **known,
         n_classes=10,
-        mean=(TRAFFIC_MEAN,),
-        std=(TRAFFIC_STD,),
         digest=_digest(arrays),
         canonical=True,
         source=AT_HAND[name],
-        note="synthetic stand-in for ISCXVPN2016 packets",
+        note=note,
     )
 
 
+def _traffic() -> dict[str, np.ndarray]:
+    """Generate packets and split them 4 : 1; they come in random order."""
+    x, y = traffic.generate()
+    split = len(y) * 4 // 5
+    return {"x_train": x[:split], "y_train": y[:split], "x_test": x[split:], "y_test": y[split:]}
+
+
 def _digits() -> dict[str, np.ndarray]:
-    """Enlarge scikit-learn's digits to 28 x 28 and split them 4 : 1 within each class, always the
-    same way.
+    """Enlarge scikit-learn's digits to 28 x 28 and split them 4 : 1 within each class.
+
+    The split is always the same.
     """
     from scipy.ndimage import zoom
     from sklearn.datasets import load_digits
@@ -264,9 +373,8 @@ def _digits() -> dict[str, np.ndarray]:
     y = bunch.target.astype(np.int64)
     # 8 x 8 with values 0..16. Cubic enlargement overshoots at edges, hence the clip; the 1e-6 makes
     # halves go the same way on every machine, or the digest would depend on the last bit of a sum.
-    x = np.clip(
-        np.rint(zoom(bunch.images * (255 / 16), (1, 3.5, 3.5), order=3) - 1e-6), 0, 255
-    ).astype(np.uint8)
+    enlarged = zoom(bunch.images * (255 / 16), (1, 3.5, 3.5), order=3)
+    x = np.clip(np.rint(enlarged - 1e-6), 0, 255).astype(np.uint8)
     rng = np.random.default_rng(0)
     order = rng.permutation(len(y))
     rank = np.empty(len(y), np.int64)
@@ -288,9 +396,3 @@ def _digest(arrays: dict[str, np.ndarray]) -> str:
         digest.update(f"{key} {arrays[key].dtype.str} {arrays[key].shape}".encode())
         digest.update(np.ascontiguousarray(arrays[key]))
     return digest.hexdigest()
-
-
-def _dataset(name: str, arrays: dict[str, np.ndarray], **known) -> Dataset:
-    for array in arrays.values():
-        array.flags.writeable = False
-    return Dataset(name=name, **arrays, **known)

@@ -1,24 +1,27 @@
 """Data sets whose clients exist in nature: writers of characters and speaking roles of plays.
 
-Sources: LEAF (Caldas et al. 2018), FDS D.1.3 and D.1.4, FATS Section 6.1.1. The stand-ins `writers`
-and `plays` of `sflkit.data.synthetic` go through the same code.
+Sources: LEAF (Caldas et al. 2018), FDS (Federated Learning for Data Streams) D.1.3 and D.1.4, FATS
+Section 6.1.1. The stand-ins `writers` and `plays` of `sflkit.data.synthetic` go through the same
+code.
 
-FEMNIST: json files in LEAF's form (`all_data_*.json`), inputs as LEAF has them: in [0, 1], 1 is the
-white background, no normalisation. Shakespeare: a role with at least two lines of text is a client
-(FDS), its lines are joined. A sample is a window of 80 characters, its label the character that
-follows (LEAF); a text of at most 80 characters is one window, padded in front. Windows start every
-`stride` characters; the 3.4 and 3.7 million samples of FDS and FATS need about one a character,
-hence stride 1. Tokens are positions in the vocabulary; its last symbol stands for padding and for
-characters outside it.
+FEMNIST comes as json files in LEAF's form (`all_data_*.json`). Inputs are as LEAF has them: in
+[0, 1], where 1 is the white background, without normalisation.
 
-A fifth of a client is its test part: random samples of a writer, the last lines of a role (no
-window lies in both).
+Shakespeare comes as a text. A role with at least two lines is a client (FDS), and its lines are
+joined. A sample is a window of 80 characters, its label the character that follows (LEAF). A text
+of at most 80 characters is one window, padded in front. Windows start every `stride` characters;
+the 3.4 and 3.7 million samples of FDS and FATS need about one per character, hence stride 1. Tokens
+are positions in the vocabulary, whose last symbol stands for padding and for characters that the
+vocabulary does not have.
 
-| code            | symbol | shape     | meaning                                                                     |
-|-----------------|--------|-----------|-----------------------------------------------------------------------------|
-| x               | x      | (n, ...)  | float32 (n, 1, 28, 28), or int64 tokens (n, 80)                             |
-| y               | y      | (n,)      | int64 class, or the next character's token                                  |
-| train, test     |        | M x (n_m,)| rows of x of every client, in their natural order                           |
+A fifth of a client is its test part: random samples of a writer, the last lines of a role. No
+window lies in both parts.
+
+| code        | symbol | shape      | meaning                                             |
+|-------------|--------|------------|-----------------------------------------------------|
+| x           | x      | (n, ...)   | float32 (n, 1, 28, 28), or int64 tokens (n, 80)     |
+| y           | y      | (n,)       | int64 class, or the next character's token          |
+| train, test |        | M x (n_m,) | rows of x of every client, in their natural order   |
 """
 
 from __future__ import annotations
@@ -40,12 +43,9 @@ from sflkit.data import catalogue, images, synthetic
 from sflkit.data.files import DataCorruptError, check
 from sflkit.randomness import generator
 
+NAMES = ("writers", "femnist", "plays", "shakespeare")
 LENGTH = 80  # characters of a window; FDS D.1.4, FATS 6.1.2, LEAF
-
-
 TEST_SHARE = 0.2  # LEAF's usual split
-
-
 # printable: 100 symbols, with which a plain RNN has Table 3's 226,180 parameters (FDS); the last,
 # form feed, is in no play. leaf: the 80 of LEAF (FATS).
 VOCABULARIES = {
@@ -56,20 +56,21 @@ VOCABULARIES = {
 
 @dataclass(frozen=True, eq=False)
 class NaturalClients:
-    """Samples of natural clients. `x` may hold rows of nobody (windows that reach from one role
-    into the next).
+    """Samples of natural clients. The arrays are made read-only, since callers share them.
 
     Parameters
     ----------
     name : str
     x, y, train, test
-        See the module's table; arrays are read-only. A client with one sample has an empty test
-        part.
+        See the module's table. `x` may hold rows of nobody: windows that reach from one role into
+        the next. A client with one sample has an empty test part.
     clients : tuple of str
         Writers, or roles.
     n_classes : int
-    digest, note : str
-        sha256 of the data; what a reader of results must know.
+    digest : str
+        sha256 of the data.
+    note : str
+        What a reader of results must know.
     """
 
     name: str
@@ -81,6 +82,10 @@ class NaturalClients:
     n_classes: int
     digest: str
     note: str = ""
+
+    def __post_init__(self) -> None:
+        for array in (self.x, self.y, *self.train, *self.test):
+            array.flags.writeable = False
 
 
 def load(
@@ -97,44 +102,48 @@ def load(
     Parameters
     ----------
     name : str
-        "writers", "plays" (made on the spot), "femnist" (user-supplied), "shakespeare" (downloaded,
-        or LEAF's json).
+        "writers" and "plays" are made on the spot, "femnist" is supplied by the user, "shakespeare"
+        is downloaded, or LEAF's json supplied by the user.
     root, download
         As `data.load`.
     vocabulary : str
-        A key of `VOCABULARIES` (texts).
+        A key of `VOCABULARIES`; used by texts.
     stride, test_stride : int
-        Characters from one window to the next, >= 1 (texts; not LEAF's json, which holds windows).
-        Far test windows repeat less.
+        Characters from one window to the next in the training and in the test part, >= 1; used by
+        texts, but not by LEAF's json, which holds windows. A test window every 20 characters is
+        enough: neighbouring windows share most of their characters, so that more of them make a
+        score slower and hardly more exact.
 
     Raises
     ------
     ValueError
         If an argument is out of range.
-    sflkit.data.DataUnavailableError, sflkit.data.images.DataCorruptError
+    sflkit.data.DataUnavailableError, sflkit.data.DataCorruptError
         As `data.load`.
     """
-    checks.choice("name", name, ("writers", "femnist", "plays", "shakespeare"))
+    checks.choice("name", name, NAMES)
     checks.choice("vocabulary", vocabulary, VOCABULARIES)
+    symbols = VOCABULARIES[vocabulary]
     strides = checks.integer("stride", stride, 1), checks.integer("test_stride", test_stride, 1)
     if name == "writers":
         return _writers()
     if name == "plays":
-        return _text(name, None, (), VOCABULARIES[vocabulary], *strides)
+        return _text(name, None, (), symbols, *strides)
     path = images.obtain(name, root=root, download=download)
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    # Times and sizes are arguments so that the caches do not hold on to files that were replaced.
     state = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
     if path.is_dir():
-        return _leaf(name, path, state, VOCABULARIES[vocabulary])
-    return _text(name, path, state, VOCABULARIES[vocabulary], *strides)
+        return _leaf(name, path, state, symbols)
+    return _text(name, path, state, symbols, *strides)
 
 
 def parse_roles(text: str) -> dict[str, list[str]]:
     """Return the lines of every speaking role, in order of first appearance.
 
-    A speech is a line `ROLE:` at the start of the text or after a blank line, then its lines. Blank
-    lines are dropped; the same role name in two plays is one role, since the text does not mark
-    where a play ends.
+    A speech is a line `ROLE:`, at the start of the text or after a blank line, and the lines that
+    follow. Blank lines are dropped. The same role name in two plays is one role, since the text
+    does not mark where a play ends.
 
     Raises
     ------
@@ -144,7 +153,8 @@ def parse_roles(text: str) -> dict[str, list[str]]:
     start, *speeches = re.split(r"(?:\A|\n[ \t]*\n)\s*([^\n:]+):[ \t]*(?:\n|\Z)", text)
     if start.strip() or not speeches:
         raise ValueError(
-            f"the text starts with {start.strip()[:40]!r}; it must start with a line such as 'HAMLET:'"
+            f"the text starts with {start.strip()[:40]!r}; "
+            "it must start with a line such as 'HAMLET:'"
         )
     roles: dict[str, list[str]] = {}
     for role, speech in zip(speeches[::2], speeches[1::2], strict=True):
@@ -155,8 +165,9 @@ def parse_roles(text: str) -> dict[str, list[str]]:
 
 
 def encode(text: str, vocabulary: str) -> np.ndarray:
-    """Return the positions of the characters in `vocabulary`, its last one for those outside it,
-    int64 (len(text),).
+    """Return the positions of the characters in `vocabulary`, int64 (len(text),).
+
+    A character that it does not have gets its last position.
     """
     place = {symbol: i for i, symbol in enumerate(vocabulary)}
     return np.fromiter(
@@ -171,26 +182,28 @@ def windows(
 
     Parameters
     ----------
-    parts : list of lists of lines
-        One text each; at least one character.
+    parts : list of lists of str
+        The lines of each text; at least one character in all.
     strides : list of int
-        From one window of that text to the next.
+        For each text the number of characters from one window to the next.
     vocabulary : str
 
     Returns
     -------
-    x : int64 (n, 80), a read-only view that repeats one row of characters, so that stride 1 takes no more memory than the text
+    x : int64 (n, 80)
+        All windows of the joined texts: a read-only view that repeats one row of characters, so
+        that stride 1 takes no more memory than the text.
     y : int64 (n,)
-    rows : list of int64 arrays, the windows of every text
+    rows : list of int64 arrays
+        The windows of every text.
     """
-    blocks, rows, start = [], [], 0
+    blocks = []
+    rows = []
+    start = 0
     for lines, stride in zip(parts, strides, strict=True):
         tokens = encode("\n".join(lines), vocabulary)
-        blocks.append(
-            np.pad(
-                tokens, (max(LENGTH + 1 - len(tokens), 0), 0), constant_values=len(vocabulary) - 1
-            )
-        )
+        padding = (max(LENGTH + 1 - len(tokens), 0), 0)
+        blocks.append(np.pad(tokens, padding, constant_values=len(vocabulary) - 1))
         rows.append(np.arange(start, start + len(blocks[-1]) - LENGTH, stride))
         start += len(blocks[-1])
     tokens = np.concatenate(blocks)
@@ -199,23 +212,25 @@ def windows(
 
 def read_leaf(
     files: list[Path], convert: Callable[[list, list], tuple[np.ndarray, np.ndarray]]
-) -> dict[str, tuple]:
-    """Return user -> (x, y) of LEAF's json files, each user's lists converted at once, since as
-    lists they would fill memory.
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return user -> (x, y) of LEAF's json files.
+
+    The lists of each user are converted as soon as they are read, since as lists the data of all
+    would fill memory.
 
     Parameters
     ----------
     files : list of paths
     convert : callable
-        (list of x, list of y) of a user -> arrays of equal length; ValueError or TypeError on what
-        it cannot take.
+        (list of x, list of y) of a user -> arrays of equal length. It raises ValueError or
+        TypeError on what it cannot take.
 
     Raises
     ------
-    sflkit.data.images.DataCorruptError
+    sflkit.data.DataCorruptError
         If a file is no json of that form, or a user occurs twice; the message names the file.
     """
-    users: dict[str, tuple] = {}
+    users: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for path in files:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -223,28 +238,33 @@ def read_leaf(
                 x, y = convert(content["user_data"][user]["x"], content["user_data"][user]["y"])
                 if len(x) != len(y) or not len(x) or user in users:
                     raise ValueError(
-                        f"user {user!r} has {len(x)} samples and {len(y)} labels, or occurs twice; equally many, at "
-                        "least one, and one entry a user are needed"
+                        f"user {user!r} has {len(x)} samples and {len(y)} labels, or occurs twice; "
+                        "equally many, at least one, and one entry per user are needed"
                     )
                 users[user] = x, y
         except (OSError, ValueError, KeyError, TypeError) as error:
-            message = f"{path} is not of LEAF's form, users and user_data ({type(error).__name__}: {error})"
-            raise DataCorruptError(message) from error
+            raise DataCorruptError(
+                f"{path} is not of LEAF's form, users and user_data "
+                f"({type(error).__name__}: {error})"
+            ) from error
     return users
 
 
 def _characters(x: list, y: list) -> tuple[np.ndarray, np.ndarray]:
-    x, y = np.asarray(x, np.float32).reshape(-1, 1, 28, 28), np.asarray(y)
-    if not ((x >= 0) & (x <= 1)).all() or (
-        y.size and (y.dtype.kind != "i" or y.min() < 0 or y.max() > 61)
+    """Return images and labels of one writer of FEMNIST."""
+    pictures = np.asarray(x, np.float32).reshape(-1, 1, 28, 28)
+    labels = np.asarray(y)
+    if not ((pictures >= 0) & (pictures <= 1)).all() or (
+        labels.size and (labels.dtype.kind != "i" or labels.min() < 0 or labels.max() > 61)
     ):
-        raise ValueError("784 numbers in [0, 1] and one label in [0, 61] a sample are needed")
-    return x, y.astype(np.int64)
+        raise ValueError("784 numbers in [0, 1] and one label in [0, 61] per sample are needed")
+    return pictures, labels.astype(np.int64)
 
 
 def _strings(x: list, y: list, vocabulary: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return windows and labels of one role of LEAF's Shakespeare."""
     if {len(text) for text in x} - {LENGTH} or {len(text) for text in y} - {1}:
-        raise ValueError(f"{LENGTH} characters and one label character a sample are needed")
+        raise ValueError(f"{LENGTH} characters and one label character per sample are needed")
     return encode("".join(x), vocabulary).reshape(-1, LENGTH), encode("".join(y), vocabulary)
 
 
@@ -252,8 +272,10 @@ def _strings(x: list, y: list, vocabulary: str) -> tuple[np.ndarray, np.ndarray]
 def _text(
     name: str, path: Path | None, state: tuple, vocabulary: str, stride: int, test_stride: int
 ) -> NaturalClients:
+    """Return the roles of a text, which is the made one where `path` is None."""
     if path is None:
-        text, note = synthetic.plays(), catalogue.STAND_INS["plays"]
+        text = synthetic.plays()
+        note = catalogue.STAND_INS["plays"]
         digest = hashlib.sha256(text.encode()).hexdigest()
     else:
         digest, recorded = check(path)
@@ -266,64 +288,75 @@ def _text(
     if not roles:
         raise DataCorruptError(f"{path} holds no role with at least two lines")
     if digest == catalogue.SHAKESPEARE:
-        note = f"{len(roles)} roles of tinyshakespeare, not the 916 of LEAF's whole text (FDS, Table 1)"
+        note = (
+            f"{len(roles)} roles of tinyshakespeare, "
+            "not the 916 of LEAF's whole text (FDS, Table 1)"
+        )
     parts = []
     for lines in roles.values():
         n_test = max(1, round(TEST_SHARE * len(lines)))
         parts += [lines[:-n_test], lines[-n_test:]]
     x, y, rows = windows(parts, [stride, test_stride] * len(roles), vocabulary)
-    train, test = tuple(rows[::2]), tuple(rows[1::2])
-    return _read_only(
-        NaturalClients(name, x, y, tuple(roles), train, test, len(vocabulary), digest, note)
+    return NaturalClients(
+        name=name,
+        x=x,
+        y=y,
+        clients=tuple(roles),
+        train=tuple(rows[::2]),
+        test=tuple(rows[1::2]),
+        n_classes=len(vocabulary),
+        digest=digest,
+        note=note,
     )
 
 
 @functools.lru_cache(maxsize=1)
 def _leaf(name: str, path: Path, state: tuple, vocabulary: str) -> NaturalClients:
+    """Return the users of LEAF's json files in the folder `path`."""
     files = [path / file for file, *_ in state]
     digest = hashlib.sha256("".join(check(file)[0] for file in files).encode()).hexdigest()
-    convert = (
-        _characters if name == "femnist" else functools.partial(_strings, vocabulary=vocabulary)
-    )
+    is_text = name == "shakespeare"
+    convert = functools.partial(_strings, vocabulary=vocabulary) if is_text else _characters
     users = read_leaf(files, convert)
     x, y = (np.concatenate(parts) for parts in zip(*users.values(), strict=True))
     sizes = [len(labels) for _, labels in users.values()]
-    train, test = [], []
+    train = []
+    test = []
     for m, ids in enumerate(np.split(np.arange(len(y)), np.cumsum(sizes)[:-1])):
         n_test = min(max(1, round(TEST_SHARE * len(ids))), len(ids) - 1)
-        # Neighbouring windows of a text overlap: those that reach into the test part are left out
-        # where enough remain.
-        gap = min(LENGTH, len(ids) - n_test - 1) if name == "shakespeare" else 0
-        ids = ids if name == "shakespeare" else generator(0, "partition", m).permutation(ids)
+        gap = 0
+        if is_text:
+            # Neighbouring windows overlap: those that reach into the test part are left out where
+            # enough remain.
+            gap = min(LENGTH, len(ids) - n_test - 1)
+        else:
+            ids = generator(0, "partition", m).permutation(ids)
         train.append(ids[: len(ids) - n_test - gap])
         test.append(ids[len(ids) - n_test :])
-    n_classes = 62 if name == "femnist" else len(vocabulary)
-    return _read_only(
-        NaturalClients(name, x, y, tuple(users), tuple(train), tuple(test), n_classes, digest)
+    return NaturalClients(
+        name=name,
+        x=x,
+        y=y,
+        clients=tuple(users),
+        train=tuple(train),
+        test=tuple(test),
+        n_classes=len(vocabulary) if is_text else 62,
+        digest=digest,
     )
 
 
 @functools.cache
 def _writers() -> NaturalClients:
+    """Return the stand-in for FEMNIST."""
     x, y, train, test = synthetic.writers()
-    digest = hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest()
-    x = (x[:, None] / 255).astype(np.float32)
-    return _read_only(
-        NaturalClients(
-            "writers",
-            x,
-            y,
-            tuple(f"writer {m}" for m in range(len(train))),
-            train,
-            test,
-            10,
-            digest,
-            catalogue.STAND_INS["writers"],
-        )
+    return NaturalClients(
+        name="writers",
+        x=(x[:, None] / 255).astype(np.float32),
+        y=y,
+        clients=tuple(f"writer {m}" for m in range(len(train))),
+        train=train,
+        test=test,
+        n_classes=10,
+        digest=hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest(),
+        note=catalogue.STAND_INS["writers"],
     )
-
-
-def _read_only(found: NaturalClients) -> NaturalClients:
-    for array in (found.x, found.y, *found.train, *found.test):
-        array.flags.writeable = False
-    return found

@@ -1,9 +1,10 @@
-"""Synthetic data with clients: FDS's logistic task (D.1.1), and stand-ins for FEMNIST (`writers`)
-and Shakespeare (`plays`).
+"""Synthetic data with clients: a logistic task, and stand-ins for FEMNIST and Shakespeare.
 
-The stand-ins keep what makes these federations what they are (one client's samples share a hand, or
-a voice; sizes differ widely) and nothing else: no number measured on them says anything about
-FEMNIST or Shakespeare. Both are always the same, byte for byte.
+`logistic` is the task of FDS (Federated Learning for Data Streams), D.1.1. `writers` and `plays`
+stand in for data that cannot come with the install. They keep what makes those federations what
+they are (the samples of one client share a hand, or a voice; sizes differ widely) and nothing else:
+no number measured on them says anything about FEMNIST or Shakespeare. Both are always the same,
+byte for byte.
 
 writers: scikit-learn's digits as `data.load("digits")` has them, redrawn by 60 writers, each with a
 slant, a width and a height, a shift, a stroke weight and a contrast. A writer takes 20 to 60
@@ -15,14 +16,17 @@ plays: 36 roles speak lines of a small phrase grammar over word lists of ours. E
 favourite words, its own endings and habits of length; the numbers of lines are heavy-tailed. The
 text has the `ROLE:` form that `natural.parse_roles` reads.
 
-| code    | symbol            | shape   | meaning                                                                       |
-|---------|-------------------|---------|-------------------------------------------------------------------------------|
-| common  | theta_0           | (d,)    | weights that all clients share, N(0, I)                                       |
-| theta   | theta_m           | (d,)    | weights of a client, N(theta_0, epsilon^2 I)                                  |
-| x, y    | x_m, y_m          | (n, d)  | features, uniform on [-1, 1]^d; label 1 with probability sigmoid(x theta_m)   |
+| code   | symbol   | shape  | meaning                                                           |
+|--------|----------|--------|-------------------------------------------------------------------|
+| common | theta_0  | (d,)   | weights that all clients share, N(0, I)                           |
+| theta  | theta_m  | (d,)   | weights of a client, N(theta_0, epsilon^2 I)                      |
+| x, y   | x_m, y_m | (n, d) | features, uniform on [-1, 1]^d; label 1 with probability          |
+|        |          |        | sigmoid(x theta_m)                                                |
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,11 +34,10 @@ from sflkit.randomness import generator
 
 # FDS, Table 3: d = 21 parameters, taken as 20 weights and a bias.
 LOGISTIC_FEATURES = 20
+N_WRITERS = 60
+N_ROLES = 36
 
-
-N_WRITERS, N_ROLES = 60, 36
-
-
+# The word lists of the phrase grammar.
 _FIRST = (
     "Bram",
     "Cora",
@@ -49,11 +52,7 @@ _FIRST = (
     "Lorens",
     "Maud",
 )
-
-
 _RANK = ("Captain", "Old", "Young")
-
-
 _OPEN = (
     "And now",
     "I say",
@@ -72,8 +71,6 @@ _OPEN = (
     "When at last",
     "So shall it be that",
 )
-
-
 _ADJ = (
     "pale",
     "quiet",
@@ -92,8 +89,6 @@ _ADJ = (
     "distant",
     "faithful",
 )
-
-
 _NOUN = (
     "river",
     "lantern",
@@ -116,8 +111,6 @@ _NOUN = (
     "market",
     "candle",
 )
-
-
 _VERB = (
     "remembers",
     "forgives",
@@ -134,11 +127,7 @@ _VERB = (
     "forgets",
     "commands",
 )
-
-
 _LINK = ("the", "my", "your", "that", "no", "every")
-
-
 _TAIL = (
     "before the night is done",
     "as all men must",
@@ -153,22 +142,36 @@ _TAIL = (
     "and laughs",
     "at my door",
 )
-
-
 _END = (".", "!", "?", ";", ", sir.", ", my lord.", ", alas!", " - enough.")
 
 
 def logistic(
-    sizes, seed: int, purpose: str, epsilon: float
+    sizes: Sequence[int], seed: int, purpose: str, epsilon: float
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return features float32 (n_m, 20) and labels int64 (n_m,) of every client m, of `sizes[m]`
-    samples (FDS, D.1.1).
+    """Draw the data of the logistic task for every client (FDS, D.1.1).
 
-    Every client has its own generator, keyed by `purpose` ("samples", "test_set") for the samples
-    but not for the true weights: a larger client begins with the samples of a smaller one, and more
-    clients change nothing for the others."""
+    Every client has its own generator. It is keyed by `purpose` for the samples, but not for the
+    true weights, which training and test samples share. A larger client therefore begins with the
+    samples of a smaller one, and more clients change nothing for the others.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of samples of each client.
+    seed : int
+    purpose : str
+        "samples" or "test_set", see `sflkit.randomness`.
+    epsilon : float
+        Standard deviation of the clients' true weights around the common ones.
+
+    Returns
+    -------
+    xs : list of float32 arrays (n_m, 20)
+    ys : list of int64 arrays (n_m,)
+    """
     common = generator(seed, "data").standard_normal(LOGISTIC_FEATURES)
-    xs, ys = [], []
+    xs = []
+    ys = []
     for m, size in enumerate(sizes):
         theta = common + epsilon * generator(seed, "data", m).standard_normal(LOGISTIC_FEATURES)
         u = generator(seed, purpose, m).random((size, LOGISTIC_FEATURES + 1))
@@ -179,15 +182,26 @@ def logistic(
 
 
 def writers() -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """Return x uint8 (n, 28, 28), background white (255) as in FEMNIST; y int64 (n,); rows of each
-    writer to train, to test.
+    """Return the digits of 60 synthetic writers.
+
+    Returns
+    -------
+    x : uint8 (n, 28, 28)
+        The background is white (255), as in FEMNIST.
+    y : int64 (n,)
+    train, test : tuples of int64 arrays
+        Rows of each writer to train and to test on.
     """
     from scipy.ndimage import affine_transform
 
     from sflkit.data.images import load
 
-    digits, rng = load("digits"), np.random.default_rng(20)
-    images, labels, rows, start = [], [], {"train": [], "test": []}, 0
+    digits = load("digits")
+    rng = np.random.default_rng(20)
+    images = []
+    labels = []
+    rows: dict[str, list[np.ndarray]] = {"train": [], "test": []}
+    start = 0
     for size in rng.integers(20, 61, N_WRITERS):
         slant, shift = rng.uniform(-0.45, 0.45), rng.uniform(-2.5, 2.5, 2)
         height, width = rng.uniform(0.75, 1.15, 2)
@@ -197,9 +211,8 @@ def writers() -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...], tuple[np.
         offset = 13.5 - matrix @ (13.5 + shift)
         for split, n in (("train", size - size // 5), ("test", size // 5)):
             ids = rng.choice(len(digits.labels(split)), n, replace=False)
-            ink = (
-                digits.inputs(split, ids)[:, 0].astype(np.float64) * digits.std[0] + digits.mean[0]
-            )
+            ink = digits.inputs(split, ids)[:, 0].astype(np.float64)
+            ink = ink * digits.std[0] + digits.mean[0]
             drawn = np.stack([affine_transform(image, matrix, offset, order=1) for image in ink])
             drawn = contrast * np.clip(drawn, 0, 1) ** weight
             images.append(255 - np.rint(255 * drawn.round(6)).astype(np.uint8))
@@ -210,16 +223,18 @@ def writers() -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...], tuple[np.
 
 
 def plays() -> str:
-    """Return the text: speeches of one to five lines, the roles in random order, each until its
-    lines are used up.
+    """Return the text of the synthetic plays.
+
+    Speeches have one to five lines. The roles speak in random order, each until its lines are used
+    up.
     """
     rng = np.random.default_rng(21)
-    names = [first for first in _FIRST] + [f"{rank} {first}" for rank in _RANK for first in _FIRST]
+    names = [*_FIRST, *(f"{rank} {first}" for rank in _RANK for first in _FIRST)]
     names = [names[i] for i in rng.permutation(len(names))[:N_ROLES]]
-    lines = [
-        _lines(int(n), rng) for n in np.clip(np.rint(np.exp(rng.normal(3.3, 0.9, N_ROLES))), 4, 200)
-    ]
-    used, speeches = [0] * N_ROLES, []
+    sizes = np.clip(np.rint(np.exp(rng.normal(3.3, 0.9, N_ROLES))), 4, 200)
+    lines = [_lines(int(n), rng) for n in sizes]
+    used = [0] * N_ROLES
+    speeches = []
     while open_roles := [m for m in range(N_ROLES) if used[m] < len(lines[m])]:
         m = open_roles[rng.integers(len(open_roles))]
         speech = lines[m][used[m] : used[m] + int(rng.integers(1, 6))]
@@ -230,18 +245,13 @@ def plays() -> str:
 
 def _lines(n: int, rng: np.random.Generator) -> list[str]:
     """Return `n` lines of one role."""
-
-    def favourites(words, count):
-        return [
-            words[i]
-            for i in rng.choice(len(words), count, p=rng.dirichlet(np.full(len(words), 0.25)))
-        ]
-
-    opening, ending, tail = favourites(_OPEN, n), favourites(_END, n), favourites(_TAIL, n)
-    adjectives, nouns, links, verbs = (
-        *(favourites(words, 2 * n) for words in (_ADJ, _NOUN, _LINK)),
-        favourites(_VERB, n),
-    )
+    opening = _favourites(_OPEN, n, rng)
+    ending = _favourites(_END, n, rng)
+    tail = _favourites(_TAIL, n, rng)
+    adjectives = _favourites(_ADJ, 2 * n, rng)
+    nouns = _favourites(_NOUN, 2 * n, rng)
+    links = _favourites(_LINK, 2 * n, rng)
+    verbs = _favourites(_VERB, n, rng)
     talkative = rng.beta(2, 2)
     kinds = rng.random((n, 3)) < (0.6, talkative, talkative)
     out = []
@@ -260,3 +270,9 @@ def _lines(n: int, rng: np.random.Generator) -> list[str]:
         line = " ".join(filter(None, words)) + ending[i]
         out.append(line[0].upper() + line[1:])
     return out
+
+
+def _favourites(words: Sequence[str], n: int, rng: np.random.Generator) -> list[str]:
+    """Draw `n` words of a role that prefers some of them, its own choice of preferences."""
+    preference = rng.dirichlet(np.full(len(words), 0.25))
+    return [words[i] for i in rng.choice(len(words), n, p=preference)]

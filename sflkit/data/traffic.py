@@ -1,35 +1,38 @@
-"""Synthetic network packets of ten applications, our stand-in for ISCXVPN2016, whose captures need
-a registration.
+"""Synthetic network packets of ten applications, our stand-in for ISCXVPN2016.
 
-The SFL paper (journal, Section VI) classifies 45,000 packets of 10 applications by 39 x 39 = 1521
-bytes each. The packets made here have that form, laid out as in common preprocessing of those
-captures: no Ethernet header, addresses masked, UDP headers padded to the length of TCP's, then the
-payload, zeros behind.
+The captures of ISCXVPN2016 need a registration. The SFL paper (journal, Section VI) classifies
+45,000 packets of 10 applications by 39 x 39 = 1521 bytes each. The packets made here have that
+form, laid out as in common preprocessing of those captures: no Ethernet header, addresses masked,
+UDP headers padded to the length of TCP's, then the payload, zeros behind.
 
-==============  ========================================================================================================
-bytes 0-19      IPv4: version, service, total length, identification, flags, TTL, protocol, checksum, masked addresses
-bytes 20-39     TCP: ports, sequence, acknowledgement, offset, flags, window, checksum; UDP: ports, length, checksum, zeros
-bytes 40-       payload: a session preamble (handshake, request or container fields), then records: a header with type and
-                length as in TLS or RTP, and a body that looks encrypted or is text in the
-                application's alphabet
-==============  ========================================================================================================
+| bytes | content                                                                            |
+|-------|------------------------------------------------------------------------------------|
+| 0-19  | IPv4: version, service, total length, identification, flags, TTL, protocol,        |
+|       | checksum, masked addresses                                                         |
+| 20-39 | TCP: ports, sequence, acknowledgement, offset, flags, window, checksum; or UDP:    |
+|       | ports, length, checksum, zeros                                                     |
+| 40-   | payload: a session preamble (handshake, request or container fields), then         |
+|       | records. A record is a header with type and length as in TLS or RTP, and a body    |
+|       | that looks encrypted or is text in the application's alphabet                      |
 
 What makes the task neither trivial nor hopeless:
 
-- An application has habits: how often it uses each kind of flow, and per kind its server port, type of service, packet lengths,
-  preamble, record length and record header.
-- A packet belongs to one of the application's `FLOWS` flows. A flow has its own client port, TTL, window and packet length, and
-  replaces a share `ALTERED` of the habitual fields by its own. A small cache shows few flows, so a
-  larger cache is worth something.
-- A share `COMMON` of every application's packets belongs to services that all of them use alike (name look-ups, content delivery,
-  telemetry). Nobody can tell those apart: the best accuracy possible is 1 - 0.9 * COMMON for 10
-  applications.
-- Encrypted bodies are random bytes: nothing to learn, only something to overfit to.
+- An application has habits: how often it uses each kind of flow, and for each kind its server port,
+  type of service, packet lengths, preamble, record length and record header.
+- A packet belongs to one of the application's `FLOWS` flows. A flow has its own client port, TTL,
+  window and packet length, and replaces a share `ALTERED` of the habitual fields by its own. A
+  small cache shows few flows, so that a larger cache is worth something.
+- A share `COMMON` of every application's packets belongs to services that all of them use alike
+  (name look-ups, content delivery, telemetry). Nobody can tell those apart: the best accuracy
+  possible is 1 - 0.9 COMMON for 10 applications.
+- Encrypted bodies are random bytes: there is nothing to learn from them, only something to overfit
+  to.
 
 Scale. The paper states a local rate of 0.01 and no scaling of the bytes. With bytes scaled to unit
-range or unit variance, two full-batch steps a round at that rate leave LeNet close to chance for
-200 rounds; (byte - 60) / 4 (`catalogue.TRAFFIC_MEAN` and `TRAFFIC_STD`, in units of byte / 255)
-gives curves like the paper's: about 100 rounds to learn, 0.8 at round 200."""
+range or unit variance, two full-batch steps per round at that rate leave LeNet close to chance for
+200 rounds. (byte - 60) / 4 gives curves like the paper's, about 100 rounds to learn and 0.8 at
+round 200; `catalogue.TRAFFIC_MEAN` and `TRAFFIC_STD` say it in units of byte / 255.
+"""
 
 from __future__ import annotations
 
@@ -40,38 +43,22 @@ import numpy as np
 from sflkit import checks
 
 SIDE = 39
-
-
-HEADER = 40
-
-
-PAYLOAD = 1460
-
-
+HEADER = 40  # bytes of the IP header and the one behind it
+PAYLOAD = 1460  # bytes
 FLOWS = 60
-
-
 ALTERED = 0.6
-
-
 COMMON = 0.1
-
-
-_RECORD_HEADER = 40
-
-
-_FIELD = 4
+_RECORD_HEADER = 40  # longest header of a record, bytes
+_FIELD = 4  # a flow replaces fields of so many bytes
 
 
 class _Kind(NamedTuple):
-    """Protocol number, server ports to choose from, whether bodies are text, range of payload
-    lengths in bytes.
-    """
+    """A kind of flow, from which applications choose."""
 
     protocol: int
-    ports: tuple[int, ...]
-    text: bool
-    payload: tuple[int, int]
+    ports: tuple[int, ...]  # of servers; an application has one of them
+    text: bool  # whether bodies are text
+    payload: tuple[int, int]  # range of lengths, bytes
 
 
 _KINDS = (
@@ -85,31 +72,30 @@ _KINDS = (
 
 
 class _Flows(NamedTuple):
-    """One entry a flow. Lengths in bytes; `ports` server, client; `template` the habitual 1500
-    bytes as altered by this flow.
-    """
+    """Flows, or packets by the flow they belong to: arrays with one entry per flow."""
 
-    protocol: np.ndarray
-    ports: np.ndarray
-    tos: np.ndarray
+    protocol: np.ndarray  # number of the protocol, 6 is TCP and 17 UDP
+    ports: np.ndarray  # (n, 2) server, client
+    tos: np.ndarray  # type of service
     ttl: np.ndarray
     window: np.ndarray
-    length: np.ndarray
-    spread: np.ndarray
-    preamble: np.ndarray
-    period: np.ndarray
-    record_header: np.ndarray
-    header: np.ndarray
-    template: np.ndarray
-    text: np.ndarray
-    alphabet: np.ndarray
+    length: np.ndarray  # mean length of the payload, bytes
+    spread: np.ndarray  # standard deviation of that length
+    preamble: np.ndarray  # length of the session preamble, bytes
+    period: np.ndarray  # length of a record, bytes
+    record_header: np.ndarray  # (n, _RECORD_HEADER) bytes of the header of a record
+    header: np.ndarray  # how many of them are used
+    template: np.ndarray  # (n, PAYLOAD) the habitual bytes as altered by this flow
+    text: np.ndarray  # whether bodies are text
+    alphabet: np.ndarray  # (n, 256) the byte that stands for each random byte
 
 
 def generate(
     n_packets: int = 45000, *, seed: int = 0, n_classes: int = 10
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return packets and the applications they belong to, in random order, the applications equally
-    often (up to one packet).
+    """Return packets and the applications that they belong to.
+
+    The packets are in random order, and every application has equally many (up to one packet).
 
     Parameters
     ----------
@@ -131,10 +117,8 @@ def generate(
         If an argument is out of range.
     """
     n_packets = checks.integer("n_packets", n_packets, 1)
-    seed, n_classes = (
-        checks.integer("seed", seed, 0),
-        checks.integer("n_classes", n_classes, 2, 100),
-    )
+    seed = checks.integer("seed", seed, 0)
+    n_classes = checks.integer("n_classes", n_classes, 2, 100)
     habits_rng, choice_rng, byte_rng = (
         np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)
     )
@@ -147,11 +131,8 @@ def generate(
     x = np.zeros((n_packets, SIDE * SIDE), np.uint8)
     # In blocks: the byte arrays of all packets at once would take gigabytes.
     for start in range(0, n_packets, 1024):
-        _fill(
-            x[start : start + 1024],
-            _Flows(*(column[flow[start : start + 1024]] for column in flows)),
-            byte_rng,
-        )
+        block = slice(start, start + 1024)
+        _fill(x[block], _Flows(*(column[flow[block]] for column in flows)), byte_rng)
     return x.reshape(-1, SIDE, SIDE), y
 
 
@@ -165,10 +146,8 @@ def _application(rng: np.random.Generator) -> _Flows:
     preamble = rng.integers(300, 1400, n_kinds)
     period = rng.integers(20, 160, n_kinds)
     header = np.minimum(rng.integers(8, _RECORD_HEADER, n_kinds), period // 2)
-    template, record = (
-        rng.integers(0, 256, (n_kinds, PAYLOAD)),
-        rng.integers(0, 256, (n_kinds, _RECORD_HEADER)),
-    )
+    template = rng.integers(0, 256, (n_kinds, PAYLOAD))
+    record = rng.integers(0, 256, (n_kinds, _RECORD_HEADER))
     letters = rng.permutation(np.arange(32, 127))[: rng.integers(8, 40)]
     alphabet = np.tile(np.arange(256), (n_kinds, 1))
     for k in np.flatnonzero([kind.text for kind in _KINDS]):
@@ -176,9 +155,8 @@ def _application(rng: np.random.Generator) -> _Flows:
         template[k] = rng.choice(letters, PAYLOAD)
 
     k = rng.choice(n_kinds, FLOWS, p=usage)
-    altered = np.repeat(rng.random((FLOWS, -(-PAYLOAD // _FIELD))) < ALTERED, _FIELD, axis=1)[
-        :, :PAYLOAD
-    ]
+    altered_fields = rng.random((FLOWS, -(-PAYLOAD // _FIELD))) < ALTERED
+    altered = np.repeat(altered_fields, _FIELD, axis=1)[:, :PAYLOAD]
     own = np.take_along_axis(alphabet[k], rng.integers(0, 256, (FLOWS, PAYLOAD)), axis=1)
     return _Flows(
         protocol=np.array([kind.protocol for kind in _KINDS])[k],
@@ -199,11 +177,10 @@ def _application(rng: np.random.Generator) -> _Flows:
 
 
 def _fill(x: np.ndarray, flow: _Flows, rng: np.random.Generator) -> None:
-    """Write one packet a row of zeros `x` (n, 1521), `flow` holding the flow of each."""
-    n = len(x)
+    """Write one packet into each row of zeros `x` (n, 1521); `flow` holds the flow of each."""
     length = np.clip(np.rint(rng.normal(flow.length, flow.spread)), 0, PAYLOAD).astype(np.int64)
     place = np.arange(PAYLOAD, dtype=np.int32)
-    body = rng.integers(0, 256, (n, PAYLOAD), np.uint8)
+    body = rng.integers(0, 256, (len(x), PAYLOAD), np.uint8)
     body[flow.text] = np.take_along_axis(
         flow.alphabet[flow.text], body[flow.text].astype(np.intp), axis=1
     )
@@ -214,22 +191,30 @@ def _fill(x: np.ndarray, flow: _Flows, rng: np.random.Generator) -> None:
     body = np.where(in_record < flow.header[:, None], headers, body)
     body = np.where(place < flow.preamble[:, None], flow.template, body)
     x[:, HEADER : HEADER + PAYLOAD] = np.where(place < length[:, None], body, 0)
+    _fill_headers(x, flow, length, rng)
 
+
+def _fill_headers(
+    x: np.ndarray, flow: _Flows, length: np.ndarray, rng: np.random.Generator
+) -> None:
+    """Write the headers of packets whose payloads have the given lengths, (n,), in bytes."""
+    n = len(x)
     udp = flow.protocol == 17
-    x[:, 0] = 0x45
+    x[:, 0] = 0x45  # version 4, five words of header
     x[:, 1] = flow.tos
     x[:, 2:4] = _big_endian(length + np.where(udp, 28, 40))
     x[:, 4:6] = rng.integers(0, 256, (n, 2))
-    x[:, 6] = 0x40
+    x[:, 6] = 0x40  # not to be fragmented
     x[:, 8] = flow.ttl
     x[:, 9] = flow.protocol
     x[:, 10:12] = rng.integers(0, 256, (n, 2))
-    upward = rng.random(n) < 0.4
+    upward = rng.random(n) < 0.4  # from the client to the server
     source, target = np.where(upward[:, None], flow.ports[:, ::-1], flow.ports).T
-    x[:, 20:22], x[:, 22:24] = _big_endian(source), _big_endian(target)
+    x[:, 20:22] = _big_endian(source)
+    x[:, 22:24] = _big_endian(target)
     x[:, 24:32] = rng.integers(0, 256, (n, 8))
-    x[:, 32] = 0x50
-    x[:, 33] = np.where(rng.random(n) < 0.4, 0x18, 0x10)
+    x[:, 32] = 0x50  # five words of header
+    x[:, 33] = np.where(rng.random(n) < 0.4, 0x18, 0x10)  # acknowledgement, with push or without
     x[:, 34:36] = _big_endian(flow.window)
     x[:, 36:38] = rng.integers(0, 256, (n, 2))
     x[udp, 24:26] = _big_endian(length[udp] + 8)
@@ -237,4 +222,5 @@ def _fill(x: np.ndarray, flow: _Flows, rng: np.random.Generator) -> None:
 
 
 def _big_endian(values: np.ndarray) -> np.ndarray:
+    """Return the two bytes of each value, (n, 2)."""
     return np.stack([values >> 8, values & 255], axis=1)

@@ -5,6 +5,7 @@ torch is imported when a task is made, so that the experiments without training 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -49,12 +50,14 @@ def make_task(
     if model is None:
         model = models.create(name, input_shape=shape, n_classes=n_classes, **options)
     elif not isinstance(model, nn.Module):
-        if not callable(model):
+        try:
+            inspect.signature(model).bind(shape, n_classes)
+        except TypeError as error:
             raise ValueError(
                 f"model={model!r} must be a torch.nn.Module, or a class or function (input_shape, "
-                "n_classes) that returns one; a network of the papers is chosen by the config's "
-                "model"
-            )
+                f"n_classes) that returns one ({error}); a network of the papers is chosen by the "
+                "config's model"
+            ) from None
         made = model(shape, n_classes)
         if not isinstance(made, nn.Module):
             raise ValueError(

@@ -331,10 +331,11 @@ def _clients(federation: Federation) -> list[tuple[Tensor, Tensor]]:
     import torch
 
     device = machine.device()
-    x = torch.tensor(federation.x, device=device)
-    y = torch.tensor(federation.y, device=device)
-    rows = (torch.tensor(ids, device=device) for ids in federation.clients)
-    return [(x[ids], y[ids]) for ids in rows]
+    x, y = federation.x, federation.y
+    return [
+        (torch.tensor(x[ids], device=device), torch.tensor(y[ids], device=device))
+        for ids in federation.clients
+    ]
 
 
 def _test_set(config: FATSConfig, federation: Federation) -> tuple[Tensor, Tensor]:

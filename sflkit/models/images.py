@@ -1,37 +1,45 @@
-"""Image classifiers: LeNet (SFL's backbone), the small CNN of federated-learning benchmarks, VGG16,
-MobileNetV2.
+"""Image classifiers: LeNet, the small CNN of federated-learning benchmarks, VGG16, MobileNetV2.
 
 Sources: LeCun et al. 1998 (LeNet-5); McMahan et al. 2017 (CNN on MNIST); Simonyan & Zisserman 2015
-(VGG16); Sandler et al. 2018 (MobileNetV2); Wu & He 2018 (GroupNorm). SFL Section VI names LeNet
-"specifically modified according to the different datasets" and, for CIFAR-100, MobileNetV2, without
-layer sizes; FDS (Federated Learning for Data Streams), Table 1, names "2 CNN + 2 FC"; FATS, Section
-6.1.2, CNN and VGG16. What we chose is said in each docstring.
+(VGG16); Sandler et al. 2018 (MobileNetV2); Wu & He 2018 (GroupNorm).
 
-Where a network has ReLU and then max-pooling, the pooling comes first here: the outputs and
-gradients are the same to the last bit, since ReLU keeps the order of numbers, and ReLU then has a
-quarter of them to see, which saves a third of LeNet's training."""
+The papers name their networks and give few sizes. SFL, Section VI, has LeNet "specifically modified
+according to the different datasets" and, for CIFAR-100, MobileNetV2; FDS (Federated Learning for
+Data Streams), Table 1, has "2 CNN + 2 FC"; FATS, Section 6.1.2, has CNN and VGG16. The docstring of
+each network says what we chose.
+
+Where a network has ReLU and then max-pooling, the pooling comes first here. The outputs and the
+gradients are the same to the last bit, since ReLU keeps the order of numbers. ReLU then has a
+quarter of the numbers to see, which saves a third of LeNet's training.
+"""
 
 from __future__ import annotations
 
-from torch import nn
+from torch import Tensor, nn
 
 from sflkit import checks
 
 
 def lenet(input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
-    """Return LeNet-5 with ReLU and max-pooling: convolutions 5x5 of 6 and 16 channels, dense layers
-    of 120 and 84.
+    """Return LeNet-5 with ReLU and max-pooling: the backbone of the SFL paper.
 
-    The first convolution pads by 2 when the image is smaller than the original's 32 x 32 (28 x 28
-    then gives 16 maps of 5 x 5, as in 1998), and not otherwise (39 x 39 gives 16 maps of 6 x 6). 61
-    706 parameters for 1 x 28 x 28 and ten classes. Raises ValueError on a shape that is not
-    (channels, height, width) or sides below 12."""
+    It has convolutions 5 x 5 of 6 and 16 channels and dense layers of 120 and 84 units. The first
+    convolution pads by 2 where the image is smaller than the original's 32 x 32, and not otherwise:
+    28 x 28 then gives 16 maps of 5 x 5, as in 1998, and 39 x 39 gives 16 maps of 6 x 6. That makes
+    61 706 parameters for 1 x 28 x 28 and ten classes.
+
+    Raises
+    ------
+    ValueError
+        If the shape is not (channels, height, width) or a side is below 12.
+    """
     channels, height, width = _image(input_shape)
     padding = 2 if min(height, width) < 32 else 0
     h, w = (((side + 2 * padding - 4) // 2 - 4) // 2 for side in (height, width))
     if min(h, w) < 1:
         raise ValueError(
-            f"input_shape={input_shape!r} is too small for lenet; height and width must be at least 12"
+            f"input_shape={input_shape!r} is too small for lenet; "
+            "height and width must be at least 12"
         )
     return nn.Sequential(
         nn.Conv2d(channels, 6, 5, padding=padding),
@@ -56,23 +64,35 @@ def cnn(
     hidden: int = 512,
     padding: int = 2,
 ) -> nn.Module:
-    """Return two 5x5 convolutions, each with ReLU and 2x2 max-pooling, and two dense layers.
+    """Return two 5 x 5 convolutions, each with ReLU and 2 x 2 max-pooling, and two dense layers.
 
     The defaults are the CNN of McMahan et al., 1 663 370 parameters for 1 x 28 x 28 and ten
-    classes, which we take for FATS (Section 6.1.2 names "the CNN model" without sizes). padding=0,
-    hidden=2048 is the "2 CNN + 2 FC" of FDS, Table 1, on 3 x 32 x 32: the text gives no sizes, but
-    this one has exactly Table 3's 3 353 034 (ten classes) and 3 537 444 (hundred).
+    classes. We take it for FATS, Section 6.1.2, which names "the CNN model" without sizes.
+
+    With padding=0 and hidden=2048 it is the "2 CNN + 2 FC" of FDS, Table 1, on 3 x 32 x 32. That
+    text gives no sizes, but this network has exactly Table 3's 3 353 034 parameters (ten classes)
+    and 3 537 444 (hundred).
 
     Parameters
     ----------
-    channels : of the two convolutions, each >= 1.
-    hidden : width of the first dense layer, >= 1.
-    padding : 0 (each convolution takes four off a side), 1 or 2 (sides stay).
+    input_shape, n_classes
+        See `models.create`.
+    channels : (int, int)
+        Channels of the two convolutions, each >= 1.
+    hidden : int
+        Width of the first dense layer, >= 1.
+    padding : int
+        0 (each convolution takes four off a side), 1 (two) or 2 (sides stay).
 
-    Raises ValueError as `lenet`, on sides below 16 - 6 padding, or other sizes.
+    Raises
+    ------
+    ValueError
+        If the shape is not (channels, height, width), a side is below 16 - 6 padding, or another
+        argument is out of range.
     """
     n_in, height, width = _image(input_shape)
-    hidden, padding = checks.integer("hidden", hidden, 1), checks.integer("padding", padding, 0, 2)
+    hidden = checks.integer("hidden", hidden, 1)
+    padding = checks.integer("padding", padding, 0, 2)
     try:
         first, second = (checks.integer("channels", c, 1) for c in channels)
     except (TypeError, ValueError):
@@ -80,7 +100,8 @@ def cnn(
     smallest = 16 - 6 * padding
     if min(height, width) < smallest:
         raise ValueError(
-            f"input_shape={input_shape!r} is too small for cnn; height and width must be at least {smallest}"
+            f"input_shape={input_shape!r} is too small for cnn; "
+            f"height and width must be at least {smallest}"
         )
     h, w = (((side + 2 * padding - 4) // 2 + 2 * padding - 4) // 2 for side in (height, width))
     return nn.Sequential(
@@ -120,29 +141,45 @@ VGG16 = {
 def vgg16(
     input_shape: tuple[int, ...], n_classes: int, width: float = 1.0, norm: str = "group"
 ) -> nn.Module:
-    """Return VGG16 for small images: thirteen 3x3 convolutions, five 2x2 max-poolings, one dense
-    layer on 512 averages.
+    """Return VGG16 for small images.
 
-    FATS, Section 6.1.2, takes VGG16 "pre-trained on ImageNet1K" for CIFAR-10 and CIFAR-100. 14 728
-    266 parameters for 3 x 32 x 32 and ten classes, 14 774 436 for hundred (8448 fewer without
-    normalisation). Pre-trained weights: `weights.py`. Deviations: GroupNorm with 8 channels a group
-    after each convolution, where the original has none (and its later variant batch normalisation),
-    since without it fresh weights let the signal die out: the outputs differ by less than 1e-6
-    among samples. One dense layer in place of three, which would hold 120 of 134 million
-    parameters, and so no dropout. Fourteen layers take small steps only: at rate 0.1 training from
-    fresh weights fails, FATS has 0.001.
+    Thirteen 3 x 3 convolutions with five 2 x 2 max-poolings between them and one dense layer on 512
+    averages: 14 728 266 parameters for 3 x 32 x 32 and ten classes, 14 774 436 for hundred, and
+    8448 fewer without normalisation. FATS, Section 6.1.2, takes VGG16 "pre-trained on ImageNet1K"
+    for CIFAR-10 and CIFAR-100; `sflkit.models.pretrained` puts such weights in.
+
+    Deviations from the original:
+
+    - GroupNorm with 8 channels per group follows each convolution. The original has no
+      normalisation (its later variant has batch normalisation, which is not possible here), but
+      fresh weights then let the signal die out: the outputs differ by less than 1e-6 among samples.
+    - One dense layer stands in place of three, which would hold 120 of 134 million parameters.
+      There is thus no dropout either.
+
+    Fourteen layers take small steps only: at rate 0.1 training from fresh weights fails. FATS has
+    0.001.
 
     Parameters
     ----------
-    width : multiplier of all channel counts, 0 < width <= 2, rounded to multiples of 8; pre-trained weights need 1.
-    norm : "group", or "none" for the original's convolutions, which need pre-trained weights.
+    input_shape, n_classes
+        See `models.create`.
+    width : float
+        Multiplier of all channel counts, 0 < width <= 2; they are rounded to multiples of 8.
+        Pre-trained weights need 1.
+    norm : "group" or "none"
+        "none" gives the original's convolutions, which need pre-trained weights.
 
-    Raises ValueError on a shape that is not (channels, height, width), sides below 32, another
-    width or norm."""
+    Raises
+    ------
+    ValueError
+        If the shape is not (channels, height, width), a side is below 32, or another argument is
+        out of range.
+    """
     n_in, *sides = _image(input_shape)
     if min(sides) < 32:
         raise ValueError(
-            f"input_shape={input_shape!r} is too small for vgg16; height and width must be at least 32"
+            f"input_shape={input_shape!r} is too small for vgg16; "
+            "height and width must be at least 32"
         )
     width = checks.real("width", width, above=0.0, high=2.0)
     checks.choice("norm", norm, ("group", "none"))
@@ -187,18 +224,25 @@ _MOBILENET_STAGES = (
 def mobilenetv2(input_shape: tuple[int, ...], n_classes: int, width: float = 1.0) -> nn.Module:
     """Return MobileNetV2 for small images, with GroupNorm in place of batch normalisation.
 
-    Deviations: strides for 32 x 32 images (stem 1, second stage 1; three halvings in all),
-    GroupNorm with 8 channels a group instead of batch normalisation (whose statistics are no
-    parameters), and no dropout before the classifier.
+    Deviations from the original: the stem and the second stage have stride 1, the usual choice for
+    images of 32 x 32 (three halvings in all); GroupNorm with 8 channels per group stands in for
+    batch normalisation, whose statistics are no parameters; there is no dropout before the
+    classifier.
 
     Parameters
     ----------
-    width : multiplier of all channel counts, 0 < width <= 2, rounded to multiples of 8 as in the paper; 0.25 makes the
-        small stand-in that a notebook trains in seconds. Below 1 the reference code keeps the last
-        convolution at 1280 channels; here it shrinks too (deviation: on small images it would hold
-        most of the parameters).
+    input_shape, n_classes
+        See `models.create`.
+    width : float
+        Multiplier of all channel counts, 0 < width <= 2; they are rounded to multiples of 8 as in
+        the paper. 0.25 makes the small stand-in that a notebook trains in seconds. Below 1 the
+        reference code keeps the last convolution at 1280 channels; here it shrinks too (a
+        deviation: on small images it would hold most of the parameters).
 
-    Raises ValueError on a shape that is not (channels, height, width), or another width.
+    Raises
+    ------
+    ValueError
+        If the shape is not (channels, height, width) or the width is out of range.
     """
     channels, *_ = _image(input_shape)
     width = checks.real("width", width, above=0.0, high=2.0)
@@ -220,8 +264,9 @@ def mobilenetv2(input_shape: tuple[int, ...], n_classes: int, width: float = 1.0
 
 
 class InvertedResidual(nn.Module):
-    """Expand (1x1), filter each channel (3x3), project (1x1, linear); the input is added when the
-    shape stays the same.
+    """The block of MobileNetV2: expand (1 x 1), filter each channel (3 x 3), project (1 x 1).
+
+    The projection is linear, and the input is added to it where the shape stays the same.
     """
 
     def __init__(self, n_in: int, n_out: int, stride: int, expansion: int):
@@ -236,7 +281,8 @@ class InvertedResidual(nn.Module):
         )
         self.residual = stride == 1 and n_in == n_out
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the block's maps of the maps `x`."""
         out = self.layers(x)
         return x + out if self.residual else out
 
@@ -254,8 +300,9 @@ def _norm(channels: int) -> nn.Module:
 
 
 def _multiple_of_8(channels: float) -> int:
-    """Return the nearest multiple of 8, at least 8 and never more than 10 % below
-    (`_make_divisible` of the reference code).
+    """Return the nearest multiple of 8, at least 8 and never more than 10 % below.
+
+    This is what `_make_divisible` of the reference code does.
     """
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded

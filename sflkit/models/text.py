@@ -1,15 +1,14 @@
-"""Next-character prediction: the recurrent network that the data-streams paper and FATS train on
-Shakespeare.
+"""Next-character prediction: the recurrent network for Shakespeare.
 
-Sources: FDS (Federated Learning for Data Streams), Tables 1 and 3, Appendix D.1.4; FATS, Section
-6.1.2; Caldas et al. 2018 (LEAF), whose network both follow.
+The data-streams paper (FDS: Federated Learning for Data Streams, Tables 1 and 3, Appendix D.1.4)
+and FATS (Section 6.1.2) train it. Both follow LEAF (Caldas et al. 2018).
 
-| code       | symbol | shape       | meaning                                                                       |
-|------------|--------|-------------|-------------------------------------------------------------------------------|
-| tokens     | x      | (n, length) | int64 character indices in [0, vocabulary); both papers take length 80         |
-| vocabulary |        | ()          | number of character indices                                                   |
-| hidden     |        | ()          | units of each recurrent layer                                                 |
-| logits     |        | (n, C)      | scores of the character that follows each row                                 |
+| code       | symbol | shape       | meaning                                                  |
+|------------|--------|-------------|----------------------------------------------------------|
+| tokens     | x      | (n, length) | int64 character indices in [0, vocabulary); length is 80 |
+| vocabulary |        | ()          | number of character indices                              |
+| hidden     |        | ()          | units of each recurrent layer                            |
+| logits     |        | (n, C)      | scores of the character that follows each row            |
 """
 
 from __future__ import annotations
@@ -30,29 +29,35 @@ def char_rnn(
     layers: int = 2,
     cell: str = "rnn",
 ) -> nn.Module:
-    """Return embedding, stacked recurrent layers and one dense layer on the last position's output.
+    """Return an embedding, stacked recurrent layers and a dense layer on the last one's output.
 
     The defaults are FDS, Appendix D.1.4: 226 180 parameters with 100 characters and 100 classes,
-    which is Table 3's number. FATS (Section 6.1.2) and LEAF: cell="lstm", vocabulary=80 and 80
-    classes, 819 920 parameters. FATS scores "against all items of the vocabulary via a dot
-    product": that is the dense layer's weight matrix; the bias is LEAF's.
+    which is Table 3's number. FATS (Section 6.1.2) and LEAF have cell="lstm", vocabulary=80 and 80
+    classes: 819 920 parameters. FATS scores "against all items of the vocabulary via a dot
+    product": that is the dense layer's weight matrix. The bias is LEAF's.
 
     Parameters
     ----------
-    input_shape : (length,), length of the sequences; it bounds nothing but the computation.
-    n_classes : number of characters to choose from, usually `vocabulary`.
-    vocabulary : number of character indices, >= 1.
-    embedding, hidden, layers : width of the embedding, units of a recurrent layer, number of these, each >= 1.
-    cell : "rnn" (Elman, tanh), "lstm" or "gru".
+    input_shape : (int,)
+        (length,), the length of the sequences. The network itself takes any length.
+    n_classes : int
+        Number of characters to choose from, usually `vocabulary`.
+    vocabulary : int
+        Number of character indices, >= 1.
+    embedding, hidden, layers : int
+        Width of the embedding, units of a recurrent layer, and number of these, each >= 1.
+    cell : "rnn", "lstm" or "gru"
+        "rnn" is Elman's with tanh.
 
     Returns
     -------
-    CharRNN : int64 (n, length) -> logits (n, n_classes).
+    CharRNN
+        int64 (n, length) -> logits (n, n_classes).
 
     Raises
     ------
     ValueError
-        A shape with more than one axis, another width or cell.
+        If the shape has more than one axis or another argument is out of range.
     """
     # ERRATA 60: Table 1 names a "stacked-LSTM", which would have 825 220 parameters; Table 3's d
     # and D.1.4's text are an RNN's.
@@ -69,7 +74,7 @@ def char_rnn(
 
 
 class CharRNN(nn.Module):
-    """See `char_rnn`, which checks the arguments."""
+    """The network that `char_rnn` returns after it has checked the arguments."""
 
     def __init__(
         self, n_classes: int, vocabulary: int, embedding: int, hidden: int, layers: int, cell: str
@@ -80,19 +85,22 @@ class CharRNN(nn.Module):
         self.output = nn.Linear(hidden, n_classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return logits (n, n_classes). Raises ValueError on tokens that are no indices into the
-        vocabulary.
+        """Return logits (n, n_classes) of tokens (n, length).
+
+        Raises
+        ------
+        ValueError
+            If a token is no index into the vocabulary. On a GPU such a token would otherwise end
+            the process's use of the device.
         """
         n = self.embedding.num_embeddings
         if tokens.is_floating_point():
             raise ValueError(
                 f"tokens of dtype {tokens.dtype} must be integers (int64) in [0, {n - 1}]"
             )
-        low, high = (
-            tokens.aminmax()
-        )  # on a GPU a wrong index would end the process's use of the device
+        low, high = tokens.aminmax()
         if low < 0 or high >= n:
-            raise ValueError(
-                f"token {int(low if low < 0 else high)} is out of range; tokens must lie in [0, {n - 1}]"
-            )
-        return self.output(self.recurrent(self.embedding(tokens))[0][:, -1])
+            bad = int(low if low < 0 else high)
+            raise ValueError(f"token {bad} is out of range; tokens must lie in [0, {n - 1}]")
+        states, _ = self.recurrent(self.embedding(tokens))
+        return self.output(states[:, -1])

@@ -13,8 +13,8 @@ by default:
 Each run holds a lock of its own that dies with its process: two sweeps over the same configs share
 the work, and after a kill -9 the same call computes only what is missing.
 
-A module may also offer `stack_key(config)` and `run_stacked(configs)` -> one DataFrame or exception
-a config (`sflkit.sfl.training` does): missing configs of one key that is not None then run as one
+A module may also offer `stack_key(config)` and `run_stacked(configs)` -> one `Outcome` per
+config (`sflkit.sfl.training` does): missing configs of one key that is not None then run as one
 batch of models, at most `stack` at a time. Every config keeps a result of its own, which is that of
 `run` to rounding."""
 
@@ -31,6 +31,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import filelock
 import joblib
@@ -52,6 +53,16 @@ from sflkit.results.store import (
 # (1.1, 2.1), 100: 1.4 (1.2, 1.9), 300: 0.9 (0.9, 1.0); LeNet 1.0 (0.5, 1.1). That gain of tiny
 # models is not worth numbers whose last digits depend on which other runs happened to be missing.
 _STACK_ON_GPU = 50
+
+
+class Outcome(NamedTuple):
+    """What `run_stacked` answers for one config: its frame, or the error that ended its run.
+
+    The other field is None.
+    """
+
+    frame: pd.DataFrame | None
+    error: Exception | None
 
 
 class SweepError(RuntimeError):
@@ -263,31 +274,31 @@ def _execute(
                 answers.append((head["key"], "busy", ""))
             except Exception:
                 answers.append((head["key"], "failed", traceback.format_exc()))
-        for (_, head), (frame, seconds, together) in zip(
+        for (_, head), (outcome, seconds, together) in zip(
             mine, _run_all(run, [config for config, _ in mine]), strict=True
         ):
             try:
-                if isinstance(frame, Exception):
-                    raise frame
+                if outcome.error is not None:
+                    raise outcome.error
                 record = head | {"stacked": together} if together > 1 else head
-                write_result(store, record, frame, threads=threads, seconds=seconds)
+                write_result(store, record, outcome.frame, threads=threads, seconds=seconds)
                 answers.append((head["key"], "done", ""))
             except Exception:
                 answers.append((head["key"], "failed", traceback.format_exc()))
     return answers
 
 
-def _run_all(run, configs: list) -> Iterator[tuple[pd.DataFrame | Exception, float, int]]:
+def _run_all(run, configs: list) -> Iterator[tuple[Outcome, float, int]]:
     """Yield of each config the result or the error, its seconds (in a batch: an equal share), and
     how many ran in its batch.
     """
     if len(configs) > 1:
         start = time.perf_counter()
         try:
-            frames = list(sys.modules[run.__module__].run_stacked(configs))
-            if len(frames) != len(configs):
+            outcomes = list(sys.modules[run.__module__].run_stacked(configs))
+            if len(outcomes) != len(configs):
                 raise ValueError(
-                    f"run_stacked gave {len(frames)} results for {len(configs)} configs"
+                    f"run_stacked gave {len(outcomes)} results for {len(configs)} configs"
                 )
         except Exception as error:  # one may be at fault for all: alone, each answers for itself
             warnings.warn(
@@ -296,15 +307,15 @@ def _run_all(run, configs: list) -> Iterator[tuple[pd.DataFrame | Exception, flo
             )
         else:
             seconds = (time.perf_counter() - start) / len(configs)
-            yield from ((frame, seconds, len(configs)) for frame in frames)
+            yield from ((outcome, seconds, len(configs)) for outcome in outcomes)
             return
     for config in configs:
         start = time.perf_counter()
         try:
-            frame = run(config)
+            outcome = Outcome(run(config), None)
         except Exception as error:
-            frame = error
-        yield frame, time.perf_counter() - start, 1
+            outcome = Outcome(None, error)
+        yield outcome, time.perf_counter() - start, 1
 
 
 @functools.cache

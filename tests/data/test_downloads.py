@@ -164,7 +164,8 @@ def test_truncated_content_with_a_matching_checksum_is_refused(monkeypatch, web,
     serve(monkeypatch, web, files)
     with pytest.raises(
         data.DataCorruptError,
-        match=r"train-images-idx3-ubyte.gz holds 15679 values; its head promises shape \(20, 28, 28\)",
+        match=r"train-images-idx3-ubyte.gz holds 15679 values; "
+        r"its head promises shape \(20, 28, 28\)",
     ):
         downloads.fetch("mnist", folder=tmp_path / "home", **FAST)
     files["train-images-idx3-ubyte.gz"] = small[1]["train-images-idx3-ubyte.gz"][:-30]

@@ -1,5 +1,6 @@
 """Federations: sizes, order, test weights, the synthetic task, validation parts, and bad values."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,7 @@ def rng(seed=0):
 
 @pytest.fixture
 def by_hand():
-    """Five samples of three classes; client 0 holds classes 0, 0, 1, client 1 holds classes 1, 2."""
+    """Five samples of three classes; client 0 holds classes 0, 0, 1 and client 1 classes 1, 2."""
     y, y_test = np.array([0, 0, 1, 1, 2]), np.array([0, 0, 1, 2, 2, 2])
     clients = (np.array([0, 1, 2]), np.array([4, 3]))
     weights = federations.label_weights(y, clients, y_test, 3)
@@ -64,7 +65,7 @@ def test_label_weights_by_hand(by_hand):
         ({"clients": (np.array([0, 1]), np.array([5]))}, r"rows 0 to 5 .* \[0, 4\]"),
         ({"clients": (np.array([0, 1]), np.array([-1]))}, "rows -1"),
         ({"clients": (np.array([0, 1]), np.array([1]))}, "row 1 twice"),
-        ({"y": np.array([0, 1, 2])}, "one label a sample"),
+        ({"y": np.array([0, 1, 2])}, "one label per sample"),
         ({"y_test": np.array([0, 0, 1, 2, 2, 3])}, r"y_test holds int64 0 to 3; .*\[0, 2\]"),
         ({"y": np.zeros(5)}, "y holds float64"),
         ({"test_weights": np.full(6, 0.2)}, "test_weights must sum to 1"),
@@ -79,14 +80,23 @@ def test_what_does_not_fit_is_refused(by_hand, change, message):
 
 
 def test_arrays_are_read_only(by_hand):
+    images = federations.static("digits", n_clients=3, seed=0)
+    subset = federations.static("digits", n_clients=3, seed=0, n_samples=90)
     for array in (
         by_hand.x,
+        by_hand.y,
         by_hand.clients[0],
         by_hand.test_weights,
-        federations.static("digits", n_clients=3, seed=0).x,
+        images.x.pixels,
+        images.x_test.pixels,
+        subset.y,
     ):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        images.x[0] = 0
+    images.x[[3]][:] = 0  # the caller's copy
+    assert images.x[3].any()
 
 
 @pytest.mark.parametrize("fraction", [0.05, 0.2, 0.5])
@@ -111,7 +121,8 @@ def test_images_split_first_and_then_distribute(fraction):
     again = federations.data_streams(
         "digits", n_clients=9, n_historical=4, hist_fraction=fraction, seed=3
     )
-    assert all(map(np.array_equal, made.clients, again.clients)) and again.x is made.x
+    assert all(map(np.array_equal, made.clients, again.clients))
+    assert again.x.pixels is made.x.pixels is source.x_train
     other = federations.data_streams(
         "digits", n_clients=9, n_historical=4, hist_fraction=fraction, seed=4
     )
@@ -142,6 +153,45 @@ def test_a_subset_is_called_one_and_numbered_anew():
         for image, label in zip(source.inputs("train"), source.y_train, strict=True)
     }
     assert all(known[image.tobytes()] == label for image, label in zip(made.x, made.y, strict=True))
+
+
+@pytest.mark.parametrize("n_samples", [None, 300])
+def test_inputs_of_clients_are_those_of_the_data_set_to_the_last_bit(n_samples):
+    made = federations.static("digits", n_clients=5, seed=2, n_samples=n_samples)
+    whole = np.asarray(made.x)
+    source = data.load("digits").inputs("train")
+    assert len(made.x) == len(made.y) == (n_samples or 1442) == len(whole)
+    rows = {image.tobytes() for image in source}
+    for ids in made.clients:
+        x = made.x[ids]
+        assert x.dtype == np.float32 and x.flags.c_contiguous and x.flags.writeable
+        assert x.tobytes() == whole[ids].tobytes()
+        assert {image.tobytes() for image in x} <= rows
+    if n_samples is None:
+        assert whole.tobytes() == source.tobytes()
+    assert np.asarray(made.x_test).tobytes() == data.load("digits").inputs("test").tobytes()
+
+
+def test_a_federation_holds_bytes_and_of_a_subset_only_its_rows(tmp_path):
+    """What a federation of photographs keeps: one byte per value, not four, and no other image."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "x_train": rng.integers(0, 256, (1000, 32, 32, 3), np.uint8),
+        "y_train": np.arange(1000) % 10,
+        "x_test": rng.integers(0, 256, (100, 32, 32, 3), np.uint8),
+        "y_test": np.arange(100) % 10,
+    }
+    write(tmp_path / "cifar10.npz", arrays)
+    data.load("cifar10", root=tmp_path)
+    tracemalloc.start()
+    made = federations.static("cifar10", n_clients=5, seed=0, n_samples=50, root=tmp_path)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    image = 32 * 32 * 3
+    assert made.x.pixels.nbytes == 50 * image
+    # Besides the 50 images a few numbers per sample are held. The float32 of the 100 test images
+    # alone would take four times this limit.
+    assert held < 100 * image and peak < 100 * image
 
 
 def test_label_skew_grows_as_alpha_falls():

@@ -90,6 +90,39 @@ def test_inputs_in_colour(folder):
     assert x.flags.c_contiguous
 
 
+@pytest.mark.parametrize("name", ["grey", "colour"])
+def test_lazy_inputs_are_the_same_numbers(folder, name):
+    if name == "colour":
+        write(folder / "cifar10.npz", small(shape=(32, 32, 3)))
+    loaded = data.load("cifar10" if name == "colour" else "digits")
+    whole = loaded.inputs("train")
+    lazy = loaded.lazy_inputs("train")
+    assert lazy.shape == whole.shape and len(lazy) == len(whole) and lazy.dtype == whole.dtype
+    assert lazy.pixels is loaded.x_train
+    rows = np.array([7, 2, 7])
+    mask = np.arange(len(whole)) % 3 == 0
+    for index in (rows, mask, slice(3, 9, 2), slice(None), 5, np.int64(-1), [1, 4]):
+        assert lazy[index].tobytes() == whole[index].tobytes()
+        assert lazy[index].shape == whole[index].shape and lazy[index].flags.c_contiguous
+    assert np.asarray(lazy).tobytes() == np.array(lazy).tobytes() == whole.tobytes()
+    assert np.asarray(lazy, dtype=np.float64).dtype == np.float64
+    some = loaded.lazy_inputs("train", rows)
+    assert (
+        some[:].tobytes() == whole[rows].tobytes()
+        and [x.shape for x in some] == [whole.shape[1:]] * 3
+    )
+
+
+def test_lazy_inputs_refuse_what_an_array_would_take():
+    lazy = data.load("digits").lazy_inputs("test")
+    with pytest.raises(IndexError, match="355 is out of bounds"):
+        lazy[355]
+    with pytest.raises(IndexError, match="indexed by rows only"):
+        lazy[:, 0]
+    with pytest.raises(ValueError, match="copy=False is not possible"):
+        np.array(lazy, copy=False)
+
+
 def test_arrays_are_read_only_and_labels_a_copy():
     digits = data.load("digits")
     with pytest.raises(ValueError, match="read-only"):
@@ -295,6 +328,28 @@ def test_absent_data_say_how_to_get_them(folder):
         FileNotFoundError, match="ntc"
     ):  # never asks the network for what has no address
         data.load("ntc", root=folder)
+
+
+def test_absent_data_name_the_variable_the_file_and_the_folders(folder, tmp_path, monkeypatch):
+    """Everything that a user needs who has the file elsewhere, or has none."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(data.DataUnavailableError) as error:
+        data.load("cifar10", download=False)
+    said = str(error.value)
+    for part in (
+        "data set 'cifar10' is not available: it is on none of the disks looked at",
+        "Put cifar10.npz into",
+        str(folder),
+        str(catalogue.paths.data()),
+        "or set the environment variable SFLKIT_DATA to the folder that holds it",
+        "fetch it by: sflkit data cifar10",
+        "At hand: digits, traffic",
+    ):
+        assert part in said
+    with pytest.raises(
+        data.DataUnavailableError, match=r"or pass no folder and set the environment .* SFLKIT_DATA"
+    ):
+        data.load("cifar10", root=tmp_path / "other", download=False)
 
 
 def test_an_interrupted_write_leaves_the_old_file(folder, monkeypatch):

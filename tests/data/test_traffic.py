@@ -1,4 +1,4 @@
-"""Synthetic packets: form, reproducibility, and that the labels can be learned but not perfectly."""
+"""Synthetic packets: their form, their seeds, and that labels can be learned but not perfectly."""
 
 import numpy as np
 import pytest

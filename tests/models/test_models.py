@@ -1,5 +1,6 @@
 """Sizes of the networks counted by hand, shapes, what they must not contain, and bad input."""
 
+import copy
 import json
 import pickle
 
@@ -11,9 +12,10 @@ from torch import nn
 from sflkit import models
 from sflkit.federated import Task, evaluate, local_sgd
 from sflkit.models import pretrained
+from sflkit.registry import Rule
 
-# those of OSAFL take 3168 features or 10 labels: tests/test_models_osafl.py
-PLAIN = [name for name in models.NAMES if not name.startswith("osafl_")]
+# Those of OSAFL take 3168 features or 10 labels: see test_side_features.py.
+PLAIN = [name for name in models.NETWORKS if not name.startswith("osafl_")]
 
 
 def count(model):
@@ -26,13 +28,8 @@ def count(model):
         # conv 6*(25+1), conv 16*(6*25+1), dense 400*120+120 (28 -> 28 -> 14 -> 10 -> 5), 120*84+84,
         # 84*10+10
         ("lenet", (1, 28, 28), 10, {}, 156 + 2416 + 48120 + 10164 + 850),
-        (
-            "lenet",
-            (1, 39, 39),
-            10,
-            {},
-            156 + 2416 + (16 * 6 * 6 * 120 + 120) + 10164 + 850,
-        ),  # 39 -> 35 -> 17 -> 13 -> 6
+        # 39 -> 35 -> 17 -> 13 -> 6
+        ("lenet", (1, 39, 39), 10, {}, 156 + 2416 + (16 * 6 * 6 * 120 + 120) + 10164 + 850),
         ("lenet", (1, 32, 32), 10, {}, 61706),  # the original's count, without padding
         ("small_cnn", (1, 28, 28), 10, {}, 1663370),  # as McMahan et al. state
         # conv 32*(3*25+1), conv 64*(32*25+1), dense 1600*2048+2048 (32 -> 28 -> 14 -> 10 -> 5),
@@ -42,13 +39,9 @@ def count(model):
         ("cnn", (1, 28, 28), 10, {}, 1663370),  # FATS
         (
             "cnn",
-            (1, 13, 11),
+            (1, 13, 11),  # 13 -> 11 -> 5 -> 3 -> 1, 11 -> 9 -> 4 -> 2 -> 1
             3,
-            {
-                "padding": 1,
-                "hidden": 7,
-                "channels": (4, 5),
-            },  # 13 -> 11 -> 5 -> 3 -> 1, 11 -> 9 -> 4 -> 2 -> 1
+            {"padding": 1, "hidden": 7, "channels": (4, 5)},
             4 * 26 + 5 * 101 + 5 * 7 + 7 + 7 * 3 + 3,
         ),
         # 3x3 convolutions 64*(27+1), 64*577, 128*577, 128*1153, 256*(1153+2305+2305),
@@ -60,13 +53,8 @@ def count(model):
         ("mlp", (28, 28), 62, {"hidden": (1024,)}, 867390),  # FDS, Table 3: 785*1024 + 1025*62
         ("mlp", (3168,), 100, {}, 3168 * 512 + 512 + 512 * 256 + 256 + 256 * 100 + 100),
         ("mlp", (2, 3), 4, {"hidden": ()}, 6 * 4 + 4),
-        (
-            "mobilenetv2",
-            (3, 32, 32),
-            1000,
-            {},
-            3504872,
-        ),  # torchvision's MobileNetV2: GroupNorm has as many weights as batch norm
+        # torchvision's MobileNetV2: GroupNorm has as many weights as batch norm
+        ("mobilenetv2", (3, 32, 32), 1000, {}, 3504872),
         ("mobilenetv2", (3, 32, 32), 20, {}, 3504872 - 980 * 1281),
     ],
 )
@@ -83,11 +71,8 @@ def test_parameter_counts(name, shape, classes, options, parameters):
     [
         ("rnn", 100, 800 + 68096 + 131584 + 25700),
         ("rnn", 100, 226180),
-        (
-            "lstm",
-            100,
-            825220,
-        ),  # the "stacked-LSTM" of FDS, Table 1: not Table 3's number (ERRATA 60)
+        # the "stacked-LSTM" of FDS, Table 1: not Table 3's number (ERRATA 60)
+        ("lstm", 100, 825220),
         ("lstm", 80, 640 + 4 * (68096 + 131584) + 20560),  # LEAF, FATS
         ("gru", 100, 800 + 3 * (68096 + 131584) + 25700),
     ],
@@ -105,6 +90,21 @@ SMALL = {
     "vgg16": {"width": 0.125},
     "char_rnn": {"vocabulary": 9, "hidden": 24},
 }
+
+
+def test_a_network_of_ones_own_is_one_row(monkeypatch):
+    monkeypatch.setattr(models, "NETWORKS", copy.deepcopy(models.NETWORKS))
+
+    def build(input_shape, n_classes, hidden=4):
+        return nn.Sequential(
+            nn.Linear(input_shape[0], hidden), nn.Tanh(), nn.Linear(hidden, n_classes)
+        )
+
+    models.NETWORKS.add("my_net", Rule(build, "My network"))
+    mine = models.create("my_net", input_shape=(3,), n_classes=2, hidden=5)
+    assert count(mine) == 4 * 5 + 6 * 2
+    with pytest.raises(ValueError, match=r"width=2 is no option of model 'my_net'; .*\['hidden'\]"):
+        models.create("my_net", input_shape=(3,), n_classes=2, width=2)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -156,9 +156,8 @@ def test_char_rnn_step_is_torch_autograd(cell):
     torch.testing.assert_close(
         both, torch.stack([local_sgd(task, w, [p], 0.5)[0] for p in parts]), rtol=0, atol=1e-6
     )
-    mean = (both * torch.tensor([[3 / 8], [5 / 8]])).sum(
-        0
-    )  # one step each, weighted by samples, is a step of the mean
+    # One step each, weighted by samples, is a step of the mean.
+    mean = (both * torch.tensor([[3 / 8], [5 / 8]])).sum(0)
     torch.testing.assert_close(mean, new, rtol=0, atol=1e-6)
 
 
@@ -169,19 +168,11 @@ def test_char_rnn_by_hand():
         "char_rnn", input_shape=(2,), n_classes=2, vocabulary=2, embedding=1, hidden=1, layers=1
     )
     u, v = 0.3, 0.7
-    values = [
-        0.5,
-        -1.0,
-        u,
-        v,
-        0.0,
-        0.0,
-        1.0,
-        2.0,
-        0.0,
-        1.0,
-    ]  # embedding, u, v, two biases, output's weights, its biases
-    nn.utils.vector_to_parameters(torch.tensor(values), model.parameters())
+    # The embedding, u, v, the two biases, the output's weights, its biases.
+    parts = [[0.5, -1.0], [u], [v], [0.0, 0.0], [1.0, 2.0], [0.0, 1.0]]
+    nn.utils.vector_to_parameters(
+        torch.tensor(np.concatenate(parts), dtype=torch.float32), model.parameters()
+    )
     h = np.tanh(-u + v * np.tanh(0.5 * u))
     np.testing.assert_allclose(
         model(torch.tensor([[0, 1]])).detach(), [[h, 2 * h + 1]], rtol=0, atol=1e-6
@@ -213,9 +204,8 @@ def test_char_rnn_wrong_tokens(tokens, message):
     w = task.init(0)
     with pytest.raises(ValueError, match=message):
         local_sgd(task, w, [[(tokens, torch.tensor([0]))]], 0.1)
-    rows = torch.cat(
-        [torch.zeros_like(tokens), tokens]
-    )  # only the first sample is tried out at the door
+    # A task tries out the first sample of its input at once; the wrong one comes second here.
+    rows = torch.cat([torch.zeros_like(tokens), tokens])
     with pytest.raises(ValueError, match=message):
         evaluate(task, w, rows, torch.tensor([0, 0]))
 
@@ -346,11 +336,8 @@ def cut(arrays):
             "no readable .safetensors",
         ),
         ("v.safetensors", lambda a: safetensors(a, "I32"), "dtype of features.*='I32'"),
-        (
-            "v.safetensors",
-            lambda a: safetensors(a, "F64"),
-            "no readable .safetensors",
-        ),  # twice the bytes that are there
+        # twice the bytes that are there
+        ("v.safetensors", lambda a: safetensors(a, "F64"), "no readable .safetensors"),
     ],
 )
 def test_pretrained_refuses(vgg, tmp_path, name, content, message):
@@ -407,9 +394,8 @@ def test_mobilenet_strides_and_norms():
     # stem; 1 block at 32; 2 at stride 1; 3 and 4 at stride 2 each; 3 at stride 1; 3 at stride 2; 1
     assert sides == [32] + [32] + [32] * 2 + [16] * 3 + [8] * 4 + [8] * 3 + [4] * 3 + [4]
     norms = [m for m in model.modules() if isinstance(m, nn.GroupNorm)]
-    assert len(norms) == 52 and all(
-        m.num_channels == 8 * m.num_groups for m in norms
-    )  # 1 + 2 + 16 * 3 + 1
+    assert len(norms) == 1 + 2 + 16 * 3 + 1
+    assert all(m.num_channels == 8 * m.num_groups for m in norms)
     assert not list(model.buffers())
 
 

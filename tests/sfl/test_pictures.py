@@ -83,7 +83,7 @@ def test_the_cache_explorer_draws_for_every_rule(monkeypatch):
     explorer = explorers.cache_explorer()
     first, second = (box.children for box in explorer.children[0].children)
     assert len(drawn) == 1
-    for rule in first[0].options:
+    for _, rule in first[0].options:
         first[0].value = rule
     assert len(drawn) == len(first[0].options)  # the first option was there already
     second[0].value = 0.01  # a slow stream
