@@ -179,6 +179,7 @@ def _contents(cls: type) -> str:
     if not cls.__flags__ & _IN_PYTHON:
         raise OSError(f"{cls.__qualname__} was not written in Python")
     parts = [f"bases {[base.__qualname__ for base in cls.__bases__]}"]
+    slots = {"_abc_impl", *(vars(cls).get("__slots__") or ())}  # what Python makes by itself
     for name, value in sorted(vars(cls).items()):
         functions = _functions_of(value)
         if functions:
