@@ -299,13 +299,8 @@ def save_figure(
         paths.write_atomic(folder / f"{artefact}.png", _png(fig, artefact))
         paths.write_atomic(folder / f"{artefact}.pdf", _pdf(fig))
         _write_passport(folder / f"{artefact}.json", passport)
-        row = {
-            "artefact": artefact,
-            "notebook": notebook,
-            "caption": caption,
-            "results": len(passport["results"]),
-            "data_sha256": passport["data_sha256"],
-        }
+        row = {name: passport[name] for name in ("artefact", "notebook", "caption")}
+        row |= {"results": len(passport["results"]), "data_sha256": passport["data_sha256"]}
         upsert_row(folder / "index.csv", row)
     return folder / f"{artefact}.png"
 

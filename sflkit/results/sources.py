@@ -179,7 +179,6 @@ def _contents(cls: type) -> str:
     if not cls.__flags__ & _IN_PYTHON:
         raise OSError(f"{cls.__qualname__} was not written in Python")
     parts = [f"bases {[base.__qualname__ for base in cls.__bases__]}"]
-    slots = {"_abc_impl", *(vars(cls).get("__slots__") or ())}  # what Python makes by itself
     for name, value in sorted(vars(cls).items()):
         functions = _functions_of(value)
         if functions:
@@ -190,15 +189,18 @@ def _contents(cls: type) -> str:
             parts.append(f"{name}: {_class_text(value)}")
         elif name == "__annotations__":
             parts += [f"{field}: {inspect.formatannotation(kind)}" for field, kind in value.items()]
-        elif name == "__slots__" or not (
-            name.startswith("__") or inspect.ismemberdescriptor(value)
-        ):
+        elif name == "__slots__" or not _is_pythons_own(name, value):
             parts.append(f"{name} = {_plain_text(value)}")
     return "\n".join(parts)
 
 
+def _is_pythons_own(name: str, value: Any) -> bool:
+    """Return whether an attribute of a class was put there by Python, not by the author."""
+    return name.startswith("__") or name == "_abc_impl" or inspect.ismemberdescriptor(value)
+
+
 def _plain_text(value: Any) -> str:
-    """Return the text of plain data, the same in every process; raise OSError for anything else."""
+    """Return the text of plain data, the same in every process, or raise OSError."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, list | tuple):

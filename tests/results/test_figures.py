@@ -17,7 +17,7 @@ from matplotlib.colors import to_rgb
 from scipy import stats
 
 from sflkit import paths
-from sflkit.app.readme import refresh_block, write_blocks
+from sflkit.app.readme import refresh_block, verdict_table, write_blocks
 from sflkit.registry import Look, Registry, Rule
 from sflkit.results import figures, tables, verdicts
 from sflkit.sfl.config import RULES
@@ -312,9 +312,9 @@ def test_readme_tables(clone):
     )
     tables.record(verdict("sfl-fig2"))
     tables.record(verdict("sfl-fig3", "undecided"))
-    blocks = {"notebooks": lambda: "| 00 |"}
-    assert write_blocks(check=True, blocks=blocks) is False and "old" in readme.read_text()
-    assert write_blocks(blocks=blocks) is False
+    blocks = {"verdicts": verdict_table, "notebooks": lambda: "| 00 |"}
+    assert write_blocks(readme, blocks, check=True) is False and "old" in readme.read_text()
+    assert write_blocks(readme, blocks) is False
     text = readme.read_text()
     assert (
         text.startswith("top\n<!-- verdicts:begin -->\n2 claims: 1 reproduced, 1 undecided.\n")
@@ -322,9 +322,9 @@ def test_readme_tables(clone):
     )
     assert "| sfl-fig2 | reproduced | DRSR > FIFO |" in text
     assert text.endswith("middle\n<!-- notebooks:begin -->\n| 00 |\n<!-- notebooks:end -->\nend\n")
-    assert write_blocks(check=True, blocks=blocks) is True and write_blocks(blocks=blocks) is True
+    assert write_blocks(readme, blocks, check=True) is True and write_blocks(readme, blocks) is True
     tables.record(verdict("sfl-fig3", "reproduced"))
-    assert write_blocks(check=True, blocks=blocks) is False
+    assert write_blocks(readme, blocks, check=True) is False
     for broken in (
         "nothing",
         "<!-- x:end --><!-- x:begin -->",
