@@ -7,9 +7,9 @@ source.
 
 The source of a class is its own text and that of its bases, but for bases from sflkit, the standard
 library and installed packages. The text counts as it stands: a changed comment is a changed source.
-It is read from the file (or the notebook cell) that the code was imported from; after editing a
-module, import it anew, since Python goes on running what it imported while the file says something
-else.
+It is read from the file (or the notebook cell) that the code was imported from. Python goes on
+running what it imported while an edited file says something else; such code is refused until it is
+imported anew.
 
 What is not seen is what the code uses: a helper function that it calls, a global constant, a file
 that it reads. When one of these changes, raise the `RESULT_VERSION` of a run, or change a line of
@@ -25,6 +25,7 @@ import inspect
 import linecache
 import sys
 import sysconfig
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,8 @@ def identity(keyword: str, thing: type | Callable) -> dict[str, str]:
     ------
     ValueError
         For a lambda, a partial, an instance, something defined within a function (the values that
-        it takes from there could not be seen), or something without a source that can be read.
+        it takes from there could not be seen), something without a source that can be read, or with
+        a file that was edited after it was imported.
     """
     named = inspect.isclass(thing) or inspect.isfunction(thing)
     if not named or "<" in thing.__qualname__:
@@ -72,12 +74,58 @@ def identity(keyword: str, thing: type | Callable) -> dict[str, str]:
             f"{keyword}={thing!r} has no source that can be read, so that a change of it could "
             f"not be seen: {_WAY_OUT}"
         ) from None
+    changed = _changed_file(thing)
+    if changed is not None:
+        raise ValueError(
+            f"{keyword}={thing!r} is not what {changed} says, which has changed since it was "
+            "imported: reload the module or start Python anew"
+        )
     return {"name": thing.__qualname__, "source_sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def of_this_library(thing: type | Callable) -> bool:
     """Return whether a class or function belongs to the sflkit package."""
     return thing.__module__.partition(".")[0] == "sflkit"
+
+
+def _changed_file(thing: type | Callable) -> str | None:
+    """Return the file that says something else than what a class or function was imported as."""
+    if inspect.isclass(thing):
+        written = [cls for cls in thing.__mro__ if cls is thing or not _is_installed(cls)]
+        functions = [function for cls in written for function in _functions(cls)]
+    else:
+        functions = [inspect.unwrap(thing)]
+    for code in (function.__code__ for function in functions):
+        file = Path(code.co_filename)
+        if not file.is_file() or file.stat().st_mtime < _started():
+            continue
+        codes = _codes_in(file, file.stat().st_mtime_ns)
+        if codes and code not in codes:
+            return code.co_filename
+    return None
+
+
+@functools.cache
+def _started() -> float:
+    """Return when this process started, in seconds of the system's clock."""
+    import psutil
+
+    return psutil.Process().create_time()
+
+
+@functools.lru_cache(maxsize=64)
+def _codes_in(file: Path, mtime_ns: int) -> set[types.CodeType]:
+    """Return the code of everything that a Python file defines, as of the time `mtime_ns`."""
+    try:
+        pending = [compile(file.read_bytes(), str(file), "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError):  # not a Python file, such as a text with code in it
+        return set()
+    codes = set()
+    while pending:
+        code = pending.pop()
+        codes.add(code)
+        pending += [constant for constant in code.co_consts if inspect.iscode(constant)]
+    return codes
 
 
 @functools.lru_cache(maxsize=1024)  # a sweep asks once per config

@@ -4,7 +4,9 @@ it changed, whatever the back end and the moment of a kill -9.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import importlib
 import json
 import os
 import signal
@@ -17,6 +19,7 @@ from pathlib import Path
 import filelock
 import pytest
 
+from sflkit.federated import FedAvg
 from sflkit.results import sources, sweep
 from sflkit.results.store import describe, result_key
 from sflkit.sfl import caches
@@ -224,16 +227,37 @@ def test_a_run_of_this_library_without_own_code_has_the_key_it_always_had():
     assert "sources" not in head
 
 
-def test_published_keys_are_found(root):
+def test_published_results_have_the_keys_that_their_records_give(root, monkeypatch):
+    """Whatever class the config is of: the key hashes experiment, version and fields alone."""
     from sflkit.sfl import training
-    from sflkit.sfl.config import SFLConfig
 
-    files = sorted((root / "data" / "results" / "paper" / "sfl-training").glob("*.json"))[:40]
-    assert files
+    files = sorted((root / "data" / "results" / "paper").rglob("*.json"))
+    assert len(files) > 100
     for file in files:
         record = json.loads(file.read_text())
-        config = {k: tuple(v) if isinstance(v, list) else v for k, v in record["config"].items()}
-        assert result_key(training.run, SFLConfig(**config)) == record["key"]
+        monkeypatch.setattr(training, "EXPERIMENT", record["experiment"])
+        monkeypatch.setattr(training, "RESULT_VERSION", record["result_version"])
+        config = dataclasses.make_dataclass("Config", record["config"], frozen=True)
+        assert result_key(training.run, config(**record["config"])) == record["key"]
+
+
+def test_an_edited_module_must_be_imported_anew(tmp_path, monkeypatch):
+    file = tmp_path / "edited_rules.py"
+    text = "class Mine:\n    def held(self):\n        return 1\n\ndef rule():\n    return 1\n"
+    file.write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    module = importlib.import_module("edited_rules")
+    before = sources.identity("cache", module.Mine)
+    for edited in (text.replace("1", "2"), f"X = 1\n{text}"):
+        file.write_text(edited)
+        for thing in (module.Mine, module.rule):
+            with pytest.raises(ValueError, match=r"edited_rules.py says, which has changed since"):
+                sources.identity("cache", thing)
+        module = importlib.reload(module)
+        after = sources.identity("cache", module.Mine)
+        assert (after == before) == edited.startswith("X")
+    sys.modules.pop("edited_rules")
 
 
 def test_two_scripts_that_each_define_run_do_not_share_results(tmp_path, monkeypatch):
@@ -429,7 +453,7 @@ class OwnFIFO(caches.FIFO):
     """The oldest samples leave, under another name."""
 
 
-class OwnServer:
+class OwnServer(FedAvg):
     def __call__(self, params, updates, weights=None, work=None):
         return params + updates.mean(dim=0)
 
