@@ -141,6 +141,7 @@ def _class_text(cls: type) -> str:
     return "\n".join(f"{c.__qualname__}\n{_definition(c)}" for c in (cls, *own_bases))
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_installed(cls: type) -> bool:
     """Return whether a class comes from sflkit, the standard library or an installed package."""
     if of_this_library(cls) or cls.__module__.partition(".")[0] in sys.stdlib_module_names:

@@ -139,7 +139,7 @@ def run_many(
         Tracked results, which are looked in before running and never written to.
     jobs : int, optional
         Parallel runs; default what the surrounding `joblib.parallel_config` says, else 1. Each gets
-        its share of the threads that `machine.cores` allows, through SFLKIT_THREADS.
+        its share of SFLKIT_THREADS or, where that is not set, of the cores.
     stack : int, optional
         Most runs in one batch, 1 to 200, where the run's module offers batches; default 50 where
         this process sees a GPU, else 1 (each alone). Fewer where jobs would idle. A killed sweep
