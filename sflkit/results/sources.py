@@ -128,7 +128,6 @@ def _codes_in(file: Path, mtime_ns: int) -> set[types.CodeType]:
     return codes
 
 
-@functools.lru_cache(maxsize=1024)  # a sweep asks once per config
 def _text(thing: type | Callable) -> str:
     if inspect.isclass(thing):
         return _class_text(thing)

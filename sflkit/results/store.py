@@ -45,7 +45,16 @@ _EXPERIMENT = re.compile(r"[a-z0-9][a-z0-9-]*")
 _DTYPES = {"i": "int64", "u": "int64", "f": "float64", "b": "bool"}
 
 
-def describe(run: Callable, config: Any, given: Mapping[str, Any] | None = None) -> dict:
+def own_code(run: Callable, given: Mapping[str, Any] | None = None) -> dict[str, dict[str, str]]:
+    """Return name and source digest of a user's own code: of what is given to `run`, and of `run`.
+
+    A `run` of this library is left out. Raises ValueError as `sources.identity`.
+    """
+    own = dict(given or {}) if sources.of_this_library(run) else {"run": run, **(given or {})}
+    return {name: sources.identity(name, own[name]) for name in sorted(own)}
+
+
+def describe(run: Callable, config: Any, code: Mapping[str, dict] | None = None) -> dict:
     """Return what a result's record says before anything has run.
 
     Parameters
@@ -54,8 +63,9 @@ def describe(run: Callable, config: Any, given: Mapping[str, Any] | None = None)
         See `experiment_name`.
     config : frozen dataclass with a seed
         See `config_dict`.
-    given : mapping, optional
-        What a user hands to `run` besides the config, keyword -> class or function.
+    code : mapping, optional
+        What `own_code` says of `run` and of what a user hands to it besides the config; looked up
+        for `run` alone unless given.
 
     Returns
     -------
@@ -66,16 +76,16 @@ def describe(run: Callable, config: Any, given: Mapping[str, Any] | None = None)
     Raises
     ------
     TypeError, ValueError
-        If `run`, the config or what is given is not as described.
+        If `run` or the config is not as described.
     """
     head = {
         "experiment": experiment_name(run),
         "result_version": _result_version(run),
         "config": config_dict(config),
     }
-    own = dict(given or {}) if sources.of_this_library(run) else {"run": run, **(given or {})}
-    if own:
-        head["sources"] = {name: sources.identity(name, own[name]) for name in sorted(own)}
+    code = own_code(run) if code is None else code
+    if code:
+        head["sources"] = dict(code)
     digits = hashlib.sha256(canonical(list(head.values())).encode()).hexdigest()[:16]
     return {"key": f"{head['experiment']}/{digits}", **head, "source_sha256": _source_sha256(run)}
 
@@ -83,10 +93,11 @@ def describe(run: Callable, config: Any, given: Mapping[str, Any] | None = None)
 def result_key(run: Callable, config: Any, given: Mapping[str, Any] | None = None) -> str:
     """Return what names the result of `run(config, **given)`.
 
-    It is the experiment's name, a slash and 16 hexadecimal digits. Parameters and errors are those
-    of `describe`.
+    It is the experiment's name, a slash and 16 hexadecimal digits. `given` holds what a user hands
+    to `run` besides the config, keyword -> class or function. Errors are those of `describe` and
+    `own_code`.
     """
-    return describe(run, config, given)["key"]
+    return describe(run, config, own_code(run, given))["key"]
 
 
 def read_result(key: str, folder: Path | str) -> tuple[pd.DataFrame, dict] | None:

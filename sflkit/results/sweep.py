@@ -50,7 +50,9 @@ from sflkit.results.store import (
     canonical,
     config_dict,
     describe,
+    experiment_name,
     is_complete,
+    own_code,
     read_result,
     write_result,
 )
@@ -173,7 +175,9 @@ def run_many(
     given = {name: thing for name, thing in given.items() if thing is not None}
     store = paths.results_store() if store is None else Path(store).expanduser().resolve()
     folders = [store, *_folders(published)]
-    heads = [describe(run, config, given) for config in configs]
+    experiment = experiment_name(run)  # is it a run function at all?
+    code = own_code(run, given)
+    heads = [describe(run, config, code) for config in configs]
     _check_keywords(run, given)
     missing = {
         head["key"]: (config, head)
@@ -182,7 +186,7 @@ def run_many(
     }
     if missing:
         task = _Task(run, _stacked_run(run), given, store, _threads(), os.getpid())
-        _compute(task, missing, jobs, stack, progress, description or heads[0]["experiment"])
+        _compute(task, missing, jobs, stack, progress, description or experiment)
     return _assemble(configs, heads, folders, len(missing))
 
 

@@ -260,6 +260,25 @@ def test_an_edited_module_must_be_imported_anew(tmp_path, monkeypatch):
     sys.modules.pop("edited_rules")
 
 
+def test_code_that_was_replaced_in_place_is_seen(tmp_path, monkeypatch):
+    """As IPython's autoreload does: the class object stays, what it holds is new."""
+    file = tmp_path / "reloaded_rules.py"
+    text = "class Mine:\n    size = 1\n\n    def held(self):\n        return self.size\n"
+    file.write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    kept = importlib.import_module("reloaded_rules").Mine
+    found = [sources.identity("cache", kept)["source_sha256"]]
+    for edited in (text.replace("1", "2"), text.replace("self.size", "7")):
+        file.write_text(edited)
+        fresh = importlib.reload(sys.modules["reloaded_rules"]).Mine
+        kept.size = fresh.size
+        kept.held.__code__ = fresh.held.__code__
+        found.append(sources.identity("cache", kept)["source_sha256"])
+    sys.modules.pop("reloaded_rules")
+    assert len(set(found)) == 3
+
+
 def test_two_scripts_that_each_define_run_do_not_share_results(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(sweep.__file__).parents[2]))
     script = """
