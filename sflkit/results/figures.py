@@ -34,23 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# --- until cache rules carry their own looks: then RULE_STYLE and RULE_LABEL go, and `_rule_looks`
-# and `_rule_labels` answer {} without a registry ---
-RULE_STYLE = {
-    "full": {"color": "#000000", "linestyle": "-", "marker": "None"},
-    "drsr": {"color": "#0072B2", "linestyle": "-", "marker": "o"},
-    "srsr": {"color": "#D55E00", "linestyle": (0, (5, 1.5)), "marker": "s"},
-    "fifo": {"color": "#009E73", "linestyle": (0, (4, 1.5, 1, 1.5)), "marker": "^"},
-    "lazy": {"color": "#CC79A7", "linestyle": (0, (1, 1.2)), "marker": "D"},
-    "reservoir": {"color": "#E69F00", "linestyle": (0, (3, 1, 1, 1, 1, 1)), "marker": "v"},
-    "full_refreshed": {"color": "#666666", "linestyle": (0, (8, 2)), "marker": "x"},
-}
-RULE_LABEL = {rule: rule.upper() for rule in RULE_STYLE} | {
-    "reservoir": "Reservoir",
-    "full_refreshed": "FULL, refreshed",
-}
-# --- end of what goes when cache rules carry their own looks ---
-
 # The looks of series that are no rule of a registry, in this order: colours from the
 # colour-blind-safe palette of Okabe and Ito, dark to light, and a line and a marker of its own for
 # grey print.
@@ -224,12 +207,12 @@ def _looks(names: list, known: Mapping[str, dict]) -> dict[Any, dict]:
 
 def _rule_looks(rules: Registry | None) -> dict[str, dict]:
     if rules is None:
-        return RULE_STYLE
+        return {}
     return {name: asdict(rule.look) for name, rule in rules.items() if rule.look is not None}
 
 
 def _rule_labels(rules: Registry | None) -> dict[str, str]:
-    return RULE_LABEL if rules is None else rules.labels()
+    return {} if rules is None else rules.labels()
 
 
 def save_figure(
