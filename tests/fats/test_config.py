@@ -64,7 +64,10 @@ def test_bad_values_of_a_run(change, message):
         (dict(population_seed=0.5), r"population_seed=0\.5 must be an integer >= 0"),
         (dict(methods=("sgd",)), "methods entry='sgd' must be one of 'fats', 'frs', 'fr2'"),
         (dict(methods=()), r"methods=\(\) must hold at least one of 'fats'"),
-        (dict(methods="fats"), "methods='fats' is refused: input should be a valid tuple"),
+        (
+            dict(methods="fats"),
+            "methods='fats' must be a tuple whose entries are each one of 'fats', 'frs', 'fr2'",
+        ),
         (dict(levels=("sample", "sample")), r"levels=\('sample', 'sample'\) .* none twice"),
         (dict(levels=("round",)), "levels entry='round' must be one of 'sample', 'client'"),
         (dict(forget_share=0.0), r"forget_share=0\.0 must be a finite number > 0 and < 1"),
