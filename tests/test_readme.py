@@ -116,8 +116,13 @@ def test_a_shown_run_that_went_stale_would_be_noticed(monkeypatch):
         "rounds": 51,
         "seeds": [7, 8],
     }
-    for stale in ("12 -p rownds=50", "12 -p rounds=0", "12 --profile papr", "77"):
-        with pytest.raises(gate.GateError):
+    for stale, message in (
+        ("12 -p rownds=50", "no parameter 'rownds'"),
+        ("12 -p rounds=0", "rounds=0 is not allowed"),
+        ("12 --profile papr", "no profile 'papr'"),
+        ("77", "no notebook '77'"),
+    ):
+        with pytest.raises(gate.GateError, match=message):
             resolve(stale)
 
 
