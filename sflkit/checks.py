@@ -73,18 +73,6 @@ def workers(name: str, value: Any) -> int:
     return count
 
 
-def integer_fields(config: Any, lowest: dict[str, int], optional: Iterable[str] = ()) -> None:
-    """Check that fields of a frozen dataclass are integers >= their `lowest`, and store them as
-    int; `optional` ones may be None.
-
-    5 and 5.0 are then one config with one result. Raises ValueError as `integer`.
-    """
-    for name, low in lowest.items():
-        value = getattr(config, name)
-        if value is not None or name not in optional:
-            object.__setattr__(config, name, integer(name, value, low))
-
-
 def real(
     name: str,
     value: Any,

@@ -170,7 +170,7 @@ def test_heavy_packages_load_on_first_use(path):
 def test_importing_what_does_not_train_loads_nothing_heavy():
     names = [name for name, path in BY_NAME.items() if not name_of(path).startswith(TRAINS)]
     code = (
-        f"import importlib, sys\nimport sflkit\nfor name in {names}: importlib.import_module(name)\n"
+        f"import importlib, sys\nfor name in {names}: importlib.import_module(name)\n"
         f"print(*[name for name in {sorted(HEAVY)} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -199,6 +199,7 @@ def test_summary(record_property):
         for used in modules_imported(path)
     )
     print(
-        f"{len(MODULES)} files on {len(FLOORS)} floors {files}; {upward} upward imports, {between} imports between papers"
+        f"{len(MODULES)} files on {len(FLOORS)} floors {files}; {upward} upward imports, "
+        f"{between} imports between papers"
     )
     assert (upward, between) == (0, 0)

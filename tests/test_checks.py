@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
@@ -233,26 +232,6 @@ def test_the_place_of_a_purpose_is_part_of_published_numbers():
 def test_bad_keys_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         randomness.generator(*arguments)
-
-
-def test_integer_fields_are_checked_and_stored_as_int():
-    @dataclass(frozen=True)
-    class Config:
-        seed: int = 0
-        rounds: int | None = None
-
-    config = Config(seed=5.0)
-    checks.integer_fields(config, {"seed": 0, "rounds": 1}, optional=("rounds",))
-    assert config == Config(5, None) and type(config.seed) is int
-    for wrong, name in (
-        (Config(-1), "seed=-1"),
-        (Config(1.5), "seed=1.5"),
-        (Config(0, 0), "rounds=0"),
-    ):
-        with pytest.raises(ValueError, match=name):
-            checks.integer_fields(wrong, {"seed": 0, "rounds": 1}, optional=("rounds",))
-    with pytest.raises(ValueError, match="rounds=None"):
-        checks.integer_fields(Config(), {"rounds": 1})
 
 
 def test_model_seed_comes_from_the_stream_of_models():

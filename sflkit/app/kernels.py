@@ -91,10 +91,10 @@ def watched(name: str, limit: int | None) -> Iterator[dict[str, Any]]:
         }
     except CellExecutionError as error:
         raise NotebookFailed(f"{name}, cell [{cells}]: {error.ename}: {error.evalue}") from None
-    except CellTimeoutError as error:
-        late = "its outputs did not arrive" if "IOPub" in str(error) else f"no end after {limit} s"
+    except CellTimeoutError:
         raise NotebookFailed(
-            f"{name}, cell [{cells}]: {late}; {CELL_SECONDS} sets another bound, 0 none"
+            f"{name}, cell [{cells}]: no end after {limit} s, or its outputs did not arrive; "
+            f"{CELL_SECONDS} sets another bound, 0 none"
         ) from None
     # nbclient fails an assertion when a kernel is silent between two cells
     except (AssertionError, RuntimeError) as error:

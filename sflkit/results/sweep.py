@@ -210,7 +210,7 @@ def _stacked_run(run: Callable) -> Callable | None:
     """Return the function that runs batches for `run`, if its module offers one."""
     if run.__name__ != "run":  # what the module offers is that of `run`
         return None
-    return getattr(sys.modules[run.__module__], "run_stacked", None)
+    return getattr(inspect.getmodule(run), "run_stacked", None)
 
 
 def _threads() -> int:
@@ -311,7 +311,7 @@ def _batches(
 
     That is a single run, or several that `run_stacked` takes at once.
     """
-    module = sys.modules[run.__module__]
+    module = inspect.getmodule(run)
     stackable = _stacked_run(run) is not None and stack != 1
     groups: dict = {}
     for key, (config, head) in pending.items():

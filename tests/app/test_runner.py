@@ -219,7 +219,7 @@ def test_a_cell_that_hangs_is_named_and_its_kernel_gone(clone, monkeypatch):
     result = sflkit("run", "10")
     assert result.returncode == 1
     assert (
-        "sflkit: 10_first, cell [3]: no end after 3 s; "
+        "sflkit: 10_first, cell [3]: no end after 3 s, or its outputs did not arrive; "
         "SFLKIT_CELL_SECONDS sets another bound, 0 none\n" in result.stderr
     )
     failed = clone / "out" / "quick" / "10_first.failed.ipynb"

@@ -84,15 +84,16 @@ def _measure_all(args) -> bool:
     keep = args.force or not busy
     if busy:
         print(
-            "The machine is busy. Peers whose threads wait for one another, the plain loop first, then look many times slower "
-            "than they are; take no ratio from this run"
+            "The machine is busy. Peers whose threads wait for one another, the plain loop first, "
+            "then look many times slower than they are; take no ratio from this run"
             + ("." if args.force else ", which is not kept (--force keeps it).")
         )
     if args.scaling:
         scaling.run(RESULTS if keep else None, args.repeats, machine)
         return keep
     print(
-        f"{'':4}{'peer':16}{'ms a round':>12}{'(range)':>18}{'over plain':>12}{'(range)':>16}{'of sgemm':>9}{'difference':>12}"
+        f"{'':4}{'peer':16}{'ms a round':>12}{'(range)':>18}{'over plain':>12}{'(range)':>16}"
+        f"{'of sgemm':>9}{'difference':>12}"
     )
     for name in args.workloads:
         rows = measure(WORKLOADS[name], args.repeats, machine)
@@ -123,7 +124,8 @@ def measure(workload: Workload, repeats: int, machine: dict) -> list[dict]:
     wrong = {n: d for n, d in difference.items() if not d <= 1e-4}
     if wrong:
         raise SystemExit(
-            f"{workload.name}: parameters after one round differ from the plain loop's by more than 1e-4: {wrong}"
+            f"{workload.name}: parameters after one round differ from the plain loop's by more "
+            f"than 1e-4: {wrong}"
         )
     at_peak = (
         workload.flops * workload.clients * workload.steps * workload.batch / median(peak)
@@ -200,8 +202,10 @@ def _show(row: dict) -> None:
     ms = [1e3 * float(row[c]) for c in ("seconds", "seconds_min", "seconds_max")]
     up = [float(row[c]) for c in ("speedup", "speedup_min", "speedup_max")]
     print(
-        f"{row['workload']:4}{row['peer']:16}{ms[0]:12.4g}{f'({ms[1]:.4g} .. {ms[2]:.4g})':>20}{up[0]:10.2f}"
-        f"{f'({up[1]:.2f} .. {up[2]:.2f})':>18}{float(row['peak_share']):9.3f}{row['difference']:>12}",
+        f"{row['workload']:4}{row['peer']:16}{ms[0]:12.4g}"
+        f"{f'({ms[1]:.4g} .. {ms[2]:.4g})':>20}{up[0]:10.2f}"
+        f"{f'({up[1]:.2f} .. {up[2]:.2f})':>18}{float(row['peak_share']):9.3f}"
+        f"{row['difference']:>12}",
         flush=True,
     )
 

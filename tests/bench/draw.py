@@ -131,7 +131,8 @@ def _growth(ax, frame: pd.DataFrame) -> None:
         look, (about, *_), last = figures.series_style(axis, index), AXES[axis], part.iloc[-1]
         error = [part["seconds"] - part["seconds_min"], part["seconds_max"] - part["seconds"]]
         late = part["size"] >= last["size"] / 100
-        label = f"{about}:\n{last['exponent_end']:.2f} ± {last['exponent_end_se']:.2f} at the end, {last['exponent']:.2f} in all"
+        at_end = f"{last['exponent_end']:.2f} ± {last['exponent_end_se']:.2f} at the end"
+        label = f"{about}:\n{at_end}, {last['exponent']:.2f} in all"
         ax.errorbar(
             part["size"],
             part["seconds"],

@@ -29,7 +29,7 @@ def run(workload: str, rounds: int, timeout: float = 600.0) -> list[float]:
     """
     if not PYTHON.exists():
         print(
-            f"Flower is left out: there is no {PYTHON.relative_to(ROOT)} (see tests/bench/flower.py)"
+            f"Flower is left out: {PYTHON.relative_to(ROOT)} is missing; see tests/bench/flower.py"
         )
         return []
     cpus = [n for n in CPUS_A_CLIENT if n <= (os.cpu_count() or 1)]

@@ -136,7 +136,8 @@ def run(folder: Path | None, repeats: int, machine: dict, axes=AXES, memory=None
         rows += growth(axis, repeats, machine)
         last = rows[-1]
         print(
-            f"{axis:12}{last['seconds']:>10} s at {last['size']:.4g}; exponent {last['exponent']} +- {last['exponent_se']}, "
+            f"{axis:12}{last['seconds']:>10} s at {last['size']:.4g}; "
+            f"exponent {last['exponent']} +- {last['exponent_se']}, "
             f"in the last two decades {last['exponent_end']} +- {last['exponent_end_se']}",
             flush=True,
         )
@@ -153,7 +154,8 @@ def run(folder: Path | None, repeats: int, machine: dict, axes=AXES, memory=None
             | {name: machine[name] for name in ("threads", "torch", "processor")}
         )
         print(
-            f"{workload:14}{peer:18}{rows[-1]['start_mib']:>8} MiB before, {rows[-1]['peak_mib']:>6} MiB at most",
+            f"{workload:14}{peer:18}{rows[-1]['start_mib']:>8} MiB before, "
+            f"{rows[-1]['peak_mib']:>6} MiB at most",
             flush=True,
         )
         if folder:
@@ -211,7 +213,8 @@ def fit(sizes, seconds) -> tuple[float, float]:
     )
     if len(sizes) < 3 or len(set(sizes.tolist())) < len(sizes) or len(seconds) != len(sizes):
         raise ValueError(
-            f"sizes={sizes.tolist()} must be at least three different sizes with one time each; there are "
+            f"sizes={sizes.tolist()} must be at least three different sizes with one time each; "
+            "there are "
             f"{len(seconds)} times"
         )
     (slope, _), covariance = np.polyfit(np.log(sizes), np.log(seconds), 1, cov=True)
@@ -219,7 +222,7 @@ def fit(sizes, seconds) -> tuple[float, float]:
 
 
 def peak_memory(workload: str, peer: str) -> dict:
-    """Return clients, n_params, start_mib and peak_mib of a peer's two rounds in a fresh process."""
+    """Return clients, n_params, start_mib and peak_mib of a peer's two rounds in a new process."""
     _named(workload, peer)
     environment = {
         **os.environ,
@@ -284,7 +287,7 @@ def _named(workload: str, peer: str) -> tuple[Workload, type]:
 
 
 def _rounds(peer) -> int:
-    """Return how many rounds one measurement takes, to last `LEAST_SECONDS`; warms up on the way."""
+    """Return how many rounds a measurement takes, to last `LEAST_SECONDS`; warms up on the way."""
     for _ in range(2):
         _time(peer, 1)
     return max(1, round(LEAST_SECONDS / _time(peer, 1)))

@@ -36,7 +36,7 @@ class Workload:
         )
 
     def data(self, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, list[list[torch.Tensor]]]:
-        """Return x, y of all clients' samples and, per client, the sample ids of each local step."""
+        """Return x, y of all clients' samples, and each client's sample ids of each local step."""
         g = torch.Generator().manual_seed(seed)
         per_client = self.batch if self.full_batch else self.batch * self.steps
         n = self.pool * per_client
