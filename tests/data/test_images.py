@@ -308,7 +308,7 @@ def test_cifar100_needs_its_superclasses(folder):
 def test_where_data_are_looked_for(folder, tmp_path, monkeypatch):
     other = tmp_path / "other"
     write(other / "fmnist.npz", small(seed=5))
-    with pytest.raises(data.DataUnavailableError):
+    with pytest.raises(data.DataUnavailableError, match=f"Put fmnist.npz into {folder}, or pass"):
         data.load("fmnist", root=folder, download=False)
     assert data.load("fmnist", root=other).mean == (0.1307,)
     monkeypatch.setenv("SFLKIT_DATA", str(other))
