@@ -211,13 +211,6 @@ def test_integer_fields_are_checked_and_stored_as_int():
         checks.integer_fields(Config(), {"rounds": 1})
 
 
-def test_model_seed_comes_from_the_stream_of_models():
-    drawn = int(randomness.generator(3, "model").integers(2**31))
-    assert randomness.model_seed(3) == drawn != randomness.model_seed(4)
-    with pytest.raises(ValueError, match="seed=-1"):
-        randomness.model_seed(-1)
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [

@@ -10,9 +10,9 @@ import sys
 from dataclasses import FrozenInstanceError, asdict, replace
 from typing import Annotated
 
-import cloudpickle
 import numpy as np
 import pytest
+from joblib.externals import cloudpickle
 from pydantic import field_validator, model_validator
 
 from sflkit.config import Count, Flag, NotNegative, Number, OneOf, Positive, Seed, Share, settings
@@ -240,7 +240,8 @@ def test_a_config_of_a_script_travels_by_value(tmp_path):
     """What Dask and loky do with a class of `__main__`: another process rebuilds it."""
     script = tmp_path / "script.py"
     script.write_text(
-        "import sys, cloudpickle\n"
+        "import sys\n"
+        "from joblib.externals import cloudpickle\n"
         "from sflkit.config import Count, OneOf, settings\n"
         "from sflkit.registry import Registry, Rule\n"
         "from typing import Annotated\n"
