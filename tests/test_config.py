@@ -12,7 +12,7 @@ from typing import Annotated
 
 import numpy as np
 import pytest
-from joblib.externals import cloudpickle
+from distributed.protocol import pickle as travel
 from pydantic import field_validator, model_validator
 
 from sflkit.config import Count, Flag, NotNegative, Number, OneOf, Positive, Seed, Share, settings
@@ -241,7 +241,7 @@ def test_a_config_of_a_script_travels_by_value(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import sys\n"
-        "from joblib.externals import cloudpickle\n"
+        "from distributed.protocol import pickle as travel\n"
         "from sflkit.config import Count, OneOf, settings\n"
         "from sflkit.registry import Registry, Rule\n"
         "from typing import Annotated\n"
@@ -250,10 +250,10 @@ def test_a_config_of_a_script_travels_by_value(tmp_path):
         "class Mine:\n"
         "    rounds: Count = 2\n"
         "    rule: Annotated[str, OneOf(RULES)] | None = 'a'\n"
-        "open(sys.argv[1], 'wb').write(cloudpickle.dumps((Mine, Mine(rounds=3))))\n"
+        "open(sys.argv[1], 'wb').write(travel.dumps((Mine, Mine(rounds=3))))\n"
     )
     subprocess.run([sys.executable, script, tmp_path / "mine"], check=True)
-    cls, config = cloudpickle.loads((tmp_path / "mine").read_bytes())
+    cls, config = travel.loads((tmp_path / "mine").read_bytes())
     assert config == cls(rounds=3) and config.rule == "a"
     with pytest.raises(ValueError, match=r"^rounds=0 must be an integer >= 1$"):
         cls(rounds=0)
