@@ -27,6 +27,7 @@ import hashlib
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -53,8 +54,8 @@ class Inputs:
 
     An object of this class stands in for the float32 array (n, channels, height, width) of all
     inputs: `inputs[rows]` gives the rows of that array, to the last bit, and
-    `numpy.asarray(inputs)` the whole of it. Only what is asked for is converted, and nothing of it
-    is kept.
+    `numpy.asarray(inputs)` or `torch.as_tensor(inputs)` the whole of it. Only what is asked for is
+    converted, and nothing of it is kept.
 
     Parameters
     ----------
@@ -98,6 +99,13 @@ class Inputs:
         if copy is False:
             raise ValueError("inputs are made of bytes, so that copy=False is not possible")
         return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Hand the whole array to a library that takes arrays by DLPack, as torch does."""
+        return self[:].__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.pixels.__dlpack_device__()
 
     def _normalised(self, pixels: np.ndarray) -> np.ndarray:
         x = pixels.transpose(0, 3, 1, 2) if pixels.ndim == 4 else pixels[:, None]

@@ -46,7 +46,7 @@ class Tensors:
         ):  # the arrays are read-only, and nobody writes to the tensors
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             self.x, self.y, self.x_test, self.y_test = (
-                torch.as_tensor(np.asarray(a)).to(self.device)
+                torch.as_tensor(a).to(self.device)
                 for a in (federation.x, federation.y, federation.x_test, federation.y_test)
             )
         self.index = torch.as_tensor

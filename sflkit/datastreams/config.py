@@ -42,7 +42,7 @@ class DataStreamsConfig:
         M_hist = 25. hist_fraction is N_hist / N (natural clients: M_hist / M, and n_historical is
         neither used nor bounded): 0.05, 0.2, 0.5.
     model : str
-        A name in `sflkit.models.NETWORKS`; hidden (mlp: tuple; cnn, char_rnn: int), channels and padding
+        One of `sflkit.models.NAMES`; hidden (mlp: tuple; cnn, char_rnn: int), channels and padding
         (cnn), width (mobilenetv2, vgg16): None takes the model's own. "2 CNN + 2 FC" of CIFAR is
         cnn with hidden=2048, padding=0 (Table 3).
     rounds : int

@@ -161,9 +161,9 @@ def _train(config: FATSConfig, federation, model, start) -> pd.DataFrame:
     start = (
         task.init(int(generator(config.seed, "model").integers(2**31))) if start is None else start
     )
+    x, y = torch.tensor(federation.x, device=device), torch.tensor(federation.y, device=device)
     clients = [
-        tuple(torch.tensor(values[ids], device=device) for values in (federation.x, federation.y))
-        for ids in federation.clients
+        (x[ids], y[ids]) for ids in (torch.tensor(ids, device=device) for ids in federation.clients)
     ]
     n_test = len(federation.y_test)
     chosen = generator(config.seed, "test_set").permutation(n_test)[: config.test_size]
