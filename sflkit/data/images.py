@@ -60,6 +60,7 @@ class Inputs:
     Parameters
     ----------
     pixels : uint8, (n, H, W) or (n, H, W, 3)
+        The array is made read-only.
     mean, std : tuples of float
         One entry per channel, of pixels / 255.
     """
@@ -67,6 +68,7 @@ class Inputs:
     dtype = np.dtype(np.float32)
 
     def __init__(self, pixels: np.ndarray, mean: tuple[float, ...], std: tuple[float, ...]):
+        pixels.flags.writeable = False
         self.pixels = pixels
         self.mean = mean
         self.std = std
