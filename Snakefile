@@ -1,7 +1,8 @@
 # One job per notebook: `make figures`, or by hand and on a cluster (see README):
 #   snakemake --cores 2 --nolock --rerun-incomplete --keep-going --config profile=paper threads=1
 # A job's outputs lie under out/, never among the tracked files: a fresh clone has everything to do.
-# It is done again when its notebook, sflkit's source or its profile's overrides change.
+# It is done again when its notebook, its profile's overrides, or the source of its paper's package or
+# of a shared one change.
 import json
 import os
 import sys
@@ -13,13 +14,18 @@ runner.die_with(os.environ.get(runner.WATCH))
 os.environ[runner.WATCH] = runner.this_process()  # the jobs on this host die with this process
 
 PROFILE = config.get("profile", "quick")
-BOOKS = {book.name: book for book in gate.selection(PROFILE, config.get("only", ""))[0]}  # those that the profile names
-PAPERS = {"1": "sfl", "2": "datastreams", "3": "osafl", "4": "fats"}  # by the first digit of a notebook's number
+# Those that the profile names.
+BOOKS = {book.name: book for book in gate.selection(PROFILE, config.get("only", ""))[0]}
+# By the first digit of a notebook's number.
+PAPERS = {"1": "sfl", "2": "datastreams", "3": "osafl", "4": "fats"}
 SOURCES = sorted(str(path) for path in Path("sflkit").rglob("*.py"))
 
 
 def sources(wildcards):
-    """What a notebook is made from: the package of its own paper and the shared ones; the others have all papers."""
+    """Return what a notebook is made from: the package of its own paper and the shared ones.
+
+    A notebook of no paper, such as the first, depends on all.
+    """
     own = PAPERS.get(wildcards.name[0])
     others = {name for name in PAPERS.values() if own is not None and name != own}
     return [path for path in SOURCES if Path(path).parts[1] not in others]
@@ -42,7 +48,10 @@ rule notebook:
         "out/{profile}/{name}.ipynb",
         "out/{profile}/{name}.done.json",
     params:
-        overrides=lambda wildcards: json.dumps(gate.resolve(BOOKS[wildcards.name], wildcards.profile), sort_keys=True),
+        overrides=lambda wildcards: json.dumps(
+            gate.resolve(BOOKS[wildcards.name], wildcards.profile), sort_keys=True
+        ),
     threads: int(config.get("threads", 1))
     shell:
-        "SFLKIT_THREADS={threads} {sys.executable:q} -m sflkit.app.cli run {wildcards.name} --profile {wildcards.profile}"
+        "SFLKIT_THREADS={threads} {sys.executable:q} -m sflkit.app.cli "
+        "run {wildcards.name} --profile {wildcards.profile}"

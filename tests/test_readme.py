@@ -34,7 +34,17 @@ def test_it_has_python_to_run_and_names_the_two_commands():
     assert "make figures" in TEXT and "make test" in TEXT
 
 
-@pytest.mark.parametrize(("line", "block"), BLOCKS, ids=[f"line{line}" for line, _ in BLOCKS])
+# Goes, with the mark, when sfl.training.run builds a rule as cls(capacity, batch_size).
+NOT_YET = pytest.mark.xfail(strict=True, reason="until sfl.training.run takes rules of one's own")
+
+
+@pytest.mark.parametrize(
+    ("line", "block"),
+    [
+        pytest.param(line, block, id=f"line{line}", marks=[NOT_YET] * ("cache=Forgetful" in block))
+        for line, block in BLOCKS
+    ],
+)
 def test_python_blocks_run(line, block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile("\n" * (line - 1) + block, str(FILE), "exec"), {"__name__": "__main__"})
@@ -106,8 +116,13 @@ def test_a_shown_run_that_went_stale_would_be_noticed(monkeypatch):
         "rounds": 51,
         "seeds": [7, 8],
     }
-    for stale in ("12 -p rownds=50", "12 -p rounds=0", "12 --profile papr", "77"):
-        with pytest.raises(gate.GateError):
+    for stale, message in (
+        ("12 -p rownds=50", "no parameter 'rownds'"),
+        ("12 -p rounds=0", "rounds=0 is not allowed"),
+        ("12 --profile papr", "no profile 'papr'"),
+        ("77", "no notebook '77'"),
+    ):
+        with pytest.raises(gate.GateError, match=message):
             resolve(stale)
 
 
@@ -162,10 +177,8 @@ def test_the_speed_table_is_made_from_the_measurements(clone):
         and "Some CPU x 2, 1 thread, torch 2.13.0:" in lines
     )
     assert "| workload | peer | seconds | speedup | share of sgemm |" in lines
-    assert (
-        "| W1: LeNet, 10 clients, 2 full-batch steps of 300 | sflkit pool | 0.123 | 2.87 (2.50 to 3.00) | 25.1% |"
-        in lines
-    )
+    row = "| W1: LeNet, 10 clients, 2 full-batch steps of 300 | sflkit pool | 0.123"
+    assert f"{row} | 2.87 (2.50 to 3.00) | 25.1% |" in lines
     assert "| W9 | sflkit pool | 0.123 | 2.87 (2.50 to 3.00) | 25.1% |" in lines
     assert all(line in (clone / "README.md").read_text() for line in lines)
     write_bench(clone, "W9", {k: v for k, v in ROW.items() if k != "peak_share"})
@@ -178,16 +191,14 @@ def test_the_speed_table_knows_the_columns_and_workloads_of_the_benchmark():
         nodes = ast.parse((ROOT / "tests" / "bench" / file).read_text(encoding="utf-8")).body
         return next(n.value for n in nodes if isinstance(n, ast.Assign) and n.targets[0].id == name)
 
-    assert (
-        ast.literal_eval(literal("__main__.py", "COLUMNS")) == readme._BENCH_COLUMNS == tuple(ROW)
-    )
+    assert ast.literal_eval(literal("__main__.py", "COLUMNS")) == readme.BENCH_COLUMNS == tuple(ROW)
     assert [key.value for key in literal("workloads.py", "WORKLOADS").keys] == list(
-        readme._WORKLOADS
+        readme.WORKLOADS
     )
 
 
 def test_importing_the_package_is_quick_and_light():
-    code = "import sys, sflkit; print(*sorted(m for m in ('numpy', 'pandas', 'torch') if m in sys.modules))"
+    code = "import sys, sflkit; print(*{'numpy', 'pandas', 'torch'} & set(sys.modules))"
     assert (
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -8,12 +8,13 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 import sflkit
-from sflkit import paths
+from sflkit import machine, paths
 from sflkit.app import gate, kernels, runner
 
 app = typer.Typer(
@@ -21,7 +22,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Executable companion to four papers on federated learning with streams, small caches and forgetting.",
+    help="Executable companion to four papers on federated learning with streams, small caches "
+    "and forgetting.",
 )
 Profile = Annotated[
     str, typer.Option(help="quick (what the notebooks say) or one of notebooks/profiles.yaml")
@@ -37,7 +39,7 @@ Names = Annotated[
 
 
 @contextlib.contextmanager
-def _exits():
+def _exits() -> Iterator[None]:
     """Turn refusals into exit code 2 and failed notebooks into 1, with the message alone."""
     try:
         yield
@@ -49,14 +51,14 @@ def _exits():
 @app.callback(invoke_without_command=True)
 def _main(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-):
+) -> None:
     if version:
         typer.echo(f"sflkit {sflkit.__version__}")
         raise typer.Exit()
 
 
 @app.command("list")
-def list_notebooks():
+def list_notebooks() -> None:
     """List the notebooks, what they reproduce and how long the quick profile takes."""
     with _exits():
         for book in gate.notebooks():
@@ -71,7 +73,7 @@ def run(
     notebook: Annotated[str, typer.Argument(help="number, name or path")],
     profile: Profile = "quick",
     setting: Settings = None,
-):
+) -> None:
     """Run one notebook into out/<profile>/, after checking every setting."""
     began = time.time()
     with _exits():
@@ -87,7 +89,7 @@ def figures(
     profile: Profile = "quick",
     jobs: Jobs = 2,
     only: Annotated[str, typer.Option(help='numbers, such as "10 12"; all when empty')] = "",
-):
+) -> None:
     """Bring the notebooks that a profile names up to date, several at a time, and the README's
     tables after them.
     """
@@ -105,8 +107,9 @@ def figures(
 
     folder = paths.figures(profile)
     typer.echo(
-        f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in {time.time() - began:.0f} s; "
-        f"{len(list(folder.glob('*.png')))} figures and {readme.count_verdicts(profile)} verdicts in {folder}"
+        f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in "
+        f"{time.time() - began:.0f} s; {len(list(folder.glob('*.png')))} figures and "
+        f"{readme.count_verdicts(profile)} verdicts in {folder}"
     )
     if failed:
         typer.echo(f"sflkit: failed: {', '.join(failed)}", err=True)
@@ -127,7 +130,7 @@ def verdicts(
     check: Annotated[
         bool, typer.Option("--check", help="Exit 1 unless the README's tables are up to date.")
     ] = False,
-):
+) -> None:
     """Print the verdict of every claim, or bring the README's tables up to date."""
     from sflkit.app import readme
 
@@ -135,9 +138,8 @@ def verdicts(
         gate.root()
         if check:
             current = readme.refresh_readme(check=True)
-            typer.echo(
-                f"the README's tables are {'up to date' if current else 'out of date: sflkit verdicts --write-readme'}"
-            )
+            state = "up to date" if current else "out of date: sflkit verdicts --write-readme"
+            typer.echo(f"the README's tables are {state}")
             raise typer.Exit(0 if current else 1)
         if write_readme:
             readme.refresh_readme()
@@ -151,7 +153,7 @@ def data(
     name: Annotated[
         list[str] | None, typer.Argument(help="data sets to fetch; none lists what is at hand")
     ] = None,
-):
+) -> None:
     """Fetch data sets, or list those at hand."""
     from sflkit import data
     from sflkit.data import catalogue, images
@@ -161,9 +163,9 @@ def data(
             typer.echo(f"{found:<12} {where}")
     unknown = sorted(set(name or ()) - set(data.names()))
     if unknown:
+        known = ", ".join(data.names())
         typer.echo(
-            f"sflkit: no data set {', '.join(map(repr, unknown))}; there are: {', '.join(data.names())}",
-            err=True,
+            f"sflkit: no data set {', '.join(map(repr, unknown))}; there are: {known}", err=True
         )
         raise typer.Exit(2)
     missing = False
@@ -184,7 +186,7 @@ def data(
 
 
 @app.command()
-def doctor():
+def doctor() -> None:
     """Say what is installed, which device and how many threads are used, and which data sets are at
     hand.
     """
@@ -194,9 +196,8 @@ def doctor():
 
     from sflkit import data
 
-    typer.echo(
-        f"sflkit     {sflkit.__version__} at {paths.clone_root() or 'no clone: notebooks come with the repository'}"
-    )
+    where = paths.clone_root() or "no clone: notebooks come with the repository"
+    typer.echo(f"sflkit     {sflkit.__version__} at {where}")
     typer.echo(f"python     {sys.version.split()[0]} at {sys.executable}")
     for package in ("numpy", "torch", "pandas", "joblib", "papermill", "snakemake", "nbval"):
         try:
@@ -204,17 +205,17 @@ def doctor():
         except metadata.PackageNotFoundError:
             typer.echo(f"{package:<10} missing: pip install -r requirements.lock")
     with _exits():
-        typer.echo(
-            f"threads    {runner.cores()} (SFLKIT_THREADS {os.environ.get('SFLKIT_THREADS') or 'not set'})"
-        )
-    typer.echo(f"device     {torch.cuda.get_device_name() if torch.cuda.is_available() else 'cpu'}")
+        bound = os.environ.get(machine.THREADS_VARIABLE) or "not set"
+        typer.echo(f"threads    {runner.cores()} ({machine.THREADS_VARIABLE} {bound})")
+    on_gpu = machine.device().type == "cuda"
+    typer.echo(f"device     {torch.cuda.get_device_name() if on_gpu else 'cpu'}")
     typer.echo(f"results    {paths.results_store()}\nfigures    {paths.figures_root()}")
     for name, where in data.available().items():
         typer.echo(f"data       {name}: {where}")
 
 
 @app.command()
-def refresh(notebook: Names = None, jobs: Jobs = 1):
+def refresh(notebook: Names = None, jobs: Jobs = 1) -> None:
     """Execute the committed notebooks and solutions in place with their own defaults, so that their
     outputs are current.
     """

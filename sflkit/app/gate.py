@@ -12,7 +12,8 @@ The grammar of that cell, one parameter a line::
 
 Types are int, float, bool, str and lists of int, float or str. A range is optional; `(` and `)`
 exclude the end; for a list it applies to each entry. An int is taken for a float, never a bool for
-an int, and an empty list never."""
+an int, and an empty list never.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +24,11 @@ import json
 import math
 import re
 import tokenize
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from sflkit import paths
 
@@ -49,7 +52,7 @@ class Parameter:
 
     name: str
     kind: str
-    default: object
+    default: Any
     text: str
     interval: tuple[str, float, float, str] | None = None  # "[" or "(", low, high, "]" or ")"
     choices: tuple = ()
@@ -65,9 +68,13 @@ class Parameter:
             return f"{self.kind}, {each}in {left}{low:.12g}, {high:.12g}{right}"
         return self.kind
 
-    def check(self, value):
-        """Return `value` (an int for a float as float), or raise GateError unless type and range
-        fit.
+    def check(self, value: Any) -> Any:
+        """Return `value`, with an int for a float as float.
+
+        Raises
+        ------
+        GateError
+            If its type is another or it is out of range.
         """
         if self.kind.startswith("list"):
             if not isinstance(value, (list, tuple)) or not value:
@@ -75,9 +82,13 @@ class Parameter:
             return [self._check_one(entry, self.kind[5:-1], value) for entry in value]
         return self._check_one(value, self.kind, value)
 
-    def parse(self, text: str):
-        """Return the checked value of `text`, a Python literal or plain text for a str; raises
-        GateError as `check`.
+    def parse(self, text: str) -> Any:
+        """Return the checked value of `text`, a Python literal or plain text for a str.
+
+        Raises
+        ------
+        GateError
+            As `check`.
         """
         try:
             value = ast.literal_eval(text.strip())
@@ -87,7 +98,7 @@ class Parameter:
             value = text
         return self.check(value)
 
-    def _check_one(self, entry, kind, value):
+    def _check_one(self, entry: Any, kind: str, value: Any) -> Any:
         if kind == "float" and type(entry) is int and abs(entry) < 2**53:
             entry = float(entry)
         if type(entry).__name__ != kind or (kind == "float" and not math.isfinite(entry)):
@@ -96,15 +107,13 @@ class Parameter:
             raise self._refusal(value)
         if self.interval:
             left, low, high, right = self.interval
-            if (
-                not (low <= entry <= high)
-                or (left == "(" and entry == low)
-                or (right == ")" and entry == high)
-            ):
+            outside = not low <= entry <= high
+            at_open_end = (left == "(" and entry == low) or (right == ")" and entry == high)
+            if outside or at_open_end:
                 raise self._refusal(value)
         return entry
 
-    def _refusal(self, value) -> GateError:
+    def _refusal(self, value: Any) -> GateError:
         return GateError(f"{self.name}={value!r} is not allowed: {self.allowed} ({self.text})")
 
 
@@ -145,8 +154,12 @@ class Notebook:
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
-        """The parameters by name, in order; GateError if the cell is missing, doubled or not of the
-        grammar.
+        """The parameters by name, in order.
+
+        Raises
+        ------
+        GateError
+            If the cell is missing, there twice, or not of the grammar.
         """
         cells = [
             "".join(c["source"])
@@ -189,11 +202,9 @@ def read_parameters(source: str, where: str = "parameters cell") -> dict[str, Pa
             raise GateError(
                 f"{line}: each line must read `name: type = literal  # in [low, high]; meaning`"
             )
-        name, kind, comment = (
-            node.target.id,
-            ast.unparse(node.annotation),
-            comments.get(node.lineno, ""),
-        )
+        name = node.target.id
+        kind = ast.unparse(node.annotation)
+        comment = comments.get(node.lineno, "")
         if kind not in KINDS:
             raise GateError(f"{line}: {name} has type {kind}; allowed are {', '.join(KINDS)}")
         if name in found:
@@ -210,17 +221,21 @@ def read_parameters(source: str, where: str = "parameters cell") -> dict[str, Pa
     return found
 
 
-def _range(comment: str, kind: str, where: str):
+def _range(comment: str, kind: str, where: str) -> tuple[tuple | None, tuple, str]:
     """Return interval, choices and meaning of a parameter's comment."""
-    interval, choices, text = None, (), comment
+    interval = None
+    choices = ()
+    text = comment
     if match := _INTERVAL.match(comment):
         left, low, high, right = match.groups()
-        interval, text = (left, float(low), float(high), right), comment[match.end() :]
+        interval = (left, float(low), float(high), right)
+        text = comment[match.end() :]
         if "str" in kind or kind == "bool" or interval[1] > interval[2]:
             raise GateError(f"{where}: a {kind} cannot lie in {left}{low}, {high}{right}")
     elif match := _CHOICES.match(comment):
         try:
-            choices, text = tuple(ast.literal_eval(f"[{match[1]}]")), comment[match.end() :]
+            choices = tuple(ast.literal_eval(f"[{match[1]}]"))
+            text = comment[match.end() :]
         except (ValueError, SyntaxError):
             raise GateError(f"{where}: {{{match[1]}}} is not a list of literals") from None
     elif re.match(r"in\s*[\[({]", comment):
@@ -244,8 +259,12 @@ def notebooks() -> list[Notebook]:
 
 
 def find(name: str) -> Notebook:
-    """Return the notebook of a number, a slug, a file name or a path. Raises GateError, with the
-    names there are.
+    """Return the notebook of a number, a slug, a file name or a path.
+
+    Raises
+    ------
+    GateError
+        If there is no such notebook; the message names those there are.
     """
     books = notebooks()
     wanted = Path(str(name)).name.removesuffix(".ipynb")
@@ -261,20 +280,21 @@ def find(name: str) -> Notebook:
 
 
 def select(only: str = "") -> list[Notebook]:
-    """Return the notebooks named in `only` (numbers or names between blanks or commas), all of them
-    when it is empty.
+    """Return the notebooks named in `only`, numbers or names between blanks or commas.
 
-    Raises GateError on a name that `find` does not know.
+    All of them, when it is empty. Raises GateError on a name that `find` does not know.
     """
     names = re.split(r"[\s,]+", str(only).strip()) if str(only).strip() else []
-    return list({book.name: book for book in map(find, names)}.values()) if names else notebooks()
+    if not names:
+        return notebooks()
+    return list({book.name: book for book in map(find, names)}.values())
 
 
 def profiles() -> dict[str, dict[str, dict]]:
-    """Return overrides by profile and notebook number, from notebooks/profiles.yaml; `quick` is the
-    cell itself.
+    """Return overrides by profile and notebook number, from notebooks/profiles.yaml.
 
-    Raises GateError if the file overrides `quick` or is not of that form.
+    The profile `quick` has none: it is what the parameters cells say. Raises GateError if the file
+    overrides it or is not of that form.
     """
     import yaml
 
@@ -292,34 +312,36 @@ def profiles() -> dict[str, dict[str, dict]]:
                 and isinstance(values, dict)
             ):
                 raise GateError(
-                    f"{file.name}: {profile}: {number!r} must be a quoted two-digit number with `name: value` below"
+                    f"{file.name}: {profile}: {number!r} must be a quoted two-digit number with "
+                    "`name: value` below"
                 )
     return {"quick": {}, **{profile: books or {} for profile, books in content.items()}}
 
 
 def selection(profile: str = "quick", only: str = "") -> tuple[list[Notebook], list[Notebook]]:
-    """Return the notebooks of `select(only)` that a profile names (`quick` names all), and those
-    that it leaves out.
+    """Return the notebooks of `select(only)` that a profile names, and those that it leaves out.
 
-    Raises GateError if there is no such profile, or none of the notebooks is left.
+    `quick` names all. Raises GateError if there is no such profile, or it names none of the
+    notebooks.
     """
-    named, books = _profile(profile), select(only)
+    named = _profile(profile)
+    books = select(only)
     if profile == "quick":
         return books, []
     chosen = [book for book in books if book.number in named]
     if not chosen:
+        asked = ", ".join(book.number for book in books) or "the notebooks"
         raise GateError(
-            f"notebooks/profiles.yaml names none of {', '.join(book.number for book in books) or 'the notebooks'} "
-            f"for profile {profile!r}, but {', '.join(named) or 'nothing'}"
+            f"notebooks/profiles.yaml names none of {asked} for profile {profile!r}, "
+            f"but {', '.join(named) or 'nothing'}"
         )
     return chosen, [book for book in books if book.number not in named]
 
 
-def resolve(
-    book: Notebook, profile: str = "quick", settings: list[str] | tuple[str, ...] = ()
-) -> dict:
-    """Return the values to inject into `book`: those of the profile, then `settings` such as
-    "rounds=50".
+def resolve(book: Notebook, profile: str = "quick", settings: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the values to inject into `book`.
+
+    They are those of the profile, then `settings` such as "rounds=50".
 
     Raises
     ------
@@ -328,7 +350,8 @@ def resolve(
         for a notebook with artefacts that the profile does not name: quick results would be filed
         as the profile's. The message lists what is valid.
     """
-    named, parameters = _profile(profile), book.parameters
+    named = _profile(profile)
+    parameters = book.parameters
     if profile != "quick" and book.artefacts and book.number not in named:
         raise GateError(
             f"profile {profile!r} has no settings for {book.name}; notebooks/profiles.yaml names "
@@ -373,11 +396,12 @@ def _known(book: Notebook, name: str) -> Parameter:
             f"  {p.name} = {p.default!r}: {p.allowed}; {p.text}" for p in book.parameters.values()
         )
         raise GateError(
-            f"{book.name} has no parameter {name!r}{_hint(name, book.parameters)}; its parameters are:\n{lines}"
+            f"{book.name} has no parameter {name!r}{_hint(name, book.parameters)}; "
+            f"its parameters are:\n{lines}"
         )
     return book.parameters[name]
 
 
-def _hint(name: str, valid) -> str:
+def _hint(name: str, valid: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, list(valid), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

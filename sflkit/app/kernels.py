@@ -3,16 +3,18 @@ error for all that goes wrong.
 
 A cell may take `cell_seconds`; without a bound a kernel that hangs would hold up everything behind
 it for ever. A reply that lies unread in the client's queue is looked for every second, see
-`_patient_manager`."""
+`_patient_manager`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import os
-import sys
 import time
+from collections.abc import Awaitable, Callable, Iterator
 from queue import Empty
+from typing import Any
 
 from sflkit.app import gate
 
@@ -31,48 +33,52 @@ _OPTIONS = {
 
 
 class NotebookFailed(RuntimeError):
-    """A cell raised or took too long, or its kernel died (the message names notebook and cell), or
-    Snakemake broke down.
+    """A cell raised or took too long, its kernel died, or Snakemake broke down.
+
+    The message names notebook and cell.
     """
 
 
 def cell_seconds(profile: str) -> int | None:
-    """Return after how many seconds a cell counts as hung: $SFLKIT_CELL_SECONDS, else 900 for the
-    quick profile; None: never.
+    """Return after how many seconds a cell counts as hung; None stands for never.
 
-    Raises gate.GateError when the variable holds no integer >= 0; 0 stands for None.
+    That is what $SFLKIT_CELL_SECONDS says (0 stands for never), else 900 for the quick profile and
+    never for others.
+
+    Raises
+    ------
+    gate.GateError
+        If the variable holds anything but an integer >= 0.
     """
-    value = integer_from_environment(CELL_SECONDS, 0)
-    if value is not None:
-        return value or None
-    return _QUICK_CELL_SECONDS if profile == "quick" else None
-
-
-def integer_from_environment(name: str, low: int) -> int | None:
-    """Return the integer in an environment variable, None when it is empty; GateError below `low`
-    or when it is no integer.
-    """
-    text = os.environ.get(name, "").strip()
+    text = os.environ.get(CELL_SECONDS, "").strip()
     if not text:
-        return None
-    if not text.isdecimal() or int(text) < low:
-        raise gate.GateError(f"{name}={text!r} must be an integer >= {low}")
-    return int(text)
+        return _QUICK_CELL_SECONDS if profile == "quick" else None
+    if not text.isdecimal():
+        raise gate.GateError(f"{CELL_SECONDS}={text!r} must be an integer >= 0")
+    return int(text) or None
 
 
 @contextlib.contextmanager
-def watched(name: str, limit: int | None):
-    """Hand out nbclient's options for the notebook `name`, and turn what goes wrong with it into
-    NotebookFailed.
+def watched(name: str, limit: int | None) -> Iterator[dict[str, Any]]:
+    """Hand out nbclient's options for a notebook, and turn what goes wrong with it into one error.
 
-    `limit` is what a cell may take, in seconds; None has no bound.
+    Parameters
+    ----------
+    name : str
+        What the error calls the notebook.
+    limit : int or None
+        What a cell may take, in seconds; None has no bound.
+
+    Raises
+    ------
+    NotebookFailed
+        From within the `with` block.
     """
-    with without_slow_grammar():
-        from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     cells = 0
 
-    def count(cell, cell_index):
+    def count(cell: Any, cell_index: int) -> None:
         nonlocal cells
         cells += 1
 
@@ -90,10 +96,8 @@ def watched(name: str, limit: int | None):
         raise NotebookFailed(
             f"{name}, cell [{cells}]: {late}; {CELL_SECONDS} sets another bound, 0 none"
         ) from None
-    except (
-        AssertionError,
-        RuntimeError,
-    ) as error:  # nbclient fails an assertion when a kernel is silent between two cells
+    # nbclient fails an assertion when a kernel is silent between two cells
+    except (AssertionError, RuntimeError) as error:
         if not cells:
             raise NotebookFailed(
                 f"{name}: the kernel did not start within {_START_SECONDS} s: {error}"
@@ -105,33 +109,20 @@ def watched(name: str, limit: int | None):
         ) from None
 
 
-@contextlib.contextmanager
-def without_slow_grammar():
-    """Keep nbformat's jsonschema from building a grammar of international addresses: a second, and
-    of no use here.
-    """
-    name = "rfc3987_syntax"  # jsonschema does without it where it is not installed
-    blocked = name not in sys.modules
-    if blocked:
-        sys.modules[name] = None
-    try:
-        yield
-    finally:
-        if blocked:
-            sys.modules.pop(name, None)
-
-
 @functools.cache
 def _patient_manager() -> type:
     """Return nbclient's kernel manager, with clients that look for messages every second.
 
     pyzmq waits for the edge of a file descriptor, and now and then that edge is missed: the reply
-    is there, the kernel is idle, and nbclient waits for ever."""
+    is there, the kernel is idle, and nbclient waits for ever. This can go when a release of pyzmq
+    or jupyter_client says that its asynchronous sockets miss no edge, and many runs of all
+    notebooks on a busy machine without it have shown no hang.
+    """
     import nbclient
     import nbformat
 
     class PatientManager(nbclient.NotebookClient(nbformat.v4.new_notebook()).kernel_manager_class):
-        def client(self, **kwargs):
+        def client(self, **kwargs: Any) -> Any:
             client = super().client(**kwargs)
             for channel in (client.shell_channel, client.iopub_channel):
                 channel.get_msg = functools.partial(_look_often, channel.get_msg)
@@ -140,19 +131,17 @@ def _patient_manager() -> type:
     return PatientManager
 
 
-async def _look_often(get_message, timeout: float | None = None):
-    """Return the next message of a channel; raises queue.Empty after `timeout` seconds (None:
+async def _look_often(get_message: Callable[..., Awaitable], timeout: float | None = None) -> Any:
+    """Return the next message of a channel; raise queue.Empty after `timeout` seconds (None:
     never).
     """
     end = None if timeout is None else time.monotonic() + timeout
     while True:
-        left = (
-            _LOOK_AGAIN_SECONDS
-            if end is None
-            else max(0.0, min(_LOOK_AGAIN_SECONDS, end - time.monotonic()))
-        )
+        wait = _LOOK_AGAIN_SECONDS
+        if end is not None:
+            wait = max(0.0, min(wait, end - time.monotonic()))
         try:
-            return await get_message(timeout=left)
+            return await get_message(timeout=wait)
         except Empty:
             if end is not None and time.monotonic() >= end:
                 raise

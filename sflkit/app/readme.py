@@ -1,9 +1,10 @@
 """The README's generated tables: notebooks (from their metadata), verdicts (from
 figures/*/verdicts.csv), and speed.
 
-The speed table is made from what `make bench` writes, data/results/bench/*.csv: one row a workload
-and peer with its seconds a round, the ratio of the plain loop's seconds to its own, and its share
-of the processor's measured peak."""
+The speed table is made from what `make bench` writes, data/results/bench/*.csv: one row per
+workload and peer with its seconds per round, the ratio of the plain loop's seconds to its own, and
+its share of the processor's measured peak.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +16,10 @@ import pandas as pd
 from sflkit import paths
 from sflkit.app import gate
 from sflkit.results import tables
-from sflkit.results.tables import all_verdicts, markdown
 from sflkit.results.verdicts import VERDICTS
 
 # as tests/bench writes them
-_BENCH_COLUMNS = (
+BENCH_COLUMNS = (
     "workload",
     "peer",
     "seconds",
@@ -36,9 +36,7 @@ _BENCH_COLUMNS = (
     "torch",
     "processor",
 )
-
-
-_WORKLOADS = {
+WORKLOADS = {
     "W1": "W1: LeNet, 10 clients, 2 full-batch steps of 300",
     "W2": "W2: MLP 3168-512-256-100, 100 clients, 5 steps of 32",
     "W3": "W3: CNN of 1.7 M parameters, 5 of 300 clients, 10 steps of 10",
@@ -77,9 +75,12 @@ def verdicts() -> str:
 
 
 def bench() -> str:
-    """Return the speed tables as Markdown, one for each machine, thread count and torch.
+    """Return the speed tables as Markdown, one per machine, thread count and torch.
 
-    Raises ValueError if a csv lacks columns.
+    Raises
+    ------
+    ValueError
+        If a csv lacks columns.
     """
     files = sorted((gate.root() / "data" / "results" / "bench").glob("W*.csv"))
     if not files:
@@ -87,37 +88,39 @@ def bench() -> str:
     rows = []
     for file in files:
         frame = pd.read_csv(file)
-        if missing := [name for name in _BENCH_COLUMNS if name not in frame]:
+        if missing := [name for name in BENCH_COLUMNS if name not in frame]:
             raise ValueError(
                 f"{file.name} lacks the columns {', '.join(missing)}; `make bench` writes it anew"
             )
         rows.append(frame)
     rows = pd.concat(rows, ignore_index=True)
     parts = [
-        "Seconds of one federated round. The speedup is over a plain PyTorch loop, the median of measurements in turns "
-        "(least to largest); Flower is measured after the others."
+        "Seconds of one federated round. The speedup is over a plain PyTorch loop, the median of "
+        "measurements in turns (least to largest); Flower is measured after the others."
     ]
     for (processor, threads, torch), part in rows.groupby(
         ["processor", "threads", "torch"], sort=False
     ):
         parts.append(f"{processor}, {threads} thread{'' if threads == 1 else 's'}, torch {torch}:")
-        parts.append(
-            tables.markdown(
-                pd.DataFrame(
-                    {
-                        "workload": [_WORKLOADS.get(name, name) for name in part["workload"]],
-                        "peer": part["peer"],
-                        "seconds": [f"{s:.3g}" for s in part["seconds"]],
-                        "speedup": [
-                            f"{r.speedup:.2f} ({r.speedup_min:.2f} to {r.speedup_max:.2f})"
-                            for r in part.itertuples()
-                        ],
-                        "share of sgemm": [f"{share:.1%}" for share in part["peak_share"]],
-                    }
-                )
-            )
-        )
+        parts.append(tables.markdown(_bench_table(part)))
     return "\n\n".join(parts)
+
+
+def _bench_table(part: pd.DataFrame) -> pd.DataFrame:
+    """Return the measurements of one machine as texts."""
+    speedups = [
+        f"{row.speedup:.2f} ({row.speedup_min:.2f} to {row.speedup_max:.2f})"
+        for row in part.itertuples()
+    ]
+    return pd.DataFrame(
+        {
+            "workload": [WORKLOADS.get(name, name) for name in part["workload"]],
+            "peer": part["peer"],
+            "seconds": [f"{seconds:.3g}" for seconds in part["seconds"]],
+            "speedup": speedups,
+            "share of sgemm": [f"{share:.1%}" for share in part["peak_share"]],
+        }
+    )
 
 
 def count_verdicts(profile: str) -> int:
@@ -127,49 +130,57 @@ def count_verdicts(profile: str) -> int:
 
 
 def refresh_readme(check: bool = False) -> bool:
-    """Bring the README's tables up to date and return whether they were; with `check` only look."""
+    """Bring the README's tables up to date and return whether they were; with `check` only look.
+
+    Raises
+    ------
+    gate.GateError
+        Outside a clone, or where the README lacks a block or a file behind it cannot be read.
+    """
+    blocks = {"notebooks": notebooks, "verdicts": verdict_table, "bench": bench}
     try:
-        return write_blocks(
-            gate.root() / "README.md", check=check, blocks={"notebooks": notebooks, "bench": bench}
-        )
+        return write_blocks(gate.root() / "README.md", blocks, check=check)
     except (OSError, ValueError) as error:
         raise gate.GateError(f"cannot refresh the README's tables: {error}") from None
 
 
 def refresh_block(text: str, name: str, content: str) -> str:
-    """Return `text` with what stands between `<!-- name:begin -->` and `<!-- name:end -->` replaced
-    by `content`.
+    """Return `text` with new content between `<!-- name:begin -->` and `<!-- name:end -->`.
 
-    Raises ValueError unless each of the two is there once, in that order.
+    Raises
+    ------
+    ValueError
+        Unless each of the two is there once, in that order.
     """
-    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    begin = f"<!-- {name}:begin -->"
+    end = f"<!-- {name}:end -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise ValueError(f"the text must hold {begin} and then {end}, once each")
     return f"{text[: text.index(begin)]}{begin}\n{content.strip()}\n{text[text.index(end) :]}"
 
 
 def write_blocks(
-    path: Path | str | None = None,
-    *,
-    check: bool = False,
-    blocks: Mapping[str, Callable[[], str]] | None = None,
+    path: Path | str, blocks: Mapping[str, Callable[[], str]], *, check: bool = False
 ) -> bool:
-    """Rewrite the README's tables and return whether they were up to date; with `check=True` only
-    look.
+    """Rewrite the generated blocks of a file and return whether they were up to date.
 
-    `verdicts` is made here from figures/*/verdicts.csv; `blocks` adds others, name -> function that
-    returns Markdown. Raises ValueError without a path outside a clone, or when a block is missing
-    from the file."""
-    if path is None:
-        root = paths.clone_root()
-        if root is None:
-            raise ValueError(
-                "path=None needs a clone of sflkit as the working directory; give the README's path"
-            )
-        path = root / "README.md"
+    Parameters
+    ----------
+    path : path
+        The file, which names every block, see `refresh_block`.
+    blocks : mapping
+        Block name -> function that returns its Markdown.
+    check : bool
+        Only look.
+
+    Raises
+    ------
+    ValueError
+        If a block is missing from the file.
+    """
     path = Path(path)
     old = new = path.read_text(encoding="utf-8")
-    for name, content in ({"verdicts": verdict_table} | dict(blocks or {})).items():
+    for name, content in blocks.items():
         new = refresh_block(new, name, content())
     if new != old and not check:
         paths.write_atomic(path, new)
@@ -177,11 +188,11 @@ def write_blocks(
 
 
 def verdict_table() -> str:
-    """Return the README's verdict table: tallies, then one line an artefact."""
-    rows = all_verdicts()
+    """Return the README's verdict table: tallies, then one line per artefact."""
+    rows = tables.all_verdicts()
     if rows.empty:
         return "No verdicts yet: `make figures` writes them."
     tally = rows["verdict"].value_counts()
     summary = ", ".join(f"{tally[name]} {name}" for name in VERDICTS if name in tally)
     columns = ["artefact", "verdict", "claim", "ours", "paper", "profile", "note"]
-    return f"{len(rows)} claims: {summary}.\n\n{markdown(rows[columns])}"
+    return f"{len(rows)} claims: {summary}.\n\n{tables.markdown(rows[columns])}"

@@ -1,11 +1,12 @@
 """Run notebooks without a person: one by one through papermill, all of them through Snakemake, or
-in place to refresh outputs.
+in place to refresh their outputs.
 
 Every run is written under a temporary name and renamed when complete, so that a killed run leaves
 nothing that looks finished. A kernel dies with the process that started it (ipykernel polls its
 parent); `die_with` does the same one level up, so that `kill -9` on any process of the chain make -
 sflkit figures - Snakemake - sflkit run - kernel ends all that is below it. What surrounds a kernel,
-such as the bound on the seconds of a cell, is in `kernels`."""
+such as the bound on the seconds of a cell, is in `kernels`.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +19,28 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from sflkit import checks, paths
+from sflkit import checks, machine, paths
 from sflkit.app import gate
-from sflkit.app.kernels import (
-    NotebookFailed,
-    cell_seconds,
-    integer_from_environment,
-    watched,
-    without_slow_grammar,
-)
+from sflkit.app.kernels import NotebookFailed, cell_seconds, watched
 
 # host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this
-# host
+# host.
 WATCH = "SFLKIT_WATCH"
-
-
 _BAR = re.compile(r"(it|run)/s|s/(it|run)\b")  # what tqdm writes behind a bar, fast or slow
-
-
 _THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class Progress(NamedTuple):
+    """Names of notebooks after `figures`: those that ran, were up to date, and failed."""
+
+    fresh: list[str]
+    already: list[str]
+    failed: list[str]
 
 
 def this_process() -> str:
@@ -48,17 +49,23 @@ def this_process() -> str:
 
 
 def die_with(process: str | int | None) -> None:
-    """End this process, without clean-up, within about a second of the end of `process`; do nothing
-    when that is empty.
+    """End this process, without clean-up, within about a second of the end of `process`.
 
-    `process` is a pid, or host:pid. One of another host, as in the environment of a cluster job,
-    cannot be watched from here and is ignored; anything else raises GateError."""
+    `process` is a pid, or host:pid; where it is empty, nothing is watched. One of another host, as
+    in the environment of a cluster job, cannot be watched from here and is ignored.
+
+    Raises
+    ------
+    gate.GateError
+        If `process` is of another form.
+    """
     if not process:
         return
     match = re.fullmatch(r"(?:(.*):)?(\d+)", str(process))
     if not match:
         raise gate.GateError(
-            f"{WATCH}={process!r} must read host:pid or pid; unset it unless you mean to end with that process"
+            f"{WATCH}={process!r} must read host:pid or pid; unset it unless you mean to end with "
+            "that process"
         )
     if match[1] not in (None, platform.node()):
         return
@@ -69,7 +76,7 @@ def die_with(process: str | int | None) -> None:
     except psutil.NoSuchProcess:
         os._exit(1)
 
-    def watch():
+    def watch() -> None:
         while True:
             try:
                 if not parent.is_running() or parent.status() == psutil.STATUS_ZOMBIE:
@@ -82,13 +89,17 @@ def die_with(process: str | int | None) -> None:
 
 
 def cores() -> int:
-    """Return how many threads all our work may use together: SFLKIT_THREADS, else the cores this
-    process may run on.
+    """Return how many threads all our work may use together, see `machine.cores`.
+
+    Raises
+    ------
+    gate.GateError
+        If SFLKIT_THREADS holds anything but an integer >= 1.
     """
-    value = integer_from_environment("SFLKIT_THREADS", 1)
-    if value is not None:
-        return value
-    return checks.cores()
+    try:
+        return machine.cores()
+    except ValueError as error:
+        raise gate.GateError(str(error)) from None
 
 
 def target(book: gate.Notebook, profile: str) -> Path:
@@ -97,8 +108,9 @@ def target(book: gate.Notebook, profile: str) -> Path:
 
 
 def stamp(book: gate.Notebook, profile: str) -> Path:
-    """Return the file that says a run is complete: its seconds, its parameters and the figure files
-    it stands for.
+    """Return the file that says a run is complete.
+
+    It holds the run's seconds, its parameters and the figure files it stands for.
     """
     return target(book, profile).with_suffix(".done.json")
 
@@ -108,9 +120,7 @@ def failure(book: gate.Notebook, profile: str) -> Path:
     return target(book, profile).with_suffix(".failed.ipynb")
 
 
-def run(
-    book: gate.Notebook, profile: str = "quick", settings: list[str] | tuple[str, ...] = ()
-) -> Path:
+def run(book: gate.Notebook, profile: str = "quick", settings: Sequence[str] = ()) -> Path:
     """Run `book` through the gate and papermill and return the executed copy.
 
     A run with settings of its own is not the profile's: its copy is called `<name>.custom.ipynb`
@@ -125,27 +135,46 @@ def run(
         bound unless $SFLKIT_CELL_SECONDS sets one), or when the kernel died; the executed part is
         kept beside the target as `<name>.failed.ipynb`.
     """
-    values, limit = (
-        gate.resolve(book, profile, settings),
-        cell_seconds("custom" if settings else profile),
-    )
-    with without_slow_grammar():
-        import papermill
-
-    logging.getLogger("papermill").setLevel(
-        logging.ERROR
-    )  # it warns of parameters that its own inspection overlooks
-    _quietly(cores() if "SFLKIT_THREADS" in os.environ else None)
-    done, failed, mark = target(book, profile), failure(book, profile), stamp(book, profile)
+    values = gate.resolve(book, profile, settings)
+    limit = cell_seconds("custom" if settings else profile)
+    _quietly(cores() if machine.THREADS_VARIABLE in os.environ else None)
+    done = target(book, profile)
+    mark = stamp(book, profile)
     if settings:
-        done, mark = done.with_suffix(".custom.ipynb"), None
+        done = done.with_suffix(".custom.ipynb")
+        mark = None
         os.environ["SFLKIT_FIGURES"] = str(paths.out() / "figures")
-    part = done.with_suffix(f".part{os.getpid()}.ipynb")
-    done.parent.mkdir(parents=True, exist_ok=True)
+    failed = failure(book, profile)
     for old in (failed, mark, *_left_over(done)):
         if old:
             old.unlink(missing_ok=True)
     began = time.time()
+    _execute(book, values, limit, done, failed)
+    if mark:
+        figures = sorted(
+            p.name for a in book.artefacts for p in paths.figures(profile).glob(f"{a}.*")
+        )
+        said = {
+            "notebook": book.name,
+            "profile": profile,
+            "set": values,
+            "figures": figures,
+            "seconds": round(time.time() - began, 1),
+        }
+        paths.write_atomic(mark, json.dumps(said, indent=1))
+    return done
+
+
+def _execute(
+    book: gate.Notebook, values: dict[str, Any], limit: int | None, done: Path, failed: Path
+) -> None:
+    """Execute `book` with `values` into `done`, or into `failed` where a cell raised."""
+    import papermill
+
+    # It warns of parameters that its own inspection overlooks.
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    part = done.with_suffix(f".part{os.getpid()}.ipynb")
+    done.parent.mkdir(parents=True, exist_ok=True)
     try:
         with watched(book.name, limit) as options:
             options |= {"start_timeout": options["startup_timeout"]}  # papermill's name for it
@@ -156,36 +185,16 @@ def run(
     except (papermill.PapermillExecutionError, NotebookFailed) as error:
         if part.exists():
             os.replace(part, failed)
+        text = str(error)
         if not isinstance(error, NotebookFailed):
-            error = f"{book.name}, cell [{error.exec_count}]: {error.ename}: {error.evalue}"
-        raise NotebookFailed(f"{error}\n  see {failed}") from None
+            text = f"{book.name}, cell [{error.exec_count}]: {error.ename}: {error.evalue}"
+        raise NotebookFailed(f"{text}\n  see {failed}") from None
     finally:
         part.unlink(missing_ok=True)
-    if mark:
-        figures = sorted(
-            p.name for a in book.artefacts for p in paths.figures(profile).glob(f"{a}.*")
-        )
-        paths.write_atomic(
-            mark,
-            json.dumps(
-                {
-                    "notebook": book.name,
-                    "profile": profile,
-                    "set": values,
-                    "figures": figures,
-                    "seconds": round(time.time() - began, 1),
-                },
-                indent=1,
-            ),
-        )
-    return done
 
 
-def figures(
-    profile: str = "quick", jobs: int = 2, only: str = ""
-) -> tuple[list[str], list[str], list[str]]:
-    """Bring the notebooks that a profile names up to date, `jobs` at a time; return names: run,
-    already done, failed.
+def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> Progress:
+    """Bring the notebooks that a profile names up to date, `jobs` at a time.
 
     The cores are shared out: each notebook gets cores / jobs threads. A failed notebook does not
     stop the others.
@@ -199,62 +208,73 @@ def figures(
         When Snakemake itself ended with an error while no notebook failed.
     """
     jobs = _jobs(jobs)
-    (books, _), began, each = gate.selection(profile, only), time.time(), max(1, cores() // jobs)
+    books, _ = gate.selection(profile, only)
     cell_seconds(profile)
     for book in books:  # all settings are checked before anything starts
         gate.resolve(book, profile)
-    lost = [str(_relative(target(b, profile))) for b in books if _figures_lost(b, profile)]
-    config = [f"profile={profile}", f"threads={each}", f"only={' '.join(b.number for b in books)}"]
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--snakefile",
-        str(gate.root() / "Snakefile"),
-        "--directory",
-        str(gate.root()),
-        "--cores",
-        str(jobs * each),
-        "--nolock",
-        "--rerun-incomplete",
-        "--keep-going",
-        *(["--forcerun", *lost] if lost else []),
-        "--config",
-        *config,
-    ]
+    began = time.time()
+    command = _snakemake(books, profile, jobs)
     environment = {**os.environ, WATCH: this_process()}
     code = subprocess.run([*command, "--quiet", "all"], env=environment, check=False).returncode
     failed = [b.name for b in books if not stamp(b, profile).is_file()]
-    if (
-        code and not failed
-        # the stamps are old ones; told to be quiet, Snakemake does not say what is wrong with
-        # itself
-    ):
-        again = subprocess.run(
-            [*command, "--dry-run", "--quiet", "progress"],
-            env=environment,
-            check=False,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        last = (
-            "\n".join(again.stdout.splitlines()[-12:])
-            if again.returncode
-            else "a dry run finds no cause; see above"
-        )
+    if code and not failed:  # the stamps are old ones
         raise NotebookFailed(
-            f"Snakemake ended with exit code {code}, though no notebook failed:\n{last}"
+            f"Snakemake ended with exit code {code}, though no notebook failed:\n"
+            + _what_is_wrong(command, environment)
         )
     fresh = [
         b.name for b in books if b.name not in failed and stamp(b, profile).stat().st_mtime >= began
     ]
-    return fresh, [b.name for b in books if b.name not in (*failed, *fresh)], failed
+    already = [b.name for b in books if b.name not in (*failed, *fresh)]
+    return Progress(fresh, already, failed)
 
 
-def refresh_all(books: list[gate.Notebook], jobs: int = 1, echo=print) -> bool:
-    """Refresh the notebooks in `books` and their solutions, `jobs` at a time; return whether none
-    failed.
+def _snakemake(books: list[gate.Notebook], profile: str, jobs: int) -> list[str]:
+    """Return the command that brings notebooks up to date, less what it is to say."""
+    each = max(1, cores() // jobs)
+    lost = [str(_relative(target(b, profile))) for b in books if _figures_lost(b, profile)]
+    return [
+        *(sys.executable, "-m", "snakemake"),
+        *("--snakefile", str(gate.root() / "Snakefile")),
+        *("--directory", str(gate.root())),
+        *("--cores", str(jobs * each)),
+        "--nolock",
+        "--rerun-incomplete",
+        "--keep-going",
+        *(["--forcerun", *lost] if lost else []),
+        *("--config", f"profile={profile}", f"threads={each}"),
+        f"only={' '.join(b.number for b in books)}",
+    ]
+
+
+def _what_is_wrong(command: list[str], environment: dict[str, str]) -> str:
+    """Return the last lines that Snakemake says of its own trouble, which it keeps to itself when
+    told to be quiet.
+    """
+    again = subprocess.run(
+        [*command, "--dry-run", "--quiet", "progress"],
+        env=environment,
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if not again.returncode:
+        return "a dry run finds no cause; see above"
+    return "\n".join(again.stdout.splitlines()[-12:])
+
+
+def refresh_all(
+    books: list[gate.Notebook], jobs: int = 1, echo: Callable[[str], Any] = print
+) -> bool:
+    """Refresh the notebooks in `books` and their solutions, `jobs` at a time.
+
+    `echo` is given one line per notebook. Returns whether none failed.
+
+    Raises
+    ------
+    gate.GateError
+        Before anything starts, when `jobs` or an environment variable is not allowed.
     """
     jobs = _jobs(jobs)
     cell_seconds("quick")
@@ -266,11 +286,13 @@ def refresh_all(books: list[gate.Notebook], jobs: int = 1, echo=print) -> bool:
     _quietly(max(1, cores() // jobs))
 
     def one(file: Path) -> bool:
-        began, failed = time.time(), False
+        began = time.time()
+        failed = False
         try:
             outcome = f"{file.stem}: {'changed' if refresh(file) else 'unchanged'}"
         except NotebookFailed as error:
-            outcome, failed = f"FAILED {error}", True
+            outcome = f"FAILED {error}"
+            failed = True
         echo(f"{outcome}, {time.time() - began:.0f} s")
         return not failed
 
@@ -279,16 +301,17 @@ def refresh_all(books: list[gate.Notebook], jobs: int = 1, echo=print) -> bool:
 
 
 def refresh(file: Path) -> bool:
-    """Execute a notebook in place with its own defaults, so that its committed outputs are current;
-    return whether it changed.
+    """Execute a notebook in place with its own defaults; return whether it changed.
 
-    A notebook in which a cell raised or took longer than `cell_seconds("quick")` stays as it was.
+    Raises
+    ------
+    NotebookFailed
+        When a cell raised or took longer than `cell_seconds("quick")`; the file stays as it was.
     """
-    limit = cell_seconds("quick")
-    with without_slow_grammar():
-        import nbclient
-        import nbformat
+    import nbclient
+    import nbformat
 
+    limit = cell_seconds("quick")
     content = nbformat.read(file, as_version=4)
     with watched(file.stem, limit) as options:
         nbclient.NotebookClient(
@@ -301,9 +324,10 @@ def refresh(file: Path) -> bool:
     return changed
 
 
-def clean(content):
-    """Strip from an executed notebook what changes from run to run or shows nothing to a reader;
-    return it.
+def clean(content: Any) -> Any:
+    """Strip from an executed notebook what changes from run to run or shows nothing to a reader.
+
+    `content` is nbformat's NotebookNode; it is changed in place and returned.
     """
     content.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -327,7 +351,7 @@ def clean(content):
     return content
 
 
-def _jobs(jobs) -> int:
+def _jobs(jobs: int) -> int:
     try:
         return checks.workers("jobs", jobs)
     except ValueError as error:
@@ -340,7 +364,7 @@ def _quietly(threads: int | None) -> None:
     """
     os.environ["SFLKIT_BATCH"] = "1"
     if threads:
-        os.environ["SFLKIT_THREADS"] = str(threads)
+        os.environ[machine.THREADS_VARIABLE] = str(threads)
         for name in _THREAD_LIMITS:  # numpy's and torch's own pools, read when they load
             os.environ.setdefault(name, str(threads))
 

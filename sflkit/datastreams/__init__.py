@@ -1,8 +1,11 @@
 """Federated learning for data streams (the FDS paper): how much should old data count against new
 data?
 
-Start with `importance` (what weights of samples mean, Sections 3 and 4) and `psi` (the bound that
-is minimised, Section 5); `strategies` turns a strategy's name into weights of clients. `bounds` and
-`case_study` hold the theory. `training` runs Algorithm 1 with several strategies at once: `config`
-lists the settings, `arrivals` who holds which samples when, `arms` the training itself, `constants`
-the measured constants of the bound. `explorers` draws with sliders."""
+Start with `importance` (what the weights of samples mean, Sections 3 and 4) and `psi` (the bound
+that is minimised, Section 5). `strategies` turns a strategy's name into weights of clients.
+`bounds` and `case_study` hold the theory.
+
+`training` runs Algorithm 1 with several strategies at once: `config` lists its settings, `arrivals`
+says who holds which samples when, `arms` trains the models, and `constants` measures what the bound
+needs to know. `explorers` draws with sliders.
+"""

@@ -1,290 +1,465 @@
-"""The training of several arms in one stacked call, Algorithm 1 of FDS, lines 7-14;
-`sflkit.datastreams.training` describes the run.
+"""The training of several arms side by side: Algorithm 1 of FDS, lines 7-14.
 
-| code       | symbol         | shape  | meaning                                                                          |
-|------------|----------------|--------|----------------------------------------------------------------------------------|
-| importance | p_m            | (A, M) | relative importance of each client in each arm                                   |
-| lam        | lambda_m       | (A, M) | weight of a stored sample                                                        |
-| picks      | xi_m^(t,e)     | lists  | positions of the samples of each local step's mini-batch in the client's memory  |
-| totals     | sum_j lambda   | (A, C) | weight of each participant; over its sum: aggregation weights p_m^(t), (5)       |
-| mass       | sum of q^(s)   | (A,)   | weight of the rounds so far, before normalising, (6)                             |
-| params     | theta^(t)      | (A, P) | global model of each arm                                                         |
-| averaged   | theta-bar      | (A, P) | sum of q^(s) theta^(s) over the rounds s <= t                                    |
+Source: FDS (Federated Learning for Data Streams), Algorithm 1, (5)-(7), with ERRATA 27.
+
+An arm is a strategy for the clients' importance, trained at a local rate; the module `training`
+describes the whole run. All arms see the same samples and mini-batches, so that they can
+be trained in one call of the engine.
+
+| code       | symbol         | shape  | meaning                                               |
+|------------|----------------|--------|-------------------------------------------------------|
+| importance | p_m            | (A, M) | relative importance of each client in each arm        |
+| lam        | lambda_m       | (A, M) | weight of a stored sample                             |
+| picks      | xi_m^(t,e)     | lists  | where a step's mini-batch lies in the client's memory |
+| totals     | sum_j lambda_j | (A, C) | participants' weights; normalised: p_m^(t), (5)       |
+| mass       | sum of q^(s)   | (A,)   | weight of the rounds so far, not normalised, (6)      |
+| params     | theta^(t)      | (A, P) | global model of each arm                              |
+| averaged   | theta-bar      | (A, P) | sum of q^(s) theta^(s) over the rounds s <= t         |
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
-from sflkit import checks
-from sflkit.randomness import generator
+from sflkit import checks, federated, machine, models
+from sflkit.data.federations import Federation
+from sflkit.datastreams.config import DataStreamsConfig
+from sflkit.federated import LocalWork, ServerRule, Task, servers
+from sflkit.randomness import generator, model_seed
 
-_STACKED_NUMBERS = (
-    2**28
-)  # parameters that one call may train, 1 GiB; arms beyond it follow in further calls
+# Parameters that one call of the engine may train, 1 GiB; arms beyond it follow in further calls.
+STACKED_NUMBERS = 2**28
+EVALUATED_NUMBERS = 2**21  # inputs of one forward pass of the evaluation
+MODEL_OPTIONS = ("hidden", "channels", "padding", "width")
 
-
-_EVALUATED_NUMBERS = 2**21  # inputs of one forward pass of the evaluation
-
-
-def initial(task, seed: int):
-    """Return theta^(1), the initial parameters (P,) of every arm of a run with this seed."""
-    return task.init(int(generator(seed, "model").integers(2**31)))
+SampleWeights = Callable[[int, int, np.ndarray, float], Any]
 
 
 class Tensors:
-    """The training samples on the device that trains."""
+    """A federation's samples as tensors on the device that trains."""
 
-    def __init__(self, federation):
-        import torch
-
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        with (
-            warnings.catch_warnings()
-        ):  # the arrays are read-only, and nobody writes to the tensors
+    def __init__(self, federation: Federation):
+        self.device = machine.device()
+        arrays = (federation.x, federation.y, federation.x_test, federation.y_test)
+        with warnings.catch_warnings():
+            # The arrays are read-only, and nothing here writes to the tensors that share them.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             self.x, self.y, self.x_test, self.y_test = (
-                torch.as_tensor(a).to(self.device)
-                for a in (federation.x, federation.y, federation.x_test, federation.y_test)
+                torch.as_tensor(np.asarray(array)).to(self.device) for array in arrays
             )
-        self.index = torch.as_tensor
 
-    def batch(self, ids: np.ndarray) -> tuple:
-        ids = self.index(np.ascontiguousarray(ids)).to(self.device)
-        return self.x[ids], self.y[ids]
+    def batch(self, ids: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Return inputs and labels of the training samples in the rows `ids`."""
+        rows = torch.as_tensor(np.ascontiguousarray(ids)).to(self.device)
+        return self.x[rows], self.y[rows]
+
+
+class _Round(NamedTuple):
+    """What the arms train on in one round."""
+
+    clients: np.ndarray  # (C,) ids of the participants
+    totals: np.ndarray  # (A, C)
+    batches: list[list[list[tuple]]]  # for each arm and participant the batch of each local step
+
+
+class _Job(NamedTuple):
+    """The local training of one arm in one round."""
+
+    arm: int
+    used: np.ndarray  # positions in `_Round.clients` of the participants that have weight
+    work: LocalWork
+    prox: float
+    corrections: Tensor | None
 
 
 class Arms:
-    """The global models of all arms, and the round that trains them."""
+    """The global models of all arms, and the round that trains them.
 
-    def __init__(self, config, federation, importance, memory_size, weights, model, server=None):
-        import torch
+    Parameters
+    ----------
+    config : DataStreamsConfig
+        Its arms, rates, model, server and local training.
+    federation : Federation
+        The clients.
+    importance : array (n_arms, n_clients)
+        Relative importance p of the clients in each arm, rows on the simplex.
+    memory_size : array (n_clients,)
+        Samples that each client stores in the mean over the rounds, `arrivals.mean_memory`.
+    weights, model, server
+        The caller's own sample weights, network and server, see `training.run`.
 
-        from sflkit import federated, models
-        from sflkit.federated import servers
+    Attributes
+    ----------
+    params, averaged : tensor (n_arms, n_params)
+        The last iterates, and the algorithm's outputs theta-bar.
+    rules : list of ServerRule
+        The server of each arm.
+    diverged : bool array (n_arms,)
+        Arms whose parameters are no longer finite; they stand still.
 
-        self.torch, self.federated, self.config, self.federation, self.weights = (
-            torch,
-            federated,
-            config,
-            federation,
-            weights,
-        )
+    Raises
+    ------
+    ValueError
+        If one of the caller's own objects is not what it must be.
+    """
+
+    def __init__(
+        self,
+        config: DataStreamsConfig,
+        federation: Federation,
+        importance: np.ndarray,
+        memory_size: np.ndarray,
+        *,
+        weights: SampleWeights | None = None,
+        model: nn.Module | Callable | None = None,
+        server: type | Callable | None = None,
+    ):
+        if weights is not None and not callable(weights):
+            raise ValueError(
+                f"weights of type {type(weights).__name__} must be a function (round, client, rows "
+                "of x, p_m) that returns a weight for each row"
+            )
+        self.config = config
+        self.federation = federation
         self.importance = importance
+        self.weights = weights
         # ERRATA 27: p_m over the memory, not p_m / N_m. A client that is away, or has no sample, in
         # some rounds has a small mean.
         self.lam = np.divide(
-            self.importance, memory_size, out=np.zeros_like(self.importance), where=memory_size > 0
+            importance, memory_size, out=np.zeros_like(importance), where=memory_size > 0
         )
-        if model is None:
-            given = {
-                name: getattr(config, name) for name in ("hidden", "channels", "padding", "width")
-            }
-            given = {name: value for name, value in given.items() if value is not None}
-            model = models.create(
-                config.model,
-                input_shape=federation.input_shape,
-                n_classes=federation.n_classes,
-                **given,
-            )
-        self.task = federated.Task(model)
-        self.weighted_task = federated.Task(model, _weighted_loss)
-        self.data, self.work = Tensors(federation), servers.LocalWork
-        server = (
-            server
-            or {
-                "fedavg": lambda p: servers.FedAvg(),
-                "fedprox": lambda p: servers.FedProx(config.prox),
-                "scaffold": lambda p: servers.Scaffold(len(p), p),
-            }[config.server]
-        )
-        self.rules = [
-            server(p.copy()) for p in self.importance
-        ]  # one an arm: a rule may keep state between rounds
-        self.start = initial(self.task, config.seed).to(self.data.device)
-        self.params = self.start.repeat(len(config.arms), 1)
-        self.averaged, self.mass = self.params.clone(), np.zeros(len(config.arms))
-        self.diverged = np.zeros(len(config.arms), bool)
-        self._whole = {}  # a historical client's batch of all its samples
+        network = build_model(config, federation, model)
+        self.task = Task(network)
+        self._trained = self.task if weights is None else Task(network, weighted_loss)
+        self.rules = build_servers(config, importance, server)
+        self.data = Tensors(federation)
+        self.start = self.task.init(model_seed(config.seed)).to(self.data.device)
+        n_arms = len(config.arms)
+        self.params = self.start.repeat(n_arms, 1)
+        self.averaged = self.params.clone()
+        self.mass = np.zeros(n_arms)
+        self.diverged = np.zeros(n_arms, bool)
+        # A historical client's batch of all its samples, which is the same in every round.
+        self._whole: dict[int, tuple[Tensor, Tensor]] = {}
 
     def step(self, t: int, stored: dict[int, np.ndarray]) -> None:
-        """Train on what is stored in round t (lines 7-14 of Algorithm 1)."""
-        clients = np.array(list(stored), dtype=np.int64)
-        if not len(clients):
+        """Train on the rows stored in round t, {client: rows}: lines 7-14 of Algorithm 1.
+
+        Raises
+        ------
+        ValueError
+            If the caller's own weights or server answer with anything but what `training.run` asks
+            of them.
+        """
+        if not stored:
             return
+        config = self.config
         picks = [
-            mini_batches(
-                len(ids), self.config.batch_size, self.config.local_steps, self.config.seed, m, t
-            )
+            mini_batches(len(ids), config.batch_size, config.local_steps, config.seed, m, t)
             for m, ids in stored.items()
         ]
-        totals, batches = (self._default if self.weights is None else self._own)(
-            t, stored, clients, picks
-        )
-        active = [a for a in range(len(totals)) if totals[a].any() and not self.diverged[a]]
-        size = max(1, _STACKED_NUMBERS // (len(clients) * self.task.n_params))
+        if self.weights is None:
+            this = self._with_equal_weights(stored, picks)
+        else:
+            this = self._with_own_weights(t, stored, picks, self.weights)
+        active = np.flatnonzero(this.totals.any(axis=1) & ~self.diverged).tolist()
+        size = max(1, STACKED_NUMBERS // (len(stored) * self.task.n_params))
         for first in range(0, len(active), size):
-            self._train(active[first : first + size], clients, totals, batches)
+            self._train(active[first : first + size], this)
 
-    def _default(self, t, stored, clients, picks):
-        """Equal weights inside a client: the step's gradient is the mini-batch mean, and all arms
-        share the batches.
+    def move(self, arm: int, updates: Tensor, weights: np.ndarray, work: LocalWork) -> None:
+        """Take the clients' updates into an arm's average, (6), and its model, lines 13 and 14.
+
+        Parameters
+        ----------
+        arm : int
+            Position of the arm.
+        updates : tensor (n_clients, n_params)
+            Local models minus the global one.
+        weights : array (n_clients,)
+            Sum of the weights of each client's stored samples, > 0.
+        work : LocalWork
+            Who trained, and for how many steps.
+
+        Raises
+        ------
+        ValueError
+            If the arm's server does not return one number per parameter.
+        """
+        model = self.params[arm]
+        share = weights.sum()
+        self.mass[arm] += share
+        # (6): the weight of round t goes to theta^(t), the model that the round began with.
+        self.averaged[arm] += (model - self.averaged[arm]) * (share / self.mass[arm])
+        new = self.rules[arm](model, updates, weights, work)
+        new = self._project(
+            self._tensor("the parameters that the server returns", new, model.shape)
+        )
+        self.diverged[arm] = not _finite(new)
+        self.params[arm] = new
+
+    def evaluate(self, t: int) -> list[dict[str, Any]]:
+        """Return one row per arm, with the columns of `training.run`, after round t."""
+        scores = self._scores()
+        historical = self.federation.historical
+        rows = []
+        for a, arm in enumerate(self.config.arms):
+            loss, accuracy, loss_last, accuracy_last = scores[:, a]
+            row = {"round": t, "arm": arm, "rate": self.config.rates[a]}
+            row["p_hist"] = float(self.importance[a][historical].sum())
+            row |= {"accuracy": accuracy, "loss": loss}
+            row |= {"accuracy_last": accuracy_last, "loss_last": loss_last}
+            rows.append(row | {"diverged": bool(self.diverged[a])})
+        return rows
+
+    def _with_equal_weights(
+        self, stored: dict[int, np.ndarray], picks: list[list[np.ndarray]]
+    ) -> _Round:
+        """Every sample in a client's memory has the weight lambda_m.
+
+        The step's gradient is then the mean over its mini-batch, and all arms share the batches.
         """
         shared = []
         for (m, ids), pick in zip(stored.items(), picks, strict=True):
-            whole = len(pick[0]) == len(ids)
-            if whole and self.federation.historical[m]:
+            if len(pick[0]) < len(ids):
+                shared.append([self.data.batch(ids[one]) for one in pick])
+            elif self.federation.historical[m]:
                 if m not in self._whole:
                     self._whole[m] = self.data.batch(ids)
                 shared.append([self._whole[m]] * len(pick))
             else:
-                shared.append(
-                    [self.data.batch(ids)] * len(pick)
-                    if whole
-                    else [self.data.batch(ids[one]) for one in pick]
-                )
+                shared.append([self.data.batch(ids)] * len(pick))
+        clients = np.array(list(stored), dtype=np.int64)
         totals = self.lam[:, clients] * np.array([len(ids) for ids in stored.values()])
-        return totals, [shared] * len(totals)
+        return _Round(clients, totals, [shared] * len(totals))
 
-    def _own(self, t, stored, clients, picks):
-        """The caller's lambda: the unbiased estimate of line 9 is the mini-batch mean of |I|
-        lambda_j / (sum lambda) grad l_j.
+    def _with_own_weights(
+        self,
+        t: int,
+        stored: dict[int, np.ndarray],
+        picks: list[list[np.ndarray]],
+        weights: SampleWeights,
+    ) -> _Round:
+        """Every sample has the weight lambda_j that the caller gives it.
+
+        The unbiased estimate of line 9 is the mini-batch mean of |I| lambda_j / (sum lambda) times
+        the gradient of sample j.
         """
-        totals, batches = np.zeros((len(self.rules), len(clients))), []
+        totals = np.zeros((len(self.rules), len(stored)))
+        batches: list[list[list[tuple]]] = []
         for a in range(len(self.rules)):
             batches.append([])
             for i, ((m, ids), pick) in enumerate(zip(stored.items(), picks, strict=True)):
-                p = float(self.importance[a, m])
-                lam = checks.array(
-                    f"weights(round={t}, client={m})",
-                    self.weights(t, m, ids.copy(), p),
-                    ndim=1,
-                    low=0,
-                )
+                name = f"weights(round={t}, client={m})"
+                given = weights(t, m, ids.copy(), float(self.importance[a, m]))
+                lam = checks.array(name, given, ndim=1, low=0)
                 if lam.shape != ids.shape:
-                    raise ValueError(
-                        f"weights(round={t}, client={m}) has shape {lam.shape}; it must be {ids.shape}"
-                    )
-                totals[a, i] = total = lam.sum()
+                    raise ValueError(f"{name} has shape {lam.shape}; it must be {ids.shape}")
+                total = lam.sum()
+                totals[a, i] = total
                 factors = len(ids) * lam / total if total else lam
                 batches[a].append([self._weighted_batch(ids[one], factors[one]) for one in pick])
-        return totals, batches
+        return _Round(np.array(list(stored), dtype=np.int64), totals, batches)
 
-    def _weighted_batch(self, ids, factors):
+    def _weighted_batch(self, ids: np.ndarray, factors: np.ndarray) -> tuple[Tensor, Tensor]:
         x, y = self.data.batch(ids)
-        return x, self.torch.stack(
-            [y.float(), self.torch.as_tensor(factors, dtype=self.torch.float32, device=y.device)], 1
-        )
+        columns = torch.as_tensor(factors, dtype=torch.float32, device=y.device)
+        return x, torch.stack([y.float(), columns], 1)
 
-    def _train(self, arms: list[int], clients, totals, batches) -> None:
-        """Train the given arms, in one call where they ask for the same proximal term, and move
-        their models.
-        """
-        jobs = {}
+    def _train(self, arms: list[int], this: _Round) -> None:
+        """Train the given arms, those that ask for the same proximal term in one call."""
+        alike: dict[float, list[_Job]] = {}
         for a in arms:
-            used = np.flatnonzero(totals[a])
-            work = self.work(
-                clients[used], np.full(len(used), self.config.local_steps), self.config.rates[a]
-            )
-            options = self.rules[a].local_options(work)
-            if not set(options) <= {"prox", "corrections"}:
-                raise ValueError(
-                    f"local_options={sorted(options)} of the server must be among 'prox' and 'corrections'"
-                )
-            if "corrections" not in options or self._finite(options["corrections"]):
-                jobs.setdefault(options.get("prox", 0.0), []).append((a, used, work, options))
-            else:
+            job = self._job(a, this)
+            if job.corrections is not None and not _finite(job.corrections):
                 self.diverged[a] = True
-        for prox, same in jobs.items():
-            self._train_together(same, prox, totals, batches)
+            else:
+                alike.setdefault(job.prox, []).append(job)
+        for jobs in alike.values():
+            self._train_together(jobs, this)
 
-    def _train_together(self, jobs: list[tuple], prox: float, totals, batches) -> None:
-        keywords = {"prox": prox}
-        if any("corrections" in options for *_, options in jobs):
-            zero = self.torch.zeros_like
-            keywords["corrections"] = self.torch.cat(
-                [
-                    options.get("corrections", zero(self.params[:1]).expand(len(used), -1))
-                    for _, used, _, options in jobs
-                ]
+    def _job(self, a: int, this: _Round) -> _Job:
+        """Return what the clients of an arm do in this round, as its server asks."""
+        used = np.flatnonzero(this.totals[a])
+        steps = np.full(len(used), self.config.local_steps)
+        work = LocalWork(this.clients[used], steps, self.config.rates[a])
+        options = self.rules[a].local_options(work)
+        if not set(options) <= {"prox", "corrections"}:
+            raise ValueError(
+                f"local_options={sorted(options)} of the server must be among 'prox' and "
+                "'corrections'"
             )
-        counts = [len(used) for _, used, _, _ in jobs]
-        index = self.torch.as_tensor(
-            np.repeat([a for a, *_ in jobs], counts), device=self.params.device
-        )
-        updates = self.federated.local_sgd(
-            self.task if self.weights is None else self.weighted_task,
-            self.params[index],
-            [batches[a][i] for a, used, _, _ in jobs for i in used],
-            np.repeat([self.config.rates[a] for a, *_ in jobs], counts),
-            updates=True,
-            **keywords,
-        )
-        for (a, used, work, _), rows in zip(jobs, updates.split(counts), strict=True):
-            weight = totals[a, used]
-            self.mass[a] += weight.sum()
-            self.averaged[a] += (self.params[a] - self.averaged[a]) * (
-                weight.sum() / self.mass[a]
-            )  # (6): theta^(t) counts
-            new = self._project(self.rules[a](self.params[a], rows, weight, work))
-            self.diverged[a] = not self._finite(new)
-            self.params[a] = new
+        corrections = options.get("corrections")
+        if corrections is not None:
+            shape = (len(used), self.task.n_params)
+            corrections = self._tensor("the server's corrections", corrections, shape)
+        return _Job(a, used, work, options.get("prox", 0.0), corrections)
 
-    def _project(self, params):
-        if self.config.radius is None:
+    def _train_together(self, jobs: list[_Job], this: _Round) -> None:
+        """Train jobs with the same proximal term in one call, and move their models."""
+        counts = [len(job.used) for job in jobs]
+        arms = np.repeat([job.arm for job in jobs], counts)
+        corrections = None
+        if any(job.corrections is not None for job in jobs):
+            none = torch.zeros_like(self.params[:1])
+            rows = [
+                none.expand(n, -1) if job.corrections is None else job.corrections
+                for job, n in zip(jobs, counts, strict=True)
+            ]
+            corrections = torch.cat(rows)
+        updates = federated.local_sgd(
+            self._trained,
+            self.params[torch.as_tensor(arms, device=self.params.device)],
+            [this.batches[job.arm][i] for job in jobs for i in job.used],
+            np.array(self.config.rates)[arms],
+            prox=jobs[0].prox,
+            corrections=corrections,
+            updates=True,
+        )
+        for job, rows in zip(jobs, updates.split(counts), strict=True):
+            self.move(job.arm, rows, this.totals[job.arm, job.used], job.work)
+
+    def _tensor(self, name: str, value: Any, shape: tuple[int, ...]) -> Tensor:
+        """Return an array of a server's as a tensor like the models, checked."""
+        value = torch.as_tensor(value).to(self.params)
+        if value.shape != shape:
+            raise ValueError(f"{name} have shape {tuple(value.shape)}; it must be {tuple(shape)}")
+        return value
+
+    def _project(self, params: Tensor) -> Tensor:
+        """Return the nearest parameters in the ball around the initial model, line 14."""
+        radius = self.config.radius
+        if radius is None:
             return params
         away = params - self.start
         distance = float(away.norm())
-        return (
-            self.start + away * (self.config.radius / distance)
-            if distance > self.config.radius
-            else params
-        )
+        return self.start + away * (radius / distance) if distance > radius else params
 
-    def _finite(self, value) -> bool:
-        return bool(self.torch.isfinite(value).all())
+    def _scores(self) -> np.ndarray:
+        """Return loss and accuracy of the averaged outputs, then of the last iterates, (4, n_arms).
 
-    def evaluate(self, t: int) -> list[dict]:
+        Those of arms that diverged are NaN.
+        """
+        scores = np.full((4, len(self.diverged)), np.nan)
         alive = np.flatnonzero(~self.diverged)
-        scores = np.full(
-            (4, len(self.diverged)), np.nan
-        )  # loss, accuracy of the averaged outputs, then of the last iterates
         if len(alive):
             size = int(np.prod(self.federation.input_shape))
-            both = self.torch.cat([self.averaged[alive], self.params[alive]])
-            loss, accuracy = self.federated.evaluate(
+            loss, accuracy = federated.evaluate(
                 self.task,
-                both,
+                torch.cat([self.averaged[alive], self.params[alive]]),
                 self.data.x_test,
                 self.data.y_test,
                 weights=self.federation.test_weights,
-                batch_size=min(2500, max(500, _EVALUATED_NUMBERS // size)),
+                batch_size=min(2500, max(500, EVALUATED_NUMBERS // size)),
             )
-            scores[:, alive] = (
-                np.stack([loss, accuracy]).reshape(2, 2, -1).swapaxes(0, 1).reshape(4, -1)
+            both = np.stack([loss, accuracy]).reshape(2, 2, -1)  # score, output or iterate, arm
+            scores[:, alive] = both.swapaxes(0, 1).reshape(4, -1)
+        return scores
+
+
+def build_model(
+    config: DataStreamsConfig, federation: Federation, model: nn.Module | Callable | None = None
+) -> nn.Module:
+    """Return the network that a run trains.
+
+    Parameters
+    ----------
+    config : DataStreamsConfig
+        Its model and the model's options, used unless `model` is given.
+    federation : Federation
+        Shape of its samples, number of its classes.
+    model : Module, class or callable, optional
+        The caller's own network, or a class or function (input_shape, n_classes) that builds it.
+
+    Raises
+    ------
+    ValueError
+        If the config's model cannot take its options or the samples, or `model` is no network and
+        does not build one.
+    """
+    shape, n_classes = federation.input_shape, federation.n_classes
+    if model is None:
+        given = {name: getattr(config, name) for name in MODEL_OPTIONS}
+        given = {name: value for name, value in given.items() if value is not None}
+        return models.create(config.model, input_shape=shape, n_classes=n_classes, **given)
+    if isinstance(model, nn.Module):
+        return model
+    built = model(shape, n_classes) if callable(model) else None
+    if not isinstance(built, nn.Module):
+        raise ValueError(
+            f"model={model!r} must be a torch.nn.Module, or a class or function "
+            "(input_shape, n_classes) that returns one"
+        )
+    return built
+
+
+def build_servers(
+    config: DataStreamsConfig, importance: np.ndarray, server: type | Callable | None = None
+) -> list[ServerRule]:
+    """Return a new server rule for each arm.
+
+    Parameters
+    ----------
+    config : DataStreamsConfig
+        Its server and prox, used unless `server` is given.
+    importance : array (n_arms, n_clients)
+        Each arm's importance of the clients, which SCAFFOLD takes as its shares.
+    server : class or callable, optional
+        The caller's own: a class built as cls(), or a function (config, shares) -> rule.
+
+    Raises
+    ------
+    ValueError
+        If `server` is a rule where its class is meant, does not build one, or gives the same object
+        to two arms.
+    """
+    if hasattr(server, "local_options") and not isinstance(server, type):
+        raise ValueError(
+            f"server={server!r} is one rule, but each arm needs its own: pass the class, or "
+            "lambda config, shares: MyRule(...)"
+        )
+    if server is not None and not callable(server):
+        raise ValueError(
+            f"server={server!r} must be a class of a server rule or a function (config, shares) "
+            "that returns one"
+        )
+    rules: list[ServerRule] = []
+    for shares in importance:
+        if server is None:
+            rule = _registered_server(config, shares.copy())
+        else:
+            rule = server() if isinstance(server, type) else server(config, shares.copy())
+        if not callable(rule) or not callable(getattr(rule, "local_options", None)):
+            raise ValueError(
+                f"server made {rule!r}; a server rule has local_options(work) and is called with "
+                "(params, updates, weights, work)"
             )
-        return [
-            {
-                "round": t,
-                "arm": arm,
-                "rate": self.config.rates[a],
-                "p_hist": float(p[self.federation.historical].sum()),
-                "accuracy": scores[1, a],
-                "loss": scores[0, a],
-                "accuracy_last": scores[3, a],
-                "loss_last": scores[2, a],
-                "diverged": bool(self.diverged[a]),
-            }
-            for a, (arm, p) in enumerate(zip(self.config.arms, self.importance, strict=True))
-        ]
+        if any(rule is other for other in rules):
+            raise ValueError(
+                f"server made the same object {rule!r} for two arms; each arm needs a new one, "
+                "since a rule may keep something between rounds"
+            )
+        rules.append(rule)
+    return rules
 
 
-def _weighted_loss(outputs, targets):
-    """Cross-entropy of labels targets[:, 0], each times its factor targets[:, 1]."""
-    import torch
+def _registered_server(config: DataStreamsConfig, shares: np.ndarray) -> ServerRule:
+    row = servers.RULES[config.server]
+    given = {"mu": config.prox, "n_clients": len(shares), "shares": shares}
+    return row.build(**{name: given[name] for name in row.options if name in given})
 
+
+def weighted_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the cross-entropy of each sample times its factor, shape (n,).
+
+    `targets` (n, 2) holds the labels and the factors.
+    """
     labels = targets[:, :1].long()
     return -torch.log_softmax(outputs, 1).gather(1, labels).squeeze(1) * targets[:, 1]
 
@@ -292,10 +467,15 @@ def _weighted_loss(outputs, targets):
 def mini_batches(
     n: int, batch_size: int, steps: int, seed: int, client: int, t: int
 ) -> list[np.ndarray]:
-    """Return the positions of each local step's mini-batch among n stored samples: min(K, n)
-    without replacement (line 8).
+    """Return for each local step the positions of its mini-batch among n stored samples.
+
+    A mini-batch has min(K, n) of them, drawn without replacement. Source: FDS, Algorithm 1, line 8.
     """
     if batch_size >= n:
         return [np.arange(n)] * steps
     rng = generator(seed, "batches", int(client), t)
     return [rng.choice(n, batch_size, replace=False) for _ in range(steps)]
+
+
+def _finite(value: Tensor) -> bool:
+    return bool(torch.isfinite(value).all())

@@ -1,76 +1,98 @@
-"""Which samples a client holds in which round, when data stream in: arrivals, availability and
-memories.
+"""Which samples a client holds in which round, when data stream in.
 
 Source: FDS (Federated Learning for Data Streams), Section 3, Algorithm 1 (lines 2-6), Section 5,
 Appendices C.1 and D.3.
 
-| code        | symbol       | shape        | meaning                                                        |
-|-------------|--------------|--------------|----------------------------------------------------------------|
-| batch       | B_m^(t)      | dict         | rows that arrive at each available client in a round           |
-| stored      | I_m^(t)      | dict         | rows in the memory of each client that takes part in a round   |
-| capacity    | C_m          |              | samples that a client's memory can hold                        |
-| mean_memory | mean of size | (n_clients,) | stored samples, mean over all rounds; 0 in rounds it sits out  |
+| code        | symbol       | shape        | meaning                                    |
+|-------------|--------------|--------------|--------------------------------------------|
+| batch       | B_m^(t)      | dict         | rows that arrive at each available client  |
+| stored      | I_m^(t)      | dict         | rows that each participant stores          |
+| capacity    | C_m          |              | samples that a client's memory can hold    |
+| mean_memory | mean of size | (n_clients,) | stored samples in the mean over all rounds |
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Protocol
+
 import numpy as np
 
 from sflkit import checks
+from sflkit.data.federations import Federation
 from sflkit.randomness import generator
 
 AVAILABILITY = ("stream", "1", "2")
 
 
-def memories(
-    federation, *, rounds, seed, availability="stream", participation=None, memory=None
-) -> list[dict[int, np.ndarray]]:
-    """Return for each round the rows stored by each client that takes part: {client: rows}. Source:
-    FDS, Algorithm 1, lines 2-6.
+class Memory(Protocol):
+    """Bring your own memory: what a fresh client keeps of the samples that have arrived.
 
-    A client takes part if it is available, drawn and has a sample. Historical clients hold all
+    `update` takes in what arrives in a round, `ids` are the rows held afterwards. Every client has
+    an object of its own. A rule may hold only rows that it was given, and no more of them than its
+    `capacity`, where it has that attribute. The cache rules of `sflkit.sfl.caches` are memories.
+    """
+
+    @property
+    def ids(self) -> np.ndarray: ...
+
+    def update(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None: ...
+
+
+def memories(
+    federation: Federation,
+    *,
+    rounds: int,
+    seed: int,
+    availability: str = "stream",
+    participation: int | None = None,
+    memory: Callable[[int, int], Memory] | None = None,
+) -> list[dict[int, np.ndarray]]:
+    """Return for each round the rows stored by each client that takes part, {client: rows}.
+
+    A client takes part if it is available, drawn, and has a sample. Historical clients hold all
     their samples. With availability "stream" the N_m samples of a fresh client arrive as evenly as
-    whole samples can, with a random phase; with fewer samples than rounds it has rounds without
-    one. What arrives while the client is not drawn is lost (lines 3-6).
+    whole samples can, starting at a random phase; with fewer samples than rounds it has rounds
+    without one. What arrives while a client is not drawn is lost (lines 3-6). Source: FDS,
+    Algorithm 1, lines 2-6.
 
     Parameters
     ----------
+    federation : Federation
+        Clients and which of them are historical.
     rounds, seed, availability, participation
         As in `DataStreamsConfig`.
-    memory : callable, optional
-        Your own rule at the fresh clients: (client, most samples that arrive at once) -> empty
-        cache object (`sflkit.sfl.caches`). Default: FIFO with room for one round, C_m = b_m: what
-        arrived before is forgotten (Section 5).
+    memory : class or callable, optional
+        Your own rule at the fresh clients. A function (client, most) -> `Memory` is called once for
+        each client, where `most` is the largest number of samples that arrive at once; a class is
+        built as cls(most, most), a cache rule (capacity, batch_size) with room for one round. By
+        default what arrived before is forgotten (Section 5): a FIFO cache of that size.
+
+    Returns
+    -------
+    list of dict
+        One dict per round; an int64 array of rows of `federation.x` for each client.
 
     Raises
     ------
     ValueError
-        If a rule's capacity exceeds the samples that the client ever receives.
+        If an argument is out of range, `memory` is an object where its class is meant, serves two
+        clients with one object, has room for more samples than the client ever receives, or holds
+        rows that it was not given or more of them than it has room for.
     """
     arrivals = _arrivals(federation, rounds, seed, availability)
-    stores = {}
-    for m in np.flatnonzero(~federation.historical) if memory else ():
-        stores[m] = memory(int(m), max(len(batch[m]) for batch in arrivals if m in batch))
-        capacity, stream = getattr(stores[m], "capacity", 1), len(federation.clients[m])
-        if capacity > stream:
-            raise ValueError(
-                f"memory of client {m} has capacity={capacity}; it must be <= {stream}, the samples of its stream"
-            )
+    stores = {} if memory is None else _new_memories(memory, federation, arrivals)
+    received: dict[int, Counter[int]] = {m: Counter() for m in stores}
     result = []
     for t, batch in enumerate(arrivals, 1):
-        drawn = list(batch)
-        if participation is not None and participation < len(drawn):
-            drawn = sorted(
-                generator(seed, "participation", t)
-                .choice(drawn, participation, replace=False)
-                .tolist()
-            )
         stored = {}
-        for m in drawn:
+        for m in _drawn(batch, participation, seed, t):
             ids = batch[m]
             if m in stores:
                 stores[m].update(ids, federation.y[ids], generator(seed, "cache", m, t))
-                ids = stores[m].ids
+                received[m].update(ids.tolist())
+                ids = _held(stores[m], m, received[m])
             if len(ids):
                 stored[m] = ids
         result.append(stored)
@@ -78,8 +100,9 @@ def memories(
 
 
 def mean_memory(stored: list[dict[int, np.ndarray]], n_clients: int) -> np.ndarray:
-    """Return each client's number of stored samples, averaged over all rounds (0 where it does not
-    take part), (n_clients,).
+    """Return how many samples each client stores, averaged over all rounds, shape (n_clients,).
+
+    A round in which a client does not take part counts as 0. `stored` is what `memories` returns.
     """
     sizes = np.zeros(n_clients)
     for memory in stored:
@@ -88,32 +111,99 @@ def mean_memory(stored: list[dict[int, np.ndarray]], n_clients: int) -> np.ndarr
     return sizes / len(stored)
 
 
-def _arrivals(federation, rounds, seed, availability) -> list[dict[int, np.ndarray]]:
-    """Return for each round {available client: rows that arrive}; historical clients get all their
-    rows in each.
+def _drawn(batch: dict[int, np.ndarray], participation: int | None, seed: int, t: int) -> list[int]:
+    """Return the clients that take part in round t, of those for which something may arrive."""
+    available = list(batch)
+    if participation is None or participation >= len(available):
+        return available
+    rng = generator(seed, "participation", t)
+    return sorted(rng.choice(available, participation, replace=False).tolist())
+
+
+def _new_memories(
+    memory: Any, federation: Federation, arrivals: list[dict[int, np.ndarray]]
+) -> dict[int, Memory]:
+    """Return an empty memory of every fresh client, checked."""
+    if not callable(memory) or (hasattr(memory, "ids") and not isinstance(memory, type)):
+        raise ValueError(
+            f"memory={memory!r} must be the class of a memory or a function (client, most) that "
+            "returns a new one, such as lambda client, most: FIFO(2 * most, most)"
+        )
+    stores: dict[int, Memory] = {}
+    for m in np.flatnonzero(~federation.historical).tolist():
+        most = max(len(batch[m]) for batch in arrivals if m in batch)
+        store = memory(most, most) if isinstance(memory, type) else memory(m, most)
+        if not hasattr(store, "ids") or not callable(getattr(store, "update", None)):
+            raise ValueError(
+                f"memory made {store!r} for client {m}; it must have `ids` and "
+                "update(ids, labels, rng)"
+            )
+        if any(store is other for other in stores.values()):
+            raise ValueError(
+                f"memory made the same object for client {m} and another one; each client needs a "
+                "new one"
+            )
+        capacity = getattr(store, "capacity", 1)
+        stream = len(federation.clients[m])
+        if capacity > stream:
+            raise ValueError(
+                f"memory of client {m} has capacity={capacity}; it must be <= {stream}, the "
+                "samples of its stream"
+            )
+        stores[m] = store
+    return stores
+
+
+def _held(store: Memory, m: int, received: Counter[int]) -> np.ndarray:
+    """Return a copy of the rows in a client's memory, or refuse what no memory could hold.
+
+    `received` counts how often each row has arrived: with availability "2" that is twice.
+    """
+    ids = np.array(store.ids)
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        raise ValueError(
+            f"memory of client {m} has ids of shape {ids.shape} and type {ids.dtype}; they must be "
+            "integers in one axis"
+        )
+    held = ids.tolist()
+    surplus = sorted(Counter(held) - received)
+    if surplus:
+        raise ValueError(
+            f"memory of client {m} holds rows {surplus} more often than they arrived there"
+        )
+    capacity = getattr(store, "capacity", len(held))
+    if len(held) > capacity:
+        raise ValueError(
+            f"memory of client {m} holds {len(held)} rows; it must hold at most capacity={capacity}"
+        )
+    return ids.astype(np.int64)
+
+
+def _arrivals(
+    federation: Federation, rounds: int, seed: int, availability: str
+) -> list[dict[int, np.ndarray]]:
+    """Return for each round the rows that arrive at each available client, {client: rows}.
+
+    Historical clients have all their rows in every round. A fresh client that is available may be
+    there without a row.
     """
     rounds = checks.integer("rounds", rounds, 1)
     checks.choice("availability", availability, AVAILABILITY)
+    old = np.flatnonzero(federation.historical).tolist()
     fresh = np.flatnonzero(~federation.historical)
-    result = [
-        {int(m): federation.clients[m] for m in np.flatnonzero(federation.historical)}
-        for _ in range(rounds)
-    ]
+    result = [{m: federation.clients[m] for m in old} for _ in range(rounds)]
     if availability == "stream":
-        for m in fresh:
-            ids, phase = (
-                federation.clients[m],
-                int(generator(seed, "arrivals", int(m)).integers(rounds)),
-            )
-            ends = (
-                np.arange(rounds + 1) * len(ids) + phase
-            ) // rounds  # N_m in all; exactly b_m a round if T divides N_m
+        for m in fresh.tolist():
+            ids = federation.clients[m]
+            phase = int(generator(seed, "arrivals", m).integers(rounds))
+            # N_m rows in all; exactly b_m in every round if T divides N_m
+            ends = (np.arange(rounds + 1) * len(ids) + phase) // rounds
             for t in range(rounds):
-                result[t][int(m)] = ids[ends[t] : ends[t + 1]]
+                result[t][m] = ids[ends[t] : ends[t + 1]]
         return result
-    order = generator(seed, "arrivals").permutation(fresh)
+    order = generator(seed, "arrivals").permutation(fresh).tolist()
     for i, m in enumerate(order):
         first = i * rounds // len(order)
         for t in range(first, min(first + int(availability), rounds)):
-            result[t][int(m)] = federation.clients[m]
+            result[t][m] = federation.clients[m]
     return result

@@ -1,20 +1,17 @@
-"""The case study of the data-streams paper: historical and fresh clients, psi's constants, and the
-lower-bound example.
+"""The case study of historical and fresh clients: psi's constants, and the lower-bound example.
 
 Source: FDS (Federated Learning for Data Streams), Section 5, Corollaries 5.1 and 5.1', (183), and
 the example in the proof of Theorem 4.3, with the corrections of ERRATA 28 and 30. The notation is
-that of `datastreams`; besides:
+that of `bounds` and `importance`; besides:
 
-================  ======================  ===========  =========================================================
-code              symbol                  shape        meaning
-================  ======================  ===========  =========================================================
-counts            N_m                     (M,)         samples of each client over all rounds; N is their sum
-historical        m <= M_hist             (M,)         bool mask of the historical clients
-n_fresh           M - M_hist              scalar       fresh clients
-rounds            T                       scalar       communication rounds
-local_steps       E                       scalar       full-batch gradient steps a round
-max_disc          max disc(P_m, P_m')     scalar       largest discrepancy of two clients (`max_discrepancy`)
-================  ======================  ===========  =========================================================
+| code        | symbol              | shape | meaning                                          |
+|-------------|---------------------|-------|--------------------------------------------------|
+| counts      | N_m                 | (M,)  | samples of each client over all rounds; N in all |
+| historical  | m <= M_hist         | (M,)  | bool mask of the historical clients              |
+| n_fresh     | M - M_hist          |       | fresh clients                                    |
+| rounds      | T                   |       | communication rounds                             |
+| local_steps | E                   |       | full-batch gradient steps per round              |
+| max_disc    | max disc(P_m, P_m') |       | largest discrepancy of two clients               |
 """
 
 from __future__ import annotations
@@ -23,6 +20,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 from sflkit.datastreams import importance
@@ -34,19 +32,33 @@ from sflkit.datastreams.bounds import (
 )
 
 
-def sigma_bar2_case_study(p, historical, sigma0) -> float:
-    """Return sigma_0^2 (M - M_hist) sum over fresh clients of p_m^2, the bound on sigma-bar^2 of
-    Section 5.
+def sigma_bar2_case_study(p: ArrayLike, historical: ArrayLike, sigma0: float) -> float:
+    """Return sigma_0^2 (M - M_hist) times the sum of p_m^2 over the fresh clients.
 
-    Source: FDS, (183). ERRATA 30: the sum must run over the fresh clients only. (182) on the way
-    fails for one sample a round, but the result holds at any one parameter: the mean over the
-    rounds shares the noise of its own round."""
+    This is Section 5's bound on sigma-bar^2. ERRATA 30: the sum must run over the fresh clients
+    only. (182) on the way to it fails for one sample per round, but the result holds at any one
+    parameter, since the mean over the rounds shares the noise of each round. Source: FDS, (183).
+
+    Parameters
+    ----------
+    p : array (n_clients,)
+        Relative importance, on the simplex.
+    historical : bool array (n_clients,)
+        The historical clients.
+    sigma0 : float
+        sigma_0 >= 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the mask does not fit.
+    """
     noise = importance.gradient_noise(p, historical)
     return (checks.real("sigma0", sigma0, 0) * noise) ** 2 * int((~np.asarray(historical)).sum())
 
 
 class PsiConstants(NamedTuple):
-    """The constants of psi."""
+    """The constants of psi, see `psi.psi`."""
 
     c0: float
     c1: float
@@ -55,22 +67,38 @@ class PsiConstants(NamedTuple):
 
 def corollary51(
     *,
-    loss_bound,
-    pseudo_dim,
-    n_samples,
-    max_disc,
-    sigma0,
-    n_fresh,
-    diameter,
-    rounds,
-    smoothness,
-    local_steps,
+    loss_bound: float,
+    pseudo_dim: float,
+    n_samples: int,
+    max_disc: float,
+    sigma0: float,
+    n_fresh: int,
+    diameter: float,
+    rounds: int,
+    smoothness: float,
+    local_steps: int,
 ) -> PsiConstants:
-    """Return psi's constants c0, c1, c2; psi(p, n, historical, c1, c2, c0) bounds the true error
-    for alpha = n.
+    """Return the constants with which psi(p, n, historical, c1, c2, c0) bounds the true error.
 
-    Source: FDS, Corollary 5.1, (20)-(22), C1, C2 of (105), C3 = D^2/2, its value for sigma-bar <=
-    1."""
+    The target alpha is n. C1 and C2 are those of (105), and C3 = D^2/2 is its value for sigma-bar
+    <= 1. Source: FDS, Corollary 5.1, (20)-(22).
+
+    Parameters
+    ----------
+    loss_bound, pseudo_dim, n_samples
+        B >= 0, Pdim in (1, N), and N >= 2 samples of all clients over all rounds.
+    max_disc : float
+        Largest discrepancy of two clients, >= 0.
+    sigma0, n_fresh
+        sigma_0 >= 0 and M - M_hist >= 1.
+    diameter, rounds, smoothness, local_steps
+        D > 0, T >= 1, L >= 0, E >= 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
     # ERRATA 30: c0 without "-2 max disc", which would need sqrt(x - 1) <= sqrt(x) - 1, and divided
     # by sqrt(T)
     c0, c1 = _optimization_part(
@@ -87,8 +115,10 @@ def corollary51(
 
 
 class TrueErrorBound(NamedTuple):
-    """The general corollary's terms: vanishing with T, gradient variability, wrong target, too few
-    effective samples.
+    """The terms of the general corollary, and their total.
+
+    vanishing goes to 0 with T, variability is that of the gradients, discrepancy comes from a
+    target other than p, and capacity from too few effective samples.
     """
 
     vanishing: float
@@ -99,23 +129,24 @@ class TrueErrorBound(NamedTuple):
 
 
 def corollary51_general(
-    p,
-    counts,
-    historical,
+    p: ArrayLike,
+    counts: ArrayLike,
+    historical: ArrayLike,
     *,
-    target=None,
-    loss_bound,
-    pseudo_dim,
-    max_disc,
-    sigma0,
-    diameter,
-    rounds,
-    smoothness,
-    local_steps,
+    target: ArrayLike | None = None,
+    loss_bound: float,
+    pseudo_dim: float,
+    max_disc: float,
+    sigma0: float,
+    diameter: float,
+    rounds: int,
+    smoothness: float,
+    local_steps: int,
 ) -> TrueErrorBound:
     """Return the bound on the true error for any target alpha, term by term.
 
-    Source: FDS, Corollary 5.1', (157); Theorem 4.4 for the two groups of Section 5.
+    It is Theorem 4.4 for the two groups of clients of Section 5. Source: FDS, Corollary 5.1',
+    (157).
 
     Parameters
     ----------
@@ -124,11 +155,17 @@ def corollary51_general(
     counts : int array (n_clients,)
         Samples N_m >= 1 of each client over all rounds.
     historical : bool array (n_clients,)
+        The historical clients; at least one is fresh.
     target : array (n_clients,), optional
-        alpha, on the simplex; counts / N by default, for which psi with `corollary51`'s constants
-        is never smaller.
+        alpha, on the simplex. The default is counts / N, for which psi with `corollary51`'s
+        constants is never smaller.
     loss_bound, pseudo_dim, max_disc, sigma0, diameter, rounds, smoothness, local_steps
-        As in the table above; max_disc is the largest discrepancy of two clients.
+        As in `corollary51`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the lengths do not agree.
     """
     counts = checks.array("counts", counts, ndim=1, low=1)
     target, p = probability_pair(counts / counts.sum() if target is None else target, p)
@@ -159,13 +196,12 @@ class LowerBoundExample(NamedTuple):
     claimed: float
 
 
-def lower_bound_example(q) -> LowerBoundExample:
-    """Return the exact quantities of the example when the sample held first has weight q and the
-    other 1 - q.
+def lower_bound_example(q: float) -> LowerBoundExample:
+    """Return the exact quantities of the example, where the sample held first has weight q.
 
-    Source: FDS, (109)-(125). ERRATA 28: (120) claims a gap of 6 q (1 - q); it is 2 q^2 (1-q)^2 /
-    ((1+q)(2+q)), so that the example shows an error of order sigma-bar^4, neither sigma-bar^2 as in
-    (125) nor sigma-bar as in the theorem.
+    The other one has 1 - q. ERRATA 28: (120) claims a gap of 6 q (1 - q), but it is 2 q^2 (1-q)^2 /
+    ((1+q)(2+q)). The example therefore shows an error of the order of sigma-bar^4, neither of
+    sigma-bar^2 as in (125) nor of sigma-bar as in the theorem. Source: FDS, (109)-(125).
 
     Parameters
     ----------
@@ -178,19 +214,34 @@ def lower_bound_example(q) -> LowerBoundExample:
         minimizer of q l(.; 1) + (1-q) l(.; 2), (119); line_gap, the smallest excess loss on the
         line theta_2 = 0, (120); limit_gap, that of the algorithm's limit (1 - 2q, 0); sigma_bar2,
         (115)-(117) with equality; claimed, (120) as printed.
+
+    Raises
+    ------
+    ValueError
+        If `q` is out of range.
     """
     q = checks.real("q", q, 0.5, below=1)
     first = (1 - 3 * q) / (1 + q)
     square = 2 * (q * (1 - q)) ** 2 / (1 + q)
     return LowerBoundExample(
-        (first, 1 - 2 * q - first), square / (2 + q), square, 20 * q * (1 - q), 6 * q * (1 - q)
+        minimizer=(first, 1 - 2 * q - first),
+        line_gap=square / (2 + q),
+        limit_gap=square,
+        sigma_bar2=20 * q * (1 - q),
+        claimed=6 * q * (1 - q),
     )
 
 
 def _optimization_part(
-    smoothness, loss_bound, diameter, local_steps, rounds, sigma0, n_fresh
+    smoothness: float,
+    loss_bound: float,
+    diameter: float,
+    local_steps: int,
+    rounds: int,
+    sigma0: float,
+    n_fresh: int,
 ) -> tuple[float, float]:
-    # first two terms of (157), and the factor of the third
+    """Return the first two terms of (157), which vanish with T, and the factor of the third."""
     rounds = checks.integer("rounds", rounds, 1)
     c1, c2 = drift_constants(
         smoothness=smoothness, loss_bound=loss_bound, diameter=diameter, local_steps=local_steps

@@ -1,8 +1,21 @@
-"""The bound psi on the true error, and the importance of clients that minimises it. Source: FDS,
-Section 5, Appendix C.6.
+"""The bound psi on the true error, and the importance of clients that minimises it.
 
-psi (40) trades the optimisation error of few old samples against the generalisation error of
-samples used once; its minimiser over the clients' importance p is the paper's own strategy."""
+Source: FDS (Federated Learning for Data Streams), Section 5, Corollary 5.1, Appendix C.6, with the
+corrections of ERRATA 24 to 26.
+
+Samples that are used once make the training noisy, which c1 weighs; few old samples make it
+generalise badly, which c2 weighs. psi adds up the two, and its minimiser over the clients'
+importance p is the paper's own strategy.
+
+| code       | symbol      | shape | meaning                                               |
+|------------|-------------|-------|-------------------------------------------------------|
+| p          | p           | (M,)  | clients' relative importance, on the simplex          |
+| n          | N_m / N     | (M,)  | clients' sample counts or fractions                   |
+| historical | m <= M_hist | (M,)  | bool mask of the historical clients                   |
+| c1, c2     | c1, c2      |       | weights of the two errors, in units of the loss       |
+| p_hist     | p_hist      |       | sum of p over the historical clients                  |
+| k          |             |       | the minimiser's fresh part is p_m ~ n_m / (1 + k n_m) |
+"""
 
 from __future__ import annotations
 
@@ -10,6 +23,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 from sflkit.datastreams.importance import SIMPLEX_TOL, check_same_length, checked_clients
@@ -17,7 +31,9 @@ from sflkit.datastreams.importance import SIMPLEX_TOL, check_same_length, checke
 _BISECTIONS = 200  # some 60 halvings exhaust a double
 
 
-def psi(p, n, historical, c1, c2, c0=0.0) -> float:
+def psi(
+    p: ArrayLike, n: ArrayLike, historical: ArrayLike, c1: float, c2: float, c0: float = 0.0
+) -> float:
     """Return psi = c0 + c1 sqrt(sum over fresh of p_m^2) + c2 sqrt(sum over all of p_m^2 / n_m).
 
     Source: FDS, Corollary 5.1, (19).
@@ -47,8 +63,10 @@ def psi(p, n, historical, c1, c2, c0=0.0) -> float:
 
 
 class PsiMinimum(NamedTuple):
-    """The minimiser of psi over the simplex, its value (c0 = 0), and the importance of the
-    historical clients in it.
+    """Where psi is smallest.
+
+    p (n_clients,) is the minimiser, value the psi there for c0 = 0, and p_hist the importance of
+    the historical clients in it.
     """
 
     p: np.ndarray
@@ -56,16 +74,17 @@ class PsiMinimum(NamedTuple):
     p_hist: float
 
 
-def minimize_psi(n, historical, c1, c2) -> PsiMinimum:
-    """Minimise psi over the simplex: closed form for equal fresh sizes, else one bisection between
-    closed forms.
+def minimize_psi(n: ArrayLike, historical: ArrayLike, c1: float, c2: float) -> PsiMinimum:
+    """Minimise psi over the simplex.
 
-    Source: FDS, Section 5. By the conditions of Karush, Kuhn and Tucker the historical clients have
-    p_m ~ n_m and the fresh ones p_m ~ n_m / (1 + k n_m), same factor, where k = (c1/c2) sqrt(sum of
-    p_m^2/n_m) / sqrt(sum over fresh of p_m^2) (ERRATA 24). k A(k) - (c1/c2) S(k) rises with k, so
-    the root is unique; it exists iff c2/c1 > sqrt(n_hist / M_fresh), and otherwise p_hist = 1. With
-    x = k n_m for equal fresh sizes it is a quadratic equation; for unequal sizes that equation's
-    root x bounds k between x / max n_m and x / min n_m.
+    By the conditions of Karush, Kuhn and Tucker the historical clients have p_m ~ n_m and the fresh
+    ones p_m ~ n_m / (1 + k n_m), with the same factor. Let A be sqrt(sum over fresh of p_m^2) and S
+    be sqrt(sum of p_m^2 / n_m); then k = (c1/c2) S / A (ERRATA 24).
+
+    k A(k) - (c1/c2) S(k) rises with k, so that its root is unique. It exists if and only if c2/c1 >
+    sqrt(n_hist / M_fresh); otherwise p_hist = 1. For equal fresh sizes the root solves a quadratic
+    equation in x = k n_m. For unequal ones that equation's root x bounds k between x / max n_m and
+    x / min n_m, and one bisection finds it. Source: FDS, Section 5.
 
     Parameters
     ----------
@@ -97,9 +116,10 @@ def minimize_psi(n, historical, c1, c2) -> PsiMinimum:
     return PsiMinimum(p, _psi(p, n, historical, c1, c2), p_hist)
 
 
-def equal_fresh_p_hist(n_hist, n_fresh, c_ratio) -> float:
-    """Return the minimiser's p_hist when all fresh clients have the same size, in closed form
-    (ERRATA 24).
+def equal_fresh_p_hist(n_hist: float, n_fresh: int, c_ratio: float) -> float:
+    """Return the minimiser's p_hist when all fresh clients have the same size, in closed form.
+
+    Source: FDS, Section 5, with ERRATA 24.
 
     Parameters
     ----------
@@ -109,26 +129,35 @@ def equal_fresh_p_hist(n_hist, n_fresh, c_ratio) -> float:
         Fresh clients M - M_hist, >= 1.
     c_ratio : float
         c2 / c1 >= 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
     """
-    n_hist, n_fresh = (
-        checks.real("n_hist", n_hist, above=0, below=1),
-        checks.integer("n_fresh", n_fresh, 1),
-    )
+    n_hist = checks.real("n_hist", n_hist, above=0, below=1)
+    n_fresh = checks.integer("n_fresh", n_fresh, 1)
     c_ratio = checks.real("c_ratio", c_ratio, 0)
-    if c_ratio * math.sqrt(n_fresh) <= math.sqrt(
-        n_hist
-    ):  # test first: the root below is imaginary far to the left
+    # This is tested first, since far to the left the root below is imaginary.
+    if c_ratio * math.sqrt(n_fresh) <= math.sqrt(n_hist):
         return 1.0
     a = 1 / (c_ratio * math.sqrt(n_fresh))
     return n_hist + a * (1 - n_hist) * n_hist / math.sqrt(1 - a**2 * (1 - n_hist) * n_hist)
 
 
-def estimate_c_ratio(*, loss_bound, n_params, n_samples, grad_bound, diameter, n_fresh) -> float:
-    """Return the paper's estimate (B + sqrt(d/N)) / (G D sqrt(M - M_hist)) of c2/c1. Source: FDS,
-    (204), from (199)-(203).
+def estimate_c_ratio(
+    *,
+    loss_bound: float,
+    n_params: int,
+    n_samples: int,
+    grad_bound: float,
+    diameter: float,
+    n_fresh: int,
+) -> float:
+    """Return the paper's estimate (B + sqrt(d/N)) / (G D sqrt(M - M_hist)) of c2/c1.
 
-    ERRATA 26: the ratios the paper reports do not all follow from its own Table 3; take those as
-    inputs.
+    ERRATA 26: the ratios that the paper reports do not all follow from its own Table 3. To repeat
+    its runs, take the reported ratios as they are. Source: FDS, (204), from (199)-(203).
 
     Parameters
     ----------
@@ -151,51 +180,49 @@ def estimate_c_ratio(*, loss_bound, n_params, n_samples, grad_bound, diameter, n
     ValueError
         If an argument is out of range.
     """
-    loss_bound, grad_bound = (
-        checks.real("loss_bound", loss_bound, above=0),
-        checks.real("grad_bound", grad_bound, above=0),
-    )
-    n_params, n_samples = (
-        checks.integer("n_params", n_params, 1),
-        checks.integer("n_samples", n_samples, 1),
-    )
-    diameter, n_fresh = (
-        checks.real("diameter", diameter, above=0),
-        checks.integer("n_fresh", n_fresh, 1),
-    )
+    loss_bound = checks.real("loss_bound", loss_bound, above=0)
+    grad_bound = checks.real("grad_bound", grad_bound, above=0)
+    n_params = checks.integer("n_params", n_params, 1)
+    n_samples = checks.integer("n_samples", n_samples, 1)
+    diameter = checks.real("diameter", diameter, above=0)
+    n_fresh = checks.integer("n_fresh", n_fresh, 1)
     return (loss_bound + math.sqrt(n_params / n_samples)) / (
         grad_bound * diameter * math.sqrt(n_fresh)
     )
 
 
 def _fresh_discount(fresh: np.ndarray, n_hist: float, c1: float, c2: float) -> float:
-    """Return k of `minimize_psi`, 0 for Uniform, inf for Historical."""
-    noise, spread = c1 * math.sqrt(n_hist), c2 * math.sqrt(len(fresh))
+    """Return k of `minimize_psi`, which is 0 for Uniform and inf for Historical.
+
+    `fresh` holds the fractions n_m of the fresh clients, `n_hist` is the sum of the others.
+    """
+    noise = c1 * math.sqrt(n_hist)
+    spread = c2 * math.sqrt(len(fresh))
     if noise >= spread:
         return math.inf
     t = noise / spread
     a = t / math.sqrt(n_hist)
     x = (t**2 + a * math.sqrt(1 - t**2 * (1 - n_hist))) / ((1 - t) * (1 + t))
-    low, high, ratio = x / fresh.max(), x / fresh.min(), c1 / c2
+    low, high = x / fresh.max(), x / fresh.min()
+    ratio = c1 / c2
     for _ in range(_BISECTIONS):
         middle = math.sqrt(low) * math.sqrt(high)
         if not low < middle < high:
             break
         part = fresh / (1 + middle * fresh)
-        if middle * np.linalg.norm(part) < ratio * math.sqrt(
-            n_hist + (part * (part / fresh)).sum()
-        ):
+        total = math.sqrt(n_hist + (part * (part / fresh)).sum())
+        if middle * np.linalg.norm(part) < ratio * total:
             low = middle
         else:
             high = middle
     return high
 
 
-def _psi(p, n, historical, c1, c2) -> float:
+def _psi(p: np.ndarray, n: np.ndarray, historical: np.ndarray, c1: float, c2: float) -> float:
     return float(c1 * np.linalg.norm(p[~historical]) + c2 * math.sqrt((p * (p / n)).sum()))
 
 
-def _constants(c1, c2) -> tuple[float, float]:
+def _constants(c1: float, c2: float) -> tuple[float, float]:
     c1, c2 = checks.real("c1", c1, 0), checks.real("c2", c2, 0)
     if c1 == 0 == c2:
         raise ValueError(f"c1={c1!r} and c2={c2!r}: at least one of them must be > 0")

@@ -1,56 +1,59 @@
-"""Federated learning from data streams: historical clients hold their samples, fresh clients see
-theirs once.
+"""Federated learning from data streams: historical clients hold their samples throughout, fresh
+clients see each of theirs once.
 
 Source: FDS (Federated Learning for Data Streams), Algorithm 1, Sections 5 and 6, Appendices C.1,
 C.6, D and E.
 
-A round: the server draws clients, each of them receives its batch and updates its memory, takes E
-gradient steps on mini-batches of K stored samples, and the server adds the weighted mean of the
-differences and projects. One run trains several *arms* on one federation: an arm is a strategy for
-the clients' importance at a local rate. Arms see the same arrivals, memories, mini-batches and
-initial model, so that their differences are paired, and train in one stacked call.
+In a round the server draws clients. Each of them receives the samples that arrive and updates its
+memory, then takes E gradient steps on mini-batches of K stored samples. The server adds the
+weighted mean of the clients' differences to its model, and projects.
 
-The neighbouring modules hold the parts: `datastreams_arrivals` lines 2-6, `datastreams_training`
-lines 7-14, `datastreams_constants` the measurement of B, G, D and sigma_0;
-`sflkit.datastreams.importance` has the strategies and the estimate of c2/c1.
+One run trains several *arms* on one federation; an arm is a strategy for the clients' importance at
+a local rate. Arms see the same arrivals, memories, mini-batches and initial model, so that their
+differences are paired, and they train in one call of the engine.
 
-| code                     | symbol        | shape  | meaning                                                                  |
-|--------------------------|---------------|--------|--------------------------------------------------------------------------|
-| p                        | p_m           | (A, M) | relative importance of the clients in each arm, on the simplex           |
-| p_hist                   | p_hist        |        | sum of p_m over the historical clients                                   |
-| accuracy, loss           | theta-bar     |        | of the averaged output, mean over the clients' test distributions        |
-| accuracy_last, loss_last | theta^(t+1)   |        | of the last iterate                                                      |
-| local_steps, batch_size  | E, K          |        | local gradient steps a round, samples of a mini-batch                    |
+The neighbouring modules hold the parts: `arrivals` has lines 2-6 of Algorithm 1, `arms` lines 7-14,
+`strategies` the clients' importance, `constants` the measurement of B, G, D and sigma_0, and `psi`
+the estimate of c2 / c1 from them.
+
+| code                     | symbol      | shape  | meaning                                  |
+|--------------------------|-------------|--------|------------------------------------------|
+| importance               | p_m         | (A, M) | importance of the clients in each arm    |
+| p_hist                   | p_hist      |        | sum of p_m over the historical clients   |
+| accuracy, loss           | theta-bar   |        | of the averaged output                   |
+| accuracy_last, loss_last | theta^(t+1) |        | of the last iterate                      |
+| local_steps, batch_size  | E, K        |        | steps per round, samples of a mini-batch |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from sflkit.data import federations
-from sflkit.datastreams import strategies
-from sflkit.datastreams.arms import Arms
-from sflkit.datastreams.arrivals import mean_memory, memories
-from sflkit.datastreams.config import DataStreamsConfig, parse_arm
+from sflkit.data.federations import Federation
+from sflkit.datastreams.arrivals import Memory, mean_memory, memories
+from sflkit.datastreams.config import DataStreamsConfig
+from sflkit.datastreams.strategies import client_importance
 from sflkit.randomness import generator
 
-if TYPE_CHECKING:  # servers needs torch
-    from sflkit.federated.servers import ServerRule
+if TYPE_CHECKING:  # torch loads when something trains
+    from torch import nn
 
+    from sflkit.federated import ServerRule
 
 EXPERIMENT = "datastreams-training"
-
-
 RESULT_VERSION = 1
 
 
-def build(config: DataStreamsConfig) -> federations.Federation:
-    """Return the config's federation, with the validation part as its test set where
-    config.validation > 0.
+def build(config: DataStreamsConfig) -> Federation:
+    """Return the config's federation.
+
+    Where config.validation > 0, that share of every client's samples is held out and replaces the
+    test set.
     """
     full = federations.data_streams(
         config.data,
@@ -63,90 +66,82 @@ def build(config: DataStreamsConfig) -> federations.Federation:
     )
     if not config.validation:
         return full
-    return federations.validation_split(
-        full, config.validation, generator(config.seed, "test_set", 1)
-    )
-
-
-def client_importance(
-    arm: str, federation: federations.Federation, c_ratio: float | None = None
-) -> np.ndarray:
-    """Return p (n_clients,) of an arm: "uniform", "historical", "fresh", "ours" (needs c_ratio) or
-    "p_hist=0.5".
-
-    Source: FDS, Section 5 and 6. Raises ValueError as `strategies.client_importance`.
-    """
-    strategy, p_hist = parse_arm(arm)
-    c_ratio = c_ratio if strategy == "ours" else None
-    return strategies.client_importance(
-        strategy, federation.sizes, federation.historical, c_ratio=c_ratio, p_hist=p_hist
-    )
+    rng = generator(config.seed, "test_set", 1)
+    return federations.validation_split(full, config.validation, rng)
 
 
 def run(
     config: DataStreamsConfig,
     *,
-    federation=None,
-    memory=None,
-    weights=None,
-    model=None,
-    server: Callable[[np.ndarray], ServerRule] | None = None,
+    federation: Federation | None = None,
+    memory: Callable[[int, int], Memory] | None = None,
+    weights: Callable[[int, int, np.ndarray, float], Any] | None = None,
+    model: nn.Module | Callable[[tuple[int, ...], int], nn.Module] | None = None,
+    server: Callable[..., ServerRule] | None = None,
 ) -> pd.DataFrame:
     """Train all arms of a config.
 
     Parameters
     ----------
     config : DataStreamsConfig
+        The settings.
     federation : Federation, optional
         Your own clients, in place of `build(config)`.
-    memory : callable, optional
-        Your own memory rule, as in `memories`.
+    memory : class or callable, optional
+        Your own memory of the fresh clients: a function (client, most) -> memory, or a cache rule's
+        class, see `arrivals.memories`.
     weights : callable, optional
-        Your own sample weights, (round, client, rows of x, p_m) -> lambda (n,) >= 0; a client whose
-        weights are all 0 sits out. Default: lambda_m = p_m / `mean_memory`, so that every sample of
-        a client has the same weight whenever it is stored, and the client's importance over the
-        training, (15), is p_m under full participation, whatever the availability; with
-        `participation` it varies with the draw, and a client never drawn counts 0. Full
-        participation with constant memories gives p_m^(t) = p_m. A client absent in a round leaves
+        Your own sample weights, (round, client, rows of x, p_m) -> lambda (n,) >= 0. A client whose
+        weights are all 0 sits out. The default is lambda_m = p_m / `mean_memory`: every sample of a
+        client then has the same weight whenever it is stored, and the client's importance over the
+        training, (15), is p_m under full participation, whatever the availability. With
+        `participation` it varies with the draw, and a client that is never drawn counts 0. Under
+        full participation with constant memories p_m^(t) = p_m. A client absent in a round leaves
         its share to the others, by (5); the round then counts less in the average, by (6).
-    model : torch.nn.Module, optional
-        Your own network.
-    server : callable, optional
-        Your own server, in place of config.server and config.prox: called once an arm with its p
-        (n_clients,), it returns a `servers.ServerRule`. The rule gets unnormalised weights, and
-        `work` with the ids of the clients that have any.
+    model : torch.nn.Module, class or callable, optional
+        Your own network, or a class or function (input_shape, n_classes) that builds it, in place
+        of config.model and its options.
+    server : class or callable, optional
+        Your own server rule (`sflkit.federated.ServerRule`), in place of config.server: a class,
+        built as cls(), or a function (config, shares) -> rule. It is called once per arm, with that
+        arm's importance p (n_clients,) as shares. A rule gets weights that do not sum to 1, and
+        `work` with the ids of the clients that have any weight.
 
     Returns
     -------
-    DataFrame, one row an evaluated round and arm
-        round (from 1), arm, rate, p_hist (importance of the historical clients), accuracy and loss
-        of the averaged output theta-bar over the rounds so far, accuracy_last and loss_last of
-        theta^(t+1), diverged (parameters no longer finite: the arm stands still, and its numbers
-        are NaN).
+    DataFrame
+        One row per evaluated round and arm: round (from 1), arm, rate, p_hist (importance of the
+        historical clients), accuracy and loss of the averaged output theta-bar over the rounds so
+        far, accuracy_last and loss_last of theta^(t+1), all as means over the clients' test
+        distributions, and diverged. An arm has diverged when its parameters are no longer finite;
+        it then stands still, and its scores are NaN.
 
     Raises
     ------
     ValueError
-        As `federations.data_streams` and `memories`; if a server asks for local options other than
-        prox and corrections.
+        As `federations.data_streams` and `memories`; if `model` or `server` is not what is said
+        above; if a server asks for local options other than prox and corrections.
     """
+    from sflkit.datastreams.arms import Arms
+
     federation = build(config) if federation is None else federation
-    options = dict(
+    options: dict[str, Any] = dict(
         rounds=config.rounds, seed=config.seed, availability=config.availability, memory=memory
     )
-    planned = memories(federation, **options)
-    actual = (
-        planned
-        if config.participation is None
-        else memories(federation, **options, participation=config.participation)
+    stored = planned = memories(federation, **options)
+    if config.participation is not None:
+        stored = memories(federation, **options, participation=config.participation)
+    sizes, historical = federation.sizes, federation.historical
+    importance = np.stack(
+        [client_importance(arm, sizes, historical, c_ratio=config.c_ratio) for arm in config.arms]
     )
-    p = np.stack([client_importance(arm, federation, config.c_ratio) for arm in config.arms])
+    memory_size = mean_memory(planned, federation.n_clients)
     arms = Arms(
-        config, federation, p, mean_memory(planned, federation.n_clients), weights, model, server
+        config, federation, importance, memory_size, weights=weights, model=model, server=server
     )
     rows = []
-    for t, stored in enumerate(actual, 1):
-        arms.step(t, stored)
+    for t, held in enumerate(stored, 1):
+        arms.step(t, held)
         if t % config.evaluate_every == 0 or t == config.rounds:
             rows += arms.evaluate(t)
     frame = pd.DataFrame(rows)
@@ -161,11 +156,17 @@ def run(
 
 
 def best_rates(frame: pd.DataFrame) -> dict[str, float]:
-    """Return {arm: rate} with the highest final accuracy of the averaged output, mean over the runs
-    in `frame`.
+    """Return {arm: rate}, the rate with the highest final accuracy of the averaged output.
 
-    Source: FDS, D.2. `frame` joins the results of runs with validation > 0. Ties go to the smaller
-    loss, then the smaller rate; a rate that diverged in any run comes last."""
+    Source: FDS, Appendix D.2.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The joined results of runs with validation > 0; the accuracy is the mean over these runs.
+        Ties go to the smaller loss, then to the smaller rate. A rate that diverged in any run comes
+        last.
+    """
     last = frame[frame["round"] == frame["round"].max()]
     mean = last.groupby(["arm", "rate"], sort=True)[["accuracy", "loss"]].agg(
         lambda column: column.mean(skipna=False)

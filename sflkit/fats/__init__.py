@@ -2,7 +2,12 @@
 
 Start with `history` (who trained on what, Algorithm 1's sampling) and `forgetting` (Algorithms 2
 and 3: how a history forgets a sample or a client). `stability` has Lemma 1, `enumeration` proves
-laws on tiny cases, `first_uses` simulates the cost of requests. `unlearning` trains, forgets and
-recomputes models, kept in a `state` and booked in a `ledger`; `baselines` are FRS and FR2,
-`attacks` membership inference. `training` and `membership` are the experiments, with settings in
-`config`; `bounds` holds the rates and costs, `explorers` draws with sliders."""
+laws on tiny cases, `first_uses` simulates the cost of requests.
+
+`unlearning` trains, forgets and recomputes models, kept in a `state` and booked in a `ledger`.
+`methods` is the table of FATS, FRS and FR2, and says how to add another; `baselines` holds what FRS
+and FR2 compute, `attacks` membership inference.
+
+`training` and `membership` are the experiments, with settings in `config` and networks from
+`tasks`; `bounds` holds the rates and costs, `explorers` draws with sliders.
+"""

@@ -1,115 +1,146 @@
-"""Membership inference by shadow models: was this sample in the training set of that model.
+"""Membership inference by shadow models: was this sample in the training set of that model?
 
 Sources: FATS, Sections 6.1.3 and 6.2.5, Table 1, which attacks the unlearned model by the method of
 Shokri, Stronati, Song and Shmatikov 2017 (Membership inference attacks against machine learning
 models, Sections V and VI); the threshold on the loss is Yeom, Giacomelli, Fredrikson and Jha 2018
 (Privacy risk in machine learning, Adversary 1).
 
-    attack = shadow_attack(train_shadow, pool_x, pool_y, n_shadows=4, rng=rng)     # train_shadow(ids, seed) -> predict
-    before = evaluate_attack(attack, predictor(task, learned), (x_forgotten, y_forgotten),
-    (x_unseen, y_unseen), rng=rng) after = evaluate_attack(attack, predictor(task, unlearned),
-    (x_forgotten, y_forgotten), (x_unseen, y_unseen), rng=rng)
+    attack = shadow_attack(train_shadow, pool_x, pool_y, rng=rng)  # (ids, seed) -> predict
+    forgotten, unseen = (x_forgotten, y_forgotten), (x_unseen, y_unseen)
+    before = evaluate_attack(attack, predictor(task, learned), forgotten, unseen, rng=rng)
+    after = evaluate_attack(attack, predictor(task, unlearned), forgotten, unseen, rng=rng)
 
 An attack near 50 % on the unlearned model says something only if the same attack beats 50 % on the
 model before forgetting. Nobody's samples may serve twice: pool, members and non-members are
 disjoint, and no sample of the pool trained the target.
 
-| code          | symbol | shape  | meaning                                                                             |
-|---------------|--------|--------|-------------------------------------------------------------------------------------|
-| predict       | f      |        | a model as seen from outside: inputs (n, ...) -> class probabilities (n, C)         |
-| probabilities | f(x)   | (n, C) | rows on the simplex                                                                 |
-| losses        | l      | (n,)   | -ln of the true class's probability, nats; at most -ln 1e-12 = 27.6                 |
-| score         |        | (n,)   | the attack's belief in [0, 1] that a sample was trained on; above 0.5: "member"     |
-| n             |        |        | members in an evaluation set, which holds as many non-members: chance is 50 %       |
+| code          | symbol | shape  | meaning                                                      |
+|---------------|--------|--------|--------------------------------------------------------------|
+| predict       | f      |        | a model as seen from outside: inputs (n, ...) -> class       |
+|               |        |        | probabilities (n, C)                                         |
+| probabilities | f(x)   | (n, C) | rows on the simplex                                          |
+| losses        | l      | (n,)   | -ln of the true class's probability, nats; at most           |
+|               |        |        | -ln 1e-12 = 27.6                                             |
+| score         |        | (n,)   | the attack's belief in [0, 1] that a sample was trained on;  |
+|               |        |        | above 0.5: "member"                                          |
+| n             |        |        | members in an evaluation set, which holds as many            |
+|               |        |        | non-members: chance is 50 %                                  |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
 
 from sflkit import checks
 from sflkit.federated import Task
+from sflkit.federated.arrays import array_of, tensor_of
 from sflkit.federated.workers import torch_settings
 from sflkit.machine import thread_count
 
+if TYPE_CHECKING:
+    from sklearn.base import ClassifierMixin
+
+# A model as seen from outside: inputs (n, ...) -> class probabilities (n, C).
 Predict = Callable[[np.ndarray], np.ndarray]
-
-
 CLASSIFIERS = ("logistic", "forest")
-
-
 _SMALLEST = 1e-12  # a probability below counts as this, so that a loss stays finite
-
-
 _SIMPLEX_TOL = 1e-4  # room for float32 rows
 
 
 class MembershipAttack(Protocol):
-    """Bring your own attack: anything with `score(probabilities, y) -> (n,)` in [0, 1], a member
-    where it exceeds 0.5.
-    """
+    """An attack of your own: anything with this method."""
 
-    def score(self, probabilities, y) -> np.ndarray: ...
+    def score(self, probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return a belief in [0, 1] per sample, (n,); above 0.5 the sample is called a member."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class ShadowAttack:
-    """Attack classifiers that `shadow_attack` fitted: one for all classes (key None) or one a class
-    (key: the class).
+    """Attack classifiers that `shadow_attack` fitted.
+
+    Parameters
+    ----------
+    classifiers : dict
+        One for all classes, under the key None, or one per class, under the class.
+    n_classes : int
+        C, the number of classes that the shadows answered with.
     """
 
     classifiers: dict
     n_classes: int
 
-    def score(self, probabilities, y) -> np.ndarray:
+    def score(self, probabilities: ArrayLike | Tensor, y: ArrayLike) -> np.ndarray:
         """Return each sample's probability of membership, (n,).
 
-        Raises ValueError on rows off the simplex, labels out of range, another number of classes,
-        or, with a classifier a class, a class that the shadows did not have."""
+        Raises
+        ------
+        ValueError
+            On rows off the simplex, labels out of range, another number of classes, or, with a
+            classifier per class, a class that the shadows did not have.
+        """
         probabilities, y = _checked(probabilities, y)
         if probabilities.shape[1] != self.n_classes:
             raise ValueError(
-                f"probabilities has {probabilities.shape[1]} columns; the shadows had {self.n_classes} classes"
+                f"probabilities has {probabilities.shape[1]} columns; the shadows had "
+                f"{self.n_classes} classes"
             )
         if None in self.classifiers:
-            return self.classifiers[None].predict_proba(
-                _features(probabilities, y, with_class=True)
-            )[:, 1]
+            columns = features(probabilities, y, with_class=True)
+            return self.classifiers[None].predict_proba(columns)[:, 1]
         out = np.empty(len(y))
-        for c in np.unique(y):
-            checks.choice("class", int(c), self.classifiers)
+        for c in np.unique(y).tolist():
+            checks.choice("class", c, self.classifiers)
             rows = y == c
-            out[rows] = self.classifiers[int(c)].predict_proba(
-                _features(probabilities[rows], y[rows], with_class=False)
-            )[:, 1]
+            columns = features(probabilities[rows], y[rows], with_class=False)
+            out[rows] = self.classifiers[c].predict_proba(columns)[:, 1]
         return out
 
 
 @dataclass(frozen=True)
 class LossThreshold:
-    """Yeom's attack: a member where the loss is below `threshold` >= 0, in nats; Yeom takes the
-    target's mean training loss.
+    """Yeom's attack: a sample is a member where its loss is below a threshold.
 
-    Needs no shadows, so it is the simple reference beside `ShadowAttack`. The score is 1 / (1 +
-    exp(loss - threshold))."""
+    It needs no shadows, and so is the simple reference beside `ShadowAttack`.
+
+    Parameters
+    ----------
+    threshold : float
+        >= 0, in nats; Yeom takes the target's mean training loss.
+
+    Raises
+    ------
+    ValueError
+        If the threshold is out of range.
+    """
 
     threshold: float
 
     def __post_init__(self):
         checks.real("threshold", self.threshold, 0)
 
-    def score(self, probabilities, y) -> np.ndarray:
-        """Return 1 / (1 + exp(loss - threshold)), (n,); raises ValueError as `losses` does."""
+    def score(self, probabilities: ArrayLike | Tensor, y: ArrayLike) -> np.ndarray:
+        """Return 1 / (1 + exp(loss - threshold)), (n,).
+
+        Raises
+        ------
+        ValueError
+            As `losses`.
+        """
         return 1 / (1 + np.exp(losses(probabilities, y) - self.threshold))
 
 
 class Resampled(NamedTuple):
-    """A figure over resampled evaluation sets: mean, standard deviation, and the central
+    """A figure over resampled evaluation sets.
+
+    `mean` and `std` are its mean and standard deviation; `low` and `high` enclose the central
     `confidence` share of its values.
     """
 
@@ -136,7 +167,7 @@ class MembershipResult:
         Share of evaluation sets in which nothing was called member, whose precision is then
         `silent_precision`.
     n, repeats : int
-        Members a set, and sets.
+        Members per set, and sets.
     """
 
     accuracy: Resampled
@@ -148,17 +179,38 @@ class MembershipResult:
     repeats: int
 
 
-def predictor(task: Task, params, *, batch_size: int = 500) -> Predict:
-    """Return the model of flat parameters (P,) as a function from inputs (n, ...) to softmax
-    probabilities (n, C), float64.
+class Metrics(NamedTuple):
+    """Accuracy, precision and AUC of evaluation sets, and whether nothing was called member."""
 
-    It runs where `params` lie. Raises ValueError when `params` does not fit or the batch size is
-    below 1."""
-    model, batch_size = task.build(params).eval(), checks.integer("batch_size", batch_size, 1)
+    accuracy: np.ndarray
+    precision: np.ndarray
+    auc: np.ndarray
+    silent: np.ndarray
+
+
+def predictor(task: Task, params: ArrayLike | Tensor, *, batch_size: int = 500) -> Predict:
+    """Return the model of flat parameters (P,) as a function from inputs to probabilities.
+
+    Inputs are (n, ...), softmax probabilities float64 (n, C). The model runs where `params` lie.
+
+    Parameters
+    ----------
+    task : Task
+    params : tensor or array (P,)
+    batch_size : int
+        Samples that go through the model at once, >= 1.
+
+    Raises
+    ------
+    ValueError
+        If `params` does not fit the task, or the batch size is below 1.
+    """
+    model = task.build(params).eval()
+    batch_size = checks.integer("batch_size", batch_size, 1)
     device = next(model.parameters()).device
 
-    def predict(x) -> np.ndarray:
-        x = torch.as_tensor(x, device=device)
+    def predict(x: ArrayLike | Tensor) -> np.ndarray:
+        x = tensor_of(x, device)
         x = x.float() if x.is_floating_point() else x
         with torch.inference_mode(), torch_settings(device, thread_count()):
             parts = [torch.softmax(model(part).double(), 1).cpu() for part in x.split(batch_size)]
@@ -167,32 +219,49 @@ def predictor(task: Task, params, *, batch_size: int = 500) -> Predict:
     return predict
 
 
-def losses(probabilities, y) -> np.ndarray:
+def losses(probabilities: ArrayLike | Tensor, y: ArrayLike) -> np.ndarray:
     """Return -ln of the probability of the true class, (n,) in nats, at most 27.6.
 
-    Raises ValueError unless `probabilities` is (n, C) with rows on the simplex and `y` holds n
-    labels in [0, C)."""
+    Raises
+    ------
+    ValueError
+        Unless `probabilities` is (n, C) with rows on the simplex and `y` holds n labels in [0, C).
+    """
     probabilities, y = _checked(probabilities, y)
     return -np.log(np.maximum(probabilities[np.arange(len(y)), y], _SMALLEST))
 
 
+def features(probabilities: np.ndarray, y: np.ndarray, *, with_class: bool) -> np.ndarray:
+    """Return what an attack classifier sees of each sample, one row per sample.
+
+    The columns are the probabilities in falling order (C), that of the true class, the loss, and
+    with_class which class it is (C indicators). FATS does not say what its attack saw.
+    """
+    columns = [
+        -np.sort(-probabilities, axis=1),
+        probabilities[np.arange(len(y)), y][:, None],
+        losses(probabilities, y)[:, None],
+    ]
+    if with_class:
+        columns.append(np.eye(probabilities.shape[1])[y])
+    return np.hstack(columns)
+
+
 def shadow_attack(
     train_shadow: Callable[[np.ndarray, int], Predict],
-    pool_x,
-    pool_y,
+    pool_x: ArrayLike | Tensor,
+    pool_y: ArrayLike | Tensor,
     *,
     n_shadows: int = 4,
     n_train: int | None = None,
     per_class: bool = False,
-    classifier="logistic",
+    classifier: str | ClassifierMixin = "logistic",
     rng: np.random.Generator,
 ) -> ShadowAttack:
-    """Train shadow models on random parts of a pool and learn from them how answers on trained and
-    on unseen samples differ.
+    """Train shadow models, and learn from them how answers on trained and unseen samples differ.
 
-    Source: Shokri et al., Section V. Every shadow gives equally many records of both kinds.
-    Features of a record: the probabilities in falling order, that of the true class, and the loss;
-    FATS does not say what it took.
+    Each shadow is trained on a random part of a pool. Source: Shokri et al., Section V. Every
+    shadow gives equally many records of both kinds; `features` says what a record holds.
 
     Parameters
     ----------
@@ -204,15 +273,15 @@ def shadow_attack(
     n_shadows : int
         >= 1. Shokri takes 10 to 100; a handful will do for one attack classifier in all.
     n_train : int, optional
-        Samples a shadow trains on, in [1, n_pool - 1]; half the pool unless given. Best the
+        Samples that a shadow trains on, in [1, n_pool - 1]; half the pool unless given. Best the
         target's own number.
     per_class : bool
-        True: an attack classifier for each class, as Shokri; needs many records a class. False:
+        True: an attack classifier for each class, as Shokri; needs many records per class. False:
         one, with the class as indicator features.
     classifier : {"logistic", "forest"} or scikit-learn classifier with predict_proba
         Copied before it is fitted; give yours a random_state. "logistic": logistic regression on
-        standardised features; "forest": 100 random trees with at least 10 records a leaf.
-    rng : numpy Generator
+        standardised features; "forest": 100 random trees with at least 10 records per leaf.
+    rng : numpy.random.Generator
 
     Raises
     ------
@@ -220,106 +289,84 @@ def shadow_attack(
         An argument out of range, a shadow whose answers are no probabilities or that differ in the
         number of classes, or a class without records of both kinds (`per_class`).
     """
-    from sklearn.base import clone
-
     pool_x, pool_y = _samples("pool", (pool_x, pool_y))
     n_pool = len(pool_y)
     n_shadows = checks.integer("n_shadows", n_shadows, 1)
     if n_pool < 2:
         raise ValueError(
-            f"the pool has {n_pool} sample; it must have at least 2, one to train on and one to leave out"
+            f"the pool has {n_pool} sample; it must have at least 2, one to train on and one to "
+            "leave out"
         )
     n_train = n_pool // 2 if n_train is None else checks.integer("n_train", n_train, 1, n_pool - 1)
-    fresh = _classifier(
-        classifier, checks.generator(rng)
-    )  # before the long part, so that a bad one stops here
-    records = []
-    for _ in range(n_shadows):
-        order = rng.permutation(
-            n_pool
-        )  # its parts are in random order too: their first n rows are a random choice
-        predict = train_shadow(np.sort(order[:n_train]), int(rng.integers(2**31)))
-        n = min(n_train, n_pool - n_train)
-        rows = np.concatenate([order[:n], order[n_train : n_train + n]])
-        records.append(
-            (
-                _answers(predict, pool_x[rows], pool_y[rows]),
-                pool_y[rows],
-                np.repeat([True, False], n),
-            )
-        )
-    widths = {len(answers[0]) for answers, _, _ in records}
+    # Before the long part, so that a bad classifier stops here.
+    unfitted = _classifier(classifier, checks.generator(rng))
+    shadows = [
+        _shadow_records(train_shadow, pool_x, pool_y, n_train, rng) for _ in range(n_shadows)
+    ]
+    widths = {shadow.answers.shape[1] for shadow in shadows}
     if len(widths) > 1:
         raise ValueError(
             f"the shadows answer with {sorted(widths)} classes; all must have the same number"
         )
-    answers, labels, member = map(np.concatenate, zip(*records))
-    fitted = {}
-    for c in np.unique(labels).tolist() if per_class else [None]:
-        rows = labels == c if per_class else np.full(len(labels), True)
-        if member[rows].all() or not member[rows].any():
-            raise ValueError(
-                f"class {c} has {int(member[rows].sum())} trained and {int((~member[rows]).sum())} unseen "
-                "records; per_class needs at least 1 of each (more shadows, a larger pool, or per_class=False)"
-            )
-        features = _features(answers[rows], labels[rows], with_class=not per_class)
-        fitted[c] = clone(fresh).fit(features, member[rows])
-    return ShadowAttack(fitted, widths.pop())
+    records = _Records(*map(np.concatenate, zip(*shadows)))
+    return ShadowAttack(_fitted(unfitted, records, per_class), widths.pop())
 
 
 def membership_metrics(
-    members, non_members, silent_precision: float = 0.5
-) -> tuple[np.ndarray, ...]:
-    """Return accuracy, precision, AUC and "nothing called member" from scores; the groups count
-    equally whatever their sizes.
+    members: ArrayLike, non_members: ArrayLike, silent_precision: float = 0.5
+) -> Metrics:
+    """Return accuracy, precision, AUC and "nothing called member" from scores.
 
-    Source: FATS, Section 6.1.3. With the share a of members and b of non-members above 0.5:
-    accuracy (1 + a - b) / 2, precision a / (a + b). The paper leaves precision open where a = b =
-    0; we take that of a blind guess, 0.5, since the count 0 makes an attack that learns nothing
-    look worse than chance. (Its FR2 on FEMNIST has accuracy 50.00 +- 0.00 and precision 33.2 +-
-    42.1, which in balanced sets takes hardly any or no sample called member.)
+    The groups count equally whatever their sizes. Source: FATS, Section 6.1.3. With the share a of
+    members and b of non-members above 0.5: accuracy (1 + a - b) / 2, precision a / (a + b). The
+    paper leaves precision open where a = b = 0; we take that of a blind guess, 0.5, since the count
+    0 makes an attack that learns nothing look worse than chance. (Its FR2 on FEMNIST has accuracy
+    50.00 +- 0.00 and precision 33.2 +- 42.1, which in balanced sets takes hardly any or no sample
+    called member.)
 
     Parameters
     ----------
-    members, non_members : (..., n_in) and (..., n_out) scores in [0, 1]; leading axes are evaluation sets.
-    silent_precision : float in [0, 1], the precision where nothing is called member.
+    members, non_members : (..., n_in) and (..., n_out)
+        Scores in [0, 1]; leading axes are evaluation sets.
+    silent_precision : float
+        In [0, 1], the precision where nothing is called member.
 
     Returns
     -------
-    Four arrays with the leading axes' shape, the last one bool.
+    Metrics
+        Arrays with the leading axes' shape.
 
-    Raises ValueError on a score or `silent_precision` outside [0, 1], an empty group, or different
-    leading axes."""
+    Raises
+    ------
+    ValueError
+        On a score or `silent_precision` outside [0, 1], an empty group, or different leading axes.
+    """
     from scipy.stats import rankdata
 
-    inside, outside = (
-        checks.array(name, s, low=0.0, high=1.0)
-        for name, s in (("members", members), ("non_members", non_members))
-    )
-    if (
-        not inside.ndim
-        or inside.shape[:-1] != outside.shape[:-1]
-        or not inside.size
-        or not outside.size
-    ):
+    inside = checks.array("members", members, low=0.0, high=1.0)
+    outside = checks.array("non_members", non_members, low=0.0, high=1.0)
+    same = inside.ndim and inside.shape[:-1] == outside.shape[:-1]
+    if not same or not inside.size or not outside.size:
         raise ValueError(
-            f"members has shape {inside.shape} and non_members {outside.shape}; they must be (..., n_in) and "
-            "(..., n_out) with at least 1 score each"
+            f"members has shape {inside.shape} and non_members {outside.shape}; they must be "
+            "(..., n_in) and (..., n_out) with at least 1 score each"
         )
     silent_precision = checks.real("silent_precision", silent_precision, 0, 1)
-    a, b = (inside > 0.5).mean(-1), (outside > 0.5).mean(-1)
+    a = (inside > 0.5).mean(-1)
+    b = (outside > 0.5).mean(-1)
     silent = a + b == 0
     precision = np.where(silent, silent_precision, a / np.where(silent, 1.0, a + b))
-    n, m = inside.shape[-1], outside.shape[-1]
+    n = inside.shape[-1]
     ranks = rankdata(np.concatenate([inside, outside], -1), axis=-1)[..., :n].sum(-1)
-    return (1 + a - b) / 2, precision, (ranks - n * (n + 1) / 2) / (n * m), silent
+    auc = (ranks - n * (n + 1) / 2) / (n * outside.shape[-1])
+    return Metrics((1 + a - b) / 2, precision, auc, silent)
 
 
 def evaluate_attack(
     attack: MembershipAttack,
     predict: Predict,
-    members,
-    non_members,
+    members: tuple[ArrayLike | Tensor, ArrayLike | Tensor],
+    non_members: tuple[ArrayLike | Tensor, ArrayLike | Tensor],
     *,
     n: int | None = None,
     repeats: int = 100,
@@ -327,8 +374,7 @@ def evaluate_attack(
     silent_precision: float = 0.5,
     rng: np.random.Generator,
 ) -> MembershipResult:
-    """Attack one model on `repeats` balanced evaluation sets, drawn with replacement from members
-    and non-members.
+    """Attack one model on balanced evaluation sets, drawn with replacement from both groups.
 
     Source: FATS, Section 6.1.3, which performs the attack 100 times and reports mean and standard
     deviation without saying what is repeated. Here one model meets one attack, and the sets are
@@ -339,24 +385,32 @@ def evaluate_attack(
 
     Parameters
     ----------
-    attack : `ShadowAttack`, `LossThreshold`, or your own `MembershipAttack`.
-    predict : inputs -> probabilities, the model under attack.
+    attack : ShadowAttack, LossThreshold, or your own MembershipAttack
+    predict : inputs -> probabilities
+        The model under attack.
     members, non_members : (x, y) each
         Samples of the original training set (the forgotten ones, where forgetting is judged), and
         samples never trained on.
-    n : int >= 1, optional
-        Members a set, and non-members a set; the smaller group's size unless given.
-    repeats : int >= 1
-    confidence : float in (0, 1)
-    silent_precision : as in `membership_metrics`.
-    rng : numpy Generator
+    n : int, optional
+        Members per set, and non-members per set, >= 1; the smaller group's size unless given.
+    repeats : int
+        Evaluation sets, >= 1.
+    confidence : float
+        In (0, 1), the share of the sets' values that `low` and `high` enclose.
+    silent_precision : float
+        As in `membership_metrics`.
+    rng : numpy.random.Generator
 
-    Raises ValueError on an argument out of range, an empty group, answers that are no
-    probabilities, or scores outside [0, 1]."""
+    Raises
+    ------
+    ValueError
+        On an argument out of range, an empty group, answers that are no probabilities, or scores
+        outside [0, 1].
+    """
     from scipy.stats import mannwhitneyu
 
     repeats = checks.integer("repeats", repeats, 1)
-    tail = (1 - checks.real("confidence", confidence, above=0, below=1)) / 2
+    confidence = checks.real("confidence", confidence, above=0, below=1)
     checks.generator(rng)
     groups = _samples("members", members), _samples("non_members", non_members)
     scores = [
@@ -364,34 +418,72 @@ def evaluate_attack(
         for x, y in groups
     ]
     n = min(map(len, scores)) if n is None else checks.integer("n", n, 1)
-    *figures, silent = membership_metrics(
-        *(s[rng.integers(len(s), size=(repeats, n))] for s in scores), silent_precision
-    )
-    spreads = (
-        Resampled(
-            float(v.mean()),
-            float(v.std(ddof=1)) if repeats > 1 else 0.0,
-            *(float(q) for q in np.quantile(v, [tail, 1 - tail])),
-        )
-        for v in figures
-    )
+    sets = [s[rng.integers(len(s), size=(repeats, n))] for s in scores]
+    found = membership_metrics(*sets, silent_precision)
     return MembershipResult(
-        *spreads, float(mannwhitneyu(*scores).pvalue), float(silent.mean()), n, repeats
+        accuracy=_resampled(found.accuracy, confidence),
+        precision=_resampled(found.precision, confidence),
+        auc=_resampled(found.auc, confidence),
+        p_value=float(mannwhitneyu(*scores).pvalue),
+        silent=float(found.silent.mean()),
+        n=n,
+        repeats=repeats,
     )
 
 
-def _features(probabilities: np.ndarray, y: np.ndarray, *, with_class: bool) -> np.ndarray:
-    columns = [
-        -np.sort(-probabilities, axis=1),
-        probabilities[np.arange(len(y)), y][:, None],
-        losses(probabilities, y)[:, None],
-    ]
-    if with_class:
-        columns.append(np.eye(probabilities.shape[1])[y])
-    return np.hstack(columns)
+class _Records(NamedTuple):
+    """What shadows answered: probabilities (n, C), labels (n,), and who was a member, bool (n,)."""
+
+    answers: np.ndarray
+    labels: np.ndarray
+    member: np.ndarray
 
 
-def _classifier(classifier, rng: np.random.Generator):
+def _shadow_records(
+    train_shadow: Callable[[np.ndarray, int], Predict],
+    x: np.ndarray,
+    y: np.ndarray,
+    n_train: int,
+    rng: np.random.Generator,
+) -> _Records:
+    """Train one shadow on a part of the pool and return its answers, as many of both kinds."""
+    # Both parts are in random order, so that their first n rows are a random choice.
+    order = rng.permutation(len(y))
+    predict = train_shadow(np.sort(order[:n_train]), int(rng.integers(2**31)))
+    n = min(n_train, len(y) - n_train)
+    rows = np.concatenate([order[:n], order[n_train : n_train + n]])
+    return _Records(_answers(predict, x[rows], y[rows]), y[rows], np.repeat([True, False], n))
+
+
+def _fitted(unfitted: ClassifierMixin, records: _Records, per_class: bool) -> dict:
+    """Return fitted copies of a classifier, one per class or one for all under the key None."""
+    from sklearn.base import clone
+
+    answers, labels, member = records
+    fitted = {}
+    for c in np.unique(labels).tolist() if per_class else [None]:
+        rows = labels == c if per_class else np.full(len(labels), True)
+        if member[rows].all() or not member[rows].any():
+            raise ValueError(
+                f"class {c} has {int(member[rows].sum())} trained and "
+                f"{int((~member[rows]).sum())} unseen records; per_class needs at least 1 of each "
+                "(more shadows, a larger pool, or per_class=False)"
+            )
+        columns = features(answers[rows], labels[rows], with_class=not per_class)
+        fitted[c] = clone(unfitted).fit(columns, member[rows])
+    return fitted
+
+
+def _resampled(values: np.ndarray, confidence: float) -> Resampled:
+    """Return the spread of a figure over evaluation sets (repeats,)."""
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(values, [tail, 1 - tail])
+    std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return Resampled(float(values.mean()), std, float(low), float(high))
+
+
+def _classifier(classifier: Any, rng: np.random.Generator) -> ClassifierMixin:
+    """Return an unfitted classifier, by its name or as given."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -401,37 +493,34 @@ def _classifier(classifier, rng: np.random.Generator):
         checks.choice("classifier", classifier, CLASSIFIERS)
         if classifier == "logistic":
             return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        return RandomForestClassifier(
-            100, min_samples_leaf=10, random_state=int(rng.integers(2**31))
-        )
+        seed = int(rng.integers(2**31))
+        return RandomForestClassifier(100, min_samples_leaf=10, random_state=seed)
     if not hasattr(classifier, "fit") or not hasattr(classifier, "predict_proba"):
         raise ValueError(
-            f"classifier={classifier!r} must be one of {', '.join(map(repr, CLASSIFIERS))} or a scikit-learn "
-            "classifier with predict_proba"
+            f"classifier={classifier!r} must be one of {', '.join(map(repr, CLASSIFIERS))} or a "
+            "scikit-learn classifier with predict_proba"
         )
     return classifier
 
 
-def _samples(name: str, pair) -> tuple[np.ndarray, np.ndarray]:
+def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return (x, y) as arrays of one length >= 1, y as int64 labels >= 0."""
     try:
-        x, y = pair
-        x, y = (
-            v.detach().cpu().numpy() if isinstance(v, torch.Tensor) else np.asarray(v)
-            for v in (x, y)
-        )
+        x, y = (array_of(values) for values in pair)
     except (TypeError, ValueError):
         raise ValueError(
             f"{name} of type {type(pair).__name__} must be a pair of arrays (x, y)"
         ) from None
     if y.ndim != 1 or not x.ndim or len(x) != len(y) or not len(y):
         raise ValueError(
-            f"{name}: x has shape {x.shape} and y {y.shape}; they must be (n, ...) and (n,) with n >= 1"
+            f"{name}: x has shape {x.shape} and y {y.shape}; they must be (n, ...) and (n,) with "
+            "n >= 1"
         )
     return x, _labels(f"{name}: y", y)
 
 
-def _labels(name: str, y, n_classes: int | None = None) -> np.ndarray:
+def _labels(name: str, y: ArrayLike, n_classes: int | None = None) -> np.ndarray:
+    """Return labels as int64, refused unless they are integers in [0, n_classes)."""
     y = np.asarray(y)
     if y.dtype.kind not in "iu":
         raise ValueError(f"{name} has dtype {y.dtype}; labels must be integers")
@@ -440,16 +529,19 @@ def _labels(name: str, y, n_classes: int | None = None) -> np.ndarray:
 
 
 def _answers(predict: Predict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return a model's probabilities, checked against the labels."""
     return _checked(predict(x), y)[0]
 
 
-def _checked(probabilities, y) -> tuple[np.ndarray, np.ndarray]:
-    if isinstance(probabilities, torch.Tensor):
-        probabilities = probabilities.detach().cpu().numpy()
-    probabilities = checks.simplex("probabilities", probabilities, ndim=2, tol=_SIMPLEX_TOL)
+def _checked(probabilities: Any, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities (n, C) and labels (n,) that fit each other."""
+    probabilities = checks.simplex(
+        "probabilities", array_of(probabilities), ndim=2, tol=_SIMPLEX_TOL
+    )
     y = _labels("y", y, probabilities.shape[1])
     if y.shape != probabilities.shape[:1]:
         raise ValueError(
-            f"y has shape {y.shape}; it must be ({len(probabilities)},), one label a row of probabilities"
+            f"y has shape {y.shape}; it must be ({len(probabilities)},), one label per row of "
+            "probabilities"
         )
     return probabilities, y

@@ -2,36 +2,44 @@
 
 Sources: FATS, Section 6.1.4; McMahan et al. 2017 (FedAvg); Liu et al. 2022, "The right to be
 forgotten in federated learning" (rapid retraining). Both baselines learn by FedAvg: K different
-clients a round, models averaged by their numbers of samples. After a request both start again from
-the first model, on freshly drawn clients and mini-batches of what is left; FRS with the same local
-SGD, FR2 with `fisher_sgd`. FedAvg's local epochs become E mini-batches of b samples, so that costs
-compare.
+clients per round, models averaged by their numbers of samples. After a request both start again
+from the first model, on freshly drawn clients and mini-batches of what is left: FRS with the same
+local SGD, FR2 with `fisher_sgd`. FedAvg's local epochs become E mini-batches of b samples, so that
+costs can be compared.
 
-===========  ==========  ============  ====================================================================================
+torch is imported by the function that trains, so that drawing does not need it.
+
+===========  ==========  ============  ============================================================
 code         symbol      shape         meaning
-===========  ==========  ============  ====================================================================================
+===========  ==========  ============  ============================================================
 params       w           (P,)          global model before the round
 rate         eta         scalar        learning rate of the scaled steps
 momentum     beta_1      scalar        of the running mean m of the gradients, in [0, 1)
-decay        beta_2      scalar        of the running mean F of their squares (diagonal empirical Fisher), in [0, 1)
+decay        beta_2      scalar        of the running mean F of their squares (diagonal empirical
+                                       Fisher), in [0, 1)
 damping      lambda      scalar        added to F, > 0; squared loss per unit of parameter, as F
-===========  ==========  ============  ====================================================================================
+===========  ==========  ============  ============================================================
 """
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import ArrayLike
 
-from sflkit import checks, federated
-from sflkit.fats.history import History, draw_batches, draw_history, store, subsets
-from sflkit.federated.batches import convert
-from sflkit.federated.workers import for_each_client
+from sflkit import checks
+from sflkit.fats.history import Crowd, Draws, History, draw_batches, draw_history, subsets
 from sflkit.machine import thread_count
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sflkit.federated import Task
+    from sflkit.federated.batches import Batch
+    from sflkit.federated.replicas import Replica
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,11 @@ class Fisher:
     damping : float
         > 0. Where gradients are small against its root, a step is rate / damping (0.1 by default)
         times their mean.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range.
     """
 
     rate: float = 0.001
@@ -63,12 +76,28 @@ class Fisher:
 
 
 def draw_fedavg(
-    *, n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds, rng
+    *,
+    n_clients: int,
+    samples_per_client: ArrayLike,
+    clients_per_round: int,
+    batch_size: int,
+    local_steps: int,
+    rounds: int,
+    rng: np.random.Generator,
 ) -> History:
-    """Draw who trains on what in R rounds of FedAvg; parameters and errors of
-    `histories.draw_history`, and K <= n_clients.
+    """Draw who trains on what in R rounds of FedAvg.
 
-    Unlike FATS's, the K clients of a round differ from one another.
+    Unlike in `history.draw_history`, the K clients of a round differ from one another.
+
+    Parameters
+    ----------
+    n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds, rng
+        As in `history.draw_history`, with K <= n_clients.
+
+    Raises
+    ------
+    ValueError
+        As `history.draw_history`, or if there are fewer clients than K.
     """
     history = draw_history(
         n_clients=n_clients,
@@ -83,36 +112,49 @@ def draw_fedavg(
 
 
 def redraw_fedavg(history: History, rng: np.random.Generator) -> History:
-    """Return a history of the same sizes with all rounds drawn afresh from what is left; ValueError
-    if K clients are not.
+    """Return a history of the same sizes with all rounds drawn afresh from what is left.
+
+    Raises
+    ------
+    ValueError
+        If fewer clients than K are left.
     """
-    present, n_slots = present_clients(history), history.clients_per_round
-    # subsets are ascending, which fixes only the order of the slots
-    clients = present[
-        subsets(np.full(history.rounds, len(present)), n_slots, checks.generator(rng))
-    ]
-    batches = draw_batches(history, clients, history.local_steps, history.batch_size, rng)
-    return store(copy.copy(history), clients, batches)
+    present = present_clients(history.crowd, history.clients_per_round)
+    checks.generator(rng)
+    # Subsets are ascending, which fixes only the order of the slots.
+    ranks = subsets(np.full(history.rounds, len(present)), history.clients_per_round, rng)
+    clients = present[ranks]
+    steps, batch_size = history.batches.shape[2:]
+    batches = draw_batches(history.crowd, clients, steps, batch_size, rng)
+    return History(Draws.of(clients, batches, history.samples_per_client), history.crowd)
 
 
-def present_clients(history: History) -> np.ndarray:
-    """Return the clients that are left, ascending; ValueError if there are fewer than K, which
-    FedAvg needs.
+def present_clients(crowd: Crowd, clients_per_round: int) -> np.ndarray:
+    """Return the clients that are left, ascending.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than K, which FedAvg needs.
     """
-    present, n_slots = np.flatnonzero(history.samples_left), history.clients_per_round
-    if len(present) < n_slots:
+    present = np.flatnonzero(crowd.samples_left)
+    if len(present) < clients_per_round:
         raise ValueError(
-            f"clients_per_round={n_slots} must be at most {len(present)}, the clients that are left: "
-            "those of a round of FedAvg differ"
+            f"clients_per_round={clients_per_round} must be at most {len(present)}, the clients "
+            "that are left: those of a round of FedAvg differ"
         )
     return present
 
 
 def fisher_sgd(
-    task: federated.Task, params: Tensor, batches, fisher: Fisher, *, threads: int | None = None
+    task: Task,
+    params: Tensor,
+    batches: Sequence,
+    fisher: Fisher,
+    *,
+    threads: int | None = None,
 ) -> Tensor:
-    """Train every client from `params` by steps that the diagonal empirical Fisher scales, and
-    return (n_clients, P).
+    """Train every client from `params` by steps that the diagonal empirical Fisher scales.
 
     Source: FATS, Section 6.1.4, "a diagonal approximation of the Fisher Information Matrix ... and
     the momentum technique". Step s = 1..E with the mini-batch gradient g: m <- beta_1 m + (1 -
@@ -126,16 +168,30 @@ def fisher_sgd(
 
     Parameters
     ----------
-    params, batches, threads : as for `federated.local_sgd`, with one start (P,) for all.
+    task, batches, threads
+        As for `federated.local_sgd`.
+    params : tensor (P,)
+        One start for all clients.
+    fisher : Fisher
+
+    Returns
+    -------
+    tensor (n_clients, P)
 
     Raises
     ------
     ValueError
         As `federated.local_sgd`.
     """
+    from torch import Tensor
+
+    from sflkit.federated.batches import convert
+    from sflkit.federated.workers import for_each_client
+
     if not isinstance(params, Tensor) or params.shape != (task.n_params,):
         raise ValueError(
-            f"params has shape {tuple(np.shape(params))}; it must be a tensor of shape ({task.n_params},)"
+            f"params has shape {tuple(np.shape(params))}; it must be a tensor of shape "
+            f"({task.n_params},)"
         )
     steps = convert(task, batches, params.device)
     out = params.repeat(len(steps), 1)
@@ -143,20 +199,25 @@ def fisher_sgd(
     def train(k: int) -> None:
         with task.replica(params.device) as replica:
             replica.load(params)
-            means = [torch.zeros_like(p) for p in replica.params]
-            squares = [torch.zeros_like(p) for p in replica.params]
-            for s, batch in enumerate(steps[k], start=1):
-                loss = task.mean_loss(replica.module(batch.x), batch.y, batch.w)
-                grads = torch.autograd.grad(
-                    loss, replica.params, allow_unused=True, materialize_grads=True
-                )
-                with torch.no_grad():
-                    for p, g, m, f in zip(replica.params, grads, means, squares, strict=True):
-                        m.lerp_(g, 1 - fisher.momentum)
-                        f.lerp_(g.square(), 1 - fisher.decay)
-                        scale = (f / (1 - fisher.decay**s)).add_(fisher.damping)
-                        p.addcdiv_(m, scale, value=-fisher.rate / (1 - fisher.momentum**s))
+            _fisher_steps(task, replica, steps[k], fisher)
             replica.store(out[k])
 
     for_each_client(train, range(len(steps)), thread_count(threads), params.device)
     return out
+
+
+def _fisher_steps(task: Task, replica: Replica, steps: list[Batch], fisher: Fisher) -> None:
+    """Train a working copy of the model on one client's mini-batches; see `fisher_sgd`."""
+    import torch
+
+    means = [torch.zeros_like(p) for p in replica.params]
+    squares = [torch.zeros_like(p) for p in replica.params]
+    for s, batch in enumerate(steps, start=1):
+        loss = task.mean_loss(replica.module(batch.x), batch.y, batch.w)
+        grads = torch.autograd.grad(loss, replica.params, allow_unused=True, materialize_grads=True)
+        with torch.no_grad():
+            for p, g, m, f in zip(replica.params, grads, means, squares, strict=True):
+                m.lerp_(g, 1 - fisher.momentum)
+                f.lerp_(g.square(), 1 - fisher.decay)
+                scale = (f / (1 - fisher.decay**s)).add_(fisher.damping)
+                p.addcdiv_(m, scale, value=-fisher.rate / (1 - fisher.momentum**s))

@@ -1,24 +1,27 @@
 """Bounds of FATS: how well a stable algorithm learns, and how much it recomputes to forget.
 
 Source: FATS, Lemma 4, Theorem 5, Corollary 6, Theorem 7, with ERRATA 23. The flags `feasible` say
-whether a statement's own conditions hold; the values are returned either way, since the paper's
-settings break them (ERRATA 23).
+whether a statement's own conditions hold. The values are returned either way, since the paper's
+settings break the conditions (ERRATA 23).
 
-==================  ================  ======================================================================
+==================  ================  ============================================================
 code                symbol            meaning
-==================  ================  ======================================================================
+==================  ================  ============================================================
 loss_gap            F(theta_0) - F*   loss at the start above its minimum
 smoothness          L                 Lipschitz constant of the gradients (Assumption 1)
-grad_var            G^2               bound on b times the variance of a mini-batch gradient (Assumption 2)
+grad_var            G^2               bound on b times the variance of a mini-batch gradient
+                                      (Assumption 2)
 heterogeneity       lambda            bound on the gradient dissimilarity, >= 1 (Assumption 3)
-local_steps         E                 steps a round
+local_steps         E                 steps per round
 n_clients           M                 clients
 samples_per_client  N                 samples of a client (a mean is fine)
 steps               T = R E           steps of the run
-rho_s, rho_c        rho_S, rho_C      stability towards a sample, a client; above 1 they no longer bound anything
+rho_s, rho_c        rho_S, rho_C      stability towards a sample, a client; above 1 they no longer
+                                      bound anything
 rate                eta               step size
 gamma               Gamma             G^2 / (L loss_gap rho_S M N), dimensionless
-==================  ================  ======================================================================
+drawn               rho_S M N         b K T, the samples drawn in the whole run
+==================  ================  ============================================================
 """
 
 from __future__ import annotations
@@ -29,14 +32,14 @@ from typing import NamedTuple
 from sflkit import checks
 
 
-class FATSBound(NamedTuple):
+class Bound(NamedTuple):
     """A bound on the mean squared gradient over the T steps, and whether its conditions hold."""
 
     value: float
     feasible: bool
 
 
-class FATSTheorem5(NamedTuple):
+class Theorem5(NamedTuple):
     """Theorem 5's bound, its step size, Gamma, and whether its conditions hold."""
 
     value: float
@@ -45,7 +48,7 @@ class FATSTheorem5(NamedTuple):
     feasible: bool
 
 
-class FATSTheorem7(NamedTuple):
+class Theorem7(NamedTuple):
     """Bounds on what w requests cost, and whether they say anything (rho <= 1)."""
 
     probability: float
@@ -54,22 +57,53 @@ class FATSTheorem7(NamedTuple):
     feasible: bool
 
 
+class _Setting(NamedTuple):
+    """The checked constants of a problem and a run that Theorem 5 and Corollary 6 share."""
+
+    loss_gap: float
+    smoothness: float
+    grad_var: float
+    heterogeneity: float
+    n_clients: int
+    drawn: float
+    steps: int
+    rho_c: float
+
+    @property
+    def gamma(self) -> float:
+        return self.grad_var / (self.smoothness * self.loss_gap * self.drawn)
+
+    @property
+    def scale(self) -> float:
+        """The square root of L G^2 loss_gap / (rho_S M N), the unit of the stability cost."""
+        return math.sqrt(self.smoothness * self.grad_var * self.loss_gap / self.drawn)
+
+    @property
+    def largest_share(self) -> float:
+        """The E / T that the statements allow at most."""
+        return math.sqrt(self.gamma / self.heterogeneity) / 2
+
+    @property
+    def long_enough(self) -> bool:
+        """Whether T >= 2 lambda / sqrt(Gamma)."""
+        return self.steps * math.sqrt(self.gamma) >= 2 * self.heterogeneity
+
+
 def lemma4(
     *,
-    loss_gap,
-    smoothness,
-    grad_var,
-    heterogeneity,
-    local_steps,
-    n_clients,
-    samples_per_client,
-    steps,
-    rho_s,
-    rho_c,
-    rate,
-) -> FATSBound:
-    """Return the bound (9) on the mean squared gradient for any step size; feasible is condition
-    (7).
+    loss_gap: float,
+    smoothness: float,
+    grad_var: float,
+    heterogeneity: float,
+    local_steps: int,
+    n_clients: int,
+    samples_per_client: float,
+    steps: int,
+    rho_s: float,
+    rho_c: float,
+    rate: float,
+) -> Bound:
+    """Return the bound (9) on the mean squared gradient for any step size.
 
     Source: FATS, Lemma 4; (9) is (8) with K = rho_C E M / T and K b = rho_S M N / T.
 
@@ -86,86 +120,102 @@ def lemma4(
     samples_per_client : float
         N >= 1.
 
+    Returns
+    -------
+    Bound
+        `feasible` is condition (7).
+
     Raises
     ------
     ValueError
         For values out of range.
     """
-    loss_gap, grad_var = checks.real("loss_gap", loss_gap, 0), checks.real("grad_var", grad_var, 0)
-    smoothness, heterogeneity = (
-        checks.real("smoothness", smoothness, above=0),
-        checks.real("heterogeneity", heterogeneity, 1),
-    )
-    n_clients, drawn, steps, rho_c = _sizes(n_clients, samples_per_client, steps, rho_s, rho_c)
-    local_steps, rate = (
-        checks.integer("local_steps", local_steps, 1, steps),
-        checks.real("rate", rate, above=0),
-    )
+    loss_gap = checks.real("loss_gap", loss_gap, 0)
+    grad_var = checks.real("grad_var", grad_var, 0)
+    smoothness = checks.real("smoothness", smoothness, above=0)
+    heterogeneity = checks.real("heterogeneity", heterogeneity, 1)
+    n_clients = checks.integer("n_clients", n_clients, 1)
+    steps = checks.integer("steps", steps, 1)
+    drawn = _drawn(n_clients, samples_per_client, rho_s)
+    rho_c = checks.real("rho_c", rho_c, above=0)
+    local_steps = checks.integer("local_steps", local_steps, 1, steps)
+    rate = checks.real("rate", rate, above=0)
+    drift = rho_c * local_steps * n_clients + steps
     value = (
         2 * loss_gap / (rate * steps)
-        + (rate * smoothness) ** 2
-        * grad_var
-        * local_steps
-        * (rho_c * local_steps * n_clients + steps)
-        / drawn
+        + (rate * smoothness) ** 2 * grad_var * local_steps * drift / drawn
         + rate * smoothness * grad_var * steps / drawn
     )
     # (7) divided by eta
     curvature = (rate * smoothness) ** 2 * heterogeneity * local_steps * (local_steps - 1)
-    return FATSBound(value, -0.5 + curvature + rate * heterogeneity * smoothness / 2 < 0)
+    return Bound(value, -0.5 + curvature + rate * heterogeneity * smoothness / 2 < 0)
 
 
 def theorem5(
     *,
-    loss_gap,
-    smoothness,
-    grad_var,
-    heterogeneity,
-    local_steps,
-    n_clients,
-    samples_per_client,
-    steps,
-    rho_s,
-    rho_c,
-) -> FATSTheorem5:
-    """Return the bound (10) at eta = 1 / (L sqrt(Gamma) T): a stability cost that stays, and a term
-    of order E / T.
+    loss_gap: float,
+    smoothness: float,
+    grad_var: float,
+    heterogeneity: float,
+    local_steps: int,
+    n_clients: int,
+    samples_per_client: float,
+    steps: int,
+    rho_s: float,
+    rho_c: float,
+) -> Theorem5:
+    """Return the bound (10), which is (9) at the step size eta = 1 / (L sqrt(Gamma) T).
 
-    Source: FATS, Theorem 5. ERRATA 23: sqrt(2) times this step would balance the first and last
-    terms of (9), for 2 sqrt(2) in place of 3. `feasible` asks for T >= 2 lambda / sqrt(Gamma) and E
-    / T < sqrt(Gamma / lambda) / 2, that is for R > 2 sqrt(lambda / Gamma) rounds: with unit
-    constants 245 for the sizes that the paper gives MNIST, where R = 30.
+    It is the sum of a stability cost that stays, and a term of order E / T. Source: FATS, Theorem
+    5. ERRATA 23: sqrt(2) times this step would balance the first and last terms of (9), for 2
+    sqrt(2) in place of 3.
 
-    Parameters are those of `lemma4`, with loss_gap and grad_var > 0. Raises ValueError for values
-    out of range."""
-    loss_gap, smoothness, grad_var, heterogeneity = _constants(
-        loss_gap, smoothness, grad_var, heterogeneity
-    )
-    n_clients, drawn, steps, rho_c = _sizes(n_clients, samples_per_client, steps, rho_s, rho_c)
-    local_steps = checks.integer("local_steps", local_steps, 1, steps)
-    gamma, share = grad_var / (smoothness * loss_gap * drawn), local_steps / steps
-    stability_cost = 3 * math.sqrt(smoothness * grad_var * loss_gap / drawn)
-    value = stability_cost + smoothness * loss_gap * share * (rho_c * n_clients * share + 1)
-    feasible = _long_enough(steps, heterogeneity, gamma) and share < _largest_share(
-        gamma, heterogeneity
-    )
-    return FATSTheorem5(value, 1 / (smoothness * math.sqrt(gamma) * steps), gamma, feasible)
+    Parameters
+    ----------
+    loss_gap, grad_var : float
+        > 0.
+    others
+        As in `lemma4`.
+
+    Returns
+    -------
+    Theorem5
+        `feasible` asks for T >= 2 lambda / sqrt(Gamma) and E / T < sqrt(Gamma / lambda) / 2, that
+        is for R > 2 sqrt(lambda / Gamma) rounds: with unit constants 245 for the sizes that the
+        paper gives MNIST, where R = 30.
+
+    Raises
+    ------
+    ValueError
+        For values out of range.
+    """
+    setting = _setting(
+        loss_gap, smoothness, grad_var, heterogeneity, n_clients, samples_per_client, steps,
+        rho_s, rho_c,
+    )  # fmt: skip
+    local_steps = checks.integer("local_steps", local_steps, 1, setting.steps)
+    share = local_steps / setting.steps
+    clients = setting.rho_c * setting.n_clients * share + 1
+    value = 3 * setting.scale + setting.smoothness * setting.loss_gap * share * clients
+    rate = 1 / (setting.smoothness * math.sqrt(setting.gamma) * setting.steps)
+    feasible = setting.long_enough and share < setting.largest_share
+    return Theorem5(value, rate, setting.gamma, feasible)
 
 
 def corollary6(
     *,
-    loss_gap,
-    smoothness,
-    grad_var,
-    heterogeneity,
-    n_clients,
-    samples_per_client,
-    steps,
-    rho_s,
-    rho_c,
-    alpha=None,
-    c=None,
-) -> FATSBound:
+    loss_gap: float,
+    smoothness: float,
+    grad_var: float,
+    heterogeneity: float,
+    n_clients: int,
+    samples_per_client: float,
+    steps: int,
+    rho_s: float,
+    rho_c: float,
+    alpha: float | None = None,
+    c: float | None = None,
+) -> Bound:
     """Return 4 G sqrt(L loss_gap / (rho_S M N)), the stability cost that both choices of E end at.
 
     Source: FATS, Corollary 6. The two cases differ in their conditions only: `alpha` is E = T^(1 -
@@ -184,33 +234,27 @@ def corollary6(
     ValueError
         For values out of range, or unless exactly one of alpha and c is given.
     """
-    loss_gap, smoothness, grad_var, heterogeneity = _constants(
-        loss_gap, smoothness, grad_var, heterogeneity
-    )
-    n_clients, drawn, steps, rho_c = _sizes(n_clients, samples_per_client, steps, rho_s, rho_c)
+    setting = _setting(
+        loss_gap, smoothness, grad_var, heterogeneity, n_clients, samples_per_client, steps,
+        rho_s, rho_c,
+    )  # fmt: skip
     if (alpha is None) == (c is None):
         raise ValueError(f"alpha={alpha!r}, c={c!r}: exactly one must be given")
-    gamma = grad_var / (smoothness * loss_gap * drawn)
-    feasible = _long_enough(steps, heterogeneity, gamma)
+    drawn_clients = setting.rho_c * setting.n_clients  # K R
     if c is None:
         alpha = checks.real("alpha", alpha, high=1, above=0)
-        share = (
-            steps**-alpha
-        )  # E / T; T >= x^(1/alpha) reads x T^-alpha <= 1, which cannot overflow
-        feasible = (
-            feasible
-            and share <= _largest_share(gamma, heterogeneity)
-            and rho_c * n_clients * share <= 1
-        )
+        # E / T; the condition T >= x^(1/alpha) is x T^-alpha <= 1, which cannot overflow.
+        share = setting.steps**-alpha
+        fits = share <= setting.largest_share and drawn_clients * share <= 1
     else:
         c = checks.real("c", c, high=1, above=0)
         # M < 4 lambda^2 L loss_gap rho_S N / (G^2 rho_C^2), times M and with Gamma
-        few_clients = (rho_c * n_clients) ** 2 * gamma < 4 * heterogeneity**2
-        feasible = feasible and c < _largest_share(gamma, heterogeneity) and few_clients
-    return FATSBound(4 * math.sqrt(smoothness * grad_var * loss_gap / drawn), feasible)
+        few_clients = drawn_clients**2 * setting.gamma < 4 * setting.heterogeneity**2
+        fits = c < setting.largest_share and few_clients
+    return Bound(4 * setting.scale, setting.long_enough and fits)
 
 
-def theorem7(*, rho, requests, training_time=1.0) -> FATSTheorem7:
+def theorem7(*, rho: float, requests: int, training_time: float = 1.0) -> Theorem7:
     """Return what w requests for samples (rho = rho_S) or clients (rho = rho_C) cost at most.
 
     Source: FATS, Theorem 2 for the probability w rho of any recomputation, Section 5.3.1 for the
@@ -233,39 +277,40 @@ def theorem7(*, rho, requests, training_time=1.0) -> FATSTheorem7:
     ValueError
         For values out of range.
     """
-    rho, requests = checks.real("rho", rho, above=0), checks.integer("requests", requests, 0)
-    training_time, capped = checks.real("training_time", training_time, above=0), min(rho, 1.0)
+    rho = checks.real("rho", rho, above=0)
+    requests = checks.integer("requests", requests, 0)
+    training_time = checks.real("training_time", training_time, above=0)
+    capped = min(rho, 1.0)
     time = max(capped * requests * training_time, float(requests))
-    return FATSTheorem7(min(1.0, rho * requests), 4 * requests * capped, time, rho <= 1)
+    return Theorem7(min(1.0, rho * requests), 4 * requests * capped, time, rho <= 1)
 
 
-def _constants(loss_gap, smoothness, grad_var, heterogeneity) -> tuple:
-    loss_gap, smoothness = (
-        checks.real("loss_gap", loss_gap, above=0),
-        checks.real("smoothness", smoothness, above=0),
+def _setting(
+    loss_gap: float,
+    smoothness: float,
+    grad_var: float,
+    heterogeneity: float,
+    n_clients: int,
+    samples_per_client: float,
+    steps: int,
+    rho_s: float,
+    rho_c: float,
+) -> _Setting:
+    """Return the constants, refused unless they are in range."""
+    n_clients = checks.integer("n_clients", n_clients, 1)
+    return _Setting(
+        loss_gap=checks.real("loss_gap", loss_gap, above=0),
+        smoothness=checks.real("smoothness", smoothness, above=0),
+        grad_var=checks.real("grad_var", grad_var, above=0),
+        heterogeneity=checks.real("heterogeneity", heterogeneity, 1),
+        n_clients=n_clients,
+        drawn=_drawn(n_clients, samples_per_client, rho_s),
+        steps=checks.integer("steps", steps, 1),
+        rho_c=checks.real("rho_c", rho_c, above=0),
     )
-    return (
-        loss_gap,
-        smoothness,
-        checks.real("grad_var", grad_var, above=0),
-        checks.real("heterogeneity", heterogeneity, 1),
-    )
 
 
-def _sizes(n_clients, samples_per_client, steps, rho_s, rho_c) -> tuple:
-    """Return M, rho_S M N = b K T (samples drawn in the whole run), T and rho_C."""
-    n_clients, steps = checks.integer("n_clients", n_clients, 1), checks.integer("steps", steps, 1)
-    drawn = (
-        checks.real("rho_s", rho_s, above=0)
-        * n_clients
-        * checks.real("samples_per_client", samples_per_client, 1)
-    )
-    return n_clients, drawn, steps, checks.real("rho_c", rho_c, above=0)
-
-
-def _long_enough(steps: int, heterogeneity: float, gamma: float) -> bool:
-    return steps * math.sqrt(gamma) >= 2 * heterogeneity
-
-
-def _largest_share(gamma: float, heterogeneity: float) -> float:
-    return math.sqrt(gamma / heterogeneity) / 2
+def _drawn(n_clients: int, samples_per_client: float, rho_s: float) -> float:
+    """Return rho_S M N."""
+    rho_s = checks.real("rho_s", rho_s, above=0)
+    return rho_s * n_clients * checks.real("samples_per_client", samples_per_client, 1)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from sflkit.fats.methods import METHODS
 from sflkit.results.widgets import SLIDER
 
+if TYPE_CHECKING:
+    import ipywidgets
 
-def unlearning_explorer():
-    """Return sliders for rho_S, rho_C and the requests w, over what forgetting costs on average and
-    Theorem 7's bounds.
 
-    Left: mean unlearning time in trainings over w, served one after another and at once; right:
-    mean number of re-computations of w requests in a row, beside 4 w rho. Limits of many clients,
-    many rounds and small mini-batches, in which a use comes at a uniform time and a request hits
-    with probability 1 - exp(-rho). Source: FATS, Theorem 7, Fig. 3."""
+def unlearning_explorer() -> ipywidgets.VBox:
+    """Return sliders for rho_S, rho_C and the requests w, over what forgetting costs on average.
+
+    The left picture shows the mean unlearning time in trainings over w, served one after another
+    and at once, with the order of Theorem 7; the right one the mean number of re-computations of w
+    requests in a row, beside the bound 4 w rho. Both take the limits of many clients, many rounds
+    and small mini-batches, in which a use comes at a uniform time and a request hits with
+    probability 1 - exp(-rho). Source: FATS, Theorem 7, Fig. 3.
+    """
     import ipywidgets
     import matplotlib.pyplot as plt
     import numpy as np
 
     from sflkit.fats import bounds
 
-    # a training in look-ups, FEMNIST's T; so many that the bound's second part, w look-ups, hardly
-    # shows
+    # A training in look-ups: FEMNIST's T, so many that the bound's second part, w look-ups, hardly
+    # shows.
     steps = 7000
     axis = np.arange(1, 21)
 
@@ -29,9 +36,8 @@ def unlearning_explorer():
 
     def draw(rho_s, rho_c, requests):
         _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.4), width_ratios=(1.3, 1))
-        for i, (level, rho, color) in enumerate(
-            (("samples", rho_s, "#0072B2"), ("clients", rho_c, "#D55E00"))
-        ):
+        levels = (("samples", rho_s, "#0072B2"), ("clients", rho_c, "#D55E00"))
+        for i, (level, rho, color) in enumerate(levels):
             found = [bounds.theorem7(rho=rho, requests=int(w), training_time=steps) for w in axis]
             lines = {
                 "one by one": (axis * mean_time(rho), "-"),
@@ -50,7 +56,8 @@ def unlearning_explorer():
                 edgecolor=color,
             )
             right.bar_label(bars, fmt="%.3g")
-        left.axhline(1, color="black", linewidth=1, label="training again, once (FRS)")
+        again = f"training again, once ({METHODS['frs'].label})"
+        left.axhline(1, color="black", linewidth=1, label=again)
         left.set(
             xlabel="requests w",
             ylabel="unlearning time / training",

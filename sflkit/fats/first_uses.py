@@ -2,56 +2,92 @@
 without any training.
 
 Source: FATS, Theorem 7, Figures 2, 3, 6 (unlearning time); ERRATA 13, 19. The law is that of
-`histories` with the rule "exact"; but of a history only those slots are drawn whose clients are
-asked to forget, and all histories at once, so that thousands of histories of any of Table 2's sizes
-take seconds.
+`sflkit.fats.forgetting` with the rule "exact". But of a history only those slots are drawn whose
+clients are asked to forget, and all histories at once, so that thousands of histories of any of
+Table 2's sizes take seconds.
 
-==================  ========  ============  ====================================================================
+==================  ========  ============  ====================================================
 code                symbol    shape         meaning
-==================  ========  ============  ====================================================================
+==================  ========  ============  ====================================================
 targets             X_u, k_u  (runs, w)     what each request of each run forgets
-first               t_S, t_C  (runs, w)     first step of its use, r E for a client, T = R E if there is none
-==================  ========  ============  ====================================================================
+first               t_S, t_C  (runs, w)     first step of its use, r E for a client, T = R E if
+                                            there is none
+==================  ========  ============  ====================================================
 
-T - first is the paper's unlearning time in steps; a run that keeps one model a round replays (R -
-first // E) E."""
+T - first is the paper's unlearning time in steps; a run that keeps one model per round replays
+(R - first // E) E steps.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.fats.history import subsets
+from sflkit.fats.history import client_sizes, subsets
 
 LEVELS = ("sample", "client")
-
-
 _CHUNK = 2**21  # slots (runs x R x K) in memory at a time: 16 MB of clients
+
+
+class _Sizes(NamedTuple):
+    """The sizes of all histories, N_k as int64 (M,)."""
+
+    samples: np.ndarray
+    rounds: int
+    clients_per_round: int
+    local_steps: int
+    batch_size: int
+
+    @property
+    def steps(self) -> int:
+        return self.rounds * self.local_steps
+
+
+class _Slots(NamedTuple):
+    """Slots of m targeted clients, in any order: run, round and client (m,), batches (m, E, b)."""
+
+    run: np.ndarray
+    round: np.ndarray
+    client: np.ndarray
+    batches: np.ndarray
+
+    def chosen(self, mask: np.ndarray) -> _Slots:
+        return _Slots(*(values[mask] for values in self))
+
+    def joined(self, other: _Slots) -> _Slots:
+        return _Slots(*(np.concatenate(both) for both in zip(self, other)))
 
 
 def first_uses(
     *,
-    level,
-    n_requests,
-    n_clients,
-    samples_per_client,
-    clients_per_round,
-    batch_size,
-    local_steps,
-    rounds,
-    runs,
+    level: str,
+    n_requests: int,
+    n_clients: int,
+    samples_per_client: ArrayLike,
+    clients_per_round: int,
+    batch_size: int,
+    local_steps: int,
+    rounds: int,
+    runs: int,
     rng: np.random.Generator,
     streaming: bool = False,
-    targets=None,
+    targets: ArrayLike | None = None,
 ) -> np.ndarray:
     """Draw histories and requests, and return the first step that each request hits.
 
     Parameters
     ----------
     level : {"sample", "client"}
+        What is forgotten.
     n_requests : int
-        w >= 1 different targets a run; below n_clients for clients.
-    n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds : as for `histories.draw_history`
+        w >= 1 different targets per run; below n_clients for clients.
+    n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds
+        As for `history.draw_history`.
     runs : int
         Histories, >= 1.
     rng : numpy.random.Generator
@@ -64,7 +100,7 @@ def first_uses(
 
     Returns
     -------
-    int64 (runs, w) if streaming, else (runs, 1)
+    int64 array (runs, w) if streaming, else (runs, 1)
         Steps in [0, T]; T means that the request hits nothing.
 
     Raises
@@ -74,163 +110,197 @@ def first_uses(
         refuse: no client left, or fewer samples at a client than a mini-batch has.
     """
     checks.choice("level", level, LEVELS)
-    n_clients, runs = checks.integer("n_clients", n_clients, 1), checks.integer("runs", runs, 1)
-    shape = (
-        checks.integer("rounds", rounds, 1),
-        checks.integer("clients_per_round", clients_per_round, 1),
-    )
-    local_steps, batch_size = (
-        checks.integer("local_steps", local_steps, 1),
-        checks.integer("batch_size", batch_size, 1),
-    )
-    sizes = checks.array("samples_per_client", samples_per_client, low=batch_size)
-    if (
-        sizes.ndim > 1
-        or (sizes != np.floor(sizes)).any()
-        or (sizes.ndim and len(sizes) != n_clients)
-    ):
-        raise ValueError(
-            f"samples_per_client={samples_per_client!r} must be one integer, or n_clients={n_clients} of them"
-        )
-    sizes = np.full(n_clients, sizes, dtype=np.int64)
-    pool = n_clients if level == "client" else int(sizes.sum())
+    n_clients = checks.integer("n_clients", n_clients, 1)
+    runs = checks.integer("runs", runs, 1)
+    rounds = checks.integer("rounds", rounds, 1)
+    clients_per_round = checks.integer("clients_per_round", clients_per_round, 1)
+    local_steps = checks.integer("local_steps", local_steps, 1)
+    batch_size = checks.integer("batch_size", batch_size, 1)
+    samples = client_sizes(samples_per_client, n_clients, batch_size)
+    sizes = _Sizes(samples, rounds, clients_per_round, local_steps, batch_size)
+    pool = n_clients if level == "client" else int(samples.sum())
     n_requests = checks.integer("n_requests", n_requests, 1, pool - 1)
     checks.choice("streaming", streaming, (False, True))
     checks.generator(rng)
     if targets is None:
         numbers = rng.permuted(subsets(np.full(runs, pool), n_requests, rng), axis=1)
     else:
-        numbers = _numbers(level, targets, sizes, (runs, n_requests))
-    clients, samples = numbers, None
-    if level == "sample":
-        ends = np.cumsum(sizes)
-        clients = np.searchsorted(ends, numbers, side="right")
-        samples = numbers - (ends - sizes)[clients]
-        asked = (clients[:, :, None] == clients[:, None, :]).sum(
-            axis=2
-        )  # samples that the run forgets of the same client
-        if (asked > sizes[clients] - batch_size).any():
-            k = int(clients[asked > sizes[clients] - batch_size][0])
-            raise ValueError(
-                f"client {k} has samples_per_client={sizes[k]} samples, of which batch_size={batch_size} must be "
-                f"left after n_requests={n_requests} requests"
-            )
-    first = np.empty((runs, n_requests if streaming else 1), dtype=np.int64)
-    size = max(1, _CHUNK // (shape[0] * shape[1]))
-    for at in range(0, runs, size):
-        part = slice(at, at + size)
-        if level == "client":
-            first[part] = _clients(clients[part], n_clients, shape, streaming, rng) * local_steps
-        else:
-            first[part] = _samples(
-                clients[part], samples[part], sizes, shape, local_steps, batch_size, streaming, rng
-            )
-    return first
+        numbers = _numbers(level, targets, samples, (runs, n_requests))
+    if level == "client":
+        parts = [_client_rounds(part, sizes, streaming, rng) for part in _chunks(numbers, sizes)]
+        return np.concatenate(parts) * local_steps
+    _check_left(numbers, sizes)
+    parts = [_sample_steps(part, sizes, streaming, rng) for part in _chunks(numbers, sizes)]
+    return np.concatenate(parts)
 
 
-def _clients(targets, n_clients, shape, streaming, rng) -> np.ndarray:
-    """First rounds of client requests, (n, w) or (n, 1)."""
-    n, rounds = len(targets), shape[0]
-    drawn, order = rng.integers(n_clients, size=(n, *shape)), np.arange(rounds)
+def _chunks(numbers: np.ndarray, sizes: _Sizes) -> Iterator[np.ndarray]:
+    """Yield the runs' targets in parts whose slots fit into memory."""
+    size = max(1, _CHUNK // (sizes.rounds * sizes.clients_per_round))
+    for at in range(0, len(numbers), size):
+        yield numbers[at : at + size]
+
+
+def _client_rounds(
+    targets: np.ndarray, sizes: _Sizes, streaming: bool, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the first rounds of client requests, (n, w) or (n, 1)."""
+    n, w = targets.shape
+    n_clients = len(sizes.samples)
+    drawn = rng.integers(n_clients, size=(n, sizes.rounds, sizes.clients_per_round))
     if not streaming:
-        gone = np.zeros((n, n_clients), dtype=bool)
-        np.put_along_axis(gone, targets, True, axis=1)
-        return _first(
-            np.take_along_axis(gone, drawn.reshape(n, -1), axis=1).reshape(drawn.shape).any(axis=2)
-        )[:, None]
-    first = np.empty(targets.shape, dtype=np.int64)
-    for i in range(targets.shape[1]):
+        gone = _mask(targets, n_clients)[np.arange(n)[:, None, None], drawn]
+        return _first(gone.any(axis=2))[:, None]
+    first = np.empty((n, w), dtype=np.int64)
+    for i in range(w):
         hits = (drawn == targets[:, i, None, None]).any(axis=2)
         first[:, i] = _first(hits)
-        run, r = np.nonzero(
-            order >= first[:, i, None]
-        )  # these rounds are drawn again, from the clients that are left
-        fresh = rng.integers(n_clients - i - 1, size=(len(run), shape[1]))
-        drawn[run, r] = _skip(fresh, targets[run, : i + 1])
+        # From the hit round on, all rounds are drawn again, from the clients that are left.
+        run, r = np.nonzero(np.arange(sizes.rounds) >= first[:, i, None])
+        ranks = rng.integers(n_clients - i - 1, size=(len(run), sizes.clients_per_round))
+        drawn[run, r] = _skip(ranks, targets[run, : i + 1])
     return first
 
 
-def _samples(targets, samples, sizes, shape, steps, batch_size, streaming, rng) -> np.ndarray:
-    """First steps of sample requests, (n, w) or (n, 1). Mini-batches exist only for slots of
-    clients that a run targets.
-    """
-    n, w = targets.shape
-    rounds = shape[0]
-    drawn = rng.integers(len(sizes), size=(n, *shape))
-    watched = np.zeros((n, len(sizes)), dtype=bool)
-    np.put_along_axis(watched, targets, True, axis=1)
-
-    def draw(run, client, count, done):
-        """Mini-batches (m, count, b) of clients of runs that have served `done` requests."""
-        own = targets[run, :done] == client[:, None]
-        left = sizes[client] - own.sum(axis=1)
-        ranks = subsets(np.repeat(left, count), batch_size, rng).reshape(
-            len(run), count * batch_size
-        )
-        taken = np.where(own, samples[run, :done], sizes.max())
-        return _skip(ranks, taken).reshape(len(run), count, batch_size)
-
-    run, r, slot = np.nonzero(
-        np.take_along_axis(watched, drawn.reshape(n, -1), axis=1).reshape(drawn.shape)
-    )
-    client = drawn[run, r, slot]
-    batches = draw(run, client, steps, 0)
-    first = np.full((n, w), rounds * steps, dtype=np.int64)
+def _sample_steps(
+    numbers: np.ndarray, sizes: _Sizes, streaming: bool, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the first steps of sample requests, (n, w) or (n, 1)."""
+    requests = _SampleRequests.of(numbers, sizes, rng)
+    n, w = numbers.shape
+    run, r = np.divmod(np.arange(n * sizes.rounds), sizes.rounds)
+    slots = requests.drawn(run, r, served=0)
+    first = np.empty((n, w), dtype=np.int64)
     for i in range(w):
-        own = np.flatnonzero(client == targets[run, i])
-        hits = (batches[own] == samples[run[own], i, None, None]).any(axis=2)
-        np.minimum.at(
-            first[:, i],
-            run[own],
-            np.where(hits.any(axis=1), r[own] * steps + hits.argmax(axis=1), rounds * steps),
-        )
-        if not streaming:
-            continue
-        hit_round, hit_step = np.divmod(first[:, i], steps)
-        # the hit round keeps its clients: redraw the target's slots there from the hit step on
-        # (ERRATA 13)
-        same = own[r[own] == hit_round[run[own]]]
-        for e in np.unique(hit_step[run[same]]):
-            rows = same[hit_step[run[same]] == e]
-            batches[rows, e:] = draw(run[rows], client[rows], steps - e, i + 1)
-        again_run, again_r = np.nonzero(np.arange(rounds) > hit_round[:, None])
-        drawn[again_run, again_r] = rng.integers(len(sizes), size=(len(again_run), shape[1]))
-        at, new_slot = np.nonzero(watched[again_run[:, None], drawn[again_run, again_r]])
-        new_run, new_r = again_run[at], again_r[at]
-        new_client = drawn[new_run, new_r, new_slot]
-        stays = r <= hit_round[run]
-        run, r = np.concatenate([run[stays], new_run]), np.concatenate([r[stays], new_r])
-        client = np.concatenate([client[stays], new_client])
-        batches = np.concatenate([batches[stays], draw(new_run, new_client, steps, i + 1)])
+        first[:, i] = requests.first_steps(slots, i)
+        if streaming:
+            slots = requests.repaired(slots, i, first[:, i])
     return first if streaming else first.min(axis=1, keepdims=True)
 
 
-def _first(hits) -> np.ndarray:
-    """Position of the first True along the last axis, its length without one."""
+@dataclass(frozen=True)
+class _SampleRequests:
+    """The sample requests of n runs, and how their histories are drawn and repaired.
+
+    Only slots of clients that the run targets are kept, and only they get mini-batches: others can
+    use none of its samples.
+    """
+
+    clients: np.ndarray  # (n, w)
+    samples: np.ndarray  # (n, w), numbers within the client
+    targeted: np.ndarray  # bool (n, M)
+    sizes: _Sizes
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, numbers: np.ndarray, sizes: _Sizes, rng: np.random.Generator) -> _SampleRequests:
+        clients, samples = _places(numbers, sizes.samples)
+        return cls(clients, samples, _mask(clients, len(sizes.samples)), sizes, rng)
+
+    def drawn(self, run: np.ndarray, r: np.ndarray, served: int) -> _Slots:
+        """Draw rounds r of runs that have served so many requests."""
+        sizes = self.sizes
+        clients = self.rng.integers(len(sizes.samples), size=(len(run), sizes.clients_per_round))
+        at, slot = np.nonzero(self.targeted[run[:, None], clients])
+        client = clients[at, slot]
+        return _Slots(
+            run[at], r[at], client, self.batches(run[at], client, sizes.local_steps, served)
+        )
+
+    def batches(self, run: np.ndarray, client: np.ndarray, steps: int, served: int) -> np.ndarray:
+        """Draw mini-batches (m, steps, b) of clients of runs that have served so many requests."""
+        samples, batch_size = self.sizes.samples, self.sizes.batch_size
+        own = self.clients[run, :served] == client[:, None]
+        left = samples[client] - own.sum(axis=1)
+        ranks = subsets(np.repeat(left, steps), batch_size, self.rng)
+        # A number above all others stands for samples of other clients, which take nothing away.
+        taken = np.where(own, self.samples[run, :served], samples.max())
+        numbers = _skip(ranks.reshape(len(run), steps * batch_size), taken)
+        return numbers.reshape(len(run), steps, batch_size)
+
+    def first_steps(self, slots: _Slots, i: int) -> np.ndarray:
+        """Return the first step of each run that uses the sample of its request i, (n,)."""
+        first = np.full(len(self.clients), self.sizes.steps, dtype=np.int64)
+        own = slots.chosen(slots.client == self.clients[slots.run, i])
+        hits = (own.batches == self.samples[own.run, i, None, None]).any(axis=2)
+        steps = own.round * self.sizes.local_steps + hits.argmax(axis=1)
+        hit = hits.any(axis=1)
+        np.minimum.at(first, own.run[hit], steps[hit])
+        return first
+
+    def repaired(self, slots: _Slots, i: int, first: np.ndarray) -> _Slots:
+        """Return the slots after request i, whose samples were first used at the steps `first`."""
+        steps = self.sizes.local_steps
+        hit_round, hit_step = np.divmod(first, steps)
+        # The hit round keeps its clients: redraw the target's slots there from the hit step on
+        # (ERRATA 13).
+        own = slots.client == self.clients[slots.run, i]
+        same = np.flatnonzero(own & (slots.round == hit_round[slots.run]))
+        for e in np.unique(hit_step[slots.run[same]]):
+            rows = same[hit_step[slots.run[same]] == e]
+            new = self.batches(slots.run[rows], slots.client[rows], steps - e, i + 1)
+            slots.batches[rows, e:] = new
+        later = np.nonzero(np.arange(self.sizes.rounds) > hit_round[:, None])
+        kept = slots.chosen(slots.round <= hit_round[slots.run])
+        return kept.joined(self.drawn(*later, served=i + 1))
+
+
+def _mask(targets: np.ndarray, n_clients: int) -> np.ndarray:
+    """Return which clients are targets (n, w) of a run, bool (n, n_clients)."""
+    mask = np.zeros((len(targets), n_clients), dtype=bool)
+    np.put_along_axis(mask, targets, True, axis=1)
+    return mask
+
+
+def _first(hits: np.ndarray) -> np.ndarray:
+    """Return the position of the first True along the last axis, its length without one."""
     return np.where(hits.any(axis=-1), hits.argmax(axis=-1), hits.shape[-1])
 
 
-def _skip(ranks, taken) -> np.ndarray:
-    """Turn ranks (m, n) among what is left into numbers, where the numbers `taken` (m, i) are gone."""
+def _skip(ranks: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """Return the numbers of ranks (m, n) among those that are left when `taken` (m, i) are gone."""
     for column in np.sort(taken, axis=1).T:
         ranks = ranks + (ranks >= column[:, None])
     return ranks
 
 
-def _numbers(level, targets, sizes, shape) -> np.ndarray:
-    """Targets as numbers of clients, or of samples counted through all clients; checked."""
+def _places(numbers: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return clients and samples of numbers that count samples through all clients."""
+    ends = np.cumsum(sizes)
+    clients = np.searchsorted(ends, numbers, side="right")
+    return clients, numbers - (ends - sizes)[clients]
+
+
+def _check_left(numbers: np.ndarray, sizes: _Sizes) -> None:
+    """Refuse samples without which a client could no longer fill a mini-batch."""
+    clients, _ = _places(numbers, sizes.samples)
+    asked = (clients[:, :, None] == clients[:, None, :]).sum(axis=2)  # of the same client
+    short = asked > sizes.samples[clients] - sizes.batch_size
+    if short.any():
+        k = int(clients[short][0])
+        raise ValueError(
+            f"client {k} has samples_per_client={sizes.samples[k]} samples, of which "
+            f"batch_size={sizes.batch_size} must be left after n_requests={numbers.shape[1]} "
+            "requests"
+        )
+
+
+def _numbers(
+    level: str, targets: ArrayLike, sizes: np.ndarray, shape: tuple[int, int]
+) -> np.ndarray:
+    """Return checked targets as numbers of clients, or of samples counted through all clients."""
     values = checks.array("targets", targets, low=0).astype(np.int64)
     want = shape if level == "client" else (*shape, 2)
     if values.shape != want:
         raise ValueError(f"targets has shape {values.shape}; {level} requests need {want}")
-    clients = values if level == "client" else values[..., 0]
-    if clients.max() >= len(sizes) or (
-        level == "sample" and (values[..., 1] >= sizes[clients]).any()
-    ):
+    numbers = clients = values if level == "client" else values[..., 0]
+    beyond = clients.max() >= len(sizes)
+    if beyond or (level == "sample" and (values[..., 1] >= sizes[clients]).any()):
         raise ValueError(
             f"targets must name clients in 0..{len(sizes) - 1}, and samples that these have"
         )
-    numbers = values if level == "client" else values[..., 1] + (np.cumsum(sizes) - sizes)[clients]
+    if level == "sample":
+        numbers = values[..., 1] + (np.cumsum(sizes) - sizes)[clients]
     if (np.diff(np.sort(numbers, axis=1), axis=1) == 0).any():
         raise ValueError("targets names something twice in one run")
     return numbers

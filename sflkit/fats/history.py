@@ -1,98 +1,276 @@
-"""What FATS draws: clients of every round and the mini-batches of every slot, with the look-up of
-first use.
+"""What FATS draws: the clients of every round, the mini-batches of every slot, and when each sample
+is first used.
 
-Source: FATS, Algorithm 1, lines 8 and 12, and Section 5.3.1. The notation is that of
-`sflkit.fats.forgetting`, which re-exports what is for users; here live the container and the
-sampling that learning and forgetting share."""
+Source: FATS, Algorithm 1, lines 8 and 12, and Section 5.3.1. Every round draws K clients with
+replacement. Each draw (a *slot*) has its own E mini-batches of b samples, drawn without replacement
+from what its client has left, also when a client is drawn twice (ERRATA 19).
+
+A `History` consists of two parts that never change: the `Draws` and the `Crowd`. Forgetting makes a
+new history and takes over the part that stays, so that forgetting a sample that was never used
+copies no mini-batches and builds no look-up table.
+
+==================  ==========  ============  ==================================================
+code                symbol      shape         meaning (rounds, steps, clients, samples from 0)
+==================  ==========  ============  ==================================================
+n_clients           M           scalar        clients at the start
+samples_per_client  N, N_k      () or (M,)    samples of each client at the start
+samples_left                    (M,)          samples that are not forgotten
+clients_per_round   K           scalar        slots per round; fixed, also after deletions
+batch_size          b           scalar        samples of a mini-batch; fixed likewise (ERRATA 45)
+local_steps         E           scalar        mini-batches of a slot in a round
+rounds              R = T / E   scalar        rounds; T = R E steps; step e of round r is the
+                                              run's step r E + e
+clients             P           (R, K)        client of each slot
+batches             B           (R, K, E, b)  sample numbers of each mini-batch, ascending
+first_round                     (M,)          first round that draws a client, R if none does
+first_step                      (sum N_k,)    first step that uses a sample, T if none does
+==================  ==========  ============  ==================================================
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 
+# A client and one of its samples, or None for the whole client.
+Target = tuple[int, int | None]
 
-@dataclass(frozen=True, eq=False, repr=False)
-class History:
-    """What was drawn; it never changes, forgetting returns a new one, and its arrays are read-only.
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """The clients, and how many samples each has: at the start, and without what was forgotten.
+
+    Make one by `Crowd.of`, and a smaller one by `without`. The arrays are read-only.
 
     Parameters
     ----------
-    clients : int array (rounds, clients_per_round)
-    batches : int array (rounds, clients_per_round, local_steps, batch_size)
-        Sample numbers within the slot's client, ascending within a mini-batch.
-    samples_per_client : int array (n_clients,)
-        Samples at the start; sample numbers do not move when samples are forgotten.
+    samples_per_client : int64 array (n_clients,)
+        Samples at the start. Sample numbers do not move when samples are forgotten.
+    samples_left : int64 array (n_clients,)
+        Samples that are not forgotten, 0 for a forgotten client.
     forgotten : frozenset of (client, sample)
         What was forgotten; (client, None) is a whole client.
+    """
 
-    Attributes
+    samples_per_client: np.ndarray
+    samples_left: np.ndarray
+    forgotten: frozenset[Target] = frozenset()
+
+    @classmethod
+    def of(cls, samples_per_client: ArrayLike, forgotten: Iterable[Target] = ()) -> Crowd:
+        """Return the crowd of clients with so many samples, without what was forgotten.
+
+        Raises
+        ------
+        ValueError
+            If a client has no sample, or something forgotten never existed.
+        """
+        sizes = np.array(samples_per_client, dtype=np.int64)
+        if sizes.ndim != 1 or not len(sizes) or sizes.min() < 1:
+            raise ValueError(
+                f"samples_per_client={samples_per_client!r} must be integers >= 1, one per client"
+            )
+        whole = cls(read_only(sizes), read_only(sizes.copy()))
+        gone = frozenset(whole.existing(*target) for target in forgotten)
+        left = sizes.copy()
+        for client, sample in gone:
+            left[client] -= sample is not None
+        left[[client for client, sample in gone if sample is None]] = 0
+        return cls(whole.samples_per_client, read_only(left), gone)
+
+    @property
+    def n_clients(self) -> int:
+        """M, the number of clients at the start."""
+        return len(self.samples_per_client)
+
+    def existing(self, client: int, sample: int | None = None) -> Target:
+        """Return (client, sample) as integers.
+
+        Raises
+        ------
+        ValueError
+            If the client or the sample never existed. Whether it is forgotten does not matter.
+        """
+        client = checks.integer("client", client, 0, self.n_clients - 1)
+        if sample is None:
+            return client, None
+        most = int(self.samples_per_client[client]) - 1
+        return client, checks.integer("sample", sample, 0, most)
+
+    def remaining(self, client: int) -> np.ndarray:
+        """Return the sample numbers that a client has left, ascending, (samples_left[client],).
+
+        Raises
+        ------
+        ValueError
+            If the client never existed.
+        """
+        client, _ = self.existing(client)
+        if (client, None) in self.forgotten:
+            return np.empty(0, dtype=np.int64)
+        gone = [s for k, s in self.forgotten if k == client]
+        return _without(self.samples_per_client[client], gone)
+
+    def without(self, targets: Sequence[Target], batch_size: int) -> Crowd:
+        """Return the crowd that has forgotten the targets as well.
+
+        Parameters
+        ----------
+        targets : list of (client, sample)
+            Different from one another, existing and not yet forgotten; this is not checked again.
+        batch_size : int
+            Samples of a mini-batch, which every client that stays must be able to fill.
+
+        Raises
+        ------
+        ValueError
+            If no client would be left, or one with fewer samples than a mini-batch has.
+        """
+        left = self.samples_left.copy()
+        for client, sample in targets:
+            left[client] -= left[client] if sample is None else 1
+        if not left.any():
+            raise ValueError(
+                f"client={targets[-1][0]} is the last one; "
+                "at least one client must be left to train on"
+            )
+        for client, sample in targets:
+            if sample is not None and left[client] < batch_size:
+                had = self.samples_left[client]
+                raise ValueError(
+                    f"sample={sample} of client={client}: mini-batches keep batch_size="
+                    f"{batch_size}, so that at most {had - batch_size} of its {had} samples can be "
+                    "forgotten; or forget the client"
+                )
+        return Crowd(self.samples_per_client, read_only(left), self.forgotten.union(targets))
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Who was drawn for what, with the look-up tables of first use. Make one by `Draws.of`.
+
+    The tables take 4 bytes per client and per sample. The arrays are read-only.
+
+    Parameters
     ----------
-    samples_left : int array (n_clients,)
-        Samples not forgotten, 0 for a forgotten client.
-    first_round : int array (n_clients,)
-        First round that drew the client, `rounds` if none did.
-
-    Raises
-    ------
-    ValueError
-        If shapes or numbers do not fit together, or something forgotten is still in use.
+    clients : int64 array (rounds, clients_per_round)
+        The client of each slot.
+    batches : int64 array (rounds, clients_per_round, local_steps, batch_size)
+        Sample numbers within the slot's client, ascending within a mini-batch.
+    first_round : int32 array (n_clients,)
+        First round that draws the client, `rounds` if none does.
+    first_steps : int32 array (all samples,)
+        First step r E + e of the run that uses the sample, T = R E if none does. Clients follow one
+        another.
+    offsets : int64 array (n_clients + 1,)
+        Where each client's samples begin in `first_steps`.
     """
 
     clients: np.ndarray
     batches: np.ndarray
-    samples_per_client: np.ndarray
-    forgotten: frozenset = frozenset()
+    first_round: np.ndarray
+    first_steps: np.ndarray
+    offsets: np.ndarray
 
-    def __post_init__(self):
-        clients, batches = (
-            np.array(self.clients, dtype=np.int64),
-            np.array(self.batches, dtype=np.int64),
-        )
-        sizes = np.array(self.samples_per_client, dtype=np.int64)
-        if (
-            batches.ndim != 4
-            or 0 in batches.shape
-            or clients.shape != batches.shape[:2]
-            or sizes.ndim != 1
-        ):
+    @classmethod
+    def of(cls, clients: np.ndarray, batches: np.ndarray, samples_per_client: np.ndarray) -> Draws:
+        """Return the draws with their tables, and make both arrays read-only.
+
+        Shapes are those of the class. Numbers are not checked: `History.of` does that.
+        """
+        rounds, _, steps, _ = batches.shape
+        offsets = np.concatenate([[0], np.cumsum(samples_per_client)])
+        first_round = np.full(len(samples_per_client), rounds, dtype=np.int32)
+        each_round = np.arange(rounds, dtype=np.int32)[:, None]
+        np.minimum.at(first_round, clients, np.broadcast_to(each_round, clients.shape))
+        first_steps = np.full(offsets[-1], rounds * steps, dtype=np.int32)
+        each_step = np.arange(rounds * steps, dtype=np.int32).reshape(rounds, 1, steps, 1)
+        used = offsets[clients][:, :, None, None] + batches
+        times = np.broadcast_to(each_step, used.shape).reshape(-1)
+        np.minimum.at(first_steps, used.reshape(-1), times)
+        return cls(*map(read_only, (clients, batches, first_round, first_steps, offsets)))
+
+    def first_step(self, client: int, sample: int) -> int:
+        """Return the first step that uses a sample, T if none does. Arguments are not checked."""
+        return int(self.first_steps[self.offsets[client] + sample])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class History:
+    """What was drawn, and for whom. It never changes: forgetting returns a new history.
+
+    `draw_history` draws one, and `History.of` makes one of arrays; the constructor itself puts two
+    parts together that fit each other.
+
+    Parameters
+    ----------
+    draws : Draws
+        Clients and mini-batches of all rounds.
+    crowd : Crowd
+        The clients' samples, and what was forgotten of them.
+    """
+
+    draws: Draws
+    crowd: Crowd
+
+    @classmethod
+    def of(
+        cls,
+        clients: ArrayLike,
+        batches: ArrayLike,
+        samples_per_client: ArrayLike,
+        forgotten: Iterable[Target] = (),
+    ) -> History:
+        """Return the history of these draws, copied and checked.
+
+        Parameters
+        ----------
+        clients : int array (rounds, clients_per_round)
+        batches : int array (rounds, clients_per_round, local_steps, batch_size)
+            Sample numbers within the slot's client, ascending within a mini-batch.
+        samples_per_client : int array (n_clients,)
+            Samples at the start.
+        forgotten : iterable of (client, sample)
+            What was forgotten; (client, None) is a whole client.
+
+        Raises
+        ------
+        ValueError
+            If shapes or numbers do not fit together, or something forgotten is still in use.
+        """
+        clients = np.array(clients, dtype=np.int64)
+        batches = np.array(batches, dtype=np.int64)
+        sizes = np.array(samples_per_client, dtype=np.int64)
+        _check_draws(clients, batches, sizes)
+        crowd = Crowd.of(sizes, forgotten)
+        left = crowd.samples_left
+        batch_size = batches.shape[3]
+        if not left.any() or ((left > 0) & (left < batch_size)).any():
             raise ValueError(
-                f"shapes must be clients (R, K), batches (R, K, E, b), samples_per_client (M,); "
-                f"they are {clients.shape}, {batches.shape}, {sizes.shape}"
+                f"a client must be left, each with at least batch_size={batch_size} samples; "
+                f"left are {left}"
             )
-        if sizes.min(initial=1) < 1 or clients.min() < 0 or clients.max() >= len(sizes):
-            raise ValueError(
-                f"clients must lie in 0..{len(sizes) - 1} and each have at least one sample"
-            )
-        if (
-            batches.min() < 0
-            or (batches >= sizes[clients][:, :, None, None]).any()
-            or (np.diff(batches) <= 0).any()
-        ):
-            raise ValueError(
-                "each mini-batch must hold samples of its slot's client, in ascending order, none twice"
-            )
-        fill(self, samples_per_client=frozen(sizes))
-        forgotten, left = frozenset(existing(self, *item) for item in self.forgotten), sizes.copy()
-        for client, sample in forgotten:
-            left[client] -= sample is not None
-        left[[client for client, sample in forgotten if sample is None]] = 0
-        if not left.any() or ((left > 0) & (left < batches.shape[3])).any():
-            raise ValueError(
-                f"a client must be left, each with at least batch_size={batches.shape[3]} samples; left are {left}"
-            )
-        fill(self, forgotten=forgotten, samples_left=frozen(left))
-        store(self, clients, batches)
-        for item in forgotten:
-            if self.first_use(*item) is not None:
+        history = cls(Draws.of(clients, batches, sizes), crowd)
+        for target in crowd.forgotten:
+            used = history.first_use(*target)
+            if used is not None:
                 raise ValueError(
-                    f"(client, sample)={item} is forgotten, but still in use at {self.first_use(*item)}"
+                    f"(client, sample)={target} is forgotten, but still in use at {used}"
                 )
+        return history
 
-    n_clients = property(lambda self: len(self.samples_per_client), doc="M, clients at the start.")
+    clients = property(lambda self: self.draws.clients, doc="Client of each slot, (R, K).")
+    batches = property(lambda self: self.draws.batches, doc="Sample numbers, (R, K, E, b).")
+    first_round = property(lambda self: self.draws.first_round, doc="See `Draws`.")
+    samples_per_client = property(lambda self: self.crowd.samples_per_client, doc="See `Crowd`.")
+    samples_left = property(lambda self: self.crowd.samples_left, doc="See `Crowd`.")
+    forgotten = property(lambda self: self.crowd.forgotten, doc="See `Crowd`.")
+    n_clients = property(lambda self: self.crowd.n_clients, doc="M, clients at the start.")
     rounds = property(lambda self: self.batches.shape[0], doc="R.")
     clients_per_round = property(lambda self: self.batches.shape[1], doc="K.")
     local_steps = property(lambda self: self.batches.shape[2], doc="E.")
@@ -100,18 +278,21 @@ class History:
     steps = property(lambda self: self.rounds * self.local_steps, doc="T = R E.")
 
     def first_step(self, client: int, sample: int) -> int:
-        """Return the first step r E + e of the run that uses a sample, `steps` if none does; O(1),
-        arguments not checked.
-        """
-        return int(self._first_step[self._offsets[client] + sample])
+        """Return the first step that uses a sample, T if none does; as `Draws.first_step`."""
+        return self.draws.first_step(client, sample)
 
-    def first_use(self, client: int, sample: int | None = None):
-        """Return the first (round, step) that uses a sample, the first round of a client without
-        `sample`, or None; O(1).
+    def first_use(self, client: int, sample: int | None = None) -> tuple[int, int] | int | None:
+        """Return the first (round, step) that uses a sample, or the first round of a client.
 
-        Source: FATS, Section 5.3.1. Raises ValueError for a client or sample that never existed.
+        None means that nothing uses it. This is one look-up, whatever the size of the history.
+        Source: FATS, Section 5.3.1.
+
+        Raises
+        ------
+        ValueError
+            If the client or the sample never existed.
         """
-        client, sample = existing(self, client, sample)
+        client, sample = self.crowd.existing(client, sample)
         if sample is None:
             first = int(self.first_round[client])
             return first if first < self.rounds else None
@@ -119,32 +300,26 @@ class History:
         return divmod(first, self.local_steps) if first < self.steps else None
 
     def remaining(self, client: int) -> np.ndarray:
-        """Return the sample numbers that a client has left, ascending, int64
-        (samples_left[client],).
-        """
-        client, _ = existing(self, client)
-        if (client, None) in self.forgotten:
-            return np.empty(0, dtype=np.int64)
-        return _without(
-            self.samples_per_client[client], [s for k, s in self.forgotten if k == client]
-        )
+        """Return the sample numbers that a client has left; as `Crowd.remaining`."""
+        return self.crowd.remaining(client)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         names = ("n_clients", "rounds", "clients_per_round", "local_steps", "batch_size")
-        return f"History({', '.join(f'{n}={getattr(self, n)}' for n in names)}, forgotten={len(self.forgotten)})"
+        sizes = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"History({sizes}, forgotten={len(self.forgotten)})"
 
 
 def draw_history(
     *,
-    n_clients,
-    samples_per_client,
-    clients_per_round,
-    batch_size,
-    local_steps,
-    rounds,
+    n_clients: int,
+    samples_per_client: ArrayLike,
+    clients_per_round: int,
+    batch_size: int,
+    local_steps: int,
+    rounds: int,
     rng: np.random.Generator,
 ) -> History:
-    """Draw the sampling history of R rounds.
+    """Draw the history of R rounds.
 
     Source: FATS, Algorithm 1, lines 8 and 12.
 
@@ -155,7 +330,7 @@ def draw_history(
     samples_per_client : int or int array (n_clients,)
         N_k, each >= batch_size.
     rng : numpy.random.Generator
-        Only its `integers` is used.
+        Only its `integers` is used, so that `sflkit.fats.enumeration` can run through all draws.
 
     Raises
     ------
@@ -163,64 +338,53 @@ def draw_history(
         For sizes out of range, or a client with fewer samples than a mini-batch needs (ERRATA 21).
     """
     n_clients = checks.integer("n_clients", n_clients, 1)
-    shape = (
-        checks.integer("rounds", rounds, 1),
-        checks.integer("clients_per_round", clients_per_round, 1),
-    )
-    local_steps, batch_size = (
-        checks.integer("local_steps", local_steps, 1),
-        checks.integer("batch_size", batch_size, 1),
-    )
-    sizes = checks.array("samples_per_client", samples_per_client, low=1)
-    if (
-        (sizes != np.floor(sizes)).any()
-        or sizes.ndim > 1
-        or (sizes.ndim and len(sizes) != n_clients)
-    ):
-        raise ValueError(
-            f"samples_per_client={samples_per_client!r} must be one integer, or n_clients={n_clients} of them"
-        )
-    sizes = np.full(n_clients, sizes, dtype=np.int64)
+    rounds = checks.integer("rounds", rounds, 1)
+    clients_per_round = checks.integer("clients_per_round", clients_per_round, 1)
+    local_steps = checks.integer("local_steps", local_steps, 1)
+    batch_size = checks.integer("batch_size", batch_size, 1)
+    sizes = client_sizes(samples_per_client, n_clients, 1)
     if sizes.min() < batch_size:
         k = int(sizes.argmin())
         raise ValueError(
             f"batch_size={batch_size} must be at most {sizes[k]}, the samples that client {k} has"
         )
-    history = object.__new__(History)
-    fill(
-        history,
-        samples_per_client=frozen(sizes),
-        samples_left=frozen(sizes.copy()),
-        forgotten=frozenset(),
-    )
-    clients = draw_clients(history, shape, checks.generator(rng))
-    return store(history, clients, draw_batches(history, clients, local_steps, batch_size, rng))
+    crowd = Crowd(read_only(sizes), read_only(sizes.copy()))
+    clients = draw_clients(crowd, (rounds, clients_per_round), checks.generator(rng))
+    batches = draw_batches(crowd, clients, local_steps, batch_size, rng)
+    return History(Draws.of(clients, batches, sizes), crowd)
 
 
-def draw_clients(history: History, shape, rng) -> np.ndarray:
-    """Draw clients that are left, uniformly with replacement."""
-    present = np.flatnonzero(history.samples_left)
+def draw_clients(crowd: Crowd, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Draw clients that are left, uniformly and with replacement; int64 of that shape."""
+    present = np.flatnonzero(crowd.samples_left)
     return present[rng.integers(len(present), size=shape)]
 
 
-def draw_batches(history: History, clients, steps: int, batch_size: int, rng) -> np.ndarray:
-    """Draw samples that the clients of the slots have left, shape (*clients.shape, steps,
-    batch_size).
+def draw_batches(
+    crowd: Crowd, clients: np.ndarray, steps: int, batch_size: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw mini-batches of what the clients of the slots have left.
+
+    Returns
+    -------
+    int64 array (*clients.shape, steps, batch_size)
+        Sample numbers, ascending within a mini-batch.
     """
-    sizes = np.repeat(history.samples_left[clients].reshape(-1), steps)
+    sizes = np.repeat(crowd.samples_left[clients].reshape(-1), steps)
     ranks = subsets(sizes, batch_size, rng).reshape(*clients.shape, steps, batch_size)
-    for client, samples in by_client(
-        pair for pair in history.forgotten if pair[1] is not None
-    ).items():
+    gone = by_client(target for target in crowd.forgotten if target[1] is not None)
+    for client, samples in gone.items():
         slots = clients == client
-        if slots.any():  # the r-th sample that is left; ascending ranks stay ascending
-            ranks[slots] = _without(history.samples_per_client[client], samples)[ranks[slots]]
+        if slots.any():  # rank r is the r-th sample that is left; ascending ranks stay ascending
+            ranks[slots] = _without(crowd.samples_per_client[client], samples)[ranks[slots]]
     return ranks
 
 
-def subsets(sizes: np.ndarray, n: int, rng) -> np.ndarray:
-    """Draw for each entry of `sizes` a uniform n-subset of 0..size-1, ascending (Floyd's algorithm,
-    all rows at once).
+def subsets(sizes: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw for each entry of `sizes` (m,) a uniform subset of n of the numbers 0..size-1.
+
+    Returns (m, n), ascending in each row. The algorithm is Floyd's, for all rows at once: n draws
+    per row, whatever its size. It needs n <= size, which is not checked.
     """
     tops = sizes - n + np.arange(n)[:, None]
     picks = rng.integers(tops + 1)
@@ -230,58 +394,59 @@ def subsets(sizes: np.ndarray, n: int, rng) -> np.ndarray:
     return np.sort(picks.T, axis=1)
 
 
-def by_client(pairs: Iterable) -> dict:
-    """Group (client, sample) pairs: client -> list of samples."""
-    groups = {}
-    for client, sample in pairs:
+def by_client(targets: Iterable[Target]) -> dict[int, list]:
+    """Return the samples of (client, sample) pairs in a list per client."""
+    groups: dict[int, list] = {}
+    for client, sample in targets:
         groups.setdefault(client, []).append(sample)
     return groups
 
 
-def existing(history: History, client, sample=None) -> tuple:
-    """Return (client, sample) as integers, refused with ValueError unless both exist in the
-    history.
+def client_sizes(samples_per_client: ArrayLike, n_clients: int, low: int) -> np.ndarray:
+    """Return the samples of each client, int64 (n_clients,), from one number or one per client.
+
+    Raises
+    ------
+    ValueError
+        If they are no integers >= low, or not as many as there are clients.
     """
-    client = checks.integer("client", client, 0, history.n_clients - 1)
-    return client, sample if sample is None else checks.integer(
-        "sample", sample, 0, int(history.samples_per_client[client]) - 1
-    )
+    sizes = checks.array("samples_per_client", samples_per_client, low=low)
+    whole = (sizes == np.floor(sizes)).all()
+    if not whole or sizes.ndim > 1 or (sizes.ndim and len(sizes) != n_clients):
+        raise ValueError(
+            f"samples_per_client={samples_per_client!r} must be one integer, or "
+            f"n_clients={n_clients} of them"
+        )
+    return np.full(n_clients, sizes, dtype=np.int64)
 
 
-def store(history: History, clients, batches) -> History:
-    """Put arrays into a history under construction, with the look-up tables of first use (4 bytes a
-    sample).
-    """
-    rounds, _, steps, _ = batches.shape
-    sizes = history.samples_per_client
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    first_round = np.full(len(sizes), rounds, dtype=np.int32)
-    np.minimum.at(
-        first_round,
-        clients,
-        np.broadcast_to(np.arange(rounds, dtype=np.int32)[:, None], clients.shape),
-    )
-    first_step = np.full(offsets[-1], rounds * steps, dtype=np.int32)
-    times = np.arange(rounds * steps, dtype=np.int32).reshape(rounds, 1, steps, 1)
-    keys = offsets[clients][:, :, None, None] + batches
-    np.minimum.at(first_step, keys.reshape(-1), np.broadcast_to(times, keys.shape).reshape(-1))
-    fill(history, clients=frozen(clients), batches=frozen(batches))
-    fill(history, first_round=frozen(first_round), _first_step=first_step, _offsets=offsets)
-    return history
-
-
-def fill(history: History, **values) -> None:
-    """Set fields of a history under construction; it is frozen for its users."""
-    history.__dict__.update(values)
-
-
-def frozen(values: np.ndarray) -> np.ndarray:
+def read_only(values: np.ndarray) -> np.ndarray:
     """Make an array read-only and return it."""
     values.setflags(write=False)
     return values
 
 
-def _without(size: int, samples) -> np.ndarray:
+def _check_draws(clients: np.ndarray, batches: np.ndarray, sizes: np.ndarray) -> None:
+    """Refuse draws whose shapes or numbers do not fit clients with so many samples."""
+    four = batches.ndim == 4 and 0 not in batches.shape
+    if not four or clients.shape != batches.shape[:2] or sizes.ndim != 1:
+        raise ValueError(
+            "shapes must be clients (R, K), batches (R, K, E, b), samples_per_client (M,); "
+            f"they are {clients.shape}, {batches.shape}, {sizes.shape}"
+        )
+    if sizes.min(initial=1) < 1 or clients.min() < 0 or clients.max() >= len(sizes):
+        raise ValueError(
+            f"clients must lie in 0..{len(sizes) - 1} and each have at least one sample"
+        )
+    beyond = batches >= sizes[clients][:, :, None, None]
+    if batches.min() < 0 or beyond.any() or (np.diff(batches) <= 0).any():
+        raise ValueError(
+            "each mini-batch must hold samples of its slot's client, in ascending order, none twice"
+        )
+
+
+def _without(size: int, samples: Sequence[int]) -> np.ndarray:
+    """Return the numbers 0..size-1 that are not among `samples`, ascending."""
     keep = np.ones(size, dtype=bool)
     keep[samples] = False
     return np.flatnonzero(keep)

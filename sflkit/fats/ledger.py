@@ -3,23 +3,26 @@ from scratch.
 
 Source: FATS, Sections 5.3.1 and 6.1.3 (unlearning time in time steps).
 
-==============  ========  ======================================================================================
-code            symbol    meaning
-==============  ========  ======================================================================================
-rounds          R         communication rounds
-steps           T = R E   time steps, of which a round has E (the paper's unlearning time)
-client_rounds   K R       times that a slot received the global model and sent its own
-client_steps    K R E     gradients of a mini-batch
-bytes_down, up            4 bytes a parameter and client-round, each way
-==============  ========  ======================================================================================
+==============  =========  =====================================================================
+code            symbol     meaning
+==============  =========  =====================================================================
+rounds          R          communication rounds
+steps           T = R E    time steps, of which a round has E (the paper's unlearning time)
+client_rounds   K R        times that a slot received the global model and sent its own
+client_steps    K R E      gradients of a mini-batch
+bytes_down, up  4 P K R    4 bytes per parameter and client-round, each way
+==============  =========  =====================================================================
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sflkit import checks
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Cost(NamedTuple):
@@ -34,32 +37,51 @@ class Cost(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One request, or several served together. `first`, `start` are -1 where no round that had run
-    is affected.
+    """One request, or several served together.
+
+    Attributes
+    ----------
+    requests : int
+        Samples and clients to forget.
+    first : int
+        Round of the first use, -1 if no round that had run is affected.
+    start : int
+        Round that recomputing starts with, that of the nearest stored model at or before `first`;
+        -1 if nothing is recomputed.
+    scratch : int
+        Rounds that retraining from scratch runs, if it is served to its end.
+    rounds : int
+        Rounds recomputed until now.
+    seconds : float
+        Seconds that they took, without evaluation.
     """
 
-    requests: int  # samples and clients forgotten
-    first: int  # round of the first use
-    # round that recomputing starts with: that of the nearest stored model at or before `first`
+    requests: int
+    first: int
     start: int
-    scratch: int  # rounds that retraining from scratch runs, if it is served to its end
-    rounds: int  # rounds recomputed until now
-    seconds: float  # that they took, without evaluation
+    scratch: int
+    rounds: int
+    seconds: float
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The book of all requests; it never changes, every booking returns a new one.
+    """The book of all requests. It never changes: every booking returns a new one.
 
     A recomputed round counts with all its slots, also those whose client forgets nothing: only
-    global models are stored, so their local models have to be made again. What a killed process had
-    recomputed but not saved is not in the book.
+    global models are stored, so that their local models have to be made again. What a killed
+    process had recomputed but not saved is not in the book.
 
     Parameters
     ----------
     clients_per_round, local_steps, n_params : int
-        K, E, and the length of the parameter vector.
+        K, E, and the length P of the parameter vector, each >= 1.
     entries : tuple of Entry
+
+    Raises
+    ------
+    ValueError
+        If a size is out of range.
     """
 
     clients_per_round: int
@@ -71,49 +93,54 @@ class Ledger:
         for name in ("clients_per_round", "local_steps", "n_params"):
             checks.integer(name, getattr(self, name), 1)
 
+    @property
+    def recomputed(self) -> Cost:
+        """Cost of all requests so far."""
+        return self.cost(sum(entry.rounds for entry in self.entries))
+
+    @property
+    def scratch(self) -> Cost:
+        """Cost of retraining from scratch (FRS), if each entry were served to its end."""
+        return self.cost(sum(entry.scratch for entry in self.entries))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all recomputed rounds."""
+        return sum(entry.seconds for entry in self.entries)
+
     def cost(self, rounds: int) -> Cost:
         """Return what `rounds` rounds cost."""
         slots = self.clients_per_round * rounds
         size = 4 * self.n_params * slots
         return Cost(rounds, rounds * self.local_steps, slots, slots * self.local_steps, size, size)
 
-    recomputed = property(
-        lambda self: self.cost(sum(e.rounds for e in self.entries)),
-        doc="Cost of all requests so far.",
-    )
-    scratch = property(
-        lambda self: self.cost(sum(e.scratch for e in self.entries)),
-        doc="Cost of retraining from scratch (FRS), if each entry were served to its end.",
-    )
-    seconds = property(
-        lambda self: sum(e.seconds for e in self.entries), doc="Seconds of all recomputed rounds."
-    )
-
     def booked(self, entry: Entry) -> Ledger:
         """Return the ledger with one more entry."""
         return replace(self, entries=(*self.entries, entry))
 
     def worked(self, rounds: int, seconds: float) -> Ledger:
-        """Return the ledger with rounds added to the last entry that asked for any."""
-        at = max(i for i, entry in enumerate(self.entries) if entry.start >= 0)
-        entry = self.entries[at]._replace(
-            rounds=self.entries[at].rounds + rounds, seconds=self.entries[at].seconds + seconds
-        )
-        return replace(self, entries=(*self.entries[:at], entry, *self.entries[at + 1 :]))
+        """Return the ledger with rounds added to the last entry that asked for any.
 
-    def frame(self):
-        """Return the entries with their costs as a pandas DataFrame, one row each; `scratch_<cost>`
-        is FRS's.
+        Raises
+        ------
+        ValueError
+            If no entry has asked for rounds.
         """
+        at = max((i for i, entry in enumerate(self.entries) if entry.start >= 0), default=None)
+        if at is None:
+            raise ValueError(f"rounds={rounds} cannot be booked: no request asked for any")
+        old = self.entries[at]
+        new = old._replace(rounds=old.rounds + rounds, seconds=old.seconds + seconds)
+        return replace(self, entries=(*self.entries[:at], new, *self.entries[at + 1 :]))
+
+    def frame(self) -> pd.DataFrame:
+        """Return the entries with their costs, one row each; `scratch_<cost>` is FRS's."""
         import pandas as pd
 
-        costs = [
-            self.cost(e.rounds)._asdict()
-            | {f"scratch_{k}": v for k, v in self.cost(e.scratch)._asdict().items()}
-            for e in self.entries
-        ]
-        rows = [
-            {"requests": e.requests, "first": e.first, "start": e.start, "seconds": e.seconds} | c
-            for e, c in zip(self.entries, costs)
-        ]
+        rows = []
+        for entry in self.entries:
+            row = {name: getattr(entry, name) for name in ("requests", "first", "start", "seconds")}
+            row |= self.cost(entry.rounds)._asdict()
+            scratch = self.cost(entry.scratch)._asdict()
+            rows.append(row | {f"scratch_{name}": value for name, value in scratch.items()})
         return pd.DataFrame(rows)

@@ -2,26 +2,39 @@
 Algorithm 1's first line.
 
 Source: FATS, Algorithm 1 line 3, Lemma 1 and its proof, Table 2; ERRATA 20-22. The notation is that
-of `sflkit.fats.forgetting`, which re-exports everything here."""
+of `sflkit.fats.history`, and
+
+============  =============  =======================================================================
+code          symbol         meaning
+============  =============  =======================================================================
+rho_s, rho_c  rho_S, rho_C   total variation (TV) stability towards one sample, or one client
+p_sample      P(use)         exact probability that a sample is used at least once
+p_client                     exact probability that a client is drawn at least once
+============  =============  =======================================================================
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 
 
 class Stability(NamedTuple):
-    """TV stability by the paper's formula, and the exact probability that a sample or client is
-    involved, which is the TV.
+    """TV stability by the paper's formula, and the exact probabilities of use, which are the TV.
+
+    `rho_s` and `p_sample` are arrays (n_clients,) where the clients have numbers of samples of
+    their own.
     """
 
-    rho_s: float
+    rho_s: float | np.ndarray
     rho_c: float
-    p_sample: float
+    p_sample: float | np.ndarray
     p_client: float
 
 
@@ -34,14 +47,29 @@ class Plan(NamedTuple):
     rho_c: float
 
 
-def stability(
-    *, n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds
-) -> Stability:
-    """Return rho_S = b K T / (M N) and rho_C = K R / M, and the exact involvement probabilities
-    that they bound.
+class _Crowd(NamedTuple):
+    """What a plan cannot choose: M, the least N_k, T, and R."""
 
-    Source: FATS, Lemma 1. The exact ones (ERRATA 20): a slot spares a client with probability 1 -
-    1/M and a sample with 1 - 1/M + (1 - b/N)^E / M, and there are K R independent slots.
+    n_clients: int
+    samples: float
+    steps: int
+    rounds: int
+
+
+def stability(
+    *,
+    n_clients: int,
+    samples_per_client: ArrayLike,
+    clients_per_round: int,
+    batch_size: int,
+    local_steps: int,
+    rounds: int,
+) -> Stability:
+    """Return rho_S = b K T / (M N) and rho_C = K R / M, and the probabilities that they bound.
+
+    Source: FATS, Lemma 1. The exact probabilities (ERRATA 20): a slot spares a client with
+    probability 1 - 1/M and a sample with 1 - 1/M + (1 - b/N)^E / M, and there are K R independent
+    slots.
 
     Parameters
     ----------
@@ -56,42 +84,40 @@ def stability(
     ValueError
         For values out of range.
     """
-    n_clients, rounds = (
-        checks.integer("n_clients", n_clients, 1),
-        checks.integer("rounds", rounds, 1),
-    )
+    n_clients = checks.integer("n_clients", n_clients, 1)
+    rounds = checks.integer("rounds", rounds, 1)
     clients_per_round = checks.integer("clients_per_round", clients_per_round, 1)
-    batch_size, local_steps = (
-        checks.integer("batch_size", batch_size, 1),
-        checks.integer("local_steps", local_steps, 1),
-    )
+    batch_size = checks.integer("batch_size", batch_size, 1)
+    local_steps = checks.integer("local_steps", local_steps, 1)
     sizes = _sizes(samples_per_client, n_clients, batch_size)
     rho_s = _rho_s(n_clients, sizes, clients_per_round, batch_size, local_steps * rounds)
     rho_c = clients_per_round * rounds / n_clients
-    with np.errstate(
-        divide="ignore"
-    ):  # log 0 = -inf where b = N: such a sample is in every mini-batch
+    with np.errstate(divide="ignore"):  # b = N gives log 0 = -inf: the sample is in every batch
         used = -np.expm1(local_steps * np.log1p(-batch_size / sizes)) / n_clients
         p_sample, p_client = (
             -np.expm1(clients_per_round * rounds * np.log1p(-p))
             for p in (used, np.float64(1 / n_clients))
         )
-    return Stability(
-        rho_s if sizes.ndim else float(rho_s),
-        rho_c,
-        p_sample if sizes.ndim else float(p_sample),
-        float(p_client),
-    )
+    if sizes.ndim:
+        return Stability(rho_s, rho_c, p_sample, float(p_client))
+    return Stability(float(rho_s), rho_c, float(p_sample), float(p_client))
 
 
-def plan(*, rho_s, rho_c, n_clients, samples_per_client, local_steps, rounds) -> Plan:
-    """Return the most clients a round, then the largest mini-batch, whose stability is never above
-    what was asked.
+def plan(
+    *,
+    rho_s: float,
+    rho_c: float,
+    n_clients: int,
+    samples_per_client: ArrayLike,
+    local_steps: int,
+    rounds: int,
+) -> Plan:
+    """Return the most clients per round, then the largest mini-batch, that keep a stability.
 
-    Source: FATS, Algorithm 1, line 3, K = rho_C E M / T and b = rho_S N / (rho_C E), made integers:
-    K is rounded down, then b = rho_S M N / (K T) with that K; rounding to the nearest breaks the
-    promise, (0.05, 0.05) can become (0.1, 0.1) (ERRATA 22). Call it once: K and b stay as they are
-    after deletions (ERRATA 45).
+    The stability of the plan is never above what was asked. Source: FATS, Algorithm 1, line 3, K =
+    rho_C E M / T and b = rho_S N / (rho_C E), made integers: K is rounded down, then b = rho_S M N
+    / (K T) with that K. Rounding to the nearest breaks the promise: (0.05, 0.05) can become (0.1,
+    0.1) (ERRATA 22). Call it once: K and b stay as they are after deletions (ERRATA 45).
 
     Parameters
     ----------
@@ -112,61 +138,66 @@ def plan(*, rho_s, rho_c, n_clients, samples_per_client, local_steps, rounds) ->
         |rho_s(K, b) - rho_s| + |rho_c(K) - rho_c| (of equals the least K, then the least b), where
         what was asked is first clipped to [0, 1]. It may lie above what was asked.
     """
-    rho_s, rho_c = checks.real("rho_s", rho_s), checks.real("rho_c", rho_c)
-    n_clients, rounds = (
-        checks.integer("n_clients", n_clients, 1),
-        checks.integer("rounds", rounds, 1),
-    )
+    rho_s = checks.real("rho_s", rho_s)
+    rho_c = checks.real("rho_c", rho_c)
+    n_clients = checks.integer("n_clients", n_clients, 1)
+    rounds = checks.integer("rounds", rounds, 1)
     steps = checks.integer("local_steps", local_steps, 1) * rounds
     size = float(_sizes(samples_per_client, n_clients, 1).min())
+    crowd = _Crowd(n_clients, size, steps, rounds)
+    if not (0 < rho_s <= 1 and 0 < rho_c <= 1):
+        raise ValueError(_no_plan(rho_s, rho_c, crowd, ""))
+    most = _largest(rho_c * n_clients / rounds, lambda k: k * rounds / n_clients <= rho_c)
+    if not most:
+        raise ValueError(_no_plan(rho_s, rho_c, crowd, "a round would be empty; "))
+    best = _largest(
+        rho_s * n_clients * size / (most * steps),
+        lambda b: _rho_s(n_clients, size, most, b, steps) <= rho_s,
+    )
+    best = min(best, math.floor(size))
+    if not best:
+        raise ValueError(_no_plan(rho_s, rho_c, crowd, "a mini-batch would be empty; "))
+    got = _rho_s(n_clients, size, most, best, steps)
+    return Plan(most, best, got, most * rounds / n_clients)
 
-    def client_rho(k):
-        return k * rounds / n_clients
 
-    def batch(k, limit):
-        b = _largest(
-            limit * n_clients * size / (k * steps),
-            lambda b: _rho_s(n_clients, size, k, b, steps) <= limit,
-        )
-        return min(b, math.floor(size))
-
-    outside = [
+def _no_plan(rho_s: float, rho_c: float, crowd: _Crowd, empty: str) -> str:
+    """Return the message that there is no such plan, with the nearest one that there is."""
+    n_clients, size, steps, rounds = crowd
+    asked = [
         f"{name}={rho!r} must be above 0 and at most 1"
         for name, rho in (("rho_s", rho_s), ("rho_c", rho_c))
         if not 0 < rho <= 1
     ]
-    most = 0 if outside else _largest(rho_c * n_clients / rounds, lambda k: client_rho(k) <= rho_c)
-    best = batch(most, rho_s) if most else 0
-    if best:
-        return Plan(most, best, _rho_s(n_clients, size, most, best, steps), client_rho(most))
-    asked = (
-        f"rho_s={rho_s!r}, rho_c={rho_c!r} with n_clients={n_clients}, samples_per_client={size:g}, "
-        f"local_steps={steps // rounds}, rounds={rounds}"
+    asked.append(
+        f"rho_s={rho_s!r}, rho_c={rho_c!r} with n_clients={n_clients}, "
+        f"samples_per_client={size:g}, local_steps={steps // rounds}, rounds={rounds}"
     )
-    asked = "; ".join([*outside, asked])
-    near = _nearest(min(max(rho_s, 0), 1), min(max(rho_c, 0), 1), n_clients, size, steps, rounds)
+    near = _nearest(min(max(rho_s, 0), 1), min(max(rho_c, 0), 1), crowd)
     if near is None:
-        raise ValueError(
-            f"{asked}: no plan is feasible; rounds must be at most {n_clients} and rounds * local_steps at most "
-            f"{n_clients * size:g}, since one client a round and one sample a mini-batch are the least"
+        return (
+            f"{'; '.join(asked)}: no plan is feasible; rounds must be at most {n_clients} and "
+            f"rounds * local_steps at most {n_clients * size:g}, since one client per round and "
+            "one sample per mini-batch are the least"
         )
-    empty = "" if outside else f"{'a mini-batch' if most else 'a round'} would be empty; "
-    raise ValueError(
-        f"{asked}: infeasible, {empty}the nearest feasible plan is rho_s={near.rho_s!r}, rho_c={near.rho_c!r} "
-        f"(clients_per_round={near.clients_per_round}, batch_size={near.batch_size})"
+    return (
+        f"{'; '.join(asked)}: infeasible, {empty}the nearest feasible plan is "
+        f"rho_s={near.rho_s!r}, rho_c={near.rho_c!r} (clients_per_round={near.clients_per_round}, "
+        f"batch_size={near.batch_size})"
     )
 
 
-def _nearest(rho_s, rho_c, n_clients, size, steps, rounds) -> Plan | None:
-    """The feasible plan nearest in |d rho_s| + |d rho_c|: for each K try the b around rho_s M N /
-    (K T); None without any.
-    """
+def _nearest(rho_s: float, rho_c: float, crowd: _Crowd) -> Plan | None:
+    """Return the feasible plan nearest in |d rho_s| + |d rho_c|, None if there is none.
+
+    For each K only the b around rho_s M N / (K T) are tried."""
+    n_clients, size, steps, rounds = crowd
     k = np.arange(1, n_clients // rounds + 1)[:, None]
-    b = np.floor(rho_s * n_clients * size / (k * steps)).astype(int) + np.arange(
-        -1, 2
-    )  # -1: the quotient may be rounded up
+    # One less as well, since the quotient may be rounded up.
+    b = np.floor(rho_s * n_clients * size / (k * steps)).astype(int) + np.arange(-1, 2)
     b = np.clip(b, 1, math.floor(size))
-    got_s, got_c = _rho_s(n_clients, size, k, b, steps), k * rounds / n_clients
+    got_s = _rho_s(n_clients, size, k, b, steps)
+    got_c = k * rounds / n_clients
     distance = np.where(got_s <= 1, abs(got_s - rho_s) + abs(got_c - rho_c), np.inf)
     if not np.isfinite(distance).any():
         return None
@@ -175,23 +206,25 @@ def _nearest(rho_s, rho_c, n_clients, size, steps, rounds) -> Plan | None:
 
 
 def _rho_s(n_clients, size, clients_per_round, batch_size, steps):
+    """Return b K T / (M N), for numbers or arrays."""
     return batch_size * clients_per_round * steps / (n_clients * size)
 
 
-def _largest(near: float, allowed) -> int:
-    """The largest integer that is allowed, where `near` may be off by rounding: 0.29 * 100 is
-    28.999..., 29 / 100 is 0.29.
-    """
+def _largest(near: float, allowed: Callable[[int], bool]) -> int:
+    """Return the largest integer that is allowed, 0 if none is.
+
+    `near` may be off by rounding: 0.29 * 100 is 28.999..., while 29 / 100 is 0.29."""
     guess = math.floor(near) + 1
     while guess > 0 and not allowed(guess):
         guess -= 1
     return guess
 
 
-def _sizes(values, n_clients: int, low: int) -> np.ndarray:
+def _sizes(values: ArrayLike, n_clients: int, low: int) -> np.ndarray:
     sizes = checks.array("samples_per_client", values, low=low)
     if sizes.ndim > 1 or (sizes.ndim and len(sizes) != n_clients):
         raise ValueError(
-            f"samples_per_client={values!r} must be a number, or one for each of n_clients={n_clients}"
+            f"samples_per_client={values!r} must be a number, or one for each of "
+            f"n_clients={n_clients}"
         )
     return sizes

@@ -6,25 +6,26 @@ status stands in it: a process that was killed while it recomputed leaves a "pen
 model is refused until `unlearning.resume` has finished it. What a file has forgotten stays so: a
 state that still knows it may not replace the file. One process at a time may write a file.
 
-==============  ===================  ======================================================================================
+==============  ===================  ===========================================================
 entry           shape, type          meaning
-==============  ===================  ======================================================================================
-status, method  text                 "clean" or "pending"; one of METHODS
+==============  ===================  ===========================================================
+status, method  text                 "clean" or "pending"; a name in `methods.METHODS`
 clients         (R, K) int32         clients of the slots
 batches         (R, K, E, b) int32   sample numbers of the mini-batches
 sizes           (M,) int64           samples of each client at the start
 forgotten       (n, 2) int64         client, and sample or -1 for the whole client
-rounds          (m,) int64           rounds before which a model is stored, as `model_<round>` (P,) float32
+rounds          (m,) int64           rounds before which a model is stored, as `model_<round>`
+                                     (P,) float32
 numbers         (7,) float64         rate, every, owed, and FR2's rate, momentum, decay, damping
 ledger          (n, 6) float64       the entries
-==============  ===================  ======================================================================================
+==============  ===================  ===========================================================
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -33,10 +34,9 @@ from torch import Tensor
 
 from sflkit import checks
 from sflkit.fats.baselines import Fisher
-from sflkit.fats.history import History
+from sflkit.fats.history import History, Target
 from sflkit.fats.ledger import Entry, Ledger
-
-METHODS = ("fats", "frs", "fr2")
+from sflkit.fats.methods import METHODS
 
 
 class PendingRequestError(RuntimeError):
@@ -45,9 +45,28 @@ class PendingRequestError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A run of learning: what has to be kept so that it can go on and forget. It never changes;
-    `request` and `resume` return new ones. Fields as in the table of `unlearning`; `method` is
-    one of METHODS, `fisher` FR2's settings.
+    """A run of learning: what has to be kept so that it can go on and forget.
+
+    It never changes; `unlearning.request` and `unlearning.resume` return new ones.
+
+    Parameters
+    ----------
+    history : History
+        Clients and mini-batches of all rounds, also of those that have not run yet.
+    rate : float
+        eta, the local learning rate.
+    models : mapping from int to tensor (P,)
+        The global model before a round, float32 on the CPU; 0 is the start.
+    every : int
+        k: a model is kept before rounds 0, k, 2k, ..., and the last one.
+    ledger : Ledger
+        The book of all requests.
+    method : str
+        A name in `methods.METHODS`.
+    owed : int
+        Rounds that had run when a request came; those after `rounds_done` must be recomputed.
+    fisher : Fisher
+        FR2's settings.
     """
 
     history: History
@@ -59,23 +78,29 @@ class State:
     owed: int = 0
     fisher: Fisher = field(default_factory=Fisher)
 
-    rounds_done = property(
-        lambda self: max(self.models), doc="Rounds that have run, and need not be recomputed."
-    )
-    status = property(
-        lambda self: "pending" if self.rounds_done < self.owed else "clean",
-        doc='"clean" or "pending".',
-    )
+    @property
+    def rounds_done(self) -> int:
+        """Rounds that have run, and need not be recomputed."""
+        return max(self.models)
+
+    @property
+    def status(self) -> str:
+        """Either "clean", or "pending" while a request has taken models away."""
+        return "pending" if self.rounds_done < self.owed else "clean"
 
     @property
     def params(self) -> Tensor:
-        """The global model after `rounds_done` rounds, (P,) on the CPU. Raises PendingRequestError
-        in a pending state.
+        """The global model after `rounds_done` rounds, a copy (P,) on the CPU.
+
+        Raises
+        ------
+        PendingRequestError
+            In a pending state.
         """
         if self.status == "pending":
             raise PendingRequestError(
-                f"a request is pending: {self.rounds_done} of {self.owed} rounds stand, the others must be "
-                "recomputed without what was forgotten; call resume(task, clients, state)"
+                f"a request is pending: {self.rounds_done} of {self.owed} rounds stand, the others "
+                "must be recomputed without what was forgotten; call resume(task, clients, state)"
             )
         return self.models[self.rounds_done].clone()
 
@@ -90,38 +115,11 @@ def save(state: State, path: Path | str) -> None:
         as it is.
     """
     refuse_stale(state.history, path)
-    history, fisher = state.history, state.fisher
-    forgotten = sorted(
-        (client, -1 if sample is None else sample) for client, sample in history.forgotten
-    )
-    content = {
-        "status": np.array(state.status),
-        "method": np.array(state.method),
-        "clients": history.clients.astype(np.int32),
-        "batches": history.batches.astype(np.int32),
-        "sizes": history.samples_per_client,
-        "forgotten": np.array(forgotten, dtype=np.int64).reshape(-1, 2),
-        "rounds": np.array(sorted(state.models), dtype=np.int64),
-        "numbers": np.array(
-            [
-                state.rate,
-                state.every,
-                state.owed,
-                fisher.rate,
-                fisher.momentum,
-                fisher.decay,
-                fisher.damping,
-            ]
-        ),
-        "ledger": np.array(state.ledger.entries, dtype=np.float64).reshape(-1, len(Entry._fields)),
-    }
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     with open(temporary, "wb") as file:
-        np.savez(
-            file, **content, **{f"model_{r}": model.numpy() for r, model in state.models.items()}
-        )
+        np.savez(file, **_content(state))
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
@@ -134,8 +132,12 @@ def save(state: State, path: Path | str) -> None:
 
 
 def refuse_stale(history: History, path: Path | str) -> None:
-    """Raise ValueError if `path` is a file that is no state, or has forgotten what `history` has
-    not.
+    """Make sure that `history` may replace what the file `path` holds.
+
+    Raises
+    ------
+    ValueError
+        If the file is no state, or has forgotten what `history` has not.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -144,16 +146,17 @@ def refuse_stale(history: History, path: Path | str) -> None:
         return
     except Exception as error:  # as in `load`
         raise ValueError(
-            f"{str(path)!r} exists and is not a state, so it is not replaced; name another file or remove it "
-            f"({error})"
+            f"{str(path)!r} exists and is not a state, so it is not replaced; name another file or "
+            f"remove it ({error})"
         ) from error
     known = sorted(
         (item for item in held if not {item, (item[0], None)} & history.forgotten), key=str
     )
     if known:
         raise ValueError(
-            f"{str(path)!r} holds a state that has forgotten (client, sample)={known[0]} ({len(known)} in all), "
-            "which this state has not; go on from the file's state, or name another file"
+            f"{str(path)!r} holds a state that has forgotten (client, sample)={known[0]} "
+            f"({len(known)} in all), which this state has not; go on from the file's state, or "
+            "name another file"
         )
 
 
@@ -169,45 +172,66 @@ def load(path: Path | str) -> State:
     """
     try:
         with np.load(path, allow_pickle=False) as file:
-            method, status = (
-                checks.choice("method", str(file["method"]), METHODS),
-                str(file["status"]),
-            )
-            rate, every, owed, *fisher = file["numbers"].tolist()
-            history = History(file["clients"], file["batches"], file["sizes"], _forgotten(file))
-            models = {int(r): torch.from_numpy(file[f"model_{r}"]) for r in file["rounds"]}
-            entries = tuple(
-                Entry(*(int(v) for v in row[:-1]), float(row[-1])) for row in file["ledger"]
-            )
-        checks.real("rate", rate, above=0)
-        every, owed = (
-            checks.integer("every", every, 1),
-            checks.integer("owed", owed, 0, history.rounds),
-        )
-        if min(models) != 0 or max(models) > history.rounds:
-            raise ValueError(
-                f"models stand before rounds {sorted(models)}; they must be 0 and others up to {history.rounds}"
-            )
-        size = len(models[0])
-        if not all(
-            m.shape == (size,) and m.dtype == torch.float32 and torch.isfinite(m).all()
-            for m in models.values()
-        ):
-            raise ValueError("the models must be finite float32 vectors of one length")
-        ledger = Ledger(history.clients_per_round, history.local_steps, size, entries)
-        state = State(history, rate, models, every, ledger, method, owed, Fisher(*fisher))
-        if state.status != status:
-            raise ValueError(
-                f"it says that it is {status!r}, but its models make it {state.status!r}"
-            )
+            return _state(file)
     except FileNotFoundError:
         raise
-    except (
-        Exception
-    ) as error:  # a damaged file fails in zipfile, zlib, numpy or torch, each in ways of its own
+    except Exception as error:
+        # A damaged file fails in zipfile, zlib, numpy or torch, each in ways of its own.
         raise ValueError(f"{str(path)!r} is not a state that can be read: {error}") from error
+
+
+def _content(state: State) -> dict[str, np.ndarray]:
+    """Return the entries of a state's file."""
+    history = state.history
+    forgotten = sorted((k, -1 if sample is None else sample) for k, sample in history.forgotten)
+    numbers = [state.rate, state.every, state.owed, *astuple(state.fisher)]
+    entries = np.array(state.ledger.entries, dtype=np.float64)
+    return {
+        "status": np.array(state.status),
+        "method": np.array(state.method),
+        "clients": history.clients.astype(np.int32),
+        "batches": history.batches.astype(np.int32),
+        "sizes": history.samples_per_client,
+        "forgotten": np.array(forgotten, dtype=np.int64).reshape(-1, 2),
+        "rounds": np.array(sorted(state.models), dtype=np.int64),
+        "numbers": np.array(numbers),
+        "ledger": entries.reshape(-1, len(Entry._fields)),
+        **{f"model_{r}": model.numpy() for r, model in state.models.items()},
+    }
+
+
+def _state(file: Mapping[str, np.ndarray]) -> State:
+    """Return the state that a file's entries describe, refused unless they fit together."""
+    method = checks.choice("method", str(file["method"]), METHODS)
+    rate, every, owed, *fisher = file["numbers"].tolist()
+    history = History.of(file["clients"], file["batches"], file["sizes"], _forgotten(file))
+    models = {int(r): torch.from_numpy(file[f"model_{r}"]) for r in file["rounds"]}
+    checks.real("rate", rate, above=0)
+    every = checks.integer("every", every, 1)
+    owed = checks.integer("owed", owed, 0, history.rounds)
+    _check_models(models, history.rounds)
+    entries = tuple(Entry(*map(int, row[:-1]), float(row[-1])) for row in file["ledger"])
+    ledger = Ledger(history.clients_per_round, history.local_steps, len(models[0]), entries)
+    state = State(history, rate, models, every, ledger, method, owed, Fisher(*fisher))
+    status = str(file["status"])
+    if state.status != status:
+        raise ValueError(f"it says that it is {status!r}, but its models make it {state.status!r}")
     return state
 
 
-def _forgotten(file) -> frozenset:
+def _check_models(models: Mapping[int, Tensor], rounds: int) -> None:
+    """Refuse models of other rounds than those of the history, or that are no models at all."""
+    if min(models) != 0 or max(models) > rounds:
+        raise ValueError(
+            f"models stand before rounds {sorted(models)}; they must be 0 and others up to {rounds}"
+        )
+    size = len(models[0])
+    for model in models.values():
+        if model.shape != (size,) or model.dtype != torch.float32:
+            raise ValueError("the models must be float32 vectors of one length")
+        if not torch.isfinite(model).all():
+            raise ValueError("the models must be finite")
+
+
+def _forgotten(file: Mapping[str, np.ndarray]) -> frozenset[Target]:
     return frozenset((int(k), None if s < 0 else int(s)) for k, s in file["forgotten"])

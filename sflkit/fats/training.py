@@ -1,5 +1,6 @@
-"""Learning, requests to forget, and recovery, for FATS, FRS and FR2. Source: FATS, Sections
-6.1-6.2, Appendix A.
+"""Learning, requests to forget, and recovery, for FATS, FRS and FR2.
+
+Source: FATS, Sections 6.1-6.2, Appendix A.
 
 A run with training gives the accuracy over rounds that Figs. 1, 5 and 8 draw: R rounds of learning,
 the requests, and the rounds that the method recomputes. FATS goes back to the model before the
@@ -9,42 +10,62 @@ unlearning time of many histories, for Figs. 2, 3, 6 and Theorem 7.
 Runs that differ only in the method start from the same model on the same clients and serve the same
 requests. The paper trains with a rate of 0.001; with plain SGD, which its Algorithm 1 is, the CNN
 is then at 0.39 on MNIST after the 30 rounds of Table 2 (seed 0, 1000 test images), so figures of
-learning need a larger one."""
+learning need a larger one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
+from sflkit import machine
 from sflkit.data import federations
+from sflkit.data.federations import Federation
 from sflkit.fats.config import FATSConfig
 from sflkit.fats.first_uses import first_uses
-from sflkit.fats.history import draw_history
-from sflkit.randomness import generator
+from sflkit.fats.history import Target
+from sflkit.fats.methods import METHODS
+from sflkit.fats.tasks import make_task
+from sflkit.randomness import generator, model_seed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sflkit.fats.state import State
+    from sflkit.fats.tasks import Model
+    from sflkit.federated import Task
 
 EXPERIMENT = "fats-training"
-
-
 RESULT_VERSION = 1
 
 
-def run(config: FATSConfig, *, federation=None, model=None, start=None) -> pd.DataFrame:
+def run(
+    config: FATSConfig,
+    *,
+    federation: Federation | None = None,
+    model: Model | None = None,
+    start: ArrayLike | Tensor | None = None,
+) -> pd.DataFrame:
     """Run one method.
 
     Parameters
     ----------
     config : FATSConfig
-    federation : sflkit.data.federations.Federation, optional
+    federation : Federation, optional
         Your own clients and data, in place of `data`, `n_clients` and the sizes.
-    model : torch.nn.Module, optional
+    model : torch.nn.Module, or class or function (input_shape, n_classes) -> Module, optional
         Your own network.
-    start : (P,) tensor, optional
+    start : tensor or array (P,), optional
         Your own first model, pretrained weights for instance; by default drawn from the seed.
 
     Returns
     -------
     DataFrame
-        With training one row an evaluation: phase ("learning" or "recovery"), round (communication
+        With training one row per evaluation: phase ("learning" or "recovery"), round (communication
         rounds so far, recomputed ones included), model_round (rounds that the evaluated model
         stands for), requests (sets of requests that have come), forgotten (samples and clients),
         accuracy, loss, and what forgetting has cost so far: unlearning_rounds, unlearning_steps
@@ -52,38 +73,84 @@ def run(config: FATSConfig, *, federation=None, model=None, start=None) -> pd.Da
         scratch_steps (FRS's, if each request were served to its end; with an `interval` the next
         one may come before). A request gives a row of phase "recovery" with the model it falls back
         to, `round` unchanged. During recovery the model holds nothing forgotten, but is not yet the
-        one that is released. Without training one row a history: hits (requests that recompute),
-        steps (unlearning time from the first use on, T - t_S or T - t_C), replayed_steps (from the
-        kept model at or before it on, whole rounds), scratch_steps.
+        one that is released.
+
+        Without training one row per history: hits (requests that recompute), steps (unlearning time
+        from the first use on, T - t_S or T - t_C), replayed_steps (from the kept model at or before
+        it on, whole rounds), scratch_steps.
 
     Raises
     ------
     ValueError
-        If the data do not fit the config, or so many requests cannot be served.
+        If the data do not fit the config, so many requests cannot be served, or `model` is no
+        network.
     FloatingPointError
         If the global model stops being finite.
     """
     return _train(config, federation, model, start) if config.train else _count(config)
 
 
+def choose_requests(config: FATSConfig, sizes: np.ndarray) -> list[Target]:
+    """Return the requests of a run: random ones that can be served, the same for all methods.
+
+    Parameters
+    ----------
+    config : FATSConfig
+        Of clients, any `n_requests` are chosen, so that at least one is left. Samples are chosen
+        uniformly over all, passing over those whose client would be left with fewer than a
+        mini-batch has.
+    sizes : int array (n_clients,)
+        The clients' samples.
+
+    Returns
+    -------
+    list of (client, sample), or of (client, None)
+
+    Raises
+    ------
+    ValueError
+        If there are not so many.
+    """
+    rng = generator(config.seed, "requests")
+    if config.level == "client":
+        if config.n_requests >= len(sizes):
+            raise ValueError(
+                f"n_requests={config.n_requests} must be below {len(sizes)}, the number of clients"
+            )
+        return [(int(k), None) for k in rng.permutation(len(sizes))[: config.n_requests]]
+    ends = np.cumsum(sizes)
+    left = np.array(sizes)
+    chosen: list[Target] = []
+    for number in rng.permutation(ends[-1]):
+        k = int(np.searchsorted(ends, number, side="right"))
+        if left[k] > config.batch_size:
+            left[k] -= 1
+            chosen.append((k, int(number - ends[k] + sizes[k])))
+            if len(chosen) == config.n_requests:
+                return chosen
+    raise ValueError(
+        f"n_requests={config.n_requests} must be at most {len(chosen)}: every client keeps "
+        f"batch_size={config.batch_size} samples"
+    )
+
+
 def _count(config: FATSConfig) -> pd.DataFrame:
-    steps, done = config.local_steps, config.request_round or config.rounds
-    scratch = done * steps * (config.n_requests if config.streaming else 1)
-    if config.method != "fats":
-        whole = {
-            "hits": config.n_requests if config.streaming else 1,
-            "steps": scratch,
-            "replayed_steps": scratch,
-        }
-        return pd.DataFrame(
-            [{"run": i} | whole | {"scratch_steps": scratch} for i in range(config.runs)]
-        )
+    """Return the unlearning time of many histories; nothing is trained."""
+    steps = config.local_steps
+    done = config.request_round or config.rounds
+    sets = config.n_requests if config.streaming else 1
+    scratch = done * steps * sets
+    table: dict[str, Any] = {"run": np.arange(config.runs)}
+    if METHODS[config.method].build().from_scratch:
+        table |= {"hits": sets, "steps": scratch, "replayed_steps": scratch}
+        return pd.DataFrame(table | {"scratch_steps": scratch})
     first = first_uses(
         level=config.level,
         n_requests=config.n_requests,
         streaming=config.streaming,
         runs=config.runs,
         n_clients=config.n_clients,
+        # Requests for clients do not depend on it.
         samples_per_client=config.samples_per_client or config.batch_size,
         clients_per_round=config.clients_per_round,
         batch_size=config.batch_size,
@@ -93,107 +160,38 @@ def _count(config: FATSConfig) -> pd.DataFrame:
     )
     hit = first < done * steps
     kept = first // steps // config.checkpoint_every * config.checkpoint_every
-    return pd.DataFrame(
-        {
-            "run": np.arange(config.runs),
-            "hits": hit.sum(axis=1),
-            "steps": np.where(hit, done * steps - first, 0).sum(axis=1),
-            "replayed_steps": np.where(hit, (done - kept) * steps, 0).sum(axis=1),
-            "scratch_steps": scratch,
-        }
-    )
+    table |= {
+        "hits": hit.sum(axis=1),
+        "steps": np.where(hit, done * steps - first, 0).sum(axis=1),
+        "replayed_steps": np.where(hit, (done - kept) * steps, 0).sum(axis=1),
+        "scratch_steps": scratch,
+    }
+    return pd.DataFrame(table)
 
 
-def choose_requests(config: FATSConfig, sizes: np.ndarray) -> list[tuple]:
-    """Return the requests of a run, (client, sample) or (client, None): random ones that can be
-    served, the same for all methods.
+class _Record:
+    """The rows of a run, and the communication rounds so far."""
 
-    `sizes` (n_clients,) are the clients' samples. Clients: any `n_requests`, at least one is left.
-    Samples: uniform over all, passing over those whose client would be left with fewer than a
-    mini-batch. Raises ValueError if there are not so many."""
-    rng = generator(config.seed, "requests")
-    if config.level == "client":
-        if config.n_requests >= len(sizes):
-            raise ValueError(
-                f"n_requests={config.n_requests} must be below {len(sizes)}, the number of clients"
-            )
-        return [(int(k), None) for k in rng.permutation(len(sizes))[: config.n_requests]]
-    ends, left, chosen = np.cumsum(sizes), np.array(sizes), []
-    for number in rng.permutation(ends[-1]):
-        k = int(np.searchsorted(ends, number, side="right"))
-        if left[k] > config.batch_size:
-            left[k] -= 1
-            chosen.append((k, int(number - ends[k] + sizes[k])))
-            if len(chosen) == config.n_requests:
-                return chosen
-    raise ValueError(
-        f"n_requests={config.n_requests} must be at most {len(chosen)}: every client keeps batch_size="
-        f"{config.batch_size} samples"
-    )
+    def __init__(self, config: FATSConfig, task: Task, test: tuple[Tensor, Tensor]):
+        self.task = task
+        self.test = test
+        self.every = config.evaluate_every
+        self.round = 0
+        self.rows: list[dict[str, Any]] = []
 
+    def add(self, state: State, phase: str, last: int) -> None:
+        """Evaluate the model and add a row, if it is this round's turn or the phase's last."""
+        from sflkit import federated
 
-def _train(config: FATSConfig, federation, model, start) -> pd.DataFrame:
-    import torch
-
-    from sflkit import federated, models
-    from sflkit.fats import baselines, unlearning
-
-    if federation is None:
-        federation = federations.static(
-            config.data,
-            n_clients=config.n_clients,
-            seed=config.seed,
-            alpha=config.alpha,
-            n_samples=config.n_samples,
-            samples_per_client=config.samples_per_client,
-            min_samples=max(config.min_samples, config.batch_size),
-        )
-    if model is None:
-        options = {"width": config.width} if config.model in ("vgg16", "mobilenetv2") else {}
-        options |= {"cell": "lstm"} if config.model == "char_rnn" else {}
-        model = models.create(
-            config.model,
-            input_shape=federation.input_shape,
-            n_classes=federation.n_classes,
-            **options,
-        )
-    task, device = federated.Task(model), "cuda" if torch.cuda.is_available() else "cpu"
-    start = (
-        task.init(int(generator(config.seed, "model").integers(2**31))) if start is None else start
-    )
-    x, y = torch.tensor(federation.x, device=device), torch.tensor(federation.y, device=device)
-    clients = [
-        (x[ids], y[ids]) for ids in (torch.tensor(ids, device=device) for ids in federation.clients)
-    ]
-    n_test = len(federation.y_test)
-    chosen = generator(config.seed, "test_set").permutation(n_test)[: config.test_size]
-    test = (
-        torch.tensor(federation.x_test[chosen], device=device),
-        torch.tensor(federation.y_test[chosen], device=device),
-    )
-    requests = choose_requests(config, federation.sizes)
-    rng = generator(config.seed, "participation")
-    draw = draw_history if config.method == "fats" else baselines.draw_fedavg
-    history = draw(
-        n_clients=federation.n_clients,
-        samples_per_client=federation.sizes,
-        rounds=config.rounds,
-        rng=rng,
-        clients_per_round=config.clients_per_round,
-        batch_size=config.batch_size,
-        local_steps=config.local_steps,
-    )
-    rows, round_, done = [], 0, config.request_round or config.rounds
-
-    def record(state, phase, last):
-        if state.rounds_done % config.evaluate_every and state.rounds_done != last:
+        if state.rounds_done % self.every and state.rounds_done != last:
             return
-        loss, accuracy = federated.evaluate(task, state.models[state.rounds_done], *test)
+        model = state.models[state.rounds_done]
+        loss, accuracy = federated.evaluate(self.task, model, *self.test)
         cost = state.ledger.recomputed
-        rows.append(
+        self.rows.append(
             {
                 "phase": phase,
-                "round": round_,
+                "round": self.round,
                 "model_round": state.rounds_done,
                 "requests": len(state.ledger.entries),
                 "forgotten": len(state.history.forgotten),
@@ -207,48 +205,145 @@ def _train(config: FATSConfig, federation, model, start) -> pd.DataFrame:
             }
         )
 
-    def after_round(phase, last):
-        def on_round(state):
-            nonlocal round_
-            round_ += 1
-            record(state, phase, last)
+    def after_rounds(self, phase: str, last: int) -> Callable[[State], None]:
+        """Return what `unlearning.resume` calls after each round of a phase."""
+
+        def on_round(state: State) -> None:
+            self.round += 1
+            self.add(state, phase, last)
 
         return on_round
 
-    fisher = baselines.Fisher(
-        config.fisher_rate, config.fisher_momentum, config.fisher_decay, config.fisher_damping
-    )
-    state = unlearning.learn(
-        task,
-        clients,
-        history,
-        config.rate,
-        start=start,
-        method=config.method,
-        fisher=fisher,
-        rounds=done,
-        every=config.checkpoint_every,
-        on_round=after_round("learning", done),
-    )
-    sets = [[request] for request in requests] if config.streaming else [requests]
-    for i, asked in enumerate(sets):
-        state = unlearning.request(state, asked, rng, config.rule)
-        record(state, "recovery", state.rounds_done)
-        until = (
-            done
-            if not config.interval or i == len(sets) - 1
-            else min(done, state.rounds_done + config.interval)
-        )
-        if until > state.rounds_done:
-            state = unlearning.resume(
-                task, clients, state, until=until, on_round=after_round("recovery", until)
-            )
-    frame = pd.DataFrame(rows)
+
+def _train(
+    config: FATSConfig, federation: Federation | None, model: Model | None, start: Any
+) -> pd.DataFrame:
+    """Learn, serve the requests, and evaluate on the way."""
+    if federation is None:
+        federation = _federation(config)
+    task = make_task(config.model, federation, model, **_options(config))
+    requests = choose_requests(config, federation.sizes)
+    clients = _clients(federation)
+    test = _test_set(config, federation)
+    record = _Record(config, task, test)
+    rng = generator(config.seed, "participation")
+    state = _learn(config, federation, task, clients, start, rng, record)
+    _serve(config, task, clients, state, requests, rng, record)
+    frame = pd.DataFrame(record.rows)
     frame.attrs["data"] = {
         "name": federation.name,
         "digest": federation.digest,
         "size": int(federation.sizes.sum()),
         "note": federation.note,
-        "test_size": len(chosen),
+        "test_size": len(test[1]),
     }
     return frame
+
+
+def _learn(
+    config: FATSConfig,
+    federation: Federation,
+    task: Task,
+    clients: list,
+    start: Any,
+    rng: np.random.Generator,
+    record: _Record,
+) -> State:
+    """Train until the requests come, and return the state."""
+    from sflkit.fats import baselines, unlearning
+
+    done = config.request_round or config.rounds
+    history = (
+        METHODS[config.method]
+        .build()
+        .draw(
+            n_clients=federation.n_clients,
+            samples_per_client=federation.sizes,
+            clients_per_round=config.clients_per_round,
+            batch_size=config.batch_size,
+            local_steps=config.local_steps,
+            rounds=config.rounds,
+            rng=rng,
+        )
+    )
+    return unlearning.learn(
+        task,
+        clients,
+        history,
+        config.rate,
+        start=task.init(model_seed(config.seed)) if start is None else start,
+        method=config.method,
+        fisher=baselines.Fisher(
+            config.fisher_rate, config.fisher_momentum, config.fisher_decay, config.fisher_damping
+        ),
+        rounds=done,
+        every=config.checkpoint_every,
+        on_round=record.after_rounds("learning", done),
+    )
+
+
+def _serve(
+    config: FATSConfig,
+    task: Task,
+    clients: list,
+    state: State,
+    requests: list[Target],
+    rng: np.random.Generator,
+    record: _Record,
+) -> None:
+    """Forget what is asked, at once or one after another."""
+    from sflkit.fats import unlearning
+
+    done = state.rounds_done
+    sets = [[request] for request in requests] if config.streaming else [requests]
+    for i, asked in enumerate(sets):
+        state = unlearning.request(state, asked, rng, config.rule)
+        record.add(state, "recovery", state.rounds_done)
+        until = done
+        if config.interval and i < len(sets) - 1:  # the next request comes before the end
+            until = min(done, state.rounds_done + config.interval)
+        if until > state.rounds_done:
+            on_round = record.after_rounds("recovery", until)
+            state = unlearning.resume(task, clients, state, until=until, on_round=on_round)
+
+
+def _federation(config: FATSConfig) -> Federation:
+    return federations.static(
+        config.data,
+        n_clients=config.n_clients,
+        seed=config.seed,
+        alpha=config.alpha,
+        n_samples=config.n_samples,
+        samples_per_client=config.samples_per_client,
+        min_samples=max(config.min_samples, config.batch_size),
+    )
+
+
+def _options(config: FATSConfig) -> dict[str, Any]:
+    """Return the options of the config's network."""
+    if config.model in ("vgg16", "mobilenetv2"):
+        return {"width": config.width}
+    return {"cell": "lstm"} if config.model == "char_rnn" else {}
+
+
+def _clients(federation: Federation) -> list[tuple[Tensor, Tensor]]:
+    """Return the clients' samples, on the device that trains."""
+    import torch
+
+    device = machine.device()
+    x, y = federation.x, federation.y
+    return [
+        (torch.tensor(x[ids], device=device), torch.tensor(y[ids], device=device))
+        for ids in federation.clients
+    ]
+
+
+def _test_set(config: FATSConfig, federation: Federation) -> tuple[Tensor, Tensor]:
+    """Return a random choice of the test samples, on the device that trains."""
+    import torch
+
+    order = generator(config.seed, "test_set").permutation(len(federation.y_test))
+    chosen = order[: config.test_size]
+    device = machine.device()
+    x = torch.tensor(federation.x_test[chosen], device=device)
+    return x, torch.tensor(federation.y_test[chosen], device=device)

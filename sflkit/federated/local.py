@@ -1,8 +1,8 @@
 """Local training of many clients from flat parameter vectors.
 
-    updates = local_sgd(task, w, [[(x0, y0)] * 2, [(x1, y1)] * 2], rate=0.1, updates=True)     #
-    (2, P) w = w + updates.mean(0)
-    # FedAvg
+    batches = [[(x0, y0)] * 2, [(x1, y1)] * 2]     # two clients, two full-batch steps each
+    updates = local_sgd(task, w, batches, rate=0.1, updates=True)     # (2, P)
+    w = w + updates.mean(0)                                           # FedAvg
 
 Source: SFL, Section IV, (3): local steps are plain SGD, w <- w - eta_L g. There are two back ends,
 which give the same answers to rounding: `sflkit.federated.pool` trains clients side by side in

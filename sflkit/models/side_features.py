@@ -1,25 +1,24 @@
 """The four networks of OSAFL: FCN, SqueezeNet1 and CNN on Dataset-1, a three-layer LSTM on
-Dataset-2, with their payloads.
+Dataset-2.
 
 Source: OSAFL, Section V-A, Appendix D-A.3, Figs. 3a, 7 and 8, whose text gives no layer sizes;
-SqueezeNet: Iandola et al. 2016 in its version 1.1. All sizes are ours, in `SIZES`: SqueezeNet1
-keeps its own, the others stand in the paper's order of payloads.
+SqueezeNet: Iandola et al. 2016 in its version 1.1. All sizes are ours: SqueezeNet1 keeps its own,
+the others stand in the paper's order of payloads (`sflkit.osafl.networks`).
 
 Dataset-1 is a row of 3168 features (`sflkit.osafl.video.dataset_1`). The two convolutional networks
 read the first 3072 as the file's image, 3 x 32 x 32, and put the other 96 ("side features":
 preferences, similarities, genre, stick probability) beside what the convolutions make of it, in
 front of the dense layers. The paper does not say how it shapes these features.
 
-| code       | symbol    | shape               | meaning                                                             |
-|------------|-----------|---------------------|---------------------------------------------------------------------|
-| features   | x_feat    | (n, 3168)           | sample of Dataset-1: image, then side features                      |
-| labels     |           | (n, 10)             | sample of Dataset-2: the last L = 10 file ids, int64                |
-| parameters | N         | ()                  | number of trainable parameters                                      |
-| payload    | N (FPP+1) | ()                  | bits that a client sends: 32 bits a number and one for its sign     |
+| code     | shape     | meaning                                                       |
+|----------|-----------|---------------------------------------------------------------|
+| features | (n, 3168) | samples of Dataset-1: image, then side features               |
+| labels   | (n, 10)   | samples of Dataset-2: the last L = 10 file ids, int64         |
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 
 import torch
@@ -28,14 +27,23 @@ from torch import Tensor, nn
 from sflkit import checks
 from sflkit.models import tabular, text
 
-N_FEATURES, PAST, N_FILES, IMAGE = 3168, 10, 100, (3, 32, 32)
+N_FEATURES = 3168  # of a sample of Dataset-1
+IMAGE = (3, 32, 32)  # its first numbers, as channels, height and width
+PAST = 10  # file ids of a sample of Dataset-2
+N_FILES = 100
 
 
 def fcn(
     input_shape: tuple[int, ...], n_classes: int, hidden: tuple[int, ...] = (512, 256)
 ) -> nn.Module:
-    """Return the FCN: dense layers of `hidden` units with ReLU between them. Fig. 7a; sizes ours.
-    Errors as `tabular.mlp`.
+    """Return the FCN: dense layers of `hidden` units with ReLU between them.
+
+    Source: OSAFL, Fig. 7a; sizes ours.
+
+    Raises
+    ------
+    ValueError
+        As `tabular.mlp`.
     """
     return tabular.mlp(input_shape, n_classes, hidden)
 
@@ -47,12 +55,24 @@ def lstm(
     hidden: int = 240,
     layers: int = 3,
 ) -> nn.Module:
-    """Return the LSTM over the last file ids, each of `n_classes` files. Fig. 8; sizes ours. Errors
-    as `text.char_rnn`.
+    """Return the LSTM over the last file ids, each one of `n_classes` files.
+
+    Source: OSAFL, Fig. 8; sizes ours.
 
     Parameters
     ----------
-    embedding, hidden, layers : width of the embedding, units of a layer, number of layers (three in the paper), each >= 1.
+    input_shape : (int,)
+        Number of ids.
+    n_classes : int
+        Number of files.
+    embedding, hidden, layers : int
+        Width of the embedding, units of a layer, and number of layers (three in the paper), each
+        >= 1.
+
+    Raises
+    ------
+    ValueError
+        As `text.char_rnn`.
     """
     return text.char_rnn(input_shape, n_classes, n_classes, embedding, hidden, layers, "lstm")
 
@@ -64,28 +84,31 @@ def cnn(
     hidden: int = 224,
     image: tuple[int, int, int] = IMAGE,
 ) -> nn.Module:
-    """Return 3x3 convolutions, each with ReLU and 2x2 max-pooling, and two dense layers that see
-    the side features as well.
+    """Return the CNN: 3x3 convolutions, and two dense layers that see the side features as well.
 
-    Source: OSAFL, Fig. 7b, "a simple CNN"; sizes ours.
+    Each convolution has ReLU and 2x2 max-pooling behind it. Source: OSAFL, Fig. 7b, "a simple CNN";
+    sizes ours.
 
     Parameters
     ----------
-    input_shape : (n_features,), the image's numbers first.
-    channels : of the convolutions, at least one, each >= 1.
-    hidden : width of the first dense layer, >= 1.
-    image : (channels, height, width) of the image.
+    input_shape : (int,)
+        Number of features, the image's first.
+    n_classes : int
+    channels : tuple of int
+        Of the convolutions, at least one, each >= 1.
+    hidden : int
+        Width of the first dense layer, >= 1.
+    image : (int, int, int)
+        Channels, height and width of the image.
 
     Raises
     ------
     ValueError
-        Fewer features than the image has, sides below 2 to the number of convolutions, or other
-        sizes.
+        For fewer features than the image has, sides below 2 to the number of convolutions, or other
+        sizes out of range.
     """
-    hidden, (n_in, *sides), n_side = (
-        checks.integer("hidden", hidden, 1),
-        *_split(input_shape, image),
-    )
+    hidden = checks.integer("hidden", hidden, 1)
+    (n_in, *sides), n_side = _split(input_shape, image)
     try:
         widths = [checks.integer("channels", c, 1) for c in channels]
     except TypeError:
@@ -95,15 +118,13 @@ def cnn(
     least = 2 ** len(widths)
     if min(sides) < least:
         raise ValueError(
-            f"image={image!r} is too small for {len(widths)} convolutions; its sides must be at least {least}"
+            f"image={image!r} is too small for {len(widths)} convolutions; its sides must be at "
+            f"least {least}"
         )
     layers = []
-    for before, after in zip([n_in, *widths], widths):
-        layers += [
-            nn.Conv2d(before, after, 3, padding=1),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-        ]  # in this order as in `images`
+    for before, after in pairwise([n_in, *widths]):
+        # Pooling stands before its ReLU, as in `images`: the same function, at less cost.
+        layers += [nn.Conv2d(before, after, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()]
     n_maps = widths[-1] * prod(side >> len(widths) for side in sides)
     dense = nn.Sequential(
         nn.Linear(n_maps + n_side, hidden), nn.ReLU(), nn.Linear(hidden, n_classes)
@@ -111,10 +132,9 @@ def cnn(
     return Beside(image, nn.Sequential(*layers, nn.Flatten()), dense)
 
 
-# (squeeze, expand) channels of the fire modules of SqueezeNet 1.1; None: 3x3 max-pooling with
-# stride 2
+# What follows the first convolution and pooling of SqueezeNet 1.1: (squeeze, expand) channels of a
+# fire module, or None for 3x3 max-pooling with stride 2.
 _FIRES = (
-    None,
     (16, 64),
     (16, 64),
     None,
@@ -131,8 +151,7 @@ _FIRES = (
 def squeezenet1(
     input_shape: tuple[int, ...], n_classes: int, image: tuple[int, int, int] = IMAGE
 ) -> nn.Module:
-    """Return SqueezeNet 1.1 with the side features beside its 512 averaged maps, in front of the
-    last layer.
+    """Return SqueezeNet 1.1 with the side features beside its 512 averaged maps.
 
     Source: OSAFL, Appendix D-A.3, "the same architecture as in [40]". Convolutions, fire modules
     and poolings are those of SqueezeNet 1.1 (722 496 parameters), whose maps go 15, 7, 3, 1 on 32 x
@@ -143,13 +162,16 @@ def squeezenet1(
 
     Parameters
     ----------
-    input_shape : (n_features,), the image's numbers first.
-    image : (channels, height, width) of the image.
+    input_shape : (int,)
+        Number of features, the image's first.
+    n_classes : int
+    image : (int, int, int)
+        Channels, height and width of the image.
 
     Raises
     ------
     ValueError
-        Fewer features than the image has, or sides below 17.
+        For fewer features than the image has, or sides below 17.
     """
     (n_in, *sides), n_side = _split(input_shape, image)
     if min(sides) < 17:
@@ -158,27 +180,36 @@ def squeezenet1(
         )
     # The first pooling stands before its ReLU, as in `images`; the others follow fire modules,
     # which end in ReLU.
-    layers, n_in = [Conv(n_in, 64, 3, stride=2), _pooling(), nn.ReLU()], 64
-    for fire in _FIRES[1:]:
-        layers.append(Fire(n_in, *fire) if fire else _pooling())
-        n_in = 2 * fire[1] if fire else n_in
-    return Beside(
-        image,
-        nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()),
-        nn.Linear(n_in + n_side, n_classes),
-    )
+    layers = [Conv(n_in, 64, 3, stride=2), _pooling(), nn.ReLU()]
+    n_maps = 64
+    for fire in _FIRES:
+        layers.append(Fire(n_maps, *fire) if fire else _pooling())
+        n_maps = 2 * fire[1] if fire else n_maps
+    maps = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return Beside(image, maps, nn.Linear(n_maps + n_side, n_classes))
 
 
 class Beside(nn.Module):
-    """Rows of features (n, n_features) -> `head` of what `maps` makes of their image, and of the
-    side features behind it.
+    """A network for rows of features (n, n_features), an image and side features behind it.
+
+    Parameters
+    ----------
+    image : (int, int, int)
+        Channels, height and width of the image.
+    maps : Module
+        What is made of the images (n, *image), flat.
+    head : Module
+        What is made of that and of the side features beside it.
     """
 
     def __init__(self, image: tuple[int, int, int], maps: nn.Module, head: nn.Module):
         super().__init__()
-        self.image, self.maps, self.head = tuple(image), maps, head
+        self.image = tuple(image)
+        self.maps = maps
+        self.head = head
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs for rows of features."""
         pixels, side = x[:, : prod(self.image)], x[:, prod(self.image) :]
         return self.head(torch.cat([self.maps(pixels.reshape(-1, *self.image)), side], dim=1))
 
@@ -191,24 +222,25 @@ class Conv(nn.Conv2d):
     """A convolution that starts with the variance of He et al. 2015 and without bias."""
 
     def reset_parameters(self) -> None:
+        """Draw the weights anew."""
         nn.init.kaiming_uniform_(self.weight, nonlinearity="relu")
         nn.init.zeros_(self.bias)
 
 
 class Fire(nn.Module):
-    """Squeeze to few channels (1x1), then expand by 1x1 and by 3x3, side by side; Iandola et al.
-    2016, Section 3.2.
+    """Squeeze to few channels (1x1), then expand by 1x1 and by 3x3, side by side.
+
+    Source: Iandola et al. 2016, Section 3.2.
     """
 
     def __init__(self, n_in: int, squeeze: int, expand: int):
         super().__init__()
-        self.squeeze, self.one, self.three = (
-            Conv(n_in, squeeze, 1),
-            Conv(squeeze, expand, 1),
-            Conv(squeeze, expand, 3, padding=1),
-        )
+        self.squeeze = Conv(n_in, squeeze, 1)
+        self.one = Conv(squeeze, expand, 1)
+        self.three = Conv(squeeze, expand, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the maps of both expansions, one behind the other."""
         x = torch.relu(self.squeeze(x))
         return torch.relu(torch.cat([self.one(x), self.three(x)], dim=1))
 
@@ -225,6 +257,7 @@ def _split(
         raise ValueError(f"image={image!r} must be (channels, height, width), positive integers")
     if len(input_shape) != 1 or input_shape[0] < prod(image):
         raise ValueError(
-            f"input_shape={input_shape!r} must be (n_features,) with at least the image's {prod(image)}"
+            f"input_shape={input_shape!r} must be (n_features,) with at least the image's "
+            f"{prod(image)}"
         )
     return image, input_shape[0] - prod(image)

@@ -12,19 +12,25 @@ first application of Lemma 1. What comes out is decided by the start, which the 
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 from sflkit.osafl.devices import Allocation, Devices, Link, costs, finish
 
-_WHOLE = 1e-9  # steps are real numbers here; one short of a whole number by rounding is that number
+# Steps are real numbers here; one short of a whole number by this little is that whole number.
+_WHOLE = 1e-9
+SOLVERS = ("closed", "cvxpy")
 
 
 class Start(NamedTuple):
-    """Where the alternation starts: shares in (0, 1] of max_cpu_hz and max_tx_watt, numbers or
-    arrays (n_clients,).
+    """Where the alternation starts: shares in (0, 1] of max_cpu_hz and max_tx_watt.
+
+    Each is a number, or an array (n_clients,).
     """
 
     cpu_share: float | np.ndarray = 1.0
@@ -32,8 +38,9 @@ class Start(NamedTuple):
 
 
 class Alternation(NamedTuple):
-    """Iterates, arrays (iterations + 1, n_clients), the start first: real-valued steps (NaN at the
-    start), Hz and W.
+    """All iterates, arrays (iterations + 1, n_clients), the start first.
+
+    Steps are real numbers, NaN at the start; frequencies are in Hz and powers in W.
     """
 
     local_steps: np.ndarray
@@ -50,14 +57,28 @@ class Objective(NamedTuple):
 
 
 def objective(
-    devices: Devices, link: Link, local_steps, cpu_hz, tx_watt, *, weight: float
+    devices: Devices,
+    link: Link,
+    local_steps: ArrayLike,
+    cpu_hz: ArrayLike,
+    tx_watt: ArrayLike,
+    *,
+    weight: float,
 ) -> Objective:
-    """Return the objective (5) of the paper: weight * steps / (energy a step) + (1 - weight) * bit
-    per J of the uplink.
+    """Return the objective (5) of the paper, which is to be maximised.
 
-    ERRATA 34: with the CPU tight to the deadline the first term is (t - t_up)^2 / (0.5 v cycles^3
-    steps), which has no upper limit as the steps go to 0, and the second knows no steps. `weight`
-    is the paper's epsilon in [0, 1]."""
+    It is weight * steps / (energy per step) + (1 - weight) * bit per J of the uplink. ERRATA 34:
+    with the CPU tight to the deadline the first term is (t - t_up)^2 / (0.5 v cycles^3 steps),
+    which has no upper limit as the steps go to 0, and the second knows no steps.
+
+    Parameters
+    ----------
+    devices, link : Devices, Link
+    local_steps, cpu_hz, tx_watt : arrays (..., n_clients)
+        Steps, Hz and W.
+    weight : float
+        The paper's epsilon, in [0, 1].
+    """
     weight = checks.real("weight", weight, 0, 1)
     spent = costs(devices, link, np.ones_like(cpu_hz), cpu_hz, tx_watt)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -66,9 +87,10 @@ def objective(
     return Objective(computing, sending, weight * computing + (1 - weight) * sending)
 
 
-def lemma1(devices: Devices, link: Link, cpu_hz, tx_watt) -> np.ndarray:
-    """Return the real number of steps (7) that energy and deadline allow at this frequency and
-    power, negative if none.
+def lemma1(devices: Devices, link: Link, cpu_hz: ArrayLike, tx_watt: ArrayLike) -> np.ndarray:
+    """Return the steps (7) that energy and deadline allow at this frequency (Hz) and power (W).
+
+    They are real numbers, at most max_steps, and negative where not even sending is possible.
     """
     compute_s, uplink_s, compute_j, uplink_j = costs(
         devices, link, np.ones_like(cpu_hz), cpu_hz, tx_watt
@@ -81,14 +103,16 @@ def lemma1(devices: Devices, link: Link, cpu_hz, tx_watt) -> np.ndarray:
     return np.minimum(np.nan_to_num(steps, nan=0.0, neginf=0.0), link.max_steps)
 
 
-def lemma2(devices: Devices, link: Link, local_steps, tx_watt) -> np.ndarray:
-    """Return the frequency (9) in Hz that uses the deadline up."""
+def lemma2(devices: Devices, link: Link, local_steps: ArrayLike, tx_watt: ArrayLike) -> np.ndarray:
+    """Return the frequency (9) in Hz that uses up the time which sending at `tx_watt` leaves."""
     left = link.deadline_s - costs(devices, link, 0.0, 0.0, tx_watt).uplink_s
     with np.errstate(divide="ignore"):
         return devices.cycles_per_step * local_steps / left
 
 
-def least_power(devices: Devices, link: Link, local_steps, cpu_hz) -> np.ndarray:
+def least_power(
+    devices: Devices, link: Link, local_steps: ArrayLike, cpu_hz: ArrayLike
+) -> np.ndarray:
     """Return the power (10c) in W that sends within what computing leaves of the deadline."""
     left = link.deadline_s - devices.cycles_per_step * local_steps / cpu_hz
     return (
@@ -99,49 +123,57 @@ def least_power(devices: Devices, link: Link, local_steps, cpu_hz) -> np.ndarray
 def algorithm3(
     devices: Devices,
     link: Link,
-    local_steps,
-    cpu_hz,
-    tx_watt,
+    local_steps: np.ndarray,
+    cpu_hz: np.ndarray,
+    tx_watt: np.ndarray,
     *,
     solver: str = "closed",
     iterations: int = 20,
     tol: float = 1e-6,
 ) -> np.ndarray:
-    """Return the power in W by successive convex approximation of (10) from `tx_watt`; all clients
-    need at least some steps.
+    """Return the power in W by successive convex approximation of (10).
 
-    Source: OSAFL, Algorithm 3 with (50) and (51). Each round solves the linear problem (52), in
+    Source: OSAFL, Algorithm 3 with (50) and (51). Each iteration solves the linear problem (52), in
     which the objective falls in the power, so that its solution is (10c) wherever the linearised
     energy (52b) allows that; else the power stays.
 
     Parameters
     ----------
+    devices, link : Devices, Link
+    local_steps, cpu_hz, tx_watt : arrays (n_clients,)
+        Steps > 0 of every client, frequencies in Hz, and the powers in W to start from.
     solver : {"closed", "cvxpy"}
         The closed form, or one parametrised (DPP) cvxpy problem over all clients.
+    iterations : int
+        At most so many, >= 1.
+    tol : float
+        > 0; the largest relative move of a power that ends the iteration.
+
+    Raises
+    ------
+    ValueError
+        For an unknown solver, iterations < 1 or tol <= 0.
     """
-    checks.choice("solver", solver, ("closed", "cvxpy"))
-    iterations, tol = checks.integer("iterations", iterations, 1), checks.real("tol", tol, above=0)
+    checks.choice("solver", solver, SOLVERS)
+    iterations = checks.integer("iterations", iterations, 1)
+    tol = checks.real("tol", tol, above=0)
     low = np.minimum(least_power(devices, link, local_steps, cpu_hz), devices.max_tx_watt)
-    power, solve = np.array(tx_watt, dtype=float), None
+    power = np.array(tx_watt, dtype=float)
+    solve = _problem(len(power)) if solver == "cvxpy" else None
     for _ in range(iterations):
         spent = costs(devices, link, local_steps, cpu_hz, power)
         x = devices.snr_per_watt * power
         slope = 1 - x / ((1 + x) * np.log1p(x))  # d log(p / log(1 + snr p)) / d log p, in (0, 1)
         room = (devices.energy_budget_j - spent.compute_j) / spent.uplink_j
         fits = 1 + slope * (low / power - 1) <= room + _WHOLE
-        if solver == "closed":
+        if solve is None:
             new = np.where(fits, low, power)
         else:
-            solve = solve or _problem(len(power))
-            relative = solve(
-                low / power,
-                devices.max_tx_watt / power,
-                -slope,
-                slope,
-                np.where(fits, np.maximum(room, 1), 1e3),
-            )
-            new = np.where(fits, relative * power, power)
-        moved, power = np.abs(new / power - 1), new
+            highest = devices.max_tx_watt / power
+            room = np.where(fits, np.maximum(room, 1), 1e3)
+            new = np.where(fits, solve(low / power, highest, -slope, slope, room) * power, power)
+        moved = np.abs(new / power - 1)
+        power = new
         if (moved <= tol).all():
             break
     return power
@@ -160,6 +192,7 @@ def alternate(
 
     Parameters
     ----------
+    devices, link : Devices, Link
     start : Start, optional
         By default the full CPU frequency and a tenth of the power.
     solver : {"closed", "cvxpy"}
@@ -181,60 +214,75 @@ def alternate(
         )
     for name, share in start._asdict().items():
         checks.array(name, share, above=0, high=1)
-    iterations, tol = checks.integer("iterations", iterations, 1), checks.real("tol", tol, above=0)
+    iterations = checks.integer("iterations", iterations, 1)
+    tol = checks.real("tol", tol, above=0)
     cpu = np.broadcast_to(start.cpu_share * devices.max_cpu_hz, len(devices)).astype(float)
     power = np.broadcast_to(start.tx_share * devices.max_tx_watt, len(devices)).astype(float)
     rows = [(np.full(len(devices), np.nan), cpu, power)]
     for _ in range(iterations):
         steps = np.maximum(lemma1(devices, link, cpu, power), 0.0)
-        on = steps > 0
-        new_cpu, new_power = cpu.copy(), power.copy()
-        if on.any():
-            some = Devices(*(getattr(devices, name)[on] for name in Devices.__dataclass_fields__))
-            new_cpu[on] = lemma2(some, link, steps[on], power[on])
-            if link.payload_bits:
-                new_power[on] = algorithm3(
-                    some, link, steps[on], new_cpu[on], power[on], solver=solver
-                )
+        new_cpu, new_power = _pass(devices, link, steps, cpu, power, solver)
         still = _near(new_cpu, cpu, tol) and _near(new_power, power, tol)
-        cpu, power = new_cpu, new_power
+        cpu = new_cpu
+        power = new_power
         rows.append((steps, cpu, power))
         if still:
             break
-    return Alternation(*(np.stack(column) for column in zip(*rows)))
+    return Alternation(*(np.stack(column) for column in zip(*rows, strict=True)))
+
+
+def _pass(
+    devices: Devices,
+    link: Link,
+    steps: np.ndarray,
+    cpu: np.ndarray,
+    power: np.ndarray,
+    solver: str,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the next frequencies and powers; those of clients without steps stay."""
+    new_cpu = cpu.copy()
+    new_power = power.copy()
+    on = steps > 0
+    if on.any():
+        fields = [field.name for field in dataclasses.fields(devices)]
+        some = Devices(*(getattr(devices, name)[on] for name in fields))
+        new_cpu[on] = lemma2(some, link, steps[on], power[on])
+        if link.payload_bits:
+            new_power[on] = algorithm3(some, link, steps[on], new_cpu[on], power[on], solver=solver)
+    return new_cpu, new_power
 
 
 def whole_steps(devices: Devices, link: Link, history: Alternation) -> Allocation:
-    """Return what clients do after the last iterate: whole steps, the power found, and the
-    frequency of Lemma 2 for them.
+    """Return what clients do after the last iterate of `history`.
 
-    ERRATA 36: the paper does not say that steps are whole; they are rounded down, and a client left
-    with 0 is a straggler."""
+    ERRATA 36: the paper does not say that steps are whole. They are rounded down, and a client left
+    with 0 is a straggler. The power is the one found, 0 W without a payload, and the frequency that
+    of Lemma 2 for the whole steps."""
     steps = np.floor(history.local_steps[-1] + _WHOLE)
-    power = (
-        history.tx_watt[-1] if link.payload_bits else np.zeros(len(devices))
-    )  # without a payload nothing is sent
+    power = history.tx_watt[-1] if link.payload_bits else np.zeros(len(devices))
     cpu = np.where(steps > 0, lemma2(devices, link, steps, power), 0.0)
     return finish(devices, link, steps, np.minimum(cpu, devices.max_cpu_hz), power)
 
 
-def _near(new, old, tol) -> bool:
+def _near(new: np.ndarray, old: np.ndarray, tol: float) -> bool:
     return bool((np.abs(new - old) <= tol * np.abs(old)).all())
 
 
-def _problem(n: int):
-    """Build (52) for n clients in cvxpy, in units of the present power, and return its solution as
-    a function of the data.
+def _problem(n: int) -> Callable[..., np.ndarray]:
+    """Build (52) for n clients in cvxpy, in units of the present power.
+
+    The answer is a function of the problem's data, so that cvxpy compiles it once.
     """
     import cvxpy as cp
 
     share = cp.Variable(n)
-    low, high, gain, cost, room = (cp.Parameter(n) for _ in range(5))
+    data = [cp.Parameter(n) for _ in range(5)]
+    low, high, gain, cost, room = data
     limits = [share >= low, share <= high, 1 + cp.multiply(cost, share - 1) <= room]
     problem = cp.Problem(cp.Maximize(gain @ (share - 1)), limits)
 
-    def solve(*data):
-        for parameter, value in zip((low, high, gain, cost, room), data):
+    def solve(*values: np.ndarray) -> np.ndarray:
+        for parameter, value in zip(data, values, strict=True):
             parameter.value = value
         problem.solve(solver=cp.CLARABEL)
         return share.value

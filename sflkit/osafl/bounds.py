@@ -2,23 +2,26 @@
 
 Source: OSAFL, Theorem 1, Remark 4, problem (31) and its solution (34), with ERRATA 31 to 33.
 
-================  ==============  ===============================================================================
-code              symbol          meaning; arrays are over clients, (n_clients,)
-================  ==============  ===============================================================================
-loss_decrease     -               E f(w^t | D^t) - E f(w^(t+1) | D^(t+1)) of the round; any sign
-beta              beta            Lipschitz constant of the gradients
-rate              eta             local step size
-global_rate       eta-tilde       server step size
-sigma2            sigma^2         variance of the stochastic gradients
-alpha             alpha_u         aggregation weights, sum 1
-score             Delta_u         scores, >= 0
-similarity        lambda_u        shifted cosine similarity (21)
-local_steps       kappa_u         local steps, >= 1
-shift             Phi_u           squared gradient shift of the client's data between two rounds (23)
-skew              delta_u         distance of the client's label distribution from the global one (22)
-rho1, rho2        rho_1, rho_2    gradient dissimilarity (Assumption 3), rho_1 >= 1, rho_2 >= 0
-psi               psi             weight of A in (28), >= 0
-================  ==============  ===============================================================================
+=============  =========  ===============================================================
+code           symbol     meaning; arrays are over clients, (n_clients,)
+=============  =========  ===============================================================
+loss_decrease  -          E f(w^t | D^t) - E f(w^(t+1) | D^(t+1)) of the round; any sign
+beta           beta       Lipschitz constant of the gradients
+rate           eta        local step size
+global_rate    eta-tilde  server step size
+sigma2         sigma^2    variance of the stochastic gradients
+alpha          alpha_u    aggregation weights, sum 1
+score          Delta_u    scores, >= 0
+similarity     lambda_u   shifted cosine similarity (21)
+local_steps    kappa_u    local steps, >= 1
+shift          Phi_u      squared gradient shift of the client's data between two rounds
+                          (23)
+skew           delta_u    distance of the client's label distribution from the global one
+                          (22)
+rho1, rho2     rho_1,     gradient dissimilarity (Assumption 3), rho_1 >= 1, rho_2 >= 0
+               rho_2
+psi            psi        weight of A in (28), >= 0
+=============  =========  ===============================================================
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 
@@ -41,19 +45,19 @@ class OSAFLBound(NamedTuple):
 
 def theorem1(
     *,
-    loss_decrease,
-    beta,
-    rate,
-    global_rate,
-    sigma2,
-    alpha,
-    score,
-    similarity,
-    local_steps,
-    shift,
-    rho1,
-    rho2,
-    skew,
+    loss_decrease: float,
+    beta: float,
+    rate: float,
+    global_rate: float,
+    sigma2: float,
+    alpha: ArrayLike,
+    score: ArrayLike,
+    similarity: ArrayLike,
+    local_steps: ArrayLike,
+    shift: ArrayLike,
+    rho1: float,
+    rho2: float,
+    skew: ArrayLike,
 ) -> OSAFLBound:
     """Return one round's term of the bound (24) on the mean of E||grad f(w^t)||^2 over the rounds.
 
@@ -94,37 +98,47 @@ def theorem1(
     r = _round(
         beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
     )
-    score = _clients("score", score, r.alpha)
-    a, noise = _terms(r, score)
-    limits = (
-        r.rate * r.global_rate <= 1 / r.beta
-        and r.rate * 2 * math.sqrt(2) * r.beta * r.steps.max() < 1
-    )
-    if (
-        a <= 0
-    ):  # ERRATA 33: eta = 0.06, beta = 1, kappa = 5 meet the printed conditions and give A = -0.44
+    a, noise = _terms(r, _clients("score", score, r.alpha))
+    if a <= 0:
+        # ERRATA 33: eta = 0.06, beta = 1, kappa = 5 meet the printed conditions and give A = -0.44.
         return OSAFLBound(math.inf, a, False)
-    return OSAFLBound((2 * loss_decrease / (r.rate * r.global_rate) + noise) / a, a, limits)
+    server_fits = r.rate * r.global_rate <= 1 / r.beta
+    local_fits = r.rate * 2 * math.sqrt(2) * r.beta * r.steps.max() < 1
+    value = (2 * loss_decrease / (r.rate * r.global_rate) + noise) / a
+    return OSAFLBound(value, a, server_fits and local_fits)
 
 
 def score_objective(
-    score,
+    score: ArrayLike,
     *,
-    beta,
-    rate,
-    global_rate,
-    sigma2,
-    alpha,
-    similarity,
-    local_steps,
-    shift,
-    rho1,
-    rho2,
-    skew,
-    psi,
+    beta: float,
+    rate: float,
+    global_rate: float,
+    sigma2: float,
+    alpha: ArrayLike,
+    similarity: ArrayLike,
+    local_steps: ArrayLike,
+    shift: ArrayLike,
+    rho1: float,
+    rho2: float,
+    skew: ArrayLike,
+    psi: float,
 ) -> float:
     """Return the surrogate (30) that the scores minimise: the noise terms of (24) minus psi A.
-    Arguments as `theorem1`.
+
+    Parameters
+    ----------
+    score : array (n_clients,) or float
+        >= 0.
+    psi : float
+        >= 0.
+    beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
+        As in `theorem1`.
+
+    Raises
+    ------
+    ValueError
+        As `theorem1`.
     """
     r = _round(
         beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
@@ -134,14 +148,38 @@ def score_objective(
 
 
 def optimal_scores(
-    *, beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew, psi
+    *,
+    beta: float,
+    rate: float,
+    global_rate: float,
+    sigma2: float,
+    alpha: ArrayLike,
+    similarity: ArrayLike,
+    local_steps: ArrayLike,
+    shift: ArrayLike,
+    rho1: float,
+    rho2: float,
+    skew: ArrayLike,
+    psi: float,
 ) -> np.ndarray:
-    """Return the scores that minimise (30) over scores >= 0, shape (n_clients,). Arguments as
-    `theorem1`.
+    """Return the scores that minimise (30) over scores >= 0, shape (n_clients,).
 
     Source: OSAFL, (34), with multiplier 0: the similarity is not negative, so that the constraint
     never binds and the "constant" of (35) is 0. The algorithm itself uses score = similarity, as
-    the paper simulates it."""
+    the paper simulates it.
+
+    Parameters
+    ----------
+    psi : float
+        >= 0.
+    beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
+        As in `theorem1`.
+
+    Raises
+    ------
+    ValueError
+        As `theorem1`.
+    """
     r = _round(
         beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
     )
@@ -154,11 +192,13 @@ def optimal_scores(
     )
     brake = 2 * r.beta * r.rate * r.global_rate * r.sigma2 * r.alpha**2
     whole = brake + pull
-    # without noise, shift, skew and psi every score is optimal; the similarity is the limit
+    # Without noise, shift, skew and psi every score is optimal; the similarity is the limit.
     return np.where(whole > 0, pull / np.where(whole > 0, whole, 1.0), 1.0) * r.similarity
 
 
 class _Round(NamedTuple):
+    """The checked arguments of one round; every array has one entry per client."""
+
     beta: float
     rate: float
     global_rate: float
@@ -173,17 +213,26 @@ class _Round(NamedTuple):
 
 
 def _round(
-    beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
+    beta: float,
+    rate: float,
+    global_rate: float,
+    sigma2: float,
+    alpha: ArrayLike,
+    similarity: ArrayLike,
+    local_steps: ArrayLike,
+    shift: ArrayLike,
+    rho1: float,
+    rho2: float,
+    skew: ArrayLike,
 ) -> _Round:
     alpha = checks.simplex("alpha", alpha)
     steps = _clients("local_steps", local_steps, alpha, low=1)
     if (steps != np.floor(steps)).any():
         raise ValueError(f"local_steps={local_steps!r} must be whole numbers >= 1")
     return _Round(
-        *(
-            checks.real(name, value, above=0)
-            for name, value in (("beta", beta), ("rate", rate), ("global_rate", global_rate))
-        ),
+        checks.real("beta", beta, above=0),
+        checks.real("rate", rate, above=0),
+        checks.real("global_rate", global_rate, above=0),
         checks.real("sigma2", sigma2, 0),
         alpha,
         _clients("similarity", similarity, alpha),
@@ -195,7 +244,8 @@ def _round(
     )
 
 
-def _clients(name: str, value, alpha: np.ndarray, low: float = 0.0) -> np.ndarray:
+def _clients(name: str, value: ArrayLike, alpha: np.ndarray, low: float = 0.0) -> np.ndarray:
+    """Return `value` with one entry per client, each at least `low`."""
     out = checks.array(name, value, low=low)
     if out.ndim and out.shape != alpha.shape:
         raise ValueError(
@@ -205,7 +255,7 @@ def _clients(name: str, value, alpha: np.ndarray, low: float = 0.0) -> np.ndarra
 
 
 def _terms(r: _Round, score: np.ndarray) -> tuple[float, float]:
-    """A of (24), and the sum of its terms 2 to 5 before the division by A."""
+    """Return A of (24), and the sum of its terms 2 to 5 before the division by A."""
     b = score**2 - 2 * score * r.similarity + 2 * r.similarity**2
     drift = (r.beta * r.rate * r.steps) ** 2
     gradients = (

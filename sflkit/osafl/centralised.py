@@ -5,13 +5,16 @@ Source: OSAFL, Section I and Fig. 1, Appendix A, (36). The stores of all users a
 episode is one pass over it. Static and time-varying data differ in Fig. 1 in three things at once,
 of which each neighbour in this chain of arms changes one:
 
-| arm            | samples at hand                           | samples an episode    | batch size, rate drops (Appendix A) |
-|----------------|-------------------------------------------|-----------------------|-------------------------------------|
-| static         | all                                       | all                   | 512; 10, 20, 40, 60, 80, 90         |
-| static_matched | all                                       | as many as stores hold| 256; 10, 25, 50, 75                 |
-| frozen         | the first stores, never renewed           | all of them           | as above                            |
-| kept           | all that arrived, nothing is removed      | as many as stores hold| as above                            |
-| time_varying   | the stores: new samples push out the old  | all of them           | as above                            |
+| arm            | samples at hand                | samples an episode uses | Appendix A   |
+|----------------|--------------------------------|-------------------------|--------------|
+| static         | all                            | all                     | static       |
+| static_matched | all                            | as many as stores hold  | time-varying |
+| frozen         | the first stores, unchanged    | all of them             | time-varying |
+| kept           | all that arrived, none removed | as many as stores hold  | time-varying |
+| time_varying   | the stores: new push out old   | all of them             | time-varying |
+
+Appendix A cuts the rate of the static data, in batches of 512, at the episodes 10, 20, 40, 60, 80
+and 90, and that of the time-varying data, in batches of 256, at 10, 25, 50 and 75.
 
 static to static_matched: batch size, rates and number of steps; to frozen: size (and the users'
 label mix, nearly that of the whole); to time_varying: that samples change, in two parts, arrival
@@ -25,54 +28,61 @@ succeed alone: the same mean, less spread). D_u and p_u are uniform and drawn on
 at the start of the named episodes, counted from 1. A pass is split into the fewest mini-batches of
 at most the batch size, equal up to one sample.
 
-| code         | symbol        | shape     | meaning                                                            |
-|--------------|---------------|-----------|--------------------------------------------------------------------|
-| samples      | D_u,all       | U arrays  | rows of the training set, in the order in which they arrive        |
-| capacity     | D_u           | (U,)      | samples that a store holds                                         |
-| slots        | E_u           | (U,)      | samples that arrive together, (36)                                 |
-| probability  | p_u,ac        | (U,)      | probability that they arrive before an episode                     |
-| windows      | D_u^t         | (T, U, 2) | what a store holds in an episode: first sample, one past the last  |
+| code        | symbol  | shape     | meaning                                                    |
+|-------------|---------|-----------|------------------------------------------------------------|
+| samples     | D_u,all | U arrays  | rows of the training set, in the order in which they come  |
+| capacity    | D_u     | (U,)      | samples that a store holds                                 |
+| slots       | E_u     | (U,)      | samples that arrive together, (36)                         |
+| probability | p_u,ac  | (U,)      | probability that they arrive before an episode             |
+| windows     | D_u^t   | (T, U, 2) | what a store holds in an episode: first sample, one past   |
+|             |         |           | the last                                                   |
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from pydantic import model_validator
 
-from sflkit import checks, data
+from sflkit import checks, data, machine
+from sflkit.config import Count, Number, OneOf, Positive, Seed, Share, Whole, settings
 from sflkit.data import catalogue, partitions
-from sflkit.osafl import stores
-from sflkit.randomness import generator
+from sflkit.osafl import protocol, stores
+from sflkit.randomness import generator, model_seed
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from sflkit.federated import Task
 
 EXPERIMENT = "osafl-centralised"
-
-
 RESULT_VERSION = 1
 
-
 ARMS = ("static", "static_matched", "frozen", "kept", "time_varying")
-
-
 ORDERS = ("shuffled", "by_class")
 
-
+# Batch size, and the episodes at whose start the rate is cut.
 _APPENDIX_A = {"static": (512, (10, 20, 40, 60, 80, 90)), "time_varying": (256, (10, 25, 50, 75))}
-
-
 _APPENDIX_A_EPISODES = 100
 
+# How many mini-batches exist at a time: those of a whole pass over CIFAR-10 would be 600 MB.
+STEPS_PER_CALL = 16
 
-_STEPS_A_CALL = 16  # mini-batches that exist at a time: all of CIFAR-10 would be 600 MB
 
+def appendix_a(arm: str, episodes: int = _APPENDIX_A_EPISODES) -> dict[str, Any]:
+    """Return the arm's batch_size and decay_at of Appendix A, as keywords of `CentralisedConfig`.
 
-def appendix_a(arm: str, episodes: int = _APPENDIX_A_EPISODES) -> dict:
-    """Return the arm's batch_size and decay_at of Appendix A, the latter at the same shares of
-    `episodes`.
+    Appendix A trains for 100 episodes; with another number the rate is cut at the same shares of
+    them.
 
-    Raises ValueError on an unknown arm or episodes < 1.
+    Raises
+    ------
+    ValueError
+        On an unknown arm or episodes < 1.
     """
     checks.choice("arm", arm, ARMS)
     episodes = checks.integer("episodes", episodes, 1)
@@ -83,10 +93,12 @@ def appendix_a(arm: str, episodes: int = _APPENDIX_A_EPISODES) -> dict:
     }
 
 
-@dataclass(frozen=True)
+@settings
 class CentralisedConfig:
-    """One run of one arm. The numbers are Appendix A's for the time-varying data, but for the
-    network, of which it says only CNN.
+    """One run of one arm.
+
+    The defaults are Appendix A's for the time-varying data, except the network, of which it says
+    only that it is a CNN.
 
     Parameters
     ----------
@@ -110,7 +122,7 @@ class CentralisedConfig:
     capacity_low, capacity_high : int
         D_u is uniform between them, 160 and 260.
     max_arrivals : int
-        >= 0 and below capacity_low, the 5 of (36).
+        >= 0 and below capacity_low, which is at least 2; the 5 of (36).
     arrival_low, arrival_high : float
         p_u is uniform between them, 0.3 and 0.8.
     batch_size : int
@@ -119,70 +131,61 @@ class CentralisedConfig:
         Learning rate 0.1 > 0, and by what it is multiplied, 0.7 in (0, 1].
     decay_at : tuple of int
         Episodes at whose start that happens, >= 1 and in order; equal ones count each.
+
+    Raises
+    ------
+    ValueError
+        If a value is not allowed; the message names the field, the value and what is allowed.
     """
 
-    arm: str = "time_varying"
-    seed: int = 0
-    data: str = "cifar10"
+    arm: Annotated[str, OneOf(ARMS)] = "time_varying"
+    seed: Seed = 0
+    data: Annotated[str, OneOf((*catalogue.AT_HAND, *catalogue.SPECS))] = "cifar10"
     model: str = "lenet"
-    hidden: int | None = None
-    n_clients: int = 50
-    alpha: float = 0.9
-    order: str = "shuffled"
-    episodes: int = _APPENDIX_A_EPISODES
-    capacity_low: int = 160
-    capacity_high: int = 260
-    max_arrivals: int = 5
-    arrival_low: float = 0.3
-    arrival_high: float = 0.8
-    batch_size: int = 256
-    rate: float = 0.1
-    decay: float = 0.7
-    decay_at: tuple[int, ...] = (10, 25, 50, 75)
+    hidden: Count | None = None
+    n_clients: Count = 50
+    alpha: Positive = 0.9
+    order: Annotated[str, OneOf(ORDERS)] = "shuffled"
+    episodes: Annotated[int, Whole(2)] = _APPENDIX_A_EPISODES
+    capacity_low: Annotated[int, Whole(2)] = 160
+    capacity_high: Annotated[int, Whole(2)] = 260
+    max_arrivals: Annotated[int, Whole(0)] = 5
+    arrival_low: Share = 0.3
+    arrival_high: Share = 0.8
+    batch_size: Count = 256
+    rate: Positive = 0.1
+    decay: Annotated[float, Number(above=0, high=1)] = 0.7
+    decay_at: tuple[Count, ...] = (10, 25, 50, 75)
 
-    def __post_init__(self):
-        for name, allowed in (
-            ("arm", ARMS),
-            ("data", (*catalogue.AT_HAND, *catalogue.SPECS)),
-            ("order", ORDERS),
-        ):
-            checks.choice(name, getattr(self, name), allowed)
-        lowest = {
-            "seed": 0,
-            "n_clients": 1,
-            "episodes": 2,
-            "max_arrivals": 0,
-            "batch_size": 1,
-            "hidden": 1,
-        }
-        checks.integer_fields(self, lowest, optional=("hidden",))
+    @model_validator(mode="after")
+    def _agree(self) -> CentralisedConfig:
         if self.hidden is not None and self.model not in ("mlp", "cnn"):
             raise ValueError(
                 f"hidden={self.hidden!r} has no meaning for model={self.model!r}; it must be None"
             )
-        low = checks.integer("capacity_low", self.capacity_low, max(2, self.max_arrivals + 1))
-        object.__setattr__(self, "capacity_low", low)
-        object.__setattr__(
-            self, "capacity_high", checks.integer("capacity_high", self.capacity_high, low)
-        )
-        checks.real(
-            "arrival_high", self.arrival_high, checks.real("arrival_low", self.arrival_low, 0, 1), 1
-        )
-        checks.real("alpha", self.alpha, above=0)
-        checks.real("rate", self.rate, above=0)
-        checks.real("decay", self.decay, high=1, above=0)
-        try:
-            drops = tuple(checks.integer("decay_at", t, 1) for t in self.decay_at)
-        except TypeError:
-            drops = None
-        if drops is None or list(drops) != sorted(drops):
+        for name, least, why in (
+            ("capacity_low", self.max_arrivals + 1, "more than max_arrivals"),
+            ("capacity_high", self.capacity_low, "which is capacity_low"),
+        ):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} must be >= {least}, {why}")
+        if self.arrival_high < self.arrival_low:
+            raise ValueError(
+                f"arrival_high={self.arrival_high} must be >= arrival_low={self.arrival_low}"
+            )
+        if list(self.decay_at) != sorted(self.decay_at):
             raise ValueError(f"decay_at={self.decay_at!r} must be episodes >= 1 in order")
-        object.__setattr__(self, "decay_at", drops)
+        return self
+
+    def rate_in(self, episode: int) -> float:
+        """Return the learning rate in an episode, counted from 1."""
+        return self.rate * self.decay ** sum(episode >= drop for drop in self.decay_at)
 
 
 class Clients(NamedTuple):
-    """The users' samples in order of arrival, their stores, and what these hold in every episode;
-    see the table at the top.
+    """The users' samples in order of arrival, their stores, and what these hold in every episode.
+
+    Shapes and meanings are those of the table at the top.
     """
 
     samples: tuple[np.ndarray, ...]
@@ -208,54 +211,67 @@ class Clients(NamedTuple):
         )
 
     def renewed(self, arm: str, t: int) -> float:
-        """Return the share of the samples at hand in episode t (from 1) that arrived just before
-        it.
-        """
+        """Return the share of the samples at hand in episode t (from 1) that have just arrived."""
         if arm not in ("kept", "time_varying") or t == 1:
             return 0.0
-        return float(
-            (self.windows[t - 1, :, 1] - self.windows[t - 2, :, 1]).sum()
-            / len(self.at_hand(arm, t))
-        )
+        came = self.windows[t - 1, :, 1] - self.windows[t - 2, :, 1]
+        return float(came.sum() / len(self.at_hand(arm, t)))
 
 
-def arrivals(sizes, capacity, episodes: int, most: int = 5) -> np.ndarray:
-    """Return E_u of (36), min(floor((|D_u,all| - D_u) / T), most), int64 (U,): nobody's samples run
-    out within T episodes.
+def arrivals(sizes: ArrayLike, capacity: ArrayLike, episodes: int, most: int = 5) -> np.ndarray:
+    """Return E_u of (36), min(floor((|D_u,all| - D_u) / T), most), int64 (U,).
+
+    With it nobody's samples run out within T episodes.
 
     Parameters
     ----------
     sizes, capacity : int arrays (U,)
         |D_u,all| and D_u < |D_u,all|.
+    episodes : int
+        T, >= 1.
+    most : int
+        >= 0.
 
     Raises
     ------
     ValueError
         For a store that holds all samples of its user or none, episodes < 1, most < 0.
     """
-    sizes, capacity = (
-        checks.array("sizes", sizes, ndim=1),
-        checks.array("capacity", capacity, ndim=1, low=1),
-    )
-    episodes, most = checks.integer("episodes", episodes, 1), checks.integer("most", most, 0)
+    sizes = checks.array("sizes", sizes, ndim=1)
+    capacity = checks.array("capacity", capacity, ndim=1, low=1)
+    episodes = checks.integer("episodes", episodes, 1)
+    most = checks.integer("most", most, 0)
     if sizes.shape != capacity.shape:
         raise ValueError(
-            f"capacity has shape {capacity.shape} and sizes {sizes.shape}; both must be one number a user"
+            f"capacity has shape {capacity.shape} and sizes {sizes.shape}; both must be one number "
+            "per user"
         )
     if (capacity >= sizes).any():
         u = int(np.argmax(capacity >= sizes))
         raise ValueError(
-            f"capacity={capacity[u]:g} of user {u} must be below the number of its samples, {sizes[u]:g}"
+            f"capacity={capacity[u]:g} of user {u} must be below the number of its samples, "
+            f"{sizes[u]:g}"
         )
     return np.minimum((sizes - capacity) // episodes, most).astype(np.int64)
 
 
 def draw_clients(config: CentralisedConfig, labels: np.ndarray) -> Clients:
-    """Split the training set with these `labels` (n,) and draw stores and arrivals; the same for
-    all arms of a seed.
+    """Split the training set and draw stores and arrivals, the same for all arms of a seed.
 
     The paper takes for granted that a user has more samples than its store holds: one with fewer
-    takes from whoever has most. Raises ValueError if there are too few samples for that."""
+    takes from whoever has most.
+
+    Parameters
+    ----------
+    config : CentralisedConfig
+    labels : int array (n,)
+        Of the training set.
+
+    Raises
+    ------
+    ValueError
+        If there are too few samples for that.
+    """
     parts = partitions.dirichlet(
         labels,
         config.n_clients,
@@ -269,7 +285,7 @@ def draw_clients(config: CentralisedConfig, labels: np.ndarray) -> Clients:
     capacity = rng.integers(config.capacity_low, config.capacity_high + 1, config.n_clients)
     probability = rng.uniform(config.arrival_low, config.arrival_high, config.n_clients)
     slots = arrivals([len(ids) for ids in parts], capacity, config.episodes, config.max_arrivals)
-    # one Bernoulli slot a user is all or nothing; E_u samples come with it
+    # One Bernoulli slot per user is all or nothing; E_u samples come with it.
     all_or_nothing = stores.Stores(capacity, np.ones_like(capacity), probability)
     came = stores.fifo_windows(
         all_or_nothing, config.episodes - 1, generator(config.seed, "arrivals")
@@ -278,18 +294,19 @@ def draw_clients(config: CentralisedConfig, labels: np.ndarray) -> Clients:
     return Clients(parts, capacity, slots, probability, np.stack([first, first + capacity], axis=2))
 
 
-def run(config: CentralisedConfig, *, model=None) -> pd.DataFrame:
+def run(config: CentralisedConfig, *, model: nn.Module | Callable | None = None) -> pd.DataFrame:
     """Train one arm for T episodes.
 
     Parameters
     ----------
     config : CentralisedConfig
-    model : torch.nn.Module, optional
-        Your own network.
+    model : torch.nn.Module, class or function, optional
+        Your own network: a module, whose weights are not used, or what makes one of (input_shape,
+        n_classes).
 
     Returns
     -------
-    DataFrame, one row an episode
+    DataFrame, one row per episode
         episode (from 1); accuracy and loss on the whole test set after it; n_samples at hand,
         n_used of them, in how many steps at which rate; renewed, the share of the samples at hand
         that have just arrived; n_seen, the distinct samples that any step so far has used.
@@ -297,43 +314,27 @@ def run(config: CentralisedConfig, *, model=None) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If the data set has fewer samples than the users need, or the network does not take its
-        images.
+        If the data set has fewer samples than the users need, or the network is not as described
+        or does not take its images.
     FloatingPointError
         If the model stops being finite; the message names the episode.
     """
     import torch
 
-    from sflkit import federated, models
+    from sflkit import federated
 
     source = data.load(config.data)
     clients = draw_clients(config, source.y_train)
-    if model is None:
-        options = (
-            {}
-            if config.hidden is None
-            else {"hidden": (config.hidden,) if config.model == "mlp" else config.hidden}
-        )
-        model = models.create(
-            config.model, input_shape=source.input_shape, n_classes=source.n_classes, **options
-        )
-    task, device = federated.Task(model), "cuda" if torch.cuda.is_available() else "cpu"
-    params = task.init(int(generator(config.seed, "model").integers(2**31))).to(device)
-    (x, y), test = (
-        [torch.as_tensor(part(split)).to(device) for part in (source.inputs, source.labels)]
-        for split in ("train", "test")
-    )
-    rows, seen = [], np.zeros(len(y), dtype=bool)
+    task = federated.Task(_network(config, source, model))
+    device = machine.device()
+    params = task.init(model_seed(config.seed)).to(device)
+    x, y = (torch.as_tensor(part("train")).to(device) for part in (source.inputs, source.labels))
+    test = [torch.as_tensor(part("test")).to(device) for part in (source.inputs, source.labels)]
+    rows = []
+    seen = np.zeros(len(y), dtype=bool)
     for t in range(1, config.episodes + 1):
         batches, n_samples = mini_batches(config, clients, t)
-        rate = config.rate * config.decay ** sum(t >= drop for drop in config.decay_at)
-        for start in range(0, len(batches), _STEPS_A_CALL):
-            steps = [
-                torch.from_numpy(ids).to(device) for ids in batches[start : start + _STEPS_A_CALL]
-            ]
-            params = federated.local_sgd(task, params, [[(x[ids], y[ids]) for ids in steps]], rate)[
-                0
-            ]
+        params = _pass(task, params, x, y, batches, config.rate_in(t))
         if not bool(torch.isfinite(params).all()):
             raise FloatingPointError(
                 f"the model is no longer finite after episode {t}; lower rate={config.rate}"
@@ -349,27 +350,65 @@ def run(config: CentralisedConfig, *, model=None) -> pd.DataFrame:
                 "n_samples": n_samples,
                 "n_used": len(used),
                 "steps": len(batches),
-                "learning_rate": rate,
+                "learning_rate": config.rate_in(t),
                 "renewed": clients.renewed(config.arm, t),
                 "n_seen": int(seen.sum()),
             }
         )
     frame = pd.DataFrame(rows)
-    frame.attrs["data"] = {
+    frame.attrs["data"] = _record(source)
+    return frame
+
+
+def _record(source: data.Dataset) -> dict[str, Any]:
+    """Return what a result's record says of the data."""
+    return {
         "name": source.name,
         "digest": source.digest,
-        "size": len(y),
+        "size": len(source.y_train),
         "canonical": source.canonical,
-        "test_size": len(test[1]),
+        "test_size": len(source.y_test),
     }
-    return frame
+
+
+def _network(
+    config: CentralisedConfig, source: data.Dataset, model: nn.Module | Callable | None
+) -> nn.Module:
+    from sflkit import models
+
+    if model is not None:
+        return protocol.build_model(model, source.input_shape, source.n_classes)
+    options = {}
+    if config.hidden is not None:  # the perceptron takes the widths of several layers
+        options["hidden"] = (config.hidden,) if config.model == "mlp" else config.hidden
+    return models.create(
+        config.model, input_shape=source.input_shape, n_classes=source.n_classes, **options
+    )
+
+
+def _pass(
+    task: Task, params: Tensor, x: Tensor, y: Tensor, batches: list[np.ndarray], rate: float
+) -> Tensor:
+    """Return the parameters after one SGD step for each of the `batches`, rows of (x, y)."""
+    import torch
+
+    from sflkit import federated
+
+    for start in range(0, len(batches), STEPS_PER_CALL):
+        rows = [
+            torch.from_numpy(ids).to(x.device) for ids in batches[start : start + STEPS_PER_CALL]
+        ]
+        steps = [(x[ids], y[ids]) for ids in rows]
+        params = federated.local_sgd(task, params, [steps], rate)[0]
+    return params
 
 
 def mini_batches(
     config: CentralisedConfig, clients: Clients, t: int
 ) -> tuple[list[np.ndarray], int]:
-    """Return the rows of episode t's mini-batches, and the number of samples at hand; no row comes
-    twice.
+    """Return the rows of the mini-batches of episode t (from 1), and the number of samples at hand.
+
+    No row comes twice.
     """
     ids = clients.at_hand(config.arm, t)
     n = len(ids) if config.arm == "static" else int(clients.capacity.sum())

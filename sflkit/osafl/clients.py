@@ -6,54 +6,61 @@ depends on the seed and the sizes, never on the server's rule, so that rules of 
 same requests, stores, channel and mini-batches.
 
 A local step, ERRATA 43: n = 32 is the number of mini-batches and n-bar = 5 their size, and the time
-of a local round is that of n n-bar = 160 samples; (15) and (16) take one gradient a local round. So
-a local round is one SGD step on the mean gradient of n n-bar distinct samples of the store
+of a local round is that of n n-bar = 160 samples; (15) and (16) take one gradient per local round.
+So a local round is one SGD step on the mean gradient of n n-bar distinct samples of the store
 ("gradient"); "minibatches" is the other reading, n steps of n-bar samples. Requests repeat
-themselves: of Dataset-1's 160 samples a step some 40 inputs differ. Each is computed once, weighs
-its number, and its target is the shares of the labels that followed it (`loss`), which is the same
-gradient.
+themselves: of the 160 samples of a step of Dataset-1 some 40 inputs differ. Each is computed once,
+weighs its number, and its target is the shares of the labels that followed it (`loss`), which is
+the same gradient.
 
-| code       | symbol          | shape               | meaning                                                                |
-|------------|-----------------|---------------------|------------------------------------------------------------------------|
-| requests   |                 | (U, n)              | file ids that each user asks for, in order                             |
-| windows    |                 | (rounds, U, 2)      | samples a store holds in a round: first, and one past the last         |
-| steps      | kappa_u^t       | (rounds, U)         | local rounds a client can take; 0: straggler                           |
-| past       | L               | scalar              | labels from which Dataset-2 predicts the next; 1 request in Dataset-1  |
+| code     | symbol    | shape          | meaning                                         |
+|----------|-----------|----------------|-------------------------------------------------|
+| requests |           | (U, n)         | file ids that each user asks for, in order      |
+| windows  |           | (rounds, U, 2) | samples in a store: first, and one past the     |
+|          |           |                | last                                            |
+| steps    | kappa_u^t | (rounds, U)    | local rounds a client can take; 0: straggler    |
+| past     | L         | scalar         | requests before the label: 1 in Dataset-1, 10   |
+|          |           |                | in Dataset-2                                    |
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from sflkit import data
-from sflkit.osafl import allocation, channels, video
+from sflkit.osafl import allocation, channels, networks, video
+from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.devices import Link
 from sflkit.osafl.stores import Stores, draw_stores, fifo_windows
 from sflkit.randomness import generator
 
-if TYPE_CHECKING:
-    from sflkit.osafl.config import OSAFLConfig
-
+# Inputs of so many clients exist at a time that one call of `local_sgd` gets at most these bytes.
+BYTES_PER_CALL = 2**28
 
 _PAST = {1: 1, 2: 10}
-
-
 _SAMPLE_BITS = {1: 101376, 2: 7}  # Table I; ERRATA 40: a label of 100 files needs 7 bits
-
-
-_BYTES_A_CALL = 2**28  # inputs of so many clients that one call of local_sgd holds
-
-
 _N_FILES = 100
 
 
 class World(NamedTuple):
-    """Everything random of a seed but channel and mini-batches; `source` names where the files'
-    features come from.
+    """Everything random of a seed but the channel and the mini-batches.
+
+    Attributes
+    ----------
+    catalogue, users, stores : Catalogue, Users, Stores
+        The files, who asks for them, and how many samples each client holds.
+    windows : int array (rounds, n_clients, 2)
+        What a store holds in each round, see `stores.fifo_windows`.
+    requests, test_requests : int arrays (n_clients, n)
+        File ids in the order of the requests.
+    source : dict
+        Name and digest of where the files' features come from, for the record of a result.
     """
 
     catalogue: video.Catalogue
@@ -66,7 +73,10 @@ class World(NamedTuple):
 
 
 def world(config: OSAFLConfig) -> World:
-    """Return the requests, stores and test requests of the config; the last few are kept."""
+    """Return the requests, stores and test requests of the config; the last few are kept.
+
+    Configs that differ only in the rule, its rates or the network have one world.
+    """
     n_test = -(-config.test_size // config.n_clients) + _PAST[config.dataset]
     return _world(
         config.seed,
@@ -82,37 +92,60 @@ def world(config: OSAFLConfig) -> World:
 
 
 @functools.lru_cache(maxsize=4)
-def _world(seed, n_clients, rounds, top_k, features, low, high, past, n_test) -> World:
-    images, source = None, {"name": "video", "digest": "synthetic images"}
+def _world(
+    seed: int,
+    n_clients: int,
+    rounds: int,
+    top_k: int,
+    features: str,
+    low: int,
+    high: int,
+    past: int,
+    n_test: int,
+) -> World:
+    images = None
+    source = {"name": "video", "digest": "synthetic images"}
     if features == "cifar100":
-        found = data.load("cifar100")
-        if found.n_classes < _N_FILES:
-            raise ValueError(
-                f"features='cifar100' needs an image of each of {_N_FILES} classes, not {found.n_classes}"
-            )
-        first = [int(np.flatnonzero(found.y_train == label)[0]) for label in range(_N_FILES)]
-        images, source = (
-            found.x_train[first].transpose(0, 3, 1, 2) / np.float32(255),
-            {"name": "video", "digest": found.digest},
-        )
+        images, source["digest"] = _cifar100()
     files = video.catalogue(images, n_files=_N_FILES, rng=generator(seed, "data"))
     users = video.draw_users(n_clients, files.n_genres, generator(seed, "data", 1))
     held = draw_stores(n_clients, generator(seed, "samples"), capacity_range=(low, high))
     windows = fifo_windows(held, rounds, generator(seed, "arrivals"))
-    asked = video.request_files(
-        files, users, int(windows[-1, :, 1].max()) + past, generator(seed, "requests"), top_k=top_k
-    )
+    n_asked = int(windows[-1, :, 1].max()) + past
+    asked = video.request_files(files, users, n_asked, generator(seed, "requests"), top_k=top_k)
     test = video.request_files(files, users, n_test, generator(seed, "test_set"), top_k=top_k)
     return World(files, users, held, windows, asked, test, source)
 
 
-def local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:
-    """Return how many local rounds each client can take in each round, int (rounds, n_clients); 0
-    makes it a straggler.
+def _cifar100() -> tuple[np.ndarray, str]:
+    """Return one image of each class, float32 (100, 3, 32, 32) in [0, 1], and the data's digest."""
+    found = data.load("cifar100")
+    if found.n_classes < _N_FILES:
+        raise ValueError(
+            f"features='cifar100' needs an image of each of {_N_FILES} classes, "
+            f"not {found.n_classes}"
+        )
+    first = [int(np.flatnonzero(found.y_train == label)[0]) for label in range(_N_FILES)]
+    return found.x_train[first].transpose(0, 3, 1, 2) / np.float32(255), found.digest
 
-    Distances and hardware stay for a run, shadowing is drawn every round; allocator "none" gives
-    every client max_steps, and "alternating" starts where the sizes of the networks were chosen
-    (`sflkit.osafl.networks.START`, ERRATA 35)."""
+
+def local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:
+    """Return how many local rounds each client can take in each round; 0 makes it a straggler.
+
+    Distances and hardware stay for a run, shadowing is drawn every round. The allocator "none"
+    gives every client max_steps, and "alternating" starts where the sizes of the networks were
+    chosen (`sflkit.osafl.networks.START`, ERRATA 35).
+
+    Parameters
+    ----------
+    config : OSAFLConfig
+    payload_bits : float
+        What a client sends, in bit, >= 0.
+
+    Returns
+    -------
+    int array (rounds, n_clients)
+    """
     if config.allocator == "none":
         return np.full((config.rounds, config.n_clients), config.max_steps)
     return _local_steps(
@@ -129,45 +162,52 @@ def local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def _local_steps(
-    seed, n_clients, rounds, allocator, payload_bits, max_steps, sample_bits, samples
+    seed: int,
+    n_clients: int,
+    rounds: int,
+    allocator: str,
+    payload_bits: float,
+    max_steps: int,
+    sample_bits: int,
+    samples: int,
 ) -> np.ndarray:
     distance = channels.draw_distances(n_clients, generator(seed, "channel"))
     link = Link(payload_bits, max_steps=max_steps)
-    devices = channels.draw_devices(
+    hardware = channels.draw_devices(
         n_clients, generator(seed, "channel", 0), snr=0.0, sample_bits=sample_bits, samples=samples
     )
     steps = np.empty((rounds, n_clients), dtype=np.int64)
-    from sflkit.osafl import networks
-
     start = networks.START if allocator == "alternating" else None
     for t in range(rounds):
         shadowing = channels.draw_shadowing_db(n_clients, generator(seed, "channel", 1, t))
-        devices = dataclasses.replace(
-            devices, snr_per_watt=channels.snr_per_watt(distance, shadowing)
-        )
+        snr = channels.snr_per_watt(distance, shadowing)
+        devices = dataclasses.replace(hardware, snr_per_watt=snr)
         steps[t] = allocation.allocate(devices, link, allocator, start=start).local_steps
     steps.flags.writeable = False
     return steps
 
 
 def ceiling(config: OSAFLConfig) -> float:
-    """Return the accuracy on the test requests of a predictor that knows each user's law, in
-    expectation (Dataset-1).
+    """Return the expected accuracy on the test requests of one who knows each user's law.
 
-    For Dataset-2 it is the same number: the law is of order 1, so that older requests tell no more.
-    What a network can reach there is less, since it does not see the user."""
-    w, past = world(config), _PAST[config.dataset]
-    last = w.test_requests[:, past - 1 : -1]
+    For Dataset-2 it is the same number as for Dataset-1: the law is of order 1, so that older
+    requests tell no more. What a network can reach there is less: it does not see the user."""
+    w = world(config)
+    last = w.test_requests[:, _PAST[config.dataset] - 1 : -1]
     law = video.request_matrix(w.catalogue, w.users, top_k=config.top_k).max(axis=2)
     return float(np.take_along_axis(law, last, axis=1).mean())
 
 
-def loss(outputs, targets):
-    """Return each row's cross-entropy (n,): targets are labels (n,), or shares of the labels (n,
-    n_files).
-    """
-    import torch
+def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return each row's cross-entropy (n,).
 
+    Parameters
+    ----------
+    outputs : Tensor (n, n_files)
+        Logits.
+    targets : Tensor (n,) or (n, n_files)
+        Labels, or shares of the labels.
+    """
     log_shares = torch.log_softmax(outputs, 1)
     if targets.is_floating_point():
         return -(log_shares * targets).sum(1)
@@ -175,114 +215,125 @@ def loss(outputs, targets):
 
 
 class Samples:
-    """Makes the inputs of any samples on demand: Dataset-1 would be 600 MB for the stores of one
-    round.
+    """Makes the inputs of any samples on demand: Dataset-1 would be 600 MB for one round's stores.
 
     A sample is named by its user and the position of its label in the user's requests. Dataset-1's
     input is one row for each file (the last request) with the user's own columns written over it.
+
+    Parameters
+    ----------
+    config : OSAFLConfig
+    device : torch.device or str
+        Where the tensors lie.
+
+    Attributes
+    ----------
+    world : World
+    past : int
+        Requests before the label that make an input.
     """
 
-    def __init__(self, config: OSAFLConfig, device: str):
-        import torch
-
-        self.torch, self.config, self.world, self.past, self.device = (
-            torch,
-            config,
-            world(config),
-            _PAST[config.dataset],
-            device,
-        )
-        files, users = self.world.catalogue, self.world.users
+    def __init__(self, config: OSAFLConfig, device: torch.device | str):
+        self.config = config
+        self.device = device
+        self.world = world(config)
+        self.past = _PAST[config.dataset]
         if config.dataset == 1:
-            every = np.arange(files.n_files)
-            rows, _ = video.dataset_1(files, users, 0, np.append(every, 0))
-            self.rows = torch.from_numpy(rows).to(device)
-            start = files.features.shape[1]
-            self.own = torch.tensor(
-                [*range(start, start + files.n_genres), rows.shape[1] - 1], device=device
-            )
-            values = np.concatenate([users.preferences, users.stick[:, None]], axis=1)
-            self.values = torch.from_numpy(values.astype(np.float32)).to(device)
-            if config.input_norm is not None:
-                self._standardise(config.input_norm)
+            self._make_rows(config.input_norm)
+
+    def _make_rows(self, norm: float | None) -> None:
+        files = self.world.catalogue
+        users = self.world.users
+        rows, _ = video.dataset_1(files, users, 0, np.append(np.arange(files.n_files), 0))
+        first = files.features.shape[1]
+        own = [*range(first, first + files.n_genres), rows.shape[1] - 1]
+        values = np.concatenate([users.preferences, users.stick[:, None]], axis=1)
+        self._rows_of_files = torch.from_numpy(rows).to(self.device)
+        self._own = torch.tensor(own, device=self.device)  # the user's own columns
+        self._values = torch.from_numpy(values.astype(np.float32)).to(self.device)
+        if norm is not None:
+            self._standardise(norm)
 
     def _standardise(self, norm: float) -> None:
-        self.rows[:, self.own] = 0  # constant over the files: not counted twice
+        self._rows_of_files[:, self._own] = 0  # constant over the files: not counted twice
         spreads = []
-        for columns in (self.rows, self.values):
+        for columns in (self._rows_of_files, self._values):
             spread = columns.std(dim=0, correction=0)
             columns.sub_(columns.mean(dim=0)).div_(spread.where(spread > 0, 1))
             spreads.append(int((spread > 0).sum()))
-        for columns in (self.rows, self.values):
+        for columns in (self._rows_of_files, self._values):
             columns.mul_(norm / sum(spreads) ** 0.5)
 
     @property
-    def input_shape(self) -> tuple[int]:
-        return (self.rows.shape[1],) if self.config.dataset == 1 else (self.past,)
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return (self._rows_of_files.shape[1],) if self.config.dataset == 1 else (self.past,)
 
-    def batch(self, user: int, labels_at: np.ndarray) -> tuple:
-        """Return the user's stored samples whose labels lie at `labels_at`, as a step for
-        `federated.local_sgd` with `loss`.
+    @property
+    def samples_per_round(self) -> int:
+        """Samples of one local round, n n-bar."""
+        return self.config.minibatches * self.config.minibatch
+
+    def batch(self, user: int, labels_at: np.ndarray) -> tuple[Tensor, ...]:
+        """Return stored samples of a user as a step for `federated.local_sgd` with `loss`.
 
         Parameters
         ----------
-        labels_at : int array (n,), each at least `past`.
+        user : int
+        labels_at : int array (n,)
+            Where their labels lie in the user's requests, each at least `past`.
 
         Returns
         -------
-        x, y, weights : Dataset-1: the distinct inputs, the shares (rows, n_files) of the labels that follow each, and its number
-            of samples.
-        x, y : Dataset-2, whose inputs hardly ever repeat: all n samples with their labels.
+        x, y, weights : Tensors
+            Dataset-1: the distinct inputs, the shares (rows, n_files) of the labels that follow
+            each, and the number of its samples.
+        x, y : Tensors
+            Dataset-2, whose inputs hardly ever repeat: all n samples with their labels.
         """
         requests = self.world.requests[user]
         if self.config.dataset == 2:
-            return self._tensors(user, requests[labels_at[:, None] + np.arange(-self.past, 1)])
+            return self.pairs(user, requests[labels_at[:, None] + np.arange(-self.past, 1)])
         n_files = self.world.catalogue.n_files
         files, row, counts = np.unique(
             requests[labels_at - 1], return_inverse=True, return_counts=True
         )
-        cells = np.bincount(
-            row * n_files + requests[labels_at], minlength=len(files) * n_files
-        ).reshape(-1, n_files)
-        shares = (cells / counts[:, None]).astype(np.float32)
-        return (
-            self._rows(user, files),
-            *(
-                self.torch.from_numpy(v).to(self.device)
-                for v in (shares, counts.astype(np.float32))
-            ),
-        )
+        cell = row * n_files + requests[labels_at]
+        cells = np.bincount(cell, minlength=len(files) * n_files).reshape(-1, n_files)
+        shares = torch.from_numpy((cells / counts[:, None]).astype(np.float32))
+        weights = torch.from_numpy(counts.astype(np.float32))
+        return self._inputs(user, files), shares.to(self.device), weights.to(self.device)
 
-    def _tensors(self, user: int, pairs: np.ndarray) -> tuple:
-        before = self.torch.from_numpy(pairs[:, :-1]).to(self.device)
-        label = self.torch.from_numpy(pairs[:, -1].copy()).to(self.device)
-        return before.contiguous() if self.config.dataset == 2 else self._rows(
-            user, pairs[:, 0]
-        ), label
+    def pairs(self, user: int, requests: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Return inputs and labels of consecutive requests of a user, int (n, past + 1)."""
+        label = torch.from_numpy(requests[:, -1].copy()).to(self.device)
+        if self.config.dataset == 1:
+            return self._inputs(user, requests[:, 0]), label
+        before = torch.from_numpy(requests[:, :-1]).to(self.device)
+        return before.contiguous(), label
 
-    def _rows(self, user: int, files: np.ndarray):
-        x = self.rows[self.torch.from_numpy(files).to(self.device)]
-        x[:, self.own] = self.values[user]
+    def _inputs(self, user: int, files: np.ndarray) -> Tensor:
+        x = self._rows_of_files[torch.from_numpy(files).to(self.device)]
+        x[:, self._own] = self._values[user]
         return x
 
-    def test(self) -> tuple:
-        """Return inputs and labels of the test set, test_size samples, as many a user up to one."""
+    def test(self) -> tuple[Tensor, Tensor]:
+        """Return inputs and labels of the test_size test samples, as many per user up to one."""
         at = np.arange(self.past, self.world.test_requests.shape[1])
+        each, more = divmod(self.config.test_size, self.config.n_clients)
         parts = []
         for user, requests in enumerate(self.world.test_requests):
-            share = self.config.test_size // self.config.n_clients + (
-                user < self.config.test_size % self.config.n_clients
-            )
+            share = each + (user < more)
             if share:
-                parts.append(
-                    self._tensors(user, requests[at[:share, None] + np.arange(-self.past, 1)])
-                )
-        return tuple(self.torch.cat(column) for column in zip(*parts, strict=True))
+                rows = requests[at[:share, None] + np.arange(-self.past, 1)]
+                parts.append(self.pairs(user, rows))
+        x, y = (torch.cat(column) for column in zip(*parts, strict=True))
+        return x, y
 
-    def local_batches(self, user: int, t: int, n_rounds: int) -> list[tuple]:
-        """Return the batches of a client's local rounds in round t (from 1)."""
+    def local_batches(self, user: int, t: int, n_rounds: int) -> list[tuple[Tensor, ...]]:
+        """Return the batches of a client's `n_rounds` local rounds in round t (from 1)."""
         first, end = self.world.windows[t - 1, user] + self.past
-        size = self.config.minibatches * self.config.minibatch
+        size = self.samples_per_round
         rng = generator(self.config.seed, "batches", user, t)
         drawn = [rng.choice(end - first, size, replace=False) + first for _ in range(n_rounds)]
         if self.config.local_round == "minibatches":
@@ -290,7 +341,12 @@ class Samples:
         return [self.batch(user, picks) for picks in drawn]
 
     def label_counts(self, t: int) -> np.ndarray:
-        """Return the labels in each client's store in round t, (n_clients, n_files)."""
+        """Return how often each label is in each client's store in round t (from 1).
+
+        Returns
+        -------
+        int array (n_clients, n_files)
+        """
         spans = self.world.windows[t - 1] + self.past
         return np.stack(
             [
@@ -300,27 +356,35 @@ class Samples:
         )
 
     def groups(self, clients: np.ndarray, steps: np.ndarray) -> list[np.ndarray]:
-        """Split the clients' positions into groups whose inputs fit the memory of one call, in
-        order.
-        """
-        numbers = steps * self.config.minibatches * self.config.minibatch * self.input_shape[0]
-        return np.split(
-            np.arange(len(clients)),
-            np.flatnonzero(np.diff(np.cumsum(numbers) * 4 // _BYTES_A_CALL)) + 1,
-        )
+        """Split the positions of clients into groups, in order, whose inputs fit one call's memory.
 
-    def union_batches(self, t: int, n_steps: int) -> list[tuple]:
-        """Return the batches of a centralised step over all stores of round t: samples drawn
-        without replacement from them.
+        Parameters
+        ----------
+        clients, steps : int arrays (n,)
+            Who trains, and how many local rounds.
+
+        Returns
+        -------
+        list of int arrays, together 0 to n - 1
+        """
+        numbers = steps * self.samples_per_round * self.input_shape[0]
+        call = np.cumsum(numbers) * 4 // BYTES_PER_CALL
+        return np.split(np.arange(len(clients)), np.flatnonzero(np.diff(call)) + 1)
+
+    def union_batches(self, t: int, n_steps: int) -> list[tuple[Tensor, ...]]:
+        """Return the batches of `n_steps` centralised steps in round t (from 1).
+
+        Each is drawn without replacement from the samples of all stores together.
         """
         first, end = self.world.windows[t - 1].T + self.past
         edges = np.cumsum(end - first)
-        size = self.config.minibatches * self.config.minibatch
-        rng, batches = generator(self.config.seed, "batches", self.config.n_clients, t), []
+        size = min(self.samples_per_round, edges[-1])
+        rng = generator(self.config.seed, "batches", self.config.n_clients, t)
+        batches = []
         for _ in range(n_steps):
-            picks = np.sort(rng.choice(edges[-1], min(size, edges[-1]), replace=False))
+            picks = np.sort(rng.choice(edges[-1], size, replace=False))
             owner = np.searchsorted(edges, picks, side="right")
             at = picks - (edges - (end - first))[owner] + first[owner]
             parts = [self.batch(int(u), at[owner == u]) for u in np.unique(owner)]
-            batches.append(tuple(self.torch.cat(column) for column in zip(*parts, strict=True)))
+            batches.append(tuple(torch.cat(column) for column in zip(*parts, strict=True)))
         return batches

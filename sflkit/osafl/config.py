@@ -1,52 +1,32 @@
-"""The settings of an OSAFL run, and which options each server rule has. Source: OSAFL, Section V-A."""
+"""The settings of an OSAFL run. Source: OSAFL, Section V-A and Appendix D-B."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
-from sflkit import checks
+from pydantic import model_validator
 
-RULES = (
-    "osafl",
-    "m_fedavg",
-    "m_fedprox",
-    "m_fednova",
-    "fednova",
-    "m_afa_cd",
-    "m_feddisco",
-    "genie",
-)
+from sflkit.config import Count, NotNegative, Number, OneOf, Positive, Seed, Whole, settings
+from sflkit.osafl.rules import NETWORKS, NEVER_JOINED, RULES
 
+# The rules' own hyper-parameters, beside the local rate that all of them have.
+HYPER = ("global_rate", "mu", "slowdown", "a", "b")
 
-# options of a rule beside the local rate
-OPTIONS = {
-    "osafl": ("global_rate",),
-    "m_fedavg": (),
-    "m_fedprox": ("mu",),
-    "m_fednova": ("slowdown",),
-    "fednova": (),
-    "m_afa_cd": ("global_rate",),
-    "m_feddisco": ("a", "b"),
-    "genie": (),
-}
-
-
-PRESET_NAMES = ("fcn", "squeezenet1", "cnn", "lstm")
-
-
-BITS_A_PARAMETER = 33  # OSAFL, Section II-C: N (FPP + 1)
-
-
+# What a config says of the network's size; each goes to the builder of that name.
 SIZE_FIELDS = ("hidden", "channels", "layers", "embedding")
 
+# At most 26 samples arrive in a store before a round (OSAFL, Section V-A), so that a store that
+# holds this many is never renewed as a whole.
+SMALLEST_STORE = 27
 
-@dataclass(frozen=True)
+
+@settings
 class OSAFLConfig:
     """One run of one rule. Sizes are OSAFL's, Section V-A.
 
     Parameters
     ----------
-    rule : one of RULES
+    rule : one of `rules.RULES`
         "m_fednova" is Algorithm 8 as printed, "fednova" the rule of its authors (ERRATA 41);
         "genie" trains centrally.
     never_joined : {"exclude", "zero", "literal"}
@@ -61,8 +41,12 @@ class OSAFLConfig:
     features : {"synthetic", "cifar100"}
         The files' images: the data set's first of each class in the paper.
     model : str
-        Name of `sflkit.models`; `preset` names the column of `rules.PRESETS`, by default the one in
-        the model's name, else "fcn" for Dataset-1 and "lstm" for Dataset-2.
+        Name of `sflkit.models`.
+    preset : {None, "fcn", "squeezenet1", "cnn", "lstm"}
+        The column of printed rates. None takes the one in the model's name, else "fcn" for
+        Dataset-1 and "lstm" for Dataset-2.
+    hidden, channels, layers, embedding : int, tuple of int or None
+        Sizes of the network, as far as the model's builder takes them; None: its defaults.
     input_norm : float or None
         > 0. Dataset-1's features are standardised over the files (those of the user: over the
         users) and scaled to this root mean square norm; None leaves them raw, genre ids up to 4 in
@@ -83,118 +67,103 @@ class OSAFLConfig:
     max_steps : int
         kappa = 5 local rounds at most.
     genie_steps : int
-        Steps a round of the genie.
+        Steps of the genie in a round.
     allocator : {"joint", "alternating", "none"}
         `allocation.allocate`'s method, or max_steps for all.
     payload_bits : float or None
-        >= 0; None: 33 bits a parameter of the model.
+        >= 0; None: 33 bits per parameter of the model.
     capacity_low, capacity_high : int
-        D_u is uniform between them, 320 and 640.
+        D_u is uniform between them, 320 and 640. A store holds at least 27 samples, more than can
+        arrive before a round, and those of a local round, which uses none twice.
     test_size : int
         Test requests.
     evaluate_every : int
         Rounds between evaluations; the last round is always evaluated.
+
+    Raises
+    ------
+    ValueError
+        If a value is not allowed; the message names the field, the value and what is allowed.
     """
 
-    rule: str = "osafl"
-    never_joined: str = "exclude"
-    seed: int = 0
-    dataset: int = 1
-    top_k: int = 1
-    features: str = "synthetic"
+    rule: Annotated[str, OneOf(RULES)] = "osafl"
+    never_joined: Annotated[str, OneOf(NEVER_JOINED)] = "exclude"
+    seed: Seed = 0
+    dataset: Annotated[int, OneOf((1, 2))] = 1
+    top_k: Annotated[int, Whole(1, 19)] = 1
+    features: Annotated[str, OneOf(("synthetic", "cifar100"))] = "synthetic"
     model: str = "mlp"
-    preset: str | None = None
-    hidden: int | tuple[int, ...] | None = None
-    channels: tuple[int, ...] | None = None
-    layers: int | None = None
-    embedding: int | None = None
-    input_norm: float | None = 20.0
-    n_clients: int = 100
-    rounds: int = 100
-    rate: float | None = None
-    global_rate: float | None = None
-    mu: float | None = None
-    slowdown: float | None = None
-    a: float | None = None
-    b: float | None = None
-    chi: float = 1.0
-    minibatches: int = 32
-    minibatch: int = 5
-    local_round: str = "gradient"
-    max_steps: int = 5
-    genie_steps: int = 100
-    allocator: str = "joint"
-    payload_bits: float | None = None
-    capacity_low: int = 320
-    capacity_high: int = 640
-    test_size: int = 2000
-    evaluate_every: int = 1
+    preset: Annotated[str | None, OneOf((None, *NETWORKS))] = None
+    hidden: Count | tuple[Count, ...] | None = None
+    channels: Count | tuple[Count, ...] | None = None
+    layers: Count | tuple[Count, ...] | None = None
+    embedding: Count | tuple[Count, ...] | None = None
+    input_norm: Positive | None = 20.0
+    n_clients: Count = 100
+    rounds: Count = 100
+    rate: Positive | None = None
+    global_rate: Positive | None = None
+    mu: NotNegative | None = None
+    slowdown: Positive | None = None
+    a: NotNegative | None = None
+    b: NotNegative | None = None
+    chi: Annotated[float, Number(1)] = 1.0
+    minibatches: Count = 32
+    minibatch: Count = 5
+    local_round: Annotated[str, OneOf(("gradient", "minibatches"))] = "gradient"
+    max_steps: Count = 5
+    genie_steps: Count = 100
+    allocator: Annotated[str, OneOf(("joint", "alternating", "none"))] = "joint"
+    payload_bits: NotNegative | None = None
+    capacity_low: Count = 320
+    capacity_high: Count = 640
+    test_size: Count = 2000
+    evaluate_every: Count = 1
 
-    def __post_init__(self):
-        for name, allowed in (
-            ("rule", RULES),
-            ("never_joined", ("exclude", "zero", "literal")),
-            ("dataset", (1, 2)),
-            ("features", ("synthetic", "cifar100")),
-            ("preset", (None, *PRESET_NAMES)),
-            ("local_round", ("gradient", "minibatches")),
-            ("allocator", ("joint", "alternating", "none")),
-        ):
-            checks.choice(name, getattr(self, name), allowed)
-        sizes = (
-            "n_clients",
-            "rounds",
-            "minibatches",
-            "minibatch",
-            "max_steps",
-            "genie_steps",
-            "test_size",
-            "evaluate_every",
-        )
-        checks.integer_fields(self, {"seed": 0} | dict.fromkeys(sizes, 1))
-        object.__setattr__(self, "top_k", checks.integer("top_k", self.top_k, 1, 19))
-        low = max(
-            27, self.minibatches * self.minibatch
-        )  # at most 26 samples arrive a round; a local round repeats none
-        object.__setattr__(
-            self, "capacity_low", checks.integer("capacity_low", self.capacity_low, low)
-        )
-        object.__setattr__(
-            self,
-            "capacity_high",
-            checks.integer("capacity_high", self.capacity_high, self.capacity_low),
-        )
-        for name in ("rate", "global_rate", "mu", "slowdown", "a", "b"):
+    @model_validator(mode="after")
+    def _agree(self) -> OSAFLConfig:
+        least = max(SMALLEST_STORE, self.minibatches * self.minibatch)
+        if self.capacity_low < least:
+            raise ValueError(
+                f"capacity_low={self.capacity_low} must be an integer >= {least}, the samples of a "
+                f"local round and at least {SMALLEST_STORE}"
+            )
+        if self.capacity_high < self.capacity_low:
+            raise ValueError(
+                f"capacity_high={self.capacity_high} must be an integer >= {self.capacity_low}, "
+                "which is capacity_low"
+            )
+        for name in HYPER:
             value = getattr(self, name)
-            if value is not None:
-                checks.real(
-                    name, value, **({"low": 0} if name in ("mu", "a", "b") else {"above": 0})
+            if value is not None and name not in RULES[self.rule].options:
+                raise ValueError(
+                    f"{name}={value!r} has no meaning for rule={self.rule!r}; it must be None"
                 )
-                if name != "rate" and name not in OPTIONS[self.rule]:
-                    raise ValueError(
-                        f"{name}={value!r} has no meaning for rule={self.rule!r}; it must be None"
-                    )
-        for name in SIZE_FIELDS:
-            value = getattr(self, name)
-            if isinstance(value, (list, tuple)):
-                object.__setattr__(
-                    self, name, tuple(checks.integer(name, entry, 1) for entry in value)
-                )
-            elif value is not None:
-                object.__setattr__(self, name, checks.integer(name, value, 1))
-        checks.real("chi", self.chi, 1)
-        if self.input_norm is not None:
-            checks.real("input_norm", self.input_norm, above=0)
-        if self.payload_bits is not None:
-            checks.real("payload_bits", self.payload_bits, 0)
+        return self
 
     @property
     def hyper(self) -> dict[str, float]:
-        """The local rate and the rule's own parameters: those given, else the preset's."""
-        from sflkit.osafl.rules import PRESETS
+        """The local rate and the rule's own parameters: those given, else the preset's.
 
-        named = [name for name in PRESET_NAMES if name in self.model]
-        column = PRESETS[self.preset or (named[0] if named else ("fcn", "lstm")[self.dataset - 1])]
-        preset = column["m_fedavg" if self.rule in ("fednova", "genie") else self.rule]
-        given = {name: getattr(self, name) for name in ("rate", *OPTIONS[self.rule])}
-        return {name: preset[name] if value is None else value for name, value in given.items()}
+        Raises
+        ------
+        ValueError
+            If one is neither given nor printed, as for a rule that was added without presets.
+        """
+        rule, found = RULES[self.rule], {}
+        printed = rule.presets.get(self.column, {})
+        for name in ("rate", *(name for name in HYPER if name in rule.options)):
+            value = getattr(self, name)
+            found[name] = printed.get(name) if value is None else value
+            if found[name] is None:
+                raise ValueError(
+                    f"{name}=None must be a number for rule={self.rule!r}, of which no values are "
+                    f"printed for {self.column!r}"
+                )
+        return found
+
+    @property
+    def column(self) -> str:
+        """The heading of the printed rates that the run takes."""
+        named = [name for name in NETWORKS if name in self.model]
+        return self.preset or (named[0] if named else ("fcn", "lstm")[self.dataset - 1])

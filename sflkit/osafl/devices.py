@@ -5,46 +5,57 @@ Source: OSAFL, Section II-C (cost model, problem (5)) and Section V-A (settings)
 for what problem (5) and its alternating solution (`sflkit.osafl.alternation`) do.
 `sflkit.osafl.channels` draws the channel and the hardware.
 
-================  =========================  ======  ===========================================================
-code              symbol                     unit    meaning
-================  =========================  ======  ===========================================================
-snr_per_watt      Xi Gamma / (omega xi^2)    1/W     received SNR over the whole bandwidth at 1 W
-cycles_per_step   n nbar c_u s_u             cycles  CPU cycles of one local step (ERRATA 43: n nbar samples)
-energy_budget_j   e_bd                       J       energy for computing and sending
-max_cpu_hz        f_max                      Hz      largest CPU frequency
-max_tx_watt       p_max                      W       largest transmit power
-payload_bits      N (FPP + 1)                bit     size of what a client sends
-bandwidth_hz      omega                      Hz      bandwidth of a client
-deadline_s        t_th                       s       time for computing and sending
-capacitance       v                          J s^2   effective capacitance: a cycle at f costs v f^2 / 2
-max_steps         kappa                      -       largest number of local steps
-================  =========================  ======  ===========================================================
+===============  =======================  ======  ================================================
+code             symbol                   unit    meaning
+===============  =======================  ======  ================================================
+snr_per_watt     Xi Gamma / (omega xi^2)  1/W     received SNR over the whole bandwidth at 1 W
+cycles_per_step  n nbar c_u s_u           cycles  CPU cycles of one local step, n nbar samples
+                                                  (ERRATA 43)
+energy_budget_j  e_bd                     J       energy for computing and sending
+max_cpu_hz       f_max                    Hz      largest CPU frequency
+max_tx_watt      p_max                    W       largest transmit power
+payload_bits     N (FPP + 1)              bit     size of what a client sends
+bandwidth_hz     omega                    Hz      bandwidth of a client
+deadline_s       t_th                     s       time for computing and sending
+capacitance      v                        J s^2   effective capacitance: a cycle at f costs
+                                                  v f^2 / 2
+max_steps        kappa                    -       largest number of local steps
+===============  =======================  ======  ================================================
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import dataclasses
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.config import Count, NotNegative, Positive, settings
+
+BANDWIDTH_HZ = 540e3  # OSAFL, Section V-A: three times 180 kHz
 
 # relative: a constraint met up to rounding counts as met, so that a budget that is used up exactly
 # is feasible
 ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Devices:
     """What each client has this round; arrays (n_clients,), or numbers that hold for all of them.
+
+    The fields become read-only float arrays of one length; `dataclasses.replace` makes devices that
+    differ in some of them.
 
     Attributes
     ----------
     snr_per_watt : array
-        SNR over the full bandwidth at 1 W, in 1/W, >= 0 (0: no link).
+        SNR over the full bandwidth at 1 W, in 1/W, >= 0 (0: no link). It belongs to one bandwidth;
+        see `at_bandwidth`.
     cycles_per_step : array
-        CPU cycles of one local step, > 0; OSAFL: 160 samples of 101376 bits at 25 to 40 cycles a
+        CPU cycles of one local step, > 0; OSAFL: 160 samples of 101376 bits at 25 to 40 cycles per
         bit.
     energy_budget_j : array
         In J, >= 0; OSAFL: 1.2 to 2.5.
@@ -66,34 +77,66 @@ class Devices:
     max_tx_watt: np.ndarray
 
     def __post_init__(self):
-        names = [field.name for field in fields(self)]
-        arrays = [np.atleast_1d(checks.array(name, getattr(self, name), low=0.0)) for name in names]
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        arrays = {name: checks.array(name, value, low=0.0) for name, value in given.items()}
         checks.array("cycles_per_step", self.cycles_per_step, above=0.0)
         try:
-            arrays = np.broadcast_arrays(*arrays)
+            shape = np.broadcast_shapes((1,), *(array.shape for array in arrays.values()))
         except ValueError:
-            arrays = []
-        if not arrays or arrays[0].ndim != 1:
-            shapes = ", ".join(f"{name} {np.shape(getattr(self, name))}" for name in names)
+            shape = ()
+        if len(shape) != 1:
+            shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in given.items())
             raise ValueError(
-                f"devices must be arrays (n_clients,) of one length, or numbers; the shapes are {shapes}"
+                "devices must be arrays (n_clients,) of one length, or numbers; "
+                f"the shapes are {shapes}"
             )
-        for name, array in zip(names, arrays):
-            object.__setattr__(self, name, array)
+        for name, array in arrays.items():
+            setattr(self, name, np.broadcast_to(array, shape))
 
     def __len__(self) -> int:
         return len(self.snr_per_watt)
 
+    def at_bandwidth(self, bandwidth_hz: float, reference_hz: float = BANDWIDTH_HZ) -> Devices:
+        """Return the same devices with their SNR over another bandwidth.
 
-@dataclass(frozen=True)
+        The received power does not depend on the bandwidth, but the noise does: its density is
+        fixed, so that its power grows with the bandwidth and the SNR at 1 W falls as 1 / bandwidth.
+        The uplink rate omega log2(1 + snr p) then grows with the bandwidth towards the limit
+        reference_hz snr p / ln 2, where snr is the one at the reference, and a payload that needs
+        more than that never gets through. Use it wherever a `Link` has another bandwidth than the
+        one for which the SNR was computed.
+
+        Parameters
+        ----------
+        bandwidth_hz : float
+            The new bandwidth in Hz, > 0.
+        reference_hz : float
+            The bandwidth in Hz, > 0, to which the present `snr_per_watt` belongs: that of
+            `channels.snr_per_watt` and `Link` unless they were given another one.
+
+        Raises
+        ------
+        ValueError
+            For a bandwidth that is not a number > 0.
+        """
+        bandwidth_hz = checks.real("bandwidth_hz", bandwidth_hz, above=0)
+        reference_hz = checks.real("reference_hz", reference_hz, above=0)
+        snr = self.snr_per_watt * (reference_hz / bandwidth_hz)
+        return dataclasses.replace(self, snr_per_watt=snr)
+
+
+@settings
 class Link:
-    """What all clients share: the payload, the uplink and the deadline. Defaults: OSAFL, Section
-    V-A.
+    """What all clients share: the payload, the uplink and the deadline.
+
+    Source of the defaults: OSAFL, Section V-A. A bandwidth other than the default changes the noise
+    and so the SNR of the devices, which know nothing of the link: pass
+    `devices.at_bandwidth(bandwidth_hz)` together with `Link(payload_bits, bandwidth_hz)`.
 
     Attributes
     ----------
     payload_bits : float
-        >= 0; 33 bits a parameter in the paper. 0: nothing is sent, at no cost.
+        >= 0; 33 bits per parameter in the paper. 0: nothing is sent, at no cost.
     bandwidth_hz : float
         In Hz, > 0.
     deadline_s : float
@@ -109,17 +152,11 @@ class Link:
         For a value out of range.
     """
 
-    payload_bits: float
-    bandwidth_hz: float = 540e3
-    deadline_s: float = 200.0
-    capacitance: float = 2e-28
-    max_steps: int = 5
-
-    def __post_init__(self):
-        checks.real("payload_bits", self.payload_bits, 0)
-        for name in ("bandwidth_hz", "deadline_s", "capacitance"):
-            checks.real(name, getattr(self, name), above=0)
-        object.__setattr__(self, "max_steps", checks.integer("max_steps", self.max_steps, 1))
+    payload_bits: NotNegative
+    bandwidth_hz: Positive = BANDWIDTH_HZ
+    deadline_s: Positive = 200.0
+    capacitance: Positive = 2e-28
+    max_steps: Count = 5
 
 
 class Costs(NamedTuple):
@@ -132,8 +169,9 @@ class Costs(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """What each client does this round, arrays (n_clients,). Infeasible: 0 steps, 0 Hz, 0 W, 0 J
-    and NaN s.
+    """What each client does this round, arrays (n_clients,).
+
+    A client for which no step is feasible has 0 steps, 0 Hz, 0 W, 0 J and NaN s.
     """
 
     local_steps: np.ndarray
@@ -144,20 +182,30 @@ class Allocation(NamedTuple):
     feasible: np.ndarray
 
 
-def uplink_rate(snr_per_watt, tx_watt, bandwidth_hz: float) -> np.ndarray:
-    """Return omega log2(1 + snr p) in bit/s, shaped like the arguments together. Source: OSAFL,
-    Section II-C.
+def uplink_rate(snr_per_watt: ArrayLike, tx_watt: ArrayLike, bandwidth_hz: float) -> np.ndarray:
+    """Return omega log2(1 + snr p) in bit/s. Source: OSAFL, Section II-C.
 
-    Raises ValueError for a negative or non-finite value, or bandwidth_hz <= 0.
+    Parameters
+    ----------
+    snr_per_watt, tx_watt : array
+        SNR over the whole bandwidth at 1 W, in 1/W, and power in W, both >= 0; their shapes are
+        broadcast together.
+    bandwidth_hz : float
+        In Hz, > 0.
+
+    Raises
+    ------
+    ValueError
+        For a negative or non-finite value, or bandwidth_hz <= 0.
     """
-    snr, power = (
-        checks.array("snr_per_watt", snr_per_watt, low=0),
-        checks.array("tx_watt", tx_watt, low=0),
-    )
+    snr = checks.array("snr_per_watt", snr_per_watt, low=0)
+    power = checks.array("tx_watt", tx_watt, low=0)
     return checks.real("bandwidth_hz", bandwidth_hz, above=0) * np.log1p(snr * power) / np.log(2)
 
 
-def costs(devices: Devices, link: Link, local_steps, cpu_hz, tx_watt) -> Costs:
+def costs(
+    devices: Devices, link: Link, local_steps: ArrayLike, cpu_hz: ArrayLike, tx_watt: ArrayLike
+) -> Costs:
     """Return time and energy of computing and of sending. Source: OSAFL, Section II-C.
 
     Parameters
@@ -184,14 +232,24 @@ def costs(devices: Devices, link: Link, local_steps, cpu_hz, tx_watt) -> Costs:
     return Costs(compute_s, uplink_s, 0.5 * link.capacitance * work * cpu_hz**2, uplink_j)
 
 
-def finish(devices: Devices, link: Link, local_steps, cpu_hz, tx_watt) -> Allocation:
-    """Return the Allocation of feasible choices; clients with 0 steps get zeros and NaN seconds."""
+def finish(
+    devices: Devices, link: Link, local_steps: np.ndarray, cpu_hz: np.ndarray, tx_watt: np.ndarray
+) -> Allocation:
+    """Return the `Allocation` of choices that are feasible wherever local_steps > 0.
+
+    Parameters
+    ----------
+    devices, link : Devices, Link
+    local_steps, cpu_hz, tx_watt : arrays (n_clients,)
+        Whole steps, Hz and W. A client with 0 steps gets zeros and NaN seconds, whatever its
+        frequency and power are.
+    """
     feasible = local_steps > 0
-    cpu_hz, tx_watt = np.where(feasible, cpu_hz, 0.0), np.where(feasible, tx_watt, 0.0)
+    cpu_hz = np.where(feasible, cpu_hz, 0.0)
+    tx_watt = np.where(feasible, tx_watt, 0.0)
     compute_s, uplink_s, compute_j, uplink_j = costs(devices, link, local_steps, cpu_hz, tx_watt)
-    with np.errstate(
-        invalid="ignore"
-    ):  # the minimum takes away rounding only: both methods use the deadline up exactly
+    # The minima take away rounding only: both methods use the deadline up exactly.
+    with np.errstate(invalid="ignore"):
         time = np.where(feasible, np.minimum(compute_s + uplink_s, link.deadline_s), np.nan)
         energy = np.where(feasible, np.minimum(compute_j + uplink_j, devices.energy_budget_j), 0.0)
     return Allocation(local_steps.astype(np.int64), cpu_hz, tx_watt, energy, time, feasible)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sflkit.results.widgets import SLIDER
 
+if TYPE_CHECKING:
+    from ipywidgets import VBox
 
-def resource_explorer():
-    """Return sliders for distance, payload, energy budget and start, over what one client can do in
-    a round of OSAFL.
 
-    Power and local steps that fit, coloured by the lowest CPU frequency that meets the deadline
-    (Lemma 2), with the exact answer and the alternation's, which keeps the power it starts from. A
-    client of middling hardware, no shadowing. Source: OSAFL, problem (5), ERRATA 34 and 35;
-    `sflkit.osafl.devices`."""
+def resource_explorer() -> VBox:
+    """Return sliders over what one client can do in a round: distance, payload, budget and start.
+
+    The picture shows which powers and numbers of local steps fit, coloured by the lowest CPU
+    frequency that meets the deadline (Lemma 2), with the exact answer and that of the alternation,
+    which keeps the power it starts from. The client has middling hardware and no shadowing. Source:
+    OSAFL, problem (5), ERRATA 34 and 35; `sflkit.osafl.devices`."""
     import ipywidgets
     import matplotlib.pyplot as plt
     import numpy as np
@@ -21,12 +25,14 @@ def resource_explorer():
     from sflkit.osafl import allocation, alternation, channels
     from sflkit.osafl.devices import Devices, Link, costs
 
-    cycles, max_cpu, max_tx = 160 * 101376 * 32.5, 1.4e9, 10**-0.5  # 32.5 cycles a bit, 25 dBm
+    cycles = 160 * 101376 * 32.5  # 32.5 cycles per bit
+    max_cpu = 1.4e9
+    max_tx = 10**-0.5  # 25 dBm
     power = np.geomspace(1e-4, 1, 400) * max_tx
     steps = np.linspace(0.02, 5, 250)[:, None]
     levels = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1400]
 
-    def draw(distance, million, budget, start):
+    def draw(distance: float, million: float, budget: float, start: float) -> None:
         link = Link(33e6 * million)
         client = Devices(channels.snr_per_watt(distance), cycles, budget, max_cpu, max_tx)
         many = Devices(np.full(len(power), client.snr_per_watt), cycles, budget, max_cpu, max_tx)
@@ -52,13 +58,11 @@ def resource_explorer():
             plt.colorbar(shown, ax=ax, label="CPU frequency f (MHz)", format="%g", ticks=levels)
         marks = (("exact", exact, "*", "#D55E00", 17), ("alternation", found, "o", "#56B4E9", 9))
         for name, answer, marker, color, size in marks:
-            place, label = (np.nan, np.nan), f"{name}: straggler"
+            place = (np.nan, np.nan)
+            label = f"{name}: straggler"
             if answer.feasible[0]:
-                place, label = (
-                    (answer.tx_watt[0], answer.local_steps[0]),
-                    f"{name}: {answer.local_steps[0]} steps",
-                )
-                label += f", {answer.energy_j[0]:.3g} J"
+                place = (answer.tx_watt[0], answer.local_steps[0])
+                label = f"{name}: {answer.local_steps[0]} steps, {answer.energy_j[0]:.3g} J"
             ax.plot(
                 *place,
                 marker,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sflkit.models.side_features import N_FEATURES, PAST
 from sflkit.osafl.alternation import Start
 
-BITS_PER_PARAMETER = 33  # FPP + 1 with single precision
+BITS_PER_PARAMETER = 33  # OSAFL, Section II-C: FPP + 1 with single precision
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,14 @@ class Size:
 
     Attributes
     ----------
-    model : name for `sflkit.models.create`.
-    input_shape : shape of a sample.
-    parameters : number of parameters, N.
-    options : of the builder.
+    model : str
+        Its name for `sflkit.models.create`.
+    input_shape : tuple of int
+        Shape of a sample.
+    parameters : int
+        Number of parameters, N.
+    options : dict
+        Further keywords of the network's builder.
     """
 
     model: str
@@ -33,7 +37,7 @@ class Size:
 
     @property
     def payload_bits(self) -> int:
-        """Bits of an upload, N (FPP + 1); for `sflkit.osafl.devices.Link`."""
+        """Bits of an upload, N (FPP + 1), for `sflkit.osafl.devices.Link`."""
         return self.parameters * BITS_PER_PARAMETER
 
 

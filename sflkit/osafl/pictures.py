@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from torch import Tensor, nn
 
-def layers(model, example) -> list[tuple[str, str, int]]:
-    """Return (name, shape of the output without the batch, number of parameters) of a network's
-    blocks, in forward order.
+
+class Layer(NamedTuple):
+    """One block of a network.
+
+    Attributes
+    ----------
+    name : str
+        What it does.
+    shape : str
+        The shape of its output for one sample, such as "32 x 16 x 16".
+    parameters : int
+        How many parameters it has.
+    """
+
+    name: str
+    shape: str
+    parameters: int
+
+
+def layers(model: nn.Module, example: Tensor) -> list[Layer]:
+    """Return a network's blocks in forward order.
 
     Blocks are layers with parameters and poolings; what stands in `Fire` modules or a recurrent
     network counts as one.
@@ -17,55 +39,20 @@ def layers(model, example) -> list[tuple[str, str, int]]:
     Parameters
     ----------
     model : torch.nn.Module
-    example : its input for one sample, with the batch axis.
+    example : Tensor
+        Its input for one sample, with the batch axis.
     """
     import torch
-    from torch import nn
 
-    from sflkit.models import side_features
+    found: list[Layer] = []
 
-    blocks = (
-        side_features.Fire,
-        nn.Linear,
-        nn.Conv2d,
-        nn.MaxPool2d,
-        nn.AdaptiveAvgPool2d,
-        nn.Embedding,
-        nn.RNNBase,
-    )
-    inside = {
-        id(part)
-        for m in model.modules()
-        if isinstance(m, side_features.Fire)
-        for part in m.modules()
-        if part is not m
-    }
-    found, hooks = [], []
-
-    def note(module, _, output):
+    def note(module: nn.Module, _: tuple, output: Tensor | tuple) -> None:
         output = output[0] if isinstance(output, tuple) else output
-        kind = (
-            type(module)
-            .__name__.replace("2d", "")
-            .replace("AdaptiveAvg", "Mean")
-            .replace("Conv", "Convolution")
-        )
-        if isinstance(module, nn.RNNBase):
-            kind += f", {module.num_layers} layers"
-        elif isinstance(module, nn.Conv2d):
-            kind += " {}x{}".format(*module.kernel_size)
-        found.append(
-            (
-                kind.replace("Linear", "Dense"),
-                " x ".join(map(str, output.shape[1:])),
-                sum(p.numel() for p in module.parameters()),
-            )
-        )
+        shape = " x ".join(map(str, output.shape[1:]))
+        found.append(Layer(_kind(module), shape, sum(p.numel() for p in module.parameters())))
 
+    hooks = [block.register_forward_hook(note) for block in _blocks(model)]
     try:
-        for m in model.modules():
-            if isinstance(m, blocks) and id(m) not in inside:
-                hooks.append(m.register_forward_hook(note))
         with torch.no_grad():
             model(example)
     finally:
@@ -74,14 +61,66 @@ def layers(model, example) -> list[tuple[str, str, int]]:
     return found
 
 
-def chain(
-    ax, rows: Sequence[tuple[str, str, int]], *, title: str, source: str, places: int | None = None
-) -> None:
-    """Draw `layers` from top to bottom: a box each, as wide as the logarithm of its parameters, its
-    output's shape beside it.
+def _blocks(model: nn.Module) -> list[nn.Module]:
+    from torch import nn
 
-    `places`: boxes for which the axes have room, at least as many as there are, so that several
-    networks share one scale."""
+    from sflkit.models.side_features import Fire
+
+    kinds = (
+        Fire,
+        nn.Linear,
+        nn.Conv2d,
+        nn.MaxPool2d,
+        nn.AdaptiveAvgPool2d,
+        nn.Embedding,
+        nn.RNNBase,
+    )
+    fires = [module for module in model.modules() if isinstance(module, Fire)]
+    inside = {id(part) for fire in fires for part in fire.modules() if part is not fire}
+    return [m for m in model.modules() if isinstance(m, kinds) and id(m) not in inside]
+
+
+def _kind(module: nn.Module) -> str:
+    """Return what a block does, in a reader's words."""
+    from torch import nn
+
+    name = type(module).__name__.replace("2d", "").replace("AdaptiveAvg", "Mean")
+    name = name.replace("Conv", "Convolution").replace("Linear", "Dense")
+    if isinstance(module, nn.RNNBase):
+        return f"{name}, {module.num_layers} layers"
+    if isinstance(module, nn.Conv2d):
+        return "{} {}x{}".format(name, *module.kernel_size)
+    return name
+
+
+def chain(
+    ax: Axes,
+    rows: Sequence[tuple[str, str, int]],
+    *,
+    title: str,
+    source: str,
+    places: int | None = None,
+) -> None:
+    """Draw a network from top to bottom, a box for each layer and the output's shape beside it.
+
+    A box is as wide as the logarithm of its number of parameters.
+
+    Parameters
+    ----------
+    ax : Axes
+    rows : sequence of (name, shape, parameters)
+        As `layers` returns them.
+    title, source : str
+        What the network is called, and what goes into it.
+    places : int, optional
+        Boxes for which the axes have room, at least as many as there are, so that several networks
+        share one scale.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows.
+    """
     from matplotlib.patches import FancyBboxPatch
 
     if not rows:
@@ -89,7 +128,8 @@ def chain(
     most = np.log10(max(10, *(n for _, _, n in rows)))
     ax.text(0, 0.55, source, ha="center", va="center", fontsize=9)
     for i, (name, shape, n) in enumerate(rows):
-        y, width = -1.0 * i - 0.5, 1.6 + 1.4 * np.log10(max(n, 1)) / most
+        y = -1.0 * i - 0.5
+        width = 1.6 + 1.4 * np.log10(max(n, 1)) / most
         ax.annotate(
             "",
             (0, y + 0.38),

@@ -8,233 +8,281 @@ would repeat a stale step.
 
 A client that has sent nothing yet has no contribution. `never_joined` says what stands for it:
 
-- "exclude" (default): nothing; means and weights run over the clients that ever joined, alpha_u = 1 / #joined.
-- "zero": no change to the model, a gradient of 0 or the present model, with alpha_u = 1 / U.
-- "literal": what is printed. For the rules that keep models that is "zero"; for those that keep gradients it is d[u] = w / eta,
-  which multiplies the model by 1 - global_rate * (share of such clients) in OSAFL and lets it
-  diverge (ERRATA 37).
+- "exclude" (default): nothing. Means and weights run over the clients that ever joined, with
+  alpha_u = 1 / #joined.
+- "zero": what would not change the model, a gradient of 0 or the present model; alpha_u = 1 / U.
+- "literal": what is printed. For the rules that keep models that is "zero". For those that keep
+  gradients it is d[u] = w / eta, which multiplies the model by 1 - global_rate * (share of such
+  clients) in OSAFL and lets it diverge (ERRATA 37).
 
-| code         | symbol              | shape                 | meaning                                                          |
-|--------------|---------------------|-----------------------|------------------------------------------------------------------|
-| updates      | w_u^(t,kappa) - w^t | (n_part, n_params)    | local model minus global model of the round's work.clients       |
-| work         | kappa_u, eta        | (n_part,), scalar     | local steps (0: straggler) and local rate, servers.LocalWork     |
-| buffer       | d[u] or w[u]        | (n_clients, n_params) | last contributions, in the order of first participation: mean    |
-|              |                     |                       | gradients d_u = -update / (eta kappa_u), (16), or local models   |
-| global_rate  | eta-tilde, AFA: eta | scalar                | server step size                                                 |
-| chi          | chi                 | scalar                | shift of the cosine, >= 1                                        |
-| sizes        | D_u                 | (n_clients,)          | samples of the clients                                           |
-| slowdown     | tau-tilde           | scalar                | M-FedNova's factor                                               |
+`RULES` at the end is the one list of rules: configs, the search for step sizes, legends and menus
+read it. A rule of your own is one class and one row:
+
+    class Mean(BufferedRule):
+        def contribution(self, params, update, steps, rate, out):
+            out.copy_(update)
+
+        def next_params(self, params, rate):
+            return params + self.buffer[: self.joined].mean(0)
+
+    RULES.add("mean", Rule(Mean, "mean update", options=("n_clients",)))
+
+The options are keywords of the class, out of n_clients, sizes, never_joined, chi, and the
+hyper-parameters of `config.HYPER`.
+
+| code        | symbol              | shape                 | meaning                              |
+|-------------|---------------------|-----------------------|--------------------------------------|
+| params      | w^t                 | (n_params,)           | global model before the round        |
+| updates     | w_u^(t,kappa) - w^t | (n_part, n_params)    | local model minus global model of    |
+|             |                     |                       | the round's work.clients             |
+| work        | kappa_u, eta        | (n_part,), scalar     | local steps (0: straggler) and local |
+|             |                     |                       | rate, a `LocalWork`                  |
+| buffer      | d[u] or w[u]        | (n_clients, n_params) | last contributions, in the order of  |
+|             |                     |                       | first participation: mean gradients  |
+|             |                     |                       | d_u = -update / (eta kappa_u), (16), |
+|             |                     |                       | or local models                      |
+| global_rate | eta-tilde, AFA: eta | scalar                | server step size                     |
+| chi         | chi                 | scalar                | shift of the cosine, >= 1            |
+| sizes       | D_u                 | (n_clients,)          | samples of the clients               |
+| slowdown    | tau-tilde           | scalar                | M-FedNova's factor                   |
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sflkit import checks
-from sflkit.federated.arrays import check_finite, rows_of
-from sflkit.osafl.scores import osafl_scores
-
-if TYPE_CHECKING:
-    from sflkit.federated.servers import LocalWork
-
+from sflkit.federated.aggregation import LocalWork, check_work
+from sflkit.federated.arrays import array_of, check_finite, rows_of
+from sflkit.osafl.scores import disco_weights, label_discrepancy, osafl_scores
+from sflkit.registry import Look, Registry, Rule
 
 NEVER_JOINED = ("exclude", "zero", "literal")
 
 
-def _presets(**columns) -> MappingProxyType:
-    names = {
-        "osafl": ("rate", "global_rate"),
-        "m_fedavg": ("rate",),
-        "m_fedprox": ("rate", "mu"),
-        "m_fednova": ("rate", "slowdown"),
-        "m_afa_cd": ("rate", "global_rate"),
-        "m_feddisco": ("rate", "a", "b"),
-    }
-    return MappingProxyType(
-        {
-            model: MappingProxyType(
-                {
-                    rule: MappingProxyType(dict(zip(names[rule], values, strict=True)))
-                    for rule, values in column.items()
-                }
-            )
-            for model, column in columns.items()
-        }
-    )
+class RoundRule:
+    """What all rules here share: checked arguments, and no change in a round that nobody joins.
 
+    A rule overrides `aggregate`, and `local_options` or `round_weights` where it asks more of a
+    round than plain local steps.
 
-# Hyper-parameters by model and rule. Source: OSAFL, Section V-A.4 and Appendix D-B.
-PRESETS = _presets(
-    fcn=dict(
-        osafl=(0.2, 35.0),
-        m_fedavg=(0.15,),
-        m_fedprox=(0.1, 0.9),
-        m_fednova=(0.01, 0.1),
-        m_afa_cd=(0.1, 0.2),
-        m_feddisco=(0.15, 0.2, 0.1),
-    ),
-    squeezenet1=dict(
-        osafl=(0.01, 20.0),
-        m_fedavg=(0.01,),
-        m_fedprox=(0.01, 0.9),
-        m_fednova=(0.03, 0.05),
-        m_afa_cd=(0.02, 0.01),
-        m_feddisco=(0.01, 0.2, 0.1),
-    ),
-    cnn=dict(
-        osafl=(0.08, 22.0),
-        m_fedavg=(0.1,),
-        m_fedprox=(0.05, 0.9),
-        m_fednova=(0.15, 0.35),
-        m_afa_cd=(0.1, 0.05),
-        m_feddisco=(0.1, 0.2, 0.1),
-    ),
-    lstm=dict(
-        osafl=(0.2, 35.0),
-        m_fedavg=(0.6,),
-        m_fedprox=(0.5, 0.1),
-        m_fednova=(0.5, 0.12),
-        m_afa_cd=(0.5, 1.0),
-        m_feddisco=(0.5, 0.2, 0.1),
-    ),
-)
-
-
-class _Rule:
-    """The checks, and the round that nobody joins; a rule adds `_aggregate`."""
-
-    never_joined = "exclude"
+    Parameters
+    ----------
+    n_clients : int
+        U >= 1; ids of clients run from 0 to U - 1.
+    """
 
     def __init__(self, n_clients: int):
         self.n_clients = checks.integer("n_clients", n_clients, 1)
 
-    def local_options(self, work: LocalWork) -> dict:
+    def local_options(self, work: LocalWork) -> dict[str, Any]:
+        """Return the keywords that the round's `local_sgd` gets; none unless a rule says so."""
         return {}
 
-    def __call__(self, params, updates, weights=None, work: LocalWork | None = None):
-        w, rows = torch.as_tensor(params), rows_of("updates", updates)
-        clients, steps = self._participants(work, rows)
-        if w.ndim != 1 or w.shape != rows.shape[1:]:
+    def round_weights(
+        self, work: LocalWork, sizes: np.ndarray, label_counts: Callable[[], np.ndarray]
+    ) -> np.ndarray | None:
+        """Return the weights of the round's participants, which the rule is then called with.
+
+        Parameters
+        ----------
+        work : LocalWork
+            Who takes part.
+        sizes : array (n_clients,)
+            Samples that each client holds.
+        label_counts : callable
+            It returns how many samples of each label each client holds, (n_clients, n_classes). It
+            is a function because counting takes time and most rules do not ask.
+
+        Returns
+        -------
+        array (n_part,) or None
+            None, unless a rule says otherwise, means that the rule takes no weights.
+        """
+        return None
+
+    def __call__(
+        self, params: Any, updates: Any, weights: Any = None, work: LocalWork | None = None
+    ) -> Any:
+        """Return the next global parameters (n_params,), of the kind of `params`.
+
+        Raises
+        ------
+        ValueError
+            If `work` is missing or does not fit the updates, if a shape does not fit, or if an
+            update holds NaN or infinity.
+        """
+        model = torch.as_tensor(params)
+        rows = rows_of("updates", updates)
+        work = check_work(work, self.n_clients, rows)
+        if model.ndim != 1 or model.shape != rows.shape[1:]:
             raise ValueError(
-                f"params has shape {tuple(w.shape)}; the updates need ({rows.shape[1]},)"
+                f"params has shape {tuple(model.shape)}; the updates need ({rows.shape[1]},)"
             )
         if weights is not None:
-            weights = checks.array(
-                "weights", weights.cpu() if isinstance(weights, Tensor) else weights, ndim=1, low=0
-            )
+            weights = checks.array("weights", array_of(weights), ndim=1, low=0)
             if len(weights) != len(rows):
                 raise ValueError(
-                    f"weights has {len(weights)} entries; it must have {len(rows)}, one per row of updates"
+                    f"weights has {len(weights)} entries; it must have {len(rows)}, "
+                    "one per row of updates"
                 )
         check_finite("updates", rows)
-        joins = np.flatnonzero(steps)
-        if not len(joins):
+        if not work.steps.any():
             return params
-        new = self._aggregate(w, rows, weights, clients, steps, joins, work.rate)
+        new = self.aggregate(model, rows, weights, work)
         return new if isinstance(params, Tensor) else new.numpy()
 
-    def _participants(self, work: LocalWork | None, rows: Tensor) -> tuple[list[int], np.ndarray]:
-        if work is None:
-            raise ValueError(
-                "work=None; the rule needs the round's LocalWork(clients, steps, rate)"
-            )
-        clients = [
-            checks.integer("work.clients entry", k, 0, self.n_clients - 1) for k in work.clients
-        ]
-        steps = checks.array("work.steps", work.steps, ndim=1, low=0)
-        if not len(set(clients)) == len(clients) == len(steps) == len(rows):
-            raise ValueError(
-                f"work has {len(clients)} clients ({len(set(clients))} distinct) and {len(steps)} steps, updates "
-                f"{len(rows)} rows; they must agree"
-            )
-        checks.real("work.rate", work.rate, above=0)
-        return clients, steps
+    def aggregate(
+        self, params: Tensor, updates: Tensor, weights: np.ndarray | None, work: LocalWork
+    ) -> Tensor:
+        """Return the next global parameters from checked arguments; the rule's own formula.
+
+        It is called only if a client of `work` took a step. A client with 0 steps is a straggler,
+        whose row of `updates` must not count.
+        """
+        raise NotImplementedError
 
 
-class _Buffered(_Rule):
-    """Keeps the last contributions in the first rows of one array, so that those who ever joined
-    are a view of it.
+class BufferedRule(RoundRule):
+    """Keeps the last contribution of every client that ever joined, and moves by all of them.
 
-    The array (n_clients, n_params) is made at the first contribution and grows no more: 720 MB for
-    100 clients of 1.8 million float32 parameters, of which a system with lazy allocation spends
-    only the rows in use."""
+    A rule overrides `contribution` and `next_params`. The contributions lie in the first rows of
+    one array, so that those who ever joined are a view of it. The array (n_clients, n_params) is
+    made at the first contribution and grows no more: 720 MB for 100 clients of 1.8 million float32
+    parameters, of which a system with lazy allocation spends only the rows in use.
+
+    Parameters
+    ----------
+    n_clients : int
+        U >= 1.
+    never_joined : {"exclude", "zero", "literal"}
+        What stands for a client that has sent nothing yet; see the top of this module.
+
+    Attributes
+    ----------
+    order : dict
+        The row of `buffer` for each client that ever joined.
+    buffer : Tensor (n_clients, n_params) or None
+        Contributions; None before the first.
+    shares : array (n_clients,)
+        The weight that came with each row, 1 in rounds without weights.
+    """
 
     def __init__(self, n_clients: int, never_joined: str = "exclude"):
         super().__init__(n_clients)
         self.never_joined = checks.choice("never_joined", never_joined, NEVER_JOINED)
-        self.order: dict[int, int] = {}  # client: its row
+        self.order: dict[int, int] = {}
         self.buffer: Tensor | None = None
-        self.shares = np.zeros(self.n_clients)  # weight that came with each row
+        self.shares = np.zeros(self.n_clients)
 
     @property
     def joined(self) -> int:
-        """Clients that ever joined."""
+        """How many clients ever joined."""
         return len(self.order)
 
     @property
-    def _count(self) -> int:
+    def counted(self) -> int:
+        """Over how many clients a mean runs: those that ever joined, or all."""
         return self.joined if self.never_joined == "exclude" else self.n_clients
 
-    def _aggregate(self, w, rows, weights, clients, steps, joins, rate):
+    def contribution(
+        self, params: Tensor, update: Tensor, steps: float, rate: float, out: Tensor
+    ) -> None:
+        """Write to `out` (n_params,) what is kept of a client that took `steps` > 0 local steps."""
+        raise NotImplementedError
+
+    def next_params(self, params: Tensor, rate: float) -> Tensor:
+        """Return the next global parameters (n_params,) from `buffer` and the local rate."""
+        raise NotImplementedError
+
+    def aggregate(
+        self, params: Tensor, updates: Tensor, weights: np.ndarray | None, work: LocalWork
+    ) -> Tensor:
+        """Put the participants' contributions in the buffer, then return `next_params`."""
         if self.buffer is None:
-            self.buffer = torch.empty(self.n_clients, len(w), dtype=rows.dtype, device=rows.device)
-        for i in joins:
-            row = self.order.setdefault(clients[i], len(self.order))
-            self._store(self.buffer[row], w, rows[i], float(steps[i]), rate)
+            shape = (self.n_clients, len(params))
+            self.buffer = torch.empty(shape, dtype=updates.dtype, device=updates.device)
+        for i in np.flatnonzero(work.steps):
+            row = self.order.setdefault(int(work.clients[i]), len(self.order))
+            steps = float(work.steps[i])
+            self.contribution(params, updates[i], steps, work.rate, self.buffer[row])
             self.shares[row] = 1 if weights is None else weights[i]
-        return self._move(w, rate)
+        return self.next_params(params, work.rate)
 
 
-class OSAFL(_Buffered):
+class GradientRule(BufferedRule):
+    """A `BufferedRule` that keeps mean gradients d_u = -update / (eta kappa_u), (16)."""
+
+    def contribution(
+        self, params: Tensor, update: Tensor, steps: float, rate: float, out: Tensor
+    ) -> None:
+        """Write the mean gradient of the client's steps."""
+        torch.mul(update, -1 / (rate * steps), out=out)
+
+
+class OSAFL(GradientRule):
     """w <- w - eta eta-tilde sum_u alpha_u Delta_u d[u], with the scores Delta_u of `osafl_scores`.
+
     Source: OSAFL, Algorithm 2.
 
     Parameters
     ----------
-    n_clients : U >= 1.
-    global_rate : eta-tilde > 0; the paper's is 20 to 35.
-    chi : >= 1; not stated in the paper's simulations, 1 gives scores from 0 to 1.
-    never_joined : one of NEVER_JOINED. With "zero" the scores are those of "exclude", and the step is #joined / U of it.
+    n_clients : int
+        U >= 1.
+    global_rate : float
+        eta-tilde > 0; the paper's is 20 to 35.
+    chi : float
+        >= 1; not stated in the paper's simulations. 1 gives scores from 0 to 1.
+    never_joined : {"exclude", "zero", "literal"}
+        With "zero" the scores are those of "exclude", and the step is #joined / U of it.
 
-    `scores` holds the last round's, (#joined,), in literal mode (n_clients,); rows as in `order`.
+    Attributes
+    ----------
+    scores : Tensor or None
+        The last round's scores, in the order of the buffer's rows: (#joined,), in literal mode
+        (n_clients,).
     """
 
     def __init__(
         self, n_clients: int, global_rate: float, chi: float = 1.0, never_joined: str = "exclude"
     ):
         super().__init__(n_clients, never_joined)
-        self.global_rate, self.chi = (
-            checks.real("global_rate", global_rate, above=0),
-            checks.real("chi", chi, 1),
-        )
+        self.global_rate = checks.real("global_rate", global_rate, above=0)
+        self.chi = checks.real("chi", chi, 1)
         self.scores: Tensor | None = None
 
-    def _store(self, row, w, update, steps, rate):
-        torch.mul(update, -1 / (rate * steps), out=row)  # (16)
-
-    def _move(self, w, rate):
+    def next_params(self, params: Tensor, rate: float) -> Tensor:
+        """Return the model moved against the score-weighted mean of the gradients."""
         used = self.joined
         if self.never_joined == "literal":  # ERRATA 37: lines 2 and 17 of Algorithm 2
-            self.buffer[used:] = w / rate
+            self.buffer[used:] = params / rate
             used = self.n_clients
         self.scores = osafl_scores(self.buffer[:used], self.chi)
-        return w - (rate * self.global_rate / self._count) * (self.scores @ self.buffer[:used])
+        step = rate * self.global_rate / self.counted
+        return params - step * (self.scores @ self.buffer[:used])
 
 
-class MAFACD(_Buffered):
+class MAFACD(GradientRule):
     """w <- w - eta sum_u d[u] / U. Source: OSAFL, Algorithm 9 (M-AFA-CD).
 
     Parameters
     ----------
-    n_clients : U >= 1.
-    global_rate : eta > 0.
-    never_joined : one of NEVER_JOINED.
-    literal_rate : ERRATA 38: the initialisation divides w by the local rate, line 16 by eta; None takes the local rate.
+    n_clients : int
+        U >= 1.
+    global_rate : float
+        eta > 0.
+    never_joined : {"exclude", "zero", "literal"}
+        See the top of this module.
+    literal_rate : float, optional
+        In literal mode, what w is divided by. ERRATA 38: the initialisation divides by the local
+        rate, which is taken unless this is given, and line 16 by eta.
     """
 
     def __init__(
@@ -246,102 +294,230 @@ class MAFACD(_Buffered):
     ):
         super().__init__(n_clients, never_joined)
         self.global_rate = checks.real("global_rate", global_rate, above=0)
-        self.literal_rate = (
-            None if literal_rate is None else checks.real("literal_rate", literal_rate, above=0)
-        )
+        if literal_rate is not None:
+            literal_rate = checks.real("literal_rate", literal_rate, above=0)
+        self.literal_rate = literal_rate
 
-    _store = OSAFL._store
-
-    def _move(self, w, rate):
+    def next_params(self, params: Tensor, rate: float) -> Tensor:
+        """Return the model moved against the mean of the gradients."""
         total = self.buffer[: self.joined].sum(0)
         if self.never_joined == "literal":
-            total += (self.n_clients - self.joined) / (self.literal_rate or rate) * w
-        return w - self.global_rate / self._count * total
+            total += (self.n_clients - self.joined) / (self.literal_rate or rate) * params
+        return params - self.global_rate / self.counted * total
 
 
-class MFedAvg(_Buffered):
-    """w <- mean of the last local models w[u]. Source: OSAFL, Algorithm 6 (M-FedAvg), which is
-    never_joined="literal".
+class MFedAvg(BufferedRule):
+    """w <- mean of the last local models w[u].
 
-    A round's `weights`, if given, stay with the models they came with. Client of weight 0: no
-    influence while it has it.
+    Source: OSAFL, Algorithm 6 (M-FedAvg), which is never_joined="literal". A round's `weights`, if
+    given, stay with the models they came with; a client has no influence while its weight is 0.
 
     Parameters
     ----------
-    n_clients : U >= 1.
-    never_joined : "zero" and "literal": the present model stands for them, at the mean weight of those who joined.
+    n_clients : int
+        U >= 1.
+    never_joined : {"exclude", "zero", "literal"}
+        "zero" and "literal": the present model stands for those who never joined, at the mean
+        weight of those who did.
     """
 
-    def _store(self, row, w, update, steps, rate):
-        torch.add(w, update, out=row)
+    def contribution(
+        self, params: Tensor, update: Tensor, steps: float, rate: float, out: Tensor
+    ) -> None:
+        """Write the client's local model."""
+        torch.add(params, update, out=out)
 
-    def _move(self, w, rate):
+    def next_params(self, params: Tensor, rate: float) -> Tensor:
+        """Return the weighted mean of the local models and, where it counts, the present one."""
         shares = self.shares[: self.joined]
         if not shares.any():
-            return w
-        shares = shares / shares.sum() * (self.joined / self._count)
-        mean = (
-            torch.as_tensor(shares, dtype=self.buffer.dtype, device=self.buffer.device)
-            @ self.buffer[: self.joined]
-        )
-        return mean + (1 - self.joined / self._count) * w
+            return params
+        shares = shares / shares.sum() * (self.joined / self.counted)
+        mean = torch.as_tensor(shares).to(self.buffer) @ self.buffer[: self.joined]
+        return mean + (1 - self.joined / self.counted) * params
 
 
 class MFedProx(MFedAvg):
-    """`MFedAvg` whose local gradients get mu (w_u - w). Source: OSAFL, Algorithm 7 (M-FedProx); mu
-    >= 0, 0 is M-FedAvg.
+    """`MFedAvg` whose local gradients get mu (w_u - w). Source: OSAFL, Algorithm 7 (M-FedProx).
+
+    Parameters
+    ----------
+    n_clients : int
+        U >= 1.
+    mu : float
+        >= 0; 0 is M-FedAvg.
+    never_joined : {"exclude", "zero", "literal"}
+        As in `MFedAvg`.
     """
 
     def __init__(self, n_clients: int, mu: float, never_joined: str = "exclude"):
         super().__init__(n_clients, never_joined)
         self.mu = checks.real("mu", mu, 0)
 
-    def local_options(self, work: LocalWork) -> dict:
+    def local_options(self, work: LocalWork) -> dict[str, Any]:
+        """Return mu as the factor of the proximal term."""
         return {"prox": self.mu}
 
 
 class MFedDisco(MFedAvg):
-    """`MFedAvg` whose weights are those of (83), from `disco_weights`. Source: OSAFL, Algorithm 10
-    (M-FedDisco).
+    """`MFedAvg` whose weights are those of (83). Source: OSAFL, Algorithm 10 (M-FedDisco).
 
-    The round's weights must be given, at least one of all clients in the buffer above 0; if all are
-    0, (83) is 0/0 and the model stays."""
+    The round's weights must be given, as `round_weights` returns them. If those of all clients in
+    the buffer are 0, (83) is 0/0 and the model stays.
 
-    def __call__(self, params, updates, weights=None, work: LocalWork | None = None):
+    Parameters
+    ----------
+    n_clients : int
+        U >= 1.
+    never_joined : {"exclude", "zero", "literal"}
+        As in `MFedAvg`.
+    a, b : float
+        >= 0; how much a client's label discrepancy takes from its weight, and what all get on top.
+    """
+
+    def __init__(
+        self, n_clients: int, never_joined: str = "exclude", a: float = 0.2, b: float = 0.1
+    ):
+        super().__init__(n_clients, never_joined)
+        self.a = checks.real("a", a, 0)
+        self.b = checks.real("b", b, 0)
+
+    def round_weights(
+        self, work: LocalWork, sizes: np.ndarray, label_counts: Callable[[], np.ndarray]
+    ) -> np.ndarray:
+        """Return the participants' weights (83)."""
+        apart = label_discrepancy(label_counts())
+        return disco_weights(sizes, apart, a=self.a, b=self.b)[work.clients]
+
+    def __call__(
+        self, params: Any, updates: Any, weights: Any = None, work: LocalWork | None = None
+    ) -> Any:
+        """Return what `MFedAvg` returns; ValueError also if there are no weights."""
         if weights is None:
             raise ValueError("weights=None; M-FedDisco needs the participants' disco_weights")
         return super().__call__(params, updates, weights, work)
 
 
-class MFedNova(_Rule):
-    """FedNova as the paper prints it, or as its authors define it. Source: OSAFL, Algorithm 8; Wang
-    et al. 2020.
+class MFedNova(RoundRule):
+    """FedNova as the paper prints it, or as its authors define it.
 
-    "printed" (M-FedNova, ERRATA 41): w <- w - tau-tilde eta sum_u p_u kappa_u d_u over the
-    participants, p_u = D_u over the sum of all clients; a straggler's kappa_u = 0 drops its buffer,
-    so that none is kept and never-participants have no part. "true": w <- w - tau-tilde eta (sum_v
-    p_v kappa_v) sum_u p_u d_u with p normalised over the participants.
+    Source: OSAFL, Algorithm 8; Wang et al. 2020. Both forms move the model by the participants'
+    updates only, and keep nothing between rounds:
+
+    - "printed" (M-FedNova, ERRATA 41): w <- w - tau-tilde eta sum_u p_u kappa_u d_u, with p_u = D_u
+      over the sum of all clients. A straggler's kappa_u = 0 drops what it sent before, so that no
+      buffer is needed, and clients that never joined have no part.
+    - "true": w <- w - tau-tilde eta (sum_v p_v kappa_v) sum_u p_u d_u with p normalised over the
+      participants.
 
     Parameters
     ----------
-    sizes : (n_clients,) D_u > 0.
-    slowdown : tau-tilde > 0; 1 in FedNova, 0.05 to 0.35 in the paper.
+    sizes : array (n_clients,)
+        D_u > 0.
+    slowdown : float
+        tau-tilde > 0; 1 in FedNova, 0.05 to 0.35 in the paper.
     form : {"printed", "true"}
     """
 
-    def __init__(self, sizes, slowdown: float = 1.0, form: str = "printed"):
+    def __init__(self, sizes: ArrayLike, slowdown: float = 1.0, form: str = "printed"):
         self.sizes = checks.array("sizes", sizes, ndim=1, above=0)
         super().__init__(len(self.sizes))
         self.slowdown = checks.real("slowdown", slowdown, above=0)
         self.form = checks.choice("form", form, ("printed", "true"))
 
-    def _aggregate(self, w, rows, weights, clients, steps, joins, rate):
-        p, kappa = np.zeros(len(rows)), np.maximum(steps, 1)
-        p[joins] = self.sizes[clients][joins]
+    def aggregate(
+        self, params: Tensor, updates: Tensor, weights: np.ndarray | None, work: LocalWork
+    ) -> Tensor:
+        """Return the model moved by the participants' updates, each in its form's proportion."""
+        joins = np.flatnonzero(work.steps)
+        p = np.zeros(len(updates))
+        p[joins] = self.sizes[work.clients][joins]
         if self.form == "printed":  # eta kappa_u d_u = -update
             factors = p / self.sizes.sum()
         else:
             p /= p.sum()
-            factors = (p @ steps) * p / kappa
-        factors = torch.as_tensor(self.slowdown * factors, dtype=rows.dtype, device=rows.device)
-        return w + factors @ rows
+            factors = (p @ work.steps.astype(float)) * p / np.maximum(work.steps, 1)
+        return params + torch.as_tensor(self.slowdown * factors).to(updates) @ updates
+
+
+class Genie:
+    """No server rule, but what the paper compares all of them with: centralised SGD.
+
+    A run whose rule is the genie trains one model on the union of all stores and asks no client for
+    anything, so that nobody is a straggler. Source: OSAFL, Section V-B ("centralized SGD").
+    """
+
+
+def fednova(sizes: ArrayLike) -> MFedNova:
+    """Return FedNova as its authors define it, for clients of `sizes` (n_clients,) samples."""
+    return MFedNova(sizes, form="true")
+
+
+# The headings under which the paper prints its rates.
+NETWORKS = ("fcn", "squeezenet1", "cnn", "lstm")
+
+
+def _printed(**options: tuple[float, ...]) -> Mapping[str, Mapping[str, float]]:
+    """Turn values by option, one for each of `NETWORKS`, into read-only presets by network."""
+    columns = {
+        network: MappingProxyType({name: values[i] for name, values in options.items()})
+        for i, network in enumerate(NETWORKS)
+    }
+    return MappingProxyType(columns)
+
+
+_FEDAVG = _printed(rate=(0.15, 0.01, 0.1, 0.6))
+
+# Every rule of the paper's comparison. `options` are what the class takes: n_clients, sizes,
+# never_joined and chi come from the run, the others are the rule's own hyper-parameters.
+# `presets` are the printed rates of OSAFL, Section V-A.4 and Appendix D-B. The paper prints none
+# for FedNova and the genie, which take M-FedAvg's local rate.
+RULES = Registry(
+    "OSAFL server rule",
+    {
+        "osafl": Rule(
+            OSAFL,
+            "OSAFL",
+            Look("#0072B2", "-", "o"),
+            ("n_clients", "global_rate", "chi", "never_joined"),
+            _printed(rate=(0.2, 0.01, 0.08, 0.2), global_rate=(35.0, 20.0, 22.0, 35.0)),
+        ),
+        "m_fedavg": Rule(
+            MFedAvg,
+            "M-FedAvg",
+            Look("#D55E00", (0, (5, 1.5)), "s"),
+            ("n_clients", "never_joined"),
+            _FEDAVG,
+        ),
+        "m_fedprox": Rule(
+            MFedProx,
+            "M-FedProx",
+            Look("#009E73", (0, (4, 1.5, 1, 1.5)), "^"),
+            ("n_clients", "mu", "never_joined"),
+            _printed(rate=(0.1, 0.01, 0.05, 0.5), mu=(0.9, 0.9, 0.9, 0.1)),
+        ),
+        "m_fednova": Rule(
+            MFedNova,
+            "M-FedNova",
+            Look("#CC79A7", (0, (1, 1.2)), "D"),
+            ("sizes", "slowdown"),
+            _printed(rate=(0.01, 0.03, 0.15, 0.5), slowdown=(0.1, 0.05, 0.35, 0.12)),
+        ),
+        "fednova": Rule(fednova, "FedNova", Look("#666666", (0, (8, 2)), "x"), ("sizes",), _FEDAVG),
+        "m_afa_cd": Rule(
+            MAFACD,
+            "M-AFA-CD",
+            Look("#E69F00", (0, (3, 1, 1, 1, 1, 1)), "v"),
+            ("n_clients", "global_rate", "never_joined"),
+            _printed(rate=(0.1, 0.02, 0.1, 0.5), global_rate=(0.2, 0.01, 0.05, 1.0)),
+        ),
+        "m_feddisco": Rule(
+            MFedDisco,
+            "M-FedDisco",
+            Look("#56B4E9", (0, (6, 1, 1, 1, 1, 1)), "P"),
+            ("n_clients", "never_joined", "a", "b"),
+            _printed(rate=(0.15, 0.01, 0.1, 0.5), a=(0.2,) * 4, b=(0.1,) * 4),
+        ),
+        "genie": Rule(Genie, "centralised SGD", Look("#000000", "-"), (), _FEDAVG),
+    },
+)

@@ -3,13 +3,13 @@
 Source: OSAFL, Section II-A (stores, Binomial arrivals) and Section V-A (sizes). Since the oldest
 samples leave, a store is a window of its client's sequence of samples, whatever these are.
 
-================  ==============  ==============  ==============================================================
-code              symbol          shape           meaning
-================  ==============  ==============  ==============================================================
-capacity          D_u             (n_clients,)    samples a store holds
-slots             E_u             (n_clients,)    arrival slots between two rounds, below D_u
-probability       p_u,ac          (n_clients,)    probability that a slot brings a sample
-================  ==============  ==============  ==============================================================
+===========  ======  ============  =========================================
+code         symbol  shape         meaning
+===========  ======  ============  =========================================
+capacity     D_u     (n_clients,)  samples a store holds
+slots        E_u     (n_clients,)  arrival slots between two rounds, below D_u
+probability  p_u,ac  (n_clients,)  probability that a slot brings a sample
+===========  ======  ============  =========================================
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from sflkit import checks
 
 
 class Stores(NamedTuple):
-    """FIFO stores, arrays (n_clients,): D_u samples, E_u arrival slots between rounds, success
-    probability of a slot.
-    """
+    """FIFO stores of the clients; arrays (n_clients,), see the table at the top."""
 
     capacity: np.ndarray
     slots: np.ndarray
@@ -32,13 +30,30 @@ class Stores(NamedTuple):
 
 
 def draw_stores(
-    n_clients: int, rng: np.random.Generator, *, capacity_range=(320, 640), arrival_range=(0.3, 0.8)
+    n_clients: int,
+    rng: np.random.Generator,
+    *,
+    capacity_range: tuple[int, int] = (320, 640),
+    arrival_range: tuple[float, float] = (0.3, 0.8),
 ) -> Stores:
-    """Draw D_u uniform on the whole numbers of an interval, p_u uniform, and E_u = ceil(32 p_u).
-    Source: OSAFL, Section V-A.
+    """Draw D_u and p_u uniformly, and E_u = ceil(32 p_u). Source: OSAFL, Section V-A.
 
-    The paper's p_u,ac is taken as this p_u. Raises ValueError for an empty store, or one no larger
-    than a round's arrivals."""
+    The paper's p_u,ac is taken as this p_u.
+
+    Parameters
+    ----------
+    n_clients : int
+    rng : numpy.random.Generator
+    capacity_range : (int, int)
+        Smallest and largest D_u, a whole number.
+    arrival_range : (float, float)
+        Smallest and largest p_u, in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        For a range that is not ordered, or a store no larger than a round's arrivals.
+    """
     n_clients = checks.integer("n_clients", n_clients, 1)
     low, high = checks.array("arrival_range", arrival_range, ndim=1, low=0, high=1)
     smallest, largest = (checks.integer("capacity_range", v, 1) for v in capacity_range)
@@ -47,7 +62,8 @@ def draw_stores(
     most = int(np.ceil(32 * high))
     if not most < smallest <= largest:
         raise ValueError(
-            f"capacity_range={capacity_range!r} must be (low, high) and above the {most} arrivals a round"
+            f"capacity_range={capacity_range!r} must be (low, high) and above the {most} arrivals "
+            "per round"
         )
     size_rng, arrival_rng = checks.generator(rng).spawn(2)
     probability = arrival_rng.uniform(low, high, n_clients)
@@ -59,12 +75,16 @@ def draw_stores(
 
 
 def fifo_windows(stores: Stores, rounds: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw arrivals and return which samples each store holds, int64 (rounds, n_clients, 2): first,
-    and one past the last.
+    """Draw arrivals and return which samples each store holds in each round.
 
     A store starts full with its client's samples 0..D_u - 1; before round t = 1, 2, ...
     Binomial(E_u, p_u) new ones arrive and as many of the oldest leave, so that its content is
     always a window of the client's sequence.
+
+    Returns
+    -------
+    int64 array (rounds, n_clients, 2)
+        The first sample, and one past the last.
 
     Raises
     ------
@@ -77,11 +97,13 @@ def fifo_windows(stores: Stores, rounds: int, rng: np.random.Generator) -> np.nd
     probability = checks.array("probability", stores.probability, ndim=1, low=0, high=1)
     if not len(capacity) == len(slots) == len(probability) or (slots >= capacity).any():
         raise ValueError(
-            f"slots={slots!r} must be one a client, below capacity={capacity!r}; likewise probability"
+            f"slots={slots!r} must be one per client and below capacity={capacity!r}; "
+            "there must be as many probabilities"
         )
     children = checks.generator(rng).spawn(len(capacity))
     arrivals = np.stack(
-        [c.binomial(e, p, rounds) for c, e, p in zip(children, slots, probability)], axis=1
+        [c.binomial(e, p, rounds) for c, e, p in zip(children, slots, probability, strict=True)],
+        axis=1,
     )
     first = np.cumsum(arrivals, axis=0)
     return np.stack([first, first + capacity], axis=2)

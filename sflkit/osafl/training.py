@@ -7,62 +7,61 @@ samples arrive in the stores, each client learns from its channel how many local
 stores, channel, mini-batches, test set and initial model; differences are paired.
 
 What the paper does not state, and we chose: the scale of the inputs (`input_norm`); the test set
-(fresh requests of the same users, as many a user); the genie's training (`genie_steps` SGD steps a
-round, each on n n-bar samples drawn from all stores, at M-FedAvg's rate); the law of the
+(fresh requests of the same users, as many per user); the genie's training (`genie_steps` SGD steps
+in a round, each on n n-bar samples drawn from all stores, at M-FedAvg's rate); the law of the
 mini-batches, and the clients' places (`osafl.clients`, `channels`)."""
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor, nn
 
-from sflkit.osafl import clients as osafl_clients
-from sflkit.osafl.clients import Samples, local_steps
-from sflkit.osafl.config import BITS_A_PARAMETER, SIZE_FIELDS, OSAFLConfig
-from sflkit.randomness import generator
+from sflkit import checks, federated, machine, models
+from sflkit.federated import LocalWork, ServerRule
+from sflkit.federated.arrays import first_not_finite, tensor_of
+from sflkit.osafl import protocol
+from sflkit.osafl.clients import Samples, local_steps, loss
+from sflkit.osafl.config import SIZE_FIELDS, OSAFLConfig
+from sflkit.osafl.networks import BITS_PER_PARAMETER
+from sflkit.osafl.rules import RULES, Genie
+from sflkit.randomness import model_seed
 
 EXPERIMENT = "osafl-training"
-
-
 RESULT_VERSION = 1
-
 
 _DIVERGED = 10.0  # times the loss of a uniform guess
 
 
-def make_rule(config: OSAFLConfig, sizes: np.ndarray):
-    """Return the config's server rule for clients of `sizes` (n_clients,) samples; None for the
-    genie.
-    """
-    from sflkit.osafl import rules
-
-    n, hyper, never = config.n_clients, config.hyper, config.never_joined
-    return {
-        "osafl": lambda: rules.OSAFL(n, hyper["global_rate"], config.chi, never),
-        "m_fedavg": lambda: rules.MFedAvg(n, never),
-        "m_fedprox": lambda: rules.MFedProx(n, hyper["mu"], never),
-        "m_fednova": lambda: rules.MFedNova(sizes, hyper["slowdown"]),
-        "fednova": lambda: rules.MFedNova(sizes, form="true"),
-        "m_afa_cd": lambda: rules.MAFACD(n, hyper["global_rate"], never),
-        "m_feddisco": lambda: rules.MFedDisco(n, never),
-        "genie": lambda: None,
-    }[config.rule]()
-
-
-def run(config: OSAFLConfig, *, model=None) -> pd.DataFrame:
+def run(
+    config: OSAFLConfig,
+    *,
+    server: Callable | None = None,
+    model: nn.Module | Callable | None = None,
+) -> pd.DataFrame:
     """Run one rule for T rounds.
 
     Parameters
     ----------
     config : OSAFLConfig
-    model : torch.nn.Module, optional
-        Your own network, from the data set's inputs to logits (n, 100).
+    server : class or function, optional
+        Your own server rule in place of that of `config.rule`, of which only the local rate is then
+        used: a class of the protocol `federated.ServerRule`, built as cls(), or a function
+        (config, shares) -> rule with shares (n_clients,) the clients' parts of all stored samples.
+        It is called in rounds that a client joins, without weights unless it has the method
+        `round_weights` of `rules.RoundRule`.
+    model : torch.nn.Module, class or function, optional
+        Your own network, from the data set's inputs to logits (n, 100): a module, whose weights are
+        not used, or what makes one of (input_shape, n_classes).
 
     Returns
     -------
-    DataFrame, one row a round
+    DataFrame, one row per round
         round (from 1); accuracy and loss on the test set (NaN between evaluations); best_accuracy
         over the rounds so far and best_loss, the loss of that round (the last row has what the
         paper's tables list); participants and stragglers of the round (their sum is U; 0 for the
@@ -74,14 +73,17 @@ def run(config: OSAFLConfig, *, model=None) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        For an unknown model, or one that does not take the inputs.
+        For an unknown model, one that does not take the inputs, or a server or model that is not
+        as described.
     """
-    learner = _Learner(config, model)
-    rows, joined, alive = [], np.zeros(config.n_clients, dtype=bool), True
+    learner = Learner(config, server, model)
+    joined = np.zeros(config.n_clients, dtype=bool)
+    alive = True
+    rows = []
     for t in range(1, config.rounds + 1):
         kappa = learner.steps[t - 1]
         joined |= kappa > 0
-        alive = alive and learner.step(t, kappa)
+        alive = alive and learner.step(t)
         row = {"round": t, "accuracy": np.nan, "loss": np.nan if alive else np.inf}
         if alive and (t % config.evaluate_every == 0 or t == config.rounds):
             row["loss"], row["accuracy"] = learner.evaluate()
@@ -91,23 +93,35 @@ def run(config: OSAFLConfig, *, model=None) -> pd.DataFrame:
             row
             | {
                 "participants": n,
-                "stragglers": 0 if learner.rule is None else config.n_clients - n,
+                "stragglers": 0 if learner.is_central else config.n_clients - n,
                 "mean_kappa": kappa[kappa > 0].mean() if n else np.nan,
                 "joined": int(joined.sum()),
                 "mean_score": learner.mean_score() if n else np.nan,
             }
         )
-    frame = _with_best(pd.DataFrame(rows), learner.n_files)
-    frame.attrs["data"] = learner.samples.world.source | {
-        "size": int(learner.samples.world.stores.capacity.sum()),
-        "test_size": config.test_size,
-    }
+    frame = with_best(pd.DataFrame(rows), learner.n_files)
+    frame.attrs["data"] = learner.source
     return frame
 
 
-def _with_best(frame: pd.DataFrame, n_classes: int) -> pd.DataFrame:
-    """Mark the diverged tail, and put the best accuracy so far and its loss beside the accuracy and
-    loss of every round.
+def with_best(frame: pd.DataFrame, n_classes: int) -> pd.DataFrame:
+    """Mark the diverged end of a run, and add to every round the best so far.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        One row per round with at least three columns, among them `accuracy` and `loss`; NaN where
+        the round was not evaluated, an infinite loss where the model is no longer finite. It is
+        changed in place.
+    n_classes : int
+        A loss above 10 ln(n_classes), ten times that of a uniform guess, counts as diverged if no
+        later one is below.
+
+    Returns
+    -------
+    DataFrame
+        With the columns diverged, best_accuracy and best_loss. A diverged round has no accuracy,
+        and an infinite loss becomes NaN.
     """
     bad = (frame["loss"] > _DIVERGED * math.log(n_classes)).to_numpy()
     good = np.flatnonzero(frame["loss"].notna().to_numpy() & ~bad)
@@ -115,115 +129,195 @@ def _with_best(frame: pd.DataFrame, n_classes: int) -> pd.DataFrame:
     frame["diverged"] = np.logical_or.accumulate(after & bad)
     frame.loc[frame["diverged"], "accuracy"] = np.nan
     frame.loc[np.isinf(frame["loss"]), "loss"] = np.nan
-    best, running = (-1.0, np.nan), []
-    for accuracy, loss in zip(frame["accuracy"], frame["loss"], strict=True):
-        best = (accuracy, loss) if accuracy > best[0] else best  # False for NaN
+    best = (-1.0, np.nan)
+    running = []
+    for accuracy, its_loss in zip(frame["accuracy"], frame["loss"], strict=True):
+        best = (accuracy, its_loss) if accuracy > best[0] else best  # False for NaN
         running.append(best if best[0] >= 0 else (np.nan, np.nan))
-    for place, (name, values) in enumerate(
-        zip(("best_accuracy", "best_loss"), zip(*running), strict=True), start=3
-    ):
-        frame.insert(place, name, values)
+    accuracies, losses = zip(*running, strict=True)
+    frame.insert(3, "best_accuracy", accuracies)
+    frame.insert(4, "best_loss", losses)
     return frame
 
 
-class _Learner:
-    """The global model, the rule, and the round that trains it."""
+def make_rule(
+    config: OSAFLConfig, sizes: np.ndarray, server: Callable | None = None
+) -> ServerRule | Genie:
+    """Return the server rule of a run with clients of `sizes` (n_clients,) samples.
 
-    def __init__(self, config: OSAFLConfig, model):
-        import torch
+    Parameters
+    ----------
+    config : OSAFLConfig
+    sizes : array (n_clients,)
+    server : class or function, optional
+        As in `run`; None takes `config.rule` from `rules.RULES`.
 
-        from sflkit import federated, models
-        from sflkit.federated import servers
+    Raises
+    ------
+    ValueError
+        As `protocol.build_server`, if a hyper-parameter is neither given nor printed, or if the row
+        of the rule names an option that no run has.
+    """
+    if server is not None:
+        return protocol.build_server(server, config, sizes / sizes.sum())
+    row = RULES[config.rule]
+    given = {
+        "n_clients": config.n_clients,
+        "sizes": sizes,
+        "never_joined": config.never_joined,
+        "chi": config.chi,
+    } | config.hyper
+    names = [checks.choice(f"option of rule {config.rule!r}", name, given) for name in row.options]
+    return row.build(**{name: given[name] for name in names})
 
-        self.config, self.torch, self.federated, self.servers = config, torch, federated, servers
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.samples = Samples(config, device)
-        self.n_files = self.samples.world.catalogue.n_files
-        if model is None:
-            given = {
-                name: getattr(config, name)
-                for name in SIZE_FIELDS
-                if getattr(config, name) is not None
-            }
-            model = models.create(
-                config.model, input_shape=self.samples.input_shape, n_classes=self.n_files, **given
-            )
-        self.task, self.hyper = federated.Task(model, osafl_clients.loss), config.hyper
-        self.params = self.task.init(int(generator(config.seed, "model").integers(2**31))).to(
-            device
-        )
-        self.sizes = self.samples.world.stores.capacity
-        self.rule = make_rule(config, self.sizes)
-        payload = (
-            BITS_A_PARAMETER * self.task.n_params
-            if config.payload_bits is None
-            else config.payload_bits
-        )
-        self.steps = np.zeros(
-            (config.rounds, config.n_clients), dtype=np.int64
-        )  # the genie's clients send their data
-        if self.rule is not None:
-            self.steps = local_steps(config, payload)
-        self.test = self.samples.test()
-        self.memory = None
 
-    def step(self, t: int, kappa: np.ndarray) -> bool:
-        """Train one round; False if the model, or what a client sends, is no longer finite (the
-        model then stays).
+class Learner:
+    """The global model, its server rule, and the round that trains it.
+
+    Parameters
+    ----------
+    config : OSAFLConfig
+    server : class or function, optional
+        See `run`.
+    model : torch.nn.Module, class or function, optional
+        See `run`.
+
+    Attributes
+    ----------
+    task : federated.Task
+    params : Tensor (n_params,)
+        The global model.
+    rule : ServerRule or Genie
+    steps : int array (rounds, n_clients)
+        How many local rounds each client can take; all 0 for the genie, whose clients send data.
+    """
+
+    def __init__(
+        self,
+        config: OSAFLConfig,
+        server: Callable | None = None,
+        model: nn.Module | Callable | None = None,
+    ):
+        self.config = config
+        device = machine.device()
+        self._samples = Samples(config, device)
+        self._sizes = self._samples.world.stores.capacity
+        self.n_files = self._samples.world.catalogue.n_files
+        self.task = federated.Task(self._network(model), loss)
+        self.params = self.task.init(model_seed(config.seed)).to(device)
+        self.rule = make_rule(config, self._sizes, server)
+        self._rate = config.hyper["rate"]
+        self.steps = np.zeros((config.rounds, config.n_clients), dtype=np.int64)
+        if not self.is_central:
+            self.steps = local_steps(config, self._payload_bits())
+        self._test = self._samples.test()
+        # Rules of the table keep no updates, a caller's own may.
+        self._reuses_memory = server is None
+        self._memory: Tensor | None = None
+
+    def _network(self, model: nn.Module | Callable | None) -> nn.Module:
+        shape = self._samples.input_shape
+        if model is not None:
+            return protocol.build_model(model, shape, self.n_files)
+        sizes = {name: getattr(self.config, name) for name in SIZE_FIELDS}
+        given = {name: size for name, size in sizes.items() if size is not None}
+        return models.create(self.config.model, input_shape=shape, n_classes=self.n_files, **given)
+
+    def _payload_bits(self) -> float:
+        given = self.config.payload_bits
+        return BITS_PER_PARAMETER * self.task.n_params if given is None else given
+
+    @property
+    def is_central(self) -> bool:
+        """Whether the run trains on the union of all stores, and asks no client for anything."""
+        return isinstance(self.rule, Genie)
+
+    @property
+    def source(self) -> dict:
+        """What a result's record says of the data."""
+        return self._samples.world.source | {
+            "size": int(self._sizes.sum()),
+            "test_size": self.config.test_size,
+        }
+
+    def step(self, t: int) -> bool:
+        """Train round t (from 1).
+
+        Returns
+        -------
+        bool
+            False if the model, or what a client sends, is no longer finite; the model then stays.
         """
-        if self.rule is None:
-            batches = self.samples.union_batches(t, self.config.genie_steps)
-            new = self.federated.local_sgd(self.task, self.params, [batches], self.hyper["rate"])[0]
-        else:
-            clients = np.flatnonzero(kappa)
-            work = self.servers.LocalWork(clients, kappa[clients], self.hyper["rate"])
-            updates = self._train(t, work)
-            if not self._finite(updates):
-                return False
-            new = self.rule(self.params, updates, self._weights(t, clients), work)
-        if not self._finite(new):
+        new = self._central_step(t) if self.is_central else self._federated_step(t)
+        if new is None or first_not_finite(new[None]) is not None:
             return False
         self.params = new
         return True
 
-    def _train(self, t: int, work):
-        """Return the participants' updates, in memory that serves all rounds; a part of the
-        clients' inputs exists at a time.
-        """
-        n = len(work.clients)
-        if self.memory is None or len(self.memory) < n:
-            self.memory = self.torch.empty(n, self.task.n_params, device=self.params.device)
-        updates, options = self.memory[:n], self.rule.local_options(work)
-        for part in self.samples.groups(work.clients, work.steps) if n else ():
+    def _central_step(self, t: int) -> Tensor:
+        batches = self._samples.union_batches(t, self.config.genie_steps)
+        return federated.local_sgd(self.task, self.params, [batches], self._rate)[0]
+
+    def _federated_step(self, t: int) -> Tensor | None:
+        """Return the next global model; None if an update is not finite."""
+        kappa = self.steps[t - 1]
+        clients = np.flatnonzero(kappa)
+        if not len(clients):
+            return self.params
+        work = LocalWork(clients, kappa[clients], self._rate)
+        updates = self._updates(t, work)
+        if first_not_finite(updates) is not None:
+            return None
+        weights = None
+        if hasattr(self.rule, "round_weights"):
+            counts = functools.partial(self._samples.label_counts, t)
+            weights = self.rule.round_weights(work, self._sizes, counts)
+        new = tensor_of(self.rule(self.params, updates, weights, work)).to(self.params)
+        if new.shape != self.params.shape:
+            raise ValueError(
+                f"the server rule returned shape {tuple(new.shape)}; it must return the next "
+                f"global parameters, {tuple(self.params.shape)}"
+            )
+        return new
+
+    def _updates(self, t: int, work: LocalWork) -> Tensor:
+        """Return the participants' updates; only a part of the clients' inputs exists at a time."""
+        updates = self._empty(len(work.clients))
+        options = dict(self.rule.local_options(work))
+        corrections = options.pop("corrections", None)
+        for part in self._samples.groups(work.clients, work.steps):
             batches = [
-                self.samples.local_batches(int(work.clients[i]), t, int(work.steps[i]))
+                self._samples.local_batches(int(work.clients[i]), t, int(work.steps[i]))
                 for i in part
             ]
-            self.federated.local_sgd(
+            rows = slice(part[0], part[-1] + 1)
+            if corrections is not None:
+                options["corrections"] = corrections[rows]
+            federated.local_sgd(
                 self.task,
                 self.params,
                 batches,
                 work.rate,
                 updates=True,
-                out=updates[part[0] : part[-1] + 1],
+                out=updates[rows],
                 **options,
             )
         return updates
 
-    def _weights(self, t: int, clients: np.ndarray):
-        if self.config.rule != "m_feddisco":
-            return None
-        from sflkit.osafl.scores import disco_weights, label_discrepancy
+    def _empty(self, n: int) -> Tensor:
+        """Return room for n updates, which serves all rounds unless the rule may keep updates.
 
-        apart = label_discrepancy(self.samples.label_counts(t))
-        return disco_weights(self.sizes, apart, a=self.hyper["a"], b=self.hyper["b"])[clients]
-
-    def _finite(self, values) -> bool:
-        return bool(self.torch.isfinite(values.sum())) or bool(self.torch.isfinite(values).all())
+        Fresh memory costs as much on a CPU as training a large layer.
+        """
+        if not self._reuses_memory or self._memory is None or len(self._memory) < n:
+            self._memory = torch.empty(n, self.task.n_params, device=self.params.device)
+        return self._memory[:n]
 
     def mean_score(self) -> float:
+        """Return the mean of the rule's last scores; NaN for a rule without scores."""
         scores = getattr(self.rule, "scores", None)
         return float("nan") if scores is None else float(scores.mean())
 
-    def evaluate(self):
-        return self.federated.evaluate(self.task, self.params, *self.test)
+    def evaluate(self) -> federated.Evaluation:
+        """Return loss and accuracy of the global model on the test set."""
+        return federated.evaluate(self.task, self.params, *self._test)

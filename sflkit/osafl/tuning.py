@@ -5,7 +5,7 @@ Source: OSAFL, Section V-B, Tables II to V, Appendix D-B; ERRATA 37, 38, 44. The
 steps differ by orders of magnitude: with the FCN, OSAFL moves by eta eta-tilde = 7 times a mean of
 gradients and M-AFA-CD by 0.2 times. Which rule is better and which step is larger cannot be told
 apart then. So each rule also runs at the best of the same multiples of its one step size: the
-server's where it has one (`STEP`), else the local rate."""
+server's where it has one, else the local rate (`step_name`)."""
 
 from __future__ import annotations
 
@@ -17,41 +17,53 @@ import pandas as pd
 
 from sflkit import checks
 from sflkit.osafl.config import OSAFLConfig
+from sflkit.osafl.rules import RULES
 
-STEP = {
-    "osafl": "global_rate",
-    "m_fedavg": "rate",
-    "m_fedprox": "rate",
-    "m_fednova": "slowdown",
-    "fednova": "rate",
-    "m_afa_cd": "global_rate",
-    "m_feddisco": "rate",
-    "genie": "rate",
-}
+# The options of `RULES` that are a step size of the server; no rule has two of them.
+SERVER_STEPS = ("global_rate", "slowdown")
+
+
+def step_name(rule: str) -> str:
+    """Return which field of the config is the step size of `rule` that the search varies.
+
+    Raises
+    ------
+    ValueError
+        If `rule` is not in `RULES`.
+    """
+    options = RULES[rule].options
+    return next((name for name in SERVER_STEPS if name in options), "rate")
 
 
 def scaled(config: OSAFLConfig, factor: float = 1.0) -> OSAFLConfig:
-    """Return the config with `factor` > 0 times its rule's step size, which is then explicit.
-    Raises ValueError otherwise.
+    """Return the config with `factor` times its rule's step size, which is then explicit.
+
+    Raises
+    ------
+    ValueError
+        If `factor` is not a number > 0.
     """
-    name = STEP[config.rule]
+    name = step_name(config.rule)
     return replace(config, **{name: config.hyper[name] * checks.real("factor", factor, above=0)})
 
 
 def search(arms: Iterable[OSAFLConfig], factors: Sequence[float]) -> list[OSAFLConfig]:
-    """Return the runs of a search: every arm at every factor, in this order."""
+    """Return the runs of a search: every arm at every factor, the factors of an arm together."""
     return [scaled(arm, factor) for arm in arms for factor in factors]
 
 
 def best_factors(frame: pd.DataFrame, n_arms: int, factors: Sequence[float]) -> list[float]:
-    """Return each arm's factor with the highest mean accuracy over the last quarter of the rounds,
-    in the order of `search`.
+    """Return each arm's factor with the highest mean accuracy over the last quarter of the rounds.
 
     Parameters
     ----------
-    frame : results of the search's runs, as `sweep.run_many` returns them. A diverged round counts as accuracy 0; of equally
-        good factors the first wins.
-    n_arms, factors : as in the search, all different.
+    frame : DataFrame
+        Results of the search's runs, as `sweep.run_many` returns them. A diverged round counts as
+        accuracy 0, and a round that was not evaluated does not count.
+    n_arms : int
+        Number of arms, in the order of `search`.
+    factors : sequence of float
+        As in the search, all different; of equally good ones the first wins.
 
     Raises
     ------
@@ -60,14 +72,12 @@ def best_factors(frame: pd.DataFrame, n_arms: int, factors: Sequence[float]) -> 
     """
     n_arms = checks.integer("n_arms", n_arms, 1)
     last = frame[frame["round"] > 0.75 * frame["round"].max()]
-    last = last[
-        last["accuracy"].notna() | last["diverged"]
-    ]  # rounds that were not evaluated do not count
+    last = last[last["accuracy"].notna() | last["diverged"]]
     score = last["accuracy"].fillna(0).groupby(last["key"], sort=False).mean()
     if len(score) != n_arms * len(factors):
         raise ValueError(
-            f"frame holds {len(score)} different runs; {n_arms} arms at {len(factors)} factors need "
-            f"{n_arms * len(factors)}"
+            f"frame holds {len(score)} different runs; {n_arms} arms at {len(factors)} factors "
+            f"need {n_arms * len(factors)}"
         )
     return [factors[i] for i in score.to_numpy().reshape(-1, len(factors)).argmax(axis=1)]
 
@@ -75,13 +85,17 @@ def best_factors(frame: pd.DataFrame, n_arms: int, factors: Sequence[float]) -> 
 def collect(
     frame: pd.DataFrame, plan: Mapping[tuple, OSAFLConfig], names: Sequence[str]
 ) -> pd.DataFrame:
-    """Return the rows of every case of `plan`, with the parts of the case as further columns called
-    `names`.
+    """Return the rows of every case of `plan`, with the parts of the case as further columns.
 
     Parameters
     ----------
-    frame : results of `sweep.run_many(run, plan.values())`.
-    plan : config by case, a tuple as long as `names`. Several cases may share a config (a rule whose best factor is 1).
+    frame : DataFrame
+        Results of `sweep.run_many(run, plan.values())`.
+    plan : mapping
+        The config of each case, which is a tuple as long as `names`. Several cases may share a
+        config, such as a rule whose best factor is 1.
+    names : sequence of str
+        What the columns are called.
 
     Raises
     ------
@@ -105,12 +119,15 @@ def collect(
 
 
 def summary(frame: pd.DataFrame, target: float) -> pd.DataFrame:
-    """Return one row a run: what the paper's tables list, and the end.
+    """Return one row per run: what the paper's tables list, and how the run ended.
 
     Parameters
     ----------
-    frame : runs of `run`, with the config's columns and `key` as `sweep.run_many` adds them.
-    target : accuracy in [0, 1].
+    frame : DataFrame
+        Results of `training.run` with the columns of the config and `key`, as `sweep.run_many`
+        returns them.
+    target : float
+        Accuracy in [0, 1].
 
     Returns
     -------
@@ -123,7 +140,8 @@ def summary(frame: pd.DataFrame, target: float) -> pd.DataFrame:
     checks.real("target", target, 0, 1)
     rows = {}
     for key, run in frame.groupby("key", sort=False):
-        last, reached = run.iloc[-1], run.loc[run["accuracy"] >= target, "round"]
+        last = run.iloc[-1]
+        reached = run.loc[run["accuracy"] >= target, "round"]
         row = {name: last[name] for name in ("rule", "never_joined", "seed", "top_k", "model")}
         rows[key] = row | {
             "best": np.nan_to_num(last["best_accuracy"]),
@@ -136,9 +154,17 @@ def summary(frame: pd.DataFrame, target: float) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("key")
 
 
-def by_arm(listed: pd.DataFrame, what: str, **where) -> pd.DataFrame:
-    """Return `what` of those rows of `summary` that have the values `where`, one row a seed and one
-    column an `arm`.
+def by_arm(listed: pd.DataFrame, what: str, **where: object) -> pd.DataFrame:
+    """Return a column of `summary` as a table with one row per seed and one column per arm.
+
+    Parameters
+    ----------
+    listed : DataFrame
+        Rows of `summary` with a further column `arm`.
+    what : str
+        The column.
+    **where
+        Only rows whose column of that name has that value are used.
     """
     for name, value in where.items():
         listed = listed[listed[name] == value]

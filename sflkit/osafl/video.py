@@ -4,18 +4,19 @@ Source: OSAFL, Appendix D-A: Algorithm 5 (content requests), (80) to (82), Datas
 ERRATA 39 and 40 for what the paper prints otherwise or leaves open. File ids are genre *
 files_per_genre + place. `sflkit.osafl.stores` holds the samples.
 
-================  ==============  ==============  ==============================================================
-code              symbol          shape           meaning
-================  ==============  ==============  ==============================================================
-features          x_ft,f,g        (F, H)          features of the files
-order             -               (G, F / G)      file ids of a genre from most to least popular
-gamma, q          gamma, q        scalars         exponent and shift of the Zipf-Mandelbrot law
-similarity        Cos(f, f')      (F, F / G)      cosine of a file with each file of its genre, itself included
-preferences       p_u,gn          (U, G)          genre preferences of a user
-stick             epsilon_u       (U,)            probability of staying in the genre
-top_k             K               scalar          similar files a staying user picks from
-requests          -               (U, n)          file ids in the order of the requests
-================  ==============  ==============  ==============================================================
+===========  ==========  ============  =====================================================
+code         symbol      shape         meaning
+===========  ==========  ============  =====================================================
+features     x_ft,f,g    (F, H)        features of the files
+order        -           (G, F / G)    file ids of a genre from most to least popular
+gamma, q     gamma, q    scalars       exponent and shift of the Zipf-Mandelbrot law
+similarity   Cos(f, f')  (F, F / G)    cosine of a file with each file of its genre, itself
+                                       included
+preferences  p_u,gn      (U, G)        genre preferences of a user
+stick        epsilon_u   (U,)          probability of staying in the genre
+top_k        K           scalar        similar files a staying user picks from
+requests     -           (U, n)        file ids in the order of the requests
+===========  ==========  ============  =====================================================
 """
 
 from __future__ import annotations
@@ -24,25 +25,26 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 
 GENRE_REPEATS = 70  # OSAFL repeats the genre id so often, to give the sample 3168 features
 
-
-# Synthetic images: mean and spread of the pixels before clipping, red, green, blue; cut-off and
-# fall of the spectrum; share of the variance that the colours have in common. Set so that pixel
-# moments, correlation of neighbours and colours, and cosines between images come out as for one
-# CIFAR-100 image a class.
-_MEAN, _STD = (0.507, 0.487, 0.441), (0.320, 0.307, 0.331)
-
-
-_LOWEST, _DECAY, _COMMON = 1 / 60, 1.5, 0.78
+# Synthetic images are set so that pixel moments, the correlations of neighbours and of colours, and
+# the cosines between images come out as for one CIFAR-100 image of each class.
+_MEAN = (0.507, 0.487, 0.441)  # of the pixels before clipping: red, green, blue
+_STD = (0.320, 0.307, 0.331)
+_LOWEST = 1 / 60  # frequency below which the spectrum is flat, in cycles per pixel
+_DECAY = 1.5  # by which power of the frequency the amplitude falls above it
+_COMMON = 0.78  # share of the variance that the colours have in common
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Catalogue:
     """The files, their genres, and how popular and similar they are. `catalogue` makes one.
+
+    Its arrays are read-only.
 
     Attributes
     ----------
@@ -56,8 +58,8 @@ class Catalogue:
     Raises
     ------
     ValueError
-        For a zero or non-finite feature vector, fewer than two genres or files a genre, or an order
-        that is none.
+        For a zero or non-finite feature vector, fewer than two genres or files per genre, or an
+        order that is none.
     """
 
     features: np.ndarray
@@ -70,31 +72,37 @@ class Catalogue:
         order = np.asarray(self.order)
         if order.ndim != 2 or min(order.shape) < 2:
             raise ValueError(
-                f"order has shape {order.shape}; it must be (n_genres, files_per_genre), each at least 2"
+                f"order has shape {order.shape}; it must be (n_genres, files_per_genre), each at "
+                "least 2"
             )
         ids = np.arange(order.size).reshape(order.shape)
         if order.size != len(features) or not np.array_equal(np.sort(order, axis=1), ids):
             raise ValueError(
-                f"order must rank the ids genre * files_per_genre + place of each genre, {len(features)} in all"
+                "order must rank the ids genre * files_per_genre + place of each genre, "
+                f"{len(features)} in all"
             )
         if not (np.linalg.norm(features, axis=1) > 0).all():
             raise ValueError(
-                "features holds a vector of zeros; its cosine is undefined, every file needs a feature above 0"
+                "features holds a vector of zeros; its cosine is undefined, every file needs a "
+                "feature above 0"
             )
         zipf_mandelbrot(order.shape[1], self.gamma, self.q)  # checks gamma and q
-        object.__setattr__(self, "features", np.asarray(self.features))
-        object.__setattr__(self, "order", order.astype(np.int64))
+        self.features = _read_only(np.asarray(self.features))
+        self.order = _read_only(order.astype(np.int64))
 
     @property
     def n_files(self) -> int:
+        """Number of files, F."""
         return self.order.size
 
     @property
     def n_genres(self) -> int:
+        """Number of genres, G."""
         return self.order.shape[0]
 
     @property
     def files_per_genre(self) -> int:
+        """Files of one genre, F / G."""
         return self.order.shape[1]
 
     @cached_property
@@ -112,12 +120,21 @@ class Catalogue:
         return np.clip(unit @ unit.transpose(0, 2, 1), -1, 1).reshape(self.n_files, -1)
 
     def similar(self, top_k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the top_k most similar other files of the genre and their probabilities, each
-        (n_files, top_k).
+        """Return which files a user who stays in the genre goes to, and how likely.
 
         Source: OSAFL, (82) renormalised over the top K, Algorithm 5, lines 6 to 8.
 
-        Raises ValueError unless 1 <= top_k <= files_per_genre - 1.
+        Returns
+        -------
+        files : int array (n_files, top_k)
+            The most similar other files of each file's genre, the most similar first.
+        law : array (n_files, top_k)
+            Their probabilities.
+
+        Raises
+        ------
+        ValueError
+            Unless 1 <= top_k <= files_per_genre - 1.
         """
         top_k = checks.integer("top_k", top_k, 1, self.files_per_genre - 1)
         place = np.arange(self.n_files) % self.files_per_genre
@@ -129,10 +146,21 @@ class Catalogue:
         return genre_start[:, None] + best, weights / weights.sum(axis=1, keepdims=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Users:
-    """Genre preferences (n_users, n_genres), rows that sum to 1, and stick probabilities (n_users,)
-    in [0, 1].
+    """Who asks for files. Its arrays are read-only.
+
+    Attributes
+    ----------
+    preferences : array (n_users, n_genres)
+        Genre preferences; rows sum to 1.
+    stick : array (n_users,)
+        Probability of staying in the genre of the last request, in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If a probability is out of range, a row does not sum to 1, or the lengths disagree.
     """
 
     preferences: np.ndarray
@@ -145,18 +173,23 @@ class Users:
             raise ValueError(
                 f"preferences has {len(preferences)} users and stick {len(stick)}; they must agree"
             )
-        object.__setattr__(self, "preferences", preferences)
-        object.__setattr__(self, "stick", stick)
+        self.preferences = _read_only(preferences)
+        self.stick = _read_only(stick)
 
     def __len__(self) -> int:
         return len(self.stick)
 
     def elsewhere(self) -> np.ndarray:
-        """Return the law of the next genre of a user who leaves one, (n_users, genre left,
-        n_genres).
+        """Return the law of the next genre of a user who leaves one.
 
-        ERRATA 40: the preferences without the present genre, renormalised; uniform where nothing is
-        left of them."""
+        ERRATA 40: it is the preferences without the present genre, renormalised, and uniform where
+        nothing is left of them.
+
+        Returns
+        -------
+        array (n_users, n_genres, n_genres)
+            By user, genre left and genre entered.
+        """
         n = self.preferences.shape[1]
         off = 1.0 - np.eye(n)
         law = self.preferences[:, None, :] * off
@@ -166,32 +199,43 @@ class Users:
 
 
 def zipf_mandelbrot(n_files: int, gamma: float, q: float) -> np.ndarray:
-    """Return the probabilities of the ranks 1..n_files, proportional to (rank + q)^-gamma, shape
-    (n_files,).
+    """Return the probabilities of the ranks 1 to n_files, proportional to (rank + q)^-gamma.
 
     Source: OSAFL, (80). ERRATA 39: the printed normaliser makes them add up to 627 for 20 files,
     gamma = 1.2, q = 2.
 
-    Raises ValueError for n_files < 1, gamma < 0 or q <= -1.
+    Returns
+    -------
+    array (n_files,)
+
+    Raises
+    ------
+    ValueError
+        For n_files < 1, gamma < 0 or q <= -1.
     """
-    n_files, gamma = checks.integer("n_files", n_files, 1), checks.real("gamma", gamma, 0)
+    n_files = checks.integer("n_files", n_files, 1)
+    gamma = checks.real("gamma", gamma, 0)
     ranks = np.arange(1, n_files + 1) + checks.real("q", q, above=-1)
     weights = (ranks / ranks[0]) ** -gamma
     return weights / weights.sum()
 
 
 def synthetic_images(n_files: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw smooth colour images with the second moments of CIFAR-100, float32 (n_files, 3, 32, 32)
-    in [0, 1].
+    """Draw smooth colour images with the second moments of CIFAR-100.
 
-    Our stand-in for the photographs that the paper uses: random fields whose amplitude falls with
-    the frequency, mostly shared by the three colours. The cosines between images have the mean and
-    spread of CIFAR-100's, 0.8 and 0.1."""
+    They are our stand-in for the photographs that the paper uses: random fields whose amplitude
+    falls with the frequency, mostly shared by the three colours. The cosines between images have
+    the mean and spread of CIFAR-100's, 0.8 and 0.1.
+
+    Returns
+    -------
+    float32 array (n_files, 3, 32, 32) in [0, 1]
+    """
     n_files = checks.integer("n_files", n_files, 1)
     frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(32), np.fft.fftfreq(32)))
     amplitude = np.maximum(frequency, _LOWEST) ** -_DECAY
     images = np.empty((n_files, 3, 32, 32), dtype=np.float32)
-    for image, child in zip(images, checks.generator(rng).spawn(n_files)):
+    for image, child in zip(images, checks.generator(rng).spawn(n_files), strict=True):
         field = np.fft.ifft2(np.fft.fft2(child.standard_normal((4, 32, 32))) * amplitude).real
         field /= np.sqrt((amplitude**2).mean())  # variance 1
         mixed = np.sqrt(_COMMON) * field[:1] + np.sqrt(1 - _COMMON) * field[1:]
@@ -200,7 +244,7 @@ def synthetic_images(n_files: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def catalogue(
-    features=None,
+    features: ArrayLike | None = None,
     *,
     n_files: int = 100,
     n_genres: int = 5,
@@ -219,6 +263,8 @@ def catalogue(
         For the paper, one CIFAR-100 image of each class; without it, `synthetic_images`.
     n_files, n_genres : int
         n_files is a multiple of n_genres; it is taken from `features` when these are given.
+    gamma, q : float
+        Popularity law of the ranks, see `zipf_mandelbrot`.
     rng : numpy.random.Generator
 
     Raises
@@ -230,7 +276,8 @@ def catalogue(
     if features is None:
         features = synthetic_images(checks.integer("n_files", n_files, 1), image_rng)
     features = np.asarray(features, dtype=np.float32)
-    n_files, n_genres = len(features), checks.integer("n_genres", n_genres, 2)
+    n_files = len(features)
+    n_genres = checks.integer("n_genres", n_genres, 2)
     if n_files % n_genres:
         raise ValueError(f"n_genres={n_genres} must divide the number of files, {n_files}")
     places = np.arange(n_files).reshape(n_genres, -1)
@@ -243,27 +290,28 @@ def draw_users(
     rng: np.random.Generator,
     *,
     concentration: float = 0.3,
-    stick_range=(0.4, 0.9),
+    stick_range: tuple[float, float] = (0.4, 0.9),
 ) -> Users:
-    """Draw users: preferences from Dirichlet(concentration), stick probabilities uniform. Source:
-    OSAFL, Appendix D-A.
+    """Draw users: preferences from Dirichlet(concentration), stick probabilities uniform.
 
-    Raises ValueError for n_users < 1, n_genres < 2, concentration <= 0, or a range that is not
-    ordered within [0, 1]."""
-    n_users, n_genres = (
-        checks.integer("n_users", n_users, 1),
-        checks.integer("n_genres", n_genres, 2),
-    )
+    Source: OSAFL, Appendix D-A. Each user has a random stream of its own, so that a new one leaves
+    the others as they were.
+
+    Raises
+    ------
+    ValueError
+        For n_users < 1, n_genres < 2, concentration <= 0, or a range that is not ordered within
+        [0, 1].
+    """
+    n_users = checks.integer("n_users", n_users, 1)
+    n_genres = checks.integer("n_genres", n_genres, 2)
     concentration = checks.real("concentration", concentration, above=0)
     low, high = checks.array("stick_range", stick_range, ndim=1, low=0, high=1)
     if low > high:
         raise ValueError(f"stick_range={stick_range!r} must be (low, high) with low <= high")
-    children = checks.generator(rng).spawn(
-        n_users
-    )  # one each: a new user leaves the others as they were
-    preferences = np.stack(
-        [child.dirichlet(np.full(n_genres, concentration)) for child in children]
-    )
+    children = checks.generator(rng).spawn(n_users)
+    law = np.full(n_genres, concentration)
+    preferences = np.stack([child.dirichlet(law) for child in children])
     return Users(preferences, np.array([child.uniform(low, high) for child in children]))
 
 
@@ -290,40 +338,39 @@ def request_files(
     n_requests = checks.integer("n_requests", n_requests, 1)
     _same_genres(cat, users)
     near, near_law = cat.similar(top_k)
-    near_steps, elsewhere = (
-        np.cumsum(near_law, axis=1)[:, :-1],
-        np.cumsum(users.elsewhere(), axis=2)[..., :-1],
-    )
+    near_steps = np.cumsum(near_law, axis=1)[:, :-1]
+    elsewhere = np.cumsum(users.elsewhere(), axis=2)[..., :-1]
     popular = np.cumsum(cat.popularity)[:-1]
-    # three uniforms a request and user: stay or leave, the genre, the file
-    draws = np.stack(
-        [child.random((n_requests, 3)) for child in checks.generator(rng).spawn(len(users))], axis=1
-    )
+    # Three uniforms per request and user: stay or leave, the genre, the file.
+    children = checks.generator(rng).spawn(len(users))
+    draws = np.stack([child.random((n_requests, 3)) for child in children], axis=1)
     who = np.arange(len(users))
     genre = _inverse(np.cumsum(users.preferences, axis=1)[:, :-1], draws[0, :, 1])
     by_rank = np.searchsorted(popular, draws[..., 2], side="right")
     out = np.empty((n_requests, len(users)), dtype=np.int64)
-    out[0] = file = cat.order[genre, by_rank[0]]
+    file = cat.order[genre, by_rank[0]]
+    out[0] = file
     for i in range(1, n_requests):
         stay = draws[i, :, 0] <= users.stick
         moved = _inverse(elsewhere[who, genre], draws[i, :, 1])
         genre = np.where(stay, genre, moved)
-        file = np.where(
-            stay,
-            near[file, _inverse(near_steps[file], draws[i, :, 2])],
-            cat.order[genre, by_rank[i]],
-        )
+        similar = near[file, _inverse(near_steps[file], draws[i, :, 2])]
+        file = np.where(stay, similar, cat.order[genre, by_rank[i]])
         out[i] = file
     return np.ascontiguousarray(out.T)
 
 
 def request_matrix(cat: Catalogue, users: Users, *, top_k: int = 1) -> np.ndarray:
-    """Return the law of the next request given the last, (n_users, n_files, n_files); rows sum to
-    1.
+    """Return the law of the next request given the last, the exact counterpart of `request_files`.
 
-    It is the exact counterpart of `request_files`: sum over f of pi(f) max_f' P[f, f'], with pi the
-    stationary law, is the best accuracy that any predictor who knows the user can reach on
-    Dataset-1."""
+    The sum over f of pi(f) max_f' P[f, f'], with pi the stationary law, is the best accuracy that
+    any predictor who knows the user can reach on Dataset-1.
+
+    Returns
+    -------
+    array (n_users, n_files, n_files)
+        By user, last file and next file; the last axis sums to 1.
+    """
     _same_genres(cat, users)
     near, law = cat.similar(top_k)
     stay = np.zeros((cat.n_files, cat.n_files))
@@ -335,9 +382,10 @@ def request_matrix(cat: Catalogue, users: Users, *, top_k: int = 1) -> np.ndarra
     return stick * stay + (1 - stick) * leave
 
 
-def dataset_1(cat: Catalogue, users: Users, user: int, requests) -> tuple[np.ndarray, np.ndarray]:
-    """Return Dataset-1's samples: features of request i - 1, float32 (n - 1, H + G + F/G + 71), and
-    file id of request i.
+def dataset_1(
+    cat: Catalogue, users: Users, user: int, requests: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return Dataset-1's samples: the features of a request, and which file is asked for next.
 
     Source: OSAFL, Appendix D-A.2: the file's features, the user's preferences, the cosines with its
     genre's files (the file itself included, ERRATA 40), the genre id 70 times, the stick
@@ -345,9 +393,15 @@ def dataset_1(cat: Catalogue, users: Users, user: int, requests) -> tuple[np.nda
 
     Parameters
     ----------
+    cat, users : Catalogue, Users
     user : int
     requests : int array (n,)
         Some consecutive requests of that user; n < 2 gives no sample.
+
+    Returns
+    -------
+    features : float32 array (n - 1, H + G + F/G + 71)
+    labels : int64 array (n - 1,)
 
     Raises
     ------
@@ -357,43 +411,70 @@ def dataset_1(cat: Catalogue, users: Users, user: int, requests) -> tuple[np.nda
     user = checks.integer("user", user, 0, len(users) - 1)
     requests = _files(cat, requests)
     last = requests[:-1]
-    n, genre = len(last), last // cat.files_per_genre
+    n = len(last)
+    genre = last // cat.files_per_genre
     parts = (
         cat.features[last],
         np.broadcast_to(users.preferences[user], (n, cat.n_genres)),
         cat.similarity[last],
-        # fmt: skip
         np.repeat(genre[:, None], GENRE_REPEATS, axis=1),
         np.full((n, 1), users.stick[user]),
     )
     return np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"), requests[1:]
 
 
-def dataset_2(cat: Catalogue, requests, *, past: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Return Dataset-2's samples: the last `past` file ids, int64 (n - past, past), and the next
-    one.
+def dataset_2(
+    cat: Catalogue, requests: ArrayLike, *, past: int = 10
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return Dataset-2's samples: the last `past` file ids, and the next one.
 
-    Source: OSAFL, Appendix D-A.2, L = 10. Raises ValueError for past < 1 or a file that does not
-    exist."""
-    past, requests = checks.integer("past", past, 1), _files(cat, requests)
+    Source: OSAFL, Appendix D-A.2, L = 10.
+
+    Parameters
+    ----------
+    cat : Catalogue
+    requests : int array (n,)
+        Some consecutive requests of a user; n <= past gives no sample.
+    past : int
+        L, >= 1.
+
+    Returns
+    -------
+    before : int64 array (n - past, past)
+    labels : int64 array (n - past,)
+
+    Raises
+    ------
+    ValueError
+        For past < 1 or a file that does not exist.
+    """
+    past = checks.integer("past", past, 1)
+    requests = _files(cat, requests)
     if len(requests) <= past:
         return np.empty((0, past), dtype=np.int64), np.empty(0, dtype=np.int64)
     return np.lib.stride_tricks.sliding_window_view(requests, past)[:-1].copy(), requests[past:]
 
 
 def _inverse(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Index of the interval that holds each uniform; `cumulative` lacks its last entry, 1."""
+    """Return which interval holds each uniform; `cumulative` lacks its last entry, 1."""
     return (cumulative <= uniform[:, None]).sum(axis=1)
 
 
 def _same_genres(cat: Catalogue, users: Users) -> None:
     if users.preferences.shape[1] != cat.n_genres:
         raise ValueError(
-            f"users have {users.preferences.shape[1]} genre preferences; the catalogue has {cat.n_genres} genres"
+            f"users have {users.preferences.shape[1]} genre preferences; the catalogue has "
+            f"{cat.n_genres} genres"
         )
 
 
-def _files(cat: Catalogue, requests) -> np.ndarray:
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _files(cat: Catalogue, requests: ArrayLike) -> np.ndarray:
     files = checks.array("requests", requests, ndim=1, low=0, high=cat.n_files - 1)
     if (files != np.floor(files)).any():
         raise ValueError(f"requests={requests!r} must be file ids, whole numbers")

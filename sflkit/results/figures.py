@@ -1,230 +1,271 @@
-"""What a reader sees: house style, curves with intervals, figures with passports, tables ours |
-paper, the README's tables.
+"""What a reader sees: the house style, curves with intervals, and figures with passports.
 
 Every figure is a png and a pdf under figures/<profile>/ with a passport (json) that names its
 parameters, the keys of the results behind it, the commit and a sha256 of the data drawn. Files hold
 no dates, and a figure whose data and parameters did not change keeps its passport, so that drawing
-again changes nothing. Verdict rules live in `sflkit.results.verdicts`."""
+again changes nothing. Tables are in `sflkit.results.tables`, verdict rules in
+`sflkit.results.verdicts`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from sflkit import checks, paths
+from sflkit.registry import Registry
+from sflkit.results import intervals
 from sflkit.results.store import FLOAT_FORMAT, commit, plain, versions
 from sflkit.results.tables import upsert_row
 
-# One look per cache rule in every figure: colours from the colour-blind-safe palette of Okabe and
-# Ito, dark to light, and a line and a marker of its own for grey print.
-RULE_STYLE = {
-    "full": {"color": "#000000", "linestyle": "-", "marker": "None"},
-    "drsr": {"color": "#0072B2", "linestyle": "-", "marker": "o"},
-    "srsr": {"color": "#D55E00", "linestyle": (0, (5, 1.5)), "marker": "s"},
-    "fifo": {"color": "#009E73", "linestyle": (0, (4, 1.5, 1, 1.5)), "marker": "^"},
-    "lazy": {"color": "#CC79A7", "linestyle": (0, (1, 1.2)), "marker": "D"},
-    "reservoir": {"color": "#E69F00", "linestyle": (0, (3, 1, 1, 1, 1, 1)), "marker": "v"},
-    "full_refreshed": {"color": "#666666", "linestyle": (0, (8, 2)), "marker": "x"},
-}
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-
-RULE_LABEL = {rule: rule.upper() for rule in RULE_STYLE} | {
-    "reservoir": "Reservoir",
-    "full_refreshed": "FULL, refreshed",
-}
-
-
-_SERIES = [look for rule, look in RULE_STYLE.items() if not rule.startswith("full")] + [
+# The looks of series that are no rule of a registry, in this order: colours from the
+# colour-blind-safe palette of Okabe and Ito, dark to light, and a line and a marker of its own for
+# grey print.
+_SERIES = [
+    {"color": "#0072B2", "linestyle": "-", "marker": "o"},
+    {"color": "#D55E00", "linestyle": (0, (5, 1.5)), "marker": "s"},
+    {"color": "#009E73", "linestyle": (0, (4, 1.5, 1, 1.5)), "marker": "^"},
+    {"color": "#CC79A7", "linestyle": (0, (1, 1.2)), "marker": "D"},
+    {"color": "#E69F00", "linestyle": (0, (3, 1, 1, 1, 1, 1)), "marker": "v"},
     {"color": "#56B4E9", "linestyle": (0, (6, 1, 1, 1, 1, 1)), "marker": "P"},
-    RULE_STYLE["full"],
+    {"color": "#000000", "linestyle": "-", "marker": "None"},
 ]
-
-
+# What the house changes in seaborn's theme: sizes that survive a two-column print.
+_HOUSE = {
+    "figure.figsize": (6.4, 3.8),
+    "figure.dpi": 100,
+    "figure.constrained_layout.use": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": "medium",
+    "legend.frameon": False,
+    "legend.handlelength": 2.8,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+    "image.cmap": "cividis",
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "pdf.fonttype": 42,
+}
 MAX_PNG_BYTES = 300_000
+Drawn = pd.DataFrame | ArrayLike | Mapping[str, pd.DataFrame | ArrayLike]
 
 
-# seaborn 0.13's theme "whitegrid" for notebooks, which differs from matplotlib's own in these;
-# importing seaborn for them takes a second in every notebook, most of it for scipy.stats.
-_TICKS = {
-    "labelsize": 11.0,
-    "color": ".15",
-    "major.size": 6.0,
-    "major.width": 1.25,
-    "minor.size": 4.0,
-    "minor.width": 1.0,
-}
-
-
-_THEME = {f"{axis}tick.{name}": value for axis in "xy" for name, value in _TICKS.items()} | {
-    "xtick.bottom": False,
-    "ytick.left": False,
-    "axes.axisbelow": True,
-    "axes.edgecolor": ".8",
-    "axes.facecolor": "white",
-    "axes.grid": True,
-    "axes.labelcolor": ".15",
-    "axes.labelsize": 12.0,
-    "axes.linewidth": 1.25,
-    "figure.facecolor": "white",
-    "font.sans-serif": [
-        "Arial",
-        "DejaVu Sans",
-        "Liberation Sans",
-        "Bitstream Vera Sans",
-        "sans-serif",
-    ],
-    "grid.color": ".8",
-    "grid.linestyle": "-",
-    "legend.fontsize": 11.0,
-    "legend.title_fontsize": 12.0,
-    "lines.solid_capstyle": "round",
-    "patch.edgecolor": "w",
-    "patch.force_edgecolor": True,
-    "patch.linewidth": 1.0,
-    "text.color": ".15",
-}
-
-
-# --- drawing -------------------------------------------------------------------------------------------------------------------
+# --- drawing --------------------------------------------------------------------------------------
 
 
 def style() -> None:
-    """Set the house style: seaborn's theme, colour-blind-safe colours, sizes that survive a
-    two-column print.
-    """
+    """Set the house style: seaborn's theme, colour-blind-safe colours, our own sizes."""
     import matplotlib
+    import seaborn
 
-    matplotlib.rcParams.update(
-        _THEME
-        | {
-            "axes.prop_cycle": matplotlib.cycler(color=[look["color"] for look in _SERIES]),
-            "figure.figsize": (6.4, 3.8),
-            "figure.dpi": 100,
-            "figure.constrained_layout.use": True,
-            "axes.spines.right": False,
-            "axes.spines.top": False,
-            "axes.titlesize": "medium",
-            "legend.frameon": False,
-            "legend.handlelength": 2.8,
-            "grid.linewidth": 0.6,
-            "lines.linewidth": 1.8,
-            "lines.markersize": 5,
-            "image.cmap": "cividis",
-            "font.family": "DejaVu Sans",
-            "font.size": 10,
-            "pdf.fonttype": 42,
-        }
+    colors = matplotlib.cycler(color=[look["color"] for look in _SERIES])
+    seaborn.set_theme(
+        context="notebook",
+        style="whitegrid",
+        color_codes=False,
+        rc=_HOUSE | {"axes.prop_cycle": colors},
     )
 
 
-def series_style(name, index: int = 0) -> dict:
-    """Return colour, line and marker of a cache rule, or of the `index`-th series when `name` is no
-    rule.
+def series_style(name: Any, index: int = 0, rules: Registry | None = None) -> dict[str, Any]:
+    """Return colour, line and marker of one series, as keywords for matplotlib.
+
+    Parameters
+    ----------
+    name : str or other
+        The look of a rule, in upper or lower case, is its own in every figure.
+    index : int
+        Which look a series gets that is no rule: the `index`-th of the house's seven, then from the
+        first again. `curves` knows all series of a figure and leaves out the looks of its rules.
+    rules : Registry, optional
+        Where rules and their looks stand.
     """
     key = name.lower() if isinstance(name, str) else name
-    return dict(RULE_STYLE[key] if key in RULE_STYLE else _SERIES[index % len(_SERIES)])
+    looks = _rule_looks(rules)
+    return dict(looks[key] if key in looks else _SERIES[index % len(_SERIES)])
 
 
 def curves(
-    ax,
+    ax: Axes,
     frame: pd.DataFrame,
     x: str,
     y: str,
     hue: str,
     *,
+    rules: Registry | None = None,
     interval: float | None = 0.95,
     labels: Mapping | None = None,
     markers: int = 8,
-):
-    """Draw one line per value of `hue`: the mean over seeds, with Student's interval as a band
-    (None: no band).
+) -> Axes:
+    """Draw one line per value of `hue`: the mean over seeds, and a band around it.
 
-    `frame` has one row per seed, x and hue; every row of one (hue, x) counts as an independent
-    seed. Missing values are left out. Cache rules get their `RULE_STYLE`; `markers` is the number
-    of markers on a line. Returns `ax`. Raises ValueError on an unknown column or an interval
-    outside (0, 1)."""
-    from scipy import special
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    frame : DataFrame
+        One row per seed, x and hue; every row of one (hue, x) counts as an independent seed.
+        Missing values are left out.
+    x, y, hue : str
+        Columns.
+    rules : Registry, optional
+        Rules that `hue` may name. They get their own looks and labels, and stand in the registry's
+        order where `hue` names nothing else. Another value gets the next look that no rule in the
+        figure has.
+    interval : float or None
+        Confidence of the band, which is Student's interval of the mean; None draws no band.
+    labels : mapping, optional
+        What the legend calls each value, in place of the registry's labels.
+    markers : int
+        How many markers a line has, about.
 
+    Returns
+    -------
+    Axes
+        `ax`.
+
+    Raises
+    ------
+    ValueError
+        On an unknown column or an interval outside (0, 1).
+    """
     for column in (x, y, hue):
         checks.choice("column", column, frame.columns)
     if interval is not None:
         checks.real("interval", interval, above=0.0, below=1.0)
+    labels = labels or _rule_labels(rules)
     names = list(dict.fromkeys(frame[hue]))
-    if all(name in RULE_STYLE for name in names):
-        names.sort(key=list(RULE_STYLE).index)
-    for index, name in enumerate(names):
-        part = (
-            frame.loc[frame[hue] == name]
-            .groupby(x)[y]
-            .agg(["mean", "std", "count"])
-            .dropna(subset="mean")
-        )
-        look = series_style(name, index)
-        every = max(1, len(part) // max(1, markers))
-        label = (labels or RULE_LABEL).get(name, str(name))
-        ax.plot(
-            part.index,
-            part["mean"],
-            label=label,
-            markevery=(index * every // max(1, len(names)), every),
-            zorder=3,
+    order = list(_rule_labels(rules))
+    if all(name in order for name in names):
+        names.sort(key=order.index)
+    looks = _looks(names, _rule_looks(rules))
+    for index, (name, look) in enumerate(looks.items()):
+        part = frame.loc[frame[hue] == name, [x, y]].dropna()
+        every = max(1, part[x].nunique() // max(1, markers))
+        _mean_line(
+            ax,
+            part.rename(columns={x: "x", y: "y"}),
+            interval,
+            label=labels.get(name, str(name)),
+            markevery=(index * every // max(1, len(looks)), every),
+            markeredgecolor=look["color"],
             **look,
         )
-        if interval is not None and (part["count"] > 1).any():
-            half = (
-                special.stdtrit(part["count"] - 1, 0.5 + interval / 2)
-                * part["std"]
-                / np.sqrt(part["count"])
-            )
-            ax.fill_between(
-                part.index,
-                part["mean"] - half,
-                part["mean"] + half,
-                color=look["color"],
-                alpha=0.18,
-                linewidth=0,
-            )
     ax.set(xlabel=x, ylabel=y)
-    if len(names) > 1:
+    if len(looks) > 1:
         ax.legend()
     return ax
 
 
+def _mean_line(ax: Axes, part: pd.DataFrame, interval: float | None, **line: Any) -> None:
+    """Draw the mean of the column y over x, with Student's interval where it is known."""
+    import seaborn
+
+    def band(sample: pd.Series) -> tuple[float, float]:
+        estimate = intervals.mean_interval(sample, interval)
+        return estimate.low, estimate.high
+
+    alone = not part["x"].duplicated().any()  # one seed: its interval has no end
+    seaborn.lineplot(
+        part,
+        x="x",
+        y="y",
+        ax=ax,
+        errorbar=None if interval is None or alone else band,
+        err_kws={"alpha": 0.18, "linewidth": 0},
+        legend=False,
+        zorder=3,
+        markeredgewidth=1.0,
+        **line,
+    )
+
+
+def _looks(names: list, known: Mapping[str, dict]) -> dict[Any, dict]:
+    """Return the look of each name of a figure: a rule's own, else the next that no rule has."""
+    taken = {known[name]["color"] for name in names if name in known}
+    free = [look for look in _SERIES if look["color"] not in taken] or _SERIES
+    others = (free[i % len(free)] for i in itertools.count())
+    return {name: known[name] if name in known else next(others) for name in names}
+
+
+def _rule_looks(rules: Registry | None) -> dict[str, dict]:
+    if rules is None:
+        return {}
+    return {name: asdict(rule.look) for name, rule in rules.items() if rule.look is not None}
+
+
+def _rule_labels(rules: Registry | None) -> dict[str, str]:
+    return {} if rules is None else rules.labels()
+
+
 def save_figure(
-    fig,
+    fig: Figure,
     artefact: str,
     *,
     profile: str,
-    data,
+    data: Drawn,
     parameters: Mapping,
     keys: Iterable[str] = (),
     caption: str = "",
     notebook: str = "",
     folder: Path | str | None = None,
 ) -> Path:
-    """Write `<artefact>.png` (150 dpi, at most 300 kB), `.pdf` and the passport `.json`, and the
-    figure's row of index.csv.
+    """Write a figure, its passport and its row of index.csv.
+
+    The files are `<artefact>.png` (150 dpi, at most 300 kB), `<artefact>.pdf` and the passport
+    `<artefact>.json`.
 
     Parameters
     ----------
-    data : what is drawn: a DataFrame, an array, or a dict of them; its digest goes into the passport.
-    parameters : the notebook's parameters (numbers, strings, booleans, lists).
-    keys : the result keys behind the figure, `run_many(...).attrs["keys"]`.
-    folder : default `paths.figures(profile)`.
+    fig : matplotlib Figure
+    artefact : str
+        Its id, such as "sfl-fig5a".
+    profile : str
+        Whose parameters it was drawn with; names the folder.
+    data : DataFrame, array, or a dict of them
+        What is drawn; its digest goes into the passport.
+    parameters : mapping
+        The notebook's parameters (numbers, strings, booleans, lists).
+    keys : strings
+        The result keys behind the figure, `run_many(...).attrs["keys"]`.
+    caption, notebook : str
+        For the passport and the index.
+    folder : path, optional
+        Default `paths.figures(profile)`.
 
-    Returns the png's path. Raises ValueError on an artefact or profile that is no id, TypeError on
-    parameters json cannot hold."""
+    Returns
+    -------
+    Path
+        That of the png.
+
+    Raises
+    ------
+    ValueError
+        If `artefact` or `profile` is no id.
+    TypeError
+        If JSON cannot hold the parameters.
+    """
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", str(artefact)):
         raise ValueError(
-            f"artefact={artefact!r} must be an id of lower-case letters, digits and -, such as 'sfl-fig5a'"
+            f"artefact={artefact!r} must be an id of lower-case letters, digits and -, "
+            "such as 'sfl-fig5a'"
         )
     folder = paths.figures(profile) if folder is None else Path(folder)
     passport = {
@@ -241,31 +282,25 @@ def save_figure(
         paths.write_atomic(folder / f"{artefact}.png", _png(fig, artefact))
         paths.write_atomic(folder / f"{artefact}.pdf", _pdf(fig))
         _write_passport(folder / f"{artefact}.json", passport)
-        row = {
-            "artefact": artefact,
-            "notebook": notebook,
-            "caption": caption,
-            "results": len(passport["results"]),
-            "data_sha256": passport["data_sha256"],
-        }
+        row = {name: passport[name] for name in ("artefact", "notebook", "caption")}
+        row |= {"results": len(passport["results"]), "data_sha256": passport["data_sha256"]}
         upsert_row(folder / "index.csv", row)
     return folder / f"{artefact}.png"
 
 
-def data_digest(data) -> str:
-    """Return the sha256 of drawn data (DataFrame, array, or dict of them) at 7 significant digits."""
+def data_digest(data: Drawn) -> str:
+    """Return the sha256 of drawn data (DataFrame, array, or dict of them) at 7 digits."""
     digest = hashlib.sha256()
     for name, value in data.items() if isinstance(data, Mapping) else [("", data)]:
         if not isinstance(value, pd.DataFrame):
             array = np.asarray(value)
             value = pd.DataFrame(array.reshape(array.shape[0] if array.ndim else 1, -1))
-        digest.update(
-            f"{name}\n{value.to_csv(index=False, float_format=FLOAT_FORMAT, lineterminator=chr(10))}".encode()
-        )
+        text = value.to_csv(index=False, float_format=FLOAT_FORMAT, lineterminator="\n")
+        digest.update(f"{name}\n{text}".encode())
     return digest.hexdigest()
 
 
-def _png(fig, artefact: str) -> bytes:
+def _png(fig: Figure, artefact: str) -> bytes:
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
     if buffer.tell() > MAX_PNG_BYTES:  # 256 colours are plenty for a plot and a third of the bytes
@@ -276,13 +311,14 @@ def _png(fig, artefact: str) -> bytes:
         image.save(buffer, format="png", optimize=True, dpi=(150, 150))
         if buffer.tell() > MAX_PNG_BYTES:
             warnings.warn(
-                f"{artefact}.png has {buffer.tell()} bytes; figures should stay below {MAX_PNG_BYTES}",
+                f"{artefact}.png has {buffer.tell()} bytes; "
+                f"figures should stay below {MAX_PNG_BYTES}",
                 stacklevel=3,
             )
     return buffer.getvalue()
 
 
-def _pdf(fig) -> bytes:
+def _pdf(fig: Figure) -> bytes:
     buffer = io.BytesIO()
     fig.savefig(
         buffer,
@@ -314,19 +350,17 @@ def _write_passport(file: Path, passport: dict) -> None:
         )
 
 
-def end_intervals(ax, frame, x: str, y: str, hue: str) -> None:
-    """Draw right of each line of `figures.curves` the 95 % interval of its last point over the
-    seeds, for lines whose bands would hide one another. `frame` and names as there; the lines
-    come in the order in which `frame` names them.
-    """
-    from sflkit.results import intervals
+def end_intervals(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str) -> None:
+    """Draw right of each line of `curves` the 95 % interval of its last point over the seeds.
 
-    last = frame[frame[x] == frame[x].max()]
+    This is for lines whose bands would hide one another. `frame` and names are those of `curves`;
+    the lines must have come in the order in which `frame` names them.
+    """
+    end = frame[x].max()
+    last = frame[frame[x] == end]
     for i, (name, line) in enumerate(zip(dict.fromkeys(frame[hue]), ax.get_lines(), strict=True)):
         sample = last.loc[last[hue] == name, y].dropna()
         if len(sample) > 1:
-            at, place = (
-                intervals.mean_interval(sample.to_numpy()),
-                frame[x].max() * (1.02 + 0.02 * i),
-            )
+            at = intervals.mean_interval(sample)
+            place = end * (1.02 + 0.02 * i)
             ax.plot([place, place], [at.low, at.high], color=line.get_color(), linewidth=2)

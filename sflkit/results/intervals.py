@@ -1,4 +1,8 @@
-"""Student's intervals over independent seeds, and how many seeds an answer still needs."""
+"""Student's intervals over independent seeds, and how many seeds an answer still needs.
+
+The quantile comes from `scipy.special.stdtrit`: `scipy.stats.t.ppf` is the same number, but takes
+most of a second to load.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 
@@ -14,8 +19,10 @@ MAX_RUNS = 10_000  # beyond this the answer to "how many more runs" is "more tha
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its interval; `spread` is the standard error times sqrt(n), from which the runs
-    still needed are reckoned.
+    """A mean with its interval.
+
+    `n` is the number of seeds. `spread` is the standard error times sqrt(n), from which
+    `runs_needed` reckons how many seeds are still missing.
     """
 
     mean: float
@@ -26,16 +33,24 @@ class Estimate:
     confidence: float
 
 
-def mean_interval(sample, confidence: float = 0.95) -> Estimate:
-    """Return mean and Student's interval of (n,) independent numbers; one number has an interval
-    without end.
+def mean_interval(sample: ArrayLike, confidence: float = 0.95) -> Estimate:
+    """Return mean and Student's interval of (n,) independent numbers.
+
+    The interval of a single number has no end: it goes from minus to plus infinity.
+
+    Raises
+    ------
+    ValueError
+        If the sample is empty or holds a number that is not finite, or `confidence` is not in
+        (0, 1).
     """
     return _mean(sample_of("sample", sample), confidence)
 
 
-def text(sample, digits: int = 3, confidence: float = 0.95) -> str:
-    """Return "mean ± half width" of (n,) independent numbers, the number alone if there is one, ""
-    if there is none.
+def text(sample: ArrayLike, digits: int = 3, confidence: float = 0.95) -> str:
+    """Return "mean ± half width" of (n,) independent numbers.
+
+    It is the number alone where there is one, and "" where there is none.
     """
     if not len(sample):
         return ""
@@ -45,56 +60,65 @@ def text(sample, digits: int = 3, confidence: float = 0.95) -> str:
 
 
 def runs_needed(estimate: Estimate, low: float, high: float) -> int | None:
-    """Return how many runs in all would settle whether the mean lies in (low, high), were mean and
-    spread to stay as observed.
+    """Return how many runs in all would settle whether the mean lies in (low, high).
 
-    None: more than `MAX_RUNS`, or unknown because a single run shows no spread.
+    Mean and spread are taken to stay as observed. None stands for more than `MAX_RUNS`, or for
+    unknown, because a single run shows no spread.
     """
-    from scipy import (
-        special,  # scipy.stats.t.ppf is the same number but takes most of a second to load
-    )
+    from scipy import special
 
     if estimate.n < 2:
         return None
     distance = min(abs(estimate.mean - edge) for edge in (low, high) if math.isfinite(edge))
     quantile = 0.5 + estimate.confidence / 2
 
-    def settled(n):
+    def settled(n: int) -> bool:
         return special.stdtrit(n - 1, quantile) * estimate.spread / math.sqrt(n) < distance
 
     if not settled(MAX_RUNS):
         return None
-    lower, upper = 1, MAX_RUNS  # the half width falls with n: bisect
+    lower = 1
+    upper = MAX_RUNS
+    # The half width falls with n, so that halving the range finds the first n.
     while upper - lower > 1:
         middle = (lower + upper) // 2
         lower, upper = (lower, middle) if settled(middle) else (middle, upper)
     return upper
 
 
-def sample_of(name: str, sample) -> np.ndarray:
-    """Return one finite number a seed as (n_seeds,) array, or raise ValueError."""
+def sample_of(name: str, sample: ArrayLike) -> np.ndarray:
+    """Return one finite number per seed as (n_seeds,) array, or raise ValueError."""
     sample = checks.array(name, sample, ndim=1)
     if not len(sample):
-        raise ValueError(f"{name}=[] must hold one number a seed")
+        raise ValueError(f"{name}=[] must hold one number per seed")
     return sample
 
 
 def _mean(sample: np.ndarray, confidence: float) -> Estimate:
     n = len(sample)
-    return _estimate(
-        float(sample.mean()), float(sample.std(ddof=1)) if n > 1 else math.inf, n, n - 1, confidence
-    )
+    spread = float(sample.std(ddof=1)) if n > 1 else math.inf
+    return _estimate(float(sample.mean()), spread, n, n - 1, confidence)
 
 
-def difference_interval(x, y, confidence: float = 0.95, *, paired: bool = True) -> Estimate:
-    """Return mean(x) - mean(y) with the interval of the seed-by-seed differences, or Welch's when
-    the seeds are not shared.
+def difference_interval(
+    x: ArrayLike, y: ArrayLike, confidence: float = 0.95, *, paired: bool = True
+) -> Estimate:
+    """Return mean(x) - mean(y) with its interval.
+
+    `paired` takes the interval of the seed-by-seed differences, which is right where x and y share
+    their seeds; otherwise it is Welch's.
+
+    Raises
+    ------
+    ValueError
+        As `mean_interval`, or if paired samples differ in length.
     """
     x, y = sample_of("x", x), sample_of("y", y)
     if paired:
         if len(x) != len(y):
             raise ValueError(
-                f"x has {len(x)} seeds and y has {len(y)}; paired values need the same seeds (or paired=False)"
+                f"x has {len(x)} seeds and y has {len(y)}; paired values need the same seeds "
+                "(or paired=False)"
             )
         return _mean(x - y, confidence)
     n = min(len(x), len(y))
@@ -109,9 +133,7 @@ def _estimate(mean: float, spread: float, n: int, degrees: float, confidence: fl
     from scipy import special
 
     checks.real("confidence", confidence, above=0.0, below=1.0)
-    half = (
-        float(special.stdtrit(degrees, 0.5 + confidence / 2)) * spread / math.sqrt(n)
-        if math.isfinite(spread)
-        else math.inf
-    )
+    half = math.inf
+    if math.isfinite(spread):
+        half = float(special.stdtrit(degrees, 0.5 + confidence / 2)) * spread / math.sqrt(n)
     return Estimate(mean, mean - half, mean + half, n, spread, confidence)

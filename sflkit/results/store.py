@@ -6,12 +6,16 @@ folder of their own. An experiment names itself: the module of its `run` functio
 "sfl-training"` (a second function `pilot` there would be "sfl-training-pilot"), and moving or
 renaming that module changes no key.
 
+The digits hash the experiment's name, the `RESULT_VERSION` of its module and the config. Code of a
+user's own counts as well: a `run` function from outside this library, and the rules, models and
+streams given to a sweep, by name and source (`sflkit.results.sources`). The source of a run of this
+library is recorded, not hashed: its `RESULT_VERSION` is raised when its numbers change.
+
 The record holds config, versions, commit, device, threads, data set, seconds, the columns' types
 and the sha256 of the csv. The csv is put in place first and the json last, so the json makes a
-result complete; one that is incomplete, truncated or altered is taken for absent. The digits hash
-the experiment's name, the `RESULT_VERSION` of its module and the config; the source of the run's
-module is recorded, not keyed. Floats are kept to 7 significant digits: small files, and far below
-any effect we report."""
+result complete; one that is incomplete, truncated or altered is taken for absent. Floats are kept
+to 7 significant digits: small files, and far below any effect we report.
+"""
 
 from __future__ import annotations
 
@@ -25,47 +29,81 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from sflkit import checks, paths
+from sflkit.results import sources
 
 FLOAT_FORMAT = "%.7g"
-
-
 _EXPERIMENT = re.compile(r"[a-z0-9][a-z0-9-]*")
-
-
 _DTYPES = {"i": "int64", "u": "int64", "f": "float64", "b": "bool"}
 
 
-def describe(run: Callable, config) -> dict:
-    """Return what a result's record says before anything has run: key, experiment, result_version,
-    config, source_sha256.
+def own_code(run: Callable, given: Mapping[str, Any] | None = None) -> dict[str, dict[str, str]]:
+    """Return name and source digest of a user's own code: of what is given to `run`, and of `run`.
+
+    A `run` of this library is left out. Raises ValueError as `sources.identity`.
+    """
+    own = dict(given or {}) if sources.of_this_library(run) else {"run": run, **(given or {})}
+    return {name: sources.identity(name, own[name]) for name in sorted(own)}
+
+
+def describe(run: Callable, config: Any, code: Mapping[str, dict] | None = None) -> dict:
+    """Return what a result's record says before anything has run.
+
+    Parameters
+    ----------
+    run : function
+        See `experiment_name`.
+    config : frozen dataclass with a seed
+        See `config_dict`.
+    code : mapping, optional
+        What `own_code` says of `run` and of what a user hands to it besides the config; looked up
+        for `run` alone unless given.
+
+    Returns
+    -------
+    dict
+        key, experiment, result_version, config, sources (only where code of a user's own takes
+        part: name and source digest of each) and source_sha256 of the run's module.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `run` or the config is not as described.
     """
     head = {
         "experiment": experiment_name(run),
         "result_version": _result_version(run),
         "config": config_dict(config),
     }
+    code = own_code(run) if code is None else code
+    if code:
+        head["sources"] = dict(code)
     digits = hashlib.sha256(canonical(list(head.values())).encode()).hexdigest()[:16]
     return {"key": f"{head['experiment']}/{digits}", **head, "source_sha256": _source_sha256(run)}
 
 
-def result_key(run: Callable, config) -> str:
-    """Return what names the result of `run(config)`: the experiment, a slash and 16 hexadecimal
-    digits.
+def result_key(run: Callable, config: Any, given: Mapping[str, Any] | None = None) -> str:
+    """Return what names the result of `run(config, **given)`.
+
+    It is the experiment's name, a slash and 16 hexadecimal digits. `given` holds what a user hands
+    to `run` besides the config, keyword -> class or function. Errors are those of `describe` and
+    `own_code`.
     """
-    return describe(run, config)["key"]
+    return describe(run, config, own_code(run, given))["key"]
 
 
 def read_result(key: str, folder: Path | str) -> tuple[pd.DataFrame, dict] | None:
-    """Return (frame, record) of a complete result, or None when `folder` holds none: absent,
-    half-written or altered.
+    """Return frame and record of a complete result.
+
+    None stands for a result that `folder` does not hold, or holds half-written or altered.
     """
     folder = Path(folder)
     try:
@@ -86,10 +124,15 @@ def is_complete(key: str, folder: Path | str) -> bool:
 def write_result(
     folder: Path | str, head: dict, frame: pd.DataFrame, *, threads: int, seconds: float
 ) -> None:
-    """Write the frame of the run that `head` describes, and its record; the caller holds the
-    result's lock.
+    """Write the frame of the run that `head` describes, and its record.
 
-    `frame.attrs["data"]` (a dict) and `frame.attrs["device"]` go into the record.
+    The caller holds the result's lock. `frame.attrs["data"]` (a dict) and `frame.attrs["device"]`
+    go into the record.
+
+    Raises
+    ------
+    TypeError
+        If `frame` is no DataFrame of numbers, booleans and strings with at least one row.
     """
     content, columns = _format(frame)
     record = head | {
@@ -106,18 +149,28 @@ def write_result(
     }
     text = json.dumps(plain(record), indent=1) + "\n"
     paths.write_atomic(Path(folder) / f"{head['key']}.csv", content)
-    paths.write_atomic(
-        Path(folder) / f"{head['key']}.json", text
-    )  # last: it makes the result complete
+    # Last, since it makes the result complete.
+    paths.write_atomic(Path(folder) / f"{head['key']}.json", text)
 
 
 def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -> list[Path]:
-    """Copy the results `keys` from `store` (None: the default) into the tracked `folder`, such as
-    `paths.published("paper")`.
+    """Copy results into the tracked `folder`, such as `paths.published("paper")`.
 
-    Results that are already there are left alone. Returns the csv files; a key that neither folder
-    holds raises ValueError."""
-    store, folder = paths.results_store() if store is None else Path(store), Path(folder)
+    They come from `store` (None: `paths.results_store()`). Results that are already there are left
+    alone.
+
+    Returns
+    -------
+    list of Path
+        The csv files, one per distinct key.
+
+    Raises
+    ------
+    ValueError
+        If neither folder holds a complete result of a key.
+    """
+    store = paths.results_store() if store is None else Path(store)
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for key in dict.fromkeys(keys):
@@ -132,8 +185,9 @@ def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -
 
 
 def commit() -> str:
-    """Return the short commit of the clone, with `+` when sflkit/ or notebooks/ differ from it;
-    "none" without one.
+    """Return the short commit of the clone, with `+` when sflkit/ or notebooks/ differ from it.
+
+    Outside a clone it is "none".
     """
     root = paths.clone_root()
     return "none" if root is None else _commit(root)
@@ -152,8 +206,9 @@ def versions() -> dict[str, str]:
 
 
 def device() -> str:
-    """Return the name of the GPU that torch would use, else "cpu"; torch is not loaded for the
-    question.
+    """Return the name of the GPU that torch would use, else "cpu".
+
+    torch is not loaded for the question: where nothing has loaded it, nothing computed on a GPU.
     """
     torch = sys.modules.get("torch")
     return (
@@ -163,7 +218,7 @@ def device() -> str:
     )
 
 
-def _format(frame) -> tuple[bytes, dict[str, str]]:
+def _format(frame: pd.DataFrame) -> tuple[bytes, dict[str, str]]:
     if not isinstance(frame, pd.DataFrame) or frame.empty:
         raise TypeError(
             f"the run must return a DataFrame with rows; it returned {type(frame).__name__}"
@@ -181,7 +236,8 @@ def _format(frame) -> tuple[bytes, dict[str, str]]:
             columns[name] = "str"
         else:
             raise TypeError(
-                f"column {name!r} of a result must hold numbers, booleans or strings; it holds {column.dtype}"
+                f"column {name!r} of a result must hold numbers, booleans or strings; "
+                f"it holds {column.dtype}"
             )
     text = frame.to_csv(index=False, float_format=FLOAT_FORMAT, na_rep="nan", lineterminator="\n")
     return text.encode("utf-8"), columns
@@ -199,9 +255,10 @@ def _parse(content: bytes, columns: dict[str, str]) -> pd.DataFrame:
     return frame
 
 
-def experiment_name(run) -> str:
-    """Return the name that the module of `run` gives its experiment; another function than `run`
-    adds its own name.
+def experiment_name(run: Callable) -> str:
+    """Return the name that the module of `run` gives its experiment.
+
+    Another function than `run` adds its own name.
 
     Raises
     ------
@@ -216,28 +273,31 @@ def experiment_name(run) -> str:
     experiment = getattr(sys.modules.get(run.__module__), "EXPERIMENT", None)
     if experiment is None:
         raise TypeError(
-            f"module {run.__module__} must have EXPERIMENT, the name under which the results of {name} are kept, "
-            "such as EXPERIMENT = 'my-study'"
+            f"module {run.__module__} must have EXPERIMENT, the name under which the results of "
+            f"{name} are kept, such as "
+            "EXPERIMENT = 'my-study'"
         )
     if not isinstance(experiment, str) or not _EXPERIMENT.fullmatch(experiment):
         raise ValueError(
-            f"EXPERIMENT={experiment!r} must be made of lower-case letters, digits and -, such as 'my-study'"
+            f"EXPERIMENT={experiment!r} must be made of lower-case letters, digits and -, "
+            "such as 'my-study'"
         )
-    return (
-        experiment if name == "run" else f"{experiment}-{name.strip('_').replace('_', '-').lower()}"
-    )
+    if name == "run":
+        return experiment
+    return f"{experiment}-{name.strip('_').replace('_', '-').lower()}"
 
 
-def _result_version(run) -> int:
+def _result_version(run: Callable) -> int:
     module = sys.modules.get(run.__module__)
     if not hasattr(module, "RESULT_VERSION"):
         raise TypeError(
-            f"module {run.__module__} must have RESULT_VERSION, an integer raised whenever its numbers change"
+            f"module {run.__module__} must have RESULT_VERSION, an integer raised whenever its "
+            "numbers change"
         )
     return checks.integer("RESULT_VERSION", module.RESULT_VERSION, 0)
 
 
-def _source_sha256(run) -> str:
+def _source_sha256(run: Callable) -> str:
     file = getattr(sys.modules.get(run.__module__), "__file__", None)
     return (
         hashlib.sha256(Path(file).read_bytes()).hexdigest()
@@ -246,9 +306,15 @@ def _source_sha256(run) -> str:
     )
 
 
-def config_dict(config) -> dict:
-    """Return the fields of a frozen dataclass that has a seed in JSON's own types, or raise
-    TypeError or ValueError.
+def config_dict(config: Any) -> dict:
+    """Return the fields of a config in JSON's own types.
+
+    Raises
+    ------
+    TypeError
+        If the config is no frozen dataclass, or a field holds what JSON cannot.
+    ValueError
+        If it has no field `seed` with an integer >= 0.
     """
     if (
         not dataclasses.is_dataclass(config)
@@ -273,8 +339,14 @@ def config_dict(config) -> dict:
     return fields
 
 
-def plain(value, name: str = "record"):
-    """Return `value` in JSON's own types, or raise TypeError."""
+def plain(value: Any, name: str = "record") -> Any:
+    """Return `value` in JSON's own types.
+
+    Raises
+    ------
+    TypeError
+        If it holds anything but finite numbers, booleans, strings, None, lists and dicts.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):
@@ -292,14 +364,14 @@ def plain(value, name: str = "record"):
     )
 
 
-def canonical(value) -> str:
+def canonical(value: Any) -> str:
     """Return the one JSON text of a value: keys sorted, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 @functools.cache
 def _commit(root: Path) -> str:
-    def git(*arguments):
+    def git(*arguments: str) -> str:
         command = ["git", "-C", str(root), *arguments]
         return subprocess.run(
             command, capture_output=True, text=True, timeout=20, check=True

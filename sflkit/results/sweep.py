@@ -7,22 +7,30 @@ frozen dataclass with a `seed`. Every answer is read back from its result file
 last bit, whatever the number of jobs and the joblib back end. The back end is the caller's, threads
 by default:
 
-    with joblib.parallel_config(backend="loky"):            # processes; or "dask" with a dask.distributed.Client
-        frame = sweep.run_many(sfl.run, configs, jobs=2)    # the workers must see the same `store` folder
+    with joblib.parallel_config(backend="loky"):    # processes; or "dask" with a Client of dask
+        frame = sweep.run_many(training.run, configs, jobs=2)
 
-Each run holds a lock of its own that dies with its process: two sweeps over the same configs share
-the work, and after a kill -9 the same call computes only what is missing.
+Workers in other processes or on other machines must see the same `store` folder. Each run holds a
+lock of its own that dies with its process: two sweeps over the same configs share the work, and
+after a kill -9 the same call computes only what is missing.
 
-A module may also offer `stack_key(config)` and `run_stacked(configs)` -> one DataFrame or exception
-a config (`sflkit.sfl.training` does): missing configs of one key that is not None then run as one
-batch of models, at most `stack` at a time. Every config keeps a result of its own, which is that of
-`run` to rounding."""
+**Rules of your own.** `run_many(run, configs, cache=MyRule)` hands the class `MyRule` to every run
+as `run(config, cache=MyRule)`, and likewise `server`, `model` and `stream`, where `run` takes them.
+Its results are kept under the name and the source of `MyRule`: the same call finds them again, and
+a change of the source computes them anew. The same holds for a `run` function of your own.
+`sflkit.results.sources` says what counts as source and what is not seen.
+
+**Batches.** A module may also offer `stack_key(config)` and `run_stacked(configs, ...)` -> one
+`Outcome` per config (`sflkit.sfl.training` does): missing configs of one key that is not None then
+run as one batch of models, at most `stack` at a time. Every config keeps a result of its own, which
+is that of `run` to rounding.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import json
+import inspect
 import os
 import sys
 import threading
@@ -31,35 +39,46 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import filelock
 import joblib
 import pandas as pd
 
-from sflkit import checks, paths
+from sflkit import checks, machine, paths
 from sflkit.results.store import (
     canonical,
     config_dict,
     describe,
+    experiment_name,
     is_complete,
+    own_code,
     read_result,
     write_result,
 )
 
 # Runs in one batch on a GPU, unless the caller says otherwise: 10 seeds of 5 rules. On a CPU each
 # runs alone. There, ten runs of sfl with 10 clients, one thread, busy machine (seconds one by one
-# over seconds in one batch, least and largest of three): linear model with 40 samples a client 1.7
-# (1.1, 2.1), 100: 1.4 (1.2, 1.9), 300: 0.9 (0.9, 1.0); LeNet 1.0 (0.5, 1.1). That gain of tiny
+# over seconds in one batch, least and largest of three): linear model with 40 samples per client
+# 1.7 (1.1, 2.1), 100: 1.4 (1.2, 1.9), 300: 0.9 (0.9, 1.0); LeNet 1.0 (0.5, 1.1). That gain of tiny
 # models is not worth numbers whose last digits depend on which other runs happened to be missing.
 _STACK_ON_GPU = 50
 
 
+class Outcome(NamedTuple):
+    """What became of one run of a batch: its frame, or the error that ended it."""
+
+    frame: pd.DataFrame | None
+    error: Exception | None = None
+
+
 class SweepError(RuntimeError):
-    """Some runs of a sweep failed; `failures` holds (config, traceback) of each, every other run is
-    in the store.
+    """Some runs of a sweep failed.
+
+    `failures` holds the config and the traceback of each; every other run is in the store.
     """
 
-    def __init__(self, failures: Sequence[tuple]):
+    def __init__(self, failures: Sequence[tuple[Any, str]]):
         self.failures = list(failures)
         lines = [
             f"  {config!r}: {trace.strip().splitlines()[-1]}" for config, trace in self.failures
@@ -72,12 +91,31 @@ class SweepError(RuntimeError):
         )
 
 
+class _Task(NamedTuple):
+    """What a worker needs besides its batch; it travels to other processes as a whole."""
+
+    run: Callable
+    run_stacked: Callable | None
+    given: dict[str, Any]
+    store: Path
+    threads: int
+    sweep_pid: int
+
+
+# A config and what `describe` says of it.
+_Item = tuple[Any, dict]
+
+
 def run_many(
-    run: Callable,
-    configs: Iterable,
+    run: Callable[..., pd.DataFrame],
+    configs: Iterable[Any],
     *,
+    cache: type | Callable | None = None,
+    server: type | Callable | None = None,
+    model: type | Callable | None = None,
+    stream: type | Callable | None = None,
     store: Path | str | None = None,
-    published: Path | str | Sequence | None = None,
+    published: Path | str | Sequence[Path | str] | None = None,
     jobs: int | None = None,
     stack: int | None = None,
     progress: bool | None = None,
@@ -87,133 +125,202 @@ def run_many(
 
     Parameters
     ----------
-    run : module-level function, config -> DataFrame of numbers, booleans and strings; its module has `EXPERIMENT` and
-        `RESULT_VERSION`. `frame.attrs["data"]` (a dict, such as name, digest and size of the data
-        set) and `attrs["device"]` go into the record.
-    configs : frozen dataclasses with a `seed`; one that occurs twice runs once.
-    store : folder of the results; default `paths.results_store()`.
-    published : folder or folders of tracked results that are looked in before running, never written to.
-    jobs : parallel runs; default what the surrounding `joblib.parallel_config` says, else 1. Each gets
-        total/jobs threads through SFLKIT_THREADS, where total is SFLKIT_THREADS, else the number of
-        cores.
-    stack : most runs in one batch, 1 to 200, where the run's module offers batches; default 50 where this process sees a GPU,
-        else 1 (each alone). Fewer where jobs would idle. A killed sweep loses the batches it was in
-        the middle of; the record of a run says how many were `stacked`, on which its last digits
-        depend.
-    progress : show a bar; default: on a terminal or in JupyterLab, never where SFLKIT_BATCH is set.
+    run : function
+        At the top level of a module that has `EXPERIMENT` and `RESULT_VERSION`; config -> DataFrame
+        of numbers, booleans and strings. `frame.attrs["data"]` (a dict, such as name, digest and
+        size of the data set) and `frame.attrs["device"]` go into the record.
+    configs : frozen dataclasses with a `seed`
+        One that occurs twice runs once.
+    cache, server, model, stream : class or function, optional
+        Your own; what is given is passed to `run` as keyword. `run` says what it makes of a class
+        and of a function. Name and source are part of the results' keys; the frame's columns show
+        the config alone, so tell such results apart by `frame.assign(rule="mine")`.
+    store : path, optional
+        Folder of the results; default `paths.results_store()`.
+    published : path or paths, optional
+        Tracked results, which are looked in before running and never written to.
+    jobs : int, optional
+        Parallel runs; default what the surrounding `joblib.parallel_config` says, else 1. Each gets
+        its share of SFLKIT_THREADS or, where that is not set, of the cores.
+    stack : int, optional
+        Most runs in one batch, 1 to 200, where the run's module offers batches; default 50 where
+        this process sees a GPU, else 1 (each alone). Fewer where jobs would idle. A killed sweep
+        loses the batches it was in the middle of; the record of a run says how many were `stacked`,
+        on which its last digits depend.
+    progress : bool, optional
+        Whether to show a bar; default: on a terminal or in JupyterLab, never where SFLKIT_BATCH is
+        set.
+    description : str
+        What the bar is called; default the experiment's name.
 
     Returns
     -------
     DataFrame
         The rows of every config, in the order of `configs`; config fields as columns (compound ones
-        as JSON) and `key`. `attrs`: keys, data (distinct records of the data sets), computed and
-        reused (numbers of runs).
+        as JSON) and `key`. `attrs`: keys, data (distinct records of the data sets), sources (name
+        and digest of a user's own code), computed and reused (numbers of runs).
 
     Raises
     ------
     TypeError, ValueError
-        If `run` or a config is not as described.
+        If `run`, a config or what is given is not as described, or `run` has no such keyword.
+        Nothing has run then.
     SweepError
         If runs failed; the others are finished first.
     """
     configs = list(configs)
     if not configs:
         raise ValueError("configs=[] must hold at least one config")
+    given = {"cache": cache, "server": server, "model": model, "stream": stream}
+    given = {name: thing for name, thing in given.items() if thing is not None}
     store = paths.results_store() if store is None else Path(store).expanduser().resolve()
     folders = [store, *_folders(published)]
-    heads = [describe(run, config) for config in configs]
-    keys = [head["key"] for head in heads]
+    experiment = experiment_name(run)  # is it a run function at all?
+    code = own_code(run, given)
+    heads = [describe(run, config, code) for config in configs]
+    _check_keywords(run, given)
     missing = {
         head["key"]: (config, head)
         for config, head in zip(configs, heads, strict=True)
         if not any(is_complete(head["key"], folder) for folder in folders)
     }
     if missing:
-        _compute(run, missing, store, jobs, stack, progress, description or heads[0]["experiment"])
-    results = {key: _find(folders, key) for key in dict.fromkeys(keys)}
+        task = _Task(run, _stacked_run(run), given, store, _threads(), os.getpid())
+        _compute(task, missing, jobs, stack, progress, description or experiment)
+    return _assemble(configs, heads, folders, len(missing))
+
+
+def _check_keywords(run: Callable, given: dict[str, Any]) -> None:
+    """Raise TypeError unless `run`, and `run_stacked` beside it, take what is given."""
+    for function in (run, _stacked_run(run)):
+        if function is None or not given:
+            continue
+        takes = inspect.signature(function).parameters
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+            continue
+        unknown = [name for name in given if name not in takes]
+        if unknown:
+            raise TypeError(
+                f"{function.__module__}.{function.__qualname__} takes no {', '.join(unknown)}; "
+                f"besides the config it takes {', '.join(list(takes)[1:]) or 'nothing'}"
+            )
+
+
+def _stacked_run(run: Callable) -> Callable | None:
+    """Return the function that runs batches for `run`, if its module offers one."""
+    if run.__name__ != "run":  # what the module offers is that of `run`
+        return None
+    return getattr(sys.modules[run.__module__], "run_stacked", None)
+
+
+def _threads() -> int:
+    """Return how many threads the runs of a sweep share, or raise ValueError."""
+    return machine.thread_bound() or joblib.cpu_count()
+
+
+def _assemble(configs: list, heads: list[dict], folders: list[Path], computed: int) -> pd.DataFrame:
+    """Return the frame of a sweep whose results are all in one of the folders."""
+    results = {key: _find(folders, key) for key in dict.fromkeys(head["key"] for head in heads)}
     frames = [
-        _with_config(results[key][0], config, key)
-        for key, config in zip(keys, configs, strict=True)
+        _with_config(results[head["key"]][0], config, head["key"])
+        for head, config in zip(heads, configs, strict=True)
     ]
     records = [record for _, record in results.values()]
+    data = {canonical(r["data"]): r["data"] for r in records if r.get("data")}
     frame = pd.concat(frames, ignore_index=True)
-    data = {json.dumps(r["data"], sort_keys=True): r["data"] for r in records if r.get("data")}
     frame.attrs = {
         "keys": list(results),
-        "data": [data[k] for k in sorted(data)],
-        "computed": len(missing),
-        "reused": len(results) - len(missing),
+        "data": [data[text] for text in sorted(data)],
+        "sources": heads[0].get("sources", {}),
+        "computed": computed,
+        "reused": len(results) - computed,
     }
     return frame
 
 
-def _compute(run, missing: dict, store: Path, jobs, stack, progress, description) -> None:
+def _compute(
+    task: _Task,
+    missing: dict[str, _Item],
+    jobs: int | None,
+    stack: int | None,
+    progress: bool | None,
+    description: str,
+) -> None:
+    """Compute what is missing, here or in workers; raise SweepError when all have ended."""
     from tqdm import tqdm
 
-    if jobs is not None:
-        elsewhere = (
-            type(joblib.parallel.get_active_backend()[0]).__name__ == "DaskDistributedBackend"
-        )
-        jobs = checks.integer("jobs", jobs, 1) if elsewhere else checks.workers("jobs", jobs)
+    jobs = _checked_jobs(jobs)
     if stack is not None:
         stack = checks.integer("stack", stack, 1, 200)  # each holds an open lock file
-    before = os.environ.get("SFLKIT_THREADS")
-    total = _integer("SFLKIT_THREADS", before) if before else joblib.cpu_count()
-    store.mkdir(parents=True, exist_ok=True)
+    task.store.mkdir(parents=True, exist_ok=True)
     workers = joblib.effective_n_jobs(jobs)
-    batches = _batches(run, missing, stack, workers)
-    threads = max(1, total // min(workers, len(batches)))
+    batches = _batches(task.run, missing, stack, workers)
+    task = task._replace(threads=max(1, task.threads // min(workers, len(batches))))
     failures = {}
-    try:
-        with tqdm(
-            total=len(missing), desc=description, disable=not _show(progress), unit="run"
-        ) as bar:
-            # First what no other process is computing; then wait for the others, and compute what
-            # they did not finish.
-            for wait in (False, True):
-                tasks = [
-                    joblib.delayed(_execute)(run, batch, store, threads, os.getpid(), wait)
-                    for batch in batches
-                ]
-                busy = {}
-                for key, state, trace in (
-                    answer for batch in _parallel(jobs)(tasks) for answer in batch
-                ):
+    with (
+        _own_threads(),
+        tqdm(total=len(missing), desc=description, disable=not _show(progress), unit="run") as bar,
+    ):
+        # First what no other process is computing; then wait for the others, and compute what they
+        # did not finish.
+        for wait in (False, True):
+            busy = {}
+            calls = [joblib.delayed(_execute)(task, batch, wait) for batch in batches]
+            for answers in _parallel(jobs)(calls):
+                for key, state, trace in answers:
                     if state == "busy":
                         busy[key] = missing[key]
                         continue
                     if state == "failed":
                         failures[key] = trace
                     bar.update()
-                if not busy:
-                    break
-                batches = _batches(run, busy, stack, workers)
-    finally:  # workers that are threads set this process's environment
-        os.environ.pop("SFLKIT_THREADS", None)
-        if before is not None:
-            os.environ["SFLKIT_THREADS"] = before
+            if not busy:
+                break
+            batches = _batches(task.run, busy, stack, workers)
     if failures:
         raise SweepError(
             [(config, failures[key]) for key, (config, _) in missing.items() if key in failures]
         )
 
 
-def _batches(run, pending: dict, stack: int | None, workers: int) -> list[list[tuple]]:
-    """Split pending (config, head) into what one worker computes at a time: a single run, or one
-    that `run_stacked` takes.
+def _checked_jobs(jobs: int | None) -> int | None:
+    if jobs is None:
+        return None
+    backend = type(joblib.parallel.get_active_backend()[0]).__name__
+    if backend == "DaskDistributedBackend":  # its workers are not on this machine's cores
+        return checks.integer("jobs", jobs, 1)
+    return checks.workers("jobs", jobs)
+
+
+@contextlib.contextmanager
+def _own_threads() -> Iterator[None]:
+    """Put SFLKIT_THREADS back in the end; workers that are threads set this process's own."""
+    before = os.environ.get(machine.THREADS_VARIABLE)
+    try:
+        yield
+    finally:
+        os.environ.pop(machine.THREADS_VARIABLE, None)
+        if before is not None:
+            os.environ[machine.THREADS_VARIABLE] = before
+
+
+def _batches(
+    run: Callable, pending: dict[str, _Item], stack: int | None, workers: int
+) -> list[list[_Item]]:
+    """Split what is pending into what one worker computes at a time.
+
+    That is a single run, or several that `run_stacked` takes at once.
     """
     module = sys.modules[run.__module__]
-    stackable = run.__name__ == "run" and hasattr(module, "run_stacked")
+    stackable = _stacked_run(run) is not None and stack != 1
     groups: dict = {}
     for key, (config, head) in pending.items():
-        same = module.stack_key(config) if stackable and stack != 1 else None
-        groups.setdefault(("alone", key) if same is None else ("stacked", same), []).append(
-            (config, head)
-        )
+        same = module.stack_key(config) if stackable else None
+        group = ("alone", key) if same is None else ("stacked", same)
+        groups.setdefault(group, []).append((config, head))
     if stack is None:
-        stack = (
-            _STACK_ON_GPU if any(len(group) > 1 for group in groups.values()) and _has_gpu() else 1
-        )
+        worthwhile = any(len(group) > 1 for group in groups.values()) and _has_gpu()
+        stack = _STACK_ON_GPU if worthwhile else 1
     sizes = {same: min(stack, -(-len(group) // workers)) for same, group in groups.items()}
     return [
         group[i : i + sizes[same]]
@@ -223,12 +330,10 @@ def _batches(run, pending: dict, stack: int | None, workers: int) -> list[list[t
 
 
 def _has_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()
+    return machine.device().type == "cuda"
 
 
-def _parallel(jobs) -> joblib.Parallel:
+def _parallel(jobs: int | None) -> joblib.Parallel:
     # Where the caller names no back end: threads. Training leaves the interpreter's lock, and
     # processes would load torch anew.
     options = {"n_jobs": jobs, "prefer": "threads", "batch_size": 1}
@@ -238,57 +343,61 @@ def _parallel(jobs) -> joblib.Parallel:
         return joblib.Parallel(**options)
 
 
-def _execute(
-    run, batch: list[tuple], store: Path, threads: int, sweep_pid: int, wait: bool
-) -> list[tuple[str, str, str]]:
-    """Compute the results of a batch in a worker; answer (key, "done" | "busy" | "failed",
-    traceback) of each.
+def _execute(task: _Task, batch: list[_Item], wait: bool) -> list[tuple[str, str, str]]:
+    """Compute the results of a batch in a worker.
+
+    Answers (key, "done" | "busy" | "failed", traceback) of each. A run that another process
+    computes is "busy", or waited for.
     """
-    if os.getppid() == sweep_pid:
-        _die_with_parent(sweep_pid)
-    os.environ["SFLKIT_THREADS"] = str(threads)
-    answers, mine = [], []
+    if os.getppid() == task.sweep_pid:
+        _die_with_parent(task.sweep_pid)
+    os.environ[machine.THREADS_VARIABLE] = str(task.threads)
+    answers = []
+    mine = []
     with contextlib.ExitStack() as locks:
         # Locks are taken in one order everywhere, so that no two workers ever wait for each other.
         for config, head in sorted(batch, key=lambda item: item[1]["key"]):
+            key = head["key"]
             try:
-                lock = paths.lock(store / head["key"], wait=wait, folder=store / ".locks")
+                lock = paths.lock(task.store / key, wait=wait, folder=task.store / ".locks")
                 lock.acquire()
                 locks.callback(lock.release)
-                if is_complete(head["key"], store):
-                    answers.append((head["key"], "done", ""))
+                if is_complete(key, task.store):
+                    answers.append((key, "done", ""))
                 else:
                     mine.append((config, head))
             except filelock.Timeout:
-                answers.append((head["key"], "busy", ""))
+                answers.append((key, "busy", ""))
             except Exception:
-                answers.append((head["key"], "failed", traceback.format_exc()))
-        for (_, head), (frame, seconds, together) in zip(
-            mine, _run_all(run, [config for config, _ in mine]), strict=True
-        ):
-            try:
-                if isinstance(frame, Exception):
-                    raise frame
-                record = head | {"stacked": together} if together > 1 else head
-                write_result(store, record, frame, threads=threads, seconds=seconds)
-                answers.append((head["key"], "done", ""))
-            except Exception:
-                answers.append((head["key"], "failed", traceback.format_exc()))
+                answers.append((key, "failed", traceback.format_exc()))
+        answers += _compute_and_write(task, mine)
     return answers
 
 
-def _run_all(run, configs: list) -> Iterator[tuple[pd.DataFrame | Exception, float, int]]:
-    """Yield of each config the result or the error, its seconds (in a batch: an equal share), and
-    how many ran in its batch.
+def _compute_and_write(task: _Task, mine: list[_Item]) -> Iterator[tuple[str, str, str]]:
+    """Compute the runs whose locks this worker holds, write each result, and answer as
+    `_execute`.
+    """
+    done = _run_all(task, [config for config, _ in mine])
+    for (_, head), (outcome, seconds, together) in zip(mine, done, strict=True):
+        try:
+            if outcome.error is not None:
+                raise outcome.error
+            record = head | {"stacked": together} if together > 1 else head
+            write_result(task.store, record, outcome.frame, threads=task.threads, seconds=seconds)
+            yield head["key"], "done", ""
+        except Exception:
+            yield head["key"], "failed", traceback.format_exc()
+
+
+def _run_all(task: _Task, configs: list) -> Iterator[tuple[Outcome, float, int]]:
+    """Yield of each config its outcome, its seconds (in a batch: an equal share), and how many ran
+    in its batch.
     """
     if len(configs) > 1:
         start = time.perf_counter()
         try:
-            frames = list(sys.modules[run.__module__].run_stacked(configs))
-            if len(frames) != len(configs):
-                raise ValueError(
-                    f"run_stacked gave {len(frames)} results for {len(configs)} configs"
-                )
+            outcomes = _checked_outcomes(task.run_stacked(configs, **task.given), len(configs))
         except Exception as error:  # one may be at fault for all: alone, each answers for itself
             warnings.warn(
                 f"a batch of {len(configs)} runs failed, each now runs alone: {error!r}",
@@ -296,15 +405,26 @@ def _run_all(run, configs: list) -> Iterator[tuple[pd.DataFrame | Exception, flo
             )
         else:
             seconds = (time.perf_counter() - start) / len(configs)
-            yield from ((frame, seconds, len(configs)) for frame in frames)
+            yield from ((outcome, seconds, len(configs)) for outcome in outcomes)
             return
     for config in configs:
         start = time.perf_counter()
         try:
-            frame = run(config)
+            outcome = Outcome(task.run(config, **task.given))
         except Exception as error:
-            frame = error
-        yield frame, time.perf_counter() - start, 1
+            outcome = Outcome(None, error)
+        yield outcome, time.perf_counter() - start, 1
+
+
+def _checked_outcomes(answer: Iterable[Outcome], count: int) -> list[Outcome]:
+    """Return what `run_stacked` answered, or raise where it is not one Outcome per config."""
+    outcomes = list(answer)
+    if len(outcomes) != count:
+        raise ValueError(f"run_stacked gave {len(outcomes)} results for {count} configs")
+    for outcome in outcomes:
+        if not isinstance(outcome, Outcome):
+            raise TypeError(f"run_stacked gave a {type(outcome).__name__}, not a sweep.Outcome")
+    return outcomes
 
 
 @functools.cache
@@ -313,7 +433,7 @@ def _die_with_parent(parent: int) -> None:
     computing and hold its lock.
     """
 
-    def watch():
+    def watch() -> None:
         while os.getppid() == parent:
             time.sleep(0.5)
         os._exit(1)
@@ -331,14 +451,6 @@ def _show(progress: bool | None) -> bool:
     )
 
 
-def _integer(name: str, text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = text
-    return checks.integer(name, value, 1)
-
-
 def _find(folders: Sequence[Path], key: str) -> tuple[pd.DataFrame, dict]:
     for folder in folders:
         result = read_result(key, folder)
@@ -347,21 +459,22 @@ def _find(folders: Sequence[Path], key: str) -> tuple[pd.DataFrame, dict]:
     raise RuntimeError(f"result {key} is not in {folders[0]}: do all workers see this folder?")
 
 
-def _with_config(frame: pd.DataFrame, config, key: str) -> pd.DataFrame:
+def _with_config(frame: pd.DataFrame, config: Any, key: str) -> pd.DataFrame:
     frame = frame.copy(deep=False)
     for position, (name, value) in enumerate([*config_dict(config).items(), ("key", key)]):
         if isinstance(value, list | dict):
             value = canonical(value)
         if name in frame and not (frame[name] == value).all():
             raise ValueError(
-                f"column {name!r} of the result of {config!r} must equal the config's field of that name"
+                f"column {name!r} of the result of {config!r} must equal the config's field of "
+                "that name"
             )
         column = frame.pop(name) if name in frame else value
         frame.insert(position, name, column)
     return frame
 
 
-def _folders(published) -> list[Path]:
+def _folders(published: Path | str | Sequence[Path | str] | None) -> list[Path]:
     if published is None:
         return []
     return [

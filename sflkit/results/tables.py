@@ -1,7 +1,8 @@
 """Verdicts in files, tables ours beside paper, and the papers' transcribed numbers.
 
-A table of figures/<profile>/ has one row an artefact and is written under a lock, so that notebooks
-may run side by side."""
+A table of figures/<profile>/ has one row per artefact and is written under a lock, so that
+notebooks may run side by side.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from sflkit import checks, paths
 from sflkit.results.intervals import mean_interval
@@ -33,20 +35,18 @@ _VERDICT_COLUMNS = [
 ]
 
 
-# --- verdicts and tables -------------------------------------------------------------------------------------------------------
+# --- verdicts and tables --------------------------------------------------------------------------
 
 
 def record(
     verdict: Verdict, profile: str | None = None, *, folder: Path | str | None = None
 ) -> Path:
-    """Put a verdict into figures/<profile>/verdicts.csv, one row an artefact; return the file
-    (`profile`: its own).
+    """Put a verdict into figures/<profile>/verdicts.csv, one row per artefact; return the file.
 
-    Raises ValueError on a profile that is no id.
+    `profile` is the verdict's own unless given. Raises ValueError where it is no id.
     """
-    verdict = replace(
-        verdict, profile=paths.check_profile(verdict.profile if profile is None else profile)
-    )
+    profile = paths.check_profile(verdict.profile if profile is None else profile)
+    verdict = replace(verdict, profile=profile)
     folder = paths.figures(verdict.profile) if folder is None else Path(folder)
     with paths.lock(folder / "verdicts.csv"):
         upsert_row(
@@ -56,8 +56,9 @@ def record(
 
 
 def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:
-    """Return the recorded verdicts of all profiles, one row an artefact: paper wins over quick
-    where it was run.
+    """Return the recorded verdicts of all profiles, one row per artefact.
+
+    The paper profile's verdict counts before the quick one's, where it was run.
     """
     root = paths.figures_root() if root is None else Path(root)
     rows = [
@@ -80,12 +81,13 @@ def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:
     )
 
 
-def comparison(rows: Iterable) -> pd.DataFrame:
+def comparison(rows: Iterable[Verdict | Mapping]) -> pd.DataFrame:
     """Return the table quantity | ours | paper | difference | verdict.
 
-    Each row is a `Verdict`, or a dict with quantity, ours, paper and perhaps verdict, where ours is
-    a number, one number a seed (shown as mean +- half of the 95 % interval) or text, and paper a
-    number, text or None."""
+    Each row is a `Verdict`, or a dict with quantity, ours, paper and perhaps verdict. There, ours
+    is a number, one number per seed (shown as mean +- half of the 95 % interval) or text, and paper
+    a number, text or None.
+    """
     return pd.DataFrame(
         [_comparison_row(row) for row in rows],
         columns=["quantity", "ours", "paper", "difference", "verdict"],
@@ -95,7 +97,7 @@ def comparison(rows: Iterable) -> pd.DataFrame:
 def markdown(frame: pd.DataFrame) -> str:
     """Return a frame of texts and numbers as a Markdown table."""
 
-    def line(cells):
+    def line(cells: Iterable) -> str:
         texts = [re.sub(r"\s+", " ", str(cell)).replace("|", "\\|") for cell in cells]
         return "| " + " | ".join(texts) + " |"
 
@@ -109,20 +111,23 @@ def markdown(frame: pd.DataFrame) -> str:
 
 
 def paper_values(paper: str) -> pd.DataFrame:
-    """Return the numbers transcribed from a paper: artefact, quantity, value, source. Raises
-    ValueError on an unknown paper.
+    """Return the numbers transcribed from a paper: artefact, quantity, value, source.
+
+    Raises ValueError on an unknown paper.
     """
     file = paths.paper_values() / f"{paper}.csv"
     if not file.is_file():
         known = sorted(p.stem for p in file.parent.glob("*.csv"))
-        raise ValueError(
-            f"paper={paper!r} must be one of {', '.join(map(repr, known)) or f'the tables in {file.parent}: none'}"
-        )
+        there = ", ".join(map(repr, known)) or f"the tables in {file.parent}: none"
+        raise ValueError(f"paper={paper!r} must be one of {there}")
     return pd.read_csv(file)
 
 
 def paper_value(paper: str, artefact: str, quantity: str) -> float:
-    """Return one transcribed number. Raises ValueError on an unknown paper, artefact or quantity."""
+    """Return one transcribed number.
+
+    Raises ValueError on an unknown paper, artefact or quantity.
+    """
     table = paper_values(paper)
     table = table[
         table["artefact"] == checks.choice("artefact", artefact, sorted(set(table["artefact"])))
@@ -152,10 +157,10 @@ def natural_key(text: str) -> tuple:
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text))
 
 
-# --- helpers -------------------------------------------------------------------------------------------------------------------
+# --- helpers --------------------------------------------------------------------------------------
 
 
-def _comparison_row(row) -> dict:
+def _comparison_row(row: Verdict | Mapping) -> dict:
     if isinstance(row, Verdict):
         return {
             "quantity": row.claim,
@@ -164,21 +169,13 @@ def _comparison_row(row) -> dict:
             "difference": "",
             "verdict": row.verdict,
         }
-    ours, paper = row["ours"], row.get("paper")
-    if isinstance(ours, str):
-        value, text = None, ours
-    elif np.ndim(ours) == 0:
-        value, text = float(ours), f"{ours:.4g}"
-    else:
-        estimate = mean_interval(ours)
-        value, text = estimate.mean, f"{estimate.mean:.4g}"
-        text += f" ± {estimate.high - estimate.mean:.2g}" if estimate.n > 1 else " (one seed)"
+    paper = row.get("paper")
+    value, text = _shown(row["ours"])
     number = isinstance(paper, int | float | np.number) and not isinstance(paper, bool)
     difference = ""
     if number and value is not None:
-        digits = 3 - math.floor(
-            math.log10(max(abs(value), abs(paper), 1e-300))
-        )  # as many as the two numbers are shown with
+        # as many digits as the two numbers are shown with
+        digits = 3 - math.floor(math.log10(max(abs(value), abs(paper), 1e-300)))
         difference = f"{round(value - paper, digits) + 0.0:+.3g}"
     return {
         "quantity": row["quantity"],
@@ -189,7 +186,19 @@ def _comparison_row(row) -> dict:
     }
 
 
+def _shown(ours: str | ArrayLike) -> tuple[float | None, str]:
+    """Return our number (None for a text) and how a table shows it."""
+    if isinstance(ours, str):
+        return None, ours
+    if np.ndim(ours) == 0:
+        return float(ours), f"{ours:.4g}"
+    estimate = mean_interval(ours)
+    half = f" ± {estimate.high - estimate.mean:.2g}" if estimate.n > 1 else " (one seed)"
+    return estimate.mean, f"{estimate.mean:.4g}{half}"
+
+
 def read_table(file: Path) -> pd.DataFrame:
+    """Return a table of figures/<profile>/ as texts."""
     return pd.read_csv(file, dtype=str, keep_default_na=False)
 
 

@@ -8,9 +8,11 @@ rounding error; none by eye.
 |---|---|
 | reproduced | every part of the claim holds |
 | partly | some parts hold, others do not (or were not run) |
-| undecided | no part fails, but an interval spans the claim; the outcome says how many more runs would settle it |
+| undecided | no part fails, but an interval spans the claim |
 | not reproduced | a part fails and none holds |
 | not run | nothing was run |
+
+An undecided outcome says how many more runs would settle it.
 
 Intervals are Student's, two-sided, over independent seeds; an ordering of a and b takes the
 differences a - b seed by seed, since rules are compared on the same stream. All parts must hold for
@@ -25,6 +27,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 from sflkit.results.intervals import (
@@ -60,8 +63,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a rule found: the verdict, the rule in words, a table with one row a part, the number of
-    seeds (0: no randomness).
+    """What a rule found.
+
+    The verdict, the rule in words, a table with one row per part of the claim, the number of seeds
+    (0: no randomness), and a note.
     """
 
     verdict: str
@@ -73,8 +78,9 @@ class Outcome:
     def verdict_on(
         self, artefact: str, *, claim: str, paper: str = "", profile: str = "quick", note: str = ""
     ) -> Verdict:
-        """Return the verdict on `claim`; `paper` is the paper's own number or words, `note` the
-        cause or the deviation.
+        """Return the verdict on `claim`.
+
+        `paper` is the paper's own number or words, `note` the cause or the deviation.
         """
         parts = self.table.to_dict("records")
         return Verdict(
@@ -91,7 +97,7 @@ class Outcome:
         )
 
 
-# --- rules over seeds ----------------------------------------------------------------------------------------------------------
+# --- rules over seeds -----------------------------------------------------------------------------
 
 
 def ordering(
@@ -104,17 +110,26 @@ def ordering(
     confidence: float = 0.95,
     paired: bool = True,
 ) -> Outcome:
-    """Judge values[a] > values[b] + margin for each pair of `greater` and |values[a] - values[b]| <
-    tolerance for `similar`.
+    """Judge that some quantities are greater than others, and some similar.
 
     Parameters
     ----------
-    values : name -> (n_seeds,) one number a seed, seeds in one order (each its own when `paired` is False: Welch's interval).
-    greater : pairs (a, b), or (a, b, margin) with a margin of its own; a negative margin says "not worse by more than".
-    similar : pairs (a, b), judged by whether the interval lies within +- tolerance (Schuirmann's two one-sided tests).
+    values : mapping
+        Name -> (n_seeds,), one number per seed, seeds in one order (each its own where `paired` is
+        False, which takes Welch's interval).
+    greater : pairs (a, b)
+        Judged by values[a] > values[b] + margin; a third entry is a margin of its own. A negative
+        margin says "not worse by more than".
+    similar : pairs (a, b)
+        Judged by whether the interval of values[a] - values[b] lies within +- tolerance
+        (Schuirmann's two one-sided tests).
 
-    Raises ValueError on no pair, an unknown name, samples that do not fit or hold NaN, or `similar`
-    without a tolerance > 0."""
+    Raises
+    ------
+    ValueError
+        On no pair, an unknown name, samples that do not fit or hold NaN, or `similar` without a
+        tolerance > 0.
+    """
     parts = [
         (a, b, checks.real("margin", rest[0] if rest else margin), None) for a, b, *rest in greater
     ]
@@ -139,7 +154,7 @@ def ordering(
 
 
 def tolerance(
-    value,
+    value: ArrayLike,
     target: float,
     tol: float,
     *,
@@ -147,10 +162,11 @@ def tolerance(
     confidence: float = 0.95,
     name: str = "value",
 ) -> Outcome:
-    """Judge that `value` lies within `tol` of `target`: one number as it is, (n_seeds,) by the
-    interval of their mean.
+    """Judge that `value` lies within `tol` of `target`.
 
-    Raises ValueError on numbers that are not finite, or tol <= 0.
+    One number is taken as it is; (n_seeds,) numbers are judged by the interval of their mean.
+    `relative` takes `tol` as a share of the target. Raises ValueError on numbers that are not
+    finite, or tol <= 0.
     """
     target, tol = checks.real("target", target), checks.real("tol", tol, above=0.0)
     width = tol * abs(target) if relative else tol
@@ -168,19 +184,27 @@ def tolerance(
 
 
 def trend(
-    values, x=None, *, sign: int, margin: float = 0.0, confidence: float = 0.95, name: str = "slope"
+    values: ArrayLike,
+    x: ArrayLike | None = None,
+    *,
+    sign: int,
+    margin: float = 0.0,
+    confidence: float = 0.95,
+    name: str = "slope",
 ) -> Outcome:
-    """Judge that a curve rises (sign=+1) or falls (sign=-1): the least-squares slopes of the seeds'
-    curves against margin.
+    """Judge that a curve rises (sign=+1) or falls (sign=-1), by its slope over the seeds.
 
-    `values` is (n_seeds, n_points), `x` (n_points,) with default 0, 1, 2, ... Raises ValueError on
-    other shapes or signs."""
+    `values` is (n_seeds, n_points), `x` (n_points,) with default 0, 1, 2, ... The least-squares
+    slopes of the seeds' curves are compared with `margin`. Raises ValueError on other shapes or
+    signs.
+    """
     checks.choice("sign", sign, (-1, 1))
     values = checks.array("values", values, ndim=2)
     x = checks.array("x", np.arange(values.shape[1]) if x is None else x, ndim=1)
     if len(x) != values.shape[1] or np.ptp(x) == 0:
         raise ValueError(
-            f"x has {len(x)} points and values {values.shape[1]}; they need the same number, at two places at least"
+            f"x has {len(x)} points and values {values.shape[1]}; they need the same number, "
+            "at two places at least"
         )
     centred = x - x.mean()
     slopes = values @ centred / (centred @ centred)
@@ -194,21 +218,28 @@ def trend(
     )
 
 
-def less_spread(a, b, *, confidence: float = 0.95, names: tuple[str, str] = ("a", "b")) -> Outcome:
-    """Judge that curves `a` vary less across seeds than curves `b`; both (n_seeds, n_points),
-    paired by seed.
+def less_spread(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    names: tuple[str, str] = ("a", "b"),
+) -> Outcome:
+    """Judge that curves `a` vary less across seeds than curves `b`.
 
-    The statistic is log(mean over points of the variance across seeds) of a minus that of b; its
-    interval is the jackknife's over seeds (Miller 1968), which needs no normality of the curves and
-    no random numbers. Raises ValueError on two shapes, fewer than 3 seeds, or curves that do not
-    vary."""
+    Both are (n_seeds, n_points), paired by seed. The statistic is log(mean over points of the
+    variance across seeds) of a minus that of b. Its interval is the jackknife's over seeds (Miller
+    1968), which needs no normality of the curves and no random numbers. Raises ValueError on two
+    shapes, fewer than 3 seeds, or curves that do not vary.
+    """
     a, b = checks.array(names[0], a, ndim=2), checks.array(names[1], b, ndim=2)
     if a.shape != b.shape or len(a) < 3:
         raise ValueError(
-            f"{names[0]} has shape {a.shape} and {names[1]} {b.shape}; they need one shape with at least 3 seeds"
+            f"{names[0]} has shape {a.shape} and {names[1]} {b.shape}; they need one shape with "
+            "at least 3 seeds"
         )
 
-    def statistic(keep):
+    def statistic(keep: np.ndarray) -> float:
         with np.errstate(divide="ignore"):
             return math.log(a[keep].var(axis=0, ddof=1).mean()) - math.log(
                 b[keep].var(axis=0, ddof=1).mean()
@@ -221,7 +252,8 @@ def less_spread(a, b, *, confidence: float = 0.95, names: tuple[str, str] = ("a"
         )
     except ValueError:
         raise ValueError(
-            f"{names[0]} or {names[1]} does not vary across seeds at all; there is no ratio to judge"
+            f"{names[0]} or {names[1]} does not vary across seeds at all; "
+            "there is no ratio to judge"
         ) from None
     estimate = mean_interval(pseudo, confidence)
     return _outcome(
@@ -231,14 +263,20 @@ def less_spread(a, b, *, confidence: float = 0.95, names: tuple[str, str] = ("a"
     )
 
 
-# --- rules for mathematics, algorithms and pictures ----------------------------------------------------------------------------
+# --- rules for mathematics, algorithms and pictures -----------------------------------------------
 
 
 def exact(
-    ours, expected, *, rtol: float = 1e-9, atol: float = 1e-12, name: str = "value"
+    ours: ArrayLike,
+    expected: ArrayLike,
+    *,
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+    name: str = "value",
 ) -> Outcome:
-    """Judge that our numbers equal the formula's up to rounding, entry by entry. Raises ValueError
-    on NaN or no entries.
+    """Judge that our numbers equal the formula's up to rounding, entry by entry.
+
+    Raises ValueError on NaN or no entries.
     """
     ours, expected = np.broadcast_arrays(
         checks.array("ours", ours), checks.array("expected", expected)
@@ -251,11 +289,13 @@ def exact(
     )
 
 
-def bound_holds(value, bound, *, rtol: float = 1e-12, name: str = "value <= bound") -> Outcome:
-    """Judge that value <= bound entry by entry (bounds may be infinite, values may not); the table
-    gives the tightest ratio.
+def bound_holds(
+    value: ArrayLike, bound: ArrayLike, *, rtol: float = 1e-12, name: str = "value <= bound"
+) -> Outcome:
+    """Judge that value <= bound entry by entry.
 
-    Raises ValueError on NaN or no entries.
+    Bounds may be infinite, values may not. The table gives the tightest ratio. Raises ValueError
+    on NaN or no entries.
     """
     value = checks.array("value", value)
     bound = np.asarray(bound, dtype=float)
@@ -274,12 +314,16 @@ def bound_holds(value, bound, *, rtol: float = 1e-12, name: str = "value <= boun
 
 
 def monte_carlo(
-    estimate, standard_error, expected, *, z: float = 4.0, name: str = "Monte Carlo"
+    estimate: ArrayLike,
+    standard_error: ArrayLike,
+    expected: ArrayLike,
+    *,
+    z: float = 4.0,
+    name: str = "Monte Carlo",
 ) -> Outcome:
-    """Judge that simulated means lie within `z` standard errors of the exact expectation, entry by
-    entry.
+    """Judge that simulated means lie within `z` standard errors of the exact expectation.
 
-    Raises ValueError on NaN, no entries, or a standard error or z <= 0.
+    Each entry counts. Raises ValueError on NaN, no entries, or a standard error or z <= 0.
     """
     estimate, expected = checks.array("estimate", estimate), checks.array("expected", expected)
     error = checks.array("standard_error", standard_error, above=0.0)
@@ -293,8 +337,7 @@ def monte_carlo(
 
 
 def check(**passed: bool) -> Outcome:
-    """Judge an algorithm or a picture by named checks: `check(ten_clients=len(f) == 10,
-    shares_sum_to_one=...)`.
+    """Judge an algorithm or a picture by named checks, such as `check(ten_clients=len(f) == 10)`.
 
     Raises ValueError on no check, or one that is not True or False.
     """
@@ -319,10 +362,9 @@ def not_run(reason: str) -> Outcome:
 
 
 def combine(**outcomes: Outcome) -> Outcome:
-    """Return one outcome of several: every part of every outcome counts, and its name is put before
-    its parts.
+    """Return one outcome of several, of which every part counts.
 
-    Raises ValueError on no outcome.
+    The name of an outcome is put before its parts. Raises ValueError on no outcome.
     """
     if not outcomes:
         raise ValueError("combine() needs at least one outcome")
@@ -343,8 +385,9 @@ def combine(**outcomes: Outcome) -> Outcome:
 
 
 def overall(parts: Iterable[str]) -> str:
-    """Return the verdict on a claim from the verdicts on its parts, by the table at the top. Raises
-    ValueError without any.
+    """Return the verdict on a claim from the verdicts on its parts, by the table at the top.
+
+    Raises ValueError without any part.
     """
     parts = {checks.choice("verdict", part, VERDICTS) for part in parts}
     if not parts:
@@ -356,12 +399,12 @@ def overall(parts: Iterable[str]) -> str:
     return "undecided" if "undecided" in parts else "partly"
 
 
-# --- tables --------------------------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
 
 def _row(part: str, estimate: Estimate, low: float, high: float, signed: bool = True) -> dict:
-    """Judge that the mean lies in (low, high): the interval inside it, outside it, or across an
-    edge.
+    """Judge that the mean lies in (low, high), by whether its interval lies inside, outside, or
+    across an edge.
     """
     more = ""
     if estimate.low > low and estimate.high < high:
@@ -404,11 +447,11 @@ def _elements(name: str, held: np.ndarray, ours: str, rule: str) -> Outcome:
 
 
 def _outcome(rows: list[dict], rule: str, n_seeds: int) -> Outcome:
-    open_parts = [
-        f"{row['part']}: {row['more_runs']} more run{'' if row['more_runs'].endswith(' 1') else 's'} would settle it"
-        for row in rows
-        if row["verdict"] == "undecided"
-    ]
+    open_parts = []
+    for row in rows:
+        if row["verdict"] == "undecided":
+            runs = "run" if row["more_runs"].endswith(" 1") else "runs"
+            open_parts.append(f"{row['part']}: {row['more_runs']} more {runs} would settle it")
     return Outcome(
         overall(row["verdict"] for row in rows),
         rule,

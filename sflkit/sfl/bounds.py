@@ -1,14 +1,13 @@
-"""Bounds of the streaming-FL paper: label discrepancy of the cache rules, and convergence of the
-training that uses them.
+"""Bounds of the streaming-FL paper: how far caches are from streams, and how training converges.
 
 Source: SFL, Propositions 1-3, Corollaries 1-2, Lemmas 1-2, Theorem 1, with the corrections of
 ERRATA 5-11.
 
-================  ==============  =====================================================================
+================  ==============  ================================================================
 code              symbol          meaning
-================  ==============  =====================================================================
+================  ==============  ================================================================
 cache_rounds      M = B / B_s     rounds of arrivals the cache holds
-corr_rounds       Gamma           rounds over which label shares are correlated (Assumption 1), real
+corr_rounds       Gamma           rounds over which label shares are correlated (Assumption 1)
 delta2            delta^2         largest autocovariance of a label share
 theta             theta           SRSR's weight of new data
 t                 t               round, counted from 1
@@ -17,14 +16,14 @@ n_classes         R               classes
 max_share         pi-bar          largest long-term label share of any client
 n_clients         K               clients
 rounds            T               communication rounds
-local_steps       E               full-batch gradient steps a round
+local_steps       E               full-batch gradient steps per round
 local_rate        eta_L           step size of a client
 global_rate       eta             step size of the server
 smoothness        L               Lipschitz constant of the gradients
 sigma_m2          sigma_M^2       bound on the squared label-wise gradient (Assumption 5)
 sigma_g2          sigma_G^2       additive client dissimilarity (Assumption 4)
 dissimilarity2    A^2             multiplicative client dissimilarity (Assumption 4)
-================  ==============  =====================================================================
+================  ==============  ================================================================
 """
 
 from __future__ import annotations
@@ -33,11 +32,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 
 
-def fifo_discrepancy(cache_rounds, corr_rounds, delta2) -> float:
+def fifo_discrepancy(cache_rounds: float, corr_rounds: float, delta2: float) -> float:
     """Return the bound min(2 Gamma + 1, M) delta^2 / M on E[(v - pi)^2] under FIFO.
 
     Source: SFL, Proposition 1, (9).
@@ -52,7 +52,15 @@ def fifo_discrepancy(cache_rounds, corr_rounds, delta2) -> float:
     return min(2 * corr_rounds + 1, cache_rounds) / cache_rounds * delta2
 
 
-def srsr_discrepancy(t, cache_rounds, theta, corr_rounds, delta2, share, start=0.0):
+def srsr_discrepancy(
+    t: ArrayLike,
+    cache_rounds: float,
+    theta: float,
+    corr_rounds: float,
+    delta2: float,
+    share: float,
+    start: float = 0.0,
+) -> float | np.ndarray:
     """Return the bound on E[(v_t - pi)^2] under SRSR after t rounds.
 
     Source: SFL, Proposition 2, (13), for v = counts / B. ERRATA 5: the printed pi^2 is (v_0 - pi)^2
@@ -70,37 +78,54 @@ def srsr_discrepancy(t, cache_rounds, theta, corr_rounds, delta2, share, start=0
     Returns
     -------
     float, or array like t. Infinite for theta = M = 1 with Gamma > 0, where (13) divides by zero
-    (ERRATA 6)."""
+    (ERRATA 6).
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
     step = _step(cache_rounds, theta)
     rounds = _rounds("t", t)
-    share, start = checks.real("share", share, 0, 1), checks.real("start", start, 0, 1)
+    share = checks.real("share", share, 0, 1)
+    start = checks.real("start", start, 0, 1)
     forgotten = (1 - step) ** (2 * rounds)
+    limit = _srsr_limit(step, corr_rounds, delta2)
     # ERRATA 5: pi^2 in (13) holds for an empty start only
-    bound = 2 * forgotten * (share - start) ** 2 + (1 - forgotten) * _srsr_limit(
-        step, corr_rounds, delta2
-    )
+    bound = 2 * forgotten * (share - start) ** 2 + (1 - forgotten) * limit
     return bound if np.ndim(t) else float(bound)
 
 
-def srsr_discrepancy_limit(cache_rounds, theta, corr_rounds, delta2) -> float:
-    """Return the limit of `srsr_discrepancy` for t to infinity (theta > 0). Source: SFL, Corollary
-    1.
+def srsr_discrepancy_limit(
+    cache_rounds: float, theta: float, corr_rounds: float, delta2: float
+) -> float:
+    """Return the limit of `srsr_discrepancy` for t to infinity, with theta > 0.
 
-    Infinite for theta = M = 1 with Gamma > 0 (ERRATA 6). Raises ValueError for theta = 0, where
-    nothing new is ever weighed."""
+    Source: SFL, Corollary 1. It is infinite for theta = M = 1 with Gamma > 0 (ERRATA 6).
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range; also for theta = 0, where nothing new is ever weighed.
+    """
     checks.real("theta", theta, 0, 1, above=0)
     return _srsr_limit(_step(cache_rounds, theta), corr_rounds, delta2)
 
 
-def drsr_discrepancy(t, corr_rounds, delta2):
+def drsr_discrepancy(t: ArrayLike, corr_rounds: float, delta2: float) -> float | np.ndarray:
     """Return the bound min(2 Gamma + 1, t) delta^2 / t on E[(v_t - pi)^2] under DRSR.
 
     Source: SFL, Proposition 3, (15), with the cap min(., t) it lacks (ERRATA 8). `t` may be an int
-    >= 1 or an array of them."""
+    >= 1 or an array of them, and the answer has its form.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
     rounds = _rounds("t", t)
     corr_rounds, delta2 = _correlation(corr_rounds, delta2)
-    # ERRATA 8: (15) has no cap, so that it exceeds delta^2, which no average can, for t < 2 Gamma +
-    # 1
+    # ERRATA 8: (15) has no cap, so that for t < 2 Gamma + 1 it exceeds delta^2; no average can
     bound = np.minimum(2 * corr_rounds + 1, rounds) / rounds * delta2
     return bound if np.ndim(t) else float(bound)
 
@@ -112,12 +137,14 @@ class Lemma1(NamedTuple):
     virtual_to_expected: float
 
 
-def lemma1(*, n_classes, lambda2, sigma_m2, max_share) -> Lemma1:
-    """Return R^2 lambda_t^2 sigma_M^2 and 2 R^2 pi-bar^2 sigma_M^2. Source: SFL, Lemma 1, (49) and
-    (54) of the preprint.
+def lemma1(*, n_classes: int, lambda2: float, sigma_m2: float, max_share: float) -> Lemma1:
+    """Return R^2 lambda_t^2 sigma_M^2 and 2 R^2 pi-bar^2 sigma_M^2.
+
+    Source: SFL, Lemma 1, (49) and (54) of the preprint. Raises ValueError for numbers out of range.
     """
     n_classes = checks.integer("n_classes", n_classes, 1)
-    lambda2, sigma_m2 = checks.real("lambda2", lambda2, 0), checks.real("sigma_m2", sigma_m2, 0)
+    lambda2 = checks.real("lambda2", lambda2, 0)
+    sigma_m2 = checks.real("sigma_m2", sigma_m2, 0)
     max_share = checks.real("max_share", max_share, 0, 1, above=0)
     return Lemma1(n_classes**2 * lambda2 * sigma_m2, 2 * (n_classes * max_share) ** 2 * sigma_m2)
 
@@ -135,40 +162,34 @@ class Lemma2(NamedTuple):
 
 def lemma2(
     *,
-    smoothness,
-    local_rate,
-    local_steps,
-    n_classes,
-    max_share,
-    lambda2,
-    sigma_m2,
-    sigma_g2,
-    dissimilarity2,
-    grad_norm2,
+    smoothness: float,
+    local_rate: float,
+    local_steps: int,
+    n_classes: int,
+    max_share: float,
+    lambda2: float,
+    sigma_m2: float,
+    sigma_g2: float,
+    dissimilarity2: float,
+    grad_norm2: float,
 ) -> Lemma2:
-    """Return the bound on E||w_{t,tau}^k - w_t||^2, the drift of a client within a round, term by
-    term.
+    """Return the bound on E||w_{t,tau}^k - w_t||^2, a client's drift within a round, term by term.
 
     Source: SFL, Lemma 2, (18). ERRATA 11: the lambda term treats a deviation that is constant
     within the round as fresh noise, so it alone can be exceeded; the function returns what is
-    printed."""
-    smoothness, local_rate = (
-        checks.real("smoothness", smoothness, above=0),
-        checks.real("local_rate", local_rate, above=0),
-    )
+    printed. Raises ValueError for numbers out of range.
+    """
+    smoothness = checks.real("smoothness", smoothness, above=0)
+    local_rate = checks.real("local_rate", local_rate, above=0)
     local_steps = checks.integer("local_steps", local_steps, 1)
     gaps = lemma1(n_classes=n_classes, lambda2=lambda2, sigma_m2=sigma_m2, max_share=max_share)
-    sigma_g2, dissimilarity2 = (
-        checks.real("sigma_g2", sigma_g2, 0),
-        checks.real("dissimilarity2", dissimilarity2, 0),
-    )
+    sigma_g2 = checks.real("sigma_g2", sigma_g2, 0)
+    dissimilarity2 = checks.real("dissimilarity2", dissimilarity2, 0)
     grad_norm2 = checks.real("grad_norm2", grad_norm2, 0)
     square = (local_steps * local_rate) ** 2
     terms = (
-        5
-        * local_steps
-        * local_rate**2
-        * gaps.real_to_virtual,  # ERRATA 11: (E-1)^2 can be reached where 5E is printed
+        # ERRATA 11: (E-1)^2 can be reached where 5E is printed
+        5 * local_steps * local_rate**2 * gaps.real_to_virtual,
         30 * square * gaps.virtual_to_expected,
         30 * square * sigma_g2,
         30 * square * (dissimilarity2 + 1) * grad_norm2,
@@ -177,8 +198,10 @@ def lemma2(
 
 
 class SFLConvergence(NamedTuple):
-    """Theorem 1's terms; `total` is what the paper prints, `phi_m_missing` what its proof drops on
-    the way.
+    """Theorem 1's terms.
+
+    `total` is what the paper prints, and `phi_m_missing` what its proof drops on the way.
+    `feasible` says whether the step sizes and c are such that the theorem speaks.
     """
 
     vanishing: float
@@ -193,20 +216,20 @@ class SFLConvergence(NamedTuple):
 
 def theorem1(
     *,
-    loss_gap,
-    rounds,
-    local_steps,
-    smoothness,
-    local_rate,
-    global_rate,
-    n_classes,
-    max_share,
-    sigma_m2,
-    sigma_g2,
-    dissimilarity2,
-    lambda2,
-    n_clients,
-    c=None,
+    loss_gap: float,
+    rounds: int,
+    local_steps: int,
+    smoothness: float,
+    local_rate: float,
+    global_rate: float,
+    n_classes: int,
+    max_share: float,
+    sigma_m2: float,
+    sigma_g2: float,
+    dissimilarity2: float,
+    lambda2: ArrayLike,
+    n_clients: int,
+    c: float | None = None,
 ) -> SFLConvergence:
     """Return the bound on min_t E||grad f(w_t)||^2 and its parts.
 
@@ -245,54 +268,87 @@ def theorem1(
         For values out of range or lambda2 not of length `rounds`.
     """
     loss_gap = checks.real("loss_gap", loss_gap, 0)
-    rounds, local_steps = (
-        checks.integer("rounds", rounds, 1),
-        checks.integer("local_steps", local_steps, 1),
-    )
-    n_classes, n_clients = (
-        checks.integer("n_classes", n_classes, 1),
-        checks.integer("n_clients", n_clients, 1),
-    )
-    smoothness = checks.real("smoothness", smoothness, above=0)
-    local_rate, global_rate = (
-        checks.real("local_rate", local_rate, above=0),
-        checks.real("global_rate", global_rate, above=0),
-    )
+    rounds = checks.integer("rounds", rounds, 1)
+    n_clients = checks.integer("n_clients", n_clients, 1)
+    n_classes = checks.integer("n_classes", n_classes, 1)
     max_share = checks.real("max_share", max_share, 0, 1, above=0)
-    sigma_m2, sigma_g2 = checks.real("sigma_m2", sigma_m2, 0), checks.real("sigma_g2", sigma_g2, 0)
-    dissimilarity2 = checks.real("dissimilarity2", dissimilarity2, 0)
-    lambda2 = checks.array("lambda2", lambda2, ndim=1, low=0)
-    if len(lambda2) != rounds:
-        raise ValueError(
-            f"lambda2 has {len(lambda2)} entries; it must have one for each of rounds={rounds}"
-        )
-    largest_c = 0.5 - 30 * (dissimilarity2 + 1) * (local_rate * local_steps * smoothness) ** 2
-    c = largest_c if c is None else checks.real("c", c)
+    sigma_m2 = checks.real("sigma_m2", sigma_m2, 0)
+    sigma_g2 = checks.real("sigma_g2", sigma_g2, 0)
+    mean_lambda2 = _mean_lambda2(lambda2, rounds)
+    sizes = _StepSizes.checked(local_steps, smoothness, local_rate, global_rate, dissimilarity2)
+    c = sizes.largest_c() if c is None else checks.real("c", c)
     if c <= 0:
         return SFLConvergence(*(math.inf,) * 6, c, False)
-    drift = (local_rate * local_steps * smoothness) ** 2
-    product = global_rate * local_rate
+    drift = sizes.drift()
+    product = sizes.global_rate * sizes.local_rate
     spread = (n_classes * max_share) ** 2 * sigma_m2
-    vanishing = loss_gap / (c * product * local_steps * rounds)
-    phi_g = 30 * drift * sigma_g2 / c
-    phi_m = 60 * drift * spread / c
-    factor = (
-        5 * local_rate**2 * local_steps * smoothness**2 + 3 * product * smoothness * local_steps + 1
+    terms = (
+        loss_gap / (c * product * sizes.local_steps * rounds),
+        30 * drift * sigma_g2 / c,
+        60 * drift * spread / c,
+        sizes.lambda_factor() * n_classes**2 * sigma_m2 * mean_lambda2 / c,
     )
-    phi_l = factor * n_classes**2 * sigma_m2 * float(lambda2.mean()) / c
     # ERRATA 9: (88) drops this term, which decays more slowly than the O(1/T) that Corollary 2
     # states for Phi_M
-    missing = 2 * smoothness * product * spread / (c * n_clients)
-    # ERRATA 10: E L stands outside the root, else c > 0 does not follow
-    feasible = (
-        c <= largest_c
-        and local_rate * math.sqrt(60 * (dissimilarity2 + 1)) * local_steps * smoothness < 1
-        and 8 * smoothness * local_steps * local_rate <= 1
-        and 4 * local_steps * smoothness * product <= 1
-    )
-    return SFLConvergence(
-        vanishing, phi_g, phi_m, phi_l, missing, vanishing + phi_g + phi_m + phi_l, c, feasible
-    )
+    missing = 2 * sizes.smoothness * product * spread / (c * n_clients)
+    return SFLConvergence(*terms, missing, sum(terms), c, sizes.feasible(c))
+
+
+class _StepSizes(NamedTuple):
+    """The part of Theorem 1's setting that decides whether it speaks."""
+
+    local_steps: int
+    smoothness: float
+    local_rate: float
+    global_rate: float
+    dissimilarity2: float
+
+    @classmethod
+    def checked(
+        cls,
+        local_steps: int,
+        smoothness: float,
+        local_rate: float,
+        global_rate: float,
+        dissimilarity2: float,
+    ) -> _StepSizes:
+        """Return them, or raise ValueError for a number out of range."""
+        return cls(
+            checks.integer("local_steps", local_steps, 1),
+            checks.real("smoothness", smoothness, above=0),
+            checks.real("local_rate", local_rate, above=0),
+            checks.real("global_rate", global_rate, above=0),
+            checks.real("dissimilarity2", dissimilarity2, 0),
+        )
+
+    def drift(self) -> float:
+        """Return (eta_L E L)^2."""
+        return (self.local_rate * self.local_steps * self.smoothness) ** 2
+
+    def largest_c(self) -> float:
+        """Return the largest c that the theorem admits."""
+        return 0.5 - 30 * (self.dissimilarity2 + 1) * self.drift()
+
+    def lambda_factor(self) -> float:
+        """Return the factor of R^2 sigma_M^2 lambda_t^2 / c in Phi_Lambda."""
+        product = self.global_rate * self.local_rate
+        return (
+            5 * self.local_rate**2 * self.local_steps * self.smoothness**2
+            + 3 * product * self.smoothness * self.local_steps
+            + 1
+        )
+
+    def feasible(self, c: float) -> bool:
+        """Return whether the step sizes and c are as the theorem asks."""
+        # ERRATA 10: E L stands outside the root, else c > 0 does not follow
+        root = math.sqrt(60 * (self.dissimilarity2 + 1))
+        product = self.global_rate * self.local_rate
+        return (
+            c <= self.largest_c()
+            and self.local_rate * root * self.local_steps * self.smoothness < 1
+            and 8 * self.smoothness * self.local_steps * self.local_rate <= 1
+            and 4 * self.local_steps * self.smoothness * product <= 1
+        )
 
 
 class SFLRates(NamedTuple):
@@ -302,37 +358,49 @@ class SFLRates(NamedTuple):
     global_rate: float
 
 
-def corollary2(*, rounds, local_steps, n_clients) -> SFLRates:
-    """Return eta_L = 1 / (sqrt(T) E) and eta = sqrt(E K), with which Theorem 1 gives the orders of
-    Corollary 2.
+def corollary2(*, rounds: int, local_steps: int, n_clients: int) -> SFLRates:
+    """Return the step sizes eta_L = 1 / (sqrt(T) E) and eta = sqrt(E K).
 
-    Source: SFL, Corollary 2. Printed is eta_L = 1 / sqrt(T E), whose orders would be 1 / (E sqrt(K
-    T)) and Phi_G = O(E / T), not the stated 1 / sqrt(E K T) and O(1 / T); as in ERRATA 10, E stands
-    under the root by mistake."""
-    rounds, local_steps = (
-        checks.integer("rounds", rounds, 1),
-        checks.integer("local_steps", local_steps, 1),
-    )
+    With them Theorem 1 gives the orders of Corollary 2. Source: SFL, Corollary 2. Printed is
+    eta_L = 1 / sqrt(T E), whose orders would be 1 / (E sqrt(K T)) and Phi_G = O(E / T), not the
+    stated 1 / sqrt(E K T) and O(1 / T); as in ERRATA 10, E stands under the root by mistake.
+
+    Raises
+    ------
+    ValueError
+        Unless all are integers >= 1.
+    """
+    rounds = checks.integer("rounds", rounds, 1)
+    local_steps = checks.integer("local_steps", local_steps, 1)
     n_clients = checks.integer("n_clients", n_clients, 1)
     return SFLRates(1 / (math.sqrt(rounds) * local_steps), math.sqrt(local_steps * n_clients))
 
 
-def _correlation(corr_rounds, delta2) -> tuple[float, float]:
+def _mean_lambda2(lambda2: ArrayLike, rounds: int) -> float:
+    lambda2 = checks.array("lambda2", lambda2, ndim=1, low=0)
+    if len(lambda2) != rounds:
+        raise ValueError(
+            f"lambda2 has {len(lambda2)} entries; it must have one for each of rounds={rounds}"
+        )
+    return float(lambda2.mean())
+
+
+def _correlation(corr_rounds: float, delta2: float) -> tuple[float, float]:
     return checks.real("corr_rounds", corr_rounds, 0), checks.real("delta2", delta2, 0)
 
 
-def _step(cache_rounds, theta) -> float:
+def _step(cache_rounds: float, theta: float) -> float:
     return checks.real("theta", theta, 0, 1) / checks.real("cache_rounds", cache_rounds, 1)
 
 
-def _rounds(name: str, t) -> np.ndarray:
+def _rounds(name: str, t: ArrayLike) -> np.ndarray:
     rounds = checks.array(name, t, low=1)
     if (rounds != np.floor(rounds)).any():
         raise ValueError(f"{name}={t!r} must be whole rounds, counted from 1")
     return rounds
 
 
-def _srsr_limit(step: float, corr_rounds, delta2) -> float:
+def _srsr_limit(step: float, corr_rounds: float, delta2: float) -> float:
     corr_rounds, delta2 = _correlation(corr_rounds, delta2)
     if step == 1 and corr_rounds > 0:
         return math.inf  # ERRATA 6: (1 - step)^-Gamma divides by zero

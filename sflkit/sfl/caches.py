@@ -4,11 +4,10 @@ Source: SFL, Section IV-B (FIFO, SRSR, DRSR) and Section VI (FULL, LAZY); Reserv
 baseline the paper lacks (Vitter 1985, Algorithm R). ERRATA 1, 3 and 4 say where the printed targets
 are completed.
 
-A cache rule is any object with this small protocol, so that your own rule fits everywhere:
-
-- ``update(ids, labels, rng)`` takes one round of arrivals;
-- ``ids`` and ``labels`` are the cached samples, int64 arrays of one length;
-- ``label_counts(n_classes)`` and ``len(cache)``.
+To add a rule of your own, derive from `Cache` and say in `take` what stays of a round's arrivals,
+or derive from `SharesRule` and give the weight of new data only. `training.run(config, cache=...)`
+takes the class as it is; a row in `RULES` makes its name a rule like any other, in configs, sweeps,
+legends and widgets. What a run asks of a cache is said in `sflkit.sfl.protocol`.
 
 ==================  ========  ===========  ======================================================
 code                symbol    shape        meaning
@@ -26,18 +25,52 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.registry import Look, Registry, Rule
 from sflkit.rounding import largest_remainder
 
 MAX_LABEL = 10**6  # rules hold one number for each label up to the largest
 
 
-class _Cache(ABC):
-    """Storage and checks common to every rule; a rule implements `_update` on checked arrivals."""
+class Cache(ABC):
+    """What every rule has in common: the stored samples, and the checks of what arrives.
 
-    def __init__(self, capacity: int):
+    Derive from it to write a rule. `take` is all that you must write: it gets the checked arrivals
+    of one round and calls `keep` with what the cache holds from then on. For example, a cache that
+    forgets everything but the newest round:
+
+    >>> class Forgetful(Cache):
+    ...     def take(self, ids, labels, rng):
+    ...         self.keep(ids, labels)
+    >>> cache = Forgetful(capacity=4, batch_size=2)
+    >>> cache.update([7, 8], [0, 1], np.random.default_rng(0))
+    >>> cache.ids
+    array([7, 8])
+
+    Parameters
+    ----------
+    capacity : int
+        B >= 1, samples.
+    batch_size : int, optional
+        B_s in [1, B], the number of samples that a full round brings. A rule that does not need it
+        leaves it out.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    # Whether at most `capacity` samples may arrive at once. FULL picks from a pool of any size.
+    bounded_arrivals = True
+
+    def __init__(self, capacity: int, batch_size: int | None = None):
         self.capacity = checks.integer("capacity", capacity, 1)
+        if batch_size is not None:
+            batch_size = checks.integer("batch_size", batch_size, 1, self.capacity)
+        self.batch_size = batch_size
         self._ids = np.empty(0, dtype=np.int64)
         self._labels = np.empty(0, dtype=np.int64)
 
@@ -69,8 +102,8 @@ class _Cache(ABC):
             )
         return np.bincount(self._labels, minlength=n_classes)
 
-    def update(self, ids, labels, rng: np.random.Generator) -> None:
-        """Take one round of arrivals into the cache.
+    def update(self, ids: ArrayLike, labels: ArrayLike, rng: np.random.Generator) -> None:
+        """Check one round of arrivals and `take` it into the cache; nothing is taken of none.
 
         Parameters
         ----------
@@ -86,7 +119,8 @@ class _Cache(ABC):
             If lengths differ, an entry is no non-negative integer label, or more samples arrive
             than the cache holds. The cache is left as it was.
         """
-        ids, labels = _integers("ids", ids), _integers("labels", labels)
+        ids = _integers("ids", ids)
+        labels = _integers("labels", labels)
         if len(ids) != len(labels):
             raise ValueError(
                 f"ids has {len(ids)} entries but labels has {len(labels)}; they must be aligned"
@@ -94,117 +128,151 @@ class _Cache(ABC):
         if len(labels) and (labels.min() < 0 or labels.max() > MAX_LABEL):
             wrong = labels.min() if labels.min() < 0 else labels.max()
             raise ValueError(f"labels holds {wrong}; labels must be integers in [0, {MAX_LABEL}]")
-        self._check_arrivals(len(ids))
+        if self.bounded_arrivals and len(ids) > self.capacity:
+            raise ValueError(
+                f"{len(ids)} samples arrive at once; at most capacity={self.capacity} can"
+            )
         if len(ids):
-            self._update(ids, labels, checks.generator(rng))
-
-    def _check_arrivals(self, n: int) -> None:
-        if n > self.capacity:
-            raise ValueError(f"{n} samples arrive at once; at most capacity={self.capacity} can")
+            self.take(ids, labels, checks.generator(rng))
 
     @abstractmethod
-    def _update(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
-        """Take at least one checked arrival."""
+    def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
+        """Decide what the cache holds after a round, and `keep` it; every rule writes its own.
 
-    def _keep(self, ids: np.ndarray, labels: np.ndarray) -> None:
-        self._ids, self._labels = ids, labels
+        Parameters
+        ----------
+        ids, labels : int64 arrays (n_arrivals,)
+            The arrivals, at least one, checked by `update`. The samples held so far are `self.ids`
+            and `self.labels`.
+        rng : numpy.random.Generator
+            The only source of chance, so that runs can be repeated.
+        """
+
+    def keep(self, ids: ArrayLike, labels: ArrayLike) -> None:
+        """Hold exactly these samples from now on.
+
+        Parameters
+        ----------
+        ids, labels : int arrays (n,), n <= capacity
+
+        Raises
+        ------
+        ValueError
+            If they are no integers, their lengths differ, or there are more than the cache holds.
+        """
+        ids = _integers("ids", ids)
+        labels = _integers("labels", labels)
+        if len(ids) != len(labels):
+            raise ValueError(
+                f"keep got {len(ids)} ids but {len(labels)} labels; they must be aligned"
+            )
+        if len(ids) > self.capacity:
+            raise ValueError(
+                f"keep got {len(ids)} samples; at most capacity={self.capacity} can stay"
+            )
+        self._ids = ids
+        self._labels = labels
 
 
-class _RoundCache(_Cache):
-    """A cache that also knows how many samples a full round brings."""
-
-    def __init__(self, capacity: int, batch_size: int):
-        super().__init__(capacity)
-        self.batch_size = checks.integer("batch_size", batch_size, 1, self.capacity)
-
-
-class FIFO(_RoundCache):
+class FIFO(Cache):
     """First in, first out: the B newest samples. Source: SFL (7)."""
 
-    def _update(self, ids, labels, rng):
-        self._keep(
-            np.concatenate([self._ids, ids])[-self.capacity :],
-            np.concatenate([self._labels, labels])[-self.capacity :],
+    def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
+        """Append the arrivals and drop the oldest samples beyond `capacity`."""
+        self.keep(
+            np.concatenate([self.ids, ids])[-self.capacity :],
+            np.concatenate([self.labels, labels])[-self.capacity :],
         )
 
 
-class Lazy(_RoundCache):
-    """The first B samples received, never updated again. Source: SFL, Section VI, benchmark LAZY."""
+class Lazy(Cache):
+    """The first B samples received, never updated again.
 
-    def _update(self, ids, labels, rng):
-        room = self.capacity - len(self._ids)
-        self._keep(
-            np.concatenate([self._ids, ids[:room]]), np.concatenate([self._labels, labels[:room]])
-        )
-
-
-class Reservoir(_RoundCache):
-    """A uniform sample of everything received so far. Source: Vitter (1985), Algorithm R; not in
-    the paper.
+    Source: SFL, Section VI, benchmark LAZY.
     """
 
-    def __init__(self, capacity: int, batch_size: int):
+    def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
+        """Append the first arrivals for which there is room."""
+        room = self.capacity - len(self)
+        self.keep(
+            np.concatenate([self.ids, ids[:room]]), np.concatenate([self.labels, labels[:room]])
+        )
+
+
+class Reservoir(Cache):
+    """A uniform sample of everything received so far.
+
+    Source: Vitter (1985), Algorithm R; not in the paper.
+    """
+
+    def __init__(self, capacity: int, batch_size: int | None = None):
         super().__init__(capacity, batch_size)
         self.seen = 0
 
-    def _update(self, ids, labels, rng):
+    def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
+        """Fill the room; each later arrival then replaces a random sample, or is dropped."""
         room = self.capacity - len(self)
-        kept_ids, kept_labels = (
-            np.concatenate([self._ids, ids[:room]]),
-            np.concatenate([self._labels, labels[:room]]),
-        )
-        position = (
-            self.seen + np.arange(1, len(ids) + 1)[room:]
-        )  # of each later arrival in the whole stream, from 1
+        kept_ids = np.concatenate([self.ids, ids[:room]])
+        kept_labels = np.concatenate([self.labels, labels[:room]])
+        # The place of each later arrival in the whole stream, counted from 1.
+        position = self.seen + np.arange(1, len(ids) + 1)[room:]
         slots = rng.integers(0, position)
         hit = slots < self.capacity
-        # a slot drawn twice keeps the later arrival (numpy assigns repeated indices in order), as
-        # one by one would
-        kept_ids[slots[hit]], kept_labels[slots[hit]] = ids[room:][hit], labels[room:][hit]
+        # A slot that is drawn twice keeps the later arrival, because numpy assigns repeated indices
+        # in order. That is what taking the arrivals one by one would give.
+        kept_ids[slots[hit]] = ids[room:][hit]
+        kept_labels[slots[hit]] = labels[room:][hit]
         self.seen += len(ids)
-        self._keep(kept_ids, kept_labels)
+        self.keep(kept_ids, kept_labels)
 
 
-class _SelectiveReplacement(_Cache):
-    """Step 2 of SRSR, shared by every rule that aims at label counts: meet the target, new data
-    first.
+class SelectiveReplacement(Cache):
+    """Step 2 of SRSR, shared by every rule that aims at label counts: new data go first.
 
     Source: SFL, Section IV-B, cases 1 and 2. With n~_r <= n_r(new), n~_r random new samples replace
     all old ones of label r; otherwise all new ones stay and random old ones fill up. Both cases are
-    one ordering: new before old, random within."""
+    one ordering: new before old, random within.
 
-    _new_first = True
+    A rule of this kind says in `wanted` how many samples of each label it aims at, and its `take`
+    calls `replace`.
+    """
+
+    new_first = True  # False: samples that are held stay before any new one is taken
+
+    def __init__(self, capacity: int, batch_size: int | None = None):
+        super().__init__(capacity, batch_size)
+        self.shares = np.empty(0)
 
     @abstractmethod
-    def _wanted(self, available: np.ndarray) -> np.ndarray:
-        """Return how many samples of each label to hold, none above what is `available` in the old
-        cache and the arrivals.
+    def wanted(self, available: np.ndarray) -> np.ndarray:
+        """Return how many samples of each label to hold, int array (n_labels,).
+
+        No number may exceed that of the samples `available` (n_labels,) in the old cache and the
+        arrivals together; their sum must not exceed the capacity.
         """
 
-    def _replace(self, ids, labels, rng) -> None:
-        all_ids, all_labels = (
-            np.concatenate([self._ids, ids]),
-            np.concatenate([self._labels, labels]),
-        )
-        wanted = self._wanted(np.bincount(all_labels, minlength=len(self.shares)))
+    def replace(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
+        """Hold `wanted` samples of each label, chosen among the old ones and the arrivals."""
+        held = len(self)
+        all_ids = np.concatenate([self.ids, ids])
+        all_labels = np.concatenate([self.labels, labels])
+        wanted = self.wanted(np.bincount(all_labels, minlength=len(self.shares)))
         age = np.zeros(len(all_ids))
-        age[: len(self._ids)] = 1 if self._new_first else -1
+        age[:held] = 1 if self.new_first else -1
         order = np.lexsort((rng.random(len(all_ids)), age, all_labels))
         sorted_labels = all_labels[order]
         rank = np.arange(len(order)) - np.searchsorted(sorted_labels, sorted_labels)
         kept = order[rank < wanted[sorted_labels]]
         kept.sort()
-        self._keep(all_ids[kept], all_labels[kept])
+        self.keep(all_ids[kept], all_labels[kept])
 
 
-class _SharesRule(_RoundCache, _SelectiveReplacement):
-    """SRSR and DRSR: a running average of label shares, v <- (1 - w) v + w u, whose weight w is the
-    rule.
+class SharesRule(SelectiveReplacement):
+    """SRSR and DRSR: a running average of label shares, v <- (1 - w) v + w u.
+
+    The weight w of the new shares u is all that tells one such rule from another; derive from this
+    class and write `weight` for one of your own.
     """
-
-    def __init__(self, capacity: int, batch_size: int):
-        super().__init__(capacity, batch_size)
-        self.shares = np.empty(0)
 
     @property
     def target(self) -> np.ndarray:
@@ -212,65 +280,69 @@ class _SharesRule(_RoundCache, _SelectiveReplacement):
         return self.shares * len(self)
 
     @abstractmethod
-    def _weight(self, n_arrivals: int) -> float:
-        """Return the weight w in [0, 1] of `n_arrivals` new samples."""
+    def weight(self, n_arrivals: int) -> float:
+        """Return the weight w in [0, 1] of `n_arrivals` new samples; called once per round."""
 
-    def _update(self, ids, labels, rng):
+    def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
+        """Move the carried shares towards those of the arrivals, then meet them."""
         n_labels = max(len(self.shares), labels.max() + 1)
         shares = np.zeros(n_labels)
         shares[: len(self.shares)] = self.shares
-        weight = self._weight(len(ids))
-        self.shares = (1 - weight) * shares + weight * np.bincount(
-            labels, minlength=n_labels
-        ) / len(ids)
-        self._replace(ids, labels, rng)
+        weight = self.weight(len(ids))
+        counts = np.bincount(labels, minlength=n_labels)
+        self.shares = (1 - weight) * shares + weight * counts / len(ids)
+        self.replace(ids, labels, rng)
 
-    def _wanted(self, available):
+    def wanted(self, available: np.ndarray) -> np.ndarray:
+        """Return the carried shares of the cache's size as whole samples, (n_labels,)."""
         # ERRATA 4: the real-valued shares are carried; only what is stored gets rounded, capped at
         # what exists
         size = min(self.capacity, int(available.sum()))
         return largest_remainder(self.shares * size, size, available)
 
 
-class SRSR(_SharesRule):
+class SRSR(SharesRule):
     """Static ratio selective replacement. Source: SFL (10)-(12).
 
     While the cache has room every arrival is appended; then the target is (1 - theta B_s / B)
     n_r(old) + theta n_r(new). theta = 0 freezes the label shares, but by the paper's own step 2 new
-    samples still replace old ones of their label."""
+    samples still replace old ones of their label.
+    """
 
     def __init__(self, capacity: int, batch_size: int, theta: float):
         super().__init__(capacity, batch_size)
         self.theta = checks.real("theta", theta, 0, 1)
 
-    def _weight(self, n_arrivals):
+    def weight(self, n_arrivals: int) -> float:
+        """Return theta times the arrivals' part of the cache; their part of all while it fills."""
         if len(self) + n_arrivals <= self.capacity:
             return n_arrivals / (len(self) + n_arrivals)
-        return (
-            self.theta * n_arrivals / self.capacity
-        )  # ERRATA 1: the journal's (10) drops theta from the old cache's factor
+        # ERRATA 1: the journal's (10) drops theta from the old cache's factor
+        return self.theta * n_arrivals / self.capacity
 
 
-class DRSR(_SharesRule):
+class DRSR(SharesRule):
     """Dynamic ratio selective replacement: shares follow the average of all arrivals so far.
-    Source: SFL (14), Prop. 3.
 
-    theta_t = B / (B_s t) makes the weight of round t equal 1 / t; with rounds of unequal size it is
-    the arrivals' part of everything seen. In the first M rounds that is exactly "append everything"
-    (ERRATA 3)."""
+    Source: SFL (14), Prop. 3. theta_t = B / (B_s t) makes the weight of round t equal 1 / t; with
+    rounds of unequal size it is the arrivals' part of everything seen. In the first M rounds that
+    is exactly "append everything" (ERRATA 3).
+    """
 
-    def __init__(self, capacity: int, batch_size: int):
+    def __init__(self, capacity: int, batch_size: int | None = None):
         super().__init__(capacity, batch_size)
         self.seen = 0
 
-    def _weight(self, n_arrivals):
+    def weight(self, n_arrivals: int) -> float:
+        """Return the arrivals' part of everything seen."""
         self.seen += n_arrivals
         return n_arrivals / self.seen
 
 
-class Full(_SelectiveReplacement):
-    """FULL: a set of size B with round(B pi_r) samples of each label. Source: SFL, Section VI,
-    benchmark FULL.
+class Full(SelectiveReplacement):
+    """FULL: a set of size B with round(B pi_r) samples of each label.
+
+    Source: SFL, Section VI, benchmark FULL.
 
     Parameters
     ----------
@@ -283,32 +355,66 @@ class Full(_SelectiveReplacement):
         their label, so that FULL sees as many different samples as the other rules do.
     """
 
-    def __init__(self, capacity: int, shares, refresh: bool = False):
+    bounded_arrivals = False  # it is filled from a pool of any size
+
+    def __init__(self, capacity: int, shares: ArrayLike, refresh: bool = False):
         super().__init__(capacity)
         self.shares = checks.simplex("shares", shares)
-        self.refresh = self._new_first = checks.choice("refresh", refresh, (False, True))
+        self.refresh = checks.choice("refresh", refresh, (False, True))
+        self.new_first = self.refresh
         self.quota = largest_remainder(self.shares * self.capacity, self.capacity)
 
-    def _check_arrivals(self, n):
-        pass  # FULL is filled from a pool of any size
-
-    def _update(self, ids, labels, rng):
+    def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
+        """Fill what lacks of each label's quota; with `refresh`, renew what is there."""
         if labels.max() >= len(self.quota):
             raise ValueError(
-                f"labels holds {labels.max()}; shares names {len(self.quota)} classes, so labels must be below that"
+                f"labels holds {labels.max()}; shares names {len(self.quota)} classes, so labels "
+                "must be below that"
             )
-        self._replace(ids, labels, rng)
+        self.replace(ids, labels, rng)
 
-    def _wanted(self, available):
+    def wanted(self, available: np.ndarray) -> np.ndarray:
+        """Return the quota of each label, or all that is `available` where that is less."""
         return np.minimum(self.quota, available)
 
 
-def _integers(name: str, values) -> np.ndarray:
+def full(capacity: int, batch_size: int, long_term: np.ndarray) -> Full:
+    """Return FULL from what a run knows, which includes the client's long-term shares."""
+    return Full(capacity, long_term)
+
+
+def full_refreshed(capacity: int, batch_size: int, long_term: np.ndarray) -> Full:
+    """Return FULL that renews its samples in each round; see `full`."""
+    return Full(capacity, long_term, refresh=True)
+
+
+# Every rule of a run, in the order of legends and menus. A row's `build` is called with capacity
+# and batch_size, and with its `options` as keywords: fields of the config, or "long_term", the
+# client's long-term label shares, which no real client knows. Colours are those of Okabe and Ito,
+# safe for colour-blind readers; a line and a marker of its own keep each apart in grey print.
+RULES = Registry(
+    "cache rule",
+    {
+        "full": Rule(full, "FULL", Look("#000000"), options=("long_term",)),
+        "drsr": Rule(DRSR, "DRSR", Look("#0072B2", "-", "o")),
+        "srsr": Rule(SRSR, "SRSR", Look("#D55E00", (0, (5, 1.5)), "s"), options=("theta",)),
+        "fifo": Rule(FIFO, "FIFO", Look("#009E73", (0, (4, 1.5, 1, 1.5)), "^")),
+        "lazy": Rule(Lazy, "LAZY", Look("#CC79A7", (0, (1, 1.2)), "D")),
+        "reservoir": Rule(Reservoir, "Reservoir", Look("#E69F00", (0, (3, 1, 1, 1, 1, 1)), "v")),
+        "full_refreshed": Rule(
+            full_refreshed, "FULL, refreshed", Look("#666666", (0, (8, 2)), "x"), ("long_term",)
+        ),
+    },
+)
+
+
+def _integers(name: str, values: ArrayLike) -> np.ndarray:
     out = np.asarray(values)
     if out.size == 0 and out.ndim == 1:
         return out.astype(np.int64)
     if out.ndim != 1 or out.dtype.kind not in "iu":
         raise ValueError(
-            f"{name} must be a one-dimensional array of integers; got dtype {out.dtype}, shape {out.shape}"
+            f"{name} must be a one-dimensional array of integers; got dtype {out.dtype}, "
+            f"shape {out.shape}"
         )
     return out.astype(np.int64)

@@ -1,35 +1,41 @@
-"""The clients of a streaming-FL run: their label streams, arrivals and caches, without any
-learning. Source: SFL, Section IV.
+"""The clients of a streaming-FL run: their label streams, arrivals and caches, without learning.
+
+Source: SFL, Section IV.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sflkit.randomness import generator
-from sflkit.sfl import caches, sampling, streams
+from sflkit.sfl import caches, protocol, sampling, streams
 from sflkit.sfl.config import SFLConfig
 
 
-def make_cache(config: SFLConfig, long_term: np.ndarray):
-    """Return an empty cache of the config's rule; only FULL may know the client's `long_term`
-    shares (n_classes,).
+def make_cache(config: SFLConfig, long_term: np.ndarray) -> caches.Cache:
+    """Return an empty cache of the config's rule, built as its row in `caches.RULES` says.
+
+    Parameters
+    ----------
+    config : SFLConfig
+        Its rule, capacity, batch_size, and the fields that the rule's options name.
+    long_term : array (n_classes,)
+        The client's long-term label shares, which only FULL may know.
     """
-    size = config.capacity, config.batch_size
-    return {
-        "fifo": lambda: caches.FIFO(*size),
-        "srsr": lambda: caches.SRSR(*size, config.theta),
-        "drsr": lambda: caches.DRSR(*size),
-        "lazy": lambda: caches.Lazy(*size),
-        "reservoir": lambda: caches.Reservoir(*size),
-        "full": lambda: caches.Full(config.capacity, long_term),
-        "full_refreshed": lambda: caches.Full(config.capacity, long_term, refresh=True),
-    }[config.rule]()
+    rule = caches.RULES[config.rule]
+    options = {
+        name: long_term if name == "long_term" else getattr(config, name) for name in rule.options
+    }
+    return rule.build(config.capacity, config.batch_size, **options)
 
 
 def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
-    """Return the config's label stream, which depends on the seed and the stream's settings only,
-    not on the rule.
+    """Return the config's label stream.
+
+    It depends on the seed and the stream's settings only, not on the rule, so that rules can be
+    compared on one stream.
     """
     return streams.kl_markov_stream(
         n_clients=config.n_clients,
@@ -43,15 +49,34 @@ def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
 
 
 class Clients:
-    """The clients' streams and caches, without any learning: `arrive(t)` brings every cache to
-    round t.
+    """The clients' streams and caches, without any learning.
+
+    `arrive(t)` brings every cache to round t. After each round the caches are checked for what
+    `sflkit.sfl.protocol` says that a cache promises.
+
+    Parameters
+    ----------
+    config : SFLConfig
+    labels : int array (n_samples,)
+        Labels of the data set from which all clients draw.
+    n_classes : int
+        R.
+    cache, stream : optional
+        Your own cache rule and stream, see `sflkit.sfl.protocol`.
 
     Attributes
     ----------
     stream : LabelStream
     counts : int array (rounds, n_clients, n_classes)
         Labels of the arrivals.
-    caches : list of cache objects, one a client; their ids are rows of the training set.
+    caches : list of cache objects, one per client; their ids are rows of the training set.
+    contents : protocol.Contents
+        What the caches hold.
+
+    Raises
+    ------
+    ValueError
+        If `cache` or `stream` is not what `sflkit.sfl.protocol` asks for.
     """
 
     def __init__(
@@ -59,16 +84,14 @@ class Clients:
         config: SFLConfig,
         labels: np.ndarray,
         n_classes: int,
-        cache=None,
-        stream: streams.LabelStream | None = None,
+        cache: Callable | None = None,
+        stream: streams.LabelStream | Callable | None = None,
     ):
-        self.config, self.labels, self.n_classes = config, labels, n_classes
-        self.stream = make_stream(config, n_classes) if stream is None else stream
-        if self.stream.long_term.shape != (config.n_clients, n_classes):
-            raise ValueError(
-                f"stream has {self.stream.long_term.shape[0]} clients and {self.stream.long_term.shape[1]} classes; "
-                f"this run needs {config.n_clients} and {n_classes}"
-            )
+        self.config = config
+        self.labels = labels
+        self.n_classes = n_classes
+        stream = make_stream if stream is None else stream
+        self.stream = protocol.build_stream(stream, config, n_classes)
         self.counts = self.stream.sample(
             config.rounds,
             config.batch_size,
@@ -79,25 +102,51 @@ class Clients:
             sampling.SampleSource(labels, generator(config.seed, "samples", k))
             for k in range(config.n_clients)
         ]
-        self.caches = [
-            cache(shares) if cache else make_cache(config, shares)
-            for shares in self.stream.long_term
-        ]
-        for k, full in enumerate(self.caches):
-            if isinstance(full, caches.Full):
-                # FULL holds its set before the first arrival; a source of its own leaves the
-                # arrivals as under other rules
-                ids = sampling.SampleSource(labels, generator(config.seed, "samples", k, 0)).draw(
-                    full.quota
-                )
-                full.update(ids, labels[ids], generator(config.seed, "cache", k, 0))
+        self._arrivals = protocol.Arrivals(config.n_clients, labels)
+        long_terms = self.stream.long_term
+        own = protocol.build_caches(cache, config, long_terms)
+        self.caches = [make_cache(config, row) for row in long_terms] if own is None else own
+        self._deliver(0, [self._first_set(k) for k in range(config.n_clients)])
 
     def arrive(self, t: int) -> None:
-        """Deliver the arrivals of round t (1-based, in order) to every cache."""
-        for k, (source, cache) in enumerate(zip(self.sources, self.caches, strict=True)):
-            ids = source.draw(self.counts[t - 1, k])
-            cache.update(ids, self.labels[ids], generator(self.config.seed, "cache", k, t))
+        """Deliver the arrivals of round t (1-based, in order) to every cache.
+
+        Raises
+        ------
+        ValueError
+            If a cache refuses them or breaks a promise; the message names rule, client and round.
+        """
+        drawn = [source.draw(n) for source, n in zip(self.sources, self.counts[t - 1], strict=True)]
+        self._deliver(t, drawn)
 
     def cached_counts(self) -> np.ndarray:
         """Return the label counts of all caches, (n_clients, n_classes)."""
-        return np.stack([cache.label_counts(self.n_classes) for cache in self.caches])
+        n_clients = len(self.caches)
+        rows = np.arange(n_clients).repeat(self.contents.sizes)
+        cells = rows * self.n_classes + self.contents.labels
+        counts = np.bincount(cells, minlength=n_clients * self.n_classes)
+        return counts.reshape(n_clients, self.n_classes)
+
+    def _first_set(self, k: int) -> np.ndarray:
+        """Return the ids of the set that FULL holds before the first arrival; none for other rules.
+
+        They are drawn from a source of its own, so that the arrivals are those of the other rules.
+        """
+        if not isinstance(self.caches[k], caches.Full):
+            return np.empty(0, np.int64)
+        rng = generator(self.config.seed, "samples", k, 0)
+        return sampling.SampleSource(self.labels, rng).draw(self.caches[k].quota)
+
+    def _deliver(self, t: int, ids: list[np.ndarray]) -> None:
+        """Update every cache with its client's arrivals, and look at what it then holds."""
+        self._arrivals.add(ids)
+        for k, cache in enumerate(self.caches):
+            if t == 0 and not len(ids[k]):
+                continue
+            rng = generator(self.config.seed, "cache", k, t)
+            try:
+                cache.update(ids[k], self.labels[ids[k]], rng)
+            except ValueError as error:
+                raise ValueError(f"{protocol.where(cache, k, t)}: {error}") from error
+        self.contents = protocol.contents(self.caches, self.config.capacity, t)
+        self._arrivals.check(self.contents, self.caches, t)

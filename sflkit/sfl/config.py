@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import model_validator
 
 from sflkit import checks
+from sflkit.config import Count, Flag, OneOf, Positive, Seed, Share, settings
 from sflkit.data import catalogue
-
-_POSITIVE_INTEGERS = (
-    "n_clients",
-    "classes_per_client",
-    "n_states",
-    "capacity",
-    "rounds",
-    "local_steps",
-    "test_size",
-    "evaluate_every",
-    "n_classes",
-)
-
+from sflkit.sfl.caches import RULES
 
 # What may differ between runs that train side by side (`run_stacked`): model, sizes, data set and
 # number of steps stay equal.
@@ -36,17 +27,15 @@ FREE = (
 )
 
 
-RULES = ("fifo", "srsr", "drsr", "lazy", "reservoir", "full", "full_refreshed")
-
-
-@dataclass(frozen=True)
+@settings
 class SFLConfig:
     """One run of one cache rule. Defaults are the FMNIST setting of SFL, Section VI (Fig. 4b).
 
     Parameters
     ----------
-    rule : one of RULES
-        "full" is static, "full_refreshed" renews its samples each round.
+    rule : str
+        A name in `sflkit.sfl.caches.RULES`; "full" is static, "full_refreshed" renews its samples
+        each round.
     seed : int
         >= 0.
     data, model : str
@@ -76,45 +65,37 @@ class SFLConfig:
     evaluate_every : int
         Rounds between evaluations; the last round is always evaluated.
     train : bool
-        False follows only the caches: no model, no data set, milliseconds a round.
+        False follows only the caches: no model, no data set, milliseconds per round.
     n_classes : int
         R of a run without training; with training the data set says.
     """
 
-    rule: str = "drsr"
-    seed: int = 0
-    data: str = "fmnist"
+    rule: Annotated[str, OneOf(RULES)] = "drsr"
+    seed: Seed = 0
+    data: Annotated[str, OneOf((*catalogue.AT_HAND, *catalogue.SPECS))] = "fmnist"
     model: str = "lenet"
-    width: float = 1.0
-    superclasses: bool = False
-    n_clients: int = 10
-    classes_per_client: int = 3
-    n_states: int = 10
-    temperature: float = 0.2
-    exact_counts: bool = False
-    capacity: int = 300
-    batch_size: int = 150
-    theta: float = 2 / 3
-    rounds: int = 200
-    local_steps: int = 2
-    local_rate: float = 0.1
-    global_rate: float = 1.0
-    test_size: int = 2000
-    evaluate_every: int = 1
-    train: bool = True
-    n_classes: int = 10
+    width: Positive = 1.0
+    superclasses: Flag = False
+    n_clients: Count = 10
+    classes_per_client: Count = 3
+    n_states: Count = 10
+    temperature: Positive = 0.2
+    exact_counts: Flag = False
+    capacity: Count = 300
+    batch_size: Count = 150
+    theta: Share = 2 / 3
+    rounds: Count = 200
+    local_steps: Count = 2
+    local_rate: Positive = 0.1
+    global_rate: Positive = 1.0
+    test_size: Count = 2000
+    evaluate_every: Count = 1
+    train: Flag = True
+    n_classes: Count = 10
 
-    def __post_init__(self):
-        checks.choice("rule", self.rule, RULES)
-        checks.choice("data", self.data, (*catalogue.AT_HAND, *catalogue.SPECS))
-        checks.integer_fields(self, {"seed": 0} | dict.fromkeys(_POSITIVE_INTEGERS, 1))
-        object.__setattr__(
-            self, "batch_size", checks.integer("batch_size", self.batch_size, 1, self.capacity)
-        )
-        for name in ("temperature", "local_rate", "global_rate", "width"):
-            checks.real(name, getattr(self, name), above=0)
-        checks.real("theta", self.theta, 0, 1)
-        for name in ("superclasses", "exact_counts", "train"):
-            checks.choice(name, getattr(self, name), (False, True))
-        if not self.train:
+    @model_validator(mode="after")
+    def _fields_agree(self) -> SFLConfig:
+        checks.integer("batch_size", self.batch_size, 1, self.capacity)
+        if not self.train:  # with training, the number of classes is the data set's
             checks.integer("classes_per_client", self.classes_per_client, 1, self.n_classes)
+        return self

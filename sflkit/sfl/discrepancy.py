@@ -1,90 +1,89 @@
-"""Monte Carlo of E[(v_t - pi)^2], the discrepancy between a cache and its stream, with the real
-caches.
+"""The discrepancy E[(v_t - pi)^2] between a cache and its stream: exactly, and by Monte Carlo.
 
-Source: SFL, Section IV-B, Propositions 1-3. Every repeat follows the same label stream (drawn from
-the seed) along a path of its own, with exact counts, so that the mean over repeats estimates what
-`sflkit.sfl.discrepancy.exact_discrepancy` computes. What is stored is counted: samples are whole,
-so the rounding of ERRATA 4, an error below one sample a label, is in these numbers."""
+Source: SFL, Section IV-B, Propositions 1-3. `exact_discrepancy` computes it from the weights with
+which a rule averages past rounds. `run` estimates it with the real caches: every repeat follows the
+same label stream (drawn from the seed) along a path of its own, with exact counts, so that the mean
+over repeats estimates the same number. What is stored is counted: samples are whole, so the
+rounding of ERRATA 4, an error below one sample per label, is in these numbers.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.config import Count, OneOf, Positive, Seed, Share, Whole, settings
 from sflkit.randomness import generator
+from sflkit.registry import Registry
 from sflkit.sfl import caches, streams
 from sflkit.sfl.streams import LabelStream
 
 EXPERIMENT = "sfl-discrepancy"
-
-
 RESULT_VERSION = 1
 
+# The rules whose discrepancy is measured, by the names that `exact_discrepancy` has for them. Two
+# of them are SRSR, as printed and as implemented.
+RULES = Registry(
+    "cache rule",
+    {
+        "fifo": caches.RULES["fifo"],
+        "srsr": replace(caches.RULES["srsr"], label="SRSR, printed"),
+        "srsr_filled": caches.RULES["srsr"],
+        "drsr": caches.RULES["drsr"],
+    },
+)
 
-RULES = ("fifo", "srsr", "srsr_filled", "drsr")
 
-
-@dataclass(frozen=True)
+@settings
 class DiscrepancyConfig:
     """One cache rule over many paths of one stream.
 
     Parameters
     ----------
-    rule : one of RULES, as in `discrepancy.exact_discrepancy`
-        "srsr" is the recursion as printed, v_0 = 0: the cache starts full of blanks, samples of no
-        class. "srsr_filled" is the rule as implemented, which appends the first M rounds.
+    rule : str
+        A name in `RULES`, as in `exact_discrepancy`: "srsr" is the recursion as printed, v_0 = 0:
+        the cache starts full of blanks, samples of no class. "srsr_filled" is the rule as
+        implemented, which appends the first M rounds.
     seed : int
         Of the stream, >= 0.
     part : int
         Independent block of repeats, >= 0.
     n_clients, n_classes, classes_per_client, n_states, temperature
-        The stream, see `streams.kl_markov_stream`; SFL, Section VI has 10 clients, 10 classes, 3 a
-        client, 10 states.
+        The stream, see `streams.kl_markov_stream`; SFL, Section VI has 10 clients, 10 classes, 3
+        per client, 10 states.
     batch_size, cache_rounds : int
-        B_s samples a round and M = B / B_s.
+        B_s samples per round and M = B / B_s.
     theta : float
         SRSR's weight in [0, 1].
     rounds, repeats : int
         T and the number of paths.
     """
 
-    rule: str = "drsr"
-    seed: int = 0
-    part: int = 0
-    n_clients: int = 4
-    n_classes: int = 10
-    classes_per_client: int = 3
-    n_states: int = 10
-    temperature: float = 0.2
-    batch_size: int = 30
-    cache_rounds: int = 10
-    theta: float = 2 / 3
-    rounds: int = 60
-    repeats: int = 50
-
-    def __post_init__(self):
-        checks.choice("rule", self.rule, RULES)
-        sizes = (
-            "n_clients",
-            "n_classes",
-            "classes_per_client",
-            "n_states",
-            "batch_size",
-            "cache_rounds",
-            "rounds",
-            "repeats",
-        )
-        checks.integer_fields(self, {"seed": 0, "part": 0} | dict.fromkeys(sizes, 1))
-        checks.real("temperature", self.temperature, above=0)
-        checks.real("theta", self.theta, 0, 1)
+    rule: Annotated[str, OneOf(RULES)] = "drsr"
+    seed: Seed = 0
+    part: Annotated[int, Whole(0)] = 0
+    n_clients: Count = 4
+    n_classes: Count = 10
+    classes_per_client: Count = 3
+    n_states: Count = 10
+    temperature: Positive = 0.2
+    batch_size: Count = 30
+    cache_rounds: Count = 10
+    theta: Share = 2 / 3
+    rounds: Count = 60
+    repeats: Count = 50
 
 
 def make_stream(config: DiscrepancyConfig) -> streams.LabelStream:
-    """Return the config's stream, which depends on the seed and the stream's settings only; shares
-    lie on the 1/B_s grid.
+    """Return the config's stream, which depends on the seed and the stream's settings only.
+
+    Its shares lie on the 1/B_s grid, so that exact counts have these shares.
     """
     return streams.kl_markov_stream(
         n_clients=config.n_clients,
@@ -97,25 +96,34 @@ def make_stream(config: DiscrepancyConfig) -> streams.LabelStream:
     )
 
 
-def make_cache(config: DiscrepancyConfig, rng: np.random.Generator):
-    """Return a cache of the config's rule in its starting state."""
-    size = config.batch_size * config.cache_rounds, config.batch_size
-    if config.rule == "fifo":
-        return caches.FIFO(*size)
-    if config.rule == "drsr":
-        return caches.DRSR(*size)
-    cache = caches.SRSR(*size, config.theta)
+def make_cache(config: DiscrepancyConfig, rng: np.random.Generator) -> caches.Cache:
+    """Return a cache of the config's rule in its starting state.
+
+    `rng` orders the blanks with which the printed SRSR starts; other rules do not use it.
+    """
+    capacity = config.batch_size * config.cache_rounds
+    rule = RULES[config.rule]
+    options = {name: getattr(config, name) for name in rule.options}
+    cache = rule.build(capacity, config.batch_size, **options)
     if config.rule == "srsr":  # blanks carry the label after the last class
-        cache.update(-1 - np.arange(size[0]), np.full(size[0], config.n_classes), rng)
+        cache.update(-1 - np.arange(capacity), np.full(capacity, config.n_classes), rng)
     return cache
 
 
-def repeat_clients(stream: streams.LabelStream, repeats: int) -> streams.LabelStream:
-    """Return a stream with `repeats` independent copies of each client, the copies of one client
-    side by side.
+def repeat_clients(stream: LabelStream, repeats: int) -> LabelStream:
+    """Return a stream with `repeats` independent copies of each client, those of one side by side.
+
+    Raises
+    ------
+    ValueError
+        If the stream's clients share one path, since the copies would share it as well.
     """
-    return streams.LabelStream(
-        stream.short_term.repeat(repeats, axis=0), stream.transition.repeat(repeats, axis=0)
+    if stream.common:
+        raise ValueError("stream has common=True; its clients cannot be repeated independently")
+    return LabelStream(
+        stream.short_term.repeat(repeats, axis=0),
+        stream.transition.repeat(repeats, axis=0),
+        start="stationary" if stream.is_stationary else stream.first.repeat(repeats, axis=0),
     )
 
 
@@ -124,37 +132,21 @@ def run(config: DiscrepancyConfig) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, one row a round, client and class that the client owns
+    DataFrame, one row per round, client and class that the client owns
         round (from 1), client, label, discrepancy (mean over repeats of (v_t - pi)^2), square (mean
         of its square). Rows with client = label = -1 hold the sum over clients and labels, psi_t.
     """
     stream = make_stream(config)
     copies = repeat_clients(stream, config.repeats)
-    counts = copies.sample(
-        config.rounds,
-        config.batch_size,
-        generator(config.seed, "arrivals", config.part),
-        exact=True,
-    )
-    rng = generator(config.seed, "cache", config.part)
-    shares = np.empty(counts.shape)
-    labels = np.arange(config.n_classes)
-    for k in range(counts.shape[1]):
-        cache = make_cache(config, rng)
-        for t in range(config.rounds):
-            cache.update(
-                np.arange(config.batch_size) + config.batch_size * t,
-                labels.repeat(counts[t, k]),
-                rng,
-            )
-            held = cache.label_counts(config.n_classes + 1)
-            shares[t, k] = held[:-1] / held.sum()
-    gaps = (shares - copies.long_term) ** 2
+    gaps = (_followed(config, copies) - copies.long_term) ** 2
     gaps = gaps.reshape(config.rounds, config.n_clients, config.repeats, config.n_classes)
     client, label = np.nonzero(stream.long_term)
-    own, psi = gaps.swapaxes(2, 3)[:, client, label], gaps.sum(axis=(1, 3))
+    own = gaps.swapaxes(2, 3)[:, client, label]
+    psi = gaps.sum(axis=(1, 3))
     own = np.concatenate([own, psi[:, None]], axis=1)  # (rounds, pairs + 1, repeats)
-    client, label, t = np.append(client, -1), np.append(label, -1), np.arange(1, config.rounds + 1)
+    client = np.append(client, -1)
+    label = np.append(label, -1)
+    t = np.arange(1, config.rounds + 1)
     return pd.DataFrame(
         {
             "round": t.repeat(len(client)),
@@ -166,9 +158,35 @@ def run(config: DiscrepancyConfig) -> pd.DataFrame:
     )
 
 
+def _followed(config: DiscrepancyConfig, copies: LabelStream) -> np.ndarray:
+    """Return the label shares v_t of the caches, (rounds, n_clients * repeats, n_classes)."""
+    arrivals = generator(config.seed, "arrivals", config.part)
+    counts = copies.sample(config.rounds, config.batch_size, arrivals, exact=True)
+    rng = generator(config.seed, "cache", config.part)
+    shares = np.empty(counts.shape)
+    labels = np.arange(config.n_classes)
+    for k in range(counts.shape[1]):
+        cache = make_cache(config, rng)
+        for t in range(config.rounds):
+            ids = np.arange(config.batch_size) + config.batch_size * t
+            cache.update(ids, labels.repeat(counts[t, k]), rng)
+            held = cache.label_counts(config.n_classes + 1)
+            shares[t, k] = held[:-1] / held.sum()
+    return shares
+
+
 def pool(frame: pd.DataFrame) -> pd.DataFrame:
-    """Pool the parts of configs: mean, standard_error and repeats of each rule, cache_rounds,
-    theta, round, client, label.
+    """Return the means over all parts that differ in nothing else.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Results of `run`, beside the columns rule, cache_rounds, theta and repeats of their configs.
+
+    Returns
+    -------
+    DataFrame, one row per rule, cache_rounds, theta, round, client and label
+        mean and standard_error of the discrepancy, and repeats, the number of paths behind them.
     """
     by = ["rule", "cache_rounds", "theta", "round", "client", "label"]
     weighted = frame[by].assign(
@@ -177,21 +195,22 @@ def pool(frame: pd.DataFrame) -> pd.DataFrame:
         second=frame["square"] * frame["repeats"],
     )
     total = weighted.groupby(by, sort=False).sum().reset_index()
-    n, mean = total["repeats"], total["first"] / total["repeats"]
+    n = total["repeats"]
+    mean = total["first"] / n
     variance = (total["second"] / n - mean**2).clip(lower=0)
     return total[by].assign(mean=mean, standard_error=np.sqrt(variance / (n - 1)), repeats=n)
 
 
 def rule_weights(rule: str, t: int, *, cache_rounds: int, theta: float | None = None) -> np.ndarray:
-    """Return the weights a with which a cache rule averages the past: v_t = sum_j a[j] u_{t-j},
-    newest first.
+    """Return the weights with which a cache rule averages the past: v_t = sum_j a[j] u_{t-j}.
 
-    Source: SFL, (8) for "fifo", (12) for "srsr", (41) of the preprint for "drsr"; "srsr_filled" is
-    SRSR as implemented: the first M rounds are appended, then the recursion (12) runs.
+    The newest round comes first. Source: SFL, (8) for "fifo", (12) for "srsr", (41) of the preprint
+    for "drsr", Section VI for "lazy"; "srsr_filled" is SRSR as implemented: the first M rounds are
+    appended, then the recursion (12) runs.
 
     Parameters
     ----------
-    rule : {"fifo", "drsr", "srsr", "srsr_filled"}
+    rule : {"fifo", "drsr", "srsr", "srsr_filled", "lazy"}
     t : int
         Round, >= 1 (counted from 1); "fifo" needs t >= cache_rounds, where the cache is full.
     cache_rounds : int
@@ -201,43 +220,75 @@ def rule_weights(rule: str, t: int, *, cache_rounds: int, theta: float | None = 
 
     Returns
     -------
-    array (n,), n <= t; adds up to 1 except for "srsr", which starts empty with v = counts / B.
+    array (n,), n <= t
+        It adds up to 1 except for "srsr", which starts empty with v = counts / B.
 
     Raises
     ------
     ValueError
         For an unknown rule, t or cache_rounds out of range, or theta missing or out of place.
     """
-    checks.choice("rule", rule, ("fifo", "drsr", "srsr", "srsr_filled"))
+    checks.choice("rule", rule, _WEIGHTS)
     cache_rounds = checks.integer("cache_rounds", cache_rounds, 1)
     t = checks.integer("t", t, cache_rounds if rule == "fifo" else 1)
+    step = 0.0
     if rule.startswith("srsr"):
         step = checks.real("theta", theta, 0, 1) / cache_rounds
     elif theta is not None:
         raise ValueError(
             f"theta={theta!r} belongs to the rules 'srsr' and 'srsr_filled', not to {rule!r}"
         )
-    if rule == "fifo":
-        return np.full(cache_rounds, 1 / cache_rounds)
-    if rule == "drsr":
-        return np.full(t, 1 / t)
-    if rule == "srsr":
-        return step * (1 - step) ** np.arange(t)
-    filled, after = min(t, cache_rounds), max(t - cache_rounds, 0)
-    return np.concatenate(
-        [step * (1 - step) ** np.arange(after), np.full(filled, (1 - step) ** after / filled)]
-    )
+    return _WEIGHTS[rule](t, cache_rounds, step)
 
 
 def exact_discrepancy(
-    stream: LabelStream, rule: str, t: int, *, cache_rounds: int, theta: float | None = None
+    stream: LabelStream,
+    rule: str | None = None,
+    t: int | None = None,
+    *,
+    cache_rounds: int | None = None,
+    theta: float | None = None,
+    weights: ArrayLike | None = None,
 ) -> np.ndarray:
     """Return E[(v_t - pi)^2] of a cache rule under exact counts, shape (n_clients, n_classes).
 
-    With the rule's weights a (`rule_weights`, also for the arguments and what they raise) the
-    expectation is sum_{i,j} a_i a_j C(|i-j|) + (1 - sum a)^2 pi^2, from the chain's autocovariances
-    C in its stationary state (ERRATA 7)."""
-    weights = rule_weights(rule, t, cache_rounds=cache_rounds, theta=theta)
+    A rule that averages past rounds has v_t = sum_j a_j u_{t-j}, with the weights a of
+    `rule_weights`, or `weights` of your own. Then the expectation is
+    sum_{i,j} a_i a_j C(|i-j|) + (1 - sum a)^2 pi^2, from the chain's autocovariances C in its
+    stationary state (ERRATA 7). For a stream with a fixed start, the expectation is taken over the
+    paths from that start, and depends on t even where the weights do not.
+
+    Parameters
+    ----------
+    stream : LabelStream
+    rule, t, cache_rounds, theta
+        As of `rule_weights`.
+    weights : array (n,), optional
+        In place of rule, cache_rounds and theta: the weights of the last n rounds, newest first,
+        >= 0 with sum 1. t is then the number of rounds so far, >= n, and n unless given.
+
+    Raises
+    ------
+    ValueError
+        As `rule_weights`; if weights do not fit; or unless one of rule and weights is given.
+    """
+    if weights is None:
+        if rule is None or t is None or cache_rounds is None:
+            raise ValueError("exact_discrepancy needs rule, t and cache_rounds, or weights")
+        a = rule_weights(rule, t, cache_rounds=cache_rounds, theta=theta)
+    else:
+        for name, value in (("rule", rule), ("cache_rounds", cache_rounds), ("theta", theta)):
+            if value is not None:
+                raise ValueError(f"{name}={value!r} must not be given beside weights")
+        a = checks.simplex("weights", weights)
+        t = len(a) if t is None else checks.integer("t", t, len(a))
+    moment = _stationary_moment(stream, a) if stream.is_stationary else _started(stream, a, t)
+    # The expectation of a square; where it is 0, rounding of terms that cancel may leave -1e-18.
+    return np.maximum(moment, 0.0)
+
+
+def _stationary_moment(stream: LabelStream, weights: np.ndarray) -> np.ndarray:
+    """Return E[(v - pi)^2] where every round is in the stationary state."""
     overlap = np.correlate(weights, weights, mode="full")[len(weights) - 1 :]
     overlap[1:] *= 2
     covariances = stream.autocovariances(len(weights) - 1)
@@ -246,19 +297,80 @@ def exact_discrepancy(
     )
 
 
+def _started(stream: LabelStream, weights: np.ndarray, t: int) -> np.ndarray:
+    """Return E[(v_t - pi)^2] where the state of round 1 follows `stream.first`.
+
+    One pass over the rounds carries the law of the state, the sum S of the weighted, centred shares
+    split by the state it ends in, and E[S^2]: a new term x = a c(s) adds 2 E[S x] + E[x^2].
+    """
+    centred = stream.short_term - stream.long_term[:, None, :]
+    missing = (weights.sum() - 1) * stream.long_term  # v - pi = S + missing
+    law = stream.first
+    split = np.zeros_like(centred)  # E[S; the state is s], (n_clients, n_states, n_classes)
+    square = np.zeros_like(stream.long_term)
+    backwards = stream.transition.swapaxes(1, 2)
+    for age in range(t - 1, -1, -1):
+        if age < t - 1:
+            law = np.einsum("ks,kst->kt", law, stream.transition)
+            split = backwards @ split
+        if age >= len(weights):
+            continue
+        x = weights[age] * centred
+        square = square + (2 * split * x + law[:, :, None] * x**2).sum(axis=1)
+        split = split + law[:, :, None] * x
+    return square + 2 * missing * split.sum(axis=1) + missing**2
+
+
+def _fifo(t: int, cache_rounds: int, step: float) -> np.ndarray:
+    return np.full(cache_rounds, 1 / cache_rounds)
+
+
+def _drsr(t: int, cache_rounds: int, step: float) -> np.ndarray:
+    return np.full(t, 1 / t)
+
+
+def _lazy(t: int, cache_rounds: int, step: float) -> np.ndarray:
+    first = min(t, cache_rounds)
+    return np.concatenate([np.zeros(t - first), np.full(first, 1 / first)])
+
+
+def _srsr(t: int, cache_rounds: int, step: float) -> np.ndarray:
+    return step * (1 - step) ** np.arange(t)
+
+
+def _srsr_filled(t: int, cache_rounds: int, step: float) -> np.ndarray:
+    filled = min(t, cache_rounds)
+    after = max(t - cache_rounds, 0)
+    return np.concatenate(
+        [step * (1 - step) ** np.arange(after), np.full(filled, (1 - step) ** after / filled)]
+    )
+
+
+# The weights (newest first) of a rule in round t; step = theta / M is SRSR's.
+_WEIGHTS: dict[str, Callable[[int, int, float], np.ndarray]] = {
+    "fifo": _fifo,
+    "drsr": _drsr,
+    "srsr": _srsr,
+    "srsr_filled": _srsr_filled,
+    "lazy": _lazy,
+}
+
+
 def correlation_rounds(stream: LabelStream, window: int) -> tuple[float, float]:
-    """Return (Gamma, delta2) with which Assumption 1's bounds are safe for a Markov stream over
-    `window` rounds.
+    """Return (Gamma, delta2) with which Assumption 1's bounds hold over `window` rounds.
 
     A Markov chain's covariances never vanish, so Gamma is the integrated correlation: 2 Gamma + 1
-    is the largest sum of
-    |C(lag)| / delta2 over |lag| < window, and delta2 the largest C(0) (ERRATA 7).
+    is the largest sum of |C(lag)| / delta2 over |lag| < window, and delta2 the largest C(0)
+    (ERRATA 7).
 
     Raises
     ------
     ValueError
-        If window is not a positive integer or the stream never changes (delta2 = 0).
+        If window is not a positive integer; if the stream never changes (delta2 = 0); or if it has
+        a fixed start, after which the first rounds have other covariances than the later ones.
     """
+    if not stream.is_stationary:
+        raise ValueError("correlation_rounds needs a stream with start='stationary'")
     covariances = stream.autocovariances(checks.integer("window", window, 1) - 1)
     delta2 = float(covariances[0].max())
     if delta2 <= 0:

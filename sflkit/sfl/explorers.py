@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sflkit.results.widgets import SLIDER
 
+if TYPE_CHECKING:
+    import ipywidgets
 
-def cache_explorer():
-    """Return sliders for rule, B, B_s, theta, temperature and classes per client, over discrepancy
-    and composition of a cache.
 
-    Left: the discrepancy of four clients' caches, the chosen rule and FIFO on the same stream;
-    right: what the cache of the first client holds, label by label, with the long-term shares
-    dashed."""
+def cache_explorer() -> ipywidgets.VBox:
+    """Return sliders over the discrepancy and the composition of a cache.
+
+    They set rule, B, B_s, theta, temperature and classes per client. Left: the discrepancy of four
+    clients' caches, the chosen rule and FIFO on the same stream; right: what the cache of the first
+    client holds, label by label, with the long-term shares dashed.
+    """
     import ipywidgets
     import matplotlib.pyplot as plt
     import numpy as np
 
-    from sflkit.results import figures
+    from sflkit.sfl import pictures
+    from sflkit.sfl.caches import RULES
     from sflkit.sfl.clients import Clients
     from sflkit.sfl.config import SFLConfig
 
@@ -51,8 +57,8 @@ def cache_explorer():
             left.plot(
                 time,
                 ((shares - long_term) ** 2).sum(axis=(1, 2)),
-                label=figures.RULE_LABEL[name],
-                **figures.RULE_STYLE[name] | {"marker": "None"},
+                label=pictures.label(name),
+                **pictures.line(name),
             )
         held = np.flatnonzero(long_term[0])
         right.stackplot(time, shares[:, 0, held].T, labels=[f"class {r}" for r in held])
@@ -64,16 +70,16 @@ def cache_explorer():
             ylabel="share of the cache",
             ylim=(0, 1),
             xlim=(1, rounds),
-            title=f"one client, {figures.RULE_LABEL[rule]}",
+            title=f"one client, {pictures.label(rule)}",
         )
         left.legend()
         right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
         plt.show()
 
+    # FULL is no choice of a client: it knows the long-term shares.
+    menu = [(rule.label, name) for name, rule in RULES.items() if "long_term" not in rule.options]
     controls = {
-        "rule": ipywidgets.Dropdown(
-            options=["drsr", "srsr", "fifo", "lazy", "reservoir"], description="rule"
-        ),
+        "rule": ipywidgets.Dropdown(options=menu, value="drsr", description="rule"),
         "capacity": ipywidgets.IntSlider(300, 20, 600, 20, description="capacity B", **SLIDER),
         "batch_size": ipywidgets.IntSlider(150, 10, 300, 10, description="arrivals B_s", **SLIDER),
         "theta": ipywidgets.FloatSlider(
@@ -99,16 +105,16 @@ def cache_explorer():
     )
 
 
-def discrepancy_explorer():
-    """Return sliders for Gamma, delta^2, M, theta and pi, over the bounds of Propositions 1-3 and
-    Corollary 1.
+def discrepancy_explorer() -> ipywidgets.VBox:
+    """Return sliders for Gamma, delta^2, M, theta and pi over the bounds.
+
+    Those are the bounds of Propositions 1-3 and Corollary 1.
     """
     import ipywidgets
     import matplotlib.pyplot as plt
     import numpy as np
 
-    from sflkit.results import figures
-    from sflkit.sfl import bounds
+    from sflkit.sfl import bounds, pictures
 
     t = np.unique(np.geomspace(1, 500, 80).astype(int))
 
@@ -125,8 +131,8 @@ def discrepancy_explorer():
             ax.plot(
                 t,
                 bound,
-                label=figures.RULE_LABEL[rule],
-                **figures.RULE_STYLE[rule] | {"marker": "None"},
+                label=pictures.label(rule),
+                **pictures.line(rule),
             )
         ax.axhline(delta2, color="gray", linewidth=1, label="one round")
         shown = f"{limit:.2g}" if np.isfinite(limit) else "infinite (ERRATA 6)"

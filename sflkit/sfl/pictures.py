@@ -1,16 +1,24 @@
-"""Drawings that several notebooks share: samples as labelled squares, and a round of streaming
-federated learning.
+"""Drawings that several notebooks share: samples, a round of learning, and the rules' looks.
 
 Samples are squares whose colour and figure are the label, so that nothing is lost in grey print.
-Units are the axes' own: one square is one unit wide."""
+Units are the axes' own: one square is one unit wide. How a cache rule is drawn and called stands in
+`sflkit.sfl.caches.RULES`; `line` and `label` say it in matplotlib's words.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.registry import Look
+from sflkit.sfl.caches import RULES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # seven of Okabe and Ito's, two greys and Tol's indigo: safe for colour-blind readers
 _COLORS = (
@@ -28,9 +36,27 @@ _COLORS = (
 
 
 _DARK = (5, 6, 8, 9)
-
-
 _GAP = 0.12
+_OTHER = Look("#56B4E9", (0, (6, 1, 1, 1, 1, 1)), "P")
+
+
+def line(rule: str, *, marker: bool = False) -> dict[str, Any]:
+    """Return matplotlib's keywords for the line of a cache rule: color, linestyle and marker.
+
+    A rule without a look of its own gets one that no rule of the library has. Raises ValueError if
+    no such rule is in `caches.RULES`.
+    """
+    look = RULES[rule].look or _OTHER
+    return {
+        "color": look.color,
+        "linestyle": look.linestyle,
+        "marker": look.marker if marker else "None",
+    }
+
+
+def label(rule: str) -> str:
+    """Return what legends call a cache rule; ValueError if no such rule is in `caches.RULES`."""
+    return RULES[rule].label
 
 
 def label_color(label: int) -> str:
@@ -44,14 +70,14 @@ def text_color(label: int) -> str:
 
 
 def squares(
-    ax,
-    labels,
+    ax: Axes,
+    labels: ArrayLike,
     *,
     x: float = 0.0,
     y: float = 0.0,
     columns: int = 6,
-    new=None,
-    gone=None,
+    new: ArrayLike | None = None,
+    gone: ArrayLike | None = None,
     fontsize: float = 8,
 ) -> None:
     """Draw samples as squares in rows of `columns`, the first at the top left corner (x, y).
@@ -100,9 +126,10 @@ def squares(
             )
 
 
-def share_bars(ax, shares, *, least: float = 0.06) -> None:
-    """Draw a stacked bar for each row of `shares` (n_bars, n_classes), the class written in every
-    part above `least`.
+def share_bars(ax: Axes, shares: ArrayLike, *, least: float = 0.06) -> None:
+    """Draw a stacked bar for each row of `shares` (n_bars, n_classes).
+
+    The class is written in every part above `least`.
     """
     shares = checks.array("shares", shares, ndim=2, low=0.0)
     bottom = np.zeros(len(shares))
@@ -130,9 +157,12 @@ def share_bars(ax, shares, *, least: float = 0.06) -> None:
         bottom += part
 
 
-def sfl_round(ax, arrivals: Sequence, caches: Sequence, new: Sequence, *, columns: int = 6) -> None:
-    """Draw the three stages of a round: arrivals (S1), caches after the update (S2), local models
-    and the server (S3).
+def sfl_round(
+    ax: Axes, arrivals: Sequence, caches: Sequence, new: Sequence, *, columns: int = 6
+) -> None:
+    """Draw the three stages of a round of SFL.
+
+    They are arrivals (S1), caches after the update (S2), and local models with the server (S3).
 
     Parameters
     ----------

@@ -1,18 +1,21 @@
-"""Which samples of a data set arrive at a client, and which make up the test set. Source: SFL,
-Section VI and supplement.
+"""Which samples of a data set arrive at a client, and which make up the test set.
+
+Source: SFL, Section VI and supplement.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 from sflkit.rounding import largest_remainder
 
 
 class SampleSource:
-    """Endless supply of sample ids by label, each class in random order without replacement,
-    reshuffled after each full pass.
+    """Endless supply of sample ids by label.
+
+    Each class comes in random order without replacement, and is shuffled anew after each full pass.
 
     Parameters
     ----------
@@ -29,7 +32,7 @@ class SampleSource:
         If labels or ids are not one-dimensional integers in range, or `rng` is no generator.
     """
 
-    def __init__(self, labels, rng: np.random.Generator, ids=None):
+    def __init__(self, labels: ArrayLike, rng: np.random.Generator, ids: ArrayLike | None = None):
         labels = checks.labels(labels)
         self._rng = checks.generator(rng)
         ids = np.arange(len(labels)) if ids is None else checks.indices("ids", ids, len(labels))
@@ -45,8 +48,10 @@ class SampleSource:
         """Number of distinct samples of each class, (n_classes,)."""
         return np.array([len(pool) for pool in self._pools])
 
-    def draw(self, counts) -> np.ndarray:
-        """Return ids of `counts[r]` samples of each class r, in random order, (sum(counts),) int64.
+    def draw(self, counts: ArrayLike) -> np.ndarray:
+        """Return ids of `counts[r]` samples of each class r, int64 (sum(counts),).
+
+        They come in random order, whatever their classes.
 
         Raises
         ------
@@ -67,11 +72,13 @@ class SampleSource:
         if label >= len(self._pools) or not len(self._pools[label]):
             held = [r for r, pool in enumerate(self._pools) if len(pool)]
             raise ValueError(
-                f"counts asks for {count} samples of class {label}; this source holds samples of classes {held}"
+                f"counts asks for {count} samples of class {label}; this source holds samples of "
+                f"classes {held}"
             )
         parts = []
         while count:
-            pool, start = self._pools[label], self._next[label]
+            pool = self._pools[label]
+            start = self._next[label]
             if start == len(pool):
                 self._rng.shuffle(pool)
                 start = 0
@@ -82,7 +89,9 @@ class SampleSource:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def draw_test_set(labels, shares, size: int, rng: np.random.Generator) -> np.ndarray:
+def draw_test_set(
+    labels: ArrayLike, shares: ArrayLike, size: int, rng: np.random.Generator
+) -> np.ndarray:
     """Draw a fixed test set whose label shares are `shares`, without replacement.
 
     The counts are the largest-remainder rounding of `shares * size`. When a class runs short,
@@ -108,11 +117,9 @@ def draw_test_set(labels, shares, size: int, rng: np.random.Generator) -> np.nda
         If shares are no probability vector, a class with a share has no sample at all, or an
         argument is out of range.
     """
-    labels, shares, rng = (
-        checks.labels(labels),
-        checks.simplex("shares", shares),
-        checks.generator(rng),
-    )
+    labels = checks.labels(labels)
+    shares = checks.simplex("shares", shares)
+    rng = checks.generator(rng)
     size = checks.integer("size", size, 1)
     have = np.bincount(labels, minlength=len(shares))
     if len(have) > len(shares):
@@ -133,11 +140,11 @@ def draw_test_set(labels, shares, size: int, rng: np.random.Generator) -> np.nda
     return SampleSource(labels, rng).draw(counts)
 
 
-def _counts(name: str, value) -> np.ndarray:
+def _counts(name: str, value: ArrayLike) -> np.ndarray:
     out = np.asarray(value)
     if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
         raise ValueError(
-            f"{name}={value!r} must be a vector of integers, one number of samples a class"
+            f"{name}={value!r} must be a vector of integers, one number of samples per class"
         )
     if out.size and out.min() < 0:
         raise ValueError(f"{name} holds {out.min()}; it must be >= 0")

@@ -1,16 +1,15 @@
-"""Label streams with temporal correlation, and the exact discrepancy a cache rule leaves between
-cache and stream.
+"""Label streams with temporal correlation: what arrives at each client, round by round.
 
 Source: SFL, Section VI "Data Stream Generation" (the generator) and Section III-A (the notation);
 ERRATA 7, 12 and 49 for what the paper leaves open. A client owns S short-term label distributions;
-a Markov chain whose transition probability falls with the Kullback-Leibler divergence picks one a
-round; the long-term distribution is the stationary mixture.
+a Markov chain whose transition probability falls with the Kullback-Leibler divergence picks one
+per round; the long-term distribution is the stationary mixture.
 
 ================  ==============  ==========  =========================================
 code              symbol          shape       meaning (all shares are dimensionless)
 ================  ==============  ==========  =========================================
 short_term        u of a state    (K, S, R)   label shares of each state
-transition        P               (K, S, S)   row-stochastic transition matrix, a round
+transition        P               (K, S, S)   row-stochastic transition matrix, per round
 stationary        rho             (K, S)      rho P = rho
 long_term         pi              (K, R)      rho-weighted mean of short_term
 autocovariance    C(lag)          (K, R)      E[(u_t - pi)(u_{t-lag} - pi)]
@@ -23,18 +22,31 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sflkit import checks
 from sflkit.rounding import largest_remainder
 
-SHARE_LOW, SHARE_HIGH = 0.05, 0.95  # SFL Section VI
-
-
-_REDRAW_BATCH, _REDRAWS = 4096, 250
+SHARE_LOW = 0.05  # SFL, Section VI
+SHARE_HIGH = 0.95
+_REDRAW_BATCH = 4096
+_REDRAWS = 250
 
 
 class LabelStream:
-    """Short-term label distributions of K clients, each driven by its own Markov chain.
+    """Short-term label distributions of K clients, each driven by a Markov chain.
+
+    By default every client follows a path of its own, which starts in the chain's stationary state:
+    each round is then as good as any other, and no two clients agree on what comes. A real season
+    is different. It has a beginning, which `start` fixes, and it reaches all clients at once, which
+    `common` says. For example, two clients with three rounds of day and three of night, from the
+    first morning on:
+
+    >>> day, night = [0.8, 0.2], [0.1, 0.9]
+    >>> ring = np.roll(np.eye(6), 1, axis=1)  # from each hour to the next
+    >>> stream = LabelStream([[day] * 3 + [night] * 3] * 2, [ring] * 2, start=0, common=True)
+    >>> stream.states(4, np.random.default_rng(0)).tolist()
+    [[0, 0], [1, 1], [2, 2], [3, 3]]
 
     Parameters
     ----------
@@ -42,74 +54,123 @@ class LabelStream:
         Label shares; each row sums to 1.
     transition : array (n_clients, n_states, n_states)
         Row-stochastic transition matrices with one recurrent class each.
+    start : "stationary", int, int array (n_clients,) or array (n_clients, n_states)
+        The state of round 1: drawn from the stationary law, one state of all clients, a state of
+        each, or a probability of each state for each client.
+    common : bool
+        True: one draw decides the state of a round for all clients, which therefore need equal
+        transition matrices and equal starts; their `short_term` shares may differ. The label counts
+        within a round stay independent between clients.
 
     Attributes
     ----------
     stationary : array (n_clients, n_states)
+        The law of the state in the long run, whatever the start.
     long_term : array (n_clients, n_classes)
-        The stationary mixture pi.
+        The stationary mixture pi: the shares of all arrivals in the long run, whatever the start.
+        In the first rounds after a fixed start the expected shares differ from it.
+    first : array (n_clients, n_states)
+        The law of the state in round 1; equal to `stationary` unless `start` says otherwise.
+    is_stationary : bool
+        Whether `start` is "stationary".
+    common : bool
 
     Raises
     ------
     ValueError
-        If shapes disagree, rows are no probability vectors, or a chain has more than one stationary
-        law.
+        If shapes disagree, rows are no probability vectors, a chain has more than one stationary
+        law, a start is no state of its chain, or clients with a common path differ in their chains.
     """
 
-    def __init__(self, short_term, transition):
+    def __init__(
+        self,
+        short_term: ArrayLike,
+        transition: ArrayLike,
+        *,
+        start: str | int | ArrayLike = "stationary",
+        common: bool = False,
+    ):
         self.short_term = checks.simplex("short_term", short_term, ndim=3)
         self.transition = checks.simplex("transition", transition, ndim=3)
         n_clients, n_states, _ = self.short_term.shape
-        if self.transition.shape != (n_clients, n_states, n_states):
+        shape = (n_clients, n_states, n_states)
+        if self.transition.shape != shape:
             raise ValueError(
-                f"transition has shape {self.transition.shape}; short_term asks for {(n_clients, n_states, n_states)}"
+                f"transition has shape {self.transition.shape}; short_term asks for {shape}"
             )
         self.stationary = np.stack([_stationary(p, k) for k, p in enumerate(self.transition)])
         self.long_term = np.einsum("ks,ksr->kr", self.stationary, self.short_term)
+        self.is_stationary = isinstance(start, str)
+        if self.is_stationary:
+            checks.choice("start", start, ("stationary",))
+        self.first = self.stationary if self.is_stationary else _first(start, n_clients, n_states)
+        self.common = checks.choice("common", common, (False, True))
+        if self.common:
+            for name, rows in (("transition", self.transition), ("start", self.first)):
+                if (rows != rows[:1]).any():
+                    raise ValueError(
+                        f"common=True needs one {name} for all clients; those of client "
+                        f"{int((rows != rows[:1]).reshape(n_clients, -1).any(1).argmax())} differ "
+                        "from client 0's"
+                    )
 
     @cached_property
     def _centred(self) -> np.ndarray:
         return self.short_term - self.long_term[:, None, :]
 
     def autocovariances(self, max_lag: int) -> np.ndarray:
-        """Return C(0), ..., C(max_lag) as an array (max_lag + 1, n_clients, n_classes); see
-        `autocovariance`.
+        """Return C(0), ..., C(max_lag), array (max_lag + 1, n_clients, n_classes).
+
+        See `autocovariance`; raises ValueError if max_lag is no integer >= 0.
         """
         max_lag = checks.integer("max_lag", max_lag, 0)
         weighted = self.stationary[:, :, None] * self._centred
-        ahead, out = self._centred, []
+        ahead = self._centred
+        out = []
         for _ in range(max_lag + 1):
             out.append((weighted * ahead).sum(axis=1))
             ahead = self.transition @ ahead
         return np.stack(out)
 
     def autocovariance(self, lag: int) -> np.ndarray:
-        """Return E[(u_t - pi)(u_{t-lag} - pi)] in the stationary state, shape (n_clients,
-        n_classes); lag in rounds, >= 0.
+        """Return E[(u_t - pi)(u_{t-lag} - pi)] in the stationary state, (n_clients, n_classes).
+
+        lag is in rounds, >= 0. This belongs to the chain, not to the start: after a fixed start the
+        rounds have other second moments, which `sflkit.sfl.discrepancy.exact_discrepancy` follows.
+        Whether clients share a path does not matter, because each class of each client is taken by
+        itself.
         """
         return self.autocovariances(lag)[-1]
 
     def states(self, rounds: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw the state of every client and round from a stationary start, shape (rounds,
-        n_clients).
+        """Draw the state of every client and round, int array (rounds, n_clients).
+
+        The first row follows `first`; a `common` stream has equal columns.
+
+        Raises
+        ------
+        ValueError
+            If rounds is not a positive integer, or `rng` no generator.
         """
         rounds = checks.integer("rounds", rounds, 1)
-        path = np.empty((rounds, len(self.stationary)), dtype=np.int64)
-        # one child generator per client: adding a client changes nobody else's path
-        for k, child in enumerate(checks.generator(rng).spawn(len(self.stationary))):
+        n_clients = len(self.first)
+        paths = 1 if self.common else n_clients
+        path = np.empty((rounds, paths), dtype=np.int64)
+        # one child generator per path: adding a client changes nobody else's path
+        for k, child in enumerate(checks.generator(rng).spawn(paths)):
             uniforms = child.random(rounds)
             cumulative = np.cumsum(self.transition[k], axis=1)
-            state = _invert(np.cumsum(self.stationary[k]), uniforms[0])
+            state = _invert(np.cumsum(self.first[k]), uniforms[0])
             path[0, k] = state
             for t in range(1, rounds):
-                path[t, k] = state = _invert(cumulative[state], uniforms[t])
-        return path
+                state = _invert(cumulative[state], uniforms[t])
+                path[t, k] = state
+        return path.repeat(n_clients, axis=1) if self.common else path
 
     def sample(
         self, rounds: int, batch_size: int, rng: np.random.Generator, exact: bool = False
     ) -> np.ndarray:
-        """Draw the label counts of the arrivals of each round, shape (rounds, n_clients,
-        n_classes), int64.
+        """Draw the label counts of the arrivals, int64 array (rounds, n_clients, n_classes).
 
         Parameters
         ----------
@@ -135,13 +196,11 @@ class LabelStream:
             table = largest_remainder(self.short_term * batch_size, batch_size)
             return table[np.arange(path.shape[1]), path]
         children = count_rng.spawn(path.shape[1])
-        return np.stack(
-            [
-                c.multinomial(batch_size, self.short_term[k, path[:, k]])
-                for k, c in enumerate(children)
-            ],
-            axis=1,
-        )
+        counts = [
+            child.multinomial(batch_size, self.short_term[k, path[:, k]])
+            for k, child in enumerate(children)
+        ]
+        return np.stack(counts, axis=1)
 
 
 def kl_markov_stream(
@@ -154,13 +213,13 @@ def kl_markov_stream(
     batch_size: int | None = None,
     rng: np.random.Generator,
 ) -> LabelStream:
-    """Draw the paper's stream: C classes a client, S short-term distributions, transitions P_ij ~
-    exp(-KL(i||j) / temperature).
+    """Draw the paper's stream, with transition probabilities P_ij ~ exp(-KL(i||j) / temperature).
 
-    Source: SFL, Section VI "Data Stream Generation". The transition law is ours, since the paper
-    only says that a lower divergence is more likely (ERRATA 12). Shares are uniform draws,
-    normalised, and redrawn until every one lies in [0.05, 0.95] (ERRATA 49), so that all states of
-    a client share one support and the divergence is finite.
+    Each client has C classes and S short-term distributions over them. Source: SFL, Section VI
+    "Data Stream Generation". The transition law is ours, since the paper only says that a lower
+    divergence is more likely (ERRATA 12). Shares are uniform draws, normalised, and redrawn until
+    every one lies in [0.05, 0.95] (ERRATA 49), so that all states of a client share one support and
+    the divergence is finite.
 
     Parameters
     ----------
@@ -199,6 +258,26 @@ def kl_markov_stream(
     return LabelStream(short_term, transition)
 
 
+def _first(start: ArrayLike, n_clients: int, n_states: int) -> np.ndarray:
+    """Return the law (n_clients, n_states) of the first state that `start` describes."""
+    start = np.asarray(start)
+    if start.ndim == 2:
+        law = checks.simplex("start", start, ndim=2)
+        if law.shape != (n_clients, n_states):
+            raise ValueError(
+                f"start has shape {law.shape}; with probabilities it must be "
+                f"{(n_clients, n_states)}, one row per client"
+            )
+        return law
+    if start.ndim > 2 or (start.ndim == 1 and len(start) != n_clients):
+        raise ValueError(
+            f"start has shape {start.shape}; it must be 'stationary', one state, ({n_clients},) "
+            f"states, or {(n_clients, n_states)} probabilities"
+        )
+    states = [checks.integer("start", s, 0, n_states - 1) for s in start.reshape(-1).tolist()]
+    return np.eye(n_states)[np.broadcast_to(states, n_clients)]
+
+
 def _invert(cumulative: np.ndarray, uniform: float) -> int:
     # the last cumulative sum may fall short of 1 by rounding
     return min(int(np.searchsorted(cumulative, uniform, side="right")), len(cumulative) - 1)
@@ -226,8 +305,8 @@ def _stationary_reducible(transition: np.ndarray, client: int) -> np.ndarray:
     solution, _, rank, _ = np.linalg.lstsq(system, np.append(np.zeros(n), 1.0), rcond=None)
     if rank < n:
         raise ValueError(
-            f"transition[{client}] has more than one stationary law: some states cannot reach one another "
-            "(in a KL stream, because the temperature is far too low)"
+            f"transition[{client}] has more than one stationary law: some states cannot reach one "
+            "another (in a KL stream, because the temperature is far too low)"
         )
     return np.clip(solution, 0, None) / np.clip(solution, 0, None).sum()
 
@@ -249,6 +328,7 @@ def _draw_shares(
         if len(found) >= n_states:
             return found[:n_states]
     raise ValueError(
-        f"classes_per_client={n} with batch_size={batch_size}: no shares that all lie in [{SHARE_LOW}, {SHARE_HIGH}] were found; "
-        "use at most 15 classes per client, and a batch_size of at least that many samples"
+        f"classes_per_client={n} with batch_size={batch_size}: no shares that all lie in "
+        f"[{SHARE_LOW}, {SHARE_HIGH}] were found; use at most 15 classes per client, and a "
+        "batch_size of at least that many samples"
     )

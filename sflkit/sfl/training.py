@@ -1,9 +1,8 @@
-"""Streaming federated learning: K clients with small caches learn from a label stream. Source: SFL,
-Section IV-A and VI.
+"""Streaming federated learning: K clients with small caches learn from a label stream.
 
-A round: every client receives B_s samples, updates its cache by the rule, takes E full-batch
-gradient steps on the cache, and the server moves the global model by eta times the mean of the
-client differences, (2)-(6) with ERRATA 2.
+Source: SFL, Sections IV-A and VI. In a round, every client receives B_s samples, updates its cache
+by the rule, and takes E full-batch gradient steps on the cache; then the server moves the global
+model by eta times the mean of the client differences, (2)-(6) with ERRATA 2.
 
 All clients draw their arrivals from one training set, each in its own random order and without
 repetition until the samples of a class are used up; the paper does not say whether clients share
@@ -11,34 +10,45 @@ samples. With a small data set several clients therefore see the same samples.
 
 Runs that differ only in the rule (or theta) see the same stream, the same samples, the same test
 set and the same initial model, because each of these has its own generator; their differences are
-paired."""
+paired.
+
+Your own cache rule, server rule, model or stream goes in by keyword, as `sflkit.sfl.protocol` says:
+
+    run(config, cache=MyRule)          # class MyRule(caches.Cache)
+    run(config, server=FedAdam)        # or a function (config, shares) -> rule
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from sflkit import data
-from sflkit.sfl import streams
+from sflkit.results.sweep import Outcome
+from sflkit.sfl import protocol
 from sflkit.sfl.clients import Clients
 from sflkit.sfl.config import FREE, SFLConfig
-from sflkit.sfl.learner import Learner as _Learner
+from sflkit.sfl.learner import Learner
+from sflkit.sfl.streams import LabelStream
+
+if TYPE_CHECKING:
+    from torch import nn
 
 EXPERIMENT = "sfl-training"
-
-
 RESULT_VERSION = 1
 
 
 def run(
     config: SFLConfig,
     *,
-    cache=None,
-    stream: streams.LabelStream | None = None,
-    model=None,
+    cache: Callable | None = None,
+    server: Callable | None = None,
+    model: nn.Module | Callable | None = None,
+    stream: LabelStream | Callable | None = None,
     backend: str = "auto",
 ) -> pd.DataFrame:
     """Run one cache rule for T rounds.
@@ -46,139 +56,194 @@ def run(
     Parameters
     ----------
     config : SFLConfig
-    cache : callable, optional
-        Your own rule: long-term shares (n_classes,) -> empty cache object (protocol in
-        `sflkit.sfl.caches`), one call a client.
-    stream : LabelStream, optional
-        Your own stream, of config.n_clients clients and the data set's classes.
-    model : torch.nn.Module, optional
-        Your own network.
+    cache : class or function, optional
+        Your own cache rule in place of `config.rule`: a class, which is built as
+        cls(config.capacity, config.batch_size), or a function (config, long_term) -> empty cache,
+        where long_term (n_classes,) holds the client's long-term label shares.
+    server : class or function, optional
+        Your own server rule in place of FedAvg with `config.global_rate`: a class, which is built
+        as cls(), or a function (config, shares) -> rule, where shares (n_clients,) are the clients'
+        weights in the objective, 1/K each.
+    model : torch.nn.Module, class or function, optional
+        Your own network in place of `config.model`; a class or function gets (input_shape,
+        n_classes).
+    stream : LabelStream or function, optional
+        Your own stream, of config.n_clients clients and the data set's classes; a function gets
+        (config, n_classes).
     backend : str
         Of `federated.local_sgd`.
 
     Returns
     -------
-    DataFrame, one row a round
+    DataFrame, one row per round
         round (from 1), discrepancy psi_t = sum_k sum_r (v - pi)^2, accumulated (its sum over
         rounds), accuracy and loss on the fixed test set (NaN between evaluations and without
-        training), count_<r> (cached samples of class r, all clients).
+        training), count_<r> (cached samples of class r, all clients). A cache that holds nothing
+        has v = 0.
 
     Raises
     ------
     ValueError
         If the data set has fewer classes than classes_per_client, or no superclasses where they are
-        asked for.
+        asked for; if cache, server, model or stream is not as described, or breaks the promises of
+        `sflkit.sfl.protocol` on the way; or if a server or model is given for a run that does not
+        train.
     FloatingPointError
         If the global model stops being finite; the message names the round.
     """
-    (answer,) = run_stacked([config], cache=cache, stream=stream, model=model, backend=backend)
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+    own = {"cache": cache, "server": server, "model": model, "stream": stream}
+    (outcome,) = run_stacked([config], **own, backend=backend)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.frame
 
 
 def run_stacked(
     configs: Sequence[SFLConfig],
     *,
-    cache=None,
-    stream: streams.LabelStream | None = None,
-    model=None,
+    cache: Callable | None = None,
+    server: Callable | None = None,
+    model: nn.Module | Callable | None = None,
+    stream: LabelStream | Callable | None = None,
     backend: str = "auto",
-) -> list[pd.DataFrame | FloatingPointError]:
-    """Run several configs side by side: one call of `federated.local_sgd` a round trains the
-    clients of all of them.
+) -> list[Outcome]:
+    """Run several configs side by side.
 
-    Each run has its own stream, caches, model, server and test set, and none sees another, so that
-    every answer is that of `run(config)`: with backend="pool" on a CPU to the last bit (while there
-    are no more threads than clients in one run and batches in its test), with "stacked" to the
-    rounding of batched products. So 10 seeds of 5 rules train 500 models at once.
+    One call of `federated.local_sgd` per round trains the clients of all of them, so that 10 seeds
+    of 5 rules with 10 clients train 500 models at once. Each run has its own stream, caches, model,
+    server and test set, and none sees another. Every answer is therefore that of `run(config)`:
+    with backend="pool" on a CPU to the last bit (while there are no more threads than clients in
+    one run and batches in its test), with "stacked" to the rounding of batched products.
 
     Parameters
     ----------
     configs : SFLConfig, at least one; they may differ in the fields of `FREE` only
-    cache, stream, model, backend
+    cache, server, model, stream, backend
         As of `run`, for every config.
 
     Returns
     -------
-    list, one entry a config
-        The DataFrame of `run`, or the FloatingPointError of a run whose model stopped being finite;
-        the others go on.
+    list of Outcome, one per config
+        `frame`, the DataFrame of `run`; or `error`, the FloatingPointError of a run whose model
+        stopped being finite, while the others went on. The other field is None.
 
     Raises
     ------
     ValueError
         As `run`, or if the configs differ in another field.
     """
-    configs = list(configs)
-    if not configs:
-        raise ValueError("configs=[] must hold at least one config")
-    first = configs[0]
-    for config in configs:
-        differ = [name for name, value in _shared(config).items() if value != getattr(first, name)]
-        if differ:
-            raise ValueError(
-                f"configs differ in {', '.join(differ)}; those of one batch may differ only in {', '.join(FREE)}"
-            )
-    if first.train:
-        source = data.load(first.data)
-        source = source.with_coarse_labels() if first.superclasses else source
-        clients = [
-            Clients(config, source.y_train, source.n_classes, cache, stream) for config in configs
-        ]
-        learner = _Learner(clients, source, model, backend)
-        about = {
-            "name": source.name,
-            "digest": source.digest,
-            "size": len(source.y_train),
-            "canonical": source.canonical,
-        }
-        attrs = [{"data": about | {"test_size": len(member.test[1])}} for member in learner.members]
+    configs = _checked(configs)
+    if configs[0].train:
+        clients, learner, attrs = _learning(configs, cache, server, model, stream, backend)
     else:
-        labels = np.arange(first.n_classes).repeat(first.capacity)
-        clients = [Clients(config, labels, first.n_classes, cache, stream) for config in configs]
-        learner, attrs = None, [{}] * len(configs)
-    rows, failures = [[] for _ in configs], {}
-    for t in range(1, first.rounds + 1):
-        active = [i for i in range(len(configs)) if i not in failures]
-        if not active:
-            break
-        for i in active:
-            clients[i].arrive(t)
-            counts = clients[i].cached_counts()
-            gaps = counts / counts.sum(axis=1, keepdims=True) - clients[i].stream.long_term
-            row = {"round": t, "discrepancy": (gaps**2).sum(), "accuracy": np.nan, "loss": np.nan}
-            rows[i].append(row | {f"count_{r}": n for r, n in enumerate(counts.sum(axis=0))})
-        if learner:
-            learner.step([held for i in active for held in clients[i].caches])
-            for i, stays in zip(active, learner.keep_finite(), strict=True):
-                if not stays:
-                    failures[i] = FloatingPointError(
-                        f"the global model is no longer finite after round {t}; lower local_rate={configs[i].local_rate}"
-                    )
-            if t % first.evaluate_every == 0 or t == first.rounds:
-                for i, result in zip(
-                    [i for i in active if i not in failures], learner.evaluate(), strict=True
-                ):
-                    rows[i][-1] |= result._asdict()
+        for name, own in (("server", server), ("model", model)):
+            if own is not None:
+                raise ValueError(f"{name}={own!r} needs train=True; this run has train=False")
+        n_classes = configs[0].n_classes
+        labels = np.arange(n_classes).repeat(configs[0].capacity)
+        clients = [Clients(config, labels, n_classes, cache, stream) for config in configs]
+        learner = None
+        attrs = [{}] * len(configs)
+    every = [(i, k, held) for i, run in enumerate(clients) for k, held in enumerate(run.caches)]
+    owners = [f"client {k} of run {i}" for i, k, _ in every]
+    protocol.check_not_shared("cache", [held for *_, held in every], owners)
+    rows, errors = _rounds(configs, clients, learner)
     return [
-        failures[i] if i in failures else _frame(rows[i], attrs[i]) for i in range(len(configs))
+        Outcome(None, errors[i]) if i in errors else Outcome(_frame(rows[i], attrs[i]), None)
+        for i in range(len(configs))
     ]
 
 
 def stack_key(config: SFLConfig) -> tuple | None:
-    """Return what runs must have in common for `sweep.run_many` to put them into one batch; None
-    (never) without training.
+    """Return what runs must have in common for `sweep.run_many` to put them into one batch.
+
+    None, that is never, without training.
     """
     return tuple(_shared(config).values()) if config.train else None
 
 
-def _shared(config: SFLConfig) -> dict:
-    return {
-        field.name: getattr(config, field.name)
-        for field in fields(config)
-        if field.name not in FREE
+def _checked(configs: Sequence[SFLConfig]) -> list[SFLConfig]:
+    configs = list(configs)
+    if not configs:
+        raise ValueError("configs=[] must hold at least one config")
+    for config in configs:
+        shared = _shared(config).items()
+        differ = [name for name, value in shared if value != getattr(configs[0], name)]
+        if differ:
+            raise ValueError(
+                f"configs differ in {', '.join(differ)}; those of one batch may differ only in "
+                f"{', '.join(FREE)}"
+            )
+    return configs
+
+
+def _shared(config: SFLConfig) -> dict[str, Any]:
+    names = [field.name for field in fields(config) if field.name not in FREE]
+    return {name: getattr(config, name) for name in names}
+
+
+def _learning(
+    configs: list[SFLConfig],
+    cache: Callable | None,
+    server: Callable | None,
+    model: nn.Module | Callable | None,
+    stream: LabelStream | Callable | None,
+    backend: str,
+) -> tuple[list[Clients], Learner, list[dict]]:
+    """Return the clients of each run, their learner, and each result's `attrs`."""
+    source = data.load(configs[0].data)
+    source = source.with_coarse_labels() if configs[0].superclasses else source
+    clients = [
+        Clients(config, source.y_train, source.n_classes, cache, stream) for config in configs
+    ]
+    learner = Learner(clients, source, server=server, model=model, backend=backend)
+    about = {
+        "name": source.name,
+        "digest": source.digest,
+        "size": len(source.y_train),
+        "canonical": source.canonical,
     }
+    sizes = [len(member.test[1]) for member in learner.members]
+    return clients, learner, [{"data": about | {"test_size": size}} for size in sizes]
+
+
+def _rounds(
+    configs: list[SFLConfig], clients: list[Clients], learner: Learner | None
+) -> tuple[list[list[dict]], dict[int, FloatingPointError]]:
+    """Return the rows of each run, and the error of each that stopped being finite, by number."""
+    first = configs[0]
+    rows: list[list[dict]] = [[] for _ in configs]
+    errors: dict[int, FloatingPointError] = {}
+    active = list(range(len(configs)))
+    for t in range(1, first.rounds + 1):
+        for i in active:
+            clients[i].arrive(t)
+            rows[i].append(_cache_row(t, clients[i]))
+        if learner is None:
+            continue
+        learner.step([clients[i].contents for i in active])
+        for i, stays in zip(active, learner.keep_finite(), strict=True):
+            if not stays:
+                errors[i] = FloatingPointError(
+                    f"the global model is no longer finite after round {t}; lower "
+                    f"local_rate={configs[i].local_rate}"
+                )
+        active = [i for i in active if i not in errors]
+        if not active:
+            break
+        if t % first.evaluate_every == 0 or t == first.rounds:
+            for i, result in zip(active, learner.evaluate(), strict=True):
+                rows[i][-1] |= result._asdict()
+    return rows, errors
+
+
+def _cache_row(t: int, clients: Clients) -> dict[str, Any]:
+    """Return round, discrepancy and label counts; accuracy and loss are filled in later."""
+    counts = clients.cached_counts()
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    discrepancy = ((shares - clients.stream.long_term) ** 2).sum()
+    row = {"round": t, "discrepancy": discrepancy, "accuracy": np.nan, "loss": np.nan}
+    return row | {f"count_{r}": n for r, n in enumerate(counts.sum(axis=0))}
 
 
 def _frame(rows: list[dict], attrs: dict) -> pd.DataFrame:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from sflkit.app import cli, gate, kernels, runner
 from tests.helpers import write_notebook
 
 SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
+SNAKEMAKE = [sys.executable, "-m", "snakemake"]
 
 
 def sflkit(*arguments, **kwargs):
@@ -80,7 +82,7 @@ def test_figures_do_what_is_needed_go_on_after_a_failure_and_name_it(clone):
     (clone / "figures" / "quick" / "x-fig1.png").unlink()
     os.utime(clone / "notebooks" / "12_second.ipynb")  # newer, but the same
     assert "1 run, 1 up to date, 0 failed" in sflkit("figures").stdout
-    with open(clone / "sflkit" / "caches.py", "a") as source:
+    with open(clone / "sflkit" / "sfl" / "caches.py", "a") as source:
         source.write("\n")
     assert "1 run, 0 up to date, 0 failed" in sflkit("figures", "--only", "12").stdout
 
@@ -120,7 +122,8 @@ def test_kill_9_leaves_no_orphans_and_only_the_rest_is_run_again(clone):
     write_notebook(
         clone / "notebooks" / "12_second.ipynb",
         run=(
-            "open('../kernel', 'w').write(str(os.getpid()))\ntime.sleep(0 if os.path.exists('../mended') else 600)"
+            "open('../kernel', 'w').write(str(os.getpid()))\n"
+            "time.sleep(0 if os.path.exists('../mended') else 600)"
         ),
     )
     driver = subprocess.Popen(
@@ -159,7 +162,8 @@ def test_refresh_gives_the_same_file_twice_and_keeps_a_failed_one(clone):
     path = write_notebook(
         clone / "notebooks" / "10_first.ipynb",
         run=(
-            "import sys\nprint(rounds)\nprint('100%|###| 3/3 [00:00<00:00, 9.0it/s]', file=sys.stderr)\n"
+            "import sys\nprint(rounds)\n"
+            "print('100%|###| 3/3 [00:00<00:00, 9.0it/s]', file=sys.stderr)\n"
             "print('sweep: 100%|###| 3/3 [00:00<00:00, 9.0run/s]', file=sys.stderr)\n"
             "print('sweep: 100%|###| 3/3 [00:09<00:00, 3.0s/run]', file=sys.stderr)"
         ),
@@ -215,8 +219,8 @@ def test_a_cell_that_hangs_is_named_and_its_kernel_gone(clone, monkeypatch):
     result = sflkit("run", "10")
     assert result.returncode == 1
     assert (
-        "sflkit: 10_first, cell [3]: no end after 3 s; SFLKIT_CELL_SECONDS sets another bound, 0 none\n"
-        in result.stderr
+        "sflkit: 10_first, cell [3]: no end after 3 s; "
+        "SFLKIT_CELL_SECONDS sets another bound, 0 none\n" in result.stderr
     )
     failed = clone / "out" / "quick" / "10_first.failed.ipynb"
     assert str(failed) in result.stderr and [p.name for p in failed.parent.iterdir()] == [
@@ -293,18 +297,6 @@ def test_a_message_that_nobody_announced_is_found():
     assert waits == [0.0]
 
 
-def test_papermill_loads_without_the_grammar_it_never_uses():
-    code = (
-        "import sys; from sflkit.app import kernels\n"
-        "with kernels.without_slow_grammar():\n    import papermill\n"
-        "print(any(name.startswith('rfc3987_syntax') for name in sys.modules))"
-    )
-    said = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert said == "False\n"
-
-
 def test_the_kernels_client_looks_often():
     with kernels.watched("x", None) as options:
         client = options["kernel_manager_class"](kernel_name="python3").client()
@@ -317,9 +309,12 @@ def test_worker_processes_end_with_the_kernel(clone):
     write_notebook(
         clone / "notebooks" / "10_first.ipynb",
         run=(
-            "import joblib\nfrom sflkit.results import sweep\nfrom sflkit.sfl import cache_paths\nfrom sflkit.sfl.config import SFLConfig\n"
-            "configs = [SFLConfig(train=False, rounds=1, n_clients=3, capacity=4, batch_size=2, seed=s) for s in (0, 1)]\n"
-            "with joblib.parallel_config(backend='loky'):\n    sweep.run_many(cache_paths.run, configs, jobs=2)\n"
+            "import joblib\nfrom sflkit.results import sweep\nfrom sflkit.sfl import cache_paths\n"
+            "from sflkit.sfl.config import SFLConfig\n"
+            "small = dict(train=False, rounds=1, n_clients=3, capacity=4, batch_size=2)\n"
+            "configs = [SFLConfig(**small, seed=s) for s in (0, 1)]\n"
+            "with joblib.parallel_config(backend='loky'):\n"
+            "    sweep.run_many(cache_paths.run, configs, jobs=2)\n"
             "import psutil\nprint(*[p.pid for p in psutil.Process().children(recursive=True)])"
         ),
     )
@@ -419,3 +414,39 @@ def test_readme_check_goes_stale_and_fresh(clone):
     assert CliRunner().invoke(cli.app, ["verdicts", "--check"]).exit_code == 1
     assert CliRunner().invoke(cli.app, ["verdicts", "--write-readme"]).exit_code == 0
     assert CliRunner().invoke(cli.app, ["verdicts", "--check"]).exit_code == 0
+
+
+def jobs_to_do():
+    """The notebooks that Snakemake would run."""
+    command = [*SNAKEMAKE, "--cores", "1", "--nolock", "--dry-run", "--quiet", "progress"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return sorted(set(re.findall(r"input: notebooks/(\w+)\.ipynb", done.stdout + done.stderr)))
+
+
+def test_a_notebook_depends_on_its_own_papers_package_and_the_shared_ones(clone):
+    books = ["00_tour", "10_first", "12_second", "20_third", "30_fourth", "40_fifth"]
+    for name in books:
+        write_notebook(clone / "notebooks" / f"{name}.ipynb")
+    command = [*SNAKEMAKE, "--cores", "1", "--nolock", "--touch", "--quiet", "all"]
+    for name in books:
+        for suffix in (".ipynb", ".done.json"):
+            (clone / "out" / "quick").mkdir(parents=True, exist_ok=True)
+            (clone / "out" / "quick" / f"{name}{suffix}").write_text('{"figures": []}')
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    assert jobs_to_do() == []
+    sfl, fats = ["10_first", "12_second"], ["40_fifth"]
+    for changed, expected in (
+        ("sfl/caches.py", ["00_tour", *sfl]),
+        ("fats/bounds.py", ["00_tour", *fats]),
+        ("osafl/rules.py", ["00_tour", "30_fourth"]),
+        ("datastreams/psi.py", ["00_tour", "20_third"]),
+        ("results/sweep.py", books),
+        ("checks.py", books),
+    ):
+        source = clone / "sflkit" / changed
+        text, times = source.read_text(), source.stat()
+        source.write_text(text + "\n")
+        assert jobs_to_do() == expected, changed
+        source.write_text(text)
+        os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert jobs_to_do() == []

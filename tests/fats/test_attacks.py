@@ -16,8 +16,8 @@ from sklearn.svm import LinearSVC
 from sflkit import models
 from sflkit.fats.attacks import (
     LossThreshold,
-    _features,
     evaluate_attack,
+    features,
     losses,
     membership_metrics,
     predictor,
@@ -57,7 +57,7 @@ def knows(ids, sure=0.9, n_classes=3):
     return predict
 
 
-# --- small cases by hand -----------------------------------------------------------------------------------------------------
+# small cases by hand
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_losses_are_finite():
 
 def test_features_by_hand():
     # probabilities in falling order | the true class's | its loss | which class
-    got = _features(
+    got = features(
         np.array([[0.25, 0.5, 0.25], [0.125, 0.0, 0.875]]), np.array([1, 0]), with_class=True
     )
     assert got == pytest.approx(
@@ -199,7 +199,7 @@ def test_features_by_hand():
     )
 
 
-# --- references --------------------------------------------------------------------------------------------------------------
+# references
 
 
 @pytest.mark.parametrize("sizes", [(30, 30), (12, 50), (1, 7)])
@@ -292,7 +292,19 @@ def test_predictor_is_the_engines_model():
     assert predictor(task, params)(torch.from_numpy(x)) == pytest.approx(probabilities, rel=1e-6)
 
 
-# --- limiting cases ----------------------------------------------------------------------------------------------------------
+@pytest.mark.filterwarnings("error")
+def test_a_predictor_takes_read_only_arrays_without_a_warning():
+    task = Task(models.create("linear", input_shape=(5,), n_classes=4))
+    x = np.random.default_rng(0).normal(size=(6, 5))
+    predict = predictor(task, task.init(0))
+    answers = predict(x)
+    locked = x.copy()
+    locked.setflags(write=False)
+    assert (predict(locked) == answers).all()
+    assert predict(x[::-1]) == pytest.approx(answers[::-1], rel=1e-6)
+
+
+# limiting cases
 
 
 def test_members_like_strangers_give_chance():
@@ -373,7 +385,7 @@ def test_samples_the_model_never_saw_are_safe(overfitted):
     assert result.p_value > 0.001 and result.accuracy.low < 0.55
 
 
-# --- bad input ---------------------------------------------------------------------------------------------------------------
+# bad input
 
 
 @pytest.mark.parametrize(

@@ -202,39 +202,3 @@ def test_without_side_features_the_last_layer_sees_maps_alone():
 def test_bad_input(name, shape, options, message):
     with pytest.raises(ValueError, match=message):
         models.create(name, input_shape=shape, n_classes=5, **options)
-
-
-def test_the_resource_explorer_draws_what_fits(monkeypatch):
-    import matplotlib.pyplot as plt
-
-    from sflkit.osafl import allocation, alternation, channels, explorers
-    from sflkit.osafl.devices import Devices, Link
-
-    drawn = []
-    monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf().axes))
-    distance, million, budget, start = explorers.resource_explorer().children[:-1]
-    client = Devices(channels.snr_per_watt(450), 160 * 101376 * 32.5, 1.8, 1.4e9, 10**-0.5)
-    exact = allocation.allocate(client, Link(33e6))
-    kept = allocation.allocate(client, Link(33e6), "alternating", start=alternation.Start(1.0, 0.3))
-    star, circle, line = drawn[0][0].lines
-    assert (
-        star.get_xydata()[0] == pytest.approx((exact.tx_watt[0], 5)) and exact.local_steps[0] == 5
-    )
-    assert (
-        circle.get_xydata()[0] == pytest.approx((0.3 * 10**-0.5, kept.local_steps[0]))
-        and kept.feasible[0]
-    )  # ERRATA 35
-    assert (
-        line.get_xdata() == pytest.approx([0.3 * 10**-0.5] * 2) and len(drawn[0]) == 2
-    )  # with a colour bar: something fits
-    start.value = 1.0  # all of the power breaks the budget
-    assert (
-        np.isnan(drawn[-1][0].lines[1].get_xdata()).all()
-        and "straggler" in drawn[-1][0].lines[1].get_label()
-    )
-    budget.value, million.value = 0.05, 10.0
-    distance.value = 1000
-    assert (
-        len(drawn) == 5 and len(drawn[-1]) == 1 and "straggler" in drawn[-1][0].lines[0].get_label()
-    )  # nothing fits
-    plt.close("all")

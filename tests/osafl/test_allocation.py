@@ -1,6 +1,4 @@
-"""Uplink, cost and allocation: hand values, a brute-force grid, the paper's alternation, and the
-channel.
-"""
+"""Allocation: hand values, a brute-force grid, and the paper's alternation."""
 
 import dataclasses
 import itertools
@@ -52,20 +50,6 @@ def check_constraints(devices, link, result):
         (spent.compute_j + spent.uplink_j)[on], result.energy_j[on], rtol=1e-9
     )
     np.testing.assert_allclose((spent.compute_s + spent.uplink_s)[on], result.time_s[on], rtol=1e-9)
-
-
-def test_costs_by_hand():
-    # 3 steps of 1e9 cycles at 5e8 Hz: 6 s, 0.5 * 2e-28 * 3e9 * 2.5e17 = 0.075 J; snr 3 at 1 W:
-    # log2(4) = 2 bit/s/Hz, so 540e3 * 10 bit take 5 s and 5 J
-    device = Devices(**{**UNIT, "snr_per_watt": 3.0})
-    assert uplink_rate(3.0, 1.0, 540e3) == pytest.approx(1.08e6)
-    assert [float(v[0]) for v in costs(device, Link(5.4e6), 3, 5e8, 1.0)] == pytest.approx(
-        [6, 5, 0.075, 5]
-    )
-    assert (
-        costs(device, Link(5.4e6), 3, 5e8, 0.0).uplink_s == math.inf
-        and costs(device, Link(0), 0, 0, 0).compute_s == 0
-    )
 
 
 def test_a_client_with_no_choice_by_hand():
@@ -341,92 +325,38 @@ def test_printed_objective_is_ill_posed():
     np.testing.assert_allclose(values[0].total, 0.5 * values[0].computing + 0.5 * values[0].sending)
 
 
-def test_path_loss_by_hand():
-    # 3D distance 100 m and 1000 m, heights 25 and 1.5 m, 20 log10(2.4) = 7.604: 28 + 22 * 2 + 7.604
-    # and 13.54 + 39.08 * 3 + 7.604
-    flat = [math.sqrt(d**2 - 23.5**2) for d in (100, 1000)]
-    assert channels.path_loss_db(flat[0], line_of_sight=True) == pytest.approx(79.604, abs=1e-3)
-    assert channels.path_loss_db(flat[1]) == pytest.approx(138.384, abs=1e-3)
-    # the two slopes meet at the break point 4 * 24 * 0.5 * 2.4e9 / c = 384.3 m
-    near, far = channels.path_loss_db([384.26, 384.28], line_of_sight=True)
-    assert far - near == pytest.approx(0, abs=2e-3)
-    d = np.linspace(0, 5000, 300)
-    loss, seen = (
-        channels.path_loss_db(d),
-        channels.path_loss_db(d, line_of_sight=np.ones(300, dtype=bool)),
-    )
-    assert (
-        (np.diff(loss) >= 0).all()
-        and (loss >= seen).all()
-        and channels.path_loss_db(0) == channels.path_loss_db(10)
-    )
-    # 1 W = 30 dBm, 540 kHz = 57.324 dB: 30 - 79.604 + 174 - 57.324 = 67.072 dB, and 3 dB of
-    # shadowing on top
-    snr = channels.snr_per_watt(flat[0], 3.0, line_of_sight=True)
-    assert 10 * math.log10(snr) == pytest.approx(70.072, abs=1e-3)
-
-
-def test_channel_and_hardware_laws():
-    rng = np.random.default_rng(0)
-    d = channels.draw_distances(20000, rng)
-    assert d.max() <= 600 and np.mean(d < 300) == pytest.approx(
-        0.25, abs=0.01
-    )  # uniform over the area
-    shadow = channels.draw_shadowing_db(20000, rng)
-    assert shadow.mean() == pytest.approx(0, abs=0.2) and shadow.std() == pytest.approx(8, rel=0.02)
-    # TR 38.901: at 63 m, 18/63 + e^-1 (1 - 18/63) = 0.5485 see the base station, within 18 m all do
-    assert channels.draw_line_of_sight(np.full(20000, 63.0), rng).mean() == pytest.approx(
-        0.5485, abs=0.01
-    )
-    assert channels.draw_line_of_sight(np.full(100, 18.0), rng).all()
-    devices = channels.draw_devices(500, rng, snr=1.0)
-    bits = 160 * 101376
-    for array, low, high in (
-        (devices.cycles_per_step, 25 * bits, 40 * bits),
-        (devices.energy_budget_j, 1.2, 2.5),
-        # fmt: skip
-        (devices.max_cpu_hz, 1e9, 1.8e9),
-        (devices.max_tx_watt, 0.1, 1.0),
-    ):
-        assert low <= array.min() < low * 1.1 and high * 0.9 < array.max() <= high
-    few, more = (channels.draw_devices(n, np.random.default_rng(4), snr=1.0) for n in (5, 9))
-    np.testing.assert_array_equal(more.cycles_per_step[:5], few.cycles_per_step)
-    np.testing.assert_array_equal(more.max_tx_watt[:5], few.max_tx_watt)
-
-
-GOOD = dict(UNIT, snr_per_watt=[1.0, 2.0], max_tx_watt=[1.0, 0.5])
-
-
-@pytest.mark.parametrize("name", list(UNIT))
-@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, [[1.0, 1.0]], [1.0, 1.0, 1.0], "much"])
-def test_bad_devices(name, bad):
-    with pytest.raises(ValueError, match=name):
-        Devices(**{**GOOD, name: bad})
-
-
 @pytest.mark.parametrize(
-    "call",
+    ("call", "message"),
     [
-        lambda: Link(-1), lambda: Link(math.nan), lambda: Link(1e6, bandwidth_hz=0), lambda: Link(1e6, deadline_s=-5),
-        lambda: Link(1e6, capacitance=0), lambda: Link(1e6, max_steps=0), lambda: Link(1e6, max_steps=2.5),
-        lambda: Devices(**{**UNIT, "cycles_per_step": 0.0}),
-        lambda: allocate(Devices(**UNIT), Link(1e6), "greedy"), lambda: allocate(Devices(**UNIT), 1e6),
-        lambda: allocate(Devices(**UNIT), Link(1e6), start=Start()),
-        lambda: allocate(Devices(**UNIT), Link(1e6), "alternating", start=(1, 0.1)),
-        lambda: allocate(Devices(**UNIT), Link(1e6), "alternating", start=Start(1.0, 0.0)),
-        lambda: allocate(Devices(**UNIT), Link(1e6), "alternating", start=Start(1.5, 0.1)),
-        lambda: alternation.alternate(Devices(**UNIT), Link(1e6), solver="newton"),
-        lambda: alternation.objective(Devices(**UNIT), Link(1e6), 1, np.ones(1), np.ones(1), weight=1.5),
-        lambda: uplink_rate(-1, 1, 1), lambda: costs(Devices(**UNIT), Link(1e6), -1, 1, 1),
-        lambda: channels.path_loss_db(-1), lambda: channels.path_loss_db(5001), lambda: channels.path_loss_db(math.nan),
-        lambda: channels.path_loss_db(10, carrier_ghz=0), lambda: channels.snr_per_watt(10, math.inf),
-        lambda: channels.snr_per_watt(10, bandwidth_hz=0), lambda: channels.draw_distances(-1, np.random.default_rng(0)),
-        lambda: channels.draw_distances(5, 0), lambda: channels.draw_shadowing_db(5, np.random.default_rng(0), sigma_db=-1),
-        lambda: channels.draw_line_of_sight([-1.0], np.random.default_rng(0)),
-        lambda: channels.draw_devices(5, np.random.default_rng(0), snr=[1.0, 1.0]),
-        lambda: channels.draw_devices(5, np.random.default_rng(0), snr=1.0, sample_bits=0),
+        (lambda unit, link: allocate(unit, link, "greedy"), "method='greedy' must be one of"),
+        (lambda unit, link: allocate(unit, 1e6), "must be a Devices and a Link"),
+        (
+            lambda unit, link: allocate(unit, link, start=Start()),
+            "has no meaning for method='joint'",
+        ),
+        (
+            lambda unit, link: allocate(unit, link, "alternating", start=(1, 0.1)),
+            r"start=\(1, 0.1\) must be a Start",
+        ),
+        (
+            lambda unit, link: allocate(unit, link, "alternating", start=Start(1.0, 0.0)),
+            "tx_share holds 0.0",
+        ),
+        (
+            lambda unit, link: allocate(unit, link, "alternating", start=Start(1.5, 0.1)),
+            "cpu_share holds 1.5",
+        ),
+        (lambda unit, link: alternation.alternate(unit, link, solver="newton"), "solver='newton'"),
+        (lambda unit, link: alternation.alternate(unit, link, iterations=0), "iterations=0"),
+        (lambda unit, link: alternation.alternate(unit, link, tol=0), "tol=0"),
+        (
+            lambda unit, link: alternation.objective(unit, link, 1, [1.0], [1.0], weight=1.5),
+            "weight=1.5",
+        ),
+        (lambda unit, link: costs(unit, link, -1, 1, 1), "local_steps holds -1.0"),
+        (lambda unit, link: uplink_rate(-1, 1, 1), "snr_per_watt holds -1.0"),
     ],
-)  # fmt: skip
-def test_bad_values(call):
-    with pytest.raises(ValueError):
-        call()
+)
+def test_bad_allocations(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(Devices(**UNIT), Link(1e6))

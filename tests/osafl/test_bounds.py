@@ -1,4 +1,4 @@
-"""OSAFL's Theorem 1 and its score: hand values, Remark 4, cvxpy, and where ERRATA says they fail."""
+"""OSAFL's Theorem 1 and its score: hand values, Remark 4, cvxpy, and where ERRATA says it fails."""
 
 import math
 
@@ -10,18 +10,35 @@ from hypothesis import strategies as st
 from sflkit.osafl.bounds import optimal_scores, score_objective, theorem1
 
 ONE = dict(
-    beta=1.0, rate=0.1, global_rate=2.0, sigma2=3.0, alpha=[1.0], similarity=[1.0], local_steps=[2], shift=[0.25], rho1=1.0,
-    rho2=2.0, skew=[0.5],
-)  # fmt: skip
+    beta=1.0,
+    rate=0.1,
+    global_rate=2.0,
+    sigma2=3.0,
+    alpha=[1.0],
+    similarity=[1.0],
+    local_steps=[2],
+    shift=[0.25],
+    rho1=1.0,
+    rho2=2.0,
+    skew=[0.5],
+)
 
 
 def draw(rng, n=4):
     """A random round of n clients."""
     return dict(
-        beta=rng.uniform(0.2, 2), rate=rng.uniform(0.01, 0.05), global_rate=rng.uniform(1, 30), sigma2=rng.uniform(0, 4),
-        alpha=rng.dirichlet(np.ones(n)), similarity=rng.uniform(0, 1, n), local_steps=rng.integers(1, 6, n),
-        shift=rng.uniform(0, 2, n), rho1=rng.uniform(1, 3), rho2=rng.uniform(0, 3), skew=rng.uniform(0, 1, n),
-    )  # fmt: skip
+        beta=rng.uniform(0.2, 2),
+        rate=rng.uniform(0.01, 0.05),
+        global_rate=rng.uniform(1, 30),
+        sigma2=rng.uniform(0, 4),
+        alpha=rng.dirichlet(np.ones(n)),
+        similarity=rng.uniform(0, 1, n),
+        local_steps=rng.integers(1, 6, n),
+        shift=rng.uniform(0, 2, n),
+        rho1=rng.uniform(1, 3),
+        rho2=rng.uniform(0, 3),
+        skew=rng.uniform(0, 1, n),
+    )
 
 
 def test_by_hand():
@@ -40,9 +57,20 @@ def test_two_clients_by_hand():
     # (1/16 + 9/64) + 0.4 * (1/4 + 3/4 * 4 / 4)) = 0.1 * (2.03125 + 0.4) = 0.243125; no shift, no
     # skew
     bound = theorem1(
-        loss_decrease=0.0, beta=1, rate=0.1, global_rate=10, sigma2=1, alpha=[0.25, 0.75], score=[1, 0.5], similarity=[1, 0.5],
-        local_steps=[1, 4], shift=0, rho1=1, rho2=0, skew=0,
-    )  # fmt: skip
+        loss_decrease=0.0,
+        beta=1,
+        rate=0.1,
+        global_rate=10,
+        sigma2=1,
+        alpha=[0.25, 0.75],
+        score=[1, 0.5],
+        similarity=[1, 0.5],
+        local_steps=[1, 4],
+        shift=0,
+        rho1=1,
+        rho2=0,
+        skew=0,
+    )
     assert (bound.value, bound.a) == pytest.approx((0.243125 / 0.48, 0.48))
     assert not bound.feasible  # eta = 0.1 > 1 / (2 sqrt(2) * 4) = 0.088
 
@@ -61,9 +89,20 @@ def test_remark4_is_federated_averaging():
     )
     shift, decrease = np.array([0.1, 0.0, 0.4]), 0.3
     bound = theorem1(
-        loss_decrease=decrease, beta=beta, rate=rate, global_rate=global_rate, sigma2=sigma2, alpha=alpha, score=1.0,
-        similarity=1.0, local_steps=kappa, shift=shift, rho1=1.0, rho2=0.0, skew=0.0,
-    )  # fmt: skip
+        loss_decrease=decrease,
+        beta=beta,
+        rate=rate,
+        global_rate=global_rate,
+        sigma2=sigma2,
+        alpha=alpha,
+        score=1.0,
+        similarity=1.0,
+        local_steps=kappa,
+        shift=shift,
+        rho1=1.0,
+        rho2=0.0,
+        skew=0.0,
+    )
     fedavg = (
         2 * decrease / (rate * global_rate)
         + beta * rate * sigma2 * sum(a * (global_rate * a + 4 * beta * rate * kappa) for a in alpha)
@@ -110,9 +149,20 @@ def test_theorem_as_printed_has_a_counter_example():
     # with the theorem's conditions met, its round (78) then puts the squared gradient, 1, below a
     # negative number
     bound = theorem1(
-        loss_decrease=w**2 / 2 - after, beta=1, rate=0.2, global_rate=2.5, sigma2=0, alpha=[1.0], score=1, similarity=1,
-        local_steps=1, shift=0, rho1=1, rho2=0, skew=0,
-    )  # fmt: skip
+        loss_decrease=w**2 / 2 - after,
+        beta=1,
+        rate=0.2,
+        global_rate=2.5,
+        sigma2=0,
+        alpha=[1.0],
+        score=1,
+        similarity=1,
+        local_steps=1,
+        shift=0,
+        rho1=1,
+        rho2=0,
+        skew=0,
+    )
     assert bound.feasible and bound.value == pytest.approx(-2.5 / 0.36) and bound.value < w**2
 
 
@@ -203,13 +253,26 @@ def test_optimal_score_limits():
 @pytest.mark.parametrize(
     "bad",
     [
-        dict(beta=0), dict(rate=-0.1), dict(global_rate=0), dict(sigma2=-1), dict(alpha=[0.5]), dict(alpha=[[1.0]]),
-        dict(score=[-0.1]), dict(similarity=[-0.5]), dict(similarity=[math.nan]), dict(local_steps=[0]), dict(local_steps=[1.5]),
-        dict(shift=[-1]), dict(shift=[0.1, 0.1]), dict(rho1=0.9), dict(rho2=-1), dict(skew=[math.inf]),
+        dict(beta=0),
+        dict(rate=-0.1),
+        dict(global_rate=0),
+        dict(sigma2=-1),
+        dict(alpha=[0.5]),
+        dict(alpha=[[1.0]]),
+        dict(score=[-0.1]),
+        dict(similarity=[-0.5]),
+        dict(similarity=[math.nan]),
+        dict(local_steps=[0]),
+        dict(local_steps=[1.5]),
+        dict(shift=[-1]),
+        dict(shift=[0.1, 0.1]),
+        dict(rho1=0.9),
+        dict(rho2=-1),
+        dict(skew=[math.inf]),
         dict(loss_decrease=math.nan),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_bad_values(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         theorem1(**{"loss_decrease": 0.1, "score": [0.5], **ONE, **bad})

@@ -51,7 +51,7 @@ def frames():
     return {arm: run(small(arm=arm)) for arm in ARMS}
 
 
-# --- arrivals and stores -------------------------------------------------------------------------------------------------------
+# --- arrivals and stores ------------------------------------------------------------------------
 
 
 def test_arrivals_by_hand():
@@ -146,7 +146,7 @@ def test_split_and_stores_are_those_of_the_seed():
     assert (a.slots * other.slots > 0).all() and (pattern[0] != pattern[1]).any(axis=0).all()
 
 
-# --- mini-batches --------------------------------------------------------------------------------------------------------------
+# --- mini-batches -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arm", ARMS)
@@ -183,7 +183,7 @@ def test_arms_are_paired():
     assert not np.array_equal(one, two)
 
 
-# --- runs ----------------------------------------------------------------------------------------------------------------------
+# --- runs ---------------------------------------------------------------------------------------
 
 
 def test_frames(frames):
@@ -255,7 +255,7 @@ def test_an_episode_is_plain_sgd():
 
 
 def test_many_steps_do_not_depend_on_the_calls_that_hold_them(frames, monkeypatch):
-    monkeypatch.setattr("sflkit.osafl.centralised._STEPS_A_CALL", 3)
+    monkeypatch.setattr("sflkit.osafl.centralised.STEPS_PER_CALL", 3)
     np.testing.assert_allclose(run(SMALL)["loss"], frames["time_varying"]["loss"], rtol=1e-5)
 
 
@@ -269,6 +269,17 @@ def test_models():
             model=models.create("mlp", input_shape=(1, 28, 28), n_classes=10, hidden=(8,)),
         ),
     )
+
+
+def test_models_of_ones_own():
+    config = small(episodes=2)
+
+    def build(input_shape, n_classes):
+        return models.create("linear", input_shape=input_shape, n_classes=n_classes)
+
+    compare(run(config, model=build), run(config))
+    with pytest.raises(ValueError, match="model='linear' is no network; pass a module"):
+        run(config, model="linear")
 
 
 def test_appendix_a():
@@ -312,7 +323,7 @@ def test_divergence_is_named():
         ({"decay": 0}, "decay=0"),
         ({"decay": 1.5}, "decay=1.5"),
         ({"decay_at": (5, 3)}, r"decay_at=\(5, 3\)"),
-        ({"decay_at": (0,)}, "decay_at=0"),
+        ({"decay_at": (0,)}, "decay_at entry=0"),
         ({"decay_at": 3}, "decay_at=3 must be"),
     ],
 )
@@ -326,7 +337,7 @@ def test_refusals():
         ValueError, match="capacity=5 of user 1 must be below the number of its samples, 5"
     ):
         arrivals([9, 5], [5, 5], 10)
-    with pytest.raises(ValueError, match="both must be one number a user"):
+    with pytest.raises(ValueError, match="both must be one number per user"):
         arrivals([9, 5], [5], 10)
     with pytest.raises(ValueError, match=r"capacity holds 0\.0"):
         arrivals([5], [0], 10)

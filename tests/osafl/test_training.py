@@ -5,6 +5,7 @@ divergence, and bad input.
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,13 +14,15 @@ import torch
 from torch import nn
 
 from sflkit import models
-from sflkit.federated import Task, local_sgd
-from sflkit.osafl import clients, training, video
+from sflkit.federated import FedAvg, Scaffold, Task, local_sgd
+from sflkit.osafl import clients, rules, training, video
 from sflkit.osafl import clients as osafl_clients
 from sflkit.osafl.clients import Samples, ceiling, local_steps, world
-from sflkit.osafl.config import RULES, OSAFLConfig
+from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.devices import Link
+from sflkit.osafl.rules import RULES
 from sflkit.osafl.training import run
+from sflkit.registry import Rule
 
 SMALL = OSAFLConfig(
     n_clients=6,
@@ -72,7 +75,7 @@ def test_every_rule(frames, rule):
 
 def test_rules_are_paired_and_repeatable(frames):
     columns = ["participants", "stragglers", "mean_kappa", "joined"]
-    for rule in RULES[1:-1]:
+    for rule in list(RULES)[1:-1]:
         compare(frames[rule][columns], frames["osafl"][columns])
         assert not np.allclose(frames[rule]["loss"], frames["osafl"]["loss"], rtol=1e-6)
     compare(run(small(rule="m_feddisco"), model=net()), frames["m_feddisco"])
@@ -149,7 +152,7 @@ def test_the_diverged_tail_by_hand():
     # from its first evaluated round
     loss = [4.0, 90.0, 3.0, np.nan, 50.0, np.nan, np.inf]
     accuracy = [0.3, 0.01, 0.2, np.nan, 0.9, np.nan, 0.5]
-    f = training._with_best(
+    f = training.with_best(
         pd.DataFrame({"round": range(1, 8), "accuracy": accuracy, "loss": loss}), 100
     )
     assert f["diverged"].tolist() == [False] * 4 + [True] * 3
@@ -162,7 +165,7 @@ def test_the_diverged_tail_by_hand():
             "loss": [np.nan, 5.0, 3.0, 2.0],
         }
     )
-    g = training._with_best(g, 100)
+    g = training.with_best(g, 100)
     assert (
         not g["diverged"].any()
         and g["best_loss"].tolist()[1:] == [5.0, 3.0, 3.0]
@@ -192,7 +195,7 @@ def test_standardised_inputs():
     # norms average input_norm^2
     s, raw = Samples(small(input_norm=7.0), "cpu"), Samples(SMALL, "cpu")
     pairs = np.stack([np.arange(100)] * 2, axis=1)
-    every = [np.concatenate([x._tensors(u, pairs)[0].numpy() for u in range(6)]) for x in (s, raw)]
+    every = [np.concatenate([x.pairs(u, pairs)[0].numpy() for u in range(6)]) for x in (s, raw)]
     varies = every[1].std(axis=0) > 1e-6
     np.testing.assert_allclose((every[0].astype(float) ** 2).sum(axis=1).mean(), 49, rtol=1e-4)
     np.testing.assert_allclose(every[0].mean(axis=0), 0, atol=1e-4)
@@ -303,7 +306,7 @@ def test_label_counts_and_test_set():
 def test_groups_fit_the_memory(monkeypatch):
     # 3 steps of 20 samples of 3168 numbers: 760 kB a client; 2 MB hold two of them
     s = Samples(SMALL, "cpu")
-    monkeypatch.setattr(clients, "_BYTES_A_CALL", 2_000_000)
+    monkeypatch.setattr(clients, "BYTES_PER_CALL", 2_000_000)
     parts = s.groups(np.arange(6), np.full(6, 3))
     assert (
         np.concatenate(parts).tolist() == list(range(6))
@@ -311,7 +314,7 @@ def test_groups_fit_the_memory(monkeypatch):
         and len(parts) > 1
     )
     whole = run(small(rule="m_fedavg", rounds=2), model=net())
-    monkeypatch.setattr(clients, "_BYTES_A_CALL", 2**28)
+    monkeypatch.setattr(clients, "BYTES_PER_CALL", 2**28)
     np.testing.assert_allclose(
         whole["loss"], run(small(rule="m_fedavg", rounds=2), model=net())["loss"], rtol=1e-5
     )
@@ -359,59 +362,6 @@ def test_a_world_is_shared_by_the_rules():
     assert world(small(seed=1)) is not world(SMALL)
 
 
-def test_hyper_parameters():
-    assert OSAFLConfig(model="osafl_cnn").hyper == {"rate": 0.08, "global_rate": 22}
-    assert OSAFLConfig(rule="m_fednova", preset="squeezenet1").hyper == {
-        "rate": 0.03,
-        "slowdown": 0.05,
-    }
-    assert OSAFLConfig(rule="fednova").hyper == OSAFLConfig(rule="genie").hyper == {"rate": 0.15}
-    assert OSAFLConfig(rule="m_feddisco", dataset=2, model="char_rnn", a=0).hyper == {
-        "rate": 0.5,
-        "a": 0,
-        "b": 0.1,
-    }
-    for rule in RULES[:-1]:
-        made = training.make_rule(OSAFLConfig(rule=rule), np.ones(100))
-        assert made.n_clients == 100
-    assert (
-        training.make_rule(
-            OSAFLConfig(global_rate=7.0, chi=2.0, never_joined="zero"), np.ones(100)
-        ).never_joined
-        == "zero"
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"rule": "fedavg"}, "rule='fedavg'"),
-        ({"never_joined": "none"}, "never_joined='none'"),
-        ({"dataset": 3}, "dataset=3"),
-        ({"top_k": 20}, "top_k=20"),
-        ({"features": "x"}, "features='x'"),
-        ({"preset": "mlp"}, "preset='mlp'"),
-        ({"allocator": "all"}, "allocator='all'"),
-        ({"local_round": "x"}, "local_round='x'"),
-        ({"rate": 0}, "rate=0"),
-        ({"mu": 0.1}, "mu=0.1 has no meaning for rule='osafl'"),
-        ({"rule": "m_fedavg", "global_rate": 2.0}, "global_rate=2.0 has no"),
-        ({"chi": 0.5}, "chi=0.5"),
-        ({"input_norm": 0}, "input_norm=0"),
-        ({"payload_bits": -1}, "payload_bits=-1"),
-        ({"capacity_low": 19}, "capacity_low=19"),
-        ({"capacity_low": 159}, "capacity_low=159"),
-        ({"capacity_high": 300}, "capacity_high=300"),
-        ({"rounds": 0}, "rounds=0"),
-        ({"seed": -1}, "seed=-1"),
-        ({"max_steps": 2.5}, "max_steps=2.5"),
-    ],
-)
-def test_config_refuses(changes, message):
-    with pytest.raises(ValueError, match=message):
-        OSAFLConfig(**changes)
-
-
 @pytest.mark.parametrize(
     "changes, n_params",
     [
@@ -421,16 +371,166 @@ def test_config_refuses(changes, message):
     ],
 )
 def test_sizes_go_to_the_builder(changes, n_params):
-    assert training._Learner(small(**changes), None).task.n_params == n_params
+    assert training.Learner(small(**changes)).task.n_params == n_params
     with pytest.raises(ValueError, match="channels"):
-        training._Learner(small(**changes, channels=(4,)), None)
+        training.Learner(small(**changes, channels=(4,)))
+
+
+@pytest.mark.parametrize("rule", list(RULES)[:-1])
+def test_the_table_makes_every_rule(rule):
+    made = training.make_rule(OSAFLConfig(rule=rule), np.ones(100))
+    assert made.n_clients == 100
+    options = OSAFLConfig(rule=rule).hyper
+    assert all(getattr(made, name) == options[name] for name in options if name != "rate")
+
+
+def test_a_run_takes_the_rule_from_the_config():
+    config = OSAFLConfig(global_rate=7.0, chi=2.0, never_joined="zero")
+    made = training.make_rule(config, np.ones(100))
+    assert (made.never_joined, made.global_rate, made.chi) == ("zero", 7.0, 2.0)
+    assert isinstance(training.make_rule(OSAFLConfig("genie"), np.ones(100)), rules.Genie)
+
+
+# --- server rules of one's own ----------------------------------------------------------------
+
+
+class Mean(FedAvg):
+    """A server rule as a reader writes it: FedAvg at half the rate, and a record of its calls."""
+
+    calls: ClassVar[list] = []
+
+    def __call__(self, params, updates, weights=None, work=None):
+        self.calls.append((len(work.clients), weights))
+        return params + 0.5 * updates.mean(0)
+
+
+def test_a_class_and_a_function_make_the_same_run():
+    Mean.calls.clear()
+    by_class = run(small(rule="m_fedavg"), server=Mean, model=net())
+    assert len(Mean.calls) == (by_class["participants"] > 0).sum() > 0
+    assert [n for n, _ in Mean.calls] == by_class.loc[
+        by_class["participants"] > 0, "participants"
+    ].tolist()
+    assert all(weights is None for _, weights in Mean.calls)
+    seen = []
+
+    def make(config, shares):
+        seen.append((config, shares))
+        return Mean()
+
+    compare(run(small(rule="m_fedavg"), server=make, model=net()), by_class)
+    config, shares = seen[0]
+    capacity = world(config).stores.capacity
+    np.testing.assert_allclose(shares, capacity / capacity.sum())
+
+
+def test_a_server_of_ones_own_that_is_the_tables_rule(frames):
+    # the same object, whether the table or the caller makes it; M-FedDisco also asks for weights
+    def make(config, shares):
+        return rules.MFedDisco(config.n_clients)
+
+    compare(run(small(rule="m_feddisco"), server=make, model=net()), frames["m_feddisco"])
+
+
+def test_a_server_of_ones_own_replaces_the_genie(frames):
+    f = run(small(rule="genie", rate=0.2), server=FedAvg, model=net())
+    columns = ["participants", "stragglers", "joined"]
+    compare(f[columns], frames["osafl"][columns])
+
+
+def test_scaffold_gets_its_corrections_in_every_group(monkeypatch):
+    # 2 MB hold two clients (see test_groups_fit_the_memory), so that the participants' corrections
+    # have to be split among several calls
+    config = small(rule="m_fedavg", allocator="none", rounds=3)
+
+    def make(config, shares):
+        return Scaffold(config.n_clients, shares)
+
+    whole = run(config, server=make, model=net())
+    monkeypatch.setattr(clients, "BYTES_PER_CALL", 2_000_000)
+    np.testing.assert_allclose(
+        run(config, server=make, model=net())["loss"], whole["loss"], rtol=1e-5
+    )
+    plain = run(config, server=FedAvg, model=net())
+    assert plain["loss"][0] == pytest.approx(whole["loss"][0], rel=1e-6)  # no corrections yet
+    assert plain["loss"][2] != pytest.approx(whole["loss"][2], rel=1e-6)
+
+
+def test_a_server_of_ones_own_may_keep_updates_and_answer_with_arrays():
+    class Keeper(FedAvg):
+        kept: ClassVar[list] = []
+
+        def __call__(self, params, updates, weights=None, work=None):
+            self.kept.append((updates, updates.clone()))
+            return super().__call__(params, updates).double().numpy()
+
+    config = small(rule="m_fedavg", allocator="none")
+    compare(run(config, server=Keeper, model=net()), run(config, server=FedAvg, model=net()))
+    assert len(Keeper.kept) == 4
+    assert all(torch.equal(updates, copy) for updates, copy in Keeper.kept)
+
+
+def test_what_a_server_returns_is_checked():
+    class Short(FedAvg):
+        def __call__(self, params, updates, weights=None, work=None):
+            return params[:5]
+
+    with pytest.raises(ValueError, match=r"returned shape \(5,\); it must return the next global"):
+        run(small(allocator="none"), server=Short, model=net())
+
+
+def test_an_option_that_no_run_has_is_refused(monkeypatch):
+    monkeypatch.setattr(RULES, "_rules", dict(RULES.items()))  # the row goes again after this test
+    RULES.add("mine", Rule(rules.MFedAvg, "My rule", options=("n_clients", "theta")))
+    with pytest.raises(
+        ValueError, match="option of rule 'mine'='theta' must be one of 'n_clients'"
+    ):
+        training.make_rule(OSAFLConfig("mine", rate=0.1), np.ones(100))
+
+
+class NoRule:
+    """It has nothing of a server rule."""
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [dict(hidden=2.5), dict(hidden=True), dict(hidden=(8, -3)), dict(channels=[0]), dict(layers=0)],
+    ("server", "message"),
+    [
+        (FedAvg(), r"is an object, .* pass its class, built as cls\(\), or a function"),
+        (rules.OSAFL(6, 1.0), r"is an object, .* pass its class, built as cls\(\), or a function"),
+        ("fedavg", "server='fedavg' is an object"),
+        (rules.OSAFL, "server=OSAFL cannot be called with .*'n_clients'; pass a function"),
+        (Scaffold, "server=Scaffold cannot be called with .*'n_clients'; pass a function"),
+        (lambda config: FedAvg(), r"cannot be called with \(config, shares\): too many"),
+        (NoRule, "server=NoRule made .* which is no server rule; derive yours from"),
+        (lambda config, shares: None, "made None, which is no server rule"),
+    ],
 )
-def test_sizes_are_checked(changes):
-    with pytest.raises(ValueError, match=next(iter(changes))):
-        small(**changes)
-    assert hash(small(hidden=[8, 4])) == hash(small(hidden=(8, 4)))
+def test_servers_are_refused(server, message):
+    with pytest.raises(ValueError, match=message):
+        run(SMALL, server=server, model=net())
+
+
+def test_models_of_ones_own_are_a_module_or_what_makes_one():
+    class Net(nn.Sequential):
+        def __init__(self, input_shape, n_classes):
+            super().__init__(nn.Linear(input_shape[0], 8), nn.ReLU(), nn.Linear(8, n_classes))
+
+    def network(input_shape, n_classes):
+        return Net(input_shape, n_classes)
+
+    config = small(rule="m_fedavg", rounds=2)
+    for model in (Net, network):
+        compare(run(config, model=model), run(config, model=net()))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("mlp", "model='mlp' is no network; pass a module, or a function"),
+        (lambda: net(), r"cannot be called with \(input_shape, n_classes\): too many"),
+        (lambda input_shape, n_classes: 3, "made 3, which is no torch.nn.Module"),
+    ],
+)
+def test_models_are_refused(model, message):
+    with pytest.raises(ValueError, match=message):
+        run(SMALL, model=model)

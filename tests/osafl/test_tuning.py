@@ -5,14 +5,16 @@ import pandas as pd
 import pytest
 
 from sflkit.osafl import training
-from sflkit.osafl.config import RULES, OSAFLConfig
-from sflkit.osafl.rules import PRESETS
-from sflkit.osafl.tuning import STEP, best_factors, by_arm, collect, scaled, search, summary
+from sflkit.osafl.config import OSAFLConfig
+from sflkit.osafl.rules import RULES
+from sflkit.osafl.tuning import best_factors, by_arm, collect, scaled, search, step_name, summary
 
 
-def test_one_step_size_a_rule():
-    assert set(STEP) == set(RULES)
-    for rule, name in STEP.items():
+def test_each_rule_has_one_step_size():
+    server = {"osafl": "global_rate", "m_fednova": "slowdown", "m_afa_cd": "global_rate"}
+    assert {rule: step_name(rule) for rule in RULES} == dict.fromkeys(RULES, "rate") | server
+    for rule in RULES:
+        name = step_name(rule)
         before = OSAFLConfig(rule=rule, model="osafl_cnn")
         after = scaled(before, 4)
         assert getattr(after, name) == 4 * before.hyper[name]
@@ -25,7 +27,7 @@ def test_one_step_size_a_rule():
     }
     assert (
         scaled(OSAFLConfig(rule="fednova", preset="lstm")).rate
-        == PRESETS["lstm"]["m_fedavg"]["rate"]
+        == RULES["m_fedavg"].presets["lstm"]["rate"]
     )
 
 

@@ -1,9 +1,10 @@
 """A figure's sweep on a Dask cluster: the numbers of one process on any number of workers, and
 nothing lost with a killed worker.
 
-The workers are processes on this host. `python tests/test_cluster.py` does the same with the 50
-runs of 150 rounds behind Fig. 5 of SFL (notebook 10) and prints how long each took and how many
-runs were begun twice."""
+The workers are processes on this host. `python -m tests.results.test_cluster` does the same with
+the 50 runs of 150 rounds behind Fig. 5 of SFL (notebook 10) and prints how long each took and how
+many runs were begun twice.
+"""
 
 from __future__ import annotations
 
@@ -197,8 +198,9 @@ def measure(folder):
         same(one_process, frame)
         times = begun(probe)
         print(
-            f"{workers} workers{', one killed after a third' if kill else ''}: {seconds:.1f} s, the same numbers, "
-            f"{len(times)} runs, begun twice: {sum(n > 1 for n in times.values())}"
+            f"{workers} workers{', one killed after a third' if kill else ''}: {seconds:.1f} s, "
+            f"the same numbers, {len(times)} runs, "
+            f"begun twice: {sum(n > 1 for n in times.values())}"
         )
 
 

@@ -17,9 +17,10 @@ from matplotlib.colors import to_rgb
 from scipy import stats
 
 from sflkit import paths
-from sflkit.app.readme import refresh_block, write_blocks
+from sflkit.app.readme import refresh_block, verdict_table, write_blocks
+from sflkit.registry import Look, Registry, Rule
 from sflkit.results import figures, tables, verdicts
-from sflkit.sfl.config import RULES
+from sflkit.sfl.caches import RULES
 
 
 @pytest.fixture
@@ -52,29 +53,11 @@ def frame(seeds=4, rounds=30, rules=("lazy", "drsr", "fifo")):
 
 def draw(data, **options):
     fig, ax = plt.subplots()
-    figures.curves(ax, data, "round", "accuracy", "rule", **options)
+    figures.curves(ax, data, "round", "accuracy", "rule", **{"rules": RULES} | options)
     return fig, ax
 
 
-def test_rules_look_different_in_colour_and_in_grey():
-    looks = list(figures.RULE_STYLE.values())
-    assert set(RULES) == set(figures.RULE_STYLE) == set(figures.RULE_LABEL)
-    assert (
-        len({str(s["linestyle"]) + s["marker"] for s in looks})
-        == len({s["color"] for s in looks})
-        == len(looks)
-    )
-    # the two rules with one solid line differ in grey by more than a quarter of the range, and by
-    # the marker
-    grey = {
-        rule: np.dot(to_rgb(s["color"]), (0.2126, 0.7152, 0.0722))
-        for rule, s in figures.RULE_STYLE.items()
-    }
-    assert grey["drsr"] - grey["full"] > 0.25
-    assert max(grey.values()) < 0.75  # none vanishes on white paper
-    assert figures.series_style("DRSR") == figures.RULE_STYLE["drsr"] and figures.series_style(
-        0.1, 1
-    ) != figures.series_style(0.2, 2)
+NAMES = ("round", "accuracy", "rule")
 
 
 def test_curves_draw_mean_and_students_interval():
@@ -257,7 +240,9 @@ def test_verdicts_are_one_row_an_artefact_and_paper_wins(clone):
 def test_concurrent_writers_lose_nothing(clone):
     code = (
         "import sys; from sflkit.results import tables, verdicts\n"
-        "for i in range(20): tables.record(verdicts.check(ok=True).verdict_on(f'{sys.argv[1]}-fig{i}', claim='c'))"
+        "for i in range(20):\n"
+        "    verdict = verdicts.check(ok=True).verdict_on(f'{sys.argv[1]}-fig{i}', claim='c')\n"
+        "    tables.record(verdict)"
     )
     processes = [
         subprocess.Popen([sys.executable, "-c", code, name], cwd=clone) for name in ("sfl", "ds")
@@ -306,9 +291,9 @@ def test_readme_tables(clone):
     )
     tables.record(verdict("sfl-fig2"))
     tables.record(verdict("sfl-fig3", "undecided"))
-    blocks = {"notebooks": lambda: "| 00 |"}
-    assert write_blocks(check=True, blocks=blocks) is False and "old" in readme.read_text()
-    assert write_blocks(blocks=blocks) is False
+    blocks = {"verdicts": verdict_table, "notebooks": lambda: "| 00 |"}
+    assert write_blocks(readme, blocks, check=True) is False and "old" in readme.read_text()
+    assert write_blocks(readme, blocks) is False
     text = readme.read_text()
     assert (
         text.startswith("top\n<!-- verdicts:begin -->\n2 claims: 1 reproduced, 1 undecided.\n")
@@ -316,9 +301,9 @@ def test_readme_tables(clone):
     )
     assert "| sfl-fig2 | reproduced | DRSR > FIFO |" in text
     assert text.endswith("middle\n<!-- notebooks:begin -->\n| 00 |\n<!-- notebooks:end -->\nend\n")
-    assert write_blocks(check=True, blocks=blocks) is True and write_blocks(blocks=blocks) is True
+    assert write_blocks(readme, blocks, check=True) is True and write_blocks(readme, blocks) is True
     tables.record(verdict("sfl-fig3", "reproduced"))
-    assert write_blocks(check=True, blocks=blocks) is False
+    assert write_blocks(readme, blocks, check=True) is False
     for broken in (
         "nothing",
         "<!-- x:end --><!-- x:begin -->",
@@ -412,49 +397,66 @@ def test_hosts_that_share_the_clone_share_its_locks(clone):
     assert not (clone / "figures").exists()
 
 
-def test_the_style_is_seaborns_theme_but_for_the_house_rules():
-    seaborn = pytest.importorskip("seaborn")
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        seaborn.set_theme(context="notebook", style="whitegrid")
-        theme = dict(matplotlib.rcParams)
+def test_the_style_is_seaborns_theme_with_the_house_rules():
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         figures.style()
         ours = dict(matplotlib.rcParams)
-    assert {name for name in theme if theme[name] != ours[name]} - {
-        "backend",
-        "backend_fallback",
-    } == {
-        "axes.prop_cycle",
-        "axes.spines.right",
-        "axes.spines.top",
-        "axes.titlesize",
-        "figure.constrained_layout.use",
-        "figure.figsize",
-        "font.family",
-        "font.size",
-        "grid.linewidth",
-        "image.cmap",
-        "legend.frameon",
-        "legend.handlelength",
-        "lines.linewidth",
-        "lines.markersize",
-        "pdf.fonttype",
-    }
+        blue = to_rgb("b")
+    assert ours["axes.grid"] and ours["grid.color"] == ".8"  # seaborn's whitegrid
+    assert not ours["axes.spines.top"] and ours["font.size"] == 10 and ours["pdf.fonttype"] == 42
     assert ours["axes.prop_cycle"].by_key()["color"][:2] == ["#0072B2", "#D55E00"]
+    assert blue == (0, 0, 1)  # matplotlib's short names mean what they meant
 
 
-def test_drawing_loads_neither_seaborn_nor_scipy_stats():
-    code = (
-        "import sys, matplotlib; matplotlib.use('agg')\n"
-        "import pandas as pd, matplotlib.pyplot as plt; from sflkit.results import figures\n"
-        "figures.style(); frame = pd.DataFrame({'x': [1, 1, 2, 2], 'y': [1.0, 2, 3, 4], 'h': 'a'})\n"
-        "figures.curves(plt.gca(), frame, 'x', 'y', 'h'); print(*{'seaborn', 'scipy.stats'} & set(sys.modules))"
+def look_of(line):
+    return line.get_color(), line.get_marker()
+
+
+def test_a_rule_of_ones_own_looks_like_no_other_in_the_figure():
+    data = frame(seeds=2, rules=("drsr", "mine", "fifo", "another"))
+    fig, ax = draw(data)
+    looks = {line.get_label(): look_of(line) for line in ax.lines}
+    assert looks["DRSR"] == ("#0072B2", "o") and looks["FIFO"] == ("#009E73", "^")
+    assert looks["mine"] == ("#D55E00", "s") and looks["another"] == ("#CC79A7", "D")
+    plt.close(fig)
+
+
+def test_looks_labels_and_order_come_from_a_registry():
+    rules = Registry(
+        "rule",
+        {
+            "new": Rule(dict, "New", Look("#D55E00", "-", "s")),
+            "plain": Rule(dict, "Plain"),
+            "old": Rule(dict, "Old", Look("#111111")),
+        },
     )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == ""
+    data = frame(seeds=2, rules=("old", "plain", "new", "drsr"))
+    fig, ax = draw(data, rules=rules)
+    assert [(line.get_label(), *look_of(line)) for line in ax.lines] == [
+        ("Old", "#111111", "None"),
+        ("Plain", "#0072B2", "o"),  # the first look that none of them has
+        ("New", "#D55E00", "s"),
+        ("drsr", "#009E73", "^"),  # no rule of this registry
+    ]
+    plt.close(fig)
+    fig, ax = draw(data[data["rule"].isin(["old", "new"])], rules=rules)
+    assert [line.get_label() for line in ax.lines] == ["New", "Old"]  # the registry's order
+    plt.close(fig)
+    assert figures.series_style("OLD", rules=rules)["color"] == "#111111"
+    assert figures.series_style("drsr", 2, rules=rules) == figures.series_style(None, 2)
+
+
+def test_end_intervals_stand_right_of_the_lines_they_belong_to():
+    data = frame(seeds=3, rounds=10)
+    fig, ax = draw(data, interval=None)
+    figures.end_intervals(ax, data.sort_values("rule", key=lambda c: c != "drsr"), *NAMES)
+    bars = ax.lines[3:]
+    assert len(bars) == 3 and [bar.get_xdata()[0] for bar in bars] == pytest.approx(
+        [10.2, 10.4, 10.6]
     )
+    last = data.query("rule == 'drsr' and round == 10")["accuracy"]
+    low, high = stats.t.interval(0.95, 2, last.mean(), stats.sem(last))
+    np.testing.assert_allclose(bars[0].get_ydata(), [low, high])
+    assert bars[0].get_color() == ax.lines[0].get_color()
+    plt.close(fig)

@@ -1,4 +1,6 @@
-"""Sweeps: each run once, whatever the back end, the number of processes or the moment of a kill -9."""
+"""Sweeps: each run once, whatever the back end, the number of processes or the moment of a
+kill -9.
+"""
 
 import contextlib
 import dataclasses
@@ -52,7 +54,8 @@ def run(config):
     if config.fail:
         raise ArithmeticError(f"seed {config.seed} diverged")
     x = np.random.default_rng(config.seed).random(4) * config.rate
-    frame = pd.DataFrame({"round": np.arange(1, 5), "x": x, "n": [1, 2, 3, 4], "whole": np.ones(4), "gap": np.ones(4),
+    frame = pd.DataFrame({"round": np.arange(1, 5), "x": x, "n": [1, 2, 3, 4],
+                          "whole": np.ones(4), "gap": np.ones(4),
                           "ok": x > 0.05, "code": "01", "name": ["a", "", "nan", 'b,"c"'],
                           "threads": int(os.environ["SFLKIT_THREADS"]), "pid": os.getpid()})
     frame.loc[1, "gap"] = np.nan
@@ -72,7 +75,8 @@ SWEEP = """
     if __name__ == "__main__":
         folder, backend = sys.argv[1:]
         with joblib.parallel_config(backend=backend):
-            sweep.run_many(probe.run, [probe.Config(folder, seed) for seed in range(6)], store=folder + "/store", jobs=2)
+            configs = [probe.Config(folder, seed) for seed in range(6)]
+            sweep.run_many(probe.run, configs, store=folder + "/store", jobs=2)
 """
 
 

@@ -260,7 +260,7 @@ def test_check_combine_not_run():
         ),
         (
             lambda: verdicts.ordering({"a": [], "b": []}, [("a", "b")]),
-            r"a=\[\] must hold one number a seed",
+            r"a=\[\] must hold one number per seed",
         ),
         (
             lambda: verdicts.ordering({"a": [1.0], "b": [1.0]}, similar=[("a", "b")]),

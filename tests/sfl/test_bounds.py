@@ -274,28 +274,40 @@ def test_corollary2_orders():
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "message"),
     [
-        lambda: fifo_discrepancy(0, 1, 0.1),
-        lambda: fifo_discrepancy(2, -1, 0.1),
-        lambda: fifo_discrepancy(2, 1, -0.1),
-        lambda: fifo_discrepancy(2, 1, math.nan),
-        lambda: srsr_discrepancy(0, 2, 0.5, 1, 0.1, 0.3),
-        lambda: srsr_discrepancy(1.5, 2, 0.5, 1, 0.1, 0.3),
-        lambda: srsr_discrepancy(1, 2, 1.5, 1, 0.1, 0.3),
-        lambda: srsr_discrepancy(1, 2, 0.5, 1, 0.1, 1.3),
-        lambda: srsr_discrepancy(1, 2, 0.5, 1, 0.1, 0.3, start=2),
-        lambda: srsr_discrepancy_limit(2, 0, 1, 0.1),
-        lambda: drsr_discrepancy(0, 1, 0.1),
-        lambda: drsr_discrepancy([1, 0], 1, 0.1),
-        lambda: theorem1(**{**SETTING, "lambda2": [0.1]}),
-        lambda: theorem1(**{**SETTING, "lambda2": [0.1, 0.1, 0.1, math.nan]}),
-        lambda: theorem1(**{**SETTING, "local_rate": 0}),
-        lambda: theorem1(**{**SETTING, "n_clients": 0}),
-        lambda: theorem1(**{**SETTING, "max_share": 1.1}),
-        lambda: corollary2(rounds=0, local_steps=1, n_clients=1),
+        (lambda: fifo_discrepancy(0, 1, 0.1), "cache_rounds=0 must be a finite number >= 1"),
+        (lambda: fifo_discrepancy(2, -1, 0.1), "corr_rounds=-1 must be a finite number >= 0"),
+        (lambda: fifo_discrepancy(2, 1, -0.1), "delta2=-0.1 must be a finite number >= 0"),
+        (lambda: fifo_discrepancy(2, 1, math.nan), "delta2=nan must be a finite number >= 0"),
+        (lambda: srsr_discrepancy(0, 2, 0.5, 1, 0.1, 0.3), r"t holds 0.0; entries .* >= 1"),
+        (lambda: srsr_discrepancy(1.5, 2, 0.5, 1, 0.1, 0.3), "t=1.5 must be whole rounds"),
+        (lambda: srsr_discrepancy(1, 2, 1.5, 1, 0.1, 0.3), "theta=1.5 must be a finite number"),
+        (lambda: srsr_discrepancy(1, 2, 0.5, 1, 0.1, 1.3), "share=1.3 must be a finite number"),
+        (
+            lambda: srsr_discrepancy(1, 2, 0.5, 1, 0.1, 0.3, start=2),
+            "start=2 must be a finite number >= 0 and <= 1",
+        ),
+        (lambda: srsr_discrepancy_limit(2, 0, 1, 0.1), r"theta=0 must be a finite number .* > 0"),
+        (lambda: drsr_discrepancy(0, 1, 0.1), r"t holds 0.0; entries .* >= 1"),
+        (lambda: drsr_discrepancy([1, 0], 1, 0.1), r"t holds 0.0; entries .* >= 1"),
+        (
+            lambda: theorem1(**{**SETTING, "lambda2": [0.1]}),
+            "lambda2 has 1 entries; it must have one for each of rounds=4",
+        ),
+        (
+            lambda: theorem1(**{**SETTING, "lambda2": [0.1, 0.1, 0.1, math.nan]}),
+            "lambda2 holds nan; entries must be finite numbers >= 0",
+        ),
+        (lambda: theorem1(**{**SETTING, "local_rate": 0}), r"local_rate=0 must be .* > 0"),
+        (lambda: theorem1(**{**SETTING, "n_clients": 0}), "n_clients=0 must be an integer >= 1"),
+        (lambda: theorem1(**{**SETTING, "max_share": 1.1}), "max_share=1.1 must be a finite"),
+        (
+            lambda: corollary2(rounds=0, local_steps=1, n_clients=1),
+            "rounds=0 must be an integer >= 1",
+        ),
     ],
 )
-def test_bad_values(call):
-    with pytest.raises(ValueError):
+def test_bad_values(call, message):
+    with pytest.raises(ValueError, match=message):
         call()

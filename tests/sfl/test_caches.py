@@ -268,25 +268,25 @@ def test_theta_zero_still_renews_samples():
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "message"),
     [
-        lambda: FIFO(0, 1),
-        lambda: FIFO(-3, 1),
-        lambda: FIFO(10, 0),
-        lambda: FIFO(10, 11),
-        lambda: SRSR(10, 5, 1.5),
-        lambda: SRSR(10, 5, -0.1),
-        lambda: SRSR(10, 5, float("nan")),
-        lambda: DRSR(10.5, 5),
-        lambda: Full(10, [0.5, 0.6]),
-        lambda: Full(10, []),
-        lambda: Full(10, [1.0], refresh=1),
-        lambda: Lazy("10", 5),
-        lambda: Reservoir(True, 1),
+        (lambda: FIFO(0, 1), "capacity=0 must be an integer >= 1"),
+        (lambda: FIFO(-3, 1), "capacity=-3 must be an integer >= 1"),
+        (lambda: FIFO(10, 0), "batch_size=0 must be an integer >= 1 and <= 10"),
+        (lambda: FIFO(10, 11), "batch_size=11 must be an integer >= 1 and <= 10"),
+        (lambda: SRSR(10, 5, 1.5), "theta=1.5 must be a finite number >= 0 and <= 1"),
+        (lambda: SRSR(10, 5, -0.1), "theta=-0.1 must be a finite number >= 0 and <= 1"),
+        (lambda: SRSR(10, 5, float("nan")), "theta=nan must be a finite number"),
+        (lambda: DRSR(10.5, 5), "capacity=10.5 must be an integer"),
+        (lambda: Full(10, [0.5, 0.6]), "shares must sum to 1"),
+        (lambda: Full(10, []), "shares must sum to 1"),
+        (lambda: Full(10, [1.0], refresh=1), "refresh=1 must be one of False, True"),
+        (lambda: Lazy("10", 5), "capacity='10' must be an integer"),
+        (lambda: Reservoir(True, 1), "capacity=True must be an integer"),
     ],
 )
-def test_bad_constructors(make):
-    with pytest.raises(ValueError):
+def test_bad_constructors(make, message):
+    with pytest.raises(ValueError, match=message):
         make()
 
 
@@ -296,16 +296,16 @@ def test_bad_arrivals_leave_the_cache_alone(rule):
     cache = RULES[rule](8, 4)
     cache.update([1, 2, 3, 4], [0, 1, 2, 3], rng)
     before = cache.ids.tolist()
-    for ids, labels in (
-        ([1, 2], [0]),
-        ([1], [-1]),
-        ([1], [10**12]),
-        ([1], [0.5]),
-        ([[1]], [[0]]),
-        ([1.5], [0]),
-        (["a"], [0]),
+    for ids, labels, message in (
+        ([1, 2], [0], "ids has 2 entries but labels has 1"),
+        ([1], [-1], r"labels holds -1; labels must be integers in \[0, 1000000\]"),
+        ([1], [10**12], "labels holds 1000000000000"),
+        ([1], [0.5], "labels must be a one-dimensional array of integers"),
+        ([[1]], [[0]], "ids must be a one-dimensional array of integers"),
+        ([1.5], [0], "ids must be a one-dimensional array of integers"),
+        (["a"], [0], "ids must be a one-dimensional array of integers"),
     ):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=message):
             cache.update(ids, labels, rng)
     with pytest.raises(ValueError, match="rng"):
         cache.update([1], [0], 0)

@@ -4,12 +4,15 @@ import pytest
 
 matplotlib.use("Agg")
 
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from sflkit.datastreams import explorers as datastreams_explorers
 from sflkit.fats import explorers as fats_explorers
 from sflkit.osafl import pictures as osafl_pictures
+from sflkit.results import figures
 from sflkit.sfl import cache_paths, explorers, pictures, training
+from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
 
 
@@ -83,7 +86,7 @@ def test_the_cache_explorer_draws_for_every_rule(monkeypatch):
     explorer = explorers.cache_explorer()
     first, second = (box.children for box in explorer.children[0].children)
     assert len(drawn) == 1
-    for rule in first[0].options:
+    for _, rule in first[0].options:
         first[0].value = rule
     assert len(drawn) == len(first[0].options)  # the first option was there already
     second[0].value = 0.01  # a slow stream
@@ -274,3 +277,17 @@ def test_end_intervals_by_hand():
     assert len(ax.lines) == 3 and ax.lines[2].get_color() == ax.lines[0].get_color()
     np.testing.assert_allclose(ax.lines[2].get_ydata(), [2 - 12.7062, 2 + 12.7062], rtol=1e-5)
     assert min(ax.lines[2].get_xdata()) > 2
+
+
+def test_rules_look_different_in_colour_and_in_grey():
+    looks = {name: rule.look for name, rule in RULES.items()}
+    assert len({(str(look.linestyle), look.marker) for look in looks.values()}) == len(looks)
+    assert len({look.color for look in looks.values()}) == len(looks)
+    # the two rules with one solid line differ in grey by more than a quarter of the range
+    grey = {
+        name: np.dot(to_rgb(look.color), (0.2126, 0.7152, 0.0722)) for name, look in looks.items()
+    }
+    assert grey["drsr"] - grey["full"] > 0.25
+    assert max(grey.values()) < 0.75  # none vanishes on white paper
+    drawn = figures.series_style("DRSR", rules=RULES)
+    assert (drawn["color"], drawn["marker"]) == (looks["drsr"].color, looks["drsr"].marker)

@@ -56,11 +56,14 @@ def test_each_run_answers_as_if_alone(model):
                 FloatingPointError, match=f"after round {diverge[i]}; lower local_rate="
             ) as alone:
                 run(config, backend="pool")
-            assert isinstance(answer, FloatingPointError) and str(answer) == str(alone.value)
+            assert answer.frame is None and isinstance(answer.error, FloatingPointError)
+            assert str(answer.error) == str(alone.value)
         else:
             alone = run(config, backend="pool")
-            pd.testing.assert_frame_equal(answer, alone, check_exact=True)  # to the last bit
-            assert answer.attrs == alone.attrs and answer["accuracy"].notna().all()
+            assert answer.error is None
+            frame = answer.frame
+            pd.testing.assert_frame_equal(frame, alone, check_exact=True)  # to the last bit
+            assert frame.attrs == alone.attrs and frame["accuracy"].notna().all()
 
 
 @pytest.mark.parametrize("model", ["linear", "lenet"])
@@ -71,7 +74,7 @@ def test_the_stacked_back_end_agrees_to_rounding(model):
         replace(config, model=model, rounds=5 if model == "linear" else 2) for config in BATCH
     ]
     answers = run_stacked(configs, backend="stacked")
-    assert [isinstance(answer, FloatingPointError) for answer in answers] == [
+    assert [isinstance(answer.error, FloatingPointError) for answer in answers] == [
         False,
         False,
         True,
@@ -80,6 +83,7 @@ def test_the_stacked_back_end_agrees_to_rounding(model):
     ]
     for config, answer in zip(configs, answers, strict=True):
         if config.local_rate < 1:
+            answer = answer.frame
             alone = run(config, backend="pool")
             np.testing.assert_allclose(answer["loss"], alone["loss"], rtol=0, atol=1e-5)
             np.testing.assert_allclose(
@@ -96,12 +100,13 @@ def test_neither_order_nor_neighbours_matter():
         *zip(run_stacked(BATCH, backend="pool"), backwards, strict=True),
         *zip(backwards[1::2], some, strict=True),
     ]:
-        assert str(a) == str(b) if isinstance(a, Exception) else a.equals(b)
+        assert str(a.error) == str(b.error)
+        assert a.frame is b.frame is None or a.frame.equals(b.frame)
 
 
 def test_all_runs_diverge():
     answers = run_stacked([replace(TINY, local_rate=1e38, seed=s, rounds=30) for s in range(2)])
-    assert [type(answer) for answer in answers] == [FloatingPointError] * 2
+    assert [type(answer.error) for answer in answers] == [FloatingPointError] * 2
 
 
 def test_one_engine_call_a_round_trains_seeds_rules_and_clients(monkeypatch):
@@ -149,7 +154,7 @@ def test_the_servers_by_hand(monkeypatch):
     torch.testing.assert_close(
         torch.stack(moved), torch.tensor([1.0, 2.0])[:, None].expand(4, 2, seen[0].shape[1])
     )
-    assert [set(answer["accuracy"]) for answer in answers] == [{0.1}, {0.2}]
+    assert [set(answer.frame["accuracy"]) for answer in answers] == [{0.1}, {0.2}]
 
 
 def test_batches_that_cannot_be():
@@ -171,7 +176,7 @@ def test_batches_that_cannot_be():
     assert training.stack_key(replace(TINY, train=False)) is None
 
 
-# --- sweeps ---------------------------------------------------------------------------------------------------------------------
+# --- sweeps -----------------------------------------------------------------------------------
 
 
 def test_a_sweep_in_batches_has_the_results_of_one_without(tmp_path):
@@ -194,6 +199,7 @@ def test_a_sweep_in_batches_has_the_results_of_one_without(tmp_path):
 PROBE = """
 from dataclasses import dataclass
 import pandas as pd
+from sflkit.results.sweep import Outcome
 EXPERIMENT = "stack-probe"
 RESULT_VERSION = 1
 CALLS, HURT = [], {}
@@ -219,7 +225,10 @@ def run_stacked(configs):
     for config in configs:
         if config.seed in HURT:
             raise HURT[config.seed]
-    return [ArithmeticError("seed 6 diverged") if c.seed == 6 else pd.DataFrame({"x": [c.seed * 0.5]}) for c in configs]
+    frames = [pd.DataFrame({"x": [config.seed * 0.5]}) for config in configs]
+    bad = ArithmeticError("seed 6 diverged")
+    both = zip(configs, frames)
+    return [Outcome(None, bad) if c.seed == 6 else Outcome(frame, None) for c, frame in both]
 """
 
 
@@ -347,15 +356,14 @@ def test_a_batch_leaves_out_what_another_sweep_computes(probe, tmp_path, monkeyp
         paths, "lock", lambda path, **options: taken.append(path.name) or lock(path, **options)
     )
     batch = list(zip(configs, heads, strict=True))
-    answers = sweep._execute(probe.run, batch, store, 1, 0, False)
+    task = sweep._Task(probe.run, probe.run_stacked, {}, store, 1, 0)
+    answers = sweep._execute(task, batch, False)
     assert {key: state for key, state, _ in answers} == {
         head["key"]: "busy" if head is heads[1] else "done" for head in heads
     } and probe.CALLS == [("stacked", 1, 5)]
     write_result(store, heads[1], pd.DataFrame({"x": [1.5]}), threads=1, seconds=0)
     theirs.release()
-    assert [state for _, state, _ in sweep._execute(probe.run, batch[::-1], store, 1, 0, True)] == [
-        "done"
-    ] * 3
+    assert [state for _, state, _ in sweep._execute(task, batch[::-1], True)] == ["done"] * 3
     assert len(probe.CALLS) == 1  # all are there now, and no lock is left held
     assert (
         taken == sorted(taken[:3]) * 2

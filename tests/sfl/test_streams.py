@@ -8,12 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sflkit.rounding import largest_remainder
-from sflkit.sfl.discrepancy import correlation_rounds, exact_discrepancy, rule_weights
+from sflkit.sfl.discrepancy import (
+    correlation_rounds,
+    exact_discrepancy,
+    repeat_clients,
+    rule_weights,
+)
 from sflkit.sfl.streams import LabelStream, kl_markov_stream
 
 
 def two_state(stay, high=0.8, low=0.4):
-    """One client, two classes, two states; by symmetry rho = (1/2, 1/2) and lambda_2 = 2 stay - 1."""
+    """One client, two classes, two states.
+
+    By symmetry rho = (1/2, 1/2) and lambda_2 = 2 stay - 1.
+    """
     return LabelStream([[[high, 1 - high], [low, 1 - low]]], [[[stay, 1 - stay], [1 - stay, stay]]])
 
 
@@ -175,7 +183,8 @@ def test_closer_states_are_likelier():
 def test_two_mode_chain_breaks_the_truncated_reading():
     # ERRATA 7: u = 1/2 + a s_1 + b s_2 with independent signs s_i of correlations 0.2^lag and
     # 0.999^lag and a^2 : b^2 = 96 : 4.
-    # |rho| < 0.05 first at lag 3 (0.96 * 0.008 + 0.04 = 0.0476), so truncation says Gamma = 2, bound 5/M, in units of C(0).
+    # |rho| < 0.05 first at lag 3 (0.96 * 0.008 + 0.04 = 0.0476), so truncation says Gamma = 2,
+    # bound 5/M, in units of C(0).
     a, b = 0.3 * np.sqrt(0.96), 0.3 * np.sqrt(0.04)
     flip = [np.array([[1 + r, 1 - r], [1 - r, 1 + r]]) / 2 for r in (0.2, 0.999)]
     u = np.array([0.5 + s1 * a + s2 * b for s1 in (1, -1) for s2 in (1, -1)])
@@ -292,17 +301,256 @@ def test_bad_streams():
         LabelStream([[[0.5, 0.5], [0.1, 0.9]]], [[[1.0, 0.0], [0.0, 1.0]]])
     with pytest.raises(ValueError, match="nan"):
         LabelStream([[[np.nan, 1.0]]], [[[1.0]]])
-    stream = two_state(0.9)
-    for call in (
-        lambda: stream.sample(0, 5, np.random.default_rng(0)),
-        lambda: stream.sample(5, 0, np.random.default_rng(0)),
-        lambda: stream.autocovariance(-1),
-        lambda: exact_discrepancy(stream, "lru", 5, cache_rounds=2),
-        lambda: exact_discrepancy(stream, "fifo", 1, cache_rounds=2),
-        lambda: exact_discrepancy(stream, "drsr", 0, cache_rounds=2),
-        lambda: exact_discrepancy(stream, "srsr", 1, cache_rounds=2),
-        lambda: exact_discrepancy(stream, "srsr", 1, cache_rounds=2, theta=1.2),
-        lambda: exact_discrepancy(stream, "fifo", 3, cache_rounds=2, theta=0.5),
-    ):
-        with pytest.raises(ValueError):
-            call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s: s.sample(0, 5, np.random.default_rng(0)), "rounds=0 must be an integer >= 1"),
+        (lambda s: s.sample(5, 0, np.random.default_rng(0)), "batch_size=0 must be an integer"),
+        (lambda s: s.autocovariance(-1), "max_lag=-1 must be an integer >= 0"),
+        (lambda s: exact_discrepancy(s, "lru", 5, cache_rounds=2), "rule='lru' must be one of"),
+        (lambda s: exact_discrepancy(s, "fifo", 1, cache_rounds=2), "t=1 must be an integer >= 2"),
+        (lambda s: exact_discrepancy(s, "drsr", 0, cache_rounds=2), "t=0 must be an integer >= 1"),
+        (lambda s: exact_discrepancy(s, "srsr", 1, cache_rounds=2), "theta=None must be a finite"),
+        (
+            lambda s: exact_discrepancy(s, "srsr", 1, cache_rounds=2, theta=1.2),
+            "theta=1.2 must be a finite number >= 0 and <= 1",
+        ),
+        (
+            lambda s: exact_discrepancy(s, "fifo", 3, cache_rounds=2, theta=0.5),
+            "theta=0.5 belongs to the rules 'srsr' and 'srsr_filled', not to 'fifo'",
+        ),
+        (lambda s: exact_discrepancy(s, "drsr", 3), "needs rule, t and cache_rounds, or weights"),
+        (lambda s: exact_discrepancy(s), "needs rule, t and cache_rounds, or weights"),
+        (
+            lambda s: exact_discrepancy(s, "drsr", 3, weights=[1.0]),
+            "rule='drsr' must not be given beside weights",
+        ),
+        (
+            lambda s: exact_discrepancy(s, cache_rounds=2, weights=[1.0]),
+            "cache_rounds=2 must not be given beside weights",
+        ),
+        (lambda s: exact_discrepancy(s, weights=[0.5, 0.6]), "weights must sum to 1"),
+        (lambda s: exact_discrepancy(s, weights=[1.5, -0.5]), "weights holds -0.5"),
+        (lambda s: exact_discrepancy(s, t=1, weights=[0.5, 0.5]), "t=1 must be an integer >= 2"),
+        (lambda s: correlation_rounds(s, 0), "window=0 must be an integer >= 1"),
+    ],
+)
+def test_bad_questions(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(two_state(0.9))
+
+
+# --- averages of one's own --------------------------------------------------------------------
+
+
+def test_lazy_by_hand():
+    # the mean of the first M = 2 rounds, for ever: (C0 + C1) / 2 with C = 0.04 * 0.5^lag; in round
+    # 1 it holds one round, C0
+    stream = two_state(0.75)
+    for t, expected in ((1, 0.04), (2, 0.03), (3, 0.03), (50, 0.03)):
+        lazy = exact_discrepancy(stream, "lazy", t, cache_rounds=2)
+        np.testing.assert_allclose(lazy, np.full((1, 2), expected), rtol=1e-12)
+    assert rule_weights("lazy", 5, cache_rounds=2).tolist() == [0, 0, 0, 0.5, 0.5]
+
+
+def test_own_weights_by_hand():
+    # v = 3/4 u_t + 1/4 u_{t-2}: C0 (9/16 + 1/16) + 2 C2 * 3/16 = 0.025 + 0.01 * 6/16
+    stream = two_state(0.75)
+    own = exact_discrepancy(stream, weights=[0.75, 0, 0.25])
+    np.testing.assert_allclose(own, np.full((1, 2), 0.02875), rtol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 4), st.floats(0, 1), st.integers(0, 99))
+def test_a_rules_weights_given_as_ones_own_are_that_rule(t, m, theta, seed):
+    stream = kl_markov_stream(
+        n_clients=2, n_classes=4, classes_per_client=3, n_states=4, rng=np.random.default_rng(seed)
+    )
+    for rule in ("fifo", "drsr", "lazy", "srsr_filled"):
+        when = max(t, m) if rule == "fifo" else t
+        about = {"cache_rounds": m} | ({"theta": theta} if rule == "srsr_filled" else {})
+        weights = rule_weights(rule, when, **about)
+        assert weights.min() >= 0 and weights.sum() == pytest.approx(1)
+        np.testing.assert_array_equal(
+            exact_discrepancy(stream, rule, when, **about),
+            exact_discrepancy(stream, weights=weights),
+        )
+
+
+@pytest.mark.parametrize("n_states", range(2, 13))
+def test_no_discrepancy_is_negative(n_states):
+    # A year of seasons that a cache of one year averages out: v = pi, so the discrepancy is 0 but
+    # for rounding. With five seasons that used to leave -2e-18.
+    share = np.arange(1, n_states + 1) / (n_states + 1)
+    ring = np.roll(np.eye(n_states), 1, axis=1)
+    stream = LabelStream([np.stack([share, 1 - share], axis=1)], [ring])
+    for rule, t in (("fifo", n_states), ("drsr", n_states), ("drsr", 2 * n_states)):
+        exact = exact_discrepancy(stream, rule, t, cache_rounds=n_states)
+        assert (exact >= 0).all() and exact.max() < 1e-16
+
+
+# --- a start and a common path ----------------------------------------------------------------
+
+
+def year(n_clients=1, n_states=4, **options):
+    """States that follow one another like seasons; class 0 in the first half, 1 in the second."""
+    shares = np.eye(2)[(np.arange(n_states) >= n_states / 2).astype(int)]
+    ring = np.roll(np.eye(n_states), 1, axis=1)
+    return LabelStream([shares] * n_clients, [ring] * n_clients, **options)
+
+
+def test_a_year_from_its_first_day_by_hand():
+    stream = year(start=0)
+    assert stream.states(6, np.random.default_rng(0))[:, 0].tolist() == [0, 1, 2, 3, 0, 1]
+    # pi = (1/2, 1/2) whatever the start; u = (1, 0), (1, 0), (0, 1), (0, 1)
+    np.testing.assert_allclose(stream.long_term, [[0.5, 0.5]])
+    assert stream.first.tolist() == [[1, 0, 0, 0]] and not stream.is_stationary
+    for t, expected in ((2, 0.25), (3, 0.0), (4, 0.25), (5, 0.0)):
+        # FIFO with M = 2: v = 1, 1/2, 0, 1/2
+        fifo = exact_discrepancy(stream, "fifo", t, cache_rounds=2)
+        np.testing.assert_allclose(fifo, [[expected] * 2], atol=1e-15)
+    for t, v in ((1, 1.0), (3, 2 / 3), (4, 0.5), (6, 4 / 6)):
+        drsr = exact_discrepancy(stream, "drsr", t, cache_rounds=2)
+        np.testing.assert_allclose(drsr, [[(v - 0.5) ** 2] * 2], atol=1e-15)
+    # the printed SRSR starts empty: v_1 = u_1 / 2 with theta = 1 and M = 2, so (1/2 - 1/2)^2 and
+    # (0 - 1/2)^2
+    srsr = exact_discrepancy(stream, "srsr", 1, cache_rounds=2, theta=1.0)
+    np.testing.assert_allclose(srsr, [[0.0, 0.25]], atol=1e-15)
+    # LAZY keeps the first half of the year
+    lazy = exact_discrepancy(stream, "lazy", 40, cache_rounds=2)
+    np.testing.assert_allclose(lazy, [[0.25] * 2])
+    # own weights of the last two of five rounds: u_5 = (1, 0), u_4 = (0, 1)
+    own = exact_discrepancy(stream, t=5, weights=[0.75, 0.25])
+    np.testing.assert_allclose(own, [[0.25**2] * 2])
+
+
+@pytest.mark.parametrize(("rule", "theta"), [("drsr", None), ("srsr", 0.7), ("lazy", None)])
+def test_the_stationary_law_as_a_start_is_the_stationary_start(rule, theta):
+    stream = kl_markov_stream(
+        n_clients=3, n_classes=5, classes_per_client=3, n_states=4, rng=np.random.default_rng(1)
+    )
+    started = LabelStream(stream.short_term, stream.transition, start=stream.stationary)
+    about = {"cache_rounds": 4, "theta": theta}
+    for t in (1, 4, 25):
+        np.testing.assert_allclose(
+            exact_discrepancy(started, rule, t, **about),
+            exact_discrepancy(stream, rule, t, **about),
+            rtol=1e-9,
+            atol=1e-15,
+        )
+    rngs = np.random.default_rng(7), np.random.default_rng(7)
+    np.testing.assert_array_equal(started.states(50, rngs[0]), stream.states(50, rngs[1]))
+
+
+def test_a_start_wears_off():
+    stream = LabelStream(two_state(0.75).short_term, two_state(0.75).transition, start=0)
+    far = exact_discrepancy(stream, "fifo", 60, cache_rounds=2)
+    np.testing.assert_allclose(far, 0.03, rtol=1e-12)  # as from the stationary start, see above
+    # round 1 is state 0 for sure: (0.8 - 0.6)^2; round 2 is off by 0.2 either way
+    np.testing.assert_allclose(exact_discrepancy(stream, "drsr", 1, cache_rounds=1), 0.04)
+    # rounds 1 and 2: 0.25 (0.2 + s 0.2)^2 with s = 1 at 3/4 and -1 at 1/4: 0.75 * 0.04
+    np.testing.assert_allclose(exact_discrepancy(stream, "drsr", 2, cache_rounds=1), 0.03)
+
+
+def test_a_started_stream_against_monte_carlo():
+    base = kl_markov_stream(
+        n_clients=1,
+        n_classes=4,
+        classes_per_client=3,
+        n_states=5,
+        temperature=0.3,
+        batch_size=20,
+        rng=np.random.default_rng(4),
+    )
+    start = np.array([[0.7, 0.3, 0, 0, 0]])
+    repeats, t = 4000, 6
+    stream = LabelStream(base.short_term, base.transition, start=start)
+    copies = LabelStream(
+        base.short_term.repeat(repeats, axis=0),
+        base.transition.repeat(repeats, axis=0),
+        start=start.repeat(repeats, axis=0),
+    )
+    counts = copies.sample(t, 20, np.random.default_rng(5), exact=True) / 20
+    weights = rule_weights("srsr", t, cache_rounds=3, theta=0.8)
+    squares = (np.tensordot(weights, counts[::-1], axes=1) - stream.long_term) ** 2
+    error = squares.std(axis=0, ddof=1) / np.sqrt(repeats)
+    exact = exact_discrepancy(stream, "srsr", t, cache_rounds=3, theta=0.8)[0]
+    assert (np.abs(squares.mean(axis=0) - exact) <= 4 * error + 1e-15).all()
+    plain = exact_discrepancy(base, "srsr", t, cache_rounds=3, theta=0.8)[0]
+    assert (np.abs(plain - exact) > 4 * error).any()  # the start makes a difference that is seen
+
+
+def test_states_of_each_client():
+    stream = year(n_clients=3, start=[0, 2, 3])
+    first = stream.states(2, np.random.default_rng(0))
+    assert first.tolist() == [[0, 2, 3], [1, 3, 0]]
+    assert year(n_clients=2, start=1).states(1, np.random.default_rng(0)).tolist() == [[1, 1]]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 30), st.integers(0, 999))
+def test_a_common_path_is_one_path(n_clients, n_states, rounds, seed):
+    rng = np.random.default_rng(seed)
+    short = rng.dirichlet(np.ones(3), size=(n_clients, n_states))
+    chain = rng.dirichlet(np.ones(n_states), size=n_states)[None].repeat(n_clients, axis=0)
+    common = LabelStream(short, chain, common=True)
+    path = common.states(rounds, np.random.default_rng(seed))
+    assert path.shape == (rounds, n_clients) and (path == path[:, :1]).all()
+    # a client more sees the same season, and each client's own law is what it is on its own
+    wider = LabelStream(
+        np.concatenate([short, short[:1]]), chain[[0, *range(n_clients)]], common=True
+    )
+    np.testing.assert_array_equal(
+        wider.states(rounds, np.random.default_rng(seed))[:, :1], path[:, :1]
+    )
+    alone = LabelStream(short, chain)
+    np.testing.assert_array_equal(common.long_term, alone.long_term)
+    np.testing.assert_array_equal(
+        exact_discrepancy(common, "drsr", rounds, cache_rounds=2),
+        exact_discrepancy(alone, "drsr", rounds, cache_rounds=2),
+    )
+
+
+def test_own_paths_differ_and_a_common_one_does_not():
+    apart, together = (
+        LabelStream([[[1.0, 0.0], [0.0, 1.0]]] * 2, [[[0.5, 0.5]] * 2] * 2, common=common)
+        for common in (False, True)
+    )
+    for stream, equal in ((apart, False), (together, True)):
+        counts = stream.sample(60, 5, np.random.default_rng(0), exact=True)
+        assert (counts[:, 0] == counts[:, 1]).all() == equal
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": "summer"}, "start='summer' must be one of 'stationary'"),
+        ({"start": 4}, "start=4 must be an integer >= 0 and <= 3"),
+        ({"start": [0, -1]}, "start=-1 must be an integer >= 0 and <= 3"),
+        ({"start": [0, 0.5]}, "start=0.5 must be an integer"),
+        ({"start": True}, "start=True must be an integer"),
+        ({"start": [0, 1, 2]}, r"start has shape \(3,\)"),
+        ({"start": [[1, 0, 0, 0]]}, r"start has shape \(1, 4\); with probabilities"),
+        ({"start": [[1, 0, 0, 0], [0.5, 0, 0, 0]]}, "start must sum to 1"),
+        ({"start": np.zeros((1, 1, 1))}, r"start has shape \(1, 1, 1\)"),
+        ({"common": 1}, "common=1 must be one of False, True"),
+        ({"common": True, "start": [0, 1]}, r"common=True needs one start .* client 1 differ"),
+    ],
+)
+def test_bad_starts(options, message):
+    with pytest.raises(ValueError, match=message):
+        year(n_clients=2, **options)
+
+
+def test_what_a_start_or_a_common_path_rules_out():
+    chains = [[[0.5, 0.5]] * 2, [[0.4, 0.6]] * 2]
+    with pytest.raises(ValueError, match=r"common=True needs one transition .* client 1 differ"):
+        LabelStream([[[1.0, 0.0], [0.0, 1.0]]] * 2, chains, common=True)
+    with pytest.raises(ValueError, match="needs a stream with start='stationary'"):
+        correlation_rounds(year(start=0), 5)
+    with pytest.raises(ValueError, match="common=True; its clients cannot be repeated"):
+        repeat_clients(year(common=True), 2)
+    copies = repeat_clients(year(n_clients=2, start=[0, 2]), 2)
+    assert copies.states(1, np.random.default_rng(0)).tolist() == [[0, 0, 2, 2]]

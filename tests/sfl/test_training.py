@@ -10,9 +10,9 @@ import torch
 from sflkit import data, models
 from sflkit.randomness import generator
 from sflkit.sfl import sampling
-from sflkit.sfl.caches import FIFO
+from sflkit.sfl.caches import FIFO, RULES
 from sflkit.sfl.clients import Clients, make_stream
-from sflkit.sfl.config import RULES, SFLConfig
+from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.streams import LabelStream
 from sflkit.sfl.training import run
 
@@ -160,14 +160,14 @@ def test_bring_your_own():
     class Forgetful(FIFO):
         """Keeps the newest round only."""
 
-        def _update(self, ids, labels, rng):
-            self._keep(ids, labels)
+        def take(self, ids, labels, rng):
+            self.keep(ids, labels)
 
     stream = LabelStream(np.full((3, 1, 10), 0.1), np.ones((3, 1, 1)))
     model = torch.nn.Sequential(
         torch.nn.Flatten(), torch.nn.Linear(784, 4), torch.nn.ReLU(), torch.nn.Linear(4, 10)
     )
-    frame = run(TINY, cache=lambda shares: Forgetful(20, 10), stream=stream, model=model)
+    frame = run(TINY, cache=Forgetful, stream=stream, model=model)
     assert (frame.filter(like="count_").sum(axis=1) == 30).all() and frame.accuracy.notna().all()
     with pytest.raises(ValueError, match="3 and 10"):
         run(TINY, stream=make_stream(replace(TINY, n_clients=2), 10))

@@ -1,0 +1,169 @@
+"""The methods of unlearning: what FATS, FRS and FR2 do differently, in one table.
+
+Learning, requests and recovery are the same for all methods (`sflkit.fats.unlearning`). What a
+method decides is said by the hooks of `Method`. For a method of your own, write a class with these
+hooks (subclassing one of ours saves most of the work) and add a row:
+
+    METHODS.add("mine", Rule(MyMethod, label="My method", look=Look("#CC79A7", "-", "D")))
+
+Configs, states, figures and tables then know it. torch is imported by the hooks that train.
+
+Source: FATS, Algorithms 1-3, Section 6.1.4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from sflkit.fats.baselines import Fisher, draw_fedavg, fisher_sgd, present_clients, redraw_fedavg
+from sflkit.fats.history import Crowd, History, draw_history
+from sflkit.registry import Look, Registry, Rule
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sflkit.federated import Task
+
+
+class Local(NamedTuple):
+    """What a method may use to train one round's slots.
+
+    Attributes
+    ----------
+    rate : float
+        eta of plain SGD.
+    fisher : Fisher
+        FR2's settings.
+    forgotten : bool
+        Whether something is forgotten, so that this is no longer the first learning.
+    buffer : Tensor (K, P)
+        Room that may hold the result.
+    """
+
+    rate: float
+    fisher: Fisher
+    forgotten: bool
+    buffer: Tensor
+
+
+class Method(Protocol):
+    """The hooks of a method; its class is built without arguments.
+
+    Attributes
+    ----------
+    from_scratch : bool
+        Whether every request is answered by training from the first model on, also one that
+        nothing has used. Otherwise training goes back to the round of the first use.
+    """
+
+    from_scratch: bool
+
+    def draw(self, *, rng: np.random.Generator, **sizes: Any) -> History:
+        """Draw who trains on what; `sizes` are those of `history.draw_history`."""
+        ...
+
+    def check(self, crowd: Crowd, clients_per_round: int) -> None:
+        """Raise ValueError if the method cannot train on what is left. Nothing is drawn yet."""
+        ...
+
+    def repaired(self, history: History, rng: np.random.Generator) -> History:
+        """Return the history to train on, from one that has forgotten by a forgetting rule."""
+        ...
+
+    def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
+        """Train one round's slots from `params` (P,) and return their models (K, P).
+
+        `batches` is a list of mini-batches (x, y) per slot.
+        """
+        ...
+
+    def weights(self, history: History, r: int) -> np.ndarray:
+        """Return the weights (K,) with which the models of round r are averaged."""
+        ...
+
+
+class FATS:
+    """FATS: repair the history, and recompute from the round of the first use on.
+
+    Its models are averaged with equal weights (Algorithm 1, line 22), so that a client with two
+    slots counts twice.
+    """
+
+    from_scratch = False
+
+    def draw(self, *, rng: np.random.Generator, **sizes: Any) -> History:
+        """Draw as Algorithm 1 does."""
+        return draw_history(rng=rng, **sizes)
+
+    def check(self, crowd: Crowd, clients_per_round: int) -> None:
+        """Refuse nothing: FATS draws with replacement, so that any crowd will do."""
+
+    def repaired(self, history: History, rng: np.random.Generator) -> History:
+        """Return the history as it is."""
+        return history
+
+    def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
+        """Train by plain SGD."""
+        from sflkit import federated
+
+        return federated.local_sgd(task, params, batches, local.rate, out=local.buffer)
+
+    def weights(self, history: History, r: int) -> np.ndarray:
+        """Return equal weights."""
+        return np.ones(history.clients_per_round)
+
+
+class FRS:
+    """Retraining from scratch: FedAvg on what is left, from the first model on.
+
+    Models are averaged by the numbers of samples that their clients have left.
+    """
+
+    from_scratch = True
+
+    def draw(self, *, rng: np.random.Generator, **sizes: Any) -> History:
+        """Draw as FedAvg does, K different clients per round."""
+        return draw_fedavg(rng=rng, **sizes)
+
+    def check(self, crowd: Crowd, clients_per_round: int) -> None:
+        """Refuse a crowd of fewer clients than K."""
+        present_clients(crowd, clients_per_round)
+
+    def repaired(self, history: History, rng: np.random.Generator) -> History:
+        """Draw all rounds afresh."""
+        return redraw_fedavg(history, rng)
+
+    def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
+        """Train by plain SGD."""
+        from sflkit import federated
+
+        return federated.local_sgd(task, params, batches, local.rate, out=local.buffer)
+
+    def weights(self, history: History, r: int) -> np.ndarray:
+        """Return the clients' numbers of samples."""
+        return history.samples_left[history.clients[r]]
+
+
+class FR2(FRS):
+    """Rapid retraining: FRS whose local steps are scaled by the Fisher information.
+
+    Only the retraining is rapid: learning before the first request is that of FRS.
+    """
+
+    def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
+        """Train by `baselines.fisher_sgd` once something is forgotten, else by plain SGD."""
+        if local.forgotten:
+            return fisher_sgd(task, params, batches, local.fisher)
+        return super().train(task, params, batches, local)
+
+
+METHODS = Registry(
+    "method of unlearning",
+    {
+        "fats": Rule(FATS, "FATS", Look("#0072B2", "-", "o")),
+        "frs": Rule(FRS, "FRS", Look("#009E73", "-", "^")),
+        "fr2": Rule(FR2, "FR²", Look("#D55E00", "-", "s")),
+    },
+)

@@ -1,0 +1,114 @@
+"""What a config allows, and that published results keep their keys."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sflkit.datastreams.config import DataStreamsConfig
+from sflkit.datastreams.training import EXPERIMENT, build, run
+from sflkit.federated import servers
+from sflkit.registry import Registry, Rule
+from sflkit.results import store
+from tests.datastreams.helpers import CONFIG
+from tests.helpers import ROOT
+
+RECORDS = sorted((ROOT / "data/results/paper" / EXPERIMENT).glob("*.json"))
+
+
+def test_published_results_keep_their_keys():
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in RECORDS]
+    changed = [
+        record["key"]
+        for record in records
+        if store.result_key(run, DataStreamsConfig(**record["config"])) != record["key"]
+    ]
+    assert len(records) >= 18 and not changed
+
+
+def test_equal_settings_are_one_config():
+    given = dict(
+        rounds=np.int64(6), n_clients=4.0, rates=[np.float64(0.1), 0.1], hidden=[np.int8(5)]
+    )
+    config = replace(CONFIG, **given)
+    assert config == replace(CONFIG, hidden=(5,))
+    assert type(config.rounds) is int and type(config.n_clients) is int
+    assert config.rates == (0.1, 0.1) and config.hidden == (5,)
+    assert store.config_dict(config) == store.config_dict(replace(CONFIG, hidden=(5,)))
+    assert replace(CONFIG, hidden=5).hidden == 5
+
+
+def test_every_registered_server_is_allowed(monkeypatch):
+    assert {"fedavg", "fedprox", "scaffold", "fedavgm", "fedadam", "fedyogi"} <= set(servers.RULES)
+    for name in servers.RULES:
+        assert replace(CONFIG, server=name).server == name
+    rows = {**servers.RULES, "mine": Rule(servers.FedAvg, "Mine")}
+    monkeypatch.setattr(servers, "RULES", Registry("server rule", rows))
+    assert replace(CONFIG, server="mine").server == "mine"
+
+
+def test_natural_clients_do_not_use_n_historical():
+    config = DataStreamsConfig(data="writers", n_clients=5, model="mlp")
+    assert config.n_historical == 10  # as stored before, so that results keep their keys
+    assert build(config).historical.tolist() == [True] + [False] * 4
+    assert store.config_dict(config) == store.config_dict(replace(config, n_clients=11)) | {
+        "n_clients": 5
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"arms": ("uniform", "newest")}, "arms holds 'newest'"),
+        ({"arms": ("uniform", "p_hist=1.5")}, "arms holds 'p_hist=1.5'"),
+        ({"arms": ("uniform", "p_old=0.5")}, "arms holds 'p_old=0.5'"),
+        ({"arms": ("uniform", "p_hist")}, "arms holds 'p_hist'"),
+        ({"arms": ("uniform", 3)}, "arms=.* must be a tuple whose entries are each text"),
+        ({"arms": "uniform"}, "arms='uniform' must be a tuple whose entries are each text"),
+        ({"arms": ("uniform",)}, "one entry per arm"),
+        ({"arms": (), "rates": ()}, "at least one"),
+        ({"rates": (0.1, 0.0)}, "rates entry=0.0 must be a finite number > 0"),
+        ({"n_historical": 4}, "n_historical=4 must be an integer >= 1 and <= 3"),
+        ({"n_historical": 0}, "n_historical=0"),
+        ({"n_historical": None}, "n_historical=None"),
+        ({"n_clients": 1}, "n_clients=1"),
+        ({"hist_fraction": 1.0}, "hist_fraction=1.0"),
+        ({"rounds": 0}, "rounds=0"),
+        ({"local_steps": 1.5}, "local_steps=1.5"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"arms": ("uniform", "ours"), "c_ratio": None}, "c_ratio=None"),
+        ({"server": "fedsgd"}, "server='fedsgd'"),
+        ({"prox": -0.1}, "prox=-0.1"),
+        ({"radius": 0.0}, "radius=0.0"),
+        ({"radius": -1.0}, "radius=-1.0"),
+        ({"participation": 0}, "participation=0"),
+        ({"participation": 5}, "participation=5"),
+        ({"availability": "3"}, "availability='3'"),
+        ({"validation": 1.0}, "validation=1.0"),
+        ({"data": "imagenet"}, "data='imagenet'"),
+        ({"evaluate_every": 0}, "evaluate_every=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"seed": "1"}, "seed='1' must be an integer >= 0"),
+        ({"rounds": True}, "rounds=True must be an integer >= 1"),
+        ({"n_samples": 1}, "n_samples=1 must be an integer >= 2"),
+        ({"n_clients": None}, "n_clients=None must be an integer >= 2"),
+        ({"c_ratio": -1.0}, "c_ratio=-1.0 must be a finite number >= 0"),
+        ({"epsilon": float("inf")}, "epsilon=inf must be a finite number >= 0"),
+        ({"hidden": 0}, "hidden=0 must be an integer >= 1"),
+        ({"hidden": (5, 0)}, "hidden entry=0 must be an integer >= 1"),
+        (
+            {"hidden": "x"},
+            "hidden='x' must be an integer >= 1 or a tuple whose entries are each an integer >= 1",
+        ),
+        ({"channels": (4, 0)}, "channels entry=0 must be an integer >= 1"),
+        ({"padding": -1}, "padding=-1 must be an integer >= 0"),
+        ({"width": 0.0}, "width=0.0 must be a finite number > 0"),
+        ({"availability": 1}, "availability=1 must be one of 'stream', '1', '2'"),
+        ({"server": ["fedavg"]}, "server=.* must be text"),
+        ({"rate": 0.1}, "rate is no field of DataStreamsConfig; its fields are arms, rates"),
+    ],
+)
+def test_bad_config(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(CONFIG, **change)

@@ -1,0 +1,53 @@
+"""The baselines: scaled steps by hand, and whom FedAvg draws."""
+
+import numpy as np
+import pytest
+import torch
+
+from sflkit.fats.baselines import Fisher, draw_fedavg, fisher_sgd
+from tests.fats.fats_cases import SIZES, line, setup
+
+
+def test_fisher_steps_by_hand():
+    # y = 8, loss (w - 8)^2, w = 0; momentum 1/2, decay 3/4, damping 4, rate 1. Step 1: g = -16, m'
+    # = -16, F' = 256, w = 16 / 260 = 4/65. Step 2: g = 2 (4/65 - 8) = -1032/65; m = -16/4 + g/2, m'
+    # = m / (3/4); F = 256 * 3/16 + g^2/4, F' = F / (7/16).
+    task, clients = line([(8,)])
+    fisher = Fisher(rate=1.0, momentum=0.5, decay=0.75, damping=4.0)
+    batch = tuple(torch.as_tensor(v) for v in clients[0])
+    w1 = 4 / 65
+    g = 2 * (w1 - 8)
+    w2 = w1 - (-4 + g / 2) / 0.75 / ((48 + g * g / 4) / (7 / 16) + 4)
+    out = fisher_sgd(task, torch.zeros(1), [[batch], [batch] * 2, []], fisher)
+    assert out[:, 0].tolist() == pytest.approx([w1, w2, 0.0], rel=1e-6)
+    with pytest.raises(ValueError, match="params has shape"):
+        fisher_sgd(task, torch.zeros(2, 1), [[batch]], fisher)
+    for bad in dict(rate=0.0), dict(momentum=1.0), dict(decay=-0.1), dict(damping=0.0):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            Fisher(**bad)
+
+
+def test_heavily_damped_fisher_steps_are_plain_sgd():
+    from sflkit.federated import local_sgd
+
+    task, clients, _, _ = setup()
+    batches = [[tuple(torch.as_tensor(v[:4]) for v in pair)] * 5 for pair in clients]
+    plain = local_sgd(task, task.init(0), batches, 0.2)
+    damped = fisher_sgd(
+        task, task.init(0), batches, Fisher(rate=0.2 * 1e6, momentum=0.0, damping=1e6)
+    )
+    assert torch.allclose(plain, damped, atol=1e-5) and not torch.allclose(
+        plain, task.init(0).expand(4, -1), atol=1e-2
+    )
+
+
+def test_fedavg_draws_different_clients_uniformly():
+    history = draw_fedavg(
+        **SIZES | {"rounds": 4000, "clients_per_round": 2, "local_steps": 1},
+        rng=np.random.default_rng(0),
+    )
+    assert (np.diff(history.clients, axis=1) > 0).all()
+    # each of 4 clients is in a round with probability 1/2: 2000 of 4000, standard deviation 31.6
+    assert np.abs(np.bincount(history.clients.reshape(-1)) - 2000).max() < 5 * 31.6
+    with pytest.raises(ValueError, match="clients_per_round=5"):
+        draw_fedavg(**SIZES | {"clients_per_round": 5}, rng=np.random.default_rng(0))

@@ -1,0 +1,192 @@
+"""The settings: what is refused, which are equal, and the keys of all published results."""
+
+import json
+from dataclasses import asdict, fields, replace
+
+import numpy as np
+import pytest
+
+from sflkit.data import federations
+from sflkit.fats import membership, training
+from sflkit.fats.config import TABLE_2, FATSConfig, MembershipConfig
+from sflkit.results import tables
+from sflkit.results.store import config_dict, result_key
+from tests.fats.fats_cases import TINY_RUN
+from tests.helpers import ROOT
+
+MEMBERSHIP = MembershipConfig(data="digits", model="linear", batch_size=3, rounds=4)
+EXPERIMENTS = {
+    "fats-training": (training.run, FATSConfig),
+    "fats-membership": (membership.run, MembershipConfig),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(method="sgd"), "method='sgd' must be one of 'fats', 'frs', 'fr2'"),
+        (dict(level="round"), "level='round' must be one of 'sample', 'client'"),
+        (dict(rule="best"), "rule='best' must be one of 'exact', 'printed', 'minimal'"),
+        (dict(data="logistic"), "data='logistic' must be one of 'digits', 'mnist'"),
+        (dict(n_requests=0), "n_requests=0 must be an integer >= 1"),
+        (dict(n_requests="3"), "n_requests='3' must be an integer >= 1"),
+        (dict(seed=-1), "seed=-1 must be an integer >= 0"),
+        (dict(seed=True), "seed=True must be an integer >= 0"),
+        (dict(rounds=2.5), r"rounds=2\.5 must be an integer >= 1"),
+        (dict(request_round=6), "request_round=6 must be an integer >= 1 and <= 5"),
+        (dict(request_round=0), "request_round=0 must be an integer >= 1"),
+        (dict(rate=0.0), r"rate=0\.0 must be a finite number > 0"),
+        (dict(rate="0.1"), r"rate='0\.1' must be a finite number > 0"),
+        (dict(interval=2), "interval=2 must be 0 unless streaming and train are True"),
+        (dict(interval=-1), "interval=-1 must be an integer >= 0"),
+        (dict(train=1), "train=1 must be one of False, True"),
+        (dict(samples_per_client=2), "samples_per_client=2 must be an integer >= 3"),
+        (dict(train=False), "samples_per_client=None must be given without training"),
+        (dict(train=False, n_clients=None, level="client"), "n_clients=None and samples"),
+        (
+            dict(train=False, method="frs", clients_per_round=7, level="client"),
+            "clients_per_round=7 must be at most n_clients=6",
+        ),
+        (dict(fisher_momentum=1.0), r"fisher_momentum=1\.0 must be a finite number >= 0 and < 1"),
+        (dict(n_samples=0), "n_samples=0 must be an integer >= 1"),
+        (dict(width=0), "width=0 must be a finite number > 0"),
+    ],
+)
+def test_bad_values_of_a_run(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(TINY_RUN, **change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(seed=-1), "seed=-1 must be an integer >= 0"),
+        (dict(population_seed=0.5), r"population_seed=0\.5 must be an integer >= 0"),
+        (dict(methods=("sgd",)), "methods entry='sgd' must be one of 'fats', 'frs', 'fr2'"),
+        (dict(methods=()), r"methods=\(\) must hold at least one of 'fats'"),
+        (
+            dict(methods="fats"),
+            "methods='fats' must be a tuple whose entries are each one of 'fats', 'frs', 'fr2'",
+        ),
+        (dict(levels=("sample", "sample")), r"levels=\('sample', 'sample'\) .* none twice"),
+        (dict(levels=("round",)), "levels entry='round' must be one of 'sample', 'client'"),
+        (dict(forget_share=0.0), r"forget_share=0\.0 must be a finite number > 0 and < 1"),
+        (dict(forget_share=1.0), r"forget_share=1\.0 must be a finite number > 0 and < 1"),
+        (dict(data="logistic"), "data='logistic' must be one of 'digits', 'mnist'"),
+        (dict(model="vgg16"), "model='vgg16' must be one of 'linear', 'mlp'"),
+        (dict(n_clients=None), "n_clients=None must be an integer >= 2"),
+        (dict(samples_per_client=None), "samples_per_client=None must be an integer >= 1"),
+        (dict(n_clients=1), "n_clients=1 must be an integer >= 2"),
+        (dict(rounds=2.5), r"rounds=2\.5 must be an integer >= 1"),
+        (dict(rate=0.0), r"rate=0\.0 must be a finite number > 0"),
+        (dict(noise=1.1), r"noise=1\.1 must be a finite number >= 0 and <= 1"),
+        (dict(n_shadows=0), "n_shadows=0 must be an integer >= 1"),
+        (dict(repeats=1), "repeats=1 must be an integer >= 2"),
+        (dict(hidden=0), "hidden=0 must be an integer >= 1"),
+    ],
+)
+def test_bad_values_of_a_membership_run(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(MEMBERSHIP, **change)
+
+
+def test_equal_settings_are_equal_configs():
+    assert replace(TINY_RUN, rounds=5.0, samples_per_client=None) == TINY_RUN
+    assert type(replace(TINY_RUN, rounds=np.int32(5)).rounds) is int
+    assert config_dict(FATSConfig(rate=1)) == config_dict(FATSConfig(rate=1.0))
+    assert replace(MEMBERSHIP, rounds=4.0, levels=["sample"]) == MEMBERSHIP
+    assert hash(MEMBERSHIP) == hash(replace(MEMBERSHIP, seed=0))
+    whole = replace(MEMBERSHIP, data="writers", n_clients=None, samples_per_client=None)
+    assert whole.n_clients is None
+
+
+@pytest.mark.parametrize("config", [FATSConfig, MembershipConfig])
+def test_every_field_is_documented(config):
+    assert all(field.name in config.__doc__ for field in fields(config))
+
+
+def passport(artefact):
+    path = ROOT / "figures" / "quick" / f"{artefact}.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return content["parameters"], set(content["results"])
+
+
+def test_keys_of_all_tracked_results():
+    for experiment, (run, config) in EXPERIMENTS.items():
+        for path in sorted((ROOT / "data" / "results").glob(f"*/{experiment}/*.json")):
+            record = json.loads(path.read_text(encoding="utf-8"))
+            settings = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in record["config"].items()
+            }
+            assert result_key(run, config(**settings)) == record["key"], path
+
+
+@pytest.mark.parametrize("artefact", ["fats-fig1", "fats-fig5", "fats-fig8"])
+def test_keys_behind_the_published_figures_of_learning(artefact):
+    parameters, published = passport(artefact)
+    more = {}
+    if artefact == "fats-fig8":
+        more = dict(streaming=True, interval=parameters["interval"])
+    keys = {
+        result_key(
+            training.run, FATSConfig(**settings, **more, level=level, method=method, seed=seed)
+        )
+        for settings in parameters.values()
+        if isinstance(settings, dict)
+        for level in ("sample", "client")
+        for method in ("fats", "frs", "fr2")
+        for seed in parameters["seeds"]
+    }
+    assert keys == published
+
+
+def test_keys_behind_the_published_figure_of_counting():
+    parameters, published = passport("fats-fig3")
+    keys = set()
+    for name in ("FEMNIST", "Shakespeare"):
+        m = int(tables.paper_value("fats", "fats-fig3", f"{name} clients M"))
+        settings = TABLE_2[name.lower()] | dict(data=name.lower(), n_clients=m)
+        settings |= dict(level="client", train=False, runs=parameters["runs"])
+        keys |= {
+            result_key(
+                training.run,
+                FATSConfig(
+                    **settings | dict(clients_per_round=k),
+                    streaming=streaming,
+                    n_requests=w,
+                    seed=parameters["seed"],
+                ),
+            )
+            for k in parameters["drawn_clients"]
+            for streaming in (False, True)
+            for w in parameters["requests"]
+        }
+    assert keys == published
+
+
+def test_keys_behind_the_published_table_of_attacks():
+    parameters, published = passport("fats-tab1")
+    same = set(parameters) & {field.name for field in fields(MembershipConfig)} - {"data", "noise"}
+    ordinary = MembershipConfig(**{name: parameters[name] for name in same})
+    whole = dict(n_clients=None, samples_per_client=None)
+    configs = [
+        replace(ordinary, data=name, **whole if name in federations.NATURAL else {})
+        for name in parameters["data"]
+    ]
+    over = dict(
+        levels=("sample", "client"),
+        rounds=parameters["rounds_over"],
+        clients_per_round=parameters["clients_over"],
+        rate=parameters["rate_over"],
+        noise=parameters["noise"],
+        n_clients=parameters["n_clients_over"],
+        samples_per_client=parameters["samples_over"],
+    )
+    configs.append(MembershipConfig(**asdict(configs[0]) | over))
+    keys = {
+        result_key(membership.run, replace(config, seed=seed))
+        for config in configs
+        for seed in parameters["seeds"]
+    }
+    assert keys == published

@@ -1,0 +1,189 @@
+"""Sampling histories: what is drawn, when it is first used, and what no history can be."""
+
+import itertools
+import math
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sflkit.fats.enumeration import (
+    outcomes,
+)
+from sflkit.fats.forgetting import forget_client, forget_sample
+from sflkit.fats.history import Crowd, History, draw_history, subsets
+from tests.fats.fats_cases import sizes, small
+
+
+@pytest.mark.parametrize(("size", "n"), [(1, 1), (3, 1), (3, 2), (4, 3), (4, 4), (5, 2)])
+def test_subsets_are_uniform(size, n):
+    law = {}
+    for picks, p in outcomes(lambda rng: subsets(np.array([size]), n, rng)):
+        law[tuple(picks[0])] = law.get(tuple(picks[0]), 0) + p
+    assert law == dict.fromkeys(
+        itertools.combinations(range(size), n), Fraction(1, math.comb(size, n))
+    )
+
+
+def test_first_use_by_hand():
+    h = small()
+    used = {(0, 1): (0, 1), (0, 3): (0, 1), (1, 3): (1, 0), (1, 4): (1, 1), (0, 5): None}
+    assert {target: h.first_use(*target) for target in used} == used
+    steps = {(0, 1): 1, (0, 3): 1, (1, 3): 2, (1, 4): 3, (0, 5): 4}  # r E + e with E = 2; T = 4
+    assert {target: h.first_step(*target) for target in steps} == steps
+    assert (h.first_use(0), h.first_use(1), h.first_use(2)) == (0, 0, 1)
+    assert (h.n_clients, h.rounds, h.clients_per_round, h.local_steps, h.batch_size, h.steps) == (
+        3,
+        2,
+        3,
+        2,
+        2,
+        4,
+    )
+
+
+def test_histories_cannot_be_written_to():
+    h = draw_history(**sizes(2, 2, 2), rng=np.random.default_rng(0))
+    after = forget_client(h, 0, np.random.default_rng(0)).history
+    for values in (
+        h.clients,
+        h.batches,
+        h.samples_left,
+        h.samples_per_client,
+        after.clients,
+        after.batches,
+        after.samples_left,
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 0
+    with pytest.raises(AttributeError, match="forgotten"):
+        h.forgotten = frozenset({(0, 0)})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(n_clients=0), "n_clients=0 must be an integer >= 1"),
+        (dict(clients_per_round=0), "clients_per_round=0 must be an integer >= 1"),
+        (dict(batch_size=0), "batch_size=0 must be an integer >= 1"),
+        (dict(batch_size=3), "batch_size=3 must be at most 2, the samples that client 0 has"),
+        (dict(rounds=1.5), r"rounds=1\.5 must be an integer >= 1"),
+        (dict(local_steps=True), "local_steps=True must be an integer >= 1"),
+        (dict(samples_per_client=0), r"samples_per_client holds 0\.0; entries must be .* >= 1"),
+        (
+            dict(samples_per_client=[2, 2, 2]),
+            r"samples_per_client=\[2, 2, 2\] .* n_clients=2 of them",
+        ),
+        (dict(samples_per_client=2.5), r"samples_per_client=2\.5 must be one integer"),
+        (dict(rng=3), r"rng=3 must be a numpy\.random\.Generator"),
+    ],
+)
+def test_bad_sizes(change, message):
+    with pytest.raises(ValueError, match=message):
+        draw_history(**{**sizes(2, 2, 2), "rng": np.random.default_rng(0), **change})
+
+
+def test_the_client_that_is_too_small_is_named():
+    with pytest.raises(
+        ValueError, match=r"batch_size=5 must be at most 4, the samples that client 1 has"
+    ):
+        draw_history(**sizes(n=[9, 4], b=5), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (
+            ([[0]], [[[0]]], [2]),
+            r"shapes must be clients .* they are \(1, 1\), \(1, 1, 1\), \(1,\)",
+        ),
+        (([[1]], [[[[0]]]], [2]), r"clients must lie in 0\.\.0 and each have at least one sample"),
+        (([[0]], [[[[2]]]], [2]), "samples of its slot"),
+        (([[0]], [[[[1, 0]]]], [2]), "ascending"),
+        (([[0]], [[[[0, 0]]]], [2]), "none twice"),
+        (([[0]], [[[[0]]]], [2], {(0, 0)}), "still in use"),
+        (([[0]], [[[[0]]]], [2, 2], {(0, None)}), "still in use"),
+        (([[0]], [[[[0]]]], [2], {(0, None)}), "must be left"),
+        (([[0]], [[[[0, 1]]]], [3, 3], {(1, 0), (1, 1)}), "at least batch_size=2"),
+        (([[0]], [[[[0]]]], [2], {(0, 2)}), "sample=2"),
+    ],
+)
+def test_histories_that_cannot_be(fields, words):
+    with pytest.raises(ValueError, match=words):
+        History.of(*fields)
+
+
+def test_speed_at_femnist_size():
+    rng, setting = np.random.default_rng(0), sizes(5, 20, 350, 3556, 228, 10)
+    draws, looks = [], []
+    for _ in range(3):
+        start = time.perf_counter()
+        history = draw_history(**setting, rng=rng)
+        draws.append(time.perf_counter() - start)
+    unused = [k for k in range(3556) if history.first_use(k, 0) is None][:50]
+    for k in unused:
+        start = time.perf_counter()
+        history, first = forget_sample(history, k, 0, rng)
+        looks.append(time.perf_counter() - start)
+        assert first is None
+    assert min(draws) < 0.5 and np.median(looks) < 1e-3
+
+
+@st.composite
+def histories(draw):
+    n_clients = draw(st.integers(1, 5))
+    batch_size = draw(st.integers(1, 3))
+    each = draw(st.lists(st.integers(batch_size, 6), min_size=n_clients, max_size=n_clients))
+    names = ("clients_per_round", "local_steps", "rounds")
+    setting = {name: draw(st.integers(1, 4)) for name in names}
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    return draw_history(
+        n_clients=n_clients, samples_per_client=each, batch_size=batch_size, rng=rng, **setting
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories())
+def test_the_look_up_is_the_first_use_that_a_search_finds(history):
+    e = history.local_steps
+    for client, size in enumerate(history.samples_per_client):
+        rounds = np.flatnonzero((history.clients == client).any(axis=1))
+        assert history.first_use(client) == (int(rounds[0]) if len(rounds) else None)
+        for sample in range(size):
+            held = (history.batches == sample).any(axis=3)  # (R, K, E)
+            used = held & (history.clients == client)[:, :, None]
+            steps = [r * e + step for r, _, step in np.argwhere(used)]
+            assert history.first_step(client, sample) == min(steps, default=history.steps)
+            first = history.first_use(client, sample)
+            assert first == (divmod(min(steps), e) if steps else None)
+
+
+def test_what_stays_is_shared_and_nothing_is_copied():
+    history = draw_history(**sizes(1, 1, 1, m=9, n=3), rng=np.random.default_rng(0))
+    idle = int(np.flatnonzero(history.first_round == history.rounds)[0])
+    after = forget_client(history, idle, np.random.default_rng(0)).history
+    assert after.draws is history.draws and after.crowd is not history.crowd
+    assert (idle, None) in after.forgotten and not history.forgotten
+    assert after.samples_left[idle] == 0 and history.samples_left[idle] == 3
+
+
+def test_a_crowd_by_hand():
+    crowd = Crowd.of([3, 2, 4], {(0, 1), (2, None)})
+    assert crowd.samples_left.tolist() == [2, 2, 0] and crowd.n_clients == 3
+    assert crowd.remaining(0).tolist() == [0, 2] and crowd.remaining(2).tolist() == []
+    fewer = crowd.without([(0, 2)], batch_size=1)
+    assert fewer.samples_left.tolist() == [1, 2, 0] and crowd.samples_left.tolist() == [2, 2, 0]
+    assert fewer.forgotten == {(0, 1), (0, 2), (2, None)}
+    assert crowd.without([], batch_size=1).forgotten == crowd.forgotten
+    with pytest.raises(ValueError, match="sample=0 of client=1: mini-batches keep batch_size=2"):
+        crowd.without([(1, 0)], batch_size=2)
+    with pytest.raises(ValueError, match="client=1 is the last one"):
+        crowd.without([(0, None), (1, None)], batch_size=1)
+    for sizes_ in ([], [2, 0], [[1]]):
+        with pytest.raises(ValueError, match=r"samples_per_client=\[.* must be integers >= 1"):
+            Crowd.of(sizes_)
+    with pytest.raises(ValueError, match="sample=2 must be an integer >= 0 and <= 1"):
+        Crowd.of([3, 2], {(1, 2)})

@@ -1,0 +1,293 @@
+"""Stability and plans: hand values, the paper's Table 2, promises kept, and the nearest plan."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sflkit.fats.enumeration import (
+    retrained_law,
+    total_variation,
+)
+from sflkit.fats.forgetting import forget_sample
+from sflkit.fats.history import draw_history
+from sflkit.fats.stability import plan, stability
+from tests.fats.fats_cases import TABLE_2, TINY, drawn, sizes
+
+
+def test_stability_by_hand():
+    # M = N = K = 2, b = E = R = 1: a slot hits with 1/2 * 1/2, so 1 - (3/4)^2 = 7/16 (ERRATA 19);
+    # client 1 - (1/2)^2
+    assert stability(**sizes(2)) == pytest.approx((1 / 2, 1, 7 / 16, 3 / 4))
+    # E = 2, R = 2, K = 1, N = 4, b = 1, M = 2: a slot hits with (1 - 9/16)/2 = 7/32
+    assert stability(**sizes(1, 2, 2, n=4)) == pytest.approx((4 / 8, 1, 1 - (25 / 32) ** 2, 3 / 4))
+    assert stability(**sizes(1, 1, 3, m=1, n=3, b=3)) == (
+        3,
+        3,
+        1,
+        1,
+    )  # one client, full batches: certain
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [sizes(*case) for case in TINY[:-1]] + [sizes(1, 2, 1, n=3, b=2), sizes(2, 1, 1, m=3)],
+)
+def test_lemma1_distance_is_the_involvement_probability(setting):
+    # ERRATA 20: TV of learning with and without a sample or a client is the chance that it was
+    # used, at most rho
+    law, result = drawn(setting), stability(**setting)
+    for request, exact, bound in (
+        ((0, 0), result.p_sample, result.rho_s),
+        ((0, None), result.p_client, result.rho_c),
+    ):
+        used = sum(p for p, history in law.values() if history.first_use(*request) is not None)
+        assert total_variation(law, retrained_law([request], **setting)) == used
+        assert float(used) == pytest.approx(exact) and exact <= bound + 1e-12
+
+
+def test_stability_of_table_2():
+    rho_c, p_client = (
+        (0.5, 0.833, 0.417, 0.833, 0.492, 0.909),
+        (0.394, 0.566, 0.341, 0.566, 0.389, 0.597),
+    )
+    rho_s, p_sample = (
+        (0.25, 0.417, 0.417, 0.833, 0.431, 0.979),
+        (0.182, 0.284, 0.238, 0.419, 0.253, 0.452),
+    )
+    results = [stability(**sizes(k, e, r, m, n / m, b)) for m, k, r, e, b, n in TABLE_2]
+    for field, printed in (
+        ("rho_c", rho_c),
+        ("p_client", p_client),
+        ("rho_s", rho_s),
+        ("p_sample", p_sample),
+    ):
+        np.testing.assert_allclose(
+            [getattr(result, field) for result in results], printed, atol=5.1e-4
+        )
+    # ERRATA 19, 20: one batch sequence for a client drawn twice would lower p_sample a little
+    one = [
+        1 - (1 - (1 - (1 - 1 / m) ** k) * (1 - (1 - b * m / n) ** e)) ** r
+        for m, k, r, e, b, n in TABLE_2
+    ]
+    np.testing.assert_allclose(one, (0.1812, 0.2834, 0.2375, 0.4182, 0.2526, 0.4503), atol=5.1e-5)
+    assert all(low < result.p_sample for low, result in zip(one, results))
+
+
+def test_stability_per_client():
+    # ERRATA 21: bKT/(M N_k) = 10 * 5 * 300 / (300 N_k) = 50 / N_k: 1, 1/4, 1/12 for 50, 200, 600
+    # samples
+    each = np.tile([50, 200, 600], 100)
+    result = stability(**sizes(5, 10, 30, m=300, n=each, b=10))
+    np.testing.assert_allclose(result.rho_s[:3], [1, 0.25, 1 / 12])
+    assert (
+        result.p_sample.shape == (300,)
+        and (result.p_sample <= result.rho_s).all()
+        and isinstance(result.p_client, float)
+    )
+    with pytest.raises(ValueError, match="50"):
+        stability(**sizes(m=300, n=each, b=51))
+
+
+def test_recompute_rate_is_the_exact_one():
+    # each history says of every sample and client whether forgetting it would recompute; MNIST's
+    # sizes, 40 histories
+    setting, rng = sizes(5, 10, 30, 300, 200, 10), np.random.default_rng(3)
+    histories = [draw_history(**setting, rng=rng) for _ in range(40)]
+    exact = stability(**setting)
+    for rates, p in (
+        ([(h.draws.first_steps < h.steps).mean() for h in histories], exact.p_sample),
+        ([(h.first_round < h.rounds).mean() for h in histories], exact.p_client),
+    ):
+        error = np.std(rates, ddof=1) / math.sqrt(len(rates))
+        assert abs(np.mean(rates) - p) < 4 * error and error < 0.005
+    # and forgetting agrees with the look-up
+    h = histories[0]
+    for k in range(0, 300, 7):
+        assert (forget_sample(h, k, 5, rng).first is None) is (h.first_step(k, 5) == h.steps)
+
+
+def test_plan_by_hand():
+    # M = 40, R = 4, E = 5, N = 100: K = floor(0.5 * 40/4) = 5, b = floor(0.3 * 4000/(5 * 20)) = 12
+    assert plan(
+        rho_s=0.3, rho_c=0.5, n_clients=40, samples_per_client=100, local_steps=5, rounds=4
+    ) == (5, 12, 0.3, 0.5)
+    assert plan(
+        rho_s=0.299, rho_c=0.599, n_clients=40, samples_per_client=100, local_steps=5, rounds=4
+    )[:2] == (5, 11)
+    # ERRATA 22: M = 20, R = 2, E = 5, N = 10 asked for (0.05, 0.05): K = 0.5 rounds up to 1, b =
+    # rho_S N / (rho_C E) = 2, which has (0.1, 0.1); down, K = 0 and the nearest plan is K = 1, b =
+    # floor(0.05 * 200 / 10) = 1
+    nearest = stability(**sizes(1, 5, 2, m=20, n=10, b=2))
+    assert (nearest.rho_s, nearest.rho_c) == (0.1, 0.1)
+    with pytest.raises(
+        ValueError,
+        match=r"rho_c=0\.05 .* is rho_s=0\.05, rho_c=0\.1 \(clients_per_round=1, batch_size=1\)",
+    ):
+        plan(rho_s=0.05, rho_c=0.05, n_clients=20, samples_per_client=10, local_steps=5, rounds=2)
+    # M = 40, R = 1: 0.02 * 40 = 0.8 clients; the least is 1/40
+    with pytest.raises(ValueError, match=r"rho_c=0\.02 .*rho_c=0\.025 "):
+        plan(rho_s=0.5, rho_c=0.02, n_clients=40, samples_per_client=100, local_steps=1, rounds=1)
+    # T = 10, M N = 700: K = 1, b = 28 has (0.4, 0.2), off by 0.6 + 0.1233; K = 2, b = 28 has (0.8,
+    # 0.4), off by 0.2 + 0.3233; K = 3, b = 23 has (0.9857, 0.6), off by 0.0143 + 0.5233: a larger K
+    # than asked can be nearer
+    with pytest.raises(
+        ValueError, match=r"is rho_s=0\.8, rho_c=0\.4 \(clients_per_round=2, batch_size=28\)"
+    ):
+        plan(rho_s=1, rho_c=0.0767, n_clients=25, samples_per_client=28, local_steps=2, rounds=5)
+    # T = 51, M N = 476: b = 1 has 0.107, off by 0.093, b = 2 has 0.214, off by 0.014, both with K =
+    # 1
+    with pytest.raises(ValueError, match=r"\(clients_per_round=1, batch_size=2\)"):
+        plan(rho_s=0.2, rho_c=0.6, n_clients=28, samples_per_client=17, local_steps=3, rounds=17)
+    # 29/100 is not representable: 0.29 * 100 = 28.999999999999996, yet 29 clients keep the promise
+    assert (
+        plan(
+            rho_s=1, rho_c=0.29, n_clients=100, samples_per_client=29, local_steps=1, rounds=1
+        ).clients_per_round
+        == 29
+    )
+    # a mini-batch is never larger than a client
+    assert plan(
+        rho_s=1, rho_c=0.1, n_clients=10, samples_per_client=7, local_steps=1, rounds=1
+    ) == (1, 7, 0.1, 0.1)
+    # the smallest client counts: b = floor(0.5 * 2 * 20 / (1 * 4)) = 5
+    assert (
+        plan(
+            rho_s=0.5, rho_c=1, n_clients=2, samples_per_client=[20, 99], local_steps=2, rounds=2
+        ).batch_size
+        == 5
+    )
+
+
+@pytest.mark.parametrize("row", TABLE_2)
+def test_plan_finds_table_2(row):
+    m, k, r, e, b, n = row
+    result = stability(**sizes(k, e, r, m, n / m, b))
+    ask = dict(n_clients=m, samples_per_client=n / m, local_steps=e, rounds=r)
+    assert plan(rho_s=result.rho_s, rho_c=result.rho_c, **ask) == (k, b, result.rho_s, result.rho_c)
+
+
+def assert_none_is_nearer(named, rho_s, rho_c, m, n, e, r):
+    """Of all pairs K, b whose stabilities are at most 1, none is nearer to what was asked than
+    `named`.
+    """
+    k, b = np.meshgrid(np.arange(1, m // r + 1), np.arange(1, n + 1))
+    got_s, got_c = b * k * e * r / (m * n), k * r / m
+    distance = (abs(got_s - rho_s) + abs(got_c - rho_c))[got_s <= 1]
+    assert max(named) <= 1 and abs(named[0] - rho_s) + abs(named[1] - rho_c) == pytest.approx(
+        distance.min(), abs=1e-12
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.floats(0.001, 1), st.floats(0.001, 1), *(st.integers(1, most) for most in (60, 40, 6, 12))
+)
+def test_plan_keeps_its_promise_or_names_one_that_it_can_keep(rho_s, rho_c, m, n, e, r):
+    ask = dict(n_clients=m, samples_per_client=n, local_steps=e, rounds=r)
+    try:
+        k, b, got_s, got_c = plan(rho_s=rho_s, rho_c=rho_c, **ask)
+    except ValueError as refused:
+        assert repr(rho_s) in str(refused) and repr(rho_c) in str(refused)
+        near = re.search(
+            r"is rho_s=(\S+), rho_c=(\S+) \(clients_per_round=(\d+), batch_size=(\d+)\)",
+            str(refused),
+        )
+        if near is None:
+            assert r > m or r * e > m * n
+        else:
+            named = float(near[1]), float(near[2])
+            assert plan(rho_s=named[0], rho_c=named[1], **ask) == (
+                int(near[3]),
+                int(near[4]),
+                *named,
+            )
+            assert_none_is_nearer(named, rho_s, rho_c, m, n, e, r)
+        return
+    result = stability(**sizes(k, e, r, m, n, b))
+    assert (got_s, got_c) == (result.rho_s, result.rho_c) and got_s <= rho_s and got_c <= rho_c
+    assert stability(**sizes(k + 1, e, r, m, n, 1)).rho_c > rho_c
+    assert b == n or stability(**sizes(k, e, r, m, n, b + 1)).rho_s > rho_s
+    assert plan(rho_s=got_s, rho_c=got_c, **ask) == (k, b, got_s, got_c)
+
+
+def test_the_nearest_plan_by_brute_force():
+    # asked for so little that K or b would be 0 nearly always
+    rng, refused = np.random.default_rng(5), 0
+    for _ in range(400):
+        m, n, e, r = (int(rng.integers(1, most)) for most in (60, 40, 6, 12))
+        rho_s, rho_c = (float(x) for x in rng.choice([0.01, 0.1, 1], 2) * rng.random(2))
+        try:
+            plan(
+                rho_s=rho_s, rho_c=rho_c, n_clients=m, samples_per_client=n, local_steps=e, rounds=r
+            )
+        except ValueError as error:
+            near = re.search(
+                r"is rho_s=(\S+), rho_c=(\S+) \(clients_per_round=(\d+), batch_size=(\d+)\)",
+                str(error),
+            )
+            assert (near is None) == (r > m or r * e > m * n)
+            if near:
+                refused += 1
+                assert_none_is_nearer((float(near[1]), float(near[2])), rho_s, rho_c, m, n, e, r)
+                assert stability(**sizes(int(near[3]), e, r, m, n, int(near[4])))[:2] == (
+                    float(near[1]),
+                    float(near[2]),
+                )
+    assert refused > 200
+
+
+def test_stabilities_out_of_range_name_the_value_and_the_nearest_plan():
+    ask = dict(
+        n_clients=40, samples_per_client=100, local_steps=5, rounds=4
+    )  # rho_C = K/10, rho_S = b K/200
+    for rho_s, rho_c, bad, near in (
+        (1.5, 0.5, r"rho_s=1\.5 must be above 0 and at most 1", (1.0, 0.5, 5, 40)),  # as 1
+        (0.3, -2.0, r"rho_c=-2\.0 must be above 0 and at most 1", (0.3, 0.1, 1, 60)),  # as 0
+        (
+            0.0,
+            1.01,
+            r"rho_s=0\.0 must.*; rho_c=1\.01 must",
+            (0.05, 1.0, 10, 1),
+        ),  # (0, 1): K = 10, b = 1 is off by 0.05
+    ):
+        with pytest.raises(ValueError, match=bad) as refused:
+            plan(rho_s=rho_s, rho_c=rho_c, **ask)
+        assert "is rho_s={!r}, rho_c={!r} (clients_per_round={}, batch_size={})".format(
+            *near
+        ) in str(refused.value)
+    with pytest.raises(ValueError, match=r"rho_s=2\.0 .*no plan is feasible"):
+        plan(rho_s=2.0, rho_c=0.5, n_clients=3, samples_per_client=100, local_steps=1, rounds=4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(rho_s=0), r"rho_s=0\.0 must be above 0 and at most 1"),
+        (dict(rho_c=0), r"rho_c=0\.0 must be above 0 and at most 1"),
+        (dict(rho_s=1.01), r"rho_s=1\.01 must be above 0 and at most 1"),
+        (dict(rho_c=1.01), r"rho_c=1\.01 must be above 0 and at most 1"),
+        (dict(rho_s=math.nan), "rho_s=nan must be a finite number"),
+        (dict(n_clients=0), "n_clients=0 must be an integer >= 1"),
+        (dict(rounds=0), "rounds=0 must be an integer >= 1"),
+        (dict(samples_per_client=0), r"samples_per_client holds 0\.0; entries must be .* >= 1"),
+        (dict(local_steps=1.5), r"local_steps=1\.5 must be an integer >= 1"),
+        (dict(samples_per_client=[3, 4]), r"=\[3, 4\] must be a number, .* n_clients=40"),
+    ],
+)
+def test_bad_plans(change, message):
+    asked = dict(
+        rho_s=0.5, rho_c=0.5, n_clients=40, samples_per_client=100, local_steps=5, rounds=4
+    )
+    with pytest.raises(ValueError, match=message):
+        plan(**{**asked, **change})
+
+
+def test_no_plan_at_all():
+    with pytest.raises(ValueError, match="rounds must be at most 3"):
+        plan(rho_s=1, rho_c=1, n_clients=3, samples_per_client=100, local_steps=1, rounds=4)
+    with pytest.raises(ValueError, match="at most 8"):
+        plan(rho_s=1, rho_c=1, n_clients=4, samples_per_client=2, local_steps=3, rounds=4)

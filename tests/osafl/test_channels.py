@@ -1,0 +1,85 @@
+"""The channel and the hardware: path loss by hand, laws of the draws, and bad input."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sflkit.osafl import channels
+
+
+def draw(seed=0):
+    return np.random.default_rng(seed)
+
+
+def test_path_loss_by_hand():
+    # 3D distance 100 m and 1000 m, heights 25 and 1.5 m, 20 log10(2.4) = 7.604: 28 + 22 * 2 + 7.604
+    # and 13.54 + 39.08 * 3 + 7.604
+    flat = [math.sqrt(d**2 - 23.5**2) for d in (100, 1000)]
+    assert channels.path_loss_db(flat[0], line_of_sight=True) == pytest.approx(79.604, abs=1e-3)
+    assert channels.path_loss_db(flat[1]) == pytest.approx(138.384, abs=1e-3)
+    # the two slopes meet at the break point 4 * 24 * 0.5 * 2.4e9 / c = 384.3 m
+    near, far = channels.path_loss_db([384.26, 384.28], line_of_sight=True)
+    assert far - near == pytest.approx(0, abs=2e-3)
+    d = np.linspace(0, 5000, 300)
+    loss, seen = (
+        channels.path_loss_db(d),
+        channels.path_loss_db(d, line_of_sight=np.ones(300, dtype=bool)),
+    )
+    assert (
+        (np.diff(loss) >= 0).all()
+        and (loss >= seen).all()
+        and channels.path_loss_db(0) == channels.path_loss_db(10)
+    )
+    # 1 W = 30 dBm, 540 kHz = 57.324 dB: 30 - 79.604 + 174 - 57.324 = 67.072 dB, and 3 dB of
+    # shadowing on top
+    snr = channels.snr_per_watt(flat[0], 3.0, line_of_sight=True)
+    assert 10 * math.log10(snr) == pytest.approx(70.072, abs=1e-3)
+
+
+def test_channel_and_hardware_laws():
+    rng = np.random.default_rng(0)
+    d = channels.draw_distances(20000, rng)
+    assert d.max() <= 600 and np.mean(d < 300) == pytest.approx(
+        0.25, abs=0.01
+    )  # uniform over the area
+    shadow = channels.draw_shadowing_db(20000, rng)
+    assert shadow.mean() == pytest.approx(0, abs=0.2) and shadow.std() == pytest.approx(8, rel=0.02)
+    devices = channels.draw_devices(500, rng, snr=1.0)
+    bits = 160 * 101376
+    for array, low, high in (
+        (devices.cycles_per_step, 25 * bits, 40 * bits),
+        (devices.energy_budget_j, 1.2, 2.5),
+        (devices.max_cpu_hz, 1e9, 1.8e9),
+        (devices.max_tx_watt, 0.1, 1.0),
+    ):
+        assert low <= array.min() < low * 1.1 and high * 0.9 < array.max() <= high
+    few, more = (channels.draw_devices(n, np.random.default_rng(4), snr=1.0) for n in (5, 9))
+    np.testing.assert_array_equal(more.cycles_per_step[:5], few.cycles_per_step)
+    np.testing.assert_array_equal(more.max_tx_watt[:5], few.max_tx_watt)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: channels.path_loss_db(-1), "distance_m holds -1.0"),
+        (lambda: channels.path_loss_db(5001), "distance_m holds 5001.0"),
+        (lambda: channels.path_loss_db(math.nan), "distance_m holds nan"),
+        (lambda: channels.path_loss_db(10, carrier_ghz=0), "carrier_ghz=0"),
+        (lambda: channels.path_loss_db(10, base_m=1), "base_m=1"),
+        (lambda: channels.path_loss_db(10, device_m=30), "device_m=30"),
+        (lambda: channels.snr_per_watt(10, math.inf), "shadowing_db holds inf"),
+        (lambda: channels.snr_per_watt(10, bandwidth_hz=0), "bandwidth_hz=0"),
+        (lambda: channels.draw_distances(-1, draw()), "n_clients=-1"),
+        (lambda: channels.draw_distances(5, 0), "rng=0 must be"),
+        (lambda: channels.draw_distances(5, draw(), radius_m=0), "radius_m=0"),
+        (lambda: channels.draw_shadowing_db(5, draw(), sigma_db=-1), "sigma_db=-1"),
+        (lambda: channels.draw_devices(5, draw(), snr=1.0, sample_bits=0), "sample_bits=0"),
+        (lambda: channels.draw_devices(5, draw(), snr=1.0, samples=0), "samples=0"),
+        (lambda: channels.draw_devices(5, draw(), snr=[-1.0] * 5), "snr holds -1.0"),
+        (lambda: channels.draw_devices(5, draw(), snr=[1.0, 1.0]), r"snr has shape \(2,\)"),
+    ],
+)
+def test_bad_channels(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,104 @@
+"""The settings of OSAFL's runs: printed rates, refusals, and the keys of published results."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sflkit.osafl import centralised, training
+from sflkit.osafl.centralised import CentralisedConfig
+from sflkit.osafl.config import OSAFLConfig
+from sflkit.osafl.rules import RULES
+from sflkit.registry import Rule
+from sflkit.results.store import result_key
+from tests.helpers import ROOT
+
+PUBLISHED = {
+    "osafl-training": (training.run, OSAFLConfig),
+    "osafl-centralised": (centralised.run, CentralisedConfig),
+}
+
+
+def small(**changes) -> OSAFLConfig:
+    return OSAFLConfig(**{"n_clients": 6, "rounds": 4} | changes)
+
+
+@pytest.mark.parametrize("experiment", PUBLISHED)
+def test_published_results_keep_their_keys(experiment):
+    run, config = PUBLISHED[experiment]
+    files = sorted((ROOT / "data" / "results" / "paper" / experiment).glob("*.json"))
+    assert files
+    for file in files:
+        record = json.loads(file.read_text(encoding="utf-8"))
+        fields = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in record["config"].items()
+        }
+        assert result_key(run, config(**fields)) == record["key"] == f"{experiment}/{file.stem}"
+
+
+def test_hyper_parameters():
+    assert OSAFLConfig(model="osafl_cnn").hyper == {"rate": 0.08, "global_rate": 22}
+    assert OSAFLConfig(rule="m_fednova", preset="squeezenet1").hyper == {
+        "rate": 0.03,
+        "slowdown": 0.05,
+    }
+    assert OSAFLConfig(rule="fednova").hyper == OSAFLConfig(rule="genie").hyper == {"rate": 0.15}
+    assert OSAFLConfig(rule="m_feddisco", dataset=2, model="char_rnn", a=0).hyper == {
+        "rate": 0.5,
+        "a": 0,
+        "b": 0.1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rule": "fedavg"}, "rule='fedavg'"),
+        ({"never_joined": "none"}, "never_joined='none'"),
+        ({"dataset": 3}, "dataset=3"),
+        ({"top_k": 20}, "top_k=20"),
+        ({"features": "x"}, "features='x'"),
+        ({"preset": "mlp"}, "preset='mlp'"),
+        ({"allocator": "all"}, "allocator='all'"),
+        ({"local_round": "x"}, "local_round='x'"),
+        ({"rate": 0}, "rate=0"),
+        ({"mu": 0.1}, "mu=0.1 has no meaning for rule='osafl'"),
+        ({"rule": "m_fedavg", "global_rate": 2.0}, "global_rate=2.0 has no"),
+        ({"chi": 0.5}, "chi=0.5"),
+        ({"input_norm": 0}, "input_norm=0"),
+        ({"payload_bits": -1}, "payload_bits=-1"),
+        ({"capacity_low": 19}, "capacity_low=19"),
+        ({"capacity_low": 159}, "capacity_low=159"),
+        ({"capacity_high": 300}, "capacity_high=300"),
+        ({"rounds": 0}, "rounds=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"max_steps": 2.5}, "max_steps=2.5"),
+    ],
+)
+def test_config_refuses(changes, message):
+    with pytest.raises(ValueError, match=message):
+        OSAFLConfig(**changes)
+
+
+def test_a_rule_without_printed_rates_asks_for_them(monkeypatch):
+    monkeypatch.setattr(RULES, "_rules", dict(RULES.items()))  # the row goes again after this test
+    RULES.add("mine", Rule(list, "My rule", options=("n_clients", "mu")))
+    assert OSAFLConfig("mine", rate=0.1, mu=0.5).hyper == {"rate": 0.1, "mu": 0.5}
+    with pytest.raises(ValueError, match="rate=None must be a number for rule='mine'"):
+        _ = OSAFLConfig("mine", mu=0.5).hyper
+    with pytest.raises(ValueError, match="mu=None must be a number for rule='mine'"):
+        _ = OSAFLConfig("mine", rate=0.5).hyper
+    with pytest.raises(ValueError, match=r"a=0.5 has no meaning for rule='mine'"):
+        OSAFLConfig("mine", a=0.5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [dict(hidden=2.5), dict(hidden=True), dict(hidden=(8, -3)), dict(channels=[0]), dict(layers=0)],
+)
+def test_sizes_are_checked(changes):
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        small(**changes)
+    assert hash(small(hidden=[8, 4])) == hash(small(hidden=(8, 4)))

@@ -1,0 +1,71 @@
+"""The settings of SFL's runs: the keys of published results, and what is refused."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sflkit.results.store import result_key
+from sflkit.sfl import cache_paths, discrepancy, toy_problem, training
+from sflkit.sfl.config import SFLConfig
+from sflkit.sfl.discrepancy import DiscrepancyConfig
+from sflkit.sfl.toy_problem import SyntheticConfig
+from tests.helpers import ROOT
+
+EXPERIMENTS = {
+    "sfl-training": (training.run, SFLConfig),
+    "sfl-caches": (cache_paths.run, SFLConfig),
+    "sfl-discrepancy": (discrepancy.run, DiscrepancyConfig),
+    "sfl-toy-problem": (toy_problem.run, SyntheticConfig),
+}
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_published_results_keep_their_keys(experiment):
+    run, config = EXPERIMENTS[experiment]
+    files = sorted((ROOT / "data" / "results" / "paper" / experiment).glob("*.json"))
+    assert files
+    for file in files:
+        record = json.loads(file.read_text(encoding="utf-8"))
+        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in record["config"].items()}
+        assert result_key(run, config(**fields)) == record["key"], file.name
+
+
+@pytest.mark.parametrize(("run", "config"), EXPERIMENTS.values(), ids=EXPERIMENTS)
+def test_numpys_numbers_and_whole_floats_are_one_config_with_one_key(run, config):
+    for rate in ("theta", "temperature"):
+        one = config(**{rate: 1})
+        for same in (1.0, np.float64(1), np.int64(1)):
+            assert config(**{rate: same}) == one
+            assert result_key(run, config(**{rate: same})) == result_key(run, one)
+    assert result_key(run, config(rounds=np.float64(7))) == result_key(run, config(rounds=7))
+
+
+@pytest.mark.parametrize("config", [SFLConfig, DiscrepancyConfig, SyntheticConfig])
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("rule", "lru", "rule='lru' must be one of '"),
+        ("rounds", "7", "rounds='7' must be an integer >= 1"),
+        ("rounds", True, "rounds=True must be an integer >= 1"),
+        ("theta", "0.5", "theta='0.5' must be a finite number >= 0 and <= 1"),
+        ("temperature", 0, "temperature=0 must be a finite number > 0"),
+        ("seed", -1, "seed=-1 must be an integer >= 0"),
+        ("speed", 1, "speed is no field of "),
+    ],
+)
+def test_a_refusal_is_one_line_with_name_value_and_range(config, field, value, message):
+    with pytest.raises(ValueError, match=message) as error:
+        config(**{field: value})
+    assert "\n" not in str(error.value)
+
+
+def test_fields_that_must_agree():
+    with pytest.raises(ValueError, match="batch_size=31 must be an integer >= 1 and <= 30"):
+        SFLConfig(capacity=30, batch_size=31)
+    with pytest.raises(ValueError, match="classes_per_client=3 must be an integer >= 1 and <= 2"):
+        SFLConfig(train=False, n_classes=2)
+    assert SFLConfig(n_classes=2).classes_per_client == 3  # with training the data set says
+    with pytest.raises(ValueError, match="batch_size=150 must be an integer >= 1 and <= 100"):
+        replace(SFLConfig(), capacity=100)

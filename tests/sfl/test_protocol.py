@@ -1,0 +1,471 @@
+"""What users bring to a run: built as documented, checked in every round, or refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from torch import nn
+
+from sflkit import federated
+from sflkit.registry import Rule
+from sflkit.sfl import cache_paths
+from sflkit.sfl.caches import DRSR, FIFO, RULES, SRSR, Cache, SharesRule
+from sflkit.sfl.clients import make_cache
+from sflkit.sfl.config import SFLConfig
+from sflkit.sfl.streams import LabelStream
+from sflkit.sfl.training import run, run_stacked
+
+BARE = SFLConfig(
+    train=False, n_clients=3, n_states=4, capacity=20, batch_size=10, rounds=4, n_classes=5
+)
+TINY = replace(BARE, train=True, data="digits", model="linear", n_classes=10, test_size=100)
+
+
+class Newest(Cache):
+    """FIFO, written with the public hooks."""
+
+    def take(self, ids, labels, rng):
+        ids = np.concatenate([self.ids, ids])[-self.capacity :]
+        labels = np.concatenate([self.labels, labels])[-self.capacity :]
+        self.keep(ids, labels)
+
+
+class RunningMean(SharesRule):
+    """DRSR, written as a rule of shares: the weight of the arrivals is their part of all."""
+
+    seen = 0
+
+    def weight(self, n_arrivals):
+        self.seen += n_arrivals
+        return n_arrivals / self.seen
+
+
+class Plain:
+    """A cache by the protocol alone: the newest round, held as it came."""
+
+    def __init__(self, capacity, batch_size):
+        self.ids = np.empty(0, np.int64)
+        self.labels = np.empty(0, np.int64)
+
+    def update(self, ids, labels, rng):
+        self.ids = ids
+        self.labels = labels
+
+
+class NoCache:
+    def __init__(self, capacity, batch_size):
+        pass
+
+
+@pytest.fixture
+def own_row():
+    """A registry that a test may add rows to."""
+    rules = dict(RULES)
+    yield RULES
+    for name in set(RULES) - set(rules):
+        RULES._rules.pop(name)
+
+
+# --- cache rules ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("own", "rule"), [(Newest, "fifo"), (RunningMean, "drsr")])
+def test_the_public_hooks_are_all_that_a_rule_needs(own, rule):
+    config = replace(BARE, rounds=30)
+    reference = run(replace(config, rule=rule))
+    pd.testing.assert_frame_equal(run(config, cache=own), reference, check_exact=True)
+    pd.testing.assert_frame_equal(
+        cache_paths.run(config, cache=own), cache_paths.run(replace(config, rule=rule))
+    )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_row_of_the_registry_is_built_from_a_config(rule):
+    made = make_cache(replace(BARE, rule=rule, theta=0.25), np.full(5, 0.2))
+    assert (made.capacity, len(made)) == (20, 0) and RULES[rule].look and RULES[rule].label
+    assert made.batch_size == (None if rule.startswith("full") else 10)
+    if rule == "srsr":
+        assert made.theta == 0.25
+    if rule.startswith("full"):
+        assert made.shares.tolist() == [0.2] * 5 and made.refresh == (rule == "full_refreshed")
+
+
+def test_a_new_row_is_a_rule_like_any_other(own_row):
+    own_row.add("running_mean", Rule(RunningMean, "Running mean"))
+    config = replace(BARE, rule="running_mean", rounds=30)
+    frame = run(config)
+    pd.testing.assert_frame_equal(frame, run(replace(config, rule="drsr")), check_exact=True)
+    with pytest.raises(ValueError, match="'full_refreshed', 'running_mean'"):
+        replace(BARE, rule="lru")
+
+
+def test_a_function_sees_config_and_long_term_shares():
+    seen = []
+
+    def slow(config, long_term):
+        seen.append(long_term)
+        return SRSR(config.capacity, config.batch_size, theta=config.theta / 2)
+
+    frame = run(replace(BARE, theta=0.5, rounds=30), cache=slow)
+    reference = run(replace(BARE, rule="srsr", theta=0.25, rounds=30))
+    pd.testing.assert_frame_equal(frame, reference, check_exact=True)
+    assert len(seen) == 3
+    np.testing.assert_allclose(np.sum(seen, axis=1), 1)
+
+
+def test_a_cache_by_the_protocol_alone():
+    frame = run(replace(BARE, rounds=6), cache=Plain)
+    reference = run(replace(BARE, rule="fifo", capacity=10, rounds=6))
+    np.testing.assert_array_equal(frame.discrepancy, reference.discrepancy)
+
+
+@pytest.mark.parametrize("run_it", [run, cache_paths.run])
+@pytest.mark.parametrize("cache", [FIFO(20, 10), Newest(20), "fifo", 7, [FIFO]])
+def test_a_finished_object_is_refused_with_the_way_out(cache, run_it):
+    # FIFO(20, 10) is empty and therefore false: it used to be ignored, and the built-in rule ran
+    with pytest.raises(ValueError, match=r"finished object.*def make\(config, long_term\): return"):
+        run_it(BARE, cache=cache)
+
+
+@pytest.mark.parametrize(
+    ("cache", "message"),
+    [
+        (SRSR, r"SRSR cannot be called with \(config.capacity, config.batch_size\).*'theta'"),
+        (lambda shares: FIFO(20, 10), r"cannot be called with \(config, long_term\)"),
+        (lambda config, long_term: None, r"made None, which lacks update, ids, labels"),
+        (NoCache, "lacks update, ids, labels; derive your rule from sflkit.sfl.caches.Cache"),
+    ],
+)
+def test_what_makes_no_cache_is_refused(cache, message):
+    with pytest.raises(ValueError, match=message):
+        run(BARE, cache=cache)
+
+
+def test_clients_and_runs_share_no_cache():
+    shared = FIFO(20, 10)
+    with pytest.raises(ValueError, match="one FIFO object for client 0 and client 1"):
+        run(BARE, cache=lambda config, long_term: shared)
+    held = FIFO(20, 10)
+    held.update([0], [0], np.random.default_rng(0))
+    with pytest.raises(ValueError, match="holds 1 samples before round 1"):
+        run(BARE, cache=lambda config, long_term: held)
+    pool = {}  # one object per client, but the same for all runs of a batch
+
+    def by_client(config, long_term):
+        return pool.setdefault(long_term.tobytes(), FIFO(20, 10))
+
+    with pytest.raises(
+        ValueError, match="one FIFO object for client 0 of run 0 and client 0 of run 1"
+    ):
+        run_stacked([BARE, replace(BARE, theta=0.5)], cache=by_client)
+
+
+class Broken(Plain):
+    """Takes the arrivals as they are until the second round, and then breaks one promise."""
+
+    rounds = 0
+
+    def update(self, ids, labels, rng):
+        self.rounds += 1
+        if self.rounds < 2:
+            super().update(ids, labels, rng)
+        else:
+            self.spoil(ids, labels)
+
+
+class TooLarge(Broken):
+    def spoil(self, ids, labels):
+        self.ids = np.concatenate([self.ids, ids, ids[:1]])
+        self.labels = np.concatenate([self.labels, labels, labels[:1]])
+
+
+class Relabels(Broken):
+    def spoil(self, ids, labels):
+        self.ids = ids
+        self.labels = (labels + (np.arange(len(labels)) == 4)) % 5
+
+
+class Invents(Broken):
+    def spoil(self, ids, labels):
+        never = np.setdiff1d(np.arange(100), np.concatenate([self.ids, ids]))[:1]
+        self.ids = never
+        self.labels = never // 20  # the right label, of a sample that never came
+
+
+class Outside(Broken):
+    def spoil(self, ids, labels):
+        self.ids = ids - 1000
+        self.labels = labels
+
+
+class Beyond(Broken):
+    def spoil(self, ids, labels):
+        self.ids = ids + 100
+        self.labels = labels
+
+
+class Misaligned(Broken):
+    def spoil(self, ids, labels):
+        self.ids = ids[1:]
+        self.labels = labels
+
+
+class Lists(Broken):
+    def spoil(self, ids, labels):
+        self.ids = ids.tolist()
+        self.labels = labels
+
+
+class Narrow(Broken):
+    def spoil(self, ids, labels):
+        self.ids = ids.astype(np.int32)
+        self.labels = labels
+
+
+class Refuses(Broken):
+    def spoil(self, ids, labels):
+        raise ValueError("no more room")
+
+
+@pytest.mark.parametrize(
+    ("cache", "message"),
+    [
+        (TooLarge, "holds 21 samples; it may hold at most capacity=20"),
+        (Relabels, r"gives sample \d+ the label \d; its label is \d"),
+        (Invents, r"holds id \d+, a sample that never arrived at this client"),
+        (Outside, r"holds id -\d+; ids are rows of the training set, in \[0, 99\]"),
+        (Beyond, r"holds id 1\d\d; ids are rows of the training set, in \[0, 99\]"),
+        (Misaligned, "has 9 ids but 10 labels"),
+        (Lists, r"ids is a list; it must be a numpy array of int64, shape \(n,\)"),
+        (Narrow, r"ids is a ndarray of int32, shape \(10,\)"),
+        (Refuses, "no more room"),
+    ],
+)
+def test_broken_promises_name_rule_client_and_round(cache, message):
+    class Sometimes:
+        made = 0
+
+    def third(config, long_term):
+        Sometimes.made += 1
+        return (cache if Sometimes.made == 3 else Plain)(config.capacity, config.batch_size)
+
+    place = f"cache rule {cache.__name__}, client 2, round 2: "
+    with pytest.raises(ValueError, match=place + ".*" + message):
+        run(BARE, cache=third)
+
+
+def test_keep_takes_no_more_than_the_cache_holds():
+    cache = Newest(2)
+    for ids, labels, message in (
+        ([1, 2, 3], [0, 0, 0], "keep got 3 samples; at most capacity=2"),
+        ([1, 2], [0], "keep got 2 ids but 1 labels"),
+        ([1.5], [0], "ids must be a one-dimensional array of integers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cache.keep(ids, labels)
+    assert len(cache) == 0
+    cache.keep([4, 5], [1, 0])
+    assert cache.ids.dtype == np.int64 and cache.labels.tolist() == [1, 0]
+
+
+def test_a_sample_may_be_held_twice():
+    class Twice(Cache):
+        """Keeps the first half of the arrivals, each two times."""
+
+        def take(self, ids, labels, rng):
+            half = len(ids) // 2
+            self.keep(ids[:half].repeat(2), labels[:half].repeat(2))
+
+    assert run(BARE, cache=Twice).filter(like="count_").to_numpy().sum(axis=1).tolist() == [30] * 4
+
+
+def test_a_cache_that_holds_nothing():
+    class Nothing(Plain):
+        def update(self, ids, labels, rng):
+            pass
+
+    # v = 0, so psi = sum of pi^2; and nobody trains, so that the model stays where it was
+    frame = run(TINY, cache=Nothing)
+    stream = LabelStream(np.full((3, 1, 10), 0.1), np.ones((3, 1, 1)))
+    np.testing.assert_allclose(run(TINY, cache=Nothing, stream=stream).discrepancy, 3 * 10 * 0.01)
+    assert frame.loss.nunique() == 1
+
+
+# --- server rules -----------------------------------------------------------------------------
+
+
+def test_fedavg_by_hand_is_the_default():
+    config = replace(TINY, global_rate=0.5)
+    pd.testing.assert_frame_equal(
+        run(config), run(config, server=lambda c, shares: federated.FedAvg(c.global_rate))
+    )
+    shares = []
+    run(TINY, server=lambda config, given: shares.append(given) or federated.FedAvg())
+    np.testing.assert_array_equal(shares, [[1 / 3] * 3])
+
+
+def test_a_class_is_built_without_arguments():
+    # mu = 0.1 holds the clients back; FedProx with mu = 0 is FedAvg bit for bit
+    held = run(TINY, server=federated.FedProx)
+    free = run(TINY, server=lambda config, shares: federated.FedProx(mu=0))
+    pd.testing.assert_frame_equal(free, run(TINY), check_exact=True)
+    assert not held.loss.equals(free.loss)
+
+
+def test_a_server_keeps_its_memory_through_a_run_and_no_longer():
+    first = run(TINY, server=federated.FedAvgM)
+    pd.testing.assert_frame_equal(first, run(TINY, server=federated.FedAvgM), check_exact=True)
+    plain = run(TINY)
+    assert first.loss[0] == plain.loss[0] and first.loss[1] != plain.loss[1]
+
+
+def test_scaffold_gets_its_clients_steps_and_corrections():
+    def scaffold(config, shares):
+        return federated.Scaffold(config.n_clients, shares)
+
+    frame, plain = (run(replace(TINY, rounds=6), server=s) for s in (scaffold, None))
+    assert frame.loss[0] == plain.loss[0] and (frame.loss[1:] != plain.loss[1:]).all()
+
+
+def test_servers_of_a_batch_do_not_meet():
+    """Rules with different proximal terms and corrections answer as if each ran alone."""
+
+    def by_seed(config, shares):
+        if config.seed == 3:
+            return federated.Scaffold(config.n_clients, shares)
+        return federated.FedProx(mu=config.seed / 10)
+
+    configs = [replace(TINY, seed=seed) for seed in range(5)]
+    for config, outcome in zip(
+        configs, run_stacked(configs, server=by_seed, backend="pool"), strict=True
+    ):
+        alone = run(config, server=by_seed, backend="pool")
+        pd.testing.assert_frame_equal(outcome.frame, alone, check_exact=True)
+
+
+class Silent(federated.FedAvg):
+    def __call__(self, params, updates, weights=None, work=None):
+        return None
+
+
+class Short(federated.FedAvg):
+    def __call__(self, params, updates, weights=None, work=None):
+        return params[:-1]
+
+
+class Asks(federated.FedAvg):
+    def local_options(self, work):
+        return {"momentum": 0.9}
+
+
+ONE = federated.FedAvg()
+
+
+@pytest.mark.parametrize(
+    ("server", "message"),
+    [
+        (
+            federated.FedAvg(0.5),
+            r"finished object.*def make\(config, shares\): return FedAvg\(...\)",
+        ),
+        ("FedAvg", "finished object"),
+        (federated.Scaffold, r"Scaffold cannot be called with \(\).*n_clients"),
+        (lambda config: federated.FedAvg(), r"cannot be called with \(config, shares\)"),
+        (lambda config, shares: 1.0, "made 1.0, which is no server rule"),
+        (Silent, "Silent answered with NoneType"),
+        (Short, r"Short answered with \(7849,\) of torch.float32; it must be a tensor \(7850,\)"),
+        (Asks, "local_options of Asks holds momentum; it may hold prox and corrections"),
+    ],
+)
+def test_bad_servers(server, message):
+    with pytest.raises(ValueError, match=message):
+        run(TINY, server=server)
+
+
+def test_runs_share_no_server():
+    with pytest.raises(ValueError, match="one FedAvg object for run 0 and run 1"):
+        run_stacked([TINY, replace(TINY, seed=1)], server=lambda config, shares: ONE)
+
+
+# --- models and streams -----------------------------------------------------------------------
+
+
+class Small(nn.Sequential):
+    def __init__(self, input_shape, n_classes):
+        super().__init__(nn.Flatten(), nn.Linear(int(np.prod(input_shape)), n_classes))
+
+
+def test_models_by_object_class_and_function():
+    reference = run(TINY)  # "linear" is this network
+    built = Small((1, 28, 28), 10)
+    for model in (built, Small, lambda input_shape, n_classes: Small(input_shape, n_classes)):
+        pd.testing.assert_frame_equal(run(TINY, model=model), reference, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("lenet", "finished object"),
+        (nn.Flatten(), "parameter"),
+        (lambda n_classes: Small(784, n_classes), r"called with \(input_shape, n_classes\)"),
+        (lambda input_shape, n_classes: None, "made None, which is no torch.nn.Module"),
+    ],
+)
+def test_bad_models(model, message):
+    with pytest.raises(ValueError, match=message):
+        run(TINY, model=model)
+
+
+def test_without_training_a_server_or_model_is_refused():
+    for own in ({"server": federated.FedAvg}, {"model": Small}):
+        with pytest.raises(ValueError, match="needs train=True"):
+            run(BARE, **own)
+
+
+def test_streams_by_object_and_function():
+    def season(config, n_classes):
+        shares = np.stack([np.eye(n_classes)[0], np.full(n_classes, 1 / n_classes)])
+        flip = [[0.0, 1.0], [1.0, 0.0]]
+        clients = config.n_clients
+        return LabelStream([shares] * clients, [flip] * clients, start=0, common=True)
+
+    frame = run(BARE, cache=Plain, stream=season)
+    # pi = (0.6, 0.1, ...): after a round of class 0 alone the newest round is off by
+    # 0.4^2 + 4 * 0.1^2 = 0.2 at each of the 3 clients; rounds 1 and 3 are such rounds
+    np.testing.assert_allclose(frame.discrepancy[[0, 2]], 3 * 0.2)
+    again = run(BARE, cache=Plain, stream=season(BARE, 5))
+    pd.testing.assert_frame_equal(frame, again, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (
+            LabelStream,
+            r"stream=LabelStream is a class; it must be a function \(config, n_classes\)",
+        ),
+        ("winter", "finished object"),
+        (lambda config: None, r"cannot be called with \(config, n_classes\)"),
+        (lambda config, n_classes: 3, "made 3, which is no LabelStream"),
+        (
+            lambda config, n_classes: LabelStream(np.ones((1, 1, 1)), np.ones((1, 1, 1))),
+            "stream has 1 clients and 1 classes; this run needs 3 and 5",
+        ),
+    ],
+)
+def test_bad_streams(stream, message):
+    with pytest.raises(ValueError, match=message):
+        run(BARE, stream=stream)
+
+
+def test_own_parts_and_built_in_ones_are_one_run():
+    """All four at once, each equal to what the config names, give the config's run."""
+    config = replace(TINY, rule="drsr", local_rate=0.2)
+    own = {
+        "cache": DRSR,
+        "server": lambda c, shares: federated.FedAvg(c.global_rate),
+        "model": Small,
+        "stream": None,
+    }
+    pd.testing.assert_frame_equal(run(config, **own), run(config), check_exact=True)
