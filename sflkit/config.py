@@ -216,10 +216,12 @@ def _refusal(field: Any, details: list, cls: type, given: Mapping[str, Any]) -> 
         return f"{field} of {cls.__name__} must be given"
     for detail in details:
         said = str(detail.get("ctx", {}).get("error", ""))
-        is_entry = any(isinstance(step, int) for step in detail["loc"])
         if said and _NAME not in said:  # by a validator of the config's own
             return said
-        if said and is_entry:
+        if said and any(isinstance(step, int) for step in detail["loc"]):
             return said.replace(_NAME, f"{field} entry")
+    kind = kinds[field]
+    if first["type"] == "string_type" and get_origin(kind) is tuple:
+        return f"{field} entry={first['input']!r} must be {_WORDS[str]}"
     value = given.get(field, first["input"])  # a default was not given
-    return f"{field}={value!r} must be {_expected(kinds[field])}"
+    return f"{field}={value!r} must be {_expected(kind)}"

@@ -10,9 +10,9 @@ import sys
 from dataclasses import FrozenInstanceError, asdict, replace
 from typing import Annotated
 
-import cloudpickle
 import numpy as np
 import pytest
+from distributed.protocol import pickle as travel
 from pydantic import field_validator, model_validator
 
 from sflkit.config import Count, Flag, NotNegative, Number, OneOf, Positive, Seed, Share, settings
@@ -142,7 +142,7 @@ def test_whole_numbers_of_any_kind_are_one_config_with_one_result(five):
         ({"name": 3}, "name=3 must be text"),
         ({"name": "X"}, "name='X' must not be in capitals"),
         ({"names": "ab"}, "names='ab' must be a tuple whose entries are each text"),
-        ({"names": ("a", 3)}, "names=('a', 3) must be a tuple whose entries are each text"),
+        ({"names": ("a", 3)}, "names entry=3 must be text"),
         *(
             (
                 {"hidden": value},
@@ -240,7 +240,8 @@ def test_a_config_of_a_script_travels_by_value(tmp_path):
     """What Dask and loky do with a class of `__main__`: another process rebuilds it."""
     script = tmp_path / "script.py"
     script.write_text(
-        "import sys, cloudpickle\n"
+        "import sys\n"
+        "from distributed.protocol import pickle as travel\n"
         "from sflkit.config import Count, OneOf, settings\n"
         "from sflkit.registry import Registry, Rule\n"
         "from typing import Annotated\n"
@@ -249,10 +250,10 @@ def test_a_config_of_a_script_travels_by_value(tmp_path):
         "class Mine:\n"
         "    rounds: Count = 2\n"
         "    rule: Annotated[str, OneOf(RULES)] | None = 'a'\n"
-        "open(sys.argv[1], 'wb').write(cloudpickle.dumps((Mine, Mine(rounds=3))))\n"
+        "open(sys.argv[1], 'wb').write(travel.dumps((Mine, Mine(rounds=3))))\n"
     )
     subprocess.run([sys.executable, script, tmp_path / "mine"], check=True)
-    cls, config = cloudpickle.loads((tmp_path / "mine").read_bytes())
+    cls, config = travel.loads((tmp_path / "mine").read_bytes())
     assert config == cls(rounds=3) and config.rule == "a"
     with pytest.raises(ValueError, match=r"^rounds=0 must be an integer >= 1$"):
         cls(rounds=0)

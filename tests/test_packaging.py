@@ -1,5 +1,6 @@
-"""pyproject (ranges), requirements.lock (exact versions), environment.yml and the code say the
-same.
+"""The files that say what is installed agree with one another and with the code.
+
+They are pyproject.toml (ranges), requirements.lock (exact versions) and environment.yml.
 """
 
 from __future__ import annotations
@@ -95,10 +96,8 @@ def test_the_lock_is_complete_on_every_platform(project, pins, python, system):
 
 def test_the_lock_holds_nothing_else(project, pins, lock):
     needed = _needed(project, platform())
-    if sys.version_info[:2] == (
-        3,
-        11,
-    ):  # the version the lock was made with; later ones need a little less
+    # The lock was made with 3.11; later versions need a little less.
+    if sys.version_info[:2] == (3, 11):
         assert set(lock) - needed == set()
     # What has a marker is needed by something, or is there for something that is not installed
     # here.
@@ -108,8 +107,9 @@ def test_the_lock_holds_nothing_else(project, pins, lock):
 
 
 def _needed(project, environment):
-    """Walk the requirements of what is installed; CUDA and triton wheels come with torch's build,
-    not with the lock.
+    """Return the names of all packages that the project needs, directly or by another one.
+
+    CUDA and triton wheels are left out, since they come with torch's build and not with the lock.
     """
     todo, seen = [*declared(project, "lab", "test"), Requirement("setuptools")], set()
     while todo:
@@ -120,10 +120,8 @@ def _needed(project, environment):
         seen.add((name, extras))
         try:
             texts = () if _with_torch(name) else metadata.requires(name) or ()
-        except (
-            metadata.PackageNotFoundError
-        ):  # wanted on another platform only: what it needs is not known here
-            continue
+        except metadata.PackageNotFoundError:
+            continue  # wanted on another platform only: what it needs is not known here
         for below in map(Requirement, texts):
             if below.marker is None or any(
                 below.marker.evaluate(environment | {"extra": extra}) for extra in extras or ("",)
@@ -180,12 +178,8 @@ def test_make_explains_itself_and_names_a_python_that_will_do(root, tmp_path):
     )
     for name in ("Makefile", "requirements.lock", "pyproject.toml"):
         (tmp_path / name).write_bytes((root / name).read_bytes())
-    for name in (
-        "python3",
-        "python3.11",
-        "python3.12",
-        "python3.13",
-    ):  # what an old machine answers
+    # What an old machine answers.
+    for name in ("python3", "python3.11", "python3.12", "python3.13"):
         (tmp_path / name).write_text(
             '#!/bin/sh\n[ "$1" = --version ] && echo Python 3.9.1\nexit 1\n'
         )

@@ -1,8 +1,16 @@
-"""Data sets by name: `load("mnist")`.
+"""Data sets by name, and federations made of them: `load("mnist")`.
 
-`catalogue` says what exists and where it may lie, `files` reads and checks the files, `downloads`
-fetches them, `images` and `natural` turn them into arrays, `traffic` and `synthetic` make data on
-the spot. `partitions` deals samples to clients and `federations` builds whole federations."""
+| module                 | what it does                                                 |
+|------------------------|--------------------------------------------------------------|
+| `catalogue`            | knows names, shapes and where files may lie                  |
+| `files`                | reads, checks and writes the files                           |
+| `downloads`            | fetches the canonical files and converts them                |
+| `images`               | loads data sets of images, `load` and `Dataset`              |
+| `natural`              | loads data sets that come with clients of their own          |
+| `traffic`, `synthetic` | make data on the spot                                        |
+| `partitions`           | deals the samples of a data set to clients                   |
+| `federations`          | builds the clients of an experiment, their samples and tests |
+"""
 
 from sflkit.data.catalogue import DataUnavailableError, available, names
 from sflkit.data.files import DataCorruptError

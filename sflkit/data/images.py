@@ -27,6 +27,7 @@ import hashlib
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -53,12 +54,13 @@ class Inputs:
 
     An object of this class stands in for the float32 array (n, channels, height, width) of all
     inputs: `inputs[rows]` gives the rows of that array, to the last bit, and
-    `numpy.asarray(inputs)` the whole of it. Only what is asked for is converted, and nothing of it
-    is kept.
+    `numpy.asarray(inputs)` or `torch.as_tensor(inputs)` the whole of it. Only what is asked for is
+    converted, and nothing of it is kept.
 
     Parameters
     ----------
     pixels : uint8, (n, H, W) or (n, H, W, 3)
+        The array is made read-only.
     mean, std : tuples of float
         One entry per channel, of pixels / 255.
     """
@@ -66,6 +68,7 @@ class Inputs:
     dtype = np.dtype(np.float32)
 
     def __init__(self, pixels: np.ndarray, mean: tuple[float, ...], std: tuple[float, ...]):
+        pixels.flags.writeable = False
         self.pixels = pixels
         self.mean = mean
         self.std = std
@@ -98,6 +101,13 @@ class Inputs:
         if copy is False:
             raise ValueError("inputs are made of bytes, so that copy=False is not possible")
         return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Hand the whole array to a library that takes arrays by DLPack, as torch does."""
+        return self[:].__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.pixels.__dlpack_device__()
 
     def _normalised(self, pixels: np.ndarray) -> np.ndarray:
         x = pixels.transpose(0, 3, 1, 2) if pixels.ndim == 4 else pixels[:, None]

@@ -100,9 +100,8 @@ def test_fetch_converts_records_the_digest_and_is_not_repeated(
     for key, values in small[0].items():
         np.testing.assert_array_equal(getattr(loaded, key), values)
     assert loaded.digest == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert (
-        tmp_path / "home" / "mnist.npz.sha256"
-    ).read_text() == f"{loaded.digest}  mnist.npz\n"  # the form of sha256sum -c
+    record = (tmp_path / "home" / "mnist.npz.sha256").read_text()
+    assert record == f"{loaded.digest}  mnist.npz\n"  # the form of sha256sum -c
     assert not loaded.canonical and loaded.note.startswith("subset: 20 training and 10 test")
     assert "fetching mnist" in capsys.readouterr().err
     assert len(web[2]) == 4
@@ -150,7 +149,7 @@ def test_wrong_checksum_names_file_expected_and_found_and_leaves_no_npz(
 def test_files_that_arrived_are_not_fetched_again(monkeypatch, web, small, tmp_path):
     serve(monkeypatch, web, small[1])
     (web[0] / "t10k-labels-idx1-ubyte.gz").unlink()
-    with pytest.raises(data.DataUnavailableError):
+    with pytest.raises(data.DataUnavailableError, match=r"'mnist' .* the download failed"):
         downloads.fetch("mnist", folder=tmp_path / "home", **FAST)
     before = len(web[2])
     (web[0] / "t10k-labels-idx1-ubyte.gz").write_bytes(small[1]["t10k-labels-idx1-ubyte.gz"])

@@ -89,6 +89,7 @@ def test_arrays_are_read_only(by_hand):
         by_hand.test_weights,
         images.x.pixels,
         images.x_test.pixels,
+        subset.x.pixels,
         subset.y,
     ):
         with pytest.raises(ValueError, match="read-only"):

@@ -2,9 +2,11 @@
 
 import hashlib
 import os
+import warnings
 
 import numpy as np
 import pytest
+import torch
 
 from sflkit import data
 from sflkit.data import catalogue
@@ -111,6 +113,17 @@ def test_lazy_inputs_are_the_same_numbers(folder, name):
         some[:].tobytes() == whole[rows].tobytes()
         and [x.shape for x in some] == [whole.shape[1:]] * 3
     )
+
+
+@pytest.mark.parametrize("make", [torch.as_tensor, torch.tensor, torch.from_dlpack])
+def test_lazy_inputs_become_a_tensor_at_once(make):
+    """Without DLPack torch would take them for a sequence, and convert number by number."""
+    loaded = data.load("digits")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tensor = make(loaded.lazy_inputs("train"))
+    assert tensor.dtype == torch.float32 and tensor.shape == (1442, 1, 28, 28)
+    assert tensor.numpy().tobytes() == loaded.inputs("train").tobytes()
 
 
 def test_lazy_inputs_refuse_what_an_array_would_take():
@@ -308,7 +321,7 @@ def test_cifar100_needs_its_superclasses(folder):
 def test_where_data_are_looked_for(folder, tmp_path, monkeypatch):
     other = tmp_path / "other"
     write(other / "fmnist.npz", small(seed=5))
-    with pytest.raises(data.DataUnavailableError):
+    with pytest.raises(data.DataUnavailableError, match=f"Put fmnist.npz into {folder}, or pass"):
         data.load("fmnist", root=folder, download=False)
     assert data.load("fmnist", root=other).mean == (0.1307,)
     monkeypatch.setenv("SFLKIT_DATA", str(other))

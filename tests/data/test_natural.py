@@ -57,9 +57,8 @@ def test_tokens():
 
 def test_windows_by_hand():
     vocabulary = "abc?"
-    long = (
-        "abc" * 28
-    )  # 84 characters: windows start at 0..3, labels are characters 80..83 = c, a, b, c
+    # 84 characters: windows start at 0..3, labels are characters 80..83 = c, a, b, c.
+    long = "abc" * 28
     x, y, (first, second, third) = natural.windows(
         [["ab", "c"], [long], [long]], [1, 1, 2], vocabulary
     )
@@ -96,9 +95,8 @@ def test_no_character_of_a_test_part_is_seen_in_training(tmp_path):
             letters[99],
         }
     assert natural.load("shakespeare", root=tmp_path, test_stride=1) is found
-    assert (
-        len(natural.load("shakespeare", root=tmp_path, stride=10).train[0]) == 33
-    )  # ceil(327 / 10)
+    # ceil(327 / 10)
+    assert len(natural.load("shakespeare", root=tmp_path, stride=10).train[0]) == 33
 
 
 @pytest.mark.parametrize("text", ["no roles here\n", "A:\none line\n"])
@@ -228,7 +226,7 @@ def test_what_is_absent_says_how_to_get_it(tmp_path):
 
 
 def test_writers_are_the_same_everywhere():
-    data.load("digits")  # imports scikit-learn
+    data.load("digits")  # so that the import of scikit-learn is not timed
     start = time.process_time()
     x, y, train, test = synthetic.writers()
     assert time.process_time() - start < 2

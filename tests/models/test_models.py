@@ -375,7 +375,7 @@ def test_pretrained_runs_no_code_of_a_file(vgg, tmp_path):
 
 def test_pretrained_bad_calls(vgg, tmp_path):
     task, w, _ = vgg
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"none\.npz"):
         pretrained.load(task, w, tmp_path / "none.npz")
     with pytest.raises(ValueError, match=r"params has shape \(3,\)"):
         pretrained.load(task, w[:3], tmp_path / "none.npz")

@@ -1,0 +1,58 @@
+"""Keyed generators: repeatable, apart from one another, and the published ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sflkit import randomness
+
+
+def test_keyed_generators_are_repeatable_and_apart():
+    keys = [
+        (0, "stream"),
+        (1, "stream"),
+        (0, "cache"),
+        (0, "stream", 0),
+        (0, "stream", 0, 0),
+        (0, "stream", 1),
+        (0, "stream", 0, 1),
+    ]
+    draws = [randomness.generator(*key).integers(2**62) for key in keys]
+    assert draws == [randomness.generator(*key).integers(2**62) for key in keys] and len(
+        set(draws)
+    ) == len(draws)
+    assert (
+        randomness.generator(0, "cache", np.int64(3)).random()
+        == randomness.generator(0, "cache", 3).random()
+    )
+
+
+def test_the_place_of_a_purpose_is_part_of_published_numbers():
+    assert randomness.PURPOSES[:5] == ("stream", "arrivals", "samples", "cache", "test_set")
+    expected = np.random.default_rng(np.random.SeedSequence(7, spawn_key=(3, 2, 5))).random()
+    assert randomness.generator(7, "cache", 2, 5).random() == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((-1, "stream"), "seed=-1"),
+        ((0.5, "stream"), "seed=0.5"),
+        ((None, "stream"), "seed=None"),
+        ((0, "streams"), "purpose='streams' must be one of 'stream'"),
+        ((0, "cache", -1), "key=-1"),
+        ((0, "cache", "a"), "key='a'"),
+    ],
+)
+def test_bad_keys_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        randomness.generator(*arguments)
+
+
+def test_the_first_model_depends_on_the_seed_only():
+    seeds = [randomness.model_seed(seed) for seed in range(20)]
+    assert len(set(seeds)) == 20 and all(0 <= seed < 2**31 for seed in seeds)
+    assert seeds[3] == int(randomness.generator(3, "model").integers(2**31))
+    with pytest.raises(ValueError, match="seed=-1 must be an integer >= 0"):
+        randomness.model_seed(-1)
