@@ -279,18 +279,16 @@ def theorem1(
     c = sizes.largest_c() if c is None else checks.real("c", c)
     if c <= 0:
         return SFLConvergence(*(math.inf,) * 6, c, False)
-    drift = sizes.drift()
-    product = sizes.global_rate * sizes.local_rate
     spread = (n_classes * max_share) ** 2 * sigma_m2
     terms = (
-        loss_gap / (c * product * sizes.local_steps * rounds),
-        30 * drift * sigma_g2 / c,
-        60 * drift * spread / c,
+        loss_gap / (c * sizes.product() * sizes.local_steps * rounds),
+        30 * sizes.drift() * sigma_g2 / c,
+        60 * sizes.drift() * spread / c,
         sizes.lambda_factor() * n_classes**2 * sigma_m2 * mean_lambda2 / c,
     )
     # ERRATA 9: (88) drops this term, which decays more slowly than the O(1/T) that Corollary 2
     # states for Phi_M
-    missing = 2 * sizes.smoothness * product * spread / (c * n_clients)
+    missing = 2 * sizes.smoothness * sizes.product() * spread / (c * n_clients)
     return SFLConvergence(*terms, missing, sum(terms), c, sizes.feasible(c))
 
 
@@ -325,13 +323,17 @@ class _StepSizes(NamedTuple):
         """Return (eta_L E L)^2."""
         return (self.local_rate * self.local_steps * self.smoothness) ** 2
 
+    def product(self) -> float:
+        """Return eta eta_L."""
+        return self.global_rate * self.local_rate
+
     def largest_c(self) -> float:
         """Return the largest c that the theorem admits."""
         return 0.5 - 30 * (self.dissimilarity2 + 1) * self.drift()
 
     def lambda_factor(self) -> float:
         """Return the factor of R^2 sigma_M^2 lambda_t^2 / c in Phi_Lambda."""
-        product = self.global_rate * self.local_rate
+        product = self.product()
         return (
             5 * self.local_rate**2 * self.local_steps * self.smoothness**2
             + 3 * product * self.smoothness * self.local_steps
@@ -342,7 +344,7 @@ class _StepSizes(NamedTuple):
         """Return whether the step sizes and c are as the theorem asks."""
         # ERRATA 10: E L stands outside the root, else c > 0 does not follow
         root = math.sqrt(60 * (self.dissimilarity2 + 1))
-        product = self.global_rate * self.local_rate
+        product = self.product()
         return (
             c <= self.largest_c()
             and self.local_rate * root * self.local_steps * self.smoothness < 1
