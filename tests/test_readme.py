@@ -34,16 +34,9 @@ def test_it_has_python_to_run_and_names_the_two_commands():
     assert "make figures" in TEXT and "make test" in TEXT
 
 
-# Goes, with the mark, when sfl.training.run builds a rule as cls(capacity, batch_size).
-NOT_YET = pytest.mark.xfail(strict=True, reason="until sfl.training.run takes rules of one's own")
-
-
 @pytest.mark.parametrize(
     ("line", "block"),
-    [
-        pytest.param(line, block, id=f"line{line}", marks=[NOT_YET] * ("cache=Forgetful" in block))
-        for line, block in BLOCKS
-    ],
+    [pytest.param(line, block, id=f"line{line}") for line, block in BLOCKS],
 )
 def test_python_blocks_run(line, block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

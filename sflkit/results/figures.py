@@ -289,13 +289,17 @@ def save_figure(
 
 
 def data_digest(data: Drawn) -> str:
-    """Return the sha256 of drawn data (DataFrame, array, or dict of them) at 7 digits."""
+    """Return the sha256 of drawn data (DataFrame, array, or dict of them) at 7 digits.
+
+    The column `key` of a sweep's frame is left out: it names results, and the passport lists them.
+    """
     digest = hashlib.sha256()
     for name, value in data.items() if isinstance(data, Mapping) else [("", data)]:
         if not isinstance(value, pd.DataFrame):
             array = np.asarray(value)
             value = pd.DataFrame(array.reshape(array.shape[0] if array.ndim else 1, -1))
-        text = value.to_csv(index=False, float_format=FLOAT_FORMAT, lineterminator="\n")
+        drawn = value.drop(columns="key", errors="ignore")
+        text = drawn.to_csv(index=False, float_format=FLOAT_FORMAT, lineterminator="\n")
         digest.update(f"{name}\n{text}".encode())
     return digest.hexdigest()
 

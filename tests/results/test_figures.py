@@ -460,3 +460,10 @@ def test_end_intervals_stand_right_of_the_lines_they_belong_to():
     np.testing.assert_allclose(bars[0].get_ydata(), [low, high])
     assert bars[0].get_color() == ax.lines[0].get_color()
     plt.close(fig)
+
+
+def test_the_digest_of_data_does_not_depend_on_how_results_are_called():
+    drawn = frame(seeds=1)
+    digest = figures.data_digest(drawn)
+    assert figures.data_digest(drawn.assign(key="sfl-training/0123")) == digest
+    assert figures.data_digest(drawn.assign(accuracy=0.0)) != digest

@@ -442,9 +442,6 @@ def test_a_batch_is_given_the_same(probe, folder):
     assert calls == [(3, {"cache": Rule})] and set(frame["held"]) == {7}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="until sfl.training.run builds a rule as cls(capacity, batch_size)"
-)
 def test_own_rules_in_sweeps_of_training(tmp_path):
     from sflkit.sfl import training
     from sflkit.sfl.config import SFLConfig
