@@ -21,3 +21,9 @@ def test_every_number_is_explained():
                     used |= dict.fromkeys(re.findall(r"\d+", group), path.name)
     assert len(used) >= 10
     assert {n: name for n, name in used.items() if n not in explained} == {}
+
+
+def test_tests_that_are_named_exist():
+    named = re.findall(r"tests/[\w/]+\.py", (ROOT / "ERRATA.md").read_text(encoding="utf-8"))
+    assert len(named) >= 40
+    assert [name for name in named if not (ROOT / name).is_file()] == []
