@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from sflkit import checks, federated, machine, models
 from sflkit.data.federations import Federation
 from sflkit.datastreams.config import DataStreamsConfig
-from sflkit.federated import LocalWork, ServerRule, Task, servers
+from sflkit.federated import LocalWork, ServerRule, Task, own, servers
 from sflkit.randomness import generator, model_seed
 
 # Parameters that one call of the engine may train, 1 GiB; arms beyond it follow in further calls.
@@ -375,28 +375,20 @@ def build_model(
     federation : Federation
         Shape of its samples, number of its classes.
     model : Module, class or callable, optional
-        The caller's own network, or a class or function (input_shape, n_classes) that builds it.
+        The caller's own, see `sflkit.federated.own`.
 
     Raises
     ------
     ValueError
-        If the config's model cannot take its options or the samples, or `model` is no network and
-        does not build one.
+        If the config's model cannot take its options or the samples, or `model` is not what
+        `sflkit.federated.own` asks for.
     """
     shape, n_classes = federation.input_shape, federation.n_classes
     if model is None:
         given = {name: getattr(config, name) for name in MODEL_OPTIONS}
         given = {name: value for name, value in given.items() if value is not None}
         return models.create(config.model, input_shape=shape, n_classes=n_classes, **given)
-    if isinstance(model, nn.Module):
-        return model
-    built = model(shape, n_classes) if callable(model) else None
-    if not isinstance(built, nn.Module):
-        raise ValueError(
-            f"model={model!r} must be a torch.nn.Module, or a class or function "
-            "(input_shape, n_classes) that returns one"
-        )
-    return built
+    return own.build_model(model, shape, n_classes)
 
 
 def build_servers(
@@ -411,41 +403,18 @@ def build_servers(
     importance : array (n_arms, n_clients)
         Each arm's importance of the clients, which SCAFFOLD takes as its shares.
     server : class or callable, optional
-        The caller's own: a class built as cls(), or a function (config, shares) -> rule.
+        The caller's own, see `sflkit.federated.own`.
 
     Raises
     ------
     ValueError
-        If `server` is a rule where its class is meant, does not build one, or gives the same object
-        to two arms.
+        If `server` is not what `sflkit.federated.own` asks for, or gives the same object to two
+        arms.
     """
-    if hasattr(server, "local_options") and not isinstance(server, type):
-        raise ValueError(
-            f"server={server!r} is one rule, but each arm needs its own: pass the class, or "
-            "lambda config, shares: MyRule(...)"
-        )
-    if server is not None and not callable(server):
-        raise ValueError(
-            f"server={server!r} must be a class of a server rule or a function (config, shares) "
-            "that returns one"
-        )
-    rules: list[ServerRule] = []
-    for shares in importance:
-        if server is None:
-            rule = _registered_server(config, shares.copy())
-        else:
-            rule = server() if isinstance(server, type) else server(config, shares.copy())
-        if not callable(rule) or not callable(getattr(rule, "local_options", None)):
-            raise ValueError(
-                f"server made {rule!r}; a server rule has local_options(work) and is called with "
-                "(params, updates, weights, work)"
-            )
-        if any(rule is other for other in rules):
-            raise ValueError(
-                f"server made the same object {rule!r} for two arms; each arm needs a new one, "
-                "since a rule may keep something between rounds"
-            )
-        rules.append(rule)
+    server = _registered_server if server is None else server
+    rules = [own.build_server(server, config, shares.copy()) for shares in importance]
+    owners = [f"arm {a} ({arm})" for a, arm in enumerate(config.arms)]
+    own.check_not_shared("server", rules, owners)
     return rules
 
 

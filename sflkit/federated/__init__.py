@@ -9,8 +9,8 @@
     evaluate(task, w, x_test, y_test).accuracy
 
 Server rules stand in `servers` and `adaptive`, the engine in `task`, `local` and `evaluation`;
-what is below them (`batches`, `replicas`, `workers`, `pool`, `stacked`) is for those who extend
-the engine.
+`own` builds the rule and the network that a user brings to a run. What is below them (`batches`,
+`replicas`, `workers`, `pool`, `stacked`) is for those who extend the engine.
 """
 
 from sflkit.federated.adaptive import FedAdam, FedAvgM, FedYogi

@@ -51,7 +51,7 @@ from pydantic import model_validator
 from sflkit import checks, data, machine
 from sflkit.config import Count, Number, OneOf, Positive, Seed, Share, Whole, settings
 from sflkit.data import catalogue, partitions
-from sflkit.osafl import protocol, stores
+from sflkit.osafl import stores
 from sflkit.randomness import generator, model_seed
 
 if TYPE_CHECKING:
@@ -377,7 +377,9 @@ def _network(
     from sflkit import models
 
     if model is not None:
-        return protocol.build_model(model, source.input_shape, source.n_classes)
+        from sflkit.federated.own import build_model
+
+        return build_model(model, source.input_shape, source.n_classes)
     options = {}
     if config.hidden is not None:  # the perceptron takes the widths of several layers
         options["hidden"] = (config.hidden,) if config.model == "mlp" else config.hidden

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from sflkit import checks, federated, machine, models
 from sflkit.federated import LocalWork, ServerRule
 from sflkit.federated.arrays import first_not_finite, tensor_of
-from sflkit.osafl import protocol
+from sflkit.federated.own import build_model, build_server
 from sflkit.osafl.clients import Samples, local_steps, loss
 from sflkit.osafl.config import SIZE_FIELDS, OSAFLConfig
 from sflkit.osafl.networks import BITS_PER_PARAMETER
@@ -155,11 +155,11 @@ def make_rule(
     Raises
     ------
     ValueError
-        As `protocol.build_server`, if a hyper-parameter is neither given nor printed, or if the row
-        of the rule names an option that no run has.
+        As `sflkit.federated.own.build_server`, if a hyper-parameter is neither given nor printed,
+        or if the row of the rule names an option that no run has.
     """
     if server is not None:
-        return protocol.build_server(server, config, sizes / sizes.sum())
+        return build_server(server, config, sizes / sizes.sum())
     row = RULES[config.rule]
     given = {
         "n_clients": config.n_clients,
@@ -218,7 +218,7 @@ class Learner:
     def _network(self, model: nn.Module | Callable | None) -> nn.Module:
         shape = self._samples.input_shape
         if model is not None:
-            return protocol.build_model(model, shape, self.n_files)
+            return build_model(model, shape, self.n_files)
         sizes = {name: getattr(self.config, name) for name in SIZE_FIELDS}
         given = {name: size for name, size in sizes.items() if size is not None}
         return models.create(self.config.model, input_shape=shape, n_classes=self.n_files, **given)

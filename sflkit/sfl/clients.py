@@ -90,7 +90,7 @@ class Clients:
         self.config = config
         self.labels = labels
         self.n_classes = n_classes
-        stream = make_stream if stream is None else stream
+        stream = make_stream(config, n_classes) if stream is None else stream
         self.stream = protocol.build_stream(stream, config, n_classes)
         self.counts = self.stream.sample(
             config.rounds,

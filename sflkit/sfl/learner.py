@@ -61,15 +61,15 @@ class Learner:
         are ever normalised, because all of CIFAR takes 614 MB as float32. On a GPU they all lie in
         its memory.
     server, model : optional
-        Your own server rule and network, see `sflkit.sfl.protocol`; None takes FedAvg, and builds
-        the network that the configs name.
+        Your own server rule and network, see `sflkit.federated.own`; None takes FedAvg with the
+        config's global rate, and builds the network that the configs name.
     backend : str
         Of `federated.local_sgd`.
 
     Raises
     ------
     ValueError
-        If `server` or `model` is not what `sflkit.sfl.protocol` asks for.
+        If `server` or `model` is not what `sflkit.federated.own` asks for.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class Learner:
         import torch
 
         from sflkit.federated import Task
+        from sflkit.federated.own import build_model
 
         self.config = clients[0].config
         self.backend = backend
@@ -93,7 +94,7 @@ class Learner:
         if self.device.type != "cpu":
             self.resident = resident_inputs(source.name, source.digest, self.device)
         model = _named_model(self.config.model, self.config.width) if model is None else model
-        self.task = Task(protocol.build_model(model, source.input_shape, source.n_classes))
+        self.task = Task(build_model(model, source.input_shape, source.n_classes))
         self.members = _members(clients, source, server, self.device)
         starts = [self.task.init(model_seed(run.config.seed)) for run in clients]
         self.params = torch.stack(starts).to(self.device)
@@ -235,6 +236,9 @@ def _members(
 ) -> list[Member]:
     import torch
 
+    from sflkit.federated import FedAvg
+    from sflkit.federated.own import build_server, check_not_shared
+
     members = []
     tests: dict[bytes, tuple] = {}
     for run in clients:
@@ -245,13 +249,14 @@ def _members(
         if test.tobytes() not in tests:  # rules that are compared share one
             parts = source.inputs("test", test), source.labels("test", test)
             tests[test.tobytes()] = tuple(torch.as_tensor(part).to(device) for part in parts)
-        rule = protocol.build_server(
-            server, config, np.full(config.n_clients, 1 / config.n_clients)
-        )
+        if server is None:
+            rule = FedAvg(config.global_rate)
+        else:
+            rule = build_server(server, config, np.full(config.n_clients, 1 / config.n_clients))
         work = _work([config.local_steps] * config.n_clients, config.local_rate)
         members.append(Member(rule, work, tests[test.tobytes()]))
     owners = [f"run {i}" for i in range(len(members))]
-    protocol.check_not_shared("server", [member.server for member in members], owners)
+    check_not_shared("server", [member.server for member in members], owners)
     return members
 
 

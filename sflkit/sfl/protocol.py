@@ -1,21 +1,19 @@
-"""What you may bring to a run, how it is built, and how it is checked.
+"""The caches and streams that you may bring to a run, how they are built, and how they are checked.
 
-A run takes a cache rule, a server rule, a model and a stream of your own. Rules keep something
-between rounds, so that every client needs a cache of its own and every run a server of its own.
-That is why a run asks for a class or a function that makes them, and refuses a finished object.
+A server rule and a model of your own are built as for every paper, see `sflkit.federated.own`; the
+server's `shares` are the clients' weights in the objective, 1/K each. A cache rule keeps something
+between rounds, so that every client needs a cache of its own. That is why a run asks for a class or
+a function that makes them, and refuses a finished object.
 
-==========  =============================================  =======================================
-keyword     class, built as                                function, called as
-==========  =============================================  =======================================
-cache       cls(config.capacity, config.batch_size)        f(config, long_term), per client
-server      cls()                                          f(config, shares), per run
-model       cls(input_shape, n_classes)                    f(input_shape, n_classes), per batch
-stream      (a function only)                              f(config, n_classes), per run
-==========  =============================================  =======================================
+=======  =======================================  =====================================
+keyword  class, built as                          function, called as
+=======  =======================================  =====================================
+cache    cls(config.capacity, config.batch_size)  f(config, long_term), per client
+stream   (a function only)                        f(config, n_classes), per run
+=======  =======================================  =====================================
 
-`long_term` (n_classes,) holds the client's long-term label shares, and `shares` (n_clients,) the
-clients' weights in the objective, 1/K each. A model may also be a finished `torch.nn.Module`, whose
-weights are not used, and a stream a finished `LabelStream`: neither changes in a run.
+`long_term` (n_classes,) holds the client's long-term label shares. A stream may also be a finished
+`LabelStream`, which does not change in a run.
 
 A cache, by the protocol `CacheLike`, must keep four promises: it holds at most B samples; it holds
 only what arrived at its client; the labels it gives are those of the data set; and no two clients
@@ -28,18 +26,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.streams import LabelStream
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from sflkit.federated import ServerRule
-
 
 _INT64 = np.dtype(np.int64)
 
@@ -98,7 +90,9 @@ def build_caches(
     """
     if cache is None:
         return None
-    make = _maker(
+    from sflkit.federated.own import check_not_shared, maker, name_of  # they bring torch
+
+    make = maker(
         "cache",
         cache,
         of_class=("config.capacity", "config.batch_size"),
@@ -113,72 +107,16 @@ def build_caches(
         lacks = [name for name in ("update", "ids", "labels") if not hasattr(made, name)]
         if lacks:
             raise ValueError(
-                f"cache={_name(cache)} made {made!r}, which lacks {', '.join(lacks)}; derive your "
-                "rule from sflkit.sfl.caches.Cache"
+                f"cache={name_of(cache)} made {made!r}, which lacks {', '.join(lacks)}; derive "
+                "your rule from sflkit.sfl.caches.Cache"
             )
         if len(made.ids):
             raise ValueError(
-                f"cache={_name(cache)} made a cache for client {k} that holds {len(made.ids)} "
+                f"cache={name_of(cache)} made a cache for client {k} that holds {len(made.ids)} "
                 "samples before round 1; it must make an empty one for each client"
             )
     check_not_shared("cache", built, [f"client {k}" for k in range(len(built))])
     return built
-
-
-def build_server(server: Callable | None, config: SFLConfig, shares: np.ndarray) -> ServerRule:
-    """Return the server rule of one run: FedAvg with the config's global rate unless one is given.
-
-    Parameters
-    ----------
-    server : class, function or None
-        See the table above.
-    config : SFLConfig
-    shares : array (n_clients,)
-        Weights of the clients in the objective.
-
-    Raises
-    ------
-    ValueError
-        If `server` is an object or cannot be called as the table says, or makes no server rule.
-    """
-    from sflkit.federated import FedAvg
-
-    if server is None:
-        return FedAvg(config.global_rate)
-    make = _maker(
-        "server",
-        server,
-        of_class=(),
-        of_function=("config", "shares"),
-        finished=hasattr(server, "local_options"),
-    )
-    made = make() if inspect.isclass(server) else make(config, shares)
-    if not callable(made) or not hasattr(made, "local_options"):
-        raise ValueError(
-            f"server={_name(server)} made {made!r}, which is no server rule; derive yours from "
-            "sflkit.federated.FedAvg"
-        )
-    return made
-
-
-def build_model(model: Any, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
-    """Return the network: `model` itself, or what the class or function `model` makes.
-
-    Raises
-    ------
-    ValueError
-        If `model` is no module and cannot be called as the table says, or makes no module.
-    """
-    from torch import nn
-
-    if isinstance(model, nn.Module):
-        return model
-    arguments = ("input_shape", "n_classes")
-    make = _maker("model", model, of_class=arguments, of_function=arguments)
-    made = make(input_shape, n_classes)
-    if not isinstance(made, nn.Module):
-        raise ValueError(f"model={_name(model)} made {made!r}, which is no torch.nn.Module")
-    return made
 
 
 def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> LabelStream:
@@ -191,10 +129,12 @@ def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> LabelStream:
         its numbers of clients and classes are not those of the run.
     """
     if not isinstance(stream, LabelStream):
-        make = _maker("stream", stream, of_class=None, of_function=("config", "n_classes"))
+        from sflkit.federated.own import maker, name_of  # they bring torch
+
+        make = maker("stream", stream, of_class=None, of_function=("config", "n_classes"))
         made = make(config, n_classes)
         if not isinstance(made, LabelStream):
-            raise ValueError(f"stream={_name(stream)} made {made!r}, which is no LabelStream")
+            raise ValueError(f"stream={name_of(stream)} made {made!r}, which is no LabelStream")
         stream = made
     if stream.long_term.shape != (config.n_clients, n_classes):
         has_clients, has_classes = stream.long_term.shape
@@ -288,24 +228,9 @@ class Arrivals:
             )
 
 
-def check_not_shared(name: str, objects: Sequence[Any], owners: Sequence[str]) -> None:
-    """Raise a ValueError if two owners, such as "client 0" and "client 1", share an object.
-
-    `name` is the keyword whose class or function made the objects.
-    """
-    first: dict[int, str] = {}
-    for made, owner in zip(objects, owners, strict=True):
-        other = first.setdefault(id(made), owner)
-        if other != owner:
-            raise ValueError(
-                f"{name} made one {_name(made)} object for {other} and {owner}; it must make a new "
-                "one for each, because it remembers the rounds"
-            )
-
-
 def where(cache: CacheLike, client: int, t: int) -> str:
     """Return "cache rule X, client k, round t", the start of an error message."""
-    return f"cache rule {_name(cache)}, client {client}, round {t}"
+    return f"cache rule {type(cache).__name__}, client {client}, round {t}"
 
 
 def _misshapen(ids: Any, own: Any, capacity: int) -> str:
@@ -317,46 +242,3 @@ def _misshapen(ids: Any, own: Any, capacity: int) -> str:
     if len(ids) != len(own):
         return f"has {len(ids)} ids but {len(own)} labels; they must be aligned"
     return f"holds {len(ids)} samples; it may hold at most capacity={capacity}"
-
-
-def _maker(
-    name: str,
-    value: Any,
-    *,
-    of_class: tuple[str, ...] | None,
-    of_function: tuple[str, ...],
-    finished: bool = False,
-) -> Callable:
-    """Return `value` if it is a class or a function that takes these arguments.
-
-    `of_class` is None where no class is allowed, and `finished` says that `value` is an object of
-    the kind that it should make. Raises ValueError with the way out for all else.
-    """
-    is_class = inspect.isclass(value)
-    allowed = f"a function ({', '.join(of_function)}) that makes a new one"
-    if of_class is not None:
-        allowed = f"a class, which is built as cls({', '.join(of_class)}), or {allowed}"
-    if is_class and of_class is None:
-        raise ValueError(f"{name}={_name(value)} is a class; it must be {allowed}")
-    if not is_class and (finished or not callable(value)):
-        raise ValueError(
-            f"{name}={value!r} is a finished object; it must be {allowed}. Give the class itself, "
-            f"or write: def make({', '.join(of_function)}): return {_name(value)}(...)"
-        )
-    arguments = of_class if is_class else of_function
-    try:
-        signature = inspect.signature(value)
-    except ValueError:  # some callables written in C do not tell what they take
-        return value
-    try:
-        signature.bind(*arguments)
-    except TypeError as error:
-        raise ValueError(
-            f"{name}={_name(value)} cannot be called with ({', '.join(arguments)}): {error}. It "
-            f"must be {allowed}"
-        ) from None
-    return value
-
-
-def _name(value: Any) -> str:
-    return value.__name__ if hasattr(value, "__name__") else type(value).__name__

@@ -12,7 +12,8 @@ Runs that differ only in the rule (or theta) see the same stream, the same sampl
 set and the same initial model, because each of these has its own generator; their differences are
 paired.
 
-Your own cache rule, server rule, model or stream goes in by keyword, as `sflkit.sfl.protocol` says:
+Your own cache rule, server rule, model or stream goes in by keyword, as `sflkit.sfl.protocol` and
+`sflkit.federated.own` say:
 
     run(config, cache=MyRule)          # class MyRule(caches.Cache)
     run(config, server=FedAdam)        # or a function (config, shares) -> rule
@@ -29,7 +30,6 @@ import pandas as pd
 
 from sflkit import data
 from sflkit.results.sweep import Outcome
-from sflkit.sfl import protocol
 from sflkit.sfl.clients import Clients
 from sflkit.sfl.config import FREE, SFLConfig
 from sflkit.sfl.learner import Learner
@@ -144,9 +144,12 @@ def run_stacked(
         clients = [Clients(config, labels, n_classes, cache, stream) for config in configs]
         learner = None
         attrs = [{}] * len(configs)
-    every = [(i, k, held) for i, run in enumerate(clients) for k, held in enumerate(run.caches)]
-    owners = [f"client {k} of run {i}" for i, k, _ in every]
-    protocol.check_not_shared("cache", [held for *_, held in every], owners)
+    caches = [held for run in clients for held in run.caches]
+    if len(set(map(id, caches))) < len(caches):
+        from sflkit.federated.own import check_not_shared  # brings torch, only for the message
+
+        pairs = [(i, k) for i, run in enumerate(clients) for k in range(len(run.caches))]
+        check_not_shared("cache", caches, [f"client {k} of run {i}" for i, k in pairs])
     rows, errors = _rounds(configs, clients, learner)
     return [
         Outcome(None, errors[i]) if i in errors else Outcome(_frame(rows[i], attrs[i]), None)

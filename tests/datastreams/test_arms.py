@@ -237,11 +237,11 @@ ONE = servers.FedAvg()
 @pytest.mark.parametrize(
     ("server", "message"),
     [
-        (servers.FedAvg(), r"is one rule, but each arm needs its own: pass the class, or lambda"),
-        (3, "server=3 must be a class of a server rule or a function"),
-        (lambda config, shares: None, "server made None; a server rule has local_options"),
-        (lambda config, shares: ONE, "the same object .* for two arms; each arm needs a new one"),
-        (list, r"server made \[\]; a server rule has"),
+        (servers.FedAvg(), r"finished object.*def make\(config, shares\): return FedAvg\(...\)"),
+        (
+            lambda config, shares: ONE,
+            r"one FedAvg object for arm 0 \(uniform\) and arm 1 \(p_hist=0.5\); it must make a new",
+        ),
     ],
 )
 def test_bad_servers(server, message):
@@ -296,10 +296,6 @@ def test_own_models():
     assert not frames[0].equals(run(CONFIG, federation=fed))
 
 
-@pytest.mark.parametrize("model", ["mlp", 3, lambda input_shape, n_classes: "mlp"])
-def test_bad_models(model):
-    message = (
-        r"model=.* must be a torch.nn.Module, or a class or function \(input_shape, n_classes\)"
-    )
-    with pytest.raises(ValueError, match=message):
-        run(CONFIG, federation=random_federation([5, 3, 7, 11], 2), model=model)
+def test_a_bad_model():
+    with pytest.raises(ValueError, match=r"model='mlp' must be a torch\.nn\.Module"):
+        run(CONFIG, federation=random_federation([5, 3, 7, 11], 2), model="mlp")

@@ -278,7 +278,7 @@ def test_models_of_ones_own():
         return models.create("linear", input_shape=input_shape, n_classes=n_classes)
 
     compare(run(config, model=build), run(config))
-    with pytest.raises(ValueError, match="model='linear' is no network; pass a module"):
+    with pytest.raises(ValueError, match=r"model='linear' must be a torch.nn.Module"):
         run(config, model="linear")
 
 

@@ -1,0 +1,179 @@
+"""What of your own a run of any paper may take: a server rule and a network.
+
+A server rule keeps something between rounds, so that every run needs one of its own. That is why a
+run asks for a class or a function that makes it, and refuses a finished object.
+
+=======  ===========================  =========================
+keyword  class, built as              function, called as
+=======  ===========================  =========================
+server   cls()                        f(config, shares)
+model    cls(input_shape, n_classes)  f(input_shape, n_classes)
+=======  ===========================  =========================
+
+`shares` (n_clients,) are the clients' weights; the `run` that takes the server says which. A model
+may also be a finished `torch.nn.Module`, whose weights are not used.
+
+`maker` and `check_not_shared` serve whatever else a paper lets its users bring, such as the cache
+rules of SFL.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from sflkit.federated.servers import ServerRule
+
+
+def build_server(server: Callable[..., ServerRule], config: Any, shares: np.ndarray) -> ServerRule:
+    """Return the server rule that the class or function `server` makes.
+
+    Parameters
+    ----------
+    server : class or function
+        See the table above.
+    config : object
+        The config of the run, which a function gets.
+    shares : array (n_clients,)
+        Weights of the clients, which a function gets.
+
+    Raises
+    ------
+    ValueError
+        If `server` is an object or cannot be called as the table says, or makes no server rule.
+    """
+    make = maker(
+        "server",
+        server,
+        of_class=(),
+        of_function=("config", "shares"),
+        finished=hasattr(server, "local_options"),
+    )
+    made = make() if inspect.isclass(server) else make(config, shares)
+    if not callable(made) or not callable(getattr(made, "local_options", None)):
+        raise ValueError(
+            f"server={name_of(server)} made {made!r}, which is no server rule; derive yours from "
+            "sflkit.federated.FedAvg"
+        )
+    return made
+
+
+def build_model(
+    model: nn.Module | Callable[..., nn.Module], input_shape: tuple[int, ...], n_classes: int
+) -> nn.Module:
+    """Return the network: `model` itself, or what the class or function `model` makes.
+
+    Parameters
+    ----------
+    model : torch.nn.Module, class or function
+        See the table above.
+    input_shape : tuple of int
+        Shape of one sample.
+    n_classes : int
+
+    Raises
+    ------
+    ValueError
+        If `model` is no module and cannot be called as the table says, or makes no module.
+    """
+    if isinstance(model, nn.Module):
+        return model
+    if not callable(model):
+        raise ValueError(
+            f"model={model!r} must be a torch.nn.Module, or a class or function (input_shape, "
+            "n_classes) that returns one; a network of the papers is chosen by the config's model"
+        )
+    arguments = ("input_shape", "n_classes")
+    made = maker("model", model, of_class=arguments, of_function=arguments)(input_shape, n_classes)
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"model={name_of(model)} made {made!r}, which is no torch.nn.Module")
+    return made
+
+
+def maker(
+    name: str,
+    value: Any,
+    *,
+    of_class: tuple[str, ...] | None,
+    of_function: tuple[str, ...],
+    finished: bool = False,
+) -> Callable[..., Any]:
+    """Return `value` if it is a class or a function that takes the given arguments.
+
+    Parameters
+    ----------
+    name : str
+        The keyword that took `value`.
+    value : object
+    of_class, of_function : tuple of str
+        What a class and a function are called with, as the messages say it. `of_class` is None
+        where no class is allowed.
+    finished : bool
+        Whether `value`, unless it is a class, is an object of the kind that it should make.
+
+    Raises
+    ------
+    ValueError
+        If `value` is anything else; the message says what it must be.
+    """
+    is_class = inspect.isclass(value)
+    allowed = f"a function ({', '.join(of_function)}) that makes a new one"
+    if of_class is not None:
+        allowed = f"a class, which is built as cls({', '.join(of_class)}), or {allowed}"
+    if is_class and of_class is None:
+        raise ValueError(f"{name}={name_of(value)} is a class; it must be {allowed}")
+    if finished and not is_class:
+        raise ValueError(
+            f"{name}={value!r} is a finished object; it must be {allowed}. Give the class itself, "
+            f"or write: def make({', '.join(of_function)}): return {name_of(value)}(...)"
+        )
+    if not callable(value):
+        raise ValueError(f"{name}={value!r} must be {allowed}")
+    arguments = of_class if is_class else of_function
+    try:
+        signature = inspect.signature(value)
+    except ValueError:  # some callables written in C do not tell what they take
+        return value
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise ValueError(
+            f"{name}={name_of(value)} cannot be called with ({', '.join(arguments)}): {error}. It "
+            f"must be {allowed}"
+        ) from None
+    return value
+
+
+def check_not_shared(name: str, objects: Sequence[Any], owners: Sequence[str]) -> None:
+    """Refuse one object in the place of two.
+
+    Parameters
+    ----------
+    name : str
+        The keyword whose class or function made the objects.
+    objects : sequence of object
+    owners : sequence of str
+        Whose each object is, such as "client 0", for the message.
+
+    Raises
+    ------
+    ValueError
+        If two owners share an object.
+    """
+    first: dict[int, str] = {}
+    for made, owner in zip(objects, owners, strict=True):
+        if id(made) in first:
+            raise ValueError(
+                f"{name} made one {name_of(made)} object for {first[id(made)]} and {owner}; it "
+                "must make a new one for each, because it remembers the rounds"
+            )
+        first[id(made)] = owner
+
+
+def name_of(value: Any) -> str:
+    """Return the name of a class or function, or that of an object's class."""
+    return value.__name__ if hasattr(value, "__name__") else type(value).__name__

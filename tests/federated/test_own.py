@@ -1,0 +1,155 @@
+"""Server rules and networks that users bring to a run: built as documented, or refused."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from torch import nn
+
+from sflkit.federated import FedAvg, Scaffold
+from sflkit.federated.own import build_model, build_server, check_not_shared, maker, name_of
+
+SHARES = np.array([0.25, 0.75])
+
+
+class Small(nn.Sequential):
+    def __init__(self, input_shape, n_classes):
+        super().__init__(nn.Flatten(), nn.Linear(int(np.prod(input_shape)), n_classes))
+
+
+class NoRule:
+    """It has nothing of a server rule."""
+
+
+class Named(FedAvg):
+    local_options = "prox"  # must be a method
+
+
+def small(input_shape, n_classes):
+    return Small(input_shape, n_classes)
+
+
+# --- servers ----------------------------------------------------------------------------------
+
+
+def test_a_class_is_built_without_arguments():
+    first, second = (build_server(FedAvg, "config", SHARES) for _ in range(2))
+    assert type(first) is type(second) is FedAvg and first is not second
+
+
+def test_a_function_gets_config_and_shares():
+    seen = []
+
+    def make(config, shares):
+        seen.append((config, shares))
+        return Scaffold(len(shares), shares)
+
+    assert isinstance(build_server(make, "config", SHARES), Scaffold)
+    assert seen == [("config", SHARES)]
+    with_option = partial(lambda config, shares, rate: FedAvg(rate), rate=0.5)
+    assert build_server(with_option, "config", SHARES).global_rate == 0.5
+
+
+@pytest.mark.parametrize(
+    ("server", "message"),
+    [
+        (
+            FedAvg(0.5),
+            r"server=FedAvg\(global_rate=0.5\) is a finished object; it must be a class, which is "
+            r"built as cls\(\), or a function \(config, shares\) that makes a new one. Give the "
+            r"class itself, or write: def make\(config, shares\): return FedAvg\(...\)",
+        ),
+        (
+            "fedavg",
+            r"server='fedavg' must be a class, which is built as cls\(\), or a function \(config",
+        ),
+        (3, r"server=3 must be a class, which is built as cls\(\), or a function"),
+        (None, r"server=None must be a class, which is built as cls\(\), or a function"),
+        (
+            Scaffold,
+            r"server=Scaffold cannot be called with \(\): .*'n_clients'. It must be a class",
+        ),
+        (
+            lambda config: FedAvg(),
+            r"server=<lambda> cannot be called with \(config, shares\): too many.* It must be a cl",
+        ),
+        (
+            partial(lambda config: FedAvg()),
+            r"server=partial cannot be called with \(config, shares\): too many",
+        ),
+        (NoRule, "server=NoRule made .* which is no server rule; derive yours from sflkit.fed"),
+        (Named, "server=Named made .* which is no server rule"),
+        (list, r"server=list made \[\], which is no server rule"),
+        (lambda config, shares: None, "server=<lambda> made None, which is no server rule"),
+        (lambda config, shares: 1.0, "server=<lambda> made 1.0, which is no server rule"),
+    ],
+)
+def test_bad_servers(server, message):
+    with pytest.raises(ValueError, match=message):
+        build_server(server, "config", SHARES)
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+def test_models_by_object_class_and_function():
+    built = Small((2, 3), 4)
+    assert build_model(built, (5,), 7) is built
+    for model in (Small, small, partial(small)):
+        made = build_model(model, (2, 3), 4)
+        assert isinstance(made, Small) and made[1].weight.shape == (4, 6)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            "lenet",
+            r"model='lenet' must be a torch\.nn\.Module, or a class or function \(input_shape, "
+            r"n_classes\) that returns one; a network of the papers is chosen by the config's mod",
+        ),
+        (5, r"model=5 must be a torch\.nn\.Module, or a class or function"),
+        (None, r"model=None must be a torch\.nn\.Module, or a class or function"),
+        (
+            lambda n_classes: Small((2,), n_classes),
+            r"model=<lambda> cannot be called with \(input_shape, n_classes\): too many",
+        ),
+        (lambda: Small((2,), 3), r"cannot be called with \(input_shape, n_classes\): too many"),
+        (nn.Conv2d, r"model=Conv2d cannot be called with .*: missing .*'kernel_size'"),
+        (lambda input_shape, n_classes: None, r"made None, which is no torch\.nn\.Module"),
+        (lambda input_shape, n_classes: "mlp", "made 'mlp', which is no"),
+    ],
+)
+def test_bad_models(model, message):
+    with pytest.raises(ValueError, match=message):
+        build_model(model, (2,), 3)
+
+
+# --- what both stand on -----------------------------------------------------------------------
+
+
+def test_where_no_class_is_allowed():
+    make = partial(maker, "stream", of_class=None, of_function=("config", "n_classes"))
+    assert make(small) is small
+    with pytest.raises(ValueError, match=r"stream=Small is a class; it must be a function \(conf"):
+        make(Small)
+    with pytest.raises(ValueError, match=r"stream=7 must be a function \(config, n_classes\) that"):
+        make(7)
+
+
+def test_a_callable_that_does_not_tell_what_it_takes_is_taken_at_its_word():
+    assert maker("cache", dict, of_class=("pairs",), of_function=()) is dict
+
+
+def test_no_object_stands_for_two():
+    one, other = FedAvg(), FedAvg()
+    check_not_shared("server", [one, other], ["run 0", "run 1"])
+    message = "server made one FedAvg object for run 0 and run 2; it must make a new one for each"
+    with pytest.raises(ValueError, match=message):
+        check_not_shared("server", [one, other, one], ["run 0", "run 1", "run 2"])
+    with pytest.raises(ValueError, match="for arm uniform and arm uniform"):
+        check_not_shared("server", [one, one], ["arm uniform", "arm uniform"])
+
+
+def test_names():
+    assert [name_of(value) for value in (Small, small, 3)] == ["Small", "small", "int"]
