@@ -24,12 +24,23 @@ import functools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 import pydantic
+from pydantic.dataclasses import is_pydantic_dataclass
 
 from sflkit import checks
+from sflkit.registry import Registry
 
 Class = TypeVar("Class", bound=type)
 # Stands in a message for the name of the field, which a type does not know.
@@ -225,3 +236,20 @@ def _refusal(field: Any, details: list, cls: type, given: Mapping[str, Any]) -> 
         return f"{field} entry={first['input']!r} must be {_WORDS[str]}"
     value = given.get(field, first["input"])  # a default was not given
     return f"{field}={value!r} must be {_expected(kind)}"
+
+
+@functools.cache
+def registries(cls: type) -> dict[str, Registry]:
+    """Return the registries from which the fields of a config take their values, by field.
+
+    A class that `settings` did not declare has none.
+    """
+    if not is_pydantic_dataclass(cls):
+        return {}
+    hints = get_type_hints(cls, include_extras=True)
+    return {
+        field: mark.allowed
+        for field, hint in hints.items()
+        for mark in getattr(hint, "__metadata__", ())
+        if isinstance(mark, OneOf) and isinstance(mark.allowed, Registry)
+    }

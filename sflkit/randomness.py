@@ -1,8 +1,10 @@
 """Random streams that do not disturb one another.
 
-Every draw in the library comes from a generator that is keyed by what it is for. Adding a client, a
-rule or a round therefore changes nobody else's numbers, rules that are compared in one figure see
-the same stream, and a resumed run equals an uninterrupted one.
+Every draw in the library comes from a generator that is keyed by what it is for, and where clients
+and rounds are drawn one by one also by client and round. So rules that are compared in one figure
+see the same stream, a further rule or round changes nobody else's numbers, and a resumed run equals
+an uninterrupted one. Quantities that are drawn for all clients at once, such as the capacities of
+OSAFL's stores, do change with the number of clients.
 
     rng = generator(seed, "cache", client, round)
 """

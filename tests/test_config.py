@@ -15,7 +15,18 @@ import pytest
 from distributed.protocol import pickle as travel
 from pydantic import field_validator, model_validator
 
-from sflkit.config import Count, Flag, NotNegative, Number, OneOf, Positive, Seed, Share, settings
+from sflkit.config import (
+    Count,
+    Flag,
+    NotNegative,
+    Number,
+    OneOf,
+    Positive,
+    Seed,
+    Share,
+    registries,
+    settings,
+)
 from sflkit.registry import Registry, Rule
 from sflkit.results.store import config_dict
 
@@ -257,3 +268,8 @@ def test_a_config_of_a_script_travels_by_value(tmp_path):
     assert config == cls(rounds=3) and config.rule == "a"
     with pytest.raises(ValueError, match=r"^rounds=0 must be an integer >= 1$"):
         cls(rounds=0)
+
+
+def test_the_registries_behind_a_config():
+    assert registries(Example) == {"rule": RULES}
+    assert registries(dict) == {}

@@ -7,8 +7,9 @@ folder of their own. An experiment names itself: the module of its `run` functio
 renaming that module changes no key.
 
 The digits hash the experiment's name, the `RESULT_VERSION` of its module and the config. Code of a
-user's own counts as well: a `run` function from outside this library, and the rules, models and
-streams given to a sweep, by name and source (`sflkit.results.sources`). The source of a run of this
+user's own counts as well: a `run` function from outside this library, the rules, models and streams
+given to a sweep, and rules that a user added to a registry and that the config names, by name and
+source (`sflkit.results.sources`). The source of a run of this
 library is recorded, not hashed: its `RESULT_VERSION` is raised when its numbers change.
 
 The record holds config, versions, commit, device, threads, data set, seconds, the columns' types
@@ -38,6 +39,7 @@ import numpy as np
 import pandas as pd
 
 from sflkit import checks, paths
+from sflkit.config import registries
 from sflkit.results import sources
 
 FLOAT_FORMAT = "%.7g"
@@ -52,6 +54,20 @@ def own_code(run: Callable, given: Mapping[str, Any] | None = None) -> dict[str,
     """
     own = dict(given or {}) if sources.of_this_library(run) else {"run": run, **(given or {})}
     return {name: sources.identity(name, own[name]) for name in sorted(own)}
+
+
+def registered_code(config: Any) -> dict[str, dict[str, str]]:
+    """Return name and source digest of each rule of a user's own that the config names.
+
+    Such a rule is a row that the user added to a registry; the rows of this library are left out.
+    Raises ValueError as `sources.identity`.
+    """
+    found = {}
+    for field, rules in registries(type(config)).items():
+        row = rules.get(getattr(config, field))
+        if row is not None and not sources.of_this_library(row.build):
+            found[field] = sources.identity(field, row.build)
+    return found
 
 
 def describe(run: Callable, config: Any, code: Mapping[str, dict] | None = None) -> dict:
@@ -83,7 +99,7 @@ def describe(run: Callable, config: Any, code: Mapping[str, dict] | None = None)
         "result_version": _result_version(run),
         "config": config_dict(config),
     }
-    code = own_code(run) if code is None else code
+    code = (own_code(run) if code is None else dict(code)) | registered_code(config)
     if code:
         head["sources"] = dict(code)
     digits = hashlib.sha256(canonical(list(head.values())).encode()).hexdigest()[:16]

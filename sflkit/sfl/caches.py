@@ -7,7 +7,11 @@ are completed.
 To add a rule of your own, derive from `Cache` and say in `take` what stays of a round's arrivals,
 or derive from `SharesRule` and give the weight of new data only. `training.run(config, cache=...)`
 takes the class as it is; a row in `RULES` makes its name a rule like any other, in configs, sweeps,
-legends and widgets. What a run asks of a cache is said in `sflkit.sfl.protocol`.
+legends and widgets. Nothing else must be touched, but for two cases. A parameter of the rule's own
+is a field of `SFLConfig`, named in the row's `options`; with `cache=`, a function
+(config, long_term) can set it instead. And the exact discrepancy of a rule is known only where
+`sfl.discrepancy` says how the rule weighs past rounds. What a run asks of a cache is said in
+`sflkit.sfl.protocol`.
 
 ==================  ========  ===========  ======================================================
 code                symbol    shape        meaning

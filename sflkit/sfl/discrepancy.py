@@ -27,10 +27,11 @@ from sflkit.sfl.streams import LabelStream
 EXPERIMENT = "sfl-discrepancy"
 RESULT_VERSION = 1
 
-# The rules whose discrepancy is measured, by the names that `exact_discrepancy` has for them. Two
-# of them are SRSR, as printed and as implemented.
+# The rules whose discrepancy is measured, by the names that `exact_discrepancy` has for them. Mind
+# that "srsr" is here SRSR as the paper prints it, which starts from an empty cache, and
+# "srsr_filled" what `caches.RULES["srsr"]` does, which first fills the cache by appending.
 RULES = Registry(
-    "cache rule",
+    "rule as analysed",
     {
         "fifo": caches.RULES["fifo"],
         "srsr": replace(caches.RULES["srsr"], label="SRSR, printed"),

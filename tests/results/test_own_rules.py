@@ -19,6 +19,7 @@ from pathlib import Path
 import filelock
 import pytest
 
+from sflkit import registry
 from sflkit.federated import FedAvg
 from sflkit.results import sources, sweep
 from sflkit.results.store import describe, result_key
@@ -495,3 +496,26 @@ def own_stream(config, n_classes):
         temperature=0.5,
         rng=np.random.default_rng(config.seed),
     )
+
+
+def test_a_rule_added_to_a_registry_is_keyed_by_its_source(tmp_path, monkeypatch):
+    """A config names such a rule; before, only that name was in the key."""
+    from sflkit.sfl import training
+    from sflkit.sfl.config import SFLConfig
+
+    monkeypatch.syspath_prepend(tmp_path)
+    code = "from sflkit.sfl.caches import FIFO\n\n\nclass Newest(FIFO):\n    version = {}\n"
+    keys = []
+    for version in (1, 2):
+        (tmp_path / f"newest{version}.py").write_text(code.format(version))
+        module = importlib.import_module(f"newest{version}")
+        monkeypatch.setattr(caches.RULES, "_rules", dict(caches.RULES))
+        caches.RULES.add("newest", registry.Rule(module.Newest, "Newest"))
+        config = SFLConfig(rule="newest", train=False, rounds=2, n_clients=3)
+        keys.append(result_key(training.run, config))
+        sources = describe(training.run, config)["sources"]
+        assert sources["rule"]["name"] == "Newest"
+        monkeypatch.undo()
+        monkeypatch.syspath_prepend(tmp_path)
+    assert keys[0] != keys[1]
+    assert "sources" not in describe(training.run, SFLConfig(train=False))
