@@ -64,7 +64,7 @@ def test_natural_clients_do_not_use_n_historical():
         ({"arms": ("uniform", "p_hist=1.5")}, "arms holds 'p_hist=1.5'"),
         ({"arms": ("uniform", "p_old=0.5")}, "arms holds 'p_old=0.5'"),
         ({"arms": ("uniform", "p_hist")}, "arms holds 'p_hist'"),
-        ({"arms": ("uniform", 3)}, "arms=.* must be a tuple whose entries are each text"),
+        ({"arms": ("uniform", 3)}, "arms entry=3 must be text"),
         ({"arms": "uniform"}, "arms='uniform' must be a tuple whose entries are each text"),
         ({"arms": ("uniform",)}, "one entry per arm"),
         ({"arms": (), "rates": ()}, "at least one"),
