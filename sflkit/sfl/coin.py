@@ -9,7 +9,7 @@ grad f(w) = w.
 
 | code         | symbol   | shape | meaning                                                        |
 |--------------|----------|-------|----------------------------------------------------------------|
-| step         | a        |       | what a round moves, (1 - (1 - eta_L)^E) eta, in (0, 1]          |
+| step         | a        |       | what a round moves, (1 - (1 - eta_L)^E) eta, in (0, 1]         |
 | cache_rounds | M        |       | rounds in the cache, B / B_s; the paper asks for M > 1         |
 | refreshed    |          |       | True: the last M rounds (FIFO); False: the first M for ever    |
 """
@@ -138,7 +138,9 @@ def simulate(
     """
     coins = checks.array("coins", coins, ndim=2, low=-1)
     if coins.shape[1] != checks.integer("rounds", rounds, 1):
-        raise ValueError(f"coins has shape {coins.shape}; it must have {rounds} columns, one a round")
+        raise ValueError(
+            f"coins has shape {coins.shape}; it must have {rounds} columns, one a round"
+        )
     step = checks.real("step", step, 0, 1, above=0)
     cache_rounds = checks.integer("cache_rounds", cache_rounds, 1)
     path = np.empty(coins.shape)
