@@ -15,6 +15,7 @@ Asking for a folder does not create it; `write_atomic` and `lock` create what th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 # Whether this process may write to the published figures, see `drawn`.
 PUBLISH = "SFLKIT_PUBLISH"
 _PROJECT = re.compile(r"^name\s*=\s*[\"']sflkit[\"']\s*(#.*)?$", re.MULTILINE)
+
+
+class CannotWrite(OSError):
+    """A file could not be written, as on a full disk; what lay there before is untouched."""
+
+    def __str__(self) -> str:
+        return f"cannot write {self.filename}: {self.strerror}"
 
 
 def clone_root(start: Path | str | None = None) -> Path | None:
@@ -131,12 +139,23 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
     The content goes to a temporary name beside `path`, which is then renamed. The temporary name is
     always the same, so that a killed writer leaves at most one behind; writers of one file must
     therefore hold one `lock`.
+
+    Raises
+    ------
+    CannotWrite
+        If the disk is full or the folder cannot be written; the temporary file is gone then.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-    os.replace(temporary, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        with contextlib.suppress(OSError):  # it is there only after an error
+            temporary.unlink(missing_ok=True)
 
 
 def lock(

@@ -138,7 +138,7 @@ def run(book: gate.Notebook, profile: str = "quick", settings: Sequence[str] = (
     """
     values = gate.resolve(book, profile, settings)
     limit = cell_seconds("custom" if settings else profile)
-    _quietly(cores() if machine.THREADS_VARIABLE in os.environ else None)
+    quietly(cores() if machine.THREADS_VARIABLE in os.environ else None)
     done = target(book, profile)
     mark = stamp(book, profile)
     if settings:
@@ -208,7 +208,7 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> Progress:
     NotebookFailed
         When Snakemake itself ended with an error while no notebook failed.
     """
-    jobs = _jobs(jobs)
+    jobs = checked_jobs(jobs)
     books, _ = gate.selection(profile, only)
     cell_seconds(profile)
     for book in books:  # all settings are checked before anything starts
@@ -277,14 +277,14 @@ def refresh_all(
     gate.GateError
         Before anything starts, when `jobs` or an environment variable is not allowed.
     """
-    jobs = _jobs(jobs)
+    jobs = checked_jobs(jobs)
     cell_seconds("quick")
     files = [
         file
         for book in books
         for file in (book.path, *sorted(book.path.parent.glob(f"solutions/{book.number}_*.ipynb")))
     ]
-    _quietly(max(1, cores() // jobs))
+    quietly(max(1, cores() // jobs))
 
     def one(file: Path) -> bool:
         began = time.time()
@@ -352,7 +352,8 @@ def clean(content: Any) -> Any:
     return content
 
 
-def _jobs(jobs: int) -> int:
+def checked_jobs(jobs: int) -> int:
+    """Return `jobs`, or raise GateError unless it is an integer >= 1."""
     try:
         return checks.workers("jobs", jobs)
     except ValueError as error:
@@ -373,7 +374,7 @@ def _publishing(allowed: bool) -> Iterator[None]:
             os.environ[paths.PUBLISH] = before
 
 
-def _quietly(threads: int | None) -> None:
+def quietly(threads: int | None) -> None:
     """Tell the kernels to come that nobody watches (no progress bars), and how many threads each
     may use.
     """
