@@ -1,5 +1,5 @@
-"""The README's generated tables: notebooks (from their metadata), verdicts (from
-figures/*/verdicts.csv), and speed.
+"""What is generated from results: the README's tables (notebooks, the tally of verdicts, speed) and
+VERDICTS.md, a block for every claim.
 
 The speed table is made from what `make bench` writes, data/results/bench/*.csv: one row per
 workload and peer with its seconds per round, the ratio of the plain loop's seconds to its own, and
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from sflkit import paths
 from sflkit.app import gate
 from sflkit.results import tables
-from sflkit.results.verdicts import VERDICTS
+from sflkit.results.claims import SETTINGS, VERDICTS
 
 # as tests/bench writes them
 BENCH_COLUMNS = (
@@ -36,6 +37,12 @@ BENCH_COLUMNS = (
     "torch",
     "processor",
 )
+PAPERS = {
+    "sfl": "SFL",
+    "ds": "Data streams",
+    "osafl": "OSAFL",
+    "fats": "FATS",
+}
 WORKLOADS = {
     "W1": "W1: LeNet, 10 clients, 2 full-batch steps of 300",
     "W2": "W2: MLP 3168-512-256-100, 100 clients, 5 steps of 32",
@@ -69,7 +76,7 @@ def verdicts() -> str:
         return "no verdicts yet: `make figures` writes them"
     width = max(map(len, rows["artefact"]))
     return "\n".join(
-        f"{row.artefact:<{width}}  {row.verdict:<14}  {row.profile:<6}  {row.claim}"
+        f"{row.artefact:<{width}}  {row.verdict:<17}  {row.setting:<8}  {_short(row.claim)}"
         for row in rows.itertuples()
     )
 
@@ -130,16 +137,22 @@ def count_verdicts(profile: str) -> int:
 
 
 def refresh_readme(check: bool = False) -> bool:
-    """Bring the README's tables up to date and return whether they were; with `check` only look.
+    """Bring the README's tables and VERDICTS.md up to date and return whether they were; with
+    `check` only look.
 
     Raises
     ------
     gate.GateError
         Outside a clone, or where the README lacks a block or a file behind it cannot be read.
     """
-    blocks = {"notebooks": notebooks, "verdicts": verdict_table, "bench": bench}
+    blocks = {"notebooks": notebooks, "verdicts": tally, "bench": bench}
     try:
-        return write_blocks(gate.root() / "README.md", blocks, check=check)
+        page = gate.root() / "VERDICTS.md"
+        text = verdict_page()
+        current = page.is_file() and page.read_text(encoding="utf-8") == text
+        if not current and not check:
+            paths.write_atomic(page, text)
+        return write_blocks(gate.root() / "README.md", blocks, check=check) and current
     except (OSError, ValueError) as error:
         raise gate.GateError(f"cannot refresh the README's tables: {error}") from None
 
@@ -187,12 +200,78 @@ def write_blocks(
     return new == old
 
 
-def verdict_table() -> str:
-    """Return the README's verdict table: tallies, then one line per artefact."""
+def tally() -> str:
+    """Return the table paper x verdict as Markdown, with how near to the papers' settings."""
     rows = tables.all_verdicts()
     if rows.empty:
         return "No verdicts yet: `make figures` writes them."
-    tally = rows["verdict"].value_counts()
-    summary = ", ".join(f"{tally[name]} {name}" for name in VERDICTS if name in tally)
-    columns = ["artefact", "verdict", "claim", "ours", "paper", "profile", "note"]
-    return f"{len(rows)} claims: {summary}.\n\n{tables.markdown(rows[columns])}"
+    paper = rows["artefact"].str.split("-").str[0]
+    used = [name for name in VERDICTS if (rows["verdict"] == name).any()]
+    lines = [
+        [PAPERS.get(name, name), *((rows["verdict"][paper == name] == v).sum() for v in used)]
+        for name in sorted(set(paper), key=lambda name: (*PAPERS, name).index(name))
+    ]
+    lines.append(["all", *((rows["verdict"] == v).sum() for v in used)])
+    settings = rows[rows["verdict"] != "not run"]["setting"].value_counts()
+    counts = ", ".join(f"{settings.get(level, 0)} at a {level} setting" for level in SETTINGS)
+    table = tables.markdown(pd.DataFrame(lines, columns=["paper", *used]))
+    return f"{len(rows)} claims; of those that were run {counts}.\n\n{table}"
+
+
+def verdict_page() -> str:
+    """Return VERDICTS.md: the tally, then a block for every claim with its parts as sentences."""
+    rows = tables.all_verdicts()
+    parts = tables.all_parts()
+    books = {name: book for book in gate.notebooks() for name in book.artefacts}
+    blocks = [
+        "# Verdicts",
+        "Every claim that we judge, its verdict and what decided it. The file is written by "
+        "`sflkit verdicts --write-readme` from the tables beside the figures. *Full* is the "
+        "paper's own setting, *reduced* says what differs, a *stand-in* shows the mechanism only. "
+        "What the verdicts mean is said in the README.",
+        tally(),
+    ]
+    for row in rows.itertuples():
+        mine = parts[parts["artefact"] == row.artefact]
+        blocks.append(_verdict_block(row, mine, books.get(row.artefact)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _verdict_block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> str:
+    differs = f": {row.differs}" if row.differs else ""
+    links = [f"[notebook {book.number}](notebooks/{book.path.name})"] if book else []
+    figure = f"figures/{row.profile}/{row.artefact}.png"
+    if (gate.root() / figure).is_file():
+        links.append(f"[figure]({figure})")
+    seeds = f" {row.n_seeds} seeds." if row.n_seeds not in ("", "0") else ""
+    lines = [
+        f"## {row.artefact}: {row.verdict}",
+        f"{row.source}. {row.claim}",
+        f"*Setting*: {row.setting}{differs}.{seeds} {' · '.join(links)}".rstrip(),
+    ]
+    for role, heading in (
+        ("paper", ""),
+        ("corrected", "As corrected:"),
+        ("beyond", "Beyond the paper:"),
+    ):
+        chosen = parts[parts["role"] == role]
+        if heading and len(chosen):
+            lines.append(heading)
+        if len(chosen):
+            lines.append("\n".join(f"- {_part_sentence(part)}" for part in chosen.itertuples()))
+    if row.printed:
+        lines.append(f"*The paper prints*: {row.printed}")
+    if row.note:
+        lines.append(row.note)
+    return "\n\n".join(lines)
+
+
+def _part_sentence(part: Any) -> str:
+    found = " ".join(text for text in (part.ours, part.interval) if text)
+    erratum = f" (ERRATA {part.erratum})" if part.erratum else ""
+    hint = f" ({part.hint})" if part.hint else ""
+    return f"{part.sentence}{erratum}: {found + ', ' if found else ''}**{part.answer}**{hint}"
+
+
+def _short(text: str, width: int = 90) -> str:
+    return text if len(text) <= width else text[: width - 1].rsplit(" ", 1)[0] + " …"

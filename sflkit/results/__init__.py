@@ -1,5 +1,6 @@
 """Runs, figures and verdicts.
 
-`sweep` computes many runs, each once, and `store` keeps them. `intervals` and `verdicts` say what
-they show, `figures` draws them with a passport, `tables` sets ours beside the paper's, `widgets`
-holds what the explorers share."""
+`sweep` computes many runs, each once, and `store` keeps them. `plans` say which
+runs a notebook needs. `claims` declares what a paper claims, `rules` and `intervals` decide it,
+`figures` draws with a passport, `tables` sets ours beside the paper's and records verdicts,
+`widgets` holds what the explorers share."""

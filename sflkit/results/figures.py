@@ -3,8 +3,8 @@
 Every figure is a png and a pdf under figures/<profile>/ with a passport (json) that names its
 parameters, the keys of the results behind it, the commit and a sha256 of the data drawn. Files hold
 no dates, and a figure whose data and parameters did not change keeps its passport, so that drawing
-again changes nothing. Tables are in `sflkit.results.tables`, verdict rules in
-`sflkit.results.verdicts`.
+again changes nothing. Tables are in `sflkit.results.tables`, claims and their verdicts in
+`sflkit.results.claims`.
 """
 
 from __future__ import annotations

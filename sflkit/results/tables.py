@@ -1,7 +1,7 @@
 """Verdicts in files, tables ours beside paper, and the papers' transcribed numbers.
 
-A table of figures/<profile>/ has one row per artefact and is written under a lock, so that
-notebooks may run side by side.
+In figures/<profile>/, verdicts.csv has one row per artefact and parts.csv one row per part of its
+claim. Both are written under a lock, so that notebooks may run side by side.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,48 +16,75 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from sflkit import checks, paths
+from sflkit.results.claims import SETTINGS, Verdict, check_declared
 from sflkit.results.intervals import mean_interval
 from sflkit.results.store import commit, device, versions
-from sflkit.results.verdicts import Verdict
 
-_VERDICT_COLUMNS = [
+VERDICT_COLUMNS = (
     "artefact",
     "verdict",
+    "setting",
+    "differs",
     "claim",
-    "rule",
-    "ours",
-    "interval",
-    "paper",
+    "source",
+    "refuted_by",
+    "printed",
     "n_seeds",
     "profile",
     "note",
-]
+)
+PART_COLUMNS = (
+    "artefact",
+    "part",
+    "role",
+    "erratum",
+    "sentence",
+    "rule",
+    "answer",
+    "ours",
+    "interval",
+    "n_seeds",
+    "hint",
+)
 
 
 # --- verdicts and tables --------------------------------------------------------------------------
 
 
-def record(
-    verdict: Verdict, profile: str | None = None, *, folder: Path | str | None = None
-) -> Path:
-    """Put a verdict into figures/<profile>/verdicts.csv, one row per artefact; return the file.
+def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
+    """Put a verdict into verdicts.csv and its parts into parts.csv; return the former.
 
-    `profile` is the verdict's own unless given. Raises ValueError where it is no id.
+    The folder is figures/<profile>/ unless given. Raises ValueError where the claim was not
+    declared, or the profile is no id.
     """
-    profile = paths.check_profile(verdict.profile if profile is None else profile)
-    verdict = replace(verdict, profile=profile)
-    folder = paths.figures(verdict.profile) if folder is None else Path(folder)
+    check_declared(verdict)
+    profile = paths.check_profile(verdict.profile)
+    folder = paths.figures(profile) if folder is None else Path(folder)
+    claim = verdict.claim
+    row = {
+        "artefact": verdict.artefact,
+        "verdict": verdict.verdict,
+        "setting": verdict.setting.level,
+        "differs": verdict.setting.differs,
+        "claim": claim.text,
+        "source": claim.source,
+        "refuted_by": claim.refuted_by,
+        "printed": claim.printed,
+        "n_seeds": verdict.n_seeds,
+        "profile": profile,
+        "note": verdict.note,
+    }
     with paths.lock(folder / "verdicts.csv"):
-        upsert_row(
-            folder / "verdicts.csv", {name: asdict(verdict)[name] for name in _VERDICT_COLUMNS}
-        )
+        upsert_rows(folder / "parts.csv", verdict.artefact, _part_rows(verdict), PART_COLUMNS)
+        upsert_rows(folder / "verdicts.csv", verdict.artefact, [row], VERDICT_COLUMNS)
     return folder / "verdicts.csv"
 
 
 def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:
-    """Return the recorded verdicts of all profiles, one row per artefact.
+    """Return the recorded verdicts, one row per artefact: that of the run nearest to the paper's.
 
-    The paper profile's verdict counts before the quick one's, where it was run.
+    A row that was run counts before one that was not, a `full` setting before a `reduced` one and
+    that before a `stand-in`, and the paper profile before the quick one.
     """
     root = paths.figures_root() if root is None else Path(root)
     rows = [
@@ -71,27 +97,40 @@ def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:
         key=lambda row: (
             natural_key(row["artefact"]),
             row["verdict"] == "not run",
+            SETTINGS.index(row["setting"]) if row["setting"] in SETTINGS else len(SETTINGS),
             rank.get(row["profile"], 2),
         )
     )
     return (
-        pd.DataFrame(rows, columns=_VERDICT_COLUMNS)
+        pd.DataFrame(rows, columns=list(VERDICT_COLUMNS))
         .drop_duplicates("artefact")
         .reset_index(drop=True)
     )
 
 
-def comparison(rows: Iterable[Verdict | Mapping]) -> pd.DataFrame:
-    """Return the table quantity | ours | paper | difference | verdict.
+def all_parts(root: Path | str | None = None) -> pd.DataFrame:
+    """Return the judged parts of the rows of `all_verdicts`, in their order."""
+    root = paths.figures_root() if root is None else Path(root)
+    tables = {}
+    frames = []
+    for row in all_verdicts(root).itertuples():
+        file = root / row.profile / "parts.csv"
+        if file not in tables:
+            tables[file] = read_table(file) if file.is_file() else pd.DataFrame()
+        table = tables[file]
+        if len(table):
+            frames.append(table[table["artefact"] == row.artefact])
+    return pd.concat([pd.DataFrame(columns=list(PART_COLUMNS)), *frames], ignore_index=True)
 
-    Each row is a `Verdict`, or a dict with quantity, ours, paper and perhaps verdict. There, ours
-    is a number, one number per seed (shown as mean +- half of the 95 % interval) or text, and paper
-    a number, text or None.
+
+def comparison(rows: Iterable[Mapping]) -> pd.DataFrame:
+    """Return the table quantity | ours | paper | difference.
+
+    Each row is a mapping with quantity, ours and paper. Ours is a number, one number per seed
+    (shown as mean +- half of the 95 % interval) or text, and paper a number, text or None.
     """
-    return pd.DataFrame(
-        [_comparison_row(row) for row in rows],
-        columns=["quantity", "ours", "paper", "difference", "verdict"],
-    )
+    columns = ["quantity", "ours", "paper", "difference"]
+    return pd.DataFrame([_comparison_row(row) for row in rows], columns=columns)
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -160,15 +199,26 @@ def natural_key(text: str) -> tuple:
 # --- helpers --------------------------------------------------------------------------------------
 
 
-def _comparison_row(row: Verdict | Mapping) -> dict:
-    if isinstance(row, Verdict):
-        return {
-            "quantity": row.claim,
-            "ours": row.ours,
-            "paper": row.paper,
-            "difference": "",
-            "verdict": row.verdict,
+def _part_rows(verdict: Verdict) -> list[dict]:
+    return [
+        {
+            "artefact": verdict.artefact,
+            "part": answer.part.key,
+            "role": answer.part.role,
+            "erratum": answer.part.erratum or "",
+            "sentence": answer.part.sentence,
+            "rule": answer.part.rule.words,
+            "answer": answer.judged.answer,
+            "ours": answer.judged.ours,
+            "interval": answer.judged.interval,
+            "n_seeds": answer.judged.n_seeds,
+            "hint": answer.judged.hint,
         }
+        for answer in verdict.answers
+    ]
+
+
+def _comparison_row(row: Mapping) -> dict:
     paper = row.get("paper")
     value, text = _shown(row["ours"])
     number = isinstance(paper, int | float | np.number) and not isinstance(paper, bool)
@@ -182,7 +232,6 @@ def _comparison_row(row: Verdict | Mapping) -> dict:
         "ours": text,
         "paper": f"{paper:.4g}" if number else paper or "not stated",
         "difference": difference,
-        "verdict": row.get("verdict", ""),
     }
 
 
@@ -204,10 +253,14 @@ def read_table(file: Path) -> pd.DataFrame:
 
 def upsert_row(file: Path, row: Mapping) -> None:
     """Replace the artefact's row in a sorted table; the caller holds the lock."""
-    row = {name: str(value) for name, value in row.items()}
-    rows = {r["artefact"]: r for r in read_table(file).to_dict("records")} if file.is_file() else {}
-    rows[row["artefact"]] = row
-    table = pd.DataFrame(
-        [rows[artefact] for artefact in sorted(rows, key=natural_key)], columns=list(row)
-    ).fillna("")
-    paths.write_atomic(file, table.to_csv(index=False, lineterminator="\n"))
+    upsert_rows(file, row["artefact"], [row], list(row))
+
+
+def upsert_rows(file: Path, artefact: str, rows: Iterable[Mapping], columns: Iterable[str]) -> None:
+    """Replace all rows of an artefact in a table sorted by artefact; the caller holds the lock."""
+    old = read_table(file).to_dict("records") if file.is_file() else []
+    kept = [row for row in old if row["artefact"] != artefact]
+    new = [{name: str(value) for name, value in row.items()} for row in rows]
+    table = sorted([*kept, *new], key=lambda row: natural_key(row["artefact"]))
+    frame = pd.DataFrame(table, columns=list(columns)).fillna("")
+    paths.write_atomic(file, frame.to_csv(index=False, lineterminator="\n"))

@@ -17,9 +17,9 @@ from matplotlib.colors import to_rgb
 from scipy import stats
 
 from sflkit import paths
-from sflkit.app.readme import refresh_block, verdict_table, write_blocks
+from sflkit.app.readme import refresh_block, tally, verdict_page, write_blocks
 from sflkit.registry import Look, Registry, Rule
-from sflkit.results import figures, tables, verdicts
+from sflkit.results import claims, figures, rules, tables
 from sflkit.sfl.caches import RULES
 
 
@@ -196,91 +196,96 @@ def test_data_digest():
     assert figures.data_digest(np.array([1 / 3])) != figures.data_digest(np.array([1 / 3 + 1e-6]))
 
 
-def verdict(artefact, word="reproduced", profile="quick", **changes):
-    fields = {
-        "claim": "DRSR > FIFO",
-        "rule": "t",
-        "ours": "+0.1",
-        "paper": "",
-        "interval": "[0, 1]",
-        "n_seeds": 3,
-    } | changes
-    return verdicts.Verdict(artefact=artefact, verdict=word, profile=profile, **fields)
+def verdict(artefact, held=True, profile="quick", level="full", note=""):
+    """Return a verdict on a claim that is declared here: "reproduced" or "not reproduced"."""
+    part = claims.Part("order", "DRSR ends above FIFO", rules.Holds())
+    claim = claims.Claim(artefact, "DRSR is best.", "Fig. 4", [part], "FIFO above DRSR")
+    claims.Claims("test", [claim])
+    evidence = claims.NotRun("no time") if held is None else held
+    setting = claims.Setting(level, "small" if level != "full" else "")
+    return claim.judge({"order": evidence}, setting=setting, profile=profile, note=note)
 
 
-def test_verdicts_are_one_row_an_artefact_and_paper_wins(clone):
+def test_verdicts_are_one_row_an_artefact_and_the_nearest_setting_wins(clone):
     for item in (
-        verdict("sfl-fig10"),
-        verdict("sfl-fig2", "undecided"),
-        verdict("sfl-fig2", "partly", note='a "quoted", note'),
+        verdict("sfl-fig10", level="stand-in"),
+        verdict("sfl-fig2"),
+        verdict("sfl-fig2", held=False, note='a "quoted", note'),
     ):
         file = tables.record(item)
     assert file == clone / "figures" / "quick" / "verdicts.csv"
     table = pd.read_csv(file, keep_default_na=False)
-    assert table["artefact"].tolist() == ["sfl-fig2", "sfl-fig10"] and table[
-        "verdict"
-    ].tolist() == ["partly", "reproduced"]
-    assert table["note"][0] == 'a "quoted", note' and table["n_seeds"].tolist() == [3, 3]
+    assert table["artefact"].tolist() == ["sfl-fig2", "sfl-fig10"]
+    assert table["verdict"].tolist() == ["not reproduced", "reproduced"]
+    assert table["note"][0] == 'a "quoted", note' and table["n_seeds"].tolist() == [0, 0]
     before = file.read_bytes()
-    tables.record(verdict("sfl-fig10"))
-    assert file.read_bytes() == before and [p.name for p in file.parent.iterdir()] == [
-        "verdicts.csv"
-    ]
-    tables.record(verdict("sfl-fig10", "not reproduced"), "paper")
-    tables.record(
-        verdict("sfl-fig2", "not run", "paper")
-    )  # what the paper profile did not run does not hide the quick verdict
+    tables.record(verdict("sfl-fig10", level="stand-in"))
+    assert file.read_bytes() == before
+    assert sorted(p.name for p in file.parent.iterdir()) == ["parts.csv", "verdicts.csv"]
+    # what the paper profile did not run does not hide the quick verdict
+    tables.record(verdict("sfl-fig10", held=False, profile="paper", level="reduced"))
+    tables.record(verdict("sfl-fig2", held=None, profile="paper"))
     found = tables.all_verdicts()
     assert found[["artefact", "verdict", "profile"]].to_numpy().tolist() == [
-        ["sfl-fig2", "partly", "quick"],
+        ["sfl-fig2", "not reproduced", "quick"],
         ["sfl-fig10", "not reproduced", "paper"],
     ]
+    parts = tables.all_parts()
+    assert parts[["artefact", "answer"]].to_numpy().tolist() == [
+        ["sfl-fig2", "no"],
+        ["sfl-fig10", "no"],
+    ]
+
+
+def test_a_part_that_is_gone_leaves_no_row(clone):
+    tables.record(verdict("sfl-fig2"))
+    part = claims.Part("other", "SRSR ends above FIFO", rules.Holds())
+    claim = claims.Claim("sfl-fig2", "SRSR is better.", "Fig. 4", [part], "FIFO above SRSR")
+    with pytest.raises(ValueError, match="artefact='sfl-fig2' is not a declared claim"):
+        tables.record(claim.judge({"other": True}, setting=claims.Setting("full")))
+    claims.Claims("test", [claim])
+    tables.record(claim.judge({"other": True}, setting=claims.Setting("full")))
+    assert tables.all_parts()["part"].tolist() == ["other"]
 
 
 def test_concurrent_writers_lose_nothing(clone):
     code = (
-        "import sys; from sflkit.results import tables, verdicts\n"
+        "import sys\n"
+        "from sflkit.results import claims, rules, tables\n"
+        "parts = [claims.Part('a', 'it holds', rules.Holds())]\n"
         "for i in range(20):\n"
-        "    verdict = verdicts.check(ok=True).verdict_on(f'{sys.argv[1]}-fig{i}', claim='c')\n"
-        "    tables.record(verdict)"
+        "    claim = claims.Claim(f'{sys.argv[1]}-fig{i}', 'c', 's', parts, 'r')\n"
+        "    claims.Claims('test', [claim])\n"
+        "    tables.record(claim.judge({'a': True}, setting=claims.Setting('full')))"
     )
     processes = [
         subprocess.Popen([sys.executable, "-c", code, name], cwd=clone) for name in ("sfl", "ds")
     ]
     assert [p.wait(timeout=60) for p in processes] == [0, 0]
-    table = pd.read_csv(clone / "figures" / "quick" / "verdicts.csv")
-    assert table["artefact"].tolist() == [
-        f"{name}-fig{i}" for name in ("ds", "sfl") for i in range(20)
-    ]
+    for file in ("verdicts.csv", "parts.csv"):
+        table = pd.read_csv(clone / "figures" / "quick" / file)
+        assert table["artefact"].tolist() == [
+            f"{name}-fig{i}" for name in ("ds", "sfl") for i in range(20)
+        ]
 
 
 def test_comparison_and_markdown():
     table = tables.comparison(
         [
-            {
-                "quantity": "accuracy, B = 100",
-                "ours": [0.70, 0.72, 0.74],
-                "paper": 0.72,
-                "verdict": "reproduced",
-            },
+            {"quantity": "accuracy, B = 100", "ours": [0.70, 0.72, 0.74], "paper": 0.72},
             {"quantity": "accuracy, B = 300", "ours": 0.80, "paper": 0.83},
             {"quantity": "theta | grid", "ours": "0.1\n0.5", "paper": None},
-            verdict("sfl-fig5b", paper="DRSR lowest"),
         ]
     )
     # half width of 0.70, 0.72, 0.74: 4.302653 * 0.02 / sqrt(3) = 0.0497
     assert table.to_numpy().tolist() == [
-        ["accuracy, B = 100", "0.72 ± 0.05", "0.72", "+0", "reproduced"],
-        ["accuracy, B = 300", "0.8", "0.83", "-0.03", ""],
-        ["theta | grid", "0.1\n0.5", "not stated", "", ""],
-        ["DRSR > FIFO", "+0.1", "DRSR lowest", "", "reproduced"],
+        ["accuracy, B = 100", "0.72 ± 0.05", "0.72", "+0"],
+        ["accuracy, B = 300", "0.8", "0.83", "-0.03"],
+        ["theta | grid", "0.1\n0.5", "not stated", ""],
     ]
     text = tables.markdown(table).splitlines()
-    assert (
-        text[0] == "| quantity | ours | paper | difference | verdict |"
-        and text[1] == "|---|---|---|---|---|"
-    )
-    assert text[4] == "| theta \\| grid | 0.1 0.5 | not stated |  |  |" and len(text) == 6
+    assert text[:2] == ["| quantity | ours | paper | difference |", "|---|---|---|---|"]
+    assert text[4] == "| theta \\| grid | 0.1 0.5 | not stated |  |" and len(text) == 5
 
 
 def test_readme_tables(clone):
@@ -290,19 +295,22 @@ def test_readme_tables(clone):
         "<!-- notebooks:begin --><!-- notebooks:end -->\nend\n"
     )
     tables.record(verdict("sfl-fig2"))
-    tables.record(verdict("sfl-fig3", "undecided"))
-    blocks = {"verdicts": verdict_table, "notebooks": lambda: "| 00 |"}
+    tables.record(verdict("ds-fig3", held=None))
+    blocks = {"verdicts": tally, "notebooks": lambda: "| 00 |"}
     assert write_blocks(readme, blocks, check=True) is False and "old" in readme.read_text()
     assert write_blocks(readme, blocks) is False
     text = readme.read_text()
     assert (
-        text.startswith("top\n<!-- verdicts:begin -->\n2 claims: 1 reproduced, 1 undecided.\n")
+        text.startswith(
+            "top\n<!-- verdicts:begin -->\n2 claims; of those that were run 1 at a full"
+        )
         and "old" not in text
     )
-    assert "| sfl-fig2 | reproduced | DRSR > FIFO |" in text
+    for line in ("| paper | reproduced | not run |", "| SFL | 1 | 0 |", "| Data streams | 0 | 1 |"):
+        assert line in text
     assert text.endswith("middle\n<!-- notebooks:begin -->\n| 00 |\n<!-- notebooks:end -->\nend\n")
     assert write_blocks(readme, blocks, check=True) is True and write_blocks(readme, blocks) is True
-    tables.record(verdict("sfl-fig3", "reproduced"))
+    tables.record(verdict("ds-fig3"))
     assert write_blocks(readme, blocks, check=True) is False
     for broken in (
         "nothing",
@@ -467,3 +475,13 @@ def test_the_digest_of_data_does_not_depend_on_how_results_are_called():
     digest = figures.data_digest(drawn)
     assert figures.data_digest(drawn.assign(key="sfl-training/0123")) == digest
     assert figures.data_digest(drawn.assign(accuracy=0.0)) != digest
+
+
+def test_verdict_page(clone):
+    tables.record(verdict("sfl-fig2", held=False, level="reduced", note="The cause is known."))
+    page = verdict_page()
+    assert page.startswith("# Verdicts\n")
+    assert page.endswith(
+        "## sfl-fig2: not reproduced\n\nFig. 4. DRSR is best.\n\n*Setting*: reduced: small.\n\n"
+        "- DRSR ends above FIFO: **no**\n\nThe cause is known.\n"
+    )

@@ -1,0 +1,510 @@
+"""Rules that decide the parts of a claim, written down before the run that they judge.
+
+A rule is declared with the smallest effect that anybody would care about, and later takes the
+evidence and answers:
+
+| answer | meaning |
+|---|---|
+| yes | the part holds |
+| no | it does not |
+| partly | of several entries or facts some hold and some do not |
+| no visible effect | an ordering whose interval lies within the smallest effect around zero |
+| open | an interval over seeds spans what would decide |
+| not run | nothing was run |
+
+Rules for trained or simulated numbers decide by Student's two-sided interval over independent
+seeds, rules for mathematics by rounding error; none by eye. An ordering of a and b takes the
+differences a - b seed by seed, since rules are compared on the same streams. All parts of a claim
+must hold for it to be reproduced, so no correction for many comparisons is due (intersection-union
+test, Berger 1982).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sflkit import checks
+from sflkit.results.intervals import (
+    Estimate,
+    difference_interval,
+    mean_interval,
+    runs_needed,
+    sample_of,
+)
+
+ANSWERS = ("yes", "no", "partly", "no visible effect", "open", "not run")
+
+# An open part says how many more seeds would settle it, if they are not more than this.
+WORTH_SAYING = 100
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a rule found.
+
+    `ours` is our number or count in words and `interval` its interval, "" where there is none.
+    `n_seeds` is 0 without randomness. `hint` says what would settle an open part.
+    """
+
+    answer: str
+    ours: str
+    interval: str = ""
+    n_seeds: int = 0
+    hint: str = ""
+
+    def __post_init__(self):
+        checks.choice("answer", self.answer, ANSWERS)
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """What decides a part of a claim: `words` for the reader, `judge` for the evidence."""
+
+    @property
+    def words(self) -> str: ...
+
+    def judge(self, evidence: Any) -> Judged: ...
+
+
+# --- rules over seeds -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OverSeeds:
+    """What the rules over seeds share.
+
+    `scale` and `unit` say how numbers are shown: scale=100, unit="points" shows an accuracy of
+    0.01 as 1 point. Numbers that a rule is declared with are in the units of the evidence.
+    """
+
+    unit: str = ""
+    scale: float = 1.0
+    confidence: float = 0.95
+
+    def __post_init__(self):
+        checks.real("scale", self.scale, above=0.0)
+        checks.real("confidence", self.confidence, above=0.0, below=1.0)
+
+    def _positive(self, name: str) -> None:
+        value = getattr(self, name)
+        if value is None:
+            raise ValueError(
+                f"{type(self).__name__} needs {name}, the smallest effect that matters; "
+                "without it every interval that spans 0 would stay open for ever"
+            )
+        checks.real(name, value, above=0.0)
+
+    def _shown(self, value: float, sign: str = "") -> str:
+        return f"{self.scale * value:{sign}.3g}{' ' + self.unit if self.unit else ''}"
+
+    def _interval(self, estimate: Estimate) -> str:
+        return f"[{self.scale * estimate.low:.3g}, {self.scale * estimate.high:.3g}]"
+
+    def _judged(
+        self, estimate: Estimate, answer: str, regions: list[tuple], ours: str = ""
+    ) -> Judged:
+        """Return what was found; a mean inside one of `regions` could still decide an open part."""
+        hint = _hint(estimate, regions) if answer == "open" else ""
+        ours = ours or self._shown(estimate.mean, "+")
+        return Judged(answer, ours, self._interval(estimate), estimate.n, hint)
+
+    def _percent(self) -> str:
+        return f"{100 * self.confidence:g} % interval over seeds"
+
+
+@dataclass(frozen=True)
+class _Ordering(_OverSeeds):
+    """A quantity that should be above or below 0, with the smallest effect that matters."""
+
+    smallest: float | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._positive("smallest")
+
+    def _regions(self) -> list[tuple]:
+        return [(0.0, math.inf), (-math.inf, 0.0), (-self.smallest, self.smallest)]
+
+    def _no_effect(self) -> str:
+        return f"within ±{self._shown(self.smallest)} of 0 no visible effect"
+
+
+@dataclass(frozen=True)
+class Above(_Ordering):
+    """The first quantity is greater than the second.
+
+    Parameters
+    ----------
+    smallest : float
+        > 0. An interval of the difference within +-smallest is "no visible effect".
+    paired : bool
+        Whether the two samples share their seeds; otherwise Welch's interval is taken.
+
+    Evidence is a tuple of two (n_seeds,) samples, or one (n_seeds,) sample of differences.
+    """
+
+    paired: bool = True
+
+    @property
+    def words(self) -> str:
+        how = "paired" if self.paired else "Welch's"
+        return f"{how} {self._percent()} of the difference above 0; {self._no_effect()}"
+
+    def judge(self, evidence: Any) -> Judged:
+        estimate = _difference(evidence, self.paired, self.confidence)
+        return self._judged(estimate, _above(estimate, self.smallest), self._regions())
+
+
+@dataclass(frozen=True)
+class NotBelow(_Ordering):
+    """The first quantity is at most `smallest` below the second: better, or as good.
+
+    Parameters and evidence are those of `Above`.
+    """
+
+    paired: bool = True
+
+    @property
+    def words(self) -> str:
+        how = "paired" if self.paired else "Welch's"
+        return f"{how} {self._percent()} of the difference above {self._shown(-self.smallest)}"
+
+    def judge(self, evidence: Any) -> Judged:
+        estimate = _difference(evidence, self.paired, self.confidence)
+        region = (-self.smallest, math.inf)
+        return self._judged(estimate, _within(estimate, *region), [region])
+
+
+@dataclass(frozen=True)
+class Similar(_OverSeeds):
+    """Two quantities differ by less than `within` (Schuirmann's two one-sided tests).
+
+    `paired` and the evidence are those of `Above`.
+    """
+
+    within: float | None = None
+    paired: bool = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._positive("within")
+
+    @property
+    def words(self) -> str:
+        how = "paired" if self.paired else "Welch's"
+        return f"{how} {self._percent()} of the difference within ±{self._shown(self.within)}"
+
+    def judge(self, evidence: Any) -> Judged:
+        estimate = _difference(evidence, self.paired, self.confidence)
+        region = (-self.within, self.within)
+        return self._judged(estimate, _within(estimate, *region), [region])
+
+
+@dataclass(frozen=True)
+class Near(_OverSeeds):
+    """A number lies within `within` of `target`; `relative` takes `within` as a share of it.
+
+    Evidence is one number, or (n_seeds,) numbers, which are judged by the interval of their mean.
+    """
+
+    target: float | None = None
+    within: float | None = None
+    relative: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        checks.real("target", self.target)
+        self._positive("within")
+
+    @property
+    def words(self) -> str:
+        if self.relative:
+            return f"within {100 * self.within:g} % of {self._shown(self.target)}"
+        return f"within {self._shown(self.within)} of {self._shown(self.target)}"
+
+    def judge(self, evidence: Any) -> Judged:
+        half = self.within * abs(self.target) if self.relative else self.within
+        if np.ndim(evidence) == 0:
+            value = checks.real("evidence", evidence)
+            return Judged("yes" if abs(value - self.target) <= half else "no", self._shown(value))
+        estimate = mean_interval(sample_of("evidence", evidence), self.confidence)
+        region = (self.target - half, self.target + half)
+        shown = self._shown(estimate.mean)
+        return self._judged(estimate, _within(estimate, *region), [region], shown)
+
+
+@dataclass(frozen=True)
+class Rises(_Ordering):
+    """A curve rises: its least-squares slope, one per seed, is above 0.
+
+    Evidence is (n_seeds, n_points) curves over 0, 1, 2, ..., or a tuple (curves, x) with
+    (n_points,) places. `smallest` is a slope.
+    """
+
+    @property
+    def words(self) -> str:
+        return f"{self._percent()} of the slope above 0; {self._no_effect()}"
+
+    def judge(self, evidence: Any) -> Judged:
+        estimate = mean_interval(_slopes(evidence), self.confidence)
+        return self._judged(estimate, _above(estimate, self.smallest), self._regions())
+
+
+@dataclass(frozen=True)
+class Falls(_Ordering):
+    """A curve falls: its slope is below 0. Evidence is that of `Rises`."""
+
+    @property
+    def words(self) -> str:
+        return f"{self._percent()} of the slope below 0; {self._no_effect()}"
+
+    def judge(self, evidence: Any) -> Judged:
+        estimate = mean_interval(_slopes(evidence), self.confidence)
+        return self._judged(estimate, _below(estimate, self.smallest), self._regions())
+
+
+@dataclass(frozen=True)
+class LessSpread(_Ordering):
+    """The first curves vary less across seeds than the second.
+
+    The statistic is log(mean over points of the variance across seeds) of the first minus that of
+    the second. Its interval is the jackknife's over seeds (Miller 1968), which needs no normality
+    of the curves and no random numbers. `smallest` is on that logarithmic scale: 0.1 is a variance
+    ratio of 1.1. Evidence is a tuple of two (n_seeds, n_points) arrays, paired by seed, with at
+    least 3 seeds.
+    """
+
+    @property
+    def words(self) -> str:
+        return f"jackknife {self._percent()} of the log variance ratio below 0; {self._no_effect()}"
+
+    def judge(self, evidence: Any) -> Judged:
+        if not isinstance(evidence, tuple) or len(evidence) != 2:
+            raise ValueError("evidence must be a pair (a, b) of curves")
+        estimate = mean_interval(_log_variance_ratios(*evidence), self.confidence)
+        ours = f"log variance ratio {estimate.mean:+.3g}"
+        return self._judged(estimate, _below(estimate, self.smallest), self._regions(), ours)
+
+
+# --- rules for mathematics, algorithms and pictures -----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Equal:
+    """Our numbers equal the formula's up to rounding, entry by entry.
+
+    Evidence is a tuple (ours, expected) of numbers or arrays of one shape; either may be a scalar.
+    """
+
+    rtol: float = 1e-9
+    atol: float = 1e-12
+
+    def __post_init__(self):
+        checks.real("rtol", self.rtol, low=0.0)
+        checks.real("atol", self.atol, low=0.0)
+
+    @property
+    def words(self) -> str:
+        return f"equal up to {self.rtol:g} relatively or {self.atol:g} absolutely"
+
+    def judge(self, evidence: tuple[ArrayLike, ArrayLike]) -> Judged:
+        ours, expected = _one_shape(evidence, ("ours", "expected"))
+        error = np.abs(ours - expected)
+        held = error <= self.atol + self.rtol * np.abs(expected)
+        return _counted(held, f"largest difference {float(error.max(initial=0.0)):.2g}")
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """A value is at most its bound, entry by entry.
+
+    Evidence is a tuple (value, bound); bounds may be infinite, values may not.
+    """
+
+    rtol: float = 1e-12
+
+    def __post_init__(self):
+        checks.real("rtol", self.rtol, low=0.0)
+
+    @property
+    def words(self) -> str:
+        return "value at most the bound, entry by entry"
+
+    def judge(self, evidence: tuple[ArrayLike, ArrayLike]) -> Judged:
+        value, bound = _one_shape(evidence, ("value", "bound"), infinite_second=True)
+        finite = np.where(np.isfinite(bound), np.abs(bound), 0.0)
+        held = value <= bound + self.rtol * finite
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(bound != 0, value / bound, np.where(value <= 0, 0.0, np.inf))
+        return _counted(held, f"largest value / bound {float(ratio.max(initial=0.0)):.3g}")
+
+
+@dataclass(frozen=True)
+class WithinErrors:
+    """Simulated means lie within `z` standard errors of the exact expectation, entry by entry.
+
+    Evidence is a tuple (estimate, standard_error, expected).
+    """
+
+    z: float = 4.0
+
+    def __post_init__(self):
+        checks.real("z", self.z, above=0.0)
+
+    @property
+    def words(self) -> str:
+        return f"within {self.z:g} standard errors, entry by entry"
+
+    def judge(self, evidence: tuple[ArrayLike, ArrayLike, ArrayLike]) -> Judged:
+        estimate, error, expected = _one_shape(evidence, ("estimate", "standard_error", "expected"))
+        checks.array("standard_error", error, above=0.0)
+        score = np.abs(estimate - expected) / error
+        return _counted(score <= self.z, f"largest |z| {float(score.max(initial=0.0)):.2f}")
+
+
+@dataclass(frozen=True)
+class Holds:
+    """A fact is true, or every one of several named facts.
+
+    Evidence is True or False, or a mapping name -> True or False.
+    """
+
+    @property
+    def words(self) -> str:
+        return "true"
+
+    def judge(self, evidence: bool | Mapping[str, bool]) -> Judged:
+        facts = evidence if isinstance(evidence, Mapping) else {"": evidence}
+        if not facts:
+            raise ValueError("evidence={} must hold at least one fact")
+        for name, value in facts.items():
+            if not isinstance(value, bool | np.bool_):
+                raise ValueError(f"evidence {name!r}={value!r} must be True or False")
+        failed = [str(name) for name, value in facts.items() if not value]
+        if not isinstance(evidence, Mapping):
+            return Judged("no" if failed else "yes", "")
+        count = f"{len(facts) - len(failed)} of {len(facts)} hold"
+        words = f"{count}, not: {', '.join(failed)}" if failed else count
+        return Judged(_answer(len(facts) - len(failed), len(facts)), words)
+
+
+# --- helpers --------------------------------------------------------------------------------------
+
+
+def _difference(evidence: Any, paired: bool, confidence: float) -> Estimate:
+    if isinstance(evidence, tuple):
+        if len(evidence) != 2:
+            raise ValueError(f"evidence has {len(evidence)} samples; it must be a pair (a, b)")
+        return difference_interval(*evidence, confidence, paired=paired)
+    return mean_interval(sample_of("evidence", evidence), confidence)
+
+
+def _above(estimate: Estimate, smallest: float) -> str:
+    """Answer whether the mean lies above 0, by more than nobody would care about."""
+    if -smallest < estimate.low and estimate.high < smallest:
+        return "no visible effect"
+    if estimate.low > 0:
+        return "yes"
+    return "no" if estimate.high < 0 else "open"
+
+
+def _below(estimate: Estimate, smallest: float) -> str:
+    turned = replace(estimate, mean=-estimate.mean, low=-estimate.high, high=-estimate.low)
+    return _above(turned, smallest)
+
+
+def _within(estimate: Estimate, low: float, high: float) -> str:
+    """Answer whether the mean lies in (low, high), by where its interval lies."""
+    if estimate.low > low and estimate.high < high:
+        return "yes"
+    return "no" if estimate.high <= low or estimate.low >= high else "open"
+
+
+def _hint(estimate: Estimate, regions: list[tuple]) -> str:
+    if estimate.n < 2:
+        return "a single seed shows no spread"
+    totals = [runs_needed(estimate, *region) for region in regions]
+    more = min((max(1, total - estimate.n) for total in totals if total), default=None)
+    if more is None or more > WORTH_SAYING:
+        return f"more than {WORTH_SAYING} more seeds would be needed"
+    return f"about {more} more seed{'' if more == 1 else 's'} would settle it"
+
+
+def _slopes(evidence: Any) -> np.ndarray:
+    """Return the least-squares slope of each seed's curve."""
+    curves, x = evidence if isinstance(evidence, tuple) else (evidence, None)
+    curves = checks.array("curves", curves, ndim=2)
+    x = checks.array("x", np.arange(curves.shape[1]) if x is None else x, ndim=1)
+    if len(x) != curves.shape[1] or len(x) == 0 or np.ptp(x) == 0:
+        raise ValueError(
+            f"x has {len(x)} points and curves {curves.shape[1]}; they need the same number, "
+            "at two places at least"
+        )
+    centred = x - x.mean()
+    return curves @ centred / (centred @ centred)
+
+
+def _log_variance_ratios(a: ArrayLike, b: ArrayLike) -> np.ndarray:
+    """Return the jackknife's pseudo-values of the log variance ratio, one per seed."""
+    a = checks.array("a", a, ndim=2)
+    b = checks.array("b", b, ndim=2)
+    if a.shape != b.shape or len(a) < 3:
+        raise ValueError(
+            f"a has shape {a.shape} and b {b.shape}; they need one shape with at least 3 seeds"
+        )
+    everyone = np.arange(len(a))
+
+    def statistic(keep: np.ndarray) -> float:
+        first, second = (curves[keep].var(axis=0, ddof=1).mean() for curves in (a, b))
+        if first <= 0 or second <= 0:
+            raise ValueError("a or b does not vary across seeds at all; there is no ratio to judge")
+        return math.log(first) - math.log(second)
+
+    n, whole = len(a), statistic(everyone >= 0)
+    return np.array([n * whole - (n - 1) * statistic(everyone != i) for i in everyone])
+
+
+def _one_shape(
+    evidence: Any, names: tuple[str, ...], infinite_second: bool = False
+) -> list[np.ndarray]:
+    """Return the arrays of the evidence in one shape, or raise ValueError."""
+    if not isinstance(evidence, tuple) or len(evidence) != len(names):
+        raise ValueError(f"evidence must be a tuple ({', '.join(names)})")
+    arrays = []
+    for i, (name, values) in enumerate(zip(names, evidence, strict=True)):
+        if infinite_second and i == 1:
+            bound = np.asarray(values)
+            if bound.dtype.kind not in "iuf" or np.isnan(bound.astype(float)).any():
+                raise ValueError(f"{name} must hold numbers or inf, and no nan")
+            arrays.append(bound.astype(float))
+        else:
+            arrays.append(checks.array(name, values))
+    shapes = {array.shape for array in arrays if array.ndim}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"{', '.join(names)} have shapes {', '.join(str(a.shape) for a in arrays)}; "
+            "they need one shape, or a single number"
+        )
+    if any(0 in shape for shape in shapes):
+        raise ValueError(f"{names[0]} has no entries to judge")
+    shape = shapes.pop() if shapes else ()
+    return [np.broadcast_to(array, shape) for array in arrays]
+
+
+def _counted(held: np.ndarray, words: str) -> Judged:
+    count = int(np.sum(held))
+    size = int(np.size(held))
+    prefix = f"{count} of {size} hold, " if size > 1 else ""
+    return Judged(_answer(count, size), prefix + words)
+
+
+def _answer(held: int, of: int) -> str:
+    if held == of:
+        return "yes"
+    return "partly" if held else "no"

@@ -1,0 +1,174 @@
+"""Claims: what must be declared, and how answers become a verdict."""
+
+import itertools
+
+import pytest
+
+from sflkit.results import claims
+from sflkit.results.claims import Claim, Claims, NotRun, Part, Setting
+from sflkit.results.rules import ANSWERS, Above, Equal, Holds, Judged
+
+PART = Part("order", "DRSR ends above FIFO", Above(smallest=0.005, scale=100, unit="points"))
+FULL = Setting("full")
+
+
+def claim(artefact="sfl-fig4a", parts=(PART,), text="DRSR is best.", **changes):
+    fields = {"source": "Fig. 4(a)", "refuted_by": "a curve below FIFO's"} | changes
+    return Claim(artefact, text, parts=parts, **fields)
+
+
+def judged(answers, roles=None):
+    """Return answers with given words; roles "p", "c", "b" for paper, corrected, beyond."""
+    roles = roles or "p" * len(answers)
+    kinds = {"p": ("paper", None), "c": ("corrected", 7), "b": ("beyond", None)}
+    return [
+        claims.Answer(Part(f"{i}", "s", Holds(), *kinds[role]), Judged(answer, ""))
+        for i, (answer, role) in enumerate(zip(answers, roles, strict=True))
+    ]
+
+
+@pytest.mark.parametrize(
+    "answers, expected",
+    [
+        (["yes", "yes"], "reproduced"),
+        (["no", "no"], "not reproduced"),
+        (["yes", "no"], "partly"),
+        (["yes", "partly"], "partly"),
+        (["partly"], "partly"),
+        (["partly", "no"], "partly"),
+        (["open", "no"], "not reproduced"),
+        (["no visible effect", "no"], "not reproduced"),
+        (["no visible effect"], "no visible effect"),
+        (["no visible effect", "yes"], "partly"),
+        (["no visible effect", "open"], "undecided"),
+        (["no visible effect", "open", "yes"], "partly"),
+        (["open"], "undecided"),
+        (["yes", "open"], "undecided"),
+        (["open", "not run"], "undecided"),
+        (["yes", "open", "no"], "partly"),
+        (["not run", "not run"], "not run"),
+        (["yes", "not run"], "partly"),
+        (["no", "not run"], "not reproduced"),
+        (["no visible effect", "not run"], "partly"),
+    ],
+)
+def test_verdict_of_answers(answers, expected):
+    for order in itertools.permutations(answers):
+        assert claims.overall(judged(order)) == expected
+
+
+def test_every_mixture_of_answers_has_a_verdict():
+    for answers in itertools.product(ANSWERS, repeat=3):
+        found = claims.overall(judged(answers))
+        assert found in claims.VERDICTS and found != "corrected"
+        # one part more that holds never makes a verdict "not reproduced"
+        assert claims.overall(judged([*answers, "yes"])) != "not reproduced"
+
+
+def test_corrected_and_beyond():
+    assert claims.overall(judged(["no", "yes"], "pc")) == "corrected"
+    assert claims.overall(judged(["partly", "yes", "yes"], "pcc")) == "corrected"
+    assert claims.overall(judged(["no", "yes", "open"], "pcc")) == "not reproduced"
+    assert claims.overall(judged(["yes", "yes"], "pc")) == "reproduced"
+    assert claims.overall(judged(["open", "yes"], "pc")) == "undecided"
+    for answer in ANSWERS:  # what is ours does not count
+        assert claims.overall(judged(["yes", answer], "pb")) == "reproduced"
+        assert claims.overall(judged(["no", answer], "pb")) == "not reproduced"
+
+
+def test_judge_by_hand():
+    control = Part("control", "labels alone move it", Holds(), role="beyond")
+    fixed = Part("repair", "with line 7 mended it is exact", Equal(), role="corrected", erratum=18)
+    declared = claim(parts=[PART, control, fixed])
+    evidence = {"order": ([0.8, 0.81, 0.82], [0.7, 0.71, 0.72]), "control": True, "repair": (1, 2)}
+    verdict = declared.judge(evidence, setting=Setting("reduced", "three runs of ten"), note="n")
+    assert (verdict.verdict, verdict.n_seeds, verdict.artefact) == ("reproduced", 3, "sfl-fig4a")
+    assert [answer.sentence for answer in verdict.answers] == [
+        "DRSR ends above FIFO: +10 points [10, 10], yes",
+        "labels alone move it: yes",
+        "with line 7 mended it is exact: largest difference 1, no",
+    ]
+    assert verdict._repr_markdown_().splitlines() == [
+        "**sfl-fig4a: reproduced** (setting: reduced: three runs of ten)",
+        "",
+        "- DRSR ends above FIFO: +10 points [10, 10], yes",
+        "",
+        "As corrected:",
+        "",
+        "- with line 7 mended it is exact: largest difference 1, no",
+        "",
+        "Beyond the paper:",
+        "",
+        "- labels alone move it: yes",
+        "",
+        "n",
+    ]
+    left_out = declared.judge(evidence | {"order": NotRun("no GPU")}, setting=FULL)
+    assert left_out.verdict == "not run"
+    assert left_out.answers[0].sentence == "DRSR ends above FIFO: no GPU, not run"
+
+
+def test_what_a_notebook_shows_before_its_run():
+    declared = Claims("sfl", [claim(printed="0.83 at round 200")])
+    page = declared.before("sfl-fig4a")
+    assert page == page._repr_markdown_() == repr(page)
+    assert page.splitlines() == [
+        "**sfl-fig4a** (Fig. 4(a)). DRSR is best.",
+        "",
+        "- DRSR ends above FIFO. *paired 95 % interval over seeds of the difference above 0; "
+        "within ±0.5 points of 0 no visible effect*",
+        "",
+        "*Refuted by*: a curve below FIFO's",
+        "",
+        "*The paper prints*: 0.83 at round 200",
+    ]
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: Part("a", "s", None), "part 'a': rule=None must be a rule"),
+        (lambda: Part("a", "s", Holds), "must be a rule"),
+        (lambda: Part("", "s", Holds()), "needs a key and a sentence"),
+        (lambda: Part("a", "s", Holds(), role="ours"), "role='ours' must be one of"),
+        (lambda: Part("a", "s", Holds(), role="corrected"), "a corrected part, and no other"),
+        (lambda: Part("a", "s", Holds(), erratum=3), "a corrected part, and no other"),
+        (lambda: claim(parts=[]), "'sfl-fig4a' has no part with a rule"),
+        (
+            lambda: claim(parts=[Part("a", "s", Holds(), role="beyond")]),
+            "'sfl-fig4a' has no part with a rule",
+        ),
+        (lambda: claim(parts=[PART, PART]), "two parts of one key"),
+        (lambda: claim(text="word " * 121), "'sfl-fig4a' has 121 words"),
+        (lambda: claim(refuted_by=" "), "needs refuted_by"),
+        (lambda: claim(source=""), "needs source"),
+        (lambda: Claims("sfl", [claim(), claim()]), "'sfl-fig4a' is declared twice"),
+        (lambda: Claims("sfl", [claim()])["sfl-fig99"], "artefact='sfl-fig99' must be one of"),
+        (lambda: Claims("sfl", [claim()]).before("x"), "artefact='x' must be one of"),
+        (lambda: claim().judge({}, setting=FULL), "sfl-fig4a: .*no evidence for 'order'"),
+        (
+            lambda: claim().judge({"order": [1.0], "speed": True}, setting=FULL),
+            "sfl-fig4a: no part 'speed'",
+        ),
+        (
+            lambda: claim().judge({"order": [float("nan")]}, setting=FULL),
+            "sfl-fig4a, part 'order': evidence holds nan",
+        ),
+        (lambda: Setting("paper"), "level='paper' must be one of"),
+        (lambda: Setting("reduced"), "'reduced' must say what differs"),
+        (lambda: NotRun(" "), "must say why"),
+        (lambda: claims.overall([]), "at least one part"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_only_declared_claims_are_recorded():
+    declared = Claims("sfl", [claim("sfl-fig6")])
+    claims.check_declared(declared["sfl-fig6"].judge({"order": [1.0, 1.1]}, setting=FULL))
+    for stranger in (claim("sfl-fig98"), claim("sfl-fig6", text="Something else.")):
+        verdict = stranger.judge({"order": [1.0, 1.1]}, setting=FULL)
+        with pytest.raises(ValueError, match=f"artefact='{stranger.artefact}' is not a declared"):
+            claims.check_declared(verdict)

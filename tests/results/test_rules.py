@@ -1,0 +1,233 @@
+"""Rules against cases worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sflkit.results import rules
+from sflkit.results.rules import (
+    Above,
+    AtMost,
+    Equal,
+    Falls,
+    Holds,
+    LessSpread,
+    Near,
+    NotBelow,
+    Rises,
+    Similar,
+    WithinErrors,
+)
+
+SEEDS = np.arange(8.0)  # what all rules of one seed share: a paired interval must not see it
+FOUR = (np.array([11, 22, 33, 42.0]), np.array([10, 20, 30, 40.0]))
+
+
+def test_above_by_hand():
+    # differences 1, 2, 3: mean 2, s = 1, t(0.975, 2) = 4.302653, half width 4.302653 / sqrt(3) =
+    # 2.484138: [-0.484, 4.484]. To settle it: t(0.975, n-1) / sqrt(n) < 2. n = 3: 2.484; n = 4:
+    # 3.182446 / 2 = 1.591. So 4 seeds in all, 1 more.
+    rule = Above(smallest=0.1)
+    out = rule.judge(([11, 22, 33], [10, 20, 30]))
+    assert out == rules.Judged(
+        "open", "+2", "[-0.484, 4.48]", 3, "about 1 more seed would settle it"
+    )
+    # a fourth difference of 2 keeps the mean: s^2 = 2/3, half = 3.182446 * 0.8165 / 2 = 1.299:
+    # [0.701, 3.299], settled
+    out = rule.judge(FOUR)
+    assert (out.answer, out.interval, out.hint) == ("yes", "[0.701, 3.3]", "")
+    assert rule.judge(FOUR[::-1]).answer == "no"
+    # the differences themselves say the same
+    assert rule.judge(FOUR[0] - FOUR[1]) == out
+    # pairing matters: without it the seeds' own spread (11 to 42) hides the difference
+    assert Above(smallest=0.1, paired=False).judge(FOUR).answer == "open"
+
+
+def test_an_interval_within_the_smallest_effect_decides():
+    # [0.701, 3.299] lies within +-3.3 and not within +-3.29; it is above 0 in both cases
+    assert Above(smallest=3.3).judge(FOUR).answer == "no visible effect"
+    assert Above(smallest=3.29).judge(FOUR).answer == "yes"
+    assert Above(smallest=3.3).judge(FOUR[::-1]).answer == "no visible effect"
+    # equal samples: the interval is the point 0
+    assert Above(smallest=1e-6).judge(([1, 2], [1, 2])).answer == "no visible effect"
+
+
+def test_not_below_and_similar():
+    # [0.701, 3.299], turned round [-3.299, -0.701]
+    assert NotBelow(smallest=3.3).judge(FOUR[::-1]).answer == "yes"
+    assert NotBelow(smallest=1.0).judge(FOUR[::-1]).answer == "open"
+    assert NotBelow(smallest=0.5).judge(FOUR[::-1]).answer == "no"
+    assert NotBelow(smallest=0.5).judge(FOUR).answer == "yes"
+    near = (SEEDS + 0.001 * np.array([1, -1, 2, -2, 1, -1, 2, -2]), SEEDS)
+    assert Similar(within=0.01).judge(near).answer == "yes"
+    assert Similar(within=0.0001).judge(near).answer == "open"
+    assert Similar(within=0.01).judge((SEEDS + 0.5, SEEDS)).answer == "no"
+
+
+def test_one_seed_is_open():
+    for rule in (Above(smallest=1), NotBelow(smallest=1), Similar(within=1)):
+        out = rule.judge(([9.0], [1.0]))
+        assert (out.answer, out.interval) == ("open", "[-inf, inf]")
+        assert out.hint == "a single seed shows no spread"
+
+
+def test_the_hint_ends_at_a_hundred():
+    # differences -1, 1: the mean is 0 and the spread sqrt(2); within +-1 needs n with
+    # t(0.975, n-1) sqrt(2) / sqrt(n) < 1: n = 10: 2.2622 * 0.4472 = 1.0117; n = 11: 2.2281 *
+    # 0.4264 = 0.9501. So 9 more; an effect of 0.01 would need some 77,000.
+    assert Above(smallest=1.0).judge(([0, 1], [1, 0])).hint == "about 9 more seeds would settle it"
+    hint = Above(smallest=0.01).judge(([0, 1], [1, 0])).hint
+    assert hint == "more than 100 more seeds would be needed"
+
+
+def test_shown_in_the_units_that_are_asked_for():
+    rule = Above(smallest=0.005, scale=100, unit="points")
+    out = rule.judge(FOUR)
+    assert (out.ours, out.interval) == ("+200 points", "[70.1, 330]")
+    assert rule.words == (
+        "paired 95 % interval over seeds of the difference above 0; "
+        "within ±0.5 points of 0 no visible effect"
+    )
+    assert Near(target=0.72, within=0.02, scale=100, unit="%").words == "within 2 % of 72 %"
+
+
+def test_coverage_of_the_ordering_rule():
+    # equal means: a two-sided 95 % interval wrongly says yes in 2.5 % of the trials and wrongly
+    # no in 2.5 %. 400 trials: standard error sqrt(0.025 * 0.975 / 400) = 0.0078; three of them are
+    # 0.0234.
+    rng = np.random.default_rng(3)
+    rule = Above(smallest=1e-6)
+    found = [rule.judge(rng.normal(size=5)).answer for _ in range(400)]
+    assert abs(found.count("yes") / 400 - 0.025) < 0.0234
+    assert abs(found.count("no") / 400 - 0.025) < 0.0234
+
+
+@given(st.integers(0, 10_000), st.floats(0.01, 3))
+@settings(max_examples=30, deadline=None)
+def test_turned_round_the_answer_turns(seed, smallest):
+    differences = np.random.default_rng(seed).normal(0.5, size=6)
+    turned = {"yes": "no", "no": "yes"}
+    above = Above(smallest=smallest).judge(differences).answer
+    assert Above(smallest=smallest).judge(-differences).answer == turned.get(above, above)
+    x = np.arange(4.0)
+    curves = np.random.default_rng(seed).normal(size=(6, 4)) + x
+    up = Rises(smallest=smallest).judge(curves).answer
+    assert Falls(smallest=smallest).judge(curves).answer == turned.get(up, up)
+    assert Falls(smallest=smallest).judge(-curves).answer == up
+
+
+def test_near():
+    assert Near(target=0.72, within=0.02).judge(0.73).answer == "yes"
+    assert Near(target=0.72, within=0.02).judge(0.75).answer == "no"
+    # 0.03 < 0.05 * 0.72 = 0.036
+    assert Near(target=0.72, within=0.05, relative=True).judge(0.75).answer == "yes"
+    # three seeds 0.70, 0.72, 0.74: mean 0.72, s = 0.02, half width 4.302653 * 0.02 / sqrt(3) =
+    # 0.0497
+    seeds = [0.70, 0.72, 0.74]
+    assert Near(target=0.72, within=0.06).judge(seeds).answer == "yes"
+    assert Near(target=0.72, within=0.04).judge(seeds).answer == "open"
+    assert Near(target=0.90, within=0.06).judge(seeds).answer == "no"
+    assert Near(target=0.72, within=0.06).judge(seeds).interval == "[0.67, 0.77]"
+
+
+def test_rises_and_falls():
+    # slopes of the three seeds: 1, 2, 3 -> mean 2, interval [-0.484, 4.484] as above
+    steep = np.array([[0, 1, 2], [0, 2, 4], [0, 3, 6.0]])
+    assert Rises(smallest=0.1).judge(steep).answer == "open"
+    # slopes 6, 7, 8: [4.516, 9.484]
+    steeper = steep + [[0, 5, 10]]
+    assert Rises(smallest=0.1).judge(steeper).answer == "yes"
+    assert Falls(smallest=0.1).judge(steeper).answer == "no"
+    falling = Falls(smallest=0.1).judge(-steeper)
+    assert (falling.answer, falling.ours, falling.interval) == ("yes", "-7", "[-9.48, -4.52]")
+    assert Rises(smallest=20).judge(steeper).answer == "no visible effect"
+    # x in steps of 10 divides the slopes by 10
+    assert Rises(smallest=0.1).judge((steep, [0, 10, 20])).ours == "+0.2"
+
+
+def test_less_spread():
+    # b = 3 a: every variance is 9 times as large, so each pseudo-value is log(1/9) = -2.197 exactly
+    a = np.random.default_rng(0).normal(size=(6, 10))
+    out = LessSpread(smallest=0.1).judge((a, 3 * a))
+    assert (out.answer, out.ours) == ("yes", "log variance ratio -2.2")
+    assert out.interval == "[-2.2, -2.2]"
+    assert LessSpread(smallest=0.1).judge((3 * a, a)).answer == "no"
+    other = np.random.default_rng(1).normal(size=(6, 10))
+    assert LessSpread(smallest=0.1).judge((a, other)).answer == "open"
+    # a ratio of 1.01 is log 0.00995, below the smallest effect 0.1
+    slightly = LessSpread(smallest=0.1).judge((a, math.sqrt(1.01) * a))
+    assert slightly.answer == "no visible effect"
+
+
+def test_equal_at_most_within_errors():
+    assert Equal().judge(([1.0, 2.0], [1.0, 2.0 + 1e-12])).answer == "yes"
+    half = Equal().judge(([1.0, 2.0], [1.0, 2.1]))
+    assert (half.answer, half.ours) == ("partly", "1 of 2 hold, largest difference 0.1")
+    assert Equal().judge((1.0, 2.0)).answer == "no"
+    assert Equal().judge(([1.0, 1.0], 1.0)).answer == "yes"
+    assert AtMost().judge(([0.1, 0.2, 0.0], [0.1, np.inf, 0.0])).answer == "yes"
+    broken = AtMost().judge(([0.0530, 0.01], [0.0500, 0.02]))  # ERRATA 7: 0.0530 > 0.0500
+    assert (broken.answer, broken.ours) == ("partly", "1 of 2 hold, largest value / bound 1.06")
+    assert AtMost().judge((1.0, 0.0)).answer == "no"
+    # deviations of 1, 3.9 and 4.1 standard errors
+    assert WithinErrors().judge(([1.1, 1.39], [0.1, 0.1], 1.0)).answer == "yes"
+    assert WithinErrors().judge(([1.1, 1.41], [0.1, 0.1], 1.0)).answer == "partly"
+
+
+def test_holds():
+    assert Holds().judge(True).answer == "yes" and Holds().judge(np.bool_(False)).answer == "no"
+    facts = {"ten clients": True, "sums to one": False}
+    out = Holds().judge(facts)
+    assert (out.answer, out.ours) == ("partly", "1 of 2 hold, not: sums to one")
+    assert Holds().judge({"a": False}).answer == "no"
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: Above(), "Above needs smallest, the smallest effect"),
+        (lambda: NotBelow(), "NotBelow needs smallest"),
+        (lambda: Similar(), "Similar needs within"),
+        (lambda: Near(target=1), "Near needs within"),
+        (lambda: Rises(), "Rises needs smallest"),
+        (lambda: LessSpread(), "LessSpread needs smallest"),
+        *[
+            (lambda bad=bad: Above(smallest=bad), "smallest=.* must be a finite number > 0")
+            for bad in (0, -1, math.inf, math.nan, 1j, "0.1", True)
+        ],
+        (lambda: Near(target=math.nan, within=1), "target=nan"),
+        (lambda: Equal(rtol=math.inf), "rtol=inf"),
+        (lambda: Equal(atol=-1), "atol=-1"),
+        (lambda: AtMost(rtol=math.nan), "rtol=nan"),
+        (lambda: WithinErrors(z=0), "z=0"),
+        (lambda: Above(smallest=1, confidence=95), "confidence=95 must be .* < 1"),
+        (lambda: Above(smallest=1, scale=0), "scale=0"),
+        (lambda: Above(smallest=1).judge(([1.0, 2.0], [1.0])), "2 seeds and y has 1"),
+        (lambda: Above(smallest=1).judge(([1.0, np.nan], [1.0, 2.0])), "x holds nan"),
+        (lambda: Above(smallest=1).judge([]), r"evidence=\[\] must hold one number per seed"),
+        (lambda: Above(smallest=1).judge(([1], [2], [3])), "evidence has 3 samples"),
+        (lambda: Near(target=1, within=1).judge(np.nan), "evidence=nan"),
+        (lambda: Rises(smallest=1).judge(([[1, 2]], [1, 1])), "two places"),
+        (lambda: Rises(smallest=1).judge([1, 2]), "must have 2 axes"),
+        (lambda: LessSpread(smallest=1).judge((np.ones((2, 3)),) * 2), "at least 3 seeds"),
+        (lambda: LessSpread(smallest=1).judge((np.ones((3, 3)),) * 2), "does not vary"),
+        (lambda: LessSpread(smallest=1).judge(np.ones((2, 3))), "must be a pair"),
+        (lambda: Equal().judge(([], [])), "no entries"),
+        (lambda: Equal().judge(1.0), r"must be a tuple \(ours, expected\)"),
+        (lambda: Equal().judge((np.ones((2, 1)), np.ones(2))), "need one shape"),
+        (lambda: AtMost().judge((1.0, np.nan)), "bound must hold numbers or inf"),
+        (lambda: AtMost().judge((1.0, "2")), "bound must hold numbers or inf"),
+        (lambda: AtMost().judge((np.inf, 1.0)), "value holds inf"),
+        (lambda: WithinErrors().judge((1.0, 0.0, 1.0)), "standard_error holds 0.0"),
+        (lambda: Holds().judge({}), "at least one fact"),
+        (lambda: Holds().judge({"looks_good": "yes"}), "'looks_good'='yes' must be True or False"),
+        (lambda: Holds().judge(1), "must be True or False"),
+        (lambda: rules.Judged("fine", ""), "answer='fine' must be one of"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
