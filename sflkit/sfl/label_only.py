@@ -30,7 +30,6 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import pandas as pd
 
-from sflkit import checks
 from sflkit.config import Count, OneOf, Positive, Seed, Share, settings
 from sflkit.randomness import generator
 from sflkit.sfl.caches import RULES

@@ -1,0 +1,1 @@
+CLAIMS_LIST: list = []
