@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sflkit.federated import Task
 
 EXPERIMENT = "fats-training"
-RESULT_VERSION = 1
+RESULT_VERSION = 2
 
 
 def run(
