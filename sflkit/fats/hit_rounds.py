@@ -8,9 +8,10 @@ training, so that what a figure shows of one draw can be averaged over all of th
 
 where accuracy(r) is that of the global model after r rounds. The path that it is read from is the
 recomputed one (what was kept, then what was made again), which has the law of learning on what is
-left, at whatever round it was cut: exactly so for clients, since the rounds before the hit are those
-that do not draw them and all others are drawn afresh. For samples the hit round says a little about
-how often their clients were drawn before; that changes the law of the path by an order of 1/M.
+left, at whatever round it was cut: exactly so for clients, since the rounds before the hit are
+those that do not draw them and all others are drawn afresh. For samples the hit round says a little
+about how often their clients were drawn before; that changes the law of the path by an order of
+1/M.
 
 Source: FATS, Algorithms 1-3, Theorem 7, Section 6.2.1.
 
@@ -189,7 +190,7 @@ def mean_after(path: ArrayLike, window: int) -> np.ndarray:
 
 
 def expected(law: ArrayLike, values: ArrayLike) -> np.ndarray:
-    """Return the mean of `values` (..., R + 1) over the law (R + 1,) or (..., R + 1) of the start."""
+    """Return the mean of `values` (..., R + 1) over a law (..., R + 1) of the start."""
     return (np.asarray(law, dtype=float) * np.asarray(values, dtype=float)).sum(axis=-1)
 
 

@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from sflkit.fats.config import TABLE_2, FATSConfig
@@ -101,7 +100,7 @@ def test_scores_of_a_path_by_hand():
 
 def test_bad_targets_are_refused():
     for bad in ([(2, None)], [(0, 2)], [(0, 1), (0, 1)]):
-        with pytest.raises(ValueError, match="client|sample|targets"):
+        with pytest.raises(ValueError, match=r"client|sample|targets"):
             hit_law(bad, **TINY)
     with pytest.raises(ValueError, match="rounds"):
         hit_law([], **TINY | {"rounds": 0})
