@@ -3,6 +3,7 @@
 | function | in a clone | outside one | moved by |
 |---|---|---|---|
 | `figures(profile)` | figures/<profile> | <cache>/figures/<profile> | $SFLKIT_FIGURES |
+| `drawn(profile)` | out/figures/<profile> | <cache>/out/figures/<profile> | see `drawn` |
 | `out()` | out | <cache>/out | |
 | `data()` | data | <cache>/data | $SFLKIT_DATA is looked in before, see `data_folders` |
 | `paper_values()` | data/paper_values | <cache>/data/paper_values | |
@@ -24,15 +25,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import filelock
 
+# Whether this process may write to the published figures, see `drawn`.
+PUBLISH = "SFLKIT_PUBLISH"
+_PROJECT = re.compile(r"^name\s*=\s*[\"']sflkit[\"']\s*(#.*)?$", re.MULTILINE)
+
 
 class CannotWrite(OSError):
     """A file could not be written, as on a full disk; what lay there before is untouched."""
 
     def __str__(self) -> str:
         return f"cannot write {self.filename}: {self.strerror}"
-
-
-_PROJECT = re.compile(r"^name\s*=\s*[\"']sflkit[\"']\s*(#.*)?$", re.MULTILINE)
 
 
 def clone_root(start: Path | str | None = None) -> Path | None:
@@ -59,6 +61,19 @@ def user_cache() -> Path:
 def figures(profile: str) -> Path:
     """Return the folder of a profile's figures, passports, index.csv and verdicts.csv."""
     return figures_root() / check_profile(profile)
+
+
+def drawn(profile: str) -> Path:
+    """Return the folder that a run writes its figures and verdicts to.
+
+    Exploring never overwrites what is published: a notebook that is run by hand, or with parameters
+    of one's own, writes under `out()`. Only where $SFLKIT_PUBLISH is 1, which `make figures` and
+    `sflkit refresh` set for a profile's own parameters, or where $SFLKIT_FIGURES names a folder,
+    this is `figures(profile)`.
+    """
+    if _env("SFLKIT_FIGURES") or os.environ.get(PUBLISH) == "1":
+        return figures(profile)
+    return out() / "figures" / check_profile(profile)
 
 
 def figures_root() -> Path:

@@ -85,7 +85,7 @@ def run(
         done = runner.run(gate.find(notebook), profile, tuple(setting or ()))
         typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
         if setting:
-            typer.echo(f"figures and verdicts of this run are in {paths.figures(profile)}")
+            typer.echo(f"figures and verdicts of this run are in {paths.drawn(profile)}")
 
 
 @app.command()
