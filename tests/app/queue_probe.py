@@ -1,8 +1,8 @@
 """Plans and runs for the tests of agenda, queue and status; copied into a clone of their own.
 
 A run says in the file `log` beside this one when it starts and ends. It takes PROBE_SECONDS, waits
-while the file `hold` is there, raises if its rule is PROBE_FAILS and kills its own process if it is
-PROBE_DIES.
+while the file `hold` is there, raises if its rule is PROBE_FAILS, kills its own process if it is
+PROBE_DIES, and has some 6 MB to store if its seed is PROBE_LARGE.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def run(config: Config) -> pd.DataFrame:
         raise ArithmeticError(f"seed {config.seed} diverged")
     if config.rule == os.environ.get("PROBE_DIES"):
         os.kill(os.getpid(), signal.SIGKILL)
+    large = config.seed == int(os.environ.get("PROBE_LARGE", -1))
     frame = pd.DataFrame(
         {
-            "round": np.arange(config.rounds),
+            "round": np.arange(500_000 if large else config.rounds),
             "loss": float(config.seed),
             "threads": int(os.environ["SFLKIT_THREADS"]),
             "nice": os.nice(0),

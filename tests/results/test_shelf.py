@@ -126,6 +126,21 @@ def test_an_attempt_says_how_it_ended(keys, tmp_path, monkeypatch):
         sweep.run_many(run, [Config(2)], store=there)
 
 
+def test_a_finished_run_is_written_once_there_is_room(keys, tmp_path, monkeypatch):
+    write, there = paths.write_atomic, tmp_path / "there"
+
+    def full(path, content):
+        raise paths.CannotWrite(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(paths, "write_atomic", full)
+
+    def make_room():
+        monkeypatch.setattr(paths, "write_atomic", write)
+
+    done = sweep.attempt(run, [Config(2)], store=there, threads=1, make_room=make_room)
+    assert done == [(keys[2], "computed", "")] and list(shelf.survey(there).records) == [keys[2]]
+
+
 def test_a_record_that_cannot_be_written_leaves_no_numbers_alone(keys, tmp_path, monkeypatch):
     write = paths.write_atomic
 
