@@ -112,7 +112,7 @@ def sensitivity(
     thetas: Sequence[float],
     evaluate_every: int,
     worlds: Sequence[int],
-    paths: Sequence[int],
+    paths_of_each: Sequence[int],
     label_capacity: int,
     label_rounds: int,
 ) -> Generator[Stage, pd.DataFrame, Sensitivity]:
@@ -127,7 +127,7 @@ def sensitivity(
         label_only.run,
         [
             replace(base, rule=r, theta=value, batch_size=arrivals(share, label_capacity), **where)
-            for where in ({"world": w, "seed": s} for w in worlds for s in paths)
+            for where in ({"world": w, "seed": s} for w in worlds for s in paths_of_each)
             for share in (few, many)
             for r, value in arms
         ],
