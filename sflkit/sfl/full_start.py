@@ -11,6 +11,9 @@ expected discrepancy is the largest of all rounds, and SRSR with a small theta l
 (Fig. 8(a)). DRSR takes the B samples for the M rounds that they fill: the average of everything
 seen so far.
 
+While FIFO still holds some of round 0, chance decides which of these samples go first; the weights
+are those of its expected shares, and the spread of that choice is not in them.
+
 `sflkit.sfl.training.full_start` trains with such caches; here is their exact discrepancy:
 
     exact_discrepancy(stream, weights=full_start_weights("srsr", 20, cache_rounds=10, theta=0.1))
