@@ -4,8 +4,9 @@ Source: FDS (Federated Learning for Data Streams), Section 6, Appendices D and E
 
 A line of Tables 2, 4, 5 is a *case*: a data set and a share of historical samples. It becomes one
 config per seed, in which all strategies and the whole grid of p_hist train side by side. Where
-several local rates are offered, runs on held-out samples choose one for each strategy first, at the
-middle one of a data set's shares of historical samples for all of them.
+several local rates are offered, runs on held-out samples choose one for each strategy first; except
+on synthetic data this is done at the middle one of the shares of historical samples for all of
+them.
 """
 
 from __future__ import annotations
@@ -85,10 +86,13 @@ class Case(NamedTuple):
 
 
 class Strategies(NamedTuple):
-    """What notebook 21 draws and judges: cases and their runs by (row, fraction), searches by row."""
+    """What notebook 21 draws and judges: cases, searches and runs by (row, fraction).
+
+    A case that leaves the search to another one has no runs in `tried`.
+    """
 
     cases: dict[tuple[str, float], Case]
-    tried: dict[str, pd.DataFrame]
+    tried: dict[tuple[str, float], pd.DataFrame]
     found: dict[tuple[str, float], pd.DataFrame]
 
 
@@ -137,8 +141,10 @@ def strategies(
     n_seeds_writers: int,
     n_seeds_plays: int,
     tuning_seeds: int,
+    tuning_seeds_images: int,
     rates: Sequence[float],
     rates_images: Sequence[float],
+    rate_natural: float,
     rounds: int,
     rounds_images: int,
     rounds_writers: int,
@@ -181,22 +187,20 @@ def strategies(
         | dict(n_clients=n_roles, n_samples=play_samples, availability="2")
         | dict(rounds=rounds_plays, local_steps=local_steps_plays),
     }
-    counts = dict(
-        zip(
-            ROWS,
-            (n_seeds, n_seeds_images, n_seeds_images, n_seeds_writers, n_seeds_plays),
-            strict=True,
-        )
-    )
+    n_of = (n_seeds, n_seeds_images, n_seeds_images, n_seeds_writers, n_seeds_plays)
+    counts = dict(zip(ROWS, n_of, strict=True))
+    natural = [rate_natural]
+    rates_of = (rates, rates_images, rates_images, natural, natural)
+    offered = dict(zip(ROWS, rates_of, strict=True))
     cases = {
         (row, fraction): Case(
             row,
             fraction,
             _config(row, fraction, settings[row], batch_size),
             readings(row, fraction),
-            tuple(rates_images if row.startswith("CIFAR") else rates),
+            tuple(offered[row]),
             range(first_seed, first_seed + counts[row]),
-            range(tuning_seeds),
+            range(tuning_seeds if row == "synthetic" else tuning_seeds_images),
         )
         for row in rows
         for fraction in fractions
@@ -204,11 +208,15 @@ def strategies(
     tried, found = {}, {}
     middle = sorted(fractions)[len(fractions) // 2]
     for row in rows:
-        tried[row] = yield Stage(training.run, cases[row, middle].search(), f"{row}, rates")
+        searched = fractions if row == "synthetic" else [middle]
+        for fraction in searched:
+            configs = cases[row, fraction].search()
+            name = f"{row} {100 * fraction:g} %, rates"
+            tried[row, fraction] = yield Stage(training.run, configs, name)
         for fraction in fractions:
-            case = cases[row, fraction]
-            name = f"{row} {100 * fraction:g} %"
-            found[row, fraction] = yield Stage(training.run, case.judged(tried[row]), name)
+            chosen_by = tried.get((row, fraction), tried[row, searched[0]])
+            configs = cases[row, fraction].judged(chosen_by)
+            found[row, fraction] = yield Stage(training.run, configs, f"{row} {100 * fraction:g} %")
     return Strategies(cases, tried, found)
 
 
