@@ -2,13 +2,13 @@
 
 `load` finds the file of a data set (where, says `sflkit.data.catalogue`), checks its digest, schema
 and label range (`sflkit.data.files`), and says when it is only a subset of the canonical data set.
-`digits` and `traffic` are made on the spot and need no file. What lies nowhere is downloaded
+`digits`, `traffic` and `traffic600` are made on the spot. What lies nowhere is downloaded
 (`sflkit.data.downloads`), and if that fails, the error says what to put where. Sets with clients of
 their own are obtained here and built by `sflkit.data.federations`. Features of a set of images
 (`sflkit.data.patches`) are made on first use and read from a file afterwards; they are float32 and
 standardised already, so that nothing is done to them.
 
-The packets of `traffic` and `ntc` count as images, too: 39 x 39 bytes each.
+The packets of `traffic`, `traffic600` and `ntc` count as images, too: 39 x 39 bytes each.
 
 Images are kept as bytes. Models take normalised inputs, (x / 255 - mean) / std, which are made when
 somebody asks for them, since as float32 they take four times the memory. The constants:
@@ -19,6 +19,7 @@ somebody asks for them, since as float32 they take four times the memory. The co
 | fmnist          | the same pair, as in the SFL paper (journal, Section VI), though MNIST's own   |
 | cifar10, cifar100 | the usual constants per channel                                              |
 | digits          | measured on its training part                                                  |
+| traffic600      | measured on its training part                                                  |
 | traffic, ntc    | ours, since the SFL paper does not state its scaling; see `sflkit.data.traffic`|
 """
 
@@ -383,10 +384,16 @@ def _make(name: str) -> Dataset:
         values = arrays["x_train"] / 255
         known = {"n_coarse": 5, "mean": (float(values.mean()),), "std": (float(values.std()),)}
         note = "8 x 8 images enlarged to 28 x 28; superclasses: label // 2"
-    else:
-        arrays = _traffic()
+    elif name == "traffic":
+        arrays = _traffic(traffic.FLOWS)
         known = {"mean": (TRAFFIC_MEAN,), "std": (TRAFFIC_STD,)}
         note = "synthetic stand-in for ISCXVPN2016 packets"
+    else:
+        arrays = _traffic(traffic.MANY_FLOWS)
+        # of the bytes' own spread, so that the losses of a linear model are of order one
+        values = arrays["x_train"] / 255
+        known = {"mean": (float(values.mean()),), "std": (float(values.std()),)}
+        note = f"synthetic stand-in for ISCXVPN2016 packets, {traffic.MANY_FLOWS} flows each"
     return Dataset(
         name=name,
         **arrays,
@@ -399,9 +406,9 @@ def _make(name: str) -> Dataset:
     )
 
 
-def _traffic() -> dict[str, np.ndarray]:
+def _traffic(n_flows: int) -> dict[str, np.ndarray]:
     """Generate packets and split them 4 : 1; they come in random order."""
-    x, y = traffic.generate()
+    x, y = traffic.generate(n_flows=n_flows)
     split = len(y) * 4 // 5
     return {"x_train": x[:split], "y_train": y[:split], "x_test": x[split:], "y_test": y[split:]}
 

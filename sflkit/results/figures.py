@@ -28,7 +28,7 @@ from sflkit import checks, paths
 from sflkit.registry import Registry
 from sflkit.results import intervals
 from sflkit.results.store import FLOAT_FORMAT, commit, plain, versions
-from sflkit.results.tables import upsert_row
+from sflkit.results.tables import say_if_unpublished, upsert_row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -249,7 +249,8 @@ def save_figure(
     caption, notebook : str
         For the passport and the index.
     folder : path, optional
-        Default `paths.figures(profile)`.
+        Default `paths.drawn(profile)`; where that is not the folder of the published figures, a
+        line says so.
 
     Returns
     -------
@@ -268,7 +269,7 @@ def save_figure(
             f"artefact={artefact!r} must be an id of lower-case letters, digits and -, "
             "such as 'sfl-fig5a'"
         )
-    folder = paths.figures(profile) if folder is None else Path(folder)
+    folder = paths.drawn(profile) if folder is None else Path(folder)
     drawn = data_text(data)
     if len(drawn) > LARGEST_CSV:
         raise ValueError(
@@ -293,6 +294,7 @@ def save_figure(
         row = {name: passport[name] for name in ("artefact", "notebook", "caption")}
         row |= {"results": len(passport["results"]), "data_sha256": passport["data_sha256"]}
         upsert_row(folder / "index.csv", row)
+    say_if_unpublished(folder / f"{artefact}.png", profile)
     return folder / f"{artefact}.png"
 
 

@@ -33,6 +33,7 @@ def clone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("SFLKIT_FIGURES", "SFLKIT_CACHE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(paths.PUBLISH, "1")
     return tmp_path
 
 
@@ -241,6 +242,24 @@ def test_verdicts_are_one_row_an_artefact_and_the_nearest_setting_wins(clone):
         ["sfl-fig2", "no"],
         ["sfl-fig10", "no"],
     ]
+
+
+def test_exploring_leaves_the_published_files_alone(clone, monkeypatch, capsys):
+    save(frame())
+    tables.record(verdict("sfl-fig4a"))
+    published = clone / "figures" / "quick"
+    before = {p.name: p.read_bytes() for p in published.iterdir()}
+    assert capsys.readouterr().out == ""
+    monkeypatch.delenv(paths.PUBLISH)
+    mine = clone / "out" / "figures" / "quick"
+    assert save(frame(seeds=3)) == mine / "sfl-fig4a.png"
+    assert tables.record(verdict("sfl-fig4a", held=False)) == mine / "verdicts.csv"
+    assert {p.name: p.read_bytes() for p in published.iterdir()} == before
+    assert capsys.readouterr().out.splitlines() == [
+        f"out/figures/quick/{name} written; what is published in figures/ stays as it is"
+        for name in ("sfl-fig4a.png", "verdicts.csv")
+    ]
+    assert tables.all_verdicts()["verdict"].tolist() == ["reproduced"]
 
 
 def test_a_part_that_is_gone_leaves_no_row(clone):
