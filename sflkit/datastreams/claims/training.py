@@ -12,7 +12,7 @@ chooses what it judges.
 from __future__ import annotations
 
 from sflkit.results.claims import Claim, Part
-from sflkit.results.rules import Above, AtMost, Equal, Holds, NotBelow, Rule, Similar
+from sflkit.results.rules import Above, Equal, Holds, NotBelow, Rule, Similar
 
 ROWS = ("synthetic", "CIFAR-10", "CIFAR-100", "FEMNIST", "Shakespeare")
 BASELINES = ("Fresh", "Historical", "Uniform")
@@ -243,12 +243,12 @@ def _often() -> Claim:
         [
             Part(
                 "often",
-                "The lines of the tables in which the 95 % interval of Ours minus Optimal does not "
-                "lie within one point of 0 are at most half of those run",
-                AtMost(),
+                "In the mean over the lines of the tables that were run, Ours ends at most one "
+                "point below Optimal",
+                _points(NotBelow, 0.01),
             )
         ],
-        "More than half of the lines outside, or too wide to say",
+        "A mean more than one point below Optimal",
         _printed_gaps(),
     )
 
