@@ -1,11 +1,16 @@
-"""Drawings of networks, layer by layer. Source: OSAFL, Figs. 7 and 8."""
+"""Drawings of networks, layer by layer, and the papers' numbers beside curves.
+
+Source: OSAFL, Figs. 4 to 8.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from sflkit.osafl.rules import RULES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -159,3 +164,34 @@ def chain(
         ax.text(1.65, y, shape, ha="left", va="center", fontsize=8, color="0.25")
     ax.set(xlim=(-1.8, 3.1), ylim=(-max(len(rows), places or 0) - 0.1, 0.9), title=title)
     ax.axis("off")
+
+
+def paper_marks(ax: Axes, x: float, values: Mapping[str, float], label: str = "paper") -> None:
+    """Draw what the paper prints as hollow marks at `x`, in the colour and shape of each rule.
+
+    Parameters
+    ----------
+    ax : Axes
+    x : float
+        Where, in rounds.
+    values : mapping
+        Name of a rule in `rules.RULES` -> the printed number; "genie" gets a star, as its line has
+        no mark.
+    label : str
+        What the legend calls them.
+    """
+    for i, (rule, value) in enumerate(values.items()):
+        look = RULES[rule].look
+        ax.plot(
+            [x],
+            [value],
+            marker="*" if look.marker == "None" else look.marker,
+            markersize=8,
+            markerfacecolor="none",
+            markeredgecolor=look.color,
+            markeredgewidth=1.6,
+            linestyle="none",
+            clip_on=False,
+            zorder=5,
+            label=label if i == 0 else None,
+        )
