@@ -1,6 +1,10 @@
-"""All claims of OSAFL, by artefact."""
+"""What the paper claims, part by part, and the rules that judge it, written before the runs.
 
-from sflkit.osafl.claims.training import CLAIMS_LIST
+`theory` holds the claims about models, algorithms and formulas, `training` those about trained
+networks.
+"""
+
+from sflkit.osafl.claims import theory, training
 from sflkit.results.claims import Claims
 
-CLAIMS = Claims("osafl", CLAIMS_LIST)
+CLAIMS = Claims("osafl", [*theory.CLAIMS_LIST, *training.CLAIMS_LIST])
