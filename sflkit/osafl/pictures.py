@@ -9,12 +9,20 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from sflkit.osafl.rules import RULES
+from sflkit.results import figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from torch import Tensor, nn
+
+
+def labels() -> dict[str, str]:
+    """Return what the arms of `plans` are called, in the order in which they are drawn."""
+    from sflkit.osafl.rules import RULES  # it loads torch
+
+    return RULES.labels() | {"m_afa_cd_printed": "M-AFA-CD, printed buffer"}
 
 
 class Layer(NamedTuple):
@@ -166,32 +174,58 @@ def chain(
     ax.axis("off")
 
 
-def paper_marks(ax: Axes, x: float, values: Mapping[str, float], label: str = "paper") -> None:
-    """Draw what the paper prints as hollow marks at `x`, in the colour and shape of each rule.
+def compared(
+    ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, float] | None = None
+) -> None:
+    """Draw one curve per arm, the mean over seeds, and right of them what is known of their ends.
+
+    First the 95 % intervals of the last round, as far as the axes reach; then what the paper
+    prints, as hollow marks in the colour and shape of each rule (a star for centralised SGD).
 
     Parameters
     ----------
     ax : Axes
-    x : float
-        Where, in rounds.
-    values : mapping
-        Name of a rule in `rules.RULES` -> the printed number; "genie" gets a star, as its line has
-        no mark.
-    label : str
-        What the legend calls them.
+    runs : DataFrame
+        Runs of `plans`, with the column `arm`.
+    what : {"accuracy", "loss"}
+    printed : mapping, optional
+        Name of a rule -> the paper's number.
     """
-    for i, (rule, value) in enumerate(values.items()):
+    from sflkit.osafl.rules import RULES
+
+    names = labels()
+    part = runs.dropna(subset=[what])
+    part = part.sort_values("arm", key=lambda arms: arms.map(list(names).index), kind="stable")
+    figures.curves(ax, part, "round", what, "arm", rules=RULES, interval=None, labels=names)
+    for line in ax.get_lines():
+        if line.get_label() == names["m_afa_cd_printed"]:
+            line.set(color="#8B5A2B", linestyle=":", marker="x", markeredgecolor="#8B5A2B")
+    figures.end_intervals(ax, part, "round", what, "arm")
+    end = int(runs["round"].max())
+    for i, (rule, value) in enumerate((printed or {}).items()):
         look = RULES[rule].look
         ax.plot(
-            [x],
+            [end * (1.22 + 0.03 * i)],
             [value],
             marker="*" if look.marker == "None" else look.marker,
-            markersize=8,
+            markersize=7,
             markerfacecolor="none",
             markeredgecolor=look.color,
-            markeredgewidth=1.6,
+            markeredgewidth=1.5,
             linestyle="none",
             clip_on=False,
             zorder=5,
-            label=label if i == 0 else None,
         )
+    ax.set(xlabel="round", ylabel=f"test {what}", xlim=(0, end * 1.45))
+    ax.set_xticks(np.linspace(0, end, 6))
+    ax.legend().remove()
+
+
+def drawn(runs: pd.DataFrame, what: str, names: Sequence[str]) -> pd.DataFrame:
+    """Return what `compared` draws: means by round, and every seed in the last round.
+
+    `names` are the columns that tell panels and arms apart; a mean has no seed (-1).
+    """
+    means = runs.groupby([*names, "round"], sort=False)[what].mean().reset_index().assign(seed=-1)
+    last = runs.loc[runs["round"] == runs["round"].max(), [*names, "round", what, "seed"]]
+    return pd.concat([means, last], ignore_index=True)
