@@ -1,6 +1,10 @@
-"""What FATS claims, artefact by artefact: theory in `theory`, figures and Table 1 in `training`."""
+"""What the paper claims, part by part, and the rules that judge it, written before the runs.
 
-from sflkit.fats.claims import training
+`theory` holds the claims about models, algorithms and formulas, `training` those about trained
+networks.
+"""
+
+from sflkit.fats.claims import theory, training
 from sflkit.results.claims import Claims
 
-CLAIMS = Claims("fats", training.CLAIMS_LIST)
+CLAIMS = Claims("fats", [*theory.CLAIMS_LIST, *training.CLAIMS_LIST])
