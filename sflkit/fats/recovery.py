@@ -77,9 +77,7 @@ def laws_of(frame: pd.DataFrame, *, streaming: bool = False) -> tuple[np.ndarray
     frame : DataFrame
         Rows of `training.run` with the columns of their configs.
     """
-    configs = {
-        tuple(getattr(config, name) for name in RUN): config for config in configs_of(frame)
-    }
+    configs = {tuple(getattr(config, name) for name in RUN): config for config in configs_of(frame)}
     index = pd.MultiIndex.from_tuples(sorted(configs), names=RUN)
     laws = []
     for key in index:
