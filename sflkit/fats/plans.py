@@ -294,8 +294,8 @@ def tradeoff_grid(
         for k, b in points
     ]
     lines += [
-        ("fats-rem2acc", "fixed", least, batch_size * most // least, rounds_fig7),
-        ("fats-rem2acc", "fixed", most, batch_size, rounds_fig7),
+        ("fats-rem2-accuracy", "fixed", least, batch_size * most // least, rounds_fig7),
+        ("fats-rem2-accuracy", "fixed", most, batch_size, rounds_fig7),
     ]
     grid = pd.DataFrame(lines, columns=["artefact", "over", "K", "b", "R"])
     if grid["b"].max() >= samples_per_client:
