@@ -169,7 +169,7 @@ class LabelStream:
         return path.repeat(n_clients, axis=1) if self.common else path
 
     def sample(
-        self, rounds: int, batch_size: int, rng: np.random.Generator, exact: bool = False
+        self, rounds: int, batch_size: ArrayLike, rng: np.random.Generator, exact: bool = False
     ) -> np.ndarray:
         """Draw the label counts of the arrivals, int64 array (rounds, n_clients, n_classes).
 
@@ -177,8 +177,8 @@ class LabelStream:
         ----------
         rounds : int
             Rounds T >= 1; entry t - 1 holds the arrivals of round t.
-        batch_size : int
-            Arrivals per client and round, B_s >= 1 samples.
+        batch_size : int or int array (rounds,)
+            Arrivals per client and round, B_s >= 1 samples; or those of each round.
         rng : numpy.random.Generator
         exact : bool
             True rounds batch_size * share with the largest remainder, so that the counts have no
@@ -188,17 +188,20 @@ class LabelStream:
         Raises
         ------
         ValueError
-            If rounds or batch_size is not a positive integer.
+            If rounds or batch_size is not a positive integer, or there is not one for each round.
         """
-        batch_size = checks.integer("batch_size", batch_size, 1)
         path_rng, count_rng = checks.generator(rng).spawn(2)
         path = self.states(rounds, path_rng)
+        sizes = _sizes(batch_size, len(path))
         if exact:
-            table = largest_remainder(self.short_term * batch_size, batch_size)
-            return table[np.arange(path.shape[1]), path]
+            counts = np.empty((*path.shape, self.short_term.shape[2]), np.int64)
+            for size in set(sizes.tolist()):
+                table = largest_remainder(self.short_term * size, size)
+                counts[sizes == size] = table[np.arange(path.shape[1]), path[sizes == size]]
+            return counts
         children = count_rng.spawn(path.shape[1])
         counts = [
-            child.multinomial(batch_size, self.short_term[k, path[:, k]])
+            child.multinomial(sizes, self.short_term[k, path[:, k]])
             for k, child in enumerate(children)
         ]
         return np.stack(counts, axis=1)
@@ -296,6 +299,17 @@ def moving_average_stream(corr_rounds: int, swing: float = 0.4) -> LabelStream:
     for new in (0, 1):  # the oldest coin leaves at the top, the new one enters at the bottom
         transition[states, (states << 1) % len(states) + new] += 0.5
     return LabelStream([np.stack([share, 1 - share], axis=1)], [transition])
+
+
+def _sizes(batch_size: ArrayLike, rounds: int) -> np.ndarray:
+    """Return the arrivals of each round, int array (rounds,)."""
+    if np.ndim(batch_size) and np.shape(batch_size) != (rounds,):
+        raise ValueError(
+            f"batch_size has shape {np.shape(batch_size)}; it must be one integer, or {rounds} of "
+            "them, one for each round"
+        )
+    sizes = [checks.integer("batch_size", n, 1) for n in np.ravel(batch_size).tolist()]
+    return np.broadcast_to(np.array(sizes), (rounds,))
 
 
 def _first(start: ArrayLike, n_clients: int, n_states: int) -> np.ndarray:
