@@ -320,7 +320,7 @@ FIG7 = _tradeoff("fats-fig7", "MNIST", "0.2", "Section 6.2.4, Appendix A.4, Figu
 FIG4 = _tradeoff("fats-fig4", "Fashion-MNIST", "0.33", "Section 6.2.4, Figure 4")
 
 REMARK2 = Claim(
-    "fats-rem2",
+    "fats-rem2-accuracy",
     "The cost of stability depends on rho_S alone: since K grows with rho_C and b falls with it, "
     "K b stays, and a high stability of clients (a small rho_C) costs no accuracy. Judged at "
     "rho_S = 0.5 between the smallest and the largest rho_C of Figure 7, K b fixed, on clients "
