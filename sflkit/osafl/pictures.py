@@ -219,7 +219,7 @@ def compared(
             label="printed in the paper (hollow)" if i == 0 else None,
         )
     ax.set(xlabel="round", ylabel=f"test {what}", xlim=(0, end * 1.45))
-    ax.set_xticks(np.linspace(0, end, 6))
+    ax.set_xticks(np.unique(np.linspace(0, end, 6).round()))
     ax.legend().remove()
 
 
