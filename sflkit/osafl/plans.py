@@ -168,7 +168,9 @@ def dataset2(
         part = yield from _arms(base, (*PRINTED, "genie"), [K], seeds, f"LSTM, K = {K}")
         parts.append(part)
     genies = yield from _arms(dense, ("genie",), top_k, seeds, "Dataset-1")
-    return Dataset2(pd.concat(parts, ignore_index=True), genies)
+    tables = pd.concat(parts, ignore_index=True)
+    tables.attrs["keys"] = [key for part in parts for key in part.attrs["keys"]]
+    return Dataset2(tables, genies)
 
 
 # --- configs --------------------------------------------------------------------------------------
@@ -270,7 +272,7 @@ def _collected(
     """Yield the runs of `cases` and return them with the parts of each case as columns."""
     frame = yield Stage(training.run, list(dict.fromkeys(cases.values())), name, gpu)
     if not cases:
-        return no_runs()
+        return no_runs()  # with the same `attrs`
     found = tuning.collect(frame, cases, names)
     found.attrs["keys"] = frame.attrs["keys"]
     return found
