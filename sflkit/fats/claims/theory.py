@@ -67,6 +67,12 @@ _EXACTNESS = [
                 role="corrected",
                 erratum=13,
             ),
+            Part(
+                "minimal",
+                "So it is if the sample alone is replaced inside hit mini-batches (ERRATA 16)",
+                _ZERO,
+                role="beyond",
+            ),
         ],
         "one federation with a distance above 0, however small: exactness is a claim about "
         "fractions",
@@ -114,6 +120,12 @@ _EXACTNESS = [
                 "simulated_clients",
                 "They use the share of clients that we computed",
                 WithinErrors(),
+            ),
+            Part(
+                "equal",
+                "The distance is exactly the probability of being used (ERRATA 20)",
+                Holds(),
+                role="beyond",
             ),
         ],
         "one distance above its bound, or simulated shares off by four standard errors",
@@ -185,6 +197,12 @@ _EXACTNESS = [
                 Holds(),
                 role="corrected",
                 erratum=21,
+            ),
+            Part(
+                "plan",
+                "Rounded down, K first, line 3 in whole numbers keeps every promise (ERRATA 22)",
+                Holds(),
+                role="beyond",
             ),
         ],
         "a rho above 1, another K or b from line 3, or a number that the text contradicts",

@@ -214,7 +214,7 @@ _RESOURCES = [
                     "starts",
                     "The whole steps from p_max, p_max/10 and p_max/100 agree for at least 90 % "
                     "of the clients",
-                    AtMost(),
+                    Near(1.0, 0.1),
                     role="beyond",
                 ),
                 Part(
@@ -350,7 +350,8 @@ _SCORE = [
         [
             Part(
                 "numbers_sent",
-                "OSAFL's server is handed as many numbers a client as M-FedAvg's, N",
+                "OSAFL's next model takes N numbers of a client: the same mean gradients give the "
+                "same model, whatever steps, samples and labels stand behind them",
                 Equal(),
             ),
             Part(
@@ -365,7 +366,7 @@ _SCORE = [
             ),
             Part(
                 "own_numbers",
-                "M-FedNova and M-FedDisco ask for no more than that either",
+                "M-FedNova and M-FedDisco need no more than that either",
                 Holds(),
                 role="beyond",
             ),
