@@ -355,14 +355,14 @@ _SCORE = [
                 Equal(),
             ),
             Part(
-                "time_in_n",
-                "The time of the scores grows with N to the power 1 (log-log slope)",
-                Near(1.0, 0.25),
+                "operations_in_n",
+                "The operations of the scores grow with N to the power 1 (log-log slope, counted)",
+                Near(1.0, 0.05),
             ),
             Part(
-                "time_in_u",
-                "It grows with U to the power 1",
-                Near(1.0, 0.25),
+                "operations_in_u",
+                "They grow with U to the power 1",
+                Near(1.0, 0.05),
             ),
             Part(
                 "own_numbers",
@@ -371,8 +371,8 @@ _SCORE = [
                 role="beyond",
             ),
         ],
-        "a server that needs more from a client than N numbers, or a time that grows faster than "
-        "U times N",
+        "a server that needs more from a client than N numbers, or a count that grows faster "
+        "than U times N",
         "O(U x N)",
     ),
     Claim(
