@@ -279,12 +279,6 @@ _RATES = [
                 AtMost(),
             ),
             Part(
-                "uploads",
-                "The uploads of a training fall with rho_C: K R = rho_C M at a fixed number of "
-                "rounds",
-                Equal(),
-            ),
-            Part(
                 "enough_samples",
                 "It ends where b would exceed a client's samples, at rho_C = rho_S / E: Algorithm "
                 "1 has a plan there and none below",
@@ -408,19 +402,14 @@ _RATES = [
         [
             Part(
                 "device",
-                "No device stores more than T b words of mini-batches and T local models",
+                "No device takes part more than R times in a training, so that it stores at most "
+                "T b words of mini-batches and T local models",
                 AtMost(),
             ),
-            Part("server", "The server stores R K words of clients", Equal()),
             Part(
                 "identities",
-                "b = rho_S N / (rho_C E), R K = rho_C M and R = T / E at Table 2's sizes",
+                "b = rho_S N / (rho_C E) and R K = rho_C M at Table 2's sizes",
                 Equal(),
-            ),
-            Part(
-                "bits",
-                "One bit a sample and one a client decide whether a request is a hit",
-                Holds(),
             ),
             Part(
                 "variant",
@@ -431,6 +420,13 @@ _RATES = [
                 "variant_kept",
                 "It is exact if it trains again with the same clients in every round",
                 _ZERO,
+                role="corrected",
+                erratum=15,
+            ),
+            Part(
+                "kept_clients",
+                "The clients to be kept for that, R K numbers, are at most M at Table 2's sizes",
+                AtMost(),
                 role="corrected",
                 erratum=15,
             ),
