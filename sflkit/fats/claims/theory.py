@@ -280,8 +280,8 @@ _RATES = [
             ),
             Part(
                 "enough_samples",
-                "It ends where b would exceed a client's samples, at rho_C = rho_S / E: Algorithm "
-                "1 has a plan there and none below",
+                "It ends where b would exceed a client's samples: at rho_C = rho_S / E Algorithm 1 "
+                "still reaches rho_S, at half of that it does not",
                 Holds(),
             ),
         ],
