@@ -470,8 +470,8 @@ _STATIC = [
             Part(
                 "instability",
                 "The accuracy on time-varying data moves more from one episode to the next "
-                "(logarithm of the ratio of the median changes after the first quarter, half a test "
-                "image added to both)",
+                "(logarithm of the ratio of the median changes after the first quarter, half a "
+                "test image added to both)",
                 Above(0.1),
             ),
             Part(
