@@ -3,6 +3,7 @@
 | function | in a clone | outside one | moved by |
 |---|---|---|---|
 | `figures(profile)` | figures/<profile> | <cache>/figures/<profile> | $SFLKIT_FIGURES |
+| `drawn(profile)` | out/figures/<profile> | <cache>/out/figures/<profile> | see `drawn` |
 | `out()` | out | <cache>/out | |
 | `data()` | data | <cache>/data | $SFLKIT_DATA is looked in before, see `data_folders` |
 | `paper_values()` | data/paper_values | <cache>/data/paper_values | |
@@ -14,6 +15,7 @@ Asking for a folder does not create it; `write_atomic` and `lock` create what th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -23,7 +25,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import filelock
 
+# Whether this process may write to the published figures, see `drawn`.
+PUBLISH = "SFLKIT_PUBLISH"
 _PROJECT = re.compile(r"^name\s*=\s*[\"']sflkit[\"']\s*(#.*)?$", re.MULTILINE)
+
+
+class CannotWrite(OSError):
+    """A file could not be written, as on a full disk; what lay there before is untouched."""
+
+    def __str__(self) -> str:
+        return f"cannot write {self.filename}: {self.strerror}"
 
 
 def clone_root(start: Path | str | None = None) -> Path | None:
@@ -50,6 +61,19 @@ def user_cache() -> Path:
 def figures(profile: str) -> Path:
     """Return the folder of a profile's figures, passports, index.csv and verdicts.csv."""
     return figures_root() / check_profile(profile)
+
+
+def drawn(profile: str) -> Path:
+    """Return the folder that a run writes its figures and verdicts to.
+
+    Exploring never overwrites what is published: a notebook that is run by hand, or with parameters
+    of one's own, writes under `out()`. Only where $SFLKIT_PUBLISH is 1, which `make figures` and
+    `sflkit refresh` set for a profile's own parameters, or where $SFLKIT_FIGURES names a folder,
+    this is `figures(profile)`.
+    """
+    if _env("SFLKIT_FIGURES") or os.environ.get(PUBLISH) == "1":
+        return figures(profile)
+    return out() / "figures" / check_profile(profile)
 
 
 def figures_root() -> Path:
@@ -115,12 +139,23 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
     The content goes to a temporary name beside `path`, which is then renamed. The temporary name is
     always the same, so that a killed writer leaves at most one behind; writers of one file must
     therefore hold one `lock`.
+
+    Raises
+    ------
+    CannotWrite
+        If the disk is full or the folder cannot be written; the temporary file is gone then.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-    os.replace(temporary, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        with contextlib.suppress(OSError):  # it is there only after an error
+            temporary.unlink(missing_ok=True)
 
 
 def lock(

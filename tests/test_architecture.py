@@ -36,6 +36,7 @@ TRAINS = (
     "osafl/networks",
     "osafl/rules",
     "osafl/scores",
+    "osafl/sharing",
     "osafl/training",
     "osafl/tuning",
     "fats/attacks",

@@ -9,13 +9,16 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import sflkit
 from sflkit import machine, paths
 from sflkit.app import gate, kernels, runner
+
+if TYPE_CHECKING:
+    from sflkit.app.agenda import Agenda
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,6 +36,7 @@ Settings = Annotated[
     typer.Option("-p", help="name=value, checked against the notebook; may be repeated"),
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="notebooks at a time; the cores are shared out")]
+Only = Annotated[str, typer.Option(help='numbers, such as "10 12"; all when empty')]
 Names = Annotated[
     list[str] | None, typer.Argument(help="numbers or names of notebooks; all when none is given")
 ]
@@ -81,14 +85,14 @@ def run(
         done = runner.run(gate.find(notebook), profile, tuple(setting or ()))
         typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
         if setting:
-            typer.echo(f"figures and verdicts of this run are in {paths.figures(profile)}")
+            typer.echo(f"figures and verdicts of this run are in {paths.drawn(profile)}")
 
 
 @app.command()
 def figures(
     profile: Profile = "quick",
     jobs: Jobs = 2,
-    only: Annotated[str, typer.Option(help='numbers, such as "10 12"; all when empty')] = "",
+    only: Only = "",
 ) -> None:
     """Bring the notebooks that a profile names up to date, several at a time, and the README's
     tables after them.
@@ -120,6 +124,54 @@ def figures(
         raise typer.Exit(1) from None
     if failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def paper(
+    profile: Profile = "paper",
+    jobs: Annotated[int, typer.Option(min=1, help="runs at a time; the cores are shared out")] = 2,
+    only: Only = "",
+) -> None:
+    """Compute what the notebooks of a profile lack, the cheapest runs first, at low priority.
+
+    It may be stopped at any moment; called again, it goes on. Two beside each other share the work.
+    """
+    from sflkit.app import queue
+
+    with _exits():
+        runner.die_with(os.environ.get(runner.WATCH))
+        jobs = runner.checked_jobs(jobs)
+        agenda = _agenda(profile, only)
+        waiting = queue.Queue(agenda, jobs, runner.cores(), typer.echo)
+    typer.echo(f"{len(agenda.records)} results in {agenda.folder}; {waiting.left()}")
+    try:
+        report = waiting.drain()
+    except KeyboardInterrupt:
+        report = waiting.report._replace(stopped="interrupted")
+    typer.echo(queue.summary(agenda, report))
+    if report.failed or report.stopped or any(course.error for course in agenda.courses):
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(profile: Profile = "paper", only: Only = "") -> None:
+    """Say which runs of a profile are done, running and missing, and how long they will take."""
+    from sflkit.app import state
+
+    with _exits():
+        agenda = _agenda(profile, only)
+        typer.echo(state.table(agenda))
+        typer.echo(state.remarks(agenda, everything=not only.strip()))
+    if any(course.error for course in agenda.courses):
+        raise typer.Exit(1)
+
+
+def _agenda(profile: str, only: str) -> Agenda:
+    """Return the agenda of the notebooks that a profile names."""
+    from sflkit.app.agenda import Agenda
+
+    books, _ = gate.selection(profile, only)
+    return Agenda(books, profile, paths.published(profile))
 
 
 @app.command()

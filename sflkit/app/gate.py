@@ -36,6 +36,7 @@ KINDS = ("int", "float", "bool", "str", "list[int]", "list[float]", "list[str]")
 _NUMBER = r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?)"
 _INTERVAL = re.compile(rf"in ([\[(])\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])\s*(?:;|$)")
 _CHOICES = re.compile(r"in \{([^}]*)\}\s*(?:;|$)")
+_PLAN = re.compile(r"[a-zA-Z_]\w*(\.[a-zA-Z_]\w*)*:[a-zA-Z_]\w*")
 _OUTSIDE = (
     "no notebooks here: they come with sflkit's repository, not with the installed package; "
     "clone it and call sflkit inside the clone"
@@ -151,6 +152,23 @@ class Notebook:
     @property
     def minutes(self) -> float | None:
         return self.content["metadata"].get("sflkit", {}).get("minutes")
+
+    @property
+    def plan(self) -> str | None:
+        """Where the plan of its runs lies, `module:function`, or None for a notebook without one.
+
+        Raises
+        ------
+        GateError
+            If the metadata say anything else.
+        """
+        plan = self.content["metadata"].get("sflkit", {}).get("plan")
+        if plan is not None and not (isinstance(plan, str) and _PLAN.fullmatch(plan)):
+            raise GateError(
+                f"{self.name}: plan={plan!r} in the metadata must read module:function, such as "
+                "'sflkit.osafl.plans:dataset1'"
+            )
+        return plan
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
@@ -379,6 +397,15 @@ def resolve(book: Notebook, profile: str = "quick", settings: Sequence[str] = ()
         given.add(name)
         values[name] = _known(book, name).parse(text)
     return {name: value for name, value in values.items() if value != parameters[name].default}
+
+
+def values(book: Notebook, profile: str = "quick") -> dict[str, Any]:
+    """Return the value of every parameter of `book` under a profile.
+
+    Raises GateError as `resolve`.
+    """
+    defaults = {name: parameter.default for name, parameter in book.parameters.items()}
+    return defaults | resolve(book, profile)
 
 
 def _profile(profile: str) -> dict[str, dict]:

@@ -10,6 +10,7 @@ such as the bound on the seconds of a cell, is in `kernels`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -124,7 +125,7 @@ def run(book: gate.Notebook, profile: str = "quick", settings: Sequence[str] = (
     """Run `book` through the gate and papermill and return the executed copy.
 
     A run with settings of its own is not the profile's: its copy is called `<name>.custom.ipynb`
-    and its figures and verdicts go to out/figures, so that the published ones stay what they are.
+    and its figures and verdicts go to `paths.drawn`, so that the published ones stay what they are.
 
     Raises
     ------
@@ -137,19 +138,19 @@ def run(book: gate.Notebook, profile: str = "quick", settings: Sequence[str] = (
     """
     values = gate.resolve(book, profile, settings)
     limit = cell_seconds("custom" if settings else profile)
-    _quietly(cores() if machine.THREADS_VARIABLE in os.environ else None)
+    quietly(cores() if machine.THREADS_VARIABLE in os.environ else None)
     done = target(book, profile)
     mark = stamp(book, profile)
     if settings:
         done = done.with_suffix(".custom.ipynb")
         mark = None
-        os.environ["SFLKIT_FIGURES"] = str(paths.out() / "figures")
     failed = failure(book, profile)
     for old in (failed, mark, *_left_over(done)):
         if old:
             old.unlink(missing_ok=True)
     began = time.time()
-    _execute(book, values, limit, done, failed)
+    with _publishing(not settings):
+        _execute(book, values, limit, done, failed)
     if mark:
         figures = sorted(
             p.name for a in book.artefacts for p in paths.figures(profile).glob(f"{a}.*")
@@ -207,7 +208,7 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> Progress:
     NotebookFailed
         When Snakemake itself ended with an error while no notebook failed.
     """
-    jobs = _jobs(jobs)
+    jobs = checked_jobs(jobs)
     books, _ = gate.selection(profile, only)
     cell_seconds(profile)
     for book in books:  # all settings are checked before anything starts
@@ -276,14 +277,14 @@ def refresh_all(
     gate.GateError
         Before anything starts, when `jobs` or an environment variable is not allowed.
     """
-    jobs = _jobs(jobs)
+    jobs = checked_jobs(jobs)
     cell_seconds("quick")
     files = [
         file
         for book in books
         for file in (book.path, *sorted(book.path.parent.glob(f"solutions/{book.number}_*.ipynb")))
     ]
-    _quietly(max(1, cores() // jobs))
+    quietly(max(1, cores() // jobs))
 
     def one(file: Path) -> bool:
         began = time.time()
@@ -296,7 +297,7 @@ def refresh_all(
         echo(f"{outcome}, {time.time() - began:.0f} s")
         return not failed
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(jobs) as pool, _publishing(True):
         return all(list(pool.map(one, files)))
 
 
@@ -351,14 +352,29 @@ def clean(content: Any) -> Any:
     return content
 
 
-def _jobs(jobs: int) -> int:
+def checked_jobs(jobs: int) -> int:
+    """Return `jobs`, or raise GateError unless it is an integer >= 1."""
     try:
         return checks.workers("jobs", jobs)
     except ValueError as error:
         raise gate.GateError(str(error)) from None
 
 
-def _quietly(threads: int | None) -> None:
+@contextlib.contextmanager
+def _publishing(allowed: bool) -> Iterator[None]:
+    """Say to the kernels that start inside whether they may write to the published figures."""
+    before = os.environ.pop(paths.PUBLISH, None)
+    if allowed:
+        os.environ[paths.PUBLISH] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(paths.PUBLISH, None)
+        if before is not None:
+            os.environ[paths.PUBLISH] = before
+
+
+def quietly(threads: int | None) -> None:
     """Tell the kernels to come that nobody watches (no progress bars), and how many threads each
     may use.
     """

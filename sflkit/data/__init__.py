@@ -6,6 +6,7 @@
 | `files`                | reads, checks and writes the files                           |
 | `downloads`            | fetches the canonical files and converts them                |
 | `images`               | loads data sets of images, `load` and `Dataset`              |
+| `patches`              | computes features of images for linear models                |
 | `natural`              | loads data sets that come with clients of their own          |
 | `traffic`, `synthetic` | make data on the spot                                        |
 | `partitions`           | deals the samples of a data set to clients                   |

@@ -1,9 +1,10 @@
 """Which data sets exist, what is known of each, and where on disk they may lie.
 
-This is the one place that knows the names, the shapes and the folders. There are three kinds:
+This is the one place that knows the names, the shapes and the folders. There are four kinds:
 
 - `AT_HAND`: image-like sets that need no file, since they come with the install or are generated;
 - `SPECS`: image-like sets that lie in one file <name>.npz, downloaded or supplied by the user;
+- `FEATURES`: features of the images of such a set, made on first use (`sflkit.data.patches`);
 - `CLIENT_SETS`: sets whose samples belong to natural clients, such as the writers of characters.
 
 Files are looked for in $SFLKIT_DATA, then in data/ of the clone (outside a clone: in the user's
@@ -54,6 +55,25 @@ class Spec:
     std: tuple[float, ...]
     about: str
     n_coarse: int = 0
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """What is known of a data set that is computed from another one.
+
+    Parameters
+    ----------
+    of : str
+        The data set of images, a name in `SPECS`.
+    words : int
+        Size of the dictionary; a sample has 8 times as many features.
+    about : str
+        One line for lists.
+    """
+
+    of: str
+    words: int
+    about: str
 
 
 @dataclass(frozen=True)
@@ -112,7 +132,15 @@ SPECS = {
 AT_HAND = {
     "digits": "scikit-learn's 1797 handwritten digits, enlarged to 28 x 28",
     "traffic": "45,000 synthetic network packets of 10 applications, 39 x 39 bytes",
+    "traffic600": "the same with 600 flows an application in place of 60, scaled to unit variance",
 }
+
+FEATURES = {
+    "cifar10-patches": FeatureSet("cifar10", 300, "2,400 patch features of CIFAR-10"),
+    "cifar100-patches": FeatureSet("cifar100", 150, "1,200 patch features of CIFAR-100"),
+}
+# What `sflkit.data.load` takes.
+WITHOUT_CLIENTS = (*AT_HAND, *SPECS, *FEATURES)
 
 STAND_INS = {
     "writers": "synthetic stand-in for FEMNIST: scikit-learn's digits redrawn by 60 writers",
@@ -144,7 +172,7 @@ def names() -> list[str]:
     `sflkit.data.load` takes those of images; `sflkit.data.federations` takes most of these and
     those of `CLIENT_SETS`.
     """
-    return [*AT_HAND, *SPECS, *CLIENT_SETS]
+    return [*WITHOUT_CLIENTS, *CLIENT_SETS]
 
 
 def is_made(name: str) -> bool:
@@ -156,16 +184,24 @@ def about(name: str) -> str:
     """Return one line on a data set."""
     if name in AT_HAND:
         return AT_HAND[name]
+    if name in FEATURES:
+        return FEATURES[name].about
     return SPECS[name].about if name in SPECS else CLIENT_SETS[name].about
 
 
 def file_name(name: str) -> str:
-    """Return what the file of a data set is called, or its folder of json files."""
+    """Return what the file of a data set is called, or its folder of json files.
+
+    For features it is the file of the images that they are made of.
+    """
+    name = FEATURES[name].of if name in FEATURES else name
     return CLIENT_SETS[name].files[-1] if name in CLIENT_SETS else f"{name}.npz"
 
 
 def find(name: str, *, root: str | os.PathLike | None = None) -> Path | None:
     """Return the file of a data set, or its folder of json files, or None where there is neither.
+
+    For features it is the file of the images that they are made of.
 
     Parameters
     ----------
@@ -174,8 +210,8 @@ def find(name: str, *, root: str | os.PathLike | None = None) -> Path | None:
     root : path, optional
         The folder to look in, instead of $SFLKIT_DATA and data/.
     """
-    entries = CLIENT_SETS[name].files if name in CLIENT_SETS else (f"{name}.npz",)
-    for folder in _folders(root):
+    entries = CLIENT_SETS[name].files if name in CLIENT_SETS else (file_name(name),)
+    for folder in folders(root):
         for path in (folder / entry for entry in entries):
             if path.is_file() or any(path.glob("*.json")):
                 return path
@@ -190,7 +226,7 @@ def available(*, root: str | os.PathLike | None = None) -> dict[str, str]:
     found = {name: f"made on the spot: {about(name)}" for name in names() if is_made(name)}
     for name in names():
         if name not in AT_HAND and (path := find(name, root=root)) is not None:
-            found[name] = str(path)
+            found[name] = f"made of {path}" if name in FEATURES else str(path)
     return found
 
 
@@ -206,7 +242,7 @@ def unavailable(name: str, root: str | os.PathLike | None, reason: str) -> DataU
     reason : str
         Why it is not there, without a full stop.
     """
-    folders = " or ".join(str(folder) for folder in _folders(root))
+    places = " or ".join(str(folder) for folder in folders(root))
     instead = "set" if root is None else "pass no folder and set"
     fetch = (
         "it is not downloadable: data/README.md says how to make the file"
@@ -214,11 +250,12 @@ def unavailable(name: str, root: str | os.PathLike | None, reason: str) -> DataU
         else f"with a network connection, fetch it by: sflkit data {name}"
     )
     return DataUnavailableError(
-        f"data set {name!r} is not available: {reason}. Put {file_name(name)} into {folders}, or "
+        f"data set {name!r} is not available: {reason}. Put {file_name(name)} into {places}, or "
         f"{instead} the environment variable SFLKIT_DATA to the folder that holds it; {fetch}. "
         f"At hand: {', '.join(available(root=root))}"
     )
 
 
-def _folders(root: str | os.PathLike | None) -> list[Path]:
+def folders(root: str | os.PathLike | None = None) -> list[Path]:
+    """Return the folders in which files are looked for, first one first; `root` as in `find`."""
     return [Path(root).expanduser()] if root is not None else paths.data_folders()

@@ -39,11 +39,13 @@ from typing import Any
 import numpy as np
 
 from sflkit import checks
-from sflkit.data import images, natural, partitions, synthetic
+from sflkit.data import catalogue, images, natural, partitions, synthetic
 from sflkit.data.images import Inputs
 from sflkit.randomness import generator
 
-IMAGES = ("digits", "mnist", "fmnist", "cifar10", "cifar100")
+IMAGES = ("digits", "mnist", "fmnist", "cifar10", "cifar100", *catalogue.FEATURES)
+# Distributed by Pachinko allocation, which needs superclasses (FDS, D.1.2).
+PACHINKO = ("cifar100", "cifar100-patches")
 NATURAL = natural.NAMES
 NAMES = ("logistic", *IMAGES, *NATURAL)
 LOGISTIC_SAMPLES = 200  # of all clients together: FDS, Table 1
@@ -187,10 +189,10 @@ def data_streams(
 
     Image sets: the training set is first split at random into N_hist = round(hist_fraction N)
     samples and the rest; then either group is distributed among its clients (Appendix D.3), each
-    class by Dirichlet shares, or cifar100 by Pachinko allocation. logistic: the synthetic task of
-    D.1.1, with the same sizes inside each group. Natural clients (writers, femnist, plays,
-    shakespeare): whole clients are historical, drawn at random; 20 % of each client's samples are
-    its test set.
+    class by Dirichlet shares, or those in `PACHINKO` by Pachinko allocation. logistic: the
+    synthetic task of D.1.1, with the same sizes inside each group. Natural clients (writers,
+    femnist, plays, shakespeare): whole clients are historical, drawn at random; 20 % of each
+    client's samples are its test set.
 
     Parameters
     ----------
@@ -459,7 +461,7 @@ def _distributed(
 ) -> tuple[np.ndarray, ...]:
     """Return the places in `ids` of the samples of each of `m` clients (FDS, D.1.2)."""
     y = source.y_train[ids]
-    if source.name == "cifar100":
+    if source.name in PACHINKO:
         return partitions.pachinko(y, source.y_train_coarse[ids], m, rng)
     return partitions.dirichlet(y, m, alpha, rng)
 

@@ -2,11 +2,13 @@
 
 `load` finds the file of a data set (where, says `sflkit.data.catalogue`), checks its digest, schema
 and label range (`sflkit.data.files`), and says when it is only a subset of the canonical data set.
-`digits` and `traffic` are made on the spot and need no file. What lies nowhere is downloaded
+`digits`, `traffic` and `traffic600` are made on the spot. What lies nowhere is downloaded
 (`sflkit.data.downloads`), and if that fails, the error says what to put where. Sets with clients of
-their own are obtained here and built by `sflkit.data.federations`.
+their own are obtained here and built by `sflkit.data.federations`. Features of a set of images
+(`sflkit.data.patches`) are made on first use and read from a file afterwards; they are float32 and
+standardised already, so that nothing is done to them.
 
-The packets of `traffic` and `ntc` count as images, too: 39 x 39 bytes each.
+The packets of `traffic`, `traffic600` and `ntc` count as images, too: 39 x 39 bytes each.
 
 Images are kept as bytes. Models take normalised inputs, (x / 255 - mean) / std, which are made when
 somebody asks for them, since as float32 they take four times the memory. The constants:
@@ -17,6 +19,7 @@ somebody asks for them, since as float32 they take four times the memory. The co
 | fmnist          | the same pair, as in the SFL paper (journal, Section VI), though MNIST's own   |
 | cifar10, cifar100 | the usual constants per channel                                              |
 | digits          | measured on its training part                                                  |
+| traffic600      | measured on its training part                                                  |
 | traffic, ntc    | ours, since the SFL paper does not state its scaling; see `sflkit.data.traffic`|
 """
 
@@ -33,15 +36,18 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from sflkit import checks
-from sflkit.data import traffic
+from sflkit.data import patches, traffic
 from sflkit.data.catalogue import (
     AT_HAND,
     CLIENT_SETS,
+    FEATURES,
     SPECS,
     TRAFFIC_MEAN,
     TRAFFIC_STD,
+    WITHOUT_CLIENTS,
     available,
     find,
+    folders,
     is_made,
     names,
     unavailable,
@@ -126,14 +132,16 @@ class Dataset:
     Parameters
     ----------
     name : str
-    x_train, x_test : uint8, (n, H, W) or (n, H, W, 3)
+    x_train, x_test : uint8, (n, H, W) or (n, H, W, 3); or float32, (n, n_features)
+        Images as bytes, or standardised features.
     y_train, y_test : int64, (n,)
         Classes in [0, n_classes).
     n_classes : int
     mean, std : tuples of float
-        One entry per channel, of x / 255.
+        One entry per channel, of x / 255; empty for features.
     digest : str
-        A sha256, hex: of the npz file, or of the arrays' bytes when they were made on the spot.
+        A sha256, hex: of the npz file, or of the arrays' bytes when they were made on the spot. For
+        features, whose file holds no labels, of its digest and that of the images' file.
     canonical : bool
         Whether both parts have the canonical number of samples. Where they have not, it is a subset
         (or an extension), and `note` says so.
@@ -167,12 +175,14 @@ class Dataset:
                 array.flags.writeable = False
 
     @property
-    def input_shape(self) -> tuple[int, int, int]:
-        """(channels, height, width) of one input."""
+    def input_shape(self) -> tuple[int, ...]:
+        """(channels, height, width) of one input, or (n_features,)."""
         return self.lazy_inputs("train").shape[1:]
 
-    def lazy_inputs(self, split: str, indices: ArrayLike | None = None) -> Inputs:
+    def lazy_inputs(self, split: str, indices: ArrayLike | None = None) -> Inputs | np.ndarray:
         """Return normalised inputs that are converted row by row, when they are asked for.
+
+        Features, which need no conversion, are returned as the array that they are.
 
         Parameters
         ----------
@@ -185,14 +195,16 @@ class Dataset:
         ValueError
             If `split` is another word or an index is out of range.
         """
-        return Inputs(self._part("x", split, indices), self.mean, self.std)
+        x = self._part("x", split, indices)
+        return Inputs(x, self.mean, self.std) if x.dtype == np.uint8 else x
 
     def inputs(self, split: str, indices: ArrayLike | None = None) -> np.ndarray:
         """Return normalised inputs, a new float32 array (n, channels, height, width).
 
-        Arguments and errors are those of `lazy_inputs`.
+        Features have the shape (n, n_features). Arguments and errors are those of `lazy_inputs`.
         """
-        return self.lazy_inputs(split, indices)[:]
+        found = self.lazy_inputs(split, indices)
+        return found.copy() if isinstance(found, np.ndarray) else found[:]
 
     def labels(
         self, split: str, indices: ArrayLike | None = None, *, coarse: bool = False
@@ -275,10 +287,13 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
         raise ValueError(
             f"name={name!r} has clients of its own and is no set of images to be dealt out: build "
             "it with federations.data_streams or federations.static; "
-            f"here {', '.join([*AT_HAND, *SPECS])} are allowed"
+            f"here {', '.join(WITHOUT_CLIENTS)} are allowed"
         )
     if name in AT_HAND:
         return _make(name)
+    if name in FEATURES:
+        source = load(FEATURES[name].of, root=root, download=download)
+        return _features(name, source, None if root is None else Path(root))
     path = obtain(name, root=root, download=download)
     state = path.stat()
     return _read(name, path, state.st_mtime_ns, state.st_size)
@@ -289,10 +304,12 @@ def obtain(
 ) -> Path | str:
     """Return the file or folder of a data set, downloaded if need be.
 
-    For a set that is made on the spot it is a text that says how. Arguments and errors are those of
+    For a set that is made on the spot it is a text that says how, and for features the file of the
+    images. Arguments and errors are those of
     `load`, but sets with clients of their own are allowed.
     """
     checks.choice("name", name, names())
+    name = FEATURES[name].of if name in FEATURES else name
     if is_made(name):
         return available(root=root)[name]
     path = find(name, root=root)
@@ -340,6 +357,25 @@ def _read(name: str, path: Path, mtime_ns: int, size: int) -> Dataset:
     )
 
 
+@functools.lru_cache(maxsize=2)
+def _features(name: str, source: Dataset, root: Path | None) -> Dataset:
+    """Return the features of a data set of images, which keep its labels and its note."""
+    recipe = patches.Recipe(FEATURES[name].words)
+    images = {"x_train": source.x_train, "x_test": source.x_test}
+    arrays, digest, path = patches.read_or_make(name, images, source.digest, recipe, folders(root))
+    made = f"features of {recipe.words} random patches after Coates, Lee and Ng (2011)"
+    return replace(
+        source,
+        name=name,
+        **arrays,
+        mean=(),
+        std=(),
+        digest=hashlib.sha256(f"{source.digest} {digest}".encode()).hexdigest(),
+        source=f"{path}, made of {source.source}",
+        note="; ".join(filter(None, (made, source.note))),
+    )
+
+
 @functools.cache
 def _make(name: str) -> Dataset:
     """Make a data set that needs no file."""
@@ -348,10 +384,16 @@ def _make(name: str) -> Dataset:
         values = arrays["x_train"] / 255
         known = {"n_coarse": 5, "mean": (float(values.mean()),), "std": (float(values.std()),)}
         note = "8 x 8 images enlarged to 28 x 28; superclasses: label // 2"
-    else:
-        arrays = _traffic()
+    elif name == "traffic":
+        arrays = _traffic(traffic.FLOWS)
         known = {"mean": (TRAFFIC_MEAN,), "std": (TRAFFIC_STD,)}
         note = "synthetic stand-in for ISCXVPN2016 packets"
+    else:
+        arrays = _traffic(traffic.MANY_FLOWS)
+        # of the bytes' own spread, so that the losses of a linear model are of order one
+        values = arrays["x_train"] / 255
+        known = {"mean": (float(values.mean()),), "std": (float(values.std()),)}
+        note = f"synthetic stand-in for ISCXVPN2016 packets, {traffic.MANY_FLOWS} flows each"
     return Dataset(
         name=name,
         **arrays,
@@ -364,9 +406,9 @@ def _make(name: str) -> Dataset:
     )
 
 
-def _traffic() -> dict[str, np.ndarray]:
+def _traffic(n_flows: int) -> dict[str, np.ndarray]:
     """Generate packets and split them 4 : 1; they come in random order."""
-    x, y = traffic.generate()
+    x, y = traffic.generate(n_flows=n_flows)
     split = len(y) * 4 // 5
     return {"x_train": x[:split], "y_train": y[:split], "x_test": x[split:], "y_test": y[split:]}
 

@@ -19,9 +19,11 @@ What makes the task neither trivial nor hopeless:
 
 - An application has habits: how often it uses each kind of flow, and for each kind its server port,
   type of service, packet lengths, preamble, record length and record header.
-- A packet belongs to one of the application's `FLOWS` flows. A flow has its own client port, TTL,
-  window and packet length, and replaces a share `ALTERED` of the habitual fields by its own. A
-  small cache shows few flows, so that a larger cache is worth something.
+- A packet belongs to one of the application's flows. A flow has its own client port, TTL, window
+  and packet length, and replaces a share `ALTERED` of the habitual fields by its own. A small cache
+  shows few flows, so that a larger cache is worth something. With `FLOWS` flows (data set
+  "traffic") the paper's cache of 300 samples already shows nearly all of them, so that renewing it
+  is worth nothing; with `MANY_FLOWS` ("traffic600") it shows a sixth.
 - A share `COMMON` of every application's packets belongs to services that all of them use alike
   (name look-ups, content delivery, telemetry). Nobody can tell those apart: the best accuracy
   possible is 1 - 0.9 COMMON for 10 applications.
@@ -46,6 +48,7 @@ SIDE = 39
 HEADER = 40  # bytes of the IP header and the one behind it
 PAYLOAD = 1460  # bytes
 FLOWS = 60
+MANY_FLOWS = 600
 ALTERED = 0.6
 COMMON = 0.1
 _RECORD_HEADER = 40  # longest header of a record, bytes
@@ -91,7 +94,7 @@ class _Flows(NamedTuple):
 
 
 def generate(
-    n_packets: int = 45000, *, seed: int = 0, n_classes: int = 10
+    n_packets: int = 45000, *, seed: int = 0, n_classes: int = 10, n_flows: int = FLOWS
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return packets and the applications that they belong to.
 
@@ -105,6 +108,8 @@ def generate(
         Non-negative; fixes habits, flows and packets. Another seed is another set of applications.
     n_classes : int
         Number of applications, 2 to 100; the paper has 10.
+    n_flows : int
+        Flows of each application, at least 1.
 
     Returns
     -------
@@ -119,15 +124,16 @@ def generate(
     n_packets = checks.integer("n_packets", n_packets, 1)
     seed = checks.integer("seed", seed, 0)
     n_classes = checks.integer("n_classes", n_classes, 2, 100)
+    n_flows = checks.integer("n_flows", n_flows, 1)
     habits_rng, choice_rng, byte_rng = (
         np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)
     )
     # The last "application" holds the services that all applications share.
-    flows = [_application(habits_rng) for _ in range(n_classes + 1)]
+    flows = [_application(habits_rng, n_flows) for _ in range(n_classes + 1)]
     flows = _Flows(*(np.concatenate(column) for column in zip(*flows, strict=True)))
     y = choice_rng.permutation(np.arange(n_packets) % n_classes)
     owner = np.where(choice_rng.random(n_packets) < COMMON, n_classes, y)
-    flow = owner * FLOWS + choice_rng.integers(0, FLOWS, n_packets)
+    flow = owner * n_flows + choice_rng.integers(0, n_flows, n_packets)
     x = np.zeros((n_packets, SIDE * SIDE), np.uint8)
     # In blocks: the byte arrays of all packets at once would take gigabytes.
     for start in range(0, n_packets, 1024):
@@ -136,8 +142,8 @@ def generate(
     return x.reshape(-1, SIDE, SIDE), y
 
 
-def _application(rng: np.random.Generator) -> _Flows:
-    """Draw an application's habits and its flows."""
+def _application(rng: np.random.Generator, n_flows: int) -> _Flows:
+    """Draw an application's habits and its `n_flows` flows."""
     n_kinds = len(_KINDS)
     usage = rng.dirichlet(np.full(n_kinds, 0.2))
     port = np.array([rng.choice(kind.ports) for kind in _KINDS])
@@ -154,18 +160,18 @@ def _application(rng: np.random.Generator) -> _Flows:
         alphabet[k] = rng.choice(letters, 256)
         template[k] = rng.choice(letters, PAYLOAD)
 
-    k = rng.choice(n_kinds, FLOWS, p=usage)
-    altered_fields = rng.random((FLOWS, -(-PAYLOAD // _FIELD))) < ALTERED
+    k = rng.choice(n_kinds, n_flows, p=usage)
+    altered_fields = rng.random((n_flows, -(-PAYLOAD // _FIELD))) < ALTERED
     altered = np.repeat(altered_fields, _FIELD, axis=1)[:, :PAYLOAD]
-    own = np.take_along_axis(alphabet[k], rng.integers(0, 256, (FLOWS, PAYLOAD)), axis=1)
+    own = np.take_along_axis(alphabet[k], rng.integers(0, 256, (n_flows, PAYLOAD)), axis=1)
     return _Flows(
         protocol=np.array([kind.protocol for kind in _KINDS])[k],
-        ports=np.stack([port[k], rng.integers(32768, 61000, FLOWS)], axis=1),
+        ports=np.stack([port[k], rng.integers(32768, 61000, n_flows)], axis=1),
         tos=tos[k],
-        ttl=rng.choice((64, 128, 255), FLOWS) - rng.integers(0, 20, FLOWS),
-        window=rng.integers(200, 65535, FLOWS),
-        length=modes[k, rng.integers(0, 2, FLOWS)] * rng.uniform(0.9, 1.1, FLOWS),
-        spread=rng.choice((2.0, 20.0, 80.0), FLOWS),
+        ttl=rng.choice((64, 128, 255), n_flows) - rng.integers(0, 20, n_flows),
+        window=rng.integers(200, 65535, n_flows),
+        length=modes[k, rng.integers(0, 2, n_flows)] * rng.uniform(0.9, 1.1, n_flows),
+        spread=rng.choice((2.0, 20.0, 80.0), n_flows),
         preamble=preamble[k],
         period=period[k],
         record_header=record[k].astype(np.uint8),

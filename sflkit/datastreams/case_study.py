@@ -206,7 +206,8 @@ def lower_bound_example(q: float) -> LowerBoundExample:
     Parameters
     ----------
     q : float
-        In [0.5, 1): the round weights do not increase.
+        In (0, 1). Round weights that do not increase give q >= 1/2 where the first sample is held
+        for half of the rounds, as in the paper, and less where it is held for fewer.
 
     Returns
     -------
@@ -220,7 +221,7 @@ def lower_bound_example(q: float) -> LowerBoundExample:
     ValueError
         If `q` is out of range.
     """
-    q = checks.real("q", q, 0.5, below=1)
+    q = checks.real("q", q, above=0, below=1)
     first = (1 - 3 * q) / (1 + q)
     square = 2 * (q * (1 - q)) ** 2 / (1 + q)
     return LowerBoundExample(
@@ -230,6 +231,125 @@ def lower_bound_example(q: float) -> LowerBoundExample:
         sigma_bar2=20 * q * (1 - q),
         claimed=6 * q * (1 - q),
     )
+
+
+class LowerBound(NamedTuple):
+    """A lower bound on the example's error over sigma-bar, for all admissible weights.
+
+    held is the part of the rounds that have the first sample, and q_low and q_high bound its
+    weight.
+    """
+
+    constant: float
+    held: float
+    q_low: float
+    q_high: float
+
+
+def repaired_lower_bound(largest: float) -> LowerBound:
+    """Return the constant of error >= constant x sigma-bar once the example is mended.
+
+    Theorem 4.3 takes round weights that do not increase and start with q^(1) <= C / T. Let the
+    first sample be held for the first T / (2C) rounds only. Its weight q is then at least 1 / (2C),
+    since early rounds weigh no less than late ones, and at most C / T for each of its rounds, 1/2
+    in all. Error over sigma-bar is 2 / sqrt(20) (q (1 - q))^(3/2) / (1 + q), which rises and then
+    falls, so that its least value is at an end of [1 / (2C), 1/2]. With the paper's halves q can be
+    nearly 1 as soon as C = 2, where the ratio vanishes (ERRATA 28).
+
+    Parameters
+    ----------
+    largest : float
+        C >= 1.
+
+    Raises
+    ------
+    ValueError
+        If `largest` is below 1: the weights add up to 1, so q^(1) >= 1 / T.
+    """
+    held = 1 / (2 * checks.real("largest", largest, 1))
+    ends = [lower_bound_example(q) for q in (held, 0.5)]
+    constant = min(end.limit_gap / math.sqrt(end.sigma_bar2) for end in ends)
+    return LowerBound(constant, held, held, 0.5)
+
+
+class DiscrepancyExample(NamedTuple):
+    """The true error of `discrepancy_example`, and three readings of psi there.
+
+    printed is the main text's, main_text the same with c0's positive part over sqrt(T), appendix
+    without "- 2 max disc".
+    """
+
+    true_error: float
+    printed: float
+    main_text: float
+    appendix: float
+
+
+def discrepancy_example(shift: float, *, rounds: int, n_samples: int) -> DiscrepancyExample:
+    """Return error and bounds for two clients whose importance leans to the wrong side.
+
+    Their losses are log(1 + exp(5 + theta)) and log(1 + exp(5 - theta)) for all of their samples,
+    and theta lies in [-1, 1]. All assumptions hold, also on all of R, with L = 1/4, B = log(1 +
+    e^6), D = 2, sigma_0 = 0. The sizes are n = (1/2 - e, 1/2 + e), the importance is p = (1/2 + e,
+    1/2 - e), so that training goes to one end of the interval and the target's minimum is at the
+    other: the error is about 4 e, but sum p_m^2 / n_m - 1 is only about 16 e^2. Algorithm 1 runs
+    with the step size of Theorem 4.3 and one local step. Source: FDS, Corollary 5.1, with ERRATA
+    30.
+
+    Parameters
+    ----------
+    shift : float
+        e in (0, 1/2).
+    rounds, n_samples : int
+        T >= 1 and N > 2.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    shift = checks.real("shift", shift, above=0, below=0.5)
+    rounds = checks.integer("rounds", rounds, 1)
+    target, p = np.array([0.5 - shift, 0.5 + shift]), np.array([0.5 + shift, 0.5 - shift])
+    output = _averaged_output(p, rounds)
+    ends = np.linspace(-1, 1, 20_001)
+    least = (target @ _two_losses(ends)).min()
+    true_error = float(target @ _two_losses(np.array([output]))[:, 0] - least)
+    problem = dict(
+        loss_bound=float(np.logaddexp(0, 6)),
+        diameter=2.0,
+        smoothness=0.25,
+        local_steps=1,
+        sigma0=0.0,
+        rounds=rounds,
+        pseudo_dim=2,
+        max_disc=float(np.abs(np.subtract(*_two_losses(np.array([1.0])))).max()),
+    )
+    c0, _, c2 = corollary51(**problem, n_samples=n_samples, n_fresh=1)
+    rest = c2 * math.sqrt((p**2 / target).sum())
+    late = drift_constants(
+        **{name: problem[name] for name in ("smoothness", "loss_bound", "diameter", "local_steps")}
+    )
+    whole = late.c1 + problem["diameter"] ** 2 / 2 + late.c2 / rounds
+    lost = 2 * problem["max_disc"]
+    return DiscrepancyExample(true_error, whole - lost + rest, c0 - lost + rest, c0 + rest)
+
+
+def _two_losses(theta: np.ndarray) -> np.ndarray:
+    return np.stack([np.logaddexp(0, 5 + theta), np.logaddexp(0, 5 - theta)])
+
+
+def _averaged_output(p: np.ndarray, rounds: int) -> float:
+    """Return the mean of Algorithm 1's models of `discrepancy_example`, from 0 on."""
+    rate, theta, total = 1 / math.sqrt(rounds), 0.0, 0.0
+    for t in range(rounds):
+        total += theta
+        slope = p[0] / (1 + math.exp(-5 - theta)) - p[1] / (1 + math.exp(theta - 5))
+        new = min(1.0, max(-1.0, theta - rate * slope))
+        if new == theta:  # at an end it stays there
+            return (total + (rounds - t - 1) * theta) / rounds
+        theta = new
+    return total / rounds
 
 
 def _optimization_part(

@@ -171,6 +171,32 @@ def sample_weights(p: ArrayLike, memory: ArrayLike) -> np.ndarray:
     return p / memory
 
 
+def memory_importance(n: ArrayLike, historical: ArrayLike, rounds: int) -> np.ndarray:
+    """Return p_m in proportion to the samples that a client holds at a time, (n_clients,).
+
+    A historical client holds all of its N_m samples, a fresh one N_m / T, what arrives in a round.
+    With f = N_hist / N the historical clients count f / (f + (1 - f) / T) in all. Source: FDS,
+    Section 6, "Baselines", the second way to extend FedAvg.
+
+    Parameters
+    ----------
+    n : array (n_clients,)
+        Sample counts or fractions over the whole training, > 0.
+    historical : bool array (n_clients,)
+        At least one True and one False.
+    rounds : int
+        T >= 1, in which a fresh client's samples arrive evenly.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    n, historical = checked_clients(n, historical)
+    held = np.where(historical, n, n / checks.integer("rounds", rounds, 1))
+    return held / held.sum()
+
+
 def checked_clients(n: ArrayLike, historical: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the fractions n_m = N_m / N and the mask of the historical clients, (n_clients,) each.
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from sflkit.federated import Task
 
 EXPERIMENT = "fats-membership"
-RESULT_VERSION = 1
+RESULT_VERSION = 2
 # One lock for each population, see `_population`.
 _locks: dict[tuple, threading.Lock] = {}
 

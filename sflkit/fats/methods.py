@@ -167,3 +167,5 @@ METHODS = Registry(
         "fr2": Rule(FR2, "FR²", Look("#D55E00", "-", "s")),
     },
 )
+# Methods that learn, up to the first request, as another one does, so that both can share that run.
+LEARNS_AS = {"fr2": "frs"}

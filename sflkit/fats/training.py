@@ -15,8 +15,12 @@ learning need a larger one.
 
 from __future__ import annotations
 
+import copy
+import functools
+import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,10 +29,11 @@ from numpy.typing import ArrayLike
 from sflkit import machine
 from sflkit.data import federations
 from sflkit.data.federations import Federation
+from sflkit.fats.baselines import Fisher
 from sflkit.fats.config import FATSConfig
 from sflkit.fats.first_uses import first_uses
 from sflkit.fats.history import Target
-from sflkit.fats.methods import METHODS
+from sflkit.fats.methods import LEARNS_AS, METHODS
 from sflkit.fats.tasks import make_task
 from sflkit.randomness import generator, model_seed
 
@@ -40,7 +45,9 @@ if TYPE_CHECKING:
     from sflkit.federated import Task
 
 EXPERIMENT = "fats-training"
-RESULT_VERSION = 1
+RESULT_VERSION = 2
+# One lock for each learning, see `_learnt`.
+_locks: dict[FATSConfig, threading.Lock] = {}
 
 
 def run(
@@ -215,44 +222,78 @@ class _Record:
         return on_round
 
 
+class _Learnt(NamedTuple):
+    """A run up to its first request. What it holds is shared by runs and must not be changed."""
+
+    federation: Federation
+    clients: list
+    state: State
+    rows: list[dict[str, Any]]
+    rng: np.random.Generator
+
+
 def _train(
     config: FATSConfig, federation: Federation | None, model: Model | None, start: Any
 ) -> pd.DataFrame:
     """Learn, serve the requests, and evaluate on the way."""
-    if federation is None:
-        federation = _federation(config)
+    if federation is None and model is None and start is None:
+        learnt = _learnt(_learning_part(config))
+    else:
+        learnt = _learn(config, federation, model, start)
+    federation = learnt.federation
     task = make_task(config.model, federation, model, **_options(config))
     requests = choose_requests(config, federation.sizes)
-    clients = _clients(federation)
-    test = _test_set(config, federation)
-    record = _Record(config, task, test)
-    rng = generator(config.seed, "participation")
-    state = _learn(config, federation, task, clients, start, rng, record)
-    _serve(config, task, clients, state, requests, rng, record)
+    record = _Record(config, task, _test_set(config, federation))
+    record.rows, record.round = list(learnt.rows), learnt.state.rounds_done
+    state = replace(learnt.state, method=config.method, fisher=_fisher(config))
+    rng = copy.deepcopy(learnt.rng)
+    _serve(config, task, learnt.clients, state, requests, rng, record)
     frame = pd.DataFrame(record.rows)
     frame.attrs["data"] = {
         "name": federation.name,
         "digest": federation.digest,
         "size": int(federation.sizes.sum()),
         "note": federation.note,
-        "test_size": len(test[1]),
+        "test_size": len(record.test[1]),
     }
     return frame
 
 
-def _learn(
-    config: FATSConfig,
-    federation: Federation,
-    task: Task,
-    clients: list,
-    start: Any,
-    rng: np.random.Generator,
-    record: _Record,
-) -> State:
-    """Train until the requests come, and return the state."""
-    from sflkit.fats import baselines, unlearning
+def _learning_part(config: FATSConfig) -> FATSConfig:
+    """Return the config that learns as this one, whatever is asked of it afterwards."""
+    asked = dict(level="sample", n_requests=1, streaming=False, interval=0, rule="exact", runs=1)
+    fisher = {name: value for name, value in vars(FATSConfig()).items() if "fisher" in name}
+    method = LEARNS_AS.get(config.method, config.method)
+    return replace(config, method=method, **asked, **fisher)
 
+
+def _learnt(config: FATSConfig) -> _Learnt:
+    """Return a run up to its first request, learnt once for the levels and methods that share it.
+
+    The models of a network as large as the paper's take some 200 MB, so that only the last few runs
+    are kept."""
+    with _locks.setdefault(config, threading.Lock()):  # others wait instead of doing the same
+        return _shared(config)
+
+
+@functools.lru_cache(maxsize=4)
+def _shared(config: FATSConfig) -> _Learnt:
+    return _learn(config, None, None, None)
+
+
+def _learn(
+    config: FATSConfig, federation: Federation | None, model: Model | None, start: Any
+) -> _Learnt:
+    """Train until the requests come."""
+    from sflkit.fats import unlearning
+
+    federation = _federation(config) if federation is None else federation
+    task = make_task(config.model, federation, model, **_options(config))
+    choose_requests(config, federation.sizes)  # refuses what cannot be served before the long part
+    clients = _clients(federation)
+    record = _Record(config, task, _test_set(config, federation))
     done = config.request_round or config.rounds
+    rng = generator(config.seed, "participation")
     history = (
         METHODS[config.method]
         .build()
@@ -266,19 +307,24 @@ def _learn(
             rng=rng,
         )
     )
-    return unlearning.learn(
+    state = unlearning.learn(
         task,
         clients,
         history,
         config.rate,
         start=task.init(model_seed(config.seed)) if start is None else start,
         method=config.method,
-        fisher=baselines.Fisher(
-            config.fisher_rate, config.fisher_momentum, config.fisher_decay, config.fisher_damping
-        ),
+        fisher=_fisher(config),
         rounds=done,
         every=config.checkpoint_every,
         on_round=record.after_rounds("learning", done),
+    )
+    return _Learnt(federation, clients, state, record.rows, rng)
+
+
+def _fisher(config: FATSConfig) -> Fisher:
+    return Fisher(
+        config.fisher_rate, config.fisher_momentum, config.fisher_decay, config.fisher_damping
     )
 
 

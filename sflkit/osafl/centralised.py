@@ -140,7 +140,7 @@ class CentralisedConfig:
 
     arm: Annotated[str, OneOf(ARMS)] = "time_varying"
     seed: Seed = 0
-    data: Annotated[str, OneOf((*catalogue.AT_HAND, *catalogue.SPECS))] = "cifar10"
+    data: Annotated[str, OneOf(catalogue.WITHOUT_CLIENTS)] = "cifar10"
     model: str = "lenet"
     hidden: Count | None = None
     n_clients: Count = 50

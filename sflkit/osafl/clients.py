@@ -198,6 +198,34 @@ def ceiling(config: OSAFLConfig) -> float:
     return float(np.take_along_axis(law, last, axis=1).mean())
 
 
+def ceiling_of_strangers(config: OSAFLConfig) -> float:
+    """Return the expected accuracy on the test requests of one who sees only the last file.
+
+    It knows the law of every user but not who is asking, and names the file that is likeliest over
+    the users, each weighted by how often it asks for the last file in the long run.
+    """
+    w = world(config)
+    law = video.request_matrix(w.catalogue, w.users, top_k=config.top_k)
+    shares = np.full(law.shape[:2], 1 / law.shape[1])
+    for _ in range(200):  # the chains forget where they started within a few tens of requests
+        shares = np.einsum("uf,ufg->ug", shares, law)
+    guess = np.einsum("uf,ufg->fg", shares, law).argmax(axis=1)
+    last = w.test_requests[:, _PAST[config.dataset] - 1 : -1]
+    users = np.arange(len(last))[:, None]
+    return float(law[users, last, guess[last]].mean())
+
+
+def constant_guess(config: OSAFLConfig) -> float:
+    """Return the least loss on the test requests of a prediction that is always the same.
+
+    It is the entropy of their labels, in nats.
+    """
+    labels = world(config).test_requests[:, _PAST[config.dataset] :]
+    shares = np.bincount(labels.ravel()) / labels.size
+    shares = shares[shares > 0]
+    return float(-(shares * np.log(shares)).sum())
+
+
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
     """Return each row's cross-entropy (n,).
 

@@ -4,13 +4,16 @@ chosen by one search.
 Source: OSAFL, Section V-B, Tables II to V, Appendix D-B; ERRATA 37, 38, 44. The printed server
 steps differ by orders of magnitude: with the FCN, OSAFL moves by eta eta-tilde = 7 times a mean of
 gradients and M-AFA-CD by 0.2 times. Which rule is better and which step is larger cannot be told
-apart then. So each rule also runs at the best of the same multiples of its one step size: the
-server's where it has one, else the local rate (`step_name`)."""
+apart then. So each rule also runs at the best multiple of its one step size: the server's where it
+has one, else the local rate (`step_name`). The best is the one with the least loss over the last
+quarter of a short run; a multiple at the end of the grid, or one that is no better than a constant
+guess, is refused, and the grid grows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -47,39 +50,63 @@ def scaled(config: OSAFLConfig, factor: float = 1.0) -> OSAFLConfig:
     return replace(config, **{name: config.hyper[name] * checks.real("factor", factor, above=0)})
 
 
-def search(arms: Iterable[OSAFLConfig], factors: Sequence[float]) -> list[OSAFLConfig]:
-    """Return the runs of a search: every arm at every factor, the factors of an arm together."""
-    return [scaled(arm, factor) for arm in arms for factor in factors]
+class Choice(NamedTuple):
+    """What a search chose for one rule.
+
+    Attributes
+    ----------
+    factor : float
+        Of the rule's one step size.
+    loss : float
+        Its logarithm, mean over the last quarter of the rounds.
+    refused : str
+        Why the rule is not compared at this factor: "edge" (a longer or shorter step might be
+        better still), "guess" (no better than a prediction that is always the same), or "".
+    """
+
+    factor: float
+    loss: float
+    refused: str
 
 
-def best_factors(frame: pd.DataFrame, n_arms: int, factors: Sequence[float]) -> list[float]:
-    """Return each arm's factor with the highest mean accuracy over the last quarter of the rounds.
+def choose(losses: Mapping[float, float], guess: float) -> Choice:
+    """Return the factor with the least loss, and whether it may be compared.
 
     Parameters
     ----------
-    frame : DataFrame
-        Results of the search's runs, as `sweep.run_many` returns them. A diverged round counts as
-        accuracy 0, and a round that was not evaluated does not count.
-    n_arms : int
-        Number of arms, in the order of `search`.
-    factors : sequence of float
-        As in the search, all different; of equally good ones the first wins.
+    losses : mapping
+        Factor -> `measures.late_log_loss` of its run, at least three factors; of equally good ones
+        the smaller wins.
+    guess : float
+        The loss of a constant guess, `clients.constant_guess`, in nats.
 
     Raises
     ------
     ValueError
-        If the frame does not hold one run for every arm and factor.
+        For fewer than three factors.
     """
-    n_arms = checks.integer("n_arms", n_arms, 1)
-    last = frame[frame["round"] > 0.75 * frame["round"].max()]
-    last = last[last["accuracy"].notna() | last["diverged"]]
-    score = last["accuracy"].fillna(0).groupby(last["key"], sort=False).mean()
-    if len(score) != n_arms * len(factors):
-        raise ValueError(
-            f"frame holds {len(score)} different runs; {n_arms} arms at {len(factors)} factors "
-            f"need {n_arms * len(factors)}"
-        )
-    return [factors[i] for i in score.to_numpy().reshape(-1, len(factors)).argmax(axis=1)]
+    grid = sorted(losses)
+    if len(grid) < 3:
+        raise ValueError(f"losses holds the factors {grid}; there must be three at least")
+    factor = min(grid, key=lambda factor: losses[factor])
+    edge = "edge" if factor in (grid[0], grid[-1]) else ""
+    refused = edge if losses[factor] < np.log(guess) else "guess"
+    return Choice(factor, float(losses[factor]), refused)
+
+
+def grown(grid: Iterable[float], choice: Choice, low: float, high: float) -> list[float]:
+    """Return the factors that a search still has to try after `choice` was refused.
+
+    The grid grows by half the smallest or twice the largest factor, on the side where the best one
+    lies; where nothing beats a constant guess, towards longer steps. It ends at `low` and `high`,
+    both included.
+    """
+    if not choice.refused:
+        return []
+    grid = sorted(grid)
+    shorter = choice.refused == "edge" and choice.factor == grid[0]
+    factor = grid[0] / 2 if shorter else grid[-1] * 2
+    return [factor] if low <= factor <= high else []
 
 
 def collect(
@@ -116,56 +143,3 @@ def collect(
         ],
         ignore_index=True,
     )
-
-
-def summary(frame: pd.DataFrame, target: float) -> pd.DataFrame:
-    """Return one row per run: what the paper's tables list, and how the run ended.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Results of `training.run` with the columns of the config and `key`, as `sweep.run_many`
-        returns them.
-    target : float
-        Accuracy in [0, 1].
-
-    Returns
-    -------
-    DataFrame, index `key`
-        rule, never_joined, seed, top_k, model; best and best_loss (0 and NaN if no round was
-        finite), final and final_loss (of the last round; NaN if diverged); to_target, the first
-        round at or above the target (infinite if there is none); diverged_at, the first round of
-        the diverged end (NaN if there is none).
-    """
-    checks.real("target", target, 0, 1)
-    rows = {}
-    for key, run in frame.groupby("key", sort=False):
-        last = run.iloc[-1]
-        reached = run.loc[run["accuracy"] >= target, "round"]
-        row = {name: last[name] for name in ("rule", "never_joined", "seed", "top_k", "model")}
-        rows[key] = row | {
-            "best": np.nan_to_num(last["best_accuracy"]),
-            "best_loss": last["best_loss"],
-            "final": last["accuracy"],
-            "final_loss": last["loss"] if not last["diverged"] else np.nan,
-            "to_target": reached.min() if len(reached) else np.inf,
-            "diverged_at": run.loc[run["diverged"], "round"].min(),
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("key")
-
-
-def by_arm(listed: pd.DataFrame, what: str, **where: object) -> pd.DataFrame:
-    """Return a column of `summary` as a table with one row per seed and one column per arm.
-
-    Parameters
-    ----------
-    listed : DataFrame
-        Rows of `summary` with a further column `arm`.
-    what : str
-        The column.
-    **where
-        Only rows whose column of that name has that value are used.
-    """
-    for name, value in where.items():
-        listed = listed[listed[name] == value]
-    return listed.pivot(index="seed", columns="arm", values=what)

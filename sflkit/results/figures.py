@@ -28,7 +28,7 @@ from sflkit import checks, paths
 from sflkit.registry import Registry
 from sflkit.results import intervals
 from sflkit.results.store import FLOAT_FORMAT, commit, plain, versions
-from sflkit.results.tables import upsert_row
+from sflkit.results.tables import say_if_unpublished, upsert_row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,6 +65,7 @@ _HOUSE = {
     "pdf.fonttype": 42,
 }
 MAX_PNG_BYTES = 300_000
+LARGEST_CSV = 1_000_000  # characters
 Drawn = pd.DataFrame | ArrayLike | Mapping[str, pd.DataFrame | ArrayLike]
 
 
@@ -229,8 +230,8 @@ def save_figure(
 ) -> Path:
     """Write a figure, its passport and its row of index.csv.
 
-    The files are `<artefact>.png` (150 dpi, at most 300 kB), `<artefact>.pdf` and the passport
-    `<artefact>.json`.
+    The files are `<artefact>.png` (150 dpi, at most 300 kB), `<artefact>.pdf`, the drawn numbers
+    `<artefact>.csv` (at most 1 MB) and the passport `<artefact>.json`.
 
     Parameters
     ----------
@@ -240,7 +241,7 @@ def save_figure(
     profile : str
         Whose parameters it was drawn with; names the folder.
     data : DataFrame, array, or a dict of them
-        What is drawn; its digest goes into the passport.
+        What is drawn: it is written as csv, and its digest goes into the passport.
     parameters : mapping
         The notebook's parameters (numbers, strings, booleans, lists).
     keys : strings
@@ -248,7 +249,8 @@ def save_figure(
     caption, notebook : str
         For the passport and the index.
     folder : path, optional
-        Default `paths.figures(profile)`.
+        Default `paths.drawn(profile)`; where that is not the folder of the published figures, a
+        line says so.
 
     Returns
     -------
@@ -258,7 +260,7 @@ def save_figure(
     Raises
     ------
     ValueError
-        If `artefact` or `profile` is no id.
+        If `artefact` or `profile` is no id, or the data take more than 1 MB.
     TypeError
         If JSON cannot hold the parameters.
     """
@@ -267,7 +269,13 @@ def save_figure(
             f"artefact={artefact!r} must be an id of lower-case letters, digits and -, "
             "such as 'sfl-fig5a'"
         )
-    folder = paths.figures(profile) if folder is None else Path(folder)
+    folder = paths.drawn(profile) if folder is None else Path(folder)
+    drawn = data_text(data)
+    if len(drawn) > LARGEST_CSV:
+        raise ValueError(
+            f"the data of {artefact} take {len(drawn) / 1e6:.1f} MB; hand over what is drawn, such "
+            f"as means and intervals, in at most {LARGEST_CSV / 1e6:g} MB"
+        )
     passport = {
         "artefact": artefact,
         "profile": paths.check_profile(profile),
@@ -275,33 +283,42 @@ def save_figure(
         "notebook": notebook,
         "parameters": plain(dict(parameters), "parameters"),
         "results": sorted(set(keys)),
-        "data_sha256": data_digest(data),
+        "data_sha256": hashlib.sha256(drawn.encode()).hexdigest(),
         "versions": versions() | {"matplotlib": _matplotlib_version()},
     }
     with paths.lock(folder / "index.csv"):
         paths.write_atomic(folder / f"{artefact}.png", _png(fig, artefact))
         paths.write_atomic(folder / f"{artefact}.pdf", _pdf(fig))
+        paths.write_atomic(folder / f"{artefact}.csv", drawn)
         _write_passport(folder / f"{artefact}.json", passport)
         row = {name: passport[name] for name in ("artefact", "notebook", "caption")}
         row |= {"results": len(passport["results"]), "data_sha256": passport["data_sha256"]}
         upsert_row(folder / "index.csv", row)
+    say_if_unpublished(folder / f"{artefact}.png", profile)
     return folder / f"{artefact}.png"
 
 
-def data_digest(data: Drawn) -> str:
-    """Return the sha256 of drawn data (DataFrame, array, or dict of them) at 7 digits.
+def data_text(data: Drawn) -> str:
+    """Return drawn data (DataFrame, array, or dict of them) as the text of a csv file, 7 digits.
 
-    The column `key` of a sweep's frame is left out: it names results, and the passport lists them.
+    The frames of a dict follow one another; the column `table` says which row is whose. The column
+    `key` of a sweep's frame is left out: it names results, and the passport lists them.
     """
-    digest = hashlib.sha256()
-    for name, value in data.items() if isinstance(data, Mapping) else [("", data)]:
+    named = isinstance(data, Mapping)
+    frames = []
+    for name, value in data.items() if named else [("", data)]:
         if not isinstance(value, pd.DataFrame):
             array = np.asarray(value)
             value = pd.DataFrame(array.reshape(array.shape[0] if array.ndim else 1, -1))
-        drawn = value.drop(columns="key", errors="ignore")
-        text = drawn.to_csv(index=False, float_format=FLOAT_FORMAT, lineterminator="\n")
-        digest.update(f"{name}\n{text}".encode())
-    return digest.hexdigest()
+        elif not isinstance(value.index, pd.RangeIndex):
+            value = value.reset_index()
+        value = value.drop(columns="key", errors="ignore")
+        value.columns = [str(column) for column in value.columns]
+        frames.append(value.assign(table=str(name)) if named else value)
+    drawn = pd.concat(frames, ignore_index=True)
+    if named:
+        drawn.insert(0, "table", drawn.pop("table"))
+    return drawn.to_csv(index=False, float_format=FLOAT_FORMAT, lineterminator="\n")
 
 
 def _png(fig: Figure, artefact: str) -> bytes:

@@ -27,13 +27,12 @@ import io
 import json
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -42,6 +41,11 @@ from sflkit import checks, paths
 from sflkit.config import registries
 from sflkit.results import sources
 
+if TYPE_CHECKING:
+    import filelock
+
+# Where the locks of runs lie in a folder of results; git ignores it.
+LOCKS = ".locks"
 FLOAT_FORMAT = "%.7g"
 _EXPERIMENT = re.compile(r"[a-z0-9][a-z0-9-]*")
 _DTYPES = {"i": "int64", "u": "int64", "f": "float64", "b": "bool"}
@@ -149,6 +153,8 @@ def write_result(
     ------
     TypeError
         If `frame` is no DataFrame of numbers, booleans and strings with at least one row.
+    paths.CannotWrite
+        If the disk is full or the folder cannot be written; no half of a result stays behind.
     """
     content, columns = _format(frame)
     record = head | {
@@ -164,9 +170,28 @@ def write_result(
         "seconds": round(seconds, 3),
     }
     text = json.dumps(plain(record), indent=1) + "\n"
-    paths.write_atomic(Path(folder) / f"{head['key']}.csv", content)
-    # Last, since it makes the result complete.
-    paths.write_atomic(Path(folder) / f"{head['key']}.json", text)
+    _write_pair(Path(folder), head["key"], content, text)
+
+
+def _write_pair(folder: Path, key: str, content: bytes, record: str | bytes) -> None:
+    """Put the two files of a result in place, or none of them."""
+    csv = folder / f"{key}.csv"
+    paths.write_atomic(csv, content)
+    try:
+        # Last, since it makes the result complete.
+        paths.write_atomic(folder / f"{key}.json", record)
+    except paths.CannotWrite:
+        csv.unlink(missing_ok=True)
+        raise
+
+
+def run_lock(key: str, folder: Path | str, *, wait: bool = True) -> filelock.BaseFileLock:
+    """Return the lock that whoever computes the result of that key for `folder` holds.
+
+    It dies with its process. See `paths.lock`.
+    """
+    folder = Path(folder)
+    return paths.lock(folder / key, wait=wait, folder=folder / LOCKS)
 
 
 def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -> list[Path]:
@@ -193,9 +218,8 @@ def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -
         if not is_complete(key, folder):
             if not is_complete(key, store):
                 raise ValueError(f"key={key!r} must name a complete result in {store} or {folder}")
-            (folder / key).parent.mkdir(exist_ok=True)
-            for suffix in (".csv", ".json"):
-                shutil.copyfile(store / f"{key}{suffix}", folder / f"{key}{suffix}")
+            files = [store / f"{key}{suffix}" for suffix in (".csv", ".json")]
+            _write_pair(folder, key, *(file.read_bytes() for file in files))
         written.append(folder / f"{key}.csv")
     return written
 

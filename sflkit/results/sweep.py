@@ -54,6 +54,7 @@ from sflkit.results.store import (
     is_complete,
     own_code,
     read_result,
+    run_lock,
     write_result,
 )
 
@@ -70,6 +71,18 @@ class Outcome(NamedTuple):
 
     frame: pd.DataFrame | None
     error: Exception | None = None
+
+
+class Attempt(NamedTuple):
+    """How the attempt at one run ended.
+
+    `state` is "computed", "found" (complete already), "busy" (another process computes it),
+    "failed" (`why` is the traceback) or "unwritable" (`why` says which file could not be written).
+    """
+
+    key: str
+    state: str
+    why: str = ""
 
 
 class SweepError(RuntimeError):
@@ -267,12 +280,12 @@ def _compute(
             busy = {}
             calls = [joblib.delayed(_execute)(task, batch, wait) for batch in batches]
             for answers in _parallel(jobs)(calls):
-                for key, state, trace in answers:
+                for key, state, why in answers:
                     if state == "busy":
                         busy[key] = missing[key]
                         continue
-                    if state == "failed":
-                        failures[key] = trace
+                    if state in ("failed", "unwritable"):
+                        failures[key] = why
                     bar.update()
             if not busy:
                 break
@@ -343,11 +356,46 @@ def _parallel(jobs: int | None) -> joblib.Parallel:
         return joblib.Parallel(**options)
 
 
-def _execute(task: _Task, batch: list[_Item], wait: bool) -> list[tuple[str, str, str]]:
+def attempt(
+    run: Callable[..., pd.DataFrame], configs: Sequence[Any], *, store: Path | str, threads: int
+) -> list[Attempt]:
+    """Compute runs in this process, those that are neither complete in `store` nor busy elsewhere.
+
+    This is for those who choose the order of runs themselves; nothing is waited for. Several
+    configs, which must have one `batch_key` that is not None, run as one batch.
+
+    Parameters
+    ----------
+    run, configs
+        As for `run_many`.
+    store : path
+        Folder of the results.
+    threads : int
+        Threads that the runs may use together; SFLKIT_THREADS of this process is set to it.
+
+    Returns
+    -------
+    list of Attempt
+        One per config, in no particular order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `run` or a config is not as `run_many` describes.
+    """
+    task = _Task(run, _stacked_run(run), {}, Path(store), threads, os.getpid())
+    return _execute(task, [(config, describe(run, config)) for config in configs], wait=False)
+
+
+def batch_key(run: Callable, config: Any) -> Any:
+    """Return what the configs of one batch share, or None where the run of `config` goes alone."""
+    return None if _stacked_run(run) is None else inspect.getmodule(run).stack_key(config)
+
+
+def _execute(task: _Task, batch: list[_Item], wait: bool) -> list[Attempt]:
     """Compute the results of a batch in a worker.
 
-    Answers (key, "done" | "busy" | "failed", traceback) of each. A run that another process
-    computes is "busy", or waited for.
+    A run that another process computes is "busy", or waited for.
     """
     if os.getppid() == task.sweep_pid:
         _die_with_parent(task.sweep_pid)
@@ -359,25 +407,27 @@ def _execute(task: _Task, batch: list[_Item], wait: bool) -> list[tuple[str, str
         for config, head in sorted(batch, key=lambda item: item[1]["key"]):
             key = head["key"]
             try:
-                lock = paths.lock(task.store / key, wait=wait, folder=task.store / ".locks")
+                lock = run_lock(key, task.store, wait=wait)
                 lock.acquire()
                 locks.callback(lock.release)
                 if is_complete(key, task.store):
-                    answers.append((key, "done", ""))
+                    answers.append(Attempt(key, "found"))
                 else:
                     mine.append((config, head))
             except filelock.Timeout:
-                answers.append((key, "busy", ""))
+                answers.append(Attempt(key, "busy"))
+            except OSError as error:
+                answers.append(
+                    Attempt(key, "unwritable", f"cannot lock {task.store / key}: {error}")
+                )
             except Exception:
-                answers.append((key, "failed", traceback.format_exc()))
+                answers.append(Attempt(key, "failed", traceback.format_exc()))
         answers += _compute_and_write(task, mine)
     return answers
 
 
-def _compute_and_write(task: _Task, mine: list[_Item]) -> Iterator[tuple[str, str, str]]:
-    """Compute the runs whose locks this worker holds, write each result, and answer as
-    `_execute`.
-    """
+def _compute_and_write(task: _Task, mine: list[_Item]) -> Iterator[Attempt]:
+    """Compute the runs whose locks this worker holds, and write each result."""
     done = _run_all(task, [config for config, _ in mine])
     for (_, head), (outcome, seconds, together) in zip(mine, done, strict=True):
         try:
@@ -385,9 +435,11 @@ def _compute_and_write(task: _Task, mine: list[_Item]) -> Iterator[tuple[str, st
                 raise outcome.error
             record = head | {"stacked": together} if together > 1 else head
             write_result(task.store, record, outcome.frame, threads=task.threads, seconds=seconds)
-            yield head["key"], "done", ""
+            yield Attempt(head["key"], "computed")
+        except paths.CannotWrite as error:
+            yield Attempt(head["key"], "unwritable", str(error))
         except Exception:
-            yield head["key"], "failed", traceback.format_exc()
+            yield Attempt(head["key"], "failed", traceback.format_exc())
 
 
 def _run_all(task: _Task, configs: list) -> Iterator[tuple[Outcome, float, int]]:

@@ -54,12 +54,13 @@ PART_COLUMNS = (
 def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
     """Put a verdict into verdicts.csv and its parts into parts.csv; return the former.
 
-    The folder is figures/<profile>/ unless given. Raises ValueError where the claim was not
+    The folder is `paths.drawn(profile)` unless given; where that is not the folder of the published
+    verdicts, a line says so. Raises ValueError where the claim was not
     declared, or the profile is no id.
     """
     check_declared(verdict)
     profile = paths.check_profile(verdict.profile)
-    folder = paths.figures(profile) if folder is None else Path(folder)
+    folder = paths.drawn(profile) if folder is None else Path(folder)
     claim = verdict.claim
     row = {
         "artefact": verdict.artefact,
@@ -77,6 +78,7 @@ def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
     with paths.lock(folder / "verdicts.csv"):
         upsert_rows(folder / "parts.csv", verdict.artefact, _part_rows(verdict), PART_COLUMNS)
         upsert_rows(folder / "verdicts.csv", verdict.artefact, [row], VERDICT_COLUMNS)
+    say_if_unpublished(folder / "verdicts.csv", profile)
     return folder / "verdicts.csv"
 
 
@@ -194,6 +196,13 @@ def provenance(profile: str = "quick") -> str:
 def natural_key(text: str) -> tuple:
     """Return a sort key that puts sfl-fig2 before sfl-fig10."""
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text))
+
+
+def say_if_unpublished(file: Path, profile: str) -> None:
+    """Print where a file was written that is not among the published ones."""
+    if file.parent == paths.out() / "figures" / profile:
+        where = file.relative_to(paths.out().parent)
+        print(f"{where} written; what is published in figures/ stays as it is")
 
 
 # --- helpers --------------------------------------------------------------------------------------

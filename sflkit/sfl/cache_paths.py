@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from sflkit.sfl import training
+from sflkit.sfl import clients, training
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.streams import LabelStream
 
@@ -50,3 +50,13 @@ def run(
             "sflkit.sfl.training.run trains"
         )
     return training.run(config, cache=cache, stream=stream)[["round", "discrepancy"]]
+
+
+def uneven(config: SFLConfig) -> pd.DataFrame:
+    """Follow one cache rule where [0.05, 0.95] describes pi, not the shares of single rounds.
+
+    That is the other reading of the paper's "random values" (ERRATA 49), by which clients' long-
+    term shares are less even. Config, answer and errors are those of `run`.
+    """
+    stream = clients.make_stream(config, config.n_classes, bounded="long_term")
+    return run(config, stream=stream)

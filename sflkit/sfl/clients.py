@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from sflkit import checks
 from sflkit.randomness import generator
 from sflkit.sfl import caches, protocol, sampling, streams
 from sflkit.sfl.config import SFLConfig
@@ -31,11 +32,13 @@ def make_cache(config: SFLConfig, long_term: np.ndarray) -> caches.Cache:
     return rule.build(config.capacity, config.batch_size, **options)
 
 
-def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
+def make_stream(
+    config: SFLConfig, n_classes: int, *, bounded: str = "short_term"
+) -> streams.LabelStream:
     """Return the config's label stream.
 
     It depends on the seed and the stream's settings only, not on the rule, so that rules can be
-    compared on one stream.
+    compared on one stream. `bounded` is that of `streams.kl_markov_stream`.
     """
     return streams.kl_markov_stream(
         n_clients=config.n_clients,
@@ -44,8 +47,12 @@ def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
         n_states=config.n_states,
         temperature=config.temperature,
         batch_size=config.batch_size if config.exact_counts else None,
+        bounded=bounded,
         rng=generator(config.seed, "stream"),
     )
+
+
+STARTS = ("append", "full")
 
 
 class Clients:
@@ -63,6 +70,11 @@ class Clients:
         R.
     cache, stream : optional
         Your own cache rule and stream, see `sflkit.sfl.protocol`.
+    start : {"append", "full"}
+        What a cache holds before round 1: nothing, so that it fills by appending, or B samples. The
+        paper does not say; "keeps the initial training data set" (Section VI, LAZY) reads as the
+        latter. They come from round 0 of the stream: from one state, and the rounds follow from
+        there. FULL holds its own set either way.
 
     Attributes
     ----------
@@ -86,18 +98,22 @@ class Clients:
         n_classes: int,
         cache: Callable | None = None,
         stream: streams.LabelStream | Callable | None = None,
+        start: str = "append",
     ):
         self.config = config
         self.labels = labels
         self.n_classes = n_classes
         stream = make_stream(config, n_classes) if stream is None else stream
         self.stream = protocol.build_stream(stream, config, n_classes)
-        self.counts = self.stream.sample(
-            config.rounds,
-            config.batch_size,
+        self.start = checks.choice("start", start, STARTS)
+        first = [config.capacity] if start == "full" else []
+        counts = self.stream.sample(
+            len(first) + config.rounds,
+            first + [config.batch_size] * config.rounds,
             generator(config.seed, "arrivals"),
             exact=config.exact_counts,
         )
+        self.counts = counts[len(first) :]
         self.sources = [
             sampling.SampleSource(labels, generator(config.seed, "samples", k))
             for k in range(config.n_clients)
@@ -106,7 +122,11 @@ class Clients:
         long_terms = self.stream.long_term
         own = protocol.build_caches(cache, config, long_terms)
         self.caches = [make_cache(config, row) for row in long_terms] if own is None else own
-        self._deliver(0, [self._first_set(k) for k in range(config.n_clients)])
+        # Drawn also where FULL takes none of it, so that the later arrivals are the same.
+        held = [
+            source.draw(n) for source, n in zip(self.sources, counts[0], strict=True) if len(first)
+        ]
+        self._deliver(0, [self._first_set(k, held) for k in range(config.n_clients)])
 
     def arrive(self, t: int) -> None:
         """Deliver the arrivals of round t (1-based, in order) to every cache.
@@ -127,13 +147,14 @@ class Clients:
         counts = np.bincount(cells, minlength=n_clients * self.n_classes)
         return counts.reshape(n_clients, self.n_classes)
 
-    def _first_set(self, k: int) -> np.ndarray:
-        """Return the ids of the set that FULL holds before the first arrival; none for other rules.
+    def _first_set(self, k: int, held: list[np.ndarray]) -> np.ndarray:
+        """Return the ids of what client k's cache holds before the first arrival.
 
-        They are drawn from a source of its own, so that the arrivals are those of the other rules.
+        FULL's are drawn from a source of its own, so that the arrivals are those of the other
+        rules; the others hold what was `held` at the start, if anything.
         """
         if not isinstance(self.caches[k], caches.Full):
-            return np.empty(0, np.int64)
+            return held[k] if held else np.empty(0, np.int64)
         rng = generator(self.config.seed, "samples", k, 0)
         return sampling.SampleSource(self.labels, rng).draw(self.caches[k].quota)
 

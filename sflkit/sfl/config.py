@@ -72,7 +72,7 @@ class SFLConfig:
 
     rule: Annotated[str, OneOf(RULES)] = "drsr"
     seed: Seed = 0
-    data: Annotated[str, OneOf((*catalogue.AT_HAND, *catalogue.SPECS))] = "fmnist"
+    data: Annotated[str, OneOf(catalogue.WITHOUT_CLIENTS)] = "fmnist"
     model: str = "lenet"
     width: Positive = 1.0
     superclasses: Flag = False

@@ -31,6 +31,7 @@ SHARE_LOW = 0.05  # SFL, Section VI
 SHARE_HIGH = 0.95
 _REDRAW_BATCH = 4096
 _REDRAWS = 250
+_CONCENTRATION = 9.0  # a standard deviation of 0.15 for a share of 1/3
 
 
 class LabelStream:
@@ -168,7 +169,7 @@ class LabelStream:
         return path.repeat(n_clients, axis=1) if self.common else path
 
     def sample(
-        self, rounds: int, batch_size: int, rng: np.random.Generator, exact: bool = False
+        self, rounds: int, batch_size: ArrayLike, rng: np.random.Generator, exact: bool = False
     ) -> np.ndarray:
         """Draw the label counts of the arrivals, int64 array (rounds, n_clients, n_classes).
 
@@ -176,8 +177,8 @@ class LabelStream:
         ----------
         rounds : int
             Rounds T >= 1; entry t - 1 holds the arrivals of round t.
-        batch_size : int
-            Arrivals per client and round, B_s >= 1 samples.
+        batch_size : int or int array (rounds,)
+            Arrivals per client and round, B_s >= 1 samples; or those of each round.
         rng : numpy.random.Generator
         exact : bool
             True rounds batch_size * share with the largest remainder, so that the counts have no
@@ -187,17 +188,20 @@ class LabelStream:
         Raises
         ------
         ValueError
-            If rounds or batch_size is not a positive integer.
+            If rounds or batch_size is not a positive integer, or there is not one for each round.
         """
-        batch_size = checks.integer("batch_size", batch_size, 1)
         path_rng, count_rng = checks.generator(rng).spawn(2)
         path = self.states(rounds, path_rng)
+        sizes = _sizes(batch_size, len(path))
         if exact:
-            table = largest_remainder(self.short_term * batch_size, batch_size)
-            return table[np.arange(path.shape[1]), path]
+            counts = np.empty((*path.shape, self.short_term.shape[2]), np.int64)
+            for size in set(sizes.tolist()):
+                table = largest_remainder(self.short_term * size, size)
+                counts[sizes == size] = table[np.arange(path.shape[1]), path[sizes == size]]
+            return counts
         children = count_rng.spawn(path.shape[1])
         counts = [
-            child.multinomial(batch_size, self.short_term[k, path[:, k]])
+            child.multinomial(sizes, self.short_term[k, path[:, k]])
             for k, child in enumerate(children)
         ]
         return np.stack(counts, axis=1)
@@ -211,6 +215,7 @@ def kl_markov_stream(
     n_states: int,
     temperature: float = 1.0,
     batch_size: int | None = None,
+    bounded: str = "short_term",
     rng: np.random.Generator,
 ) -> LabelStream:
     """Draw the paper's stream, with transition probabilities P_ij ~ exp(-KL(i||j) / temperature).
@@ -231,13 +236,18 @@ def kl_markov_stream(
     batch_size : int, optional
         When given, shares lie on the grid 1/batch_size, so that `LabelStream.sample(exact=True)`
         has exactly these shares.
+    bounded : {"short_term", "long_term"}
+        What the paper's "random values ranging between [0.05, 0.95]" are (ERRATA 49). By default
+        the shares of every state, whose mixture pi then lies nearer to 1/C. With "long_term" the
+        values are drawn for the client's pi: its states scatter around them by a Dirichlet law of
+        concentration 9, about as far as they do by default, and only pi has to lie in the interval.
     rng : numpy.random.Generator
 
     Raises
     ------
     ValueError
-        For sizes below 1, classes_per_client > n_classes, temperature <= 0, or a C for which no
-        share vector fits the interval.
+        For sizes below 1, classes_per_client > n_classes, temperature <= 0, an unknown `bounded`,
+        or a C for which no share vector fits the interval.
     """
     n_clients = checks.integer("n_clients", n_clients, 1)
     n_classes = checks.integer("n_classes", n_classes, 1)
@@ -246,16 +256,60 @@ def kl_markov_stream(
     temperature = checks.real("temperature", temperature, above=0)
     if batch_size is not None:
         batch_size = checks.integer("batch_size", batch_size, 1)
+    checks.choice("bounded", bounded, ("short_term", "long_term"))
     short_term = np.zeros((n_clients, n_states, n_classes))
     transition = np.empty((n_clients, n_states, n_states))
     for k, child in enumerate(checks.generator(rng).spawn(n_clients)):
         classes = child.permutation(n_classes)[:classes_per_client]
-        shares = _draw_shares(n_states, classes_per_client, batch_size, child)
+        if bounded == "short_term":
+            shares = _draw_shares(n_states, classes_per_client, batch_size, child)
+        else:
+            shares = _draw_around(n_states, classes_per_client, batch_size, temperature, child)
         short_term[k][:, classes] = shares
-        divergence = (shares * np.log(shares)).sum(axis=1)[:, None] - shares @ np.log(shares).T
-        weights = np.exp(-divergence / temperature)
-        transition[k] = weights / weights.sum(axis=1, keepdims=True)
+        transition[k] = _kl_transition(shares, temperature)
     return LabelStream(short_term, transition)
+
+
+def moving_average_stream(corr_rounds: int, swing: float = 0.4) -> LabelStream:
+    """Return one client with two labels whose shares remember exactly `corr_rounds` rounds.
+
+    A fair coin is thrown each round, and u = 1/2 + swing x (mean of the last Gamma + 1 coins, each
+    1 or -1). The covariance is swing^2 (Gamma + 1 - tau) / (Gamma + 1)^2 at lag tau <= Gamma and
+    exactly 0 beyond, which Assumption 1 of SFL asks for and a chain by `kl_markov_stream` never
+    has (ERRATA 7).
+
+    Parameters
+    ----------
+    corr_rounds : int
+        Gamma in [0, 10]; the chain has 2^(Gamma + 1) states.
+    swing : float
+        In (0, 0.5].
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    window = checks.integer("corr_rounds", corr_rounds, 0, 10) + 1
+    swing = checks.real("swing", swing, 0, 0.5, above=0)
+    states = np.arange(2**window)
+    coins = 2 * ((states[:, None] >> np.arange(window)) & 1) - 1
+    share = 0.5 + swing * coins.mean(axis=1)
+    transition = np.zeros((len(states), len(states)))
+    for new in (0, 1):  # the oldest coin leaves at the top, the new one enters at the bottom
+        transition[states, (states << 1) % len(states) + new] += 0.5
+    return LabelStream([np.stack([share, 1 - share], axis=1)], [transition])
+
+
+def _sizes(batch_size: ArrayLike, rounds: int) -> np.ndarray:
+    """Return the arrivals of each round, int array (rounds,)."""
+    if np.ndim(batch_size) and np.shape(batch_size) != (rounds,):
+        raise ValueError(
+            f"batch_size has shape {np.shape(batch_size)}; it must be one integer, or {rounds} of "
+            "them, one for each round"
+        )
+    sizes = [checks.integer("batch_size", n, 1) for n in np.ravel(batch_size).tolist()]
+    return np.broadcast_to(np.array(sizes), (rounds,))
 
 
 def _first(start: ArrayLike, n_clients: int, n_states: int) -> np.ndarray:
@@ -309,6 +363,35 @@ def _stationary_reducible(transition: np.ndarray, client: int) -> np.ndarray:
             "another (in a KL stream, because the temperature is far too low)"
         )
     return np.clip(solution, 0, None) / np.clip(solution, 0, None).sum()
+
+
+def _kl_transition(shares: np.ndarray, temperature: float) -> np.ndarray:
+    divergence = (shares * np.log(shares)).sum(axis=1)[:, None] - shares @ np.log(shares).T
+    weights = np.exp(-divergence / temperature)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _draw_around(
+    n_states: int, n: int, batch_size: int | None, temperature: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Return states (n_states, n) around one draw of pi, such that their own pi fits as well."""
+    if n == 1:
+        return np.ones((n_states, 1))
+    for _ in range(_REDRAWS):
+        centre = _draw_shares(1, n, None, rng)[0]
+        shares = rng.dirichlet(_CONCENTRATION * centre, size=n_states)
+        if batch_size is not None:
+            shares = largest_remainder(shares * batch_size, batch_size) / batch_size
+        if (shares <= 0).any():
+            continue  # all states of a client have one support
+        transition = _kl_transition(shares, temperature)
+        long_term = _stationary(transition, 0) @ shares
+        if ((long_term >= SHARE_LOW) & (long_term <= SHARE_HIGH)).all():
+            return shares
+    raise ValueError(
+        f"classes_per_client={n} with batch_size={batch_size}: no states were found whose mixture "
+        f"lies in [{SHARE_LOW}, {SHARE_HIGH}]"
+    )
 
 
 def _draw_shares(

@@ -98,6 +98,26 @@ def run(
     return outcome.frame
 
 
+def full_start(
+    config: SFLConfig,
+    *,
+    cache: Callable | None = None,
+    server: Callable | None = None,
+    model: nn.Module | Callable | None = None,
+    stream: LabelStream | Callable | None = None,
+    backend: str = "auto",
+) -> pd.DataFrame:
+    """As `run`, with caches that hold B samples at the start instead of filling by appending.
+
+    See `start` of `sflkit.sfl.clients.Clients`. Results are kept as "sfl-training-full-start".
+    """
+    own = {"cache": cache, "server": server, "model": model, "stream": stream}
+    (outcome,) = run_stacked([config], **own, backend=backend, start="full")
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.frame
+
+
 def run_stacked(
     configs: Sequence[SFLConfig],
     *,
@@ -106,6 +126,7 @@ def run_stacked(
     model: nn.Module | Callable | None = None,
     stream: LabelStream | Callable | None = None,
     backend: str = "auto",
+    start: str = "append",
 ) -> list[Outcome]:
     """Run several configs side by side.
 
@@ -120,6 +141,8 @@ def run_stacked(
     configs : SFLConfig, at least one; they may differ in the fields of `FREE` only
     cache, server, model, stream, backend
         As of `run`, for every config.
+    start : {"append", "full"}
+        Of `sflkit.sfl.clients.Clients`, for every config.
 
     Returns
     -------
@@ -134,14 +157,14 @@ def run_stacked(
     """
     configs = _checked(configs)
     if configs[0].train:
-        clients, learner, attrs = _learning(configs, cache, server, model, stream, backend)
+        clients, learner, attrs = _learning(configs, cache, server, model, stream, backend, start)
     else:
         for name, own in (("server", server), ("model", model)):
             if own is not None:
                 raise ValueError(f"{name}={own!r} needs train=True; this run has train=False")
         n_classes = configs[0].n_classes
         labels = np.arange(n_classes).repeat(configs[0].capacity)
-        clients = [Clients(config, labels, n_classes, cache, stream) for config in configs]
+        clients = [Clients(config, labels, n_classes, cache, stream, start) for config in configs]
         learner = None
         attrs = [{}] * len(configs)
     caches = [held for run in clients for held in run.caches]
@@ -192,12 +215,14 @@ def _learning(
     model: nn.Module | Callable | None,
     stream: LabelStream | Callable | None,
     backend: str,
+    start: str,
 ) -> tuple[list[Clients], Learner, list[dict]]:
     """Return the clients of each run, their learner, and each result's `attrs`."""
     source = data.load(configs[0].data)
     source = source.with_coarse_labels() if configs[0].superclasses else source
     clients = [
-        Clients(config, source.y_train, source.n_classes, cache, stream) for config in configs
+        Clients(config, source.y_train, source.n_classes, cache, stream, start)
+        for config in configs
     ]
     learner = Learner(clients, source, server=server, model=model, backend=backend)
     about = {

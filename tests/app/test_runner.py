@@ -13,11 +13,13 @@ import sys
 import time
 from queue import Empty
 
+import nbclient
 import nbformat
 import psutil
 import pytest
 from typer.testing import CliRunner
 
+from sflkit import paths
 from sflkit.app import cli, gate, kernels, runner
 from tests.helpers import write_notebook
 
@@ -34,7 +36,7 @@ def sflkit(*arguments, **kwargs):
 def test_a_run_with_settings_of_its_own_leaves_the_profile_alone(clone):
     write_notebook(
         clone / "notebooks" / "10_first.ipynb",
-        "print(rounds, rate, rule, seeds, profile, paths.figures(profile))",
+        "print(rounds, rate, rule, seeds, profile, paths.drawn(profile))",
     )
     result = sflkit(
         "run", "10", "--profile", "paper", "-p", "rounds=50", "-p", "rule=fifo", "-p", "seeds=[7]"
@@ -47,6 +49,24 @@ def test_a_run_with_settings_of_its_own_leaves_the_profile_alone(clone):
     assert sorted(p.name for p in done.parent.iterdir()) == [
         "10_first.custom.ipynb"
     ]  # no stamp, no part
+
+
+def test_only_a_profiles_own_run_may_publish(clone, monkeypatch):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", "print(paths.drawn(profile))")
+
+    def printed(file):
+        return nbformat.read(file, as_version=4).cells[-1].outputs[0].text.strip()
+
+    assert sflkit("run", "10").returncode == 0
+    published = str(clone / "figures" / "quick")
+    assert printed(clone / "out" / "quick" / "10_first.ipynb") == published
+    assert sflkit("refresh", "10").returncode == 0
+    assert printed(clone / "notebooks" / "10_first.ipynb") == published
+    # by hand, as in JupyterLab
+    monkeypatch.delenv(paths.PUBLISH, raising=False)
+    book = nbformat.read(clone / "notebooks" / "10_first.ipynb", as_version=4)
+    nbclient.execute(book, cwd=str(clone / "notebooks"))
+    assert book.cells[-1].outputs[0].text.strip() == str(clone / "out" / "figures" / "quick")
 
 
 def test_a_failing_cell_ends_in_1_and_names_itself(clone):

@@ -1,10 +1,14 @@
 """The baselines: scaled steps by hand, and whom FedAvg draws."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
 
 from sflkit.fats.baselines import Fisher, draw_fedavg, fisher_sgd
+from sflkit.fats.enumeration import outcomes
+from sflkit.fats.history import draw_history
 from tests.fats.fats_cases import SIZES, line, setup
 
 
@@ -46,8 +50,38 @@ def test_fedavg_draws_different_clients_uniformly():
         **SIZES | {"rounds": 4000, "clients_per_round": 2, "local_steps": 1},
         rng=np.random.default_rng(0),
     )
-    assert (np.diff(history.clients, axis=1) > 0).all()
+    assert (np.diff(np.sort(history.clients, axis=1), axis=1) > 0).all()
     # each of 4 clients is in a round with probability 1/2: 2000 of 4000, standard deviation 31.6
     assert np.abs(np.bincount(history.clients.reshape(-1)) - 2000).max() < 5 * 31.6
     with pytest.raises(ValueError, match="clients_per_round=5"):
         draw_fedavg(**SIZES | {"clients_per_round": 5}, rng=np.random.default_rng(0))
+
+
+def test_fedavg_shares_fats_draws_where_no_client_repeats():
+    sizes = SIZES | {"rounds": 300, "clients_per_round": 2}
+    fats = draw_history(**sizes, rng=np.random.default_rng(3))
+    fedavg = draw_fedavg(**sizes, rng=np.random.default_rng(3))
+    same = np.diff(np.sort(fats.clients, axis=1), axis=1)[:, 0] > 0
+    # two of four clients repeat with probability 1/4: 75 of 300 rounds, standard deviation 7.5
+    assert 45 < (~same).sum() < 105
+    assert np.array_equal(fats.clients[same], fedavg.clients[same])
+    assert np.array_equal(fats.batches[same], fedavg.batches[same])
+    # one client per round never repeats: FATS and FedAvg draw the same
+    one = SIZES | {"clients_per_round": 1}
+    alone = [draw(**one, rng=np.random.default_rng(3)) for draw in (draw_history, draw_fedavg)]
+    assert np.array_equal(alone[0].batches, alone[1].batches)
+
+
+def test_fedavg_keeps_its_law_to_the_fraction():
+    # Three clients with one sample each, two per round: 9 ordered pairs, of which 3 repeat and are
+    # drawn again from 3 subsets. Each subset: 2/9 + 3/9 * 1/3 = 1/3.
+    sizes = dict(n_clients=3, samples_per_client=1, clients_per_round=2, batch_size=1)
+
+    def draw(rng):
+        history = draw_fedavg(**sizes, local_steps=1, rounds=1, rng=rng)
+        return tuple(sorted(history.clients[0].tolist()))
+
+    law = {}
+    for pair, p in outcomes(draw):
+        law[pair] = law.get(pair, 0) + p
+    assert law == {(0, 1): Fraction(1, 3), (0, 2): Fraction(1, 3), (1, 2): Fraction(1, 3)}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from sflkit.data import federations
 from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.first_uses import first_uses
 from sflkit.fats.history import draw_history
@@ -205,3 +206,26 @@ def test_a_start_of_ones_own():
     start = torch.zeros(15)
     frame = run(replace(TINY_RUN, method="frs"), federation=federation(), start=start)
     assert frame.loss[5] == pytest.approx(np.log(3))  # all scores equal
+
+
+def test_runs_that_share_their_learning_equal_runs_that_learn_alone():
+    # `federation` is given to the runs that learn alone; the others share by config.
+    config = FATSConfig(
+        data="digits",
+        model="linear",
+        n_clients=20,
+        clients_per_round=2,
+        batch_size=3,
+        local_steps=2,
+        rounds=4,
+        n_requests=2,
+        rate=0.05,
+        test_size=50,
+    )
+    made = federations.static("digits", n_clients=20, seed=0, min_samples=100)
+    for method in METHODS:
+        for changes in ({"level": "client"}, {"streaming": True, "interval": 2}):
+            case = replace(config, method=method, **changes)
+            shared, alone = run(case), run(case, federation=made)
+            seconds = ["unlearning_seconds"]
+            assert shared.drop(columns=seconds).equals(alone.drop(columns=seconds))

@@ -2,6 +2,8 @@
 nothing.
 """
 
+import hashlib
+import io
 import json
 import subprocess
 import sys
@@ -31,6 +33,7 @@ def clone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("SFLKIT_FIGURES", "SFLKIT_CACHE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(paths.PUBLISH, "1")
     return tmp_path
 
 
@@ -118,6 +121,7 @@ def test_figure_passport_and_index_are_stable(clone, monkeypatch):
     assert png == folder / "sfl-fig4a.png" and png.stat().st_size < 300_000
     assert sorted(p.name for p in folder.iterdir()) == [
         "index.csv",
+        "sfl-fig4a.csv",
         "sfl-fig4a.json",
         "sfl-fig4a.pdf",
         "sfl-fig4a.png",
@@ -127,7 +131,10 @@ def test_figure_passport_and_index_are_stable(clone, monkeypatch):
         "rounds": 30,
         "seeds": [0, 1],
     }
-    assert passport["data_sha256"] == figures.data_digest(data) and passport["commit"] == "none"
+    drawn = (folder / "sfl-fig4a.csv").read_bytes()
+    assert passport["data_sha256"] == hashlib.sha256(drawn).hexdigest()
+    assert passport["commit"] == "none"
+    pd.testing.assert_frame_equal(pd.read_csv(io.BytesIO(drawn)), data, rtol=1e-6)
     assert passport["versions"]["matplotlib"] == matplotlib.__version__
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
     monkeypatch.setattr(
@@ -181,19 +188,19 @@ def test_large_pictures_are_reduced_or_warned_of(clone, monkeypatch):
     plt.close(fig)
 
 
-def test_data_digest():
-    data = frame()
-    assert (
-        figures.data_digest(data)
-        == figures.data_digest(data.copy())
-        != figures.data_digest(data.assign(seed=1))
-    )
-    assert figures.data_digest({"a": np.arange(6).reshape(1, 2, 3)}) != figures.data_digest(
-        {"b": np.arange(6).reshape(1, 2, 3)}
-    )
+def test_data_as_text():
+    assert figures.data_text(np.array([1.5, 2.0])) == "0\n1.5\n2\n"
+    named = {"a": pd.DataFrame({"x": [1]}), "b": pd.DataFrame({"y": [2.0]}, index=["row"])}
+    assert figures.data_text(named) == "table,x,index,y\na,1,,\nb,,row,2\n"
     # the last bits of a float do not count, the seventh digit does
-    assert figures.data_digest(np.array([1 / 3])) == figures.data_digest(np.array([1 / 3 + 1e-12]))
-    assert figures.data_digest(np.array([1 / 3])) != figures.data_digest(np.array([1 / 3 + 1e-6]))
+    third = figures.data_text(np.array([1 / 3]))
+    assert figures.data_text(np.array([1 / 3 + 1e-12])) == third
+    assert figures.data_text(np.array([1 / 3 + 1e-6])) != third
+
+
+def test_data_above_a_megabyte_are_refused(clone):
+    with pytest.raises(ValueError, match=r"the data of sfl-fig4a take 1\.\d MB; hand over what is"):
+        save(frame(seeds=40, rounds=500))
 
 
 def verdict(artefact, held=True, profile="quick", level="full", note=""):
@@ -235,6 +242,24 @@ def test_verdicts_are_one_row_an_artefact_and_the_nearest_setting_wins(clone):
         ["sfl-fig2", "no"],
         ["sfl-fig10", "no"],
     ]
+
+
+def test_exploring_leaves_the_published_files_alone(clone, monkeypatch, capsys):
+    save(frame())
+    tables.record(verdict("sfl-fig4a"))
+    published = clone / "figures" / "quick"
+    before = {p.name: p.read_bytes() for p in published.iterdir()}
+    assert capsys.readouterr().out == ""
+    monkeypatch.delenv(paths.PUBLISH)
+    mine = clone / "out" / "figures" / "quick"
+    assert save(frame(seeds=3)) == mine / "sfl-fig4a.png"
+    assert tables.record(verdict("sfl-fig4a", held=False)) == mine / "verdicts.csv"
+    assert {p.name: p.read_bytes() for p in published.iterdir()} == before
+    assert capsys.readouterr().out.splitlines() == [
+        f"out/figures/quick/{name} written; what is published in figures/ stays as it is"
+        for name in ("sfl-fig4a.png", "verdicts.csv")
+    ]
+    assert tables.all_verdicts()["verdict"].tolist() == ["reproduced"]
 
 
 def test_a_part_that_is_gone_leaves_no_row(clone):
@@ -470,11 +495,11 @@ def test_end_intervals_stand_right_of_the_lines_they_belong_to():
     plt.close(fig)
 
 
-def test_the_digest_of_data_does_not_depend_on_how_results_are_called():
+def test_drawn_data_do_not_depend_on_how_results_are_called():
     drawn = frame(seeds=1)
-    digest = figures.data_digest(drawn)
-    assert figures.data_digest(drawn.assign(key="sfl-training/0123")) == digest
-    assert figures.data_digest(drawn.assign(accuracy=0.0)) != digest
+    text = figures.data_text(drawn)
+    assert figures.data_text(drawn.assign(key="sfl-training/0123")) == text
+    assert figures.data_text(drawn.assign(accuracy=0.0)) != text
 
 
 def test_verdict_page(clone):

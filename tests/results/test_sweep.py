@@ -478,8 +478,13 @@ def test_clone_root_and_folders(tmp_path, monkeypatch):
     (tmp_path / "other" / "pyproject.toml").write_text('[project]\nname = "sflkit-fork"\n')
     assert paths.clone_root(tmp_path / "other") != tmp_path / "other"
     monkeypatch.chdir(clone / "notebooks")
-    for name in ("SFLKIT_CACHE", "SFLKIT_DATA", "SFLKIT_FIGURES"):
+    for name in ("SFLKIT_CACHE", "SFLKIT_DATA", "SFLKIT_FIGURES", paths.PUBLISH):
         monkeypatch.delenv(name, raising=False)
+    assert paths.drawn("quick") == clone / "out" / "figures" / "quick"
+    monkeypatch.setenv(paths.PUBLISH, "1")
+    assert paths.drawn("quick") == clone / "figures" / "quick"
+    monkeypatch.setenv(paths.PUBLISH, "yes")
+    assert paths.drawn("quick") == clone / "out" / "figures" / "quick"
     assert (
         paths.figures("quick") == clone / "figures" / "quick"
         and paths.results_store() == clone / "out" / "results"
@@ -491,8 +496,10 @@ def test_clone_root_and_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("SFLKIT_FIGURES", str(tmp_path / "drawn"))
     assert (
         paths.data_folders() == [tmp_path / "mine", clone / "data"]
-        and paths.figures("quick") == tmp_path / "drawn" / "quick"
+        and paths.figures("quick") == paths.drawn("quick") == tmp_path / "drawn" / "quick"
     )
     for bad in ("", "../up", "Quick", "a/b", None):
         with pytest.raises(ValueError, match="profile="):
             paths.figures(bad)
+        with pytest.raises(ValueError, match="profile="):
+            paths.drawn(bad)

@@ -14,7 +14,7 @@ from sflkit.sfl.discrepancy import (
     repeat_clients,
     rule_weights,
 )
-from sflkit.sfl.streams import LabelStream, kl_markov_stream
+from sflkit.sfl.streams import LabelStream, kl_markov_stream, moving_average_stream
 
 
 def two_state(stay, high=0.8, low=0.4):
@@ -554,3 +554,37 @@ def test_what_a_start_or_a_common_path_rules_out():
         repeat_clients(year(common=True), 2)
     copies = repeat_clients(year(n_clients=2, start=[0, 2]), 2)
     assert copies.states(1, np.random.default_rng(0)).tolist() == [[0, 0, 2, 2]]
+
+
+@pytest.mark.parametrize("corr_rounds", [0, 1, 2, 4])
+def test_a_moving_average_forgets_after_exactly_gamma_rounds(corr_rounds):
+    """The mean of Gamma + 1 coins shares Gamma + 1 - tau of them with that tau rounds later, each
+    of variance 1 and weight 1 / (Gamma + 1).
+    """
+    stream = moving_average_stream(corr_rounds, swing=0.4)
+    found = stream.autocovariances(corr_rounds + 3)[:, 0, 0]
+    lags = np.arange(corr_rounds + 4)
+    expected = 0.16 * np.maximum(corr_rounds + 1 - lags, 0) / (corr_rounds + 1) ** 2
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(stream.long_term, 0.5)
+
+
+def test_the_other_reading_of_the_interval():
+    """Only pi lies in [0.05, 0.95]; it scatters more than a mixture of ten bounded states."""
+    sizes = dict(n_clients=40, n_classes=10, classes_per_client=3, n_states=10, temperature=0.2)
+    states = kl_markov_stream(**sizes, rng=np.random.default_rng(0))
+    around = kl_markov_stream(**sizes, bounded="long_term", rng=np.random.default_rng(0))
+    for stream in (states, around):
+        held = stream.long_term[stream.long_term > 0]
+        assert len(held) == 40 * 3 and ((held >= 0.05) & (held <= 0.95)).all()
+    short = around.short_term[around.short_term > 0]
+    assert short.min() < 0.05
+    spread = [s.long_term[s.long_term > 0].std() for s in (states, around)]
+    assert spread[1] > 2 * spread[0]
+    # grid shares, for exact counts
+    grid = kl_markov_stream(
+        **sizes, batch_size=150, bounded="long_term", rng=np.random.default_rng(1)
+    )
+    np.testing.assert_allclose(grid.short_term * 150, np.rint(grid.short_term * 150), atol=1e-9)
+    with pytest.raises(ValueError, match="bounded"):
+        kl_markov_stream(**sizes, bounded="both", rng=np.random.default_rng(0))

@@ -1,5 +1,7 @@
-"""What the paper's trained networks are said to do."""
+"""The claims of OSAFL that notebooks 33 and 34 judge by training."""
 
-from sflkit.results.claims import Claim
+from sflkit.osafl.claims.algorithms import ALGORITHMS
+from sflkit.osafl.claims.dataset1 import DATASET_1
+from sflkit.osafl.claims.dataset2 import DATASET_2
 
-CLAIMS_LIST: list[Claim] = []
+CLAIMS_LIST = [*ALGORITHMS, *DATASET_1, *DATASET_2]

@@ -1,0 +1,136 @@
+"""What a run will cost, by the seconds that finished runs took.
+
+The price of a run is the median over the runs of the same experiment whose configs differ from its
+own in the seed alone. Where there are none, it is the median over the runs that share most fields
+with it, each scaled by the ratio of the two lengths (`LENGTHS`), to which seconds are about
+proportional. Where no run shares a field, it is the experiment's median; where the experiment has
+no run yet, the price is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from sflkit.results import shelf
+from sflkit.results.store import canonical
+
+LENGTHS = ("rounds", "episodes", "repeats")
+
+
+class Prices:
+    """Prices in seconds, from the records in some folders and from those learnt later."""
+
+    def __init__(self, folders: Sequence[Path]):
+        self._folders = list(folders)
+        # experiment -> config without seed, as text -> that config and the seconds of its runs
+        self._seen: dict[str, dict[str, tuple[dict, list[float]]]] = {}
+        self._near: dict[tuple[str, str], float | None] = {}
+
+    def of(self, head: dict) -> float | None:
+        """Return the price of the run that `store.describe` describes, or None if unknown."""
+        seen = self._experiment(head["experiment"])
+        config = _without_seed(head["config"])
+        text = canonical(config)
+        if text in seen:
+            return median(seen[text][1])
+        asked = (head["experiment"], text)
+        if asked not in self._near:
+            self._near[asked] = _nearest(config, list(seen.values()))
+        return self._near[asked]
+
+    def learn(self, record: dict) -> None:
+        """Take note of the record of a finished run; one without config and seconds says nothing.
+
+        A record that was read before counts again, so give each once.
+        """
+        experiment = record.get("experiment")
+        if isinstance(experiment, str) and self._note(self._experiment(experiment), record):
+            self._near = {k: v for k, v in self._near.items() if k[0] != experiment}
+
+    def _experiment(self, name: str) -> dict[str, tuple[dict, list[float]]]:
+        """Return what was seen of an experiment, read when first asked for."""
+        if name not in self._seen:
+            self._seen[name] = {}
+            known = set()
+            for folder in self._folders:
+                for record in shelf.records_of(name, folder):
+                    if record.get("key") not in known:
+                        known.add(record.get("key"))
+                        self._note(self._seen[name], record)
+        return self._seen[name]
+
+    @staticmethod
+    def _note(seen: dict[str, tuple[dict, list[float]]], record: dict) -> bool:
+        """Add the seconds of a record; return whether its config (but for the seed) is new."""
+        config, seconds = record.get("config"), record.get("seconds")
+        if not isinstance(config, dict) or not isinstance(seconds, int | float):
+            return False
+        config = _without_seed(config)
+        text = canonical(config)
+        new = text not in seen
+        seen.setdefault(text, (config, []))[1].append(float(seconds))
+        return new
+
+
+def in_words(prices: Sequence[float | None], jobs: int = 1) -> str:
+    """Return how long runs of these prices will take, `jobs` at a time, and how many are unknown.
+
+    The sum is shared out evenly, but nothing ends before the dearest run does.
+    """
+    known = [price for price in prices if price is not None]
+    unknown = len(prices) - len(known)
+    parts = []
+    if known or not prices:
+        parts.append(f"about {span(max(sum(known) / jobs, max(known, default=0.0)))}")
+    if unknown:
+        parts.append(f"{unknown} unknown")
+    return " + ".join(parts)
+
+
+def span(seconds: float) -> str:
+    """Return a number of seconds as people say it: 0.4 s, 38 s, 12 min, 3.4 h."""
+    if seconds < 99.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 99.5 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def _without_seed(config: dict) -> dict:
+    return {name: value for name, value in config.items() if name != "seed"}
+
+
+def _nearest(config: dict, seen: list[tuple[dict, list[float]]]) -> float | None:
+    """Return the median seconds of the configs that share most fields with `config`."""
+    if not seen:
+        return None
+    shared = [
+        sum(name in other and other[name] == value for name, value in config.items())
+        for other, _ in seen
+    ]
+    most = max(shared)
+    if most == 0:
+        return median([seconds for _, all_seconds in seen for seconds in all_seconds])
+    return median(
+        [
+            seconds * _ratio(config, other)
+            for share, (other, all_seconds) in zip(shared, seen, strict=True)
+            for seconds in all_seconds
+            if share == most
+        ]
+    )
+
+
+def _ratio(config: dict, other: dict) -> float:
+    """Return how many times as long as `other` a run of `config` is."""
+    ratio = 1.0
+    for name in LENGTHS:
+        ours, theirs = config.get(name), other.get(name)
+        if _is_length(ours) and _is_length(theirs):
+            ratio *= ours / theirs
+    return ratio
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0

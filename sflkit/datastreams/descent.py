@@ -1,0 +1,73 @@
+"""Projected gradient descent on psi, which the paper names as a way to its minimiser.
+
+Source: FDS (Federated Learning for Data Streams), Section 5. `psi.minimize_psi` is exact and
+faster; this is here to check the paper's remark. psi has a kink where no fresh client counts, and
+its minimiser lies there if c2/c1 is small; steps that shrink like 1 / sqrt(k) get there all the
+same, where constant ones would not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sflkit import checks
+from sflkit.datastreams.importance import checked_clients
+from sflkit.datastreams.psi import PsiMinimum, psi
+
+
+def project_simplex(point: ArrayLike) -> np.ndarray:
+    """Return the point of the simplex that is nearest to `point` (n,).
+
+    Held, Wolfe and Crowder (1974): subtract one number from all entries and cut at 0.
+
+    Raises
+    ------
+    ValueError
+        If `point` is empty or not finite.
+    """
+    point = checks.array("point", point, ndim=1)
+    if not point.size:
+        raise ValueError("point must hold at least one entry")
+    falling = np.sort(point)[::-1]
+    excess = np.cumsum(falling) - 1
+    kept = np.flatnonzero(falling * np.arange(1, len(point) + 1) > excess)[-1]
+    return np.maximum(point - excess[kept] / (kept + 1), 0)
+
+
+def descend_psi(
+    n: ArrayLike, historical: ArrayLike, c1: float, c2: float, *, steps: int = 2000
+) -> PsiMinimum:
+    """Return the best point that projected gradient descent meets in some steps from Uniform.
+
+    The gradient is divided by its norm, so that step k has the length 0.5 / sqrt(k).
+
+    Parameters
+    ----------
+    n, historical, c1, c2
+        As of `psi.minimize_psi`.
+    steps : int
+        >= 1.
+
+    Raises
+    ------
+    ValueError
+        As `psi.psi`, or if `steps` is no positive integer.
+    """
+    n, historical = checked_clients(n, historical)
+    p = n.copy()
+    best, least = p, psi(p, n, historical, c1, c2)
+    for k in range(1, checks.integer("steps", steps, 1) + 1):
+        noise = np.linalg.norm(p[~historical])
+        slope = c2 * p / n / np.sqrt((p * (p / n)).sum())
+        if noise:
+            slope = slope + np.where(historical, 0.0, c1 * p / noise)
+        slope = slope - slope.mean()  # along the simplex
+        size = np.linalg.norm(slope)
+        if not size:
+            break
+        p = project_simplex(p - 0.5 / np.sqrt(k) * slope / size)
+        value = psi(p, n, historical, c1, c2)
+        if value < least:
+            best, least = p, value
+    return PsiMinimum(best, least, float(best[historical].sum()))

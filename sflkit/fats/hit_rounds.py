@@ -1,0 +1,206 @@
+"""The law of the round that a batch of requests hits, and means over it.
+
+What FATS loses when it is asked to forget is decided by one number, the round of the first use: it
+goes back to the model before that round. The number is a lottery, but its law is known without any
+training, so that what a figure shows of one draw can be averaged over all of them:
+
+    E[accuracy after the request] = sum over r of P(r) accuracy(r),
+
+where accuracy(r) is that of the global model after r rounds. The path that it is read from is the
+recomputed one (what was kept, then what was made again), which has the law of learning on what is
+left, at whatever round it was cut: exactly so for clients, since the rounds before the hit are
+those that do not draw them and all others are drawn afresh. For samples the hit round says a little
+about how often their clients were drawn before; that changes the law of the path by an order of
+1/M.
+
+Source: FATS, Algorithms 1-3, Theorem 7, Section 6.2.1.
+
+=========  ========  ======================================================================
+code       symbol    meaning
+=========  ========  ======================================================================
+law        P         (R + 1,) probability that the first use is in round r; the last entry
+                     is that nothing uses any target
+path       a         (..., R + 1) accuracy of the model after 0, 1, ..., R rounds
+start      r         round that recomputing goes back to; R recomputes nothing
+=========  ========  ======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import comb
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sflkit import checks
+from sflkit.fats.history import Crowd, Target, by_client, client_sizes
+
+
+def slot_spared(
+    targets: Iterable[Target],
+    *,
+    n_clients: int,
+    samples_per_client: ArrayLike,
+    batch_size: int,
+    local_steps: int,
+) -> float:
+    """Return the probability that one slot of a round, all its E mini-batches, uses no target.
+
+    A slot draws one of M clients. One that is to be forgotten is used by being drawn; a client of
+    which c of N_k samples are to be forgotten spares them in all E mini-batches with probability
+    (C(N_k - c, b) / C(N_k, b))^E.
+
+    Parameters
+    ----------
+    targets : list of (client, sample), or (client, None) for a whole client
+    n_clients, samples_per_client, batch_size, local_steps
+        M, N_k, b, E, as for `history.draw_history`.
+
+    Raises
+    ------
+    ValueError
+        For sizes out of range, or a target that does not exist or is named twice.
+    """
+    n_clients = checks.integer("n_clients", n_clients, 1)
+    batch_size = checks.integer("batch_size", batch_size, 1)
+    local_steps = checks.integer("local_steps", local_steps, 1)
+    sizes = client_sizes(samples_per_client, n_clients, batch_size)
+    crowd = Crowd.of(sizes)
+    targets = [crowd.existing(*target) for target in targets]
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"targets={targets} names something twice")
+    spared = 1.0
+    for client, samples in by_client(targets).items():
+        n = int(sizes[client])
+        kept = 0.0
+        if None not in samples:
+            kept = (comb(n - len(samples), batch_size) / comb(n, batch_size)) ** local_steps
+        spared -= (1.0 - kept) / n_clients
+    return spared
+
+
+def hit_law(
+    targets: Iterable[Target], *, clients_per_round: int, rounds: int, **sizes: ArrayLike
+) -> np.ndarray:
+    """Return the law of the first round that uses a target, float64 (R + 1,).
+
+    A round spares all targets if its K independent slots do, so that r rounds do with probability
+    s^(K r), s of `slot_spared`.
+
+    Parameters
+    ----------
+    targets
+        As for `slot_spared`; all are served at once. Without any, nothing is ever hit.
+    clients_per_round, rounds : int
+        K, R.
+    **sizes
+        n_clients, samples_per_client, batch_size and local_steps, as for `slot_spared`.
+
+    Raises
+    ------
+    ValueError
+        As `slot_spared`.
+    """
+    k = checks.integer("clients_per_round", clients_per_round, 1)
+    rounds = checks.integer("rounds", rounds, 1)
+    unused = slot_spared(targets, **sizes) ** (k * np.arange(rounds + 1))
+    return np.append(unused[:-1] - unused[1:], unused[-1])
+
+
+def stream_laws(
+    targets: Sequence[Target],
+    *,
+    n_clients: int,
+    samples_per_client: ArrayLike,
+    **sizes: int,
+) -> np.ndarray:
+    """Return the law of each request of a stream, served one after another, (w, R + 1).
+
+    Forgetting is exact, so that request i meets a history of the law of learning on what the
+    earlier ones have left. Requests are all for clients, or all for samples.
+
+    Parameters
+    ----------
+    targets
+        Of one kind, in the order of the stream.
+    n_clients, samples_per_client, **sizes
+        As for `hit_law`.
+
+    Raises
+    ------
+    ValueError
+        As `hit_law`, or if no client would be left.
+    """
+    left = client_sizes(samples_per_client, n_clients, 1).copy()
+    gone: list[int] = []
+    laws = []
+    for client, sample in targets:
+        present = np.delete(np.arange(n_clients), gone)
+        where = int(np.flatnonzero(present == client)[0])
+        laws.append(
+            hit_law(
+                [(where, None if sample is None else 0)],
+                n_clients=len(present),
+                samples_per_client=left[present],
+                **sizes,
+            )
+        )
+        if sample is None:
+            gone.append(client)
+        else:
+            left[client] -= 1
+    return np.array(laws)
+
+
+def rounds_back(path: ArrayLike, goal: ArrayLike) -> np.ndarray:
+    """Return the rounds from each start until the accuracy is at `goal`, (..., R + 1).
+
+    Recomputing ends with round R, and so does the wait: R - r at most.
+
+    Parameters
+    ----------
+    path : array (..., R + 1)
+    goal : array (...)
+    """
+    path = np.asarray(path, dtype=float)
+    there = path >= np.asarray(goal, dtype=float)[..., None]
+    last = path.shape[-1] - 1
+    place = np.where(there, np.arange(last + 1), last)
+    first = np.minimum.accumulate(place[..., ::-1], axis=-1)[..., ::-1]
+    return first - np.arange(last + 1)
+
+
+def mean_after(path: ArrayLike, window: int) -> np.ndarray:
+    """Return the mean accuracy over the rounds 0..window - 1 after the request, (..., R + 1).
+
+    A start of r shows the models after r, r + 1, ..., R rounds, and then stays at the last.
+
+    Parameters
+    ----------
+    path : array (..., R + 1)
+    window : int
+        Rounds, >= 1.
+    """
+    path = np.asarray(path, dtype=float)
+    window = checks.integer("window", window, 1)
+    last = path.shape[-1] - 1
+    shown = np.minimum(np.arange(last + 1)[:, None] + np.arange(window), last)
+    return path[..., shown].mean(axis=-1)
+
+
+def expected(law: ArrayLike, values: ArrayLike) -> np.ndarray:
+    """Return the mean of `values` (..., R + 1) over a law (..., R + 1) of the start."""
+    return (np.asarray(law, dtype=float) * np.asarray(values, dtype=float)).sum(axis=-1)
+
+
+def expected_share(law: ArrayLike) -> np.ndarray:
+    """Return the expected share of the R rounds that is recomputed, so also of bytes and gradients.
+
+    Parameters
+    ----------
+    law : array (..., R + 1)
+    """
+    law = np.asarray(law, dtype=float)
+    rounds = law.shape[-1] - 1
+    return expected(law, 1 - np.arange(rounds + 1) / rounds)

@@ -1,0 +1,108 @@
+"""What is judged of a run: one number from its rounds.
+
+Source: OSAFL, Tables II to V, Figs. 4 to 6, Section V-B. Every measure takes the rows of one run of
+`training.run`; `by_arm` makes the table seed x arm of a measure. Rounds of a diverged end count as
+accuracy 0 and as ten times the loss of a uniform guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from sflkit import checks
+
+# The loss that stands for a diverged round, ten times that of a uniform guess among 100 files.
+WORST_LOSS = 10 * np.log(100)
+
+
+def best(run: pd.DataFrame) -> float:
+    """Return the best accuracy of the rounds, 0 where none was finite."""
+    return float(np.nan_to_num(run["best_accuracy"].iloc[-1]))
+
+
+def best_loss(run: pd.DataFrame) -> float:
+    """Return the loss of the round with the best accuracy, `WORST_LOSS` where there is none."""
+    return float(run["best_loss"].fillna(WORST_LOSS).iloc[-1])
+
+
+def area(run: pd.DataFrame) -> float:
+    """Return the mean accuracy over the evaluated rounds."""
+    return float(accuracy(run).mean())
+
+
+def late_log_loss(run: pd.DataFrame) -> float:
+    """Return the mean of the loss's logarithm over the last quarter of the rounds."""
+    rows = run[_evaluated(run) & (run["round"] > 0.75 * run["round"].max())]
+    return float(np.log(rows["loss"].where(~rows["diverged"], WORST_LOSS)).mean())
+
+
+def between(first: float, last: float) -> Callable[[pd.DataFrame], float]:
+    """Return the measure "mean accuracy over these shares of the rounds", such as 0.75 to 1."""
+    checks.real("first", first, 0, 1)
+    checks.real("last", last, above=first, high=1)
+
+    def measure(run: pd.DataFrame) -> float:
+        curve = accuracy(run)
+        end = run["round"].max()
+        return float(curve[(curve.index > first * end) & (curve.index <= last * end)].mean())
+
+    return measure
+
+
+def at_round(number: int) -> Callable[[pd.DataFrame], float]:
+    """Return the measure "accuracy after so many rounds", which must have been evaluated."""
+    return lambda run: float(accuracy(run).loc[number])
+
+
+def plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> float:
+    """Return after how many rounds a run is on its plateau.
+
+    Parameters
+    ----------
+    run : DataFrame
+        Evaluated in every round.
+    share : float
+        In (0, 1].
+    window : int
+        >= 1.
+
+    Returns
+    -------
+    float
+        The middle of the first `window` rounds whose mean accuracy is at least `share` of the mean
+        over the last quarter.
+    """
+    curve = accuracy(run)
+    level = checks.real("share", share, above=0, high=1) * between(0.75, 1)(run)
+    means = curve.rolling(checks.integer("window", window, 1)).mean()
+    return float(means.index[(means >= level).to_numpy()][0] - (window - 1) / 2)
+
+
+def accuracy(run: pd.DataFrame) -> pd.Series:
+    """Return the accuracies of the evaluated rounds by round, 0 where the run had diverged."""
+    rows = run[_evaluated(run)]
+    return pd.Series(rows["accuracy"].fillna(0).to_numpy(), index=rows["round"].to_numpy())
+
+
+def by_arm(runs: pd.DataFrame, measure: Callable[[pd.DataFrame], float]) -> pd.DataFrame:
+    """Return a measure as a table with one row per seed and one column per arm.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of runs with the columns `seed` and `arm`, which name a run together.
+    measure : function
+        Of this module, or any other of the rows of a run.
+    """
+    found = {
+        (seed, arm): measure(run) for (seed, arm), run in runs.groupby(["seed", "arm"], sort=False)
+    }
+    names = pd.MultiIndex.from_tuples(found, names=["seed", "arm"])
+    return pd.Series(list(found.values()), index=names).unstack("arm")
+
+
+def _evaluated(run: pd.DataFrame) -> pd.Series:
+    return run["accuracy"].notna() | run["diverged"]

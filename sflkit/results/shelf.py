@@ -1,0 +1,126 @@
+"""What a folder of results holds: records of the complete ones, damaged ones, runs in progress.
+
+A result counts as complete here when its record can be read and its csv has the record's sha256;
+the numbers are not parsed, so that thousands of results are looked through in seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import filelock
+
+from sflkit.results import store
+
+
+class Shelf(NamedTuple):
+    """Records of complete results by key, and what is wrong with each of the others."""
+
+    records: dict[str, dict]
+    damaged: dict[str, str]
+
+
+def survey(folder: Path | str) -> Shelf:
+    """Return what `folder` holds. Nothing is written; a folder that is not there holds nothing.
+
+    Damaged is a record without numbers, numbers without a record, numbers that differ from the
+    record, and a record that cannot be read or is of another result. A result that another process
+    is writing just now is left out.
+    """
+    folder = Path(folder)
+    names = {
+        f"{file.parent.name}/{file.stem}"
+        for suffix in (".json", ".csv")
+        for file in folder.glob(f"*/*{suffix}")
+        if not file.name.startswith(".") and not file.parent.name.startswith(".")
+    }
+    records, damaged = {}, {}
+    for key in sorted(names):
+        record, wrong = _look(key, folder)
+        if record is not None:
+            records[key] = record
+        elif not is_running(key, folder):
+            damaged[key] = wrong
+    return Shelf(records, damaged)
+
+
+def read_record(key: str, folder: Path | str) -> dict | None:
+    """Return the record of a complete result, or None where `folder` holds none of that key."""
+    return _look(key, Path(folder))[0]
+
+
+def records_of(experiment: str, folder: Path | str) -> Iterator[dict]:
+    """Yield the records of an experiment that can be read, without a look at their numbers."""
+    for file in sorted(Path(folder).glob(f"{experiment}/*.json")):
+        with contextlib.suppress(OSError, ValueError):
+            record = json.loads(file.read_text(encoding="utf-8"))
+            if isinstance(record, dict):
+                yield record
+
+
+def is_running(key: str, folder: Path | str) -> bool:
+    """Return whether a living process holds the lock of a run, which says that it computes it."""
+    folder = Path(folder)
+    if not (folder / store.LOCKS / f"{Path(key).name}.lock").is_file():
+        return False  # asking would make the file
+    try:
+        with store.run_lock(key, folder, wait=False):
+            return False
+    except OSError:  # held (filelock.Timeout is one), or not ours to open
+        return True
+
+
+def take_over(key: str, source: Path | str, folder: Path | str) -> bool:
+    """Copy a complete result from `source` into `folder`; return whether it is there now.
+
+    It is not where `source` does not hold it or another process computes it just now.
+
+    Raises
+    ------
+    paths.CannotWrite
+        If the disk is full or the folder cannot be written.
+    """
+    if not store.is_complete(key, source):
+        return False
+    try:
+        with store.run_lock(key, folder, wait=False):
+            store.publish([key], source, folder)
+    except filelock.Timeout:
+        return False
+    return True
+
+
+def clear_left_over(folder: Path | str) -> None:
+    """Remove what killed writers left in `folder`, but nothing that is being written."""
+    for file in Path(folder).glob("*/.*.tmp"):
+        name = file.name.removeprefix(".").removesuffix(".tmp")
+        key = f"{file.parent.name}/{Path(name).stem}"
+        with contextlib.suppress(OSError), store.run_lock(key, folder, wait=False):
+            file.unlink(missing_ok=True)
+
+
+def _look(key: str, folder: Path) -> tuple[dict | None, str]:
+    """Return the record of a complete result, or None and what is wrong."""
+    try:
+        text = (folder / f"{key}.json").read_text(encoding="utf-8")
+    except OSError:
+        return None, "numbers without a record"
+    try:
+        record = json.loads(text)
+        said, digest = record["key"], record["sha256"]
+    except (ValueError, KeyError, TypeError):
+        return None, "a record that cannot be read"
+    if said != key:
+        return None, f"the record is of {said}"
+    try:
+        content = (folder / f"{key}.csv").read_bytes()
+    except OSError:
+        return None, "a record without numbers"
+    if hashlib.sha256(content).hexdigest() != digest:
+        return None, "the numbers differ from the record's digest"
+    return record, ""

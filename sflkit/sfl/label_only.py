@@ -1,0 +1,228 @@
+"""Streaming federated learning in which caches differ in their labels and in nothing else.
+
+Source: the mechanism behind SFL, Section VI: a rule that holds the long-term label mix should train
+better than one that follows the latest round. In an ordinary run a rule also decides which and how
+many different samples a model ever sees, and that is the larger effect. Here a client's loss in
+round t is
+
+    sum_r v_t^{k,r} * (mean loss over ALL training samples of class r),
+
+with the label shares v_t^{k,r} of its cache. Every rule thus trains on the same samples, and what
+is left between rules is the label mix and nothing else. The caches are the real ones, on the
+paper's stream; the model is linear (softmax), and the classes overlap, since a model that separates
+its classes does not care in which proportion it sees them.
+
+A *world* is what the paper fixes before a run: stream law, class means, samples, test set and
+initial model. A *path* is what differs between the runs of one world: the labels that arrive. The
+variance across runs that the paper speaks of is that over the paths of one world.
+
+| code    | symbol   | shape       | meaning                                                       |
+|---------|----------|-------------|---------------------------------------------------------------|
+| shares  | v_t      | (K, R)      | label shares of the caches                                    |
+| weights | W_t      | (R, F+1, R) | model: from features and a constant to the scores of R classes|
+| x       |          | (R, n, F+1) | features of n samples of each class, the last one constant    |
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from sflkit.config import Count, OneOf, Positive, Seed, Share, settings
+from sflkit.randomness import generator
+from sflkit.sfl.caches import RULES
+from sflkit.sfl.clients import Clients
+from sflkit.sfl.config import SFLConfig
+from sflkit.sfl.streams import LabelStream, kl_markov_stream
+
+EXPERIMENT = "sfl-label-only"
+RESULT_VERSION = 1
+
+
+@settings
+class LabelOnlyConfig:
+    """One run of one cache rule in which only labels differ. Sizes are those of SFL, Fig. 4.
+
+    Parameters
+    ----------
+    rule : str
+        A name in `sflkit.sfl.caches.RULES`.
+    seed : int
+        Of the path, >= 0: which labels arrive, and which samples a cache drops.
+    world : int
+        Of stream law, class means, samples and initial model, >= 0.
+    start : {"append", "full"}
+        Whether a cache starts empty or holds B samples, see `sflkit.sfl.clients.Clients`.
+    n_clients, n_classes, classes_per_client, n_states, temperature
+        The stream, see `SFLConfig`. At 0.05 a short-term distribution stays for some ten rounds.
+    capacity, batch_size, theta, rounds, local_steps
+        As of `SFLConfig`.
+    local_rate : float
+        > 0.
+    features : int
+        F, the dimension of the Gaussian classes.
+    noise : float
+        > 0, standard deviation of a sample around its class mean, whose entries have variance 1.
+    samples : int
+        Training samples of each class, and as many test samples.
+    """
+
+    rule: Annotated[str, OneOf(RULES)] = "drsr"
+    seed: Seed = 0
+    world: Seed = 0
+    start: Annotated[str, OneOf(("append", "full"))] = "append"
+    n_clients: Count = 10
+    n_classes: Count = 10
+    classes_per_client: Count = 3
+    n_states: Count = 10
+    temperature: Positive = 0.05
+    capacity: Count = 300
+    batch_size: Count = 150
+    theta: Share = 2 / 3
+    rounds: Count = 200
+    local_steps: Count = 2
+    local_rate: Positive = 0.1
+    features: Count = 20
+    noise: Positive = 1.5
+    samples: Count = 100
+
+
+class Classes(NamedTuple):
+    """Gaussian classes: features with a constant behind, float32 (n_classes, samples, F + 1)."""
+
+    train: np.ndarray
+    test: np.ndarray
+
+
+def make_stream(config: LabelOnlyConfig) -> LabelStream:
+    """Return the stream of the config's world."""
+    return kl_markov_stream(
+        n_clients=config.n_clients,
+        n_classes=config.n_classes,
+        classes_per_client=config.classes_per_client,
+        n_states=config.n_states,
+        temperature=config.temperature,
+        rng=generator(config.world, "stream"),
+    )
+
+
+def make_classes(config: LabelOnlyConfig) -> Classes:
+    """Return training and test samples of the config's world."""
+    rng = generator(config.world, "data")
+    means = rng.standard_normal((config.n_classes, 1, config.features))
+    size = (config.n_classes, config.samples, config.features)
+    parts = [means + config.noise * rng.standard_normal(size) for _ in range(2)]
+    constant = np.ones((config.n_classes, config.samples, 1))
+    return Classes(*(np.concatenate([x, constant], axis=2).astype(np.float32) for x in parts))
+
+
+def class_gradients(weights: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the gradient of each class's mean cross-entropy.
+
+    Parameters
+    ----------
+    weights : float array (n_features, n_classes)
+    x : float array (n_classes, n_samples, n_features)
+
+    Returns
+    -------
+    float array (n_classes, n_features, n_classes); entry r is the mean over the samples of class r.
+    """
+    residual = probabilities(x @ weights)
+    rows = np.arange(len(x))
+    residual[rows, :, rows] -= 1
+    return x.swapaxes(1, 2) @ residual / x.shape[1]
+
+
+def probabilities(scores: np.ndarray) -> np.ndarray:
+    """Return the softmax of scores (..., n_classes) over their last axis."""
+    out = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return out / out.sum(axis=-1, keepdims=True)
+
+
+def local_training(
+    weights: np.ndarray, shares: np.ndarray, x: np.ndarray, *, steps: int, rate: float
+) -> np.ndarray:
+    """Return a client's model after gradient steps on its label-weighted loss.
+
+    Parameters
+    ----------
+    weights : float array (n_features, n_classes)
+        The global model, with which the client starts.
+    shares : float array (n_classes,)
+        Label shares of the client's cache; classes of share 0 are not looked at.
+    x : float array (n_classes, n_samples, n_features)
+    steps : int
+        E.
+    rate : float
+        eta_L.
+    """
+    held = np.flatnonzero(shares)
+    own = shares[held, None, None].astype(x.dtype) * x[held].shape[1] ** -1
+    features = x[held]
+    rows = np.arange(len(held))
+    for _ in range(steps):
+        residual = probabilities(features @ weights)
+        residual[rows, :, held] -= 1
+        gradient = np.tensordot(features, own * residual, axes=((0, 1), (0, 1)))
+        weights = weights - rate * gradient
+    return weights
+
+
+def evaluate(weights: np.ndarray, shares: np.ndarray, x: np.ndarray) -> tuple[float, float]:
+    """Return loss and accuracy on samples of every class, class r with the weight shares[r]."""
+    p = probabilities((x @ weights).astype(np.float64))
+    rows = np.arange(len(x))
+    right = (p.argmax(axis=2) == rows[:, None]).mean(axis=1)
+    loss = -np.log(np.maximum(p[rows, :, rows], 1e-300)).mean(axis=1)
+    return float(shares @ loss), float(shares @ right)
+
+
+def run(config: LabelOnlyConfig) -> pd.DataFrame:
+    """Run one cache rule for T rounds.
+
+    Returns
+    -------
+    DataFrame, one row per round
+        round (from 1), discrepancy psi_t = sum_k sum_r (v - pi)^2, accuracy and loss on the world's
+        test set, whose classes weigh what the network's long-term mixture gives them.
+    """
+    stream = make_stream(config)
+    clients = _clients(config, stream)
+    classes = make_classes(config)
+    mixture = stream.long_term.mean(axis=0)
+    weights = np.zeros((config.features + 1, config.n_classes), np.float32)
+    rows = []
+    for t in range(1, config.rounds + 1):
+        clients.arrive(t)
+        counts = clients.cached_counts()
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        rate, steps = config.local_rate, config.local_steps
+        local = [
+            local_training(weights, own, classes.train, steps=steps, rate=rate) for own in shares
+        ]
+        weights = np.mean(local, axis=0)  # (4)-(6) with eta = 1
+        loss, accuracy = evaluate(weights, mixture, classes.test)
+        psi = ((shares - stream.long_term) ** 2).sum()
+        rows.append({"round": t, "discrepancy": psi, "accuracy": accuracy, "loss": loss})
+    return pd.DataFrame(rows)
+
+
+def _clients(config: LabelOnlyConfig, stream: LabelStream) -> Clients:
+    """Return the caches of the config's path; the ids of their samples mean nothing here."""
+    own = SFLConfig(
+        rule=config.rule,
+        seed=config.seed,
+        n_clients=config.n_clients,
+        capacity=config.capacity,
+        batch_size=config.batch_size,
+        theta=config.theta,
+        rounds=config.rounds,
+        train=False,
+        n_classes=config.n_classes,
+        classes_per_client=config.classes_per_client,
+    )
+    labels = np.arange(config.n_classes).repeat(config.capacity)
+    return Clients(own, labels, config.n_classes, None, stream)
