@@ -115,8 +115,8 @@ FIG5B = Claim(
         ),
         *_two_readings(
             "throughout",
-            "DRSR's expected accumulated discrepancy is at most SRSR's and FIFO's in every round, to "
-            "one per cent",
+            "DRSR's expected accumulated discrepancy is at most SRSR's and FIFO's in every round, "
+            "to one per cent",
             AtMost(rtol=0.01),
         ),
     ],
