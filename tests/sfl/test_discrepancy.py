@@ -161,9 +161,7 @@ def test_the_path_is_the_exact_discrepancy_of_every_round(rule):
     stream = discrepancy.make_stream(DiscrepancyConfig(seed=5, n_clients=2))
     option = {"theta": 0.5} if rule.startswith("srsr") else {}
     path = discrepancy.exact_path(stream, rule, 12, cache_rounds=4, **option)
-    late = [
-        exact_discrepancy(stream, rule, t, cache_rounds=4, **option) for t in range(4, 13)
-    ]
+    late = [exact_discrepancy(stream, rule, t, cache_rounds=4, **option) for t in range(4, 13)]
     np.testing.assert_allclose(path[3:], late, rtol=1e-12, atol=1e-15)
     if rule in ("fifo", "srsr_filled", "lazy"):  # they hold all rounds so far, as DRSR does
         early = discrepancy.exact_path(stream, "drsr", 4, cache_rounds=4)
