@@ -1,4 +1,4 @@
-"""Projected gradient descent on psi, which the paper names as a way to its minimiser.
+"""Descent on psi, which the paper names as a way to its minimiser, and on the bound (14).
 
 Source: FDS (Federated Learning for Data Streams), Section 5. `psi.minimize_psi` is exact and
 faster; this is here to check the paper's remark. psi has a kink where no fresh client counts, and
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.datastreams.importance import checked_clients
+from sflkit.datastreams.importance import check_same_length, checked_clients
 from sflkit.datastreams.psi import PsiMinimum, psi
 
 
@@ -80,6 +80,48 @@ def descend_psi(
             break
         p = _projected(p - length / np.sqrt(k) * slope / size)
     return PsiMinimum(best, psi(best, n, historical, c1, c2), float(best[historical].sum()))
+
+
+def descend_generalization(
+    losses: ArrayLike, counts: ArrayLike, capacity: float, start: ArrayLike
+) -> float:
+    """Return the bound (14) where Powell's method ends from some importance of the clients.
+
+    The samples of a client weigh the same. The bound is max_h |sum_m (n_m - p_m) L_{P_m}(h)| +
+    capacity sqrt(sum_m p_m^2 / N_m), for the target alpha = n; p is the softmax of the search's
+    variables. Source: FDS, Theorem 4.1.
+
+    Parameters
+    ----------
+    losses : array (n_hypotheses, n_clients)
+        Risks >= 0.
+    counts : array (n_clients,)
+        N_m > 0.
+    capacity : float
+        >= 0, the second term's factor.
+    start : array (n_clients,)
+        Logarithms of the importance to begin with, up to a constant.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the lengths differ.
+    """
+    from scipy.optimize import minimize
+
+    losses = checks.array("losses", losses, ndim=2, low=0)
+    counts = checks.array("counts", counts, ndim=1, above=0)
+    capacity = checks.real("capacity", capacity, 0)
+    start = checks.array("start", start, ndim=1)
+    check_same_length("counts", counts, "start", start)
+    target = counts / counts.sum()
+
+    def bound(logs: np.ndarray) -> float:
+        p = np.exp(logs - logs.max())
+        p /= p.sum()
+        return np.abs(losses @ (target - p)).max() + capacity * np.sqrt((p**2 / counts).sum())
+
+    return float(minimize(bound, start, method="Powell", options={"maxiter": 40}).fun)
 
 
 def _projected(point: np.ndarray) -> np.ndarray:

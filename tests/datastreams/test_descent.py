@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sflkit.datastreams.descent import descend_psi, project_simplex
+from sflkit.datastreams.descent import descend_generalization, descend_psi, project_simplex
 from sflkit.datastreams.psi import minimize_psi
 
 
@@ -50,3 +50,14 @@ def test_bad_values():
         project_simplex([])
     with pytest.raises(ValueError, match="length"):
         descend_psi([1, 2], [True, False], 1.0, 1.0, length=0.0)
+
+
+def test_uniform_is_where_the_generalization_bound_is_least():
+    """At p = n the discrepancy is 0 and sum p^2 / N is 1 / N; elsewhere both are larger."""
+    counts, rng = np.array([10, 30, 60]), np.random.default_rng(2)
+    losses = rng.uniform(0, 1, (20, 3))
+    for _ in range(3):
+        ended = descend_generalization(losses, counts, 2.0, rng.normal(0, 1, 3))
+        assert 0.2 - 1e-12 <= ended <= 0.2 * 1.01
+    with pytest.raises(ValueError, match="start"):
+        descend_generalization(losses, counts, 2.0, np.zeros(2))
