@@ -29,18 +29,22 @@ def project_simplex(point: ArrayLike) -> np.ndarray:
     point = checks.array("point", point, ndim=1)
     if not point.size:
         raise ValueError("point must hold at least one entry")
-    falling = np.sort(point)[::-1]
-    excess = np.cumsum(falling) - 1
-    kept = np.flatnonzero(falling * np.arange(1, len(point) + 1) > excess)[-1]
-    return np.maximum(point - excess[kept] / (kept + 1), 0)
+    return _projected(point)
 
 
 def descend_psi(
-    n: ArrayLike, historical: ArrayLike, c1: float, c2: float, *, steps: int = 2000
+    n: ArrayLike,
+    historical: ArrayLike,
+    c1: float,
+    c2: float,
+    *,
+    steps: int = 2000,
+    length: float = 0.5,
+    start: ArrayLike | None = None,
 ) -> PsiMinimum:
-    """Return the best point that projected gradient descent meets in some steps from Uniform.
+    """Return the best point that projected gradient descent meets in some steps.
 
-    The gradient is divided by its norm, so that step k has the length 0.5 / sqrt(k).
+    The gradient is divided by its norm, so that step k has the length `length` / sqrt(k).
 
     Parameters
     ----------
@@ -48,26 +52,38 @@ def descend_psi(
         As of `psi.minimize_psi`.
     steps : int
         >= 1.
+    length : float
+        > 0.
+    start : array (n_clients,), optional
+        On the simplex; by default Uniform.
 
     Raises
     ------
     ValueError
-        As `psi.psi`, or if `steps` is no positive integer.
+        As `psi.psi`, or if `steps` or `length` is out of range.
     """
     n, historical = checked_clients(n, historical)
-    p = n.copy()
+    length = checks.real("length", length, above=0)
+    p = n.copy() if start is None else checks.simplex("start", start)
     best, least = p, psi(p, n, historical, c1, c2)
     for k in range(1, checks.integer("steps", steps, 1) + 1):
-        noise = np.linalg.norm(p[~historical])
-        slope = c2 * p / n / np.sqrt((p * (p / n)).sum())
+        noise, spread = np.linalg.norm(p[~historical]), np.sqrt((p * (p / n)).sum())
+        value = c1 * noise + c2 * spread
+        if value < least:
+            best, least = p, value
+        slope = c2 * p / n / spread
         if noise:
             slope = slope + np.where(historical, 0.0, c1 * p / noise)
         slope = slope - slope.mean()  # along the simplex
         size = np.linalg.norm(slope)
         if not size:
             break
-        p = project_simplex(p - 0.5 / np.sqrt(k) * slope / size)
-        value = psi(p, n, historical, c1, c2)
-        if value < least:
-            best, least = p, value
-    return PsiMinimum(best, least, float(best[historical].sum()))
+        p = _projected(p - length / np.sqrt(k) * slope / size)
+    return PsiMinimum(best, psi(best, n, historical, c1, c2), float(best[historical].sum()))
+
+
+def _projected(point: np.ndarray) -> np.ndarray:
+    falling = np.sort(point)[::-1]
+    excess = np.cumsum(falling) - 1
+    kept = np.flatnonzero(falling * np.arange(1, len(point) + 1) > excess)[-1]
+    return np.maximum(point - excess[kept] / (kept + 1), 0)

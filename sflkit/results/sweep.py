@@ -125,6 +125,7 @@ class _Task(NamedTuple):
     store: Path
     threads: int
     sweep_pid: int
+    make_room: Callable[[], None] | None = None
 
 
 # A config and what `describe` says of it.
@@ -423,7 +424,12 @@ def _parallel(jobs: int | None) -> joblib.Parallel:
 
 
 def attempt(
-    run: Callable[..., pd.DataFrame], configs: Sequence[Any], *, store: Path | str, threads: int
+    run: Callable[..., pd.DataFrame],
+    configs: Sequence[Any],
+    *,
+    store: Path | str,
+    threads: int,
+    make_room: Callable[[], None] | None = None,
 ) -> list[Attempt]:
     """Compute runs in this process, those that are neither complete in `store` nor busy elsewhere.
 
@@ -438,6 +444,8 @@ def attempt(
         Folder of the results.
     threads : int
         Threads that the runs may use together; SFLKIT_THREADS of this process is set to it.
+    make_room : function, optional
+        Called where a result cannot be written, as on a full disk; then it is tried once more.
 
     Returns
     -------
@@ -449,7 +457,7 @@ def attempt(
     TypeError, ValueError
         If `run` or a config is not as `run_many` describes.
     """
-    task = _Task(run, _stacked_run(run), {}, Path(store), threads, os.getpid())
+    task = _Task(run, _stacked_run(run), {}, Path(store), threads, os.getpid(), make_room)
     return _execute(task, [(config, describe(run, config)) for config in configs], wait=False)
 
 
@@ -500,12 +508,23 @@ def _compute_and_write(task: _Task, mine: list[_Item]) -> Iterator[Attempt]:
             if outcome.error is not None:
                 raise outcome.error
             record = head | {"stacked": together} if together > 1 else head
-            write_result(task.store, record, outcome.frame, threads=task.threads, seconds=seconds)
+            _write(task, record, outcome.frame, seconds)
             yield Attempt(head["key"], "computed")
         except paths.CannotWrite as error:
             yield Attempt(head["key"], "unwritable", str(error))
         except Exception:
             yield Attempt(head["key"], "failed", traceback.format_exc())
+
+
+def _write(task: _Task, record: dict, frame: pd.DataFrame | None, seconds: float) -> None:
+    """Write a result; where the disk is full, make room and try once more."""
+    try:
+        write_result(task.store, record, frame, threads=task.threads, seconds=seconds)
+    except paths.CannotWrite:
+        if task.make_room is None:
+            raise
+        task.make_room()
+        write_result(task.store, record, frame, threads=task.threads, seconds=seconds)
 
 
 def _run_all(task: _Task, configs: list) -> Iterator[tuple[Outcome, float, int]]:
