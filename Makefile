@@ -1,4 +1,5 @@
 # make figures   every figure, table and verdict      PROFILE=quick|paper  JOBS=2 (notebooks at a time)  ONLY="10 12"
+# make paper     runs that the paper profile lacks   JOBS=2 (runs at a time)  ONLY="33 42"
 # make test      lint, tests, all notebooks compared  JOBS=2
 # make lab       JupyterLab on the notebooks
 # make bench     the engine against its peers         BENCH="--workloads W1 W4 --repeats 5"
@@ -21,7 +22,7 @@ READY = .venv/.installed
 PIP = $(PY) -m pip --disable-pip-version-check
 export SFLKIT_WATCH =
 
-.PHONY: help figures test lab bench data clean
+.PHONY: help figures paper test lab bench data clean
 .DELETE_ON_ERROR:
 
 help:
@@ -29,6 +30,10 @@ help:
 
 figures: $(READY)
 	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.app.cli figures --profile "$(PROFILE)" --jobs "$(JOBS)" --only "$(ONLY)"
+
+# At low priority, the cheapest runs first. It may be stopped at any moment: called again, it goes on.
+paper: $(READY)
+	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.app.cli paper --jobs "$(JOBS)" --only "$(ONLY)"
 
 # Tests compute everything anew and touch no tracked figure. One thread each, as the processes share the cores.
 test: $(READY)

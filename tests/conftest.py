@@ -4,14 +4,18 @@ notebooks of its own.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.helpers import ROOT, write_notebook
+
+THREADS = ("SFLKIT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def pytest_configure(config):
@@ -59,3 +63,34 @@ def clone(tmp_path, monkeypatch) -> Path:
     for name in ("SFLKIT_FIGURES", "SFLKIT_CACHE", "SFLKIT_WATCH", "SFLKIT_PUBLISH"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def planned(clone, monkeypatch):
+    """That clone with `tests/app/queue_probe.py` as a module of plans.
+
+    It is a function that writes the notebooks: number -> name of a plan there ("" for none), and
+    the settings of the profile `paper`. What it returns is the clone.
+    """
+    shutil.copy(ROOT / "tests" / "app" / "queue_probe.py", clone)
+    monkeypatch.syspath_prepend(str(clone))
+    for name in ("SFLKIT_BATCH", *THREADS):  # the queue sets them for its workers
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("SFLKIT_THREADS", "2")
+    for book in (clone / "notebooks").glob("*.ipynb"):
+        book.unlink()
+
+    def write(books):
+        lines = ["paper:"]
+        for number, (function, values) in books.items():
+            write_notebook(
+                clone / "notebooks" / f"{number}_probe.ipynb",
+                plan=f"queue_probe:{function}" if function else None,
+            )
+            lines.append(f'  "{number}": {json.dumps(values)}')
+        (clone / "notebooks" / "profiles.yaml").write_text("\n".join(lines) + "\n")
+        return clone
+
+    sys.modules.pop("queue_probe", None)
+    yield write
+    sys.modules.pop("queue_probe", None)

@@ -18,7 +18,9 @@ use_published: bool = False  # take tracked results
 """
 
 
-def write_notebook(path: Path, run: str = "print(rounds)", artefacts=("x-fig1",)) -> Path:
+def write_notebook(
+    path: Path, run: str = "print(rounds)", artefacts=("x-fig1",), plan: str | None = None
+) -> Path:
     """Write a small unexecuted notebook whose `run` cell holds the code `run`."""
     cells = [
         nbformat.v4.new_markdown_cell(f"# {path.stem[:2]} · Example", metadata={"tags": ["title"]}),
@@ -38,7 +40,8 @@ def write_notebook(path: Path, run: str = "print(rounds)", artefacts=("x-fig1",)
             cells=cells,
             metadata={
                 "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
-                "sflkit": {"artefacts": list(artefacts), "minutes": 0.1},
+                "sflkit": {"artefacts": list(artefacts), "minutes": 0.1}
+                | ({"plan": plan} if plan else {}),
             },
         ),
         path,

@@ -11,7 +11,6 @@ runs that it waits for are there, whoever computed them. What a sweep has left i
 from __future__ import annotations
 
 import multiprocessing.connection
-import shutil
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,7 +22,6 @@ from sflkit.app.prices import Prices, in_words, span
 from sflkit.app.workers import Worker, WorkerDied
 from sflkit.results import shelf, sweep
 
-KEPT_FREE = 20_000_000  # bytes; the queue stops before a disk is so full that a result is lost
 LOOK_AGAIN = 1.0  # seconds until a run that another process computes is looked for again
 BATCH_ON_GPU = 50  # most runs in one batch there, as in a sweep
 
@@ -93,7 +91,7 @@ class Queue:
         began = False
         while len(self._busy) < self._jobs and not self.report.stopped:
             batch = self._next()
-            if not batch or self._is_full(batch[0]):
+            if not batch:
                 break
             worker = self._idle.pop() if self._idle else Worker(self.agenda.folder, self._threads)
             self._busy[worker] = batch
@@ -211,18 +209,6 @@ class Queue:
             self.report = self.report._replace(stopped=why)
             self._echo(f"{_now()}  {why}; no further run is started")
 
-    def _is_full(self, run: Wanted) -> bool:
-        """Return whether the disk has too little room for a result; stop the queue if so."""
-        folder = next(p for p in (self.agenda.folder, *self.agenda.folder.parents) if p.exists())
-        free = shutil.disk_usage(folder).free
-        if free < KEPT_FREE:
-            file = self.agenda.folder / f"{run.key}.csv"
-            self._stop(
-                f"cannot write {file}: the disk has {free / 1e6:.0f} MB left, and "
-                f"{KEPT_FREE / 1e6:.0f} MB are kept free"
-            )
-        return bool(self.report.stopped)
-
     def _take_over(self) -> None:
         """Copy what a sweep has left in `paths.results_store()`, also of the stages that follow."""
         source = paths.results_store()
@@ -268,7 +254,7 @@ def summary(agenda: Agenda, report: Report) -> str:
                 f"{len(course.stages)} stages: {course.error}"
             )
     if report.stopped:
-        lines.append(f"stopped: {report.stopped}\nno finished run is lost; call again to go on")
+        lines.append(f"stopped: {report.stopped}; what is stored is whole, call again to go on")
     came = {
         course.book.number
         for key in (*report.computed, *report.found)

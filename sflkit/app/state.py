@@ -66,13 +66,13 @@ def _counts(
 
 
 def _later(agenda: Agenda, course: Course) -> str:
-    """Return whether stages may follow that are not known yet."""
+    """Return whether stages may follow that are not known yet, since missing runs decide them."""
     if course.ended:
-        return "all known"
+        return "none"
     if course.error:
         return "error"
     name = course.stages[-1][0].name or f"stage {len(course.stages)}"
-    return f"after {name}"
+    return f"unknown after {name}"
 
 
 def _orphans(agenda: Agenda) -> list[str]:
@@ -97,7 +97,7 @@ def _orphans(agenda: Agenda) -> list[str]:
         )
     for why, experiments in waiting.items():
         lines.append(
-            "results that no plan has asked for so far, but one still may: "
+            "results that no plan has asked for yet, though one still may: "
             f"{', '.join(experiments)}; {why}"
         )
     return lines

@@ -252,9 +252,10 @@ def repaired_lower_bound(largest: float) -> LowerBound:
     Theorem 4.3 takes round weights that do not increase and start with q^(1) <= C / T. Let the
     first sample be held for the first T / (2C) rounds only. Its weight q is then at least 1 / (2C),
     since early rounds weigh no less than late ones, and at most C / T for each of its rounds, 1/2
-    in all. Error over sigma-bar is 2 / sqrt(20) (q (1 - q))^(3/2) / (1 + q), which rises and then
-    falls, so that its least value is at an end of [1 / (2C), 1/2]. With the paper's halves q can be
-    nearly 1 as soon as C = 2, where the ratio vanishes (ERRATA 28).
+    in all. The expected error is half of `limit_gap`, since the samples differ half of the time.
+    Over sigma-bar it is (q (1 - q))^(3/2) / (sqrt(20) (1 + q)), which rises and then falls, so that
+    its least value is at an end of [1 / (2C), 1/2]. With the paper's halves q can be nearly 1 as
+    soon as C = 2, where the ratio vanishes (ERRATA 28).
 
     Parameters
     ----------
@@ -268,8 +269,44 @@ def repaired_lower_bound(largest: float) -> LowerBound:
     """
     held = 1 / (2 * checks.real("largest", largest, 1))
     ends = [lower_bound_example(q) for q in (held, 0.5)]
-    constant = min(end.limit_gap / math.sqrt(end.sigma_bar2) for end in ends)
+    constant = min(end.limit_gap / 2 / math.sqrt(end.sigma_bar2) for end in ends)
     return LowerBound(constant, held, held, 0.5)
+
+
+def example_path(rounds: int, first_rounds: int, *, local_steps: int = 5) -> np.ndarray:
+    """Return the models of Algorithm 1 on the example, before each round, (rounds, 2).
+
+    One client holds one sample: the first for `first_rounds` rounds, then the other. Rate 1 /
+    sqrt(T), full gradients, projection to [-1, 1]^2, from 0. Source: FDS, (109), (110).
+
+    Raises
+    ------
+    ValueError
+        Unless 1 <= first_rounds <= rounds and local_steps >= 1.
+    """
+    rounds = checks.integer("rounds", rounds, 1)
+    first_rounds = checks.integer("first_rounds", first_rounds, 1, rounds)
+    steps, rate = checks.integer("local_steps", local_steps, 1), rounds**-0.5
+    path, a, b = np.empty((rounds, 2)), 0.0, 0.0
+    for t in range(rounds):
+        path[t] = a, b
+        factor, at = (2.0, -1.0) if t < first_rounds else (1.0, 1.0)
+        for _ in range(steps):
+            pull = a + b - at
+            a, b = a - rate * (factor * (a - at) + pull), b - rate * pull
+        a, b = min(max(a, -1.0), 1.0), min(max(b, -1.0), 1.0)
+    return path
+
+
+def example_excess(theta: ArrayLike, q: float) -> float:
+    """Return the weighted risk of `theta` (2,) above its least value, where the first sample has
+    weight q. Source: FDS, (109), (110), (118). Raises ValueError as `lower_bound_example`.
+    """
+    points = np.array([theta, lower_bound_example(q).minimizer], dtype=float).T
+    first = (points[0] + 1) ** 2 + (points.sum(axis=0) + 1) ** 2 / 2
+    second = (points[0] - 1) ** 2 / 2 + (points.sum(axis=0) - 1) ** 2 / 2
+    risk = q * first + (1 - q) * second
+    return float(risk[0] - risk[1])
 
 
 class DiscrepancyExample(NamedTuple):

@@ -1,4 +1,4 @@
-"""Projected gradient descent on psi, which the paper names as a way to its minimiser.
+"""Descent on psi, which the paper names as a way to its minimiser, and on the bound (14).
 
 Source: FDS (Federated Learning for Data Streams), Section 5. `psi.minimize_psi` is exact and
 faster; this is here to check the paper's remark. psi has a kink where no fresh client counts, and
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.datastreams.importance import checked_clients
+from sflkit.datastreams.importance import check_same_length, checked_clients
 from sflkit.datastreams.psi import PsiMinimum, psi
 
 
@@ -29,18 +29,22 @@ def project_simplex(point: ArrayLike) -> np.ndarray:
     point = checks.array("point", point, ndim=1)
     if not point.size:
         raise ValueError("point must hold at least one entry")
-    falling = np.sort(point)[::-1]
-    excess = np.cumsum(falling) - 1
-    kept = np.flatnonzero(falling * np.arange(1, len(point) + 1) > excess)[-1]
-    return np.maximum(point - excess[kept] / (kept + 1), 0)
+    return _projected(point)
 
 
 def descend_psi(
-    n: ArrayLike, historical: ArrayLike, c1: float, c2: float, *, steps: int = 2000
+    n: ArrayLike,
+    historical: ArrayLike,
+    c1: float,
+    c2: float,
+    *,
+    steps: int = 2000,
+    length: float = 0.5,
+    start: ArrayLike | None = None,
 ) -> PsiMinimum:
-    """Return the best point that projected gradient descent meets in some steps from Uniform.
+    """Return the best point that projected gradient descent meets in some steps.
 
-    The gradient is divided by its norm, so that step k has the length 0.5 / sqrt(k).
+    The gradient is divided by its norm, so that step k has the length `length` / sqrt(k).
 
     Parameters
     ----------
@@ -48,26 +52,80 @@ def descend_psi(
         As of `psi.minimize_psi`.
     steps : int
         >= 1.
+    length : float
+        > 0.
+    start : array (n_clients,), optional
+        On the simplex; by default Uniform.
 
     Raises
     ------
     ValueError
-        As `psi.psi`, or if `steps` is no positive integer.
+        As `psi.psi`, or if `steps` or `length` is out of range.
     """
     n, historical = checked_clients(n, historical)
-    p = n.copy()
+    length = checks.real("length", length, above=0)
+    p = n.copy() if start is None else checks.simplex("start", start)
     best, least = p, psi(p, n, historical, c1, c2)
     for k in range(1, checks.integer("steps", steps, 1) + 1):
-        noise = np.linalg.norm(p[~historical])
-        slope = c2 * p / n / np.sqrt((p * (p / n)).sum())
+        noise, spread = np.linalg.norm(p[~historical]), np.sqrt((p * (p / n)).sum())
+        value = c1 * noise + c2 * spread
+        if value < least:
+            best, least = p, value
+        slope = c2 * p / n / spread
         if noise:
             slope = slope + np.where(historical, 0.0, c1 * p / noise)
         slope = slope - slope.mean()  # along the simplex
         size = np.linalg.norm(slope)
         if not size:
             break
-        p = project_simplex(p - 0.5 / np.sqrt(k) * slope / size)
-        value = psi(p, n, historical, c1, c2)
-        if value < least:
-            best, least = p, value
-    return PsiMinimum(best, least, float(best[historical].sum()))
+        p = _projected(p - length / np.sqrt(k) * slope / size)
+    return PsiMinimum(best, psi(best, n, historical, c1, c2), float(best[historical].sum()))
+
+
+def descend_generalization(
+    losses: ArrayLike, counts: ArrayLike, capacity: float, start: ArrayLike
+) -> float:
+    """Return the bound (14) where Powell's method ends from some importance of the clients.
+
+    The samples of a client weigh the same. The bound is max_h |sum_m (n_m - p_m) L_{P_m}(h)| +
+    capacity sqrt(sum_m p_m^2 / N_m), for the target alpha = n; p is the softmax of the search's
+    variables. Source: FDS, Theorem 4.1.
+
+    Parameters
+    ----------
+    losses : array (n_hypotheses, n_clients)
+        Risks >= 0.
+    counts : array (n_clients,)
+        N_m > 0.
+    capacity : float
+        >= 0, the second term's factor.
+    start : array (n_clients,)
+        Logarithms of the importance to begin with, up to a constant.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the lengths differ.
+    """
+    from scipy.optimize import minimize
+
+    losses = checks.array("losses", losses, ndim=2, low=0)
+    counts = checks.array("counts", counts, ndim=1, above=0)
+    capacity = checks.real("capacity", capacity, 0)
+    start = checks.array("start", start, ndim=1)
+    check_same_length("counts", counts, "start", start)
+    target = counts / counts.sum()
+
+    def bound(logs: np.ndarray) -> float:
+        p = np.exp(logs - logs.max())
+        p /= p.sum()
+        return np.abs(losses @ (target - p)).max() + capacity * np.sqrt((p**2 / counts).sum())
+
+    return float(minimize(bound, start, method="Powell", options={"maxiter": 40}).fun)
+
+
+def _projected(point: np.ndarray) -> np.ndarray:
+    falling = np.sort(point)[::-1]
+    excess = np.cumsum(falling) - 1
+    kept = np.flatnonzero(falling * np.arange(1, len(point) + 1) > excess)[-1]
+    return np.maximum(point - excess[kept] / (kept + 1), 0)

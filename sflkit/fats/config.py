@@ -240,6 +240,8 @@ class MembershipConfig:
         >= 1, the attacker's own models.
     repeats : int
         >= 2, resampled evaluation sets; 100 in Section 6.1.3.
+    mirror : bool
+        Whether forgotten and unseen samples swap their roles, with all else drawn as without.
 
     Raises
     ------
@@ -266,6 +268,7 @@ class MembershipConfig:
     noise: Share = 0.0
     n_shadows: Count = 4
     repeats: Annotated[int, Whole(2)] = 100
+    mirror: Flag = False
 
     @model_validator(mode="after")
     def _agree(self) -> MembershipConfig:

@@ -5,9 +5,14 @@ Source: FATS, Sections 6.1.3 and 6.2.5, Table 1.
 A federation of 2M clients: the first M are attacked, the others' samples are the attacker's pool.
 Of each attacked client two thirds are trained on and one third is kept aside, by lot, so that
 forgotten and unseen samples follow one law: after exact forgetting every attack has an accuracy of
-1/2 on average. Shadows are trained by FATS as the target was, and their attack meets the models of
-all methods. The paper attacks after forgetting only; the rows "before" say what this attack can see
-at all.
+1/2 on average. (The members of an evaluation set and as many unseen rows of the same clients are
+exchangeable: swapping them leaves the law of the lot as it is, and that of the model, which depends
+on what is kept alone, but turns an accuracy of a into 1 - a, and a precision of p into 1 - p. So
+both have the expectation 1/2. `mirror` runs the swapped lot: the mean of both runs is free of how
+hard single samples are.)
+
+Shadows are trained by FATS as the target was, and their attack meets the models of all methods. The
+paper attacks after forgetting only; the rows "before" say what this attack can see at all.
 
 One seed changes who is trained on, forgotten and unseen, the first model and all draws. Clients,
 false labels, pool and attack belong to `population_seed`: intervals over seeds hold for this
@@ -67,7 +72,8 @@ _locks: dict[tuple, threading.Lock] = {}
 class Split(NamedTuple):
     """Who is trained on, forgotten and unseen, as rows of the federation, and the requests.
 
-    A request is (client, sample) or (client, None).
+    A request is (client, sample) or (client, None). `members` are forgotten rows and `others` as
+    many unseen ones of the same clients, which swap their roles in the mirrored split.
     """
 
     clients: list[np.ndarray]
@@ -75,6 +81,8 @@ class Split(NamedTuple):
     forgotten: np.ndarray
     kept: np.ndarray
     unseen: np.ndarray
+    members: np.ndarray
+    others: np.ndarray
 
 
 def build(config: MembershipConfig, federation: Federation | None = None) -> Federation:
@@ -119,6 +127,8 @@ def split(config: MembershipConfig, federation: Federation, level: str) -> Split
     rng = generator(config.seed, "samples")
     attacked = federation.clients[: federation.n_clients // 2]
     orders = [rng.permutation(ids) for ids in attacked]
+    if config.mirror:
+        orders = [_mirrored(ids, len(ids) - n) for ids, n in zip(orders, _trained(federation))]
     trained = [ids[:n] for ids, n in zip(orders, _trained(federation))]
     unseen = [ids[len(own) :] for ids, own in zip(orders, trained)]
     if level == "sample":
@@ -197,8 +207,10 @@ def run(
     DataFrame
         One row per level, state and attack: "shadow" (or yours), and "loss", the threshold at the
         mean training loss. accuracy and precision are means over the evaluation sets, accuracy_std
-        and precision_std their standard deviations; silent is the share of sets in which nothing is
-        called member (their precision counts as 0.5); n members per set; fit and test.
+        and precision_std their standard deviations; whole_accuracy and whole_precision are those on
+        all `pairs` of members and as many others of the same clients, without resampling; silent is
+        the share of sets in which nothing is called member (their precision counts as 0.5); n
+        members per set; fit and test.
 
     Raises
     ------
@@ -311,7 +323,24 @@ def _attacks(
         found = attacks.evaluate_attack(
             used, predict, members, others, repeats=config.repeats, rng=rng
         )
-        yield kind, _figures(found) | accuracies
+        yield kind, _figures(found) | _whole(used, predict, made, parts) | accuracies
+
+
+def _whole(
+    attack: MembershipAttack, predict: Predict, made: Federation, parts: Split
+) -> dict[str, float]:
+    """Return accuracy and precision on all members and as many others, without resampling."""
+    from sflkit.fats import attacks
+
+    scores = [
+        attack.score(predict(made.x[rows]), made.y[rows]) for rows in (parts.members, parts.others)
+    ]
+    found = attacks.membership_metrics(*scores)
+    return {
+        "whole_accuracy": float(found.accuracy),
+        "whole_precision": float(found.precision),
+        "pairs": len(parts.members),
+    }
 
 
 def _figures(found: MembershipResult) -> dict[str, Any]:
@@ -337,12 +366,15 @@ def _sample_split(
             f"client and batch_size={config.batch_size} must forget a sample of every client and "
             "leave a mini-batch"
         )
+    pairs = [min(n, len(ids)) for n, ids in zip(part, unseen)]
     return Split(
         trained,
         [(k, i) for k, n in enumerate(part) for i in range(n)],
         np.concatenate([ids[:n] for ids, n in zip(trained, part)]),
         np.concatenate([ids[n:] for ids, n in zip(trained, part)]),
         np.concatenate(unseen),
+        np.concatenate([ids[:n] for ids, n in zip(trained, pairs)]),
+        np.concatenate([ids[:n] for ids, n in zip(unseen, pairs)]),
     )
 
 
@@ -364,7 +396,14 @@ def _client_split(
         np.concatenate([trained[k] for k in gone]),
         np.concatenate([trained[k] for k in range(m) if k not in gone]),
         np.concatenate([unseen[k] for k in gone]),
+        np.concatenate([trained[k][: len(unseen[k])] for k in gone]),
+        np.concatenate([unseen[k] for k in gone]),
     )
+
+
+def _mirrored(ids: np.ndarray, n: int) -> np.ndarray:
+    """Return ids with the first n and the last n of them exchanged, 2 n <= len(ids)."""
+    return np.concatenate([ids[len(ids) - n :], ids[n : len(ids) - n], ids[:n]])
 
 
 def _sizes(config: MembershipConfig, clients: list) -> dict[str, Any]:

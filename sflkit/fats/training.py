@@ -287,7 +287,7 @@ def _learn(
     """Train until the requests come."""
     from sflkit.fats import unlearning
 
-    federation = _federation(config) if federation is None else federation
+    federation = federation_of(config) if federation is None else federation
     task = make_task(config.model, federation, model, **_options(config))
     choose_requests(config, federation.sizes)  # refuses what cannot be served before the long part
     clients = _clients(federation)
@@ -353,7 +353,14 @@ def _serve(
             state = unlearning.resume(task, clients, state, until=until, on_round=on_round)
 
 
-def _federation(config: FATSConfig) -> Federation:
+def federation_of(config: FATSConfig) -> Federation:
+    """Return the clients and data of a config.
+
+    Raises
+    ------
+    ValueError
+        As `federations.static`.
+    """
     return federations.static(
         config.data,
         n_clients=config.n_clients,

@@ -1,15 +1,29 @@
-"""Drawings of networks, layer by layer. Source: OSAFL, Figs. 7 and 8."""
+"""Drawings of networks, layer by layer, and the papers' numbers beside curves.
+
+Source: OSAFL, Figs. 4 to 8.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
+
+from sflkit.results import figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from torch import Tensor, nn
+
+
+def labels() -> dict[str, str]:
+    """Return what the arms of `plans` are called, in the order in which they are drawn."""
+    from sflkit.osafl.rules import RULES  # it loads torch
+
+    return RULES.labels() | {"m_afa_cd_printed": "M-AFA-CD, printed buffer"}
 
 
 class Layer(NamedTuple):
@@ -159,3 +173,70 @@ def chain(
         ax.text(1.65, y, shape, ha="left", va="center", fontsize=8, color="0.25")
     ax.set(xlim=(-1.8, 3.1), ylim=(-max(len(rows), places or 0) - 0.1, 0.9), title=title)
     ax.axis("off")
+
+
+def compared(
+    ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, float] | None = None
+) -> None:
+    """Draw one curve per arm, the mean over seeds, and right of them what is known of their ends.
+
+    First the 95 % intervals of the last round, as far as the axes reach; then what the paper
+    prints, as hollow marks in the colour and shape of each rule (a star for centralised SGD).
+
+    Parameters
+    ----------
+    ax : Axes
+    runs : DataFrame
+        Runs of `plans`, with the column `arm`.
+    what : {"accuracy", "loss"}
+    printed : mapping, optional
+        Name of a rule -> the paper's number.
+    """
+    from sflkit.osafl.rules import RULES
+
+    names = labels()
+    part = runs.dropna(subset=[what])
+    part = part.sort_values("arm", key=lambda arms: arms.map(list(names).index), kind="stable")
+    figures.curves(ax, part, "round", what, "arm", rules=RULES, interval=None, labels=names)
+    for line in ax.get_lines():
+        if line.get_label() == names["m_afa_cd_printed"]:
+            line.set(color="#8B5A2B", linestyle=":", marker="x", markeredgecolor="#8B5A2B")
+    figures.end_intervals(ax, part, "round", what, "arm")
+    end = int(runs["round"].max())
+    for i, (rule, value) in enumerate((printed or {}).items()):
+        look = RULES[rule].look
+        ax.plot(
+            [end * (1.22 + 0.03 * i)],
+            [value],
+            marker="*" if look.marker == "None" else look.marker,
+            markersize=7,
+            markerfacecolor="none",
+            markeredgecolor=look.color,
+            markeredgewidth=1.5,
+            linestyle="none",
+            clip_on=False,
+            zorder=5,
+            label="printed in the paper (hollow)" if i == 0 else None,
+        )
+    ax.set(xlabel="round", ylabel=f"test {what}", xlim=(0, end * 1.45))
+    ax.set_xticks(np.unique(np.linspace(0, end, 6).round()))
+    ax.legend().remove()
+
+
+def one_legend(fig: Figure, ncols: int = 4) -> None:
+    """Put one legend above a figure, with every label of its panels once."""
+    found = {}
+    for ax in fig.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    fig.legend(found.values(), found.keys(), loc="outside upper center", ncols=ncols)
+
+
+def drawn(runs: pd.DataFrame, what: str, names: Sequence[str]) -> pd.DataFrame:
+    """Return what `compared` draws: means by round, and every seed in the last round.
+
+    `names` are the columns that tell panels and arms apart; a mean has no seed (-1).
+    """
+    means = runs.groupby([*names, "round"], sort=False)[what].mean().reset_index().assign(seed=-1)
+    last = runs.loc[runs["round"] == runs["round"].max(), [*names, "round", what, "seed"]]
+    return pd.concat([means, last], ignore_index=True)

@@ -264,9 +264,9 @@ def save_figure(
     TypeError
         If JSON cannot hold the parameters.
     """
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", str(artefact)):
+    if not re.fullmatch(r"[a-z0-9][A-Za-z0-9-]*", str(artefact)):
         raise ValueError(
-            f"artefact={artefact!r} must be an id of lower-case letters, digits and -, "
+            f"artefact={artefact!r} must be an id of letters, digits and -, "
             "such as 'sfl-fig5a'"
         )
     folder = paths.drawn(profile) if folder is None else Path(folder)

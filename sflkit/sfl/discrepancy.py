@@ -288,6 +288,53 @@ def exact_discrepancy(
     return np.maximum(moment, 0.0)
 
 
+def exact_path(
+    stream: LabelStream,
+    rule: str,
+    rounds: int,
+    *,
+    cache_rounds: int,
+    theta: float | None = None,
+) -> np.ndarray:
+    """Return `exact_discrepancy` of rounds 1 to T.
+
+    One pass over the lags serves all rounds, so that hundreds of rounds take a fraction of a
+    second. While the cache fills, FIFO and LAZY hold everything so far.
+
+    Parameters
+    ----------
+    stream : LabelStream
+        With a stationary start.
+    rule, cache_rounds, theta
+        As of `rule_weights`.
+    rounds : int
+        T >= 1.
+
+    Returns
+    -------
+    array (rounds, n_clients, n_classes)
+
+    Raises
+    ------
+    ValueError
+        As `rule_weights`, or if the stream has a fixed start.
+    """
+    if not stream.is_stationary:
+        raise ValueError("exact_path needs a stream with start='stationary'")
+    rounds = checks.integer("rounds", rounds, 1)
+    covariances = stream.autocovariances(rounds - 1)
+    path = np.empty_like(covariances)
+    for t in range(1, rounds + 1):
+        filling = rule == "fifo" and t < cache_rounds
+        name, option = ("drsr", None) if filling else (rule, theta)
+        a = rule_weights(name, t, cache_rounds=cache_rounds, theta=option)
+        overlap = np.correlate(a, a, mode="full")[len(a) - 1 :]
+        overlap[1:] *= 2
+        path[t - 1] = np.tensordot(overlap, covariances[: len(a)], axes=1)
+        path[t - 1] += (1 - a.sum()) ** 2 * stream.long_term**2
+    return np.maximum(path, 0.0)
+
+
 def _stationary_moment(stream: LabelStream, weights: np.ndarray) -> np.ndarray:
     """Return E[(v - pi)^2] where every round is in the stationary state."""
     overlap = np.correlate(weights, weights, mode="full")[len(weights) - 1 :]

@@ -32,9 +32,8 @@ import pandas as pd
 
 from sflkit.config import Count, OneOf, Positive, Seed, Share, settings
 from sflkit.randomness import generator
-from sflkit.sfl.caches import RULES
-from sflkit.sfl.clients import Clients
-from sflkit.sfl.config import SFLConfig
+from sflkit.sfl.caches import RULES, Cache, Full
+from sflkit.sfl.clients import STARTS
 from sflkit.sfl.streams import LabelStream, kl_markov_stream
 
 EXPERIMENT = "sfl-label-only"
@@ -72,7 +71,7 @@ class LabelOnlyConfig:
     rule: Annotated[str, OneOf(RULES)] = "drsr"
     seed: Seed = 0
     world: Seed = 0
-    start: Annotated[str, OneOf(("append", "full"))] = "append"
+    start: Annotated[str, OneOf(STARTS)] = "append"
     n_clients: Count = 10
     n_classes: Count = 10
     classes_per_client: Count = 3
@@ -83,7 +82,7 @@ class LabelOnlyConfig:
     theta: Share = 2 / 3
     rounds: Count = 200
     local_steps: Count = 2
-    local_rate: Positive = 0.1
+    local_rate: Positive = 0.5
     features: Count = 20
     noise: Positive = 1.5
     samples: Count = 100
@@ -118,57 +117,71 @@ def make_classes(config: LabelOnlyConfig) -> Classes:
     return Classes(*(np.concatenate([x, constant], axis=2).astype(np.float32) for x in parts))
 
 
-def class_gradients(weights: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the gradient of each class's mean cross-entropy.
-
-    Parameters
-    ----------
-    weights : float array (n_features, n_classes)
-    x : float array (n_classes, n_samples, n_features)
-
-    Returns
-    -------
-    float array (n_classes, n_features, n_classes); entry r is the mean over the samples of class r.
-    """
-    residual = probabilities(x @ weights)
-    rows = np.arange(len(x))
-    residual[rows, :, rows] -= 1
-    return x.swapaxes(1, 2) @ residual / x.shape[1]
-
-
 def probabilities(scores: np.ndarray) -> np.ndarray:
     """Return the softmax of scores (..., n_classes) over their last axis."""
     out = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return out / out.sum(axis=-1, keepdims=True)
 
 
+class Samples(NamedTuple):
+    """All samples of each client's classes: x (K, N, F + 1), y (K, N) and y as 0 and 1 (K, N, R).
+
+    `per_class` is the number of samples of a class.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    indicator: np.ndarray
+    per_class: int
+
+
+def samples_of(owned: np.ndarray, x: np.ndarray) -> Samples:
+    """Return the samples of the classes that clients own.
+
+    Parameters
+    ----------
+    owned : float array (n_clients, n_classes)
+        > 0 where a client owns a class, such as its long-term shares. A client with fewer classes
+        than another gets some that it does not own; their share is 0 in all that follows.
+    x : float array (n_classes, per_class, n_features)
+    """
+    n_classes, per_class, n_features = x.shape
+    most = int((owned > 0).sum(axis=1).max())
+    classes = np.argsort(-owned, axis=1, kind="stable")[:, :most]
+    y = classes.repeat(per_class, axis=1)
+    indicator = np.eye(n_classes, dtype=x.dtype)[y]
+    return Samples(x[classes].reshape(len(owned), -1, n_features), y, indicator, per_class)
+
+
 def local_training(
-    weights: np.ndarray, shares: np.ndarray, x: np.ndarray, *, steps: int, rate: float
+    weights: np.ndarray, shares: np.ndarray, samples: Samples, *, steps: int, rate: float
 ) -> np.ndarray:
-    """Return a client's model after gradient steps on its label-weighted loss.
+    """Return the clients' models after gradient steps on their label-weighted losses.
 
     Parameters
     ----------
     weights : float array (n_features, n_classes)
-        The global model, with which the client starts.
-    shares : float array (n_classes,)
-        Label shares of the client's cache; classes of share 0 are not looked at.
-    x : float array (n_classes, n_samples, n_features)
+        The global model, with which every client starts.
+    shares : float array (n_clients, n_classes)
+        Label shares of the caches, 0 for classes that a client does not own.
+    samples : Samples
     steps : int
         E.
     rate : float
         eta_L.
+
+    Returns
+    -------
+    float array (n_clients, n_features, n_classes)
     """
-    held = np.flatnonzero(shares)
-    own = shares[held, None, None].astype(x.dtype) * x[held].shape[1] ** -1
-    features = x[held]
-    rows = np.arange(len(held))
+    weight = np.take_along_axis(shares, samples.y, axis=1) / samples.per_class
+    weight = weight[:, :, None].astype(samples.x.dtype)
+    transposed = samples.x.swapaxes(1, 2)
+    local = np.broadcast_to(weights, (len(shares), *weights.shape))
     for _ in range(steps):
-        residual = probabilities(features @ weights)
-        residual[rows, :, held] -= 1
-        gradient = np.tensordot(features, own * residual, axes=((0, 1), (0, 1)))
-        weights = weights - rate * gradient
-    return weights
+        residual = probabilities(samples.x @ local) - samples.indicator
+        local = local - rate * (transposed @ (weight * residual))
+    return local
 
 
 def evaluate(weights: np.ndarray, shares: np.ndarray, x: np.ndarray) -> tuple[float, float]:
@@ -178,6 +191,36 @@ def evaluate(weights: np.ndarray, shares: np.ndarray, x: np.ndarray) -> tuple[fl
     right = (p.argmax(axis=2) == rows[:, None]).mean(axis=1)
     loss = -np.log(np.maximum(p[rows, :, rows], 1e-300)).mean(axis=1)
     return float(shares @ loss), float(shares @ right)
+
+
+def cached_shares(config: LabelOnlyConfig, stream: LabelStream) -> np.ndarray:
+    """Return the label shares v_t of the caches along the config's path, (rounds, K, R).
+
+    Only labels matter here: the samples have no other identity than their order of arrival.
+    """
+    first = [config.capacity] if config.start == "full" else []
+    sizes = first + [config.batch_size] * config.rounds
+    counts = stream.sample(len(sizes), sizes, generator(config.seed, "arrivals"))
+    labels = np.arange(config.n_classes)
+    shares = np.empty(counts.shape)
+    for k, long_term in enumerate(stream.long_term):
+        cache = _cache(config, long_term)
+        rng = generator(config.seed, "cache", k)
+        if isinstance(cache, Full):  # its set is there before anything arrives
+            cache.update(np.arange(config.capacity), labels.repeat(cache.quota), rng)
+        for t, arrived in enumerate(counts[:, k]):
+            new = rng.permutation(labels.repeat(arrived))
+            cache.update(np.arange(len(new)), new, rng)
+            shares[t, k] = cache.label_counts(config.n_classes) / len(cache)
+    return shares[len(first) :]
+
+
+def _cache(config: LabelOnlyConfig, long_term: np.ndarray) -> Cache:
+    rule = RULES[config.rule]
+    options = {
+        name: long_term if name == "long_term" else getattr(config, name) for name in rule.options
+    }
+    return rule.build(config.capacity, config.batch_size, **options)
 
 
 def run(config: LabelOnlyConfig) -> pd.DataFrame:
@@ -190,39 +233,23 @@ def run(config: LabelOnlyConfig) -> pd.DataFrame:
         test set, whose classes weigh what the network's long-term mixture gives them.
     """
     stream = make_stream(config)
-    clients = _clients(config, stream)
+    shares = cached_shares(config, stream)
     classes = make_classes(config)
     mixture = stream.long_term.mean(axis=0)
     weights = np.zeros((config.features + 1, config.n_classes), np.float32)
-    rows = []
-    for t in range(1, config.rounds + 1):
-        clients.arrive(t)
-        counts = clients.cached_counts()
-        shares = counts / counts.sum(axis=1, keepdims=True)
-        rate, steps = config.local_rate, config.local_steps
-        local = [
-            local_training(weights, own, classes.train, steps=steps, rate=rate) for own in shares
-        ]
-        weights = np.mean(local, axis=0)  # (4)-(6) with eta = 1
-        loss, accuracy = evaluate(weights, mixture, classes.test)
-        psi = ((shares - stream.long_term) ** 2).sum()
-        rows.append({"round": t, "discrepancy": psi, "accuracy": accuracy, "loss": loss})
-    return pd.DataFrame(rows)
-
-
-def _clients(config: LabelOnlyConfig, stream: LabelStream) -> Clients:
-    """Return the caches of the config's path; the ids of their samples mean nothing here."""
-    own = SFLConfig(
-        rule=config.rule,
-        seed=config.seed,
-        n_clients=config.n_clients,
-        capacity=config.capacity,
-        batch_size=config.batch_size,
-        theta=config.theta,
-        rounds=config.rounds,
-        train=False,
-        n_classes=config.n_classes,
-        classes_per_client=config.classes_per_client,
+    how = {"steps": config.local_steps, "rate": config.local_rate}
+    results = []
+    samples = samples_of(stream.long_term, classes.train)
+    for held in shares:
+        local = local_training(weights, held, samples, **how)
+        weights = local.mean(axis=0)  # (4)-(6) with eta = 1
+        results.append(evaluate(weights, mixture, classes.test))
+    loss, accuracy = np.transpose(results)
+    return pd.DataFrame(
+        {
+            "round": np.arange(1, config.rounds + 1),
+            "discrepancy": ((shares - stream.long_term) ** 2).sum(axis=(1, 2)),
+            "accuracy": accuracy,
+            "loss": loss,
+        }
     )
-    labels = np.arange(config.n_classes).repeat(config.capacity)
-    return Clients(own, labels, config.n_classes, None, stream)

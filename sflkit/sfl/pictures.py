@@ -15,9 +15,11 @@ from numpy.typing import ArrayLike
 
 from sflkit import checks
 from sflkit.registry import Look
+from sflkit.results.intervals import mean_interval
 from sflkit.sfl.caches import RULES
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 # seven of Okabe and Ito's, two greys and Tol's indigo: safe for colour-blind readers
@@ -57,6 +59,30 @@ def line(rule: str, *, marker: bool = False) -> dict[str, Any]:
 def label(rule: str) -> str:
     """Return what legends call a cache rule; ValueError if no such rule is in `caches.RULES`."""
     return RULES[rule].label
+
+
+def gains(ax: Axes, scores: pd.DataFrame, *, smallest: float = 0.005) -> None:
+    """Draw differences in accuracy: a dot for each seed, the mean and its 95 % interval, in points.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        One row a seed, one column a cache rule; differences of accuracies.
+    smallest : float
+        Half-width of the grey strip in which a difference is no visible effect.
+    """
+    ax.axvspan(-100 * smallest, 100 * smallest, color="0.9", zorder=0)
+    ax.axvline(0, color="0.4", linewidth=1)
+    for i, rule in enumerate(scores.columns):
+        values = 100 * scores[rule].to_numpy()
+        color = line(rule)["color"]
+        ax.plot(values, np.full(len(values), i + 0.22), "o", color=color, alpha=0.45, markersize=3)
+        if len(values) > 1:
+            found = mean_interval(values)
+            ax.plot([found.low, found.high], [i, i], color=color, linewidth=3)
+        ax.plot(values.mean(), i, "|", color=color, markersize=14, markeredgewidth=3)
+    ax.set_yticks(range(scores.shape[1]), [label(rule) for rule in scores.columns])
+    ax.invert_yaxis()
 
 
 def label_color(label: int) -> str:

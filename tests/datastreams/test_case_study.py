@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sflkit.datastreams import case_study
 from sflkit.datastreams.bounds import (
+    drift_constants,
     gradient_bound,
     optimization_bound,
     sigma_bar2,
@@ -179,6 +181,56 @@ def test_example_simulated():
     assert math.hypot(*gradient((1.0, 1.0), 1)) <= gradient_bound(2 + math.sqrt(2), 8.5)
 
 
+def test_the_path_is_the_simulation_above():
+    path = case_study.example_path(400, 200)
+    np.testing.assert_allclose(path.mean(axis=0), simulate(400, 5)[0], rtol=1e-12)
+    half = lower_bound_example(0.5)
+    excess = [(loss(t, 1) + loss(t, 2)) / 2 for t in ((0.3, -0.2), half.minimizer)]
+    assert case_study.example_excess((0.3, -0.2), 0.5) == pytest.approx(excess[0] - excess[1])
+
+
+@pytest.mark.parametrize("largest", [1.0, 2.0, 8.0])
+def test_the_mended_lower_bound_holds_for_every_admissible_weight(largest):
+    """At q = 1/2 the expected error is 1/24 and sigma-bar sqrt(5): C = 1 allows nothing else."""
+    found = case_study.repaired_lower_bound(largest)
+    assert found.held == 1 / (2 * largest) and found.q_high == 0.5
+    if largest == 1:
+        assert found.constant == pytest.approx(1 / 24 / math.sqrt(5))
+    for q in np.linspace(found.q_low, found.q_high, 101):
+        at = lower_bound_example(q)
+        ratio = (q * (1 - q)) ** 1.5 / math.sqrt(20) / (1 + q)
+        assert at.limit_gap / 2 / math.sqrt(at.sigma_bar2) == pytest.approx(ratio)
+        assert ratio >= found.constant - 1e-15
+
+
+def test_the_discrepancy_example_by_hand():
+    """For large N and T psi is 2 disc sqrt(x), less 2 disc in the main text, with x - 1 = 4 e^2 /
+    (n_1 n_2) and disc nearly 2; the losses are nearly linear with slope 1, so that the error is
+    nearly (n_2 - n_1) 2 = 4 e.
+    """
+    e = 0.05
+    found = case_study.discrepancy_example(e, rounds=10**6, n_samples=10**10)
+    root = math.sqrt(1 + 4 * e**2 / (0.25 - e**2))
+    assert found.true_error == pytest.approx(4 * e, rel=0.05)
+    assert found.appendix == pytest.approx(4 * root, abs=0.03)
+    assert found.main_text == pytest.approx(4 * (root - 1), abs=0.03)
+    assert found.main_text < found.true_error < found.appendix < found.printed
+    with pytest.raises(ValueError, match="shift"):
+        case_study.discrepancy_example(0.5, rounds=10, n_samples=10)
+
+
+def test_what_does_not_fall_with_T_covers_every_error():
+    """ERRATA 30: C1 + C3 >= 5 G^2 / 2 + D^2 / 2 >= sqrt(5) G D, and no error exceeds G D."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        smooth, bound, size = rng.lognormal(0, 2, 3)
+        drift = drift_constants(
+            smoothness=smooth, loss_bound=bound, diameter=size, local_steps=int(rng.integers(1, 9))
+        )
+        whole = drift.c1 + size**2 / 2
+        assert whole >= math.sqrt(5) * gradient_bound(smooth, bound) * size * (1 - 1e-12)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -191,7 +243,7 @@ def test_example_simulated():
             "counts holds 0.0",
         ),
         (lambda: corollary51_general([1, 0, 0], [5, 5, 5], [True] * 3, **PROBLEM), "n_fresh=0"),
-        (lambda: lower_bound_example(0.4), "q=0.4"),
+        (lambda: lower_bound_example(0), "q=0"),
         (lambda: lower_bound_example(1), "q=1"),
     ],
 )

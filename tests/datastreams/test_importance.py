@@ -11,6 +11,7 @@ from sflkit.datastreams.importance import (
     aggregation_weights,
     client_effective_samples,
     effective_samples,
+    memory_importance,
     relative_importance,
     round_weights,
     sample_weights,
@@ -116,3 +117,18 @@ def test_effective_samples_of_equal_and_unequal_weights():
 def test_bad_values(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_weights_by_memory():
+    """10 old samples and 2 x 95 new ones over T = 19 rounds: 5 and 5 in memory, so p_hist = 1/2.
+
+    With f = 10/200 that is f / (f + (1 - f) / T) = 0.05 / (0.05 + 0.05).
+    """
+    n, historical = [10, 95, 95], [True, False, False]
+    np.testing.assert_allclose(memory_importance(n, historical, 19), [0.5, 0.25, 0.25])
+    np.testing.assert_allclose(memory_importance(n, historical, 1), np.array(n) / 200)  # Uniform
+    # 5 % of old data have 0.76 at T = 60 and 0.977 at T = 800
+    few = [memory_importance([5, 95], [True, False], rounds)[0] for rounds in (60, 800)]
+    np.testing.assert_allclose(few, [0.7595, 0.9768], atol=5e-5)
+    with pytest.raises(ValueError, match="rounds"):
+        memory_importance(n, historical, 0)

@@ -291,3 +291,27 @@ def test_a_sweep_trains_the_shadows_once(tmp_path, monkeypatch):
 def test_bad_splits(level, change, message):
     with pytest.raises(ValueError, match=message):
         split(replace(TINY, **change), federation(), level)
+
+
+@pytest.mark.parametrize("level", ["sample", "client"])
+def test_a_mirrored_split_swaps_forgotten_and_unseen(level):
+    made = federation()
+    plain, mirror = (split(replace(TINY, mirror=m), made, level) for m in (False, True))
+    assert plain.members.tolist() == mirror.others.tolist()
+    assert plain.others.tolist() == mirror.members.tolist()
+    assert plain.requests == mirror.requests and len(plain.members) == len(plain.others)
+    for parts in plain, mirror:
+        assert set(parts.members) <= set(parts.forgotten) and set(parts.others) <= set(parts.unseen)
+        assert sorted(parts.members // 9) == sorted(parts.others // 9)  # of the same clients
+
+
+def test_whole_sets_by_hand():
+    # Learnt by heart, the attack is right about everybody before; afterwards it calls nobody a
+    # member, in both lots: 8 pairs of samples, 3 of a client.
+    for mirror in (False, True):
+        frame = run(replace(BY_HEART, mirror=mirror), federation=federation(), attack=SURE)
+        frame = frame[frame.attack == "shadow"].set_index(["level", "state"])
+        for level, pairs in ("sample", 8), ("client", 3):
+            before, after = frame.loc[level, "before"], frame.loc[level, "fats"]
+            assert (before.whole_accuracy, before.whole_precision, before.pairs) == (1, 1, pairs)
+            assert (after.whole_accuracy, after.whole_precision) == (0.5, 0.5)

@@ -17,7 +17,14 @@ from sflkit import models
 from sflkit.federated import FedAvg, Scaffold, Task, local_sgd
 from sflkit.osafl import clients, rules, training, video
 from sflkit.osafl import clients as osafl_clients
-from sflkit.osafl.clients import Samples, ceiling, local_steps, world
+from sflkit.osafl.clients import (
+    Samples,
+    ceiling,
+    ceiling_of_strangers,
+    constant_guess,
+    local_steps,
+    world,
+)
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.devices import Link
 from sflkit.osafl.rules import RULES
@@ -347,6 +354,41 @@ def test_ceiling_is_the_best_predictors_accuracy():
         == w.test_requests[:, 1:]
     )
     assert abs(hits.mean() - ceiling(config)) < 4 * 0.5 / np.sqrt(hits.size)
+
+
+def test_strangers_name_the_likeliest_file_over_all_users():
+    # simulated: for each last file the label that follows it most often in many other requests of
+    # the same users, tried on the test requests
+    config = small(n_clients=20, test_size=20_000)
+    w = world(config)
+    asked = world(small(n_clients=20, test_size=400_000)).test_requests
+    follows = np.zeros((100, 100))
+    np.add.at(follows, (asked[:, :-1].ravel(), asked[:, 1:].ravel()), 1)
+    guess = follows.argmax(axis=1)
+    hits = guess[w.test_requests[:, :-1]] == w.test_requests[:, 1:]
+    assert abs(hits.mean() - ceiling_of_strangers(config)) < 4 * 0.5 / np.sqrt(hits.size)
+
+
+@pytest.mark.parametrize(("n_clients", "top_k"), [(1, 5), (20, 1)])
+def test_strangers_know_as_much_of_one_user_or_where_all_stay_with_the_same_file(n_clients, top_k):
+    # K = 1: whoever stays takes the one most similar file, with probability 0.4 at least, and no
+    # file elsewhere is as likely; so the likeliest file is the same for all users
+    config = small(n_clients=n_clients, top_k=top_k)
+    assert ceiling_of_strangers(config) == pytest.approx(ceiling(config))
+
+
+def test_strangers_know_less_where_users_differ():
+    # K = 15 spreads staying so thin that a popular file elsewhere may be likelier, for some users
+    config = small(n_clients=20, top_k=15)
+    assert ceiling_of_strangers(config) < ceiling(config) - 0.001
+
+
+def test_the_constant_guess_is_the_entropy_of_the_labels():
+    config = small(n_clients=20, test_size=2000)
+    labels = world(config).test_requests[:, 1:].ravel()
+    shares = pd.Series(labels).value_counts(normalize=True).to_numpy()
+    assert constant_guess(config) == pytest.approx(-(shares * np.log(shares)).sum())
+    assert constant_guess(config) < np.log(100)
 
 
 def test_dataset_2_runs_with_a_recurrent_net():

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.sfl import discrepancy, toy_problem
+from sflkit.sfl import cache_paths, discrepancy, toy_problem
+from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.discrepancy import DiscrepancyConfig, exact_discrepancy
 from sflkit.sfl.toy_problem import SyntheticConfig
 
@@ -153,3 +154,44 @@ def test_bad_synthetic_settings(bad):
 def test_bad_discrepancy_settings(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         DiscrepancyConfig(**bad)
+
+
+@pytest.mark.parametrize("rule", ["fifo", "srsr", "srsr_filled", "drsr", "lazy"])
+def test_the_path_is_the_exact_discrepancy_of_every_round(rule):
+    stream = discrepancy.make_stream(DiscrepancyConfig(seed=5, n_clients=2))
+    option = {"theta": 0.5} if rule.startswith("srsr") else {}
+    path = discrepancy.exact_path(stream, rule, 12, cache_rounds=4, **option)
+    late = [exact_discrepancy(stream, rule, t, cache_rounds=4, **option) for t in range(4, 13)]
+    np.testing.assert_allclose(path[3:], late, rtol=1e-12, atol=1e-15)
+    if rule in ("fifo", "srsr_filled", "lazy"):  # they hold all rounds so far, as DRSR does
+        early = discrepancy.exact_path(stream, "drsr", 4, cache_rounds=4)
+        np.testing.assert_allclose(path[:4], early, rtol=1e-12, atol=1e-15)
+
+
+def test_what_figure_5_is_judged_by():
+    """Two seeds, four rounds, M = 1: the last half is rounds 3 and 4."""
+    values = {"fifo": [4, 4, 4, 2], "srsr": [4, 2, 2, 1], "drsr": [4, 2, 4 / 3, 1]}
+    frame = pd.DataFrame(
+        [
+            {"rule": rule, "seed": seed, "round": t, "discrepancy": factor * value}
+            for rule, row in values.items()
+            for seed, factor in ((10, 1.0), (11, 2.0))
+            for t, value in enumerate(row, start=1)
+        ]
+    )
+    found = cache_paths.late_logs(frame, [10, 11], first_full=1)
+    np.testing.assert_allclose(np.exp(found["mean"]["fifo"]), [3, 6])
+    np.testing.assert_allclose(np.exp(found["fluctuation"]["srsr"]), [0.5, 1])
+    np.testing.assert_allclose(np.exp(found["total"]["drsr"]), [25 / 3, 50 / 3])
+    curves, x = found["falls"]  # psi_t = 4 / t: slope -1 on logarithms
+    np.testing.assert_allclose(np.diff(curves, axis=1) / np.diff(x), -1, rtol=1e-12)
+
+
+def test_both_readings_of_the_interval_can_be_followed():
+    config = SFLConfig(train=False, rounds=30, n_clients=3, seed=10, rule="drsr", temperature=0.2)
+    even, uneven = cache_paths.run(config), cache_paths.uneven(config)
+    assert list(uneven.columns) == list(even.columns) and len(uneven) == 30
+    assert not np.allclose(even["discrepancy"], uneven["discrepancy"])
+    totals = cache_paths.expected_totals(config, [10, 11])
+    assert set(totals) == {"fifo", "srsr", "drsr"} and totals["drsr"].shape == (30,)
+    assert (np.diff(totals["drsr"]) > 0).all()

@@ -1,0 +1,77 @@
+"""What is judged of a run: numbers worked out by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sflkit.osafl import measures
+from sflkit.osafl.measures import WORST_LOSS, by_arm
+
+
+def run(accuracies, losses=None, seed=0, arm="osafl"):
+    """One run; an accuracy None is diverged, NaN was not evaluated."""
+    values = pd.Series([np.nan if a is None else a for a in accuracies], dtype=float)
+    best = values.cummax().ffill()
+    return pd.DataFrame(
+        {
+            "seed": seed,
+            "arm": arm,
+            "round": np.arange(1, len(values) + 1),
+            "accuracy": values,
+            "loss": 1 - values if losses is None else losses,
+            "best_accuracy": best,
+            "best_loss": 1 - best,
+            "diverged": [a is None for a in accuracies],
+        }
+    )
+
+
+def test_best_and_its_loss():
+    assert measures.best(run((0.1, 0.7, 0.6))) == 0.7
+    assert measures.best_loss(run((0.1, 0.7, 0.6))) == pytest.approx(0.3)
+    never = run((None, None))
+    assert measures.best(never) == 0 and measures.best_loss(never) == WORST_LOSS
+
+
+def test_area_counts_diverged_rounds_as_0_and_leaves_out_what_was_not_evaluated():
+    assert measures.area(run((0.2, 0.4, None, None))) == pytest.approx(0.15)
+    assert measures.area(run((0.2, np.nan, 0.4, 0.6))) == pytest.approx(0.4)
+
+
+def test_late_log_loss_is_the_mean_of_logarithms_over_the_last_quarter():
+    # of 8 rounds the last two
+    curve = run((0.5,) * 8, losses=[9, 9, 9, 9, 9, 9, 2, 8])
+    assert measures.late_log_loss(curve) == pytest.approx(np.log(4))
+    ended = run((0.5,) * 6 + (None, None), losses=[1.0] * 8)
+    assert measures.late_log_loss(ended) == pytest.approx(np.log(WORST_LOSS))
+
+
+def test_shares_of_the_rounds():
+    curve = run(np.arange(1, 9) / 10)
+    assert measures.between(0.75, 1)(curve) == pytest.approx(0.75)  # rounds 7 and 8
+    assert measures.between(0, 0.25)(curve) == pytest.approx(0.15)
+    assert measures.at_round(3)(curve) == pytest.approx(0.3)
+    with pytest.raises(ValueError, match=r"last=0\.5"):
+        measures.between(0.5, 0.5)
+
+
+def test_plateau_by_hand():
+    # ten rounds rise by 0.1, thirty stay at 1: the last quarter's mean is 1; the mean of five
+    # rounds reaches 0.98 first in rounds 10 to 14, whose middle is round 12 (9 to 13: 0.98 as well,
+    # since (0.9 + 4) / 5 = 0.98)
+    curve = run(np.r_[np.arange(1, 11) / 10, np.ones(30)])
+    assert measures.plateau(curve, share=0.979) == 11
+    assert measures.plateau(curve, share=0.99) == 12
+    assert measures.plateau(curve, share=1, window=1) == 10
+    # a constant run is there at once
+    assert measures.plateau(run((0.3,) * 20)) == 3
+
+
+def test_by_arm():
+    frame = pd.concat(
+        [run((0.1, 0.3), seed=s, arm=a) for s in (4, 5) for a in ("osafl", "m_fedavg")]
+        + [run((0.9, 0.5), seed=4, arm="genie"), run((0.2, 0.7), seed=5, arm="genie")]
+    )
+    table = by_arm(frame, measures.best)
+    assert table["genie"].to_dict() == {4: 0.9, 5: 0.7}
+    assert table["osafl"].to_dict() == table["m_fedavg"].to_dict() == {4: 0.3, 5: 0.3}

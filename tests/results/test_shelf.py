@@ -1,0 +1,168 @@
+"""What a folder of results holds: complete, damaged, running, left over."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pandas as pd
+import pytest
+
+from sflkit import paths
+from sflkit.results import shelf, store, sweep
+
+EXPERIMENT = "shelf-probe"
+RESULT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Config:
+    seed: int = 0
+
+
+def run(config: Config) -> pd.DataFrame:
+    return pd.DataFrame({"loss": [config.seed + 0.5]})
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """Keys of four results in tmp_path."""
+    configs = [Config(seed) for seed in range(4)]
+    sweep.attempt(run, configs[:1], store=tmp_path, threads=1)
+    sweep.run_many(run, configs[1:], store=tmp_path)
+    return [store.result_key(run, config) for config in configs]
+
+
+def test_records_of_complete_results(keys, tmp_path):
+    found = shelf.survey(tmp_path)
+    assert sorted(found.records) == sorted(keys) and found.damaged == {}
+    assert found.records[keys[2]]["config"] == {"seed": 2}
+    assert shelf.read_record(keys[2], tmp_path) == found.records[keys[2]]
+    assert shelf.survey(tmp_path / "nowhere") == ({}, {})
+    seeds = [r["config"]["seed"] for r in shelf.records_of("shelf-probe", tmp_path)]
+    assert sorted(seeds) == [0, 1, 2, 3]
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "wrong"),
+    [
+        ("no json", "numbers without a record"),
+        ("no csv", "a record without numbers"),
+        ("json cut", "a record that cannot be read"),
+        ("json of a list", "a record that cannot be read"),
+        ("csv altered", "the numbers differ from the record's digest"),
+        ("other key", "the record is of shelf-probe/0"),
+    ],
+)
+def test_damaged_results_are_named(keys, tmp_path, damage, wrong):
+    csv, record = tmp_path / f"{keys[1]}.csv", tmp_path / f"{keys[1]}.json"
+    if damage == "no json":
+        record.unlink()
+    elif damage == "no csv":
+        csv.unlink()
+    elif damage == "json cut":
+        record.write_text(record.read_text()[:-9])
+    elif damage == "json of a list":
+        record.write_text("[]")
+    elif damage == "csv altered":
+        csv.write_text("loss\n2.5\n")
+    else:
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"key": "shelf-probe/0"}))
+    found = shelf.survey(tmp_path)
+    assert found.damaged == {keys[1]: wrong} and len(found.records) == 3
+    assert shelf.read_record(keys[1], tmp_path) is None
+    with store.run_lock(keys[1], tmp_path):  # somebody is writing it
+        assert shelf.survey(tmp_path).damaged == {}
+
+
+def test_running_is_whose_lock_is_held(keys, tmp_path):
+    assert not shelf.is_running(keys[0], tmp_path)
+    assert not shelf.is_running("shelf-probe/never", tmp_path)
+    assert not (tmp_path / ".locks" / "never.lock").exists()
+    with store.run_lock(keys[0], tmp_path):
+        assert shelf.is_running(keys[0], tmp_path)
+    assert not shelf.is_running(keys[0], tmp_path)
+
+
+def test_results_are_taken_over_whole(keys, tmp_path):
+    there = tmp_path / "there"
+    assert shelf.take_over(keys[0], tmp_path, there)
+    assert shelf.read_record(keys[0], there) == shelf.read_record(keys[0], tmp_path)
+    assert not shelf.take_over("shelf-probe/never", tmp_path, there)
+    with store.run_lock(keys[1], there):
+        assert not shelf.take_over(keys[1], tmp_path, there)
+    assert list(shelf.survey(there).records) == [keys[0]]
+
+
+def test_what_killed_writers_left_is_cleared_but_nothing_in_progress(keys, tmp_path):
+    names = [key.rpartition("/")[2] for key in keys]
+    old = tmp_path / "shelf-probe" / f".{names[0]}.csv.tmp"
+    new = tmp_path / "shelf-probe" / f".{names[1]}.json.tmp"
+    old.write_text("round,x\n1,0.")
+    new.write_text("{")
+    with store.run_lock(keys[1], tmp_path):
+        shelf.clear_left_over(tmp_path)
+    assert not old.exists() and new.exists()
+    shelf.clear_left_over(tmp_path)
+    assert not new.exists() and len(shelf.survey(tmp_path).records) == 4
+
+
+def test_an_attempt_says_how_it_ended(keys, tmp_path, monkeypatch):
+    there = tmp_path / "there"
+    with store.run_lock(keys[1], there):
+        assert sweep.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "busy", "")]
+    assert sweep.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "computed", "")]
+    assert sweep.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "found", "")]
+
+    def full(path, content):
+        raise paths.CannotWrite(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(paths, "write_atomic", full)
+    ((_, state, why),) = sweep.attempt(run, [Config(2)], store=there, threads=1)
+    assert state == "unwritable"
+    assert why == f"cannot write {there / keys[2]}.csv: No space left on device"
+    with pytest.raises(sweep.SweepError, match=r"cannot write .*No space left on device"):
+        sweep.run_many(run, [Config(2)], store=there)
+
+
+def test_a_finished_run_is_written_once_there_is_room(keys, tmp_path, monkeypatch):
+    write, there = paths.write_atomic, tmp_path / "there"
+
+    def full(path, content):
+        raise paths.CannotWrite(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(paths, "write_atomic", full)
+
+    def make_room():
+        monkeypatch.setattr(paths, "write_atomic", write)
+
+    done = sweep.attempt(run, [Config(2)], store=there, threads=1, make_room=make_room)
+    assert done == [(keys[2], "computed", "")] and list(shelf.survey(there).records) == [keys[2]]
+
+
+def test_a_record_that_cannot_be_written_leaves_no_numbers_alone(keys, tmp_path, monkeypatch):
+    write = paths.write_atomic
+
+    def nearly_full(path, content):
+        if str(path).endswith(".json"):
+            raise paths.CannotWrite(28, "No space left on device", str(path))
+        write(path, content)
+
+    monkeypatch.setattr(paths, "write_atomic", nearly_full)
+    there = tmp_path / "there"
+    ((_, state, why),) = sweep.attempt(run, [Config(2)], store=there, threads=1)
+    assert state == "unwritable" and f"{keys[2]}.json" in why
+    assert not list((there / "shelf-probe").iterdir())
+
+
+def test_a_module_without_batches_has_no_batch_key():
+    assert sweep.batch_key(run, Config(1)) is None
+
+
+def test_configs_of_one_batch_share_their_key():
+    from sflkit.sfl import training
+    from sflkit.sfl.config import SFLConfig
+
+    one, two = (sweep.batch_key(training.run, SFLConfig(seed=seed)) for seed in (1, 2))
+    assert one == two == training.stack_key(SFLConfig(seed=1))

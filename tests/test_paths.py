@@ -1,0 +1,35 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from sflkit import paths
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path):
+    file = tmp_path / "folder" / "file"
+    paths.write_atomic(file, "one")
+    paths.write_atomic(file, b"two")
+    assert file.read_text() == "two" and list(file.parent.iterdir()) == [file]
+
+
+def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
+    resource = pytest.importorskip("resource")
+    file = tmp_path / "file"
+    paths.write_atomic(file, "before")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match=f"cannot write {file}: File too large") as error:
+            paths.write_atomic(file, "x" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert isinstance(error.value, paths.CannotWrite) and error.value.filename == str(file)
+    assert file.read_text() == "before" and list(tmp_path.iterdir()) == [file]
+
+
+def test_a_folder_that_is_a_file_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(paths.CannotWrite, match=r"cannot write .*inside"):
+        paths.write_atomic(tmp_path / "file" / "inside", "x")
