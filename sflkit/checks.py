@@ -21,9 +21,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 Value = TypeVar("Value")
+# What numpy counts and places things with; a size beyond it could only overflow or never end.
+LARGEST = 2**63 - 1
 
 
-def integer(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
+def integer(
+    name: str,
+    value: Any,
+    low: int | None = None,
+    high: int | None = None,
+    *,
+    any_size: bool = False,
+) -> int:
     """Return `value` as an int.
 
     Parameters
@@ -33,7 +42,10 @@ def integer(name: str, value: Any, low: int | None = None, high: int | None = No
     value : number
         A whole number of any type, such as 5 or 5.0.
     low, high : int, optional
-        The smallest and the largest integer that is allowed; None leaves that side open.
+        The smallest and the largest integer that is allowed; None leaves that side open, up to
+        `LARGEST`.
+    any_size : bool
+        Whether integers beyond `LARGEST` are allowed, as they are for seeds.
 
     Raises
     ------
@@ -42,9 +54,70 @@ def integer(name: str, value: Any, low: int | None = None, high: int | None = No
     """
     if _is_whole(value):
         whole = int(value)
-        if (low is None or whole >= low) and (high is None or whole <= high):
+        too_large = not any_size and abs(whole) > LARGEST
+        if too_large and high is None:
+            high = LARGEST
+        if not too_large and (low is None or whole >= low) and (high is None or whole <= high):
             return whole
     raise ValueError(f"{name}={value!r} must be an integer{limits(low, high)}")
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return `value` as a bool.
+
+    Only booleans, Python's or numpy's, are allowed: any other object would count as true or false
+    without a word, so that "no" would mean yes.
+
+    Raises
+    ------
+    ValueError
+        If `value` is no boolean.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, np.ndarray) and value.dtype == bool and value.ndim == 0:
+        return bool(value)
+    raise ValueError(f"{name}={value!r} must be True or False")
+
+
+def flags(name: str, value: ArrayLike) -> np.ndarray:
+    """Return `value` as an array of bool of any shape.
+
+    Raises
+    ------
+    ValueError
+        If an entry is no boolean.
+    """
+    try:
+        out = np.asarray(value)
+    except ValueError:  # ragged
+        out = np.asarray(None)
+    if out.dtype == bool:
+        return out
+    raise ValueError(f"{name}={value!r} must be True or False, or an array of them")
+
+
+def instance(name: str, value: Any, kind: type[Value]) -> Value:
+    """Return `value` if it is an object of class `kind`.
+
+    Raises
+    ------
+    ValueError
+        If it is not; the message says what it is.
+    """
+    if isinstance(value, kind):
+        return value
+    article = "an" if kind.__name__[0] in "AEIO" else "a"
+    raise ValueError(
+        f"{name} must be {article} {kind.__module__}.{kind.__name__}; "
+        f"it is {_shortened(value)} of type {type(value).__name__}"
+    )
+
+
+def _shortened(value: Any) -> str:
+    """Return the text of any object, short enough for a message."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def cores() -> int:
@@ -163,6 +236,49 @@ def array(
             f"entries must be finite numbers{limits(low, high, above)}"
         )
     return out
+
+
+def integers(
+    name: str,
+    value: ArrayLike,
+    *,
+    ndim: int | None = None,
+    low: int | None = None,
+    high: int | None = None,
+) -> np.ndarray:
+    """Return `value` as an array of int64, which may be the one that was given.
+
+    Floats that are whole numbers count as integers, as in `integer`.
+
+    Raises
+    ------
+    ValueError
+        If `value` is no array of integers, has another number of axes, or holds an entry that is
+        out of bounds; the message names the first such entry.
+    """
+    try:
+        out = np.asarray(value)
+    except ValueError:  # ragged
+        raise ValueError(f"{name}={value!r} must be an array of integers") from None
+    if out.dtype.kind not in "iu":
+        if out.dtype == bool:
+            raise ValueError(f"{name}={value!r} must be an array of integers; booleans are none")
+        floats = array(name, out)
+        broken = floats[(floats != np.floor(floats)) | (np.abs(floats) > LARGEST)]
+        if broken.size:
+            raise ValueError(
+                f"{name} holds {float(broken[0])!r}; entries must be integers{limits(low, high)}"
+            )
+        out = floats
+    if ndim is not None and out.ndim != ndim:
+        raise ValueError(f"{name} has shape {out.shape}; it must have {ndim} axes")
+    top = LARGEST if high is None else high
+    bad = out > top if low is None else (out < low) | (out > top)
+    if bad.any():
+        raise ValueError(
+            f"{name} holds {out[bad][0].item()!r}; entries must be integers{limits(low, high)}"
+        )
+    return out.astype(np.int64, copy=False)
 
 
 def choice(name: str, value: Value, allowed: Iterable[Any]) -> Value:

@@ -65,14 +65,15 @@ class _Checked:
 
 @dataclass(frozen=True)
 class Whole(_Checked):
-    """An integer in [low, high]; a bound that is None is open."""
+    """An integer in [low, high]; a bound that is None is open, see `checks.integer`."""
 
     low: int | None = None
     high: int | None = None
+    any_size: bool = False
 
     def check(self, value: Any) -> int:
         """Return `value` as int; ValueError as `checks.integer`."""
-        return checks.integer(_NAME, value, self.low, self.high)
+        return checks.integer(_NAME, value, self.low, self.high, any_size=self.any_size)
 
     def expected(self) -> str:
         """Return what is allowed, as a message says it."""
@@ -116,7 +117,7 @@ class OneOf(_Checked):
         return f"one of {', '.join(map(repr, self.allowed))}"
 
 
-Seed = Annotated[int, Whole(0)]
+Seed = Annotated[int, Whole(0, any_size=True)]
 Count = Annotated[int, Whole(1)]
 Positive = Annotated[float, Number(above=0)]
 NotNegative = Annotated[float, Number(0)]

@@ -58,8 +58,8 @@ def generator(seed: int, purpose: str, *key: int) -> np.random.Generator:
         If `seed` or a key is not a non-negative integer, or `purpose` is not in `PURPOSES`.
     """
     checks.choice("purpose", purpose, PURPOSES)
-    seed = checks.integer("seed", seed, 0)
-    key = tuple(checks.integer("key", k, 0) for k in key)
+    seed = checks.integer("seed", seed, 0, any_size=True)
+    key = tuple(checks.integer("key", k, 0, any_size=True) for k in key)
     return np.random.default_rng(
         np.random.SeedSequence(seed, spawn_key=(PURPOSES.index(purpose), *key))
     )

@@ -24,7 +24,7 @@ NAN, INF, HUGE = float("nan"), float("inf"), 10**400
         (np.int8(3), 1, 5),
         (np.float32(3), 1, 5),
         (Fraction(6, 2), 1, 5),
-        (HUGE, 1, None),
+        (2**63 - 1, 1, None),
     ],
 )
 def test_integer_passes(value, low, high):
@@ -226,3 +226,57 @@ def test_indices(value, message):
 def test_limits_end_a_message():
     assert checks.limits() == "" and checks.limits(0) == " >= 0"
     assert checks.limits(0, 5, 1, 6) == " >= 0 and <= 5 and > 1 and < 6"
+
+
+def test_flags_are_booleans_alone():
+    assert checks.flag("x", np.True_) is True and checks.flag("x", np.array(False)) is False
+    np.testing.assert_array_equal(checks.flags("x", [True, False]), [True, False])
+    for bad in ("no", 1, 0.0, None, [True], np.array([True])):
+        with pytest.raises(ValueError, match=r"x=.* must be True or False$"):
+            checks.flag("x", bad)
+    for bad in ("no", [1, 0], None, [[True], [True, False]]):
+        with pytest.raises(ValueError, match=r"x=.* must be True or False, or an array of them"):
+            checks.flags("x", bad)
+
+
+def test_objects_of_a_wrong_class_are_named():
+    assert checks.instance("x", 5, int) == 5
+    with pytest.raises(ValueError, match=r"x must be a builtins.int; it is 'abc' of type str"):
+        checks.instance("x", "abc", int)
+    with pytest.raises(ValueError, match=r"it is \[0, 0, .*\.\.\. of type list"):
+        checks.instance("x", [0] * 1000, int)
+
+
+def test_sizes_beyond_every_machine_are_refused():
+    # 1e300 is a whole number; as a size it overflowed in numpy, or a loop never ended
+    for bad in (1e300, HUGE, 2**63, -1e300):
+        with pytest.raises(ValueError, match=r"rounds=.* must be an integer.* <= 922337203685"):
+            checks.integer("rounds", bad)
+    assert checks.integer("rounds", 2**63 - 1, 1) == 2**63 - 1
+    assert checks.integer("seed", 2**128, 0, any_size=True) == 2**128
+    with pytest.raises(ValueError, match=r"rounds=0 must be an integer >= 1$"):
+        checks.integer("rounds", 0, 1)
+
+
+def test_arrays_of_integers_lose_nothing():
+    found = checks.integers("ids", [[1.0, 2.0]], ndim=2, low=0)
+    assert found.dtype == np.int64 and found.tolist() == [[1, 2]]
+    same = np.arange(3)
+    assert checks.integers("ids", same) is same
+    for bad, message in (
+        ([0.5, 1], "ids holds 0.5; entries must be integers >= 0 and <= 9"),
+        ([np.nan], "ids holds nan"),
+        ([-1], "ids holds -1; entries must be integers >= 0"),
+        ([10], "ids holds 10; entries must be"),
+        (["1"], "ids=.* must be an array of numbers"),
+        ([True], "booleans are none"),
+        ([1e300], "ids holds 1e.300; entries must be integers"),
+        ([[1], [1, 2]], "ids=.* must be an array of integers"),
+        ([1j], "ids=.* must be an array of numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            checks.integers("ids", bad, low=0, high=9)
+    with pytest.raises(ValueError, match="it must have 1 axes"):
+        checks.integers("ids", [[1]], ndim=1)
+    with pytest.raises(ValueError, match="ids holds 18446744073709551615"):
+        checks.integers("ids", np.array([2**64 - 1], dtype=np.uint64))

@@ -86,6 +86,7 @@ def fetch(
     import filelock
 
     checks.choice("name", name, SOURCES)
+    force = checks.flag("force", force)
     retries = checks.integer("retries", retries, 0)
     timeout = checks.real("timeout", timeout, above=0)
     target_folder = paths.data() if folder is None else Path(folder).expanduser()

@@ -402,8 +402,18 @@ def label_weights(
     Raises
     ------
     ValueError
-        If clients hold a class of which there is no test sample.
+        If there is no client or one without samples, labels or rows are out of range, or clients
+        hold a class of which there is no test sample.
     """
+    n_classes = checks.integer("n_classes", n_classes, 1)
+    y = checks.integers("y", y, ndim=1, low=0, high=n_classes - 1)
+    y_test = checks.integers("y_test", y_test, ndim=1, low=0, high=n_classes - 1)
+    clients = [checks.indices(f"clients[{k}]", ids, len(y)) for k, ids in enumerate(clients)]
+    if not clients or not all(map(len, clients)):
+        raise ValueError(
+            f"clients hold {[len(ids) for ids in clients]} samples; there must be at least one "
+            "client, and each must have at least one sample"
+        )
     per_client = [np.bincount(y[ids], minlength=n_classes) / len(ids) for ids in clients]
     shares = np.mean(per_client, axis=0)
     have = np.bincount(y_test, minlength=n_classes)

@@ -8,7 +8,8 @@ A data set of images is one file <name>.npz with these arrays:
 | y_train, y_test              | integer | (n,), classes                            |
 | y_train_coarse, y_test_coarse| integer | (n,), superclasses, where there are any  |
 
-Nothing is unpickled, since a pickle can run code. The digest of a file lies beside it in
+Nothing is unpickled, and the form is looked at before anything is unpacked (`sflkit.archives`). The
+digest of a file lies beside it in
 <file>.sha256, in the form that `sha256sum -c` reads; a file without one is read as well.
 """
 
@@ -17,12 +18,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import zipfile
-import zlib
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from sflkit import archives
 from sflkit.data.catalogue import Spec
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test", "y_train_coarse", "y_test_coarse")
@@ -124,7 +126,16 @@ def _file_digest(path: Path) -> str:
 
 def _arrays(path: Path, spec: Spec) -> dict[str, np.ndarray]:
     """Return the arrays of the file if they fit `spec`, labels as int64."""
-    arrays = _unpacked(path)
+    arrays = _unpacked(path, spec)
+    for split in ("train", "test"):
+        for key, n in ((f"y_{split}", spec.n_classes), (f"y_{split}_coarse", spec.n_coarse)):
+            if key in arrays:
+                arrays[key] = _class_indices(path, key, arrays[key], n)
+    return arrays
+
+
+def _check_forms(path: Path, spec: Spec, arrays: Mapping[str, archives.Form]) -> None:
+    """Refuse arrays that are not of the documented form; they are not unpacked yet."""
     for split in ("train", "test"):
         for key in (f"x_{split}", f"y_{split}"):
             if key not in arrays:
@@ -133,48 +144,36 @@ def _arrays(path: Path, spec: Spec) -> dict[str, np.ndarray]:
                     f"{sorted(arrays)}"
                 )
         x = arrays[f"x_{split}"]
-        if x.dtype != np.uint8 or x.shape[1:] != spec.shape or not len(x):
+        if x.dtype != np.uint8 or x.shape[1:] != spec.shape or not x.shape[0]:
             raise DataCorruptError(
                 f"{path}: x_{split} is {x.dtype} of shape {x.shape}; "
                 f"it must be uint8 of shape (n, {', '.join(map(str, spec.shape))}) with n >= 1"
             )
-        for key, n in ((f"y_{split}", spec.n_classes), (f"y_{split}_coarse", spec.n_coarse)):
-            if key in arrays:
-                arrays[key] = _class_indices(path, key, arrays[key], len(x), n)
+        for key in (f"y_{split}", f"y_{split}_coarse"):
+            y = arrays.get(key)
+            if y is not None and (y.shape != x.shape[:1] or y.dtype.kind not in "iu"):
+                raise DataCorruptError(
+                    f"{path}: {key} is {y.dtype} of shape {y.shape}; "
+                    f"it must be {x.shape[0]} integers, one per sample"
+                )
     if spec.n_coarse and not {"y_train_coarse", "y_test_coarse"} <= arrays.keys():
         raise DataCorruptError(f"{path} lacks the superclasses y_train_coarse, y_test_coarse")
-    return arrays
 
 
-def _unpacked(path: Path) -> dict[str, np.ndarray]:
-    """Return the known arrays of an npz file, as they are."""
+def _unpacked(path: Path, spec: Spec) -> dict[str, np.ndarray]:
+    """Return the known arrays of an npz file, as they are, if their form is right."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files if key in _KEYS}
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        ValueError,
-        EOFError,
-        OSError,
-        KeyError,
-        NotImplementedError,
-        AttributeError,
-    ) as error:
+        return archives.read_npz(path, names=_KEYS, check=partial(_check_forms, path, spec))
+    except DataCorruptError:
+        raise
+    except (ValueError, OSError) as error:
         raise DataCorruptError(
             f"{path} cannot be read as npz without pickled objects ({error}); it has "
             f"{path.stat().st_size:,} bytes and seems truncated, altered or of another format"
         ) from error
 
 
-def _class_indices(
-    path: Path, key: str, y: np.ndarray, n_samples: int, n_classes: int
-) -> np.ndarray:
-    if y.shape != (n_samples,) or not np.issubdtype(y.dtype, np.integer):
-        raise DataCorruptError(
-            f"{path}: {key} is {y.dtype} of shape {y.shape}; "
-            f"it must be {n_samples} integers, one per sample"
-        )
+def _class_indices(path: Path, key: str, y: np.ndarray, n_classes: int) -> np.ndarray:
     if y.min() < 0 or y.max() >= n_classes:
         bad = y[(y < 0) | (y >= n_classes)][0]
         raise DataCorruptError(

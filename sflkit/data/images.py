@@ -223,7 +223,8 @@ class Dataset:
         ValueError
             As `lazy_inputs`, or if there are no superclasses.
         """
-        return np.array(self._part("y", split, indices, "_coarse" if coarse else ""))
+        suffix = "_coarse" if checks.flag("coarse", coarse) else ""
+        return np.array(self._part("y", split, indices, suffix))
 
     def with_coarse_labels(self) -> Dataset:
         """Return the same data set with the superclasses as its classes.
@@ -283,6 +284,7 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
         If the data set is not on disk and cannot be downloaded.
     """
     checks.choice("name", name, names())
+    download = checks.flag("download", download)
     if name in CLIENT_SETS:
         raise ValueError(
             f"name={name!r} has clients of its own and is no set of images to be dealt out: build "
@@ -309,6 +311,7 @@ def obtain(
     `load`, but sets with clients of their own are allowed.
     """
     checks.choice("name", name, names())
+    download = checks.flag("download", download)
     name = FEATURES[name].of if name in FEATURES else name
     if is_made(name):
         return available(root=root)[name]

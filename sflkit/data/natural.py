@@ -122,6 +122,7 @@ def load(
         As `data.load`.
     """
     checks.choice("name", name, NAMES)
+    download = checks.flag("download", download)
     checks.choice("vocabulary", vocabulary, VOCABULARIES)
     symbols = VOCABULARIES[vocabulary]
     strides = checks.integer("stride", stride, 1), checks.integer("test_stride", test_stride, 1)

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sflkit import paths
+from sflkit import archives, paths
 from sflkit.data import files
 
 VERSION = 1  # raise it when the numbers change: files of features are made anew
@@ -222,5 +222,10 @@ def read_or_make(
             features = {"x_train": train, "x_test": test}
             return features, files.write(target, features), target
     file_digest, _ = files.check(found)
-    with np.load(found, allow_pickle=False) as file:
-        return {key: file[key] for key in ("x_train", "x_test")}, file_digest, found
+    try:
+        features = archives.read_npz(found, names=("x_train", "x_test"))
+    except ValueError as error:
+        raise files.DataCorruptError(
+            f"{found} cannot be read as npz ({error}); remove it, and it is made anew"
+        ) from error
+    return features, file_digest, found

@@ -122,7 +122,7 @@ def generate(
         If an argument is out of range.
     """
     n_packets = checks.integer("n_packets", n_packets, 1)
-    seed = checks.integer("seed", seed, 0)
+    seed = checks.integer("seed", seed, 0, any_size=True)
     n_classes = checks.integer("n_classes", n_classes, 2, 100)
     n_flows = checks.integer("n_flows", n_flows, 1)
     habits_rng, choice_rng, byte_rng = (

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from sflkit.datastreams import evidence
 from sflkit.datastreams.claims.training import GAPS, PRINTED, TABLES, percent
@@ -61,7 +62,7 @@ def grid_curves(
         ax.set_ylim(min(low), max(high))
     axes[0][0].set_ylabel("test accuracy, %")
     handles, labels = axes[0][0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncol=len(labels), fontsize=9)
+    fig.legend(handles, labels, loc="outside lower center", ncol=5 if n > 1 else 3, fontsize=9)
     if with_gaps:
         drawn |= gap_panel(axes[0][-1], evidence.gaps(found))
     case = runs.cases[row, shown[0]]
@@ -98,7 +99,11 @@ def _panel(ax: Axes, runs: Strategies, row: str, fraction: float) -> dict[str, A
     room = 0.06 * (high - low)
     ax.set(xlabel="round t", ylabel="", title=f"{percent(fraction)} historical")
     ax.set(ylim=(low - room, high + room), xlim=(0, 1.1 * end))
-    return {f"{fraction:g}": frame[["p", "seed", "round", "points"]]}
+    groups = frame.groupby(["p", "round"])["points"]
+    lines = [(*key, mean_interval(sample.to_numpy())) for key, sample in groups]
+    rows = [(p, t, e.mean, e.low, e.high, e.n) for p, t, e in lines]
+    columns = ["p", "round", "points", "low", "high", "seeds"]
+    return {f"{fraction:g}": pd.DataFrame(rows, columns=columns)}
 
 
 def gap_panel(ax: Axes, gaps: Mapping[tuple[str, float], np.ndarray]) -> dict[str, np.ndarray]:

@@ -237,6 +237,7 @@ def features(probabilities: np.ndarray, y: np.ndarray, *, with_class: bool) -> n
     The columns are the probabilities in falling order (C), that of the true class, the loss, and
     with_class which class it is (C indicators). FATS does not say what its attack saw.
     """
+    with_class = checks.flag("with_class", with_class)
     columns = [
         -np.sort(-probabilities, axis=1),
         probabilities[np.arange(len(y)), y][:, None],
@@ -292,6 +293,7 @@ def shadow_attack(
     pool_x, pool_y = _samples("pool", (pool_x, pool_y))
     n_pool = len(pool_y)
     n_shadows = checks.integer("n_shadows", n_shadows, 1)
+    per_class = checks.flag("per_class", per_class)
     if n_pool < 2:
         raise ValueError(
             f"the pool has {n_pool} sample; it must have at least 2, one to train on and one to "

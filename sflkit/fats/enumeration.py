@@ -46,7 +46,14 @@ import numpy as np
 
 from sflkit import checks
 from sflkit.fats.forgetting import Request, forget_client, forget_sample
-from sflkit.fats.history import History, Target, draw_history
+from sflkit.fats.history import (
+    Draws,
+    History,
+    Target,
+    draw_batches,
+    draw_clients,
+    draw_history,
+)
 
 MAX_OUTCOMES = 2_000_000
 # Key of an outcome -> its probability, and the outcome itself.
@@ -213,6 +220,45 @@ def forgotten_law(law: Law, request: tuple, rule: str = "exact") -> Law:
     return _collect(
         (after, weight * p)
         for weight, history in groups.values()
+        for after, p in outcomes(lambda rng, history=history: run(history, rng))
+    )
+
+
+def restarted_law(law: Law, client: int, sample: int, *, keep_clients: bool = False) -> Law:
+    """Return the law of the history after a sample is forgotten by training again from the start.
+
+    Source: FATS, Section 5.3.2, the variant that stores no history: a hit draws all rounds again,
+    and a history that did not use the sample stays. As printed that is not exact, since a hit says
+    that the client took part; with the clients of all rounds kept it is (ERRATA 15).
+
+    Parameters
+    ----------
+    law : dict
+        All of its histories must have the same `forgotten`.
+    client, sample : int
+        What is forgotten.
+    keep_clients : bool
+        Whether a hit draws the mini-batches only.
+
+    Raises
+    ------
+    ValueError
+        If the client or the sample never existed, or too few samples are left.
+    """
+
+    def run(history: History, rng: np.random.Generator) -> History:
+        crowd = history.crowd.without([(client, sample)], history.batch_size)
+        if history.first_use(client, sample) is None:
+            return History(history.draws, crowd)
+        clients = history.clients
+        if not keep_clients:
+            clients = draw_clients(crowd, clients.shape, rng)
+        batches = draw_batches(crowd, clients, history.local_steps, history.batch_size, rng)
+        return History(Draws.of(clients, batches, history.samples_per_client), crowd)
+
+    return _collect(
+        (after, weight * p)
+        for weight, history in law.values()
         for after, p in outcomes(lambda rng, history=history: run(history, rng))
     )
 

@@ -120,7 +120,7 @@ def first_uses(
     sizes = _Sizes(samples, rounds, clients_per_round, local_steps, batch_size)
     pool = n_clients if level == "client" else int(samples.sum())
     n_requests = checks.integer("n_requests", n_requests, 1, pool - 1)
-    checks.choice("streaming", streaming, (False, True))
+    streaming = checks.flag("streaming", streaming)
     checks.generator(rng)
     if targets is None:
         numbers = rng.permuted(subsets(np.full(runs, pool), n_requests, rng), axis=1)

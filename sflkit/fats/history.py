@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -70,13 +71,13 @@ class Crowd:
         ValueError
             If a client has no sample, or something forgotten never existed.
         """
-        sizes = np.array(samples_per_client, dtype=np.int64)
+        sizes = np.array(checks.integers("samples_per_client", samples_per_client))
         if sizes.ndim != 1 or not len(sizes) or sizes.min() < 1:
             raise ValueError(
                 f"samples_per_client={samples_per_client!r} must be integers >= 1, one per client"
             )
         whole = cls(read_only(sizes), read_only(sizes.copy()))
-        gone = frozenset(whole.existing(*target) for target in forgotten)
+        gone = frozenset(whole.existing(*_pair(target)) for target in forgotten)
         left = sizes.copy()
         for client, sample in gone:
             left[client] -= sample is not None
@@ -243,9 +244,9 @@ class History:
         ValueError
             If shapes or numbers do not fit together, or something forgotten is still in use.
         """
-        clients = np.array(clients, dtype=np.int64)
-        batches = np.array(batches, dtype=np.int64)
-        sizes = np.array(samples_per_client, dtype=np.int64)
+        clients = np.array(checks.integers("clients", clients))
+        batches = np.array(checks.integers("batches", batches))
+        sizes = np.array(checks.integers("samples_per_client", samples_per_client))
         _check_draws(clients, batches, sizes)
         crowd = Crowd.of(sizes, forgotten)
         left = crowd.samples_left
@@ -443,6 +444,13 @@ def _check_draws(clients: np.ndarray, batches: np.ndarray, sizes: np.ndarray) ->
         raise ValueError(
             "each mini-batch must hold samples of its slot's client, in ascending order, none twice"
         )
+
+
+def _pair(target: Any) -> Target:
+    """Return something forgotten as it came, refused unless it is a pair."""
+    if isinstance(target, (tuple, list)) and len(target) == 2:
+        return tuple(target)
+    raise ValueError(f"forgotten holds {target!r}; entries must be (client, sample)")
 
 
 def _without(size: int, samples: Sequence[int]) -> np.ndarray:

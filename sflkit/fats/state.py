@@ -18,13 +18,21 @@ rounds          (m,) int64           rounds before which a model is stored, as `
                                      (P,) float32
 numbers         (7,) float64         rate, every, owed, and FR2's rate, momentum, decay, damping
 ledger          (n, 6) float64       the entries
+digests         (n,) text            name and sha256 of each other entry, so that no part can be
+                                     changed alone
 ==============  ===================  ===========================================================
+
+The parts must also agree with one another: what the ledger says was asked for with what is
+forgotten, what it says was recomputed with the models that stand. A file is read only as far as it
+is what `save` writes, uncompressed, so that nothing inflates.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
@@ -32,11 +40,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sflkit import checks
+from sflkit import archives, checks, paths
 from sflkit.fats.baselines import Fisher
 from sflkit.fats.history import History, Target
 from sflkit.fats.ledger import Entry, Ledger
 from sflkit.fats.methods import METHODS
+
+_ANEW = (
+    "states have carried digests since sflkit 0.2; move it away and make it anew, with `learn` and "
+    "then `forget` for what it has forgotten"
+)
 
 
 class PendingRequestError(RuntimeError):
@@ -113,16 +126,27 @@ def save(state: State, path: Path | str) -> None:
     ValueError
         If there is a file that is no state, or that has forgotten what this state has not; it stays
         as it is.
+    paths.CannotWrite
+        If the disk is full or the folder cannot be written; an old file stays as it is, and the
+        space is free again.
     """
     refuse_stale(state.history, path)
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    content = _content(state)
+    content["digests"] = _digests(content)
     temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb") as file:
-        np.savez(file, **_content(state))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            np.savez(file, **content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise paths.CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        with contextlib.suppress(OSError):  # it is there only after an error
+            temporary.unlink(missing_ok=True)
     if hasattr(os, "O_DIRECTORY"):  # the rename itself must survive a power cut, too
         folder = os.open(path.parent, os.O_DIRECTORY)
         try:
@@ -140,8 +164,7 @@ def refuse_stale(history: History, path: Path | str) -> None:
         If the file is no state, or has forgotten what `history` has not.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            held = _forgotten(file)
+        held = _forgotten(_entries(path, ("forgotten",)))
     except FileNotFoundError:
         return
     except Exception as error:  # as in `load`
@@ -171,13 +194,39 @@ def load(path: Path | str) -> State:
         If the file is no state, or its parts contradict one another.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return _state(file)
+        return _state(_entries(path))
     except FileNotFoundError:
         raise
     except Exception as error:
         # A damaged file fails in zipfile, zlib, numpy or torch, each in ways of its own.
         raise ValueError(f"{str(path)!r} is not a state that can be read: {error}") from error
+
+
+def _entries(path: Path | str, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """Return entries of a state's file, those named or all, refused unless their digests agree."""
+    wanted = None if names is None else {*names, "digests"}
+    # Its entries are stored, not compressed: they cannot take more than the file.
+    found = archives.read_npz(path, names=wanted, largest=Path(path).stat().st_size)
+    if "digests" not in found:
+        raise ValueError(f"it has no digests; {_ANEW}")
+    said = dict(line.split(" ", 1)[::-1] for line in found.pop("digests").tolist())
+    parts = said.keys() if names is None else names
+    if missing := sorted(set(parts) - found.keys()):
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    for name, values in found.items():
+        if said.get(name) != _digest(values):
+            raise ValueError(f"{name} is not what its digest says: this part was changed alone")
+    return found
+
+
+def _digests(content: Mapping[str, np.ndarray]) -> np.ndarray:
+    return np.array([f"{_digest(content[name])} {name}" for name in sorted(content)])
+
+
+def _digest(values: np.ndarray) -> str:
+    """Return the sha256 of an array's type, shape and numbers."""
+    head = f"{values.dtype.str} {values.shape} ".encode()
+    return hashlib.sha256(head + np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
 def _content(state: State) -> dict[str, np.ndarray]:
@@ -216,7 +265,32 @@ def _state(file: Mapping[str, np.ndarray]) -> State:
     status = str(file["status"])
     if state.status != status:
         raise ValueError(f"it says that it is {status!r}, but its models make it {state.status!r}")
+    _check_agreement(state)
     return state
+
+
+def _check_agreement(state: State) -> None:
+    """Refuse a state whose ledger contradicts what is forgotten, owed or recomputed."""
+    entries = state.ledger.entries
+    if any(entry.requests < 1 or entry.rounds < 0 for entry in entries):
+        raise ValueError("its ledger holds an entry without requests, or with rounds below 0")
+    if entries and not state.history.forgotten:
+        asked = sum(entry.requests for entry in entries)
+        raise ValueError(f"its ledger holds {asked} requests, but nothing is forgotten")
+    served = [entry for entry in entries if entry.start >= 0]
+    owed = max((entry.scratch for entry in served), default=0)
+    if state.owed != owed:
+        raise ValueError(f"its ledger says that {owed} rounds are owed; owed says {state.owed}")
+    if served:
+        stand = served[-1].start + served[-1].rounds
+        if stand != min(state.rounds_done, owed):
+            raise ValueError(
+                f"its ledger says that {stand} of {owed} rounds stand; its models say "
+                f"{state.rounds_done}"
+            )
+    off = [r for r in state.models if r % state.every and r != state.rounds_done]
+    if off:
+        raise ValueError(f"it keeps every {state.every}th model and the last, but holds {off}")
 
 
 def _check_models(models: Mapping[int, Tensor], rounds: int) -> None:

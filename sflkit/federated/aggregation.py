@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from sflkit import checks
-from sflkit.federated.arrays import array_of
+from sflkit.federated.arrays import array_of, finite_vector
 
 
 @dataclass(eq=False)
@@ -70,8 +70,10 @@ def check_work(work: LocalWork | None, n_clients: int, updates: Any = None) -> L
         If `work` is None or names a client outside [0, n_clients - 1], or if `updates` is given and
         does not have one row for each participant.
     """
-    if work is None:
-        raise ValueError("work=None; the rule needs the round's LocalWork(clients, steps, rate)")
+    if not isinstance(work, LocalWork):
+        raise ValueError(
+            f"work={work!r}; the rule needs the round's LocalWork(clients, steps, rate)"
+        )
     if len(work.clients) and work.clients.max() >= n_clients:
         raise ValueError(
             f"work.clients={work.clients.tolist()} must be integers in [0, {n_clients - 1}]"
@@ -100,14 +102,12 @@ def weighted_average(updates: Any, weights: Any = None) -> Any:
     ValueError
         If a shape does not fit, there is no client, or a weight is out of range.
     """
-    updates = updates if isinstance(updates, Tensor) else np.asarray(updates)
+    updates = _numbers("updates", updates)
     if updates.ndim != 2 or len(updates) == 0:
         raise ValueError(
             f"updates has shape {tuple(updates.shape)}; it must be (n_clients, n_params) with at "
             "least one client"
         )
-    if isinstance(updates, Tensor) and not updates.is_floating_point():
-        updates = updates.double()
     if weights is None:
         return updates.mean(0)
     weights = checks.array("weights", array_of(weights), ndim=1, low=0.0)
@@ -128,17 +128,45 @@ def weighted_average(updates: Any, weights: Any = None) -> Any:
 def mean_update(params: Any, updates: Any, weights: Any = None) -> Any:
     """Return `weighted_average(updates, weights)`, which must fit the global parameters.
 
+    An update that is not finite makes the mean so, and a run sees by it that it has diverged. The
+    global parameters must be finite: those of a run that diverged are no start of a round.
+
     Raises
     ------
     ValueError
-        As `weighted_average`, or if `params` does not have the shape of one update.
+        As `weighted_average`, or if `params` is no tensor or array of the kind of the updates, does
+        not have the shape of one update, or is not finite.
     """
+    if not isinstance(params, (Tensor, np.ndarray)):
+        raise ValueError(f"params={params!r} must be a tensor or an array (n_params,)")
+    if isinstance(params, np.ndarray) and isinstance(updates, Tensor):
+        raise ValueError("params is an array and updates a tensor; both must be of one kind")
     mean = weighted_average(updates, weights)
     if params.shape != mean.shape:
         raise ValueError(
             f"params has shape {tuple(params.shape)}; the updates need {tuple(mean.shape)}"
         )
+    finite_vector("params", params)
     return mean
+
+
+def _numbers(name: str, value: Any) -> Any:
+    """Return a tensor or array of real floating-point numbers; integers become float64."""
+    try:
+        value = value if isinstance(value, Tensor) else np.asarray(value)
+    except ValueError:  # ragged
+        raise ValueError(f"{name}={value!r} must be a tensor or an array of numbers") from None
+    if isinstance(value, Tensor):
+        real = not value.is_complex()
+        floating = value.is_floating_point()
+    else:
+        real = value.dtype.kind in "biuf"
+        floating = value.dtype.kind == "f"
+    if not real:
+        raise ValueError(f"{name} is of {value.dtype}; it must hold real numbers")
+    if floating:
+        return value
+    return value.double() if isinstance(value, Tensor) else value.astype(float)
 
 
 def _integers(name: str, values: Any) -> np.ndarray:

@@ -57,6 +57,30 @@ def rows_of(name: str, value: Any) -> Tensor:
     return rows if rows.is_floating_point() else rows.double()
 
 
+def finite_vector(name: str, value: Any) -> Tensor:
+    """Return `value` as a tensor (n,) of finite real floating-point numbers; integers as float64.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else. The message calls it `name`.
+    """
+    try:
+        vector = tensor_of(value).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{name}={value!r} must be a tensor or an array of numbers") from None
+    if vector.ndim != 1:
+        raise ValueError(f"{name} has shape {tuple(vector.shape)}; it must be (n_params,)")
+    vector = rows_of(name, vector[None])[0]
+    if first_not_finite(vector[None]) is not None:
+        bad = (~torch.isfinite(vector)).nonzero()[0].item()
+        raise ValueError(
+            f"{name} holds {vector[bad].item()} at entry {bad}; entries must be finite "
+            "(did training diverge? try a smaller rate)"
+        )
+    return vector
+
+
 def first_not_finite(rows: Tensor) -> int | None:
     """Return the number of the first row of `rows` (n_rows, n) that holds NaN or infinity.
 

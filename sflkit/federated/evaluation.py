@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sflkit import checks, machine
-from sflkit.federated.arrays import array_of
+from sflkit.federated.arrays import array_of, first_not_finite
 from sflkit.federated.batches import Batch, convert
 from sflkit.federated.replicas import Replica
 from sflkit.federated.stacked import models_at_once
@@ -24,7 +24,8 @@ class Evaluation(NamedTuple):
     """Mean loss and share of correct predictions: floats, or float64 arrays (C,) for C models.
 
     The accuracy is NaN where there are no classes: for "mse", and for a callable loss with targets
-    that are no integers.
+    that are no integers. It is NaN, too, for a model whose parameters are not all finite: among
+    outputs that are no numbers the "largest" would be the first, which names a class by accident.
     """
 
     loss: float | np.ndarray
@@ -52,7 +53,8 @@ def evaluate(
     task : Task
         The model and the loss.
     params : tensor or array (P,) or (C, P)
-        One model, or C models. They need not be finite: a model that diverged is measured.
+        One model, or C models. They need not be finite: a model that diverged is measured, and
+        has no accuracy.
     x, y : tensor or array (n, ...)
         Inputs and targets.
     weights : tensor or array (n,), optional
@@ -79,9 +81,17 @@ def evaluate(
     rows = flat.to(where).reshape(-1, task.n_params)
     sums = _sums(task, rows, data, batch_size, machine.thread_count(threads), shares)
     loss, accuracy = sums / (data.n if shares is None else float(shares.sum()))
+    accuracy[~_finite_rows(rows)] = np.nan
     if flat.ndim == 2:
         return Evaluation(loss, accuracy)
     return Evaluation(float(loss[0]), float(accuracy[0]))
+
+
+def _finite_rows(rows: Tensor) -> np.ndarray:
+    """Return which models (C, P) are finite, bool (C,); one pass where all of them are."""
+    if first_not_finite(rows) is None:
+        return np.ones(len(rows), dtype=bool)
+    return torch.isfinite(rows).all(1).cpu().numpy()
 
 
 def _shares(weights: Any, n: int) -> Tensor:

@@ -126,7 +126,7 @@ def local_sgd(
         rates=rates,
         prox=prox,
         corrections=None if corrections is None else corrections.to(where).expand(len(steps), -1),
-        updates=updates,
+        updates=checks.flag("updates", updates),
         out=result,
         threads=machine.thread_count(threads),
     )

@@ -36,11 +36,10 @@ import zlib
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from sflkit import checks
+from sflkit import archives, checks
 
 _CONVOLUTION = re.compile(r"features\.\d+\.(weight|bias)")
 _DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -142,8 +141,8 @@ def _fitting(
 
 
 def _npz(path: Path, wanted: set[str]) -> dict[str, Tensor]:
-    with np.load(path, allow_pickle=False) as file:
-        return {name: torch.as_tensor(file[name]) for name in wanted.intersection(file.files)}
+    arrays = archives.read_npz(path, names=wanted, largest=2**30)
+    return {name: torch.as_tensor(values) for name, values in arrays.items()}
 
 
 def _safetensors(path: Path, wanted: set[str]) -> dict[str, Tensor]:

@@ -46,8 +46,8 @@ def allocate(
     ValueError
         For an unknown method, a start given to "joint", or arguments of other types.
     """
-    if not isinstance(devices, Devices) or not isinstance(link, Link):
-        raise ValueError(f"devices={devices!r} and link={link!r} must be a Devices and a Link")
+    checks.instance("devices", devices, Devices)
+    checks.instance("link", link, Link)
     if checks.choice("method", method, ("joint", "alternating")) == "alternating":
         history = alternation.alternate(devices, link, start=start)
         return alternation.whole_steps(devices, link, history)
@@ -94,7 +94,15 @@ def least_energy_uplink(
         In s; without meaning where nothing fits.
     fits : bool array (n_steps, n_clients)
         Whether the time suffices at the largest frequency and power, whatever energy that takes.
+
+    Raises
+    ------
+    ValueError
+        For steps that are no whole numbers >= 1, or of another shape.
     """
+    steps = checks.integers("steps", steps, ndim=2, low=1)
+    if steps.shape[1] != 1:
+        raise ValueError(f"steps has shape {steps.shape}; it must be (n_steps, 1)")
     work = devices.cycles_per_step * steps
     rate = uplink_rate(devices.snr_per_watt, devices.max_tx_watt, link.bandwidth_hz)
     with np.errstate(all="ignore"):

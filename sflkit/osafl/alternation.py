@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.osafl.devices import Allocation, Devices, Link, costs, finish
+from sflkit.osafl.devices import Allocation, Devices, Link, checked_choices, costs, finish
 
 # Steps are real numbers here; one short of a whole number by this little is that whole number.
 _WHOLE = 1e-9
@@ -56,6 +56,7 @@ class Objective(NamedTuple):
     total: np.ndarray
 
 
+@checked_choices
 def objective(
     devices: Devices,
     link: Link,
@@ -87,6 +88,7 @@ def objective(
     return Objective(computing, sending, weight * computing + (1 - weight) * sending)
 
 
+@checked_choices
 def lemma1(devices: Devices, link: Link, cpu_hz: ArrayLike, tx_watt: ArrayLike) -> np.ndarray:
     """Return the steps (7) that energy and deadline allow at this frequency (Hz) and power (W).
 
@@ -103,6 +105,7 @@ def lemma1(devices: Devices, link: Link, cpu_hz: ArrayLike, tx_watt: ArrayLike) 
     return np.minimum(np.nan_to_num(steps, nan=0.0, neginf=0.0), link.max_steps)
 
 
+@checked_choices
 def lemma2(devices: Devices, link: Link, local_steps: ArrayLike, tx_watt: ArrayLike) -> np.ndarray:
     """Return the frequency (9) in Hz that uses up the time which sending at `tx_watt` leaves."""
     left = link.deadline_s - costs(devices, link, 0.0, 0.0, tx_watt).uplink_s
@@ -110,6 +113,7 @@ def lemma2(devices: Devices, link: Link, local_steps: ArrayLike, tx_watt: ArrayL
         return devices.cycles_per_step * local_steps / left
 
 
+@checked_choices
 def least_power(
     devices: Devices, link: Link, local_steps: ArrayLike, cpu_hz: ArrayLike
 ) -> np.ndarray:
@@ -120,6 +124,7 @@ def least_power(
     )
 
 
+@checked_choices
 def algorithm3(
     devices: Devices,
     link: Link,
@@ -152,9 +157,13 @@ def algorithm3(
     Raises
     ------
     ValueError
-        For an unknown solver, iterations < 1 or tol <= 0.
+        For an unknown solver, iterations < 1, tol <= 0, steps, frequencies or powers that are not
+        > 0, or of another shape.
     """
     checks.choice("solver", solver, SOLVERS)
+    for name, value in (("local_steps", local_steps), ("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
+        if checks.array(name, value, above=0).shape != (len(devices),):
+            raise ValueError(f"{name} has shape {np.shape(value)}; it must be ({len(devices)},)")
     iterations = checks.integer("iterations", iterations, 1)
     tol = checks.real("tol", tol, above=0)
     low = np.minimum(least_power(devices, link, local_steps, cpu_hz), devices.max_tx_watt)
@@ -205,15 +214,24 @@ def alternate(
     Raises
     ------
     ValueError
-        For a share outside (0, 1], an unknown solver, iterations < 1 or tol <= 0.
+        For a share outside (0, 1] or of another shape, an unknown solver, iterations < 1, tol <= 0
+        or arguments of other types.
     """
+    checks.instance("devices", devices, Devices)
+    checks.instance("link", link, Link)
+    checks.choice("solver", solver, SOLVERS)
     start = Start() if start is None else start
     if not isinstance(start, Start):
         raise ValueError(
             f"start={start!r} must be a Start(cpu_share, tx_share), for example Start(1.0, 0.1)"
         )
     for name, share in start._asdict().items():
-        checks.array(name, share, above=0, high=1)
+        shape = checks.array(name, share, above=0, high=1).shape
+        if shape not in ((), (1,), (len(devices),)):
+            raise ValueError(
+                f"{name} has shape {shape}; it must be a number, or ({len(devices)},), one per "
+                "client"
+            )
     iterations = checks.integer("iterations", iterations, 1)
     tol = checks.real("tol", tol, above=0)
     cpu = np.broadcast_to(start.cpu_share * devices.max_cpu_hz, len(devices)).astype(float)
@@ -257,7 +275,14 @@ def whole_steps(devices: Devices, link: Link, history: Alternation) -> Allocatio
 
     ERRATA 36: the paper does not say that steps are whole. They are rounded down, and a client left
     with 0 is a straggler. The power is the one found, 0 W without a payload, and the frequency that
-    of Lemma 2 for the whole steps."""
+    of Lemma 2 for the whole steps.
+
+    Raises
+    ------
+    ValueError
+        If `history` is no Alternation of these devices, or as `lemma2`.
+    """
+    checks.instance("history", history, Alternation)
     steps = np.floor(history.local_steps[-1] + _WHOLE)
     power = history.tx_watt[-1] if link.payload_bits else np.zeros(len(devices))
     cpu = np.where(steps > 0, lemma2(devices, link, steps, power), 0.0)

@@ -51,9 +51,12 @@ def path_loss_db(
     Raises
     ------
     ValueError
-        For a negative distance or one above 5000 m, NaN, or a carrier or height out of range.
+        For a negative distance or one above 5000 m, NaN, a carrier or height out of range, or a
+        line of sight that is neither True nor False, or of another shape than the distances.
     """
     flat = np.maximum(checks.array("distance_m", distance_m, low=0, high=5000), 10.0)
+    line_of_sight = checks.flags("line_of_sight", line_of_sight)
+    _check_fit("line_of_sight", line_of_sight, flat)
     carrier_ghz = checks.real("carrier_ghz", carrier_ghz, 0.5, 100)
     base_m = checks.real("base_m", base_m, above=1)
     device_m = checks.real("device_m", device_m, 1.5, 22.5)
@@ -69,6 +72,15 @@ def path_loss_db(
     seen = np.where(flat <= breakpoint_m, 28 + 22 * np.log10(distance) + tone, far)
     hidden = 13.54 + 39.08 * np.log10(distance) + tone - 0.6 * (device_m - 1.5)
     return np.where(line_of_sight, seen, np.maximum(seen, hidden))
+
+
+def _check_fit(name: str, value: np.ndarray, distances: np.ndarray) -> None:
+    """Refuse values that are neither one for each distance, nor one for all."""
+    if value.shape and distances.shape and value.shape != distances.shape:
+        raise ValueError(
+            f"{name} has shape {value.shape}; it must be that of distance_m, {distances.shape}, or "
+            "one for all"
+        )
 
 
 def snr_per_watt(
@@ -99,7 +111,10 @@ def snr_per_watt(
     ValueError
         As `path_loss_db`, for shadowing that is not finite and for bandwidth_hz <= 0.
     """
-    gain_db = checks.array("shadowing_db", shadowing_db) - path_loss_db(distance_m, **path)
+    loss_db = path_loss_db(distance_m, **path)
+    shadowing_db = checks.array("shadowing_db", shadowing_db)
+    _check_fit("shadowing_db", shadowing_db, loss_db)
+    gain_db = shadowing_db - loss_db
     bandwidth_hz = checks.real("bandwidth_hz", bandwidth_hz, above=0)
     noise_dbm = checks.real("noise_dbm_hz", noise_dbm_hz) + 10 * np.log10(bandwidth_hz)
     return 10 ** ((30 + gain_db - noise_dbm) / 10)

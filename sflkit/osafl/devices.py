@@ -26,8 +26,11 @@ max_steps        kappa                    -       largest number of local steps
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,6 +40,8 @@ from sflkit.config import Count, NotNegative, Positive, settings
 
 BANDWIDTH_HZ = 540e3  # OSAFL, Section V-A: three times 180 kHz
 
+# What a client chooses in a round.
+CHOICES = ("local_steps", "cpu_hz", "tx_watt")
 # relative: a constraint met up to rounding counts as met, so that a budget that is used up exactly
 # is feasible
 ROUNDING = 1e-12
@@ -182,6 +187,39 @@ class Allocation(NamedTuple):
     feasible: np.ndarray
 
 
+def checked_choices(function: Callable) -> Callable:
+    """Make a function of devices, link and their choices look at these once per call.
+
+    `devices` must be a Devices and `link` a Link. Those of local_steps, cpu_hz and tx_watt that the
+    function takes must be finite numbers >= 0, and arrays (..., n_clients), or of a last axis of
+    length 1 where all clients choose alike, as along the axis of a grid. What passes is handed on
+    as it came.
+
+    Raises
+    ------
+    ValueError
+        From the function's call, for anything else; the message names the argument.
+    """
+    signature = inspect.signature(function)
+    names = [name for name in CHOICES if name in signature.parameters]
+
+    @functools.wraps(function)
+    def checked(*args: Any, **options: Any) -> Any:
+        given = signature.bind(*args, **options).arguments
+        devices = checks.instance("devices", given["devices"], Devices)
+        checks.instance("link", given["link"], Link)
+        for name in names:
+            shape = checks.array(name, given[name], low=0).shape
+            if shape and shape[-1] not in (1, len(devices)):
+                raise ValueError(
+                    f"{name} has shape {shape}; it must be (..., {len(devices)}), one per client, "
+                    "or a number"
+                )
+        return function(*args, **options)
+
+    return checked
+
+
 def uplink_rate(snr_per_watt: ArrayLike, tx_watt: ArrayLike, bandwidth_hz: float) -> np.ndarray:
     """Return omega log2(1 + snr p) in bit/s. Source: OSAFL, Section II-C.
 
@@ -203,6 +241,7 @@ def uplink_rate(snr_per_watt: ArrayLike, tx_watt: ArrayLike, bandwidth_hz: float
     return checks.real("bandwidth_hz", bandwidth_hz, above=0) * np.log1p(snr * power) / np.log(2)
 
 
+@checked_choices
 def costs(
     devices: Devices, link: Link, local_steps: ArrayLike, cpu_hz: ArrayLike, tx_watt: ArrayLike
 ) -> Costs:
@@ -218,10 +257,10 @@ def costs(
     Raises
     ------
     ValueError
-        For negative or non-finite values.
+        As `checked_choices` says.
     """
-    work = devices.cycles_per_step * checks.array("local_steps", local_steps, low=0)
-    cpu_hz = checks.array("cpu_hz", cpu_hz, low=0)
+    work = devices.cycles_per_step * np.asarray(local_steps, dtype=float)
+    cpu_hz = np.asarray(cpu_hz, dtype=float)
     rate = uplink_rate(devices.snr_per_watt, tx_watt, link.bandwidth_hz)
     with np.errstate(divide="ignore", invalid="ignore"):
         compute_s = np.where(work > 0, work / cpu_hz, 0.0)
@@ -243,7 +282,17 @@ def finish(
     local_steps, cpu_hz, tx_watt : arrays (n_clients,)
         Whole steps, Hz and W. A client with 0 steps gets zeros and NaN seconds, whatever its
         frequency and power are.
+
+    Raises
+    ------
+    ValueError
+        As `checked_choices` says, for steps that are not whole, or for arrays of another shape.
     """
+    checks.instance("devices", devices, Devices)
+    local_steps = checks.integers("local_steps", local_steps, ndim=1, low=0)
+    for name, value in (("local_steps", local_steps), ("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
+        if np.shape(value) != (len(devices),):
+            raise ValueError(f"{name} has shape {np.shape(value)}; it must be ({len(devices)},)")
     feasible = local_steps > 0
     cpu_hz = np.where(feasible, cpu_hz, 0.0)
     tx_watt = np.where(feasible, tx_watt, 0.0)

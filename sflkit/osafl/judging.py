@@ -31,6 +31,7 @@ PAPER_ROUNDS = 100  # the claims about plateaus and whole tables are about so ma
 ROUND = 40  # at which Section V-B.2 reads Fig. 6
 LSTM_LAYERS = 3
 
+_NO_FEW = "few = 0 leaves out what is beyond the tables"
 _STAND_IN = "in a small network the unstated scale of the inputs decides who is ahead (ERRATA 67)"
 _REASONS = {
     "edge": "{} is still better at the end of the searched factors",
@@ -93,7 +94,7 @@ def dataset2(
         why = reason if not deep else _missing(K, runs)
         evidence["osafl-fig6"] |= _round_40(runs, K, why)
         evidence[f"osafl-tab{3 + K}"] = _lstm_table(runs, why)
-        evidence["osafl-datasets"] |= _gap(_of(found.features, K), runs, K)
+        evidence["osafl-datasets"] |= _gap(_of(found.features, K), runs, K, deep)
         rows = known.get(K)
         evidence["osafl-datasets"][f"K{K}_law"] = (
             NotRun(f"K = {K} is not among top_k") if rows is None else (rows["user"], rows["file"])
@@ -120,9 +121,10 @@ def _beyond(found: Dataset1, runs: pd.DataFrame) -> Evidence:
     for rule in SEARCHED[1:]:
         why = _refused(found, ("osafl", rule))
         evidence[f"tuned_{rule}"] = NotRun(why) if why else (ends["osafl"], ends[rule])
+    if not len(found.buffers):
+        return evidence | {"zero": NotRun(_NO_FEW)}
     zero = by_arm(found.buffers, best)["osafl_zero"]
-    evidence["zero"] = (zero, by_arm(runs, best)["osafl"].loc[zero.index])
-    return evidence
+    return evidence | {"zero": (zero, by_arm(runs, best)["osafl"].loc[zero.index])}
 
 
 def _refused(found: Dataset1, rules: tuple[str, ...]) -> str:
@@ -130,7 +132,8 @@ def _refused(found: Dataset1, rules: tuple[str, ...]) -> str:
     if not found.chosen:
         return "no search was run"
     reasons = [(rule, found.chosen[rule].refused) for rule in rules]
-    return "; ".join(_REASONS[why].format(rule) for rule, why in reasons if why)
+    refused = "; ".join(_REASONS[why].format(rule) for rule, why in reasons if why)
+    return refused or ("" if len(found.tuned) else _NO_FEW)
 
 
 def _curves(tables: Mapping[int, pd.DataFrame], measure: Callable, falls: bool = False) -> Evidence:
@@ -145,6 +148,8 @@ def _curves(tables: Mapping[int, pd.DataFrame], measure: Callable, falls: bool =
 
 
 def _scores(found: Dataset1, runs: pd.DataFrame) -> Evidence:
+    if not len(found.no_score):
+        return dict.fromkeys(("score", "score_tuned"), NotRun(_NO_FEW))
     without = by_arm(found.no_score, area)
     pairs: Evidence = {}
     for key, arm, mine in (("score", "printed", runs), ("score_tuned", "tuned", found.tuned)):
@@ -199,11 +204,11 @@ def _genie(runs: pd.DataFrame, K: int) -> Evidence:
 
 def _printed_buffer(found: Dataset1, runs: pd.DataFrame, known: pd.Series) -> Evidence:
     without = by_arm(runs, best)["osafl"]
+    evidence: Evidence = {"without": (without, known.loc[without.index] / 2)}
+    if not len(found.buffers):
+        return evidence | {"printed_buffer": NotRun(_NO_FEW)}
     printed = by_arm(found.buffers, best)["osafl_printed"]
-    return {
-        "printed_buffer": (printed, without.loc[printed.index]),
-        "without": (without, known.loc[without.index] / 2),
-    }
+    return evidence | {"printed_buffer": (printed, without.loc[printed.index])}
 
 
 def _mafacd(runs: pd.DataFrame) -> Evidence:
@@ -268,11 +273,11 @@ def _lstm_table(runs: pd.DataFrame, why: str) -> Evidence:
     return evidence | {"fails": (found["osafl"] / 2, found["m_afa_cd"])}
 
 
-def _gap(features: pd.DataFrame, names: pd.DataFrame, K: int) -> Evidence:
-    key = f"K{K}_gap"
-    if why := _missing(K, names):
-        return {key: NotRun(why)}
-    return {key: (by_arm(features, best)["genie"], by_arm(names, best)["genie"])}
+def _gap(features: pd.DataFrame, names: pd.DataFrame, K: int, deep: bool) -> Evidence:
+    why = _missing(K, names) or ("" if deep else "short training of small networks compares steps")
+    if why:
+        return {f"K{K}_gap": NotRun(why)}
+    return {f"K{K}_gap": (by_arm(features, best)["genie"], by_arm(names, best)["genie"])}
 
 
 # --- helpers --------------------------------------------------------------------------------------

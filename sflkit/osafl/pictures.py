@@ -15,6 +15,7 @@ from sflkit.results import figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from torch import Tensor, nn
 
 
@@ -215,10 +216,20 @@ def compared(
             linestyle="none",
             clip_on=False,
             zorder=5,
+            label="printed in the paper (hollow)" if i == 0 else None,
         )
     ax.set(xlabel="round", ylabel=f"test {what}", xlim=(0, end * 1.45))
-    ax.set_xticks(np.linspace(0, end, 6))
+    ax.set_xticks(np.unique(np.linspace(0, end, 6).round()))
     ax.legend().remove()
+
+
+def one_legend(fig: Figure, ncols: int = 4) -> None:
+    """Put one legend above a figure, with every label of its panels once."""
+    found = {}
+    for ax in fig.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    fig.legend(found.values(), found.keys(), loc="outside upper center", ncols=ncols)
 
 
 def drawn(runs: pd.DataFrame, what: str, names: Sequence[str]) -> pd.DataFrame:

@@ -121,7 +121,7 @@ def dataset1(
     tables = yield from _arms(base, TABLE, top_k, seeds, "tables")
     buffers = yield from _arms(base, ("osafl_printed", "osafl_zero"), first, some, "buffers")
     short = base | {"seed": tune_seed, "rounds": tune_rounds, "top_k": first[0]}
-    chosen = yield from _search(short, factors)
+    chosen = yield from _search(short, factors if some else ())
     by = {rule: choice.factor for rule, choice in chosen.items() if not choice.refused}
     tuned = yield from _arms(base, tuple(by), first, some, "tuned", by)
     no_score = yield from _without_scores(base, first[0], some, tables, tuned, by.get("osafl"))
@@ -341,13 +341,21 @@ def _scan(base: Mapping, norms: Sequence[float], seeds: Sequence[int]) -> Runs:
     return (yield from _collected(cases, ("arm", "norm", "seed"), "scale"))
 
 
+def scan_table(scan: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean best accuracies of a scan, one row per scale and one column per arm.
+
+    `scan` has the columns `arm`, `norm` and `seed`; without rows there is nothing in the table.
+    """
+    if not len(scan):
+        return pd.DataFrame(index=pd.Index([], name="norm"))
+    best = scan.groupby(["norm", "arm", "seed"])["best_accuracy"].last().fillna(0)
+    return best.groupby(["norm", "arm"]).mean().unstack("arm")
+
+
 def nearest_norm(scan: pd.DataFrame, target: float = FEDAVG_TABLE_2) -> float:
     """Return the scale at which M-FedAvg's mean best accuracy comes nearest to `target`.
 
-    `scan` has the columns `arm`, `norm` and `seed`; NaN where it has no rows.
+    `scan` is that of `scan_table`; NaN where it has no rows.
     """
-    if not len(scan):
-        return float("nan")
-    mine = scan[scan["arm"] == "m_fedavg"]
-    best = mine.groupby(["norm", "seed"])["best_accuracy"].last().fillna(0)
-    return float((best.groupby("norm").mean() - target).abs().idxmin())
+    table = scan_table(scan)
+    return float((table["m_fedavg"] - target).abs().idxmin()) if len(table) else float("nan")

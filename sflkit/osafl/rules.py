@@ -60,7 +60,7 @@ from torch import Tensor
 
 from sflkit import checks
 from sflkit.federated.aggregation import LocalWork, check_work
-from sflkit.federated.arrays import array_of, check_finite, rows_of
+from sflkit.federated.arrays import array_of, check_finite, finite_vector, rows_of
 from sflkit.osafl.scores import disco_weights, label_discrepancy, osafl_scores
 from sflkit.registry import Look, Registry, Rule
 
@@ -116,13 +116,13 @@ class RoundRule:
         Raises
         ------
         ValueError
-            If `work` is missing or does not fit the updates, if a shape does not fit, or if an
-            update holds NaN or infinity.
+            If `work` is missing or does not fit the updates, if a shape does not fit, or if the
+            parameters or an update hold NaN or infinity.
         """
-        model = torch.as_tensor(params)
+        model = finite_vector("params", params)
         rows = rows_of("updates", updates)
         work = check_work(work, self.n_clients, rows)
-        if model.ndim != 1 or model.shape != rows.shape[1:]:
+        if model.shape != rows.shape[1:]:
             raise ValueError(
                 f"params has shape {tuple(model.shape)}; the updates need ({rows.shape[1]},)"
             )

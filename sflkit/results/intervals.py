@@ -114,7 +114,7 @@ def difference_interval(
         As `mean_interval`, or if paired samples differ in length.
     """
     x, y = sample_of("x", x), sample_of("y", y)
-    if paired:
+    if checks.flag("paired", paired):
         if len(x) != len(y):
             raise ValueError(
                 f"x has {len(x)} seeds and y has {len(y)}; paired values need the same seeds "

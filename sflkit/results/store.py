@@ -375,7 +375,7 @@ def config_dict(config: Any) -> dict:
         ):
             value = float(value)
         fields[field.name] = plain(value, f"{type(config).__name__}.{field.name}")
-    checks.integer("seed", fields.get("seed"), 0)
+    checks.integer("seed", fields.get("seed"), 0, any_size=True)
     return fields
 
 

@@ -183,6 +183,7 @@ def run_many(
         If runs failed; the others are finished first.
     """
     configs = list(configs)
+    progress = None if progress is None else checks.flag("progress", progress)
     if not configs:
         raise ValueError("configs=[] must hold at least one config")
     given = {"cache": cache, "server": server, "model": model, "stream": stream}

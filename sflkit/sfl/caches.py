@@ -364,7 +364,7 @@ class Full(SelectiveReplacement):
     def __init__(self, capacity: int, shares: ArrayLike, refresh: bool = False):
         super().__init__(capacity)
         self.shares = checks.simplex("shares", shares)
-        self.refresh = checks.choice("refresh", refresh, (False, True))
+        self.refresh = checks.flag("refresh", refresh)
         self.new_first = self.refresh
         self.quota = largest_remainder(self.shares * self.capacity, self.capacity)
 

@@ -48,6 +48,7 @@ def squared_gradient(
     rounds = checks.integer("rounds", rounds, 1)
     step = checks.real("step", step, 0, 1, above=0)
     cache_rounds = checks.integer("cache_rounds", cache_rounds, 1)
+    refreshed = checks.flag("refreshed", refreshed)
     weights = np.zeros(rounds)  # of coin s in w_t
     moments = np.empty(rounds)
     for t in range(rounds):
@@ -74,6 +75,7 @@ def limit(step: float, cache_rounds: int, *, refreshed: bool = True) -> float:
     """
     step = checks.real("step", step, 0, 1, above=0)
     cache_rounds = checks.integer("cache_rounds", cache_rounds, 1)
+    refreshed = checks.flag("refreshed", refreshed)
     if not refreshed:
         return 1 / (4 * cache_rounds)
     lags = np.arange(cache_rounds)
@@ -143,6 +145,7 @@ def simulate(
         )
     step = checks.real("step", step, 0, 1, above=0)
     cache_rounds = checks.integer("cache_rounds", cache_rounds, 1)
+    refreshed = checks.flag("refreshed", refreshed)
     path = np.empty(coins.shape)
     w = np.full(len(coins), 0.5)
     for t in range(rounds):

@@ -123,33 +123,65 @@ def probabilities(scores: np.ndarray) -> np.ndarray:
     return out / out.sum(axis=-1, keepdims=True)
 
 
+class Samples(NamedTuple):
+    """All samples of each client's classes: x (K, N, F + 1), y (K, N) and y as 0 and 1 (K, N, R).
+
+    `per_class` is the number of samples of a class.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    indicator: np.ndarray
+    per_class: int
+
+
+def samples_of(owned: np.ndarray, x: np.ndarray) -> Samples:
+    """Return the samples of the classes that clients own.
+
+    Parameters
+    ----------
+    owned : float array (n_clients, n_classes)
+        > 0 where a client owns a class, such as its long-term shares. A client with fewer classes
+        than another gets some that it does not own; their share is 0 in all that follows.
+    x : float array (n_classes, per_class, n_features)
+    """
+    n_classes, per_class, n_features = x.shape
+    most = int((owned > 0).sum(axis=1).max())
+    classes = np.argsort(-owned, axis=1, kind="stable")[:, :most]
+    y = classes.repeat(per_class, axis=1)
+    indicator = np.eye(n_classes, dtype=x.dtype)[y]
+    return Samples(x[classes].reshape(len(owned), -1, n_features), y, indicator, per_class)
+
+
 def local_training(
-    weights: np.ndarray, shares: np.ndarray, x: np.ndarray, *, steps: int, rate: float
+    weights: np.ndarray, shares: np.ndarray, samples: Samples, *, steps: int, rate: float
 ) -> np.ndarray:
-    """Return a client's model after gradient steps on its label-weighted loss.
+    """Return the clients' models after gradient steps on their label-weighted losses.
 
     Parameters
     ----------
     weights : float array (n_features, n_classes)
-        The global model, with which the client starts.
-    shares : float array (n_classes,)
-        Label shares of the client's cache; classes of share 0 are not looked at.
-    x : float array (n_classes, n_samples, n_features)
+        The global model, with which every client starts.
+    shares : float array (n_clients, n_classes)
+        Label shares of the caches, 0 for classes that a client does not own.
+    samples : Samples
     steps : int
         E.
     rate : float
         eta_L.
+
+    Returns
+    -------
+    float array (n_clients, n_features, n_classes)
     """
-    held = np.flatnonzero(shares)
-    own = shares[held, None, None].astype(x.dtype) * x[held].shape[1] ** -1
-    features = x[held]
-    rows = np.arange(len(held))
+    weight = np.take_along_axis(shares, samples.y, axis=1) / samples.per_class
+    weight = weight[:, :, None].astype(samples.x.dtype)
+    transposed = samples.x.swapaxes(1, 2)
+    local = np.broadcast_to(weights, (len(shares), *weights.shape))
     for _ in range(steps):
-        residual = probabilities(features @ weights)
-        residual[rows, :, held] -= 1
-        gradient = np.tensordot(features, own * residual, axes=((0, 1), (0, 1)))
-        weights = weights - rate * gradient
-    return weights
+        residual = probabilities(samples.x @ local) - samples.indicator
+        local = local - rate * (transposed @ (weight * residual))
+    return local
 
 
 def evaluate(weights: np.ndarray, shares: np.ndarray, x: np.ndarray) -> tuple[float, float]:
@@ -207,9 +239,10 @@ def run(config: LabelOnlyConfig) -> pd.DataFrame:
     weights = np.zeros((config.features + 1, config.n_classes), np.float32)
     how = {"steps": config.local_steps, "rate": config.local_rate}
     results = []
+    samples = samples_of(stream.long_term, classes.train)
     for held in shares:
-        local = [local_training(weights, own, classes.train, **how) for own in held]
-        weights = np.mean(local, axis=0)  # (4)-(6) with eta = 1
+        local = local_training(weights, held, samples, **how)
+        weights = local.mean(axis=0)  # (4)-(6) with eta = 1
         results.append(evaluate(weights, mixture, classes.test))
     loss, accuracy = np.transpose(results)
     return pd.DataFrame(

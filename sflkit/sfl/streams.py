@@ -105,7 +105,7 @@ class LabelStream:
         if self.is_stationary:
             checks.choice("start", start, ("stationary",))
         self.first = self.stationary if self.is_stationary else _first(start, n_clients, n_states)
-        self.common = checks.choice("common", common, (False, True))
+        self.common = checks.flag("common", common)
         if self.common:
             for name, rows in (("transition", self.transition), ("start", self.first)):
                 if (rows != rows[:1]).any():
@@ -190,6 +190,7 @@ class LabelStream:
         ValueError
             If rounds or batch_size is not a positive integer, or there is not one for each round.
         """
+        exact = checks.flag("exact", exact)
         path_rng, count_rng = checks.generator(rng).spawn(2)
         path = self.states(rounds, path_rng)
         sizes = _sizes(batch_size, len(path))

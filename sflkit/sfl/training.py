@@ -254,7 +254,7 @@ def _rounds(
             if not stays:
                 errors[i] = FloatingPointError(
                     f"the global model is no longer finite after round {t}; lower "
-                    f"local_rate={configs[i].local_rate}"
+                    f"local_rate={configs[i].local_rate} or global_rate={configs[i].global_rate}"
                 )
         active = [i for i in active if i not in errors]
         if not active:

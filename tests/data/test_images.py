@@ -415,3 +415,29 @@ def test_bytes_are_written_with_their_record(folder):
     )
     (folder / "a.txt.sha256").unlink()
     assert check(folder / "a.txt") == (digest, False)
+
+
+def test_the_form_is_looked_at_before_anything_is_unpacked(folder):
+    # 256 MiB of zeros take 260 kB packed; numpy unpacked them before anyone asked for the form
+    import resource
+    import zipfile
+
+    arrays = small()
+    np.savez_compressed(folder / "mnist.npz", **arrays)
+
+    with zipfile.ZipFile(folder / "mnist.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, values in arrays.items():
+            with archive.open(f"{name}.npy", "w") as file:
+                shape = (2**28,) if name == "x_train" else values.shape
+                head = {"shape": shape, "fortran_order": False, "descr": values.dtype.str}
+                np.lib.format.write_array_header_1_0(file, head)
+                if name == "x_train":
+                    for _ in range(256):
+                        file.write(bytes(2**20))
+                else:
+                    file.write(values.tobytes())
+    assert (folder / "mnist.npz").stat().st_size < 1e6
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(data.DataCorruptError, match=r"x_train is uint8 of shape \(268435456,\)"):
+        data.load("mnist", root=folder)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB

@@ -318,6 +318,18 @@ def test_theorem7_holds_for_a_run_and_fails_when_nothing_stays():
     )
 
 
+@pytest.mark.parametrize("n", [1, 4, 9, 100, 5000])
+def test_theorem7_holds_as_long_as_a_quarter_is_left(n):
+    """ERRATA 59: one client, one step, b = 1, rho = 1/N. The i-th request hits with 1/(N - i + 1),
+    which is at most 4/N = 4 rho while N - i + 1 >= N/4; sums keep that order.
+    """
+    left = np.arange(n, n / 4 - 1e-9, -1)
+    expected = np.cumsum(1 / left)
+    w = np.arange(1, len(left) + 1)
+    allowed = [theorem7(rho=1 / n, requests=int(i)).recomputations for i in w]
+    assert (expected <= np.array(allowed) * (1 + 1e-12)).all()
+
+
 @pytest.mark.parametrize(
     ("function", "change", "message"),
     [

@@ -12,6 +12,9 @@ from sflkit.fats.enumeration import (
     forgotten_law,
     outcomes,
     printed_rule_distance,
+    restarted_law,
+    retrained_law,
+    total_variation,
 )
 from sflkit.fats.forgetting import RULES
 from tests.fats.fats_cases import TABLE_2, drawn, printed_reference, serve, sizes
@@ -24,6 +27,35 @@ def test_outcomes_are_all_and_add_up():
     assert law == {(i, j, 5): Fraction(1, 6) for i in range(2) for j in range(3)}
     with pytest.raises(NotImplementedError, match="random"):
         list(outcomes(lambda rng: rng.random()))
+
+
+def test_training_again_from_the_start_by_hand():
+    """Two clients of two samples, one draw, one step, one sample: four histories of 1/4 each.
+
+    Forgetting a_0 hits one of them. Drawn again from the start, its 1/4 goes to a_1 (1/8), b_0 and
+    b_1 (1/16 each): client 0 has 1/4 + 1/8 = 3/8, but 1/2 after retraining, a distance of 1/8. With
+    the client kept its 1/4 goes to a_1, which has 1/2 then: distance 0 (ERRATA 15).
+    """
+    law, goal = drawn_law(**sizes()), retrained_law([(0, 0)], **sizes())
+    again = restarted_law(law, 0, 0)
+    assert sorted(p for p, _ in again.values()) == [
+        Fraction(*s) for s in ((5, 16), (5, 16), (3, 8))
+    ]
+    assert total_variation(again, goal) == Fraction(1, 8)
+    assert total_variation(restarted_law(law, 0, 0, keep_clients=True), goal) == 0
+    assert all(h.forgotten == {(0, 0)} for _, h in again.values())
+
+
+@pytest.mark.parametrize("k, e, r, n", [(1, 1, 2, 2), (1, 2, 1, 2), (2, 1, 1, 3)])
+def test_training_again_with_the_same_clients_is_exact(k, e, r, n):
+    setting = sizes(k=k, e=e, r=r, n=n)
+    law = drawn_law(**setting)
+    kept = restarted_law(law, 0, 0, keep_clients=True)
+    assert sum(p for p, _ in kept.values()) == 1
+    goal = retrained_law([(0, 0)], **setting)
+    assert total_variation(kept, goal) == 0 < total_variation(restarted_law(law, 0, 0), goal)
+    with pytest.raises(ValueError, match="sample"):
+        restarted_law(law, 0, n)
 
 
 def test_too_many_outcomes_stop(monkeypatch):

@@ -1,15 +1,29 @@
 """The file of a state: it holds everything, and what is no state is neither read nor replaced."""
 
+import hashlib
 import os
+import resource
 
 import numpy as np
 import pytest
 import torch
 
+from sflkit import paths
 from sflkit.fats.baselines import Fisher
 from sflkit.fats.state import load, save
 from sflkit.fats.unlearning import forget, learn, request, resume
 from tests.fats.fats_cases import setup
+
+
+def rewrite(path, parts):
+    """Write a state's entries as a valid npz, with the digests that belong to them."""
+    parts = {name: np.asarray(values) for name, values in parts.items() if name != "digests"}
+    lines = [
+        hashlib.sha256(f"{v.dtype.str} {v.shape} ".encode() + v.tobytes()).hexdigest() + f" {name}"
+        for name, v in sorted(parts.items())
+    ]
+    with open(path, "wb") as file:
+        np.savez(file, **parts, digests=np.array(lines))
 
 
 def test_files_hold_everything(tmp_path):
@@ -53,11 +67,11 @@ def test_files_that_are_no_states(tmp_path):
     with np.load(tmp_path / "whole") as file:
         parts = dict(file)
     # a pending state that calls itself clean: its last models are missing
-    np.savez(
-        open(tmp_path / "lie", "wb"),
-        **parts | {"rounds": parts["rounds"][:3], "numbers": np.array([0.3, 1, 5, 1, 0, 0, 1])},
+    rewrite(
+        tmp_path / "lie",
+        parts | {"rounds": parts["rounds"][:3], "numbers": np.array([0.3, 1, 5, 1, 0, 0, 1])},
     )
-    np.savez(open(tmp_path / "sparse", "wb"), **{k: v for k, v in parts.items() if k != "batches"})
+    rewrite(tmp_path / "sparse", {k: v for k, v in parts.items() if k != "batches"})
     np.save(open(tmp_path / "array", "wb"), np.zeros(3))
     whole = (tmp_path / "whole").read_bytes()
     entry = whole.index(
@@ -77,7 +91,7 @@ def test_files_that_are_no_states(tmp_path):
     numbers = parts["numbers"]
     for i, value in (0, 0.0), (0, np.nan), (1, 0.0), (1, 1.5), (2, -1.0), (2, 6.0), (6, 0.0):
         changed = np.where(np.arange(7) == i, value, numbers)
-        np.savez(open(tmp_path / "numbers", "wb"), **parts | {"numbers": changed})
+        rewrite(tmp_path / "numbers", parts | {"numbers": changed})
         with pytest.raises(ValueError, match=f"'{tmp_path}/numbers' is not a state"):
             load(tmp_path / "numbers")
     model = parts["model_3"]
@@ -92,7 +106,7 @@ def test_files_that_are_no_states(tmp_path):
         {"rounds": np.array([0, 6]), "model_6": model},
         {"method": np.array("sgd")},
     ):
-        np.savez(open(tmp_path / "models", "wb"), **parts | change)
+        rewrite(tmp_path / "models", parts | change)
         with pytest.raises(ValueError, match=f"'{tmp_path}/models' is not a state"):
             load(tmp_path / "models")
     assert load(tmp_path / "whole").rounds_done == state.rounds_done == 5
@@ -139,3 +153,96 @@ def test_the_file_is_flushed_before_it_gets_its_name(tmp_path, monkeypatch):
         )
     learn(task, clients, history, 0.3, start=task.init(0), path=tmp_path / "s", rounds=1)
     assert done == ["fsync", "replace", "fsync"]
+
+
+def pending_state(tmp_path):
+    """Return a task's state with a served and a pending request, and the entries of its file."""
+    task, clients, history, rng = setup(6)
+    state = learn(task, clients, history, 0.3, start=task.init(0), every=2)
+    state = forget(task, clients, state, [(0, 1)], rng)
+    state = request(state, [(int(state.history.clients[0, 0]), None)], rng)
+    assert state.status == "pending"
+    save(state, tmp_path / "s")
+    with np.load(tmp_path / "s") as file:
+        return state, dict(file)
+
+
+def test_no_part_can_be_changed_alone(tmp_path):
+    # a zip rewritten with other content has right checksums of its own, and was accepted
+    state, parts = pending_state(tmp_path)
+    first = f"model_{parts['rounds'][0]}"
+    changes = {
+        "forgotten": parts["forgotten"][:0],
+        "numbers": parts["numbers"] - [0, 0, 1, 0, 0, 0, 0],
+        first: 0 * parts[first],
+        "batches": parts["batches"][::-1],
+        "sizes": parts["sizes"] + 1,
+        "ledger": parts["ledger"][:1],
+        "status": np.array("clean"),
+    }
+    for name, value in changes.items():
+        with open(tmp_path / "changed", "wb") as file:
+            np.savez(file, **parts | {name: value})
+        with pytest.raises(ValueError, match=f"{name} is not what its digest says"):
+            load(tmp_path / "changed")
+    with open(tmp_path / "changed", "wb") as file:
+        np.savez(file, **parts | {"forgotten": parts["forgotten"][:0]})
+    with pytest.raises(ValueError, match="exists and is not a state, so it is not replaced"):
+        save(state, tmp_path / "changed")
+
+
+def test_parts_that_contradict_one_another(tmp_path):
+    # with digests that fit, as by a program that writes states of its own
+    _, parts = pending_state(tmp_path)
+    ledger = parts["ledger"]
+    last = np.where(np.arange(len(ledger)) == len(ledger) - 1, 1.0, 0.0)[:, None]
+    rounds = last * [0, 0, 0, 0, 1, 0]
+    for change, message in (
+        ({"forgotten": parts["forgotten"][:0]}, "2 requests, but nothing is forgotten"),
+        ({"numbers": parts["numbers"] - [0, 0, 1, 0, 0, 0, 0]}, "rounds are owed; owed says"),
+        ({"ledger": ledger[:0]}, "ledger says that 0 rounds are owed"),
+        ({"ledger": ledger + rounds}, "rounds stand; its models say"),
+        ({"ledger": ledger - last * [1, 0, 0, 0, 0, 0]}, "an entry without requests"),
+        ({"numbers": parts["numbers"] * 0 + [0.3, 2, 0, 1, 0, 0, 1], "status": "clean"}, "owed"),
+    ):
+        rewrite(tmp_path / "changed", parts | change)
+        with pytest.raises(ValueError, match=message):
+            load(tmp_path / "changed")
+    rewrite(tmp_path / "same", parts)
+    assert load(tmp_path / "same").status == "pending"
+
+
+def test_states_from_before_digests_say_the_way_out(tmp_path):
+    state, parts = pending_state(tmp_path)
+    with open(tmp_path / "old", "wb") as file:
+        np.savez(file, **{name: v for name, v in parts.items() if name != "digests"})
+    for call in (lambda: load(tmp_path / "old"), lambda: save(state, tmp_path / "old")):
+        with pytest.raises(ValueError, match=r"no digests; .* make it anew, with `learn` and then"):
+            call()
+
+
+def test_a_state_that_inflates_is_not_unpacked(tmp_path):
+    _, parts = pending_state(tmp_path)
+    for name, entry in (("batches", 10**8), ("other", 10**8)):
+        with open(tmp_path / "small", "wb") as file:
+            np.savez_compressed(file, **parts | {name: np.zeros(entry, np.uint8)})
+        assert (tmp_path / "small").stat().st_size < 2e6
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(ValueError, match="bytes unpacked; at most"):
+            load(tmp_path / "small")
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+def test_a_full_disk_leaves_the_old_state_and_no_half_of_a_new_one(tmp_path, monkeypatch):
+    state, _ = pending_state(tmp_path)
+    before = (tmp_path / "s").read_bytes()
+
+    def full(file, **parts):
+        file.write(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(paths.CannotWrite, match=r"cannot write .*s: No space left on device"):
+        save(state, tmp_path / "s")
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+    assert (tmp_path / "s").read_bytes() == before

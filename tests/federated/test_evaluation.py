@@ -29,9 +29,18 @@ def test_evaluate_batches_rows_and_losses():
         regression, np.array([1.0, 1.0]), np.array([[1.0], [2.0]]), np.array([[2.0], [5.0]])
     )
     assert result.loss == pytest.approx((0**2 + 2**2) / 2) and np.isnan(result.accuracy)
-    assert np.isnan(
-        evaluate(task, w * float("nan"), x, y).loss
-    )  # a diverged model is measured, not refused
+
+
+def test_a_diverged_model_is_measured_and_has_no_accuracy():
+    # the largest of outputs that are no numbers would be the first, and every label 0 a hit
+    task, w, [[(x, y)]] = make("mlp", [[11]])
+    rows = torch.stack([w, w * float("nan"), w])
+    rows[2, 0] = float("inf")
+    found = evaluate(task, rows, x, 0 * y)
+    assert np.isnan(found.loss[1])
+    np.testing.assert_array_equal(np.isnan(found.accuracy), [False, True, True])
+    assert found.accuracy[0] == evaluate(task, w, x, 0 * y).accuracy
+    assert np.isnan(evaluate(task, rows[1], x, 0 * y).accuracy)
 
 
 @pytest.mark.parametrize("together", [2, 3, 5])

@@ -82,6 +82,43 @@ def test_bad_rate_and_shape():
         FedAvg()(torch.zeros(4), torch.zeros(2, 3))
 
 
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("kind", [torch.tensor, np.array])
+def test_a_round_does_not_start_from_parameters_that_diverged(name, kind):
+    # without the check a NaN went through every rule into the next model
+    options = {"n_clients": 2} if name == "scaffold" else {}
+    work = LocalWork([0, 1], [1, 1], 0.1)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match=f"params holds {bad} at entry 1; entries must be fin"):
+            RULES[name].build(**options)(kind([1.0, bad]), kind([[1.0, 1], [2, 2]]), None, work)
+    # whereas an update that diverged is seen by the model that it makes
+    new = RULES[name].build(**options)(
+        kind([1.0, 1]), kind([[1.0, 1], [np.nan, 2]]), None, LocalWork([0, 1], [1, 1], 0.1)
+    )
+    assert np.isnan(float(new[0])) and np.isfinite(float(new[1]))
+
+
+@pytest.mark.parametrize(
+    ("params", "updates", "message"),
+    [
+        (torch.zeros(2), "abc", "updates is of <U3; it must hold real numbers"),
+        (torch.zeros(2), [[1, 2], [3]], "updates=.* must be a tensor or an array of numbers"),
+        (torch.zeros(2), torch.ones(2, 2) * 1j, "updates is of torch.complex64"),
+        (np.zeros(2), np.ones((2, 2)) * 1j, "updates is of complex128"),
+        ([0.0, 0.0], torch.ones(2, 2), "params=.* must be a tensor or an array"),
+        (np.zeros(2), torch.ones(2, 2), "params is an array and updates a tensor"),
+    ],
+)
+def test_rules_take_real_numbers_of_one_kind(params, updates, message):
+    with pytest.raises(ValueError, match=message):
+        FedAvg()(params, updates)
+
+
+def test_a_rule_that_needs_the_work_names_it():
+    with pytest.raises(ValueError, match="work='abc'; the rule needs the round's LocalWork"):
+        Scaffold(2).local_options("abc")
+
+
 def quadratic_rounds(
     rule, curvature, centres, start, rate, steps, rounds, weights=None, participants=None
 ):

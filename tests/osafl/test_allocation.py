@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sflkit.osafl import alternation, channels
+from sflkit.osafl import allocation, alternation, channels
 from sflkit.osafl.allocation import allocate
 from sflkit.osafl.alternation import Start
-from sflkit.osafl.devices import Devices, Link, costs, uplink_rate
+from sflkit.osafl.devices import Devices, Link, costs, finish, uplink_rate
 
 W, LN2 = 1e9, math.log(2)
 UNIT = dict(
@@ -329,7 +329,7 @@ def test_printed_objective_is_ill_posed():
     ("call", "message"),
     [
         (lambda unit, link: allocate(unit, link, "greedy"), "method='greedy' must be one of"),
-        (lambda unit, link: allocate(unit, 1e6), "must be a Devices and a Link"),
+        (lambda unit, link: allocate(unit, 1e6), "link must be a sflkit.osafl.devices.Link"),
         (
             lambda unit, link: allocate(unit, link, start=Start()),
             "has no meaning for method='joint'",
@@ -360,3 +360,72 @@ def test_printed_objective_is_ill_posed():
 def test_bad_allocations(call, message):
     with pytest.raises(ValueError, match=message):
         call(Devices(**UNIT), Link(1e6))
+
+
+THREE = Devices(*([value] * 3 for value in (3.0, 1e9, 2.0, 1e9, 1.0)))
+CALLS = {
+    "objective": lambda *choice: alternation.objective(THREE, Link(1e6), *choice, weight=0.5),
+    "lemma1": lambda steps, *choice: alternation.lemma1(THREE, Link(1e6), *choice),
+    "lemma2": lambda steps, cpu, tx: alternation.lemma2(THREE, Link(1e6), steps, tx),
+    "least_power": lambda steps, cpu, tx: alternation.least_power(THREE, Link(1e6), steps, cpu),
+    "algorithm3": lambda *choice: alternation.algorithm3(THREE, Link(1e6), *choice),
+    "costs": lambda *choice: costs(THREE, Link(1e6), *choice),
+    "finish": lambda *choice: finish(THREE, Link(1e6), *choice),
+}
+TAKES = {"lemma1": (1, 2), "lemma2": (0, 2), "least_power": (0, 1)}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 1j, "abc", (1, 2)])
+def test_choices_are_looked_at(name, bad):
+    # NaN, infinite, negative and complex ones went through into numbers
+    good = [np.full(3, 2.0), np.full(3, 1e8), np.full(3, 0.5)]
+    CALLS[name](*good)
+    for i in TAKES.get(name, (0, 1, 2)):
+        choice = list(good)
+        choice[i] = bad if isinstance(bad, (str, tuple)) else np.array([1, bad, 1])
+        with pytest.raises(ValueError, match="^" + ("local_steps", "cpu_hz", "tx_watt")[i]):
+            CALLS[name](*choice)
+
+
+@pytest.mark.parametrize("name", ["algorithm3", "finish"])
+def test_a_column_is_not_spread_over_a_square(name):
+    good = [np.full(3, 2.0), np.full(3, 1e8), np.full(3, 0.5)]
+    for i, argument in enumerate(("local_steps", "cpu_hz", "tx_watt")):
+        choice = list(good)
+        choice[i] = choice[i][:, None]
+        with pytest.raises(ValueError, match=rf"^{argument} has shape \(3, 1\)"):
+            CALLS[name](*choice)
+
+
+def test_grids_over_all_clients_are_allowed():
+    steps = np.linspace(1, 5, 7)[:, None]
+    assert alternation.lemma2(THREE, Link(1e6), steps, 0.5).shape == (7, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: costs("abc", Link(1), 1, 1, 1), "^devices must be a sflkit.osafl.devices.Devices"),
+        (lambda: costs(THREE, "abc", 1, 1, 1), "^link must be a sflkit.osafl.devices.Link"),
+        (lambda: allocate(None, Link(1)), "^devices must be"),
+        (lambda: alternation.alternate(THREE, None), "^link must be"),
+        (lambda: alternation.whole_steps(THREE, Link(1), "abc"), "^history must be an sflkit"),
+        (lambda: alternation.alternate(THREE, Link(0), solver="abc"), "^solver='abc'"),
+        (
+            lambda: alternation.alternate(THREE, Link(1), start=Start(np.ones((3, 1)), 1.0)),
+            r"^cpu_share has shape \(3, 1\)",
+        ),
+        (
+            lambda: allocation.least_energy_uplink(THREE, Link(1), np.array([[0.5]])),
+            "^steps holds 0.5",
+        ),
+        (
+            lambda: allocation.least_energy_uplink(THREE, Link(1), np.array([[1, 2]])),
+            r"^steps has shape \(1, 2\)",
+        ),
+    ],
+)
+def test_wrong_objects_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

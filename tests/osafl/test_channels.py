@@ -70,6 +70,17 @@ def test_channel_and_hardware_laws():
         (lambda: channels.path_loss_db(10, device_m=30), "device_m=30"),
         (lambda: channels.snr_per_watt(10, math.inf), "shadowing_db holds inf"),
         (lambda: channels.snr_per_watt(10, bandwidth_hz=0), "bandwidth_hz=0"),
+        # text was true, and a column was spread over a square
+        (lambda: channels.path_loss_db(10, line_of_sight="abc"), "line_of_sight='abc' must be"),
+        (lambda: channels.path_loss_db(10, line_of_sight=1), "line_of_sight=1 must be True or F"),
+        (
+            lambda: channels.path_loss_db([1, 2, 3], line_of_sight=[[True]] * 3),
+            r"line_of_sight has shape \(3, 1\)",
+        ),
+        (
+            lambda: channels.snr_per_watt([1, 2, 3], [[1], [2], [3]]),
+            r"shadowing_db has shape \(3, 1\)",
+        ),
         (lambda: channels.draw_distances(-1, draw()), "n_clients=-1"),
         (lambda: channels.draw_distances(5, 0), "rng=0 must be"),
         (lambda: channels.draw_distances(5, draw(), radius_m=0), "radius_m=0"),

@@ -193,6 +193,20 @@ def test_a_refused_rule_is_not_compared(first):
     assert not isinstance(evidence["osafl-tab2"]["tuned_m_fedavg"], NotRun)
 
 
+def test_the_tables_alone():
+    asked = {"few": 0, "norms": [], "scan_seeds": [], "top_k": [1]}
+    stages, found = drive(plans.dataset1(**ONE | asked))
+    assert [name for name, configs in stages.items() if configs] == ["tables"]
+    evidence = judging.dataset1(found, {1: pd.Series(0.66, index=ONE["seeds"])})
+    for artefact, parts in evidence.items():
+        for part in CLAIMS[artefact].parts:
+            if part.role == "beyond" and part.key != "repaired":
+                assert isinstance(parts[part.key], NotRun), (artefact, part.key)
+    assert isinstance(evidence["osafl-tab3"]["best_m_fedavg"], NotRun)  # K = 2 was not asked for
+    assert not isinstance(evidence["osafl-tab2"]["best_m_fedavg"], NotRun)
+    assert plans.scan_table(found.scan).empty
+
+
 def test_dataset_2_one_k_after_the_other():
     stages, found = drive(plans.dataset2(**TWO))
     assert list(stages) == ["LSTM, K = 1", "LSTM, K = 2", "Dataset-1"]
@@ -214,4 +228,5 @@ def test_dataset_2_one_k_after_the_other():
         assert set(parts) == {part.key for part in CLAIMS[artefact].parts}
         CLAIMS[artefact].judge(parts, setting=Setting("reduced", "invented"))
     assert all(isinstance(part, NotRun) for part in flat["osafl-tab4"].values())
-    assert not isinstance(flat["osafl-datasets"]["K1_gap"], NotRun)
+    assert isinstance(flat["osafl-datasets"]["K1_gap"], NotRun)
+    assert not isinstance(flat["osafl-datasets"]["K1_law"], NotRun)

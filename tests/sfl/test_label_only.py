@@ -29,8 +29,9 @@ def test_one_step_by_hand():
     #                                             = (7/8, 1/4) (1, -1).
     x = np.array([[[2.0, 1.0]], [[-1.0, 1.0]]])
     shares = np.array([0.75, 0.25])
-    after = label_only.local_training(np.zeros((2, 2)), shares, x, steps=1, rate=1.0)
-    np.testing.assert_allclose(after, [[7 / 8, -7 / 8], [1 / 4, -1 / 4]])
+    samples = label_only.samples_of(shares[None], x)
+    after = label_only.local_training(np.zeros((2, 2)), shares[None], samples, steps=1, rate=1.0)
+    np.testing.assert_allclose(after, [[[7 / 8, -7 / 8], [1 / 4, -1 / 4]]])
 
 
 def test_gradient_is_that_of_the_weighted_loss():
@@ -39,7 +40,9 @@ def test_gradient_is_that_of_the_weighted_loss():
     x = rng.standard_normal((3, 5, 4))
     shares = np.array([0.2, 0.0, 0.8])
     weights = rng.standard_normal((4, 3))
-    step = weights - label_only.local_training(weights, shares, x, steps=1, rate=1.0)
+    samples = label_only.samples_of(shares[None], x)
+    (after,) = label_only.local_training(weights, shares[None], samples, steps=1, rate=1.0)
+    step = weights - after
     for i in range(4):
         for j in range(3):
             moved = [weights.copy(), weights.copy()]
@@ -47,6 +50,19 @@ def test_gradient_is_that_of_the_weighted_loss():
             moved[1][i, j] -= 1e-5
             up, down = (label_only.evaluate(w, shares, x)[0] for w in moved)
             assert step[i, j] == pytest.approx((up - down) / 2e-5, abs=1e-7)
+
+
+def test_clients_train_apart():
+    # One client owns two classes, the other three: the padding of the first changes nothing.
+    rng = np.random.default_rng(1)
+    x, weights = rng.standard_normal((4, 5, 3)), rng.standard_normal((3, 4))
+    shares = np.array([[0.0, 0.5, 0.5, 0.0], [0.2, 0.0, 0.3, 0.5]])
+    how = {"steps": 3, "rate": 0.3}
+    both = label_only.local_training(weights, shares, label_only.samples_of(shares, x), **how)
+    for k in range(2):
+        own = shares[k : k + 1]
+        (alone,) = label_only.local_training(weights, own, label_only.samples_of(own, x), **how)
+        np.testing.assert_allclose(both[k], alone)
 
 
 def test_loss_and_accuracy_of_no_model():

@@ -588,3 +588,19 @@ def test_the_other_reading_of_the_interval():
     np.testing.assert_allclose(grid.short_term * 150, np.rint(grid.short_term * 150), atol=1e-9)
     with pytest.raises(ValueError, match="bounded"):
         kl_markov_stream(**sizes, bounded="both", rng=np.random.default_rng(0))
+
+
+def test_rounds_of_different_sizes():
+    stream = LabelStream([[[0.25, 0.75], [1.0, 0.0]]], [np.full((2, 2), 0.5)])
+    sizes = [8, 4, 4, 12]
+    for exact in (False, True):
+        counts = stream.sample(4, sizes, np.random.default_rng(0), exact=exact)
+        assert counts.sum(axis=2)[:, 0].tolist() == sizes
+    # one size for all rounds is the same as that size for each
+    same = [stream.sample(4, n, np.random.default_rng(0), exact=True) for n in (4, [4] * 4)]
+    np.testing.assert_array_equal(*same)
+    assert {tuple(row) for row in same[0][:, 0].tolist()} <= {(1, 3), (4, 0)}
+    with pytest.raises(ValueError, match="one for each round"):
+        stream.sample(4, [1, 2], np.random.default_rng(0))
+    with pytest.raises(ValueError, match="batch_size"):
+        stream.sample(2, [1, 0], np.random.default_rng(0))

@@ -67,6 +67,12 @@ _EXACTNESS = [
                 role="corrected",
                 erratum=13,
             ),
+            Part(
+                "minimal",
+                "So it is if the sample alone is replaced inside hit mini-batches (ERRATA 16)",
+                _ZERO,
+                role="beyond",
+            ),
         ],
         "one federation with a distance above 0, however small: exactness is a claim about "
         "fractions",
@@ -114,6 +120,12 @@ _EXACTNESS = [
                 "simulated_clients",
                 "They use the share of clients that we computed",
                 WithinErrors(),
+            ),
+            Part(
+                "equal",
+                "The distance is exactly the probability of being used (ERRATA 20)",
+                Holds(),
+                role="beyond",
             ),
         ],
         "one distance above its bound, or simulated shares off by four standard errors",
@@ -185,6 +197,12 @@ _EXACTNESS = [
                 Holds(),
                 role="corrected",
                 erratum=21,
+            ),
+            Part(
+                "plan",
+                "Rounded down, K first, line 3 in whole numbers keeps every promise (ERRATA 22)",
+                Holds(),
+                role="beyond",
             ),
         ],
         "a rho above 1, another K or b from line 3, or a number that the text contradicts",
@@ -261,15 +279,9 @@ _RATES = [
                 AtMost(),
             ),
             Part(
-                "uploads",
-                "The uploads of a training fall with rho_C: K R = rho_C M at a fixed number of "
-                "rounds",
-                Equal(),
-            ),
-            Part(
                 "enough_samples",
-                "It ends where b would exceed a client's samples, at rho_C = rho_S / E: Algorithm "
-                "1 has a plan there and none below",
+                "It ends where b would exceed a client's samples: at rho_C = rho_S / E Algorithm 1 "
+                "still reaches rho_S, at half of that it does not",
                 Holds(),
             ),
         ],
@@ -390,19 +402,14 @@ _RATES = [
         [
             Part(
                 "device",
-                "No device stores more than T b words of mini-batches and T local models",
+                "No device takes part more than R times in a training, so that it stores at most "
+                "T b words of mini-batches and T local models",
                 AtMost(),
             ),
-            Part("server", "The server stores R K words of clients", Equal()),
             Part(
                 "identities",
-                "b = rho_S N / (rho_C E), R K = rho_C M and R = T / E at Table 2's sizes",
+                "b = rho_S N / (rho_C E) and R K = rho_C M at Table 2's sizes",
                 Equal(),
-            ),
-            Part(
-                "bits",
-                "One bit a sample and one a client decide whether a request is a hit",
-                Holds(),
             ),
             Part(
                 "variant",
@@ -413,6 +420,13 @@ _RATES = [
                 "variant_kept",
                 "It is exact if it trains again with the same clients in every round",
                 _ZERO,
+                role="corrected",
+                erratum=15,
+            ),
+            Part(
+                "kept_clients",
+                "The clients to be kept for that, R K numbers, are at most M at Table 2's sizes",
+                AtMost(),
                 role="corrected",
                 erratum=15,
             ),

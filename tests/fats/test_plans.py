@@ -1,0 +1,85 @@
+"""The plans of the FATS notebooks: which runs they name."""
+
+import pandas as pd
+import pytest
+
+from sflkit.app import gate
+from sflkit.fats import plans
+from sflkit.results.plans import Stage
+
+
+def stages(plan):
+    """The stages of a plan whose frames nobody looks into."""
+    found, given = [], None
+    while True:
+        try:
+            found.append(plan.send(given))
+        except StopIteration as end:
+            return found, end.value
+        assert isinstance(found[-1], Stage)
+        given = pd.DataFrame()
+
+
+PLANS = {
+    "42": plans.unlearning,
+    "43": plans.efficiency,
+    "44": plans.tradeoff,
+    "45": plans.attacks_on,
+}
+
+
+@pytest.mark.parametrize("profile", ["quick", "paper"])
+@pytest.mark.parametrize("number", PLANS)
+def test_plans_take_the_parameters_of_their_notebook(number, profile):
+    plan = PLANS[number]
+    names = plan.__kwdefaults__ or {}
+    book = gate.find(number)
+    defaults = {name: parameter.default for name, parameter in book.parameters.items()}
+    parameters = defaults | gate.resolve(book, profile)
+    wanted = plan.__code__.co_varnames[: plan.__code__.co_kwonlyargcount]
+    assert not names and set(wanted) <= set(parameters)
+    found, value = stages(plan(**{name: parameters[name] for name in wanted}))
+    assert all(stage.configs for stage in found) and len(found) == len(value)
+    for stage in found:
+        assert len(set(stage.configs)) >= len(stage.configs) * 0.5  # settings may occur twice
+        if profile == "paper":  # seeds that chose do not judge
+            trained = [c for c in stage.configs if getattr(c, "train", True)]
+            assert not trained or min(c.seed for c in trained) >= 10
+
+
+def test_the_grid_holds_rho_s_where_rho_c_is_alone():
+    grid = plans.tradeoff_grid(
+        n_clients=120,
+        samples_per_client=12,
+        local_steps=3,
+        rounds_fig7=12,
+        rounds_fig4=20,
+        draws_fig7=5,
+        draws_fig4=3,
+        batches_fig7=[1, 4, 8],
+        batches_fig4=[1, 8],
+        batch_size=2,
+        clients_fig7=[2, 5, 10],
+        clients_fig4=[2, 6],
+    )
+    fixed = grid[grid["over"] == "fixed"]
+    # K b = 20 twice; rho_S = 20 * 36 / 1440 = 1/2, rho_C = 2 * 12 / 120 = 1/5 and 1.
+    assert (fixed["K"] * fixed["b"]).tolist() == [20, 20]
+    assert fixed["rho_S"].tolist() == [0.5, 0.5] and fixed["rho_C"].tolist() == [0.2, 1.0]
+    line = grid.query("artefact == 'fats-fig7' and over == 'rho_S'")
+    assert line["rho"].tolist() == [0.125, 0.5, 1.0] and line["end"].tolist() == [True, False, True]
+    with pytest.raises(ValueError, match="batch size"):
+        plans.tradeoff_grid(
+            n_clients=4,
+            samples_per_client=4,
+            local_steps=1,
+            rounds_fig7=2,
+            rounds_fig4=2,
+            draws_fig7=1,
+            draws_fig4=1,
+            batches_fig7=[1, 4],
+            batches_fig4=[1],
+            batch_size=1,
+            clients_fig7=[1],
+            clients_fig4=[1],
+        )

@@ -1,0 +1,112 @@
+"""Paths and scores of runs, by hand and against the runs themselves."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sflkit.fats import recovery
+from sflkit.fats.config import FATSConfig
+from sflkit.fats.hit_rounds import hit_law
+from sflkit.fats.training import choose_requests, federation_of
+
+SMALL = FATSConfig(
+    data="digits",
+    model="linear",
+    n_clients=20,
+    clients_per_round=2,
+    batch_size=3,
+    local_steps=2,
+    rounds=4,
+    n_requests=1,
+    level="client",
+)
+
+
+def rows(config, learning, recovered, start=0):
+    """Rows as `sweep.run_many` gives them: learning after rounds 1.., recovery from `start` on."""
+    table = [
+        {"phase": phase, "model_round": r, "round": r, "requests": 1, "accuracy": a}
+        for phase, first, values in (("learning", 1, learning), ("recovery", start, recovered))
+        for r, a in enumerate(values, first)
+    ]
+    name = f"{config.method}{config.level}{config.seed}"
+    return pd.DataFrame(table).assign(**asdict(config), key=name)
+
+
+def made():
+    """FATS goes back to round 2 of 4; FRS starts again."""
+    return pd.concat(
+        [
+            rows(SMALL, [0.2, 0.3, 0.5, 0.6], [0.3, 0.55, 0.7], start=2),
+            rows(replace(SMALL, method="frs"), [0.2, 0.3, 0.5, 0.6], [0.1, 0.2, 0.2, 0.4, 0.6]),
+        ]
+    )
+
+
+def test_paths_by_hand():
+    paths = recovery.paths_of(made())
+    assert paths.index.get_level_values("method").tolist() == ["fats", "frs"]
+    assert paths.learning.tolist() == [[0.1, 0.2, 0.3, 0.5, 0.6]] * 2  # the first model is shared
+    assert paths.recomputed.tolist() == [[0.1, 0.2, 0.3, 0.55, 0.7], [0.1, 0.2, 0.2, 0.4, 0.6]]
+
+
+def test_scores_by_hand():
+    table = recovery.scores(made()).droplevel(["data", "level", "seed"])
+    # One client of 20 in two slots a round: spared with (19/20)^2 = 0.9025 a round.
+    law = np.append(0.0975 * 0.9025 ** np.arange(4), 0.9025**4)
+    fats, frs = table.loc["fats"], table.loc["frs"]
+    assert fats.after == pytest.approx(law @ [0.1, 0.2, 0.3, 0.55, 0.7])
+    assert frs.after == 0.1 and frs.share == 1
+    # The goal is 0.6 - 0.02: the path is there with its last model, from wherever it starts.
+    assert fats.back == pytest.approx(law @ [4, 3, 2, 1, 0]) and frs.back == 4
+    assert fats.share == pytest.approx(law @ [1, 3 / 4, 1 / 2, 1 / 4, 0])
+    assert (fats.before, fats.kept, frs.kept) == (0.6, 0.7, 0.6)  # the last quarter is one round
+    assert fats.speed == pytest.approx((0.2 + 0.3 + 0.5 + 0.6) / 4)
+    assert frs.finished == pytest.approx((0.1 + 0.2 + 0.2 + 0.4) / 4)
+    assert frs.moves == pytest.approx((0.2 + 0.2) / 2)
+
+
+def test_the_laws_are_those_of_the_requests():
+    frame = pd.concat([made(), *(rows(replace(SMALL, seed=s), [0] * 4, [0]) for s in (1, 2))])
+    laws, index = recovery.laws_of(frame)
+    sizes = federation_of(SMALL).sizes
+    for law, key in zip(laws, index):
+        config = replace(SMALL, seed=key[2])
+        exact = hit_law(
+            choose_requests(config, sizes),
+            n_clients=20,
+            samples_per_client=sizes,
+            clients_per_round=2,
+            batch_size=3,
+            local_steps=2,
+            rounds=4,
+        )
+        assert law.tolist() == ([1, 0, 0, 0, 0] if key[3] == "frs" else exact.tolist())
+    stream, _ = recovery.laws_of(frame, streaming=True)  # of one request it is the same
+    assert np.allclose(stream, laws, rtol=1e-14)
+
+
+def test_a_stream_by_hand():
+    # Two requests, two rounds apart: the first is hit at round 3 of 4 and done after a round, the
+    # second hits nothing. Shown: 0.5, 0.7, then 0.7, 0.7.
+    table = pd.DataFrame(
+        {
+            "phase": "recovery",
+            "requests": [1, 1, 2],
+            "round": [4, 5, 5],
+            "model_round": [3, 4, 4],
+            "accuracy": [0.5, 0.7, 0.7],
+        }
+    ).assign(**asdict(replace(SMALL, streaming=True, interval=2, n_requests=2)))
+    score = recovery.stream_scores(table).iloc[0]
+    assert score["mean"] == pytest.approx((0.5 + 0.7 + 0.7 + 0.7) / 4)
+    assert score["after"] == pytest.approx(0.6)
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="one data set"):
+        recovery.paths_of(pd.concat([made(), made().assign(data="mnist")]))
+    with pytest.raises(ValueError, match="every round"):
+        recovery.paths_of(made().query("phase == 'recovery' or model_round != 2"))

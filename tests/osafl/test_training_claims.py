@@ -1,0 +1,54 @@
+"""The numbers in the claims are those transcribed from the paper, and labels are the rules'."""
+
+import math
+
+import pytest
+
+from sflkit.osafl.claims import CLAIMS, dataset1, dataset2
+from sflkit.osafl.claims.dataset1 import BASELINES, LABELS
+from sflkit.osafl.plans import FEDAVG_TABLE_2, TABLE
+from sflkit.osafl.rules import RULES
+from sflkit.results.tables import paper_value
+
+
+def printed(artefact, quantity):
+    return paper_value("osafl", artefact, quantity)
+
+
+def test_labels_are_the_rules():
+    assert {name: RULES[name].label for name in LABELS} == LABELS
+    assert set(BASELINES) <= set(TABLE)
+
+
+@pytest.mark.parametrize(("network", "at"), dataset1.CHECKPOINT_ROUND.items())
+def test_checkpoints_of_dataset_1(network, at):
+    for rule, share in dataset1.CHECKPOINTS[network].items():
+        said = printed("osafl-fig4", f"accuracy at round {at} {network} {LABELS[rule]}")
+        assert share == pytest.approx(said)
+
+
+@pytest.mark.parametrize("K", [1, 2])
+def test_numbers_of_dataset_2(K):
+    for rule, name in LABELS.items():
+        said = printed("osafl-fig6", f"accuracy at round 40 K = {K} {name}")
+        assert dataset2.ROUND_40[K][rule] == pytest.approx(said)
+        said = printed(f"osafl-tab{3 + K}", f"test accuracy {name} LSTM")
+        assert dataset2.BEST[K][rule] == pytest.approx(said)
+    rules = {part.key: part.rule for part in CLAIMS[f"osafl-tab{3 + K}"].parts}
+    for key, quantity in (("factor", "accuracy"), ("losses", "loss")):
+        said = printed(f"osafl-tab{3 + K}", f"{quantity} OSAFL over the second best")
+        assert rules[key].target == pytest.approx(math.log(said), abs=1e-4)
+        assert rules[key].within == pytest.approx(abs(math.log(said)) / 2, abs=1e-4)
+
+
+def test_numbers_of_tables_2_and_3():
+    assert printed("osafl-tab2", "test accuracy M-FedAvg FCN") == FEDAVG_TABLE_2
+    loss = {part.key: part.rule for part in CLAIMS["osafl-alg9"].parts}["loss"]
+    assert loss.target == printed("osafl-tab2", "test loss M-AFA-CD FCN")
+    plateau = {part.key: part.rule for part in CLAIMS["osafl-saturation"].parts}
+    for key, quantity in (
+        ("osafl_32", "rounds to the plateau OSAFL FCN K = 1"),
+        ("osafl_21", "rounds to convergence OSAFL FCN K = 1"),
+        ("osafl_46", "rounds to the plateau OSAFL FCN K = 2"),
+    ):
+        assert plateau[key].target == printed("osafl-fig4", quantity)

@@ -1,0 +1,105 @@
+"""Reading npz files: what a header promises is held against the archive before it is believed."""
+
+from __future__ import annotations
+
+import io
+import resource
+import zipfile
+
+import numpy as np
+import pytest
+
+from sflkit import archives
+
+
+def header(shape, dtype="|u1"):
+    """Return the start of an npy that promises numbers of that shape."""
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        out, {"shape": shape, "fortran_order": False, "descr": dtype}
+    )
+    return out.getvalue()
+
+
+def write(path, entries, compression=zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return path
+
+
+def test_what_numpy_writes_is_read(tmp_path):
+    parts = {"a": np.arange(6).reshape(2, 3).T, "b": np.array("text"), "c": np.zeros((0, 4))}
+    for name, save in (("plain", np.savez), ("packed", np.savez_compressed)):
+        save(tmp_path / f"{name}.npz", **parts)
+        read = archives.read_npz(tmp_path / f"{name}.npz")
+        assert read.keys() == parts.keys()
+        for key, value in parts.items():
+            np.testing.assert_array_equal(read[key], value)
+            assert read[key].dtype == value.dtype
+    only = archives.read_npz(tmp_path / "plain.npz", names=("a", "absent"))
+    assert list(only) == ["a"]
+    with pytest.raises(FileNotFoundError):
+        archives.read_npz(tmp_path / "none.npz")
+
+
+def test_forms_are_known_before_anything_is_unpacked(tmp_path):
+    content = header((2**28,)) + bytes(2**28)  # 256 MiB
+    path = write(tmp_path / "bomb.npz", {"x.npy": content})
+    del content
+    assert path.stat().st_size < 300_000
+    seen = {}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def check(forms):
+        seen.update(forms)
+        raise ValueError("not of my form")
+
+    with pytest.raises(ValueError, match="not of my form"):
+        archives.read_npz(path, check=check)
+    with pytest.raises(ValueError, match="take 268,435,456 bytes unpacked; at most 1,000 are read"):
+        archives.read_npz(path, largest=1000)
+    assert seen == {"x": archives.Form((2**28,), np.dtype(np.uint8))}
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        # numpy believes the header, and asks for the memory: a MemoryError
+        ({"x.npy": header((10**12,)) + b"abc"}, "promises 1,000,000,000,128 bytes; the archive ho"),
+        ({"x.npy": header((10**6, 10**6, 10**6)) + b"abc"}, "promises 1,000,000,000,000,000,128"),
+        ({"x.npy": header((2,)) + b"abc"}, "promises 130 bytes; the archive holds 131"),
+        ({"x.npy": header((-2,)) + b"ab"}, "lengths must be >= 0"),
+        ({"x.npy": header((1,), "|O") + b"a"}, "pickled objects"),
+        ({"x.npy": b"no npy at all"}, "magic string"),
+        ({"x.npy": b"\x93NUMPY\x03\x00"}, "version"),
+        ({"x": header((1,)) + b"a"}, "'x' is there twice or is no npy"),
+    ],
+)
+def test_what_is_refused(tmp_path, entries, message):
+    with pytest.raises(ValueError, match=message):
+        archives.read_npz(write(tmp_path / "bad.npz", entries))
+
+
+def test_damage_is_a_value_error(tmp_path):
+    np.savez_compressed(tmp_path / "whole.npz", x=np.arange(5000) ** 2, y=np.ones(10))
+    whole = (tmp_path / "whole.npz").read_bytes()
+    path = tmp_path / "damaged.npz"
+    rng = np.random.default_rng(0)
+    refused = 0
+    for i in range(300):
+        content = bytearray(whole)
+        if i % 3:
+            content[int(rng.integers(len(content)))] ^= 1 << int(rng.integers(8))
+        else:
+            del content[int(rng.integers(len(content))) :]
+        path.write_bytes(content)
+        try:
+            read = archives.read_npz(path)
+        except ValueError:
+            refused += 1
+        else:  # a bit that no reader looks at, such as a date, or the name of an array
+            for values in read.values():
+                assert values.tobytes() in ((np.arange(5000) ** 2).tobytes(), np.ones(10).tobytes())
+    assert refused > 250
