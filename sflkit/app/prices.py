@@ -27,19 +27,23 @@ class Prices:
         self._folders = list(folders)
         # experiment -> config without seed, as text -> that config and the seconds of its runs
         self._seen: dict[str, dict[str, tuple[dict, list[float]]]] = {}
-        self._near: dict[tuple[str, str], float | None] = {}
+        self._prices: dict[tuple[str, str], float | None] = {}
+        self._texts: dict[str, str] = {}  # key of a run -> its config without seed, as text
 
     def of(self, head: dict) -> float | None:
         """Return the price of the run that `store.describe` describes, or None if unknown."""
-        seen = self._experiment(head["experiment"])
-        config = _without_seed(head["config"])
-        text = canonical(config)
-        if text in seen:
-            return median(seen[text][1])
-        asked = (head["experiment"], text)
-        if asked not in self._near:
-            self._near[asked] = _nearest(config, list(seen.values()))
-        return self._near[asked]
+        key, experiment = head["key"], head["experiment"]
+        if key not in self._texts:
+            self._texts[key] = canonical(_without_seed(head["config"]))
+        asked = (experiment, self._texts[key])
+        if asked not in self._prices:
+            seen = self._experiment(experiment)
+            self._prices[asked] = (
+                median(seen[asked[1]][1])
+                if asked[1] in seen
+                else _nearest(_without_seed(head["config"]), list(seen.values()))
+            )
+        return self._prices[asked]
 
     def learn(self, record: dict) -> None:
         """Take note of the record of a finished run; one without config and seconds says nothing.
@@ -47,8 +51,19 @@ class Prices:
         A record that was read before counts again, so give each once.
         """
         experiment = record.get("experiment")
-        if isinstance(experiment, str) and self._note(self._experiment(experiment), record):
-            self._near = {k: v for k, v in self._near.items() if k[0] != experiment}
+        if not isinstance(experiment, str):
+            return
+        text = self._note(self._experiment(experiment), record)
+        exact = (experiment, text)
+        if exact in self._prices:
+            del self._prices[exact]
+        # What was priced by the nearest may now have a nearer one.
+        seen = self._seen[experiment]
+        self._prices = {
+            asked: price
+            for asked, price in self._prices.items()
+            if asked[0] != experiment or asked[1] in seen
+        }
 
     def _experiment(self, name: str) -> dict[str, tuple[dict, list[float]]]:
         """Return what was seen of an experiment, read when first asked for."""
@@ -63,16 +78,15 @@ class Prices:
         return self._seen[name]
 
     @staticmethod
-    def _note(seen: dict[str, tuple[dict, list[float]]], record: dict) -> bool:
-        """Add the seconds of a record; return whether its config (but for the seed) is new."""
+    def _note(seen: dict[str, tuple[dict, list[float]]], record: dict) -> str:
+        """Add the seconds of a record; return its config without seed as text, "" without one."""
         config, seconds = record.get("config"), record.get("seconds")
         if not isinstance(config, dict) or not isinstance(seconds, int | float):
-            return False
+            return ""
         config = _without_seed(config)
         text = canonical(config)
-        new = text not in seen
         seen.setdefault(text, (config, []))[1].append(float(seconds))
-        return new
+        return text
 
 
 def in_words(prices: Sequence[float | None], jobs: int = 1) -> str:

@@ -7,7 +7,6 @@ the numbers are not parsed, so that thousands of results are looked through in s
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +28,8 @@ def survey(folder: Path | str) -> Shelf:
     """Return what `folder` holds. Nothing is written; a folder that is not there holds nothing.
 
     Damaged is a record without numbers, numbers without a record, numbers that differ from the
-    record, and a record that cannot be read or is of another result. A result that another process
-    is writing just now is left out.
+    record, and a record that cannot be read, was changed or is of another result (`store.look`). A
+    result that another process is writing just now is left out.
     """
     folder = Path(folder)
     names = {
@@ -41,17 +40,18 @@ def survey(folder: Path | str) -> Shelf:
     }
     records, damaged = {}, {}
     for key in sorted(names):
-        record, wrong = _look(key, folder)
-        if record is not None:
-            records[key] = record
-        elif not is_running(key, folder):
-            damaged[key] = wrong
+        found = store.look(key, folder)
+        if found.record is not None and not found.wrong:
+            records[key] = found.record
+        elif found.wrong and not is_running(key, folder):
+            damaged[key] = found.wrong
     return Shelf(records, damaged)
 
 
 def read_record(key: str, folder: Path | str) -> dict | None:
     """Return the record of a complete result, or None where `folder` holds none of that key."""
-    return _look(key, Path(folder))[0]
+    found = store.look(key, folder)
+    return None if found.wrong else found.record
 
 
 def records_of(experiment: str, folder: Path | str) -> Iterator[dict]:
@@ -102,25 +102,3 @@ def clear_left_over(folder: Path | str) -> None:
         key = f"{file.parent.name}/{Path(name).stem}"
         with contextlib.suppress(OSError), store.run_lock(key, folder, wait=False):
             file.unlink(missing_ok=True)
-
-
-def _look(key: str, folder: Path) -> tuple[dict | None, str]:
-    """Return the record of a complete result, or None and what is wrong."""
-    try:
-        text = (folder / f"{key}.json").read_text(encoding="utf-8")
-    except OSError:
-        return None, "numbers without a record"
-    try:
-        record = json.loads(text)
-        said, digest = record["key"], record["sha256"]
-    except (ValueError, KeyError, TypeError):
-        return None, "a record that cannot be read"
-    if said != key:
-        return None, f"the record is of {said}"
-    try:
-        content = (folder / f"{key}.csv").read_bytes()
-    except OSError:
-        return None, "a record without numbers"
-    if hashlib.sha256(content).hexdigest() != digest:
-        return None, "the numbers differ from the record's digest"
-    return record, ""

@@ -12,9 +12,11 @@ given to a sweep, and rules that a user added to a registry and that the config 
 source (`sflkit.results.sources`). The source of a run of this
 library is recorded, not hashed: its `RESULT_VERSION` is raised when its numbers change.
 
-The record holds config, versions, commit, device, threads, data set, seconds, the columns' types
-and the sha256 of the csv. The csv is put in place first and the json last, so the json makes a
-result complete; one that is incomplete, truncated or altered is taken for absent. Floats are kept
+The record holds config, versions, commit, device, threads, data set, seconds, the columns' types,
+the sha256 of the csv and one of the record itself (records from before 0.2 have none). The csv is
+put in place first and the json last, so the json makes a result complete. One that is incomplete,
+truncated or altered, or whose key is not that of its own config, is never used; `look` says what is
+wrong with it. Floats are kept
 to 7 significant digits: small files, and far below any effect we report.
 """
 
@@ -32,7 +34,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -106,8 +108,21 @@ def describe(run: Callable, config: Any, code: Mapping[str, dict] | None = None)
     code = (own_code(run) if code is None else dict(code)) | registered_code(config)
     if code:
         head["sources"] = dict(code)
-    digits = hashlib.sha256(canonical(list(head.values())).encode()).hexdigest()[:16]
-    return {"key": f"{head['experiment']}/{digits}", **head, "source_sha256": _source_sha256(run)}
+    return {"key": key_of(head), **head, "source_sha256": _source_sha256(run)}
+
+
+def key_of(head: Mapping[str, Any]) -> str:
+    """Return the key of what a record says of its run.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If experiment, result_version or config are missing, or hold what JSON cannot.
+    """
+    parts = [head[name] for name in ("experiment", "result_version", "config")]
+    parts += [head["sources"]] if "sources" in head else []
+    digits = hashlib.sha256(canonical(parts).encode()).hexdigest()[:16]
+    return f"{head['experiment']}/{digits}"
 
 
 def result_key(run: Callable, config: Any, given: Mapping[str, Any] | None = None) -> str:
@@ -123,17 +138,115 @@ def result_key(run: Callable, config: Any, given: Mapping[str, Any] | None = Non
 def read_result(key: str, folder: Path | str) -> tuple[pd.DataFrame, dict] | None:
     """Return frame and record of a complete result.
 
-    None stands for a result that `folder` does not hold, or holds half-written or altered.
+    None stands for a result that `folder` does not hold, or holds half-written or altered; `look`
+    tells these apart.
+    """
+    found = look(key, folder)
+    if found.wrong or found.record is None:
+        return None
+    try:
+        frame = _parse(found.content, found.record["columns"])
+    except (ValueError, TypeError):
+        return None
+    return (frame, found.record) if len(frame) == found.record["rows"] else None
+
+
+class Look(NamedTuple):
+    """What a folder holds under a key.
+
+    Attributes
+    ----------
+    record : dict or None
+        The record, as far as it can be read.
+    content : bytes
+        The csv file.
+    wrong : str
+        What is wrong with the result; nothing where it is complete, or where there is none.
+    """
+
+    record: dict | None
+    content: bytes
+    wrong: str
+
+
+def look(key: str, folder: Path | str) -> Look:
+    """Return what a folder holds under a key, without a look at the numbers themselves.
+
+    A result is complete when its record can be read and is of this key, by what it says and by what
+    follows from its own config; when nothing in it differs from its own digest, where it has one,
+    or is of another form than `write_result` writes; and when the csv has the digest that the
+    record says.
     """
     folder = Path(folder)
+    csv = _bytes(folder / f"{key}.csv")
+    text = _bytes(folder / f"{key}.json")
+    if text is None:
+        return Look(None, csv or b"", "" if csv is None else "numbers without a record")
     try:
-        record = json.loads((folder / f"{key}.json").read_text(encoding="utf-8"))
-        content = (folder / f"{key}.csv").read_bytes()
-        if record["key"] != key or hashlib.sha256(content).hexdigest() != record["sha256"]:
-            return None
-        return _parse(content, record["columns"]), record
-    except (OSError, ValueError, KeyError, TypeError):
+        record = json.loads(text)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        return Look(None, csv or b"", "a record that cannot be read")
+    return Look(record, csv or b"", _wrong(key, record, csv))
+
+
+def _bytes(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
         return None
+
+
+def _wrong(key: str, record: dict, csv: bytes | None) -> str:
+    """Return what is wrong with a record that could be read and its numbers, or nothing."""
+    if record.get("key") != key:
+        return f"the record is of {record.get('key')}"
+    if (missing := [name for name in _FORMS if name not in record]) or csv is None:
+        return f"the record lacks {', '.join(missing)}" if missing else "a record without numbers"
+    if hashlib.sha256(csv).hexdigest() != record["sha256"]:
+        return "the numbers differ from the record's digest"
+    if record.get("record_sha256") not in (None, _record_sha256(record)):
+        return "the record differs from its own digest"
+    try:
+        own = key_of(record)
+    except (KeyError, TypeError, ValueError):
+        own = "none"
+    if own != key:
+        return f"the record's config, experiment or result version are those of another key, {own}"
+    for name, fits in _FORMS.items():
+        if not fits(record[name]):
+            return f"the record's {name} are {record[name]!r}, which no run writes"
+    return ""
+
+
+def _record_sha256(record: Mapping[str, Any]) -> str:
+    """Return the digest of a record without its own digest."""
+    rest = {name: value for name, value in record.items() if name != "record_sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _is_number(value: Any, low: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < np.inf
+
+
+# What a record must hold, and whether a value is of the form that `write_result` writes.
+_FORMS: dict[str, Callable[[Any], bool]] = {
+    "sha256": lambda value: isinstance(value, str),
+    "columns": lambda value: (
+        isinstance(value, dict)
+        and bool(value)
+        and set(value.values()) <= {*_DTYPES.values(), "str"}
+    ),
+    "rows": lambda value: _is_number(value, 1) and isinstance(value, int),
+    "threads": lambda value: _is_number(value, 1) and isinstance(value, int),
+    "seconds": lambda value: _is_number(value, 0),
+    "versions": lambda value: (
+        isinstance(value, dict)
+        and {"python", "numpy", "sflkit"} <= value.keys()
+        and all(isinstance(version, str) and version for version in value.values())
+    ),
+}
 
 
 def is_complete(key: str, folder: Path | str) -> bool:
@@ -169,7 +282,9 @@ def write_result(
         "commit": commit(),
         "seconds": round(seconds, 3),
     }
-    text = json.dumps(plain(record), indent=1) + "\n"
+    record = plain(record)
+    record["record_sha256"] = _record_sha256(record)
+    text = json.dumps(record, indent=1) + "\n"
     _write_pair(Path(folder), head["key"], content, text)
 
 

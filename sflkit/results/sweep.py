@@ -37,7 +37,8 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,12 +47,14 @@ import joblib
 import pandas as pd
 
 from sflkit import checks, machine, paths
+from sflkit.results.shelf import is_running
 from sflkit.results.store import (
     canonical,
     config_dict,
     describe,
     experiment_name,
     is_complete,
+    look,
     own_code,
     read_result,
     run_lock,
@@ -64,6 +67,15 @@ from sflkit.results.store import (
 # 1.7 (1.1, 2.1), 100: 1.4 (1.2, 1.9), 300: 0.9 (0.9, 1.0); LeNet 1.0 (0.5, 1.1). That gain of tiny
 # models is not worth numbers whose last digits depend on which other runs happened to be missing.
 _STACK_ON_GPU = 50
+_LOST = (
+    "a worker process ended before this run did (killed, or out of memory?); the same call "
+    "computes what is missing, with fewer jobs if memory was short"
+)
+_SAID = 5  # damaged results that a warning names
+
+
+class DamagedResult(UserWarning):
+    """A result file was damaged or changed; its numbers are not used."""
 
 
 class Outcome(NamedTuple):
@@ -181,6 +193,12 @@ def run_many(
         Nothing has run then.
     SweepError
         If runs failed; the others are finished first.
+
+    Warns
+    -----
+    DamagedResult
+        Of results in one of the folders that are incomplete or altered: which file, what is wrong,
+        and what happens now.
     """
     configs = list(configs)
     progress = None if progress is None else checks.flag("progress", progress)
@@ -199,10 +217,37 @@ def run_many(
         for config, head in zip(configs, heads, strict=True)
         if not any(is_complete(head["key"], folder) for folder in folders)
     }
+    _say_damage(dict.fromkeys(head["key"] for head in heads), missing, folders)
     if missing:
         task = _Task(run, _stacked_run(run), given, store, _threads(), os.getpid())
         _compute(task, missing, jobs, stack, progress, description or experiment)
     return _assemble(configs, heads, folders, len(missing))
+
+
+def _say_damage(keys: Iterable[str], missing: Collection[str], folders: list[Path]) -> None:
+    """Warn of damaged results: which file, what is wrong with it, and what happens now."""
+    said = []
+    for key in keys:
+        for folder in folders:
+            found = look(key, folder)
+            wrong = found.wrong
+            if not wrong and key in missing and found.record is not None:
+                wrong = "the numbers have other columns or rows than the record says"
+            if not wrong or is_running(key, folder):  # half-written just now
+                continue
+            now = "it is not used: another folder has this result whole"
+            if key in missing:
+                seconds = (found.record or {}).get("seconds")
+                cost = f" in about {seconds:g} s" if isinstance(seconds, int | float) else ""
+                now = f"it is computed anew{cost}, into {folders[0]}"
+            if folder != folders[0]:
+                now += f"; it was published, and may come back by: git checkout -- {folder / key}.*"
+            said.append(f"{folder / key}.csv and .json: {wrong}; {now}")
+    if said:
+        rest = f"\n... and {len(said) - _SAID} more" if len(said) > _SAID else ""
+        warnings.warn(
+            "damaged results:\n" + "\n".join(said[:_SAID]) + rest, DamagedResult, stacklevel=3
+        )
 
 
 def _check_keywords(run: Callable, given: dict[str, Any]) -> None:
@@ -281,21 +326,41 @@ def _compute(
         for wait in (False, True):
             busy = {}
             calls = [joblib.delayed(_execute)(task, batch, wait) for batch in batches]
-            for answers in _parallel(jobs)(calls):
-                for key, state, why in answers:
-                    if state == "busy":
-                        busy[key] = missing[key]
-                        continue
-                    if state in ("failed", "unwritable"):
-                        failures[key] = why
-                    bar.update()
+            try:
+                for answers in _parallel(jobs)(calls):
+                    for key, state, why in answers:
+                        if state == "busy":
+                            busy[key] = missing[key]
+                            continue
+                        if state in ("failed", "unwritable"):
+                            failures[key] = why
+                        bar.update()
+            except _lost_workers() as error:
+                failures |= {
+                    key: _LOST
+                    for key in missing
+                    if key not in failures and not is_complete(key, task.store)
+                }
+                raise _failed(missing, failures) from error
             if not busy:
                 break
             batches = _batches(task.run, busy, stack, workers)
     if failures:
-        raise SweepError(
-            [(config, failures[key]) for key, (config, _) in missing.items() if key in failures]
-        )
+        raise _failed(missing, failures)
+
+
+def _failed(missing: dict[str, _Item], failures: dict[str, str]) -> SweepError:
+    """Return the error that names the runs which failed, in the order of the configs."""
+    return SweepError(
+        [(config, failures[key]) for key, (config, _) in missing.items() if key in failures]
+    )
+
+
+def _lost_workers() -> tuple[type[Exception], ...]:
+    """Return the errors by which joblib's back ends say that a worker process was killed."""
+    distributed = sys.modules.get("distributed")
+    killed = getattr(distributed, "KilledWorker", None)
+    return (BrokenExecutor,) if killed is None else (BrokenExecutor, killed)
 
 
 def _checked_jobs(jobs: int | None) -> int | None:

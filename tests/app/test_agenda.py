@@ -11,7 +11,8 @@ import pytest
 from sflkit import paths
 from sflkit.app import gate
 from sflkit.app.agenda import Agenda, begin, in_short
-from sflkit.results import sweep
+from sflkit.results import plans, sweep
+from tests.helpers import ROOT
 
 
 def agenda(profile="paper"):
@@ -127,3 +128,21 @@ def test_a_config_in_short_says_what_is_not_the_default(planned):
 
     assert in_short(queue_probe.Config()) == "seed=0"
     assert in_short(queue_probe.Config(2, rule="drsr")) == "seed=2, rule='drsr'"
+
+
+@pytest.mark.parametrize("profile", ["quick", "paper"])
+def test_every_plan_of_this_repository_begins(profile, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    books, _ = gate.selection(profile)
+    for book in books:
+        if book.plan:
+            plan = begin(book, profile)
+            assert isinstance(plans.next_stage(plan, None), plans.Stage | plans.Returned), book.name
+            plan.close()
+
+
+def test_every_notebook_that_reads_results_of_the_paper_profile_has_a_plan(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    books, _ = gate.selection("paper")
+    reading = [book for book in books if "use_published" in book.parameters]
+    assert reading and not [book.name for book in reading if not book.plan]

@@ -10,7 +10,8 @@ from sflkit.app.prices import Prices, in_words, span
 
 
 def head(seed=0, experiment="probe", **config):
-    return {"experiment": experiment, "config": {"seed": seed, **config}}
+    key = f"{experiment}/{seed} {config}"
+    return {"key": key, "experiment": experiment, "config": {"seed": seed, **config}}
 
 
 @pytest.fixture

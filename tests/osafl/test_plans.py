@@ -1,9 +1,12 @@
 """The stages that notebooks 33 and 34 ask for, driven with invented results."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from sflkit.app import gate
 from sflkit.osafl import judging, plans, tuning
 from sflkit.osafl.claims import CLAIMS
 from sflkit.osafl.config import OSAFLConfig
@@ -191,6 +194,29 @@ def test_a_refused_rule_is_not_compared(first):
     )
     assert "constant guess" in evidence["osafl-tab2"]["tuned_m_fedprox"].reason
     assert not isinstance(evidence["osafl-tab2"]["tuned_m_fedavg"], NotRun)
+
+
+def test_the_paper_profile_asks_for_tables_2_and_3_at_full_size_first():
+    book = gate.find("33")
+    given = gate.resolve(book, "paper")
+    names = inspect.signature(plans.dataset1).parameters
+    asked = {name: given.get(name, book.parameters[name].default) for name in names}
+    stage = next(plans.dataset1(**asked))
+    first, last = stage.configs[0], stage.configs[-1]
+    assert len(stage.configs) == 160  # eight arms, ten seeds, two K
+    assert first == OSAFLConfig(
+        model="osafl_fcn",
+        features="cifar100",
+        n_clients=100,
+        rounds=100,
+        input_norm=10.0,
+        allocator="alternating",
+        genie_steps=30,
+        test_size=1000,
+        seed=10,
+        global_rate=35.0,
+    )
+    assert (last.rule, last.seed, last.top_k) == ("genie", 19, 2)
 
 
 def test_the_tables_alone():

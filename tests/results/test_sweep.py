@@ -14,16 +14,18 @@ import sys
 import textwrap
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 
 from sflkit import paths
 from sflkit.results import sweep
-from sflkit.results.store import publish, read_result, result_key
+from sflkit.results.store import look, publish, read_result, result_key
 
 # A run that logs when it starts and ends, waits while the file `hold` exists (seeds >= 3), fails on
 # request, and answers with the threads it was given. It lies in a module of its own because worker
@@ -217,9 +219,18 @@ def test_moving_a_module_keeps_its_results(probe, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "damage", ["no json", "empty json", "json cut", "no csv", "csv cut", "csv altered", "other key"]
+    ("damage", "wrong"),
+    [
+        ("no json", "numbers without a record"),
+        ("empty json", "a record that cannot be read"),
+        ("json cut", "a record that cannot be read"),
+        ("no csv", "a record without numbers"),
+        ("csv cut", "the numbers differ from the record's digest"),
+        ("csv altered", "the numbers differ from the record's digest"),
+        ("other key", "the record is of 0000000000000000"),
+    ],
 )
-def test_damaged_result_is_redone(probe, tmp_path, damage):
+def test_damaged_result_is_named_and_redone(probe, tmp_path, damage, wrong):
     store, config = tmp_path / "store", probe.Config(str(tmp_path), 1)
     good = sweep.run_many(probe.run, [config], store=store)
     key = result_key(probe.run, config)
@@ -240,9 +251,109 @@ def test_damaged_result_is_redone(probe, tmp_path, damage):
     else:
         record.write_text(json.dumps(json.loads(record.read_text()) | {"key": "0" * 16}))
     assert read_result(key, store) is None
-    again = sweep.run_many(probe.run, [config], store=store)
+    # before, it was computed anew without a word
+    with pytest.warns(sweep.DamagedResult) as said:
+        again = sweep.run_many(probe.run, [config], store=store)
+    assert f"{store / key}.csv and .json: {wrong}; it is computed anew" in str(said[0].message)
+    assert said[0].filename == __file__
     pd.testing.assert_frame_equal(good, again, check_exact=True)
     assert lines(tmp_path, "end") == [1, 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sweep.run_many(probe.run, [config], store=store)
+
+
+@pytest.mark.parametrize("digest", [True, False])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("config", {"folder": "elsewhere", "seed": 1, "rate": 0.1, "fail": False}),
+        ("result_version", 2),
+        ("experiment", "another"),
+        ("versions", {}),
+        ("versions", {"python": "3.11.7", "numpy": "9", "sflkit": 1}),
+        ("seconds", -1.0),
+        ("seconds", "fast"),
+        ("threads", 0),
+        ("rows", 5),
+        ("rows", None),
+        ("columns", {}),
+        ("columns", {"round": "complex"}),
+        ("columns", None),
+        ("sha256", None),
+    ],
+)
+def test_a_changed_record_is_no_result(probe, tmp_path, field, value, digest):
+    # only key, digest and columns were looked at; records from before 0.2 have no digest of theirs
+    store, config = tmp_path / "store", probe.Config(str(tmp_path), 1)
+    sweep.run_many(probe.run, [config], store=store)
+    file = store / f"{result_key(probe.run, config)}.json"
+    record = json.loads(file.read_text())
+    if not digest:
+        del record["record_sha256"]
+        file.write_text(json.dumps(record))
+        assert read_result(result_key(probe.run, config), store) is not None
+    file.write_text(json.dumps(record | {field: value}))
+    assert read_result(result_key(probe.run, config), store) is None
+    with pytest.warns(sweep.DamagedResult, match="computed anew"):
+        sweep.run_many(probe.run, [config], store=store)
+
+
+def test_any_change_of_a_record_with_a_digest_is_seen(probe, tmp_path):
+    store, config = tmp_path / "store", probe.Config(str(tmp_path), 1)
+    sweep.run_many(probe.run, [config], store=store)
+    key = result_key(probe.run, config)
+    file = store / f"{key}.json"
+    record = json.loads(file.read_text())
+    for change in ({"seconds": record["seconds"] + 1}, {"machine": "other"}, {"commit": "abc"}):
+        file.write_text(json.dumps(record | change))
+        assert look(key, store).wrong == "the record differs from its own digest"
+    versions = record["versions"] | {"numpy": "1.0"}
+    file.write_text(json.dumps(record | {"versions": versions}))
+    assert look(key, store).wrong == "the record differs from its own digest"
+
+
+def test_a_damaged_published_result_is_named_with_its_price_and_the_way_back(probe, tmp_path):
+    store, public = tmp_path / "store", tmp_path / "public"
+    config = probe.Config(str(tmp_path), 1)
+    sweep.run_many(probe.run, [config], store=store)
+    key = result_key(probe.run, config)
+    publish([key], store, public)
+    csv = public / f"{key}.csv"
+    csv.write_bytes(csv.read_bytes().replace(b"1", b"2", 1))  # one digit
+    with pytest.warns(sweep.DamagedResult, match="not used: another folder has this result whole"):
+        sweep.run_many(probe.run, [config], store=store, published=public)
+    assert lines(tmp_path, "end") == [1]
+    with pytest.warns(sweep.DamagedResult) as said:
+        sweep.run_many(probe.run, [config], store=tmp_path / "new", published=public)
+    text = str(said[0].message)
+    seconds = json.loads((public / f"{key}.json").read_text())["seconds"]
+    assert f"computed anew in about {seconds:g} s, into {tmp_path / 'new'}" in text
+    assert f"git checkout -- {public / key}.*" in text
+    assert lines(tmp_path, "end") == [1, 1]
+
+
+def test_a_killed_worker_is_said_in_a_sentence(probe, tmp_path):
+    # joblib's own error spoke of an executor and a segmentation fault, and named no run
+    (tmp_path / "hold").touch()
+
+    def kill():
+        wait_for(lambda: (tmp_path / "log").exists() and 3 in lines(tmp_path, "start"))
+        for child in psutil.Process().children(recursive=True):
+            if "LokyProcess" in " ".join(child.cmdline()):
+                child.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    wanted = [probe.Config(str(tmp_path), seed) for seed in (3, 4)]
+    with (
+        joblib.parallel_config(backend="loky"),
+        pytest.raises(sweep.SweepError, match=r"seed=3.*a worker process ended before this run d"),
+    ):
+        sweep.run_many(probe.run, wanted, store=tmp_path / "store", jobs=2)
+    killer.join()
+    (tmp_path / "hold").unlink()
+    assert sweep.run_many(probe.run, wanted, store=tmp_path / "store").attrs["computed"] == 2
 
 
 def test_failing_run_lets_the_others_finish(probe, tmp_path):
