@@ -266,8 +266,7 @@ def save_figure(
     """
     if not re.fullmatch(r"[a-z0-9][A-Za-z0-9-]*", str(artefact)):
         raise ValueError(
-            f"artefact={artefact!r} must be an id of letters, digits and -, "
-            "such as 'sfl-fig5a'"
+            f"artefact={artefact!r} must be an id of letters, digits and -, such as 'sfl-fig5a'"
         )
     folder = paths.drawn(profile) if folder is None else Path(folder)
     drawn = data_text(data)
