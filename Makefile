@@ -1,7 +1,8 @@
 # make figures   every figure, table and verdict      PROFILE=quick|paper  JOBS=2 (notebooks at a time)  ONLY="10 12"
 # make paper     runs that the paper profile lacks   JOBS=2 (runs at a time)  ONLY="33 42"
 # make test      lint, tests, all notebooks compared  JOBS=2
-# make lab       JupyterLab on the notebooks
+# make faults    damaged calls of the library, all of them; `make test` makes every fifth
+# make lab       JupyterLab on the notebooks          LAB="--no-browser --port 9000"; as root: LAB="--allow-root"
 # make bench     the engine against its peers         BENCH="--workloads W1 W4 --repeats 5"
 # make data      fetch data sets                      DATA="mnist fmnist"
 # make clean     remove what was generated, but neither results, data sets nor .venv
@@ -15,6 +16,7 @@ JOBS = 2
 ONLY =
 DATA =
 BENCH =
+LAB =
 TORCH_INDEX =
 
 PY = .venv/bin/python
@@ -22,7 +24,7 @@ READY = .venv/.installed
 PIP = $(PY) -m pip --disable-pip-version-check
 export SFLKIT_WATCH =
 
-.PHONY: help figures paper test lab bench data clean
+.PHONY: help figures paper test faults lab bench data clean
 .DELETE_ON_ERROR:
 
 help:
@@ -43,8 +45,12 @@ test: $(READY)
 	  $(PY) -m pytest -q -n "$(JOBS)" --dist loadscope --doctest-modules --nbval --nbval-current-env --durations 10 \
 	  --ignore tests/bench sflkit tests notebooks
 
+# The tests of tests/faults in full; `make test` makes a part of them.
+faults: $(READY)
+	@SFLKIT_BATCH=1 SFLKIT_FAULTS=all SFLKIT_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -q tests/faults
+
 lab: $(READY)
-	@exec $(PY) -m jupyter lab notebooks
+	@exec $(PY) -m jupyter lab notebooks $(LAB)
 
 bench: $(READY)
 	@exec $(PY) -m tests.bench $(BENCH)

@@ -10,10 +10,12 @@ integer 5. Booleans and text are no numbers, whatever they could be read as.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -21,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 Value = TypeVar("Value")
+Answer = TypeVar("Answer")
 # What numpy counts and places things with; a size beyond it could only overflow or never end.
 LARGEST = 2**63 - 1
 
@@ -281,6 +284,37 @@ def integers(
     return out.astype(np.int64, copy=False)
 
 
+def overflow_named(function: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Make a function of numbers say which of them was too large to compute with.
+
+    Python's own OverflowError names neither the argument nor its value. Of the numbers that were
+    given, the one farthest from 1 is named.
+
+    Raises
+    ------
+    ValueError
+        From the function's call, where it overflows.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def named(*args: Any, **options: Any) -> Answer:
+        try:
+            return function(*args, **options)
+        except OverflowError:
+            given = signature.bind(*args, **options).arguments
+            given = {**given, **given.pop("path", {})}
+            sizes = {name: abs(_as_float(value)) for name, value in given.items()}
+            sizes = {name: size for name, size in sizes.items() if size > 0}
+            largest = max(sizes, key=lambda name: abs(math.log(sizes[name])))
+            raise ValueError(
+                f"{largest}={given[largest]!r} is too large or too small to compute with; "
+                "a result would lie beyond 1.8e308"
+            ) from None
+
+    return named
+
+
 def choice(name: str, value: Value, allowed: Iterable[Any]) -> Value:
     """Return `value` if it is one of `allowed`.
 
@@ -349,7 +383,10 @@ def labels(value: ArrayLike) -> np.ndarray:
     ValueError
         If it is no vector of integers >= 0 with at least one entry.
     """
-    out = np.asarray(value)
+    try:
+        out = np.asarray(value)
+    except ValueError:  # ragged
+        out = np.asarray(None)
     if out.ndim != 1 or not len(out) or not np.issubdtype(out.dtype, np.integer):
         raise ValueError(
             f"labels has shape {out.shape} and type {out.dtype}; "

@@ -158,6 +158,25 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def check_writable(folder: Path | str) -> None:
+    """Make sure that files can be written to a folder, which is made where it is missing.
+
+    Raises
+    ------
+    CannotWrite
+        If they cannot: the message gives the operating system's reason.
+    """
+    import tempfile
+
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable") as file:
+            file.write(b"yes")
+    except OSError as error:
+        raise CannotWrite(error.errno, error.strerror or str(error), str(folder)) from error
+
+
 def lock(
     path: Path | str, *, wait: bool = True, folder: Path | None = None
 ) -> filelock.BaseFileLock:
@@ -178,6 +197,8 @@ def lock(
 
     Raises
     ------
+    CannotWrite
+        If the folder of the lock cannot be made.
     filelock.Timeout
         Inside `with`, if the lock is held elsewhere and `wait` is False.
     """
@@ -188,7 +209,10 @@ def lock(
     if folder is None:
         folder = (_env("SFLKIT_FIGURES") or out()) / ".locks"
         name = hashlib.sha256(str(path).encode()).hexdigest()[:24]
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(error.errno, error.strerror or str(error), str(folder)) from error
     return filelock.FileLock(folder / f"{name}.lock", timeout=-1 if wait else 0)
 
 

@@ -200,3 +200,15 @@ def test_the_whole_check_is_make_test(root):
     assert os.access(script, os.X_OK) and script.read_text(encoding="utf-8").endswith(
         "exec make test\n"
     )
+
+
+def test_options_reach_jupyterlab(root):
+    # it refuses root without --allow-root, and nothing passed that on
+    done = subprocess.run(
+        ["make", "-n", "lab", "LAB=--allow-root --no-browser"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "-m jupyter lab notebooks --allow-root --no-browser" in done.stdout

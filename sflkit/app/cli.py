@@ -44,10 +44,13 @@ Names = Annotated[
 
 @contextlib.contextmanager
 def _exits() -> Iterator[None]:
-    """Turn refusals into exit code 2 and failed notebooks into 1, with the message alone."""
+    """Turn refusals into exit code 2 and failed notebooks into 1, with the message alone.
+
+    What could not be written, on a disk that ran full for example, is a failure as well.
+    """
     try:
         yield
-    except (gate.GateError, kernels.NotebookFailed) as error:
+    except (gate.GateError, kernels.NotebookFailed, paths.CannotWrite) as error:
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, gate.GateError) else 1) from None
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import ast
 import difflib
 import io
-import json
 import math
 import re
 import tokenize
@@ -31,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from sflkit import paths
+from sflkit.app.documents import GateError, read_notebook, read_profiles
 
 KINDS = ("int", "float", "bool", "str", "list[int]", "list[float]", "list[str]")
 _NUMBER = r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?)"
@@ -41,10 +41,6 @@ _OUTSIDE = (
     "no notebooks here: they come with sflkit's repository, not with the installed package; "
     "clone it and call sflkit inside the clone"
 )
-
-
-class GateError(ValueError):
-    """A request that must not reach a kernel; the command turns it into exit code 2."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +130,8 @@ class Notebook:
 
     @cached_property
     def content(self) -> dict:
-        return json.loads(self.path.read_text(encoding="utf-8"))
+        """What is in the file. Raises GateError as `documents.read_notebook`."""
+        return read_notebook(self.path)
 
     @property
     def title(self) -> str:
@@ -314,26 +311,8 @@ def profiles() -> dict[str, dict[str, dict]]:
     The profile `quick` has none: it is what the parameters cells say. Raises GateError if the file
     overrides it or is not of that form.
     """
-    import yaml
-
     file = root() / "notebooks" / "profiles.yaml"
-    content = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}) if file.is_file() else {}
-    for profile, books in content.items():
-        if profile == "quick":
-            raise GateError(
-                f"{file.name}: `quick` is what the parameters cells say and takes no overrides"
-            )
-        for number, values in (books or {}).items():
-            if not (
-                isinstance(number, str)
-                and re.fullmatch(r"\d\d", number)
-                and isinstance(values, dict)
-            ):
-                raise GateError(
-                    f"{file.name}: {profile}: {number!r} must be a quoted two-digit number with "
-                    "`name: value` below"
-                )
-    return {"quick": {}, **{profile: books or {} for profile, books in content.items()}}
+    return {"quick": {}} | (read_profiles(file) if file.is_file() else {})
 
 
 def selection(profile: str = "quick", only: str = "") -> tuple[list[Notebook], list[Notebook]]:

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from sflkit import checks, machine, paths
 from sflkit.app import gate
+from sflkit.app.documents import read_notebook
 from sflkit.app.kernels import NotebookFailed, cell_seconds, watched
 
 # host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this
@@ -138,6 +139,7 @@ def run(book: gate.Notebook, profile: str = "quick", settings: Sequence[str] = (
     """
     values = gate.resolve(book, profile, settings)
     limit = cell_seconds("custom" if settings else profile)
+    check_out(profile)
     quietly(cores() if machine.THREADS_VARIABLE in os.environ else None)
     done = target(book, profile)
     mark = stamp(book, profile)
@@ -166,6 +168,20 @@ def run(book: gate.Notebook, profile: str = "quick", settings: Sequence[str] = (
     return done
 
 
+def check_out(profile: str) -> None:
+    """Make sure that runs of a profile can be kept.
+
+    Raises
+    ------
+    gate.GateError
+        If its folder under `paths.out()` cannot be written; the message gives the reason.
+    """
+    try:
+        paths.check_writable(paths.out() / paths.check_profile(profile))
+    except paths.CannotWrite as error:
+        raise gate.GateError(f"{error}; make it writable, or remove what lies there") from None
+
+
 def _execute(
     book: gate.Notebook, values: dict[str, Any], limit: int | None, done: Path, failed: Path
 ) -> None:
@@ -190,6 +206,8 @@ def _execute(
         if not isinstance(error, NotebookFailed):
             text = f"{book.name}, cell [{error.exec_count}]: {error.ename}: {error.evalue}"
         raise NotebookFailed(f"{text}\n  see {failed}") from None
+    except OSError as error:
+        raise NotebookFailed(f"{book.name}: cannot write {done}: {error.strerror}") from None
     finally:
         part.unlink(missing_ok=True)
 
@@ -211,6 +229,7 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> Progress:
     jobs = checked_jobs(jobs)
     books, _ = gate.selection(profile, only)
     cell_seconds(profile)
+    check_out(profile)
     for book in books:  # all settings are checked before anything starts
         gate.resolve(book, profile)
     began = time.time()
@@ -284,6 +303,8 @@ def refresh_all(
         for book in books
         for file in (book.path, *sorted(book.path.parent.glob(f"solutions/{book.number}_*.ipynb")))
     ]
+    for file in files:
+        read_notebook(file)
     quietly(max(1, cores() // jobs))
 
     def one(file: Path) -> bool:

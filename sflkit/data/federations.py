@@ -408,6 +408,7 @@ def label_weights(
     n_classes = checks.integer("n_classes", n_classes, 1)
     y = checks.integers("y", y, ndim=1, low=0, high=n_classes - 1)
     y_test = checks.integers("y_test", y_test, ndim=1, low=0, high=n_classes - 1)
+    clients = list(checks.instance("clients", clients, Sequence))
     clients = [checks.indices(f"clients[{k}]", ids, len(y)) for k, ids in enumerate(clients)]
     if not clients or not all(map(len, clients)):
         raise ValueError(

@@ -277,6 +277,7 @@ class OptimizationBound(NamedTuple):
     rate: float
 
 
+@checks.overflow_named
 def optimization_bound(
     *,
     sigma_bar: float,

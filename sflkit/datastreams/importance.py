@@ -228,7 +228,10 @@ def checked_clients(n: ArrayLike, historical: ArrayLike) -> tuple[np.ndarray, np
 
 
 def _mask(historical: ArrayLike, length: int) -> np.ndarray:
-    mask = np.asarray(historical)
+    try:
+        mask = np.asarray(historical)
+    except ValueError:  # ragged
+        mask = np.asarray(None)
     if mask.dtype != bool or mask.shape != (length,):
         raise ValueError(
             f"historical={historical!r} must be a bool mask of shape ({length},), one entry per "

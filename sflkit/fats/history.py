@@ -411,9 +411,8 @@ def client_sizes(samples_per_client: ArrayLike, n_clients: int, low: int) -> np.
     ValueError
         If they are no integers >= low, or not as many as there are clients.
     """
-    sizes = checks.array("samples_per_client", samples_per_client, low=low)
-    whole = (sizes == np.floor(sizes)).all()
-    if not whole or sizes.ndim > 1 or (sizes.ndim and len(sizes) != n_clients):
+    sizes = checks.integers("samples_per_client", samples_per_client, low=low)
+    if sizes.ndim > 1 or (sizes.ndim and len(sizes) != n_clients):
         raise ValueError(
             f"samples_per_client={samples_per_client!r} must be one integer, or "
             f"n_clients={n_clients} of them"
@@ -437,7 +436,8 @@ def _check_draws(clients: np.ndarray, batches: np.ndarray, sizes: np.ndarray) ->
         )
     if sizes.min(initial=1) < 1 or clients.min() < 0 or clients.max() >= len(sizes):
         raise ValueError(
-            f"clients must lie in 0..{len(sizes) - 1} and each have at least one sample"
+            f"clients must lie in 0..{len(sizes) - 1}, as samples_per_client has {len(sizes)} "
+            "entries, and each have at least one sample"
         )
     beyond = batches >= sizes[clients][:, :, None, None]
     if batches.min() < 0 or beyond.any() or (np.diff(batches) <= 0).any():

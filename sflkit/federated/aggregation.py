@@ -78,6 +78,8 @@ def check_work(work: LocalWork | None, n_clients: int, updates: Any = None) -> L
         raise ValueError(
             f"work.clients={work.clients.tolist()} must be integers in [0, {n_clients - 1}]"
         )
+    if updates is not None and not np.ndim(array_of(updates)):
+        raise ValueError(f"updates={updates!r} must be an array with one row per participant")
     if updates is not None and len(updates) != len(work.clients):
         raise ValueError(
             f"updates has {len(updates)} rows, but work names {len(work.clients)} clients; "

@@ -30,8 +30,16 @@ def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
 
 
 def array_of(value: Any) -> np.ndarray:
-    """Return `value`, which may be a tensor on any device, as a numpy array."""
-    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    """Return `value`, which may be a tensor on any device, as a numpy array.
+
+    Nested lists of unequal lengths become an array of objects, which the checks refuse by name.
+    """
+    if isinstance(value, Tensor):
+        return value.detach().cpu().numpy()
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.array(value, dtype=object)
 
 
 def rows_of(name: str, value: Any) -> Tensor:

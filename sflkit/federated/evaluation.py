@@ -24,7 +24,7 @@ class Evaluation(NamedTuple):
     """Mean loss and share of correct predictions: floats, or float64 arrays (C,) for C models.
 
     The accuracy is NaN where there are no classes: for "mse", and for a callable loss with targets
-    that are no integers. It is NaN, too, for a model whose parameters are not all finite: among
+    that are no integers. It is NaN, too, for a model whose parameters or outputs are not: among
     outputs that are no numbers the "largest" would be the first, which names a class by accident.
     """
 
@@ -148,8 +148,13 @@ def _outputs(replica: Replica, models: Tensor, x: Tensor) -> Tensor:
 
 
 def _losses_and_hits(task: Task, outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each sample's loss, and the share of its labels that the largest output names."""
+    """Return each sample's loss, and the share of its labels that the largest output names.
+
+    The share is NaN where an output is: then no output is the largest.
+    """
     losses = task.sample_losses(outputs, y).double()
     if task.loss == "mse" or y.is_floating_point():
         return losses, torch.full_like(losses, torch.nan)
-    return losses, (outputs.argmax(1) == y).double().reshape(len(y), -1).mean(1)
+    largest, guess = outputs.max(1)
+    hits = (guess == y).double().masked_fill(largest.isnan(), torch.nan)
+    return losses, hits.reshape(len(y), -1).mean(1)

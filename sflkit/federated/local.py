@@ -109,8 +109,8 @@ def local_sgd(
         kind = type(batches).__name__
         raise ValueError(f"batches={kind} must be a list with one list of (x, y) per client")
     _check_rows("params", start, len(batches))
-    rates = _rates(rate, len(batches))
-    prox = checks.real("prox", prox, 0.0)
+    rates = _rates(rate, len(batches), torch.finfo(task.dtype).max)
+    prox = checks.real("prox", prox, 0.0, torch.finfo(task.dtype).max)
     if corrections is not None:
         corrections = task.vectors("corrections", corrections)
         _check_rows("corrections", corrections, len(batches))
@@ -143,8 +143,9 @@ def _check_rows(name: str, value: Tensor, n_clients: int) -> None:
         )
 
 
-def _rates(rate: Any, n_clients: int) -> np.ndarray:
-    rates = checks.array("rate", rate, above=0.0)
+def _rates(rate: Any, n_clients: int, high: float) -> np.ndarray:
+    """Return the rate of each client; beyond `high` the task's numbers are infinite."""
+    rates = checks.array("rate", rate, above=0.0, high=high)
     if rates.ndim == 0:
         return np.full(n_clients, rates)
     if rates.shape != (n_clients,):

@@ -43,6 +43,7 @@ class OSAFLBound(NamedTuple):
     feasible: bool
 
 
+@checks.overflow_named
 def theorem1(
     *,
     loss_decrease: float,
@@ -108,6 +109,7 @@ def theorem1(
     return OSAFLBound(value, a, server_fits and local_fits)
 
 
+@checks.overflow_named
 def score_objective(
     score: ArrayLike,
     *,
@@ -147,6 +149,7 @@ def score_objective(
     return noise - checks.real("psi", psi, 0) * a
 
 
+@checks.overflow_named
 def optimal_scores(
     *,
     beta: float,
@@ -193,7 +196,14 @@ def optimal_scores(
     brake = 2 * r.beta * r.rate * r.global_rate * r.sigma2 * r.alpha**2
     whole = brake + pull
     # Without noise, shift, skew and psi every score is optimal; the similarity is the limit.
-    return np.where(whole > 0, pull / np.where(whole > 0, whole, 1.0), 1.0) * r.similarity
+    scores = np.where(whole > 0, pull / np.where(whole > 0, whole, 1.0), 1.0) * r.similarity
+    if np.isnan(scores).any():
+        k = int(np.isnan(scores).argmax())
+        raise ValueError(
+            f"local_steps={r.steps[k]}, shift={r.shift[k]} and skew={r.skew[k]} of client {k} are "
+            "too large to compute with"
+        )
+    return scores
 
 
 class _Round(NamedTuple):

@@ -312,7 +312,7 @@ def _compute(
     jobs = _checked_jobs(jobs)
     if stack is not None:
         stack = checks.integer("stack", stack, 1, 200)  # each holds an open lock file
-    task.store.mkdir(parents=True, exist_ok=True)
+    paths.check_writable(task.store)
     workers = joblib.effective_n_jobs(jobs)
     batches = _batches(task.run, missing, stack, workers)
     task = task._replace(threads=max(1, task.threads // min(workers, len(batches))))

@@ -160,6 +160,7 @@ class Lemma2(NamedTuple):
     feasible: bool
 
 
+@checks.overflow_named
 def lemma2(
     *,
     smoothness: float,
@@ -214,6 +215,7 @@ class SFLConvergence(NamedTuple):
     feasible: bool
 
 
+@checks.overflow_named
 def theorem1(
     *,
     loss_gap: float,

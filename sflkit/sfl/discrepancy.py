@@ -273,6 +273,7 @@ def exact_discrepancy(
     ValueError
         As `rule_weights`; if weights do not fit; or unless one of rule and weights is given.
     """
+    checks.instance("stream", stream, streams.LabelStream)
     if weights is None:
         if rule is None or t is None or cache_rounds is None:
             raise ValueError("exact_discrepancy needs rule, t and cache_rounds, or weights")

@@ -135,11 +135,12 @@ def test_memory_is_the_new_process_alone():
     ballast = np.ones(2**26)  # 512 MiB of this process must not count
     found = scaling.peak_memory("W4", "sflkit auto")
     assert found["clients"] == 50 and found["n_params"] == 42
-    assert (
-        50 < found["start_mib"] <= found["peak_mib"]
-        and found["start_mib"] < 512 <= scaling.high_water_mib()
-    )
+    # How much a process takes that has loaded torch depends on torch's build: 230 MiB from one
+    # index, 510 to 720 from another. This one has loaded it as well, and the ballast on top; were
+    # it counted in, the new process would start where this one stands.
     assert ballast.nbytes == 2**29
+    assert 50 < found["start_mib"] <= found["peak_mib"]
+    assert found["start_mib"] < scaling.high_water_mib() - 256
 
 
 def test_memory_refuses_unknown_names():

@@ -227,6 +227,89 @@ def test_bad_profiles_are_refused(clone, no_kernel, text):
     assert sflkit("run", "10", "--profile", "paper").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        # each was a traceback and exit code 1
+        (b"paper:\n  '10': {rounds: 4\n", "line 3: it is not YAML (expected ',' or '}'"),
+        (b"paper:\n\t'10': 4\n", "line 2: it is not YAML (found character '\\t'"),
+        (b"paper:\n  '10':\n    rounds: \xff\n", "line 3: it is not UTF-8"),
+        (b"- paper\n- quick\n", "line 1: the file must hold profiles by name"),
+        (b"just text", "line 1: the file must hold profiles by name"),
+        (b"paper:\n  - '10'\n", "line 2: a profile must hold notebooks by quoted two-digit"),
+        (b"paper: all\n", "line 1: a profile must hold notebooks by quoted two-digit"),
+        (b"paper:\n  10: {rounds: 1}\n", "line 2: '10' must be a quoted two-digit number"),
+        (b"paper:\n  '10': {rounds: 1}\n  '10': {rounds: 2}\n", "line 3: '10' is there twice"),
+        (b"paper:\n  '10': {rounds: 1, rounds: 2}\n", "line 2: 'rounds' is there twice"),
+        (b"'../x': {}\n", "line 1: profile='../x' must be a name"),
+        (b"quick:\n", "line 1: `quick` is what the parameters cells say"),
+        (b"paper:\n  '10': {label: 2026-99-99}\n", "line 2: month must be in 1..12"),
+        (b"paper:\n  '10': {label: !!python/object:os.system x}\n", "line 2: it is not YAML"),
+        (b"[a]: {}\n", "line 1: a name must be text"),
+        (b"paper: &a\n  '10': *b\n", "line 2: it is not YAML (found undefined alias"),
+    ],
+)
+def test_what_is_wrong_with_the_profiles_is_said_by_line(clone, no_kernel, content, said):
+    (clone / "notebooks" / "profiles.yaml").write_bytes(content)
+    for arguments in (("run", "10", "--profile", "paper"), ("figures", "--profile", "paper")):
+        result = sflkit(*arguments)
+        assert result.exit_code == 2 and isinstance(result.exception, SystemExit)
+        assert f"notebooks/profiles.yaml, {said}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"cells": [\n\n', ", line 3, column 1: it is no notebook, since it is not JSON"),
+        (b"", ", line 1, column 1: it is no notebook"),
+        (b'{"cells":\n "\xff"}', ", line 2: it is not UTF-8"),
+        (b"[1, 2]", ": a notebook must have `cells` and `metadata`"),
+        (b'{"cells": 3, "metadata": {}}', ": a notebook must have `cells` and `metadata`"),
+        (b'{"cells": [{}], "metadata": {}}', ", cell 1: a cell must have"),
+        (b'{"cells": [], "metadata": {"sflkit": 3}}', ": `sflkit` in the metadata must hold"),
+        (b"[" * 100_000, ": it is no notebook, since it nests too deeply"),
+    ],
+)
+def test_what_is_wrong_with_a_notebook_is_said_by_line(clone, no_kernel, content, said):
+    (clone / "notebooks" / "10_first.ipynb").write_bytes(content)
+    for arguments in (("list",), ("run", "10"), ("figures",), ("refresh", "10")):
+        result = sflkit(*arguments)
+        assert result.exit_code == 2 and isinstance(result.exception, SystemExit)
+        assert f"notebooks/10_first.ipynb{said}" in result.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_a_reason(clone, no_kernel, monkeypatch):
+    # before: "1 failed", after minutes, and no word of why
+    (clone / "out").mkdir(exist_ok=True)
+    (clone / "out" / "quick").write_text("a file where the folder should be")
+    for arguments in (("run", "10"), ("figures", "--only", "10")):
+        result = sflkit(*arguments)
+        assert result.exit_code == 2
+        assert f"cannot write {clone / 'out' / 'quick'}: File exists; make it" in result.stderr
+    (clone / "out" / "quick").unlink()
+
+    def read_only(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", read_only)  # root may write anywhere
+    result = sflkit("run", "10")
+    assert result.exit_code == 2 and "quick: Permission denied; make it writable" in result.stderr
+
+
+def test_a_disk_that_runs_full_while_a_notebook_runs(clone, monkeypatch):
+    import papermill
+
+    def full(path, part, *args, **kwargs):
+        part.write_text("half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(papermill, "execute_notebook", full)
+    result = sflkit("run", "10")
+    assert result.exit_code == 1 and isinstance(result.exception, SystemExit)
+    assert "10_first: cannot write" in result.stderr and "No space left" in result.stderr
+    assert not list((clone / "out" / "quick").glob("*"))
+
+
 def test_one_parameters_cell(clone):
     path = write_notebook(clone / "notebooks" / "13_third.ipynb")
     content = nbformat.read(path, as_version=4)

@@ -1,0 +1,70 @@
+"""Bad input from valid calls: nothing hangs, nothing answers wrongly without a word.
+
+`make test` makes every fifth of the damaged calls, `make faults` all of them.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+
+import pytest
+
+from tests.faults import damaged_calls
+
+EVERY = 1 if os.environ.get("SFLKIT_FAULTS") == "all" else 5
+# Answers with NaN that are right, as the docstrings say: the model of a run that diverged is
+# measured, and seen by the updates that it makes; inputs are not searched for NaN.
+SAID = {
+    ("weighted_average", "updates"),
+    ("FedAvg()", "updates"),
+    ("FedAvg() of tensors", "updates"),
+    ("FedAvgM()", "updates"),
+    ("Scaffold()", "updates"),
+    ("evaluate", "params"),
+    ("evaluate", "x"),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    cases = list(damaged_calls.damaged())
+    return [(case, damaged_calls.outcome(case)) for case in cases[::EVERY]]
+
+
+def test_there_are_enough_and_always_the_same():
+    cases = list(damaged_calls.damaged())
+    assert len(cases) >= 2000
+    assert list(map(str, cases)) == list(map(str, damaged_calls.damaged()))
+
+
+@pytest.mark.parametrize("name", damaged_calls.calls())
+def test_the_calls_are_valid(name):
+    function, options = damaged_calls.calls()[name]
+    function(**options)
+
+
+def test_no_answer_is_wrong_without_a_word(outcomes):
+    silent = [
+        f"{case}: {found.said}"
+        for case, found in outcomes
+        if found.word == "silent" and (case.call, case.argument) not in SAID
+    ]
+    assert not silent
+
+
+def test_nothing_hangs(outcomes):
+    # a busy machine is slow now and then; what hangs, hangs again
+    slow = [case for case, found in outcomes if found.word == "slow"]
+    assert not [str(case) for case in slow if damaged_calls.outcome(case).word == "slow"]
+
+
+def test_no_error_but_those_of_bad_arguments(outcomes):
+    other = [f"{case}: {found.said}" for case, found in outcomes if found.word == "other"]
+    assert not other
+
+
+def test_messages_name_the_argument(outcomes):
+    words = collections.Counter(found.word for _, found in outcomes)
+    vague = [f"{case}: {found.said}" for case, found in outcomes if found.word == "vague"]
+    assert len(vague) <= 0.01 * sum(words.values()), vague
