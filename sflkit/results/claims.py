@@ -28,7 +28,7 @@ runs), `reduced` (the differences are named) or `stand-in`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sflkit import checks
@@ -254,14 +254,14 @@ class Claim:
         return [part for part in self.parts if part.role == role]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """What became of a claim in one profile."""
 
     claim: Claim
     verdict: str
     setting: Setting
-    answers: tuple[Answer, ...] = field(repr=False)
+    answers: tuple[Answer, ...]
     profile: str = "quick"
     note: str = ""
 
@@ -298,6 +298,9 @@ class Verdict:
 
     def __str__(self) -> str:
         return self._repr_markdown_()
+
+    def __repr__(self) -> str:
+        return f"<verdict on {self.artefact}: {self.verdict}>"
 
 
 class Claims(Mapping):
