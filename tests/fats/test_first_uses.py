@@ -164,7 +164,7 @@ def test_random_targets_are_different_and_uniform():
             dict(samples_per_client=[3, 2, 1]),
             r"samples_per_client=\[3, 2, 1\] must be one integer, or n_clients=2 of them",
         ),
-        (dict(batch_size=4), r"samples_per_client holds 3\.0; entries must be .* >= 4"),
+        (dict(batch_size=4), r"samples_per_client holds 3; entries must be .* >= 4"),
         (dict(targets=[[(0, 3)]]), "samples that these have"),
         (
             dict(targets=[[(0, 0), (0, 0)]], n_requests=2),

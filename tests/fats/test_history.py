@@ -72,12 +72,12 @@ def test_histories_cannot_be_written_to():
         (dict(batch_size=3), "batch_size=3 must be at most 2, the samples that client 0 has"),
         (dict(rounds=1.5), r"rounds=1\.5 must be an integer >= 1"),
         (dict(local_steps=True), "local_steps=True must be an integer >= 1"),
-        (dict(samples_per_client=0), r"samples_per_client holds 0\.0; entries must be .* >= 1"),
+        (dict(samples_per_client=0), r"samples_per_client holds 0; entries must be .* >= 1"),
         (
             dict(samples_per_client=[2, 2, 2]),
             r"samples_per_client=\[2, 2, 2\] .* n_clients=2 of them",
         ),
-        (dict(samples_per_client=2.5), r"samples_per_client=2\.5 must be one integer"),
+        (dict(samples_per_client=2.5), r"samples_per_client holds 2\.5; entries must be integers"),
         (dict(rng=3), r"rng=3 must be a numpy\.random\.Generator"),
     ],
 )
@@ -100,7 +100,7 @@ def test_the_client_that_is_too_small_is_named():
             ([[0]], [[[0]]], [2]),
             r"shapes must be clients .* they are \(1, 1\), \(1, 1, 1\), \(1,\)",
         ),
-        (([[1]], [[[[0]]]], [2]), r"clients must lie in 0\.\.0 and each have at least one sample"),
+        (([[1]], [[[[0]]]], [2]), r"clients must lie in 0\.\.0, as samples_per_client has 1"),
         (([[0]], [[[[2]]]], [2]), "samples of its slot"),
         (([[0]], [[[[1, 0]]]], [2]), "ascending"),
         (([[0]], [[[[0, 0]]]], [2]), "none twice"),
