@@ -8,7 +8,7 @@ A data set of images is one file <name>.npz with these arrays:
 | y_train, y_test              | integer | (n,), classes                            |
 | y_train_coarse, y_test_coarse| integer | (n,), superclasses, where there are any  |
 
-Nothing is unpickled, and the form is looked at before anything is unpacked (`sflkit.archives`). The
+Nothing is unpickled, and the form is looked at before anything is unpacked (`sflkit.npzfiles`). The
 digest of a file lies beside it in
 <file>.sha256, in the form that `sha256sum -c` reads; a file without one is read as well.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sflkit import archives
+from sflkit import npzfiles
 from sflkit.data.catalogue import Spec
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test", "y_train_coarse", "y_test_coarse")
@@ -134,7 +134,7 @@ def _arrays(path: Path, spec: Spec) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _check_forms(path: Path, spec: Spec, arrays: Mapping[str, archives.Form]) -> None:
+def _check_forms(path: Path, spec: Spec, arrays: Mapping[str, npzfiles.Form]) -> None:
     """Refuse arrays that are not of the documented form; they are not unpacked yet."""
     for split in ("train", "test"):
         for key in (f"x_{split}", f"y_{split}"):
@@ -163,7 +163,7 @@ def _check_forms(path: Path, spec: Spec, arrays: Mapping[str, archives.Form]) ->
 def _unpacked(path: Path, spec: Spec) -> dict[str, np.ndarray]:
     """Return the known arrays of an npz file, as they are, if their form is right."""
     try:
-        return archives.read_npz(path, names=_KEYS, check=partial(_check_forms, path, spec))
+        return npzfiles.read_npz(path, names=_KEYS, check=partial(_check_forms, path, spec))
     except DataCorruptError:
         raise
     except (ValueError, OSError) as error:

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sflkit import archives, paths
+from sflkit import npzfiles, paths
 from sflkit.data import files
 
 VERSION = 1  # raise it when the numbers change: files of features are made anew
@@ -223,7 +223,7 @@ def read_or_make(
             return features, files.write(target, features), target
     file_digest, _ = files.check(found)
     try:
-        features = archives.read_npz(found, names=("x_train", "x_test"))
+        features = npzfiles.read_npz(found, names=("x_train", "x_test"))
     except ValueError as error:
         raise files.DataCorruptError(
             f"{found} cannot be read as npz ({error}); remove it, and it is made anew"

@@ -40,7 +40,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sflkit import archives, checks, paths
+from sflkit import checks, npzfiles, paths
 from sflkit.fats.baselines import Fisher
 from sflkit.fats.history import History, Target
 from sflkit.fats.ledger import Entry, Ledger
@@ -206,7 +206,7 @@ def _entries(path: Path | str, names: Collection[str] | None = None) -> dict[str
     """Return entries of a state's file, those named or all, refused unless their digests agree."""
     wanted = None if names is None else {*names, "digests"}
     # Its entries are stored, not compressed: they cannot take more than the file.
-    found = archives.read_npz(path, names=wanted, largest=Path(path).stat().st_size)
+    found = npzfiles.read_npz(path, names=wanted, largest=Path(path).stat().st_size)
     if "digests" not in found:
         raise ValueError(f"it has no digests; {_ANEW}")
     said = dict(line.split(" ", 1)[::-1] for line in found.pop("digests").tolist())

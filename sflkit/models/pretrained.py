@@ -39,7 +39,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from sflkit import archives, checks
+from sflkit import checks, npzfiles
 
 _CONVOLUTION = re.compile(r"features\.\d+\.(weight|bias)")
 _DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -141,7 +141,7 @@ def _fitting(
 
 
 def _npz(path: Path, wanted: set[str]) -> dict[str, Tensor]:
-    arrays = archives.read_npz(path, names=wanted, largest=2**30)
+    arrays = npzfiles.read_npz(path, names=wanted, largest=2**30)
     return {name: torch.as_tensor(values) for name, values in arrays.items()}
 
 

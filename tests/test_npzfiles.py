@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from sflkit import archives
+from sflkit import npzfiles
 
 
 def header(shape, dtype="|u1"):
@@ -32,15 +32,15 @@ def test_what_numpy_writes_is_read(tmp_path):
     parts = {"a": np.arange(6).reshape(2, 3).T, "b": np.array("text"), "c": np.zeros((0, 4))}
     for name, save in (("plain", np.savez), ("packed", np.savez_compressed)):
         save(tmp_path / f"{name}.npz", **parts)
-        read = archives.read_npz(tmp_path / f"{name}.npz")
+        read = npzfiles.read_npz(tmp_path / f"{name}.npz")
         assert read.keys() == parts.keys()
         for key, value in parts.items():
             np.testing.assert_array_equal(read[key], value)
             assert read[key].dtype == value.dtype
-    only = archives.read_npz(tmp_path / "plain.npz", names=("a", "absent"))
+    only = npzfiles.read_npz(tmp_path / "plain.npz", names=("a", "absent"))
     assert list(only) == ["a"]
     with pytest.raises(FileNotFoundError):
-        archives.read_npz(tmp_path / "none.npz")
+        npzfiles.read_npz(tmp_path / "none.npz")
 
 
 def test_forms_are_known_before_anything_is_unpacked(tmp_path):
@@ -56,10 +56,10 @@ def test_forms_are_known_before_anything_is_unpacked(tmp_path):
         raise ValueError("not of my form")
 
     with pytest.raises(ValueError, match="not of my form"):
-        archives.read_npz(path, check=check)
+        npzfiles.read_npz(path, check=check)
     with pytest.raises(ValueError, match="take 268,435,456 bytes unpacked; at most 1,000 are read"):
-        archives.read_npz(path, largest=1000)
-    assert seen == {"x": archives.Form((2**28,), np.dtype(np.uint8))}
+        npzfiles.read_npz(path, largest=1000)
+    assert seen == {"x": npzfiles.Form((2**28,), np.dtype(np.uint8))}
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
 
 
@@ -79,7 +79,7 @@ def test_forms_are_known_before_anything_is_unpacked(tmp_path):
 )
 def test_what_is_refused(tmp_path, entries, message):
     with pytest.raises(ValueError, match=message):
-        archives.read_npz(write(tmp_path / "bad.npz", entries))
+        npzfiles.read_npz(write(tmp_path / "bad.npz", entries))
 
 
 def test_damage_is_a_value_error(tmp_path):
@@ -96,7 +96,7 @@ def test_damage_is_a_value_error(tmp_path):
             del content[int(rng.integers(len(content))) :]
         path.write_bytes(content)
         try:
-            read = archives.read_npz(path)
+            read = npzfiles.read_npz(path)
         except ValueError:
             refused += 1
         else:  # a bit that no reader looks at, such as a date, or the name of an array
