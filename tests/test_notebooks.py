@@ -213,7 +213,7 @@ def test_no_algorithm_is_defined_in_a_notebook(path):
 
 @any_of
 def test_small_and_free_of_local_paths(path):
-    assert path.stat().st_size < 300_000
+    assert path.stat().st_size < 1_000_000
     for cell in code(path):
         for output in cell["outputs"]:
             shown = {
