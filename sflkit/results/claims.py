@@ -14,7 +14,7 @@ verdict. What the paper says, what corrects it, and what we add are kept apart b
 | verdict | meaning |
 |---|---|
 | reproduced | every part of the claim holds |
-| corrected | false as printed, true after the correction that an erratum names |
+| corrected | what fails as printed holds after the correction that an erratum names |
 | partly | some parts hold, others do not, or were not run |
 | not reproduced | a part fails and none holds |
 | no visible effect | whatever difference there is, it is smaller than anybody would care about |
@@ -104,12 +104,14 @@ class Part:
         See the module.
     erratum : int, optional
         The number in ERRATA.md of a corrected part.
+    corrects : tuple of str
+        The keys of the parts that a corrected part stands in for.
 
     Raises
     ------
     ValueError
         If there is no key or sentence, no rule, an unknown role, or a corrected part without its
-        erratum (and the other way round).
+        erratum or without what it corrects (and the other way round).
     """
 
     key: str
@@ -117,6 +119,7 @@ class Part:
     rule: Rule
     role: str = "paper"
     erratum: int | None = None
+    corrects: tuple[str, ...] = ()
 
     def __post_init__(self):
         if not self.key or not self.sentence:
@@ -126,9 +129,10 @@ class Part:
                 f"part {self.key!r}: rule={self.rule!r} must be a rule of sflkit.results.rules"
             )
         checks.choice("role", self.role, ROLES)
-        if (self.role == "corrected") != (self.erratum is not None):
+        if {self.role == "corrected"} != {self.erratum is not None, bool(self.corrects)}:
             raise ValueError(
-                f"part {self.key!r}: a corrected part, and no other, names its erratum"
+                f"part {self.key!r}: a corrected part, and no other, names its erratum and the "
+                "parts that it corrects"
             )
 
 
@@ -193,6 +197,13 @@ class Claim:
             raise ValueError(f"claim {self.artefact!r} has two parts of one key among {keys}")
         if not any(part.role == "paper" for part in self.parts):
             raise ValueError(f"claim {self.artefact!r} has no part with a rule for what is claimed")
+        printed = {part.key for part in self.parts if part.role == "paper"}
+        for part in self.parts:
+            if not printed.issuperset(part.corrects):
+                raise ValueError(
+                    f"claim {self.artefact!r}: part {part.key!r} corrects {part.corrects}, which "
+                    f"are not all among the paper's parts {sorted(printed)}"
+                )
 
     def judge(
         self,
@@ -351,14 +362,25 @@ def check_declared(verdict: Verdict) -> None:
 
 
 def overall(answers: Iterable[Answer]) -> str:
-    """Return the verdict on a claim from the answers to its parts, see the table of the module."""
+    """Return the verdict on a claim from the answers to its parts, see the table of the module.
+
+    It is "corrected" where every part of the paper either holds or fails, and for every one that
+    fails there is a corrected part in its place, all of which hold.
+    """
     answers = list(answers)
-    plain = _plain_verdict([a.judged.answer for a in answers if a.part.role == "paper"])
-    corrected = [a.judged.answer for a in answers if a.part.role == "corrected"]
-    failed = plain in ("not reproduced", "partly")
-    if failed and corrected and all(answer == "yes" for answer in corrected):
+    paper = {a.part.key: a.judged.answer for a in answers if a.part.role == "paper"}
+    plain = _plain_verdict(list(paper.values()))
+    corrected = [a for a in answers if a.part.role == "corrected"]
+    failed = {key for key, answer in paper.items() if answer in ("no", "partly")}
+    mended = {key for a in corrected for key in a.part.corrects}
+    decided = all(key in failed or answer == "yes" for key, answer in paper.items())
+    if failed and failed <= mended and decided and _all_hold(corrected):
         return "corrected"
     return plain
+
+
+def _all_hold(answers: Iterable[Answer]) -> bool:
+    return all(answer.judged.answer == "yes" for answer in answers)
 
 
 def _plain_verdict(answers: list[str]) -> str:

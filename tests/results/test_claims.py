@@ -17,10 +17,10 @@ def claim(artefact="sfl-fig4a", parts=(PART,), text="DRSR is best.", **changes):
     return Claim(artefact, text, parts=parts, **fields)
 
 
-def judged(answers, roles=None):
+def judged(answers, roles=None, corrects=("0",)):
     """Return answers with given words; roles "p", "c", "b" for paper, corrected, beyond."""
     roles = roles or "p" * len(answers)
-    kinds = {"p": ("paper", None), "c": ("corrected", 7), "b": ("beyond", None)}
+    kinds = {"p": ("paper",), "c": ("corrected", 7, corrects), "b": ("beyond",)}
     return [
         claims.Answer(Part(f"{i}", "s", Holds(), *kinds[role]), Judged(answer, ""))
         for i, (answer, role) in enumerate(zip(answers, roles, strict=True))
@@ -68,6 +68,12 @@ def test_every_mixture_of_answers_has_a_verdict():
 def test_corrected_and_beyond():
     assert claims.overall(judged(["no", "yes"], "pc")) == "corrected"
     assert claims.overall(judged(["partly", "yes", "yes"], "pcc")) == "corrected"
+    assert claims.overall(judged(["no", "yes", "yes"], "ppc")) == "corrected"
+    # the second part fails as well, and nothing stands in for it, or something else is open
+    assert claims.overall(judged(["no", "no", "yes"], "ppc")) == "not reproduced"
+    assert claims.overall(judged(["no", "no", "yes"], "ppc", ("0", "1"))) == "corrected"
+    assert claims.overall(judged(["no", "open", "yes"], "ppc")) == "not reproduced"
+    assert claims.overall(judged(["no", "not run", "yes"], "ppc")) == "not reproduced"
     assert claims.overall(judged(["no", "yes", "open"], "pcc")) == "not reproduced"
     assert claims.overall(judged(["yes", "yes"], "pc")) == "reproduced"
     assert claims.overall(judged(["open", "yes"], "pc")) == "undecided"
@@ -78,7 +84,14 @@ def test_corrected_and_beyond():
 
 def test_judge_by_hand():
     control = Part("control", "labels alone move it", Holds(), role="beyond")
-    fixed = Part("repair", "with line 7 mended it is exact", Equal(), role="corrected", erratum=18)
+    fixed = Part(
+        "repair",
+        "with line 7 mended it is exact",
+        Equal(),
+        role="corrected",
+        erratum=18,
+        corrects=("order",),
+    )
     declared = claim(parts=[PART, control, fixed])
     evidence = {"order": ([0.8, 0.81, 0.82], [0.7, 0.71, 0.72]), "control": True, "repair": (1, 2)}
     verdict = declared.judge(evidence, setting=Setting("reduced", "three runs of ten"), note="n")
@@ -133,6 +146,12 @@ def test_what_a_notebook_shows_before_its_run():
         (lambda: Part("a", "s", Holds(), role="ours"), "role='ours' must be one of"),
         (lambda: Part("a", "s", Holds(), role="corrected"), "a corrected part, and no other"),
         (lambda: Part("a", "s", Holds(), erratum=3), "a corrected part, and no other"),
+        (lambda: Part("a", "s", Holds(), "corrected", 3), "a corrected part, and no other"),
+        (lambda: Part("a", "s", Holds(), corrects=("b",)), "a corrected part, and no other"),
+        (
+            lambda: claim(parts=[PART, Part("a", "s", Holds(), "corrected", 3, ("x",))]),
+            "part 'a' corrects .*'x'.* not all among the paper's parts",
+        ),
         (lambda: claim(parts=[]), "'sfl-fig4a' has no part with a rule"),
         (
             lambda: claim(parts=[Part("a", "s", Holds(), role="beyond")]),

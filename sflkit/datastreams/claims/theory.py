@@ -174,6 +174,7 @@ LEM42 = Claim(
             Equal(),
             "corrected",
             29,
+            corrects=("attained",),
         ),
         Part(
             "only then",
@@ -181,6 +182,7 @@ LEM42 = Claim(
             Holds(),
             "corrected",
             29,
+            corrects=("attained",),
         ),
     ],
     "an N_eff above N, or equal weights inside the clients with an N_eff below N",
@@ -247,6 +249,7 @@ LEMB5 = Claim(
             AtMost(),
             "corrected",
             62,
+            corrects=("order",),
         ),
         Part(
             "needed, M",
@@ -254,6 +257,7 @@ LEMB5 = Claim(
             Equal(rtol=1e-9),
             "corrected",
             62,
+            corrects=("order",),
         ),
     ],
     "a variability above the bound, or a ratio to (128) that grows without limit",
@@ -279,6 +283,7 @@ THM43 = Claim(
             AtMost(),
             "corrected",
             28,
+            corrects=("gap", "order"),
         ),
     ],
     "an error above its bound; an example in which the error is of a smaller order",
@@ -311,6 +316,7 @@ COR51 = Claim(
             AtMost(),
             "corrected",
             30,
+            corrects=("derivation",),
         ),
         Part(
             "error, corrected",
@@ -318,6 +324,7 @@ COR51 = Claim(
             AtMost(),
             "corrected",
             30,
+            corrects=("derivation",),
         ),
         Part(
             "error, main text",
@@ -347,6 +354,7 @@ def _gradient_claim(artefact: str, text: str, source: str, quantity: str, tight:
                 AtMost(),
                 "corrected",
                 55,
+                corrects=("on the set",),
             ),
             Part("attained", f"The bound is attained, or nearly: {tight}", AtMost(), "beyond"),
         ],

@@ -319,6 +319,7 @@ def _table1() -> Claim:
             equal,
             "corrected",
             60,
+            corrects=("lstm",),
         ),
     ]
     return Claim(

@@ -37,6 +37,7 @@ _EXACTNESS = [
                 _ZERO,
                 role="corrected",
                 erratum=18,
+                corrects=("restart",),
             ),
         ],
         "one history with another probability, or a total variation above 0",
@@ -59,6 +60,7 @@ _EXACTNESS = [
                 _ZERO,
                 role="corrected",
                 erratum=13,
+                corrects=("tiny", "table_2"),
             ),
             Part(
                 "kept_twice",
@@ -66,6 +68,7 @@ _EXACTNESS = [
                 _ZERO,
                 role="corrected",
                 erratum=13,
+                corrects=("tiny",),
             ),
             Part(
                 "minimal",
@@ -159,6 +162,7 @@ _EXACTNESS = [
                 _ZERO,
                 role="corrected",
                 erratum=13,
+                corrects=("sample_exact",),
             ),
         ],
         "one federation with a distance above 0, or a probability above w rho",
@@ -189,6 +193,7 @@ _EXACTNESS = [
                 Holds(),
                 role="corrected",
                 erratum=21,
+                corrects=("samples",),
             ),
             Part(
                 "text_clients",
@@ -197,6 +202,7 @@ _EXACTNESS = [
                 Holds(),
                 role="corrected",
                 erratum=21,
+                corrects=("clients",),
             ),
             Part(
                 "plan",
@@ -351,6 +357,7 @@ _RATES = [
                 AtMost(),
                 role="corrected",
                 erratum=59,
+                corrects=("nearly_all",),
             ),
             Part(
                 "quarter_samples",
@@ -358,6 +365,7 @@ _RATES = [
                 AtMost(),
                 role="corrected",
                 erratum=59,
+                corrects=("nearly_all",),
             ),
         ],
         "one exact number above 4 w min(rho, 1)",
@@ -422,6 +430,7 @@ _RATES = [
                 _ZERO,
                 role="corrected",
                 erratum=15,
+                corrects=("variant",),
             ),
             Part(
                 "kept_clients",
@@ -429,6 +438,7 @@ _RATES = [
                 AtMost(),
                 role="corrected",
                 erratum=15,
+                corrects=("variant",),
             ),
         ],
         "a device or server that stores more, or a variant with a total variation above 0",

@@ -43,6 +43,7 @@ ALGORITHMS = [
                 Above(0.005, **ACCURACY),
                 role="corrected",
                 erratum=37,
+                corrects=("printed_buffer",),
             ),
         ],
         refuted_by="a round that differs from the one by hand, or a buffer with which the model "
@@ -80,6 +81,7 @@ ALGORITHMS = [
                 Holds(),
                 role="corrected",
                 erratum=41,
+                corrects=("same_direction",),
             ),
         ],
         refuted_by="a round that differs from the one by hand, or another direction than FedNova's",

@@ -55,6 +55,7 @@ _VIDEO = [
                 _LAW,
                 role="corrected",
                 erratum=39,
+                corrects=("printed_law",),
             ),
         ],
         "a frequency more than five standard errors from the law (five, since thousands are "
@@ -126,6 +127,7 @@ _VIDEO = [
                 Holds(),
                 role="corrected",
                 erratum=40,
+                corrects=("log2",),
             ),
             Part(
                 "average",
@@ -321,6 +323,7 @@ _SCORE = [
                 Holds(),
                 role="corrected",
                 erratum=79,
+                corrects=("range_printed",),
             ),
             Part(
                 "psi",
@@ -328,6 +331,7 @@ _SCORE = [
                 AtMost(),
                 role="corrected",
                 erratum=31,
+                corrects=("printed",),
             ),
             Part(
                 "lambda_free",
@@ -405,6 +409,7 @@ _SCORE = [
                 Holds(),
                 role="corrected",
                 erratum=33,
+                corrects=("conditions",),
             ),
             Part(
                 "old_data",
@@ -414,6 +419,7 @@ _SCORE = [
                 AtMost(),
                 role="corrected",
                 erratum=33,
+                corrects=("moving",),
             ),
         ],
         "one exact mean above the bound where the printed conditions hold",
@@ -439,6 +445,7 @@ _SCORE = [
                 AtMost(),
                 role="corrected",
                 erratum=58,
+                corrects=("boils_down", "fedavg"),
             ),
         ],
         "one exact mean above (26), or a setting in which (26) is below (25)",

@@ -381,6 +381,7 @@ COR2 = Claim(
                 Equal(rtol=0.0, atol=0.05),
                 "corrected",
                 50,
+                corrects=(term,),
             )
             for term, text in _TERMS.items()
         ),
@@ -390,6 +391,7 @@ COR2 = Claim(
             AtMost(),
             "corrected",
             50,
+            corrects=("drsr",),
         ),
         Part(
             "dropped",
