@@ -1,13 +1,13 @@
 """The settings: what is refused, which are equal, and the keys of all published results."""
 
+import inspect
 import json
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
-from sflkit.data import federations
-from sflkit.fats import membership, training
+from sflkit.fats import membership, plans, training
 from sflkit.fats.config import TABLE_2, FATSConfig, MembershipConfig
 from sflkit.results import tables
 from sflkit.results.store import config_dict, result_key
@@ -136,7 +136,7 @@ def test_keys_behind_the_published_figures_of_learning(artefact):
         if isinstance(settings, dict)
         for level in ("sample", "client")
         for method in ("fats", "frs", "fr2")
-        for seed in parameters["seeds"]
+        for seed in parameters[artefact.replace("fats-", "seeds_")]
     }
     assert keys == published
 
@@ -167,26 +167,9 @@ def test_keys_behind_the_published_figure_of_counting():
 
 def test_keys_behind_the_published_table_of_attacks():
     parameters, published = passport("fats-tab1")
-    same = set(parameters) & {field.name for field in fields(MembershipConfig)} - {"data", "noise"}
-    ordinary = MembershipConfig(**{name: parameters[name] for name in same})
-    whole = dict(n_clients=None, samples_per_client=None)
-    configs = [
-        replace(ordinary, data=name, **whole if name in federations.NATURAL else {})
-        for name in parameters["data"]
-    ]
-    over = dict(
-        levels=("sample", "client"),
-        rounds=parameters["rounds_over"],
-        clients_per_round=parameters["clients_over"],
-        rate=parameters["rate_over"],
-        noise=parameters["noise"],
-        n_clients=parameters["n_clients_over"],
-        samples_per_client=parameters["samples_over"],
-    )
-    configs.append(MembershipConfig(**asdict(configs[0]) | over))
-    keys = {
-        result_key(membership.run, replace(config, seed=seed))
-        for config in configs
-        for seed in parameters["seeds"]
-    }
+    taken = set(inspect.signature(plans.attacks_on).parameters)
+    plan = plans.attacks_on(**{name: parameters[name] for name in taken})
+    keys = set()
+    for stage in (next(plan), plan.send(None)):
+        keys |= {result_key(stage.run, config) for config in stage.configs}
     assert keys == published

@@ -280,7 +280,7 @@ def test_theta_zero_still_renews_samples():
         (lambda: DRSR(10.5, 5), "capacity=10.5 must be an integer"),
         (lambda: Full(10, [0.5, 0.6]), "shares must sum to 1"),
         (lambda: Full(10, []), "shares must sum to 1"),
-        (lambda: Full(10, [1.0], refresh=1), "refresh=1 must be one of False, True"),
+        (lambda: Full(10, [1.0], refresh=1), "refresh=1 must be True or False"),
         (lambda: Lazy("10", 5), "capacity='10' must be an integer"),
         (lambda: Reservoir(True, 1), "capacity=True must be an integer"),
     ],

@@ -359,11 +359,11 @@ def test_a_batch_leaves_out_what_another_sweep_computes(probe, tmp_path, monkeyp
     task = sweep._Task(probe.run, probe.run_stacked, {}, store, 1, 0)
     answers = sweep._execute(task, batch, False)
     assert {key: state for key, state, _ in answers} == {
-        head["key"]: "busy" if head is heads[1] else "done" for head in heads
+        head["key"]: "busy" if head is heads[1] else "computed" for head in heads
     } and probe.CALLS == [("stacked", 1, 5)]
     write_result(store, heads[1], pd.DataFrame({"x": [1.5]}), threads=1, seconds=0)
     theirs.release()
-    assert [state for _, state, _ in sweep._execute(task, batch[::-1], True)] == ["done"] * 3
+    assert [state for _, state, _ in sweep._execute(task, batch[::-1], True)] == ["found"] * 3
     assert len(probe.CALLS) == 1  # all are there now, and no lock is left held
     assert (
         taken == sorted(taken[:3]) * 2
