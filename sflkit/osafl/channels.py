@@ -76,11 +76,12 @@ def path_loss_db(
 
 
 def _check_fit(name: str, value: np.ndarray, distances: np.ndarray) -> None:
-    """Refuse values that are neither one for each distance, nor one for all."""
-    if value.shape and distances.shape and value.shape != distances.shape:
+    """Refuse values that are neither one for each distance, nor rows of those, nor one for all."""
+    fits = value.shape[-distances.ndim :] == distances.shape
+    if value.shape and distances.shape and not fits:
         raise ValueError(
-            f"{name} has shape {value.shape}; it must be that of distance_m, {distances.shape}, or "
-            "one for all"
+            f"{name} has shape {value.shape}; it must be that of distance_m, {distances.shape}, "
+            "rows of that shape, or one for all"
         )
 
 
@@ -99,7 +100,8 @@ def snr_per_watt(
     distance_m : array
         Horizontal distance in m.
     shadowing_db : array
-        It adds to the gain, in dB.
+        It adds to the gain, in dB: one number, one per distance, or rows of draws with one per
+        distance each.
     bandwidth_hz : float
         In Hz, > 0. The noise grows with it, see `Devices.at_bandwidth`.
     noise_dbm_hz : float

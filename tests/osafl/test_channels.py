@@ -94,3 +94,11 @@ def test_channel_and_hardware_laws():
 def test_bad_channels(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_rows_of_shadowing_are_draws_for_the_same_distances():
+    distances, draws = [100.0, 300.0], np.array([[0.0, 3.0], [-4.0, 1.0], [2.0, 2.0]])
+    rows = channels.snr_per_watt(distances, draws)
+    np.testing.assert_array_equal(rows, [channels.snr_per_watt(distances, d) for d in draws])
+    with pytest.raises(ValueError, match=r"shadowing_db has shape \(2, 3\); it must be that of"):
+        channels.snr_per_watt(distances, draws.T)
