@@ -238,7 +238,7 @@ def test_no_worker_outlives_the_queue(planned, end):
     workers = psutil.Process(process.pid).children(recursive=True)
     assert len(workers) >= 2
     process.send_signal(end)
-    said, _ = process.communicate(timeout=20)
+    said, _ = process.communicate(timeout=90)
     wait_for(lambda: not living(workers), 10)
     if end == signal.SIGINT:
         assert process.returncode == 1 and "stopped: interrupted" in said
