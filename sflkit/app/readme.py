@@ -17,7 +17,7 @@ import pandas as pd
 from sflkit import paths
 from sflkit.app import gate
 from sflkit.results import tables
-from sflkit.results.claims import SETTINGS, VERDICTS
+from sflkit.results.claims import SETTINGS, VERDICTS, told
 
 # as tests/bench writes them
 BENCH_COLUMNS = (
@@ -267,10 +267,9 @@ def _verdict_block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) ->
 
 
 def _part_sentence(part: Any) -> str:
-    found = " ".join(text for text in (part.ours, part.interval) if text)
     erratum = f" (ERRATA {part.erratum})" if part.erratum else ""
-    hint = f" ({part.hint})" if part.hint else ""
-    return f"{part.sentence}{erratum}: {found + ', ' if found else ''}**{part.answer}**{hint}"
+    answer = f"**{part.answer}**"
+    return told(part.sentence + erratum, part.ours, part.interval, answer, part.hint)
 
 
 def _short(text: str, width: int = 90) -> str:

@@ -146,9 +146,17 @@ class Answer:
     @property
     def sentence(self) -> str:
         """The part as a sentence with number, interval and answer."""
-        found = " ".join(text for text in (self.judged.ours, self.judged.interval) if text)
-        hint = f" ({self.judged.hint})" if self.judged.hint else ""
-        return f"{self.part.sentence}: {found + ', ' if found else ''}{self.judged.answer}{hint}"
+        judged = self.judged
+        return told(self.part.sentence, judged.ours, judged.interval, judged.answer, judged.hint)
+
+
+def told(sentence: str, ours: str, interval: str, answer: str, hint: str = "") -> str:
+    """Return a judged part in words.
+
+    Such as "OSAFL ends above M-FedAvg: +26.9 points [22.7, 31.1], yes".
+    """
+    found = " ".join(text for text in (ours, interval) if text)
+    return f"{sentence}: {found + ', ' if found else ''}{answer}{f' ({hint})' if hint else ''}"
 
 
 @dataclass(frozen=True)
