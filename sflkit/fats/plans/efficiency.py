@@ -1,4 +1,7 @@
-"""Which runs notebook 43 needs: how long does forgetting take?"""
+"""Which runs notebook 43 needs: how long does forgetting take?
+
+`largest_clients` is also where the lines of Figs. 2 and 6 end.
+"""
 
 from __future__ import annotations
 
@@ -106,17 +109,27 @@ def _points_of_lines(
     have is among its points.
     """
     table = TABLE_2[data]
-    steps = table["rounds"] * table["local_steps"]
-    samples = table["n_clients"] * table["samples_per_client"]
-    lines = [("sample", table["n_clients"], b, samples // (b * steps)) for b in sorted(batches)] + [
-        ("client", m, table["batch_size"], m // table["rounds"]) for m in sorted(clients)
-    ]
+    lines = [("sample", table["n_clients"], b) for b in sorted(batches)]
+    lines += [("client", m, table["batch_size"]) for m in sorted(clients)]
+    last = {line: largest_clients(data, *line) for line in lines}
     found = []
-    for level, m, b, last in lines:
-        common = min(line[3] for line in lines if line[0] == level)
-        ks = np.linspace(1, last, points).round().astype(int)
+    for level, m, b in lines:
+        common = min(k for line, k in last.items() if line[0] == level)
+        ks = np.linspace(1, last[level, m, b], points).round().astype(int)
         found += [
             (level, table | {"n_clients": m, "batch_size": b, "clients_per_round": int(k)})
             for k in np.unique([*ks, common])
         ]
     return found
+
+
+def largest_clients(data: str, level: str, n_clients: int, batch_size: int) -> int:
+    """Return the largest K at which rho_S (level "sample") or rho_C ("client") is at most 1.
+
+    R, E and N are those of the data set in Table 2; the total of samples is Table 2's as well.
+    """
+    table = TABLE_2[data]
+    if level == "client":
+        return n_clients // table["rounds"]
+    samples = n_clients * table["samples_per_client"]
+    return samples // (batch_size * table["rounds"] * table["local_steps"])
