@@ -54,6 +54,27 @@ def frame(seeds=4, rounds=30, rules=("lazy", "drsr", "fifo")):
     )
 
 
+@pytest.mark.parametrize("inches", [3.0, 6.4, 9.6])
+def test_a_notebook_shows_a_figure_at_full_width_in_few_colours(inches):
+    from PIL import Image
+
+    fig, ax = plt.subplots(figsize=(inches, 2.5), dpi=40)
+    ax.imshow(np.random.default_rng(0).random((20, 30)), cmap="viridis")
+    ax.legend([], title="beside the axes", loc="center left", bbox_to_anchor=(1, 0.5))
+    image = Image.open(io.BytesIO(figures.embedded(fig)))
+    assert abs(image.width - figures.EMBEDDED_WIDTH) <= 0.03 * figures.EMBEDDED_WIDTH
+    assert image.mode == "P"
+    assert fig.dpi == 40  # showing a figure changes nothing of it
+    plt.close(fig)
+
+
+def test_tables_are_shown_in_full():
+    figures.style()
+    claim = "a claim " * 30 + "and its end"
+    shown = pd.DataFrame([[claim, *range(30)]])._repr_html_()
+    assert claim in shown and "..." not in shown
+
+
 def draw(data, **options):
     fig, ax = plt.subplots()
     figures.curves(ax, data, "round", "accuracy", "rule", **{"rules": RULES} | options)
