@@ -4,7 +4,7 @@
 wide, in rendered lines of 20 pixels: a line of code is one line (longer than 120 characters: two),
 prose is wrapped at 110 characters, a row of a table is one and a half lines for each 110
 characters, and a figure is as high as its pixels, scaled down to 960 where it is wider. Cells whose
-source is folded show none.
+source is folded show none, and folded details show their first line.
 """
 
 from __future__ import annotations
@@ -95,6 +95,7 @@ def _wrapped(text: str, width: int) -> int:
 def _prose(text: str) -> float:
     """Return the lines of Markdown: a heading is two, a row of a table one and a half."""
     lines = 1.0
+    text = re.sub(r"<details>.*?</details>", "details", text, flags=re.DOTALL)
     for block in re.split(r"\n\s*\n", text.strip()):
         rows = block.split("\n")
         if rows[0].startswith("|"):

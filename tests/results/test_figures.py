@@ -265,6 +265,32 @@ def test_verdicts_are_one_row_an_artefact_and_the_nearest_setting_wins(clone):
     ]
 
 
+def test_claims_are_judged_recorded_and_shown_together(clone):
+    part = claims.Part("order", "DRSR ends above FIFO", rules.Holds())
+    two = [
+        claims.Claim(name, "DRSR is best.", "Fig.", [part], "FIFO above DRSR")
+        for name in ("sfl-fig2", "sfl-fig10")
+    ]
+    page = tables.judge(
+        claims.Claims("test", two),
+        {"sfl-fig2": {"order": True}, "sfl-fig10": {"order": False}},
+        setting={
+            "sfl-fig2": claims.Setting("full"),
+            "sfl-fig10": claims.Setting("reduced", "small"),
+        },
+        profile="quick",
+        notes={"sfl-fig10": "a cause"},
+    )
+    assert page._repr_markdown_().split("\n\n---\n\n") == [
+        "**sfl-fig2: reproduced** (setting: full)\n\n- DRSR ends above FIFO: yes",
+        "**sfl-fig10: not reproduced** (setting: reduced: small)\n\n- DRSR ends above FIFO: no"
+        "\n\na cause",
+    ]
+    found = tables.all_verdicts().set_index("artefact")
+    assert found["verdict"].to_dict() == {"sfl-fig2": "reproduced", "sfl-fig10": "not reproduced"}
+    assert found.loc["sfl-fig10", ["setting", "note"]].tolist() == ["reduced", "a cause"]
+
+
 def test_exploring_leaves_the_published_files_alone(clone, monkeypatch, capsys):
     save(frame())
     tables.record(verdict("sfl-fig4a"))
