@@ -28,7 +28,7 @@ _PATHS = {  # the first digit of a notebook's number
     "2": ("ds", "How much old data should count beside new data."),
     "3": (
         "osafl",
-        "Who can take part when energy, bandwidth and time are short, and whom to trust.",
+        "Who can take part when energy and time are short, and whom to trust.",
     ),
     "4": ("fats", "How to forget a person exactly, and what it costs to be able to."),
     "9": ("Across the papers", "All verdicts, all errata, what no paper has, and your own data."),
@@ -98,9 +98,9 @@ def index(books: list[gate.Notebook], solutions: list[str], records: Records) ->
     """Return the page that lists the notebooks as one learning path per paper."""
     blocks = [
         "# Notebooks",
-        "Each notebook asks a question, shows a picture and gives an answer beside the paper's own. "
+        "Each notebook asks a question, shows a picture, and gives an answer beside the paper's. "
         "Start with notebook 00. After it every paper has a path of its own, in the order of the "
-        "list, and none needs another paper's. The minutes are those of running a notebook as it "
+        "list, and no path needs another one. The minutes are those of running a notebook as it "
         "stands.",
     ]
     listed = []

@@ -63,7 +63,8 @@ def index(records: Records) -> str:
         [
             "# Verdicts",
             "Every claim that we judge, and how it came out. A *full* setting is the paper's own, "
-            "a *reduced* one says what differs, and a *stand-in* shows the mechanism on small data.",
+            "a *reduced* one says what differs, and a *stand-in* shows the mechanism on small "
+            "data.",
             readme.tally(),
             "## All claims",
             "```{container} filterable\n" + "\n".join(lines) + "\n```",
