@@ -31,6 +31,7 @@ myst_heading_anchors = 4
 # docstrings
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings name types, shapes and units
+autosummary_generate = False  # numpydoc brings the extension; the pages are `docs.site`'s
 numpydoc_show_class_members = False
 linkcode_resolve = reference.source_of
 
@@ -43,7 +44,11 @@ html_js_files = ["filter.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
+# Most pages are found from a table or a picture; a list of all their neighbours would only slow them.
+html_sidebars = dict.fromkeys(("code/**", "verdicts/**", "gallery/**", "errata", "index"), [])
 html_theme_options = {
+    "collapse_navigation": True,
+    "navigation_depth": 2,
     "navbar_align": "left",
     "header_links_before_dropdown": 8,
     "navigation_with_keys": False,

@@ -7,7 +7,9 @@ from collections import defaultdict
 
 from docs.site.records import Records
 from docs.site.sources import PAGES, Sources, code_page
+from docs.site.verdicts import page_of_claim
 from sflkit.app import gate
+from sflkit.app.artefacts import PAPERS
 
 _FILE = "ERRATA.md"
 _ITEM = re.compile(r"^(\d+)\. \*\*(.+?)\*\*", re.M | re.S)
@@ -24,8 +26,8 @@ def add(sources: Sources, records: Records) -> None:
     places = in_code(sources)
     claims = defaultdict(list)
     for artefact in records.judged:
-        for number in {part.erratum for part in artefact.parts if part.erratum}:
-            claims[number].append(artefact.name)
+        for number in filter(None, artefact.parts["erratum"].unique()):
+            claims[number].append(artefact)
     head, *sections = re.split(r"^(?=## )", text, flags=re.M)
     blocks = [sources.rewrite(head.strip(), _FILE, PAGES[_FILE])]
     if "91" in books:
@@ -39,7 +41,7 @@ def add(sources: Sources, records: Records) -> None:
         for item in items:
             number = item.split(".")[0]
             blocks.append(_item(item, books, sources))
-            more = [f"[{name}](verdicts/{name}.md)" for name in claims[number]]
+            more = [f"[{a.label} of {PAPERS[a.paper]}]({page_of_claim(a)})" for a in claims[number]]
             lines = [f"It decides {', '.join(more)}."] if more else []
             lines += [f"In the code: {_places(places[number])}."] if places[number] else []
             if lines:

@@ -8,7 +8,7 @@ from pathlib import Path
 from docs.site.records import OTHER, Artefact, Records
 from docs.site.sources import Sources, plain
 from docs.site.verdicts import badge, page_of_claim
-from sflkit.app.readme import PAPERS
+from sflkit.app.artefacts import PAPERS
 
 _THUMB = (760, 560)  # pixels; twice what a card shows, for screens with small ones
 _TITLES = {**PAPERS, OTHER: "The tour, and beyond the papers"}
@@ -43,7 +43,7 @@ def small(file: Path) -> bytes:
         image = image.convert("RGB")
         image.thumbnail(_THUMB, reducing_gap=2.0)
         target = io.BytesIO()
-        image.quantize(64, method=Image.Quantize.FASTOCTREE).save(target, "png", optimize=True)
+        image.quantize(64, method=Image.Quantize.FASTOCTREE).save(target, "png")
     return target.getvalue()
 
 

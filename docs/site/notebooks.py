@@ -14,7 +14,7 @@ from typing import Any
 from docs.site.records import OTHER, PACKAGES, Records
 from docs.site.sources import Sources
 from sflkit.app import documents, gate
-from sflkit.app.readme import PAPERS
+from sflkit.app.artefacts import PAPERS
 
 KERNEL = "python3"
 _LIVE = "application/vnd.jupyter.widget-view+json"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import importlib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,15 +19,14 @@ import pandas as pd
 from docs.site.sources import Problem
 from sflkit import paths
 from sflkit.app import gate
-from sflkit.app.readme import PAPERS
+from sflkit.app.artefacts import PAPERS, name_of, ordered
 from sflkit.results import tables
 
 PACKAGES = {"sfl": "sfl", "ds": "datastreams", "osafl": "osafl", "fats": "fats"}
 OTHER = "other"  # of no paper: the tour of notebook 00, what goes beyond the papers
-_NUMBERED = {"fig": "Figure", "tab": "Table", "alg": "Algorithm"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Artefact:
     """A figure, table, theorem or algorithm of a paper, and what became of its claim.
 
@@ -38,7 +36,7 @@ class Artefact:
 
     name: str
     verdict: Any = None
-    parts: tuple = ()
+    parts: pd.DataFrame = field(default_factory=pd.DataFrame)
     figure: str | None = None
     caption: str = ""
     notebook: gate.Notebook | None = None
@@ -51,22 +49,8 @@ class Artefact:
 
     @property
     def label(self) -> str:
-        """What the paper calls it: "Figure 4a", or where the paper says it."""
-        kind, number, rest = _split(self.name)
-        if kind in _NUMBERED and number:
-            return f"{_NUMBERED[kind]} {number}{', ' + rest if rest else ''}"
-        return self.verdict.source if self.verdict is not None else self.name.replace("-", " ")
-
-    @property
-    def order(self) -> tuple:
-        """Figures come first, then tables and algorithms, then the rest, each by number."""
-        kind = _split(self.name)[0]
-        kinds = list(_NUMBERED)
-        return (
-            [*PAPERS, OTHER].index(self.paper),
-            kinds.index(kind) if kind in kinds else len(kinds),
-            tables.natural_key(self.name.lower()),
-        )
+        """What the paper calls it, such as "Figure 4a"."""
+        return name_of(self.name) if self.paper in PAPERS else self.name.replace("-", " ")
 
 
 @dataclass
@@ -101,25 +85,29 @@ def read(root: Path) -> Records:
     notebooks = gate.notebooks()
     judges = {name: book for book in notebooks for name in book.artefacts}
     by_name = {book.name: book for book in notebooks}
-    found = []
+    found = {}
     for key in dict.fromkeys([*verdicts, *drawn]):
         row = verdicts.get(key)
         name = row.artefact if row is not None else key
         profiles = drawn.get(key, {})
         wanted = row.profile if row is not None and row.profile in profiles else None
         file, entry = profiles.get(wanted or next(iter(profiles), ""), (None, {}))
-        mine = parts[parts["artefact"] == name]
-        found.append(
-            Artefact(
-                name,
-                row,
-                tuple(mine.itertuples()),
-                file,
-                entry.get("caption", ""),
-                judges.get(name) or by_name.get(entry.get("notebook", "")),
-            )
+        found[name] = Artefact(
+            name,
+            row,
+            parts[parts["artefact"] == name],
+            file,
+            entry.get("caption", ""),
+            judges.get(name) or by_name.get(entry.get("notebook", "")),
         )
-    return Records(sorted(found, key=lambda artefact: artefact.order), sorted(problems))
+    in_order = [
+        found[row.artefact]
+        for paper in (*PAPERS, OTHER)
+        for row in ordered(
+            pd.DataFrame({"artefact": [name for name in found if found[name].paper == paper]})
+        )
+    ]
+    return Records(in_order, sorted(problems))
 
 
 def _undeclared(root: Path, declared: set[str]) -> Iterator[Problem]:
@@ -166,12 +154,6 @@ def _rows(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
         for row in reader:
             yield line, row
             line = reader.line_num + 1
-
-
-def _split(name: str) -> tuple[str, str, str]:
-    """Return kind, number and the rest of an id: "ds-tab2-cifar10" is tab, 2, cifar10."""
-    match = re.fullmatch(r"[a-z]+-([a-z]+?)(\d+[a-z]?)?(?:-(.+))?", name.lower())
-    return (match[1], match[2] or "", match[3] or "") if match else ("", "", "")
 
 
 def _name(file: Path, root: Path) -> str:

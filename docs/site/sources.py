@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from sflkit.app import artefacts
+
 # The files that become pages under another name than their own.
 PAGES = {
     "README.md": "index.md",
@@ -60,8 +62,8 @@ class Sources:
     ----------
     root : path
         The clone.
-    artefacts : iterable of str
-        The claims that have a page of their own, such as "sfl-fig4a".
+    claims : iterable of str
+        The artefacts whose claims have a page of their own, such as "sfl-fig4a".
 
     Attributes
     ----------
@@ -74,9 +76,9 @@ class Sources:
         The files of the clone that a page links to as code.
     """
 
-    def __init__(self, root: Path, artefacts: Iterable[str] = ()):
+    def __init__(self, root: Path, claims: Iterable[str] = ()):
         self.root = root
-        self.artefacts = {name.lower(): name for name in artefacts}
+        self.claims = {artefacts.anchor(name): name for name in claims}
         self.files: dict[str, str | bytes] = {}
         self.origin: dict[str, str] = {}
         self.problems: list[Problem] = []
@@ -133,7 +135,7 @@ class Sources:
             return target
         there = self._page_for(path, anchor)
         if there is None:
-            self.problem(file, target, f"{path} has no page on the site; link to a file in it")
+            self.problem(file, target, f"{target} has no page on the site; link to a file in it")
             return target
         there, anchor = there
         return relative(there, page) + (f"#{anchor}" if anchor else "")
@@ -145,9 +147,8 @@ class Sources:
             page = FOLDERS.get(path, module)
             return (page, "") if page else None
         if path == "VERDICTS.md" and anchor:
-            starts = [name for name in self.artefacts if anchor.lower().startswith(name)]
-            if starts:
-                return f"verdicts/{self.artefacts[max(starts, key=len)]}.md", ""
+            claim = self.claims.get(anchor)
+            return (f"verdicts/{claim}.md", "") if claim else None
         if page := page_of(path):
             return page, anchor
         suffix = PurePosixPath(path).suffix

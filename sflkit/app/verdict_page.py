@@ -81,7 +81,8 @@ def verdict_page(tally: str) -> str:
         blocks.append(f"## {PAPERS.get(key, key)}")
         for row in ordered(mine):
             judged = parts[parts["artefact"] == row.artefact]
-            blocks.append(_block(row, judged, books.get(row.artefact)))
+            blocks.append(f"### {heading(row.artefact)}")
+            blocks.append(block(row, judged, books.get(row.artefact)))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -99,9 +100,19 @@ def _contents(paper: str, rows: pd.DataFrame) -> str:
     return f"**{paper}**\n\n{items}"
 
 
-def _block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> str:
+def block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> str:
+    """Return what there is to say of a verdict, without a heading; links are those of the root.
+
+    Parameters
+    ----------
+    row : named tuple
+        A row of `tables.all_verdicts`.
+    parts : DataFrame
+        The rows of `tables.all_parts` of that claim.
+    book : Notebook or None
+        The notebook that judges it.
+    """
     lines = [
-        f"### {heading(row.artefact)}",
         f"**Claim** ({row.source}). {row.claim}",
         f"**Verdict: {row.verdict}.** {bottom_line(row.verdict, parts)}",
     ]
