@@ -44,8 +44,8 @@ html_js_files = ["filter.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
-# Most pages are found from a table or a picture; a list of all their neighbours would only slow them.
-html_sidebars = dict.fromkeys(("code/**", "verdicts/**", "gallery/**", "errata", "index"), [])
+# These are found from a table or a picture, and not from a list of all their neighbours.
+html_sidebars = {page: [] for page in ("code/**", "verdicts/**", "gallery/**", "errata", "index")}
 html_theme_options = {
     "collapse_navigation": True,
     "navigation_depth": 2,

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _drop_stale(options.out, sources)
     report = links.check(options.out)
     if report.broken:
-        return _refuse(sorted({_located(*found, sources) for found in report.broken}))
+        return _refuse(sorted({located(*found, sources) for found in report.broken}))
     print(
         f"site: {report.pages} pages without a warning, {report.links} internal links of which "
         f"none is broken, {time.monotonic() - began:.0f} s; open {options.out / 'index.html'}"
@@ -111,15 +111,14 @@ def _drop_stale(site: Path, sources: Sources) -> None:
                 page.unlink()
 
 
-def _located(page: str, target: str, text: str, sources: Sources) -> Problem:
+def located(page: str, target: str, text: str, sources: Sources) -> Problem:
     """Return a problem of a built page at the line of the file that the page was made from."""
     for suffix in (".md", ".ipynb", ".rst"):
         source = Path(page).with_suffix(suffix).as_posix()
         if origin := sources.origin.get(source):
-            needle = target.rpartition("/")[2] or target
-            lines = (sources.root / origin).read_text(encoding="utf-8").splitlines()
-            line = next((i for i, found in enumerate(lines, start=1) if needle in found), 1)
-            return Problem(origin, line, f"{text} (page {page})")
+            path, _, anchor = target.partition("#")
+            needle = f"#{anchor}" if anchor else Path(path).stem
+            return Problem(origin, sources.line(origin, needle), f"{text} (page {page})")
     return Problem(page, 1, text)
 
 

@@ -98,9 +98,12 @@ class Sources:
 
     def problem(self, file: str, needle: str, text: str) -> None:
         """Note what is wrong with a file of the clone, at its first line that holds `needle`."""
+        self.problems.append(Problem(file, self.line(file, needle), text))
+
+    def line(self, file: str, needle: str) -> int:
+        """Return the number of the first line of a file that holds `needle`, or 1."""
         lines = (self.root / file).read_text(encoding="utf-8").splitlines()
-        line = next((i for i, found in enumerate(lines, start=1) if needle in found), 1)
-        self.problems.append(Problem(file, line, text))
+        return next((i for i, found in enumerate(lines, start=1) if needle in found), 1)
 
     def rewrite(self, text: str, file: str, page: str) -> str:
         """Return Markdown of the clone's `file` as it must read on the site's `page`.

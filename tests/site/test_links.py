@@ -24,8 +24,6 @@ def site(tmp_path):
 
     def write(body):
         (tmp_path / "index.html").write_text(PAGE.format(body))
-        links._tags.cache_clear()
-        links._anchors.cache_clear()
         return links.check(tmp_path)
 
     return write
@@ -78,7 +76,7 @@ def test_a_problem_of_a_page_is_found_in_the_file_that_it_was_made_from(tmp_path
     (tmp_path / "README.md").write_text("# Title\n\nSee [it](docs/guides/data.md#gone).\n")
     sources = Sources(tmp_path)
     sources.add("index.md", "", "README.md")
-    found = command._located("index.html", "guides/data.html#gone", "no place", sources)
+    found = command.located("index.html", "guides/data.html#gone", "no place", sources)
     assert (found.file, found.line) == ("README.md", 3)
-    made = command._located("verdicts/index.html", "x.html", "nowhere", sources)
+    made = command.located("verdicts/index.html", "x.html", "nowhere", sources)
     assert (made.file, made.line) == ("verdicts/index.html", 1)

@@ -85,7 +85,7 @@ def test_text_without_links_stays_as_it_is(text):
 
 def test_a_link_that_leads_nowhere_is_named_with_file_and_line(texts):
     rewritten(texts, "# Title\n\nFine.\n\nSee [it](../gone.md) and [that](../../figures/quick).\n")
-    gone, folder = sorted(texts.problems)
+    gone, folder = texts.problems
     file = "docs/guides/library.md"
     assert (gone.file, gone.line) == (folder.file, folder.line) == (file, 5)
     assert str(gone) == f"{file}:5: the link to ../gone.md leads nowhere: there is no docs/gone.md"
@@ -181,9 +181,7 @@ def test_a_notebook_of_another_kernel(damaged):
 
 def test_the_command_names_what_is_wrong_and_builds_nothing(damaged, capsys, monkeypatch):
     add_line(damaged / "figures" / "quick" / "index.csv", "sfl-fig2,10_first,Shares,0,cd\n")
-    monkeypatch.setattr(
-        command, "collect", lambda root: Sources(root) if False else _only_records(root)
-    )
+    monkeypatch.setattr(command, "collect", _only_records)
     assert command.main(["--out", str(damaged / "out" / "site")]) == 1
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("figures/quick/index.csv:3: the figure")
