@@ -37,6 +37,7 @@ linkcode_resolve = reference.source_of
 
 # pages
 html_theme = "pydata_sphinx_theme"
+html_context = {"default_mode": "auto"}
 html_title = "sflkit"
 html_static_path = ["static"]
 html_css_files = ["site.css"]

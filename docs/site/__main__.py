@@ -17,6 +17,16 @@ from docs.site.sources import Problem, Sources
 from sflkit import paths
 from sflkit.app import gate
 
+# What stands below the title of the start page: where everything lies in the clone.
+_DOORS = (
+    ("Notebooks", "notebooks"),
+    ("All figures", "figures"),
+    ("All verdicts", "VERDICTS.md"),
+    ("Errata", "ERRATA.md"),
+    ("Teaching", "docs/labs"),
+    ("Guides", "docs/guides"),
+    ("API reference", "sflkit"),
+)
 # Sections whose index is made here where nobody wrote one.
 _SECTIONS = {
     "labs": ("Teaching", "Lab plans and what else a lecturer needs."),
@@ -73,10 +83,14 @@ def collect(root: Path) -> Sources:
 def _start(root: Path, sections: list[str]) -> str:
     """Return the README with what a start page has besides: where everything lies."""
     text = (root / "README.md").read_text(encoding="utf-8")
-    entries = ["notebooks/index", "gallery/index", "verdicts/index", "errata"]
+    doors = " · ".join(f"[{name}]({target})" for name, target in _DOORS if (root / target).exists())
+    title, _, rest = text.partition("\n")
+    entries = ["notebooks/index", "gallery/index", "verdicts/index", "Errata <errata>"]
     entries += [*(f"{section}/index" for section in sections), "api/index"]
     toctree = "\n".join(entries)
-    return f"{text}\n\n```{{toctree}}\n:hidden:\n:maxdepth: 2\n\n{toctree}\n```\n"
+    return (
+        f"{title}\n\n{doors}\n{rest}\n\n```{{toctree}}\n:hidden:\n:maxdepth: 2\n\n{toctree}\n```\n"
+    )
 
 
 def _add_section(name: str, sources: Sources) -> bool:

@@ -13,7 +13,7 @@ from sflkit.app.artefacts import PAPERS
 
 _FILE = "ERRATA.md"
 _ITEM = re.compile(r"^(\d+)\. \*\*(.+?)\*\*", re.M | re.S)
-_PLACE = re.compile(r"(?<![\w/(\[`])((?:sflkit|tests)/[\w/]+\.py)")
+_PLACE = re.compile(r"(?<![\w/(`])((?:sflkit|tests)/[\w/]+\.py)")
 _BOOK = re.compile(r"\b(notebooks? )((?:\d\d(?:, | and )?)+)")
 _CITED = re.compile(r"ERRATA (\d+(?:(?:, | and )\d+)*)")
 _SHOWN = 4  # places in the code; the rest is a search away
@@ -28,6 +28,7 @@ def add(sources: Sources, records: Records) -> None:
     for artefact in records.judged:
         for number in filter(None, artefact.parts["erratum"].unique()):
             claims[number].append(artefact)
+    runs = in_notebook(books["91"]) if "91" in books else {}
     head, *sections = re.split(r"^(?=## )", text, flags=re.M)
     blocks = [sources.rewrite(head.strip(), _FILE, PAGES[_FILE])]
     if "91" in books:
@@ -44,6 +45,7 @@ def add(sources: Sources, records: Records) -> None:
             more = [f"[{a.label} of {PAPERS[a.paper]}]({page_of_claim(a)})" for a in claims[number]]
             lines = [f"It decides {', '.join(more)}."] if more else []
             lines += [f"In the code: {_places(places[number])}."] if places[number] else []
+            lines += [f"[See it run]({runs[number]})."] if number in runs else []
             if lines:
                 blocks.append("\n".join(lines))
     sources.add(PAGES[_FILE], "\n\n".join(blocks) + "\n", _FILE)
@@ -62,10 +64,24 @@ def in_code(sources: Sources) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
+def in_notebook(book: gate.Notebook) -> dict[str, str]:
+    """Return the place in a notebook that runs an erratum, by the erratum's number.
+
+    Such a place has a heading that reads "13 · Forgetting a sample".
+    """
+    found = {}
+    for cell in book.content["cells"]:
+        if cell["cell_type"] == "markdown":
+            for heading in re.findall(r"^#+ (\d+ · .+)$", "".join(cell["source"]), re.M):
+                anchor = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+                found[heading.split(" ")[0]] = f"notebooks/{book.path.name}#{anchor}"
+    return found
+
+
 def _item(item: str, books: dict[str, gate.Notebook], sources: Sources) -> str:
     """Return an erratum under a heading of its own, so that it keeps its number and has a link."""
     match = _ITEM.match(item)
-    title = match[2].strip().rstrip(".").replace("\n", " ")
+    title = " ".join(match[2].split()).rstrip(".")
     body = re.sub(r"^ +", "", item[match.end() :].strip(), flags=re.M)
 
     def place(found: re.Match) -> str:
@@ -81,10 +97,7 @@ def _item(item: str, books: dict[str, gate.Notebook], sources: Sources) -> str:
             found[2],
         )
 
-    body = _BOOK.sub(notebooks, _PLACE.sub(place, body))
-    # the brackets around the places are not those of a link
-    body = re.sub(r"\[(?=\[)|(?<=\))\](?!\()", "", body)
-    body = sources.rewrite(body, _FILE, PAGES[_FILE])
+    body = sources.rewrite(_BOOK.sub(notebooks, _PLACE.sub(place, body)), _FILE, PAGES[_FILE])
     return f"(erratum-{match[1]})=\n### {match[1]}. {title}\n\n{body}"
 
 

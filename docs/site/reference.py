@@ -14,6 +14,7 @@ from docs.site.sources import Sources, code_page
 _TABLE = re.compile(r"^\|.*\|[ ]*\n\|[-:| ]+\|[ ]*\n(?:\|.*(?:\n|$))+", re.M)
 # A paragraph that is not indented, and behind an empty line code that is.
 _CODE = re.compile(r"(^(?![\s.]).*(?<!::)\n)(?=\n    \S)", re.M)
+_AS_IT_IS = re.compile(r"\s*(?:>>>|\.\.|\* |\|.*\|\s*$)")  # a doctest, a directive, an item, a row
 _SPECIAL = re.compile(r"(`+)[^`]*\1|(\*{1,2})(?=\S)[^*`]+(?<=\S)\2|([*|])")
 _HALLS = {
     "sflkit.sfl": "SFL: streams, caches and their bounds",
@@ -106,7 +107,7 @@ def as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
         indent = len(line) - len(line.lstrip())
         if line.strip() and literal is not None and indent <= literal:
             literal = None
-        if literal is None and not line.lstrip().startswith((">>>", "..", "|", "* ")):
+        if literal is None and not _AS_IT_IS.match(line):
             line = _escaped(line)
         if line.endswith("::"):
             literal = indent

@@ -28,6 +28,7 @@ FOLDERS = {
     "notebooks": "notebooks/index.md",
     "notebooks/solutions": "notebooks/index.md",
     "figures": "gallery/index.md",
+    "sflkit": "api/index.md",
     "docs/labs": "labs/index.md",
     "docs/guides": "guides/index.md",
 }
