@@ -6,8 +6,7 @@ import re
 from collections import defaultdict
 
 from docs.site.records import Records
-from docs.site.sources import PAGES, Sources, code_page
-from docs.site.verdicts import page_of_claim
+from docs.site.sources import PAGES, Sources, code_page, page_of_claim
 from sflkit.app import gate
 from sflkit.app.artefacts import PAPERS
 
@@ -42,7 +41,9 @@ def add(sources: Sources, records: Records) -> None:
         for item in items:
             number = item.split(".")[0]
             blocks.append(_item(item, books, sources))
-            more = [f"[{a.label} of {PAPERS[a.paper]}]({page_of_claim(a)})" for a in claims[number]]
+            more = [
+                f"[{a.label} of {PAPERS[a.paper]}]({page_of_claim(a.name)})" for a in claims[number]
+            ]
             lines = [f"It decides {', '.join(more)}."] if more else []
             lines += [f"In the code: {_places(places[number])}."] if places[number] else []
             lines += [f"[See it run]({runs[number]})."] if number in runs else []

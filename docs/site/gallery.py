@@ -6,8 +6,8 @@ import io
 from pathlib import Path
 
 from docs.site.records import OTHER, Artefact, Records
-from docs.site.sources import Sources, plain
-from docs.site.verdicts import badge, page_of_claim
+from docs.site.sources import Sources, page_of_claim, plain
+from docs.site.verdicts import badge
 from sflkit.app.artefacts import PAPERS
 
 _THUMB = (760, 560)  # pixels; twice what a card shows, for screens with small ones
@@ -66,7 +66,7 @@ def _index(shown: dict[str, list[Artefact]]) -> str:
 def _card(artefact: Artefact) -> str:
     row = artefact.verdict
     if row is not None:
-        link = f":link: ../{page_of_claim(artefact).removesuffix('.md')}\n:link-type: doc\n"
+        link = f":link: ../{page_of_claim(artefact.name).removesuffix('.md')}\n:link-type: doc\n"
     elif artefact.notebook is not None:
         link = f":link: ../notebooks/{artefact.notebook.name}\n:link-type: doc\n"
     else:

@@ -89,7 +89,7 @@ def _output(output: dict[str, Any], file: str, sources: Sources) -> dict[str, An
         data = {"text/markdown": _NO_KERNEL}
     elif "text/markdown" in data:
         # a rule between two claims is fine in a notebook, but not in the middle of Sphinx's page
-        text = re.sub(r"^---+\s*$", "<hr>", _joined(data["text/markdown"]), flags=re.M)
+        text = re.sub(r"^---+[ \t]*$", "<hr>", _joined(data["text/markdown"]), flags=re.M)
         data = {**data, "text/markdown": sources.rewrite(text, file, file)}
     return {**output, "data": data}
 

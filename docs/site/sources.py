@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from sflkit.app import artefacts
+from sflkit.app.artefacts import anchor
 
 # The files that become pages under another name than their own.
 PAGES = {
@@ -79,7 +79,8 @@ class Sources:
 
     def __init__(self, root: Path, claims: Iterable[str] = ()):
         self.root = root
-        self.claims = {artefacts.anchor(name): name for name in claims}
+        # by the id of the claim, and by the anchor of its block in VERDICTS.md
+        self.claims = {key: page_of_claim(name) for name in claims for key in (name, anchor(name))}
         self.files: dict[str, str | bytes] = {}
         self.origin: dict[str, str] = {}
         self.problems: list[Problem] = []
@@ -109,12 +110,17 @@ class Sources:
     def rewrite(self, text: str, file: str, page: str) -> str:
         """Return Markdown of the clone's `file` as it must read on the site's `page`.
 
-        Links lead to pages, and errata that are named become links; code stays as it is.
+        Links lead to pages, and errata and claims that are named become links; code stays as it is.
         """
         kept: list[str] = []
 
         def keep(match: re.Match) -> str:
-            kept.append(match[0])
+            claim = self.claims.get(match[0].strip("`"))
+            linked = match.string[match.start() - 1 : match.start()] == "["
+            if claim and not linked:
+                kept.append(f"[{match[0]}]({relative(claim, page)})")
+            else:
+                kept.append(match[0])
             return f"\0{len(kept) - 1}\0"
 
         def turned(match: re.Match) -> str:
@@ -132,33 +138,32 @@ class Sources:
         """Return where a link of `file` leads on `page`; note a problem where it leads nowhere."""
         if re.match(r"[a-z][a-z0-9+.-]*:", target) or target.startswith("#"):
             return target
-        name, _, anchor = target.partition("#")
+        name, _, at = target.partition("#")
         path = os.path.normpath(PurePosixPath(file).parent / name)
         if path.startswith("..") or not (self.root / path).exists():
             self.problem(file, target, f"the link to {target} leads nowhere: there is no {path}")
             return target
-        there = self._page_for(path, anchor)
+        there = self._page_for(path, at)
         if there is None:
             self.problem(file, target, f"{target} has no page on the site; link to a file in it")
             return target
-        there, anchor = there
-        return relative(there, page) + (f"#{anchor}" if anchor else "")
+        there, at = there
+        return relative(there, page) + (f"#{at}" if at else "")
 
-    def _page_for(self, path: str, anchor: str) -> tuple[str, str] | None:
+    def _page_for(self, path: str, at: str) -> tuple[str, str] | None:
         """Return page and anchor of a file or folder of the clone, or None if it has none."""
         if (self.root / path).is_dir():
             module = f"api/{path.replace('/', '.')}.rst" if path.startswith("sflkit") else None
             page = FOLDERS.get(path, module)
             return (page, "") if page else None
-        if path == "VERDICTS.md" and anchor:
-            claim = self.claims.get(anchor)
-            return (f"verdicts/{claim}.md", "") if claim else None
+        if path == "VERDICTS.md" and at:
+            return (self.claims[at], "") if at in self.claims else None
         if page := page_of(path):
-            return page, anchor
+            return page, at
         suffix = PurePosixPath(path).suffix
         if suffix in COPIED:
             self.files.setdefault(path, (self.root / path).read_bytes())
-            return path, anchor
+            return path, at
         if suffix in SHOWN_AS_TEXT:
             self.code.add(path)
             return code_page(path), ""
@@ -189,6 +194,11 @@ def page_of(file: str) -> str | None:
     if path.parent.as_posix() in (".", "docs") and path.suffix == ".md":
         return f"project/{path.stem.lower()}.md"
     return None
+
+
+def page_of_claim(artefact: str) -> str:
+    """Return the page of an artefact's claim."""
+    return f"verdicts/{artefact}.md"
 
 
 def code_page(file: str) -> str:

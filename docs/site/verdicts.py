@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from docs.site.records import Artefact, Records, paper_values
-from docs.site.sources import PAGES, Sources, page_of, plain, relative
+from docs.site.sources import PAGES, Sources, page_of, page_of_claim, plain, relative
 from sflkit.app import readme, verdict_page
 from sflkit.app.artefacts import PAPERS
 from sflkit.results import tables
@@ -16,13 +16,8 @@ _INDEX = PAGES["VERDICTS.md"]
 def add(sources: Sources, records: Records) -> None:
     """Add the table of verdicts and one page per claim."""
     for artefact in records.judged:
-        sources.add(page_of_claim(artefact), claim_page(sources, artefact))
+        sources.add(page_of_claim(artefact.name), claim_page(sources, artefact))
     sources.add(_INDEX, index(sources, records))
-
-
-def page_of_claim(artefact: Artefact) -> str:
-    """Return the page of an artefact's claim."""
-    return f"verdicts/{artefact.name}.md"
 
 
 def badge(verdict: str) -> str:
@@ -71,13 +66,17 @@ def claim_page(sources: Sources, artefact: Artefact) -> str:
             f"![{caption}]({artefact.figure})",
             f"{caption}. Get it [for print]({base}.pdf), or [the data that it draws]({base}.csv).",
         ]
-    blocks += ["## What would have refuted it", f"{plain(row.refuted_by).rstrip('.')}."]
+    refuted = plain(row.refuted_by).rstrip(".")
+    blocks += ["## What would have refuted it", f"{refuted[:1].upper()}{refuted[1:]}."]
     values = paper_values(artefact)
     if len(values):
         blocks += ["## The paper's numbers", tables.markdown(values.map(_shown))]
     blocks.append("[All verdicts](VERDICTS.md)")
     # written as if it stood at the clone's root, where VERDICTS.md stands
-    return sources.rewrite("\n\n".join(blocks) + "\n", "VERDICTS.md", page_of_claim(artefact))
+    text = "\n\n".join(blocks).replace(
+        f"[the figure]({artefact.figure})", "[the figure](#the-figure)"
+    )
+    return sources.rewrite(f"{text}\n", "VERDICTS.md", page_of_claim(artefact.name))
 
 
 def _shown(value: Any) -> str:

@@ -68,6 +68,13 @@ def test_errata_that_are_named_become_links(texts):
     )
 
 
+def test_claims_that_are_named_become_links(texts):
+    told = rewritten(texts, "`sfl-fig1` and [`sfl-fig1`](data.md), but `sfl-fig2`.")
+    assert told == (
+        "[`sfl-fig1`](../verdicts/sfl-fig1.md) and [`sfl-fig1`](data.md), but `sfl-fig2`."
+    )
+
+
 @pytest.mark.parametrize(
     "code",
     ["`[a](nowhere.md)`", "```python\n[a](nowhere.md)\n```", "~~~\n[a](nowhere.md)\n~~~"],
