@@ -50,8 +50,8 @@ def small(file: Path) -> bytes:
 def _index(shown: dict[str, list[Artefact]]) -> str:
     cards = "\n\n".join(
         f":::{{grid-item-card}} {_TITLES[paper]}\n:link: {paper}\n:link-type: doc\n"
-        f":img-top: small/{figures[0].name}.png\n:img-alt: {_alt(figures[0])}\n\n"
-        f"{len(figures)} figures\n:::"
+        f":img-top: small/{figures[0].name}.png\n:img-alt: {_alt(figures[0])}\n"
+        f":class-card: door\n\n{len(figures)} figures\n:::"
         for paper, figures in shown.items()
     )
     entries = "\n".join(shown)
