@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from sflkit.app import cli, gate, readme
@@ -49,6 +50,18 @@ def test_python_blocks_run(name, line, block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = compile("\n" * (line - 1) + block, str(ROOT / name), "exec")
     exec(code, {"__name__": "__main__"})
+
+
+def test_what_is_to_be_cited_is_that_of_the_citation_file():
+    """Titles, DOI and version of the BibTeX entries are those of CITATION.cff."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    block = re.search(r"^```bibtex\n(.*?)^```$", TEXT, re.M | re.S)[1]
+    titles = re.findall(r"^  title +=\s+\{(.*)\},?$", block, re.M)
+    assert titles == [*(paper["title"] for paper in cited["references"]), cited["title"]]
+    assert f"version = {{{cited['version']}}}" in block
+    assert re.findall(r"doi +=\s+\{(.*)\}", block) == [
+        paper["doi"] for paper in cited["references"] if "doi" in paper
+    ]
 
 
 def test_the_readme_stays_short():
@@ -95,7 +108,8 @@ def anchors(file):
 
 
 def test_commands_they_show_exist():
-    text = "\n".join(PAGES.values())
+    fenced = [re.findall(r"^```\n(.*?)^```$", page, re.M | re.S) for page in PAGES.values()]
+    text = "\n".join(block for blocks in fenced for block in blocks)
     for command in set(re.findall(r"^(?:\$ )?(?:\.venv/bin/)?sflkit ([a-z]+)", text, re.M)):
         assert CliRunner().invoke(cli.app, [command, "--help"]).exit_code == 0, command
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from sflkit import paths
-from sflkit.app import findings, gate, overview
+from sflkit.app import findings, front_picture, gate
 from sflkit.app.artefacts import PAPERS, as_cell, papers_of
 from sflkit.app.verdict_page import verdict_page
 from sflkit.results import tables
@@ -171,9 +171,9 @@ def refresh_readme(check: bool = False) -> bool:
         guides / "speed.md": {"bench": bench},
     }
     try:
-        current = overview.is_current()
+        current = front_picture.is_current()
         if not current and not check:
-            overview.draw()
+            front_picture.draw()
         current &= _write(root / "VERDICTS.md", verdict_page(tally()), check)
         for page, blocks in pages.items():
             current &= write_blocks(page, blocks, check=check)

@@ -27,7 +27,7 @@ from sflkit.app.artefacts import (
 from sflkit.results import tables
 
 _SETTINGS = {
-    "full": "The paper's own setting",
+    "full": "A full setting",
     "reduced": "A reduced setting",
     "stand-in": "A stand-in, which shows the mechanism and says little about the paper's numbers",
 }

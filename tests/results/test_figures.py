@@ -19,7 +19,8 @@ from matplotlib.colors import to_rgb
 from scipy import stats
 
 from sflkit import paths
-from sflkit.app.readme import refresh_block, tally, verdict_page, write_blocks
+from sflkit.app.readme import refresh_block, tally, write_blocks
+from sflkit.app.verdict_page import verdict_page
 from sflkit.registry import Look, Registry, Rule
 from sflkit.results import claims, figures, rules, tables
 from sflkit.sfl.caches import RULES
@@ -551,9 +552,11 @@ def test_drawn_data_do_not_depend_on_how_results_are_called():
 
 def test_verdict_page(clone):
     tables.record(verdict("sfl-fig2", held=False, level="reduced", note="The cause is known."))
-    page = verdict_page()
-    assert page.startswith("# Verdicts\n")
+    page = verdict_page("the tally")
+    assert page.startswith("# Verdicts\n") and "\n\nthe tally\n\n**SFL**\n\n" in page
     assert page.endswith(
-        "## sfl-fig2: not reproduced\n\nFig. 4. DRSR is best.\n\n*Setting*: reduced: small.\n\n"
-        "- DRSR ends above FIFO: **no**\n\nThe cause is known.\n"
+        "## SFL\n\n### Figure 2 (SFL), sfl-fig2\n\n**Claim** (Fig. 4). DRSR is best.\n\n"
+        "**Verdict: not reproduced.** The claim has one part, which fails.\n\n"
+        "**Remark.** The cause is known.\n\n- **Fails.** DRSR ends above FIFO.\n\n"
+        "**Setting.** A reduced setting: small.\n"
     )
