@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
-from docs.site.records import OTHER, PACKAGES, Records
-from docs.site.sources import Sources
+from docs.site.records import OTHER, Records
+from docs.site.sources import PAGES, Sources
 from sflkit.app import documents, gate
 from sflkit.app.artefacts import PAPERS
 
 KERNEL = "python3"
+_README = "notebooks/README.md"
 _LIVE = "application/vnd.jupyter.widget-view+json"
 _NO_KERNEL = (
     "*The explorer itself needs a running kernel: open this notebook with `make lab`. "
     "A picture of the same thing stands beside it.*"
 )
-_PATHS = {  # the first digit of a notebook's number
+_PAPERS = {  # the first digit of a notebook's number
     "0": ("Start here", "A walk through all four papers, for which you need nothing beforehand."),
     "1": ("sfl", "What a small cache should keep of a stream, and what that does to training."),
     "2": ("ds", "How much old data should count beside new data."),
@@ -48,7 +50,8 @@ def add(sources: Sources, records: Records) -> None:
             continue
         check_kernel(sources, file, content)
         sources.add(file, json.dumps(page(content, file, sources), ensure_ascii=False), file)
-    sources.add("notebooks/index.md", index(books, [path.stem for path in solutions], records))
+    text = index(sources.root, books, [path.stem for path in solutions], records)
+    sources.add(PAGES[_README], sources.rewrite(text, _README, PAGES[_README]), _README)
 
 
 def check_kernel(sources: Sources, file: str, content: dict[str, Any]) -> None:
@@ -94,20 +97,23 @@ def _output(output: dict[str, Any], file: str, sources: Sources) -> dict[str, An
     return {**output, "data": data}
 
 
-def index(books: list[gate.Notebook], solutions: list[str], records: Records) -> str:
-    """Return the page that lists the notebooks as one learning path per paper."""
+def index(root: Path, books: list[gate.Notebook], solutions: list[str], records: Records) -> str:
+    """Return the page of notebooks: the learning paths, then all of them by paper."""
+    text = (root / _README).read_text(encoding="utf-8") if (root / _README).is_file() else ""
+    paths = re.search(r"^## Learning paths$.*?(?=^## |\Z)", text, re.M | re.S)
     blocks = [
         "# Notebooks",
         "Each notebook asks a question, shows a picture, and gives an answer beside the paper's. "
-        "Start with notebook 00. After it every paper has a path of its own, in the order of the "
-        "list, and no path needs another one. The minutes are those of running a notebook as it "
-        "stands.",
+        "Start with notebook 00, which walks through all four papers.",
+        *([paths[0].strip()] if paths else []),
+        "Below, every paper has its notebooks in order, with the minutes that it takes to run them "
+        "and with what became of their claims.",
     ]
     listed = []
-    for digit, (name, about) in _PATHS.items():
+    for digit, (name, about) in _PAPERS.items():
         mine = [book for book in books if book.number.startswith(digit)]
         if mine:
-            heading = f"The path of {PAPERS[name]}" if name in PACKAGES else name
+            heading = PAPERS.get(name, name)
             blocks += [f"## {heading}", about]
             blocks.append("\n".join(_line(book, records) for book in mine))
             listed += mine

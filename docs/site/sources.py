@@ -21,12 +21,13 @@ PAGES = {
     "README.md": "index.md",
     "VERDICTS.md": "verdicts/index.md",
     "ERRATA.md": "errata.md",
+    "notebooks/README.md": "notebooks/index.md",
     "data/README.md": "project/data.md",
 }
 # What folders that people link to have as their page.
 FOLDERS = {
-    "notebooks": "notebooks/index.md",
-    "notebooks/solutions": "notebooks/index.md",
+    "notebooks": PAGES["notebooks/README.md"],
+    "notebooks/solutions": PAGES["notebooks/README.md"],
     "figures": "gallery/index.md",
     "sflkit": "api/index.md",
     "docs/labs": "labs/index.md",
