@@ -21,9 +21,9 @@ on the disk before anything is recomputed, and models that hold forgotten data a
 An older state does not bring them back: `save` refuses to replace a file by a state that has
 forgotten less.
 
-==========  ==========  ===========  ===============================================================
+=========== ==========  ===========  ===============================================================
 code        symbol      shape        meaning
-==========  ==========  ===========  ===============================================================
+=========== ==========  ===========  ===============================================================
 history     P, B        (R, K, ...)  clients and mini-batches of all rounds, also of those that have
                                      not run yet
 models      theta       (P,) each    round -> global model before that round, float32 on the CPU; 0
@@ -35,7 +35,7 @@ owed        r_u         scalar       rounds that had run when a request came; pe
 rate        eta         scalar       local learning rate
 clients     D_k         M pairs      (x, y) of each client, tensors or arrays; None for a client
                                      that is forgotten
-==========  ==========  ===========  ===============================================================
+=========== ==========  ===========  ===============================================================
 """
 
 from __future__ import annotations
