@@ -159,8 +159,9 @@ def test_a_widget_is_a_section_of_its_own_with_a_static_picture(path):
     cells = cells_of(path)
     for before, cell in itertools.pairwise(cells):
         if section(cell) == "widget":
-            text = source(before)
-            assert before["cell_type"] == "markdown" and text.startswith("## "), "no heading"
+            assert before["cell_type"] == "markdown"
+            heading, _, text = source(before).rpartition("## ")[2].partition("\n")
+            assert "## " in source(before) and heading, "no heading"
             assert "try" in text.lower(), "the reader is not told what to try"
             assert any("image/png" in output.get("data", {}) for output in cell["outputs"])
 
