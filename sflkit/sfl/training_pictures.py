@@ -127,8 +127,8 @@ def arrivals(
             drawn[f"psi {name} {rule}"] = np.stack([at, exact])
         column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
         column[1].set_xlabel("round t")
-    axes[0, 0].set(ylabel="spread of accuracy, points", ylim=(0, None))
-    axes[1, 0].set(ylabel=r"exact variance $\psi_t$ of the mix", ylim=(0, None))
+    axes[0, 0].set(ylabel="spread, points", ylim=(0, None))
+    axes[1, 0].set(ylabel=r"exact variance $\psi_t$", ylim=(0, None))
     axes[0, 1].legend()
     return drawn
 
@@ -162,8 +162,8 @@ def weights(
         column[1].axhline(0, color="0.4", linewidth=1)
         column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
         column[1].set_xlabel("round t")
-    axes[0, 0].set(ylabel=r"exact variance $\psi_t$ of the mix", ylim=(0, None))
-    axes[1, 0].set(ylabel="accuracy minus DRSR's, points")
+    axes[0, 0].set(ylabel=r"exact variance $\psi_t$", ylim=(0, None))
+    axes[1, 0].set(ylabel="minus DRSR, points")
     axes[0, 1].legend()
     return drawn | {"rounds": at}
 
@@ -217,6 +217,7 @@ def cache_sizes(
             ax.axhline(value, color="0.4", linewidth=1, linestyle=":")
             note = f"paper, round 200: {value:g} (B = {size})"
             place = {"xytext": (0, 3), "textcoords": "offset points", "fontsize": 9}
+            place |= {"bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}}
             ax.annotate(note, (0.02 * last, value), **place)
             if last >= 200:
                 ax.plot(200, value, "kx", markersize=8, markeredgewidth=2)
