@@ -36,6 +36,7 @@ TRAINS = (
     "osafl/judging",
     "osafl/networks",
     "osafl/plans",
+    "osafl/resource",
     "osafl/rules",
     "osafl/scores",
     "osafl/sharing",
