@@ -52,7 +52,7 @@ def minimiser_shape() -> CounterExample:
     least = found.fun + 1e-6  # a general solver stops near the minimum
     return counter_example(
         24,
-        f"No importance of the clients has a smaller bound ψ; a general solver reaches {found.fun:.4f}.",
+        f"No importance has a smaller bound ψ than a general solver finds, {found.fun:.4f}.",
         printed("p_m ∝ n_m among fresh clients, the best p_hist", forced, "≤", least),
         corrected(
             "p_m ∝ n_m / (1 + k n_m) among fresh clients",
@@ -67,7 +67,9 @@ def reported_shares() -> CounterExample:
     """Show item 25: the p_hist of Table 4 (5 % historical samples) against the minimiser of psi."""
     clients = {"CIFAR-10": (25, 0.15), "synthetic": (1, 0.094), "Shakespeare": (870, 0.064)}
     best = {name: round(equal_fresh_p_hist(0.05, *of), 2) for name, of in clients.items()}
-    said = {name: tables.paper_value("datastreams", "ds-tab4", f"{name} p_hist") for name in clients}
+    said = {
+        name: tables.paper_value("datastreams", "ds-tab4", f"{name} p_hist") for name in clients
+    }
     return counter_example(
         25,
         "The p_hist that a table reports minimises ψ at the ratio c₂/c₁ that the paper reports.",
@@ -101,9 +103,7 @@ def reported_ratios() -> CounterExample:
         "A bound on σ₀ is at least σ₀ = 0.1 of a flat parabola; (204) gives the reported c₂/c₁.",
         printed("(203), 2√2 · L B", 2 * math.sqrt(2) * curvature * 2 * curvature, "≥", curvature),
         printed("(204), synthetic data: at most the largest reported", ratio, "≤", 0.094),
-        corrected(
-            "2√(2 L B)", 2 * gradient_bound(curvature, 2 * curvature), "≥", curvature
-        ),
+        corrected("2√(2 L B)", 2 * gradient_bound(curvature, 2 * curvature), "≥", curvature),
     )
 
 
@@ -122,7 +122,9 @@ def equal_weights() -> CounterExample:
         27,
         "Both clients have 20 samples, so that equal importance is 1/2 for each.",
         printed("λ = p_m N / N_m = 1 for every sample", historical_importance(1, 1), "=", 0.5),
-        corrected("λ_m = p_m / samples held at a time", historical_importance(*by_memory), "=", 0.5),
+        corrected(
+            "λ_m = p_m / samples held at a time", historical_importance(*by_memory), "=", 0.5
+        ),
     )
 
 
@@ -220,7 +222,9 @@ def start_term() -> CounterExample:
         56,
         f"The bound covers the start's term of (107) at σ̄ = 4, {found.start:.3g}.",
         printed("C₃/√T = D²/(2√T), the same for every σ̄", 2**2 / (2 * 100), "≥", found.start),
-        corrected("D²/(2 η E T), which grows like σ̄", 2**2 / (2 * found.rate * 10_000), "≥", found.start),
+        corrected(
+            "D²/(2 η E T), which grows like σ̄", 2**2 / (2 * found.rate * 10_000), "≥", found.start
+        ),
     )
 
 
@@ -258,7 +262,12 @@ def half_of_the_samples() -> CounterExample:
     return counter_example(
         48,
         "At 50 % historical samples on CIFAR-10 Historical is ahead, and Uniform's gap has fallen.",
-        printed("Historical's accuracy, against Uniform's", accuracy["historical"], "≥", accuracy["uniform"]),
+        printed(
+            "Historical's accuracy, against Uniform's",
+            accuracy["historical"],
+            "≥",
+            accuracy["uniform"],
+        ),
         printed("ψ of Uniform above the minimum at 50 %, against 20 %", gap[0.5], "≤", gap[0.2]),
         corrected("that gap rises with the historical share", gap[0.5], "≥", gap[0.2]),
     )

@@ -77,7 +77,13 @@ def arbitrary_similarity() -> CounterExample:
 
 def moving_data() -> CounterExample:
     """Show item 33: w^2/2, then (w - 2)^2/2, one step of 1/2 from w = 1; and A for kappa = 5."""
-    round_ = _QUIET | {"rate": 0.2, "global_rate": 2.5, "score": 1, "similarity": 1, "local_steps": 1}
+    round_ = _QUIET | {
+        "rate": 0.2,
+        "global_rate": 2.5,
+        "score": 1,
+        "similarity": 1,
+        "local_steps": 1,
+    }
     w, reached = 1.0, 0.5
     on_new_data = w**2 / 2 - (reached - 2) ** 2 / 2
     on_old_data = w**2 / 2 - reached**2 / 2
@@ -118,13 +124,25 @@ def fewest_steps() -> CounterExample:
 
     def objective(steps: float) -> float:
         frequency = device.cycles_per_step * steps / left
-        return float(alternation.objective(device, link, steps, frequency, 0.1, weight=1.0).total[0])
+        return float(
+            alternation.objective(device, link, steps, frequency, 0.1, weight=1.0).total[0]
+        )
 
     return counter_example(
         34,
         "Five steps are possible within energy and deadline, and the problem asks for them.",
-        printed("first term of (5) for five steps, over that for one", objective(5) / objective(1), "≥", 1),
-        corrected("most steps first, then least energy: steps", allocate(device, link).local_steps[0], "=", 5),
+        printed(
+            "first term of (5) for five steps, over that for one",
+            objective(5) / objective(1),
+            "≥",
+            1,
+        ),
+        corrected(
+            "most steps first, then least energy: steps",
+            allocate(device, link).local_steps[0],
+            "=",
+            5,
+        ),
     )
 
 
@@ -151,7 +169,9 @@ def starting_power() -> CounterExample:
         f"Only clients that cannot do a single step stay out: {least:.3f} of them, by a fine grid.",
         printed("Algorithm 1 from p_max", stragglers[1.0], "≤", least + 0.01),
         printed("Algorithm 1 from p_max / 10", stragglers[0.1], "≤", least + 0.01),
-        corrected("the exact optimum", np.mean(~allocate(devices, link).feasible), "≤", least + 0.01),
+        corrected(
+            "the exact optimum", np.mean(~allocate(devices, link).feasible), "≤", least + 0.01
+        ),
     )
 
 
@@ -263,7 +283,9 @@ def fednova_weights() -> CounterExample:
     updates = -rate * steps[:, None] * np.eye(2)
     ratio = {}
     for form in ("printed", "true"):
-        new = rules.MFedNova([1, 1], form=form)(np.zeros(2), updates, work=LocalWork([0, 1], steps, rate))
+        new = rules.MFedNova([1, 1], form=form)(
+            np.zeros(2), updates, work=LocalWork([0, 1], steps, rate)
+        )
         ratio[form] = new[1] / new[0]
     return counter_example(
         41,
@@ -313,7 +335,9 @@ def which_loss() -> CounterExample:
 def unequal_steps() -> CounterExample:
     """Show item 69: how far the rules move for the same gradient of length 1, five steps each."""
     steps, clients_ = np.array([5, 5]), [0, 1]
-    presets = {name: rules.RULES[name].presets["fcn"] for name in ("osafl", "m_afa_cd", "m_fednova")}
+    presets = {
+        name: rules.RULES[name].presets["fcn"] for name in ("osafl", "m_afa_cd", "m_fednova")
+    }
 
     def length(rule: rules.RoundRule, rate: float) -> float:
         updates = -rate * steps[:, None] * np.ones((2, 1))
@@ -382,7 +406,7 @@ EXAMPLES: dict[int, Callable[[], CounterExample]] = {
     84: same_information,
 }
 NOT_SHOWN: dict[int, str] = {
-    43: "Two symbols of the cost model are read as mini-batches and their size; nothing is refuted.",
+    43: "Two symbols of the cost model need a reading, which notebook 31 states.",
     42: "The paper does not say who is averaged, nor by which distance FedDisco compares labels.",
     70: "The two arms of Fig. 1 differ in more than their data. Notebook 35 trains both alike.",
     67: "The scale of the inputs is not stated. Notebook 33 trains at several.",

@@ -43,7 +43,9 @@ def target_counts() -> CounterExample:
     return counter_example(
         1,
         "The targets of a full cache of 300 samples add up to 300.",
-        printed("old counts × (1 − B_s/B) + θ × new", ((1 - share) * old + theta * new).sum(), "=", 300),
+        printed(
+            "old counts × (1 − B_s/B) + θ × new", ((1 - share) * old + theta * new).sum(), "=", 300
+        ),
         corrected(
             "old counts × (1 − θ B_s/B) + θ × new",
             ((1 - theta * share) * old + theta * new).sum(),
@@ -98,7 +100,11 @@ def rounded_targets() -> CounterExample:
         for t, n in enumerate(counts[:, k], start=1):
             cache.update(np.arange(30), np.repeat(np.arange(10), n), np.random.default_rng(t))
             weight = 10 / t
-            state = state + n if t <= 10 else largest_remainder((1 - weight / 10) * state + weight * n, 300)
+            state = (
+                state + n
+                if t <= 10
+                else largest_remainder((1 - weight / 10) * state + weight * n, 300)
+            )
         mean = 10 * counts[:, k].mean(axis=0)  # of 300 samples
         frozen.append(np.abs(state - mean).max())
         carried.append(np.abs(cache.label_counts(10) - mean).max())
@@ -135,7 +141,12 @@ def rising_bound() -> CounterExample:
         6,
         "The bound falls over the rounds, and says something about shares in [0, 1].",
         printed("round 500 of a label with π = 0.02, against round 1", last, "≤", first),
-        printed("the limit for θ = M = 1 and Γ = 1", bounds.srsr_discrepancy_limit(1, 1, 1, 0.04), "≤", 1),
+        printed(
+            "the limit for θ = M = 1 and Γ = 1",
+            bounds.srsr_discrepancy_limit(1, 1, 1, 0.04),
+            "≤",
+            1,
+        ),
     )
 
 
@@ -151,8 +162,18 @@ def slow_correlation() -> CounterExample:
     return counter_example(
         7,
         f"FIFO's bound is at least the exact discrepancy, {exact:.5f}, for a cache of 100 rounds.",
-        printed("Γ = 2, where the correlation has become small", bounds.fifo_discrepancy(rounds, 2, delta2), "≥", exact),
-        corrected("2Γ + 1 = sum of all correlations", bounds.fifo_discrepancy(rounds, gamma, delta2), "≥", exact),
+        printed(
+            "Γ = 2, where the correlation has become small",
+            bounds.fifo_discrepancy(rounds, 2, delta2),
+            "≥",
+            exact,
+        ),
+        corrected(
+            "2Γ + 1 = sum of all correlations",
+            bounds.fifo_discrepancy(rounds, gamma, delta2),
+            "≥",
+            exact,
+        ),
     )
 
 
@@ -245,13 +266,17 @@ def corollary_orders() -> CounterExample:
         rates = bounds.corollary2(rounds=rounds, local_steps=local_steps, n_clients=10)
         rate = 1 / math.sqrt(rounds * local_steps) if with_root else rates.local_rate
         setting |= {"rounds": rounds, "local_steps": local_steps, "local_rate": rate}
-        return rounds * bounds.theorem1(**setting | {"global_rate": rates.global_rate}, c=0.25).phi_g
+        return (
+            rounds * bounds.theorem1(**setting | {"global_rate": rates.global_rate}, c=0.25).phi_g
+        )
 
     return counter_example(
         50,
         "Φ_G = O(1/T): T Φ_G does not depend on E. Its value for E = 8, over that for E = 2:",
         printed("η_L = 1/√(T E)", scaled(8, with_root=True) / scaled(2, with_root=True), "=", 1),
-        corrected("η_L = 1/(√T E)", scaled(8, with_root=False) / scaled(2, with_root=False), "=", 1),
+        corrected(
+            "η_L = 1/(√T E)", scaled(8, with_root=False) / scaled(2, with_root=False), "=", 1
+        ),
     )
 
 
@@ -265,7 +290,9 @@ def frozen_shares() -> CounterExample:
         51,
         "A full cache with θ = 0 meets two new samples.",
         printed("no new sample is added: new samples in the cache", new, "=", 0),
-        corrected("only the label shares freeze: samples of label 0", cache.label_counts(2)[0], "=", 2),
+        corrected(
+            "only the label shares freeze: samples of label 0", cache.label_counts(2)[0], "=", 2
+        ),
     )
 
 
@@ -289,7 +316,8 @@ def kept_samples() -> CounterExample:
     bound = coin.bound(**sizes)
     step = coin.step_of(1, 1e-5, 500.0)
     lazy, fifo = (
-        coin.squared_gradient(4000, step, 2, refreshed=refreshed).min() for refreshed in (False, True)
+        coin.squared_gradient(4000, step, 2, refreshed=refreshed).min()
+        for refreshed in (False, True)
     )
     whole = bound.total + sizes["local_steps"] * bound.phi_m_missing
     return counter_example(
