@@ -12,9 +12,17 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
 
 from sflkit import checks
+from sflkit.results import tables
+from sflkit.results.claims import Page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ROLES = ("printed", "corrected")
 # What may stand between a value and what is asked of it.
@@ -162,6 +170,73 @@ def summary(examples: Iterable[CounterExample]) -> Mapping[str, int]:
     examples = list(examples)
     failing = sum(example.fails("printed") for example in examples)
     return {"shown": len(examples), "printed fails": failing, "holds": len(examples) - failing}
+
+
+def not_shown(reasons: Mapping[str, Mapping[int, str]], titles: Mapping[int, str]) -> Page:
+    """Return a table of the entries that have nothing to compute: paper -> number -> why."""
+    rows = [
+        [paper, number, titles[number], why]
+        for paper, of in reasons.items()
+        for number, why in of.items()
+    ]
+    frame = pd.DataFrame(rows, columns=["paper", "entry", "title", "why there is nothing to show"])
+    return Page(tables.markdown(frame))
+
+
+def picture(
+    examples: Iterable[CounterExample],
+    titles: Mapping[int, str],
+    *,
+    title: str = "",
+    largest: float = 1000.0,
+) -> Figure:
+    """Draw how far off the readings are: values over what they must be, one line per example.
+
+    Parameters
+    ----------
+    examples : iterable of CounterExample
+        Drawn from the top down.
+    titles : mapping
+        What stands beside each number.
+    title : str
+        Above the picture.
+    largest : float
+        > 1; ratios beyond it, and those that do not exist, stand at the edge.
+
+    Raises
+    ------
+    ValueError
+        If `largest` is out of range.
+    """
+    import matplotlib.pyplot as plt
+
+    largest = checks.real("largest", largest, above=1.0)
+    examples = list(examples)
+    fig, ax = plt.subplots(figsize=(9.6, 0.6 + 0.3 * len(examples)))
+    looks = {"printed": ("s", "#D55E00"), "corrected": ("o", "#0072B2")}
+    for role, (marker, color) in looks.items():
+        points = [
+            (float(np.clip(_ratio(reading), 1 / largest, largest)), place)
+            for place, example in enumerate(examples)
+            for reading in example.of(role)
+        ]
+        ax.plot(*np.transpose(points), marker, color=color, markersize=7, label=role, alpha=0.85)
+    ax.axvline(1, color="black", linewidth=1)
+    ax.set_yticks(range(len(examples)), [f"{e.number} · {titles[e.number]}" for e in examples])
+    ax.invert_yaxis()
+    ax.set(xscale="log", xlabel="value over what it must be", title=title)
+    ax.legend(loc="lower right", frameon=True)
+    plt.show()
+    return fig
+
+
+def _ratio(reading: Reading) -> float:
+    """Return the factor by which a reading is off, above 1 for a wrong one with ≤ or ≥."""
+    value, needed = reading.value, reading.needed
+    if reading.relation in ("≥", ">"):
+        value, needed = needed, value
+    ratio = value / needed if needed else math.inf
+    return 1.0 if value == needed else ratio if ratio >= 0 else math.inf
 
 
 def _shown(reading: Reading) -> str:
