@@ -165,11 +165,15 @@ def entries(text: str) -> list[Erratum]:
     return found
 
 
-def summary(examples: Iterable[CounterExample]) -> Mapping[str, int]:
-    """Return how many of the examples show a printed reading that fails, or one that holds."""
+def summary(examples: Iterable[CounterExample]) -> str:
+    """Return a sentence: how many examples there are, and in how many the print fails or holds."""
     examples = list(examples)
     failing = sum(example.fails("printed") for example in examples)
-    return {"shown": len(examples), "printed fails": failing, "holds": len(examples) - failing}
+    mended = sum(example.holds("corrected") for example in examples)
+    return (
+        f"{len(examples)} errata shown: in {failing} what is printed fails, in {mended} a "
+        f"correction holds; {len(examples) - failing} printed statement is confirmed"
+    )
 
 
 def not_shown(reasons: Mapping[str, Mapping[int, str]], titles: Mapping[int, str]) -> Page:
@@ -224,19 +228,24 @@ def picture(
     ax.axvline(1, color="black", linewidth=1)
     ax.set_yticks(range(len(examples)), [f"{e.number} · {titles[e.number]}" for e in examples])
     ax.invert_yaxis()
-    ax.set(xscale="log", xlabel="value over what it must be", title=title)
-    ax.legend(loc="lower right", frameon=True)
+    ax.set(xscale="log", xlabel="value over what it must be")
+    ax.set_title(title, loc="left")
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     plt.show()
     return fig
 
 
 def _ratio(reading: Reading) -> float:
-    """Return the factor by which a reading is off, above 1 for a wrong one with ≤ or ≥."""
+    """Return the factor by which a reading is off, above 1 for a wrong one with ≤, ≥ or >.
+
+    Infinite where there is none: 0 is asked for, or one of the two is negative.
+    """
     value, needed = reading.value, reading.needed
     if reading.relation in ("≥", ">"):
         value, needed = needed, value
-    ratio = value / needed if needed else math.inf
-    return 1.0 if value == needed else ratio if ratio >= 0 else math.inf
+    if value == needed:
+        return 1.0
+    return value / needed if value * needed > 0 or needed > 0 == value else math.inf
 
 
 def _shown(reading: Reading) -> str:
