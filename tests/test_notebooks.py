@@ -16,7 +16,7 @@ import pytest
 from sflkit.app import gate, runner
 from tests.helpers import ROOT
 
-EXPECTED = "00 10 11 12 13 14 15 20 21 22 23 30 31 32 33 34 35 40 41 42 43 44 45 91".split()
+EXPECTED = "00 10 11 12 13 14 15 20 21 22 23 30 31 32 33 34 35 40 41 42 43 44 45 90 91".split()
 ORDER = (
     "title",
     "claim",
