@@ -15,8 +15,9 @@ from fractions import Fraction
 import numpy as np
 
 from sflkit.fats import bounds, enumeration, forgetting, stability
-from sflkit.fats.evidence import TINY, request_costs, restart_distances
+from sflkit.fats.evidence import TINY, restart_distances
 from sflkit.fats.history import Draws, History, draw_batches, draw_clients, draw_history
+from sflkit.fats.rates import request_costs
 from sflkit.results import tables
 from sflkit.results.errata import CounterExample, corrected, counter_example, printed
 
