@@ -341,7 +341,13 @@ def planned(sizes: Mapping[str, Sizes]) -> Planned:
                 nearest.append((rho_s, rho_c, found.rho_s, found.rho_c))
                 plan = stability.plan(rho_s=rho_s, rho_c=rho_c, **crowd)
                 down.append((rho_s, rho_c, plan.rho_s, plan.rho_c))
-    return Planned(plans, pd.DataFrame(cifar).T, hundred, np.array(nearest), np.array(down))
+    return Planned(
+        plans,
+        pd.DataFrame.from_dict(cifar, orient="index"),
+        hundred,
+        np.array(nearest),
+        np.array(down),
+    )
 
 
 def _plan(sizes: Sizes) -> dict[str, Any]:
@@ -463,3 +469,25 @@ def exactness_notes(found: Exactness) -> dict[str, str]:
         "fats-tab2": "CIFAR's 60,000 samples count the test images, and 300 and 600 clients "
         "contradict the text's 100, with which no rho_C would be allowed (ERRATA 21).",
     }
+
+
+def exactness_numbers(found: Exactness) -> list[dict[str, Any]]:
+    """Return the rows of notebook 40's table, ours beside the paper's."""
+    numbers: list[dict[str, Any]] = [
+        {
+            "quantity": f"Algorithm 2 as printed, {name}: TV to retraining",
+            "ours": distance.value,
+            "paper": 0.0,
+        }
+        for name, distance in zip(NAMES, found.printed, strict=True)
+    ]
+    numbers += [
+        {
+            "quantity": f"{name}: probability of use {level} | rho",
+            "ours": found.rates.loc[name, f"{level}s"],
+            "paper": found.rho.loc[name, column],
+        }
+        for name in NAMES
+        for level, column in (("sample", "rho_s"), ("client", "rho_c"))
+    ]
+    return numbers
