@@ -7,7 +7,7 @@ same for notebook 41. The notation is that of `sflkit.fats.history`; `Sizes` are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import comb
 from typing import Any, NamedTuple
@@ -118,8 +118,8 @@ def forgetting_by_hand() -> ByHand:
     return ByHand(sample, client)
 
 
-def enumerated() -> pd.DataFrame:
-    """Return one row per federation of `FEDERATIONS`, all its histories enumerated.
+def enumerated(federations: Sequence[tuple[int, ...]] = FEDERATIONS) -> pd.DataFrame:
+    """Return one row per federation (M, N, K, b, E, R), all its histories enumerated.
 
     Columns: M, N, K, b, E, R, the number of histories, whether all are equally likely ("uniform");
     the distance to retraining after forgetting the first sample by each rule ("printed", "exact",
@@ -128,7 +128,7 @@ def enumerated() -> pd.DataFrame:
     used ("involved sample", "involved client"); the sizes ("setting").
     """
     rows = []
-    for sizes in FEDERATIONS:
+    for sizes in federations:
         setting = dict(zip(KEYWORDS, sizes, strict=True))
         m, n, k, b, e, r = sizes
         law = enumeration.drawn_law(**setting)
