@@ -18,6 +18,8 @@ PROFILE = config.get("profile", "quick")
 BOOKS = {book.name: book for book in gate.selection(PROFILE, config.get("only", ""))[0]}
 # By the first digit of a notebook's number.
 PAPERS = {"1": "sfl", "2": "datastreams", "3": "osafl", "4": "fats"}
+# It shows what the others have found.
+ALL_VERDICTS = "90"
 SOURCES = sorted(str(path) for path in Path("sflkit").rglob("*.py"))
 
 
@@ -29,6 +31,14 @@ def sources(wildcards):
     own = PAPERS.get(wildcards.name[0])
     others = {name for name in PAPERS.values() if own is not None and name != own}
     return [path for path in SOURCES if Path(path).parts[1] not in others]
+
+
+def found_before(wildcards):
+    """Return what must be done before: for the page of all verdicts, every other notebook."""
+    others = (name for name in BOOKS if name != wildcards.name)
+    if wildcards.name[:2] != ALL_VERDICTS:
+        return []
+    return expand("out/{profile}/{name}.done.json", profile=PROFILE, name=others)
 
 
 wildcard_constraints:
@@ -44,6 +54,7 @@ rule notebook:
     input:
         "notebooks/{name}.ipynb",
         sources,
+        found_before,
     output:
         "out/{profile}/{name}.ipynb",
         "out/{profile}/{name}.done.json",
