@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 import subprocess
 import sys
 
@@ -81,6 +82,9 @@ def test_written_files_are_notebooks(tmp_path):
 
 
 def test_the_command_changes_nothing_where_all_is_current(clone):
+    for path in (clone / "notebooks").glob("*.ipynb"):
+        path.unlink()
+    shutil.copy(BOOKS["93"], clone / "notebooks")
     command = [sys.executable, "-m", "sflkit.teaching.cells"]
     done = subprocess.run(command, cwd=clone, capture_output=True, text=True)
     assert done.returncode == 0 and "all were current" in done.stdout, done.stderr
