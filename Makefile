@@ -4,6 +4,7 @@
 # make faults    damaged calls of the library, all of them; `make test` makes every fifth
 # make lab       JupyterLab, opened on the learning paths  LAB="--no-browser --port 9000"; as root: LAB="--allow-root"
 # make site      the site, from what is committed    into out/site; JOBS=2
+# make slides    slides for a lecture, one deck per paper, into out/slides
 # make bench     the engine against its peers         BENCH="--workloads W1 W4 --repeats 5"
 # make data      fetch data sets                      DATA="mnist fmnist"
 # make clean     remove what was generated, but neither results, data sets nor .venv
@@ -25,7 +26,7 @@ READY = .venv/.installed
 PIP = $(PY) -m pip --disable-pip-version-check
 export SFLKIT_WATCH =
 
-.PHONY: help figures paper test faults lab site bench data clean
+.PHONY: help figures paper test faults lab site slides bench data clean
 .DELETE_ON_ERROR:
 
 help:
@@ -58,6 +59,10 @@ lab: $(READY)
 # Nothing is executed: pages come from committed outputs, and whatever is missing or broken stops the build.
 site: $(READY)
 	@exec $(PY) -m docs.site --jobs "$(JOBS)"
+
+# From committed outputs, as `make site`; reveal.js and MathJax come from installed packages, so that decks open offline.
+slides: $(READY)
+	@exec $(PY) -m docs.slides
 
 bench: $(READY)
 	@exec $(PY) -m tests.bench $(BENCH)
