@@ -18,7 +18,7 @@ without it, and the samples behind it get their old numbers back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ import numpy as np
 from sflkit.beyond import forgetting
 from sflkit.beyond.forgetting import Stream
 from sflkit.fats import enumeration
-from sflkit.fats.enumeration import drawn_law, forgotten_law, outcomes, retrained_law
+from sflkit.fats.enumeration import Law, drawn_law, forgotten_law, outcomes, retrained_law
 from sflkit.fats.held import Held
 from sflkit.fats.history import History
 
@@ -61,90 +61,112 @@ class Case(NamedTuple):
         return self._replace(streams=(first, *self.streams[1:]))
 
 
-_OTHER = Stream(np.array([0, 0]), np.array([0, 1]))
-_OWN = Stream(np.array([0, 0, 1, 2]), np.array([0, 1, 0, 1]))
-_LONGER = Stream(np.array([0, 0, 0, 1, 2]), np.array([0, 1, 1, 0, 1]))
-# A sample there from the start, one that arrives later, two clients per round, two local steps,
-# mini-batches of two of a larger cache, and arrivals of two at once.
-CASES = (
-    Case((_OWN, _OTHER), sample=0, rounds=3),
-    Case((_OWN, _OTHER), sample=2, rounds=3),
-    Case((_OWN, _OTHER), sample=1, clients_per_round=2, rounds=3),
-    Case((_OWN, _OTHER), sample=1, local_steps=2, rounds=3),
-    Case((_LONGER, _LONGER), sample=1, capacity=3, batch_size=2, rounds=3),
-    Case((Stream(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 0])), _OTHER), sample=2, rounds=2),
-)
+def _case(arrival: list[int], labels: list[int], sample: int, **sizes: Any) -> Case:
+    """Return a case whose second client holds the first samples, as many as a mini-batch has."""
+    n = sizes.get("batch_size", 1)
+    other = Stream(np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64))
+    return Case((Stream(np.array(arrival), np.array(labels)), other), sample, **sizes)
 
 
-def withheld_distance(case: Case, rule: str, repair: str = "exact") -> Fraction:
-    """Return the distance between withholding the sample afterwards and from the start.
+CASES = {
+    "there from the start": _case([0, 0, 1], [0, 1, 0], 0),
+    "arrives later": _case([0, 0, 1], [0, 1, 0], 2),
+    "two clients per round": _case([0, 0, 1], [0, 1, 0], 1, clients_per_round=2),
+    "two local steps": _case([0, 0, 1], [0, 1, 0], 1, local_steps=2),
+    "mini-batches of two": _case([0, 0, 0, 1], [0, 1, 1, 0], 1, capacity=3, batch_size=2),
+    "two arrive at once": _case([0, 0, 1, 1], [0, 1, 1, 0], 2),
+    "three rounds": _case([0, 0, 1, 2], [0, 1, 0, 1], 1, rounds=3),
+}
 
-    `repair` is a rule of `fats.forgetting.RULES`. 0 means that forgetting is exact.
+
+class Distances(NamedTuple):
+    """How far forgetting is from learning that never used the sample, as total variations.
+
+    `withheld` and `never_arrived` are those of the two readings; 0 means exact. `unaware` is the
+    first reading for a history that does not know what was held: its mini-batches were drawn from
+    the caches, but forgetting draws from all samples, whether they had arrived or not.
     """
-    ours, goal = {}, {}
-    for p, held, _ in held_law(case, rule):
+
+    withheld: Fraction
+    never_arrived: Fraction
+    unaware: Fraction
+
+
+def distances(case: Case, rule: str, repair: str = "exact") -> Distances:
+    """Return the distances of a case under a cache rule.
+
+    Parameters
+    ----------
+    case : Case
+    rule : str
+        A name in `forgetting.PROVED`.
+    repair : str
+        A name in `fats.forgetting.RULES`, for the first reading.
+    """
+    target = (0, case.sample)
+    withheld, unaware, moved = {}, {}, {}
+    less, none = {}, {}
+    for p, held, afters in held_law(case, rule):
         law = drawn_law(**case.sizes, held=held)
-        _add(ours, p, held, forgotten_law(law, (0, case.sample), repair).values())
-        _add(goal, p, held, retrained_law([(0, case.sample)], **case.sizes, held=held).values())
-    return enumeration.total_variation(ours, goal)
+        blind = {key: (q, _unaware(h)) for key, (q, h) in law.items()}
+        _add(withheld, p, held, forgotten_law(law, target, repair).values())
+        _add(unaware, p, held, forgotten_law(blind, target, repair).values())
+        _add(less, p, held, retrained_law([target], **case.sizes, held=held).values())
+        for after, share in afters:
+            _add(moved, p * share, after, _followed(law, after, case.sample))
+    for p, held, _ in held_law(case.without(), rule, replayed=False):
+        law = drawn_law(**case.without().sizes, held=held).values()
+        _add(none, p, _with_gap(held, case), ((q, _renumbered(h, case.sample)) for q, h in law))
+    tv = enumeration.total_variation
+    return Distances(tv(withheld, less), tv(moved, none), tv(unaware, less))
 
 
-def unaware_distance(case: Case, rule: str) -> Fraction:
-    """Return that distance for a history that does not know what was held.
+def held_law(
+    case: Case, rule: str, *, replayed: bool = True
+) -> list[tuple[Fraction, Held, list[tuple[Held, Fraction]]]]:
+    """Return all that the caches may hold, as (probability, held, afters).
 
-    Its mini-batches were drawn from the caches, but forgetting draws from all samples, whether they
-    had arrived or not.
+    `afters` lists what they may hold without the sample, each with its share of that probability;
+    it is empty where the caches are not `replayed`. Only client 0 must ever drop a sample, so that
+    the others' dice decide nothing and are not enumerated.
     """
-    ours, goal = {}, {}
-    for p, held, _ in held_law(case, rule):
-        law = {
-            key: (q, History.of(h.clients, h.batches, h.samples_per_client))
-            for key, (q, h) in drawn_law(**case.sizes, held=held).items()
-        }
-        _add(ours, p, held, forgotten_law(law, (0, case.sample)).values())
-        _add(goal, p, held, retrained_law([(0, case.sample)], **case.sizes, held=held).values())
-    return enumeration.total_variation(ours, goal)
+    busiest = max(int(np.bincount(stream.arrival).max()) for stream in case.streams)
 
-
-def never_arrived_distance(case: Case, rule: str) -> Fraction:
-    """Return the distance between a sample that is made to never have arrived, and none at all."""
-    ours, goal = {}, {}
-    for p, held, after in held_law(case, rule):
-        for q, history in drawn_law(**case.sizes, held=held).values():
-            moved = outcomes(
-                lambda rng, history=history, after=after: forgetting.follow(
-                    history, after, 0, case.sample, rng
-                )
-            )
-            _add(ours, p * q, after, ((chance, found) for found, chance in moved))
-    without = case.without()
-    for p, held, _ in held_law(without, rule):
-        law = drawn_law(**without.sizes, held=held).values()
-        renumbered = ((q, _renumbered(h, case.sample)) for q, h in law)
-        _add(goal, p, _with_gap(held, case), renumbered)
-    return enumeration.total_variation(ours, goal)
-
-
-def held_law(case: Case, rule: str) -> list[tuple[Fraction, Held, Held]]:
-    """Return (probability, held, held without the sample) for all that the caches may hold."""
-    sizes = np.bincount(case.streams[0].arrival)
-
-    def run(rng: np.random.Generator) -> tuple[Held, Held]:
+    def run(rng: np.random.Generator) -> tuple[Held, Held | None]:
         caches = forgetting.fill(
             case.streams,
             rule,
             capacity=case.capacity,
-            batch_size=int(sizes[1]),
+            batch_size=min(busiest, case.capacity),
             rounds=case.rounds,
-            dice=lambda client, r: rng,
+            dice=lambda client, r: rng if client == 0 else np.random.default_rng(0),
         )
-        return caches.held, caches.without(0, min(case.sample, len(caches.held.entered) - 1)).held
+        return caches.held, caches.without(0, case.sample).held if replayed else None
 
-    law: dict[tuple, list] = {}
+    law: dict[tuple, tuple[Held, dict]] = {}
     for (held, after), p in outcomes(run, ranks=True):
-        entry = law.setdefault((*_key(held), *_key(after)), [Fraction(0), held, after])
-        entry[0] += p
-    return [(p, held, after) for p, held, after in law.values()]
+        _, afters = law.setdefault(_key(held), (held, {}))
+        key = None if after is None else _key(after)
+        afters[key] = (after, afters.get(key, (after, Fraction(0)))[1] + p)
+    result = []
+    for held, afters in law.values():
+        total = sum((p for _, p in afters.values()), Fraction(0))
+        each = [(after, p / total) for after, p in afters.values()] if replayed else []
+        result.append((total, held, each))
+    return result
+
+
+def _unaware(history: History) -> History:
+    return History.of(history.clients, history.batches, history.samples_per_client)
+
+
+def _followed(law: Law, after: Held, sample: int) -> Iterator[tuple[Fraction, History]]:
+    """Yield (probability, history) of each history of `law` that follows the caches to `after`."""
+    for q, history in law.values():
+        for moved, chance in outcomes(
+            lambda rng, history=history: forgetting.follow(history, after, 0, sample, rng)
+        ):
+            yield q * chance, moved
 
 
 def _key(held: Held) -> tuple[bytes, bytes]:
