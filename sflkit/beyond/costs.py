@@ -69,7 +69,7 @@ def run(config: CostsConfig) -> pd.DataFrame:
     -------
     DataFrame
         One row per reading ("withheld" or "never arrived") with means over the requests: free
-        (share that needs no recomputation), rounds (share of all rounds to recompute), batches
+        (share that needs no recomputation), redone (share of all rounds to recompute), batches
         (mini-batches that change) and dropped (share of the samples read by recomputing that no
         cache holds any more; NaN where every request is free).
 
@@ -150,7 +150,7 @@ def _cost(reading: str, before: History, after: History, first: int | None) -> d
     return {
         "reading": reading,
         "free": first is None,
-        "rounds": 0.0 if first is None else (rounds - first) / rounds,
+        "redone": 0.0 if first is None else (rounds - first) / rounds,
         "batches": float((before.batches != after.batches).any(axis=-1).sum()),
         "dropped": np.nan if first is None else dropped_reads(after, first, rounds),
     }

@@ -20,16 +20,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from sflkit.beyond import forgetting
-from sflkit.beyond.forgetting import Stream
+from sflkit.beyond.forgetting import PROVED, Stream
+from sflkit.config import OneOf, Seed, settings
 from sflkit.fats import enumeration
 from sflkit.fats.enumeration import Law, drawn_law, forgotten_law, outcomes, retrained_law
 from sflkit.fats.held import Held
 from sflkit.fats.history import History
+
+
+EXPERIMENT = "beyond-proofs"
+RESULT_VERSION = 1
 
 
 class Case(NamedTuple):
@@ -79,6 +85,15 @@ CASES = {
 }
 
 
+@settings
+class ProofConfig:
+    """A tiny federation under a cache rule; nothing is drawn, and the seed changes nothing."""
+
+    case: Annotated[str, OneOf(CASES)] = "there from the start"
+    rule: Annotated[str, OneOf(PROVED)] = "fifo"
+    seed: Seed = 0
+
+
 class Distances(NamedTuple):
     """How far forgetting is from learning that never used the sample, as total variations.
 
@@ -90,6 +105,12 @@ class Distances(NamedTuple):
     withheld: Fraction
     never_arrived: Fraction
     unaware: Fraction
+
+
+def run(config: ProofConfig) -> pd.DataFrame:
+    """Return the `distances` of a config in one row, as fractions in words."""
+    found = distances(CASES[config.case], config.rule)
+    return pd.DataFrame([{name: str(value) for name, value in found._asdict().items()}])
 
 
 def distances(case: Case, rule: str, repair: str = "exact") -> Distances:
