@@ -28,6 +28,9 @@ PAPERS = ("sfl", "datastreams", "osafl", "fats")
 # of a module.
 HEAVY = {"torch", "sklearn", "cvxpy", "seaborn", "matplotlib.pyplot"}
 TRAINS = (
+    "beyond/evidence",
+    "beyond/pictures",
+    "beyond/stores",
     "federated",
     "models",
     "datastreams/arms",

@@ -18,7 +18,7 @@ from sflkit.app import gate, links, runner
 from tests import reading
 from tests.helpers import ROOT
 
-EXPECTED = "00 10 11 12 13 14 15 20 21 22 23 30 31 32 33 34 35 40 41 42 43 44 45".split()
+EXPECTED = "00 10 11 12 13 14 15 20 21 22 23 30 31 32 33 34 35 40 41 42 43 44 45 92".split()
 ORDER = (
     "title",
     "claim",

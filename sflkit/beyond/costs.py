@@ -80,7 +80,14 @@ def run(config: CostsConfig) -> pd.DataFrame:
     """
     streams = draw_streams(config)
     caches = fill_caches(config, streams)
-    history = draw_history(
+    history = drawn(config, caches)
+    rows = [row for target in _targets(config, streams) for row in _costs(history, caches, *target)]
+    return pd.DataFrame(rows).groupby("reading", sort=False).mean().reset_index()
+
+
+def drawn(config: CostsConfig, caches: Caches) -> History:
+    """Return the history of learning from the caches."""
+    return draw_history(
         n_clients=config.n_clients,
         samples_per_client=caches.held.samples_per_client,
         clients_per_round=config.clients_per_round,
@@ -90,8 +97,6 @@ def run(config: CostsConfig) -> pd.DataFrame:
         held=caches.held,
         rng=generator(config.seed, "batches"),
     )
-    rows = [row for target in _targets(config, streams) for row in _costs(history, caches, *target)]
-    return pd.DataFrame(rows).groupby("reading", sort=False).mean().reset_index()
 
 
 def draw_streams(config: CostsConfig) -> list[Stream]:

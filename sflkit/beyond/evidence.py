@@ -13,13 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from sflkit import data, models
 from sflkit.beyond import costs, memories, proofs, stores
-from sflkit.beyond.forgetting import PROVED
+from sflkit.beyond.forgetting import PROVED, NeverArrived, Stream, never_arrived
 from sflkit.datastreams import psi
 from sflkit.datastreams import training as streams_training
 from sflkit.datastreams.config import DataStreamsConfig
+from sflkit.fats import unlearning
+from sflkit.fats.state import State
+from sflkit.federated import Task
 from sflkit.osafl import training as osafl_training
 from sflkit.osafl.config import OSAFLConfig
+from sflkit.randomness import generator, model_seed
 from sflkit.results.sweep import run_many
 from sflkit.sfl.caches import RULES
 
@@ -87,7 +92,7 @@ def weights(n_old: float, n_fresh: int) -> Weights:
     ratio = memories.c_ratio_with_caches(RATIO)
     cached = psi.equal_fresh_p_hist(n_old, n_fresh, ratio)
     named = [f"p_hist={round(share, 3):g}" for share in (without, cached)]
-    return Weights(("fresh", "uniform", named[1], named[0], "historical"), named[0], named[1])
+    return Weights(("fresh", named[1], named[0], "historical"), named[0], named[1])
 
 
 def weight_runs(
@@ -111,6 +116,37 @@ def weight_runs(
     found = pd.concat(frames, ignore_index=True)
     found.attrs["keys"] = keys
     return found
+
+
+class Trained(NamedTuple):
+    """A model that learnt from caches, and its history without a sample that never arrived."""
+
+    task: Task
+    clients: list
+    state: State
+    forgotten: NeverArrived
+
+
+def trained_example(seed: int = 0) -> Trained:
+    """Train a linear model on digits from DRSR caches, and forget a sample that round 10 used."""
+    config = costs.CostsConfig(seed=seed, rounds=20)
+    source = data.load("digits")
+    streams = costs.draw_streams(config)
+    caches = costs.fill_caches(config, streams)
+    history = costs.drawn(config, caches)
+    task = Task(models.create("linear", input_shape=source.input_shape, n_classes=10))
+    clients = [_samples(source, stream, seed, k) for k, stream in enumerate(streams)]
+    state = unlearning.learn(task, clients, history, 0.05, start=task.init(model_seed(seed)))
+    client, sample = int(history.clients[10, 0]), int(history.batches[10, 0, 0, 0])
+    rng = generator(seed, "requests", 1)
+    return Trained(task, clients, state, never_arrived(history, caches, client, sample, rng))
+
+
+def _samples(source: data.Dataset, stream: Stream, seed: int, client: int) -> tuple:
+    """Return an image of the data set for each label of a stream, and the labels."""
+    rng = generator(seed, "samples", client, 1)
+    rows = [rng.choice(np.flatnonzero(source.y_train == label)) for label in stream.labels]
+    return source.inputs("train", np.array(rows)), stream.labels
 
 
 def forgetting_evidence(found: dict[str, pd.DataFrame]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sflkit import checks
-from sflkit.fats.forgetting import Forgetting, completed, sample_targets
+from sflkit.fats.forgetting import completed, sample_targets
 from sflkit.fats.held import Held
 from sflkit.fats.history import Crowd, Draws, History
 from sflkit.randomness import generator

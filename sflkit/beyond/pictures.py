@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from sflkit.beyond.evidence import Weights, store_scores, weight_scores
+from sflkit.beyond.evidence import Weights, weight_scores
 from sflkit.results import figures, intervals
 from sflkit.sfl.caches import RULES
 
@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _READINGS = {"withheld": "#0072B2", "never arrived": "#D55E00"}
-_MEMORIES = {"none": "no cache", "fifo": "FIFO, 5 rounds", "drsr": "DRSR, 5 rounds"}
+_MEMORIES = {
+    "none": ("no cache", {"color": "black", "linestyle": ":", "marker": "x"}),
+    "fifo": ("FIFO, 5 rounds", figures.series_style("fifo", 0, RULES)),
+    "drsr": ("DRSR, 5 rounds", figures.series_style("drsr", 0, RULES)),
+}
 
 
 def _label(rule: str) -> str:
-    return RULES[rule].label if rule in RULES else rule
+    return RULES[rule].label if rule in RULES else "archive of all"
 
 
 def costs(found: pd.DataFrame) -> Figure:
@@ -36,7 +40,7 @@ def costs(found: pd.DataFrame) -> Figure:
         "free": "requests that cost nothing, %",
         "batches": "mini-batches that change",
     }
-    fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.6), sharey=True)
+    fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.8), sharey=True)
     rules = list(dict.fromkeys(found["rule"]))
     for ax, (column, title) in zip(axes, panels.items(), strict=True):
         scale = 1 if column == "batches" else 100
@@ -48,55 +52,66 @@ def costs(found: pd.DataFrame) -> Figure:
         ax.set_xlabel(title)
         ax.set_xlim(left=0)
     axes[0].set_yticks(np.arange(len(rules))[::-1], [_label(rule) for rule in rules])
-    axes[0].legend(fontsize=9, loc="lower right", frameon=True)
+    handles, labels = axes[0].get_legend_handles_labels()
+    fig.legend(handles, labels, ncols=2, fontsize=9, loc="outside upper center")
     return fig
 
 
 def stores(found: pd.DataFrame) -> Figure:
-    """Return OSAFL's stores: their distance to the long run by round, and differences by seed.
+    """Return OSAFL's stores: their distance to the long run, and what DRSR gains, by round.
 
-    `found` holds the rows of `evidence.store_runs`.
+    `found` holds the rows of `evidence.store_runs`. Bands are 95 % intervals over the seeds, on the
+    right of the differences seed by seed.
     """
     import matplotlib.pyplot as plt
 
     fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.6))
     figures.curves(axes[0], found, "round", "discrepancy", "cache", rules=RULES)
-    axes[0].set(xlabel="round t", ylabel=r"discrepancy $\sum_r (v_r-\pi_r)^2$", ylim=(0, None))
+    axes[0].set(xlabel="round t", ylabel=r"distance $\sum_r (v_r-\pi_r)^2$", ylim=(0, None))
     axes[0].legend(fontsize=9)
-    accuracy = found.dropna(subset="accuracy").assign(percent=lambda f: 100 * f["accuracy"])
-    figures.curves(axes[1], accuracy, "round", "percent", "cache", rules=RULES)
-    axes[1].set(xlabel="round t", ylabel="test accuracy, %")
-    gain = store_scores(found)["accuracy"]
-    words = intervals.text((100 * (gain["drsr"] - gain["fifo"])).to_numpy(), 1)
-    axes[1].set_title(f"last quarter, DRSR minus FIFO: {words} points")
+    by = found.dropna(subset="accuracy").pivot(
+        index="round", columns=["cache", "seed"], values="accuracy"
+    )
+    gain = 100 * (by["drsr"] - by["fifo"])
+    estimates = [intervals.mean_interval(row.to_numpy()) for _, row in gain.iterrows()]
+    _line(axes[1], gain.index.to_numpy(), estimates, figures.series_style("drsr", 0, RULES), "")
+    axes[1].axhline(0, color="0.4", linewidth=1)
+    axes[1].set(
+        xlabel="round t",
+        ylabel="test accuracy, DRSR minus FIFO, points",
+        title=f"FIFO ends at {100 * by['fifo'].iloc[-1].mean():.0f} %",
+    )
     return fig
 
 
 def weights(found: pd.DataFrame, arms: Weights) -> Figure:
-    """Return accuracy over the old clients' weight, one line per memory of the new ones.
+    """Return accuracy over the old clients' weight, and what the new ones' caches add to it.
 
-    `found` holds the rows of `evidence.weight_runs`.
+    `found` holds the rows of `evidence.weight_runs`. Bands are 95 % intervals over the seeds of the
+    differences seed by seed.
     """
     import matplotlib.pyplot as plt
 
     score = 100 * weight_scores(found)
     share = found.groupby("arm")["p_hist"].first().sort_values()
-    fig, ax = plt.subplots(figsize=(7.6, 4.0))
-    for i, (memory, label) in enumerate(_MEMORIES.items()):
-        look = figures.series_style(memory, i, RULES)
-        means = [intervals.mean_interval(score[memory][arm].to_numpy()) for arm in share.index]
-        _line(ax, share.to_numpy(), means, look, label)
-    for arm, words in ((arms.cached, "psi, caches"), (arms.psi, "psi, no caches")):
-        ax.axvline(share[arm], color="0.6", linewidth=1, linestyle=(0, (2, 3)))
-        ax.annotate(
+    x = share.to_numpy()
+    fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.8))
+    for memory, (label, look) in _MEMORIES.items():
+        axes[0].plot(x, score[memory][share.index].mean(), **look, label=label)
+        if memory != "none":
+            gain = score[memory] - score["none"]
+            _line(axes[1], x, [intervals.mean_interval(gain[a].to_numpy()) for a in share.index],
+                  look, label)  # fmt: skip
+    for arm, words in ((arms.cached, "psi for caches"), (arms.psi, "psi")):
+        axes[0].axvline(share[arm], color="0.6", linewidth=1, linestyle=(0, (2, 3)))
+        axes[0].annotate(
             words, (share[arm], 0.02), xycoords=("data", "axes fraction"), rotation=90, fontsize=9,
             ha="right", va="bottom",
         )  # fmt: skip
-    ax.set(
-        xlabel="weight of the old clients, $p_{hist}$ (0: new ones alone, 1: old ones alone)",
-        ylabel="test accuracy, %",
-    )
-    ax.legend(fontsize=9)
+    axes[1].axhline(0, color="0.4", linewidth=1)
+    for ax, label in zip(axes, ("test accuracy, %", "added by a cache, points"), strict=True):
+        ax.set(xlabel="weight of the old clients $p_{hist}$", ylabel=label)
+        ax.legend(fontsize=9)
     return fig
 
 

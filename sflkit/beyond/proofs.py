@@ -33,7 +33,6 @@ from sflkit.fats.enumeration import Law, drawn_law, forgotten_law, outcomes, ret
 from sflkit.fats.held import Held
 from sflkit.fats.history import History
 
-
 EXPERIMENT = "beyond-proofs"
 RESULT_VERSION = 1
 

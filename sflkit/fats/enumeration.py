@@ -16,9 +16,9 @@ For tiny sizes we can do better and look at all of them, in four steps.
 3. *Why the probabilities are exact.* The draws of one run are independent and uniform, so that the
    run's probability is the product of its 1/n. These are kept as fractions; nothing is rounded, and
    the probabilities of all runs add up to exactly 1. A draw in any other way would not be noted,
-   and so it is refused. One exception is made where it is asked for: code that draws uniform numbers
-   only to sort by them, such as the cache rules of SFL, gets their ranks, which are a uniform
-   permutation.
+   and so it is refused. One exception is made where it is asked for: code that draws uniform
+   numbers only to sort by them, such as the cache rules of SFL, gets their ranks, which are a
+   uniform permutation.
 4. *What is compared.* Runs that end in the same history are added up to a law, and two laws are
    compared by their total variation distance, again a fraction. Distance 0 means equal laws.
 

@@ -397,7 +397,7 @@ class Samples:
         return kept
 
     def _checked(self, cache: Any, user: int, t: int, arrived: int) -> np.ndarray:
-        """Return what a cache holds after round t, refused unless a local round can draw from it."""
+        """Return what a cache holds after round t, refused unless a local round can draw it."""
         ids = checks.integers(f"ids of the cache of client {user}", cache.ids, low=0)
         least = self.samples_per_round
         if len(np.unique(ids)) < max(len(ids), least) or ids.max() >= arrived:

@@ -115,7 +115,7 @@ def test_withholding_is_exact_given_what_was_held(k, e, rule):
 def test_a_client_that_could_not_fill_a_mini_batch_is_refused():
     own = [np.arange(r, r + 3) for r in range(4)]
     held = Held.of([own, [np.arange(5)] * 4], [6, 5])
-    with pytest.raises(ValueError, match="client=0 would hold 3 samples in round 0.*batch_size=4"):
+    with pytest.raises(ValueError, match=r"client=0 would hold 3 samples in round 0.*batch_size=4"):
         draw(held, b=4)
     history = draw(held, b=3)
     with pytest.raises(ValueError, match="client=0 would hold 2 samples in round 2"):

@@ -602,9 +602,7 @@ def test_every_cache_rule_keeps_what_arrived_within_its_size(rule):
             held = s.stored(u, t) - s.past
             assert len(set(held.tolist())) == len(held) == s.world.stores.capacity[u]
             assert 0 <= held.min() and held.max() < s.world.windows[t - 1, u, 1]
-    compare(
-        run(SMALL, cache=caches.RULES[rule].build), run(SMALL, cache=caches.RULES[rule].build)
-    )
+    compare(run(SMALL, cache=caches.RULES[rule].build), run(SMALL, cache=caches.RULES[rule].build))
 
 
 def test_a_cache_that_no_local_round_can_draw_from_is_refused():
