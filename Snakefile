@@ -29,7 +29,7 @@ def sources(wildcards):
     A notebook of no paper, such as the first, depends on all.
     """
     own = PAPERS.get(wildcards.name[0])
-    others = {name for name in PAPERS.values() if own is not None and name != own}
+    others = {*PAPERS.values(), "beyond"} - {own} if own is not None else set()
     return [path for path in SOURCES if Path(path).parts[1] not in others]
 
 
