@@ -16,6 +16,21 @@ rule: str = "drsr"  # in {"fifo", "drsr"}; cache rule
 label: str = "x"  # free text
 use_published: bool = False  # take tracked results
 """
+# A `run` cell that draws and judges sfl-fig2: the picture shows `rounds`, the verdict hangs on it.
+DRAW = """\
+import matplotlib.figure
+from sflkit.results import figures, tables
+from sflkit.results.claims import Setting
+from sflkit.sfl.claims import CLAIMS
+fig = matplotlib.figure.Figure(figsize=(2, 2))
+fig.subplots().plot([0, 1], [0, rounds])
+data = {"line": [[0.0, 0.0], [1.0, float(rounds)]]}
+figures.save_figure(
+    fig, "sfl-fig2", profile=profile, data=data, parameters={"rounds": rounds}, notebook="10_first"
+)
+judged = CLAIMS["sfl-fig2"].judge({"fills": rounds < 9, "mixes": True}, setting=Setting("full"))
+tables.record(judged)
+"""
 
 
 def write_notebook(

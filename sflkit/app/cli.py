@@ -100,6 +100,8 @@ def figures(
     """Bring the notebooks that a profile names up to date, several at a time, and the README's
     tables after them.
     """
+    from sflkit.app import compare, readme
+
     began = time.time()
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
@@ -109,9 +111,8 @@ def figures(
                 f"not run, since notebooks/profiles.yaml says nothing of them for {profile!r}: "
                 f"{', '.join(book.name for book in left_out)}"
             )
-        fresh, already, failed = runner.figures(profile, jobs, only)
-    from sflkit.app import readme
-
+        compare.keep(profile)
+        fresh, already, failed = runner.figures(profile, jobs, only, echo=typer.echo)
     folder = paths.figures(profile)
     typer.echo(
         f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in "
@@ -125,8 +126,32 @@ def figures(
     except gate.GateError as error:  # too late to be a refusal
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(1) from None
+    _report(profile)
     if failed:
         raise typer.Exit(1)
+
+
+@app.command("compare")
+def compare_figures(profile: Profile = "quick") -> None:
+    """Compare figures and verdicts with the committed ones, and exit 1 where they differ by more
+    than trained numbers may.
+    """
+    with _exits():
+        runner.check_out(profile)
+        same = _report(profile)
+    if not same:
+        raise typer.Exit(1)
+
+
+def _report(profile: str) -> bool:
+    """Print how a profile's figures differ from the committed, and return whether they may."""
+    from sflkit.app import compare
+
+    with _exits():
+        report = compare.compare(profile)
+        typer.echo(compare.summary(report))
+        compare.write_page(report)
+    return report.as_committed
 
 
 @app.command()

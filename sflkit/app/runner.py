@@ -29,10 +29,14 @@ from sflkit import checks, machine, paths
 from sflkit.app import gate
 from sflkit.app.documents import read_notebook
 from sflkit.app.kernels import NotebookFailed, cell_seconds, watched
+from sflkit.results import seals
 
 # host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this
 # host.
 WATCH = "SFLKIT_WATCH"
+# What JupyterLab writes into a notebook that it opens with ipykernel's own kernel, so that opening
+# one changes nothing here.
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 _BAR = re.compile(r"(it|run)/s|s/(it|run)\b")  # what tqdm writes behind a bar, fast or slow
 _THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -154,18 +158,24 @@ def run(book: gate.Notebook, profile: str = "quick", settings: Sequence[str] = (
     with _publishing(not settings):
         _execute(book, values, limit, done, failed)
     if mark:
-        figures = sorted(
-            p.name for a in book.artefacts for p in paths.figures(profile).glob(f"{a}.*")
-        )
         said = {
             "notebook": book.name,
             "profile": profile,
             "set": values,
-            "figures": figures,
+            **published(book, profile),
             "seconds": round(time.time() - began, 1),
         }
         paths.write_atomic(mark, json.dumps(said, indent=1))
     return done
+
+
+def published(book: gate.Notebook, profile: str) -> dict[str, list[str]]:
+    """Return what a notebook has published: artefacts with a figure, and those with a verdict."""
+    folder = paths.figures(profile)
+    tables = {name: seals.rows(folder / f"{name}.csv") for name in ("index", "verdicts")}
+    drawn = [row["artefact"] for row in tables["index"] if row["notebook"] == book.name]
+    judged = {row["artefact"] for row in tables["verdicts"]} & set(book.artefacts)
+    return {"figures": sorted(drawn), "verdicts": sorted(judged)}
 
 
 def check_out(profile: str) -> None:
@@ -212,11 +222,14 @@ def _execute(
         part.unlink(missing_ok=True)
 
 
-def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> Progress:
+def figures(
+    profile: str = "quick", jobs: int = 2, only: str = "", echo: Callable[[str], Any] = print
+) -> Progress:
     """Bring the notebooks that a profile names up to date, `jobs` at a time.
 
     The cores are shared out: each notebook gets cores / jobs threads. A failed notebook does not
-    stop the others.
+    stop the others. A notebook whose figures or verdicts are damaged is not up to date; `echo` is
+    given a line per damaged file.
 
     Raises
     ------
@@ -233,7 +246,8 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> Progress:
     for book in books:  # all settings are checked before anything starts
         gate.resolve(book, profile)
     began = time.time()
-    command = _snakemake(books, profile, jobs)
+    again = _mended(books, profile, echo)
+    command = _snakemake(books, profile, jobs, again)
     environment = {**os.environ, WATCH: this_process()}
     code = subprocess.run([*command, "--quiet", "all"], env=environment, check=False).returncode
     failed = [b.name for b in books if not stamp(b, profile).is_file()]
@@ -249,10 +263,36 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> Progress:
     return Progress(fresh, already, failed)
 
 
-def _snakemake(books: list[gate.Notebook], profile: str, jobs: int) -> list[str]:
-    """Return the command that brings notebooks up to date, less what it is to say."""
+def _mended(
+    books: list[gate.Notebook], profile: str, echo: Callable[[str], Any]
+) -> list[gate.Notebook]:
+    """Say what is damaged of what is published, and return the notebooks that must make it anew.
+
+    Rows that cannot be trusted are taken out of the tables, see `seals`.
+    """
+    folder = paths.figures(profile)
+    found = seals.damages(folder)
+    again = {}
+    for damage in found:
+        makers = [b for b in books if b.name == damage.notebook or damage.artefact in b.artefacts]
+        again |= {book.name: book for book in makers}
+        said = f"made anew by {makers[0].name}" if makers else "of none of these notebooks"
+        if not damage.artefact:
+            said = "lost rows are made anew by their notebooks"
+        echo(f"damaged: {damage}; {said}")
+    seals.mend(folder, found)
+    return [book for book in books if book.name in again or _lost(book, profile)]
+
+
+def _snakemake(
+    books: list[gate.Notebook], profile: str, jobs: int, again: list[gate.Notebook]
+) -> list[str]:
+    """Return the command that brings notebooks up to date, less what it is to say.
+
+    Those in `again` run although nothing that they depend on has changed.
+    """
     each = max(1, cores() // jobs)
-    lost = [str(_relative(target(b, profile))) for b in books if _figures_lost(b, profile)]
+    lost = [str(_relative(target(book, profile))) for book in again]
     return [
         *(sys.executable, "-m", "snakemake"),
         *("--snakefile", str(gate.root() / "Snakefile")),
@@ -352,7 +392,7 @@ def clean(content: Any) -> Any:
     `content` is nbformat's NotebookNode; it is changed in place and returned.
     """
     content.metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "kernelspec": KERNEL,
         "language_info": {"name": "python"},
         **{k: v for k, v in content.metadata.items() if k == "sflkit"},
     }
@@ -406,15 +446,21 @@ def quietly(threads: int | None) -> None:
             os.environ.setdefault(name, str(threads))
 
 
-def _figures_lost(book: gate.Notebook, profile: str) -> bool:
-    """Whether a finished run drew files that are gone."""
+def _lost(book: gate.Notebook, profile: str) -> bool:
+    """Whether a finished run published figures or verdicts that are gone.
+
+    A stamp that cannot be read, or that a release before 0.2 wrote, says of nothing that it is
+    there.
+    """
     mark = stamp(book, profile)
     if not mark.is_file():
         return False
-    return any(
-        not (paths.figures(profile) / name).is_file()
-        for name in json.loads(mark.read_text(encoding="utf-8"))["figures"]
-    )
+    now = published(book, profile)
+    try:
+        said = json.loads(mark.read_text(encoding="utf-8"))
+        return any(not set(said[name]) <= set(there) for name, there in now.items())
+    except (ValueError, KeyError, TypeError):
+        return True
 
 
 def _left_over(done: Path) -> list[Path]:

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from sflkit import paths
 from sflkit.app import cli, gate, kernels, runner
-from tests.helpers import write_notebook
+from tests.helpers import DRAW, write_notebook
 
 SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
 SNAKEMAKE = [sys.executable, "-m", "snakemake"]
@@ -80,31 +80,52 @@ def test_a_failing_cell_ends_in_1_and_names_itself(clone):
 
 
 def test_figures_do_what_is_needed_go_on_after_a_failure_and_name_it(clone):
-    draw = (
-        "folder = paths.figures(profile); folder.mkdir(parents=True, exist_ok=True)\n"
-        "(folder / 'x-fig1.png').write_bytes(b'')\nprint(os.environ['SFLKIT_THREADS'])"
-    )
-    write_notebook(clone / "notebooks" / "10_first.ipynb", run=draw)
+    draw = f"{DRAW}print(os.environ['SFLKIT_THREADS'])"
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=draw, artefacts=["sfl-fig2"])
     write_notebook(clone / "notebooks" / "12_second.ipynb", run="1 / 0")
     result = sflkit("figures", env={**os.environ, "SFLKIT_THREADS": "6"})
     assert result.returncode == 1
     assert "failed: 12_second\n" in result.stderr and "ZeroDivisionError" in result.stderr
     assert "1 run, 0 up to date, 1 failed" in result.stdout and "1 figures" in result.stdout
+    assert "figures/quick: nothing is committed" in result.stdout
     executed = nbformat.read(clone / "out" / "quick" / "10_first.ipynb", as_version=4)
     assert executed.cells[-1].outputs[0].text == "3\n"  # 6 threads shared by 2 jobs
-    assert json.loads((clone / "out" / "quick" / "10_first.done.json").read_text())["figures"] == [
-        "x-fig1.png"
-    ]
+    stamp = json.loads((clone / "out" / "quick" / "10_first.done.json").read_text())
+    assert stamp["figures"] == stamp["verdicts"] == ["sfl-fig2"]
     assert "[Example](notebooks/10_first.ipynb)" in (clone / "README.md").read_text()
 
     write_notebook(clone / "notebooks" / "12_second.ipynb", artefacts=())  # mended
     assert "1 run, 1 up to date, 0 failed" in sflkit("figures").stdout
-    (clone / "figures" / "quick" / "x-fig1.png").unlink()
-    os.utime(clone / "notebooks" / "12_second.ipynb")  # newer, but the same
-    assert "1 run, 1 up to date, 0 failed" in sflkit("figures").stdout
     with open(clone / "sflkit" / "sfl" / "caches.py", "a") as source:
         source.write("\n")
     assert "1 run, 0 up to date, 0 failed" in sflkit("figures", "--only", "12").stdout
+
+
+def test_damage_to_what_is_published_is_said_and_made_anew(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
+    assert sflkit("figures").returncode == 0
+    folder = clone / "figures" / "quick"
+    right = {file.name: file.read_bytes() for file in folder.iterdir()}
+    os.utime(clone / "notebooks" / "12_second.ipynb")  # newer, but the same
+    for name, damage, said in (
+        ("sfl-fig2.png", lambda content: None, "it is missing; made anew by 10_first"),
+        ("sfl-fig2.json", lambda content: content[:-20], "it differs from its digest in index.csv"),
+        ("verdicts.csv", lambda content: content[: len(content) // 2], "line 2: "),
+        (
+            "verdicts.csv",
+            lambda content: content.replace(b"fig2,reproduced", b"fig2,partly"),
+            "the row of sfl-fig2, or its parts, differ from their digest; made anew by 10_first",
+        ),
+    ):
+        changed = damage(right[name])
+        (folder / name).unlink() if changed is None else (folder / name).write_bytes(changed)
+        checked = sflkit("verdicts", "--write-readme")
+        assert checked.returncode == (2 if name == "verdicts.csv" else 0)
+        assert "**partly**" not in (clone / "VERDICTS.md").read_text()
+        result = sflkit("figures")
+        assert f"damaged: {folder / name}: {said}" in result.stdout, result.stdout
+        assert "1 run, 1 up to date, 0 failed" in result.stdout
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == right
 
 
 def test_figures_of_a_profile_are_those_it_names(clone):
