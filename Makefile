@@ -50,7 +50,7 @@ faults: $(READY)
 	@SFLKIT_BATCH=1 SFLKIT_FAULTS=all SFLKIT_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -q tests/faults
 
 lab: $(READY)
-	@exec $(PY) -m jupyter lab notebooks $(LAB)
+	@exec $(PY) -m jupyter lab notebooks --config notebooks/jupyter_config.py $(LAB)
 
 bench: $(READY)
 	@exec $(PY) -m tests.bench $(BENCH)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import nbformat
@@ -62,3 +63,10 @@ def write_notebook(
         path,
     )
     return path
+
+
+def git(*arguments: str) -> str:
+    """Call git in the working directory, as somebody, and return what it prints."""
+    name = ("-c", "user.name=x", "-c", "user.email=x@y.example")
+    command = ["git", *name, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

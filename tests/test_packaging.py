@@ -211,4 +211,4 @@ def test_options_reach_jupyterlab(root):
         text=True,
         check=True,
     )
-    assert "-m jupyter lab notebooks --allow-root --no-browser" in done.stdout
+    assert "jupyter_config.py --allow-root --no-browser" in done.stdout

@@ -137,6 +137,7 @@ def compare_figures(profile: Profile = "quick") -> None:
     than trained numbers may.
     """
     with _exits():
+        gate.root()
         runner.check_out(profile)
         same = _report(profile)
     if not same:
@@ -267,29 +268,33 @@ def data(
 
 @app.command()
 def doctor() -> None:
-    """Say what is installed, which device and how many threads are used, and which data sets are at
-    hand.
+    """Say what is installed and what is missing, which device and how many threads are used, and
+    which data sets are at hand.
     """
-    from importlib import metadata
+    from sflkit.app import installed
 
+    root = paths.clone_root()
+    typer.echo(f"sflkit     {sflkit.__version__} at {sflkit.__path__[0]}")
+    typer.echo(f"python     {sys.version.split()[0]} at {sys.executable}")
+    for package in ("numpy", "torch", "pandas", "joblib", "papermill", "snakemake"):
+        if version := installed.version(package):
+            typer.echo(f"{package:<10} {version}")
+    missing = installed.missing()
+    for extra, requirements in missing.items():
+        typer.echo(installed.told(extra, requirements))
+    typer.echo(f"notebooks  {root / 'notebooks' if root else gate.OUTSIDE}")
+    with _exits():
+        bound = os.environ.get(machine.THREADS_VARIABLE) or "not set"
+        typer.echo(f"threads    {runner.cores()} ({machine.THREADS_VARIABLE} {bound})")
+    typer.echo(f"results    {paths.results_store()}\nfigures    {paths.figures_root()}")
+    if missing.get(""):
+        raise typer.Exit(1)
     import torch
 
     from sflkit import data
 
-    where = paths.clone_root() or "no clone: notebooks come with the repository"
-    typer.echo(f"sflkit     {sflkit.__version__} at {where}")
-    typer.echo(f"python     {sys.version.split()[0]} at {sys.executable}")
-    for package in ("numpy", "torch", "pandas", "joblib", "papermill", "snakemake", "nbval"):
-        try:
-            typer.echo(f"{package:<10} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            typer.echo(f"{package:<10} missing: pip install -r requirements.lock")
-    with _exits():
-        bound = os.environ.get(machine.THREADS_VARIABLE) or "not set"
-        typer.echo(f"threads    {runner.cores()} ({machine.THREADS_VARIABLE} {bound})")
     on_gpu = machine.device().type == "cuda"
     typer.echo(f"device     {torch.cuda.get_device_name() if on_gpu else 'cpu'}")
-    typer.echo(f"results    {paths.results_store()}\nfigures    {paths.figures_root()}")
     for name, where in data.available().items():
         typer.echo(f"data       {name}: {where}")
 

@@ -37,7 +37,7 @@ _NUMBER = r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?)"
 _INTERVAL = re.compile(rf"in ([\[(])\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])\s*(?:;|$)")
 _CHOICES = re.compile(r"in \{([^}]*)\}\s*(?:;|$)")
 _PLAN = re.compile(r"[a-zA-Z_]\w*(\.[a-zA-Z_]\w*)*:[a-zA-Z_]\w*")
-_OUTSIDE = (
+OUTSIDE = (
     "no notebooks here: they come with sflkit's repository, not with the installed package; "
     "clone it and call sflkit inside the clone"
 )
@@ -264,7 +264,7 @@ def root() -> Path:
     """Return the clone's root, or raise GateError saying where notebooks come from."""
     folder = paths.clone_root()
     if folder is None:
-        raise GateError(_OUTSIDE)
+        raise GateError(OUTSIDE)
     return folder
 
 

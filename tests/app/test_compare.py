@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import subprocess
 
 import matplotlib.pyplot as plt
 import pytest
@@ -14,6 +13,7 @@ from sflkit.app import cli, compare, gate
 from sflkit.results import figures, tables
 from sflkit.results.claims import Setting
 from sflkit.sfl.claims import CLAIMS
+from tests.helpers import git
 
 
 def draw(artefact="sfl-fig1", height=1.0, keys=(), label=""):
@@ -35,11 +35,6 @@ def draw(artefact="sfl-fig1", height=1.0, keys=(), label=""):
 def judge(fills=True):
     verdict = CLAIMS["sfl-fig2"].judge({"fills": fills, "mixes": True}, setting=Setting("full"))
     tables.record(verdict, folder=paths.figures("quick"))
-
-
-def git(*arguments):
-    name = ("-c", "user.name=x", "-c", "user.email=x@y.example")
-    subprocess.run(["git", *name, *arguments], check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -74,7 +69,9 @@ def test_trained_figures_may_differ_and_are_shown_side_by_side(committed):
     draw("sfl-fig1", height=1.0 + 1e-6)
     report = compare.compare("quick")
     assert states(report) == {"sfl-fig1": "close", "sfl-fig4a": "differs"} and report.as_committed
-    assert "figure sfl-fig4a (trained) differs: column 1, row 2: 1, now 1.5" in compare.summary(report)
+    assert "figure sfl-fig4a (trained) differs: column 1, row 2: 1, now 1.5" in compare.summary(
+        report
+    )
     page = compare.write_page(report)
     assert page == committed / "out" / "compare.html"
     text = page.read_text()
