@@ -137,7 +137,7 @@ def compare_figures(profile: Profile = "quick") -> None:
     than trained numbers may.
     """
     with _exits():
-        gate.root()
+        gate.selection(profile)
         runner.check_out(profile)
         same = _report(profile)
     if not same:

@@ -260,7 +260,7 @@ def _verdicts(
 def _by(files: Mapping[str, bytes], name: str, keys: list[str]) -> dict[tuple, dict[str, str]]:
     """Return the rows of a table, as far as it can be read, by some of their entries."""
     with contextlib.suppress(ValueError, UnicodeDecodeError):
-        table = pd.read_csv(io.BytesIO(files[name]), dtype=str, keep_default_na=False)
+        table = pd.read_csv(io.BytesIO(files.get(name, b"")), dtype=str, keep_default_na=False)
         return {tuple(row[key] for key in keys): row for row in table.to_dict("records")}
     return {}
 

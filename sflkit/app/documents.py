@@ -68,7 +68,9 @@ def keep_kernel(model: dict[str, Any], path: str, contents_manager: Any, **_: An
     new = model["content"]["metadata"]
     kernels = [metadata.get("kernelspec") or {} for metadata in (old, new)]
     if kernels[0].get("name") == kernels[1].get("name"):
-        new |= {name: old[name] for name in ("kernelspec", "language_info") if name in old}
+        for name in ("kernelspec", "language_info"):
+            new.pop(name, None)
+            new |= {name: old[name]} if name in old else {}
 
 
 def read_profiles(file: Path) -> dict[str, dict[str, dict]]:

@@ -21,6 +21,7 @@ import ast
 import difflib
 import io
 import math
+import os
 import re
 import tokenize
 from collections.abc import Iterable, Sequence
@@ -282,11 +283,14 @@ def find(name: str) -> Notebook:
         If there is no such notebook; the message names those there are.
     """
     books = notebooks()
-    wanted = Path(str(name)).name.removesuffix(".ipynb")
+    path = Path(str(name))
+    wanted = path.name.removesuffix(".ipynb")
     for book in books:
-        if wanted in (book.number, book.name, book.name[3:]) or (
-            wanted.isdigit() and wanted.zfill(2) == book.number
-        ):
+        if len(path.parts) > 1:  # that very file, not one of the same name elsewhere
+            found = os.path.abspath(path) == str(book.path)
+        else:
+            found = wanted in (book.number, book.name, book.name[3:], str(int(book.number)))
+        if found:
             return book
     names = [book.name for book in books]
     raise GateError(

@@ -11,6 +11,7 @@ such as the bound on the seconds of a cell, is in `kernels`.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -34,6 +35,8 @@ from sflkit.results import seals
 # host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this
 # host.
 WATCH = "SFLKIT_WATCH"
+# The package of a notebook's paper, by the first digit of its number.
+PAPERS = {"1": "sfl", "2": "datastreams", "3": "osafl", "4": "fats"}
 # What JupyterLab writes into a notebook that it opens with ipykernel's own kernel, so that opening
 # one changes nothing here.
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -121,6 +124,29 @@ def stamp(book: gate.Notebook, profile: str) -> Path:
     return target(book, profile).with_suffix(".done.json")
 
 
+def sources(name: str) -> list[str]:
+    """Return what a notebook is made from besides its own file, as paths from the clone's root.
+
+    That is the package of its own paper and the shared ones. A notebook of no paper, such as the
+    first, is made from all.
+    """
+    own = PAPERS.get(name[0])
+    others = {paper for paper in PAPERS.values() if own is not None and paper != own}
+    files = [_relative(file) for file in (gate.root() / "sflkit").rglob("*.py")]
+    return sorted(str(file) for file in files if file.parts[1] not in others)
+
+
+def made_from(book: gate.Notebook, values: dict[str, Any]) -> str:
+    """Return the sha256 of what a run is made from: parameters, notebook and `sources`.
+
+    Times of files say the same only as long as no clock jumps back.
+    """
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+    for file in (book.path, *(gate.root() / name for name in sources(book.name))):
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
 def failure(book: gate.Notebook, profile: str) -> Path:
     """Return where the executed copy goes when a cell raised."""
     return target(book, profile).with_suffix(".failed.ipynb")
@@ -155,6 +181,7 @@ def run(book: gate.Notebook, profile: str = "quick", settings: Sequence[str] = (
         if old:
             old.unlink(missing_ok=True)
     began = time.time()
+    source = made_from(book, values)  # before the run, in which somebody may edit
     with _publishing(not settings):
         _execute(book, values, limit, done, failed)
     if mark:
@@ -162,6 +189,7 @@ def run(book: gate.Notebook, profile: str = "quick", settings: Sequence[str] = (
             "notebook": book.name,
             "profile": profile,
             "set": values,
+            "made_from": source,
             **published(book, profile),
             "seconds": round(time.time() - began, 1),
         }
@@ -245,7 +273,7 @@ def figures(
     check_out(profile)
     for book in books:  # all settings are checked before anything starts
         gate.resolve(book, profile)
-    began = time.time()
+    before = {book.name: _replaced(stamp(book, profile)) for book in books}
     again = _mended(books, profile, echo)
     command = _snakemake(books, profile, jobs, again)
     environment = {**os.environ, WATCH: this_process()}
@@ -257,7 +285,9 @@ def figures(
             + _what_is_wrong(command, environment)
         )
     fresh = [
-        b.name for b in books if b.name not in failed and stamp(b, profile).stat().st_mtime >= began
+        b.name
+        for b in books
+        if b.name not in failed and _replaced(stamp(b, profile)) != before[b.name]
     ]
     already = [b.name for b in books if b.name not in (*failed, *fresh)]
     return Progress(fresh, already, failed)
@@ -281,7 +311,7 @@ def _mended(
             said = "lost rows are made anew by their notebooks"
         echo(f"damaged: {damage}; {said}")
     seals.mend(folder, found)
-    return [book for book in books if book.name in again or _lost(book, profile)]
+    return [book for book in books if book.name in again or is_lost(book, profile)]
 
 
 def _snakemake(
@@ -446,11 +476,12 @@ def quietly(threads: int | None) -> None:
             os.environ.setdefault(name, str(threads))
 
 
-def _lost(book: gate.Notebook, profile: str) -> bool:
-    """Whether a finished run published figures or verdicts that are gone.
+def is_lost(book: gate.Notebook, profile: str) -> bool:
+    """Whether a finished run published figures or verdicts that are gone, or was made from other
+    sources than those of now.
 
-    A stamp that cannot be read, or that a release before 0.2 wrote, says of nothing that it is
-    there.
+    A stamp that cannot be read, or that a release before 0.2 wrote, says nothing, and so the run is
+    lost.
     """
     mark = stamp(book, profile)
     if not mark.is_file():
@@ -458,9 +489,19 @@ def _lost(book: gate.Notebook, profile: str) -> bool:
     now = published(book, profile)
     try:
         said = json.loads(mark.read_text(encoding="utf-8"))
-        return any(not set(said[name]) <= set(there) for name, there in now.items())
+        gone = any(not set(said[name]) <= set(there) for name, there in now.items())
+        return gone or said["made_from"] != made_from(book, gate.resolve(book, profile))
     except (ValueError, KeyError, TypeError):
         return True
+
+
+def _replaced(file: Path) -> tuple[int, int] | None:
+    """Return what changes when a file is replaced, whatever the clock says; None without a file."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _left_over(done: Path) -> list[Path]:

@@ -9,6 +9,7 @@ import shutil
 import nbclient
 import nbformat
 import pytest
+from jupyter_server.auth import IdentityProvider
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from traitlets.config.loader import PyFileConfigLoader
@@ -74,7 +75,8 @@ def test_opening_a_notebook_changes_no_file(committed):
     manager.save(model, committed.name)
     assert git("status", "--porcelain") == ""
     # What the user does is saved: another kernel, another cell, another notebook.
-    model["content"]["metadata"]["kernelspec"] = {"name": "other", "display_name": "Other"}
+    other = {"kernelspec": {"name": "other", "display_name": "Other"}}
+    model["content"]["metadata"].update(OPENED | other)
     model["content"]["cells"][-1]["source"] = "1 + 1"
     for name in (committed.name, "mine.ipynb"):
         manager.save(model, name)
@@ -105,6 +107,6 @@ def test_a_committed_notebook_is_saved_as_it_was(path, tmp_path):
 
 def test_jupyterlab_listens_to_this_machine_alone_and_asks_for_a_token():
     assert set(CONFIG) == {"ServerApp", "FileContentsManager"}
-    server = ServerApp(config=CONFIG)
-    assert server.ip == "127.0.0.1" and server.identity_provider.token_generated
-    assert len(server.identity_provider.token) == 48
+    assert ServerApp(config=CONFIG).ip == "127.0.0.1"
+    guard = IdentityProvider(config=CONFIG)
+    assert len(guard.token) == 48 and guard.token_generated
