@@ -593,7 +593,10 @@ def _find(folders: Sequence[Path], key: str) -> tuple[pd.DataFrame, dict]:
         result = read_result(key, folder)
         if result is not None:
             return result
-    raise RuntimeError(f"result {key} is not in {folders[0]}: do all workers see this folder?")
+    raise RuntimeError(
+        f"result {key} was computed and is not in {folders[0]}: was something deleted there, or do "
+        "not all workers see this folder? Called again, the sweep computes what is missing"
+    )
 
 
 def _with_config(frame: pd.DataFrame, config: Any, key: str) -> pd.DataFrame:
