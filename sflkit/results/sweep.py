@@ -417,6 +417,9 @@ def _parallel(jobs: int | None) -> joblib.Parallel:
     # Where the caller names no back end: threads. Training leaves the interpreter's lock, and
     # processes would load torch anew.
     options = {"n_jobs": jobs, "prefer": "threads", "batch_size": 1}
+    if type(joblib.parallel.get_active_backend()[0]).__name__ == "LokyBackend":
+        # From their first moment on: without a task they would wait five minutes for one.
+        options |= {"initializer": _die_with_parent, "initargs": (os.getpid(),)}
     try:
         return joblib.Parallel(**options, return_as="generator_unordered")
     except ValueError:  # a back end that cannot hand results over as they come
