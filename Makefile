@@ -2,7 +2,7 @@
 # make paper     runs that the paper profile lacks   JOBS=2 (runs at a time)  ONLY="33 42"
 # make test      lint, tests, all notebooks compared  JOBS=2
 # make faults    kills, full disks, corruptions, damaged calls; `make test` makes a few  N=100
-# make lab       JupyterLab on the notebooks          LAB="--no-browser --port 9000"; as root: LAB="--allow-root"
+# make lab       JupyterLab, opened on the learning paths  LAB="--no-browser --port 9000"; as root: LAB="--allow-root"
 # make bench     the engine against its peers         BENCH="--workloads W1 W4 --repeats 5"
 # make data      fetch data sets                      DATA="mnist fmnist"
 # make clean     remove what was generated, but neither results, data sets nor .venv
@@ -50,8 +50,10 @@ test: $(READY)
 faults: $(READY)
 	@SFLKIT_BATCH=1 SFLKIT_FAULTS="$(N)" SFLKIT_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -q tests/faults
 
+# docs/lab lets JupyterLab show Markdown as a page, and opening a notebook change no file.
 lab: $(READY)
-	@exec $(PY) -m jupyter lab notebooks --config notebooks/jupyter_config.py $(LAB)
+	@JUPYTER_CONFIG_PATH="$(CURDIR)/docs/lab$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
+	  exec $(PY) -m jupyter lab --LabApp.default_url=/lab/tree/notebooks/README.md $(LAB)
 
 bench: $(READY)
 	@exec $(PY) -m tests.bench $(BENCH)

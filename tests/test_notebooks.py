@@ -5,6 +5,7 @@ had it.
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import re
 import shutil
@@ -13,7 +14,8 @@ import sys
 
 import pytest
 
-from sflkit.app import gate, runner
+from sflkit.app import gate, links, runner
+from tests import reading
 from tests.helpers import ROOT
 
 EXPECTED = "00 10 11 12 13 14 15 20 21 22 23 30 31 32 33 34 35 40 41 42 43 44 45".split()
@@ -27,13 +29,16 @@ ORDER = (
     "run",
     "figure",
     "table",
+    "widget",
     "deviations",
     "exercise",
+    "check",
     "provenance",
-    "widget",
+    "links",
 )
-MIDDLE = ("run", "figure", "table")  # these may repeat and alternate
-MARKDOWN = ("title", "claim", "deviations", "exercise")
+MIDDLE = ("run", "figure", "table", "widget")  # these may repeat and alternate
+OPTIONAL = ("widget", "check")
+MARKDOWN = ("title", "claim", "deviations", "exercise", "links")
 BOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))
 name_of = pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
@@ -78,16 +83,15 @@ def test_names_and_numbers():
 @name_of
 def test_sections_come_in_order(path):
     cells = cells_of(path)
-    assert 12 <= len(cells) <= 25
+    assert 12 <= len(cells) <= 32
     found = [section(cell) for cell in cells if section(cell)]
     # a notebook without claims of its own, such as the first, has none to show
-    several = (*MIDDLE, "widget", *([] if gate.Notebook(path).artefacts else ["claim-parts"]))
+    several = (*MIDDLE, *OPTIONAL, *([] if gate.Notebook(path).artefacts else ["claim-parts"]))
     assert [name for name in ORDER if name not in several and found.count(name) != 1] == [], (
         "not there exactly once"
     )
-    assert found.count("widget") <= 1 and [name for name in MIDDLE if name not in found] == [], (
-        "sections are missing"
-    )
+    needed = [name for name in MIDDLE if name not in OPTIONAL]
+    assert [name for name in needed if name not in found] == [], "sections are missing"
     rank = {name: ORDER.index("run") if name in MIDDLE else i for i, name in enumerate(ORDER)}
     assert [rank[name] for name in found] == sorted(rank[name] for name in found), found
     assert found.index("run") < min(found.index("figure"), found.index("table"))
@@ -106,7 +110,66 @@ def test_sections_come_in_order(path):
             f"{name} is a {cell['cell_type']} cell"
         )
         assert sum(tag in ORDER for tag in tags(cell)) <= 1
-        assert set(tags(cell)) <= {*ORDER, "nbval-ignore-output"}
+        assert set(tags(cell)) <= {*ORDER, "nbval-ignore-output", runner.FOLDED}
+
+
+@name_of
+def test_links_lead_to_the_neighbours(path):
+    """The line is generated: `sflkit refresh --links` writes it without executing anything."""
+    expected = links.line(path)
+    last = cells_of(path)[-1]
+    assert section(last) == "links" and source(last) == expected
+    assert source(cells_of(path)[0]).splitlines()[-1] == expected
+
+
+@any_of
+def test_links_lead_somewhere(path):
+    texts = [source(cell) for cell in cells_of(path) if cell["cell_type"] == "markdown"]
+    assert broken_links(path, "\n".join(texts)) == []
+
+
+def test_the_index_leads_to_every_notebook():
+    index = ROOT / "notebooks" / "README.md"
+    text = index.read_text(encoding="utf-8")
+    assert broken_links(index, text) == []
+    assert [path.name for path in BOOKS if f"]({path.name})" not in text] == []
+
+
+def broken_links(file, text):
+    """The links of a Markdown text to files that are not there."""
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    local = [t for t in targets if not re.match(r"[a-z]+:", t)]
+    return [t for t in local if not (file.parent / t).exists()]
+
+
+@name_of
+def test_a_page_is_for_reading(path):
+    """Code fills at most a quarter of the page, no visible cell has more than 40 lines, figures are
+    wide, and no table cell is cut; see `tests/reading.py` for how a page is measured.
+    """
+    found = reading.measure(path)
+    assert found.cut == []
+    assert found.narrowest is None or found.narrowest >= 900, "run `sflkit refresh`"
+    assert found.longest <= 40, "fold the cell (tag hide-input), or move its code into the library"
+    assert found.code <= 0.25, f"{found.code:.0%} of the page is code"
+
+
+@name_of
+def test_a_widget_is_a_section_of_its_own_with_a_static_picture(path):
+    cells = cells_of(path)
+    for before, cell in itertools.pairwise(cells):
+        if section(cell) == "widget":
+            text = source(before)
+            assert before["cell_type"] == "markdown" and text.startswith("## "), "no heading"
+            assert "try" in text.lower(), "the reader is not told what to try"
+            assert any("image/png" in output.get("data", {}) for output in cell["outputs"])
+
+
+@name_of
+def test_folded_cells_are_folded_for_jupyterlab_and_the_site(path):
+    for cell in code(path):
+        hidden = cell["metadata"].get("jupyter", {}).get("source_hidden", False)
+        assert hidden == (runner.FOLDED in tags(cell)), "run `sflkit refresh`"
 
 
 @name_of

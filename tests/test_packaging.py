@@ -211,4 +211,4 @@ def test_options_reach_jupyterlab(root):
         text=True,
         check=True,
     )
-    assert "jupyter_config.py --allow-root --no-browser" in done.stdout
+    assert "/lab/tree/notebooks/README.md --allow-root --no-browser" in done.stdout

@@ -300,11 +300,25 @@ def doctor() -> None:
 
 
 @app.command()
-def refresh(notebook: Names = None, jobs: Jobs = 1) -> None:
+def refresh(
+    notebook: Names = None,
+    jobs: Jobs = 1,
+    links: Annotated[
+        bool, typer.Option("--links", help="Only write the links to the neighbours anew.")
+    ] = False,
+) -> None:
     """Execute the committed notebooks and solutions in place with their own defaults, so that their
     outputs are current.
     """
+    from sflkit.app.links import write
+
     with _exits():
+        if links:
+            changed = [
+                book.name for book in gate.select(" ".join(notebook or ())) if write(book.path)
+            ]
+            typer.echo(f"links written: {', '.join(changed) or 'all were current'}")
+            return
         outcome = runner.refresh_all(gate.select(" ".join(notebook or ())), jobs, echo=typer.echo)
     if not outcome:
         raise typer.Exit(1)

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sflkit import checks, machine, paths
-from sflkit.app import gate
+from sflkit.app import gate, links
 from sflkit.app.documents import read_notebook
 from sflkit.app.kernels import NotebookFailed, cell_seconds, watched
 from sflkit.results import seals
@@ -40,6 +40,7 @@ PAPERS = {"1": "sfl", "2": "datastreams", "3": "osafl", "4": "fats"}
 # What JupyterLab writes into a notebook that it opens with ipykernel's own kernel, so that opening
 # one changes nothing here.
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+FOLDED = "hide-input"  # the tag of a code cell whose source is folded
 _BAR = re.compile(r"(it|run)/s|s/(it|run)\b")  # what tqdm writes behind a bar, fast or slow
 _THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -395,6 +396,8 @@ def refresh_all(
 def refresh(file: Path) -> bool:
     """Execute a notebook in place with its own defaults; return whether it changed.
 
+    The line that leads to its neighbours is written anew, see `links`.
+
     Raises
     ------
     NotebookFailed
@@ -405,6 +408,7 @@ def refresh(file: Path) -> bool:
 
     limit = cell_seconds("quick")
     content = nbformat.read(file, as_version=4)
+    links.put(content, file)
     with watched(file.stem, limit) as options:
         nbclient.NotebookClient(
             content, resources={"metadata": {"path": str(file.parent)}}, **options
@@ -419,7 +423,10 @@ def refresh(file: Path) -> bool:
 def clean(content: Any) -> Any:
     """Strip from an executed notebook what changes from run to run or shows nothing to a reader.
 
-    `content` is nbformat's NotebookNode; it is changed in place and returned.
+    Of a cell's metadata its tags stay, and whether JupyterLab folds its source. A folded cell has
+    the tag `hide-input`, which the site reads, and `jupyter.source_hidden`, which JupyterLab reads;
+    where a cell has one of them it is given the other. `content` is nbformat's NotebookNode; it is
+    changed in place and returned.
     """
     content.metadata = {
         "kernelspec": KERNEL,
@@ -427,7 +434,7 @@ def clean(content: Any) -> Any:
         **{k: v for k, v in content.metadata.items() if k == "sflkit"},
     }
     for cell in content.cells:
-        cell.metadata = {k: v for k, v in cell.metadata.items() if k == "tags"}
+        cell.metadata = _kept(cell.metadata)
         if cell.cell_type != "code":
             continue
         # A live widget has no state in a file and would read "model not found"; a progress bar is
@@ -441,6 +448,16 @@ def clean(content: Any) -> Any:
         for output in cell.outputs:
             output.get("metadata", {}).clear()
     return content
+
+
+def _kept(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return what `clean` keeps of a cell's metadata."""
+    tags = list(metadata.get("tags", []))
+    folded = FOLDED in tags or metadata.get("jupyter", {}).get("source_hidden", False)
+    if folded:
+        tags += [] if FOLDED in tags else [FOLDED]
+        return {"jupyter": {"source_hidden": True}, "tags": tags}
+    return {"tags": tags} if tags else {}
 
 
 def checked_jobs(jobs: int) -> int:

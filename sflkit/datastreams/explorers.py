@@ -8,7 +8,7 @@ import numpy as np
 
 from sflkit.datastreams import psi
 from sflkit.datastreams.strategies import RULES, client_importance, takes_value
-from sflkit.results.widgets import SLIDER
+from sflkit.results.widgets import SLIDER, picture
 
 if TYPE_CHECKING:  # both load when an explorer is called
     import ipywidgets
@@ -40,7 +40,7 @@ def importance_explorer() -> ipywidgets.VBox:
     ipywidgets.dlink(
         (controls["n_clients"], "value"), (controls["n_historical"], "max"), lambda m: m - 1
     )
-    return ipywidgets.VBox([*controls.values(), ipywidgets.interactive_output(draw, controls)])
+    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])
 
 
 def _controls() -> dict[str, Any]:

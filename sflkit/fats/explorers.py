@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sflkit.fats.methods import METHODS
-from sflkit.results.widgets import SLIDER
+from sflkit.results.widgets import SLIDER, picture
 
 if TYPE_CHECKING:
     import ipywidgets
@@ -78,4 +78,4 @@ def unlearning_explorer() -> ipywidgets.VBox:
         ),
         "requests": ipywidgets.IntSlider(10, 1, 20, description="requests w", **SLIDER),
     }
-    return ipywidgets.VBox([*controls.values(), ipywidgets.interactive_output(draw, controls)])
+    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])

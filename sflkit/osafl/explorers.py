@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sflkit.results.widgets import SLIDER
+from sflkit.results.widgets import SLIDER, picture
 
 if TYPE_CHECKING:
     from ipywidgets import VBox
@@ -97,4 +97,4 @@ def resource_explorer() -> VBox:
             0.3, min=-3, max=0, step=0.05, description="start p / p_max", **SLIDER
         ),
     }
-    return ipywidgets.VBox([*controls.values(), ipywidgets.interactive_output(draw, controls)])
+    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])

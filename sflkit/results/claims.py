@@ -254,20 +254,25 @@ class Claim:
         return Verdict(self, overall(answers), setting, answers, profile, note)
 
     def _repr_markdown_(self) -> str:
-        lines = [f"**{self.artefact}** ({self.source}). {self.text}", ""]
-        lines += [f"- {part.sentence}. *{part.rule.words}*" for part in self._with("paper")]
-        for role, heading in (("corrected", "As corrected"), ("beyond", "Beyond the paper")):
-            if parts := self._with(role):
-                erratum = {part.key: f" (ERRATA {part.erratum})" for part in parts if part.erratum}
-                lines += ["", f"{heading}:", ""]
-                lines += [
-                    f"- {part.sentence}{erratum.get(part.key, '')}. *{part.rule.words}*"
-                    for part in parts
-                ]
+        lines = [f"**{self.artefact}** ({self.source}). {self.text}"]
         lines += ["", f"*Refuted by*: {self.refuted_by}"]
         if self.printed:
             lines += ["", f"*The paper prints*: {self.printed}"]
-        return "\n".join(lines)
+        rules = [f"- {part.sentence}. *{part.rule.words}*" for part in self._with("paper")]
+        for role, heading in (("corrected", "As corrected"), ("beyond", "Beyond the paper")):
+            if parts := self._with(role):
+                erratum = {part.key: f" (ERRATA {part.erratum})" for part in parts if part.erratum}
+                rules += ["", f"{heading}:", ""]
+                rules += [
+                    f"- {part.sentence}{erratum.get(part.key, '')}. *{part.rule.words}*"
+                    for part in parts
+                ]
+        return "\n".join([*lines, "", *_folded(self._summary(), rules)])
+
+    def _summary(self) -> str:
+        others = len(self.parts) - len(self._with("paper"))
+        count = _counted(len(self._with("paper")), "part")
+        return f"How it is judged: {count}{f' and {others} beyond' if others else ''}, with rules"
 
     def _with(self, role: str) -> list[Part]:
         return [part for part in self.parts if part.role == role]
@@ -308,11 +313,13 @@ class Verdict:
             "",
         ]
         lines += [f"- {answer.sentence}" for answer in self.answers_of("paper")]
-        for role, heading in (("corrected", "As corrected"), ("beyond", "Beyond the paper")):
-            if answers := self.answers_of(role):
-                lines += ["", f"{heading}:", "", *(f"- {answer.sentence}" for answer in answers)]
+        if answers := self.answers_of("corrected"):
+            lines += ["", "As corrected:", "", *(f"- {answer.sentence}" for answer in answers)]
         if self.note:
             lines += ["", self.note]
+        if answers := self.answers_of("beyond"):
+            summary = f"Beyond the paper: {_counted(len(answers), 'part')}"
+            lines += ["", *_folded(summary, [f"- {answer.sentence}" for answer in answers])]
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -358,6 +365,15 @@ class Claims(Mapping):
     def before(self, *artefacts: str) -> Page:
         """Return the claims of some artefacts as a notebook shows them before its run."""
         return Page("\n\n---\n\n".join(self[name]._repr_markdown_() for name in artefacts))
+
+
+def _folded(summary: str, lines: Iterable[str]) -> list[str]:
+    """Return lines of Markdown that a notebook and the site show after a click on `summary`."""
+    return [f"<details><summary>{summary}</summary>", "", *lines, "", "</details>"]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def check_declared(verdict: Verdict) -> None:

@@ -9,11 +9,13 @@ again changes nothing. Tables are in `sflkit.results.tables`, claims and their v
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import itertools
 import json
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -65,6 +67,7 @@ _HOUSE = {
     "pdf.fonttype": 42,
 }
 MAX_PNG_BYTES = 300_000
+EMBEDDED_WIDTH = 960  # pixels of a figure in a notebook
 LARGEST_CSV = 1_000_000  # characters
 Drawn = pd.DataFrame | ArrayLike | Mapping[str, pd.DataFrame | ArrayLike]
 
@@ -73,16 +76,55 @@ Drawn = pd.DataFrame | ArrayLike | Mapping[str, pd.DataFrame | ArrayLike]
 
 
 def style() -> None:
-    """Set the house style: seaborn's theme, colour-blind-safe colours, our own sizes."""
+    """Set the house style: seaborn's theme, colour-blind-safe colours, our own sizes.
+
+    Tables of pandas are shown with whole cells and all columns. In a notebook, figures are shown as
+    `embedded` draws them, whatever their size in inches and their `dpi`.
+    """
     import matplotlib
     import seaborn
 
+    _embed_in_notebooks()
+    pd.set_option("display.max_colwidth", None, "display.max_columns", None)
     colors = matplotlib.cycler(color=[look["color"] for look in _SERIES])
     seaborn.set_theme(
         context="notebook",
         style="whitegrid",
         color_codes=False,
         rc=_HOUSE | {"axes.prop_cycle": colors},
+    )
+
+
+def embedded(fig: Figure) -> bytes:
+    """Return the png that a notebook shows of a figure: 960 pixels wide, in at most 256 colours.
+
+    The empty border is cut off. Lines and letters keep their sizes in proportion to the figure's
+    width, so a figure that is 6.4 inches wide has larger letters than one of 9.6 inches.
+    """
+    dpi = EMBEDDED_WIDTH / fig.get_figwidth()
+    for _ in range(2):  # without its border a figure may be narrower or wider
+        buffer = io.BytesIO()
+        fig.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
+        width = int.from_bytes(buffer.getvalue()[16:20], "big")
+        if abs(width - EMBEDDED_WIDTH) < 0.03 * EMBEDDED_WIDTH:
+            break
+        dpi *= EMBEDDED_WIDTH / width
+    return _in_few_colours(buffer)
+
+
+def _embed_in_notebooks() -> None:
+    """Tell IPython, where a notebook runs in it, to show figures as `embedded` draws them."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is None:
+        return
+    import matplotlib
+    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
+
+    plt.switch_backend(matplotlib.get_backend())  # it sets a formatter of its own when it loads
+    shell.display_formatter.formatters["image/png"].for_type(
+        Figure, lambda fig: base64.b64encode(embedded(fig)).decode() if fig.axes else None
     )
 
 
@@ -323,18 +365,24 @@ def data_text(data: Drawn) -> str:
 def _png(fig: Figure, artefact: str) -> bytes:
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
-    if buffer.tell() > MAX_PNG_BYTES:  # 256 colours are plenty for a plot and a third of the bytes
-        from PIL import Image
+    if buffer.tell() <= MAX_PNG_BYTES:
+        return buffer.getvalue()
+    png = _in_few_colours(buffer, optimize=True, dpi=(150, 150))
+    if len(png) > MAX_PNG_BYTES:
+        warnings.warn(
+            f"{artefact}.png has {len(png)} bytes; figures should stay below {MAX_PNG_BYTES}",
+            stacklevel=3,
+        )
+    return png
 
-        image = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-        buffer = io.BytesIO()
-        image.save(buffer, format="png", optimize=True, dpi=(150, 150))
-        if buffer.tell() > MAX_PNG_BYTES:
-            warnings.warn(
-                f"{artefact}.png has {buffer.tell()} bytes; "
-                f"figures should stay below {MAX_PNG_BYTES}",
-                stacklevel=3,
-            )
+
+def _in_few_colours(png: io.BytesIO, **options: Any) -> bytes:
+    """Return a png in 256 colours, which are plenty for a plot and a third of the bytes."""
+    from PIL import Image
+
+    image = Image.open(png).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    buffer = io.BytesIO()
+    image.save(buffer, format="png", **options)
     return buffer.getvalue()
 
 

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from sflkit import checks, paths
 from sflkit.results import seals
-from sflkit.results.claims import SETTINGS, Verdict, check_declared
+from sflkit.results.claims import SETTINGS, Claims, Page, Setting, Verdict, check_declared
 from sflkit.results.intervals import mean_interval
 from sflkit.results.store import commit, device, versions
 
@@ -55,6 +56,44 @@ def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
         seals.upsert_rows(folder / "verdicts.csv", verdict.artefact, [row])
     say_if_unpublished(folder / "verdicts.csv", profile)
     return folder / "verdicts.csv"
+
+
+def judge(
+    claims: Claims,
+    evidence: Mapping[str, Mapping[str, Any]],
+    *,
+    setting: Setting | Mapping[str, Setting],
+    profile: str,
+    notes: Mapping[str, str] | None = None,
+) -> Page:
+    """Judge claims by their evidence, record the verdicts and return them as a notebook's page.
+
+    Parameters
+    ----------
+    claims : Claims
+        Where they are declared.
+    evidence : mapping
+        Artefact -> what `Claim.judge` takes.
+    setting : Setting, or a mapping artefact -> Setting
+        How far the run is from the paper's.
+    profile : str
+        See `record`.
+    notes : mapping, optional
+        Artefact -> a cause that was found, or a deviation.
+
+    Raises
+    ------
+    ValueError
+        As `Claim.judge` and `record`.
+    """
+    pages = []
+    for artefact, known in evidence.items():
+        where = setting if isinstance(setting, Setting) else setting[artefact]
+        note = (notes or {}).get(artefact, "")
+        verdict = claims[artefact].judge(known, setting=where, profile=profile, note=note)
+        record(verdict)
+        pages.append(str(verdict))
+    return Page("\n\n---\n\n".join(pages))
 
 
 def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:

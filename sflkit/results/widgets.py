@@ -1,8 +1,58 @@
-"""What the papers' explorers share: sliders beside a small figure that follows every move.
+"""What the papers' explorers share: sliders beside a figure that follows every move.
 
 ipywidgets and matplotlib load when an explorer is called. A live widget has no state in a saved
-file, so every notebook shows a static figure of the same thing as well."""
+file. Where nobody moves it, since notebooks are executed in one go, `picture` therefore shows its
+first figure as an ordinary output as well, and that is what a saved notebook and the site show.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import ipywidgets
+
 SLIDER = {"continuous_update": False, "style": {"description_width": "initial"}}
+BUSY = "drawing …"
+
+
+def picture(draw: Callable[..., None], controls: Mapping[str, Any]) -> ipywidgets.VBox:
+    """Return a figure that is drawn anew when a control moves, below a line that says when it is.
+
+    Parameters
+    ----------
+    draw : function
+        Takes the controls' values by their names, draws with pyplot and calls `plt.show`.
+    controls : mapping
+        Name -> widget with a `value`.
+
+    Returns
+    -------
+    VBox
+        The line, which reads `BUSY` while `draw` runs and is empty otherwise, and the figure. What
+        `draw` raises is shown in the figure's place.
+    """
+    import ipywidgets
+
+    busy = ipywidgets.Label("")
+
+    def redraw(**values: Any) -> None:
+        busy.value = BUSY
+        try:
+            draw(**values)
+        finally:
+            busy.value = ""
+
+    if _nobody_moves_it():
+        draw(**{name: control.value for name, control in controls.items()})
+    return ipywidgets.VBox([busy, ipywidgets.interactive_output(redraw, dict(controls))])
+
+
+def _nobody_moves_it() -> bool:
+    """Whether this is a notebook that is executed without a reader."""
+    ipython = sys.modules.get("IPython")
+    in_notebook = ipython is not None and ipython.get_ipython() is not None
+    return in_notebook and bool(os.environ.get("SFLKIT_BATCH"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sflkit.results.widgets import SLIDER
+from sflkit.results.widgets import SLIDER, picture
 
 if TYPE_CHECKING:
     import ipywidgets
@@ -100,7 +100,7 @@ def cache_explorer() -> ipywidgets.VBox:
     return ipywidgets.VBox(
         [
             ipywidgets.HBox([ipywidgets.VBox(columns[:4]), ipywidgets.VBox(columns[4:])]),
-            ipywidgets.interactive_output(draw, controls),
+            picture(draw, controls),
         ]
     )
 
@@ -163,4 +163,4 @@ def discrepancy_explorer() -> ipywidgets.VBox:
             0.3, min=0.01, max=1, step=0.01, description="share pi (SRSR)", **SLIDER
         ),
     }
-    return ipywidgets.VBox([*controls.values(), ipywidgets.interactive_output(draw, controls)])
+    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])

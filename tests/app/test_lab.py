@@ -18,7 +18,7 @@ from sflkit import paths
 from sflkit.app import documents, runner
 from tests.helpers import DRAW, ROOT, git, write_notebook
 
-CONFIG = PyFileConfigLoader("jupyter_config.py", str(ROOT / "notebooks")).load_config()
+CONFIG = PyFileConfigLoader("jupyter_server_config.py", str(ROOT / "docs" / "lab")).load_config()
 # What ipykernel says of itself, which JupyterLab puts into every notebook that it opens.
 OPENED = {
     "kernelspec": runner.KERNEL,

@@ -20,7 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sflkit import paths
-from sflkit.app import cli, gate, kernels, runner
+from sflkit.app import cli, gate, kernels, links, runner
 from tests.helpers import DRAW, write_notebook
 
 SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
@@ -218,9 +218,9 @@ def test_refresh_gives_the_same_file_twice_and_keeps_a_failed_one(clone):
     first = path.read_text()
     assert not runner.refresh(path) and path.read_text() == first
     content = nbformat.read(path, as_version=4)
-    assert [o.text for o in content.cells[-1].outputs] == ["3\n"]
+    assert [o.text for o in content.cells[-2].outputs] == ["3\n"]
     assert content.metadata.sflkit.artefacts == ["x-fig1"] and [
-        c.execution_count for c in content.cells[1:]
+        c.execution_count for c in content.cells[1:-1]
     ] == [1, 2, 3]
     broken = write_notebook(clone / "notebooks" / "12_second.ipynb", run="1 / 0")
     before = broken.read_text()
@@ -252,6 +252,40 @@ def test_clean_drops_what_changes_from_run_to_run():
     assert cleaned.metadata.language_info == {"name": "python"}
     assert cleaned.cells[0].metadata == {"tags": ["widget"]}
     assert [o.output_type for o in cleaned.cells[0].outputs] == ["execute_result"]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"tags": ["run", "hide-input"]}, {"tags": ["run"], "jupyter": {"source_hidden": True}}],
+)
+def test_a_folded_cell_is_folded_for_both_readers(metadata):
+    """JupyterLab reads the metadata, the site the tag; either is enough, and twice is once."""
+    content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1", metadata=metadata)])
+    for _ in range(2):
+        content = runner.clean(content)
+        assert content.cells[0].metadata == {
+            "tags": ["run", "hide-input"],
+            "jupyter": {"source_hidden": True},
+        }
+
+
+def test_links_follow_the_folder(clone):
+    """The clone has notebooks 10 and 12; 11 comes later and both are told."""
+    books = clone / "notebooks"
+    first, second = books / "10_first.ipynb", books / "12_second.ipynb"
+    assert links.line(first) == "[all notebooks](README.md) · [12 second](12_second.ipynb) →"
+    assert links.write(first) and links.write(second) and not links.write(first)
+    write_notebook(books / "11_sfl_between.ipynb")
+    assert links.write(first) and links.write(second)
+    cells = nbformat.read(second, as_version=4).cells
+    expected = "← [11 SFL between](11_sfl_between.ipynb) · [all notebooks](README.md)"
+    assert cells[-1].source == expected and cells[-1].metadata.tags == ["links"]
+    assert cells[0].source.splitlines()[-1] == expected
+    assert cells[0].source.count("all notebooks") == 1  # the old line is gone
+    solution = books / "solutions" / "12_second.ipynb"
+    solution.parent.mkdir()
+    write_notebook(solution)
+    assert not links.write(solution)
 
 
 def test_a_cell_that_hangs_is_named_and_its_kernel_gone(clone, monkeypatch):

@@ -7,8 +7,9 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from sflkit.fats import membership, plans, training
+from sflkit.fats import membership, training
 from sflkit.fats.config import TABLE_2, FATSConfig, MembershipConfig
+from sflkit.fats.plans.membership import attacks_on
 from sflkit.results import tables
 from sflkit.results.store import config_dict, result_key
 from tests.fats.fats_cases import TINY_RUN
@@ -167,8 +168,8 @@ def test_keys_behind_the_published_figure_of_counting():
 
 def test_keys_behind_the_published_table_of_attacks():
     parameters, published = passport("fats-tab1")
-    taken = set(inspect.signature(plans.attacks_on).parameters)
-    plan = plans.attacks_on(**{name: parameters[name] for name in taken})
+    taken = set(inspect.signature(attacks_on).parameters)
+    plan = attacks_on(**{name: parameters[name] for name in taken})
     keys = set()
     for stage in (next(plan), plan.send(None)):
         keys |= {result_key(stage.run, config) for config in stage.configs}

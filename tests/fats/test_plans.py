@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from sflkit.app import gate
-from sflkit.fats import plans
+from sflkit.fats.plans import efficiency, membership, tradeoff, unlearning
 from sflkit.results.plans import Stage
 
 
@@ -21,10 +21,10 @@ def stages(plan):
 
 
 PLANS = {
-    "42": plans.unlearning,
-    "43": plans.efficiency,
-    "44": plans.tradeoff,
-    "45": plans.attacks_on,
+    "42": unlearning.unlearning,
+    "43": efficiency.efficiency,
+    "44": tradeoff.tradeoff,
+    "45": membership.attacks_on,
 }
 
 
@@ -48,7 +48,7 @@ def test_plans_take_the_parameters_of_their_notebook(number, profile):
 
 
 def test_the_grid_holds_rho_s_where_rho_c_is_alone():
-    grid = plans.tradeoff_grid(
+    grid = tradeoff.tradeoff_grid(
         n_clients=120,
         samples_per_client=12,
         local_steps=3,
@@ -69,7 +69,7 @@ def test_the_grid_holds_rho_s_where_rho_c_is_alone():
     line = grid.query("artefact == 'fats-fig7' and over == 'rho_S'")
     assert line["rho"].tolist() == [0.125, 0.5, 1.0] and line["end"].tolist() == [True, False, True]
     with pytest.raises(ValueError, match="batch size"):
-        plans.tradeoff_grid(
+        tradeoff.tradeoff_grid(
             n_clients=4,
             samples_per_client=4,
             local_steps=1,

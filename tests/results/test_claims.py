@@ -110,11 +110,13 @@ def test_judge_by_hand():
         "",
         "- with line 7 mended it is exact: largest difference 1, no",
         "",
-        "Beyond the paper:",
+        "n",
+        "",
+        "<details><summary>Beyond the paper: 1 part</summary>",
         "",
         "- labels alone move it: yes",
         "",
-        "n",
+        "</details>",
     ]
     left_out = declared.judge(evidence | {"order": NotRun("no GPU")}, setting=FULL)
     assert left_out.verdict == "not run"
@@ -128,12 +130,16 @@ def test_what_a_notebook_shows_before_its_run():
     assert page.splitlines() == [
         "**sfl-fig4a** (Fig. 4(a)). DRSR is best.",
         "",
-        "- DRSR ends above FIFO. *paired 95 % interval over seeds of the difference above 0; "
-        "within ±0.5 points of 0 no visible effect*",
-        "",
         "*Refuted by*: a curve below FIFO's",
         "",
         "*The paper prints*: 0.83 at round 200",
+        "",
+        "<details><summary>How it is judged: 1 part, with rules</summary>",
+        "",
+        "- DRSR ends above FIFO. *paired 95 % interval over seeds of the difference above 0; "
+        "within ±0.5 points of 0 no visible effect*",
+        "",
+        "</details>",
     ]
 
 

@@ -54,6 +54,27 @@ def frame(seeds=4, rounds=30, rules=("lazy", "drsr", "fifo")):
     )
 
 
+@pytest.mark.parametrize("inches", [3.0, 6.4, 9.6])
+def test_a_notebook_shows_a_figure_at_full_width_in_few_colours(inches):
+    from PIL import Image
+
+    fig, ax = plt.subplots(figsize=(inches, 2.5), dpi=40)
+    ax.imshow(np.random.default_rng(0).random((20, 30)), cmap="viridis")
+    ax.legend([], title="beside the axes", loc="center left", bbox_to_anchor=(1, 0.5))
+    image = Image.open(io.BytesIO(figures.embedded(fig)))
+    assert abs(image.width - figures.EMBEDDED_WIDTH) <= 0.03 * figures.EMBEDDED_WIDTH
+    assert image.mode == "P"
+    assert fig.dpi == 40  # showing a figure changes nothing of it
+    plt.close(fig)
+
+
+def test_tables_are_shown_in_full():
+    figures.style()
+    claim = "a claim " * 30 + "and its end"
+    shown = pd.DataFrame([[claim, *range(30)]])._repr_html_()
+    assert claim in shown and "..." not in shown
+
+
 def draw(data, **options):
     fig, ax = plt.subplots()
     figures.curves(ax, data, "round", "accuracy", "rule", **{"rules": RULES} | options)
@@ -233,6 +254,32 @@ def test_verdicts_are_one_row_an_artefact_and_the_nearest_setting_wins(clone):
         ["sfl-fig2", "no"],
         ["sfl-fig10", "no"],
     ]
+
+
+def test_claims_are_judged_recorded_and_shown_together(clone):
+    part = claims.Part("order", "DRSR ends above FIFO", rules.Holds())
+    two = [
+        claims.Claim(name, "DRSR is best.", "Fig.", [part], "FIFO above DRSR")
+        for name in ("sfl-fig2", "sfl-fig10")
+    ]
+    page = tables.judge(
+        claims.Claims("test", two),
+        {"sfl-fig2": {"order": True}, "sfl-fig10": {"order": False}},
+        setting={
+            "sfl-fig2": claims.Setting("full"),
+            "sfl-fig10": claims.Setting("reduced", "small"),
+        },
+        profile="quick",
+        notes={"sfl-fig10": "a cause"},
+    )
+    assert page._repr_markdown_().split("\n\n---\n\n") == [
+        "**sfl-fig2: reproduced** (setting: full)\n\n- DRSR ends above FIFO: yes",
+        "**sfl-fig10: not reproduced** (setting: reduced: small)\n\n- DRSR ends above FIFO: no"
+        "\n\na cause",
+    ]
+    found = tables.all_verdicts().set_index("artefact")
+    assert found["verdict"].to_dict() == {"sfl-fig2": "reproduced", "sfl-fig10": "not reproduced"}
+    assert found.loc["sfl-fig10", ["setting", "note"]].tolist() == ["reduced", "a cause"]
 
 
 def test_exploring_leaves_the_published_files_alone(clone, monkeypatch, capsys):

@@ -332,7 +332,14 @@ REMARK2 = Claim(
             "free",
             "at fixed rho_S the smallest rho_C costs less than half a point against rho_C = 1",
             NotBelow(HALF_POINT, **POINTS),
-        )
+        ),
+        Part(
+            "mixes",
+            "the smallest rho_C costs less where all clients have nearly the same label mix: a "
+            "round of few clients then draws from all labels",
+            Above(HALF_POINT, **POINTS),
+            role="beyond",
+        ),
     ],
     refuted_by="an interval of the loss of accuracy above half a point",
     printed="without compromising accuracy; no numbers",

@@ -1,0 +1,1 @@
+"""What the FATS notebooks draw, a module per notebook."""

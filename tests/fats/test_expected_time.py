@@ -1,0 +1,85 @@
+"""The mean unlearning time by hand, in its limits, and against all histories of small cases."""
+
+import numpy as np
+import pytest
+
+from sflkit.fats.enumeration import drawn_law, forgotten_law
+from sflkit.fats.expected_time import client_time, rule_of_thumb, sample_time
+
+SIZES = dict(n_clients=6, clients_per_round=2, local_steps=3, rounds=5)
+
+
+def test_the_means_by_hand():
+    # Two clients A and B, K = E = 1, two rounds: AA, AB, BA, BB. Forgetting A costs 2, 2, 1, 0
+    # rounds, on average 5/4. With two samples each and b = 1 a sample of A is used with probability
+    # 1/4 in the first step and 7/16 in the first two: 11/16.
+    sizes = dict(n_clients=2, clients_per_round=1, local_steps=1, rounds=2)
+    assert client_time(**sizes) == 5 / 4
+    assert sample_time(samples_per_client=2, batch_size=1, **sizes) == 11 / 16
+
+
+@pytest.mark.parametrize("k, e, r", [(1, 1, 2), (2, 1, 2), (1, 2, 2), (2, 2, 1), (1, 1, 3)])
+def test_the_means_equal_those_over_all_histories(k, e, r):
+    sizes = dict(n_clients=2, clients_per_round=k, local_steps=e, rounds=r)
+    law = drawn_law(samples_per_client=2, batch_size=1, **sizes)
+    sample = sum(p * (h.steps - h.first_step(0, 0)) for p, h in law.values())
+    client = sum(p * e * (r - int(h.first_round[0])) for p, h in law.values())
+    mean = sample_time(samples_per_client=2, batch_size=1, **sizes)
+    assert mean == pytest.approx(float(sample), rel=1e-12)
+    assert client_time(**sizes) == pytest.approx(float(client), rel=1e-12)
+
+
+def test_two_requests_equal_those_over_all_histories():
+    sizes = dict(n_clients=3, clients_per_round=1, local_steps=1, rounds=2)
+    law = drawn_law(samples_per_client=1, batch_size=1, **sizes)
+    at_once = sum(p * (2 - int(h.first_round[:2].min())) for p, h in law.values())
+    first = sum(p * (2 - int(h.first_round[0])) for p, h in law.values())
+    left = forgotten_law(law, (0, None)).values()
+    second = sum(p * (2 - int(h.first_round[1])) for p, h in left)
+    assert client_time(**sizes, requests=2) == pytest.approx(float(at_once), rel=1e-12)
+    one_by_one = client_time(**sizes, requests=2, one_by_one=True)
+    assert one_by_one == pytest.approx(float(first + second), rel=1e-12)
+
+
+def test_limits():
+    # A mini-batch of all samples uses a sample as soon as its client is drawn, but only from the
+    # step on, and each of the E steps of that round uses it: the same as the client.
+    whole = sample_time(samples_per_client=4, batch_size=4, **SIZES)
+    assert whole == pytest.approx(client_time(**SIZES), rel=1e-12)
+    # Many clients and rounds at rho = 1: the rule of thumb, 1/e of a training.
+    many = client_time(n_clients=20000, clients_per_round=1, local_steps=1, rounds=20000)
+    assert many / 20000 == pytest.approx(rule_of_thumb(1.0), rel=1e-3)
+    assert rule_of_thumb(1.0) == pytest.approx(np.exp(-1))
+    assert rule_of_thumb(1e-6) == pytest.approx(5e-7, rel=1e-3)  # half of rho
+    same = client_time(**SIZES, requests=1, one_by_one=True)
+    assert same == client_time(**SIZES)
+
+
+def test_the_time_rises_with_every_use_and_never_exceeds_a_training():
+    steps = SIZES["local_steps"] * SIZES["rounds"]
+    by_clients = [client_time(**SIZES | dict(clients_per_round=k)) for k in range(1, 9)]
+    by_batch = [sample_time(samples_per_client=9, batch_size=b, **SIZES) for b in range(1, 10)]
+    by_requests = [client_time(**SIZES, requests=w) for w in range(1, 6)]
+    for times in (by_clients, by_batch, by_requests):
+        assert (np.diff(times) > 0).all() and 0 < times[0] and times[-1] < steps
+    fewer = [client_time(**SIZES | dict(n_clients=m)) for m in range(2, 12)]
+    assert (np.diff(fewer) < 0).all()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [dict(n_clients=0), dict(rounds=0), dict(batch_size=10), dict(local_steps=1.5)],
+)
+def test_sizes_out_of_range_are_named(change):
+    sizes = SIZES | dict(samples_per_client=9, batch_size=2) | change
+    with pytest.raises(ValueError, match=next(iter(change))):
+        sample_time(**sizes)
+
+
+def test_requests_out_of_range_are_named():
+    with pytest.raises(ValueError, match="requests"):
+        client_time(**SIZES, requests=6)
+    with pytest.raises(ValueError, match="one_by_one"):
+        client_time(**SIZES, one_by_one="yes")
+    with pytest.raises(ValueError, match="rho"):
+        rule_of_thumb(0.0)
