@@ -53,26 +53,6 @@ def read_notebook(path: Path) -> dict[str, Any]:
     return content
 
 
-def keep_kernel(model: dict[str, Any], path: str, contents_manager: Any, **_: Any) -> None:
-    """Keep what a notebook on disk says of its kernel, when JupyterLab saves it.
-
-    JupyterLab writes name and version of the interpreter into every notebook that it opens, and
-    saves that after two minutes. A notebook would be changed by being looked at, and differently on
-    every machine. Another kernel that the user chose is saved. See Jupyter Server's
-    `pre_save_hook` for the arguments; `model` is changed in place.
-    """
-    file = Path(contents_manager.root_dir) / path.strip("/")
-    if model.get("type") != "notebook" or not file.is_file():
-        return
-    old = read_notebook(file)["metadata"]
-    new = model["content"]["metadata"]
-    kernels = [metadata.get("kernelspec") or {} for metadata in (old, new)]
-    if kernels[0].get("name") == kernels[1].get("name"):
-        for name in ("kernelspec", "language_info"):
-            new.pop(name, None)
-            new |= {name: old[name]} if name in old else {}
-
-
 def read_profiles(file: Path) -> dict[str, dict[str, dict]]:
     """Return overrides by profile and notebook number, without the profile `quick`.
 
