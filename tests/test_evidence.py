@@ -67,6 +67,11 @@ def test_what_a_figure_draws_lies_beside_it(profile):
         assert digest == row.data_sha256 == passport["data_sha256"], row.artefact
 
 
+@each_profile
+def test_what_is_published_is_what_was_drawn_and_judged(profile):
+    assert list(map(str, seals.damages(FIGURES / profile))) == []
+
+
 def test_errata_that_correct_a_claim_are_there():
     text = (ROOT / "ERRATA.md").read_text(encoding="utf-8")
     known = set(map(int, re.findall(r"^(\d+)\. \*\*", text, re.M)))

@@ -133,6 +133,30 @@ def test_damage_to_what_is_published_is_said_and_made_anew(clone):
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == right
 
 
+def test_a_stamp_knows_what_it_was_made_from_whatever_the_clock_says(clone):
+    book = gate.find("10")
+    stamp = runner.stamp(book, "quick")
+    made = {"figures": [], "verdicts": [], "made_from": runner.made_from(book, {})}
+    paths.write_atomic(stamp, json.dumps(made))
+    os.utime(stamp, (2**32, 2**32))  # newer than all that will be changed
+    for changed, lost in (
+        ("sflkit/fats/bounds.py", False),  # another paper's
+        ("sflkit/sfl/caches.py", True),
+        ("sflkit/checks.py", True),
+        ("notebooks/10_first.ipynb", True),
+        ("notebooks/12_second.ipynb", False),
+    ):
+        text = (clone / changed).read_text()
+        (clone / changed).write_text(text + "\n")
+        assert runner.is_lost(gate.find("10"), "quick") is lost, changed
+        (clone / changed).write_text(text)
+        assert not runner.is_lost(gate.find("10"), "quick")
+    paths.write_atomic(stamp, json.dumps(made | {"verdicts": ["x-fig1"]}))  # and its row is gone
+    assert runner.is_lost(book, "quick")
+    stamp.unlink()
+    assert not runner.is_lost(book, "quick")  # it has not run
+
+
 def test_figures_of_a_profile_are_those_it_names(clone):
     result = sflkit("figures", "--profile", "paper")
     assert result.returncode == 0, result.stderr
