@@ -19,7 +19,7 @@ FLOORS = {
     4: ("sfl", "datastreams", "osafl", "fats", "app", "teaching"),
     3: ("data", "federated", "results"),
     2: ("models", "randomness", "config", "machine"),
-    1: ("checks", "registry", "rounding", "paths", "npzfiles"),
+    1: ("checks", "registry", "rounding", "paths", "npzfiles", "torch_draws"),
 }
 FLOOR = {name: floor for floor, names in FLOORS.items() for name in names}
 PAPERS = ("sfl", "datastreams", "osafl", "fats")

@@ -68,6 +68,8 @@ def judge(
 ) -> Page:
     """Judge claims by their evidence, record the verdicts and return them as a notebook's page.
 
+    Claims of which nothing was run are named in one line at its end.
+
     Parameters
     ----------
     claims : Claims
@@ -86,13 +88,18 @@ def judge(
     ValueError
         As `Claim.judge` and `record`.
     """
-    pages = []
+    pages, not_run = [], []
     for artefact, known in evidence.items():
         where = setting if isinstance(setting, Setting) else setting[artefact]
         note = (notes or {}).get(artefact, "")
         verdict = claims[artefact].judge(known, setting=where, profile=profile, note=note)
         record(verdict)
-        pages.append(str(verdict))
+        if verdict.verdict == "not run":
+            not_run.append(artefact)
+        else:
+            pages.append(str(verdict))
+    if not_run:
+        pages.append(f"**Not run in this profile:** {', '.join(not_run)}")
     return Page("\n\n---\n\n".join(pages))
 
 

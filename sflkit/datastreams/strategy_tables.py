@@ -1,0 +1,190 @@
+"""What notebook 21 shows beside its runs: the lines of the tables, predictions, and limits.
+
+Source: FDS (Federated Learning for Data Streams), Sections 5 and 6, Appendices C.6 and D, Tables 2
+to 5, Fig. 3, (204).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sflkit.datastreams import evidence, plans, psi, training
+from sflkit.datastreams.algorithm_evidence import algorithm_evidence, table1_evidence
+from sflkit.datastreams.claims.training import FIGURES, TABLES, artefact_of, percent
+from sflkit.datastreams.strategies import client_importance
+from sflkit.randomness import generator
+from sflkit.results.claims import Setting
+from sflkit.results.tables import paper_value
+
+SHOWN = ("Fresh", "Historical", "Uniform", "Ours", "Optimal")
+FULL = Setting("full", "the algorithm and the networks themselves")
+
+
+def lines_of_the_tables() -> pd.DataFrame:
+    """Return ratio, reported p_hist, the minimiser of psi and Table 3's reading of each line."""
+    return pd.DataFrame(
+        {
+            "line": f"{row}, {percent(f)}",
+            "c2/c1": plans.RATIOS[row][f],
+            "reported p_hist": paper_value("datastreams", TABLES[f], f"{row} p_hist"),
+            "minimiser": round(plans.minimiser(row, f), 4),
+            "Ours (Table 3)": plans.readings(row, f).get("Ours (Table 3)", "")[7:],
+        }
+        for row in plans.ROWS
+        for f in TABLES
+    )
+
+
+def estimated_shares(
+    cases: Mapping[tuple[str, float], plans.Case], rates: Sequence[float], seed: int
+) -> pd.DataFrame:
+    """Return the p_hist that the heuristic's own ratio gives, a row per line, a column per rate.
+
+    C.6 measures B, G and D on the first tenth of each historical client's samples, D after a brief
+    training whose rate is not stated (ERRATA 68): `rates` are those that are tried.
+    """
+    from sflkit import federated, models
+    from sflkit.datastreams.constants import estimate_constants
+
+    rows = []
+    for (row, f), case in cases.items():
+        config = replace(case.config, seed=seed)
+        data = training.build(config)
+        given = {name: getattr(config, name) for name in ("hidden", "padding")}
+        options = {name: value for name, value in given.items() if value is not None}
+        shapes = dict(input_shape=data.input_shape, n_classes=data.n_classes)
+        task = federated.Task(models.create(config.model, **shapes, **options))
+        for rate in rates:
+            constants = estimate_constants(task, data, seed=seed, rate=rate)
+            ratio = psi.estimate_c_ratio(**constants._asdict())
+            p = client_importance("ours", data.sizes, data.historical, c_ratio=ratio)
+            share = p[data.historical].sum()
+            rows.append({"line": f"{row}, {percent(f)}", "rate": rate, "p": share})
+    return pd.DataFrame(rows).pivot(index="line", columns="rate", values="p")
+
+
+def mean_accuracies(scores: evidence.Scores) -> pd.DataFrame:
+    """Return mean accuracies in per cent, a row per line, and the best share of the grid."""
+    means = {f"{row}, {percent(f)}": 100 * score.mean() for (row, f), score in scores.items()}
+    best = [evidence.best_share(score) for score in scores.values()]
+    return pd.DataFrame(means).T.round(1).assign(best=best).astype(object).fillna("")
+
+
+def predicted_gaps(row: str = "CIFAR-10") -> pd.DataFrame:
+    """Return psi above its minimum (in units of c1) beside the gaps of accuracy that Fig. 3 prints.
+
+    For the reported ratio of the line and equal sizes inside each group.
+    """
+    rows = {}
+    for f in TABLES:
+        n, old = _two_groups(f)
+        ratio = plans.RATIOS[row][f]
+        least = psi.minimize_psi(n, old, 1, ratio)
+        line = {"p* of psi": least.p_hist}
+        for name in ("historical", "uniform"):
+            above = psi.psi(client_importance(name, n, old), n, old, 1, ratio) - least.value
+            line[f"psi, {name}"] = above
+        for name in ("historical", "uniform"):
+            quantity = f"gap {name} to optimal at {100 * f:g} %"
+            line[f"paper's gap, {name}"] = paper_value("datastreams", "ds-fig3", quantity)
+        rows[f] = line
+    return pd.DataFrame(rows).T.rename_axis("N_hist/N")
+
+
+def peak_of_uniforms_gap(ratio: float) -> float:
+    """Return the share N_hist / N at which Uniform is farthest above the minimum of psi."""
+    shares = np.linspace(0.01, 0.99, 99)
+    above = []
+    for f in shares:
+        n, old = _two_groups(f)
+        above.append(psi.psi(n, n, old, 1, ratio) - psi.minimize_psi(n, old, 1, ratio).value)
+    return float(shares[np.argmax(above)])
+
+
+def best_possible_accuracy() -> pd.DataFrame:
+    """Return the accuracy that even the true model has on the synthetic task.
+
+    Labels are drawn from a logistic law, so that nobody can be right in more than the mean of
+    max(p, 1 - p). Over 2000 clients with 1000 points each, for both readings of the dimension and
+    three spreads of the clients' weights.
+    """
+    printed = max(
+        paper_value("datastreams", table, "synthetic optimal") for table in TABLES.values()
+    )
+    rows = []
+    for d in (20, 21):
+        rng = generator(0, "data", d)
+        common, own = rng.standard_normal((2000, d)), rng.standard_normal((2000, d))
+        x = rng.uniform(-1, 1, (d, 1000))
+        for spread in (0.0, 0.1, 0.5):
+            best = 100 * (1 / (1 + np.exp(-np.abs((common + spread * own) @ x)))).mean(axis=1)
+            low, high = np.quantile(best, [0.025, 0.975])
+            rows.append(
+                {
+                    "d": d,
+                    "epsilon": spread,
+                    "best possible accuracy, %": f"{best.mean():.1f}",
+                    "95 % of the clients in": f"{low:.1f} to {high:.1f}",
+                    f"share that allows the printed {printed} %": (
+                        f"{100 * (best >= printed).mean():.1f} %"
+                    ),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def all_evidence(scores: evidence.Scores, last: evidence.Scores) -> dict[str, dict[str, Any]]:
+    """Return the evidence on all artefacts of notebook 21, artefact -> part -> what a rule takes.
+
+    Parameters
+    ----------
+    scores, last : mapping
+        `evidence.all_scores` of the averaged output and of the last iterate.
+    """
+    found = {"ds-alg1": algorithm_evidence(), "ds-tab1": table1_evidence()}
+    for f, table in TABLES.items():
+        for row in plans.ROWS:
+            printed = _printed(table) if row == "synthetic" else {}
+            found[artefact_of(row, f)] = evidence.table_evidence(row, f, scores, last, printed)
+    found["ds-fig3"] = evidence.fig3_evidence(scores)
+    found |= {figure: evidence.figure_evidence(figure, scores) for figure in FIGURES}
+    found["ds-optimal"] = evidence.optimal_evidence(scores)
+    found["ds-reuse"] = evidence.reuse_evidence(scores)
+    return found
+
+
+def settings_of(cases: Mapping[tuple[str, float], plans.Case]) -> dict[str, Setting]:
+    """Return the setting of each artefact of notebook 21."""
+    ran = {
+        artefact_of(row, f): [cases[row, f]] if (row, f) in cases else []
+        for f in TABLES
+        for row in plans.ROWS
+    }
+    for figure, row in {"ds-fig3": "CIFAR-10", **FIGURES}.items():
+        ran[figure] = [case for (name, _), case in cases.items() if name == row]
+    ran["ds-optimal"] = list(cases.values())
+    ran["ds-reuse"] = [case for case in cases.values() if case.fraction == 0.05]
+    found = {artefact: evidence.setting(some) for artefact, some in ran.items()}
+    return found | {"ds-alg1": FULL, "ds-tab1": FULL}
+
+
+def _two_groups(fraction: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return shares of samples (50,) and who is historical: two groups of 25 equal clients."""
+    n = np.repeat([fraction / 25, (1 - fraction) / 25], 25)
+    return n, np.arange(50) < 25
+
+
+def _printed(table: str) -> dict[str, tuple[float, float]]:
+    """Return value and half width of the synthetic line as shares, by strategy."""
+    return {
+        name: tuple(
+            paper_value("datastreams", table, f"synthetic {name.lower()}{part}") / 100
+            for part in ("", " half width")
+        )
+        for name in SHOWN
+    }
