@@ -64,6 +64,7 @@ COLUMNS = {
         "hint",
     ),
 }
+_WAY_OUT = "`sflkit figures` mends what is published, other tables can be deleted"
 _NEW_COLUMNS = ("png_sha256", "pdf_sha256", "passport_sha256", SEAL)  # not in tables before 0.2
 
 
@@ -114,7 +115,9 @@ def read_table(file: Path) -> pd.DataFrame:
     return pd.DataFrame([[row.get(name, "") for name in columns] for row in found], columns=columns)
 
 
-_WAY_OUT = "`sflkit figures` mends what is published, other tables can be deleted"
+def rows(file: Path) -> list[dict[str, str]]:
+    """Return the rows of a table that are whole; none where there is no table."""
+    return _read(file)[0]
 
 
 def upsert_rows(file: Path, artefact: str, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -137,6 +140,11 @@ def seal(row: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+def digests(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return what index.csv says of a figure's files, given by the ends of their names."""
+    return {name: hashlib.sha256(files[suffix]).hexdigest() for suffix, name in _FILES.items()}
+
+
 def is_right(file: Path, name: str) -> bool:
     """Return whether a file of a figure has the digest of that name in index.csv, or there is none.
 
@@ -145,11 +153,6 @@ def is_right(file: Path, name: str) -> bool:
     found = [row for row in rows(file.parent / "index.csv") if row["artefact"] == file.stem]
     expected = found[0].get(name) if found else ""
     return not expected or hashlib.sha256(file.read_bytes()).hexdigest() == expected
-
-
-def digests(files: Mapping[str, bytes]) -> dict[str, str]:
-    """Return what index.csv says of a figure's files, given by the ends of their names."""
-    return {name: hashlib.sha256(files[suffix]).hexdigest() for suffix, name in _FILES.items()}
 
 
 def natural_key(text: str) -> tuple:
@@ -168,11 +171,6 @@ def _write(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
     writer.writeheader()
     writer.writerows(table)
     paths.write_atomic(file, text.getvalue())
-
-
-def rows(file: Path) -> list[dict[str, str]]:
-    """Return the rows of a table that are whole; none where there is no table."""
-    return _read(file)[0]
 
 
 def _read(file: Path) -> tuple[list[dict[str, str]], list[str]]:
@@ -308,6 +306,6 @@ def _verdict_damages(folder: Path) -> list[Damage]:
             said = f"the row of {artefact}, or its parts, differ from their digest"
             found.append(Damage(table, said, artefact))
         seen.add(artefact)
-    for artefact in parts.keys() - seen:
+    for artefact in sorted(parts.keys() - seen):
         found.append(Damage(table, f"{artefact} has parts and no row", artefact))
     return found

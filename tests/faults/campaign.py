@@ -84,6 +84,11 @@ def kill(process: subprocess.Popen, seconds: float) -> None:
     assert not [p for p in left if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
+def limit(bytes_left: int) -> None:
+    """Let no file of this process and its children grow beyond some bytes, from now on."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_left, bytes_left))
+
+
 @contextlib.contextmanager
 def room(bytes_left: int) -> Iterator[None]:
     """Let no file of this process grow beyond some bytes, as on a disk that is full."""
