@@ -91,20 +91,19 @@ def test_a_passport_with_other_versions_is_not_kept(folder):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("table", "old", "new"),
     [
-        ("x-fig1,reproduced", "x-fig1,not reproduced"),
-        ("One is one", "One is two"),
-        ("Fig. 1", "Fig. 2"),
+        ("verdicts.csv", "x-fig1,reproduced", "x-fig1,not reproduced"),
+        ("verdicts.csv", "Fig. 1", "Fig. 2"),
+        ("parts.csv", "One is one", "One is two"),
+        ("parts.csv", ",yes,", ",no,"),
     ],
 )
-@pytest.mark.parametrize("table", ["verdicts.csv", "parts.csv"])
 def test_a_verdict_edited_by_hand_is_named_and_counts_no_more(folder, table, old, new):
     file = folder / table
     text = file.read_text()
+    assert old in text
     file.write_text(text.replace(old, new))
-    if file.read_text() == text:
-        pytest.skip("not in this table")
     (damage,) = seals.damages(folder)
     assert damage.artefact == "x-fig1" and "differ from their digest" in damage.wrong
     with pytest.raises(seals.DamagedTable, match=r"verdicts\.csv: the row of x-fig1.*mends it"):
