@@ -419,6 +419,9 @@ def _parallel(jobs: int | None) -> joblib.Parallel:
     # Where the caller names no back end: threads. Training leaves the interpreter's lock, and
     # processes would load torch anew.
     options = {"n_jobs": jobs, "prefer": "threads", "batch_size": 1}
+    if type(joblib.parallel.get_active_backend()[0]).__name__ == "LokyBackend":
+        # From their first moment on: without a task they would wait five minutes for one.
+        options |= {"initializer": _die_with_parent, "initargs": (os.getpid(),)}
     try:
         return joblib.Parallel(**options, return_as="generator_unordered")
     except ValueError:  # a back end that cannot hand results over as they come
@@ -595,7 +598,10 @@ def _find(folders: Sequence[Path], key: str) -> tuple[pd.DataFrame, dict]:
         result = read_result(key, folder)
         if result is not None:
             return result
-    raise RuntimeError(f"result {key} is not in {folders[0]}: do all workers see this folder?")
+    raise RuntimeError(
+        f"result {key} was computed and is not in {folders[0]}: was something deleted there, or do "
+        "not all workers see this folder? Called again, the sweep computes what is missing"
+    )
 
 
 def _with_config(frame: pd.DataFrame, config: Any, key: str) -> pd.DataFrame:
