@@ -3,6 +3,8 @@
 # make test      lint, tests, all notebooks compared  JOBS=2
 # make faults    kills, full disks, corruptions, damaged calls; `make test` makes a few  N=100
 # make lab       JupyterLab, opened on the learning paths  LAB="--no-browser --port 9000"; as root: LAB="--allow-root"
+# make site      the site, from what is committed    into out/site; JOBS=2
+# make slides    slides for a lecture, one deck per paper, into out/slides
 # make bench     the engine against its peers         BENCH="--workloads W1 W4 --repeats 5"
 # make data      fetch data sets                      DATA="mnist fmnist"
 # make clean     remove what was generated, but neither results, data sets nor .venv
@@ -25,7 +27,7 @@ READY = .venv/.installed
 PIP = $(PY) -m pip --disable-pip-version-check
 export SFLKIT_WATCH =
 
-.PHONY: help figures paper test faults lab bench data clean
+.PHONY: help figures paper test faults lab site slides bench data clean
 .DELETE_ON_ERROR:
 
 help:
@@ -54,6 +56,14 @@ faults: $(READY)
 lab: $(READY)
 	@JUPYTER_CONFIG_PATH="$(CURDIR)/docs/lab$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
 	  exec $(PY) -m jupyter lab --LabApp.default_url=/lab/tree/notebooks/README.md $(LAB)
+
+# Nothing is executed: pages come from committed outputs, and whatever is missing or broken stops the build.
+site: $(READY)
+	@exec $(PY) -m docs.site --jobs "$(JOBS)"
+
+# From committed outputs, as `make site`; reveal.js and MathJax come from installed packages, so that decks open offline.
+slides: $(READY)
+	@exec $(PY) -m docs.slides
 
 bench: $(READY)
 	@exec $(PY) -m tests.bench $(BENCH)

@@ -1,4 +1,4 @@
-# One job per notebook: `make figures`, or by hand and on a cluster (see README):
+# One job per notebook: `make figures`, or by hand and on a cluster (see docs/guides/sweeps.md):
 #   snakemake --cores 2 --nolock --rerun-incomplete --keep-going --config profile=paper threads=1
 # A job's outputs lie under out/, never among the tracked files: a fresh clone has everything to do.
 # It is done again when its notebook, its profile's overrides, or the source of its paper's package or
@@ -15,6 +15,18 @@ os.environ[runner.WATCH] = runner.this_process()  # the jobs on this host die wi
 PROFILE = config.get("profile", "quick")
 # Those that the profile names.
 BOOKS = {book.name: book for book in gate.selection(PROFILE, config.get("only", ""))[0]}
+# It shows what the others have found.
+ALL_VERDICTS = "90"
+
+
+def found_before(wildcards):
+    """Return what must be done before: for the page of all verdicts, every other notebook."""
+    others = (name for name in BOOKS if name != wildcards.name)
+    if wildcards.name[:2] != ALL_VERDICTS:
+        return []
+    return expand("out/{profile}/{name}.done.json", profile=PROFILE, name=others)
+
+
 wildcard_constraints:
     name=r"\d\d_\w+",
 
@@ -28,6 +40,7 @@ rule notebook:
     input:
         "notebooks/{name}.ipynb",
         lambda wildcards: runner.sources(wildcards.name),
+        found_before,
     output:
         "out/{profile}/{name}.ipynb",
         "out/{profile}/{name}.done.json",

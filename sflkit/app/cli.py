@@ -206,10 +206,11 @@ def _agenda(profile: str, only: str) -> Agenda:
 @app.command()
 def verdicts(
     write_readme: Annotated[
-        bool, typer.Option("--write-readme", help="Write the README's tables anew.")
+        bool,
+        typer.Option("--write-readme", help="Write README, picture, VERDICTS.md and guides anew."),
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit 1 unless the README's tables are up to date.")
+        bool, typer.Option("--check", help="Exit 1 unless these are up to date.")
     ] = False,
 ) -> None:
     """Print the verdict of every claim, or bring the README's tables up to date."""

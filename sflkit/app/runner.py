@@ -37,6 +37,7 @@ from sflkit.results import seals
 WATCH = "SFLKIT_WATCH"
 # The package of a notebook's paper, by the first digit of its number.
 PAPERS = {"1": "sfl", "2": "datastreams", "3": "osafl", "4": "fats"}
+BEYOND = "beyond"  # what two papers make together, of which no paper knows
 # What JupyterLab writes into a notebook that it opens with ipykernel's own kernel, so that opening
 # one changes nothing here.
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -132,7 +133,7 @@ def sources(name: str) -> list[str]:
     first, is made from all.
     """
     own = PAPERS.get(name[0])
-    others = {paper for paper in PAPERS.values() if own is not None and paper != own}
+    others = {*PAPERS.values(), BEYOND} - {own} if own is not None else set()
     files = [_relative(file) for file in (gate.root() / "sflkit").rglob("*.py")]
     return sorted(str(file) for file in files if file.parts[1] not in others)
 

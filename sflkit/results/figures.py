@@ -35,6 +35,7 @@ from sflkit.results.tables import say_if_unpublished
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from PIL import Image
 
 # The looks of series that are no rule of a registry, in this order: colours from the
 # colour-blind-safe palette of Okabe and Ito, dark to light, and a line and a marker of its own for
@@ -67,7 +68,8 @@ _HOUSE = {
     "pdf.fonttype": 42,
 }
 MAX_PNG_BYTES = 300_000
-EMBEDDED_WIDTH = 960  # pixels of a figure in a notebook
+EMBEDDED_WIDTH, LEAST_WIDTH = 960, 900  # pixels of a figure in a notebook
+_MARGIN = 8  # pixels around an embedded figure
 LARGEST_CSV = 1_000_000  # characters
 Drawn = pd.DataFrame | ArrayLike | Mapping[str, pd.DataFrame | ArrayLike]
 
@@ -98,18 +100,42 @@ def style() -> None:
 def embedded(fig: Figure) -> bytes:
     """Return the png that a notebook shows of a figure: 960 pixels wide, in at most 256 colours.
 
-    The empty border is cut off. Lines and letters keep their sizes in proportion to the figure's
-    width, so a figure that is 6.4 inches wide has larger letters than one of 9.6 inches.
+    An empty border is cut off, but a figure of at least 900 pixels remains. Lines and letters keep
+    their sizes in proportion to the figure's width, so a figure that is 6.4 inches wide has larger
+    letters than one of 9.6 inches.
     """
     dpi = EMBEDDED_WIDTH / fig.get_figwidth()
-    for _ in range(2):  # without its border a figure may be narrower or wider
-        buffer = io.BytesIO()
-        fig.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
-        width = int.from_bytes(buffer.getvalue()[16:20], "big")
-        if abs(width - EMBEDDED_WIDTH) < 0.03 * EMBEDDED_WIDTH:
-            break
-        dpi *= EMBEDDED_WIDTH / width
-    return _in_few_colours(buffer)
+    buffer = _drawn(fig, dpi)
+    width = _without_border(buffer).width
+    if width < LEAST_WIDTH:
+        buffer = _drawn(fig, dpi * (EMBEDDED_WIDTH - 2 * _MARGIN) / (width - 2 * _MARGIN))
+    return _in_few_colours(_without_border(buffer))
+
+
+def _drawn(fig: Figure, dpi: float) -> io.BytesIO:
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    return buffer
+
+
+def _without_border(png: io.BytesIO) -> Image.Image:
+    """Return a png's pixels without the border that has the colour of its first pixel."""
+    from PIL import Image, ImageChops
+
+    image = Image.open(png).convert("RGB")
+    paper = Image.new("RGB", image.size, image.getpixel((0, 0)))
+    box = ImageChops.difference(image, paper).getbbox()
+    if box is None:
+        return image
+    left, top, right, bottom = box
+    return image.crop(
+        (
+            max(left - _MARGIN, 0),
+            max(top - _MARGIN, 0),
+            min(right + _MARGIN, image.width),
+            min(bottom + _MARGIN, image.height),
+        )
+    )
 
 
 def _embed_in_notebooks() -> None:
@@ -363,11 +389,12 @@ def data_text(data: Drawn) -> str:
 
 
 def _png(fig: Figure, artefact: str) -> bytes:
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    from PIL import Image
+
+    buffer = _drawn(fig, 150)
     if buffer.tell() <= MAX_PNG_BYTES:
         return buffer.getvalue()
-    png = _in_few_colours(buffer, optimize=True, dpi=(150, 150))
+    png = _in_few_colours(Image.open(buffer).convert("RGB"), optimize=True, dpi=(150, 150))
     if len(png) > MAX_PNG_BYTES:
         warnings.warn(
             f"{artefact}.png has {len(png)} bytes; figures should stay below {MAX_PNG_BYTES}",
@@ -376,13 +403,13 @@ def _png(fig: Figure, artefact: str) -> bytes:
     return png
 
 
-def _in_few_colours(png: io.BytesIO, **options: Any) -> bytes:
+def _in_few_colours(image: Image.Image, **options: Any) -> bytes:
     """Return a png in 256 colours, which are plenty for a plot and a third of the bytes."""
     from PIL import Image
 
-    image = Image.open(png).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     buffer = io.BytesIO()
-    image.save(buffer, format="png", **options)
+    few = image.quantize(256, dither=Image.Dither.NONE)
+    few.save(buffer, format="png", **options)
     return buffer.getvalue()
 
 

@@ -15,7 +15,8 @@ lock of its own that dies with its process: two sweeps over the same configs sha
 after a kill -9 the same call computes only what is missing.
 
 **Rules of your own.** `run_many(run, configs, cache=MyRule)` hands the class `MyRule` to every run
-as `run(config, cache=MyRule)`, and likewise `server`, `model` and `stream`, where `run` takes them.
+as `run(config, cache=MyRule)`, and likewise `server`, `model`, `stream` and `memory`, where `run`
+takes them.
 Its results are kept under the name and the source of `MyRule`: the same call finds them again, and
 a change of the source computes them anew. The same holds for a `run` function of your own.
 `sflkit.results.sources` says what counts as source and what is not seen.
@@ -140,6 +141,7 @@ def run_many(
     server: type | Callable | None = None,
     model: type | Callable | None = None,
     stream: type | Callable | None = None,
+    memory: type | Callable | None = None,
     store: Path | str | None = None,
     published: Path | str | Sequence[Path | str] | None = None,
     jobs: int | None = None,
@@ -157,7 +159,7 @@ def run_many(
         size of the data set) and `frame.attrs["device"]` go into the record.
     configs : frozen dataclasses with a `seed`
         One that occurs twice runs once.
-    cache, server, model, stream : class or function, optional
+    cache, server, model, stream, memory : class or function, optional
         Your own; what is given is passed to `run` as keyword. `run` says what it makes of a class
         and of a function. Name and source are part of the results' keys; the frame's columns show
         the config alone, so tell such results apart by `frame.assign(rule="mine")`.
@@ -204,7 +206,7 @@ def run_many(
     progress = None if progress is None else checks.flag("progress", progress)
     if not configs:
         raise ValueError("configs=[] must hold at least one config")
-    given = {"cache": cache, "server": server, "model": model, "stream": stream}
+    given = {"cache": cache, "server": server, "model": model, "stream": stream, "memory": memory}
     given = {name: thing for name, thing in given.items() if thing is not None}
     store = paths.results_store() if store is None else Path(store).expanduser().resolve()
     folders = [store, *_folders(published)]

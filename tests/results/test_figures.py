@@ -19,7 +19,8 @@ from matplotlib.colors import to_rgb
 from scipy import stats
 
 from sflkit import paths
-from sflkit.app.readme import refresh_block, tally, verdict_page, write_blocks
+from sflkit.app.readme import refresh_block, tally, write_blocks
+from sflkit.app.verdict_page import verdict_page
 from sflkit.registry import Look, Registry, Rule
 from sflkit.results import claims, figures, rules, tables
 from sflkit.sfl.caches import RULES
@@ -62,9 +63,21 @@ def test_a_notebook_shows_a_figure_at_full_width_in_few_colours(inches):
     ax.imshow(np.random.default_rng(0).random((20, 30)), cmap="viridis")
     ax.legend([], title="beside the axes", loc="center left", bbox_to_anchor=(1, 0.5))
     image = Image.open(io.BytesIO(figures.embedded(fig)))
-    assert abs(image.width - figures.EMBEDDED_WIDTH) <= 0.03 * figures.EMBEDDED_WIDTH
+    assert figures.LEAST_WIDTH <= image.width <= figures.EMBEDDED_WIDTH + 1
     assert image.mode == "P"
     assert fig.dpi == 40  # showing a figure changes nothing of it
+    plt.close(fig)
+
+
+def test_an_empty_border_is_cut_off_and_the_rest_is_as_wide_as_ever():
+    """A square in the middle tenth of a figure: what is left is the square and its margin."""
+    from PIL import Image
+
+    fig = plt.figure(figsize=(8, 8))
+    fig.add_axes((0.45, 0.45, 0.1, 0.1)).set(xticks=[], yticks=[])
+    image = Image.open(io.BytesIO(figures.embedded(fig)))
+    assert figures.LEAST_WIDTH <= image.width <= figures.EMBEDDED_WIDTH + 1
+    assert image.width == image.height
     plt.close(fig)
 
 
@@ -542,9 +555,11 @@ def test_drawn_data_do_not_depend_on_how_results_are_called():
 
 def test_verdict_page(clone):
     tables.record(verdict("sfl-fig2", held=False, level="reduced", note="The cause is known."))
-    page = verdict_page()
-    assert page.startswith("# Verdicts\n")
+    page = verdict_page("the tally")
+    assert page.startswith("# Verdicts\n") and "\n\nthe tally\n\n**SFL**\n\n" in page
     assert page.endswith(
-        "## sfl-fig2: not reproduced\n\nFig. 4. DRSR is best.\n\n*Setting*: reduced: small.\n\n"
-        "- DRSR ends above FIFO: **no**\n\nThe cause is known.\n"
+        "## SFL\n\n### Figure 2 (SFL), sfl-fig2\n\n**Claim** (Fig. 4). DRSR is best.\n\n"
+        "**Verdict: not reproduced.** The claim has one part, which fails.\n\n"
+        "**Remark.** The cause is known.\n\n- **Fails.** DRSR ends above FIFO.\n\n"
+        "**Setting.** A reduced setting: small.\n"
     )
