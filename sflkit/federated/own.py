@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from sflkit import torch_draws
 from sflkit.federated.servers import ServerRule
 
 
@@ -88,7 +89,9 @@ def build_model(
             "n_classes) that returns one; a network of the papers is chosen by the config's model"
         )
     arguments = ("input_shape", "n_classes")
-    made = maker("model", model, of_class=arguments, of_function=arguments)(input_shape, n_classes)
+    make = maker("model", model, of_class=arguments, of_function=arguments)
+    with torch_draws.lock:
+        made = make(input_shape, n_classes)
     if not isinstance(made, nn.Module):
         raise ValueError(f"model={name_of(model)} made {made!r}, which is no torch.nn.Module")
     return made

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sflkit import checks
+from sflkit import checks, torch_draws
 from sflkit.federated.arrays import first_not_finite, tensor_of
 from sflkit.federated.replicas import Replica
 
@@ -34,7 +33,6 @@ _CONVOLUTIONS += (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 _DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 _DROPOUTS += (nn.AlphaDropout, nn.FeatureAlphaDropout)
 _WITH_DROPOUT = (nn.RNNBase, nn.MultiheadAttention)  # they hold a share of dropout of their own
-_seed_lock = threading.Lock()
 
 
 class Forward(NamedTuple):
@@ -131,7 +129,7 @@ class Task:
         """
         seed = checks.integer("seed", seed, 0, 2**63 - 1)
         model = copy.deepcopy(self._template)
-        with _seed_lock, torch.random.fork_rng(devices=[]):
+        with torch_draws.lock, torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             for name, module in model.named_modules():
                 if hasattr(module, "reset_parameters"):

@@ -19,7 +19,7 @@ from typing import Any
 
 from torch import nn
 
-from sflkit import checks
+from sflkit import checks, torch_draws
 from sflkit.models import images, side_features, tabular, text
 from sflkit.registry import Registry, Rule
 
@@ -85,4 +85,5 @@ def create(name: str, *, input_shape: Sequence[int], n_classes: int, **options: 
             raise ValueError(
                 f"{option}={value!r} is no option of model {name!r}; its options are {allowed}"
             )
-    return build(shape, n_classes, **options)
+    with torch_draws.lock:
+        return build(shape, n_classes, **options)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sflkit.results.widgets import SLIDER, picture
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # both load when an explorer is called
     from ipywidgets import VBox
+    from matplotlib.axes import Axes
+
+    from sflkit.osafl.devices import Allocation
+
+_PARAMETERS_BITS = 33e6  # a million parameters
 
 
 def resource_explorer() -> VBox:
@@ -16,72 +23,27 @@ def resource_explorer() -> VBox:
     The picture shows which powers and numbers of local steps fit, coloured by the lowest CPU
     frequency that meets the deadline (Lemma 2), with the exact answer and that of the alternation,
     which keeps the power it starts from. The client has middling hardware and no shadowing. Source:
-    OSAFL, problem (5), ERRATA 34 and 35; `sflkit.osafl.devices`."""
+    OSAFL, problem (5), ERRATA 34 and 35; `sflkit.osafl.resource_evidence`.
+    """
     import ipywidgets
     import matplotlib.pyplot as plt
-    import numpy as np
-    from matplotlib.colors import LogNorm
 
-    from sflkit.osafl import allocation, alternation, channels
-    from sflkit.osafl.devices import Devices, Link, costs
-
-    cycles = 160 * 101376 * 32.5  # 32.5 cycles per bit
-    max_cpu = 1.4e9
-    max_tx = 10**-0.5  # 25 dBm
-    power = np.geomspace(1e-4, 1, 400) * max_tx
-    steps = np.linspace(0.02, 5, 250)[:, None]
-    levels = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1400]
+    from sflkit.osafl import allocation, alternation, resource_evidence, resource_pictures
+    from sflkit.osafl.devices import Link
 
     def draw(distance: float, million: float, budget: float, start: float) -> None:
-        link = Link(33e6 * million)
-        client = Devices(channels.snr_per_watt(distance), cycles, budget, max_cpu, max_tx)
-        many = Devices(np.full(len(power), client.snr_per_watt), cycles, budget, max_cpu, max_tx)
-        with np.errstate(divide="ignore"):
-            cpu = alternation.lemma2(many, link, steps, power)
-        spent = costs(many, link, steps, np.maximum(cpu, 0), power)
-        fits = (cpu > 0) & (cpu <= max_cpu) & (spent.compute_j + spent.uplink_j <= budget)
-        exact = allocation.allocate(client, link)
-        found = allocation.allocate(
-            client, link, "alternating", start=alternation.Start(1.0, start)
-        )
-        _, ax = plt.subplots(figsize=(6.8, 3.6))
-        if fits.any():
-            shown = ax.contourf(
-                power,
-                steps[:, 0],
-                np.where(fits, cpu / 1e6, np.nan),
-                levels=levels,
-                norm=LogNorm(1, 1400),
-                cmap="cividis",
-                extend="min",
-            )
-            plt.colorbar(shown, ax=ax, label="CPU frequency f (MHz)", format="%g", ticks=levels)
-        marks = (("exact", exact, "*", "#D55E00", 17), ("alternation", found, "o", "#56B4E9", 9))
-        for name, answer, marker, color, size in marks:
-            place = (np.nan, np.nan)
-            label = f"{name}: straggler"
-            if answer.feasible[0]:
-                place = (answer.tx_watt[0], answer.local_steps[0])
-                label = f"{name}: {answer.local_steps[0]} steps, {answer.energy_j[0]:.3g} J"
-            ax.plot(
-                *place,
-                marker,
-                color=color,
-                markersize=size,
-                markeredgecolor="white",
-                linestyle="none",
-                label=label,
-                clip_on=False,
-                zorder=4,
-            )
-        ax.axvline(start * max_tx, color="#56B4E9", linestyle=":", linewidth=1.5)
-        ax.set(
-            xscale="log",
-            xlim=(power[0], power[-1]),
-            ylim=(0, 5.15),
-            xlabel="transmit power p (W)",
-            ylabel=r"local steps $\kappa$",
-        )
+        link = Link(_PARAMETERS_BITS * million)
+        client = resource_evidence.middling(distance, budget)
+        most = client.max_tx_watt[0]
+        power, steps = np.geomspace(1e-4, 1, 400) * most, np.linspace(0.02, 5, 100)
+        at = alternation.Start(1.0, start)
+        _, ax = plt.subplots(figsize=(8.4, 4.2))
+        resource_pictures.fits(ax, resource_evidence.window(client, link, power, steps))
+        _mark(ax, "exact", allocation.allocate(client, link), "*", "#D55E00", 17)
+        found = allocation.allocate(client, link, "alternating", start=at)
+        _mark(ax, "alternation", found, "o", "#56B4E9", 9)
+        ax.axvline(start * most, color="#56B4E9", linestyle=":", linewidth=1.5)
+        ax.set(xlim=(power[0], power[-1]), ylim=(0, 5.15))
         ax.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.17), ncol=2)
         plt.show()
 
@@ -98,3 +60,13 @@ def resource_explorer() -> VBox:
         ),
     }
     return ipywidgets.VBox([*controls.values(), picture(draw, controls)])
+
+
+def _mark(ax: Axes, name: str, answer: Allocation, marker: str, color: str, size: int) -> None:
+    """Draw one answer where it takes part, and say so in the legend where it does not."""
+    place, label = (np.nan, np.nan), f"{name}: straggler"
+    if answer.feasible[0]:
+        place = (answer.tx_watt[0], answer.local_steps[0])
+        label = f"{name}: {answer.local_steps[0]} steps, {answer.energy_j[0]:.3g} J"
+    look = dict(color=color, markersize=size, markeredgecolor="white", linestyle="none")
+    ax.plot(*place, marker, **look, label=label, clip_on=False, zorder=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sflkit.results.widgets import SLIDER, picture
@@ -28,6 +29,7 @@ def cache_explorer() -> ipywidgets.VBox:
 
     n_classes, rounds = 6, 60
 
+    @lru_cache(maxsize=16)  # a move of one slider asks for FIFO's path again
     def follow(config):
         clients = Clients(config, np.arange(n_classes).repeat(config.capacity), n_classes)
         shares = []

@@ -1,0 +1,126 @@
+"""The experiments of notebook 20: turning points, crossings, present samples, Table 3."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sflkit.datastreams import psi_evidence, psi_pictures
+from sflkit.datastreams.claims import CLAIMS
+from sflkit.datastreams.psi import equal_fresh_p_hist, psi
+from sflkit.datastreams.strategies import client_importance
+from sflkit.randomness import generator
+from sflkit.results.claims import Setting
+
+GROUPS = psi_evidence.Groups(3, 5)
+FRACTIONS = [0.1, 0.4, 0.7]
+AXIS = np.geomspace(1e-3, 1e3, 301)
+
+
+@pytest.fixture(scope="module")
+def sweep():
+    return psi_evidence.sweep(GROUPS, FRACTIONS, AXIS)
+
+
+def answers(artefact, parts):
+    verdict = CLAIMS[artefact].judge(parts, setting=Setting("full"))
+    return {answer.part.key: answer.judged.answer for answer in verdict.answers}
+
+
+def test_sizes_add_up_within_the_groups():
+    n = GROUPS.sizes(0.4)
+    assert n.sum() == pytest.approx(1) and n[GROUPS.historical].sum() == pytest.approx(0.4)
+    assert len(set(n[:3])) == len(set(n[3:])) == 1
+
+
+def test_turning_points_are_where_the_closed_form_turns(sweep):
+    """p_hist is 1 up to `leaves`, and (1 + f) / 2 at `halfway`: put a^2 = 1 / (r^2 M_fresh) into
+    f + a (1 - f) f / sqrt(1 - a^2 (1 - f) f) = (1 + f) / 2, which is
+    a f / sqrt(1 - a^2 (1 - f) f) = 1 / 2, so 4 a^2 f^2 = 1 - a^2 (1 - f) f, a^2 f (3 f + 1) = 1.
+    """
+    points = psi_evidence.turning_points(GROUPS, sweep)
+    for fraction, row in points.iterrows():
+        assert equal_fresh_p_hist(fraction, 5, row["leaves"]) == 1
+        assert equal_fresh_p_hist(fraction, 5, 1.001 * row["leaves"]) < 1
+        assert equal_fresh_p_hist(fraction, 5, row["halfway"]) == pytest.approx((1 + fraction) / 2)
+    step = AXIS[1] / AXIS[0]
+    for name in ("leaves", "halfway"):
+        seen = points[f"seen_{name}"] / points[name]
+        assert (seen > 1).all() and (seen <= step * (1 + 1e-9)).all()
+
+
+def test_historical_and_uniform_are_equal_where_they_cross():
+    gaps = psi_evidence.gaps(GROUPS, [0.1, 0.3, 2.0], 51)
+    crossings = psi_evidence.crossings(GROUPS, gaps).set_index("c2/c1")
+    for ratio, share in crossings["Historical = Uniform at N_hist/N"].dropna().items():
+        n = GROUPS.sizes(share)
+        of = [
+            psi(client_importance(s, n, GROUPS.historical), n, GROUPS.historical, 1.0, ratio)
+            for s in ("historical", "uniform")
+        ]
+        assert of[0] == pytest.approx(of[1])
+    # s (1 + s) = 2 sqrt(5) has no solution below 1
+    assert np.isnan(crossings.loc[2.0, "Historical = Uniform at N_hist/N"])
+    assert crossings["sign changes"].tolist() == [1, 1, 0]
+    assert (gaps[["historical", "uniform"]] >= 0).all(axis=None)
+
+
+def test_the_rounds_until_are_the_first_with_so_little_weight():
+    for fraction, rounds in psi_evidence.rounds_until(0.05).items():
+        before, at = psi_evidence.held_now(np.array([rounds - 1, rounds]))[fraction]
+        assert before > 0.05 >= at - 1e-12
+    # (1 - 0.05) / 0.05 = 19 times the samples; 19 / T of them against 1: 5 % at 19 * 19 = 361
+    assert psi_evidence.rounds_until(0.05)[0.05] == 361
+
+
+def test_four_ways_agree_and_a_wrong_minimum_is_found():
+    ways = psi_evidence.four_ways(generator(3, "monte_carlo"), 2)
+    assert set(psi_evidence.agreement(ways)["answer"]) == {"yes"}
+    worse = ways._replace(problems=ways.problems.assign(descent=0.02), chords=ways.chords[::-1])
+    assert (psi_evidence.agreement(worse)["answer"] == "no").sum() == 2
+    assert ways.chords.shape == (2, 200)
+
+
+def test_table_3_gives_femnist_and_no_other_ratio_throughout():
+    table = psi_evidence.table3_ratios()
+    stated = table[~table["N"].isin(psi_evidence.UNSTATED_N)]
+    agrees = stated.groupby("data")["agrees"].all()
+    assert agrees[agrees].index.tolist() == ["FEMNIST"]
+    assert ((table["lowest"] <= table["(204)"]) & (table["(204)"] <= table["highest"])).all()
+    reported = psi_evidence.reported_importance(table)
+    assert reported["agrees"].sum() == 9
+
+
+def test_the_evidence_is_judged_and_can_fail(sweep):
+    gaps = psi_evidence.gaps(GROUPS, [0.05, 0.3], 51)
+    ways = psi_evidence.four_ways(generator(3, "monte_carlo"), 1)
+    ratios = psi_evidence.table3_ratios()
+    good = psi_evidence.evidence(GROUPS, sweep, gaps, ways, ratios)
+    assert set(good) == set(psi_evidence.notes())
+    assert set(answers("ds-fig1", good["ds-fig1"]).values()) == {"yes"}
+    risen = sweep.assign(p_hist=sweep["p_hist"].where(sweep["ratio"] < 500, 0.99))
+    flat = gaps.assign(uniform=0.1)
+    bad = psi_evidence.evidence(GROUPS, risen, flat, ways, ratios)
+    found = answers("ds-fig1", bad["ds-fig1"])
+    assert found["right"] == "no" and found["between"] == "no" and found["left"] == "yes"
+    assert answers("ds-fig2", bad["ds-fig2"])["uniform"] == "no"
+
+
+def test_pictures_draw_the_tables(sweep):
+    import matplotlib.pyplot as plt
+
+    line = float(AXIS[150])
+    excess = psi_evidence.excess(GROUPS, FRACTIONS, line)
+    assert excess.shape == (3, 3) and (excess >= -1e-9).all(axis=None)
+    left, right = psi_pictures.minimiser(GROUPS, sweep, excess, line).axes
+    curve = left.get_lines()[0].get_ydata()
+    assert curve == pytest.approx(sweep.loc[sweep["fraction"] == 0.1, "p_hist"].to_numpy())
+    assert [bar.get_height() for bar in right.patches] == pytest.approx(excess.to_numpy().ravel())
+    assert len(psi_pictures.trade(GROUPS, sweep, line).axes) == 3
+    gaps = psi_evidence.gaps(GROUPS, [0.1, 2.0], 51)
+    fig = psi_pictures.simple_strategies(gaps, psi_evidence.crossings(GROUPS, gaps))
+    assert len(fig.axes) == 3
+    weights = psi_evidence.held_now(np.array([1, 10]))
+    drawn = psi_pictures.held_now(np.array([1, 10]), weights).axes[0].get_lines()
+    assert drawn[0].get_ydata() == pytest.approx(weights[0.05])
+    assert isinstance(psi_evidence.terms_of_204(), pd.DataFrame)
+    plt.close("all")

@@ -1,0 +1,109 @@
+"""The examples of notebook 23, by hand, and evidence that can fail."""
+
+import numpy as np
+import pytest
+
+from sflkit.datastreams import plane_problem, theory_evidence, theory_pictures
+from sflkit.datastreams.claims import CLAIMS
+from sflkit.randomness import generator
+from sflkit.results.claims import Setting
+
+
+@pytest.fixture(scope="module")
+def problem():
+    sizes = dict(n_clients=3, n_historical=1, n_old=40, batch=2, pool=30, radius=10.0, grid=9)
+    return plane_problem.draw(generator(1, "data"), **sizes)
+
+
+@pytest.fixture(scope="module")
+def found(problem):
+    rng = generator(1, "monte_carlo")
+    return theory_evidence.Found(
+        plane_problem.measure(problem, [12, 48], 2, 20, generator(1, "stream")),
+        theory_evidence.samples(rng),
+        theory_evidence.least_generalization(problem, 48, rng),
+        theory_evidence.gradients(problem, rng),
+        theory_evidence.thresholds(rng, 400, 200),
+        theory_evidence.turns(),
+        theory_evidence.worked_example((500, 2000)),
+        theory_evidence.mended_example((1000, 4000)),
+        theory_evidence.corollary(rng),
+    )
+
+
+def answers(artefact, parts):
+    verdict = CLAIMS[artefact].judge(parts, setting=Setting("full"))
+    return {answer.part.key: answer.judged.answer for answer in verdict.answers}
+
+
+def test_effective_samples_of_two_clients(found):
+    """Weights (1/2, 1/6, 1/6, 1/6) have the squares 1/4 + 3/36 = 1/3, so N_eff = 3 of N = 4."""
+    table = theory_evidence.inside_table(found.samples)
+    assert table.loc["1 and 3", ["N", "N_eff", "N attained"]].tolist() == [4, 3, False]
+    assert table.loc["2 and 2", "N attained"]
+    # ten times 1/20 and ninety times 1/180: 1 / (10/400 + 90/32400) = 36
+    assert table.loc["10 and 90", "N_eff"] == pytest.approx(36)
+
+
+def test_clients_in_turn(found):
+    """The gradients of the two rounds are 1/2 and -1/2: variability 1/4.
+
+    p_m is 1/M, and p_m^(t) is 2/M or 0: each of the M differences is 1/M in both rounds. With q =
+    1/2 for each round the bracket is 2 * 1/2 * M / M^2 = 1/M.
+    """
+    table = found.turns
+    assert table["sigma_bar2"].to_numpy() == pytest.approx(np.full(len(table), 0.25))
+    assert table["printed bracket"].to_numpy() == pytest.approx(1 / table["M"].to_numpy())
+
+
+def test_equal_weights_give_the_known_limit_and_unequal_ones_follow_n_eff(found):
+    scaled = found.thresholds["sqrt(N_eff) eps_gen"].to_numpy()
+    assert scaled == pytest.approx(np.full(4, theory_evidence.KOLMOGOROV), rel=0.1)
+    assert found.thresholds["sqrt(N) eps_gen"].iloc[-1] > 2
+
+
+def test_the_simulated_example_meets_the_formula(found):
+    """At q = 1/2 the formula 2 q^2 (1 - q)^2 / (1 + q) is 1/12."""
+    first = found.worked.iloc[0]
+    assert first["limit, formula"] == pytest.approx(1 / 12)
+    assert first["simulated"] == pytest.approx(1 / 12, rel=0.02)
+    assert (found.mended["error / sigma_bar"] >= 0.99 * found.mended["constant"]).all()
+
+
+def test_uniform_is_least_and_psi_with_the_appendix_s_constant_is_above(found):
+    assert found.least.uniform <= found.least.random.min() + 1e-12
+    assert (found.corollary.random[0] <= found.corollary.random[1]).all()
+    assert found.corollary.appendix - found.corollary.printed == pytest.approx(2)
+
+
+def test_the_evidence_is_judged_and_can_fail(problem, found):
+    good = theory_evidence.evidence(problem, found)
+    assert set(good) == set(theory_evidence.notes(problem, found))
+    corrected = ("ds-lem42", "ds-lemB1", "ds-lemB2", "ds-lemB3", "ds-remark1", "ds-lemB5")
+    for artefact in corrected:
+        verdict = CLAIMS[artefact].judge(good[artefact], setting=Setting("full"))
+        assert verdict.verdict == "corrected", artefact
+    measured = found.measured._replace(table=found.measured.table.assign(true=99.0, sigma_bar2=9.0))
+    worse = found._replace(measured=measured, turns=found.turns.assign(ratio=found.turns["M"] ** 2))
+    bad = theory_evidence.evidence(problem, worse)
+    assert answers("ds-thm44", bad["ds-thm44"]) == {"decomposition": "no"}
+    assert answers("ds-uniform", bad["ds-uniform"])["no variability"] == "no"
+    assert answers("ds-lemB5", bad["ds-lemB5"])["needed, M"] == "no"
+
+
+def test_pictures_draw_the_tables(found):
+    import matplotlib.pyplot as plt
+
+    table, last = found.measured.table, found.measured.last
+    left = theory_pictures.generalisation(table, found.thresholds).axes[0]
+    uniform = table.loc[table["strategy"] == "uniform", "gen"].to_numpy()
+    assert left.get_lines()[0].get_ydata() == pytest.approx(uniform)
+    bars = theory_pictures.variability(last, found.turns).axes[0].patches
+    assert len(bars) == len(theory_pictures.VARIABILITY) * 4
+    assert bars[0].get_height() == pytest.approx(last.loc["uniform", "at_one"])
+    sums = last.assign(decomposition=last["opt"] + 2 * last["gen"])
+    height = theory_pictures.true_error(sums).axes[0].patches[0].get_height()
+    assert height == pytest.approx(last.loc["uniform", "true"])
+    assert len(theory_pictures.optimisation(table, found.worked, found.mended).axes) == 2
+    assert len(theory_pictures.corollary(found.corollary.leans).axes) == 2
+    plt.close("all")

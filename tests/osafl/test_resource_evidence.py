@@ -1,0 +1,142 @@
+"""What notebook 31 computes about resources, by hand and by limiting cases; evidence can fail."""
+
+import numpy as np
+import pytest
+
+from sflkit.osafl import allocation, resource_evidence, resource_pictures
+from sflkit.osafl.claims import CLAIMS
+from sflkit.osafl.devices import costs
+from sflkit.results.claims import Setting
+
+N, ROUNDS = 12, 3
+LINK = resource_evidence.links()["CNN"]
+
+
+@pytest.fixture(scope="module")
+def fleets():
+    return [
+        resource_evidence.draw_fleet(seed, N, ROUNDS, radius_m=600.0, shadowing_db=8.0)
+        for seed in (3, 4)
+    ]
+
+
+@pytest.fixture(scope="module")
+def out(fleets):
+    return resource_evidence.stragglers(fleets, N, 0.3)
+
+
+def test_a_fleet_keeps_its_hardware_and_changes_its_channel(fleets):
+    fleet = fleets[0]
+    cycles = fleet.cycles_per_step.reshape(ROUNDS, N)
+    assert (cycles == cycles[0]).all()
+    snr = fleet.snr_per_watt.reshape(ROUNDS, N)
+    assert not np.allclose(snr[0], snr[1])
+    first = resource_evidence.take(fleet, slice(N))
+    assert len(first) == N and (first.snr_per_watt == snr[0]).all()
+
+
+def test_the_window_uses_the_deadline_up_and_keeps_the_budget():
+    client = resource_evidence.middling()
+    power, steps = np.geomspace(1e-3, 1, 50) * client.max_tx_watt, np.array([1.0, 5.0])
+    found = resource_evidence.window(client, LINK, power, steps)
+    fits = np.isfinite(found.cpu_hz)
+    # a window: too little and too much power do not fit, what is between does
+    inside = np.flatnonzero(fits[1])
+    assert 0 < inside[0] and inside[-1] < 49 and fits[1, inside[0] : inside[-1] + 1].all()
+    many = resource_evidence.take(client, np.zeros(len(inside), dtype=int))
+    paid = costs(many, LINK, 5.0, found.cpu_hz[1, inside], power[inside])
+    assert paid.compute_s + paid.uplink_s == pytest.approx(np.full(len(inside), 200.0))
+    assert (paid.compute_j + paid.uplink_j <= client.energy_budget_j).all()
+    assert found.upload_j[inside] == pytest.approx(paid.uplink_j)
+    none = resource_evidence.window(resource_evidence.middling(5000.0), LINK, power, steps)
+    assert np.isnan(none.cpu_hz).all()
+
+
+def test_the_value_of_5_falls_with_the_steps(fleets):
+    """ERRATA 34: with weight 1 the value is (t_th - t_up)^2 / (0.5 v C^3 kappa)."""
+    first = resource_evidence.take(fleets[0], slice(N))
+    value = resource_evidence.values_by_steps(first, LINK, 1.0, 200)
+    able = value[-1] > 0
+    assert able.any()
+    assert (value[:, able] * np.arange(1, 6)[:, None]) == pytest.approx(
+        np.tile(value[0, able], (5, 1)), rel=0.05
+    )
+    table = resource_evidence.fewest_steps(first, 50)
+    assert (table["maximiser has 1 step"] == table["clients that can"]).all()
+
+
+def test_no_grid_beats_the_sub_problems(fleets):
+    found = resource_evidence.sub_problems(fleets[0], LINK, 0.3, 0.5, 201)
+    for name, answers in found.items():
+        assert answers.feasible.all() and (answers.ratio <= 1 + 1e-9).all(), name
+
+
+def test_the_alternation_stands_still_and_stays_far_below_the_best(fleets):
+    found = resource_evidence.alternated(
+        fleets, N, solver="closed", share=0.3, weight=0.5, grid=200
+    )
+    assert all(found.met.values()) and set(found.moved.values()) == {0.0}
+    assert found.reached.shape == (2,) and (found.reached < 0.5).all()
+    for before, after in found.rising:
+        assert (after >= before * (1 - 1e-6)).all()
+    table = resource_evidence.alternation_table(found)
+    assert table.index.tolist() == ["closed"] * 3 + ["exact"]
+
+
+def test_who_is_left_out(fleets, out):
+    for name, link in resource_evidence.links().items():
+        feasible = allocation.allocate(fleets[1], link).feasible.reshape(ROUNDS, N)
+        assert out.often["exact", name][1] == pytest.approx(1 - feasible.mean(axis=0))
+        able, left = out.wrongly[name]
+        assert 0 <= able <= left
+        assert left == pytest.approx(ROUNDS * out.often[0.3, name].sum())
+    assert out.kinds == (0.3, 1.0, 0.1, 0.01, "exact")
+    table = resource_evidence.overview(out)
+    assert table["paper"].tolist() == [0.22, 0.34, 0.51, 0.72]
+    assert table.loc["FCN", "start 0.3"] == pytest.approx(out.half(0.3, "FCN").mean())
+
+
+def test_the_evidence_is_judged_and_can_fail(fleets, out):
+    answers = resource_evidence.sub_problems(fleets[0], LINK, 0.3, 0.5, 101)
+    found = {
+        "osafl-alg1": resource_evidence.alternated(
+            fleets, N, solver="closed", share=0.3, weight=0.5, grid=100
+        )
+    }
+    good = resource_evidence.evidence(answers, found, out)
+    assert set(good) | {"osafl-alg4"} == set(resource_evidence.notes(0.5, 0.3, 4))
+    better = answers | {"Lemma 1": answers["Lemma 1"]._replace(ratio=np.full(3, 1.1))}
+    broken = {"osafl-alg1": found["osafl-alg1"]._replace(met={1.0: False}, reached=np.ones(2))}
+    bad = resource_evidence.evidence(better, broken, out)
+
+    def answer(parts, artefact, part):
+        verdict = CLAIMS[artefact].judge(parts[artefact], setting=Setting("full"))
+        return {a.part.key: a.judged.answer for a in verdict.answers}[part]
+
+    assert answer(good, "osafl-lem1", "grid") == "yes"
+    assert answer(bad, "osafl-lem1", "grid") == "no"
+    assert answer(good, "osafl-alg1", "constraints") == "yes"
+    assert answer(bad, "osafl-alg1", "constraints") == "no"
+    assert answer(good, "osafl-alg1", "value") == "no"
+    assert answer(bad, "osafl-alg1", "value") == "yes"
+
+
+def test_pictures_draw_what_was_found(fleets, out):
+    import matplotlib.pyplot as plt
+
+    client = resource_evidence.middling()
+    power, steps = np.geomspace(1e-3, 1, 60) * client.max_tx_watt, np.linspace(0.02, 5, 20)
+    window = resource_evidence.window(client, LINK, power, steps)
+    best = allocation.allocate(client, LINK)
+    left = resource_pictures.one_client(window, best, 0.3).axes[0]
+    assert left.get_lines()[0].get_xydata()[0] == pytest.approx((best.tx_watt[0], 5))
+    found = resource_evidence.by_start(fleets[0], N, points=3)
+    curve = resource_pictures.starts(found, 0.3).axes[0].get_lines()[0]
+    assert curve.get_ydata() == pytest.approx(found.left_out["SqueezeNet1"])
+    fig, drawn = resource_pictures.stragglers(out, ROUNDS)
+    assert len(fig.axes) == 3 and set(drawn) == {
+        f"{kind} {name}" for kind in (0.3, "exact") for name in resource_evidence.NETWORKS
+    }
+    # at x = 1 those are counted who are out in fewer than all rounds
+    assert drawn["exact FCN"][-1] == np.mean(out.often["exact", "FCN"] < 1 - 1e-9)
+    plt.close("all")

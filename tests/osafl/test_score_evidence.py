@@ -1,0 +1,113 @@
+"""What notebook 32 computes about the score: its cost, the solver, and one client by hand."""
+
+import numpy as np
+import pytest
+
+from sflkit.osafl import quadratics, score_evidence, score_pictures
+from sflkit.osafl.claims import CLAIMS
+from sflkit.osafl.scores import osafl_scores
+from sflkit.randomness import generator
+from sflkit.results.claims import Setting
+
+
+@pytest.fixture(scope="module")
+def found():
+    problem = quadratics.draw(generator(4, "data"), 3, 4)
+    rng = generator(4, "monte_carlo")
+    return score_evidence.Found(
+        scored=score_evidence.from_scratch(4, 20),
+        identical=osafl_scores(np.ones((5, 4))),
+        operations=score_evidence.operations(rng),
+        next_models=score_evidence.next_models(rng, 4),
+        solved=score_evidence.against_solver(4, 8),
+        coefficients=score_evidence.coefficients(4, score_evidence.paper_rates()),
+        one_client=score_evidence.one_client(),
+        static=quadratics.static(problem, 20, 1.0),
+        conditions=quadratics.conditions(rng),
+        online=quadratics.online(problem, 20, 5, 1.0, rng),
+        moving=quadratics.steady_walk(20),
+        walks=quadratics.random_walks(problem, 1.0, rng),
+        special=quadratics.identical_clients(20),
+        formulas=quadratics.formula_25(4, 10),
+    )
+
+
+def test_the_scores_read_every_number_three_times(found):
+    """The mean, the product with it and the length: 3 U N numbers, each multiplied and added; and
+    the length of the mean, 2 N.
+    """
+    assert set(found.operations.over_formula().values()) == {1.0}
+    assert found.operations.slope == pytest.approx({"N": 1, "U": 1}, abs=0.01)
+
+
+def test_only_osafl_asks_for_nothing_but_the_updates(found):
+    same = {name: np.allclose(*pair) for name, pair in found.next_models.items()}
+    assert same == {"osafl": True, "m_fednova": False, "m_feddisco": False}
+
+
+def test_34_is_the_minimiser_with_psi_and_as_printed_for_psi_1_alone(found):
+    table = score_evidence.solver_table(found.solved)
+    assert (table["with psi in C_u it is right"] == table["problems"]).all()
+    right = table["(34) as printed is right"]
+    assert right[right > 0].index.tolist() == [1.0]
+    assert set(found.solved["status"]) == {"optimal"}
+
+
+def test_one_client_by_hand(found):
+    """beta eta = 0.02: the factor of Delta^2 is 0.02 * 20 = 0.4; that of B is 4 * 0.0004 * 5 +
+    32 * 0.0004 * 0.2 * 25 + 16 * 0.0004 * 25 = 0.232. With lambda = 0.8 the least is at
+    0.232 * 0.8 / (0.4 + 0.232) = 0.294; with lambda = Delta / 2 all is Delta^2, least at 0.
+    """
+    one = found.one_client
+    assert one.best == pytest.approx((0.294, 0.0), abs=0.0026)
+    assert one.given[-1] - one.given[0] == pytest.approx(0.4 + 0.232 * (0.2**2 - 0.8**2))
+
+
+def test_the_score_is_21_from_scratch_and_too_large_as_printed(found):
+    scored = found.scored
+    assert scored.errors.max() < 1e-12 and 0 <= scored.low.min() and scored.high.max() <= 1
+    assert scored.as_printed.max() > 1
+    assert score_evidence.paper_rates()["CNN"] == (0.08, 22.0)
+
+
+def test_the_evidence_is_judged_and_can_fail(found):
+    good = score_evidence.evidence(found)
+    assert set(good) == set(score_evidence.notes(found))
+    verdicts = {
+        name: CLAIMS[name].judge(parts, setting=Setting("full")).verdict
+        for name, parts in good.items()
+    }
+    assert verdicts["osafl-rem2"] == "reproduced" and verdicts["osafl-eq35"] == "corrected"
+    broken = found._replace(
+        static=found.static.assign(exact=found.static["bound"] * 2),
+        identical=np.full(5, 0.9),
+        walks=found.walks[:, ::-1],
+    )
+    bad = score_evidence.evidence(broken)
+    for artefact, part in (
+        ("osafl-thm1", "static"),
+        ("osafl-thm1", "old_data"),
+        ("osafl-rem4", "identical"),
+    ):
+        verdict = CLAIMS[artefact].judge(bad[artefact], setting=Setting("full"))
+        answers = {a.part.key: a.judged.answer for a in verdict.answers}
+        assert answers[part] in ("no", "partly"), part
+
+
+def test_pictures_draw_what_was_found(found):
+    import matplotlib.pyplot as plt
+
+    updates = score_evidence.six_updates()
+    scores = osafl_scores(updates)
+    fig = score_pictures.score(updates, scores, found.coefficients, found.one_client)
+    plane, curve, spread, why = fig.axes
+    assert [text.get_text() for text in plane.texts if text.get_text()] == [
+        f"{s:.2f}" for s in scores
+    ]
+    assert curve.get_lines()[0].get_ydata()[[0, -1]] == pytest.approx([1, 0])
+    assert len(spread.get_lines()) == 5 and len(why.get_lines()) == 4
+    right = score_pictures.theorem1(found.static, found.moving).axes[2]
+    assert len(right.get_lines()) == 5
+    left = score_pictures.remark4(found.special).axes[0]
+    assert left.get_lines()[0].get_ydata() == pytest.approx(np.ones(25))  # one step: (26) is exact
+    plt.close("all")
