@@ -6,7 +6,6 @@
 import json
 import os
 import sys
-from pathlib import Path
 
 from sflkit.app import gate, runner
 
@@ -16,21 +15,8 @@ os.environ[runner.WATCH] = runner.this_process()  # the jobs on this host die wi
 PROFILE = config.get("profile", "quick")
 # Those that the profile names.
 BOOKS = {book.name: book for book in gate.selection(PROFILE, config.get("only", ""))[0]}
-# By the first digit of a notebook's number.
-PAPERS = {"1": "sfl", "2": "datastreams", "3": "osafl", "4": "fats"}
 # It shows what the others have found.
 ALL_VERDICTS = "90"
-SOURCES = sorted(str(path) for path in Path("sflkit").rglob("*.py"))
-
-
-def sources(wildcards):
-    """Return what a notebook is made from: the package of its own paper and the shared ones.
-
-    A notebook of no paper, such as the first, depends on all.
-    """
-    own = PAPERS.get(wildcards.name[0])
-    others = {name for name in PAPERS.values() if own is not None and name != own}
-    return [path for path in SOURCES if Path(path).parts[1] not in others]
 
 
 def found_before(wildcards):
@@ -53,7 +39,7 @@ rule all:
 rule notebook:
     input:
         "notebooks/{name}.ipynb",
-        sources,
+        lambda wildcards: runner.sources(wildcards.name),
         found_before,
     output:
         "out/{profile}/{name}.ipynb",

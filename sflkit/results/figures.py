@@ -1,8 +1,8 @@
 """What a reader sees: the house style, curves with intervals, and figures with passports.
 
 Every figure is a png and a pdf under figures/<profile>/ with a passport (json) that names its
-parameters, the keys of the results behind it, the commit and a sha256 of the data drawn. Files hold
-no dates, and a figure whose data and parameters did not change keeps its passport, so that drawing
+parameters, the keys of the results behind it, versions and a sha256 of the data drawn. Files hold
+neither dates nor commits, and a figure that did not change keeps its passport, so that drawing
 again changes nothing. Tables are in `sflkit.results.tables`, claims and their verdicts in
 `sflkit.results.claims`.
 """
@@ -28,9 +28,9 @@ from numpy.typing import ArrayLike
 
 from sflkit import checks, paths
 from sflkit.registry import Registry
-from sflkit.results import intervals
-from sflkit.results.store import FLOAT_FORMAT, commit, plain, versions
-from sflkit.results.tables import say_if_unpublished, upsert_row
+from sflkit.results import intervals, seals
+from sflkit.results.store import FLOAT_FORMAT, plain, versions
+from sflkit.results.tables import say_if_unpublished
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -353,14 +353,14 @@ def save_figure(
         "data_sha256": hashlib.sha256(drawn.encode()).hexdigest(),
         "versions": versions() | {"matplotlib": _matplotlib_version()},
     }
+    files = {".png": _png(fig, artefact), ".pdf": _pdf(fig), ".csv": drawn.encode()}
     with paths.lock(folder / "index.csv"):
-        paths.write_atomic(folder / f"{artefact}.png", _png(fig, artefact))
-        paths.write_atomic(folder / f"{artefact}.pdf", _pdf(fig))
-        paths.write_atomic(folder / f"{artefact}.csv", drawn)
-        _write_passport(folder / f"{artefact}.json", passport)
+        files[".json"] = _passport(folder / artefact, passport, files)
+        for suffix, content in files.items():
+            paths.write_atomic(folder / f"{artefact}{suffix}", content)
         row = {name: passport[name] for name in ("artefact", "notebook", "caption")}
-        row |= {"results": len(passport["results"]), "data_sha256": passport["data_sha256"]}
-        upsert_row(folder / "index.csv", row)
+        row |= {"results": len(passport["results"])} | seals.digests(files)
+        seals.upsert_rows(folder / "index.csv", artefact, [row])
     say_if_unpublished(folder / f"{artefact}.png", profile)
     return folder / f"{artefact}.png"
 
@@ -429,20 +429,25 @@ def _matplotlib_version() -> str:
     return matplotlib.__version__
 
 
-def _write_passport(file: Path, passport: dict) -> None:
+def _passport(stem: Path, passport: dict, files: Mapping[str, bytes]) -> bytes:
+    """Return the passport of a figure as a file: the old one, unless the figure or what is said of
+    it changed.
+
+    The versions are those that first drew the figure as it is; other versions that draw the same
+    bytes change nothing.
+    """
+    file = stem.with_name(f"{stem.name}.json")
     try:
-        old = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        old = {}
-    same = {k: v for k, v in old.items() if k != "commit"} == passport
-    # The commit that first drew this figure stays, unless its source differed from it ("+") and a
-    # clean one draws the same.
-    if not same or (
-        str(old.get("commit")).endswith("+") and not commit().endswith("+") and commit() != "none"
-    ):
-        paths.write_atomic(
-            file, json.dumps(passport | {"commit": commit()}, indent=1, sort_keys=True) + "\n"
+        content = file.read_bytes()
+        old = json.loads(content)
+        same = (
+            seals.is_right(file, "passport_sha256")
+            and all(old.get(name) == said for name, said in passport.items() if name != "versions")
+            and all(stem.with_name(stem.name + end).read_bytes() == files[end] for end in files)
         )
+    except (OSError, ValueError, AttributeError):
+        same = False
+    return content if same else (json.dumps(passport, indent=1, sort_keys=True) + "\n").encode()
 
 
 def end_intervals(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str) -> None:
