@@ -1,8 +1,10 @@
 # make figures   every figure, table and verdict      PROFILE=quick|paper  JOBS=2 (notebooks at a time)  ONLY="10 12"
 # make paper     runs that the paper profile lacks   JOBS=2 (runs at a time)  ONLY="33 42"
 # make test      lint, tests, all notebooks compared  JOBS=2
-# make faults    damaged calls of the library, all of them; `make test` makes every fifth
+# make faults    kills, full disks, corruptions, damaged calls; `make test` makes a few  N=100
 # make lab       JupyterLab, opened on the learning paths  LAB="--no-browser --port 9000"; as root: LAB="--allow-root"
+# make site      the site, from what is committed    into out/site; JOBS=2
+# make slides    slides for a lecture, one deck per paper, into out/slides
 # make bench     the engine against its peers         BENCH="--workloads W1 W4 --repeats 5"
 # make data      fetch data sets                      DATA="mnist fmnist"
 # make clean     remove what was generated, but neither results, data sets nor .venv
@@ -13,6 +15,7 @@
 PYTHON = python3
 PROFILE = quick
 JOBS = 2
+N = 100
 ONLY =
 DATA =
 BENCH =
@@ -24,7 +27,7 @@ READY = .venv/.installed
 PIP = $(PY) -m pip --disable-pip-version-check
 export SFLKIT_WATCH =
 
-.PHONY: help figures paper test faults lab bench data clean
+.PHONY: help figures paper test faults lab site slides bench data clean
 .DELETE_ON_ERROR:
 
 help:
@@ -45,14 +48,22 @@ test: $(READY)
 	  $(PY) -m pytest -q -n "$(JOBS)" --dist loadscope --doctest-modules --nbval --nbval-current-env --durations 10 \
 	  --ignore tests/bench sflkit tests notebooks
 
-# The tests of tests/faults in full; `make test` makes a part of them.
+# The tests of tests/faults in full: N kills of each kind and so on; `make test` makes a part of them.
 faults: $(READY)
-	@SFLKIT_BATCH=1 SFLKIT_FAULTS=all SFLKIT_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -q tests/faults
+	@SFLKIT_BATCH=1 SFLKIT_FAULTS="$(N)" SFLKIT_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -q tests/faults
 
-# docs/lab lets JupyterLab show Markdown as a page; settings of your own come first.
+# docs/lab lets JupyterLab show Markdown as a page, and opening a notebook change no file.
 lab: $(READY)
 	@JUPYTER_CONFIG_PATH="$(CURDIR)/docs/lab$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
 	  exec $(PY) -m jupyter lab --LabApp.default_url=/lab/tree/notebooks/README.md $(LAB)
+
+# Nothing is executed: pages come from committed outputs, and whatever is missing or broken stops the build.
+site: $(READY)
+	@exec $(PY) -m docs.site --jobs "$(JOBS)"
+
+# From committed outputs, as `make site`; reveal.js and MathJax come from installed packages, so that decks open offline.
+slides: $(READY)
+	@exec $(PY) -m docs.slides
 
 bench: $(READY)
 	@exec $(PY) -m tests.bench $(BENCH)

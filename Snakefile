@@ -1,4 +1,4 @@
-# One job per notebook: `make figures`, or by hand and on a cluster (see README):
+# One job per notebook: `make figures`, or by hand and on a cluster (see docs/guides/sweeps.md):
 #   snakemake --cores 2 --nolock --rerun-incomplete --keep-going --config profile=paper threads=1
 # A job's outputs lie under out/, never among the tracked files: a fresh clone has everything to do.
 # It is done again when its notebook, its profile's overrides, or the source of its paper's package or
@@ -6,7 +6,6 @@
 import json
 import os
 import sys
-from pathlib import Path
 
 from sflkit.app import gate, runner
 
@@ -16,19 +15,16 @@ os.environ[runner.WATCH] = runner.this_process()  # the jobs on this host die wi
 PROFILE = config.get("profile", "quick")
 # Those that the profile names.
 BOOKS = {book.name: book for book in gate.selection(PROFILE, config.get("only", ""))[0]}
-# By the first digit of a notebook's number.
-PAPERS = {"1": "sfl", "2": "datastreams", "3": "osafl", "4": "fats"}
-SOURCES = sorted(str(path) for path in Path("sflkit").rglob("*.py"))
+# It shows what the others have found.
+ALL_VERDICTS = "90"
 
 
-def sources(wildcards):
-    """Return what a notebook is made from: the package of its own paper and the shared ones.
-
-    A notebook of no paper, such as the first, depends on all.
-    """
-    own = PAPERS.get(wildcards.name[0])
-    others = {name for name in PAPERS.values() if own is not None and name != own}
-    return [path for path in SOURCES if Path(path).parts[1] not in others]
+def found_before(wildcards):
+    """Return what must be done before: for the page of all verdicts, every other notebook."""
+    others = (name for name in BOOKS if name != wildcards.name)
+    if wildcards.name[:2] != ALL_VERDICTS:
+        return []
+    return expand("out/{profile}/{name}.done.json", profile=PROFILE, name=others)
 
 
 wildcard_constraints:
@@ -43,7 +39,8 @@ rule all:
 rule notebook:
     input:
         "notebooks/{name}.ipynb",
-        sources,
+        lambda wildcards: runner.sources(wildcards.name),
+        found_before,
     output:
         "out/{profile}/{name}.ipynb",
         "out/{profile}/{name}.done.json",

@@ -285,10 +285,10 @@ def integers(
 
 
 def overflow_named(function: Callable[..., Answer]) -> Callable[..., Answer]:
-    """Make a function of numbers say which of them was too large to compute with.
+    """Make a function of numbers say which of them were too large to compute with.
 
-    Python's own OverflowError names neither the argument nor its value. Of the numbers that were
-    given, the one farthest from 1 is named.
+    Python's own OverflowError names neither the argument nor its value. Named are all numbers that
+    lie beyond 1e50 or below 1e-50, and without such a one all that were given.
 
     Raises
     ------
@@ -303,16 +303,18 @@ def overflow_named(function: Callable[..., Answer]) -> Callable[..., Answer]:
             return function(*args, **options)
         except OverflowError:
             given = signature.bind(*args, **options).arguments
-            given = {**given, **given.pop("path", {})}
-            sizes = {name: abs(_as_float(value)) for name, value in given.items()}
-            sizes = {name: size for name, size in sizes.items() if size > 0}
-            largest = max(sizes, key=lambda name: abs(math.log(sizes[name])))
+            extreme = {name: value for name, value in given.items() if _is_extreme(value)}
+            said = ", ".join(f"{name}={value!r}" for name, value in (extreme or given).items())
             raise ValueError(
-                f"{largest}={given[largest]!r} is too large or too small to compute with; "
-                "a result would lie beyond 1.8e308"
+                f"{said}: too large or too small to compute with; a result would lie beyond 1.8e308"
             ) from None
 
     return named
+
+
+def _is_extreme(value: Any) -> bool:
+    size = abs(_as_float(value))
+    return size > 1e50 or 0 < size < 1e-50
 
 
 def choice(name: str, value: Value, allowed: Iterable[Any]) -> Value:

@@ -198,7 +198,7 @@ def lock(
     Raises
     ------
     CannotWrite
-        If the folder of the lock cannot be made.
+        If the lock cannot be made.
     filelock.Timeout
         Inside `with`, if the lock is held elsewhere and `wait` is False.
     """
@@ -209,11 +209,13 @@ def lock(
     if folder is None:
         folder = (_env("SFLKIT_FIGURES") or out()) / ".locks"
         name = hashlib.sha256(str(path).encode()).hexdigest()[:24]
+    file = folder / f"{name}.lock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        file.touch()  # filelock's own error says neither what is wrong nor where
     except OSError as error:
-        raise CannotWrite(error.errno, error.strerror or str(error), str(folder)) from error
-    return filelock.FileLock(folder / f"{name}.lock", timeout=-1 if wait else 0)
+        raise CannotWrite(error.errno, error.strerror or str(error), str(file)) from error
+    return filelock.FileLock(file, timeout=-1 if wait else 0)
 
 
 def _is_clone(folder: Path) -> bool:

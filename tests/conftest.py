@@ -15,6 +15,12 @@ import pytest
 
 from tests.helpers import ROOT, write_notebook
 
+# The pages with generated blocks, and the names of these.
+PAGES = {
+    "README.md": ("findings", "notebooks", "verdicts"),
+    "docs/guides/notebooks.md": ("notebooks",),
+    "docs/guides/speed.md": ("bench",),
+}
 THREADS = ("SFLKIT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -45,17 +51,16 @@ def clone(tmp_path, monkeypatch) -> Path:
     shutil.copytree(
         ROOT / "sflkit", tmp_path / "sflkit", ignore=shutil.ignore_patterns("__pycache__")
     )
-    for name in ("pyproject.toml", "Snakefile"):
+    for name in ("pyproject.toml", "Snakefile", ".gitignore"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks" / "profiles.yaml").write_text(
         'paper:\n  "10": {rounds: 4, rate: 1.0e-3}\n'
     )
-    blocks = (
-        f"<!-- {name}:begin -->\n<!-- {name}:end -->\n"
-        for name in ("notebooks", "verdicts", "bench")
-    )
-    (tmp_path / "README.md").write_text("".join(blocks))
+    (tmp_path / "docs" / "guides").mkdir(parents=True)
+    for page, names in PAGES.items():
+        blocks = (f"<!-- {name}:begin -->\n<!-- {name}:end -->\n" for name in names)
+        (tmp_path / page).write_text("".join(blocks))
     write_notebook(tmp_path / "notebooks" / "10_first.ipynb")
     write_notebook(tmp_path / "notebooks" / "12_second.ipynb", artefacts=())
     monkeypatch.chdir(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import nbformat
@@ -15,6 +16,21 @@ seeds: list[int] = [0, 1]  # in [0, 1000]; one run each
 rule: str = "drsr"  # in {"fifo", "drsr"}; cache rule
 label: str = "x"  # free text
 use_published: bool = False  # take tracked results
+"""
+# A `run` cell that draws and judges sfl-fig2: the picture shows `rounds`, the verdict hangs on it.
+DRAW = """\
+import matplotlib.figure
+from sflkit.results import figures, tables
+from sflkit.results.claims import Setting
+from sflkit.sfl.claims import CLAIMS
+fig = matplotlib.figure.Figure(figsize=(2, 2))
+fig.subplots().plot([0, 1], [0, rounds])
+data = {"line": [[0.0, 0.0], [1.0, float(rounds)]]}
+figures.save_figure(
+    fig, "sfl-fig2", profile=profile, data=data, parameters={"rounds": rounds}, notebook="10_first"
+)
+judged = CLAIMS["sfl-fig2"].judge({"fills": rounds < 9, "mixes": True}, setting=Setting("full"))
+tables.record(judged)
 """
 
 
@@ -47,3 +63,10 @@ def write_notebook(
         path,
     )
     return path
+
+
+def git(*arguments: str) -> str:
+    """Call git in the working directory, as somebody, and return what it prints."""
+    name = ("-c", "user.name=x", "-c", "user.email=x@y.example")
+    command = ["git", *name, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -280,3 +280,18 @@ def test_arrays_of_integers_lose_nothing():
         checks.integers("ids", [[1]], ndim=1)
     with pytest.raises(ValueError, match="ids holds 18446744073709551615"):
         checks.integers("ids", np.array([2**64 - 1], dtype=np.uint64))
+
+
+def test_an_overflow_names_what_was_too_large():
+    @checks.overflow_named
+    def power(base, exponent, factor=1.0):
+        return factor * base**exponent
+
+    assert power(2.0, 3, factor=2.0) == 16
+    with pytest.raises(ValueError, match=r"^base=1e\+200: too large or too small"):
+        power(1e200, 3)
+    with pytest.raises(ValueError, match=r"^base=1e\+200, factor=1e-60: too large"):
+        power(1e200, exponent=3, factor=1e-60)
+    # none of them is extreme alone
+    with pytest.raises(ValueError, match=r"^base=1e\+40, exponent=9: too large"):
+        power(1e40, 9)

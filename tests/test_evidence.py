@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from sflkit.app import gate
-from sflkit.results import tables
+from sflkit.results import seals, tables
 from sflkit.results.claims import SETTINGS, VERDICTS
 from tests.helpers import ROOT
 
@@ -43,8 +43,8 @@ def test_every_claim_has_a_verdict():
 @each_profile
 def test_recorded_verdicts_are_those_of_today_s_claims(profile):
     """A verdict whose claim or parts were changed after it was recorded is out of date."""
-    rows = tables.read_table(FIGURES / profile / "verdicts.csv")
-    parts = tables.read_table(FIGURES / profile / "parts.csv")
+    rows = seals.read_table(FIGURES / profile / "verdicts.csv")
+    parts = seals.read_table(FIGURES / profile / "parts.csv")
     for row in rows.itertuples():
         claim = DECLARED[row.artefact]
         mine = parts[parts["artefact"] == row.artefact]
@@ -65,6 +65,11 @@ def test_what_a_figure_draws_lies_beside_it(profile):
         passport = json.loads((FIGURES / profile / f"{row.artefact}.json").read_text())
         digest = hashlib.sha256(drawn).hexdigest()
         assert digest == row.data_sha256 == passport["data_sha256"], row.artefact
+
+
+@each_profile
+def test_what_is_published_is_what_was_drawn_and_judged(profile):
+    assert list(map(str, seals.damages(FIGURES / profile))) == []
 
 
 def test_errata_that_correct_a_claim_are_there():

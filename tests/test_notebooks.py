@@ -18,7 +18,9 @@ from sflkit.app import gate, links, runner
 from tests import reading
 from tests.helpers import ROOT
 
-EXPECTED = "00 10 11 12 13 14 15 20 21 22 23 30 31 32 33 34 35 40 41 42 43 44 45".split()
+EXPECTED = (
+    "00 10 11 12 13 14 15 20 21 22 23 30 31 32 33 34 35 40 41 42 43 44 45 90 91 92 93".split()
+)
 ORDER = (
     "title",
     "claim",
@@ -83,7 +85,8 @@ def test_names_and_numbers():
 @name_of
 def test_sections_come_in_order(path):
     cells = cells_of(path)
-    assert 12 <= len(cells) <= 32
+    # the errata's notebook has two cells for each of them
+    assert 12 <= len(cells) <= (40 if path.stem[:2] != "91" else 200)
     found = [section(cell) for cell in cells if section(cell)]
     # a notebook without claims of its own, such as the first, has none to show
     several = (*MIDDLE, *OPTIONAL, *([] if gate.Notebook(path).artefacts else ["claim-parts"]))
@@ -159,10 +162,13 @@ def test_a_widget_is_a_section_of_its_own_with_a_static_picture(path):
     cells = cells_of(path)
     for before, cell in itertools.pairwise(cells):
         if section(cell) == "widget":
-            text = source(before)
-            assert before["cell_type"] == "markdown" and text.startswith("## "), "no heading"
+            assert before["cell_type"] == "markdown"
+            heading, _, text = source(before).rpartition("## ")[2].partition("\n")
+            assert "## " in source(before) and heading, "no heading"
             assert "try" in text.lower(), "the reader is not told what to try"
-            assert any("image/png" in output.get("data", {}) for output in cell["outputs"])
+            # the menus over all verdicts show a table in place of a picture
+            static = {"image/png", "text/markdown"}
+            assert any(static & set(output.get("data", {})) for output in cell["outputs"])
 
 
 @name_of
@@ -212,7 +218,7 @@ def test_metadata_say_what_is_reproduced_and_how_long_it_takes(path):
         re.fullmatch(r"(sfl|ds|osafl|fats)-[A-Za-z0-9-]+", artefact)
         for artefact in meta["artefacts"]
     )
-    assert meta["artefacts"] or path.stem[:2] in ("00", "90", "91", "92")
+    assert meta["artefacts"] or path.stem[:2] in ("00", "90", "91", "92", "93")
     assert len(set(meta["artefacts"])) == len(meta["artefacts"])
     assert 0 < meta["minutes"] <= 0.7
 

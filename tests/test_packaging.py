@@ -80,7 +80,7 @@ def declared(project, *extras):
 
 
 def test_the_lock_lies_inside_the_ranges(project, lock):
-    for requirement in declared(project, "lab", "test"):
+    for requirement in declared(project, "lab", "test", "docs"):
         assert requirement.specifier, f"{requirement} needs a range"
         version = lock.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement.name} is not in requirements.lock"
@@ -111,7 +111,7 @@ def _needed(project, environment):
 
     CUDA and triton wheels are left out, since they come with torch's build and not with the lock.
     """
-    todo, seen = [*declared(project, "lab", "test"), Requirement("setuptools")], set()
+    todo, seen = [*declared(project, "lab", "test", "docs"), Requirement("setuptools")], set()
     while todo:
         requirement = todo.pop()
         name, extras = canonicalize_name(requirement.name), tuple(sorted(requirement.extras))
@@ -152,10 +152,18 @@ def test_the_version_is_one(root):
     assert f"## {sflkit.__version__}" in (root / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("folder", "extras"), [("sflkit", ("lab",)), ("tests", ("lab", "test"))])
+@pytest.mark.parametrize(
+    ("folder", "extras"),
+    [
+        ("sflkit", ("lab",)),
+        ("docs", ("lab", "docs")),
+        ("tests", ("lab", "test", "docs", "browser")),
+    ],
+)
 def test_every_import_is_declared(root, project, folder, extras):
     known = {canonicalize_name(requirement.name) for requirement in declared(project, *extras)}
-    known |= {"sflkit", "distributed"}  # distributed is dask[distributed]
+    # distributed is dask[distributed]; the site lies in the clone
+    known |= {"sflkit", "distributed", "docs"}
     providers = metadata.packages_distributions()
     for path in (root / folder).rglob("*.py"):
         if "bench" in path.parts:
@@ -174,7 +182,8 @@ def test_make_explains_itself_and_names_a_python_that_will_do(root, tmp_path):
         ["make", "-C", root, "--no-print-directory"], capture_output=True, text=True, check=True
     ).stdout
     assert all(
-        f"make {target} " in said for target in ("figures", "test", "lab", "bench", "data", "clean")
+        f"make {target} " in said
+        for target in ("figures", "test", "lab", "site", "bench", "data", "clean")
     )
     for name in ("Makefile", "requirements.lock", "pyproject.toml"):
         (tmp_path / name).write_bytes((root / name).read_bytes())
@@ -195,10 +204,10 @@ def test_make_explains_itself_and_names_a_python_that_will_do(root, tmp_path):
     assert not (tmp_path / ".venv").exists()
 
 
-def test_the_whole_check_is_make_test(root):
+def test_the_whole_check_is_the_tests_and_then_the_site(root):
     script = root / ".ci" / "run"
     assert os.access(script, os.X_OK) and script.read_text(encoding="utf-8").endswith(
-        "exec make test\n"
+        "make test\nexec make site\n"
     )
 
 

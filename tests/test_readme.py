@@ -1,10 +1,11 @@
-"""What the README says works: its Python blocks run as they stand, its tables are current, its
-links lead somewhere.
+"""What the README and the guides say works: their Python blocks run as they stand, their tables and
+the picture are current, their links lead somewhere, and the page stays short.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 import shlex
@@ -12,35 +13,72 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from sflkit.app import cli, gate, readme
 from tests.helpers import ROOT
 
-FILE = ROOT / "README.md"
-TEXT = FILE.read_text(encoding="utf-8") if FILE.is_file() else ""
+README = ROOT / "README.md"
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+PAGES = {
+    file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8")
+    for file in (README, ROOT / "VERDICTS.md", *GUIDES)
+}
+TEXT = PAGES["README.md"]
 # Every block fenced as ```python is run, on its own, in this order; what should not be run is
 # fenced otherwise.
 BLOCKS = [
-    (TEXT[: match.start()].count("\n") + 2, match[1])
-    for match in re.finditer(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
+    (name, text[: match.start()].count("\n") + 2, match[1])
+    for name, text in PAGES.items()
+    for match in re.finditer(r"^```python\n(.*?)^```$", text, re.M | re.S)
 ]
 
 
-def test_it_has_python_to_run_and_names_the_two_commands():
-    assert len(BLOCKS) >= 3, (
-        "bring your own stream, cache rule and model are shown in ten lines each"
-    )
+def test_they_have_python_to_run_and_name_the_two_commands():
+    assert len(BLOCKS) >= 10 and "README.md" in {name for name, _, _ in BLOCKS}
+    own = [block for name, _, block in BLOCKS if name.endswith("own_rules.md")]
+    assert len(own) >= 4, "your own stream, cache rule, model and server, in ten lines each"
     assert "make figures" in TEXT and "make test" in TEXT
 
 
 @pytest.mark.parametrize(
-    ("line", "block"),
-    [pytest.param(line, block, id=f"line{line}") for line, block in BLOCKS],
+    ("name", "line", "block"),
+    [pytest.param(*block, id=f"{block[0]}-line{block[1]}") for block in BLOCKS],
 )
-def test_python_blocks_run(line, block, tmp_path, monkeypatch):
+def test_python_blocks_run(name, line, block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile("\n" * (line - 1) + block, str(FILE), "exec"), {"__name__": "__main__"})
+    code = compile("\n" * (line - 1) + block, str(ROOT / name), "exec")
+    exec(code, {"__name__": "__main__"})
+
+
+def test_what_is_to_be_cited_is_that_of_the_citation_file():
+    """Titles, DOI and version of the BibTeX entries are those of CITATION.cff."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    block = re.search(r"^```bibtex\n(.*?)^```$", TEXT, re.M | re.S)[1]
+    titles = re.findall(r"^  title +=\s+\{(.*)\},?$", block, re.M)
+    assert titles == [*(paper["title"] for paper in cited["references"]), cited["title"]]
+    assert f"version = {{{cited['version']}}}" in block
+    assert re.findall(r"doi +=\s+\{(.*)\}", block) == [
+        paper["doi"] for paper in cited["references"] if "doi" in paper
+    ]
+
+
+def test_the_readme_stays_short():
+    """At most four screens of 1280 x 900 pixels, which are about 12 kB with tables and BibTeX."""
+    assert len(TEXT.encode()) <= 13_000
+
+
+@pytest.mark.parametrize("name", ["README.md", "VERDICTS.md"])
+def test_no_cell_of_a_table_is_a_wall_of_text(name):
+    cells = [
+        cell.strip()
+        for line in PAGES[name].splitlines()
+        if line.startswith("|")
+        for cell in line.strip("|").split("|")
+    ]
+    shown = [re.sub(r"\]\([^)]*\)", "]", cell) for cell in cells]  # a link's address is not seen
+    assert cells and [cell for cell in shown if len(cell) > 120] == []
 
 
 def test_tables_are_current(monkeypatch):
@@ -51,28 +89,48 @@ def test_tables_are_current(monkeypatch):
     assert readme.refresh_readme(check=True), "run `sflkit verdicts --write-readme`"
 
 
-def test_links_lead_somewhere():
-    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", TEXT)
-    assert [link for link in links if not (ROOT / link).exists()] == []
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name):
+    links = re.findall(r"\]\((?!https?:|mailto:)([^)#]*)#?([^)]*)\)", PAGES[name])
+    broken = []
+    for link, anchor in links:
+        target = ((ROOT / name).parent / link).resolve() if link else ROOT / name
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(f"{link}#{anchor}")
+    assert links and broken == []
 
 
-def test_commands_it_shows_exist():
-    for command in set(re.findall(r"^(?:\$ )?sflkit ([a-z]+)", TEXT, re.M)):
+@functools.cache
+def anchors(file):
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+def test_commands_they_show_exist():
+    fenced = [re.findall(r"^```\n(.*?)^```$", page, re.M | re.S) for page in PAGES.values()]
+    text = "\n".join(block for blocks in fenced for block in blocks)
+    for command in set(re.findall(r"^(?:\$ )?(?:\.venv/bin/)?sflkit ([a-z]+)", text, re.M)):
         assert CliRunner().invoke(cli.app, [command, "--help"]).exit_code == 0, command
-    for target in set(re.findall(r"^(?:\$ )?make ([a-z]+)", TEXT, re.M)):
-        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M), (
-            target
-        )
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in set(re.findall(r"^(?:\$ )?make ([a-z]+)", text, re.M)):
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_each_guide_has_one_title_and_is_linked_from_the_readme():
+    for file in GUIDES:
+        name = file.relative_to(ROOT).as_posix()
+        text = re.sub(r"^```.*?^```$", "", PAGES[name], flags=re.M | re.S)
+        assert len(re.findall(r"^# ", text, re.M)) == 1, name
+        assert f"]({name})" in TEXT, name
 
 
 def shown_runs():
-    """Each `sflkit run ...` that README, profiles.yaml or a notebook's text shows, with the name of
-    the file.
+    """Each `sflkit run ...` that README, guides, profiles.yaml or a notebook's text shows, with the
+    name of the file.
     """
-    texts = {
-        file.name: file.read_text(encoding="utf-8")
-        for file in (FILE, ROOT / "notebooks" / "profiles.yaml")
-    }
+    profiles = ROOT / "notebooks" / "profiles.yaml"
+    texts = PAGES | {profiles.name: profiles.read_text(encoding="utf-8")}
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         texts[path.name] = "\n".join(
@@ -150,7 +208,7 @@ def test_the_speed_table_is_made_from_the_measurements(clone):
     assert readme.bench() == "No measurement yet: `make bench` writes it."
     assert (
         readme.refresh_readme() is False
-        and "`make bench` writes it" in (clone / "README.md").read_text()
+        and "`make bench` writes it" in (clone / "docs" / "guides" / "speed.md").read_text()
     )
     write_bench(
         clone,
@@ -173,7 +231,7 @@ def test_the_speed_table_is_made_from_the_measurements(clone):
     row = "| W1: LeNet, 10 clients, 2 full-batch steps of 300 | sflkit pool | 0.123"
     assert f"{row} | 2.87 (2.50 to 3.00) | 25.1% |" in lines
     assert "| W9 | sflkit pool | 0.123 | 2.87 (2.50 to 3.00) | 25.1% |" in lines
-    assert all(line in (clone / "README.md").read_text() for line in lines)
+    assert all(line in (clone / "docs" / "guides" / "speed.md").read_text() for line in lines)
     write_bench(clone, "W9", {k: v for k, v in ROW.items() if k != "peak_share"})
     with pytest.raises(gate.GateError, match=r"W9\.csv lacks the columns peak_share"):
         readme.refresh_readme()

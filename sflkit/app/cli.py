@@ -100,6 +100,8 @@ def figures(
     """Bring the notebooks that a profile names up to date, several at a time, and the README's
     tables after them.
     """
+    from sflkit.app import compare, readme
+
     began = time.time()
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
@@ -109,9 +111,8 @@ def figures(
                 f"not run, since notebooks/profiles.yaml says nothing of them for {profile!r}: "
                 f"{', '.join(book.name for book in left_out)}"
             )
-        fresh, already, failed = runner.figures(profile, jobs, only)
-    from sflkit.app import readme
-
+        compare.keep(profile)
+        fresh, already, failed = runner.figures(profile, jobs, only, echo=typer.echo)
     folder = paths.figures(profile)
     typer.echo(
         f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in "
@@ -125,8 +126,33 @@ def figures(
     except gate.GateError as error:  # too late to be a refusal
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(1) from None
+    _report(profile)
     if failed:
         raise typer.Exit(1)
+
+
+@app.command("compare")
+def compare_figures(profile: Profile = "quick") -> None:
+    """Compare figures and verdicts with the committed ones, and exit 1 where they differ by more
+    than trained numbers may.
+    """
+    with _exits():
+        gate.selection(profile)
+        runner.check_out(profile)
+        same = _report(profile)
+    if not same:
+        raise typer.Exit(1)
+
+
+def _report(profile: str) -> bool:
+    """Print how a profile's figures differ from the committed, and return whether they may."""
+    from sflkit.app import compare
+
+    with _exits():
+        report = compare.compare(profile)
+        typer.echo(compare.summary(report))
+        compare.write_page(report)
+    return report.as_committed
 
 
 @app.command()
@@ -180,10 +206,11 @@ def _agenda(profile: str, only: str) -> Agenda:
 @app.command()
 def verdicts(
     write_readme: Annotated[
-        bool, typer.Option("--write-readme", help="Write the README's tables anew.")
+        bool,
+        typer.Option("--write-readme", help="Write README, picture, VERDICTS.md and guides anew."),
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit 1 unless the README's tables are up to date.")
+        bool, typer.Option("--check", help="Exit 1 unless these are up to date.")
     ] = False,
 ) -> None:
     """Print the verdict of every claim, or bring the README's tables up to date."""
@@ -242,29 +269,33 @@ def data(
 
 @app.command()
 def doctor() -> None:
-    """Say what is installed, which device and how many threads are used, and which data sets are at
-    hand.
+    """Say what is installed and what is missing, which device and how many threads are used, and
+    which data sets are at hand.
     """
-    from importlib import metadata
+    from sflkit.app import installed
 
+    root = paths.clone_root()
+    typer.echo(f"sflkit     {sflkit.__version__} at {sflkit.__path__[0]}")
+    typer.echo(f"python     {sys.version.split()[0]} at {sys.executable}")
+    for package in ("numpy", "torch", "pandas", "joblib", "papermill", "snakemake"):
+        if version := installed.version(package):
+            typer.echo(f"{package:<10} {version}")
+    missing = installed.missing()
+    for extra, requirements in missing.items():
+        typer.echo(installed.told(extra, requirements))
+    typer.echo(f"notebooks  {root / 'notebooks' if root else gate.OUTSIDE}")
+    with _exits():
+        bound = os.environ.get(machine.THREADS_VARIABLE) or "not set"
+        typer.echo(f"threads    {runner.cores()} ({machine.THREADS_VARIABLE} {bound})")
+    typer.echo(f"results    {paths.results_store()}\nfigures    {paths.figures_root()}")
+    if missing.get(""):
+        raise typer.Exit(1)
     import torch
 
     from sflkit import data
 
-    where = paths.clone_root() or "no clone: notebooks come with the repository"
-    typer.echo(f"sflkit     {sflkit.__version__} at {where}")
-    typer.echo(f"python     {sys.version.split()[0]} at {sys.executable}")
-    for package in ("numpy", "torch", "pandas", "joblib", "papermill", "snakemake", "nbval"):
-        try:
-            typer.echo(f"{package:<10} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            typer.echo(f"{package:<10} missing: pip install -r requirements.lock")
-    with _exits():
-        bound = os.environ.get(machine.THREADS_VARIABLE) or "not set"
-        typer.echo(f"threads    {runner.cores()} ({machine.THREADS_VARIABLE} {bound})")
     on_gpu = machine.device().type == "cuda"
     typer.echo(f"device     {torch.cuda.get_device_name() if on_gpu else 'cpu'}")
-    typer.echo(f"results    {paths.results_store()}\nfigures    {paths.figures_root()}")
     for name, where in data.available().items():
         typer.echo(f"data       {name}: {where}")
 

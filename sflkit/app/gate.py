@@ -21,6 +21,7 @@ import ast
 import difflib
 import io
 import math
+import os
 import re
 import tokenize
 from collections.abc import Iterable, Sequence
@@ -37,7 +38,7 @@ _NUMBER = r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?)"
 _INTERVAL = re.compile(rf"in ([\[(])\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])\s*(?:;|$)")
 _CHOICES = re.compile(r"in \{([^}]*)\}\s*(?:;|$)")
 _PLAN = re.compile(r"[a-zA-Z_]\w*(\.[a-zA-Z_]\w*)*:[a-zA-Z_]\w*")
-_OUTSIDE = (
+OUTSIDE = (
     "no notebooks here: they come with sflkit's repository, not with the installed package; "
     "clone it and call sflkit inside the clone"
 )
@@ -264,7 +265,7 @@ def root() -> Path:
     """Return the clone's root, or raise GateError saying where notebooks come from."""
     folder = paths.clone_root()
     if folder is None:
-        raise GateError(_OUTSIDE)
+        raise GateError(OUTSIDE)
     return folder
 
 
@@ -282,11 +283,14 @@ def find(name: str) -> Notebook:
         If there is no such notebook; the message names those there are.
     """
     books = notebooks()
-    wanted = Path(str(name)).name.removesuffix(".ipynb")
+    path = Path(str(name))
+    wanted = path.name.removesuffix(".ipynb")
     for book in books:
-        if wanted in (book.number, book.name, book.name[3:]) or (
-            wanted.isdigit() and wanted.zfill(2) == book.number
-        ):
+        if len(path.parts) > 1:  # that very file, not one of the same name elsewhere
+            found = os.path.abspath(path) == str(book.path)
+        else:
+            found = wanted in (book.number, book.name, book.name[3:], str(int(book.number)))
+        if found:
             return book
     names = [book.name for book in books]
     raise GateError(

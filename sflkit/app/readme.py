@@ -1,5 +1,5 @@
-"""What is generated from results: the README's tables (notebooks, the tally of verdicts, speed) and
-VERDICTS.md, a block for every claim.
+"""What is generated from results: the README's findings, table of notebooks, tally of verdicts and
+picture, the table of speeds in a guide, and VERDICTS.md.
 
 The speed table is made from what `make bench` writes, data/results/bench/*.csv: one row per
 workload and peer with its seconds per round, the ratio of the plain loop's seconds to its own, and
@@ -8,16 +8,18 @@ its share of the processor's measured peak.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from sflkit import paths
-from sflkit.app import gate
+from sflkit.app import findings, front_picture, gate
+from sflkit.app.artefacts import PAPERS, as_cell, papers_of
+from sflkit.app.verdict_page import verdict_page
 from sflkit.results import tables
-from sflkit.results.claims import SETTINGS, VERDICTS, told
+from sflkit.results.claims import SETTINGS, VERDICTS
 
 # as tests/bench writes them
 BENCH_COLUMNS = (
@@ -37,12 +39,6 @@ BENCH_COLUMNS = (
     "torch",
     "processor",
 )
-PAPERS = {
-    "sfl": "SFL",
-    "ds": "Data streams",
-    "osafl": "OSAFL",
-    "fats": "FATS",
-}
 WORKLOADS = {
     "W1": "W1: LeNet, 10 clients, 2 full-batch steps of 300",
     "W2": "W2: MLP 3168-512-256-100, 100 clients, 5 steps of 32",
@@ -52,21 +48,39 @@ WORKLOADS = {
 
 
 def notebooks() -> str:
-    """Return the table of notebooks as Markdown."""
-    return tables.markdown(
-        pd.DataFrame(
-            [
-                (
-                    book.number,
-                    f"[{book.title}](notebooks/{book.path.name})",
-                    ", ".join(book.artefacts) or "-",
-                    f"{book.minutes:g}" if book.minutes else "-",
-                )
-                for book in gate.notebooks()
-            ],
-            columns=["no.", "notebook", "reproduces", "minutes"],
+    """Return the table of notebooks with what each reproduces as Markdown, for a guide."""
+    rows = [
+        (
+            book.number,
+            f"[{book.title}](../../notebooks/{book.path.name})",
+            as_cell(book.artefacts) or "-",
+            _minutes(book),
         )
-    )
+        for book in gate.notebooks()
+    ]
+    columns = ["no.", "notebook", "reproduces", "minutes"]
+    return tables.markdown(pd.DataFrame(rows, columns=columns))
+
+
+def notebooks_in_brief() -> str:
+    """Return the notebooks' short titles and minutes as Markdown, in two columns."""
+    cells = [
+        (book.number, f"[{_short_title(book.title)}](notebooks/{book.path.name})", _minutes(book))
+        for book in gate.notebooks()
+    ]
+    half = (len(cells) + 1) // 2
+    right = cells[half:] + [("", "", "")] * (2 * half - len(cells))
+    rows = [left + other for left, other in zip(cells[:half], right, strict=True)]
+    return tables.markdown(pd.DataFrame(rows, columns=["no.", "notebook", "min"] * 2))
+
+
+def _minutes(book: gate.Notebook) -> str:
+    return f"{book.minutes:g}" if book.minutes else "-"
+
+
+def _short_title(title: str) -> str:
+    """Return a title without what follows its question or its colon."""
+    return re.match(r".*?\?|[^:]*", title)[0]
 
 
 def verdicts() -> str:
@@ -137,24 +151,43 @@ def count_verdicts(profile: str) -> int:
 
 
 def refresh_readme(check: bool = False) -> bool:
-    """Bring the README's tables and VERDICTS.md up to date and return whether they were; with
-    `check` only look.
+    """Bring README, picture, VERDICTS.md and the guides' tables up to date, and return whether they
+    were; with `check` only look.
 
     Raises
     ------
     gate.GateError
-        Outside a clone, or where the README lacks a block or a file behind it cannot be read.
+        Outside a clone, or where a page lacks a block or a file behind it cannot be read.
     """
-    blocks = {"notebooks": notebooks, "verdicts": tally, "bench": bench}
+    root = gate.root()
+    guides = root / "docs" / "guides"
+    pages = {
+        root / "README.md": {
+            "findings": told_findings,
+            "notebooks": notebooks_in_brief,
+            "verdicts": tally,
+        },
+        guides / "notebooks.md": {"notebooks": notebooks},
+        guides / "speed.md": {"bench": bench},
+    }
     try:
-        page = gate.root() / "VERDICTS.md"
-        text = verdict_page()
-        current = page.is_file() and page.read_text(encoding="utf-8") == text
+        current = front_picture.is_current()
         if not current and not check:
-            paths.write_atomic(page, text)
-        return write_blocks(gate.root() / "README.md", blocks, check=check) and current
+            front_picture.draw()
+        current &= _write(root / "VERDICTS.md", verdict_page(tally()), check)
+        for page, blocks in pages.items():
+            current &= write_blocks(page, blocks, check=check)
     except (OSError, ValueError) as error:
-        raise gate.GateError(f"cannot refresh the README's tables: {error}") from None
+        raise gate.GateError(f"cannot refresh what the README shows: {error}") from None
+    return current
+
+
+def _write(page: Path, text: str, check: bool) -> bool:
+    """Write a page unless it is current or `check` is set; return whether it was."""
+    current = page.is_file() and page.read_text(encoding="utf-8") == text
+    if not current and not check:
+        paths.write_atomic(page, text)
+    return current
 
 
 def refresh_block(text: str, name: str, content: str) -> str:
@@ -192,12 +225,16 @@ def write_blocks(
         If a block is missing from the file.
     """
     path = Path(path)
-    old = new = path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
     for name, content in blocks.items():
-        new = refresh_block(new, name, content())
-    if new != old and not check:
-        paths.write_atomic(path, new)
-    return new == old
+        text = refresh_block(text, name, content())
+    return _write(path, text, check)
+
+
+def told_findings() -> str:
+    """Return the findings as Markdown."""
+    books = {name: book for book in gate.notebooks() for name in book.artefacts}
+    return findings.as_markdown(tables.all_verdicts(), tables.all_parts(), books)
 
 
 def tally() -> str:
@@ -209,67 +246,13 @@ def tally() -> str:
     used = [name for name in VERDICTS if (rows["verdict"] == name).any()]
     lines = [
         [PAPERS.get(name, name), *((rows["verdict"][paper == name] == v).sum() for v in used)]
-        for name in sorted(set(paper), key=lambda name: (*PAPERS, name).index(name))
+        for name in papers_of(rows)
     ]
     lines.append(["all", *((rows["verdict"] == v).sum() for v in used)])
     settings = rows[rows["verdict"] != "not run"]["setting"].value_counts()
     counts = ", ".join(f"{settings.get(level, 0)} at a {level} setting" for level in SETTINGS)
     table = tables.markdown(pd.DataFrame(lines, columns=["paper", *used]))
     return f"{len(rows)} claims; of those that were run {counts}.\n\n{table}"
-
-
-def verdict_page() -> str:
-    """Return VERDICTS.md: the tally, then a block for every claim with its parts as sentences."""
-    rows = tables.all_verdicts()
-    parts = tables.all_parts()
-    books = {name: book for book in gate.notebooks() for name in book.artefacts}
-    blocks = [
-        "# Verdicts",
-        "Every claim that we judge, its verdict and what decided it. The file is written by "
-        "`sflkit verdicts --write-readme` from the tables beside the figures. *Full* is the "
-        "paper's own setting, *reduced* says what differs, a *stand-in* shows the mechanism only. "
-        "What the verdicts mean is said in the README.",
-        tally(),
-    ]
-    for row in rows.itertuples():
-        mine = parts[parts["artefact"] == row.artefact]
-        blocks.append(_verdict_block(row, mine, books.get(row.artefact)))
-    return "\n\n".join(blocks) + "\n"
-
-
-def _verdict_block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> str:
-    differs = f": {row.differs}" if row.differs else ""
-    links = [f"[notebook {book.number}](notebooks/{book.path.name})"] if book else []
-    figure = f"figures/{row.profile}/{row.artefact}.png"
-    if (gate.root() / figure).is_file():
-        links.append(f"[figure]({figure})")
-    seeds = f" {row.n_seeds} seeds." if row.n_seeds not in ("", "0") else ""
-    lines = [
-        f"## {row.artefact}: {row.verdict}",
-        f"{row.source}. {row.claim}",
-        f"*Setting*: {row.setting}{differs}.{seeds} {' · '.join(links)}".rstrip(),
-    ]
-    for role, heading in (
-        ("paper", ""),
-        ("corrected", "As corrected:"),
-        ("beyond", "Beyond the paper:"),
-    ):
-        chosen = parts[parts["role"] == role]
-        if heading and len(chosen):
-            lines.append(heading)
-        if len(chosen):
-            lines.append("\n".join(f"- {_part_sentence(part)}" for part in chosen.itertuples()))
-    if row.printed:
-        lines.append(f"*The paper prints*: {row.printed}")
-    if row.note:
-        lines.append(row.note)
-    return "\n\n".join(lines)
-
-
-def _part_sentence(part: Any) -> str:
-    erratum = f" (ERRATA {part.erratum})" if part.erratum else ""
-    answer = f"**{part.answer}**"
-    return told(part.sentence + erratum, part.ours, part.interval, answer, part.hint)
 
 
 def _short(text: str, width: int = 90) -> str:

@@ -11,6 +11,7 @@ such as the bound on the seconds of a cell, is in `kernels`.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -29,10 +30,17 @@ from sflkit import checks, machine, paths
 from sflkit.app import gate, links
 from sflkit.app.documents import read_notebook
 from sflkit.app.kernels import NotebookFailed, cell_seconds, watched
+from sflkit.results import seals
 
 # host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this
 # host.
 WATCH = "SFLKIT_WATCH"
+# The package of a notebook's paper, by the first digit of its number.
+PAPERS = {"1": "sfl", "2": "datastreams", "3": "osafl", "4": "fats"}
+BEYOND = "beyond"  # what two papers make together, of which no paper knows
+# What JupyterLab writes into a notebook that it opens with ipykernel's own kernel, so that opening
+# one changes nothing here.
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 FOLDED = "hide-input"  # the tag of a code cell whose source is folded
 _BAR = re.compile(r"(it|run)/s|s/(it|run)\b")  # what tqdm writes behind a bar, fast or slow
 _THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -118,6 +126,29 @@ def stamp(book: gate.Notebook, profile: str) -> Path:
     return target(book, profile).with_suffix(".done.json")
 
 
+def sources(name: str) -> list[str]:
+    """Return what a notebook is made from besides its own file, as paths from the clone's root.
+
+    That is the package of its own paper and the shared ones. A notebook of no paper, such as the
+    first, is made from all.
+    """
+    own = PAPERS.get(name[0])
+    others = {*PAPERS.values(), BEYOND} - {own} if own is not None else set()
+    files = [_relative(file) for file in (gate.root() / "sflkit").rglob("*.py")]
+    return sorted(str(file) for file in files if file.parts[1] not in others)
+
+
+def made_from(book: gate.Notebook, values: dict[str, Any]) -> str:
+    """Return the sha256 of what a run is made from: parameters, notebook and `sources`.
+
+    Times of files say the same only as long as no clock jumps back.
+    """
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+    for file in (book.path, *(gate.root() / name for name in sources(book.name))):
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
 def failure(book: gate.Notebook, profile: str) -> Path:
     """Return where the executed copy goes when a cell raised."""
     return target(book, profile).with_suffix(".failed.ipynb")
@@ -152,21 +183,29 @@ def run(book: gate.Notebook, profile: str = "quick", settings: Sequence[str] = (
         if old:
             old.unlink(missing_ok=True)
     began = time.time()
+    source = made_from(book, values)  # before the run, in which somebody may edit
     with _publishing(not settings):
         _execute(book, values, limit, done, failed)
     if mark:
-        figures = sorted(
-            p.name for a in book.artefacts for p in paths.figures(profile).glob(f"{a}.*")
-        )
         said = {
             "notebook": book.name,
             "profile": profile,
             "set": values,
-            "figures": figures,
+            "made_from": source,
+            **published(book, profile),
             "seconds": round(time.time() - began, 1),
         }
         paths.write_atomic(mark, json.dumps(said, indent=1))
     return done
+
+
+def published(book: gate.Notebook, profile: str) -> dict[str, list[str]]:
+    """Return what a notebook has published: artefacts with a figure, and those with a verdict."""
+    folder = paths.figures(profile)
+    tables = {name: seals.rows(folder / f"{name}.csv") for name in ("index", "verdicts")}
+    drawn = [row["artefact"] for row in tables["index"] if row["notebook"] == book.name]
+    judged = {row["artefact"] for row in tables["verdicts"]} & set(book.artefacts)
+    return {"figures": sorted(drawn), "verdicts": sorted(judged)}
 
 
 def check_out(profile: str) -> None:
@@ -213,11 +252,14 @@ def _execute(
         part.unlink(missing_ok=True)
 
 
-def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> Progress:
+def figures(
+    profile: str = "quick", jobs: int = 2, only: str = "", echo: Callable[[str], Any] = print
+) -> Progress:
     """Bring the notebooks that a profile names up to date, `jobs` at a time.
 
     The cores are shared out: each notebook gets cores / jobs threads. A failed notebook does not
-    stop the others.
+    stop the others. A notebook whose figures or verdicts are damaged is not up to date; `echo` is
+    given a line per damaged file.
 
     Raises
     ------
@@ -233,8 +275,9 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> Progress:
     check_out(profile)
     for book in books:  # all settings are checked before anything starts
         gate.resolve(book, profile)
-    began = time.time()
-    command = _snakemake(books, profile, jobs)
+    before = {book.name: _replaced(stamp(book, profile)) for book in books}
+    again = _mended(books, profile, echo)
+    command = _snakemake(books, profile, jobs, again)
     environment = {**os.environ, WATCH: this_process()}
     code = subprocess.run([*command, "--quiet", "all"], env=environment, check=False).returncode
     failed = [b.name for b in books if not stamp(b, profile).is_file()]
@@ -244,16 +287,44 @@ def figures(profile: str = "quick", jobs: int = 2, only: str = "") -> Progress:
             + _what_is_wrong(command, environment)
         )
     fresh = [
-        b.name for b in books if b.name not in failed and stamp(b, profile).stat().st_mtime >= began
+        b.name
+        for b in books
+        if b.name not in failed and _replaced(stamp(b, profile)) != before[b.name]
     ]
     already = [b.name for b in books if b.name not in (*failed, *fresh)]
     return Progress(fresh, already, failed)
 
 
-def _snakemake(books: list[gate.Notebook], profile: str, jobs: int) -> list[str]:
-    """Return the command that brings notebooks up to date, less what it is to say."""
+def _mended(
+    books: list[gate.Notebook], profile: str, echo: Callable[[str], Any]
+) -> list[gate.Notebook]:
+    """Say what is damaged of what is published, and return the notebooks that must make it anew.
+
+    Rows that cannot be trusted are taken out of the tables, see `seals`.
+    """
+    folder = paths.figures(profile)
+    found = seals.damages(folder)
+    again = {}
+    for damage in found:
+        makers = [b for b in books if b.name == damage.notebook or damage.artefact in b.artefacts]
+        again |= {book.name: book for book in makers}
+        said = f"made anew by {makers[0].name}" if makers else "of none of these notebooks"
+        if not damage.artefact:
+            said = "lost rows are made anew by their notebooks"
+        echo(f"damaged: {damage}; {said}")
+    seals.mend(folder, found)
+    return [book for book in books if book.name in again or is_lost(book, profile)]
+
+
+def _snakemake(
+    books: list[gate.Notebook], profile: str, jobs: int, again: list[gate.Notebook]
+) -> list[str]:
+    """Return the command that brings notebooks up to date, less what it is to say.
+
+    Those in `again` run although nothing that they depend on has changed.
+    """
     each = max(1, cores() // jobs)
-    lost = [str(_relative(target(b, profile))) for b in books if _figures_lost(b, profile)]
+    lost = [str(_relative(target(book, profile))) for book in again]
     return [
         *(sys.executable, "-m", "snakemake"),
         *("--snakefile", str(gate.root() / "Snakefile")),
@@ -359,7 +430,7 @@ def clean(content: Any) -> Any:
     changed in place and returned.
     """
     content.metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "kernelspec": KERNEL,
         "language_info": {"name": "python"},
         **{k: v for k, v in content.metadata.items() if k == "sflkit"},
     }
@@ -423,15 +494,32 @@ def quietly(threads: int | None) -> None:
             os.environ.setdefault(name, str(threads))
 
 
-def _figures_lost(book: gate.Notebook, profile: str) -> bool:
-    """Whether a finished run drew files that are gone."""
+def is_lost(book: gate.Notebook, profile: str) -> bool:
+    """Whether a finished run published figures or verdicts that are gone, or was made from other
+    sources than those of now.
+
+    A stamp that cannot be read, or that a release before 0.2 wrote, says nothing, and so the run is
+    lost.
+    """
     mark = stamp(book, profile)
     if not mark.is_file():
         return False
-    return any(
-        not (paths.figures(profile) / name).is_file()
-        for name in json.loads(mark.read_text(encoding="utf-8"))["figures"]
-    )
+    now = published(book, profile)
+    try:
+        said = json.loads(mark.read_text(encoding="utf-8"))
+        gone = any(not set(said[name]) <= set(there) for name, there in now.items())
+        return gone or said["made_from"] != made_from(book, gate.resolve(book, profile))
+    except (ValueError, KeyError, TypeError):
+        return True
+
+
+def _replaced(file: Path) -> tuple[int, int] | None:
+    """Return what changes when a file is replaced, whatever the clock says; None without a file."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _left_over(done: Path) -> list[Path]:

@@ -1,10 +1,10 @@
 """Download the canonical files of a data set, check them, and convert them to our own form.
 
 The form is that of `sflkit.data.files`. Only the idx format of MNIST and the binary format of CIFAR
-are read: nothing is unpickled, and archives are read member by member in memory, never unpacked to
-disk. Addresses and md5 sums are those of the data sets' authors, or of the mirrors that torchvision
-uses. The md5 guards against damage on the way, the sha256 written beside the result against damage
-later.
+are read: nothing is unpickled, and archives are read member by member in memory, up to a limit, and
+never unpacked to disk. What does not have its checksum is not read at all. Addresses and md5 sums
+are those of the data sets' authors, or of the mirrors that torchvision uses. The md5 guards against
+damage on the way, the sha256 written beside the result against damage later.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ import numpy as np
 from sflkit import checks, paths
 from sflkit.data import catalogue
 from sflkit.data.files import DataCorruptError, write
+
+# Above every file of the data sets below, unpacked; a file of kilobytes can inflate to gigabytes.
+LARGEST_BYTES = 2**28
 
 
 @dataclass(frozen=True)
@@ -167,10 +170,13 @@ def read_idx(path: Path) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the head is not of that form or the number of values does not fit it.
+        If the head is not of that form, the number of values does not fit it, or there are more
+        than `LARGEST_BYTES`.
     """
     with gzip.open(path) as file:
-        raw = file.read()
+        raw = file.read(LARGEST_BYTES + 1)
+    if len(raw) > LARGEST_BYTES:
+        raise ValueError(f"{path.name} takes more than {LARGEST_BYTES:,} bytes unpacked")
     if len(raw) < 4 or raw[:3] != b"\0\0\x08":
         raise ValueError(
             f"{path.name} starts with {raw[:4].hex()}; "
@@ -210,13 +216,18 @@ def read_cifar(
     Raises
     ------
     ValueError
-        If a member is missing or not a whole number of records.
+        If a member is missing, not a whole number of records, or larger than `LARGEST_BYTES`.
     """
     record = n_labels + 3 * 32 * 32
     parts = {}
     with tarfile.open(path, "r:gz") as archive:
         for item in archive:
             base = item.name.rsplit("/", 1)[-1]
+            if item.size > LARGEST_BYTES:  # even to pass over it, it would have to be unpacked
+                raise ValueError(
+                    f"{item.name} of {path.name} takes {item.size:,} bytes unpacked; "
+                    f"at most {LARGEST_BYTES:,} are read"
+                )
             if base in members and item.isfile():
                 parts[base] = np.frombuffer(archive.extractfile(item).read(), np.uint8)
     for member in members:
@@ -285,8 +296,8 @@ SOURCES = {
     ),
     "fmnist": Source(
         (
-            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",  # no TLS, so it is last
         ),
         {
             "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",

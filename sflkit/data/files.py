@@ -15,6 +15,7 @@ digest of a file lies beside it in
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -24,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sflkit import npzfiles
+from sflkit import npzfiles, paths
 from sflkit.data.catalogue import Spec
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test", "y_train_coarse", "y_test_coarse")
@@ -97,10 +98,15 @@ def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
 
     Arrays become an npz, bytes are written as they are. No half-written file ever carries the final
     name, so that a killed process or a full disk leaves the old file or none.
+
+    Raises
+    ------
+    paths.CannotWrite
+        If the disk is full or the folder cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(partial, "wb") as file:
             if isinstance(content, bytes):
                 file.write(content)
@@ -114,8 +120,11 @@ def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
         os.replace(partial, path)
         partial.write_text(f"{digest}  {path.name}\n", encoding="utf-8")
         os.replace(partial, recorded)
+    except OSError as error:
+        raise paths.CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
     return digest
 
 

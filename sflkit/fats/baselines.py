@@ -137,8 +137,14 @@ def present_clients(crowd: Crowd, clients_per_round: int) -> np.ndarray:
     Raises
     ------
     ValueError
-        If there are fewer than K, which FedAvg needs.
+        If there are fewer than K, which FedAvg needs, or the clients hold their samples for a time
+        only.
     """
+    if crowd.held is not None:
+        raise ValueError(
+            "held must be None for FedAvg's baselines, which draw from all samples; FATS can learn "
+            "from caches"
+        )
     present = np.flatnonzero(crowd.samples_left)
     if len(present) < clients_per_round:
         raise ValueError(

@@ -16,7 +16,9 @@ For tiny sizes we can do better and look at all of them, in four steps.
 3. *Why the probabilities are exact.* The draws of one run are independent and uniform, so that the
    run's probability is the product of its 1/n. These are kept as fractions; nothing is rounded, and
    the probabilities of all runs add up to exactly 1. A draw in any other way would not be noted,
-   and so it is refused.
+   and so it is refused. One exception is made where it is asked for: code that draws uniform
+   numbers only to sort by them, such as the cache rules of SFL, gets their ranks, which are a
+   uniform permutation.
 4. *What is compared.* Runs that end in the same history are added up to a law, and two laws are
    compared by their total variation distance, again a fraction. Distance 0 means equal laws.
 
@@ -122,13 +124,28 @@ for _name in dir(np.random.Generator):
         setattr(_Tape, _name, _refuse(_name))
 
 
-def outcomes(run: Callable[[np.random.Generator], Any]) -> Iterator[tuple[Any, Fraction]]:
+class _RankTape(_Tape):
+    """A tape that also hands out uniform numbers, to code that only looks at their order."""
+
+    def random(self, size=None, dtype=np.float64, out=None):
+        """Return (n,) numbers in [0, 1) in one of the n! orders, each equally likely."""
+        left = list(range(size))
+        ranks = [left.pop(self._choose(len(left))) for _ in range(size)]
+        return (np.array(ranks) + 0.5) / max(size, 1)
+
+
+def outcomes(
+    run: Callable[[np.random.Generator], Any], *, ranks: bool = False
+) -> Iterator[tuple[Any, Fraction]]:
     """Yield (result, probability) of run(rng) for every outcome of what it draws.
 
     Parameters
     ----------
     run : callable
         It must draw by `rng.integers` only, and depend on nothing else that changes.
+    ranks : bool
+        Whether it may also call `rng.random(n)`. It then gets numbers of which only the order means
+        anything, so that it must do nothing but compare those of one call with each other.
 
     Raises
     ------
@@ -137,7 +154,7 @@ def outcomes(run: Callable[[np.random.Generator], Any]) -> Iterator[tuple[Any, F
     ValueError
         After MAX_OUTCOMES outcomes.
     """
-    tape = _Tape()
+    tape = _RankTape() if checks.flag("ranks", ranks) else _Tape()
     for _ in range(MAX_OUTCOMES):
         result = run(tape)
         yield result, tape.probability()
@@ -177,13 +194,15 @@ def retrained_law(requests: Iterable[Target], **sizes: Any) -> Law:
     present = np.array([k for k in range(n_clients) if (k, None) not in gone])
     left = [[s for s in range(each[k]) if (k, s) not in gone] for k in present]
     counts = [len(numbers) for numbers in left]
-    law = drawn_law(n_clients=len(present), samples_per_client=counts, **sizes)
+    held = sizes.pop("held", None)
+    fewer = None if held is None else held.without(gone)
+    law = drawn_law(n_clients=len(present), samples_per_client=counts, held=fewer, **sizes)
 
     def renumbered(history: History) -> History:
         batches = np.empty_like(history.batches)
         for at in np.ndindex(history.clients.shape):
             batches[at] = np.array(left[history.clients[at]])[history.batches[at]]
-        return History.of(present[history.clients], batches, each)
+        return History.of(present[history.clients], batches, each, held=held)
 
     return _collect((renumbered(history), p) for p, history in law.values())
 
@@ -253,7 +272,8 @@ def restarted_law(law: Law, client: int, sample: int, *, keep_clients: bool = Fa
         clients = history.clients
         if not keep_clients:
             clients = draw_clients(crowd, clients.shape, rng)
-        batches = draw_batches(crowd, clients, history.local_steps, history.batch_size, rng)
+        rounds = np.arange(history.rounds)[:, None]
+        batches = draw_batches(crowd, clients, history.local_steps, history.batch_size, rng, rounds)
         return History(Draws.of(clients, batches, history.samples_per_client), crowd)
 
     return _collect(

@@ -1,4 +1,7 @@
-"""Sliders over what forgetting costs. Source: FATS, Theorem 7, Fig. 3."""
+"""Sliders over whether forgetting is exact, and over what it costs.
+
+Source: FATS, Algorithm 2, Theorem 7, Fig. 3.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,58 @@ from sflkit.results.widgets import SLIDER, picture
 
 if TYPE_CHECKING:
     import ipywidgets
+
+
+def exactness_explorer() -> ipywidgets.VBox:
+    """Return sliders over a tiny federation, whose histories are all enumerated.
+
+    They set M, N, K and b; there is one round of one step. Left: the distance to retraining after
+    the first client's first sample is forgotten, by rule. Right: how often that client is drawn,
+    once at least, before and after. Source: FATS, Algorithm 2, with ERRATA 13 and 16.
+    """
+    import ipywidgets
+    import matplotlib.pyplot as plt
+
+    from sflkit.fats import enumeration
+    from sflkit.fats.forgetting import RULES
+
+    def drawn(law: enumeration.Law) -> float:
+        return float(sum(p for p, history in law.values() if (history.clients == 0).any()))
+
+    def draw(clients: int, samples: int, slots: int, batch: int) -> None:
+        sizes = {"n_clients": clients, "samples_per_client": samples, "clients_per_round": slots,
+                 "batch_size": min(batch, samples - 1), "local_steps": 1, "rounds": 1}  # fmt: skip
+        law = enumeration.drawn_law(**sizes)
+        goal = enumeration.retrained_law([(0, 0)], **sizes)
+        after = {rule: enumeration.forgotten_law(law, (0, 0), rule) for rule in RULES}
+        distances = {rule: enumeration.total_variation(of, goal) for rule, of in after.items()}
+        _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.2))
+        looks = [RULES[rule].look.color for rule in RULES]
+        heights = [float(distance) for distance in distances.values()]
+        bars = left.bar([RULES[rule].label for rule in RULES], heights,
+                        color=looks)  # fmt: skip
+        left.bar_label(bars, [str(d) for d in distances.values()])
+        left.set(ylabel="TV to retraining", ylim=(0, 0.25))
+        left.tick_params(axis="x", labelsize=8)
+        shares = {
+            "learned": law,
+            "printed": after["printed"],
+            "exact": after["exact"],
+            "retrained": goal,
+        }
+        right.bar(list(shares), [drawn(of) for of in shares.values()],
+                  color=["#999999", looks[1], looks[0], "#999999"])  # fmt: skip
+        right.axhline(drawn(goal), color="black", linestyle=":")
+        right.set(ylabel="probability that A is drawn", ylim=(0, 1))
+        plt.show()
+
+    controls = {
+        "clients": ipywidgets.IntSlider(2, 2, 4, description="clients M", **SLIDER),
+        "samples": ipywidgets.IntSlider(2, 2, 4, description="photos N of each", **SLIDER),
+        "slots": ipywidgets.IntSlider(1, 1, 2, description="draws K", **SLIDER),
+        "batch": ipywidgets.IntSlider(1, 1, 3, description="mini-batch b, below N", **SLIDER),
+    }
+    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])
 
 
 def unlearning_explorer() -> ipywidgets.VBox:

@@ -6,6 +6,13 @@ This is about who trains on what, without any training; the notation is that of
 law of learning on what is left; `sflkit.fats.enumeration` shows, for tiny sizes, that it does so to
 the fraction.
 
+Where clients are caches on a stream (`History.held`), a sample that is forgotten is *withheld from
+training*: every round is drawn from what was held then, less the sample. Given what was held, that
+is exact whatever the caches' rule, by the same arguments round by round. What the caches held stays
+as it was, and so it still depends on the sample, in whose place another one might have been kept.
+The history of a stream in which the sample *never arrived* is another one; it needs the caches, and
+so `sflkit.beyond.forgetting` knows it.
+
 Forgetting a client has one rule, since Algorithm 3 is exact as printed. For a sample there are
 several, in `RULES`. A rule is a function (hit, rng) -> Draws that gets a `Hit` and returns draws
 which no longer use the targets; one of your own is used everywhere after
@@ -101,7 +108,7 @@ def repair_exact(hit: Hit, rng: np.random.Generator) -> Draws:
         if hits.any():
             e = int(hits.argmax())
             steps = history.local_steps - e
-            new = draw_batches(crowd, clients[r, slots], steps, history.batch_size, rng)
+            new = draw_batches(crowd, clients[r, slots], steps, history.batch_size, rng, r)
             batches[r, slots, e:] = new
     return _drawn_afresh(crowd, clients, batches, r + 1, rng)
 
@@ -121,7 +128,7 @@ def repair_printed(hit: Hit, rng: np.random.Generator) -> Draws:
     r, e = divmod(start, history.local_steps)
     if e:
         steps = history.local_steps - e
-        batches[r, :, e:] = draw_batches(crowd, clients[r], steps, history.batch_size, rng)
+        batches[r, :, e:] = draw_batches(crowd, clients[r], steps, history.batch_size, rng, r)
         r += 1
     return _drawn_afresh(crowd, clients, batches, r, rng)
 
@@ -139,9 +146,9 @@ def repair_minimal(hit: Hit, rng: np.random.Generator) -> Draws:
     batches = history.batches.copy()
     for client, samples in by_client(hit.targets).items():
         holds = (clients == client)[:, :, None] & np.isin(batches, samples).any(axis=-1)
-        remaining = hit.crowd.remaining(client)
         for place in map(tuple, np.argwhere(holds)):
-            batches[place] = _completed(batches[place], samples, remaining, rng)
+            remaining = hit.crowd.remaining(client, place[0])
+            batches[place] = completed(batches[place], samples, remaining, rng)
     return Draws.of(clients, batches, history.samples_per_client)
 
 
@@ -193,7 +200,7 @@ def forget_sample(
     ValueError
         For a sample that never existed or is forgotten, a forgotten client, a client that would be
         left with fewer samples than a mini-batch needs, an unknown rule, or a rule that leaves a
-        target in use. The history is untouched in any case.
+        target in use or draws what was not held. The history is untouched in any case.
     """
     checks.choice("rule", rule, RULES)
     checks.generator(rng)
@@ -208,7 +215,10 @@ def forget_sample(
         if draws.first_step(*target) < history.steps:
             raise ValueError(f"rule={rule!r} must not leave (client, sample)={target} in use")
     first = divmod(step, history.local_steps) if step < done else None
-    return Forgetting(History(draws, crowd), first)
+    after = History(draws, crowd)
+    if draws is not history.draws:
+        after.check_held()  # a rule of one's own may have drawn what had not arrived
+    return Forgetting(after, first)
 
 
 def forget_client(
@@ -375,10 +385,13 @@ def _not_forgotten(crowd: Crowd, targets: list[Target]) -> list[Target]:
     return targets
 
 
-def _completed(
-    batch: np.ndarray, samples: list[int], remaining: np.ndarray, rng: np.random.Generator
+def completed(
+    batch: np.ndarray, samples: Sequence[int], remaining: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return a mini-batch without `samples`, filled up by a uniform choice of unused ones."""
+    """Return a mini-batch without `samples`, filled up by a uniform choice of unused ones.
+
+    `remaining` are the samples to choose from; the answer is ascending, as the batch.
+    """
     kept = batch[~np.isin(batch, samples)]
     unused = np.setdiff1d(remaining, kept, assume_unique=True)
     places = subsets(np.array([len(unused)]), len(batch) - len(kept), rng)[0]
@@ -391,7 +404,8 @@ def _drawn_afresh(
     """Draw all rounds from `start` on, into the arrays, and return the draws that hold them."""
     if start < len(clients):
         clients[start:] = draw_clients(crowd, clients[start:].shape, rng)
-        batches[start:] = draw_batches(crowd, clients[start:], *batches.shape[2:], rng)
+        rounds = np.arange(start, len(clients))[:, None]
+        batches[start:] = draw_batches(crowd, clients[start:], *batches.shape[2:], rng, rounds)
     return Draws.of(clients, batches, crowd.samples_per_client)
 
 

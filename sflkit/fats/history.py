@@ -9,6 +9,10 @@ A `History` consists of two parts that never change: the `Draws` and the `Crowd`
 new history and takes over the part that stays, so that forgetting a sample that was never used
 copies no mini-batches and builds no look-up table.
 
+FATS's clients have all of their samples in every round. Clients that are caches on a stream hold
+some: a `sflkit.fats.held.Held` says which, and the mini-batches of a round are then drawn from what
+its clients held in that round, also when something is forgotten later.
+
 ==================  ==========  ============  ==================================================
 code                symbol      shape         meaning (rounds, steps, clients, samples from 0)
 ==================  ==========  ============  ==================================================
@@ -37,6 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.fats.held import Held
 
 # A client and one of its samples, or None for the whole client.
 Target = tuple[int, int | None]
@@ -56,25 +61,40 @@ class Crowd:
         Samples that are not forgotten, 0 for a forgotten client.
     forgotten : frozenset of (client, sample)
         What was forgotten; (client, None) is a whole client.
+    held : Held, optional
+        What the clients hold in each round; None: all of their samples. It still says when
+        something forgotten was held, but nothing draws that any more.
     """
 
     samples_per_client: np.ndarray
     samples_left: np.ndarray
     forgotten: frozenset[Target] = frozenset()
+    held: Held | None = None
 
     @classmethod
-    def of(cls, samples_per_client: ArrayLike, forgotten: Iterable[Target] = ()) -> Crowd:
+    def of(
+        cls,
+        samples_per_client: ArrayLike,
+        forgotten: Iterable[Target] = (),
+        held: Held | None = None,
+    ) -> Crowd:
         """Return the crowd of clients with so many samples, without what was forgotten.
 
         Raises
         ------
         ValueError
-            If a client has no sample, or something forgotten never existed.
+            If a client has no sample, something forgotten never existed, or `held` is about other
+            numbers of samples.
         """
         sizes = np.array(checks.integers("samples_per_client", samples_per_client))
         if sizes.ndim != 1 or not len(sizes) or sizes.min() < 1:
             raise ValueError(
                 f"samples_per_client={samples_per_client!r} must be integers >= 1, one per client"
+            )
+        if held is not None and not np.array_equal(held.samples_per_client, sizes):
+            raise ValueError(
+                f"held is about {held.samples_per_client} samples per client; "
+                f"samples_per_client={samples_per_client!r} must be the same"
             )
         whole = cls(read_only(sizes), read_only(sizes.copy()))
         gone = frozenset(whole.existing(*_pair(target)) for target in forgotten)
@@ -82,7 +102,7 @@ class Crowd:
         for client, sample in gone:
             left[client] -= sample is not None
         left[[client for client, sample in gone if sample is None]] = 0
-        return cls(whole.samples_per_client, read_only(left), gone)
+        return cls(whole.samples_per_client, read_only(left), gone, held)
 
     @property
     def n_clients(self) -> int:
@@ -103,8 +123,10 @@ class Crowd:
         most = int(self.samples_per_client[client]) - 1
         return client, checks.integer("sample", sample, 0, most)
 
-    def remaining(self, client: int) -> np.ndarray:
+    def remaining(self, client: int, r: int | None = None) -> np.ndarray:
         """Return the sample numbers that a client has left, ascending, (samples_left[client],).
+
+        With a round r, those that it holds in that round.
 
         Raises
         ------
@@ -112,6 +134,9 @@ class Crowd:
             If the client never existed.
         """
         client, _ = self.existing(client)
+        if r is not None and self.held is not None:
+            held = self.held.samples(client, r)
+            return held[np.isin(held, self.remaining(client), assume_unique=True)]
         if (client, None) in self.forgotten:
             return np.empty(0, dtype=np.int64)
         gone = [s for k, s in self.forgotten if k == client]
@@ -135,6 +160,7 @@ class Crowd:
         left = self.samples_left.copy()
         for client, sample in targets:
             left[client] -= left[client] if sample is None else 1
+        forgotten = self.forgotten.union(targets)
         if not left.any():
             raise ValueError(
                 f"client={targets[-1][0]} is the last one; "
@@ -148,7 +174,22 @@ class Crowd:
                     f"{batch_size}, so that at most {had - batch_size} of its {had} samples can be "
                     "forgotten; or forget the client"
                 )
-        return Crowd(self.samples_per_client, read_only(left), self.forgotten.union(targets))
+        crowd = Crowd(self.samples_per_client, read_only(left), forgotten, self.held)
+        crowd.check_held(batch_size)
+        return crowd
+
+    def check_held(self, batch_size: int) -> None:
+        """Raise ValueError if a client that is left cannot fill a mini-batch in some round."""
+        if self.held is None:
+            return
+        counts = self.held.counts(self.forgotten)
+        counts[self.samples_left == 0] = batch_size
+        if counts.min() < batch_size:
+            client, r = np.unravel_index(counts.argmin(), counts.shape)
+            raise ValueError(
+                f"client={client} would hold {counts.min()} samples in round {r}; it must hold at "
+                f"least batch_size={batch_size} in every round, as each round may draw it"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +267,7 @@ class History:
         batches: ArrayLike,
         samples_per_client: ArrayLike,
         forgotten: Iterable[Target] = (),
+        held: Held | None = None,
     ) -> History:
         """Return the history of these draws, copied and checked.
 
@@ -238,17 +280,21 @@ class History:
             Samples at the start.
         forgotten : iterable of (client, sample)
             What was forgotten; (client, None) is a whole client.
+        held : Held, optional
+            What the clients held in each round, where that is not all of their samples. Without it
+            forgetting would draw anew from samples that had not arrived.
 
         Raises
         ------
         ValueError
-            If shapes or numbers do not fit together, or something forgotten is still in use.
+            If shapes or numbers do not fit together, something forgotten is still in use, or a
+            mini-batch holds a sample that its client did not hold in that round.
         """
         clients = np.array(checks.integers("clients", clients))
         batches = np.array(checks.integers("batches", batches))
         sizes = np.array(checks.integers("samples_per_client", samples_per_client))
         _check_draws(clients, batches, sizes)
-        crowd = Crowd.of(sizes, forgotten)
+        crowd = Crowd.of(sizes, forgotten, held)
         left = crowd.samples_left
         batch_size = batches.shape[3]
         if not left.any() or ((left > 0) & (left < batch_size)).any():
@@ -256,7 +302,10 @@ class History:
                 f"a client must be left, each with at least batch_size={batch_size} samples; "
                 f"left are {left}"
             )
+        _check_rounds(held, len(clients))
+        crowd.check_held(batch_size)
         history = cls(Draws.of(clients, batches, sizes), crowd)
+        history.check_held()
         for target in crowd.forgotten:
             used = history.first_use(*target)
             if used is not None:
@@ -271,6 +320,7 @@ class History:
     samples_per_client = property(lambda self: self.crowd.samples_per_client, doc="See `Crowd`.")
     samples_left = property(lambda self: self.crowd.samples_left, doc="See `Crowd`.")
     forgotten = property(lambda self: self.crowd.forgotten, doc="See `Crowd`.")
+    held = property(lambda self: self.crowd.held, doc="See `Crowd`.")
     n_clients = property(lambda self: self.crowd.n_clients, doc="M, clients at the start.")
     rounds = property(lambda self: self.batches.shape[0], doc="R.")
     clients_per_round = property(lambda self: self.batches.shape[1], doc="K.")
@@ -300,9 +350,22 @@ class History:
         first = self.first_step(client, sample)
         return divmod(first, self.local_steps) if first < self.steps else None
 
-    def remaining(self, client: int) -> np.ndarray:
+    def remaining(self, client: int, r: int | None = None) -> np.ndarray:
         """Return the sample numbers that a client has left; as `Crowd.remaining`."""
-        return self.crowd.remaining(client)
+        return self.crowd.remaining(client, r)
+
+    def check_held(self) -> None:
+        """Raise ValueError if a mini-batch holds what its client did not hold in that round."""
+        if self.held is None:
+            return
+        rounds = np.arange(self.rounds)[:, None, None, None]
+        fits = self.held.holds(self.clients[:, :, None, None], rounds, self.batches)
+        if not fits.all():
+            r, slot, step, i = np.argwhere(~fits)[0]
+            raise ValueError(
+                f"batches hold sample={self.batches[r, slot, step, i]} of "
+                f"client={self.clients[r, slot]} in round {r}, which that client did not hold then"
+            )
 
     def __repr__(self) -> str:
         names = ("n_clients", "rounds", "clients_per_round", "local_steps", "batch_size")
@@ -319,6 +382,7 @@ def draw_history(
     local_steps: int,
     rounds: int,
     rng: np.random.Generator,
+    held: Held | None = None,
 ) -> History:
     """Draw the history of R rounds.
 
@@ -332,11 +396,15 @@ def draw_history(
         N_k, each >= batch_size.
     rng : numpy.random.Generator
         Only its `integers` is used, so that `sflkit.fats.enumeration` can run through all draws.
+    held : Held, optional
+        What the clients hold in each round; by default all of their samples. A `held` that says
+        so draws the same history as none.
 
     Raises
     ------
     ValueError
-        For sizes out of range, or a client with fewer samples than a mini-batch needs (ERRATA 21).
+        For sizes out of range, or a client with fewer samples than a mini-batch needs (ERRATA 21),
+        with `held` also in a single round.
     """
     n_clients = checks.integer("n_clients", n_clients, 1)
     rounds = checks.integer("rounds", rounds, 1)
@@ -349,9 +417,12 @@ def draw_history(
         raise ValueError(
             f"batch_size={batch_size} must be at most {sizes[k]}, the samples that client {k} has"
         )
-    crowd = Crowd(read_only(sizes), read_only(sizes.copy()))
+    _check_rounds(held, rounds)
+    crowd = Crowd.of(sizes, held=held)
+    crowd.check_held(batch_size)
     clients = draw_clients(crowd, (rounds, clients_per_round), checks.generator(rng))
-    batches = draw_batches(crowd, clients, local_steps, batch_size, rng)
+    each = np.arange(rounds)[:, None]
+    batches = draw_batches(crowd, clients, local_steps, batch_size, rng, each)
     return History(Draws.of(clients, batches, sizes), crowd)
 
 
@@ -362,15 +433,35 @@ def draw_clients(crowd: Crowd, shape: tuple[int, ...], rng: np.random.Generator)
 
 
 def draw_batches(
-    crowd: Crowd, clients: np.ndarray, steps: int, batch_size: int, rng: np.random.Generator
+    crowd: Crowd,
+    clients: np.ndarray,
+    steps: int,
+    batch_size: int,
+    rng: np.random.Generator,
+    rounds: ArrayLike | None = None,
 ) -> np.ndarray:
     """Draw mini-batches of what the clients of the slots have left.
+
+    Parameters
+    ----------
+    crowd, clients, steps, batch_size, rng
+        Who draws from what.
+    rounds : int array, optional
+        The round of each slot, in a shape that broadcasts to that of `clients`. It is needed where
+        clients hold their samples for a time only.
 
     Returns
     -------
     int64 array (*clients.shape, steps, batch_size)
         Sample numbers, ascending within a mini-batch.
+
+    Raises
+    ------
+    ValueError
+        If `rounds` is missing where it is needed.
     """
+    if crowd.held is not None:
+        return _draw_held(crowd, clients, steps, batch_size, rng, rounds)
     sizes = np.repeat(crowd.samples_left[clients].reshape(-1), steps)
     ranks = subsets(sizes, batch_size, rng).reshape(*clients.shape, steps, batch_size)
     gone = by_client(target for target in crowd.forgotten if target[1] is not None)
@@ -444,6 +535,37 @@ def _check_draws(clients: np.ndarray, batches: np.ndarray, sizes: np.ndarray) ->
         raise ValueError(
             "each mini-batch must hold samples of its slot's client, in ascending order, none twice"
         )
+
+
+def _draw_held(
+    crowd: Crowd,
+    clients: np.ndarray,
+    steps: int,
+    batch_size: int,
+    rng: np.random.Generator,
+    rounds: ArrayLike | None,
+) -> np.ndarray:
+    """Draw mini-batches as `draw_batches`, from what the clients hold in the rounds of the slots.
+
+    Where that is everything, the draws are the same as without `held`."""
+    if rounds is None:
+        raise ValueError(
+            "rounds=None must say the round of each slot: these clients hold their samples for a "
+            "time only"
+        )
+    rounds = np.broadcast_to(rounds, clients.shape)
+    sizes = np.repeat(crowd.held.counts(crowd.forgotten)[clients, rounds].reshape(-1), steps)
+    ranks = subsets(sizes, batch_size, rng).reshape(*clients.shape, steps, batch_size)
+    for client, r in set(zip(clients.reshape(-1).tolist(), rounds.reshape(-1).tolist())):
+        slots = (clients == client) & (rounds == r)
+        ranks[slots] = crowd.remaining(client, r)[ranks[slots]]
+    return ranks
+
+
+def _check_rounds(held: Held | None, rounds: int) -> None:
+    """Refuse a `held` that is about another number of rounds."""
+    if held is not None and held.rounds != rounds:
+        raise ValueError(f"held is about {held.rounds} rounds; it must be about {rounds}")
 
 
 def _pair(target: Any) -> Target:

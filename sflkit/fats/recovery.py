@@ -4,14 +4,14 @@ Source: FATS, Section 6.2.1, Appendix A.5. A run tells one draw of the hit round
 the law of it. Here the accuracies of a run become two paths of R + 1 models each, and `scores` are
 means over that law along them. FRS and FR2 always go back to the first model.
 
-=========  ==============  ================================================================
-code       shape           meaning
-=========  ==============  ================================================================
-learning   (runs, R + 1)   accuracy of the model after 0..R rounds of learning
-recomputed (runs, R + 1)   that of the models that stand after the request: what was kept,
-                           then what was made again
-laws       (runs, R + 1)   of the round that recomputing starts from
-=========  ==============  ================================================================
+==========  ==============  ===============================================================
+code        shape           meaning
+==========  ==============  ===============================================================
+learning    (runs, R + 1)   accuracy of the model after 0..R rounds of learning
+recomputed  (runs, R + 1)   that of the models that stand after the request: what was kept,
+                            then what was made again
+laws        (runs, R + 1)   of the round that recomputing starts from
+==========  ==============  ===============================================================
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ rounds          (m,) int64           rounds before which a model is stored, as `
                                      (P,) float32
 numbers         (7,) float64         rate, every, owed, and FR2's rate, momentum, decay, damping
 ledger          (n, 6) float64       the entries
+entered, left   (sum N_k,) int32     only where clients are caches: when each sample was held
 digests         (n,) text            name and sha256 of each other entry, so that no part can be
                                      changed alone
 ==============  ===================  ===========================================================
@@ -42,6 +43,7 @@ from torch import Tensor
 
 from sflkit import checks, npzfiles, paths
 from sflkit.fats.baselines import Fisher
+from sflkit.fats.held import Held
 from sflkit.fats.history import History, Target
 from sflkit.fats.ledger import Entry, Ledger
 from sflkit.fats.methods import METHODS
@@ -235,6 +237,7 @@ def _content(state: State) -> dict[str, np.ndarray]:
     forgotten = sorted((k, -1 if sample is None else sample) for k, sample in history.forgotten)
     numbers = [state.rate, state.every, state.owed, *astuple(state.fisher)]
     entries = np.array(state.ledger.entries, dtype=np.float64)
+    held = history.held
     return {
         "status": np.array(state.status),
         "method": np.array(state.method),
@@ -245,6 +248,7 @@ def _content(state: State) -> dict[str, np.ndarray]:
         "rounds": np.array(sorted(state.models), dtype=np.int64),
         "numbers": np.array(numbers),
         "ledger": entries.reshape(-1, len(Entry._fields)),
+        **({} if held is None else {"entered": held.entered, "left": held.left}),
         **{f"model_{r}": model.numpy() for r, model in state.models.items()},
     }
 
@@ -253,7 +257,10 @@ def _state(file: Mapping[str, np.ndarray]) -> State:
     """Return the state that a file's entries describe, refused unless they fit together."""
     method = checks.choice("method", str(file["method"]), METHODS)
     rate, every, owed, *fisher = file["numbers"].tolist()
-    history = History.of(file["clients"], file["batches"], file["sizes"], _forgotten(file))
+    held = None
+    if "entered" in file:
+        held = Held.between(file["entered"], file["left"], file["sizes"], len(file["clients"]))
+    history = History.of(file["clients"], file["batches"], file["sizes"], _forgotten(file), held)
     models = {int(r): torch.from_numpy(file[f"model_{r}"]) for r in file["rounds"]}
     checks.real("rate", rate, above=0)
     every = checks.integer("every", every, 1)

@@ -21,9 +21,9 @@ on the disk before anything is recomputed, and models that hold forgotten data a
 An older state does not bring them back: `save` refuses to replace a file by a state that has
 forgotten less.
 
-==========  ==========  ===========  ===============================================================
+=========== ==========  ===========  ===============================================================
 code        symbol      shape        meaning
-==========  ==========  ===========  ===============================================================
+=========== ==========  ===========  ===============================================================
 history     P, B        (R, K, ...)  clients and mini-batches of all rounds, also of those that have
                                      not run yet
 models      theta       (P,) each    round -> global model before that round, float32 on the CPU; 0
@@ -35,7 +35,7 @@ owed        r_u         scalar       rounds that had run when a request came; pe
 rate        eta         scalar       local learning rate
 clients     D_k         M pairs      (x, y) of each client, tensors or arrays; None for a client
                                      that is forgotten
-==========  ==========  ===========  ===============================================================
+=========== ==========  ===========  ===============================================================
 """
 
 from __future__ import annotations
@@ -193,7 +193,8 @@ def request(
         All are served together; an empty list changes nothing. They come after the `rounds_done`
         rounds that have run (a request within a round waits for its end): later uses are repaired
         in the history and cost nothing. A sample of a client that leaves at the same time goes with
-        it.
+        it. Where the clients are caches (`History.held`), a sample is withheld from training: what
+        was held stays.
     rng : numpy.random.Generator
         For what the history draws anew; untouched by requests that are refused.
     rule : {"exact", "printed", "minimal"} or another name in `forgetting.RULES`
@@ -215,11 +216,61 @@ def request(
     history, first = _forgotten(state.history, samples, gone, rng, rule, state.rounds_done)
     history = method.repaired(history, rng)
     restart = 0 if method.from_scratch else first
+    return _booked(state, history, len(requests), first, restart)
+
+
+def adopt(state: State, history: History) -> State:
+    """Return the state that goes on with a history which was repaired elsewhere.
+
+    This is how a history that forgets by other means than `request` is trained on: models from the
+    first round on in which the two histories differ are dropped, and the answer is pending until
+    `resume` has recomputed them. With the history that `request` draws, it is the state that
+    `request` returns.
+
+    Parameters
+    ----------
+    state : State
+        Of a method that goes back to the first use, such as "fats"; pending or clean.
+    history : History
+        Of the same sizes. It has forgotten all that the state's history has, and more.
+
+    Raises
+    ------
+    ValueError
+        If the sizes differ, the history has forgotten nothing new, or not all that the state's has;
+        if the method trains from scratch after every request.
+    """
+    if METHODS[state.method].build().from_scratch:
+        raise ValueError(
+            f"method={state.method!r} trains from scratch after a request; adopt needs one that "
+            "goes back to the first use"
+        )
+    old = state.history
+    same = old.batches.shape == history.batches.shape
+    if not same or not np.array_equal(old.samples_per_client, history.samples_per_client):
+        raise ValueError(f"history={history!r} must be of the state's sizes, those of {old!r}")
+    new = history.forgotten - old.forgotten
+    if not new or not old.forgotten <= history.forgotten:
+        raise ValueError(
+            f"history has forgotten {len(history.forgotten)} targets; it must be all of the "
+            f"state's {len(old.forgotten)} and at least one more"
+        )
+    differ = (old.clients != history.clients).any(axis=1)
+    differ |= (old.batches != history.batches).any(axis=(1, 2, 3))
+    changed = np.flatnonzero(differ[: state.rounds_done])
+    first = int(changed[0]) if len(changed) else -1
+    return _booked(state, history, len(new), first, first)
+
+
+def _booked(state: State, history: History, requests: int, first: int, restart: int) -> State:
+    """Return the state with a history that has forgotten, and without models from `restart` on.
+
+    `first` is the round of the first use that the ledger notes; -1 in both stands for none."""
     start = max((r for r in state.models if r <= restart), default=-1)
     if start == state.rounds_done:  # all rounds that have run stand
         start = -1
     owed = max(state.owed, state.rounds_done)
-    entry = Entry(len(requests), first, start, owed, rounds=0, seconds=0.0)
+    entry = Entry(requests, first, start, owed, rounds=0, seconds=0.0)
     state = replace(state, history=history, ledger=state.ledger.booked(entry))
     if start < 0:
         return state

@@ -27,13 +27,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import NamedTuple
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sflkit import data
+from sflkit import checks, data
 from sflkit.osafl import allocation, channels, networks, video
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.devices import Link
@@ -253,19 +255,30 @@ class Samples:
     config : OSAFLConfig
     device : torch.device or str
         Where the tensors lie.
+    cache : class or function, optional
+        What the clients keep in place of their FIFO stores, see `osafl.training.run`.
 
     Attributes
     ----------
     world : World
     past : int
         Requests before the label that make an input.
+
+    Raises
+    ------
+    ValueError
+        If a cache holds too few samples for a local round, one twice, or one that did not arrive.
     """
 
-    def __init__(self, config: OSAFLConfig, device: torch.device | str):
+    def __init__(
+        self, config: OSAFLConfig, device: torch.device | str, cache: Callable | None = None
+    ):
         self.config = config
         self.device = device
         self.world = world(config)
         self.past = _PAST[config.dataset]
+        # By client and round; FIFO stores are windows and need no list.
+        self._kept = None if cache is None else self._run_caches(cache)
         if config.dataset == 1:
             self._make_rows(config.input_norm)
 
@@ -358,12 +371,49 @@ class Samples:
         x, y = (torch.cat(column) for column in zip(*parts, strict=True))
         return x, y
 
+    def stored(self, user: int, t: int) -> np.ndarray:
+        """Return where the labels of a client's stored samples lie in round t (from 1), (n,)."""
+        if self._kept is None:
+            first, end = self.world.windows[t - 1, user]
+            return np.arange(first, end) + self.past
+        return self._kept[user][t - 1] + self.past
+
+    def _run_caches(self, cache: Callable) -> list[list[np.ndarray]]:
+        """Return the samples that each client's cache holds in each round, by client and round.
+
+        It starts with what the store would hold, and then gets what arrives there."""
+        stores, windows = self.world.stores, self.world.windows
+        kept: list[list[np.ndarray]] = []
+        for user, (capacity, slots) in enumerate(zip(stores.capacity, stores.slots, strict=True)):
+            own = cache(int(capacity), int(slots))
+            ends = [0, int(capacity), *windows[:, user, 1].tolist()]
+            contents = []
+            for t, (first, end) in enumerate(itertools.pairwise(ends)):
+                new = np.arange(first, end)
+                labels = self.world.requests[user][new + self.past]
+                own.update(new, labels, generator(self.config.seed, "cache", user, t))
+                contents.append(self._checked(own, user, t, end))
+            kept.append(contents[1:])
+        return kept
+
+    def _checked(self, cache: Any, user: int, t: int, arrived: int) -> np.ndarray:
+        """Return what a cache holds after round t, refused unless a local round can draw it."""
+        ids = checks.integers(f"ids of the cache of client {user}", cache.ids, low=0)
+        least = self.samples_per_round
+        if len(np.unique(ids)) < max(len(ids), least) or ids.max() >= arrived:
+            raise ValueError(
+                f"cache of client {user} holds {len(ids)} samples in round {t}; it must hold at "
+                f"least {least}, the samples of a local round, none twice, and only those of the "
+                f"{arrived} that have arrived"
+            )
+        return ids
+
     def local_batches(self, user: int, t: int, n_rounds: int) -> list[tuple[Tensor, ...]]:
         """Return the batches of a client's `n_rounds` local rounds in round t (from 1)."""
-        first, end = self.world.windows[t - 1, user] + self.past
+        stored = self.stored(user, t)
         size = self.samples_per_round
         rng = generator(self.config.seed, "batches", user, t)
-        drawn = [rng.choice(end - first, size, replace=False) + first for _ in range(n_rounds)]
+        drawn = [stored[rng.choice(len(stored), size, replace=False)] for _ in range(n_rounds)]
         if self.config.local_round == "minibatches":
             drawn = [part for picks in drawn for part in np.split(picks, self.config.minibatches)]
         return [self.batch(user, picks) for picks in drawn]
@@ -375,11 +425,10 @@ class Samples:
         -------
         int array (n_clients, n_files)
         """
-        spans = self.world.windows[t - 1] + self.past
         return np.stack(
             [
-                np.bincount(asked[first:end], minlength=self.world.catalogue.n_files)
-                for asked, (first, end) in zip(self.world.requests, spans, strict=True)
+                np.bincount(asked[self.stored(u, t)], minlength=self.world.catalogue.n_files)
+                for u, asked in enumerate(self.world.requests)
             ]
         )
 
@@ -404,15 +453,16 @@ class Samples:
 
         Each is drawn without replacement from the samples of all stores together.
         """
-        first, end = self.world.windows[t - 1].T + self.past
-        edges = np.cumsum(end - first)
+        stored = [self.stored(u, t) for u in range(self.config.n_clients)]
+        edges = np.cumsum([len(own) for own in stored])
+        together = np.concatenate(stored)
         size = min(self.samples_per_round, edges[-1])
         rng = generator(self.config.seed, "batches", self.config.n_clients, t)
         batches = []
         for _ in range(n_steps):
             picks = np.sort(rng.choice(edges[-1], size, replace=False))
             owner = np.searchsorted(edges, picks, side="right")
-            at = picks - (edges - (end - first))[owner] + first[owner]
+            at = together[picks]
             parts = [self.batch(int(u), at[owner == u]) for u in np.unique(owner)]
             batches.append(tuple(torch.cat(column) for column in zip(*parts, strict=True)))
         return batches

@@ -43,6 +43,7 @@ def run(
     *,
     server: Callable | None = None,
     model: nn.Module | Callable | None = None,
+    cache: Callable | None = None,
 ) -> pd.DataFrame:
     """Run one rule for T rounds.
 
@@ -58,6 +59,12 @@ def run(
     model : torch.nn.Module, class or function, optional
         Your own network, from the data set's inputs to logits (n, 100): a module, whose weights are
         not used, or what makes one of (input_shape, n_classes).
+    cache : class or function, optional
+        Your own cache in place of the FIFO stores: (capacity, slots) -> an empty cache, where
+        `capacity` is the store's D_u and at most `slots` samples arrive before a round. Before the
+        first round it gets the D_u samples that the store would start with, then what arrives
+        there, by `update(ids, labels, rng)`; `ids` are the samples it holds. The labels are the
+        requested files. The cache rules of SFL, but for FULL, are such classes.
 
     Returns
     -------
@@ -76,7 +83,7 @@ def run(
         For an unknown model, one that does not take the inputs, or a server or model that is not
         as described.
     """
-    learner = Learner(config, server, model)
+    learner = Learner(config, server, model, cache)
     joined = np.zeros(config.n_clients, dtype=bool)
     alive = True
     rows = []
@@ -181,6 +188,8 @@ class Learner:
         See `run`.
     model : torch.nn.Module, class or function, optional
         See `run`.
+    cache : class or function, optional
+        See `run`.
 
     Attributes
     ----------
@@ -197,10 +206,11 @@ class Learner:
         config: OSAFLConfig,
         server: Callable | None = None,
         model: nn.Module | Callable | None = None,
+        cache: Callable | None = None,
     ):
         self.config = config
         device = machine.device()
-        self._samples = Samples(config, device)
+        self._samples = Samples(config, device, cache)
         self._sizes = self._samples.world.stores.capacity
         self.n_files = self._samples.world.catalogue.n_files
         self.task = federated.Task(self._network(model), loss)

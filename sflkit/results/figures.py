@@ -1,8 +1,8 @@
 """What a reader sees: the house style, curves with intervals, and figures with passports.
 
 Every figure is a png and a pdf under figures/<profile>/ with a passport (json) that names its
-parameters, the keys of the results behind it, the commit and a sha256 of the data drawn. Files hold
-no dates, and a figure whose data and parameters did not change keeps its passport, so that drawing
+parameters, the keys of the results behind it, versions and a sha256 of the data drawn. Files hold
+neither dates nor commits, and a figure that did not change keeps its passport, so that drawing
 again changes nothing. Tables are in `sflkit.results.tables`, claims and their verdicts in
 `sflkit.results.claims`.
 """
@@ -28,13 +28,14 @@ from numpy.typing import ArrayLike
 
 from sflkit import checks, paths
 from sflkit.registry import Registry
-from sflkit.results import intervals
-from sflkit.results.store import FLOAT_FORMAT, commit, plain, versions
-from sflkit.results.tables import say_if_unpublished, upsert_row
+from sflkit.results import intervals, seals
+from sflkit.results.store import FLOAT_FORMAT, plain, versions
+from sflkit.results.tables import say_if_unpublished
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from PIL import Image
 
 # The looks of series that are no rule of a registry, in this order: colours from the
 # colour-blind-safe palette of Okabe and Ito, dark to light, and a line and a marker of its own for
@@ -67,7 +68,8 @@ _HOUSE = {
     "pdf.fonttype": 42,
 }
 MAX_PNG_BYTES = 300_000
-EMBEDDED_WIDTH = 960  # pixels of a figure in a notebook
+EMBEDDED_WIDTH, LEAST_WIDTH = 960, 900  # pixels of a figure in a notebook
+_MARGIN = 8  # pixels around an embedded figure
 LARGEST_CSV = 1_000_000  # characters
 Drawn = pd.DataFrame | ArrayLike | Mapping[str, pd.DataFrame | ArrayLike]
 
@@ -98,18 +100,42 @@ def style() -> None:
 def embedded(fig: Figure) -> bytes:
     """Return the png that a notebook shows of a figure: 960 pixels wide, in at most 256 colours.
 
-    The empty border is cut off. Lines and letters keep their sizes in proportion to the figure's
-    width, so a figure that is 6.4 inches wide has larger letters than one of 9.6 inches.
+    An empty border is cut off, but a figure of at least 900 pixels remains. Lines and letters keep
+    their sizes in proportion to the figure's width, so a figure that is 6.4 inches wide has larger
+    letters than one of 9.6 inches.
     """
     dpi = EMBEDDED_WIDTH / fig.get_figwidth()
-    for _ in range(2):  # without its border a figure may be narrower or wider
-        buffer = io.BytesIO()
-        fig.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
-        width = int.from_bytes(buffer.getvalue()[16:20], "big")
-        if abs(width - EMBEDDED_WIDTH) < 0.03 * EMBEDDED_WIDTH:
-            break
-        dpi *= EMBEDDED_WIDTH / width
-    return _in_few_colours(buffer)
+    buffer = _drawn(fig, dpi)
+    width = _without_border(buffer).width
+    if width < LEAST_WIDTH:
+        buffer = _drawn(fig, dpi * (EMBEDDED_WIDTH - 2 * _MARGIN) / (width - 2 * _MARGIN))
+    return _in_few_colours(_without_border(buffer))
+
+
+def _drawn(fig: Figure, dpi: float) -> io.BytesIO:
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    return buffer
+
+
+def _without_border(png: io.BytesIO) -> Image.Image:
+    """Return a png's pixels without the border that has the colour of its first pixel."""
+    from PIL import Image, ImageChops
+
+    image = Image.open(png).convert("RGB")
+    paper = Image.new("RGB", image.size, image.getpixel((0, 0)))
+    box = ImageChops.difference(image, paper).getbbox()
+    if box is None:
+        return image
+    left, top, right, bottom = box
+    return image.crop(
+        (
+            max(left - _MARGIN, 0),
+            max(top - _MARGIN, 0),
+            min(right + _MARGIN, image.width),
+            min(bottom + _MARGIN, image.height),
+        )
+    )
 
 
 def _embed_in_notebooks() -> None:
@@ -327,14 +353,14 @@ def save_figure(
         "data_sha256": hashlib.sha256(drawn.encode()).hexdigest(),
         "versions": versions() | {"matplotlib": _matplotlib_version()},
     }
+    files = {".png": _png(fig, artefact), ".pdf": _pdf(fig), ".csv": drawn.encode()}
     with paths.lock(folder / "index.csv"):
-        paths.write_atomic(folder / f"{artefact}.png", _png(fig, artefact))
-        paths.write_atomic(folder / f"{artefact}.pdf", _pdf(fig))
-        paths.write_atomic(folder / f"{artefact}.csv", drawn)
-        _write_passport(folder / f"{artefact}.json", passport)
+        files[".json"] = _passport(folder / artefact, passport, files)
+        for suffix, content in files.items():
+            paths.write_atomic(folder / f"{artefact}{suffix}", content)
         row = {name: passport[name] for name in ("artefact", "notebook", "caption")}
-        row |= {"results": len(passport["results"]), "data_sha256": passport["data_sha256"]}
-        upsert_row(folder / "index.csv", row)
+        row |= {"results": len(passport["results"])} | seals.digests(files)
+        seals.upsert_rows(folder / "index.csv", artefact, [row])
     say_if_unpublished(folder / f"{artefact}.png", profile)
     return folder / f"{artefact}.png"
 
@@ -363,11 +389,12 @@ def data_text(data: Drawn) -> str:
 
 
 def _png(fig: Figure, artefact: str) -> bytes:
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    from PIL import Image
+
+    buffer = _drawn(fig, 150)
     if buffer.tell() <= MAX_PNG_BYTES:
         return buffer.getvalue()
-    png = _in_few_colours(buffer, optimize=True, dpi=(150, 150))
+    png = _in_few_colours(Image.open(buffer).convert("RGB"), optimize=True, dpi=(150, 150))
     if len(png) > MAX_PNG_BYTES:
         warnings.warn(
             f"{artefact}.png has {len(png)} bytes; figures should stay below {MAX_PNG_BYTES}",
@@ -376,13 +403,13 @@ def _png(fig: Figure, artefact: str) -> bytes:
     return png
 
 
-def _in_few_colours(png: io.BytesIO, **options: Any) -> bytes:
+def _in_few_colours(image: Image.Image, **options: Any) -> bytes:
     """Return a png in 256 colours, which are plenty for a plot and a third of the bytes."""
     from PIL import Image
 
-    image = Image.open(png).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     buffer = io.BytesIO()
-    image.save(buffer, format="png", **options)
+    few = image.quantize(256, dither=Image.Dither.NONE)
+    few.save(buffer, format="png", **options)
     return buffer.getvalue()
 
 
@@ -402,20 +429,25 @@ def _matplotlib_version() -> str:
     return matplotlib.__version__
 
 
-def _write_passport(file: Path, passport: dict) -> None:
+def _passport(stem: Path, passport: dict, files: Mapping[str, bytes]) -> bytes:
+    """Return the passport of a figure as a file: the old one, unless the figure or what is said of
+    it changed.
+
+    The versions are those that first drew the figure as it is; other versions that draw the same
+    bytes change nothing.
+    """
+    file = stem.with_name(f"{stem.name}.json")
     try:
-        old = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        old = {}
-    same = {k: v for k, v in old.items() if k != "commit"} == passport
-    # The commit that first drew this figure stays, unless its source differed from it ("+") and a
-    # clean one draws the same.
-    if not same or (
-        str(old.get("commit")).endswith("+") and not commit().endswith("+") and commit() != "none"
-    ):
-        paths.write_atomic(
-            file, json.dumps(passport | {"commit": commit()}, indent=1, sort_keys=True) + "\n"
+        content = file.read_bytes()
+        old = json.loads(content)
+        same = (
+            seals.is_right(file, "passport_sha256")
+            and all(old.get(name) == said for name, said in passport.items() if name != "versions")
+            and all(stem.with_name(stem.name + end).read_bytes() == files[end] for end in files)
         )
+    except (OSError, ValueError, AttributeError):
+        same = False
+    return content if same else (json.dumps(passport, indent=1, sort_keys=True) + "\n").encode()
 
 
 def end_intervals(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str) -> None:

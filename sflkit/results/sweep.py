@@ -15,7 +15,8 @@ lock of its own that dies with its process: two sweeps over the same configs sha
 after a kill -9 the same call computes only what is missing.
 
 **Rules of your own.** `run_many(run, configs, cache=MyRule)` hands the class `MyRule` to every run
-as `run(config, cache=MyRule)`, and likewise `server`, `model` and `stream`, where `run` takes them.
+as `run(config, cache=MyRule)`, and likewise `server`, `model`, `stream` and `memory`, where `run`
+takes them.
 Its results are kept under the name and the source of `MyRule`: the same call finds them again, and
 a change of the source computes them anew. The same holds for a `run` function of your own.
 `sflkit.results.sources` says what counts as source and what is not seen.
@@ -140,6 +141,7 @@ def run_many(
     server: type | Callable | None = None,
     model: type | Callable | None = None,
     stream: type | Callable | None = None,
+    memory: type | Callable | None = None,
     store: Path | str | None = None,
     published: Path | str | Sequence[Path | str] | None = None,
     jobs: int | None = None,
@@ -157,7 +159,7 @@ def run_many(
         size of the data set) and `frame.attrs["device"]` go into the record.
     configs : frozen dataclasses with a `seed`
         One that occurs twice runs once.
-    cache, server, model, stream : class or function, optional
+    cache, server, model, stream, memory : class or function, optional
         Your own; what is given is passed to `run` as keyword. `run` says what it makes of a class
         and of a function. Name and source are part of the results' keys; the frame's columns show
         the config alone, so tell such results apart by `frame.assign(rule="mine")`.
@@ -204,7 +206,7 @@ def run_many(
     progress = None if progress is None else checks.flag("progress", progress)
     if not configs:
         raise ValueError("configs=[] must hold at least one config")
-    given = {"cache": cache, "server": server, "model": model, "stream": stream}
+    given = {"cache": cache, "server": server, "model": model, "stream": stream, "memory": memory}
     given = {name: thing for name, thing in given.items() if thing is not None}
     store = paths.results_store() if store is None else Path(store).expanduser().resolve()
     folders = [store, *_folders(published)]
@@ -417,6 +419,9 @@ def _parallel(jobs: int | None) -> joblib.Parallel:
     # Where the caller names no back end: threads. Training leaves the interpreter's lock, and
     # processes would load torch anew.
     options = {"n_jobs": jobs, "prefer": "threads", "batch_size": 1}
+    if type(joblib.parallel.get_active_backend()[0]).__name__ == "LokyBackend":
+        # From their first moment on: without a task they would wait five minutes for one.
+        options |= {"initializer": _die_with_parent, "initargs": (os.getpid(),)}
     try:
         return joblib.Parallel(**options, return_as="generator_unordered")
     except ValueError:  # a back end that cannot hand results over as they come
@@ -593,7 +598,10 @@ def _find(folders: Sequence[Path], key: str) -> tuple[pd.DataFrame, dict]:
         result = read_result(key, folder)
         if result is not None:
             return result
-    raise RuntimeError(f"result {key} is not in {folders[0]}: do all workers see this folder?")
+    raise RuntimeError(
+        f"result {key} was computed and is not in {folders[0]}: was something deleted there, or do "
+        "not all workers see this folder? Called again, the sweep computes what is missing"
+    )
 
 
 def _with_config(frame: pd.DataFrame, config: Any, key: str) -> pd.DataFrame:

@@ -17,37 +17,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from sflkit import checks, paths
+from sflkit.results import seals
 from sflkit.results.claims import SETTINGS, Claims, Page, Setting, Verdict, check_declared
 from sflkit.results.intervals import mean_interval
 from sflkit.results.store import commit, device, versions
-
-VERDICT_COLUMNS = (
-    "artefact",
-    "verdict",
-    "setting",
-    "differs",
-    "claim",
-    "source",
-    "refuted_by",
-    "printed",
-    "n_seeds",
-    "profile",
-    "note",
-)
-PART_COLUMNS = (
-    "artefact",
-    "part",
-    "role",
-    "erratum",
-    "sentence",
-    "rule",
-    "answer",
-    "ours",
-    "interval",
-    "n_seeds",
-    "hint",
-)
-
 
 # --- verdicts and tables --------------------------------------------------------------------------
 
@@ -76,9 +49,11 @@ def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
         "profile": profile,
         "note": verdict.note,
     }
+    parts = _part_rows(verdict)
+    row[seals.SEAL] = seals.seal(row, parts)
     with paths.lock(folder / "verdicts.csv"):
-        upsert_rows(folder / "parts.csv", verdict.artefact, _part_rows(verdict), PART_COLUMNS)
-        upsert_rows(folder / "verdicts.csv", verdict.artefact, [row], VERDICT_COLUMNS)
+        seals.upsert_rows(folder / "parts.csv", verdict.artefact, parts)
+        seals.upsert_rows(folder / "verdicts.csv", verdict.artefact, [row])
     say_if_unpublished(folder / "verdicts.csv", profile)
     return folder / "verdicts.csv"
 
@@ -133,24 +108,31 @@ def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:
 
     A row that was run counts before one that was not, a `full` setting before a `reduced` one and
     that before a `stand-in`, and the paper profile before the quick one.
+
+    Raises
+    ------
+    seals.DamagedTable
+        If a row, or its parts, are not what was recorded.
     """
     root = paths.figures_root() if root is None else Path(root)
-    rows = [
-        row
-        for file in sorted(root.glob("*/verdicts.csv"))
-        for row in read_table(file).to_dict("records")
-    ]
+    rows = []
+    for file in sorted(root.glob("*/verdicts.csv")):
+        if wrong := seals.verdict_damages(file.parent):
+            raise seals.DamagedTable(
+                f"{wrong[0]}; `sflkit figures --profile {file.parent.name}` mends it"
+            )
+        rows += seals.read_table(file).to_dict("records")
     rank = {"paper": 0, "quick": 1}
     rows.sort(
         key=lambda row: (
-            natural_key(row["artefact"]),
+            seals.natural_key(row["artefact"]),
             row["verdict"] == "not run",
             SETTINGS.index(row["setting"]) if row["setting"] in SETTINGS else len(SETTINGS),
             rank.get(row["profile"], 2),
         )
     )
     return (
-        pd.DataFrame(rows, columns=list(VERDICT_COLUMNS))
+        pd.DataFrame(rows, columns=list(seals.COLUMNS["verdicts.csv"]))
         .drop_duplicates("artefact")
         .reset_index(drop=True)
     )
@@ -164,11 +146,13 @@ def all_parts(root: Path | str | None = None) -> pd.DataFrame:
     for row in all_verdicts(root).itertuples():
         file = root / row.profile / "parts.csv"
         if file not in tables:
-            tables[file] = read_table(file) if file.is_file() else pd.DataFrame()
+            tables[file] = seals.read_table(file) if file.is_file() else pd.DataFrame()
         table = tables[file]
         if len(table):
             frames.append(table[table["artefact"] == row.artefact])
-    return pd.concat([pd.DataFrame(columns=list(PART_COLUMNS)), *frames], ignore_index=True)
+    return pd.concat(
+        [pd.DataFrame(columns=list(seals.COLUMNS["parts.csv"])), *frames], ignore_index=True
+    )
 
 
 def comparison(rows: Iterable[Mapping]) -> pd.DataFrame:
@@ -239,11 +223,6 @@ def provenance(profile: str = "quick") -> str:
     return " · ".join([*first, *others, device()])
 
 
-def natural_key(text: str) -> tuple:
-    """Return a sort key that puts sfl-fig2 before sfl-fig10."""
-    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text))
-
-
 def say_if_unpublished(file: Path, profile: str) -> None:
     """Print where a file was written that is not among the published ones."""
     if file.parent == paths.out() / "figures" / profile:
@@ -299,23 +278,3 @@ def _shown(ours: str | ArrayLike) -> tuple[float | None, str]:
     estimate = mean_interval(ours)
     half = f" ± {estimate.high - estimate.mean:.2g}" if estimate.n > 1 else " (one seed)"
     return estimate.mean, f"{estimate.mean:.4g}{half}"
-
-
-def read_table(file: Path) -> pd.DataFrame:
-    """Return a table of figures/<profile>/ as texts."""
-    return pd.read_csv(file, dtype=str, keep_default_na=False)
-
-
-def upsert_row(file: Path, row: Mapping) -> None:
-    """Replace the artefact's row in a sorted table; the caller holds the lock."""
-    upsert_rows(file, row["artefact"], [row], list(row))
-
-
-def upsert_rows(file: Path, artefact: str, rows: Iterable[Mapping], columns: Iterable[str]) -> None:
-    """Replace all rows of an artefact in a table sorted by artefact; the caller holds the lock."""
-    old = read_table(file).to_dict("records") if file.is_file() else []
-    kept = [row for row in old if row["artefact"] != artefact]
-    new = [{name: str(value) for name, value in row.items()} for row in rows]
-    table = sorted([*kept, *new], key=lambda row: natural_key(row["artefact"]))
-    frame = pd.DataFrame(table, columns=list(columns)).fillna("")
-    paths.write_atomic(file, frame.to_csv(index=False, lineterminator="\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sflkit.results.widgets import SLIDER, picture
@@ -28,6 +29,7 @@ def cache_explorer() -> ipywidgets.VBox:
 
     n_classes, rounds = 6, 60
 
+    @lru_cache(maxsize=16)  # a move of one slider asks for FIFO's path again
     def follow(config):
         clients = Clients(config, np.arange(n_classes).repeat(config.capacity), n_classes)
         shares = []
@@ -120,7 +122,7 @@ def discrepancy_explorer() -> ipywidgets.VBox:
 
     def draw(corr_rounds, deviation, cache_rounds, theta, share):
         delta2 = deviation**2
-        _, ax = plt.subplots(figsize=(6.4, 3.2))
+        _, ax = plt.subplots(figsize=(8.6, 3.4))
         limit = bounds.srsr_discrepancy_limit(cache_rounds, theta, corr_rounds, delta2)
         lines = {
             "fifo": np.full(len(t), bounds.fifo_discrepancy(cache_rounds, corr_rounds, delta2)),

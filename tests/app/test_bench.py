@@ -290,7 +290,7 @@ def test_what_a_busy_machine_measured_is_not_kept(
     bench.main()
     assert (tmp_path / "W4.csv").exists() == (kept and mode != "--scaling")
     assert folders == ([tmp_path if kept else None] if mode == "--scaling" else [])
-    assert ("README" in capsys.readouterr().out) == kept
+    assert ("speed.md" in capsys.readouterr().out) == kept
 
 
 TINY = replace(WORKLOADS["W4"], name="tiny", clients=2, pool=2, flops=1000.0)

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from sflkit import paths
 from sflkit.app import cli, gate, kernels, links, runner
-from tests.helpers import write_notebook
+from tests.helpers import DRAW, write_notebook
 
 SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
 SNAKEMAKE = [sys.executable, "-m", "snakemake"]
@@ -80,31 +80,81 @@ def test_a_failing_cell_ends_in_1_and_names_itself(clone):
 
 
 def test_figures_do_what_is_needed_go_on_after_a_failure_and_name_it(clone):
-    draw = (
-        "folder = paths.figures(profile); folder.mkdir(parents=True, exist_ok=True)\n"
-        "(folder / 'x-fig1.png').write_bytes(b'')\nprint(os.environ['SFLKIT_THREADS'])"
-    )
-    write_notebook(clone / "notebooks" / "10_first.ipynb", run=draw)
+    draw = f"{DRAW}print(os.environ['SFLKIT_THREADS'])"
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=draw, artefacts=["sfl-fig2"])
     write_notebook(clone / "notebooks" / "12_second.ipynb", run="1 / 0")
     result = sflkit("figures", env={**os.environ, "SFLKIT_THREADS": "6"})
     assert result.returncode == 1
     assert "failed: 12_second\n" in result.stderr and "ZeroDivisionError" in result.stderr
     assert "1 run, 0 up to date, 1 failed" in result.stdout and "1 figures" in result.stdout
+    assert "figures/quick: nothing is committed" in result.stdout
     executed = nbformat.read(clone / "out" / "quick" / "10_first.ipynb", as_version=4)
     assert executed.cells[-1].outputs[0].text == "3\n"  # 6 threads shared by 2 jobs
-    assert json.loads((clone / "out" / "quick" / "10_first.done.json").read_text())["figures"] == [
-        "x-fig1.png"
-    ]
+    stamp = json.loads((clone / "out" / "quick" / "10_first.done.json").read_text())
+    assert stamp["figures"] == stamp["verdicts"] == ["sfl-fig2"]
     assert "[Example](notebooks/10_first.ipynb)" in (clone / "README.md").read_text()
 
     write_notebook(clone / "notebooks" / "12_second.ipynb", artefacts=())  # mended
     assert "1 run, 1 up to date, 0 failed" in sflkit("figures").stdout
-    (clone / "figures" / "quick" / "x-fig1.png").unlink()
-    os.utime(clone / "notebooks" / "12_second.ipynb")  # newer, but the same
-    assert "1 run, 1 up to date, 0 failed" in sflkit("figures").stdout
     with open(clone / "sflkit" / "sfl" / "caches.py", "a") as source:
         source.write("\n")
     assert "1 run, 0 up to date, 0 failed" in sflkit("figures", "--only", "12").stdout
+
+
+def test_damage_to_what_is_published_is_said_and_made_anew(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
+    assert sflkit("figures", "--only", "10").returncode == 0
+    folder = clone / "figures" / "quick"
+    right = {file.name: file.read_bytes() for file in folder.iterdir()}
+    by_hand = {
+        "sfl-fig2.png": (b"IEND", b""),
+        "sfl-fig2.json": (b'"data_sha256": "', b'"data_sha256": "0'),
+        "verdicts.csv": (b"fig2,reproduced", b"fig2,partly"),
+    }
+    for name, (old, new) in by_hand.items():
+        assert old in right[name]
+        (folder / name).write_bytes(right[name].replace(old, new))
+    checked = CliRunner().invoke(cli.app, ["verdicts", "--write-readme"])
+    assert checked.exit_code == 2 and "the row of sfl-fig2, or its parts" in checked.stderr
+    assert "partly" not in (clone / "README.md").read_text()
+    result = sflkit("figures", "--only", "10")
+    for name in by_hand:
+        assert f"damaged: {folder / name}: " in result.stdout, result.stdout
+    assert result.stdout.count("made anew by 10_first") == 3
+    assert "1 run, 0 up to date, 0 failed" in result.stdout
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == right
+
+    verdicts = right["verdicts.csv"]
+    (folder / "verdicts.csv").write_bytes(verdicts[: len(verdicts) // 2])
+    os.truncate(clone / "out" / "quick" / "10_first.done.json", 20)
+    result = sflkit("figures", "--only", "10")
+    assert f"damaged: {folder / 'verdicts.csv'}: line 2: " in result.stdout
+    assert "1 run, 0 up to date, 0 failed" in result.stdout and "Traceback" not in result.stderr
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == right
+
+
+def test_a_stamp_knows_what_it_was_made_from_whatever_the_clock_says(clone):
+    book = gate.find("10")
+    stamp = runner.stamp(book, "quick")
+    made = {"figures": [], "verdicts": [], "made_from": runner.made_from(book, {})}
+    paths.write_atomic(stamp, json.dumps(made))
+    os.utime(stamp, (2**32, 2**32))  # newer than all that will be changed
+    for changed, lost in (
+        ("sflkit/fats/bounds.py", False),  # another paper's
+        ("sflkit/sfl/caches.py", True),
+        ("sflkit/checks.py", True),
+        ("notebooks/10_first.ipynb", True),
+        ("notebooks/12_second.ipynb", False),
+    ):
+        text = (clone / changed).read_text()
+        (clone / changed).write_text(text + "\n")
+        assert runner.is_lost(gate.find("10"), "quick") is lost, changed
+        (clone / changed).write_text(text)
+        assert not runner.is_lost(gate.find("10"), "quick")
+    paths.write_atomic(stamp, json.dumps(made | {"verdicts": ["x-fig1"]}))  # and its row is gone
+    assert runner.is_lost(book, "quick")
+    stamp.unlink()
+    assert not runner.is_lost(book, "quick")  # it has not run
 
 
 def test_figures_of_a_profile_are_those_it_names(clone):

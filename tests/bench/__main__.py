@@ -64,7 +64,7 @@ def main() -> None:
     if args.repeats < 5:
         parser.error(f"--repeats {args.repeats} must be at least 5")
     if not args.draw and _measure_all(args):
-        print("kept; `sflkit verdicts --write-readme` brings the README's table up to date")
+        print("kept; `sflkit verdicts --write-readme` brings docs/guides/speed.md up to date")
     try:
         print(f"drawn: {draw.draw()}")
     except ValueError as error:

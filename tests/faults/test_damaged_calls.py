@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import collections
-import os
 
 import pytest
 
 from tests.faults import damaged_calls
+from tests.faults.campaign import SHARE
 
-EVERY = 1 if os.environ.get("SFLKIT_FAULTS") == "all" else 5
 # Answers with NaN that are right, as the docstrings say: the model of a run that diverged is
 # measured, and seen by the updates that it makes; inputs are not searched for NaN.
 SAID = {
@@ -29,7 +28,7 @@ SAID = {
 @pytest.fixture(scope="module")
 def outcomes():
     cases = list(damaged_calls.damaged())
-    return [(case, damaged_calls.outcome(case)) for case in cases[::EVERY]]
+    return [(case, damaged_calls.outcome(case)) for case in cases[::SHARE]]
 
 
 def test_there_are_enough_and_always_the_same():

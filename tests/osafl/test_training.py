@@ -30,6 +30,7 @@ from sflkit.osafl.devices import Link
 from sflkit.osafl.rules import RULES
 from sflkit.osafl.training import run
 from sflkit.registry import Rule
+from sflkit.sfl import caches
 
 SMALL = OSAFLConfig(
     n_clients=6,
@@ -558,3 +559,56 @@ def test_models_of_ones_own_are_a_module_or_what_makes_one():
 def test_what_is_no_model_is_refused():
     with pytest.raises(ValueError, match=r"model='mlp' must be a torch.nn.Module"):
         run(SMALL, model="mlp")
+
+
+def test_a_fifo_cache_is_the_store():
+    """The limiting case: SFL's FIFO of the store's size holds what the store holds, to the bit."""
+    for changes in ({}, {"rule": "m_feddisco"}, {"rule": "genie"}):
+        compare(run(small(**changes)), run(small(**changes), cache=caches.FIFO))
+
+
+def test_caches_by_hand():
+    """A cache that never changes holds the D_u samples of the start; its local batches are theirs.
+
+    Arrivals are those of the stores: the samples from the window's old end to its new one.
+    """
+    seen = []
+
+    class Noting(caches.Lazy):
+        def update(self, ids, labels, rng):
+            seen.append((ids, labels))
+            super().update(ids, labels, rng)
+
+    s = Samples(SMALL, "cpu", Noting)
+    w = s.world
+    for u in range(6):
+        own = seen[5 * u : 5 * u + 5]  # the start and four rounds
+        size, ends = w.stores.capacity[u], w.windows[:, u, 1]
+        assert own[0][0].tolist() == list(range(size))
+        for t in range(4):
+            before = size if t == 0 else ends[t - 1]
+            assert own[t + 1][0].tolist() == list(range(before, ends[t]))
+        assert all((w.requests[u][ids + s.past] == labels).all() for ids, labels in own)
+        for t in range(1, 5):
+            assert s.stored(u, t).tolist() == list(range(s.past, size + s.past))
+    assert not (s.label_counts(4) == Samples(SMALL, "cpu").label_counts(4)).all()
+
+
+@pytest.mark.parametrize("rule", ["drsr", "reservoir", "lazy"])
+def test_every_cache_rule_keeps_what_arrived_within_its_size(rule):
+    s = Samples(SMALL, "cpu", caches.RULES[rule].build)
+    for u in range(6):
+        for t in range(1, 5):
+            held = s.stored(u, t) - s.past
+            assert len(set(held.tolist())) == len(held) == s.world.stores.capacity[u]
+            assert 0 <= held.min() and held.max() < s.world.windows[t - 1, u, 1]
+    compare(run(SMALL, cache=caches.RULES[rule].build), run(SMALL, cache=caches.RULES[rule].build))
+
+
+def test_a_cache_that_no_local_round_can_draw_from_is_refused():
+    class Newest(caches.Cache):
+        def take(self, ids, labels, rng):
+            self.keep(ids, labels)
+
+    with pytest.raises(ValueError, match=r"cache of client 0 holds \d+ samples in round 1.* 20"):
+        run(SMALL, cache=Newest)

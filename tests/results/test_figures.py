@@ -19,7 +19,8 @@ from matplotlib.colors import to_rgb
 from scipy import stats
 
 from sflkit import paths
-from sflkit.app.readme import refresh_block, tally, verdict_page, write_blocks
+from sflkit.app.readme import refresh_block, tally, write_blocks
+from sflkit.app.verdict_page import verdict_page
 from sflkit.registry import Look, Registry, Rule
 from sflkit.results import claims, figures, rules, tables
 from sflkit.sfl.caches import RULES
@@ -62,9 +63,21 @@ def test_a_notebook_shows_a_figure_at_full_width_in_few_colours(inches):
     ax.imshow(np.random.default_rng(0).random((20, 30)), cmap="viridis")
     ax.legend([], title="beside the axes", loc="center left", bbox_to_anchor=(1, 0.5))
     image = Image.open(io.BytesIO(figures.embedded(fig)))
-    assert abs(image.width - figures.EMBEDDED_WIDTH) <= 0.03 * figures.EMBEDDED_WIDTH
+    assert figures.LEAST_WIDTH <= image.width <= figures.EMBEDDED_WIDTH + 1
     assert image.mode == "P"
     assert fig.dpi == 40  # showing a figure changes nothing of it
+    plt.close(fig)
+
+
+def test_an_empty_border_is_cut_off_and_the_rest_is_as_wide_as_ever():
+    """A square in the middle tenth of a figure: what is left is the square and its margin."""
+    from PIL import Image
+
+    fig = plt.figure(figsize=(8, 8))
+    fig.add_axes((0.45, 0.45, 0.1, 0.1)).set(xticks=[], yticks=[])
+    image = Image.open(io.BytesIO(figures.embedded(fig)))
+    assert figures.LEAST_WIDTH <= image.width <= figures.EMBEDDED_WIDTH + 1
+    assert image.width == image.height
     plt.close(fig)
 
 
@@ -154,29 +167,20 @@ def test_figure_passport_and_index_are_stable(clone, monkeypatch):
     }
     drawn = (folder / "sfl-fig4a.csv").read_bytes()
     assert passport["data_sha256"] == hashlib.sha256(drawn).hexdigest()
-    assert passport["commit"] == "none"
     pd.testing.assert_frame_equal(pd.read_csv(io.BytesIO(drawn)), data, rtol=1e-6)
     assert passport["versions"]["matplotlib"] == matplotlib.__version__
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
-    monkeypatch.setattr(
-        figures, "commit", lambda: "1234567890"
-    )  # drawn again at a later commit: nothing changes
+    # Drawn again by other versions: the figure is the same, so nothing changes.
+    monkeypatch.setattr(figures, "versions", lambda: {"python": "3.99"})
     save(data)
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
-    for old, new, kept in (
-        ("1234567890+", "abcdef0123", "abcdef0123"),
-        ("1234567890+", "abcdef0123+", "1234567890+"),
-        ("1234567890+", "none", "1234567890+"),
-        ("1234567890", "abcdef0123", "1234567890"),
-    ):
-        (folder / "sfl-fig4a.json").write_text(json.dumps(passport | {"commit": old}))
-        monkeypatch.setattr(figures, "commit", lambda: new)  # noqa: B023
-        save(data)
-        assert json.loads((folder / "sfl-fig4a.json").read_text()) == passport | {"commit": kept}
-    monkeypatch.setattr(figures, "commit", lambda: "1234567890")
+    save(data, parameters={"rounds": 31, "seeds": [0, 1]})  # other parameters: the passport alone
+    after = json.loads((folder / "sfl-fig4a.json").read_text())
+    assert after["parameters"]["rounds"] == 31 and after["versions"]["python"] == "3.99"
+    assert (folder / "sfl-fig4a.png").read_bytes() == before["sfl-fig4a.png"]
     save(data.assign(accuracy=data["accuracy"] + 1e-3))
     after = json.loads((folder / "sfl-fig4a.json").read_text())
-    assert after["commit"] == "1234567890" and after["data_sha256"] != passport["data_sha256"]
+    assert after["data_sha256"] != passport["data_sha256"]
     assert (folder / "sfl-fig4a.png").read_bytes() != before["sfl-fig4a.png"]
     for artefact in ("sfl-fig10", "sfl-fig2"):
         save(data, artefact)
@@ -551,9 +555,11 @@ def test_drawn_data_do_not_depend_on_how_results_are_called():
 
 def test_verdict_page(clone):
     tables.record(verdict("sfl-fig2", held=False, level="reduced", note="The cause is known."))
-    page = verdict_page()
-    assert page.startswith("# Verdicts\n")
+    page = verdict_page("the tally")
+    assert page.startswith("# Verdicts\n") and "\n\nthe tally\n\n**SFL**\n\n" in page
     assert page.endswith(
-        "## sfl-fig2: not reproduced\n\nFig. 4. DRSR is best.\n\n*Setting*: reduced: small.\n\n"
-        "- DRSR ends above FIFO: **no**\n\nThe cause is known.\n"
+        "## SFL\n\n### Figure 2 (SFL), sfl-fig2\n\n**Claim** (Fig. 4). DRSR is best.\n\n"
+        "**Verdict: not reproduced.** The claim has one part, which fails.\n\n"
+        "**Remark.** The cause is known.\n\n- **Fails.** DRSR ends above FIFO.\n\n"
+        "**Setting.** A reduced setting: small.\n"
     )

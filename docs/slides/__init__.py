@@ -1,0 +1,1 @@
+"""Slides for a lecture, one deck per paper, made of what is committed."""

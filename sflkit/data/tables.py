@@ -1,0 +1,194 @@
+"""A table of your own: rows in the order of time, one label each, from a CSV or npz file.
+
+| file | what it holds                                                                            |
+|------|------------------------------------------------------------------------------------------|
+| .csv | one row per sample, oldest first; a column with the label, optionally one that says      |
+|      | which client (machine, user, place) the row belongs to; every other column is a feature  |
+| .npz | `x` (n, ...) numbers, `y` (n,) labels, optionally `client` (n,); oldest sample first     |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sflkit import npzfiles, paths
+from sflkit.randomness import generator
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXAMPLE_LABELS = ("idle", "running", "hot", "fault")
+_EXAMPLE_ROWS = 420  # of each machine
+_SHOWN = 8  # names in a message
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Samples in the order of time.
+
+    Attributes
+    ----------
+    x : float32 array (n_samples, ...)
+    y : int64 array (n_samples,)
+        Numbers of the labels.
+    client : int64 array (n_samples,)
+        Numbers of the clients; all 0 where the file names none.
+    labels, clients : tuple of str
+        What the numbers stand for, in sorted order.
+    features : tuple of str
+        Names of the columns of x; empty for npz files.
+    digest : str
+        sha256 of the file.
+    """
+
+    x: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    client: np.ndarray = field(repr=False)
+    labels: tuple[str, ...]
+    clients: tuple[str, ...]
+    features: tuple[str, ...]
+    digest: str
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+def read(path: Path | str, *, label: str = "label", client: str = "client") -> Table:
+    """Read a table from a CSV or npz file.
+
+    Parameters
+    ----------
+    path : path
+        Ends in .csv or .npz.
+    label, client : str
+        Columns of a CSV file. `client` may be missing: all rows are then of one client. They are
+        not used for npz files, whose arrays have fixed names.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file has another form than described; the message names file, column and row.
+    """
+    path = Path(path).expanduser()
+    if path.suffix not in (".csv", ".npz"):
+        raise ValueError(f"path={str(path)!r} must end in .csv or .npz")
+    if not path.is_file():
+        raise FileNotFoundError(f"path={str(path)!r}: there is no such file")
+    content = path.read_bytes()
+    parts = _from_csv(path, content, label, client) if path.suffix == ".csv" else _from_npz(path)
+    x, y, clients, features = parts
+    names, numbers = np.unique(y, return_inverse=True)
+    owners, owner = np.unique(clients, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError(
+            f"{path.name} has the label {str(names[0])!r} only; it must have two or more"
+        )
+    return Table(
+        x.astype(np.float32),
+        numbers.astype(np.int64),
+        owner.astype(np.int64),
+        tuple(names.tolist()),
+        tuple(owners.tolist()),
+        features,
+        hashlib.sha256(content).hexdigest(),
+    )
+
+
+def write_example(path: Path | str) -> Path:
+    """Write a small synthetic CSV file: six machines, four states, six sensors; always the same.
+
+    A machine stays in a state for a while, each has a mix of states of its own, and its sensors
+    drift, so that old rows say less and less about new ones. The file stays untouched where it has
+    this content already.
+    """
+    rng = generator(0, "data")
+    n_machines, n_sensors = 6, 6
+    centres = rng.normal(0, 1.0, (len(EXAMPLE_LABELS), n_sensors))
+    drift = rng.normal(0, 1.5, n_sensors)
+    mixes = rng.dirichlet(np.full(len(EXAMPLE_LABELS), 1.0), n_machines) * 0.8 + 0.05
+    offsets = rng.normal(0, 0.3, (n_machines, n_sensors))
+    states = np.array([rng.choice(4, p=mix) for mix in mixes])
+    lines = ["machine,label," + ",".join(f"sensor_{i}" for i in range(n_sensors))]
+    for t in range(_EXAMPLE_ROWS):
+        for m in range(n_machines):
+            if rng.random() < 0.08:
+                states[m] = rng.choice(4, p=mixes[m])
+            mean = centres[states[m]] + offsets[m] + drift * t / _EXAMPLE_ROWS
+            sensors = ",".join(f"{value:.2f}" for value in rng.normal(mean, 0.9))
+            lines.append(f"m{m + 1},{EXAMPLE_LABELS[states[m]]},{sensors}")
+    path, text = Path(path), "\n".join(lines) + "\n"
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        paths.write_atomic(path, text)
+    return path
+
+
+def _from_csv(path: Path, content: bytes, label: str, client: str) -> tuple:
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(io.BytesIO(content), dtype={label: str, client: str})
+    except (ValueError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path.name} is no CSV file: {error}") from None
+    if label not in frame:
+        columns = ", ".join(map(str, frame.columns[:_SHOWN]))
+        raise ValueError(f"label={label!r} is no column of {path.name}; it has {columns}")
+    features = frame.drop(columns=[label, client], errors="ignore")
+    if not len(frame) or not len(features.columns):
+        raise ValueError(f"{path.name} has {len(frame)} rows and {len(features.columns)} features")
+    _refuse_gaps(path, frame)
+    words = [name for name in features if not pd.api.types.is_numeric_dtype(features[name])]
+    if words:
+        raise ValueError(
+            f"{path.name}: the column {words[0]!r} holds {features[words[0]].iloc[0]!r}; features "
+            "must be numbers (code words as columns of 0 and 1, or drop them; which column is the "
+            "label and which the client is said by label= and client=)"
+        )
+    owners = frame[client] if client in frame else pd.Series("all", index=frame.index)
+    names = tuple(map(str, features.columns))
+    return (
+        features.to_numpy(np.float64),
+        frame[label].to_numpy(str),
+        owners.to_numpy(str),
+        names,
+    )
+
+
+def _refuse_gaps(path: Path, frame: pd.DataFrame) -> None:
+    for name in frame:
+        column = frame[name]
+        gaps = column.isna() | column.isin([np.inf, -np.inf])
+        if gaps.any():
+            raise ValueError(
+                f"{path.name}: the column {name!r} has no finite value in row {gaps.argmax() + 2}, "
+                "counted from the heading; fill or drop such rows"
+            )
+
+
+def _from_npz(path: Path) -> tuple:
+    arrays = npzfiles.read_npz(path, names=("x", "y", "client"))
+    missing = [name for name in ("x", "y") if name not in arrays]
+    if missing:
+        raise ValueError(f"{path.name} has no array {missing[0]!r}; it needs x and y")
+    x, y = arrays["x"], arrays["y"]
+    owners = arrays.get("client", np.full(len(y), "all"))
+    if (
+        x.ndim < 2
+        or x.dtype.kind not in "iufb"
+        or y.shape != x.shape[:1]
+        or owners.shape != y.shape
+    ):
+        raise ValueError(
+            f"{path.name}: x is {x.dtype} {x.shape}, y {y.shape}, client {owners.shape}; x must be "
+            "numbers (n, ...), y and client must have shape (n,)"
+        )
+    if not len(x) or not np.isfinite(x).all():
+        raise ValueError(f"{path.name}: x must hold at least one row, and finite numbers only")
+    return x, y.astype(str), owners.astype(str), ()

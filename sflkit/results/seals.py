@@ -1,0 +1,311 @@
+"""The tables of figures/<profile>/, and whether what is published is what was drawn and judged.
+
+index.csv has a row per figure, with the sha256 of its files. verdicts.csv has a row per claim, with
+a sha256 of that row and of the claim's rows in parts.csv. `damages` compares all of it, so that a
+cut picture or a verdict edited by hand does not pass for a result; `mend` takes rows that cannot be
+trusted out of the tables, and the notebooks that they came from are run again. Digests tell damage
+and slips from results. They do not keep anyone from writing a false row with a right digest.
+
+Rows from before 0.2 have no digests of pictures and verdicts, and are taken as they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sflkit import paths
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SEAL = "sha256"  # the digest of a row of verdicts.csv
+# The digests in index.csv and whose they are, by the end of the file's name.
+_FILES = {
+    ".csv": "data_sha256",
+    ".png": "png_sha256",
+    ".pdf": "pdf_sha256",
+    ".json": "passport_sha256",
+}
+COLUMNS = {
+    "index.csv": ("artefact", "notebook", "caption", "results", *_FILES.values()),
+    "verdicts.csv": (
+        "artefact",
+        "verdict",
+        "setting",
+        "differs",
+        "claim",
+        "source",
+        "refuted_by",
+        "printed",
+        "n_seeds",
+        "profile",
+        "note",
+        SEAL,
+    ),
+    "parts.csv": (
+        "artefact",
+        "part",
+        "role",
+        "erratum",
+        "sentence",
+        "rule",
+        "answer",
+        "ours",
+        "interval",
+        "n_seeds",
+        "hint",
+    ),
+}
+_WAY_OUT = "`sflkit figures` mends what is published, other tables can be deleted"
+_NEW_COLUMNS = ("png_sha256", "pdf_sha256", "passport_sha256", SEAL)  # not in tables before 0.2
+
+
+class DamagedTable(ValueError):
+    """A table of figures/<profile>/ is not what was written there."""
+
+
+class Damage(NamedTuple):
+    """Something published that is not what was drawn or judged.
+
+    Attributes
+    ----------
+    file : Path
+    wrong : str
+        What is wrong with the file.
+    artefact : str
+        Whose it is; empty where a table lost rows.
+    notebook : str
+        Which notebook it is from, where that is known.
+    """
+
+    file: Path
+    wrong: str
+    artefact: str = ""
+    notebook: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.wrong}"
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def read_table(file: Path) -> pd.DataFrame:
+    """Return a table of figures/<profile>/ as texts.
+
+    Raises
+    ------
+    DamagedTable
+        If a line is not as it was written; the message names the file and the way out.
+    """
+    found, wrong = _read(file)
+    if wrong:
+        raise DamagedTable(f"{file}, {wrong[0]}; {_WAY_OUT}")
+    import pandas as pd
+
+    columns = list(COLUMNS[file.name])
+    return pd.DataFrame([[row.get(name, "") for name in columns] for row in found], columns=columns)
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    """Return the rows of a table that are whole; none where there is no table."""
+    return _read(file)[0]
+
+
+def upsert_rows(file: Path, artefact: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace all rows of an artefact in a table sorted by artefact; the caller holds the lock.
+
+    Raises
+    ------
+    DamagedTable
+        As `read_table`; the file stays as it is.
+    """
+    old = read_table(file).to_dict("records") if file.is_file() else []
+    kept = [row for row in old if row["artefact"] != artefact]
+    _write(file, [*kept, *(_texts(row) for row in rows)])
+
+
+def seal(row: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> str:
+    """Return the digest of a row of verdicts.csv, without its own digest, and of its parts."""
+    said = {name: value for name, value in _texts(row).items() if name != SEAL}
+    content = [said, *(_texts(part) for part in parts)]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def digests(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return what index.csv says of a figure's files, given by the ends of their names."""
+    return {name: hashlib.sha256(files[suffix]).hexdigest() for suffix, name in _FILES.items()}
+
+
+def is_right(file: Path, name: str) -> bool:
+    """Return whether a file of a figure has the digest of that name in index.csv, or there is none.
+
+    The caller holds the lock of index.csv.
+    """
+    found = [row for row in rows(file.parent / "index.csv") if row["artefact"] == file.stem]
+    expected = found[0].get(name) if found else ""
+    return not expected or hashlib.sha256(file.read_bytes()).hexdigest() == expected
+
+
+def natural_key(text: str) -> tuple:
+    """Return a sort key that puts sfl-fig2 before sfl-fig10."""
+    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text))
+
+
+def _texts(row: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in row.items()}
+
+
+def _write(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
+    table = sorted(rows, key=lambda row: natural_key(row["artefact"]))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS[file.name], restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+    paths.write_atomic(file, text.getvalue())
+
+
+def _read(file: Path) -> tuple[list[dict[str, str]], list[str]]:
+    """Return the rows of a table that are whole, and what is wrong with its other lines."""
+    if not file.is_file():
+        return [], []
+    # A flipped bit must not keep the other rows from being read; what it hit has another digest.
+    text = file.read_bytes().decode("utf-8", errors="replace")
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    known = COLUMNS[file.name]
+    header: list[str] = []
+    found: list[dict[str, str]] = []
+    wrong = []
+    while True:
+        try:
+            fields = next(lines, None)
+        except csv.Error as error:
+            wrong.append(f"line {lines.line_num}: {error}")
+            continue
+        if fields is None:
+            break
+        if not header and not wrong:
+            header = fields
+            if header not in ([*known], [name for name in known if name not in _NEW_COLUMNS]):
+                return [], ["line 1: the columns are not those that are written there"]
+        elif len(fields) == len(header):
+            found.append(dict(zip(header, fields, strict=True)))
+        else:
+            wrong.append(f"line {lines.line_num}: {len(fields)} of {len(header)} entries")
+    if not text.endswith("\n"):  # the last row may be a part of what it was
+        wrong.append(f"line {lines.line_num}: the file ends too early")
+        found = found[:-1]
+    return found, wrong
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+def damages(folder: Path | str) -> list[Damage]:
+    """Return what in figures/<profile>/ is not what was drawn and judged; [] where all is right."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        return []
+    with paths.lock(folder / "index.csv"):
+        found = _figure_damages(folder)
+    return found + verdict_damages(folder)
+
+
+def verdict_damages(folder: Path | str) -> list[Damage]:
+    """Return what is wrong with verdicts.csv and parts.csv of a folder."""
+    folder = Path(folder)
+    if not _verdict_damages(folder):
+        return []
+    with paths.lock(folder / "verdicts.csv"):  # one that was just being recorded is none
+        return _verdict_damages(folder)
+
+
+def mend(folder: Path | str, found: Collection[Damage]) -> None:
+    """Take out of the tables of a folder what `damages` found wrong in them.
+
+    Nothing is invented: a row that is gone comes back when its notebook runs.
+    """
+    folder = Path(folder)
+    tables = {damage.file.name for damage in found} & COLUMNS.keys()
+    if tables & {"verdicts.csv", "parts.csv"}:
+        tables |= {"verdicts.csv", "parts.csv"}
+    bad = {damage.artefact for damage in found if damage.file.name == "verdicts.csv"}
+    for name in sorted(tables):
+        with paths.lock(folder / ("index.csv" if name == "index.csv" else "verdicts.csv")):
+            kept = rows(folder / name)
+            if name != "index.csv":
+                kept = [row for row in kept if row["artefact"] not in bad]
+            _write(folder / name, kept)
+
+
+def _figure_damages(folder: Path) -> list[Damage]:
+    table = folder / "index.csv"
+    figures, wrong = _read(table)
+    found = [Damage(table, line) for line in wrong]
+    for row in figures:
+        found += _files_damages(folder, row)
+    known = {row["artefact"] for row in figures}
+    for file in sorted(folder.glob("*.png")):
+        if file.stem not in known:
+            found.append(Damage(file, "index.csv has no row for it", file.stem))
+    return found
+
+
+def _files_damages(folder: Path, row: Mapping[str, str]) -> list[Damage]:
+    """Return what is wrong with the files of a figure, by its row in index.csv."""
+    artefact, notebook = row["artefact"], row["notebook"]
+    found = []
+    for suffix, name in _FILES.items():
+        file = folder / f"{artefact}{suffix}"
+        expected = row.get(name)
+        if not file.is_file():
+            found.append(Damage(file, "it is missing", artefact, notebook))
+        elif expected and hashlib.sha256(file.read_bytes()).hexdigest() != expected:
+            said = "it differs from its digest in index.csv"
+            found.append(Damage(file, said, artefact, notebook))
+    if not found and (said := _contradicts(folder / f"{artefact}.json", row)):
+        found.append(Damage(folder / "index.csv", said, artefact, notebook))
+    return found
+
+
+def _contradicts(passport: Path, row: Mapping[str, str]) -> str:
+    """Return what the row of a figure and its passport say differently, or nothing."""
+    try:
+        said = json.loads(passport.read_text(encoding="utf-8"))
+        same = {name: said[name] for name in ("artefact", "notebook", "caption", "data_sha256")}
+        same["results"] = str(len(said["results"]))
+    except (ValueError, KeyError, TypeError):
+        return f"{passport.name} is no passport"
+    other = [name for name, value in same.items() if row[name] != value]
+    return f"{', '.join(other)} of {row['artefact']} are not those of its passport" if other else ""
+
+
+def _verdict_damages(folder: Path) -> list[Damage]:
+    table = folder / "verdicts.csv"
+    verdicts, wrong = _read(table)
+    found = [Damage(table, line) for line in wrong]
+    lines, wrong = _read(folder / "parts.csv")
+    found += [Damage(folder / "parts.csv", line) for line in wrong]
+    parts = defaultdict(list)
+    for line in lines:
+        parts[line["artefact"]].append(line)
+    seen = set()
+    for row in verdicts:
+        artefact = row["artefact"]
+        if artefact in seen:
+            found.append(Damage(table, f"the row of {artefact} is there twice", artefact))
+        elif row.get(SEAL) and row[SEAL] != seal(row, parts[artefact]):
+            said = f"the row of {artefact}, or its parts, differ from their digest"
+            found.append(Damage(table, said, artefact))
+        seen.add(artefact)
+    for artefact in sorted(parts.keys() - seen):
+        found.append(Damage(table, f"{artefact} has parts and no row", artefact))
+    return found

@@ -1,0 +1,65 @@
+"""The README's findings say what today's verdicts say, and nothing where these have changed."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from sflkit.app import findings
+from sflkit.results import tables
+from tests.helpers import ROOT
+
+PARTS = tables.all_parts(ROOT / "figures")
+ROWS = tables.all_verdicts(ROOT / "figures")
+
+
+@pytest.mark.parametrize("finding", findings.FINDINGS, ids=lambda finding: finding.artefacts[0])
+def test_each_finding_is_written_for_today_s_answers(finding):
+    """One that is not must be written anew: look at what VERDICTS.md says of its claims."""
+    assert finding.stale(findings.Parts(PARTS)) == []
+    assert set(finding.artefacts) <= set(ROWS["artefact"])
+
+
+def test_numbers_come_from_the_parts():
+    rows = [
+        ("a", "x", "yes", "+1.25 points", "[0.5, 2]"),
+        ("a", "y", "no", "0 of 15 hold, largest difference 0.2", ""),
+    ]
+    parts = findings.Parts(
+        pd.DataFrame(rows, columns=["artefact", "part", "answer", "ours", "interval"])
+    )
+    assert (parts.answer("a/x"), parts.answer("a/z")) == ("yes", "")
+    assert parts.value("a/x") == 1.25 and parts.size("a/x") == "1.25 points"
+    assert parts.interval("a/x") == "95 % interval from 0.5 to 2"
+    assert parts.size("a/y").endswith(" 0.2")
+
+
+def test_a_finding_whose_answer_changed_says_so_and_nothing_else():
+    changed = PARTS.copy()
+    first = (changed["artefact"] == "fats-alg2") & (changed["part"] == "tiny")
+    assert first.sum() == 1
+    changed.loc[first, "answer"] = "yes"
+    told = findings.as_markdown(ROWS, changed, {}).splitlines()
+    before = findings.as_markdown(ROWS, PARTS, {}).splitlines()
+    assert findings.CHANGED in told[0] and "tiny federations" not in told[0]
+    assert told[1:] == before[1:] and findings.CHANGED not in "".join(before)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("not run", "not finished"),
+        ("open", "+0.4 points (95 % interval from -0.2 to 1), which settles nothing"),
+        ("yes", "adds +0.4 points"),
+        ("no", "costs accuracy"),
+        ("no visible effect", "no visible effect"),
+    ],
+)
+def test_the_score_s_finding_was_written_before_its_answer(answer, words):
+    finding = findings.FINDINGS[-1]
+    frame = pd.DataFrame(
+        [("osafl-fig4", "score", answer, "+0.4 points", "[-0.2, 1]")],
+        columns=["artefact", "part", "answer", "ours", "interval"],
+    )
+    parts = findings.Parts(frame)
+    assert finding.stale(parts) == [] and words in finding.text(parts)

@@ -1,0 +1,74 @@
+"""The README's picture: drawn from the numbers that are published today, legible and small."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from sflkit.app import front_picture
+from tests.helpers import ROOT
+
+
+@pytest.fixture
+def published(monkeypatch):
+    """The tracked figures, not the scratch folder of the tests."""
+    monkeypatch.delenv("SFLKIT_FIGURES", raising=False)
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """A folder of figures with what the picture needs."""
+    monkeypatch.delenv("SFLKIT_FIGURES", raising=False)
+    monkeypatch.chdir(ROOT)
+    root = tmp_path / "figures"
+    files = [file.relative_to(ROOT / "figures") for file in front_picture.inputs().values()]
+    files += [f"{profile}/verdicts.csv" for profile in ("quick", "paper")]
+    for file in files:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "figures" / file, root / file)
+    monkeypatch.setenv("SFLKIT_FIGURES", str(root))
+    return root
+
+
+def test_the_committed_picture_is_that_of_today_s_numbers(published):
+    assert set(front_picture.inputs()) == set(front_picture.ARTEFACTS)
+    assert front_picture.is_current(), "run `sflkit verdicts --write-readme`"
+
+
+def test_it_is_small_and_twice_as_wide_as_it_is_shown(published):
+    from PIL import Image
+
+    file = ROOT / "figures" / "overview.png"
+    assert file.stat().st_size < 300_000
+    assert Image.open(file).size[0] == 1800  # shown at 900 pixels
+
+
+def test_changed_numbers_and_a_changed_picture_are_noticed(copied):
+    assert not front_picture.is_current()  # not drawn yet
+    assert front_picture.draw() == copied / "overview.png" and front_picture.is_current()
+    kept = json.loads((copied / "overview.json").read_text())
+    assert sorted(kept["drawn from"]) == sorted(
+        file.relative_to(copied).as_posix() for file in front_picture.inputs().values()
+    )
+    picture = (copied / "overview.png").read_bytes()
+    (copied / "overview.png").write_bytes(picture[:-100])
+    assert not front_picture.is_current()
+    (copied / "overview.png").write_bytes(picture)
+    file = front_picture.inputs()["fats-alg2"]
+    file.write_text(file.read_text().replace("tiny,0,0.125,", "tiny,0,0.126,"))
+    assert not front_picture.is_current()
+
+
+def test_missing_and_cut_numbers_are_named(copied):
+    file = front_picture.inputs()["osafl-fig3"]
+    text = file.read_text()
+    file.write_text("\n".join(text.splitlines()[:50]))
+    with pytest.raises(ValueError, match=r"osafl-fig3\.csv lacks .*101 rows"):
+        front_picture.draw()
+    file.unlink()
+    assert front_picture.is_current()  # there is nothing to draw from
+    with pytest.raises(ValueError, match="lacks the numbers of osafl-fig3"):
+        front_picture.draw()

@@ -1,0 +1,140 @@
+"""A visit to JupyterLab: opening and running a notebook changes nothing that is published."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import re
+import shutil
+
+import nbclient
+import nbformat
+import pytest
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_server.auth import IdentityProvider
+from jupyter_server.serverapp import ServerApp
+from jupyter_server.services.contents.filemanager import FileContentsManager
+from traitlets.config.loader import PyFileConfigLoader
+
+from sflkit import paths
+from sflkit.app import lab, runner
+from tests.helpers import DRAW, ROOT, git, write_notebook
+
+CONFIG = PyFileConfigLoader("jupyter_server_config.py", str(ROOT / "docs" / "lab")).load_config()
+# What ipykernel says of itself, which JupyterLab puts into every notebook that it opens.
+OPENED = {
+    "kernelspec": runner.KERNEL,
+    "language_info": {"name": "python", "version": "3.99.1", "mimetype": "text/x-python"},
+}
+
+
+@pytest.fixture
+def committed(clone):
+    """The clone with a notebook that draws, all of it in git."""
+    path = write_notebook(clone / "notebooks" / "10_first.ipynb", DRAW, ["sfl-fig2"])
+    git("init", "-q")
+    git("add", "--all")
+    git("commit", "-q", "-m", "all")
+    return path
+
+
+def by_hand(path, **changes):
+    """Run a notebook as JupyterLab does, in a kernel of its own, and return what it printed."""
+    book = nbformat.read(path, as_version=4)
+    for cell in book.cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            for name, value in changes.items():
+                pattern = rf"^({name}: \w+ = )\S+"
+                cell.source, found = re.subn(pattern, rf"\g<1>{value!r}", cell.source, flags=re.M)
+                assert found == 1, name
+    nbclient.execute(book, cwd=str(path.parent))
+    outputs = [output for cell in book.cells[1:] for output in cell.outputs]
+    return "".join(output.get("text", "") for output in outputs)
+
+
+def test_exploring_leaves_what_is_published_as_it_is(committed, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setenv(paths.PUBLISH, "1")
+        assert by_hand(committed) == ""
+    git("add", "figures")
+    git("commit", "-q", "-m", "figures")
+    said = by_hand(committed, rounds=50)  # with rounds=3 the verdict was "reproduced"
+    assert git("status", "--porcelain") == ""
+    drawn = os.path.join("out", "figures", "quick")
+    assert said == (
+        f"{drawn}/sfl-fig2.png written; what is published in figures/ stays as it is\n"
+        f"{drawn}/verdicts.csv written; what is published in figures/ stays as it is\n"
+    )
+    folder = committed.parents[1]
+    assert "reproduced" in (folder / "figures" / "quick" / "verdicts.csv").read_text()
+    assert "partly" in (folder / drawn / "verdicts.csv").read_text()
+
+
+def test_opening_a_notebook_changes_no_file(committed):
+    manager = FileContentsManager(root_dir=str(committed.parent), config=CONFIG)
+    assert manager.pre_save_hook is lab.keep_kernel
+    model = manager.get(committed.name)
+    model["content"]["metadata"].update(OPENED)
+    manager.save(model, committed.name)
+    assert git("status", "--porcelain") == ""
+    # What the user does is saved: another kernel, another cell, another notebook.
+    other = {"kernelspec": {"name": "other", "display_name": "Other"}}
+    model["content"]["metadata"].update(OPENED | other)
+    model["content"]["cells"][-1]["source"] = "1 + 1"
+    for name in (committed.name, "mine.ipynb"):
+        manager.save(model, name)
+        saved = nbformat.read(committed.parent / name, as_version=4)
+        assert saved.metadata.kernelspec.name == "other" and saved.cells[-1].source == "1 + 1"
+        assert saved.metadata.language_info.version == "3.99.1"
+
+
+def test_what_jupyterlab_would_write_is_there_already(committed):
+    """So that it has nothing to write, and does not call the notebook changed."""
+
+    async def opened(name):
+        manager = lab.Notebooks(root_dir=str(committed.parent), config=CONFIG)
+        return await manager.get(name)
+
+    metadata = asyncio.run(opened(committed.name))["content"]["metadata"]
+    with open(metadata_of_kernel()) as file:
+        spec = json.load(file)
+    wanted = {"name": "python3"} | {name: spec[name] for name in ("display_name", "language")}
+    assert metadata["kernelspec"] == wanted
+    assert metadata["language_info"]["version"] == platform.python_version()
+    other = nbformat.read(committed, as_version=4)
+    other.metadata.kernelspec = {"name": "other", "display_name": "Other"}
+    nbformat.write(other, committed.parent / "other.ipynb")
+    assert asyncio.run(opened("other.ipynb"))["content"]["metadata"] == other.metadata
+
+
+def metadata_of_kernel():
+    return os.path.join(KernelSpecManager().get_kernel_spec("python3").resource_dir, "kernel.json")
+
+
+def test_a_damaged_notebook_on_disk_keeps_nobody_from_saving(committed):
+    manager = FileContentsManager(root_dir=str(committed.parent), config=CONFIG)
+    model = manager.get(committed.name)
+    committed.write_text("no notebook")
+    manager.save(model, committed.name)
+    assert nbformat.read(committed, as_version=4).cells
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "notebooks").glob("*.ipynb"))[::6], ids=lambda path: path.stem
+)
+def test_a_committed_notebook_is_saved_as_it_was(path, tmp_path):
+    shutil.copy(path, tmp_path)
+    manager = FileContentsManager(root_dir=str(tmp_path), config=CONFIG)
+    model = manager.get(path.name)
+    model["content"]["metadata"].update(OPENED)
+    manager.save(model, path.name)
+    assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+def test_jupyterlab_listens_to_this_machine_alone_and_asks_for_a_token():
+    assert set(CONFIG) == {"ServerApp", "FileContentsManager"}
+    assert ServerApp(config=CONFIG).ip == "127.0.0.1"
+    guard = IdentityProvider(config=CONFIG)
+    assert len(guard.token) == 48 and guard.token_generated

@@ -1,0 +1,102 @@
+"""Tables of your own: what is read from a CSV or npz file, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from sflkit.data import tables
+
+CSV = "who,label,a,b\nx,no,1,0.5\ny,yes,2,-1\nx,yes,3,4\n"
+
+
+def write(tmp_path, text, name="mine.csv"):
+    file = tmp_path / name
+    file.write_text(text)
+    return file
+
+
+def test_a_csv_file_by_hand(tmp_path):
+    file = write(tmp_path, CSV)
+    table = tables.read(file, client="who")
+    assert table.labels == ("no", "yes") and table.clients == ("x", "y")
+    assert table.features == ("a", "b") and len(table) == 3
+    np.testing.assert_array_equal(table.x, np.array([[1, 0.5], [2, -1], [3, 4]], np.float32))
+    assert table.y.tolist() == [0, 1, 1] and table.client.tolist() == [0, 1, 0]
+    assert table.x.dtype == np.float32 and table.y.dtype == table.client.dtype == np.int64
+    assert table.digest == hashlib.sha256(CSV.encode()).hexdigest()
+
+
+def test_labels_are_names_even_where_they_are_numbers(tmp_path):
+    table = tables.read(write(tmp_path, "label,a\n7,1\n10,2\n07,3\n"))
+    assert table.labels == ("07", "10", "7") and table.clients == ("all",)
+
+
+def test_the_same_table_as_npz(tmp_path):
+    file = tmp_path / "mine.npz"
+    x = np.arange(12).reshape(3, 2, 2)
+    np.savez(file, x=x, y=np.array(["no", "yes", "yes"]), client=np.array(["x", "y", "x"]))
+    table = tables.read(file)
+    assert table.labels == ("no", "yes") and table.clients == ("x", "y") and table.features == ()
+    np.testing.assert_array_equal(table.x, x)
+    np.savez(file, x=x, y=np.array([3, 4, 4]))
+    assert tables.read(file).labels == ("3", "4") and tables.read(file).clients == ("all",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("who,a\nx,1\n", "label='label' is no column of mine.csv; it has who, a"),
+        ("who,label\nx,no\n", "1 rows and 0 features"),
+        ("label,a\n", "0 rows"),
+        ("label,a\nno,1\nyes,\n", "column 'a' has no finite value in row 3"),
+        ("label,a\nno,1\n,2\n", "column 'label' has no finite value in row 3"),
+        ("label,a\nno,1\nyes,inf\n", "column 'a' has no finite value in row 3"),
+        ("label,a\nno,1\nyes,red\n", "column 'a' holds '1'; features must be numbers"),
+        ("label,a\nno,1\nno,2\n", "the label 'no' only"),
+        ("", "is no CSV file"),
+        ('label,a\nno,"1\n', "is no CSV file"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        tables.read(write(tmp_path, text), client="who")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.ones((2, 1))}, "no array 'y'"),
+        ({"x": np.ones(2), "y": np.arange(2)}, r"x must be numbers \(n, ...\)"),
+        ({"x": np.ones((2, 1)), "y": np.arange(3)}, r"y \(3,\)"),
+        ({"x": np.full((2, 1), np.nan), "y": np.arange(2)}, "finite numbers only"),
+        ({"x": np.array([["a"], ["b"]]), "y": np.arange(2)}, "x must be numbers"),
+    ],
+)
+def test_what_is_wrong_in_an_npz_file_is_named(tmp_path, arrays, message):
+    np.savez(tmp_path / "mine.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        tables.read(tmp_path / "mine.npz")
+
+
+def test_files_that_are_not_there_or_of_another_kind(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nothing.csv': there is no such file"):
+        tables.read(tmp_path / "nothing.csv")
+    with pytest.raises(ValueError, match=r"must end in .csv or .npz"):
+        tables.read(tmp_path / "mine.xlsx")
+
+
+def test_the_example_is_the_same_every_time_and_stays_where_it_lies(tmp_path):
+    file = tables.write_example(tmp_path / "deep" / "example.csv")
+    first = file.stat().st_mtime_ns
+    table = tables.read(file, client="machine")
+    assert set(table.labels) == set(tables.EXAMPLE_LABELS) and len(table.clients) == 6
+    assert tables.write_example(file).stat().st_mtime_ns == first
+    other = tables.write_example(tmp_path / "other.csv")
+    assert tables.read(other, client="machine").digest == table.digest
+    # machines take turns, and none stays in one state
+    assert table.client[:12].tolist() == [*range(6)] * 2
+    assert all(len(set(table.y[table.client == m])) >= 3 for m in range(6))
+    assert file.stat().st_size < 200_000

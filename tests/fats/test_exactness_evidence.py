@@ -1,0 +1,68 @@
+"""What notebook 40 shows and judges: by hand, against the library, and complete."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sflkit.fats import stability
+from sflkit.fats.claims import CLAIMS
+from sflkit.fats.evidence import exactness
+from sflkit.results.claims import Setting
+
+HERE = Setting("reduced", "few histories")
+
+
+@pytest.fixture(scope="module")
+def found():
+    table = exactness.table_2()
+    sizes = exactness.paper_sizes(table)
+    exact = exactness.enumerated(exactness.FEDERATIONS[8:12])
+    return table, exactness.Exactness(
+        exact,
+        exactness.restart_distances(),
+        exactness.two_requests(),
+        exactness.without_several(exact),
+        pd.DataFrame([stability.stability(**s) for s in sizes.values()], index=sizes),
+        exactness.printed_distances(sizes, seed=0, repeats=200),
+        exactness.used_shares(table, seed=0, repeats=2, repeats_large=2),
+        exactness.any_hit(sizes, seed=0, repeats=5, requests=3),
+        exactness.planned(sizes),
+    )
+
+
+def test_forgetting_by_hand():
+    """Four histories of 1/4; the one hit gives half of its 1/4 to client B as printed."""
+    shares = exactness.forgetting_by_hand().sample
+    assert shares.iloc[:, 0].tolist() == [0.25] * 4
+    assert shares.iloc[:, 1].tolist() == [0, 0.375, 0.3125, 0.3125]
+    assert shares.iloc[:, 2].tolist() == shares.iloc[:, 3].tolist() == [0, 0.5, 0.25, 0.25]
+
+
+def test_every_part_of_the_claims_gets_evidence(found):
+    table, all_of_it = found
+    evidence = exactness.exactness(all_of_it, table)
+    assert set(evidence) == set(exactness.exactness_notes(all_of_it))
+    verdicts = {
+        name: CLAIMS[name].judge(parts, setting=HERE).verdict for name, parts in evidence.items()
+    }
+    assert verdicts["fats-alg2"] == verdicts["fats-thm2"] == "corrected"
+    assert verdicts["fats-alg3"] == verdicts["fats-rem1"] == "reproduced"
+
+
+def test_any_hit_of_one_request_is_the_probability_of_use(found):
+    _, all_of_it = found
+    for name, exact in all_of_it.hits.exact.items():
+        rho = all_of_it.rho.loc[name]
+        np.testing.assert_allclose(exact[:, 0], [rho["p_sample"], rho["p_client"]], rtol=1e-9)
+
+
+def test_rounding_down_breaks_no_promise(found):
+    _, all_of_it = found
+    nearest, down = all_of_it.plans.broken
+    assert down == 0 < nearest < len(all_of_it.plans.nearest)
+
+
+def test_the_numbers_of_the_table_name_every_setting(found):
+    rows = exactness.exactness_numbers(found[1])
+    assert len(rows) == 3 * len(exactness.NAMES)
+    assert all(any(name in row["quantity"] for row in rows) for name in exactness.NAMES)

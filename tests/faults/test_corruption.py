@@ -1,0 +1,149 @@
+"""Flipped bits, cut files, blocks of zeros: read as they were or named, never read otherwise."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from sflkit.data import catalogue, files
+from sflkit.fats.state import load
+from sflkit.fats.unlearning import learn
+from sflkit.results import figures, seals, store, tables
+from sflkit.results.claims import Setting
+from sflkit.sfl import cache_paths
+from sflkit.sfl.claims import CLAIMS
+from sflkit.sfl.config import SFLConfig
+from tests.faults import campaign
+
+
+def corruptions(kind, path):
+    """Yield after each corruption of a file, which is put right again."""
+    right = path.read_bytes()
+    for number in campaign.tries(20, 10):
+        path.write_bytes(campaign.damaged(right, campaign.generator(kind, number)))
+        with campaign.attempt(f"corruption of {kind}"):
+            yield
+        path.write_bytes(right)
+
+
+@pytest.mark.parametrize("end", [".csv", ".json"])
+def test_results(tmp_path, end):
+    config = SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2)
+    head = store.describe(cache_paths.run, config)
+    frame = pd.DataFrame({"round": [1, 2, 3], "loss": [0.5, 0.25, 0.125], "rule": ["a", "b", "c"]})
+    store.write_result(tmp_path, head, frame, threads=1, seconds=1.0)
+    right, record = store.read_result(head["key"], tmp_path)
+    for _ in corruptions(f"a result's {end[1:]}", tmp_path / f"{head['key']}{end}"):
+        found = store.read_result(head["key"], tmp_path)
+        if found is None:
+            assert store.look(head["key"], tmp_path).wrong
+        else:  # a blank between two entries of the json, for example
+            pd.testing.assert_frame_equal(found[0], right)
+            assert found[1] == record
+
+
+def test_states(tmp_path):
+    from tests.fats.fats_cases import setup
+
+    task, clients, history, _ = setup(0)
+    path = tmp_path / "state.npz"
+    right = learn(task, clients, history, 0.3, start=task.init(0), path=path)
+    for _ in corruptions("a state", path):
+        try:
+            found = load(path)
+        except ValueError as error:
+            assert str(path) in str(error)
+        else:
+            assert torch.equal(found.params, right.params)
+            assert found.history.forgotten == right.history.forgotten
+            np.testing.assert_array_equal(found.history.batches, right.history.batches)
+            assert (found.status, found.owed, found.ledger) == (
+                right.status,
+                right.owed,
+                right.ledger,
+            )
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_data_files(tmp_path, recorded):
+    spec = catalogue.SPECS["mnist"]
+    rng = np.random.default_rng(0)
+    content = {
+        "x_train": rng.integers(0, 256, (8, *spec.shape), np.uint8),
+        "y_train": np.arange(8),
+        "x_test": rng.integers(0, 256, (4, *spec.shape), np.uint8),
+        "y_test": np.arange(4),
+    }
+    path = tmp_path / "mnist.npz"
+    files.write(path, content)
+    if not recorded:
+        path.with_name("mnist.npz.sha256").unlink()
+    kind = "a data file" if recorded else "a data file without a digest"
+    for _ in corruptions(kind, path):
+        try:
+            found, _, _ = files.read(path, spec)
+        except files.DataCorruptError as error:
+            assert str(path) in str(error)
+        else:
+            assert not recorded
+            for name, values in content.items():
+                np.testing.assert_array_equal(found[name], values)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures") / "quick"
+    for artefact in ("sfl-fig2", "sfl-fig3"):
+        fig, ax = plt.subplots(figsize=(2, 2))
+        ax.plot([0, 1])
+        data = [[0.0, 0.0], [1.0, 1.0]]
+        figures.save_figure(
+            fig, artefact, profile="quick", data=data, parameters={"rounds": 3}, folder=folder
+        )
+        plt.close(fig)
+    judged = CLAIMS["sfl-fig2"].judge({"fills": True, "mixes": True}, setting=Setting("full"))
+    tables.record(judged, folder=folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sfl-fig2.png", "sfl-fig2.pdf", "sfl-fig2.csv", "sfl-fig2.json", "index.csv", "verdicts.csv"],
+)
+def test_what_is_published(published, tmp_path, name):
+    folder = shutil.copytree(published, tmp_path / "quick")
+    right = campaign.contents(folder)
+    rows = seals.rows(folder / name) if name in seals.COLUMNS else []
+    for _ in corruptions(f"{name}", folder / name):
+        found = seals.damages(folder)
+        if not found:  # such as a quote around an entry, which changes no entry
+            assert rows and seals.rows(folder / name) == rows
+            continue
+        assert all(damage.file.parent == folder and damage.wrong for damage in found)
+        seals.mend(folder, found)
+        assert not [d for d in seals.damages(folder) if d.file.suffix == ".csv" and not d.artefact]
+        for file, content in right.items():
+            (folder / file).write_bytes(content)
+
+
+def test_stamps_that_cannot_be_read_are_of_no_run(clone, tmp_path):
+    from sflkit.app import gate, runner
+
+    book = gate.find("10")
+    stamp = runner.stamp(book, "quick")
+    stamp.parent.mkdir(parents=True)
+    content = {"figures": [], "verdicts": [], "made_from": runner.made_from(book, {})}
+    stamp.write_text(json.dumps(content))
+    assert not runner.is_lost(book, "quick")
+    for _ in corruptions("a stamp", stamp):
+        try:
+            same = json.loads(stamp.read_text()).items() >= content.items()
+        except ValueError:
+            same = False
+        assert same or runner.is_lost(book, "quick")

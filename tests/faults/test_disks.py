@@ -1,0 +1,203 @@
+"""A full disk, a folder that cannot be written, a folder that vanishes.
+
+What lay there before is whole, no half of a file stays, the message names the file, and with room
+again the same call succeeds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from sflkit import paths
+from sflkit.data import files
+from sflkit.fats.state import save
+from sflkit.fats.unlearning import learn
+from sflkit.results import figures, seals, store, sweep, tables
+from sflkit.results.claims import Setting
+from sflkit.sfl import cache_paths
+from sflkit.sfl.claims import CLAIMS
+from sflkit.sfl.config import SFLConfig
+from tests.faults import campaign
+from tests.helpers import DRAW, write_notebook
+
+SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
+CONFIG = SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2)
+
+
+def write_a_result(folder, number):
+    head = store.describe(cache_paths.run, CONFIG)
+    frame = pd.DataFrame({"round": np.arange(400), "loss": float(number)})
+    store.write_result(folder, head, frame, threads=1, seconds=float(number))
+
+
+def write_a_state(folder, number):
+    from tests.fats.fats_cases import setup
+
+    task, clients, history, _ = setup(0)
+    folder.mkdir(parents=True, exist_ok=True)
+    state = learn(task, clients, history, 0.1 * number, start=task.init(0), rounds=2)
+    save(state, folder / "state.npz")
+
+
+def write_data(folder, number):
+    files.write(folder / "set.npz", {"x": np.full(3000, number)})
+
+
+def draw(folder, number):
+    fig, ax = plt.subplots(figsize=(2, 2))
+    ax.plot([0, number])
+    options = {"profile": "quick", "data": [number], "parameters": {}, "folder": folder}
+    try:
+        figures.save_figure(fig, "sfl-fig2", **options)
+    finally:
+        plt.close(fig)
+
+
+def judge(folder, number):
+    evidence = {"fills": number != 1, "mixes": True}
+    verdict = CLAIMS["sfl-fig2"].judge(evidence, setting=Setting("full"))
+    tables.record(verdict, folder=folder)
+
+
+WRITERS = {
+    "a result": write_a_result,
+    "a state": write_a_state,
+    "a data file": write_data,
+    "a figure": draw,
+    "a verdict": judge,
+}
+
+
+def is_whole(kind, folder):
+    """Whether what a writer left is whole, or nothing at all; or is known not to be."""
+    if kind == "a result":
+        found = store.look(store.result_key(cache_paths.run, CONFIG), folder)
+        return not found.wrong or "digest" in found.wrong or "without" in found.wrong
+    return True
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_full_disk(tmp_path, kind):
+    write = WRITERS[kind]
+    write(tmp_path / "measured", 2)
+    size = max(len(content) for content in campaign.contents(tmp_path / "measured").values())
+    for number in campaign.tries(4, 0.5):
+        folder = tmp_path / str(number)
+        write(folder, 1)
+        before = campaign.contents(folder)
+        bytes_left = int(campaign.generator(kind, number).uniform(0, size))
+        with campaign.attempt(f"full disk under {kind}"):
+            try:
+                with campaign.room(bytes_left):
+                    write(folder, 2)
+            except OSError as error:
+                assert str(folder) in str(error) and "too large" in str(error).lower()
+            left = campaign.contents(folder)
+            assert left.keys() <= before.keys()  # no temporary file
+            assert is_whole(kind, folder)
+            write(folder, 2)
+            assert campaign.contents(folder).keys() == before.keys()
+            assert not seals.damages(folder)
+
+
+def test_full_disk_under_figures(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
+    command = [*SFLKIT, "figures", "--only", "10"]
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    right = campaign.contents(clone / "figures")
+    stamp = clone / "out" / "quick" / "10_first.done.json"
+    for number in campaign.tries(1, 0.2):
+        bytes_left = int(campaign.generator("figures", number).uniform(200, 12_000))
+        stamp.unlink()
+        with campaign.attempt("full disk under figures"):
+            full = functools.partial(campaign.limit, bytes_left)
+            done = subprocess.run(command, capture_output=True, text=True, preexec_fn=full)
+            said = done.stdout + done.stderr
+            assert done.returncode in (1, 2) and "too large" in said.lower(), said
+            assert not stamp.exists()
+            assert campaign.contents(clone / "figures").items() <= right.items()
+            assert subprocess.run(command, capture_output=True).returncode == 0
+            assert campaign.contents(clone / "figures") == right
+            assert not list((clone / "out").rglob("*.tmp"))
+
+
+@pytest.fixture
+def locked():
+    """A folder, and a context in which this process may not write to it."""
+    top = Path(tempfile.mkdtemp(prefix="sflkit-locked-"))
+    top.chmod(0o755)
+
+    @contextlib.contextmanager
+    def lock():
+        user = os.geteuid()
+        folders = [top, *(path for path in top.rglob("*") if path.is_dir())]
+        for folder in folders:
+            folder.chmod(0o555)
+        if user == 0:  # who may write everywhere
+            os.seteuid(65534)
+        try:
+            yield
+        finally:
+            os.seteuid(user)
+            for folder in folders:
+                folder.chmod(0o755)
+
+    yield top, lock
+    shutil.rmtree(top)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_folder_that_cannot_be_written(locked, kind, monkeypatch):
+    top, lock = locked
+    folder = top / "results"
+    monkeypatch.setenv("SFLKIT_FIGURES", str(top / "figures"))
+    for _ in range(2):  # the second finds a file, and loads what the other user might not read
+        WRITERS[kind](folder, 1)
+    before = campaign.contents(folder)
+    with campaign.attempt(f"read-only folder under {kind}"):
+        with lock(), pytest.raises(OSError, match=f"{top}.*([Pp]ermission|denied)"):
+            WRITERS[kind](folder, 2)
+        assert campaign.contents(folder) == before
+        WRITERS[kind](folder, 2)
+
+
+def test_store_that_vanishes_during_a_sweep(tmp_path, monkeypatch):
+    folder = tmp_path / "store"
+    run = cache_paths.run
+
+    def vanishing(config):
+        shutil.rmtree(folder, ignore_errors=True)
+        return run(config)
+
+    vanishing.__module__ = run.__module__
+    vanishing.__qualname__ = vanishing.__name__ = "run"
+    configs = [
+        SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2, seed=seed)
+        for seed in range(3)
+    ]
+    with campaign.attempt("results folder that vanishes"):
+        with monkeypatch.context() as patch:
+            patch.setattr(cache_paths, "run", vanishing)
+            with pytest.raises(RuntimeError, match=f"is not in {folder}: was something deleted"):
+                sweep.run_many(vanishing, configs, store=folder)
+        frame = sweep.run_many(run, configs, store=folder)
+        assert (frame.attrs["computed"], frame.attrs["reused"]) == (2, 1)  # the last one was left
+
+
+def test_an_output_folder_that_cannot_be_written_is_named_before_anything_runs(clone):
+    (clone / "out").write_text("a file where a folder should be")
+    done = subprocess.run([*SFLKIT, "figures"], capture_output=True, text=True)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert f"cannot write {paths.out()}" in done.stderr

@@ -1,0 +1,36 @@
+"""Two of a kind at once: neither breaks what the other does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+from sflkit.results import seals
+from tests.faults import campaign
+from tests.helpers import DRAW, write_notebook
+
+FIGURES = [sys.executable, "-m", "sflkit.app.cli", "figures", "--only", "10"]
+
+
+def test_two_times_figures(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
+    folder = clone / "figures" / "quick"
+    stamp = clone / "out" / "quick" / "10_first.done.json"
+    right = {}
+    for number in campaign.tries(1, 0.1):
+        stamp.unlink(missing_ok=True)
+        apart = campaign.generator("doubles", number).uniform(0, 3)
+        with campaign.attempt("figures, twice at once"):
+            first = subprocess.Popen(FIGURES, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            time.sleep(apart)
+            second = subprocess.Popen(FIGURES, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            said = [process.communicate(timeout=300)[0].decode() for process in (first, second)]
+            assert [first.returncode, second.returncode] == [0, 0], said
+            assert not seals.damages(folder)
+            right = right or campaign.contents(folder)
+            assert campaign.contents(folder) == right
+            assert sorted(file.name for file in stamp.parent.iterdir()) == [
+                "10_first.done.json",
+                "10_first.ipynb",
+            ]

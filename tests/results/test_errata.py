@@ -1,0 +1,87 @@
+"""Counter-examples: what holds, what fails, and how they are shown."""
+
+import math
+
+import pytest
+
+from sflkit.results import errata
+from sflkit.results.errata import CounterExample, Reading, corrected, counter_example, printed
+
+
+@pytest.mark.parametrize(
+    ("relation", "holding", "failing"),
+    [
+        ("=", [2.0, 2.0 + 1e-10], [2.001, -2.0, math.inf]),
+        ("≤", [2.0, -math.inf, 1.0], [2.001, math.inf]),
+        ("≥", [2.0, 3.0, math.inf], [1.999]),
+        (">", [2.001], [2.0, 1.0]),
+    ],
+)
+def test_relations(relation, holding, failing):
+    assert all(printed("x", value, relation, 2.0).holds for value in holding)
+    assert not any(printed("x", value, relation, 2.0).holds for value in failing)
+
+
+def test_all_readings_of_a_role_count():
+    right, wrong = corrected("a", 1, "=", 1), corrected("b", 2, "=", 1)
+    bad, good = printed("c", 0, ">", 0), printed("d", 1, ">", 0)
+    shown = counter_example(7, "One.", bad, right)
+    assert shown.fails("printed") and shown.holds("corrected") and not shown.holds("printed")
+    assert not counter_example(7, "One.", bad, good).fails("printed")
+    assert not counter_example(7, "One.", bad, right, wrong).holds("corrected")
+    # without a correction there is none that holds
+    assert not counter_example(7, "One.", bad).holds("corrected")
+
+
+def test_the_table_by_hand():
+    shown = counter_example(
+        7, "It is 1.", printed("a", math.inf, "≤", 1), corrected("b", 1, "≤", 1)
+    )
+    lines = shown._repr_markdown_().splitlines()
+    assert lines[0] == "It is 1." and lines[-2:] == [
+        "| printed | a | infinite | ≤ 1 | **no** |",
+        "| corrected | b | 1 | ≤ 1 | yes |",
+    ]
+    assert repr(shown) == "<erratum 7: printed infinite ≤ 1 fails; corrected 1 ≤ 1 holds>"
+
+
+def test_entries_of_a_text():
+    text = "# Errata\n\n## SFL: a title\n\n1. **Journal (10), counts.** Text **bold**.\n   2. x\n"
+    text += "\n## FATS: b\n\n61. **Table 1,** more\n"
+    assert errata.entries(text) == [
+        ("SFL", 1, "Journal (10), counts"),
+        ("FATS", 61, "Table 1"),
+    ]
+
+
+def test_the_picture_puts_wrong_readings_right_of_one():
+    readings = (
+        printed("a", 6, "≤", 2),
+        printed("b", 2, "≥", 6),
+        printed("c", 6, "=", 2),
+        printed("d", -0.4, ">", 0),
+        printed("e", 0.1, "=", 0),
+        corrected("f", 1, "≤", 2),
+        corrected("g", 0, "=", 0),
+        corrected("h", 0.1, ">", 0),
+    )
+    fig = errata.picture([CounterExample(3, "One.", readings)], {3: "three"}, largest=100)
+    drawn, mended = (line.get_xdata() for line in fig.axes[0].get_lines()[:2])
+    assert drawn.tolist() == pytest.approx([3, 3, 3, 100, 100])
+    assert mended.tolist() == pytest.approx([0.5, 1, 0.01])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Reading("wrong", "a", 1, "=", 1), "role='wrong' must be one of"),
+        (lambda: printed("a", 1, "<", 1), "relation='<' must be one of"),
+        (lambda: printed("a", math.nan, "=", 1), "value=nan of 'a' must be a number"),
+        (lambda: counter_example(5, "x", corrected("a", 1, "=", 1)), "erratum 5 needs a reading"),
+        (lambda: counter_example(5, "x", printed("a", 1, "=", 1)).of("b"), "role='b'"),
+        (lambda: errata.picture([], {}, largest=1), "largest=1"),
+    ],
+)
+def test_bad_values(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

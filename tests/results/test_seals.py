@@ -1,0 +1,150 @@
+"""What is published is known again: damaged figures, passports and verdicts are named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+from sflkit.results import figures, seals, tables
+from sflkit.results.claims import Claim, Claims, Part, Setting
+from sflkit.results.rules import Holds
+
+CLAIM = Claim(
+    "x-fig1",
+    "One is one, and so it stays.",
+    source="Fig. 1",
+    refuted_by="One that is two",
+    parts=(Part("one", "One is one", Holds()), Part("same", "It stays", Holds())),
+)
+CLAIMS = Claims("x", [CLAIM])
+
+
+def draw(artefact, folder):
+    fig, ax = plt.subplots(figsize=(2, 2))
+    data = pd.DataFrame({"x": [0.0, 1.0], "y": [1.0, 2.5]})
+    ax.plot(data["x"], data["y"])
+    figures.save_figure(
+        fig,
+        artefact,
+        profile="quick",
+        data=data,
+        parameters={"rounds": 3},
+        caption="A line, straight",
+        notebook="10_first",
+        folder=folder,
+    )
+    plt.close(fig)
+
+
+def judge(folder):
+    verdict = CLAIM.judge({"one": True, "same": True}, setting=Setting("full"))
+    tables.record(verdict, folder=folder)
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures") / "quick"
+    draw("x-fig1", folder)
+    draw("x-fig2", folder)
+    judge(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(drawn, tmp_path):
+    return shutil.copytree(drawn, tmp_path / "quick")
+
+
+def test_what_was_just_drawn_is_not_damaged(folder):
+    assert seals.damages(folder) == [] == seals.damages(folder / "not there")
+    assert len(seals.read_table(folder / "parts.csv")) == 2
+
+
+@pytest.mark.parametrize("name", ["x-fig1.png", "x-fig1.pdf", "x-fig1.csv", "x-fig1.json"])
+@pytest.mark.parametrize("how", ["cut", "bit", "gone"])
+def test_a_damaged_figure_is_named(folder, name, how):
+    file = folder / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 4
+    if how == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(content if how == "bit" else content[: len(content) // 2])
+    (damage,) = seals.damages(folder)
+    assert damage.file == file and damage[2:] == ("x-fig1", "10_first")
+    draw("x-fig1", folder)  # what its notebook does
+    assert seals.damages(folder) == []
+
+
+def test_a_passport_with_other_versions_is_not_kept(folder):
+    file = folder / "x-fig1.json"
+    file.write_text(file.read_text().replace('"numpy": "', '"numpy": "9.'))
+    assert [damage.file for damage in seals.damages(folder)] == [file]
+    draw("x-fig1", folder)
+    assert json.loads(file.read_text())["versions"] == figures.versions() | {
+        "matplotlib": plt.matplotlib.__version__
+    }
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new"),
+    [
+        ("verdicts.csv", "x-fig1,reproduced", "x-fig1,not reproduced"),
+        ("verdicts.csv", "Fig. 1", "Fig. 2"),
+        ("parts.csv", "One is one", "One is two"),
+        ("parts.csv", ",yes,", ",no,"),
+    ],
+)
+def test_a_verdict_edited_by_hand_is_named_and_counts_no_more(folder, table, old, new):
+    file = folder / table
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    (damage,) = seals.damages(folder)
+    assert damage.artefact == "x-fig1" and "differ from their digest" in damage.wrong
+    with pytest.raises(seals.DamagedTable, match=r"verdicts\.csv: the row of x-fig1.*mends it"):
+        tables.all_verdicts(folder.parent)
+    seals.mend(folder, [damage])
+    assert seals.damages(folder) == [] and tables.all_verdicts(folder.parent).empty
+    judge(folder)
+    assert tables.all_verdicts(folder.parent)["verdict"].tolist() == ["reproduced"]
+
+
+@pytest.mark.parametrize("table", ["index.csv", "verdicts.csv", "parts.csv"])
+def test_a_table_cut_anywhere_is_named_and_mended(folder, table):
+    right = {file.name: file.read_bytes() for file in folder.iterdir()}
+    content = right[table]
+    for length in range(0, len(content), 7):
+        (folder / table).write_bytes(content[:length])
+        found = seals.damages(folder)
+        assert found, length
+        if not content[:length].endswith(b"\n"):  # else rows are gone and the others are whole
+            with pytest.raises(seals.DamagedTable, match=r"line \d+.*mends"):
+                seals.read_table(folder / table)
+        seals.mend(folder, found)
+        left = {damage.wrong for damage in seals.damages(folder)}
+        # pictures without a row stay named until they are drawn anew
+        assert left == ({"index.csv has no row for it"} if table == "index.csv" else set())
+        if length:
+            for name in seals.COLUMNS:
+                (folder / name).write_bytes(right[name])
+        else:
+            draw("x-fig1", folder)
+            draw("x-fig2", folder)
+            judge(folder)
+            assert {file.name: file.read_bytes() for file in folder.iterdir()} == right
+
+
+def test_tables_from_before_the_digests_are_read_and_grow_them(folder):
+    for name, new in (("index.csv", 3), ("verdicts.csv", 1)):
+        table = pd.read_csv(folder / name, dtype=str, keep_default_na=False)
+        table.iloc[:, :-new].to_csv(folder / name, index=False, lineterminator="\n")
+    assert seals.damages(folder) == []
+    assert tables.all_verdicts(folder.parent)["verdict"].tolist() == ["reproduced"]
+    draw("x-fig1", folder)
+    first, second = seals.rows(folder / "index.csv")
+    assert len(first["png_sha256"]) == 64 and second["png_sha256"] == ""

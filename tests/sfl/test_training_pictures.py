@@ -1,0 +1,63 @@
+"""What the pictures of Figs. 4, 7 and 10 draw, on frames whose differences are known."""
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+from sflkit.sfl import training_pictures
+
+
+def sweep(levels, seeds=4, rounds=(2, 4, 6, 8), **columns):
+    """Rows with the same accuracy in all rounds: `levels` by rule, plus a hundredth a seed."""
+    return pd.DataFrame(
+        [
+            {"rule": rule, "seed": seed, "round": t, "accuracy": level + seed / 100} | columns
+            for rule, level in levels.items()
+            for seed in range(seeds)
+            for t in rounds
+        ]
+    )
+
+
+@pytest.fixture
+def axes():
+    fig, axes = plt.subplots(1, 2)
+    yield axes
+    plt.close(fig)
+
+
+def test_differences_from_fifo_are_paired_by_seed(axes):
+    """DRSR is 0.03 above FIFO in every seed: 3 points, without spread."""
+    frame = sweep({"fifo": 0.5, "drsr": 0.53, "lazy": 0.4})
+    drawn = training_pictures.above_fifo(axes, frame, ["drsr", "fifo", "lazy"])
+    assert set(drawn["rule"]) == {"drsr", "lazy"}
+    drsr = drawn[drawn["rule"] == "drsr"]
+    assert drsr["mean"].tolist() == pytest.approx([3.0] * 4)
+    assert drsr["std"].tolist() == pytest.approx([0.0] * 4, abs=1e-9)
+    assert [t.get_text() for t in axes[1].get_yticklabels()] == ["DRSR", "LAZY"]
+
+
+def test_cache_sizes_have_the_papers_numbers_beside_them(axes):
+    small, large = (sweep({"drsr": v, "srsr": v}, capacity=n, batch_size=n // 10)
+                    for v, n in ((0.5, 20), (0.6, 60)))  # fmt: skip
+    frame = pd.concat([small, large], ignore_index=True)
+    drawn = training_pictures.cache_sizes(axes, frame, {100: 0.72, 300: 0.83})
+    assert len(drawn) == 2 * 2 * 4
+    printed = [line.get_ydata()[0] for line in axes[0].lines if line.get_color() == "0.4"]
+    assert printed == [0.72, 0.83]
+    assert [ax.get_title() for ax in axes] == ["DRSR", "SRSR"]
+    assert not any(line.get_marker() == "x" for line in axes[0].lines)  # round 200 is not reached
+
+
+def test_superclasses_show_the_papers_ends_only_where_the_run_is_as_long(axes):
+    levels = {"drsr": 0.4, "lazy": 0.25}
+    read = {"LAZY": 0.25, "the rest": 0.41, "": 0.38}
+    training_pictures.superclasses(axes, sweep(levels), read, chance=0.2)
+    assert [t.get_text() for t in axes[0].texts] == ["chance"]
+    axes[0].clear()
+    drawn = training_pictures.superclasses(axes, sweep(levels, rounds=(590, 600)), read, chance=0.2)
+    assert [t.get_text() for t in axes[0].texts] == ["chance", "paper: LAZY", "paper: the rest"]
+    assert drawn["count"].tolist() == [4] * 4

@@ -1,0 +1,79 @@
+"""Docstrings as reStructuredText, sources with line numbers, and the reference's contents."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from docs.site import reference
+from docs.site.sources import Sources
+from sflkit.sfl import caches
+from tests.helpers import ROOT
+
+
+def turned(text):
+    lines = text.split("\n")
+    reference.as_rst(None, "module", "x", None, None, lines)
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Plain text with `code`, *emphasis* and **strength**.",
+        "Parameters\n----------\nx : int\n    Count.\n\n    More of it.",
+        ">>> a | b\n1",
+        "Code::\n\n    f(*a, **b) | c\n\nText.",
+        "* an item\n* another",
+    ],
+)
+def test_what_is_restructured_text_stays(text):
+    assert turned(text) == text
+
+
+def test_a_markdown_table_becomes_a_list_table():
+    made = turned("Text:\n\n| code | meaning |\n|------|---------|\n| `a`  | 2 * 3   |\n\nMore.")
+    assert made.split("\n") == [
+        "Text:",
+        "",
+        "",
+        ".. list-table::",
+        "   :header-rows: 1",
+        "",
+        "   * - code",
+        "     - meaning",
+        "   * - `a`",
+        r"     - 2 \* 3",
+        "",
+        "",
+        "More.",
+    ]
+
+
+def test_code_that_is_only_indented_becomes_a_block():
+    made = turned("A config:\n\n    f(*a, **b)\n\nText.")
+    assert made == "A config:\n\n::\n\n    f(*a, **b)\n\nText."
+
+
+def test_bars_and_stars_mean_themselves():
+    assert turned("|x| is 2*y, `|z|` is code") == r"\|x\| is 2\*y, `|z|` is code"
+    assert turned("array (*clients.shape, n)") == r"array (\*clients.shape, n)"
+
+
+def test_a_source_is_shown_at_its_line():
+    line = inspect.getsourcelines(caches.DRSR)[1]
+    info = {"module": "sflkit.sfl.caches", "fullname": "DRSR"}
+    assert reference.source_of("py", info) == f"../code/sflkit/sfl/caches.html#line-{line}"
+    assert reference.source_of("py", {"module": "sflkit.sfl.caches", "fullname": "gone"}) is None
+    assert reference.source_of("c", info) is None
+
+
+def test_code_has_a_page_with_anchors():
+    sources = Sources(ROOT)
+    sources.code.add("sflkit/rounding.py")
+    reference.add_code(sources)
+    page = sources.files["code/sflkit/rounding.md"]
+    lines = (ROOT / "sflkit" / "rounding.py").read_text(encoding="utf-8").splitlines()
+    assert f'id="line-{len(lines)}"' in page and f'id="line-{len(lines) + 1}"' not in page
+    assert page.splitlines()[6] == "# sflkit/rounding.py"

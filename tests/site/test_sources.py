@@ -1,0 +1,279 @@
+"""Links of the clone's texts on the site, and what is refused with file and line."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from docs.site import __main__ as command
+from docs.site import notebooks, records
+from docs.site.sources import PAGES, Problem, Sources, code_page, page_of, plain
+from sflkit import paths
+from sflkit.app import gate, readme
+from tests.helpers import ROOT
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """A folder with a few files that link to one another."""
+    for name in ("docs/guides", "notebooks", "figures/quick", "sflkit/sfl"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "sflkit" / "sfl" / "caches.py").write_text('"""Caches."""\n')
+    (tmp_path / "notebooks" / "10_first.ipynb").write_text("{}")
+    (tmp_path / "figures" / "quick" / "sfl-fig1.png").write_bytes(b"png")
+    (tmp_path / "docs" / "guides" / "data.md").write_text("# Data\n")
+    for name in ("README.md", "VERDICTS.md", "ERRATA.md"):
+        (tmp_path / name).write_text(f"# {name}\n")
+    return Sources(tmp_path, ["sfl-fig1"])
+
+
+def rewritten(texts, text, file="docs/guides/library.md"):
+    (texts.root / file).write_text(text)
+    return texts.rewrite(text, file, page_of(file))
+
+
+def test_links_lead_to_pages(texts):
+    # on the site the guide lies in guides/, the README in the root and the notebook where it was
+    for link, there in {
+        "data.md": "data.md",
+        "data.md#a-heading": "data.md#a-heading",
+        "../../README.md": "../index.md",
+        "../../notebooks/10_first.ipynb": "../notebooks/10_first.ipynb",
+        "../../notebooks": "../notebooks/index.md",
+        "../../VERDICTS.md": "../verdicts/index.md",
+        "../../VERDICTS.md#figure-1-sfl-sfl-fig1": "../verdicts/sfl-fig1.md",
+        "../../sflkit/sfl/caches.py": "../code/sflkit/sfl/caches.md",
+        "../../sflkit/sfl": "../api/sflkit.sfl.rst",
+        "../../figures/quick/sfl-fig1.png": "../figures/quick/sfl-fig1.png",
+        "https://example.org/a": "https://example.org/a",
+        "#below": "#below",
+    }.items():
+        assert rewritten(texts, f"See [it]({link}).") == f"See [it]({there})."
+        built = re.sub(r"^(?!http)(.*)\.(md|ipynb|rst)(#|$)", r"\1.html\3", there)
+        tag = f'<a class="x" href="{link}">'
+        assert rewritten(texts, tag) == f'<a class="x" href="{built}">'
+        file = "docs/guides/library.md"
+        assert texts.rewrite_html(tag, file, page_of(file)) == f'<a class="x" href="{built}">'
+    picture = '<img src="../../figures/quick/sfl-fig1.png">'
+    assert rewritten(texts, picture) == '<img src="../figures/quick/sfl-fig1.png">'
+    assert texts.problems == []
+    assert texts.files["figures/quick/sfl-fig1.png"] == b"png"
+    assert texts.code == {"sflkit/sfl/caches.py"}
+
+
+def test_errata_that_are_named_become_links(texts):
+    told = rewritten(texts, "Wrong (ERRATA 9 and 52), `# ERRATA 9`, [ERRATA](../../ERRATA.md) 3.")
+    assert told == (
+        "Wrong ([ERRATA 9](../errata.md#erratum-9) and [52](../errata.md#erratum-52)), "
+        "`# ERRATA 9`, [ERRATA](../errata.md) 3."
+    )
+
+
+def test_links_of_an_output_are_those_of_built_pages(texts):
+    text = "`sfl-fig1` [10](10_first.ipynb), ERRATA 7, [a](https://example.org/a.md)."
+    file = "notebooks/10_first.ipynb"
+    assert texts.rewrite(text, file, file, output=True) == (
+        "[`sfl-fig1`](../verdicts/sfl-fig1.html) [10](10_first.html), "
+        "[ERRATA 7](../errata.html#erratum-7), [a](https://example.org/a.md)."
+    )
+
+
+def test_claims_that_are_named_become_links(texts):
+    told = rewritten(texts, "`sfl-fig1` and [`sfl-fig1`](data.md), but `sfl-fig2`.")
+    assert told == (
+        "[`sfl-fig1`](../verdicts/sfl-fig1.md) and [`sfl-fig1`](data.md), but `sfl-fig2`."
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["`[a](nowhere.md)`", "```python\n[a](nowhere.md)\n```", "~~~\n[a](nowhere.md)\n~~~"],
+)
+def test_code_stays_as_it_is(texts, code):
+    text = f"Text.\n\n{code}\n\nText.\n"
+    assert rewritten(texts, text) == text and texts.problems == []
+
+
+@given(st.text(alphabet="ab `*_[]\n#.(", max_size=60))
+def test_text_without_links_stays_as_it_is(text):
+    if "](" not in text:
+        assert Sources(ROOT).rewrite(text, "README.md", "index.md") == text
+
+
+def test_a_link_that_leads_nowhere_is_named_with_file_and_line(texts):
+    rewritten(
+        texts,
+        "# Title\n\nFine.\n\nSee [it](../gone.md) and [that](../../figures/quick).\n"
+        "[A verdict](../../VERDICTS.md#sfl-fig1-partly).\n",
+    )
+    gone, folder, block = texts.problems
+    file = "docs/guides/library.md"
+    assert (gone.file, gone.line) == (folder.file, folder.line) == (file, 5)
+    assert (block.file, block.line) == (file, 6) and "has no such block" in block.text
+    assert str(gone) == f"{file}:5: the link to ../gone.md leads nowhere: there is no docs/gone.md"
+    assert "has no page on the site" in folder.text
+
+
+@given(st.text(alphabet="aB1 *_<>[]|$#~\\()-=+&;", max_size=40))
+def test_recorded_texts_show_as_they_are(text):
+    text = f"x {text} x"  # not at the beginning of a line, where other rules hold
+    html = MarkdownIt().enable("strikethrough").render(plain(text))
+    shown = re.sub(r"</?p>|\n", "", html)
+    for sign, entity in (("<", "&lt;"), (">", "&gt;"), ("&", "&amp;")):
+        shown = shown.replace(entity, sign)
+    assert shown == text or "&" in text  # an entity that was recorded is one
+
+
+def test_sources_are_written_once_and_old_ones_go(tmp_path):
+    sources = Sources(tmp_path)
+    sources.add("a/one.md", "one")
+    sources.write(tmp_path / "out")
+    first = (tmp_path / "out" / "a" / "one.md").stat().st_mtime_ns
+    (tmp_path / "out" / "old.md").write_text("old")
+    sources.write(tmp_path / "out")
+    assert (tmp_path / "out" / "a" / "one.md").stat().st_mtime_ns == first
+    assert not (tmp_path / "out" / "old.md").exists()
+
+
+def test_pages_do_not_collide():
+    files = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("*.md")]
+    files += [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    pages = [page_of(file) for file in files]
+    assert len(set(pages)) == len(pages) and set(PAGES.values()) & set(pages)
+    assert code_page("sflkit/sfl/caches.py") == "code/sflkit/sfl/caches.md"
+
+
+# --- what stops the build -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged(clone, monkeypatch):
+    """The small clone with one verdict and one figure that are as they should be."""
+    folder = clone / "figures" / "quick"
+    folder.mkdir(parents=True)
+    (folder / "verdicts.csv").write_text(
+        "artefact,verdict,setting,differs,claim,source,refuted_by,printed,n_seeds,profile,note\n"
+        'sfl-fig1,reproduced,full,,"A claim\nof two lines",Fig. 1,nothing,,0,quick,\n'
+    )
+    (folder / "index.csv").write_text(
+        "artefact,notebook,caption,results,data_sha256\nsfl-fig1,10_first,Shares,0,ab\n"
+    )
+    (folder / "sfl-fig1.png").write_bytes(b"png")
+    assert records.read(clone).problems == []
+    return clone
+
+
+def add_line(file, line):
+    file.write_text(file.read_text() + line)
+
+
+def test_a_verdict_without_a_claim(damaged):
+    file = damaged / "figures" / "quick" / "verdicts.csv"
+    add_line(file, "sfl-fig99,reproduced,full,,A claim,Fig. 99,nothing,,0,quick,\n")
+    (problem,) = records.read(damaged).problems
+    assert (problem.file, problem.line) == ("figures/quick/verdicts.csv", 4)
+    assert "'sfl-fig99' has no claim" in problem.text
+
+
+def test_a_figure_that_is_missing(damaged):
+    add_line(damaged / "figures" / "quick" / "index.csv", "sfl-fig2,10_first,Shares,0,cd\n")
+    assert records.read(damaged).problems == [
+        Problem("figures/quick/index.csv", 3, "the figure figures/quick/sfl-fig2.png is missing")
+    ]
+
+
+def test_a_figure_that_nothing_describes(damaged):
+    (damaged / "figures" / "quick" / "sfl-fig3.png").write_bytes(b"png")
+    (problem,) = records.read(damaged).problems
+    assert problem.text == "figures/quick/sfl-fig3.png is not in the index"
+
+
+def test_a_notebook_of_another_kernel(damaged):
+    file = damaged / "notebooks" / "12_second.ipynb"
+    content = json.loads(file.read_text())
+    content["metadata"]["kernelspec"]["name"] = "conda-env-mine"
+    file.write_text(json.dumps(content, indent=1))
+    sources = Sources(damaged)
+    notebooks.add(sources, records.read(damaged))
+    (problem,) = sources.problems
+    line = file.read_text().splitlines().index('   "name": "conda-env-mine"') + 1
+    assert (problem.file, problem.line) == ("notebooks/12_second.ipynb", line)
+    assert "'conda-env-mine'; it must be 'python3'" in problem.text
+
+
+def test_the_command_names_what_is_wrong_and_builds_nothing(damaged, capsys, monkeypatch):
+    add_line(damaged / "figures" / "quick" / "index.csv", "sfl-fig2,10_first,Shares,0,cd\n")
+    monkeypatch.setattr(command, "collect", _only_records)
+    assert command.main(["--out", str(damaged / "out" / "site")]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("figures/quick/index.csv:3: the figure")
+    assert said[1] == "site: not built, 1 problem"
+    assert not (damaged / "out" / "site").exists()
+
+
+def _only_records(root):
+    sources = Sources(root)
+    sources.problems += records.read(root).problems
+    return sources
+
+
+# --- this clone -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def collected():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SFLKIT_FIGURES", raising=False)
+        patch.chdir(ROOT)
+        patch.setattr("docs.site.gallery.small", lambda file: b"")
+        return command.collect(ROOT), records.read(ROOT)
+
+
+def test_nothing_is_wrong_with_what_is_committed(collected):
+    assert collected[0].problems == []
+
+
+def test_every_claim_figure_notebook_erratum_and_module_has_its_place(collected, monkeypatch):
+    sources, found = collected
+    monkeypatch.delenv("SFLKIT_FIGURES", raising=False)
+    assert {f"verdicts/{artefact.name}.md" for artefact in found.judged} <= set(sources.files)
+    assert len(found.judged) >= 100
+    drawn = {path.stem for path in (ROOT / "figures").glob("*/*.png")}
+    assert {
+        artefact.figure.rsplit("/", 1)[1][:-4] for artefact in found.artefacts if artefact.figure
+    } == drawn
+    gallery = "".join(
+        text for page, text in sources.files.items() if re.fullmatch(r"gallery/\w+\.md", page)
+    )
+    assert all(f"small/{a.name}.png" in gallery for a in found.artefacts if a.figure)
+    assert {f"notebooks/{book.path.name}" for book in gate.notebooks()} <= set(sources.files)
+    numbers = re.findall(r"^(\d+)\. \*\*", (ROOT / "ERRATA.md").read_text(encoding="utf-8"), re.M)
+    errata = sources.files[PAGES["ERRATA.md"]]
+    assert [n for n in numbers if f"(erratum-{n})=\n### {n}. " not in errata] == []
+    assert {
+        f"api/{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}.rst"
+        for path in (ROOT / "sflkit" / "sfl").glob("[a-z]*.py")
+    } <= set(sources.files)
+
+
+def test_live_widgets_give_way_to_a_sentence():
+    live = {"output_type": "display_data", "metadata": {}}
+    live["data"] = {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "VBox()"}
+    cell = {"cell_type": "code", "source": "explore()", "outputs": [live], "metadata": {}}
+    cell["metadata"] = {"jupyter": {"source_hidden": True}, "tags": ["widget"]}
+    (made,) = notebooks.page({"cells": [cell]}, "notebooks/10.ipynb", Sources(ROOT))["cells"]
+    assert list(made["outputs"][0]["data"]) == ["text/markdown"]
+    assert "needs a running kernel" in made["outputs"][0]["data"]["text/markdown"]
+    assert made["metadata"]["tags"] == ["widget", "hide-input"]
+
+
+def test_the_tally_is_that_of_the_readme(collected, monkeypatch):
+    monkeypatch.delenv("SFLKIT_FIGURES", raising=False)
+    monkeypatch.chdir(ROOT)
+    assert readme.tally() in collected[0].files["verdicts/index.md"]
+    assert paths.clone_root() == ROOT

@@ -1,0 +1,87 @@
+"""Nothing that anyone could have written is unpickled, evaluated or unpacked without a limit."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import io
+import tarfile
+
+import pytest
+
+from sflkit.data import downloads
+from tests.helpers import ROOT
+
+# What runs code that it reads, or builds any object that a file names.
+UNSAFE = {
+    "pickle",
+    "cPickle",
+    "dill",
+    "cloudpickle",
+    "marshal",
+    "shelve",
+    "read_pickle",
+    "extractall",
+    "eval",
+    "exec",
+    "yaml.load",
+    "torch.load",
+    "np.load",
+    "numpy.load",
+    "joblib.load",
+}
+# Orders to processes that we started, over pipes that nobody else can write to.
+ALLOWED = {"sflkit/app/workers.py": {"pickle"}}
+
+
+def names(tree):
+    """Yield what a file imports and calls, `a.b` and `b` for `a.b()`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Call):
+            parts = ast.unparse(node.func).split(".")
+            yield ".".join(parts[-2:])
+            if parts[-1] not in ("eval", "exec"):  # a network's eval() is another thing
+                yield parts[-1]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "sflkit").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_nothing_is_unpickled_or_evaluated(path):
+    found = set(names(ast.parse(path.read_text(encoding="utf-8")))) & UNSAFE
+    assert found <= ALLOWED.get(str(path.relative_to(ROOT)), set())
+
+
+def test_the_search_finds_what_it_should():
+    for line in ("import pickle", "torch.load(f)", "x.extractall()", "eval(x)", "yaml.load(f)"):
+        assert set(names(ast.parse(line))) & UNSAFE, line
+    assert not set(names(ast.parse("model.eval()\nself.task.model.eval()"))) & UNSAFE
+
+
+def test_archives_are_read_up_to_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "LARGEST_BYTES", 10_000)
+    idx = tmp_path / "bomb.gz"
+    idx.write_bytes(gzip.compress(b"\0\0\x08\1" + bytes([0, 0, 64, 0]) + bytes(16384)))
+    assert idx.stat().st_size < 200
+    with pytest.raises(ValueError, match=r"bomb\.gz takes more than 10,000 bytes unpacked"):
+        downloads.read_idx(idx)
+    out = tmp_path / "bomb.tar.gz"
+    with tarfile.open(out, mode="w:gz") as archive:
+        for name, size in (("test.bin", 3074), ("other", 20_000)):
+            info = tarfile.TarInfo(name)
+            info.size = size
+            archive.addfile(info, io.BytesIO(bytes(size)))
+    with pytest.raises(ValueError, match=r"other of bomb\.tar\.gz takes 20,000 bytes unpacked"):
+        downloads.read_cifar(out, ("test.bin",), 2)
+
+
+def test_every_address_without_tls_comes_after_those_with_it():
+    for name, source in downloads.SOURCES.items():
+        secure = [address.startswith("https://") for address in source.addresses]
+        assert secure == sorted(secure, reverse=True) and secure[0], name
+        assert all(len(digest.split(":")[-1]) in (32, 64) for digest in source.files.values())
