@@ -109,10 +109,12 @@ class Sources:
         lines = (self.root / file).read_text(encoding="utf-8").splitlines()
         return next((i for i, found in enumerate(lines, start=1) if needle in found), 1)
 
-    def rewrite(self, text: str, file: str, page: str) -> str:
+    def rewrite(self, text: str, file: str, page: str, output: bool = False) -> str:
         """Return Markdown of the clone's `file` as it must read on the site's `page`.
 
-        Links lead to pages, and errata and claims that are named become links; code stays as it is.
+        Links lead to pages, and errata and claims that are named become links; code stays as it
+        is. Sphinx does not resolve links in the output of a cell, so that these lead to the pages
+        as they are built.
         """
         kept: list[str] = []
 
@@ -120,7 +122,8 @@ class Sources:
             claim = self.claims.get(match[0].strip("`"))
             linked = match.string[match.start() - 1 : match.start()] == "["
             if claim and not linked:
-                kept.append(f"[{match[0]}]({relative(claim, page)})")
+                there = relative(claim, page)
+                kept.append(f"[{match[0]}]({as_built(there) if output else there})")
             else:
                 kept.append(match[0])
             return f"\0{len(kept) - 1}\0"
@@ -134,6 +137,8 @@ class Sources:
         text = _LINK.sub(turned, text)
         if page != PAGES["ERRATA.md"]:
             text = link_errata(text, page)
+        if output:
+            text = _LINK.sub(lambda match: match["before"] + as_built(match["target"]), text)
         while "\0" in text:  # an inline code may hold a fence
             text = re.sub(r"\0(\d+)\0", lambda match: kept[int(match[1])], text)
         return text

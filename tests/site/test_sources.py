@@ -74,6 +74,15 @@ def test_errata_that_are_named_become_links(texts):
     )
 
 
+def test_links_of_an_output_are_those_of_built_pages(texts):
+    text = "`sfl-fig1` [10](10_first.ipynb), ERRATA 7, [a](https://example.org/a.md)."
+    file = "notebooks/10_first.ipynb"
+    assert texts.rewrite(text, file, file, output=True) == (
+        "[`sfl-fig1`](../verdicts/sfl-fig1.html) [10](10_first.html), "
+        "[ERRATA 7](../errata.html#erratum-7), [a](https://example.org/a.md)."
+    )
+
+
 def test_claims_that_are_named_become_links(texts):
     told = rewritten(texts, "`sfl-fig1` and [`sfl-fig1`](data.md), but `sfl-fig2`.")
     assert told == (
