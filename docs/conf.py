@@ -25,7 +25,7 @@ nb_execution_mode = "off"
 nb_merge_streams = True
 nb_ipywidgets_js = {}
 nb_output_stderr = "remove"
-myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "html_image"]
 myst_heading_anchors = 4
 
 # docstrings

@@ -93,7 +93,10 @@ def _output(output: dict[str, Any], file: str, sources: Sources) -> dict[str, An
     elif "text/markdown" in data:
         # a rule between two claims is fine in a notebook, but not in the middle of Sphinx's page
         text = re.sub(r"^---+[ \t]*$", "<hr>", _joined(data["text/markdown"]), flags=re.M)
-        data = {**data, "text/markdown": sources.rewrite(text, file, file)}
+        data = {**data, "text/markdown": sources.rewrite(text, file, file, output=True)}
+    elif "text/html" in data:
+        html = sources.rewrite_html(_joined(data["text/html"]), file, file)
+        data = {**data, "text/html": html}
     return {**output, "data": data}
 
 

@@ -42,6 +42,7 @@ _LINK = re.compile(
     r"(?P<target>[^\s)\"<>]+)",
     re.M,
 )
+_TAG = re.compile(r"(<a\b[^>]*?\bhref=\")([^\"]+)")
 _ERRATUM = re.compile(r"(?<![\w\[/])ERRATA (\d+)((?:(?:, | and )\d+)*)")
 
 
@@ -108,10 +109,12 @@ class Sources:
         lines = (self.root / file).read_text(encoding="utf-8").splitlines()
         return next((i for i, found in enumerate(lines, start=1) if needle in found), 1)
 
-    def rewrite(self, text: str, file: str, page: str) -> str:
+    def rewrite(self, text: str, file: str, page: str, output: bool = False) -> str:
         """Return Markdown of the clone's `file` as it must read on the site's `page`.
 
-        Links lead to pages, and errata and claims that are named become links; code stays as it is.
+        Links lead to pages, and errata and claims that are named become links; code stays as it
+        is. Sphinx does not resolve links in the output of a cell, so that these lead to the pages
+        as they are built.
         """
         kept: list[str] = []
 
@@ -119,21 +122,30 @@ class Sources:
             claim = self.claims.get(match[0].strip("`"))
             linked = match.string[match.start() - 1 : match.start()] == "["
             if claim and not linked:
-                kept.append(f"[{match[0]}]({relative(claim, page)})")
+                there = relative(claim, page)
+                kept.append(f"[{match[0]}]({as_built(there) if output else there})")
             else:
                 kept.append(match[0])
             return f"\0{len(kept) - 1}\0"
 
         def turned(match: re.Match) -> str:
-            return match["before"] + self._target(match["target"], file, page)
+            target = self._target(match["target"], file, page)
+            # Sphinx does not read a tag; it links to the page as it is built
+            return match["before"] + (as_built(target) if match["before"][:2] == "<a" else target)
 
         text = _CODE.sub(keep, _FENCE.sub(keep, text))
         text = _LINK.sub(turned, text)
         if page != PAGES["ERRATA.md"]:
             text = link_errata(text, page)
+        if output:
+            text = _LINK.sub(lambda match: match["before"] + as_built(match["target"]), text)
         while "\0" in text:  # an inline code may hold a fence
             text = re.sub(r"\0(\d+)\0", lambda match: kept[int(match[1])], text)
         return text
+
+    def rewrite_html(self, text: str, file: str, page: str) -> str:
+        """Return HTML of the clone's `file` with its links as they must read on `page`."""
+        return _TAG.sub(lambda match: match[1] + as_built(self._target(match[2], file, page)), text)
 
     def _target(self, target: str, file: str, page: str) -> str:
         """Return where a link of `file` leads on `page`; note a problem where it leads nowhere."""
@@ -146,7 +158,8 @@ class Sources:
             return target
         there = self._page_for(path, at)
         if there is None:
-            self.problem(file, target, f"{target} has no page on the site; link to a file in it")
+            why = "VERDICTS.md has no such block" if at else "link to a file in that folder"
+            self.problem(file, target, f"the link to {target} has no page on the site: {why}")
             return target
         there, at = there
         return relative(there, page) + (f"#{at}" if at else "")
@@ -205,6 +218,11 @@ def page_of_claim(artefact: str) -> str:
 def code_page(file: str) -> str:
     """Return the page that shows a file of the clone with line numbers."""
     return f"code/{file.removesuffix('.py')}.md"
+
+
+def as_built(target: str) -> str:
+    """Return a link to a page's source as a link to the page that is built from it."""
+    return re.sub(r"^(?![a-z]+:)([^#]*)\.(?:md|ipynb|rst)(?=#|$)", r"\1.html", target)
 
 
 def relative(target: str, page: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from sflkit.results import tables
+from sflkit.results import seals
 
 PAPERS = {
     "sfl": "SFL",
@@ -153,5 +153,5 @@ def ordered(rows: pd.DataFrame) -> list[Any]:
     kinds = [plural for _, plural in dict.fromkeys(_KINDS.values())] + [STATEMENTS]
     return sorted(
         rows.itertuples(),
-        key=lambda row: (kinds.index(group_of(row.artefact)), tables.natural_key(row.artefact)),
+        key=lambda row: (kinds.index(group_of(row.artefact)), seals.natural_key(row.artefact)),
     )

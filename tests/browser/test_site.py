@@ -1,6 +1,7 @@
 """The site in a real browser, read from disk and without a network.
 
-It is built where `make site` builds it, so that what has not changed since is not built again.
+It is built where `make site` builds it, so that what has not changed since is not built again, or
+taken from the folder that $SFLKIT_SITE names.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,8 @@ DESK = {"width": 1280, "height": 900}
 @pytest.fixture(scope="module")
 def site(browser):
     """The folder of the built site."""
+    if built := os.environ.get("SFLKIT_SITE"):
+        return Path(built).resolve()
     clean = {name: value for name, value in os.environ.items() if name != "SFLKIT_FIGURES"}
     done = subprocess.run(
         [sys.executable, "-m", "docs.site"], cwd=ROOT, env=clean, capture_output=True, text=True

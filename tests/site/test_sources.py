@@ -54,7 +54,13 @@ def test_links_lead_to_pages(texts):
         "#below": "#below",
     }.items():
         assert rewritten(texts, f"See [it]({link}).") == f"See [it]({there})."
-        assert rewritten(texts, f'<img src="{link}">') == f'<img src="{there}">'
+        built = re.sub(r"^(?!http)(.*)\.(md|ipynb|rst)(#|$)", r"\1.html\3", there)
+        tag = f'<a class="x" href="{link}">'
+        assert rewritten(texts, tag) == f'<a class="x" href="{built}">'
+        file = "docs/guides/library.md"
+        assert texts.rewrite_html(tag, file, page_of(file)) == f'<a class="x" href="{built}">'
+    picture = '<img src="../../figures/quick/sfl-fig1.png">'
+    assert rewritten(texts, picture) == '<img src="../figures/quick/sfl-fig1.png">'
     assert texts.problems == []
     assert texts.files["figures/quick/sfl-fig1.png"] == b"png"
     assert texts.code == {"sflkit/sfl/caches.py"}
@@ -65,6 +71,15 @@ def test_errata_that_are_named_become_links(texts):
     assert told == (
         "Wrong ([ERRATA 9](../errata.md#erratum-9) and [52](../errata.md#erratum-52)), "
         "`# ERRATA 9`, [ERRATA](../errata.md) 3."
+    )
+
+
+def test_links_of_an_output_are_those_of_built_pages(texts):
+    text = "`sfl-fig1` [10](10_first.ipynb), ERRATA 7, [a](https://example.org/a.md)."
+    file = "notebooks/10_first.ipynb"
+    assert texts.rewrite(text, file, file, output=True) == (
+        "[`sfl-fig1`](../verdicts/sfl-fig1.html) [10](10_first.html), "
+        "[ERRATA 7](../errata.html#erratum-7), [a](https://example.org/a.md)."
     )
 
 
@@ -91,10 +106,15 @@ def test_text_without_links_stays_as_it_is(text):
 
 
 def test_a_link_that_leads_nowhere_is_named_with_file_and_line(texts):
-    rewritten(texts, "# Title\n\nFine.\n\nSee [it](../gone.md) and [that](../../figures/quick).\n")
-    gone, folder = texts.problems
+    rewritten(
+        texts,
+        "# Title\n\nFine.\n\nSee [it](../gone.md) and [that](../../figures/quick).\n"
+        "[A verdict](../../VERDICTS.md#sfl-fig1-partly).\n",
+    )
+    gone, folder, block = texts.problems
     file = "docs/guides/library.md"
     assert (gone.file, gone.line) == (folder.file, folder.line) == (file, 5)
+    assert (block.file, block.line) == (file, 6) and "has no such block" in block.text
     assert str(gone) == f"{file}:5: the link to ../gone.md leads nowhere: there is no docs/gone.md"
     assert "has no page on the site" in folder.text
 
