@@ -314,16 +314,12 @@ def evidence(found: Found) -> dict[str, Evidence]:
     """Return the evidence of notebook 32: artefact -> part -> what its rule takes."""
     from sflkit.osafl.rules import RULES  # it loads torch
 
-    scored, special = found.scored, found.special
-    own = found.static[found.static["feasible"] & (found.static["loss"] == "(18)")]
-    still = found.moving[found.moving["feasible"]]
-    a = found.conditions
+    scored = found.scored
     medians = np.array([np.median(v) for v in found.coefficients.values()])
     needs = {
         RULES[name].label: bool(np.allclose(*found.next_models[name], rtol=1e-9))
         for name in _OWN_NUMBERS
     }
-    exact = np.append(still["exact"], found.walks[:, 0])
     return {
         "osafl-eq35": {
             "range_printed": bool(scored.as_printed.max() <= 1),
@@ -342,6 +338,17 @@ def evidence(found: Found) -> dict[str, Evidence]:
             "operations_in_u": found.operations.slope["U"],
             "own_numbers": needs,
         },
+        **_theory(found),
+    }
+
+
+def _theory(found: Found) -> dict[str, Evidence]:
+    """Return the evidence of Theorem 1 and of Remark 4."""
+    special, a = found.special, found.conditions
+    own = found.static[found.static["feasible"] & (found.static["loss"] == "(18)")]
+    still = found.moving[found.moving["feasible"]]
+    exact = np.append(still["exact"], found.walks[:, 0])
+    return {
         "osafl-thm1": {
             "conditions": bool((a.printed > 0).all() and a.example > 0),
             "static": (own["exact"].to_numpy(), own["bound"].to_numpy()),

@@ -122,7 +122,7 @@ def discrepancy_explorer() -> ipywidgets.VBox:
 
     def draw(corr_rounds, deviation, cache_rounds, theta, share):
         delta2 = deviation**2
-        _, ax = plt.subplots(figsize=(6.4, 3.2))
+        _, ax = plt.subplots(figsize=(8.6, 3.4))
         limit = bounds.srsr_discrepancy_limit(cache_rounds, theta, corr_rounds, delta2)
         lines = {
             "fifo": np.full(len(t), bounds.fifo_discrepancy(cache_rounds, corr_rounds, delta2)),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,7 @@ from sflkit.datastreams import own_data
 from sflkit.federated import FedAvg
 from sflkit.results import sweep
 from sflkit.sfl import caches
+from tests.helpers import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +169,22 @@ def test_own_rules_in_a_resumable_sweep(file, tmp_path):
     other = dataclasses.replace(configs[0], digest="0" * 64)
     with pytest.raises(sweep.SweepError, match="has changed since"):
         sweep.run_many(own_data.run, [other], **given, store=tmp_path)
+
+
+def test_the_notebook_s_own_rules_run(file, tmp_path, monkeypatch):
+    """The block that notebook 93 shows a reader, as a module of the reader's."""
+    book = json.loads((ROOT / "notebooks" / "93_your_own_data.ipynb").read_text(encoding="utf-8"))
+    text = "".join(line for cell in book["cells"] for line in cell["source"])
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    *rules, call = block.strip().splitlines()
+    (tmp_path / "my_rules.py").write_text("\n".join(rules))
+    monkeypatch.syspath_prepend(tmp_path)
+    space = vars(importlib.import_module("my_rules")) | {"sweep": sweep, "own_data": own_data}
+    space["configs"] = [config(file, rounds=2)]
+    monkeypatch.setenv("SFLKIT_CACHE", str(tmp_path / "results"))
+    exec(call, space)
+    assert space["frame"].attrs["computed"] == 1 and len(space["frame"]) == 2 * 3
+    assert set(space["frame"].attrs["sources"]) >= {"cache", "server", "model", "stream"}
 
 
 def scores(**by_rule):
