@@ -45,6 +45,7 @@ html_js_files = ["filter.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
+html_show_search_summary = False  # a browser reads no other page from disk
 # These are found from a table or a picture, and not from a list of all their neighbours.
 html_sidebars = {page: [] for page in ("code/**", "verdicts/**", "gallery/**", "errata", "index")}
 html_theme_options = {

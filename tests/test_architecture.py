@@ -44,7 +44,6 @@ TRAINS = (
     "osafl/networks",
     "osafl/plans",
     "osafl/resource",
-    "osafl/resource_evidence",
     "osafl/rules",
     "osafl/scores",
     "osafl/sharing",

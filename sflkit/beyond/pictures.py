@@ -78,8 +78,8 @@ def stores(found: pd.DataFrame) -> Figure:
     axes[1].axhline(0, color="0.4", linewidth=1)
     axes[1].set(
         xlabel="round t",
-        ylabel="test accuracy, DRSR minus FIFO, points",
-        title=f"FIFO ends at {100 * by['fifo'].iloc[-1].mean():.0f} %",
+        ylabel="DRSR minus FIFO, points",
+        title=f"test accuracy (FIFO ends at {100 * by['fifo'].iloc[-1].mean():.0f} %)",
     )
     return fig
 
@@ -111,7 +111,7 @@ def weights(found: pd.DataFrame, arms: Weights) -> Figure:
     axes[1].axhline(0, color="0.4", linewidth=1)
     for ax, label in zip(axes, ("test accuracy, %", "added by a cache, points"), strict=True):
         ax.set(xlabel="weight of the old clients $p_{hist}$", ylabel=label)
-        ax.legend(fontsize=9)
+        ax.legend(fontsize=9, loc="upper right")
     return fig
 
 
