@@ -17,6 +17,7 @@ import pandas as pd
 
 from sflkit import checks
 from sflkit.app import gate
+from sflkit.app.artefacts import anchor
 from sflkit.app.readme import PAPERS
 from sflkit.results import tables
 from sflkit.results.claims import SETTINGS, VERDICTS, Page
@@ -100,7 +101,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
             re.split(r"(?<=[.!?]) ", row.claim)[0],
             row.verdict,
             row.setting,
-            " · ".join(_links(row.artefact, row.verdict, row.profile, books.get(row.artefact))),
+            " · ".join(_links(row.artefact, row.profile, books.get(row.artefact))),
         )
         for row in rows.itertuples()
     ]
@@ -183,10 +184,9 @@ def explorer(rows: pd.DataFrame) -> ipywidgets.VBox:
     return ipywidgets.VBox([ipywidgets.HBox(list(controls.values())), shown])
 
 
-def _links(artefact: str, verdict: str, profile: str, book: gate.Notebook | None) -> list[str]:
+def _links(artefact: str, profile: str, book: gate.Notebook | None) -> list[str]:
     """Return links to the claim's block in VERDICTS.md, its notebook and its figure."""
-    anchor = re.sub(r"[^\w -]", "", f"{artefact} {verdict}").lower().replace(" ", "-")
-    links = [f"[parts](../VERDICTS.md#{anchor})"]
+    links = [f"[parts](../VERDICTS.md#{anchor(artefact)})"]
     if book:
         links.append(f"[notebook {book.number}]({book.path.name})")
     figure = f"figures/{profile}/{artefact}.png"
