@@ -88,8 +88,9 @@ def test_what_is_missing_is_named_with_the_way_to_get_it(monkeypatch):
     )
 
 
-def test_the_readmes_snippets_run_from_the_wheel(outside, tmp_path):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_snippets_of_readme_and_library_guide_run_from_the_wheel(outside, tmp_path):
+    pages = (ROOT / "README.md", ROOT / "docs" / "guides" / "library.md")
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
     assert len(blocks) >= 3
     for block in blocks:

@@ -88,7 +88,7 @@ def test_the_evidence_is_judged_and_can_fail(problem, found):
     bad = theory_evidence.evidence(problem, worse)
     assert answers("ds-thm44", bad["ds-thm44"]) == {"decomposition": "no"}
     assert answers("ds-uniform", bad["ds-uniform"])["no variability"] == "no"
-    assert answers("ds-lemB5", bad["ds-lemB5"])["needed, M"] == "no"
+    assert answers("ds-lemB5", bad["ds-lemB5"])["needed, M"] in ("no", "partly")  # of several M
 
 
 def test_pictures_draw_the_tables(found):

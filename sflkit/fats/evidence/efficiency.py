@@ -9,12 +9,13 @@ Source: FATS, Sections 5.3.1, 6.2.2 and 6.2.3, Appendix A.3, Theorem 7, Table 2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sflkit.fats import bounds, hit_rounds
+from sflkit.fats import bounds, enumeration, hit_rounds
 from sflkit.fats.claims.training import SIX_SETS
 from sflkit.fats.config import TABLE_2
 from sflkit.fats.expected_time import client_time, sample_time
@@ -30,6 +31,18 @@ FIGURES = {"fats-fig2": "femnist", "fats-fig6": "shakespeare"}
 LEVELS = (("sample", "b", "batch_size", 1), ("client", "M", "n_clients", -1))
 LINE = ["data", "level", "M", "b"]
 ENOUGH = 0.75  # our threshold for "significantly smaller than FRS"
+
+
+def over_all_histories(**sizes: int) -> tuple[Fraction, Fraction]:
+    """Return the mean steps for a sample and for a client over every history of a tiny federation.
+
+    Two samples a client and b = 1; `sizes` are n_clients, clients_per_round, local_steps, rounds.
+    """
+    law = enumeration.drawn_law(samples_per_client=2, batch_size=1, **sizes).values()
+    sample = sum(p * (history.steps - history.first_step(0, 0)) for p, history in law)
+    rounds, steps = sizes["rounds"], sizes["local_steps"]
+    client = sum(p * steps * (rounds - int(history.first_round[0])) for p, history in law)
+    return Fraction(sample), Fraction(client)
 
 
 def lines_of(
