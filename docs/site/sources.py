@@ -129,7 +129,7 @@ class Sources:
             return f"\0{len(kept) - 1}\0"
 
         def turned(match: re.Match) -> str:
-            target = self._target(match["target"], file, page)
+            target = self._target(match["target"], file, page, output)
             # Sphinx does not read a tag; it links to the page as it is built
             return match["before"] + (as_built(target) if match["before"][:2] == "<a" else target)
 
@@ -145,10 +145,18 @@ class Sources:
 
     def rewrite_html(self, text: str, file: str, page: str) -> str:
         """Return HTML of the clone's `file` with its links as they must read on `page`."""
-        return _TAG.sub(lambda match: match[1] + as_built(self._target(match[2], file, page)), text)
 
-    def _target(self, target: str, file: str, page: str) -> str:
-        """Return where a link of `file` leads on `page`; note a problem where it leads nowhere."""
+        def turned(match: re.Match) -> str:
+            return match[1] + as_built(self._target(match[2], file, page, True))
+
+        return _TAG.sub(turned, text)
+
+    def _target(self, target: str, file: str, page: str, output: bool = False) -> str:
+        """Return where a link of `file` leads on `page`; note a problem where it leads nowhere.
+
+        Sphinx does not copy a figure to which only the output of a cell links, so that such a link
+        leads to the page of the figure's claim.
+        """
         if re.match(r"[a-z][a-z0-9+.-]*:", target) or target.startswith("#"):
             return target
         name, _, at = target.partition("#")
@@ -157,6 +165,9 @@ class Sources:
             self.problem(file, target, f"the link to {target} leads nowhere: there is no {path}")
             return target
         there = self._page_for(path, at)
+        figure = PurePosixPath(path)
+        if output and figure.parts[0] == "figures" and figure.stem in self.claims:
+            there = self.claims[figure.stem], ""
         if there is None:
             why = "VERDICTS.md has no such block" if at else "link to a file in that folder"
             self.problem(file, target, f"the link to {target} has no page on the site: {why}")
