@@ -25,7 +25,8 @@ def copied(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     root = tmp_path / "figures"
     files = [file.relative_to(ROOT / "figures") for file in front_picture.inputs().values()]
-    files += [f"{profile}/verdicts.csv" for profile in ("quick", "paper")]
+    tables = ("verdicts.csv", "parts.csv")  # a verdict's digest covers its parts
+    files += [f"{profile}/{table}" for profile in ("quick", "paper") for table in tables]
     for file in files:
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "figures" / file, root / file)
