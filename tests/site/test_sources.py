@@ -57,7 +57,7 @@ def test_links_lead_to_pages(texts):
         built = re.sub(r"^(?!http)(.*)\.(md|ipynb|rst)(#|$)", r"\1.html\3", there)
         tag = f'<a class="x" href="{link}">'
         assert rewritten(texts, tag) == f'<a class="x" href="{built}">'
-        # in the output of a cell a figure's link leads to its claim, as Sphinx copies no figure there
+        # a figure's link in a cell's output leads to its claim: Sphinx copies no figure there
         shown = "../verdicts/sfl-fig1.html" if there.endswith(".png") else built
         file = "docs/guides/library.md"
         assert texts.rewrite_html(tag, file, page_of(file)) == f'<a class="x" href="{shown}">'
