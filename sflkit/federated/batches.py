@@ -142,6 +142,8 @@ def _batch(
 
 def _fit(task: Task, x: Tensor, y: Tensor, where: str) -> tuple[Tensor, Tensor]:
     """Return inputs and targets in the types that the task takes, after a look at their shapes."""
+    if x.is_complex():
+        raise ValueError(f"{where}: x has dtype {x.dtype}; samples must be real")
     x = x.to(task.dtype) if x.is_floating_point() else x
     if task.loss != "cross_entropy":
         y = y.to(task.dtype) if y.is_floating_point() else y
@@ -167,6 +169,8 @@ def _fit(task: Task, x: Tensor, y: Tensor, where: str) -> tuple[Tensor, Tensor]:
 
 
 def _weights(task: Task, w: Tensor, n: int, where: str) -> Tensor:
+    if w.is_complex():
+        raise ValueError(f"{where}: weights have dtype {w.dtype}; they must be real")
     w = w.to(task.dtype)
     if w.shape != (n,) or not (w.min() >= 0 and 0 < w.sum() < float("inf")):
         raise ValueError(
