@@ -194,6 +194,8 @@ def never_arrived(
         without it a cache cannot fill a mini-batch in some round.
     """
     checks.generator(rng)
+    checks.instance("history", history, History)
+    checks.instance("caches", caches, Caches)
     done = history.rounds if rounds_done is None else rounds_done
     done = checks.integer("rounds_done", done, 0, history.rounds)
     ((client, sample),) = sample_targets(history.crowd, client, sample)
@@ -250,7 +252,7 @@ def dropped_reads(history: History, first: int, rounds_done: int) -> float:
     ValueError
         Unless the history knows what was held, and 0 <= first < rounds_done <= R.
     """
-    if history.held is None:
+    if checks.instance("history", history, History).held is None:
         raise ValueError("history must be drawn from caches (held=...)")
     done = checks.integer("rounds_done", rounds_done, 1, history.rounds)
     first = checks.integer("first", first, 0, done - 1)

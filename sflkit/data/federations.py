@@ -304,6 +304,7 @@ def static(
         As `data_streams`; also when there are too few samples or natural clients.
     """
     checks.choice("name", name, NAMES[1:])
+    min_samples = checks.integer("min_samples", min_samples, 1)
     if name in NATURAL:
         return _natural(
             natural.load(name, root=root, **natural_options),
@@ -350,6 +351,7 @@ def validation_split(federation: Federation, share: float, rng: np.random.Genera
     ValueError
         If `share` is out of range or no client has a sample to give.
     """
+    checks.instance("federation", federation, Federation)
     share = checks.real("share", share, above=0, below=1)
     rng = checks.generator(rng)
     is_text = federation.x.dtype.kind == "i"

@@ -128,6 +128,7 @@ def redraw_fedavg(history: History, rng: np.random.Generator) -> History:
         If fewer clients than K are left.
     """
     checks.generator(rng)
+    checks.instance("history", history, History)
     return _redrawn(history, np.arange(history.rounds), rng)
 
 

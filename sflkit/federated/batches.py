@@ -192,5 +192,5 @@ def _check_labels(task: Task, batches: list[tuple[Batch, int, int]]) -> None:
         if len(wrong):
             raise ValueError(
                 f"client {k}, step {s}: label {int(wrong[0])} is out of range; the model has "
-                f"{n_classes} outputs, so labels must lie in 0..{n_classes - 1}"
+                f"{n_classes} outputs, so the labels y must lie in 0..{n_classes - 1}"
             )

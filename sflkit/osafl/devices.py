@@ -238,6 +238,12 @@ def uplink_rate(snr_per_watt: ArrayLike, tx_watt: ArrayLike, bandwidth_hz: float
     """
     snr = checks.array("snr_per_watt", snr_per_watt, low=0)
     power = checks.array("tx_watt", tx_watt, low=0)
+    try:
+        np.broadcast_shapes(snr.shape, power.shape)
+    except ValueError:
+        raise ValueError(
+            f"snr_per_watt has shape {snr.shape} and tx_watt {power.shape}; they do not fit"
+        ) from None
     return checks.real("bandwidth_hz", bandwidth_hz, above=0) * np.log1p(snr * power) / np.log(2)
 
 
@@ -291,7 +297,7 @@ def finish(
     checks.instance("devices", devices, Devices)
     local_steps = checks.integers("local_steps", local_steps, ndim=1, low=0)
     for name, value in (("local_steps", local_steps), ("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
-        if np.shape(value) != (len(devices),):
+        if checks.array(name, value, low=0).shape != (len(devices),):
             raise ValueError(f"{name} has shape {np.shape(value)}; it must be ({len(devices)},)")
     feasible = local_steps > 0
     cpu_hz = np.where(feasible, cpu_hz, 0.0)

@@ -83,9 +83,10 @@ def choose(losses: Mapping[float, float], guess: float) -> Choice:
     Raises
     ------
     ValueError
-        For fewer than three factors.
+        For fewer than three factors, or a guess that is no number > 0.
     """
-    grid = sorted(losses)
+    guess = checks.real("guess", guess, above=0)
+    grid = sorted(checks.instance("losses", losses, Mapping))
     if len(grid) < 3:
         raise ValueError(f"losses holds the factors {grid}; there must be three at least")
     factor = min(grid, key=lambda factor: losses[factor])

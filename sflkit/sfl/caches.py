@@ -35,7 +35,7 @@ from sflkit import checks
 from sflkit.registry import Look, Registry, Rule
 from sflkit.rounding import largest_remainder
 
-MAX_LABEL = 10**6  # rules hold one number for each label up to the largest
+MAX_LABEL = checks.MAX_LABEL  # rules hold one number for each label up to the largest
 
 
 class Cache(ABC):
@@ -413,7 +413,10 @@ RULES = Registry(
 
 
 def _integers(name: str, values: ArrayLike) -> np.ndarray:
-    out = np.asarray(values)
+    try:
+        out = np.asarray(values)
+    except ValueError:  # ragged
+        out = np.asarray(None)
     if out.size == 0 and out.ndim == 1:
         return out.astype(np.int64)
     if out.ndim != 1 or out.dtype.kind not in "iu":
