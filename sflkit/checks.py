@@ -414,8 +414,10 @@ def labels(value: ArrayLike, name: str = "labels") -> np.ndarray:
     return out
 
 
-def indices(name: str, value: ArrayLike, size: int) -> np.ndarray:
+def indices(name: str, value: ArrayLike, size: int, *, of: str = "") -> np.ndarray:
     """Return `value`, places in something of `size` entries, as a vector of int64.
+
+    `of` names that something in the message.
 
     Raises
     ------
@@ -427,7 +429,8 @@ def indices(name: str, value: ArrayLike, size: int) -> np.ndarray:
         raise ValueError(f"{name}={value!r} must be a vector of integers")
     if out.size and (out.min() < 0 or out.max() >= size):
         bad = out[(out < 0) | (out >= size)][0]
-        raise ValueError(f"{name} holds {bad}; entries must be integers in [0, {size - 1}]")
+        places = f", places in {of}" if of else ""
+        raise ValueError(f"{name} holds {bad}; entries must be integers in [0, {size - 1}]{places}")
     return out.astype(np.int64)
 
 

@@ -411,7 +411,9 @@ def label_weights(
     y = checks.integers("y", y, ndim=1, low=0, high=n_classes - 1)
     y_test = checks.integers("y_test", y_test, ndim=1, low=0, high=n_classes - 1)
     clients = list(checks.instance("clients", clients, Sequence))
-    clients = [checks.indices(f"clients[{k}]", ids, len(y)) for k, ids in enumerate(clients)]
+    clients = [
+        checks.indices(f"clients[{k}]", ids, len(y), of="y") for k, ids in enumerate(clients)
+    ]
     if not clients or not all(map(len, clients)):
         raise ValueError(
             f"clients hold {[len(ids) for ids in clients]} samples; there must be at least one "

@@ -170,7 +170,7 @@ def corollary51_general(
     ValueError
         If an argument is out of range, or the lengths do not agree.
     """
-    counts = checks.array("counts", counts, ndim=1, low=1)
+    counts = checks.array("counts", counts, ndim=1, low=1, high=2**53)  # a sum that is exact
     target, p = probability_pair(counts / counts.sum() if target is None else target, p)
     effective = importance.client_effective_samples(p, counts)
     noise = importance.gradient_noise(p, historical)

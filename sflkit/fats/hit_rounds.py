@@ -133,10 +133,16 @@ def stream_laws(
     ValueError
         As `hit_law`, or if no client would be left.
     """
+    n_clients = checks.integer("n_clients", n_clients, 1)
     left = client_sizes(samples_per_client, n_clients, 1).copy()
+    crowd = Crowd.of(left)
+    checks.instance("targets", targets, Iterable)
+    targets = [crowd.existing(*pair("targets", target)) for target in targets]
     gone: list[int] = []
     laws = []
     for client, sample in targets:
+        if client in gone:
+            raise ValueError(f"targets names client {client} again after it has left")
         present = np.delete(np.arange(n_clients), gone)
         where = int(np.flatnonzero(present == client)[0])
         laws.append(

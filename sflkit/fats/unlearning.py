@@ -243,6 +243,8 @@ def adopt(state: State, history: History) -> State:
         If the sizes differ, the history has forgotten nothing new, or not all that the state's has;
         if the method trains from scratch after every request.
     """
+    checks.instance("state", state, State)
+    checks.instance("history", history, History)
     if METHODS[state.method].build().from_scratch:
         raise ValueError(
             f"method={state.method!r} trains from scratch after a request; adopt needs one that "

@@ -163,8 +163,10 @@ def make_rule(
     ------
     ValueError
         As `sflkit.federated.own.build_server`, if a hyper-parameter is neither given nor printed,
-        or if the row of the rule names an option that no run has.
+        or if the row of the rule names an option that no run has; for sizes that are not > 0.
     """
+    checks.instance("config", config, OSAFLConfig)
+    checks.array("sizes", sizes, ndim=1, above=0)
     if server is not None:
         return build_server(server, config, sizes / sizes.sum())
     row = RULES[config.rule]

@@ -46,7 +46,7 @@ def scaled(config: OSAFLConfig, factor: float = 1.0) -> OSAFLConfig:
     ValueError
         If `factor` is not a number > 0.
     """
-    name = step_name(config.rule)
+    name = step_name(checks.instance("config", config, OSAFLConfig).rule)
     return replace(config, **{name: config.hyper[name] * checks.real("factor", factor, above=0)})
 
 

@@ -104,6 +104,7 @@ def bound(
 
     The loss gap is h(1/2) - h(0) = 1/8. Raises ValueError as `bounds.theorem1`.
     """
+    rounds = checks.integer("rounds", rounds, 1)
     return bounds.theorem1(
         loss_gap=0.125,
         rounds=rounds,

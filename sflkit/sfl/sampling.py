@@ -37,7 +37,11 @@ class SampleSource:
     def __init__(self, labels: ArrayLike, rng: np.random.Generator, ids: ArrayLike | None = None):
         labels = checks.labels(labels)
         self._rng = checks.generator(rng)
-        ids = np.arange(len(labels)) if ids is None else checks.indices("ids", ids, len(labels))
+        ids = (
+            np.arange(len(labels))
+            if ids is None
+            else checks.indices("ids", ids, len(labels), of="labels")
+        )
         order = ids[np.argsort(labels[ids], kind="stable")]
         self._sizes = np.bincount(labels[ids], minlength=int(labels.max()) + 1)
         # Only of the classes that there are: labels may be few and their numbers large.

@@ -51,6 +51,8 @@ INSIDE = {
     "requests": "client|sample",
     "targets": "client|sample",
     "arms": "arm",
+    "configs": "config",
+    "name": "device|strategy",
     "x": "samples",
 }
 

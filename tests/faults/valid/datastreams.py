@@ -172,4 +172,9 @@ CALLS = {
         config.DataStreamsConfig,
         {"arms": ("ours", "uniform"), "seed": 0, "rounds": 5, "rates": (0.1, 0.2)},
     ),
+    "fixed": lambda: (
+        strategies.fixed,
+        {"n": n / 10, "historical": mask, "p_hist": 0.4},
+    ),
+    "takes_value": lambda: (strategies.takes_value, {"name": "ours"}),
 }

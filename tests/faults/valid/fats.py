@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from torch import nn
 
 from sflkit.fats import (
@@ -42,6 +43,8 @@ fats = {
     "rho_s": 0.5,
     "rho_c": 0.5,
 }
+TINY = sizes | {"n_clients": 2, "samples_per_client": 2, "clients_per_round": 1, "batch_size": 1}
+TINY |= {"local_steps": 1, "rounds": 1}
 PROBABILITIES, Y = (
     np.array([[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.2, 0.8]]),
     np.array([0, 1, 1, 0]),
@@ -248,5 +251,63 @@ CALLS = {
     "FATSConfig": lambda: (
         config.FATSConfig,
         {"seed": 0, "rounds": 5, "rate": 0.1, "n_requests": 1},
+    ),
+    "stream_laws": lambda: (
+        hit_rounds.stream_laws,
+        {
+            "targets": [(0, 1), (2, 3)],
+            "n_clients": 4,
+            "samples_per_client": np.full(4, 6),
+            "clients_per_round": 2,
+            "rounds": 3,
+            "batch_size": 2,
+            "local_steps": 2,
+        },
+    ),
+    "restarted_law": lambda: (
+        enumeration.restarted_law,
+        {
+            "law": enumeration.drawn_law(**TINY),
+            "client": 0,
+            "sample": 1,
+            "keep_clients": True,
+        },
+    ),
+    "fisher_sgd": lambda: (
+        lambda **options: baselines.fisher_sgd(task(), **options),
+        {
+            "params": torch.zeros(8),
+            "batches": [[(np.ones((2, 3)), np.array([0, 1]))]] * 2,
+            "fisher": baselines.Fisher(),
+        },
+    ),
+    "adopt": lambda: (
+        unlearning.adopt,
+        {
+            "state": learned(),
+            "history": forgetting.forget_client(drawn(), 1, rng()).history,
+        },
+    ),
+    "predictor": lambda: (
+        lambda **options: attacks.predictor(task(), **options),
+        {"params": np.zeros(8), "batch_size": 2},
+    ),
+    "evaluate_attack": lambda: (
+        lambda **options: attacks.evaluate_attack(
+            attacks.LossThreshold(0.5), attacks.predictor(task(), np.zeros(8)), **options
+        ),
+        {
+            "members": (np.ones((4, 3)), Y),
+            "non_members": (np.zeros((4, 3)), Y),
+            "n": 2,
+            "repeats": 3,
+            "confidence": 0.9,
+            "silent_precision": 0.5,
+            "rng": rng(),
+        },
+    ),
+    "MembershipConfig": lambda: (
+        config.MembershipConfig,
+        {"seed": 0, "rounds": 5, "rate": 0.1},
     ),
 }

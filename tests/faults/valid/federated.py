@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sflkit import models
+from sflkit import machine, models
 from sflkit.federated import Task, evaluate, local_sgd
 from sflkit.federated.adaptive import FedAdam, FedAvgM, FedYogi
 from sflkit.federated.aggregation import LocalWork, check_work, mean_update, weighted_average
@@ -120,4 +120,18 @@ CALLS = {
             "cell": "rnn",
         },
     ),
+    "vgg16": lambda: (
+        lambda **options: models.create("vgg16", **options),
+        image(width=0.1, norm="group"),
+    ),
+    "osafl_fcn": lambda: (
+        lambda **options: models.create("osafl_fcn", **options),
+        {"input_shape": (5,), "n_classes": 2, "hidden": (4, 3)},
+    ),
+    "osafl_lstm": lambda: (
+        lambda **options: models.create("osafl_lstm", **options),
+        {"input_shape": (5,), "n_classes": 2, "embedding": 3, "hidden": 4, "layers": 1},
+    ),
+    "thread_count": lambda: (machine.thread_count, {"threads": 1}),
+    "cpu": lambda: (machine.device, {"name": "cpu"}),
 }

@@ -8,12 +8,14 @@ from sflkit.osafl import (
     allocation,
     alternation,
     bounds,
+    centralised,
     channels,
     config,
     devices,
     rules,
     scores,
     stores,
+    training,
     tuning,
     video,
 )
@@ -230,5 +232,16 @@ CALLS = {
     "OSAFLConfig": lambda: (
         config.OSAFLConfig,
         {"rule": "osafl", "seed": 0, "rounds": 5, "n_clients": 4},
+    ),
+    "step_name": lambda: (tuning.step_name, {"rule": "osafl"}),
+    "scaled": lambda: (tuning.scaled, {"config": config.OSAFLConfig(), "factor": 2.0}),
+    "make_rule": lambda: (
+        training.make_rule,
+        {"config": config.OSAFLConfig(n_clients=3), "sizes": np.array([3, 4, 5]), "server": None},
+    ),
+    "appendix_a": lambda: (centralised.appendix_a, {"arm": "static", "episodes": 50}),
+    "CentralisedConfig": lambda: (
+        centralised.CentralisedConfig,
+        {"arm": "static", "seed": 0, "n_clients": 5, "alpha": 0.9, "order": "shuffled"},
     ),
 }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sflkit import randomness, rounding
-from sflkit.results import intervals, rules, sweep
-from sflkit.results.claims import Setting
-from sflkit.sfl import cache_paths
+from sflkit import paths, randomness, rounding
+from sflkit.results import intervals, rules, sweep, tables
+from sflkit.results.claims import Part, Setting
+from sflkit.sfl import cache_paths, caches
 from sflkit.sfl.config import SFLConfig
 
+FIRST = tables.paper_values("fats").iloc[0].to_dict()
 SMALL = SFLConfig(train=False, rounds=2, n_clients=2, capacity=4, batch_size=2, data="digits")
 
 
@@ -67,8 +68,21 @@ CALLS = {
         {"targets": np.array([1.5, 2.5]), "total": 4, "caps": np.array([5, 5])},
     ),
     "generator": lambda: (
-        lambda seed, client: randomness.generator(seed, "cache", client),
-        {"seed": 0, "client": 3},
+        lambda seed, key: randomness.generator(seed, "cache", key),
+        {"seed": 0, "key": 3},
     ),
     "model_seed": lambda: (randomness.model_seed, {"seed": 0}),
+    "paper_value": lambda: (
+        tables.paper_value,
+        {"paper": "fats", "artefact": FIRST["artefact"], "quantity": FIRST["quantity"]},
+    ),
+    "check_profile": lambda: (paths.check_profile, {"profile": "quick"}),
+    "Part": lambda: (
+        Part,
+        {"key": "a", "sentence": "It holds.", "rule": rules.Holds(), "role": "paper"},
+    ),
+    "run_many of a cache": lambda: (
+        lambda **brought: sweep.run_many(cache_paths.run, [SMALL], store=None, jobs=1, **brought),
+        {"cache": caches.FIFO},
+    ),
 }

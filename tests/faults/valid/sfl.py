@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from sflkit.sfl import bounds, caches, coin, config, discrepancy, full_start, sampling, streams
+from sflkit.sfl import (
+    bounds,
+    cache_paths,
+    caches,
+    coin,
+    config,
+    discrepancy,
+    full_start,
+    sampling,
+    streams,
+)
 
 problem = {
     "smoothness": 1.0,
@@ -193,5 +203,16 @@ CALLS = {
             "coins": np.array([[1, 0, 1], [0, 1, 1]]),
             "refreshed": True,
         },
+    ),
+    "coin.bound": lambda: (
+        coin.bound,
+        {"rounds": 5, "local_steps": 2, "local_rate": 0.01, "global_rate": 1.0},
+    ),
+    "cache_paths": lambda: (
+        lambda **brought: cache_paths.run(
+            config.SFLConfig(train=False, rounds=2, n_clients=2, capacity=4, batch_size=2),
+            **brought,
+        ),
+        {"cache": caches.FIFO},
     ),
 }
