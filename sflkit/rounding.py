@@ -50,6 +50,7 @@ def largest_remainder(targets: ArrayLike, total: int, caps: ArrayLike | None = N
         caps = checks.integers("caps", caps, ndim=1, low=0)
         if caps.shape != targets.shape:
             raise ValueError(f"caps has shape {caps.shape}; the targets need {targets.shape}, (n,)")
+        caps = np.minimum(caps, total)  # so that their sum cannot overflow
         base = np.minimum(base, caps)
         total = min(total, int(np.sum(caps)))
     # Remainders that are equal up to float error are a tie.

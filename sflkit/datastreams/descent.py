@@ -80,6 +80,9 @@ def descend_psi(
         size = np.linalg.norm(slope)
         if not size:
             break
+        if not np.isfinite(size):  # its square overflowed
+            slope = slope / np.abs(slope).max()
+            size = np.linalg.norm(slope)
         p = _projected(p - length / np.sqrt(k) * slope / size)
     return PsiMinimum(best, psi(best, n, historical, c1, c2), float(best[historical].sum()))
 

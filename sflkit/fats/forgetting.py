@@ -417,7 +417,7 @@ def _steps_done(history: History, steps_done: int | None) -> int:
 
 
 def _request(request: Any) -> Request:
-    if not isinstance(request, (tuple, list)) or not 1 <= len(request) <= 3:
+    if not isinstance(request, (tuple, list)) or not 2 <= len(request) <= 3:
         raise ValueError(
             f"requests holds {request!r}; it must be (client, sample) or (client, None), "
             "optionally with steps_done"

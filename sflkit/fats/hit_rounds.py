@@ -138,6 +138,8 @@ def stream_laws(
     crowd = Crowd.of(left)
     checks.instance("targets", targets, Iterable)
     targets = [crowd.existing(*pair("targets", target)) for target in targets]
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"targets={targets} names something twice")
     gone: list[int] = []
     laws = []
     for client, sample in targets:

@@ -85,11 +85,10 @@ class Devices:
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         arrays = {name: checks.array(name, value, low=0.0) for name, value in given.items()}
         checks.array("cycles_per_step", self.cycles_per_step, above=0.0)
-        try:
-            shape = np.broadcast_shapes((1,), *(array.shape for array in arrays.values()))
-        except ValueError:
-            shape = ()
-        if len(shape) != 1:
+        # Numbers hold for all clients, arrays of one entry only where there is one client.
+        distinct = {array.shape for array in arrays.values() if array.ndim}
+        shape = distinct.pop() if distinct else (1,)
+        if distinct or len(shape) != 1:
             shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in given.items())
             raise ValueError(
                 "devices must be arrays (n_clients,) of one length, or numbers; "

@@ -319,7 +319,7 @@ class Equal:
     atol: float = 1e-12
 
     def __post_init__(self):
-        checks.real("rtol", self.rtol, low=0.0)
+        checks.real("rtol", self.rtol, low=0.0, below=1.0)
         checks.real("atol", self.atol, low=0.0)
 
     @property
@@ -343,7 +343,7 @@ class AtMost:
     rtol: float = 1e-12
 
     def __post_init__(self):
-        checks.real("rtol", self.rtol, low=0.0)
+        checks.real("rtol", self.rtol, low=0.0, below=1.0)
 
     @property
     def words(self) -> str:
@@ -368,7 +368,7 @@ class WithinErrors:
     z: float = 4.0
 
     def __post_init__(self):
-        checks.real("z", self.z, above=0.0)
+        checks.real("z", self.z, high=100.0, above=0.0)
 
     @property
     def words(self) -> str:

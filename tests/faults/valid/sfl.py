@@ -200,7 +200,7 @@ CALLS = {
             "rounds": 3,
             "step": 0.5,
             "cache_rounds": 2,
-            "coins": np.array([[1, 0, 1], [0, 1, 1]]),
+            "coins": np.array([[1, -1, 1], [-1, 1, 1]]),
             "refreshed": True,
         },
     ),
