@@ -29,8 +29,8 @@ def project_simplex(point: ArrayLike) -> np.ndarray:
     point = checks.array("point", point, ndim=1)
     if not point.size:
         raise ValueError("point must hold at least one entry")
-    # Moving all entries moves nothing; from 0 down, 1 is not lost beside large ones.
-    return _projected(point - point.max())
+    # The answer is the same when all entries are moved, and beside large ones a 1 would be lost.
+    return _projected(point - point.max() if np.abs(point).max() > 1e6 else point)
 
 
 def descend_psi(

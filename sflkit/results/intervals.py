@@ -68,7 +68,7 @@ def runs_needed(estimate: Estimate, low: float, high: float) -> int | None:
 
     Mean and spread are taken to stay as observed. None stands for more than `MAX_RUNS`, or for
     unknown, because a single run shows no spread. Either end may be infinite, not both. Raises
-    ValueError unless low < high.
+    ValueError unless low <= high.
     """
     from scipy import special
 
@@ -76,8 +76,8 @@ def runs_needed(estimate: Estimate, low: float, high: float) -> int | None:
     for name, edge in (("low", low), ("high", high)):
         if not isinstance(edge, Real) or abs(edge) != math.inf:
             checks.real(name, edge)
-    if not low < high or not (math.isfinite(low) or math.isfinite(high)):
-        raise ValueError(f"low={low!r} must be below high={high!r}, and one of them finite")
+    if not low <= high or not (math.isfinite(low) or math.isfinite(high)):
+        raise ValueError(f"low={low!r} must not be above high={high!r}, and one of them finite")
     if estimate.n < 2:
         return None
     distance = min(abs(estimate.mean - edge) for edge in (low, high) if math.isfinite(edge))
