@@ -308,7 +308,7 @@ def test_bad_streams():
     [
         (lambda s: s.sample(0, 5, np.random.default_rng(0)), "rounds=0 must be an integer >= 1"),
         (lambda s: s.sample(5, 0, np.random.default_rng(0)), "batch_size=0 must be an integer"),
-        (lambda s: s.autocovariance(-1), "max_lag=-1 must be an integer >= 0"),
+        (lambda s: s.autocovariance(-1), "lag=-1 must be an integer >= 0"),
         (lambda s: exact_discrepancy(s, "lru", 5, cache_rounds=2), "rule='lru' must be one of"),
         (lambda s: exact_discrepancy(s, "fifo", 1, cache_rounds=2), "t=1 must be an integer >= 2"),
         (lambda s: exact_discrepancy(s, "drsr", 0, cache_rounds=2), "t=0 must be an integer >= 1"),
