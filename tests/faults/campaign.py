@@ -7,6 +7,7 @@ moments of kills and the places of corruptions are drawn from a seed, $SFLKIT_SE
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import resource
@@ -33,6 +34,7 @@ class Row(NamedTuple):
 
 
 ROWS: list[Row] = []
+WORDS: dict[str, collections.Counter] = {}  # what was damaged -> how its calls ended
 
 
 def tries(few: int, share: float = 1.0) -> range:
@@ -77,6 +79,15 @@ def table() -> str:
         worst = max(row.seconds for row in rows)
         lines.append(f"{kind:<44} {len(rows):>6} {survived:>8} {worst:>13.1f}")
     return "\n".join(lines)
+
+
+def tally() -> str:
+    """Return how the damaged calls ended, a line for each kind of them."""
+    return "\n".join(
+        f"damaged {kind}: {words.total()} tried, "
+        + ", ".join(f"{count} {word}" for word, count in words.items())
+        for kind, words in WORDS.items()
+    )
 
 
 def kill(process: subprocess.Popen, seconds: float) -> None:

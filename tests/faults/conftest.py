@@ -6,6 +6,9 @@ from tests.faults import campaign
 
 
 def pytest_terminal_summary(terminalreporter):
-    if campaign.ROWS:
+    if campaign.ROWS or campaign.WORDS:
         terminalreporter.section("faults")
+    if campaign.ROWS:
         terminalreporter.write_line(campaign.table())
+    if campaign.WORDS:
+        terminalreporter.write_line(campaign.tally())

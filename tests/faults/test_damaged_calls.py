@@ -9,7 +9,7 @@ import collections
 
 import pytest
 
-from tests.faults import damaged_calls
+from tests.faults import campaign, damaged_calls
 from tests.faults.campaign import SHARE
 from tests.faults.valid import CALLS
 
@@ -36,7 +36,18 @@ SAID = {
 @pytest.fixture(scope="module")
 def outcomes():
     cases = list(damaged_calls.damaged())
-    return [(case, damaged_calls.outcome(case)) for case in cases[::SHARE]]
+    found = [(case, damaged_calls.outcome(case)) for case in cases[::SHARE]]
+    again = [  # a busy machine is slow now and then; what hangs, hangs again
+        (case, damaged_calls.outcome(case) if how.word == "slow" else how) for case, how in found
+    ]
+    words = dict.fromkeys(("good", "answer", "said", "vague", "silent", "other", "slow"), 0)
+    campaign.WORDS["calls of the library"] = tally = collections.Counter(words)
+    tally.update("said" if is_said(case, how) else how.word for case, how in again)
+    return again
+
+
+def is_said(case, how):
+    return how.word == "silent" and (case.call, case.argument) in SAID
 
 
 def test_there_are_enough_and_always_the_same():
@@ -55,15 +66,13 @@ def test_no_answer_is_wrong_without_a_word(outcomes):
     silent = [
         f"{case}: {found.said}"
         for case, found in outcomes
-        if found.word == "silent" and (case.call, case.argument) not in SAID
+        if found.word == "silent" and not is_said(case, found)
     ]
     assert not silent
 
 
 def test_nothing_hangs(outcomes):
-    # a busy machine is slow now and then; what hangs, hangs again
-    slow = [case for case, found in outcomes if found.word == "slow"]
-    assert not [str(case) for case in slow if damaged_calls.outcome(case).word == "slow"]
+    assert not [str(case) for case, found in outcomes if found.word == "slow"]
 
 
 def test_no_error_but_those_of_bad_arguments(outcomes):

@@ -6,6 +6,7 @@ are few and all made.
 
 from __future__ import annotations
 
+import collections
 import functools
 import time
 
@@ -13,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sflkit.app import cli, gate
-from tests.faults import damaged_commands
+from tests.faults import campaign, damaged_commands
 from tests.faults.campaign import SHARE
 from tests.helpers import ROOT
 
@@ -31,6 +32,8 @@ def test_command_lines_are_refused(clone, option):
         assert option.removeprefix("--") in said or any(repr(w) in said for w in words), line
         assert "Traceback" not in said and time.monotonic() - began < 5
     assert not (clone / "out").exists() and not (clone / "figures").exists()
+    words = campaign.WORDS.setdefault("command lines", collections.Counter())
+    words["refused with exit code 2"] += len(cases)
 
 
 def test_settings_are_refused_or_right(monkeypatch):
@@ -59,5 +62,9 @@ def test_settings_are_refused_or_right(monkeypatch):
                 wrong.append((book.name, name, text, f"accepted: {values}"))
         if time.monotonic() - began > 1:
             wrong.append((book.name, name, text, "slow"))
+    tried = len(cases[::SHARE])
+    campaign.WORDS["parameters of notebooks"] = collections.Counter(
+        refused=refused, right=tried - refused - len(wrong), wrong=len(wrong)
+    )
     assert not wrong
     assert refused > 0.5 * len(cases[::SHARE])

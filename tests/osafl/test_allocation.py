@@ -187,9 +187,9 @@ def test_joint_is_monotone():
 def test_joint_is_fast_enough():
     devices, link, seconds = fleet(0, 100), Link(1e8), []
     for _ in range(7):
-        begin = time.perf_counter()
+        begin = time.process_time()
         allocate(devices, link)
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(time.process_time() - begin)
     assert min(seconds) < 0.020
 
 
