@@ -383,7 +383,7 @@ def test_an_empty_request_changes_nothing():
             lambda h, rng: forget_stream(h, [(0, 2), (0, None), (1, None)], rng),
             "client=1 is the last one",
         ),
-        (lambda h, rng: forget_stream(h, [(0, 2), 5], rng), "request=5"),
+        (lambda h, rng: forget_stream(h, [(0, 2), 5], rng), "requests holds 5"),
         (lambda h, rng: forget_stream(h, [(0, 2)], rng, "all"), "'all'"),
     ],
 )

@@ -101,7 +101,7 @@ def test_the_client_that_is_too_small_is_named():
             r"shapes must be clients .* they are \(1, 1\), \(1, 1, 1\), \(1,\)",
         ),
         (([[1]], [[[[0]]]], [2]), r"clients must lie in 0\.\.0, as samples_per_client has 1"),
-        (([[0]], [[[[2]]]], [2]), "samples of its slot"),
+        (([[0]], [[[[2]]]], [2]), "samples of their slot"),
         (([[0]], [[[[1, 0]]]], [2]), "ascending"),
         (([[0]], [[[[0, 0]]]], [2]), "none twice"),
         (([[0]], [[[[0]]]], [2], {(0, 0)}), "still in use"),

@@ -316,8 +316,8 @@ def test_refused_requests_leave_everything_as_it_was(tmp_path):
         ([(1, 0), (1, 0)], "named twice"),
         ([(1, s) for s in range(5)], "at most 4"),
         ([(0, None), (1, None), (3, None)], "last one"),
-        ([(1, 0, 3)], r"request=\(1, 0, 3\)"),
-        ((1, 0), "request=1"),
+        ([(1, 0, 3)], r"requests holds \(1, 0, 3\)"),
+        ((1, 0), "requests holds 1"),
     ):
         with pytest.raises(ValueError, match=message):
             forget(task, clients, state, requests, rng, path=tmp_path / "s.npz")
@@ -393,7 +393,7 @@ def test_samples_go_with_their_client():
         (dict(rate=0.0), "rate=0.0"),
         (dict(method="sgd"), "method='sgd'"),
         (dict(every=0), "every=0"),
-        (dict(rounds=6), "until=6"),
+        (dict(rounds=6), "rounds=6"),
         (dict(start=torch.zeros(3)), "start has shape"),
         (dict(save_every=0), "save_every=0"),
         (dict(memory_bytes=0), "memory_bytes=0"),
