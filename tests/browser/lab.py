@@ -20,7 +20,7 @@ from typing import Any
 from tests.helpers import ROOT
 
 PANEL = "[...window.jupyterapp.shell.widgets('main')].find(w => w.context?.path === path)"
-SECONDS = 600
+SECONDS = 300
 
 
 def fresh_clone(folder: Path) -> Path:

@@ -27,22 +27,25 @@ STEMS = sorted(
 # A control that shows nothing unless another one has a certain value: where a menu is left.
 LEFT_AT = {"rule": "SRSR"}
 TEXTS = ("theorem", "drsr")
+# Keys that move a slider, and the end at which they do nothing.
+KEYS = (("End", "max"), ("ArrowLeft", "min"), ("Home", "min"), ("ArrowRight", "max"))
 IDLE = 0.5  # seconds that a redraw may take on idle cores
-# Counts what is put into the widget's picture or table.
+# Counts what is drawn into the widget: JupyterLab puts a new picture in, or fills the old one
+# anew.
 WATCH = """
 () => {
-  const box = [...document.querySelectorAll('.jp-CodeCell .widget-vbox')]
-    .filter(b => !b.parentElement.closest('.widget-vbox')).at(-1);
+  const boxes = [...document.querySelectorAll('.jp-CodeCell .widget-vbox')];
+  const box = boxes.filter(b => !b.parentElement.closest('.widget-vbox')).at(-1);
   box.id = 'widget';
   window.drawn = {count: 0, at: 0};
+  const picture = n => n.matches?.('img, table') || n.querySelector?.('img, table');
   new MutationObserver(changes => {
-    const here = [...changes].filter(c => c.target.closest(value_of));
-    const put = here.flatMap(c => [...c.addedNodes]).some(
-      n => n.querySelector && (n.matches('img, table') || n.querySelector('img, table')));
+    const put = changes.some(c => c.type === 'attributes'
+      ? c.target.matches('img') : [...c.addedNodes].some(picture));
     if (put) { window.drawn.count += 1; window.drawn.at = performance.now(); }
-  }).observe(box, {childList: true, subtree: true});
+  }).observe(box, {childList: true, subtree: true, attributes: true, attributeFilter: ['src']});
 }
-""".replace("value_of", "'.jp-OutputArea, .widget-html'")
+"""
 SHOWN = """() => [...document.querySelectorAll('#widget .jp-OutputArea img, #widget .widget-html')]
   .map(n => n.src || n.innerHTML).join()"""
 
@@ -119,8 +122,10 @@ def every_control(redraws: Redraws) -> list[str]:
     for control in box.locator(".widget-slider").all():
         name = control.locator(".widget-label").inner_text().strip()
         handle = control.locator(".noUi-handle")
-        for key in ("End", "ArrowLeft", "Home", "ArrowRight"):
+        for key, end in KEYS:
             at = handle.get_attribute("aria-valuenow")
+            if at == handle.get_attribute(f"aria-value{end}"):
+                continue  # it is there already
             redraws.move(name, lambda h=handle, k=key: h.press(k))
             assert handle.get_attribute("aria-valuenow") != at, f"{name} does not move by {key}"
     return names
