@@ -111,6 +111,16 @@ class Visit:
         """
         self.ask(code, list(tags))
 
+    def show(self, tag: str) -> None:
+        """Scroll to the last cell with a tag: what is far away is not on the page."""
+        code = """
+        const is = cell => (cell.model.getMetadata('tags') || []).includes(value);
+        const at = panel.content.widgets.map(is).lastIndexOf(true);
+        panel.content.activeCellIndex = at;
+        await panel.content.scrollToItem(at, 'start');
+        """
+        self.ask(code, tag)
+
     def kernel(self, expression: str) -> str:
         """Return what the kernel makes of an expression, as its representation."""
         code = """

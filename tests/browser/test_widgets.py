@@ -17,8 +17,8 @@ from tests.browser.lab import Visit, fresh_clone, serve
 from tests.helpers import ROOT
 
 BOOKS = {path.stem: json.loads(path.read_text()) for path in (ROOT / "notebooks").glob("*.ipynb")}
-# Notebooks with a widget, and the tags of the cells that must run before it.
-NEEDS = {"00_start_here": (), "90_verdicts": ("imports", "parameters", "validate", "run")}
+# The tags of the cells that must run before the widget, where it needs more than the imports.
+NEEDS = {"90_verdicts": ("imports", "parameters", "validate", "run")}
 STEMS = sorted(
     stem
     for stem, book in BOOKS.items()
@@ -30,6 +30,7 @@ TEXTS = ("theorem", "drsr")
 # Keys that move a slider, and the end at which they do nothing.
 KEYS = (("End", "max"), ("ArrowLeft", "min"), ("Home", "min"), ("ArrowRight", "max"))
 IDLE = 0.5  # seconds that a redraw may take on idle cores
+REDRAW = 60  # and that this test waits for one
 # Counts what is drawn into the widget: JupyterLab puts a new picture in, or fills the old one
 # anew.
 WATCH = """
@@ -71,8 +72,10 @@ class Redraws:
 
     def __init__(self, here: Visit):
         self.here, self.tab = here, here.tab
+        here.show("widget")
         self.tab.wait_for_selector(".jp-CodeCell .widget-vbox img, .jp-CodeCell .widget-html table")
         self.tab.evaluate(WATCH)
+        self.tab.set_default_timeout(REDRAW * 1000)
         self.pid = int(here.kernel("__import__('os').getpid()"))
         self.seconds: list[float] = []
         self.computed: list[float] = []
@@ -134,9 +137,7 @@ def every_control(redraws: Redraws) -> list[str]:
 @pytest.mark.parametrize("stem", STEMS)
 def test_every_control_moves_and_redraws(visit, stem, capsys):
     here = visit(stem)
-    here.run(*NEEDS.get(stem, ("imports",)))
-    if NEEDS.get(stem, ("imports",)):
-        here.run("widget")
+    here.run(*NEEDS.get(stem, ("imports",)), "widget")
     redraws = Redraws(here)
     names = every_control(redraws)
     assert here.said == []
