@@ -1,7 +1,7 @@
 """Every control of every widget in JupyterLab, moved as a reader moves it: by mouse and keyboard.
 
-A redraw is timed from the key to the new picture, and by what the kernel computed meanwhile. How long
-it may take is a promise for idle cores, and is asked of them alone.
+A redraw is timed from the key to the new picture, and by what the kernel computed meanwhile. Its
+length is a promise for idle cores, and is asked of them alone.
 """
 
 from __future__ import annotations
