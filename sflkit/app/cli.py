@@ -111,8 +111,9 @@ def figures(
                 f"not run, since notebooks/profiles.yaml says nothing of them for {profile!r}: "
                 f"{', '.join(book.name for book in left_out)}"
             )
-        compare.keep(profile)
-        fresh, already, failed = runner.figures(profile, jobs, only, echo=typer.echo)
+        with runner.alone(profile, typer.echo):
+            compare.keep(profile)
+            fresh, already, failed = runner.figures(profile, jobs, only, echo=typer.echo)
     folder = paths.figures(profile)
     typer.echo(
         f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in "

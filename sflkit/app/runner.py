@@ -252,6 +252,34 @@ def _execute(
         part.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def alone(profile: str, echo: Callable[[str], Any] = print) -> Iterator[None]:
+    """Let no other `sflkit figures` of this clone work inside `with`; wait for one that does.
+
+    Two Snakemakes at once take each other's half-done outputs for left-overs and delete them. The
+    operating system drops the lock when this process dies.
+
+    Raises
+    ------
+    gate.GateError
+        If the folder of runs cannot be written.
+    """
+    import filelock
+
+    check_out(profile)
+    where = paths.out()
+    now = paths.lock("figures", wait=False, folder=where / ".locks")
+    try:
+        now.acquire()
+    except filelock.Timeout:
+        echo("another `sflkit figures` is at work in this clone; waiting for its end")
+        now.acquire(timeout=-1)
+    try:
+        yield
+    finally:
+        now.release()
+
+
 def figures(
     profile: str = "quick", jobs: int = 2, only: str = "", echo: Callable[[str], Any] = print
 ) -> Progress:
