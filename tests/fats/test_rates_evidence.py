@@ -74,8 +74,29 @@ def test_a_quarter_left_keeps_the_bound():
     assert all((pairs[:, 0] <= pairs[:, 1]).all() and len(pairs) for pairs in found.values())
 
 
-def test_a_look_up_answers_as_a_search():
-    assert unlearning_costs.look_ups(generator(0, "requests")).agrees
+def test_a_look_up_answers_as_a_search_and_reads_as_much_in_any_history():
+    found = unlearning_costs.look_ups(generator(0, "requests"))
+    assert found.agrees
+    # the client's number of samples, where its samples begin in the table, the first step
+    assert list(found.table["read by a look-up"]) == [3, 3, 3]
+    # every slot's client (R K of them) and every draw (R K E b, here ten times as many)
+    np.testing.assert_array_equal(found.table["read by a search"], found.table["draws"] * 11 / 10)
+    assert abs(found.look_slope) < 1e-12
+    assert found.search_slope == pytest.approx(1)
+
+
+def test_reads_are_counted_once_by_entry_and_wholly_by_an_operation():
+    reads = [0]
+    array = unlearning_costs.CountedReads.of(np.arange(12).reshape(3, 4), reads)
+    row = array[1]
+    assert reads == [0]
+    assert row[2] == 6
+    assert reads == [1]
+    hits = array[:2] == 6
+    assert reads == [9]
+    assert type(hits) is np.ndarray
+    assert hits.sum() == 1
+    assert reads == [9]
 
 
 def test_the_variant_is_exact_with_the_clients_kept():

@@ -6,8 +6,8 @@ Notebook 41 shows what these functions return, and `rates` judges it. The notati
 
 from __future__ import annotations
 
-import timeit
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -194,8 +194,8 @@ def _steps_again(history: History, first: Any) -> int:
 
 
 class LookUps(NamedTuple):
-    """Seconds of a look-up and of a search by the history's draws, the log-log slopes, and whether
-    both gave the same answer for 300 samples."""
+    """Entries that a look-up and a search read by the history's draws, the log-log slopes, and
+    whether both gave the same answer for 300 samples."""
 
     table: pd.DataFrame
     look_slope: float
@@ -203,26 +203,64 @@ class LookUps(NamedTuple):
     agrees: bool
 
 
+class CountedReads(np.ndarray):
+    """An array that counts its entries as they are read, in a list that several may share.
+
+    An entry that is taken out counts once, and an operation reads every entry of its inputs.
+    Slices read nothing until they are used, and results of operations are ordinary arrays.
+    """
+
+    reads: list[int]
+
+    @classmethod
+    def of(cls, array: np.ndarray, reads: list[int]) -> CountedReads:
+        """Return the array such that reading it adds to `reads[0]`."""
+        counted = array.view(cls)
+        counted.reads = reads
+        return counted
+
+    def __array_finalize__(self, origin: Any) -> None:
+        self.reads = getattr(origin, "reads", [0])
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        self.reads[0] += np.ndim(found) == 0
+        return found
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        for each in inputs:
+            if isinstance(each, CountedReads):
+                each.reads[0] += each.size
+        plain = (x.view(np.ndarray) if isinstance(x, CountedReads) else x for x in inputs)
+        return getattr(ufunc, method)(*plain, **options)
+
+
+def counted(history: History, reads: list[int]) -> History:
+    """Return the history such that reading its draws, tables and sizes adds to `reads[0]`."""
+    parts = (
+        replace(of, **{name: CountedReads.of(getattr(of, name), reads) for name in names})
+        for of, names in (
+            (history.draws, [field.name for field in fields(history.draws)]),
+            (history.crowd, ["samples_per_client"]),
+        )
+    )
+    return History(*parts)
+
+
 def look_ups(rng: np.random.Generator) -> LookUps:
-    """Time the question whether a request hits, in histories of 100 to 10,000 rounds."""
+    """Count what is read to say whether a request hits, in histories of 100 to 10,000 rounds."""
     crowd = {"n_clients": 100, "samples_per_client": 100, "clients_per_round": 5, "batch_size": 5}
     rows = []
     for length in (100, 1000, 10_000):
+        looked, searched = [0], [0]
         history = draw_history(**crowd, local_steps=2, rounds=length, rng=rng)
-
-        def look(history: History = history) -> Any:
-            return history.first_use(7, 23)
-
-        def search(history: History = history) -> bool:
-            return bool(_uses(history, 7, 23).any())
-
-        seconds = min(timeit.repeat(look, number=5000, repeat=7)) / 5000
-        rows.append(
-            (history.batches.size, seconds, min(timeit.repeat(search, number=3, repeat=5)) / 3)
-        )
-    table = pd.DataFrame(rows, columns=["draws", "look-up (s)", "search (s)"])
+        counted(history, looked).first_use(7, 23)
+        _uses(counted(history, searched), 7, 23)
+        rows.append((history.batches.size, *looked, *searched))
+    columns = ["draws", "read by a look-up", "read by a search"]
+    table = pd.DataFrame(rows, columns=columns)
     slopes = (
-        float(np.polyfit(np.log(table["draws"]), np.log(table[c]), 1)[0]) for c in table.columns[1:]
+        float(np.polyfit(np.log(table["draws"]), np.log(table[c]), 1)[0]) for c in columns[1:]
     )
     small = draw_history(
         n_clients=20, samples_per_client=50, clients_per_round=2, batch_size=3, local_steps=4,
