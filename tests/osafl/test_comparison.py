@@ -11,6 +11,7 @@ from sflkit.osafl.plans import training as plans
 from tests.osafl.test_plans import ONE, TWO, drive
 
 FULL = SIZES["FCN"].options["hidden"]
+BASE = plans.fcn_base([8], 20, 8, "synthetic", 10.0, "alternating", 3, 200)
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +56,15 @@ def test_tables_stand_beside_the_papers(one):
 
 
 def test_equal_steps_has_both_steps_and_the_rule_without_scores(one):
-    table = comparison.equal_steps(one, 1)
+    table = comparison.equal_steps(one, 1, BASE)
     assert table.index.name == "K = 1, 2 seeds"
-    assert table.loc["OSAFL", "step"] == "2 times the printed server rate"
+    assert table.loc["OSAFL", "the search took"] == "2 times the server rate"
+    steps = table[["longest step: printed", "longest step: tuned"]]
+    assert steps.loc["OSAFL"].tolist() == ["7", "14"]
+    assert steps.loc["FedNova"].tolist() == ["0.75", "1.5"]  # five steps at M-FedAvg's rate
     assert (
-        "refused" in table.loc["M-FedNova", "step"] and table.loc["M-FedNova", "tuned: best"] == ""
+        "refused" in table.loc["M-FedNova", "the search took"]
+        and table.loc["M-FedNova", "tuned: best"] == ""
     )
     assert table.loc["FedNova", "printed: best"] == "" and table.loc["FedNova", "tuned: best"]
     # OSAFL's level is 0.6 - 0.02 |log2(1) - 1| + 0.001 seed, at 8 rounds 1 - 0.8^8 of it
@@ -70,8 +75,8 @@ def test_equal_steps_has_both_steps_and_the_rule_without_scores(one):
 
 def test_without_what_is_beyond_the_tables_there_is_a_table_and_a_line():
     found = drive(plans.dataset1(**ONE | {"few": 0}))[1]
-    assert "OSAFL without scores" in comparison.equal_steps(found, 1).index
-    said = comparison.bottom_line_1(found, 1, judged=True)
+    assert "OSAFL without scores" in comparison.equal_steps(found, 1, BASE).index
+    said = comparison.bottom_line_1(found, 1, BASE, judged=True)
     assert "leads by" in said and "scores" not in said and "too small" not in said
 
 
@@ -103,29 +108,31 @@ def test_a_lead_that_tuning_takes_away_is_called_one_of_step_length(one):
         for seed in seeds:
             rows = (tuned["arm"] == arm) & (tuned["seed"] == seed)
             tuned.loc[rows, "best_accuracy"] = 0.5 + shift + 0.0001 * seed * (arm == "osafl")
-    said = comparison.bottom_line_1(one._replace(tuned=tuned), 1, judged=False)
+    said = comparison.bottom_line_1(one._replace(tuned=tuned), 1, BASE, judged=False)
     assert "OSAFL leads by 16.6 points" in said  # 0.58 and 0.38 times 1 - 0.8^8
-    assert "best other rule, FedNova, 55.0 %: OSAFL lies 4.9 points behind" in said
+    assert "is FedNova with 55.0 %: OSAFL lies 4.9 points behind" in said
     assert "So the lead at the printed steps comes from the length of OSAFL's step." in said
     assert said.endswith("[VERDICTS](../VERDICTS.md).") and "too small" in said
+    # 7 / 0.2 of the rules that are compared, without M-FedNova; all took twice their step
+    assert "The longest printed step is 35 times the shortest. After tuning it is 35 times" in said
 
 
 def test_a_lead_that_stays_and_one_that_is_open_are_told_apart(one):
-    kept = comparison.bottom_line_1(one, 1, judged=True)
+    kept = comparison.bottom_line_1(one, 1, BASE, judged=True)
     assert "So OSAFL keeps a lead when no rule is held back by its step." in kept
     tuned = one.tuned.copy()
     rows = (tuned["arm"] == "osafl") & (tuned["seed"] == 10)
     tuned.loc[rows, "best_accuracy"] = 0.3
-    open_ = comparison.bottom_line_1(one._replace(tuned=tuned), 1, judged=True)
+    open_ = comparison.bottom_line_1(one._replace(tuned=tuned), 1, BASE, judged=True)
     assert "neither leads nor lags by more than chance allows" in open_
     assert "So nothing shows that the lead is more than one of step length." in open_
 
 
 def test_what_scores_add_is_said_once_where_the_search_kept_the_step(one):
-    both = comparison.bottom_line_1(one, 1, judged=True)
+    both = comparison.bottom_line_1(one, 1, BASE, judged=True)
     assert "rises by 0.6 points" in both and "tuned step" in both
     same = one._replace(chosen=one.chosen | {"osafl": tuning.Choice(1.0, 1.0, "")})
-    once = comparison.bottom_line_1(same, 1, judged=True)
+    once = comparison.bottom_line_1(same, 1, BASE, judged=True)
     assert "at OSAFL's printed step, which the search kept." in once and "tuned step" not in once
 
 

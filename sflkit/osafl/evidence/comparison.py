@@ -58,18 +58,25 @@ def printed_steps(base: Mapping[str, Any]) -> pd.DataFrame:
     rows = {}
     for rule, name in LABELS.items():
         config = OSAFLConfig(rule, **base)
-        given = config.hyper
-        if rule == "osafl":
-            step = given["rate"] * given["global_rate"]
-        elif rule == "m_afa_cd":
-            step = given["global_rate"]
-        else:
-            step = given["rate"] * config.max_steps * given.get("slowdown", 1.0)
-        rows[name] = {words.get(key, key): f"{value:g}" for key, value in given.items()}
-        rows[name]["longest step"] = f"{step:g}"
+        rows[name] = {words.get(key, key): f"{value:g}" for key, value in config.hyper.items()}
+        rows[name]["longest step"] = f"{longest_step(config):g}"
     table = pd.DataFrame(rows).T.fillna("")
     last = ["longest step"]
     return table[[*table.columns.drop(last), *last]].rename_axis("rule")
+
+
+def longest_step(config: OSAFLConfig) -> float:
+    """Return how far a federated rule moves the model if all clients share one gradient.
+
+    In multiples of that gradient: OSAFL with scores of 1, and the rules that keep models with the
+    largest number of local steps, without M-FedProx's pull.
+    """
+    given = config.hyper
+    if config.rule == "osafl":
+        return given["rate"] * given["global_rate"]
+    if config.rule == "m_afa_cd":
+        return given["global_rate"]
+    return given["rate"] * config.max_steps * given.get("slowdown", 1.0)
 
 
 def ceilings(
@@ -150,29 +157,30 @@ def arm_labels() -> dict[str, str]:
 # --- equal steps ----------------------------------------------------------------------------------
 
 
-def equal_steps(found: Dataset1, K: int) -> pd.DataFrame:
+def equal_steps(found: Dataset1, K: int, base: Mapping[str, Any]) -> pd.DataFrame:
     """Return every rule at its printed and at its tuned step, and OSAFL without scores.
 
-    Best accuracies and means over the rounds, ± half of the 95 % interval, for the seeds of what is
-    beyond the tables and the first K.
+    Columns: what the search chose, the `longest_step` as printed and as tuned, then best accuracies
+    and means over the rounds, ± half of the 95 % interval, for the first K and the seeds of what is
+    beyond the tables.
 
     Parameters
     ----------
     found : Dataset1
     K : int
+    base : mapping
+        As `printed_steps` takes it.
     """
     seeds = _few(found)
     printed = found.tables[(found.tables["K"] == K) & found.tables["seed"].isin(seeds)]
     runs = {"printed": printed, "tuned": found.tuned}
     table = {}
     for rule in SEARCHED:
-        row: dict[str, str] = {}
-        choice = found.chosen.get(rule)
-        row["step"] = "" if choice is None else _choice(rule, choice)
+        row = _searched(rule, found.chosen.get(rule), base)
         for name, frame in runs.items():
             row |= _cells(name, frame[frame["arm"] == rule] if len(frame) else frame)
         table[RULES[rule].label] = row
-    without: dict[str, str] = {"step": "as long as OSAFL's, in the mean"}
+    without = {"the search took": "steps as long as OSAFL's, in the mean"}
     for name in runs:
         frame = found.no_score
         without |= _cells(name, frame[frame["arm"] == name] if len(frame) else frame)
@@ -184,11 +192,17 @@ def _few(found: Dataset1) -> list[int]:
     return [] if not len(found.buffers) else list(dict.fromkeys(found.buffers["seed"]))
 
 
-def _choice(rule: str, choice: tuning.Choice) -> str:
+def _searched(rule: str, choice: tuning.Choice | None, base: Mapping[str, Any]) -> dict[str, str]:
+    """Return the cells about the search: its factor, and the longest step before and after it."""
     words = {"global_rate": "server rate", "rate": "local rate"}
-    step = tuning.step_name(rule)
-    said = f"{choice.factor:g} times the printed {words.get(step, step)}"
-    return f"{said} ({_REFUSED[choice.refused]})" if choice.refused else said
+    config, step = OSAFLConfig(rule, **base), tuning.step_name(rule)
+    row = {"the search took": "", "longest step: printed": f"{longest_step(config):g}"}
+    if choice is None:
+        return row | {"longest step: tuned": ""}
+    said = f"{choice.factor:g} times the {words.get(step, step)}"
+    refused = f" ({_REFUSED[choice.refused]})" if choice.refused else ""
+    tuned = f"{choice.factor * longest_step(config):.2g}"
+    return row | {"the search took": said + refused, "longest step: tuned": tuned}
 
 
 def _cells(name: str, runs: pd.DataFrame) -> dict[str, str]:
@@ -242,7 +256,7 @@ def settings_2(
 # --- the bottom line ------------------------------------------------------------------------------
 
 
-def bottom_line_1(found: Dataset1, K: int, judged: bool) -> Page:
+def bottom_line_1(found: Dataset1, K: int, base: Mapping[str, Any], judged: bool) -> Page:
     """Say in words who leads at the printed steps, what is left at tuned ones, what scores add.
 
     Parameters
@@ -250,6 +264,8 @@ def bottom_line_1(found: Dataset1, K: int, judged: bool) -> Page:
     found : Dataset1
     K : int
         The first of the request model.
+    base : mapping
+        As `printed_steps` takes it.
     judged : bool
         Whether the network is large enough for Tables II and III to be judged, `is_full`.
     """
@@ -261,15 +277,26 @@ def bottom_line_1(found: Dataset1, K: int, judged: bool) -> Page:
         f"baseline, {LABELS[rival]}, reaches {_percent(printed[rival])}: OSAFL {_leads(lead)}."
     ]
     if len(found.tuned) and "osafl" in set(found.tuned["arm"]):
-        said += _tuned_words(by_arm(found.tuned, best), lead)
+        said += [_step_words(found, base), *_tuned_words(by_arm(found.tuned, best), lead)]
     if len(found.no_score):
         said.append(_score_words(found, K))
     if not judged:
         said.append(
-            "All this is about a network that is too small for Tables II and III to be judged; "
-            "what the full network gives is in [VERDICTS](../VERDICTS.md)."
+            "This network is too small to judge Tables II and III by; what the full one gives is "
+            "in [VERDICTS](../VERDICTS.md)."
         )
     return Page("**The bottom line of this run.** " + " ".join(said))
+
+
+def _step_words(found: Dataset1, base: Mapping[str, Any]) -> str:
+    """Say how far apart the steps of the rules that are compared lie, before and after tuning."""
+    there = [rule for rule in SEARCHED if rule in set(found.tuned["arm"])]
+    printed = [longest_step(OSAFLConfig(rule, **base)) for rule in there]
+    tuned = [step * found.chosen[rule].factor for step, rule in zip(printed, there, strict=True)]
+    return (
+        f"The longest printed step is {max(printed) / min(printed):,.0f} times the shortest. "
+        f"After tuning it is {max(tuned) / min(tuned):.2g} times the shortest."
+    )
 
 
 def _tuned_words(tuned: pd.DataFrame, lead: Estimate) -> list[str]:
@@ -278,8 +305,8 @@ def _tuned_words(tuned: pd.DataFrame, lead: Estimate) -> list[str]:
     left = _difference(tuned["osafl"], tuned[rival])
     said = [
         "When each rule has the step that suits it best, OSAFL reaches "
-        f"{_percent(tuned['osafl'])} and the best other rule, {RULES[rival].label}, "
-        f"{_percent(tuned[rival])}: OSAFL {_leads(left)}."
+        f"{_percent(tuned['osafl'])}. The best of the others, picked after the run, is "
+        f"{RULES[rival].label} with {_percent(tuned[rival])}: OSAFL {_leads(left)}."
     ]
     if lead.low > 0 and left.high < 0:
         said.append("So the lead at the printed steps comes from the length of OSAFL's step.")
