@@ -1,6 +1,6 @@
 """What the notebooks' plans ask for, and what of it is there.
 
-A notebook's metadata name its plan, `"sflkit": {"plan": "sflkit.osafl.plans:dataset1"}`: a
+A notebook's metadata name its plan, `"sflkit": {"plan": "sflkit.osafl.plans.training:dataset1"}`: a
 generator function as in `sflkit.results.plans`, whose arguments are names of the notebook's
 parameters. It is looked up by that name, so that this package imports no paper. Each plan is driven
 as far as results are there; a stage that follows from missing ones is not known yet.

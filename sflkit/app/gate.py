@@ -164,7 +164,7 @@ class Notebook:
         if plan is not None and not (isinstance(plan, str) and _PLAN.fullmatch(plan)):
             raise GateError(
                 f"{self.name}: plan={plan!r} in the metadata must read module:function, such as "
-                "'sflkit.osafl.plans:dataset1'"
+                "'sflkit.osafl.plans.training:dataset1'"
             )
         return plan
 

@@ -23,13 +23,15 @@ def resource_explorer() -> VBox:
     The picture shows which powers and numbers of local steps fit, coloured by the lowest CPU
     frequency that meets the deadline (Lemma 2), with the exact answer and that of the alternation,
     which keeps the power it starts from. The client has middling hardware and no shadowing. Source:
-    OSAFL, problem (5), ERRATA 34 and 35; `sflkit.osafl.resource_evidence`.
+    OSAFL, problem (5), ERRATA 34 and 35; `sflkit.osafl.evidence.resources`.
     """
     import ipywidgets
     import matplotlib.pyplot as plt
 
-    from sflkit.osafl import allocation, alternation, resource_evidence, resource_pictures
+    from sflkit.osafl import allocation, alternation
     from sflkit.osafl.devices import Link
+    from sflkit.osafl.evidence import resources as resource_evidence
+    from sflkit.osafl.pictures import resources as resource_pictures
 
     def draw(distance: float, million: float, budget: float, start: float) -> None:
         link = Link(_PARAMETERS_BITS * million)

@@ -119,8 +119,26 @@ def _exact(
         if t < rounds:
             summed += total**2 * (((place - least) ** 2).sum() + variance)
             place, variance = keep * place + drift, keep**2 * variance + noise
-    bound = bounds.theorem1(
+    bound = _bound(
+        problem, score, kappa, rate, step, sigma2,
         loss_decrease=(loss[0] - loss[-1]) / rounds,
+        shift=0.0,
+        **_dissimilarity(problem, total, least, problem.centres),
+    )  # fmt: skip
+    return summed / rounds, bound
+
+
+def _bound(
+    problem: Problem,
+    score: np.ndarray,
+    kappa: np.ndarray,
+    rate: float,
+    step: float,
+    sigma2: float,
+    **measured: Any,
+) -> bounds.OSAFLBound:
+    """Return (24) for these quadratics (beta = 1) and scores, given what was `measured`."""
+    return bounds.theorem1(
         beta=1.0,
         rate=rate,
         global_rate=step / rate,
@@ -129,10 +147,8 @@ def _exact(
         score=score,
         similarity=score,
         local_steps=kappa,
-        shift=0.0,
-        **_dissimilarity(problem, total, least, problem.centres),
+        **measured,
     )
-    return summed / rounds, bound
 
 
 def _local(problem: Problem, kappa: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:
@@ -263,16 +279,14 @@ def online(
     measured, limits, infeasible = [], [], 0
     for history in histories:
         terms = [
-            bounds.theorem1(
+            _bound(
+                problem,
+                now.score,
+                kappa,
+                rate,
+                step,
+                sigma2,
                 loss_decrease=now.loss - later.loss,
-                beta=1.0,
-                rate=rate,
-                global_rate=step / rate,
-                sigma2=sigma2,
-                alpha=problem.alpha,
-                score=now.score,
-                similarity=now.score,
-                local_steps=kappa,
                 shift=0.0,
                 rho1=rho1,
                 rho2=1.0,
@@ -394,21 +408,14 @@ def _walk(
         total, least = _minimum(problem, weight, targets)
         after = keep * place + step * (weight * pull) @ targets
         spread = keep**2 * variance + noise
-        bound = bounds.theorem1(
+        bound = _bound(
+            problem, score, kappa, rate, step, sigma2,
             # before and after the round, on the round's own data
             loss_decrease=_loss(problem, weight, targets, place, variance)
             - _loss(problem, weight, targets, after, spread),
-            beta=1.0,
-            rate=rate,
-            global_rate=step / rate,
-            sigma2=sigma2,
-            alpha=problem.alpha,
-            score=score,
-            similarity=score,
-            local_steps=kappa,
             shift=problem.curvature**2 * (move**2).sum(axis=1),
             **_dissimilarity(problem, total, least, targets),
-        )
+        )  # fmt: skip
         gradient2 = total**2 * (((place - least) ** 2).sum() + variance)
         found.append((gradient2, bound.value if bound.feasible else np.inf))
         targets, place, variance = targets + move, after, spread

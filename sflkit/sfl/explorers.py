@@ -22,10 +22,10 @@ def cache_explorer() -> ipywidgets.VBox:
     import matplotlib.pyplot as plt
     import numpy as np
 
-    from sflkit.sfl import pictures
     from sflkit.sfl.caches import RULES
     from sflkit.sfl.clients import Clients
     from sflkit.sfl.config import SFLConfig
+    from sflkit.sfl.pictures import shared as pictures
 
     n_classes, rounds = 6, 60
 
@@ -116,7 +116,8 @@ def discrepancy_explorer() -> ipywidgets.VBox:
     import matplotlib.pyplot as plt
     import numpy as np
 
-    from sflkit.sfl import bounds, pictures
+    from sflkit.sfl import bounds
+    from sflkit.sfl.pictures import shared as pictures
 
     t = np.unique(np.geomspace(1, 500, 80).astype(int))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.datastreams import evidence, plans
+from sflkit.datastreams import plans
 from sflkit.datastreams.claims import CLAIMS
 from sflkit.datastreams.claims.training import (
     APPENDIX_E,
@@ -18,6 +18,7 @@ from sflkit.datastreams.claims.training import (
     artefact_of,
     nearest_share,
 )
+from sflkit.datastreams.evidence import training as evidence
 from sflkit.results.claims import NotRun
 from sflkit.results.tables import paper_value
 

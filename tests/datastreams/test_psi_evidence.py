@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.datastreams import psi_evidence, psi_pictures
 from sflkit.datastreams.claims import CLAIMS
+from sflkit.datastreams.evidence import psi as psi_evidence
+from sflkit.datastreams.pictures import psi as psi_pictures
 from sflkit.datastreams.psi import equal_fresh_p_hist, psi
 from sflkit.datastreams.strategies import client_importance
 from sflkit.randomness import generator

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from sflkit.datastreams import plane_problem, theory_evidence, theory_pictures
+from sflkit.datastreams import plane_problem
 from sflkit.datastreams.claims import CLAIMS
+from sflkit.datastreams.evidence import theory as theory_evidence
+from sflkit.datastreams.pictures import theory as theory_pictures
 from sflkit.randomness import generator
 from sflkit.results.claims import Setting
 

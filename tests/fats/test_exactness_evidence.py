@@ -7,6 +7,7 @@ import pytest
 from sflkit.fats import stability
 from sflkit.fats.claims import CLAIMS
 from sflkit.fats.evidence import exactness
+from sflkit.fats.evidence.table_2 import NAMES, paper_sizes, table_2
 from sflkit.results.claims import Setting
 
 HERE = Setting("reduced", "few histories")
@@ -14,8 +15,8 @@ HERE = Setting("reduced", "few histories")
 
 @pytest.fixture(scope="module")
 def found():
-    table = exactness.table_2()
-    sizes = exactness.paper_sizes(table)
+    table = table_2()
+    sizes = paper_sizes(table)
     exact = exactness.enumerated(exactness.FEDERATIONS[8:12])
     return table, exactness.Exactness(
         exact,
@@ -64,5 +65,5 @@ def test_rounding_down_breaks_no_promise(found):
 
 def test_the_numbers_of_the_table_name_every_setting(found):
     rows = exactness.exactness_numbers(found[1])
-    assert len(rows) == 3 * len(exactness.NAMES)
-    assert all(any(name in row["quantity"] for row in rows) for name in exactness.NAMES)
+    assert len(rows) == 3 * len(NAMES)
+    assert all(any(name in row["quantity"] for row in rows) for name in NAMES)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sflkit.fats import expected_time
-from sflkit.fats.evidence import rates
+from sflkit.fats.evidence import convergence, unlearning_costs
 from sflkit.randomness import generator
 
 SMALL = dict(n_clients=12, samples_per_client=6, clients_per_round=2, batch_size=2, rounds=5)
@@ -12,7 +12,7 @@ TINY = SMALL | {"local_steps": 3}
 
 
 def test_request_costs_against_the_expected_times():
-    costs, steps = rates.request_costs(TINY, 4), 15
+    costs, steps = unlearning_costs.request_costs(TINY, 4), 15
     of_clients = {key: TINY[key] for key in ("n_clients", "clients_per_round", "local_steps")}
     for w in (1, 4):
         for kind, in_turn in (("_time", True), ("_once_time", False)):
@@ -25,8 +25,8 @@ def test_request_costs_against_the_expected_times():
 
 
 def test_simulated_requests_cost_what_was_computed():
-    measured = rates.serve(TINY, np.random.default_rng(0), repeats=600, requests=3)
-    exact = rates.request_costs(TINY, 3)
+    measured = unlearning_costs.serve(TINY, np.random.default_rng(0), repeats=600, requests=3)
+    exact = unlearning_costs.request_costs(TINY, 3)
     for name, (mean, error) in measured.items():
         z = np.abs(mean - (exact[name] if np.ndim(mean) else exact[name][-1])) / error
         assert np.max(z) < 4.5, name
@@ -35,18 +35,20 @@ def test_simulated_requests_cost_what_was_computed():
 def test_the_exact_mean_of_one_step_is_the_start():
     # |theta_0| = 1, so that with T = 1 the mean squared gradient is 1, whatever the rate
     sizes = SMALL | {"rounds": 1}
-    np.testing.assert_allclose(rates.exact_means(np.array([0.5, 1.5]), sizes, [0.1, 0.7], 1), 1)
+    np.testing.assert_allclose(
+        convergence.exact_means(np.array([0.5, 1.5]), sizes, [0.1, 0.7], 1), 1
+    )
 
 
 def test_the_exact_mean_by_hand():
     """Two rounds of one step, a = 1 for all: 1, then (1 - eta)^2 + eta^2 V / K, V = 4/2 * 4/5."""
     sizes = SMALL | {"rounds": 2}
-    (mean,) = rates.exact_means(np.ones(12), sizes, [0.5], 1)
+    (mean,) = convergence.exact_means(np.ones(12), sizes, [0.5], 1)
     assert mean == pytest.approx((1 + 0.25 + 0.25 * 1.6 / 2) / 2)
 
 
 def test_training_follows_the_exact_mean():
-    problem = rates.problem(
+    problem = convergence.problem(
         n_clients=2000, samples_per_client=30, clients_per_round=5, batch_size=5, rounds=350,
         local_steps=(1,),
     )  # fmt: skip
@@ -56,28 +58,49 @@ def test_training_follows_the_exact_mean():
         sizes=SMALL | {"rounds": 8},
         constants=problem.constants | {"n_clients": 12, "samples_per_client": 6},
     )
-    cases = {e: rates.case(short, e) for e in (1, 2)}
-    for e, found in rates.train(short, cases, seed=1, dimension=5, paths=300).items():
+    cases = {e: convergence.case(short, e) for e in (1, 2)}
+    for e, found in convergence.train(short, cases, seed=1, dimension=5, paths=300).items():
         assert abs(found.simulated - cases[e].exact[0]) < 4.5 * found.error
 
 
 def test_nearly_all_by_hand():
-    table = rates.nearly_all()
+    table = unlearning_costs.nearly_all()
     assert table["exact"][0] == pytest.approx(sum(1 / k for k in range(2, 11)))
     assert table["4 w rho"][1] == pytest.approx(3.96)
 
 
 def test_a_quarter_left_keeps_the_bound():
-    found = rates.quarter_left({"small": TINY})
+    found = unlearning_costs.quarter_left({"small": TINY})
     assert all((pairs[:, 0] <= pairs[:, 1]).all() and len(pairs) for pairs in found.values())
 
 
-def test_a_look_up_answers_as_a_search():
-    assert rates.look_ups(generator(0, "requests")).agrees
+def test_a_look_up_answers_as_a_search_and_reads_as_much_in_any_history():
+    found = unlearning_costs.look_ups(generator(0, "requests"))
+    assert found.agrees
+    # the client's number of samples, where its samples begin in the table, the first step
+    assert list(found.table["read by a look-up"]) == [3, 3, 3]
+    # every slot's client (R K of them) and every draw (R K E b, here ten times as many)
+    np.testing.assert_array_equal(found.table["read by a search"], found.table["draws"] * 11 / 10)
+    assert abs(found.look_slope) < 1e-12
+    assert found.search_slope == pytest.approx(1)
+
+
+def test_reads_are_counted_once_by_entry_and_wholly_by_an_operation():
+    reads = [0]
+    array = unlearning_costs.CountedReads.of(np.arange(12).reshape(3, 4), reads)
+    row = array[1]
+    assert reads == [0]
+    assert row[2] == 6
+    assert reads == [1]
+    hits = array[:2] == 6
+    assert reads == [9]
+    assert type(hits) is np.ndarray
+    assert hits.sum() == 1
+    assert reads == [9]
 
 
 def test_the_variant_is_exact_with_the_clients_kept():
-    found = rates.low_memory()
+    found = unlearning_costs.low_memory()
     assert all(found["printed"]) and not any(found["clients kept"])
 
 
@@ -93,4 +116,4 @@ def test_bad_problems(change, message):
         n_clients=2000, samples_per_client=30, clients_per_round=5, batch_size=5, rounds=350
     )
     with pytest.raises(ValueError, match=message):
-        rates.problem(**sizes | change, local_steps=(1, 5))
+        convergence.problem(**sizes | change, local_steps=(1, 5))

@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 from sflkit.app import gate
-from sflkit.osafl import judging, plans, tuning
+from sflkit.osafl import tuning
 from sflkit.osafl.claims import CLAIMS
 from sflkit.osafl.config import OSAFLConfig
+from sflkit.osafl.evidence import training as judging
+from sflkit.osafl.plans import training as plans
 from sflkit.results.claims import NotRun, Setting
 
 ONE = {

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from sflkit.osafl import allocation, resource_evidence, resource_pictures
+from sflkit.osafl import allocation
 from sflkit.osafl.claims import CLAIMS
 from sflkit.osafl.devices import costs
+from sflkit.osafl.evidence import resources as resource_evidence
+from sflkit.osafl.pictures import resources as resource_pictures
 from sflkit.results.claims import Setting
 
 N, ROUNDS = 12, 3

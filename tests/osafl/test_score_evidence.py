@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from sflkit.osafl import quadratics, score_evidence, score_pictures
+from sflkit.osafl import quadratics
 from sflkit.osafl.claims import CLAIMS
+from sflkit.osafl.evidence import scores as score_evidence
+from sflkit.osafl.pictures import scores as score_pictures
 from sflkit.osafl.scores import osafl_scores
 from sflkit.randomness import generator
 from sflkit.results.claims import Setting

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from sflkit.osafl import centralised
-from sflkit.osafl.theory_plans import static_vs_streaming
+from sflkit.osafl.plans.static_vs_streaming import static_vs_streaming
 from sflkit.results import plans
 
 SETTINGS = dict(

@@ -6,7 +6,7 @@ import pytest
 
 from sflkit.osafl.claims import CLAIMS, dataset1, dataset2
 from sflkit.osafl.claims.dataset1 import BASELINES, LABELS
-from sflkit.osafl.plans import FEDAVG_TABLE_2, TABLE
+from sflkit.osafl.plans.training import FEDAVG_TABLE_2, TABLE
 from sflkit.osafl.rules import RULES
 from sflkit.results.tables import paper_value
 

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.osafl import video, video_evidence, video_pictures
+from sflkit.osafl import video
 from sflkit.osafl.claims import CLAIMS
+from sflkit.osafl.evidence import video as video_evidence
+from sflkit.osafl.pictures import video as video_pictures
 from sflkit.randomness import generator
 from sflkit.results.claims import Setting
 

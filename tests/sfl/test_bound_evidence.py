@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sflkit.sfl import bound_evidence, bounds, streams
+from sflkit.sfl import bounds, streams
+from sflkit.sfl.evidence import bounds as bound_evidence
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sflkit.sfl import convergence_evidence
+from sflkit.sfl.evidence import convergence as convergence_evidence
 from sflkit.sfl.toy_problem import SyntheticConfig
 
 SETTINGS = {

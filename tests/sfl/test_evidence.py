@@ -6,10 +6,11 @@ import pytest
 
 from sflkit.results import plans, rules
 from sflkit.results.claims import NotRun
-from sflkit.sfl import evidence, label_only
-from sflkit.sfl import plans as sfl_plans
+from sflkit.sfl import label_only
 from sflkit.sfl.claims import CLAIMS
 from sflkit.sfl.discrepancy import exact_discrepancy
+from sflkit.sfl.evidence import training as evidence
+from sflkit.sfl.plans import training as sfl_plans
 
 # Two rules, two seeds, four rounds; round 2 was not evaluated.
 ROUNDS = pd.DataFrame(

@@ -9,11 +9,12 @@ from matplotlib.figure import Figure
 
 from sflkit.datastreams import explorers as datastreams_explorers
 from sflkit.fats import explorers as fats_explorers
-from sflkit.osafl import pictures as osafl_pictures
+from sflkit.osafl.pictures import training as osafl_pictures
 from sflkit.results import figures
-from sflkit.sfl import cache_paths, explorers, pictures, training
+from sflkit.sfl import cache_paths, explorers, training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
+from sflkit.sfl.pictures import shared as pictures
 
 
 def axes():

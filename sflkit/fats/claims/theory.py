@@ -380,8 +380,8 @@ _RATES = [
         [
             Part(
                 "flat",
-                "The time of a look-up does not grow with the history (log-log slope over its "
-                "number of draws)",
+                "What a look-up reads does not grow with the history (log-log slope of the counted "
+                "entries over the number of draws)",
                 Near(0.0, 0.1),
             ),
             Part(
@@ -391,12 +391,12 @@ _RATES = [
             ),
             Part(
                 "search",
-                "A search through the mini-batches grows with the number of draws (slope)",
+                "What a search through the mini-batches reads grows with the draws (slope)",
                 Near(1.0, 0.25),
                 role="beyond",
             ),
         ],
-        "a look-up whose time grows with the history, or that gives another answer than the search",
+        "a look-up that reads more the longer the history, or answers otherwise than the search",
         "O(1)",
     ),
     Claim(

@@ -1,8 +1,7 @@
 """Exactness counted out: from enumerations and simulations to the evidence of FATS's claims.
 
-Notebook 40 shows what these functions return, and `sflkit.fats.claims` judges it; `rates` does the
-same for notebook 41. The notation is that of `sflkit.fats.history`; `Sizes` are the keywords of
-`draw_history` without rng. Distances are total variations, as fractions.
+Notebook 40 shows what these functions return, and `sflkit.fats.claims` judges it. The notation is
+that of `sflkit.fats.history`. Distances are total variations, as fractions.
 """
 
 from __future__ import annotations
@@ -16,63 +15,20 @@ import numpy as np
 import pandas as pd
 
 from sflkit.fats import enumeration, forgetting, stability
+from sflkit.fats.evidence.table_2 import KEYWORDS, NAMES, TINY, Sizes
 from sflkit.fats.history import draw_history
 from sflkit.randomness import generator
 from sflkit.results import tables
 
-Sizes = Mapping[str, Any]
-KEYWORDS = (
-    "n_clients",
-    "samples_per_client",
-    "clients_per_round",
-    "batch_size",
-    "local_steps",
-    "rounds",
-)
-# One draw of one client and one sample, of two clients with two samples each.
-TINY: Sizes = dict(zip(KEYWORDS, (2, 2, 1, 1, 1, 1), strict=True))
 # The federations that are enumerated: M, N, K, b, E, R.
 FEDERATIONS = (
     *((2, 2, k, 1, e, r) for k in (1, 2) for e in (1, 2) for r in (1, 2)),
     *((2, 3, 1, 1, 1, 1), (2, 3, 1, 2, 1, 2), (3, 3, 1, 2, 1, 2), (3, 2, 2, 1, 1, 1)),
     *((3, 3, 1, 1, 2, 1), (2, 3, 2, 2, 1, 1), (3, 2, 1, 1, 2, 2)),
 )
-# Table 2's settings, and the words that its columns are transcribed with.
-NAMES = ("MNIST", "FashionM", "Cifar-10", "Cifar-100", "FEMNIST", "Shakespeare")
-TABLE_2_COLUMNS = {
-    "samples": "samples",
-    "M": "clients M",
-    "K": "clients per round K",
-    "R": "rounds R",
-    "E": "local steps E",
-    "b": "batch size b",
-}
 # CIFAR has so many training images; Table 2 counts the 10,000 test images as well.
 CIFAR_TRAINING = 50_000
 IMAGES = {"MNIST": 60_000, "FashionM": 60_000, "Cifar-10": 50_000, "Cifar-100": 50_000}
-
-
-def table_2() -> pd.DataFrame:
-    """Return Table 2: one row per setting, the columns samples, M, K, R, E and b."""
-    return pd.DataFrame(
-        {
-            short: [
-                int(tables.paper_value("fats", "fats-tab2", f"{name} {long}")) for name in NAMES
-            ]
-            for short, long in TABLE_2_COLUMNS.items()
-        },
-        index=NAMES,
-    )
-
-
-def paper_sizes(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return the sizes of Table 2's settings, with the mean number of samples of a client."""
-    return {
-        row.Index: dict(
-            zip(KEYWORDS, (row.M, row.samples / row.M, row.K, row.b, row.E, row.R), strict=True)
-        )
-        for row in table.itertuples()
-    }
 
 
 # --- tiny federations, every history --------------------------------------------------------------

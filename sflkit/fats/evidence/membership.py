@@ -14,22 +14,15 @@ import pandas as pd
 
 from sflkit.fats import stability
 from sflkit.fats.claims import CLAIMS
+from sflkit.fats.evidence.table_2 import NAMES, paper_sizes, table_2
 from sflkit.fats.methods import METHODS
 from sflkit.fats.plans.membership import Membership
 from sflkit.results.claims import NotRun
 from sflkit.results.intervals import mean_interval
-from sflkit.results.tables import paper_value, paper_values
+from sflkit.results.tables import paper_values
 
-SETS = ("MNIST", "FashionM", "Cifar-10", "Cifar-100", "FEMNIST", "Shakespeare")  # as printed
 FORGOTTEN = (10, 5, 5, 5, 10, 5)  # samples or clients of each set, Section 6.2.1
 CELL = ["attack", "setting", "data", "level", "state"]
-_SIZES = {
-    "n_clients": "clients M",
-    "clients_per_round": "clients per round K",
-    "rounds": "rounds R",
-    "local_steps": "local steps E",
-    "batch_size": "batch size b",
-}
 _HALF_DIGIT = 5e-5  # the table prints hundredths of a per cent
 _BLIND = NotRun(
     "the attack has not been shown to see members before forgetting, so that the row would prove "
@@ -55,22 +48,15 @@ def ceilings() -> pd.DataFrame:
     other is right in (1 + p_S) / 2 of the answers, p_S the probability of being used (Lemma 1).
     Columns: used with probability, best attack before forgetting, used among 10 samples.
     """
-    used = []
-    for name in SETS:
-        size = {
-            key: int(paper_value("fats", "fats-tab2", f"{name} {words}"))
-            for key, words in _SIZES.items()
-        }
-        per_client = paper_value("fats", "fats-tab2", f"{name} samples") / size["n_clients"]
-        used.append(stability.stability(samples_per_client=per_client, **size).p_sample)
-    used = np.array(used)
+    sizes = paper_sizes(table_2())
+    used = np.array([stability.stability(**each).p_sample for each in sizes.values()])
     return pd.DataFrame(
         {
             "used with probability": used,
             "best attack before forgetting": (1 + used) / 2,
             "used among 10 samples": 10 * used,
         },
-        index=list(SETS),
+        index=list(NAMES),
     )
 
 
@@ -84,8 +70,8 @@ def fewest_members() -> pd.DataFrame:
     which calls half of them members).
     """
     printed, n = printed_table(), np.arange(1, 2001)
-    table = pd.DataFrame(index=list(SETS), columns=list(printed_names().values()))
-    for name in SETS:
+    table = pd.DataFrame(index=list(NAMES), columns=list(printed_names().values()))
+    for name in NAMES:
         for method in table.columns:
             mean, std = _mean_and_std(printed, f"{name} accuracy {method}")
             means = mean + np.linspace(-_HALF_DIGIT, _HALF_DIGIT, 101)

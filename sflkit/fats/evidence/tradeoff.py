@@ -17,6 +17,7 @@ import pandas as pd
 
 from sflkit.fats import training
 from sflkit.fats.config import FATSConfig
+from sflkit.fats.evidence.table_2 import table_2
 from sflkit.fats.expected_time import client_time, sample_time
 from sflkit.fats.plans.tradeoff import Tradeoff, counting_configs
 from sflkit.results import store
@@ -25,14 +26,6 @@ from sflkit.results.tables import paper_value
 
 KNEE = 0.5  # rho beyond which the paper's curves flatten
 LATE = 0.8  # accuracy is taken after this share of the rounds
-_TABLE_2 = {
-    "samples": "samples",
-    "M": "clients M",
-    "K": "clients per round K",
-    "R": "rounds R",
-    "E": "local steps E",
-    "b": "batch size b",
-}
 REAL = {"fats-fig7": "mnist", "fats-fig4": "fmnist", "fats-rem2-accuracy": "mnist"}
 
 
@@ -69,16 +62,13 @@ def sizes_behind_the_figures() -> pd.DataFrame:
     with its K, for Table 2's M and for that of the text (ERRATA 21). Columns: data set, over,
     solved for, at the smallest rho, at rho = 1 (fractions), integers (whether both are whole).
     """
-    rows = []
+    rows, printed = [], table_2()
     text = int(paper_value("fats", "fats", "clients of the simulated data sets"))
     for name, artefact, low_c in (
         ("MNIST", "fats-fig7", Fraction(1, 5)),
         ("FashionM", "fats-fig4", Fraction(1, 3)),  # printed as 0.33
     ):
-        size = {
-            key: int(paper_value("fats", "fats-tab2", f"{name} {words}"))
-            for key, words in _TABLE_2.items()
-        }
+        size = {key: int(value) for key, value in printed.loc[name].items()}
         steps, low_s = size["E"] * size["R"], paper_value("fats", artefact, "smallest rho_S")
         low = {"rho_S": Fraction(low_s), "rho_C": low_c}
         for over, solved, at_one in (

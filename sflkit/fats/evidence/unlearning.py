@@ -42,6 +42,17 @@ OTHERS = ("frs", "fr2")
 Settings = Mapping[str, Mapping[str, Any]]
 
 
+def _samples(data: str, setting: Mapping[str, Any], seed: int, min_samples: int) -> int:
+    """Return how many samples the clients of a setting hold together."""
+    federation = federations.static(
+        data,
+        n_clients=setting["n_clients"],
+        seed=seed,
+        min_samples=max(min_samples, setting["batch_size"]),
+    )
+    return int(federation.sizes.sum())
+
+
 def implied_uses(settings: Settings, *, seed: int, min_samples: int) -> pd.DataFrame:
     """Return w rho_S and w rho_C of the settings, and of Table 2's MNIST and FEMNIST.
 
@@ -55,13 +66,7 @@ def implied_uses(settings: Settings, *, seed: int, min_samples: int) -> pd.DataF
     """
     rows = {}
     for data, s in settings.items():
-        federation = federations.static(
-            data,
-            n_clients=s["n_clients"],
-            seed=seed,
-            min_samples=max(min_samples, s["batch_size"]),
-        )
-        rows[data] = _uses(s, s["n_requests"], federation.sizes.sum())
+        rows[data] = _uses(s, s["n_requests"], _samples(data, s, seed, min_samples))
     for name, artefact in (("MNIST", "fats-fig5"), ("FEMNIST", "fats-fig1")):
         s = TABLE_2[name.lower()]
         w = paper_value("fats", artefact, f"{name} samples or clients unlearned at once")
@@ -86,14 +91,8 @@ def expected_shares(settings: Settings, *, seed: int, min_samples: int) -> pd.Da
     ]
     own = []
     for data, s in settings.items():
-        sizes = federations.static(
-            data,
-            n_clients=s["n_clients"],
-            seed=seed,
-            min_samples=max(min_samples, s["batch_size"]),
-        ).sizes
         size = {name: s[name] for name in COLUMNS}
-        size |= {"samples_per_client": int(sizes.sum() // s["n_clients"])}
+        size |= {"samples_per_client": _samples(data, s, seed, min_samples) // s["n_clients"]}
         own.append((f"{data}, w = {s['n_requests']}", size, s["n_requests"]))
     rows = []
     for name, size, w in own + cases:

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from sflkit.fats import forgetting, stability
-from sflkit.fats.evidence.exactness import FEDERATIONS, NAMES, AnyHit, ByHand, Planned
+from sflkit.fats.evidence.exactness import FEDERATIONS, AnyHit, ByHand, Planned
+from sflkit.fats.evidence.table_2 import NAMES
 from sflkit.results import figures
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from sflkit.fats.evidence.membership import SETS, by_seed, printed_names, printed_table
+from sflkit.fats.evidence.membership import by_seed, printed_names, printed_table
+from sflkit.fats.evidence.table_2 import NAMES
 from sflkit.fats.methods import METHODS
 from sflkit.results.intervals import mean_interval
 
@@ -77,7 +78,7 @@ def _ours(ax: Axes, results: pd.DataFrame) -> None:
 def _printed(ax: Axes, ceiling: pd.DataFrame) -> None:
     """Draw Table 1, and the best that any attack can do before forgetting."""
     printed = printed_table()
-    for i, data in enumerate(SETS):
+    for i, data in enumerate(NAMES):
         for j, (method, title) in enumerate(printed_names().items()):
             color, marker = _looks()[method]
             ax.errorbar(
@@ -91,11 +92,11 @@ def _printed(ax: Axes, ceiling: pd.DataFrame) -> None:
             )
     ax.plot(
         100 * ceiling["best attack before forgetting"],
-        range(len(SETS)),
+        range(len(NAMES)),
         "|",
         color="black",
         markersize=16,
         markeredgewidth=2.5,
         label="no attack before\nforgetting can be better",
     )
-    ax.set_yticks(range(len(SETS)), SETS)
+    ax.set_yticks(range(len(NAMES)), NAMES)

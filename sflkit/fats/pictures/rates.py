@@ -1,4 +1,5 @@
-"""The pictures of FATS's notebook 41, drawn from what `evidence.rates` returns.
+"""The pictures of FATS's notebook 41, drawn from what `evidence.convergence` and
+`evidence.unlearning_costs` return.
 
 Every function returns a figure; its numbers come from the arguments alone. The notation is that of
 `sflkit.fats.bounds`.
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from sflkit.fats import bounds, stability
-from sflkit.fats.evidence.rates import Case, Problem, Trained
+from sflkit.fats.evidence.convergence import Case, Problem, Trained
 from sflkit.results import figures
 
 if TYPE_CHECKING:
@@ -166,8 +167,8 @@ def theorem7(
 ) -> Figure:
     """Draw what w requests cost at MNIST's sizes, and what one costs over rho.
 
-    `exact` and `measured` are MNIST's of `rates.request_costs` and `rates.serve`, `one` is
-    `rates.over_rho`.
+    `exact` and `measured` are MNIST's of `unlearning_costs.request_costs` and
+    `unlearning_costs.serve`, `one` is `unlearning_costs.over_rho`.
     """
     import matplotlib.pyplot as plt
 

@@ -1,6 +1,6 @@
 """Pictures of notebook 31: what one client may do, and who is left out.
 
-Source: OSAFL, Section II-C, Fig. 3. What is drawn comes from `sflkit.osafl.resource_evidence`.
+Source: OSAFL, Section II-C, Fig. 3. What is drawn comes from `sflkit.osafl.evidence.resources`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sflkit.osafl.devices import Allocation
-from sflkit.osafl.resource_evidence import (
+from sflkit.osafl.evidence.resources import (
     NETWORKS,
     ByStart,
     Stragglers,

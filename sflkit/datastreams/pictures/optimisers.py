@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from sflkit.datastreams.drift_example import CURVATURE, OWN_BEST, optimum
-from sflkit.datastreams.optimiser_evidence import (
+from sflkit.datastreams.evidence.optimisers import (
     OPTIMISERS,
     STRATEGIES,
     printed_accuracies,

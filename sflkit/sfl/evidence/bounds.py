@@ -1,7 +1,7 @@
 """The bounds of SFL's Propositions 1 to 3 beside exact expectations, and what their claims take.
 
 Source: SFL, Section IV-B and its supplement; the claims are in `sflkit.sfl.claims.theory`, the
-pictures in `sflkit.sfl.bound_pictures`. Expectations are those of `sflkit.sfl.discrepancy`, for
+pictures in `sflkit.sfl.pictures.bounds`. Expectations are those of `sflkit.sfl.discrepancy`, for
 exact counts. "Pairs" are the (client, label) pairs with a share above 0.
 
 | code         | symbol  | shape           | meaning                                     |

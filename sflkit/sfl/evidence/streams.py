@@ -1,7 +1,7 @@
 """From streams, caches and bounds to what the rules of their claims take.
 
 Source: SFL, Sections III to V; the claims are in `sflkit.sfl.claims.theory`, the pictures in
-`sflkit.sfl.theory_pictures`.
+`sflkit.sfl.pictures.theory`.
 """
 
 from __future__ import annotations

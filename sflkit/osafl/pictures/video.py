@@ -1,7 +1,7 @@
 """Pictures of notebook 30: the law of the requests, a store over time, the size of a sample.
 
 Source: OSAFL, Appendix D-A (Algorithm 5), Fig. 2, Table I. What is drawn comes from
-`sflkit.osafl.video_evidence`.
+`sflkit.osafl.evidence.video`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from sflkit.osafl.video_evidence import FLOAT_BITS, Example, Frequencies, Sample
+from sflkit.osafl.evidence.video import FLOAT_BITS, Example, Frequencies, Sample
 from sflkit.results import figures
 
 if TYPE_CHECKING:

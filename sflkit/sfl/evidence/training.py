@@ -18,7 +18,7 @@ from sflkit.results.claims import NotRun
 from sflkit.sfl.discrepancy import exact_discrepancy, rule_weights
 from sflkit.sfl.full_start import full_start_weights
 from sflkit.sfl.label_only import LabelOnlyConfig, make_stream
-from sflkit.sfl.plans import Comparison
+from sflkit.sfl.plans.training import Comparison
 
 LATE = (0.75, 1.0)
 THROUGHOUT = (0.0, 1.0)

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from sflkit.results import figures
-from sflkit.sfl import evidence, pictures
 from sflkit.sfl.caches import RULES
+from sflkit.sfl.evidence import training as evidence
+from sflkit.sfl.pictures import shared as pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

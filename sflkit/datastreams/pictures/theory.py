@@ -1,7 +1,7 @@
 """Pictures of notebook 23: measured errors of four strategies beside the bounds on them.
 
 Source: FDS, Section 4, Corollary 5.1, Lemma B.5. The tables that are drawn come from
-`sflkit.datastreams.plane_problem` and `sflkit.datastreams.theory_evidence`.
+`sflkit.datastreams.plane_problem` and `sflkit.datastreams.evidence.theory`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from sflkit.datastreams import case_study
+from sflkit.datastreams.evidence.theory import KOLMOGOROV
 from sflkit.datastreams.plane_problem import STRATEGIES
-from sflkit.datastreams.theory_evidence import KOLMOGOROV
 from sflkit.results import figures
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from sflkit.results import figures
-from sflkit.sfl import bounds, pictures
-from sflkit.sfl.bound_evidence import (
+from sflkit.sfl import bounds
+from sflkit.sfl.evidence.bounds import (
     THETAS,
     Case,
     LongRun,
@@ -24,6 +24,7 @@ from sflkit.sfl.bound_evidence import (
     full_caches,
     late_drsr,
 )
+from sflkit.sfl.pictures import shared as pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

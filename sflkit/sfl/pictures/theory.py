@@ -1,7 +1,7 @@
 """The pictures of SFL's streams and of its theory: Figs. 1 and 5, Propositions 1 to 3, Section V.
 
 Each function draws into axes that it is given. What it draws comes from sweeps and from
-`sflkit.sfl.theory_evidence`; the notebook keeps the numbers beside the figure.
+`sflkit.sfl.evidence.streams`; the notebook keeps the numbers beside the figure.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from sflkit.results import figures
-from sflkit.sfl import pictures
 from sflkit.sfl.caches import RULES
+from sflkit.sfl.pictures import shared as pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

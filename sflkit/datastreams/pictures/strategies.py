@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from sflkit.datastreams import evidence
 from sflkit.datastreams.claims.training import GAPS, PRINTED, TABLES, percent
+from sflkit.datastreams.evidence import training as evidence
 from sflkit.datastreams.plans import GRID, Strategies
 from sflkit.results import figures
 from sflkit.results.intervals import mean_interval

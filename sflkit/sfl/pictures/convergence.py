@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sflkit.sfl import bounds, pictures
-from sflkit.sfl.convergence_evidence import (
+from sflkit.sfl import bounds
+from sflkit.sfl.evidence.convergence import (
     HORIZONS,
     SHOWN,
     Case,
@@ -22,6 +22,7 @@ from sflkit.sfl.convergence_evidence import (
     Orders,
     flat_problem,
 )
+from sflkit.sfl.pictures import shared as pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,7 @@
 """From runs to the evidence of OSAFL's claims: artefact -> part -> what the part's rule takes.
 
-The claims are in `sflkit.osafl.claims`, the runs in `sflkit.osafl.plans`, the numbers taken from a
-run in `sflkit.osafl.measures`.
+The claims are in `sflkit.osafl.claims`, the runs in `sflkit.osafl.plans.training`, the numbers
+taken from a run in `sflkit.osafl.measures`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sflkit.osafl.measures import (
     late_log_loss,
     plateau,
 )
-from sflkit.osafl.plans import SEARCHED, Dataset1, Dataset2
+from sflkit.osafl.plans.training import SEARCHED, Dataset1, Dataset2
 from sflkit.results.claims import NotRun
 
 Evidence = dict[str, Any]

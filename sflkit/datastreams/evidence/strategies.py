@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sflkit.datastreams import evidence, plans, psi, training
-from sflkit.datastreams.algorithm_evidence import algorithm_evidence, table1_evidence
+from sflkit.datastreams import plans, psi, training
 from sflkit.datastreams.claims.training import FIGURES, TABLES, artefact_of, percent
+from sflkit.datastreams.evidence import training as evidence
+from sflkit.datastreams.evidence.algorithm import algorithm_evidence, table1_evidence
 from sflkit.datastreams.strategies import client_importance
 from sflkit.randomness import generator
 from sflkit.results.claims import Setting

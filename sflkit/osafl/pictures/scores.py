@@ -1,7 +1,7 @@
 """Pictures of notebook 32: the score, and Theorem 1 with exact values beside its bound.
 
 Source: OSAFL, (21), (24) to (26), (30), (35). The tables that are drawn come from
-`sflkit.osafl.score_evidence` and `sflkit.osafl.quadratics`.
+`sflkit.osafl.evidence.scores` and `sflkit.osafl.quadratics`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from sflkit.osafl.score_evidence import OneClient
+from sflkit.osafl.evidence.scores import OneClient
 from sflkit.results import figures
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Pictures of notebook 20: the minimiser of psi, and what simple strategies lose.
 
 Source: FDS, Section 5 (Figs. 1 and 2), Section 6, Appendix C.5 (Fig. 4). The tables that are drawn
-come from `sflkit.datastreams.psi_evidence`.
+come from `sflkit.datastreams.evidence.psi`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from sflkit.datastreams.psi_evidence import REPORTED, Groups, rounds_until, turning_points
+from sflkit.datastreams.evidence.psi import REPORTED, Groups, rounds_until, turning_points
 from sflkit.results import figures, tables
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """SFL's convergence theory on a problem that meets every assumption, and what its claims take.
 
 Source: SFL, Section V and its supplement; the claims are in `sflkit.sfl.claims.theory`, the
-pictures in `sflkit.sfl.convergence_pictures`, the problem in `sflkit.sfl.toy_problem`, the coin in
+pictures in `sflkit.sfl.pictures.convergence`, the problem in `sflkit.sfl.toy_problem`, the coin in
 `sflkit.sfl.coin`.
 
 | code       | symbol      | shape          | meaning                                           |

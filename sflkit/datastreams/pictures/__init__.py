@@ -1,0 +1,1 @@
+"""What the notebooks of federated learning for data streams draw, a module per topic."""

@@ -1,0 +1,1 @@
+"""What the OSAFL notebooks draw, a module per topic."""
