@@ -144,6 +144,7 @@ WITHOUT_CLIENTS = (*AT_HAND, *SPECS, *FEATURES)
 
 STAND_INS = {
     "writers": "synthetic stand-in for FEMNIST: scikit-learn's digits redrawn by 60 writers",
+    "mnist-writers": "synthetic stand-in for FEMNIST: MNIST's digits redrawn by 300 writers",
     "plays": "synthetic stand-in for Shakespeare: 36 roles, phrases of a small grammar",
 }
 CLIENT_SETS = {
@@ -151,6 +152,7 @@ CLIENT_SETS = {
         "synthetic logistic regression of the data-streams paper, by federations.data_streams"
     ),
     "writers": ClientSet(STAND_INS["writers"]),
+    "mnist-writers": ClientSet(STAND_INS["mnist-writers"], ("mnist.npz",)),
     "plays": ClientSet(STAND_INS["plays"]),
     "femnist": ClientSet(
         "characters by writer, LEAF's json supplied by the user (see data/README.md)", ("femnist",)

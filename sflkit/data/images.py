@@ -313,6 +313,7 @@ def obtain(
     checks.choice("name", name, names())
     download = checks.flag("download", download)
     name = FEATURES[name].of if name in FEATURES else name
+    name = "mnist" if name == "mnist-writers" else name
     if is_made(name):
         return available(root=root)[name]
     path = find(name, root=root)

@@ -35,6 +35,7 @@ import string
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ from sflkit.data import catalogue, images, synthetic
 from sflkit.data.files import DataCorruptError, check
 from sflkit.randomness import generator
 
-NAMES = ("writers", "femnist", "plays", "shakespeare")
+NAMES = ("writers", "mnist-writers", "femnist", "plays", "shakespeare")
 LENGTH = 80  # characters of a window; FDS D.1.4, FATS 6.1.2, LEAF
 TEST_SHARE = 0.2  # LEAF's usual split
 # printable: 100 symbols, with which a plain RNN has Table 3's 226,180 parameters (FDS); the last,
@@ -102,7 +103,8 @@ def load(
     Parameters
     ----------
     name : str
-        "writers" and "plays" are made on the spot, "femnist" is supplied by the user, "shakespeare"
+        "writers" and "plays" are made on the spot, "mnist-writers" is made of MNIST's images, which
+        are downloaded if need be, "femnist" is supplied by the user, "shakespeare"
         is downloaded, or LEAF's json supplied by the user.
     root, download
         As `data.load`.
@@ -127,7 +129,10 @@ def load(
     symbols = VOCABULARIES[vocabulary]
     strides = checks.integer("stride", stride, 1), checks.integer("test_stride", test_stride, 1)
     if name == "writers":
-        return _writers()
+        return _writers(name, images.load("digits"))
+    if name == "mnist-writers":
+        digits = images.load("mnist", root=root, download=download)
+        return _writers(name, digits, n_writers=300, sizes=(50, 150))
     if name == "plays":
         return _text(name, None, (), symbols, *strides)
     path = images.obtain(name, root=root, download=download)
@@ -347,11 +352,11 @@ def _leaf(name: str, path: Path, state: tuple, vocabulary: str) -> NaturalClient
 
 
 @functools.cache
-def _writers() -> NaturalClients:
-    """Return the stand-in for FEMNIST."""
-    x, y, train, test = synthetic.writers()
+def _writers(name: str, digits: images.Dataset, **sizes: Any) -> NaturalClients:
+    """Return a stand-in for FEMNIST; `sizes` are those of `synthetic.writers`."""
+    x, y, train, test = synthetic.writers(digits, **sizes)
     return NaturalClients(
-        name="writers",
+        name=name,
         x=(x[:, None] / 255).astype(np.float32),
         y=y,
         clients=tuple(f"writer {m}" for m in range(len(train))),
@@ -359,5 +364,5 @@ def _writers() -> NaturalClients:
         test=test,
         n_classes=10,
         digest=hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest(),
-        note=catalogue.STAND_INS["writers"],
+        note=catalogue.STAND_INS[name],
     )

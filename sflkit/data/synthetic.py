@@ -10,7 +10,8 @@ writers: scikit-learn's digits as `data.load("digits")` has them, redrawn by 60 
 slant, a width and a height, a shift, a stroke weight and a contrast. A writer takes 20 to 60
 digits, all different: training samples from the training part of digits, test samples from its test
 part, so that no base image occurs in both. Different writers redraw the same base images (1,904
-training samples of 1,442 images, 447 test samples of 355).
+training samples of 1,442 images, 447 test samples of 355). `natural` makes "mnist-writers" in the
+same way: 300 writers redraw 50 to 150 of MNIST's digits each.
 
 plays: 36 roles speak lines of a small phrase grammar over word lists of ours. Every role has
 favourite words, its own endings and habits of length; the numbers of lines are heavy-tailed. The
@@ -27,10 +28,14 @@ text has the `ROLE:` form that `natural.parse_roles` reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sflkit.randomness import generator
+
+if TYPE_CHECKING:
+    from sflkit.data.images import Dataset
 
 # FDS, Table 3: d = 21 parameters, taken as 20 weights and a bias.
 LOGISTIC_FEATURES = 20
@@ -181,8 +186,19 @@ def logistic(
     return xs, ys
 
 
-def writers() -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """Return the digits of 60 synthetic writers.
+def writers(
+    digits: Dataset, n_writers: int = N_WRITERS, sizes: tuple[int, int] = (20, 60)
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """Return digits as synthetic writers draw them, each with a slant and a weight of their own.
+
+    Parameters
+    ----------
+    digits : Dataset
+        The images that are redrawn, of 28 x 28 pixels.
+    n_writers : int
+        Clients M.
+    sizes : (int, int)
+        The fewest and the most samples of a writer, test part included.
 
     Returns
     -------
@@ -194,15 +210,12 @@ def writers() -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...], tuple[np.
     """
     from scipy.ndimage import affine_transform
 
-    from sflkit.data.images import load
-
-    digits = load("digits")
     rng = np.random.default_rng(20)
     images = []
     labels = []
     rows: dict[str, list[np.ndarray]] = {"train": [], "test": []}
     start = 0
-    for size in rng.integers(20, 61, N_WRITERS):
+    for size in rng.integers(sizes[0], sizes[1] + 1, n_writers):
         slant, shift = rng.uniform(-0.45, 0.45), rng.uniform(-2.5, 2.5, 2)
         height, width = rng.uniform(0.75, 1.15, 2)
         weight, contrast = rng.uniform(0.5, 1.8), rng.uniform(0.6, 1.0)

@@ -225,10 +225,26 @@ def test_what_is_absent_says_how_to_get_it(tmp_path):
         natural.load("shakespeare", root=tmp_path, download=False)
 
 
+def test_writers_of_mnist_redraw_a_file_of_mnist(tmp_path):
+    rng = np.random.default_rng(0)
+    parts = {"train": 400, "test": 200}
+    arrays = {f"x_{k}": rng.integers(0, 256, (n, 28, 28), dtype=np.uint8) for k, n in parts.items()}
+    arrays |= {f"y_{k}": np.arange(n) % 10 for k, n in parts.items()}
+    np.savez(tmp_path / "mnist.npz", **arrays)
+    found = natural.load("mnist-writers", root=tmp_path, download=False)
+    sizes = np.array([len(a) + len(b) for a, b in zip(found.train, found.test, strict=True)])
+    assert len(found.clients) == 300 and sizes.min() >= 50 and sizes.max() <= 150
+    # a fifth of a writer is its test part, whose labels come from MNIST's own test part
+    assert all(len(b) == s // 5 for b, s in zip(found.test, sizes, strict=True))
+    assert found.note.startswith("synthetic stand-in for FEMNIST")
+    with pytest.raises(data.DataUnavailableError, match=r"mnist\.npz"):
+        natural.load("mnist-writers", root=tmp_path / "empty", download=False)
+
+
 def test_writers_are_the_same_everywhere():
-    data.load("digits")  # so that the import of scikit-learn is not timed
+    digits = data.load("digits")  # so that the import of scikit-learn is not timed
     start = time.process_time()
-    x, y, train, test = synthetic.writers()
+    x, y, train, test = synthetic.writers(digits)
     assert time.process_time() - start < 2
     found = natural.load("writers")
     assert found.digest == "467872a6802fb3a6091063f1a201c38dc1f71d8b406e9b79ab565c73cb079cda"
@@ -254,7 +270,7 @@ def test_writers_differ_more_than_their_own_samples():
     # The mean ink of a sample depends on the writer's stroke and contrast: the variance between
     # writers' means exceeds what sampling alone gives, the variance within a writer over his number
     # of samples, by far.
-    x, _, train, _ = synthetic.writers()
+    x, _, train, _ = synthetic.writers(data.load("digits"))
     ink = (255 - x.astype(float)).mean(axis=(1, 2))
     between = np.var([ink[ids].mean() for ids in train])
     assert between > 10 * np.mean([ink[ids].var() / len(ids) for ids in train])

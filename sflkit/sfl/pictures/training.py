@@ -217,9 +217,11 @@ def cache_sizes(
         for size, value in printed.items():
             ax.axhline(value, color="0.4", linewidth=1, linestyle=":")
             note = f"paper, round 200: {value:g} (B = {size})"
-            place = {"xytext": (0, 3), "textcoords": "offset points", "fontsize": 9}
+            # below its line and at its end, where no curve passes
+            place = {"xytext": (0, -11), "textcoords": "offset points", "fontsize": 9}
+            place |= {"ha": "right"}
             place |= {"bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}}
-            ax.annotate(note, (0.02 * last, value), **place)
+            ax.annotate(note, (0.97 * last, value), **place)
             if last >= 200:
                 ax.plot(200, value, "kx", markersize=8, markeredgewidth=2)
         ax.set(xlabel="round t", ylabel="test accuracy", xlim=(0, last))
@@ -260,7 +262,7 @@ def superclasses(
         for name, value in printed.items():
             axes[0].errorbar(last, value, yerr=0.01, fmt="kx", capsize=3, clip_on=False)
             if name:
-                axes[0].annotate(f"paper: {name}", (last, value), (-6, 5), **beside)
+                axes[0].annotate(f"paper: {name}", (last, value), (-8, -13), **beside)
     axes[0].set(xlabel="round t", ylabel="test accuracy")
     score = evidence.window(frame, (0.9, 1.0))
     others = [rule for rule in RULES if rule in score and rule != "lazy"]
