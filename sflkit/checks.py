@@ -26,6 +26,7 @@ Value = TypeVar("Value")
 Answer = TypeVar("Answer")
 # What numpy counts and places things with; a size beyond it could only overflow or never end.
 LARGEST = 2**63 - 1
+MAX_LABEL = 10**6  # labels are counted in arrays with one number for each up to the largest
 
 
 def integer(
@@ -351,6 +352,22 @@ def generator(rng: Any) -> np.random.Generator:
     return rng
 
 
+def span(
+    name: str, value: Any, low: float | None = None, high: float | None = None
+) -> tuple[float, float]:
+    """Return `value`, the two ends of a range, as floats.
+
+    Raises
+    ------
+    ValueError
+        If `value` is not two finite numbers in order, or one of them lies outside [low, high].
+    """
+    ends = array(name, value, low=low, high=high)
+    if ends.shape != (2,) or ends[0] > ends[1]:
+        raise ValueError(f"{name}={value!r} must be (low, high) with low <= high")
+    return float(ends[0]), float(ends[1])
+
+
 def simplex(name: str, value: ArrayLike, *, ndim: int = 1, tol: float = 1e-9) -> np.ndarray:
     """Return `value` as an array of float64 whose last axis is a probability vector.
 
@@ -377,42 +394,43 @@ def simplex(name: str, value: ArrayLike, *, ndim: int = 1, tol: float = 1e-9) ->
     return out
 
 
-def labels(value: ArrayLike) -> np.ndarray:
+def labels(value: ArrayLike, name: str = "labels") -> np.ndarray:
     """Return `value`, the labels of a data set, as an array of integers.
 
     Raises
     ------
     ValueError
-        If it is no vector of integers >= 0 with at least one entry.
+        If it is no vector of integers in [0, `MAX_LABEL`] with at least one entry.
     """
-    try:
-        out = np.asarray(value)
-    except ValueError:  # ragged
-        out = np.asarray(None)
+    out = _array_or_none(value)
     if out.ndim != 1 or not len(out) or not np.issubdtype(out.dtype, np.integer):
         raise ValueError(
-            f"labels has shape {out.shape} and type {out.dtype}; "
+            f"{name} has shape {out.shape} and type {out.dtype}; "
             "it must be a non-empty vector of integers"
         )
-    if out.min() < 0:
-        raise ValueError(f"labels holds {out.min()}; class indices must be >= 0")
+    if out.min() < 0 or out.max() > MAX_LABEL:
+        wrong = out.min() if out.min() < 0 else out.max()
+        raise ValueError(f"{name} holds {wrong}; class indices must be >= 0 and <= {MAX_LABEL}")
     return out
 
 
-def indices(name: str, value: ArrayLike, size: int) -> np.ndarray:
+def indices(name: str, value: ArrayLike, size: int, *, of: str = "") -> np.ndarray:
     """Return `value`, places in something of `size` entries, as a vector of int64.
+
+    `of` names that something in the message.
 
     Raises
     ------
     ValueError
         If it is no vector of integers in [0, size); it may be empty.
     """
-    out = np.asarray(value)
+    out = _array_or_none(value)
     if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
         raise ValueError(f"{name}={value!r} must be a vector of integers")
     if out.size and (out.min() < 0 or out.max() >= size):
         bad = out[(out < 0) | (out >= size)][0]
-        raise ValueError(f"{name} holds {bad}; entries must be integers in [0, {size - 1}]")
+        places = f", places in {of}" if of else ""
+        raise ValueError(f"{name} holds {bad}; entries must be integers in [0, {size - 1}]{places}")
     return out.astype(np.int64)
 
 
@@ -426,6 +444,14 @@ def limits(
     bounds = {">=": low, "<=": high, ">": above, "<": below}
     parts = [f"{sign} {bound}" for sign, bound in bounds.items() if bound is not None]
     return " " + " and ".join(parts) if parts else ""
+
+
+def _array_or_none(value: Any) -> np.ndarray:
+    """Return `value` as an array, and one without axes where it is ragged."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.asarray(None)
 
 
 def _is_whole(value: Any) -> bool:

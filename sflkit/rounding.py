@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sflkit import checks
+
 
 def largest_remainder(targets: ArrayLike, total: int, caps: ArrayLike | None = None) -> np.ndarray:
     """Round non-negative targets to integers that add up to `total` along the last axis.
@@ -32,16 +34,23 @@ def largest_remainder(targets: ArrayLike, total: int, caps: ArrayLike | None = N
     Raises
     ------
     ValueError
-        If a target is negative or not finite, or the targets do not add up to `total` (to one
-        sample).
+        If a target is negative or not finite, the targets do not add up to `total` (to one sample),
+        or the caps are no integers >= 0, one per target.
     """
-    targets = np.asarray(targets, dtype=float)
+    targets = checks.array("targets", targets)
+    if not targets.ndim:
+        raise ValueError(f"targets={targets!r} must be an array (..., n)")
+    total = checks.integer("total", total, 0)
     off = np.abs(targets.sum(axis=-1) - total)
     if not (targets >= 0).all() or not (off < 1).all():
         raise ValueError(f"targets={targets!r} must be numbers >= 0 that add up to total={total}")
     # A target that is an integer up to float error is that integer: hence the 1e-9.
     base = np.floor(targets + 1e-9).astype(np.int64)
     if caps is not None:
+        caps = checks.integers("caps", caps, ndim=1, low=0)
+        if caps.shape != targets.shape:
+            raise ValueError(f"caps has shape {caps.shape}; the targets need {targets.shape}, (n,)")
+        caps = np.minimum(caps, total)  # so that their sum cannot overflow
         base = np.minimum(base, caps)
         total = min(total, int(np.sum(caps)))
     # Remainders that are equal up to float error are a tie.

@@ -40,6 +40,8 @@ TRAINS = (
     "osafl/clients",
     "osafl/config",
     "osafl/errata",
+    "osafl/evidence/by_hand",
+    "osafl/evidence/comparison",
     "osafl/evidence/training",
     "osafl/networks",
     "osafl/plans/training",

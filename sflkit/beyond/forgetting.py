@@ -95,7 +95,13 @@ class Caches:
     missing: frozenset[tuple[int, int]] = frozenset()
 
     def without(self, client: int, sample: int) -> Caches:
-        """Return the caches of the streams in which a sample never arrived, by the same dice."""
+        """Return the caches of the streams in which a sample never arrived, by the same dice.
+
+        Raises ValueError for a client or a sample that never existed.
+        """
+        client = checks.integer("client", client, 0, len(self.streams) - 1)
+        most = len(self.streams[client].arrival) - 1
+        sample = checks.integer("sample", sample, 0, most)
         missing = self.missing | {(client, sample)}
         gone = {s for k, s in missing if k == client}
         contents = _contents(self, client, gone)
@@ -155,6 +161,8 @@ def fill(
             "(`fats.held.Held.of`), and a sample can be withheld from training"
         )
     rounds = checks.integer("rounds", rounds, 1)
+    if not len(checks.instance("streams", streams, Sequence)):
+        raise ValueError("streams must hold at least one client's stream")
     own = tuple(_checked(k, stream, rounds) for k, stream in enumerate(streams))
     sizes = [len(stream.arrival) for stream in own]
     dice = functools.partial(_seeded, checks.integer("seed", seed, 0)) if dice is None else dice
@@ -194,9 +202,12 @@ def never_arrived(
         without it a cache cannot fill a mini-batch in some round.
     """
     checks.generator(rng)
+    checks.instance("history", history, History)
+    checks.instance("caches", caches, Caches)
     done = history.rounds if rounds_done is None else rounds_done
     done = checks.integer("rounds_done", done, 0, history.rounds)
-    ((client, sample),) = sample_targets(history.crowd, client, sample)
+    client, sample = history.crowd.existing(client, checks.integer("sample", sample, 0))
+    sample_targets(history.crowd, client, sample)  # refuses what is forgotten
     if not _is_drawn_from(history, caches):
         raise ValueError(
             "history must be drawn with held=caches.held, and all that it has forgotten must have "
@@ -219,8 +230,12 @@ def follow(
     Raises
     ------
     ValueError
-        If it holds more, or too few to fill a mini-batch.
+        If it holds more, or too few to fill a mini-batch; or for a sample that never existed.
     """
+    checks.generator(rng)
+    checks.instance("history", history, History)
+    checks.instance("held", held, Held)
+    client, sample = history.crowd.existing(client, checks.integer("sample", sample, 0))
     forgotten = history.forgotten | {(client, sample)}
     crowd = Crowd.of(history.samples_per_client, forgotten, held)
     crowd.check_held(history.batch_size)
@@ -250,7 +265,7 @@ def dropped_reads(history: History, first: int, rounds_done: int) -> float:
     ValueError
         Unless the history knows what was held, and 0 <= first < rounds_done <= R.
     """
-    if history.held is None:
+    if checks.instance("history", history, History).held is None:
         raise ValueError("history must be drawn from caches (held=...)")
     done = checks.integer("rounds_done", rounds_done, 1, history.rounds)
     first = checks.integer("first", first, 0, done - 1)
@@ -265,13 +280,14 @@ def _seeded(seed: int, client: int, r: int) -> np.random.Generator:
 
 def _checked(k: int, stream: Stream, rounds: int) -> Stream:
     """Return a stream as integer arrays, refused unless its samples arrive in order."""
+    checks.instance(f"streams[{k}]", stream, Stream)
     arrival = checks.integers(f"arrival of client {k}", stream.arrival, low=0)
     labels = checks.labels(stream.labels)
     ordered = arrival.ndim == 1 and len(arrival) and (np.diff(arrival) >= 0).all()
     if not ordered or arrival[-1] >= rounds or len(labels) != len(arrival):
         raise ValueError(
-            f"streams[{k}] must hold an arrival and a label for each sample, at least one, with "
-            f"ascending arrivals below rounds={rounds}"
+            f"streams[{k}] must hold an arrival and one of the labels for each sample, at least "
+            f"one, with ascending arrivals below rounds={rounds}"
         )
     return Stream(arrival, labels)
 

@@ -19,13 +19,22 @@ ROUNDS_KEPT = 5
 
 
 def fifo(client: int, most: int) -> FIFO:
-    """Return an empty FIFO cache with room for ROUNDS_KEPT rounds of at most `most` arrivals."""
-    return FIFO(ROUNDS_KEPT * most, most)
+    """Return an empty FIFO cache with room for ROUNDS_KEPT rounds of at most `most` arrivals.
+
+    Raises ValueError for client < 0 or most < 1.
+    """
+    return FIFO(*_size(client, most))
 
 
 def drsr(client: int, most: int) -> DRSR:
-    """Return an empty DRSR cache of that size."""
-    return DRSR(ROUNDS_KEPT * most, most)
+    """Return an empty DRSR cache of that size. Raises ValueError as `fifo`."""
+    return DRSR(*_size(client, most))
+
+
+def _size(client: int, most: int) -> tuple[int, int]:
+    checks.integer("client", client, 0)
+    most = checks.integer("most", most, 1, checks.LARGEST // ROUNDS_KEPT)
+    return ROUNDS_KEPT * most, most
 
 
 def c_ratio_with_caches(c_ratio: float, rounds_kept: int = ROUNDS_KEPT) -> float:

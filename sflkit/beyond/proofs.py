@@ -25,11 +25,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from sflkit import checks
 from sflkit.beyond import forgetting
 from sflkit.beyond.forgetting import PROVED, Stream
 from sflkit.config import OneOf, Seed, settings
 from sflkit.fats import enumeration
 from sflkit.fats.enumeration import Law, drawn_law, forgotten_law, outcomes, retrained_law
+from sflkit.fats.forgetting import RULES
 from sflkit.fats.held import Held
 from sflkit.fats.history import History
 
@@ -122,7 +124,14 @@ def distances(case: Case, rule: str, repair: str = "exact") -> Distances:
         A name in `forgetting.PROVED`.
     repair : str
         A name in `fats.forgetting.RULES`, for the first reading.
+
+    Raises
+    ------
+    ValueError
+        For another object than a case, an unknown rule or an unknown repair.
     """
+    checks.instance("case", case, Case)
+    checks.choice("repair", repair, RULES)
     target = (0, case.sample)
     withheld, unaware, moved = {}, {}, {}
     less, none = {}, {}

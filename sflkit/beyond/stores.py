@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from sflkit import checks
 from sflkit.osafl import video
 from sflkit.osafl.clients import Samples, world
 from sflkit.osafl.config import OSAFLConfig
@@ -20,8 +21,10 @@ from sflkit.sfl.caches import RULES
 def long_term_shares(config: OSAFLConfig) -> np.ndarray:
     """Return how often each user asks for each file in the long run, (n_clients, n_files).
 
-    It is the stationary law of the user's Markov chain of requests.
+    It is the stationary law of the user's Markov chain of requests. Raises ValueError for another
+    object than a config.
     """
+    checks.instance("config", config, OSAFLConfig)
     w = world(config)
     law = video.request_matrix(w.catalogue, w.users, top_k=config.top_k)
     n = law.shape[1]

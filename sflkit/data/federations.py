@@ -304,6 +304,7 @@ def static(
         As `data_streams`; also when there are too few samples or natural clients.
     """
     checks.choice("name", name, NAMES[1:])
+    min_samples = checks.integer("min_samples", min_samples, 1)
     if name in NATURAL:
         return _natural(
             natural.load(name, root=root, **natural_options),
@@ -350,6 +351,7 @@ def validation_split(federation: Federation, share: float, rng: np.random.Genera
     ValueError
         If `share` is out of range or no client has a sample to give.
     """
+    checks.instance("federation", federation, Federation)
     share = checks.real("share", share, above=0, below=1)
     rng = checks.generator(rng)
     is_text = federation.x.dtype.kind == "i"
@@ -409,7 +411,9 @@ def label_weights(
     y = checks.integers("y", y, ndim=1, low=0, high=n_classes - 1)
     y_test = checks.integers("y_test", y_test, ndim=1, low=0, high=n_classes - 1)
     clients = list(checks.instance("clients", clients, Sequence))
-    clients = [checks.indices(f"clients[{k}]", ids, len(y)) for k, ids in enumerate(clients)]
+    clients = [
+        checks.indices(f"clients[{k}]", ids, len(y), of="y") for k, ids in enumerate(clients)
+    ]
     if not clients or not all(map(len, clients)):
         raise ValueError(
             f"clients hold {[len(ids) for ids in clients]} samples; there must be at least one "

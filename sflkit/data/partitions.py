@@ -121,8 +121,8 @@ def pachinko(
     ValueError
         If lengths differ, a fine label has two coarse ones, or an argument is out of range.
     """
-    fine = checks.labels(fine)
-    coarse = checks.labels(coarse)
+    fine = checks.labels(fine, "fine")
+    coarse = checks.labels(coarse, "coarse")
     rng = checks.generator(rng)
     alpha = checks.real("alpha", alpha, above=0)
     beta = checks.real("beta", beta, above=0)

@@ -103,6 +103,8 @@ def lemma42(sample_importance: Sequence[ArrayLike] | np.ndarray) -> Lemma42:
     )
     parts = [checks.array("sample_importance", part, low=0).ravel() for part in ragged]
     flat = np.concatenate(parts) if parts else np.empty(0)
+    if not flat.any():
+        raise ValueError("sample_importance must hold an entry > 0")
     effective = importance.effective_samples(flat)
     return Lemma42(effective, len(flat), math.isclose(effective, len(flat), rel_tol=1e-9))
 
@@ -370,6 +372,7 @@ class SigmaBarBound(NamedTuple):
     total: float
 
 
+@checks.overflow_named
 def sigma_bar2_bound(
     *, sigma0: float, dissimilarity: float, aggregation: ArrayLike, q: ArrayLike
 ) -> SigmaBarBound:

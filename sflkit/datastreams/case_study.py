@@ -32,6 +32,7 @@ from sflkit.datastreams.bounds import (
 )
 
 
+@checks.overflow_named
 def sigma_bar2_case_study(p: ArrayLike, historical: ArrayLike, sigma0: float) -> float:
     """Return sigma_0^2 (M - M_hist) times the sum of p_m^2 over the fresh clients.
 
@@ -65,6 +66,7 @@ class PsiConstants(NamedTuple):
     c2: float
 
 
+@checks.overflow_named
 def corollary51(
     *,
     loss_bound: float,
@@ -128,6 +130,7 @@ class TrueErrorBound(NamedTuple):
     total: float
 
 
+@checks.overflow_named
 def corollary51_general(
     p: ArrayLike,
     counts: ArrayLike,
@@ -167,7 +170,7 @@ def corollary51_general(
     ValueError
         If an argument is out of range, or the lengths do not agree.
     """
-    counts = checks.array("counts", counts, ndim=1, low=1)
+    counts = checks.array("counts", counts, ndim=1, low=1, high=2**53)  # a sum that is exact
     target, p = probability_pair(counts / counts.sum() if target is None else target, p)
     effective = importance.client_effective_samples(p, counts)
     noise = importance.gradient_noise(p, historical)
@@ -300,8 +303,12 @@ def example_path(rounds: int, first_rounds: int, *, local_steps: int = 5) -> np.
 
 def example_excess(theta: ArrayLike, q: float) -> float:
     """Return the weighted risk of `theta` (2,) above its least value, where the first sample has
-    weight q. Source: FDS, (109), (110), (118). Raises ValueError as `lower_bound_example`.
+    weight q. Source: FDS, (109), (110), (118). Raises ValueError as `lower_bound_example`, and for
+    a `theta` that is not two finite numbers.
     """
+    theta = checks.array("theta", theta)
+    if theta.shape != (2,):
+        raise ValueError(f"theta has shape {theta.shape}; it must be (2,)")
     points = np.array([theta, lower_bound_example(q).minimizer], dtype=float).T
     first = (points[0] + 1) ** 2 + (points.sum(axis=0) + 1) ** 2 / 2
     second = (points[0] - 1) ** 2 / 2 + (points.sum(axis=0) - 1) ** 2 / 2

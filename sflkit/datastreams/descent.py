@@ -29,7 +29,8 @@ def project_simplex(point: ArrayLike) -> np.ndarray:
     point = checks.array("point", point, ndim=1)
     if not point.size:
         raise ValueError("point must hold at least one entry")
-    return _projected(point)
+    # The answer is the same when all entries are moved, and beside large ones a 1 would be lost.
+    return _projected(point - point.max() if np.abs(point).max() > 1e6 else point)
 
 
 def descend_psi(
@@ -53,7 +54,7 @@ def descend_psi(
     steps : int
         >= 1.
     length : float
-        > 0.
+        In (0, 1e6].
     start : array (n_clients,), optional
         On the simplex; by default Uniform.
 
@@ -63,7 +64,8 @@ def descend_psi(
         As `psi.psi`, or if `steps` or `length` is out of range.
     """
     n, historical = checked_clients(n, historical)
-    length = checks.real("length", length, above=0)
+    # A step across the simplex is at most sqrt(2) long.
+    length = checks.real("length", length, above=0, high=1e6)
     p = n.copy() if start is None else checks.simplex("start", start)
     best, least = p, psi(p, n, historical, c1, c2)
     for k in range(1, checks.integer("steps", steps, 1) + 1):
@@ -78,6 +80,9 @@ def descend_psi(
         size = np.linalg.norm(slope)
         if not size:
             break
+        if not np.isfinite(size):  # its square overflowed
+            slope = slope / np.abs(slope).max()
+            size = np.linalg.norm(slope)
         p = _projected(p - length / np.sqrt(k) * slope / size)
     return PsiMinimum(best, psi(best, n, historical, c1, c2), float(best[historical].sum()))
 
@@ -114,6 +119,11 @@ def descend_generalization(
     capacity = checks.real("capacity", capacity, 0)
     start = checks.array("start", start, ndim=1)
     check_same_length("counts", counts, "start", start)
+    if not losses.size or losses.shape[1] != len(counts):
+        raise ValueError(
+            f"losses has shape {losses.shape}; it must be (n_hypotheses, {len(counts)}), with one "
+            "column per entry of counts"
+        )
     target = counts / counts.sum()
 
     def bound(logs: np.ndarray) -> float:

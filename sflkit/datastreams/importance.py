@@ -140,7 +140,7 @@ def gradient_noise(p: ArrayLike, historical: ArrayLike) -> float:
         If `p` is off the simplex, or `historical` is no mask of its length.
     """
     p = checks.simplex("p", p, tol=SIMPLEX_TOL)
-    return float(np.linalg.norm(p[~_mask(historical, len(p))]))
+    return float(np.linalg.norm(p[~_mask(historical, "p", p)]))
 
 
 def sample_weights(p: ArrayLike, memory: ArrayLike) -> np.ndarray:
@@ -214,7 +214,7 @@ def checked_clients(n: ArrayLike, historical: ArrayLike) -> tuple[np.ndarray, np
         mask does not fit or marks one kind only.
     """
     n = checks.array("n", n, ndim=1, above=0)
-    historical = _mask(historical, len(n))
+    historical = _mask(historical, "n", n)
     if historical.all() or not historical.any():
         counts = f"{int(historical.sum())} historical and {int((~historical).sum())} fresh clients"
         raise ValueError(f"historical marks {counts}; there must be at least 1 of each")
@@ -227,15 +227,16 @@ def checked_clients(n: ArrayLike, historical: ArrayLike) -> tuple[np.ndarray, np
     return fractions, historical
 
 
-def _mask(historical: ArrayLike, length: int) -> np.ndarray:
+def _mask(historical: ArrayLike, of: str, values: np.ndarray) -> np.ndarray:
+    """Return a mask that marks clients, one entry per entry of `values`, which is called `of`."""
     try:
         mask = np.asarray(historical)
     except ValueError:  # ragged
         mask = np.asarray(None)
-    if mask.dtype != bool or mask.shape != (length,):
+    if mask.dtype != bool or mask.shape != values.shape:
         raise ValueError(
-            f"historical={historical!r} must be a bool mask of shape ({length},), one entry per "
-            "client"
+            f"historical={historical!r} must be a bool mask of shape {values.shape}, one entry per "
+            f"client, as {of} has"
         )
     return mask
 

@@ -56,8 +56,11 @@ def fixed(n: np.ndarray, historical: np.ndarray, p_hist: float) -> np.ndarray:
     Raises
     ------
     ValueError
-        If `p_hist` is out of range.
+        If `p_hist` is out of range, or `n` and `historical` are not as `importance.checked_clients`
+        wants them.
     """
+    _, historical = checked_clients(n, historical)
+    n = np.asarray(n, dtype=float)  # as given: to normalise twice would change the last bit
     p_hist = checks.real("p_hist", p_hist, 0, 1)
     old = p_hist * n / n[historical].sum()
     new = (1 - p_hist) * n / n[~historical].sum()

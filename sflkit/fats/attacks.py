@@ -518,12 +518,14 @@ def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:
             f"{name}: x has shape {x.shape} and y {y.shape}; they must be (n, ...) and (n,) with "
             "n >= 1"
         )
+    if x.dtype.kind not in "biuf" or (x.dtype.kind == "f" and not np.isfinite(x).all()):
+        raise ValueError(f"{name}: x of dtype {x.dtype} must hold finite numbers")
     return x, _labels(f"{name}: y", y)
 
 
 def _labels(name: str, y: ArrayLike, n_classes: int | None = None) -> np.ndarray:
     """Return labels as int64, refused unless they are integers in [0, n_classes)."""
-    y = np.asarray(y)
+    y = array_of(y)
     if y.dtype.kind not in "iu":
         raise ValueError(f"{name} has dtype {y.dtype}; labels must be integers")
     checks.array(name, y, low=0, high=None if n_classes is None else n_classes - 1)

@@ -128,6 +128,7 @@ def redraw_fedavg(history: History, rng: np.random.Generator) -> History:
         If fewer clients than K are left.
     """
     checks.generator(rng)
+    checks.instance("history", history, History)
     return _redrawn(history, np.arange(history.rounds), rng)
 
 
@@ -209,11 +210,16 @@ def fisher_sgd(
     from sflkit.federated.batches import convert
     from sflkit.federated.workers import for_each_client
 
-    if not isinstance(params, Tensor) or params.shape != (task.n_params,):
+    if not isinstance(params, Tensor):
+        raise ValueError(f"params={params!r} must be a tensor")
+    if params.shape != (task.n_params,):
         raise ValueError(
             f"params has shape {tuple(np.shape(params))}; it must be a tensor of shape "
             f"({task.n_params},)"
         )
+    task.vectors("params", params)  # finite and real
+    checks.instance("batches", batches, Sequence)
+    checks.instance("fisher", fisher, Fisher)
     steps = convert(task, batches, params.device)
     out = params.repeat(len(steps), 1)
 

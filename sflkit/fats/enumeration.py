@@ -264,6 +264,9 @@ def restarted_law(law: Law, client: int, sample: int, *, keep_clients: bool = Fa
     ValueError
         If the client or the sample never existed, or too few samples are left.
     """
+    keep_clients = checks.flag("keep_clients", keep_clients)
+    for _, history in checks.instance("law", law, Mapping).values():
+        client, sample = history.crowd.existing(client, checks.integer("sample", sample, 0))
 
     def run(history: History, rng: np.random.Generator) -> History:
         crowd = history.crowd.without([(client, sample)], history.batch_size)

@@ -297,7 +297,7 @@ def forget_stream(
     checks.choice("rule", rule, RULES)
     checks.generator(rng)
     stream = [_request(request) for request in request_list(requests)]
-    crowd = history.crowd
+    crowd = checks.instance("history", history, History).crowd
     for client, sample, steps_done in stream:
         _steps_done(history, steps_done)
         if sample is None:
@@ -410,15 +410,16 @@ def _drawn_afresh(
 
 
 def _steps_done(history: History, steps_done: int | None) -> int:
+    checks.instance("history", history, History)
     if steps_done is None:
         return history.steps
     return checks.integer("steps_done", steps_done, 0, history.steps)
 
 
 def _request(request: Any) -> Request:
-    if not isinstance(request, (tuple, list)) or not 1 <= len(request) <= 3:
+    if not isinstance(request, (tuple, list)) or not 2 <= len(request) <= 3:
         raise ValueError(
-            f"request={request!r} must be (client, sample) or (client, None), optionally with "
-            "steps_done"
+            f"requests holds {request!r}; it must be (client, sample) or (client, None), "
+            "optionally with steps_done"
         )
     return Request(*request)

@@ -26,6 +26,8 @@ from numpy.typing import ArrayLike
 
 from sflkit import checks
 
+MOST_HELD = 2**31 - 1  # samples of one client, which are counted out in memory
+
 
 @dataclass(frozen=True, eq=False)
 class Held:
@@ -64,20 +66,21 @@ class Held:
             If a client lacks rounds, holds a sample twice or one that it does not have, or takes
             back a sample that it has dropped.
         """
-        sizes = checks.integers("samples_per_client", samples_per_client, low=1)
-        if sizes.ndim != 1 or len(contents) != len(sizes):
+        sizes = _sizes(samples_per_client)
+        checks.instance("contents", contents, Sequence)
+        if len(contents) != len(sizes):
             raise ValueError(
                 f"contents has {len(contents)} clients; samples_per_client={samples_per_client!r} "
                 "must be one integer for each"
             )
-        rounds = len(contents[0])
+        rounds = len(checks.instance("contents[0]", contents[0], Sequence))
         spans = [_spans(k, own, int(n), rounds) for k, (own, n) in enumerate(zip(contents, sizes))]
         return cls.between(*(np.concatenate(parts) for parts in zip(*spans)), sizes, rounds)
 
     @classmethod
     def everything(cls, samples_per_client: ArrayLike, rounds: int) -> Held:
         """Return what clients hold that have all of their samples in every round, as in FATS."""
-        sizes = checks.integers("samples_per_client", samples_per_client, low=1)
+        sizes = _sizes(samples_per_client)
         n = int(sizes.sum())
         return cls.between(np.zeros(n), np.full(n, rounds), sizes, rounds)
 
@@ -93,15 +96,19 @@ class Held:
             Unless 0 <= entered <= left <= rounds for every sample.
         """
         rounds = checks.integer("rounds", rounds, 1)
-        sizes = checks.integers("samples_per_client", samples_per_client, low=1)
+        sizes = _sizes(samples_per_client)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        first, end = (np.array(values, dtype=np.int32) for values in (entered, left))
+        first, end = (
+            checks.integers(name, values, low=0, high=rounds).astype(np.int32)
+            for name, values in (("entered", entered), ("left", left))
+        )
         shape = (int(offsets[-1]),)
         fits = first.shape == end.shape == shape
         if not fits or (first < 0).any() or (first > end).any() or (end > rounds).any():
             raise ValueError(
                 f"entered and left have shapes {first.shape} and {end.shape}; they must be {shape} "
-                f"with 0 <= entered <= left <= rounds={rounds}"
+                f"as samples_per_client adds up to {shape[0]}, and 0 <= entered <= left <= "
+                f"rounds={rounds}"
             )
         for values in (first, end):
             values.setflags(write=False)
@@ -160,16 +167,28 @@ class Held:
         return present
 
 
+def _sizes(samples_per_client: ArrayLike) -> np.ndarray:
+    """Return N_k of each client, refused unless they could be counted out in memory."""
+    sizes = checks.integers("samples_per_client", samples_per_client, ndim=1, low=1, high=MOST_HELD)
+    if not len(sizes):
+        raise ValueError("samples_per_client must have one entry per client, at least one")
+    return sizes
+
+
 def _spans(
     client: int, contents: Sequence[ArrayLike], size: int, rounds: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the first round of each sample of a client, and one past its last."""
-    if len(contents) != rounds:
+    if not isinstance(contents, Sequence) or len(contents) != rounds:
+        if not isinstance(contents, Sequence):
+            raise ValueError(f"contents of client {client} is {contents!r}; it must be a list")
         raise ValueError(f"contents of client {client} has {len(contents)} rounds, not {rounds}")
     entered = np.zeros(size, dtype=np.int32)
     left = np.zeros(size, dtype=np.int32)
     for r, numbers in enumerate(contents):
-        now = checks.integers("contents", numbers, low=0) if np.size(numbers) else np.empty(0, int)
+        now = np.empty(0, int)
+        if not isinstance(numbers, Sequence) or len(numbers):
+            now = checks.integers(f"contents of client {client}, round {r},", numbers, low=0)
         if now.ndim != 1 or len(set(now.tolist())) < len(now) or now.max(initial=0) >= size:
             raise ValueError(
                 f"contents of client {client}, round {r}, is {numbers!r}; it must hold different "

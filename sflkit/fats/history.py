@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.fats.held import Held
+from sflkit.fats.held import MOST_HELD, Held
 
 # A client and one of its samples, or None for the whole client.
 Target = tuple[int, int | None]
@@ -86,7 +86,7 @@ class Crowd:
             If a client has no sample, something forgotten never existed, or `held` is about other
             numbers of samples.
         """
-        sizes = np.array(checks.integers("samples_per_client", samples_per_client))
+        sizes = np.array(checks.integers("samples_per_client", samples_per_client, high=MOST_HELD))
         if sizes.ndim != 1 or not len(sizes) or sizes.min() < 1:
             raise ValueError(
                 f"samples_per_client={samples_per_client!r} must be integers >= 1, one per client"
@@ -97,7 +97,7 @@ class Crowd:
                 f"samples_per_client={samples_per_client!r} must be the same"
             )
         whole = cls(read_only(sizes), read_only(sizes.copy()))
-        gone = frozenset(whole.existing(*_pair(target)) for target in forgotten)
+        gone = frozenset(whole.existing(*pair("forgotten", target)) for target in forgotten)
         left = sizes.copy()
         for client, sample in gone:
             left[client] -= sample is not None
@@ -292,7 +292,7 @@ class History:
         """
         clients = np.array(checks.integers("clients", clients))
         batches = np.array(checks.integers("batches", batches))
-        sizes = np.array(checks.integers("samples_per_client", samples_per_client))
+        sizes = np.array(checks.integers("samples_per_client", samples_per_client, high=MOST_HELD))
         _check_draws(clients, batches, sizes)
         crowd = Crowd.of(sizes, forgotten, held)
         left = crowd.samples_left
@@ -533,7 +533,7 @@ def _check_draws(clients: np.ndarray, batches: np.ndarray, sizes: np.ndarray) ->
     beyond = batches >= sizes[clients][:, :, None, None]
     if batches.min() < 0 or beyond.any() or (np.diff(batches) <= 0).any():
         raise ValueError(
-            "each mini-batch must hold samples of its slot's client, in ascending order, none twice"
+            "batches must each hold samples of their slot's client, in ascending order, none twice"
         )
 
 
@@ -568,11 +568,17 @@ def _check_rounds(held: Held | None, rounds: int) -> None:
         raise ValueError(f"held is about {held.rounds} rounds; it must be about {rounds}")
 
 
-def _pair(target: Any) -> Target:
-    """Return something forgotten as it came, refused unless it is a pair."""
+def pair(name: str, target: Any) -> Target:
+    """Return something to be forgotten as it came, refused unless it is a pair.
+
+    Raises
+    ------
+    ValueError
+        If `target` is no (client, sample); the message calls the list of them `name`.
+    """
     if isinstance(target, (tuple, list)) and len(target) == 2:
         return tuple(target)
-    raise ValueError(f"forgotten holds {target!r}; entries must be (client, sample)")
+    raise ValueError(f"{name} holds {target!r}; entries must be (client, sample)")
 
 
 def _without(size: int, samples: Sequence[int]) -> np.ndarray:

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.fats.history import Crowd, Target, by_client, client_sizes
+from sflkit.fats.history import Crowd, Target, by_client, client_sizes, pair
 
 
 def slot_spared(
@@ -67,7 +67,8 @@ def slot_spared(
     local_steps = checks.integer("local_steps", local_steps, 1)
     sizes = client_sizes(samples_per_client, n_clients, batch_size)
     crowd = Crowd.of(sizes)
-    targets = [crowd.existing(*target) for target in targets]
+    checks.instance("targets", targets, Iterable)
+    targets = [crowd.existing(*pair("targets", target)) for target in targets]
     if len(set(targets)) < len(targets):
         raise ValueError(f"targets={targets} names something twice")
     spared = 1.0
@@ -132,10 +133,18 @@ def stream_laws(
     ValueError
         As `hit_law`, or if no client would be left.
     """
+    n_clients = checks.integer("n_clients", n_clients, 1)
     left = client_sizes(samples_per_client, n_clients, 1).copy()
+    crowd = Crowd.of(left)
+    checks.instance("targets", targets, Iterable)
+    targets = [crowd.existing(*pair("targets", target)) for target in targets]
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"targets={targets} names something twice")
     gone: list[int] = []
     laws = []
     for client, sample in targets:
+        if client in gone:
+            raise ValueError(f"targets names client {client} again after it has left")
         present = np.delete(np.arange(n_clients), gone)
         where = int(np.flatnonzero(present == client)[0])
         laws.append(

@@ -109,7 +109,8 @@ class Ledger:
         return sum(entry.seconds for entry in self.entries)
 
     def cost(self, rounds: int) -> Cost:
-        """Return what `rounds` rounds cost."""
+        """Return what `rounds` rounds cost; raises ValueError for a number that is not >= 0."""
+        rounds = checks.integer("rounds", rounds, 0)
         slots = self.clients_per_round * rounds
         size = 4 * self.n_params * slots
         return Cost(rounds, rounds * self.local_steps, slots, slots * self.local_steps, size, size)
@@ -124,8 +125,10 @@ class Ledger:
         Raises
         ------
         ValueError
-            If no entry has asked for rounds.
+            If no entry has asked for rounds, or `rounds` or `seconds` is no number >= 0.
         """
+        rounds = checks.integer("rounds", rounds, 0)
+        seconds = checks.real("seconds", seconds, 0)
         at = max((i for i, entry in enumerate(self.entries) if entry.start >= 0), default=None)
         if at is None:
             raise ValueError(f"rounds={rounds} cannot be booked: no request asked for any")

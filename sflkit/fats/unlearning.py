@@ -120,6 +120,8 @@ def learn(
     """
     rate = checks.real("rate", rate, above=0)
     checks.choice("method", method, METHODS)
+    checks.instance("history", history, History)
+    rounds = None if rounds is None else checks.integer("rounds", rounds, 0, history.rounds)
     first = _first_model(task, start)
     every = _spacing(task, history.rounds, every, memory_bytes)
     ledger = Ledger(history.clients_per_round, history.local_steps, task.n_params)
@@ -208,6 +210,7 @@ def request(
     """
     checks.choice("rule", rule, forgetting.RULES)
     checks.generator(rng)
+    checks.instance("state", state, State)
     requests = _pairs(requests)
     if not requests:
         return state
@@ -240,6 +243,8 @@ def adopt(state: State, history: History) -> State:
         If the sizes differ, the history has forgotten nothing new, or not all that the state's has;
         if the method trains from scratch after every request.
     """
+    checks.instance("state", state, State)
+    checks.instance("history", history, History)
     if METHODS[state.method].build().from_scratch:
         raise ValueError(
             f"method={state.method!r} trains from scratch after a request; adopt needs one that "
@@ -316,7 +321,7 @@ def resume(
     FloatingPointError
         If the model stops being finite; the message names the round.
     """
-    history = state.history
+    history = checks.instance("state", state, State).history
     done = state.rounds_done
     data = _client_data(task, clients, history)
     if until is None:
@@ -346,7 +351,10 @@ def resume(
 def _first_model(task: federated.Task, start: Any) -> Tensor:
     """Return the first model as a vector of its own: the caller may go on writing to `start`."""
     try:
-        first = tensor_of(start).detach().to("cpu", torch.float32, copy=True)
+        given = tensor_of(start).detach()
+        if given.is_complex():  # its imaginary part would be lost without a word
+            raise TypeError
+        first = given.to("cpu", torch.float32, copy=True)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(
             f"start={start!r} must be a tensor or an array of numbers, ({task.n_params},)"
@@ -376,8 +384,8 @@ def _pairs(requests: Iterable) -> list[Target]:
     for item in requests:
         if not isinstance(item, (tuple, list)) or len(item) != 2:
             raise ValueError(
-                f"request={item!r} must be (client, sample), or (client, None) for a whole client, "
-                "in a list"
+                f"requests holds {item!r}; it must hold (client, sample), or (client, None) "
+                "for a whole client"
             )
     return requests
 

@@ -74,9 +74,11 @@ def check_work(work: LocalWork | None, n_clients: int, updates: Any = None) -> L
         raise ValueError(
             f"work={work!r}; the rule needs the round's LocalWork(clients, steps, rate)"
         )
+    n_clients = checks.integer("n_clients", n_clients, 1)
     if len(work.clients) and work.clients.max() >= n_clients:
         raise ValueError(
-            f"work.clients={work.clients.tolist()} must be integers in [0, {n_clients - 1}]"
+            f"work.clients={work.clients.tolist()} must be integers in [0, {n_clients - 1}], as "
+            f"n_clients={n_clients}"
         )
     if updates is not None and not np.ndim(array_of(updates)):
         raise ValueError(f"updates={updates!r} must be an array with one row per participant")

@@ -142,6 +142,8 @@ def _batch(
 
 def _fit(task: Task, x: Tensor, y: Tensor, where: str) -> tuple[Tensor, Tensor]:
     """Return inputs and targets in the types that the task takes, after a look at their shapes."""
+    if x.is_complex():
+        raise ValueError(f"{where}: x has dtype {x.dtype}; samples must be real")
     x = x.to(task.dtype) if x.is_floating_point() else x
     if task.loss != "cross_entropy":
         y = y.to(task.dtype) if y.is_floating_point() else y
@@ -167,6 +169,8 @@ def _fit(task: Task, x: Tensor, y: Tensor, where: str) -> tuple[Tensor, Tensor]:
 
 
 def _weights(task: Task, w: Tensor, n: int, where: str) -> Tensor:
+    if w.is_complex():
+        raise ValueError(f"{where}: weights have dtype {w.dtype}; they must be real")
     w = w.to(task.dtype)
     if w.shape != (n,) or not (w.min() >= 0 and 0 < w.sum() < float("inf")):
         raise ValueError(
@@ -188,5 +192,5 @@ def _check_labels(task: Task, batches: list[tuple[Batch, int, int]]) -> None:
         if len(wrong):
             raise ValueError(
                 f"client {k}, step {s}: label {int(wrong[0])} is out of range; the model has "
-                f"{n_classes} outputs, so labels must lie in 0..{n_classes - 1}"
+                f"{n_classes} outputs, so the labels y must lie in 0..{n_classes - 1}"
             )

@@ -145,6 +145,8 @@ def _check_rows(name: str, value: Tensor, n_clients: int) -> None:
 
 def _rates(rate: Any, n_clients: int, high: float) -> np.ndarray:
     """Return the rate of each client; beyond `high` the task's numbers are infinite."""
+    if isinstance(rate, (bool, np.bool_)):  # which an array of numbers would take for 1
+        checks.real("rate", rate, above=0.0)
     rates = checks.array("rate", rate, above=0.0, high=high)
     if rates.ndim == 0:
         return np.full(n_clients, rates)

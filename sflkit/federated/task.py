@@ -204,7 +204,10 @@ class Task:
                 f"{name} has shape {tuple(flat.shape)}; it must be ({self.n_params},) or "
                 f"(n_clients, {self.n_params})"
             )
+        if flat.is_complex():  # its imaginary part would be lost without a word
+            raise ValueError(f"{name} has dtype {flat.dtype}; it must hold real numbers")
         flat = flat.to(self.dtype)
+        finite = checks.flag("finite", finite)
         bad = first_not_finite(flat.reshape(-1, self.n_params)) if finite else None
         if bad is not None:
             raise ValueError(

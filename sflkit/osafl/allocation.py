@@ -11,7 +11,15 @@ import numpy as np
 
 from sflkit import checks
 from sflkit.osafl import alternation
-from sflkit.osafl.devices import ROUNDING, Allocation, Devices, Link, finish, uplink_rate
+from sflkit.osafl.devices import (
+    ROUNDING,
+    Allocation,
+    Devices,
+    Link,
+    checked_choices,
+    finish,
+    uplink_rate,
+)
 
 _HALVINGS = 64  # of an interval of time, whose ends are then neighbouring floats
 
@@ -72,6 +80,7 @@ def _joint(devices: Devices, link: Link) -> Allocation:
     return finish(devices, link, best, cpu_hz[row, column], power[row, column])
 
 
+@checked_choices
 def least_energy_uplink(
     devices: Devices, link: Link, steps: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -270,6 +270,7 @@ def _pass(
     return new_cpu, new_power
 
 
+@checked_choices
 def whole_steps(devices: Devices, link: Link, history: Alternation) -> Allocation:
     """Return what clients do after the last iterate of `history`.
 

@@ -85,11 +85,10 @@ class Devices:
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         arrays = {name: checks.array(name, value, low=0.0) for name, value in given.items()}
         checks.array("cycles_per_step", self.cycles_per_step, above=0.0)
-        try:
-            shape = np.broadcast_shapes((1,), *(array.shape for array in arrays.values()))
-        except ValueError:
-            shape = ()
-        if len(shape) != 1:
+        # Numbers hold for all clients, arrays of one entry only where there is one client.
+        distinct = {array.shape for array in arrays.values() if array.ndim}
+        shape = distinct.pop() if distinct else (1,)
+        if distinct or len(shape) != 1:
             shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in given.items())
             raise ValueError(
                 "devices must be arrays (n_clients,) of one length, or numbers; "
@@ -238,6 +237,12 @@ def uplink_rate(snr_per_watt: ArrayLike, tx_watt: ArrayLike, bandwidth_hz: float
     """
     snr = checks.array("snr_per_watt", snr_per_watt, low=0)
     power = checks.array("tx_watt", tx_watt, low=0)
+    try:
+        np.broadcast_shapes(snr.shape, power.shape)
+    except ValueError:
+        raise ValueError(
+            f"snr_per_watt has shape {snr.shape} and tx_watt {power.shape}; they do not fit"
+        ) from None
     return checks.real("bandwidth_hz", bandwidth_hz, above=0) * np.log1p(snr * power) / np.log(2)
 
 
@@ -291,7 +296,7 @@ def finish(
     checks.instance("devices", devices, Devices)
     local_steps = checks.integers("local_steps", local_steps, ndim=1, low=0)
     for name, value in (("local_steps", local_steps), ("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
-        if np.shape(value) != (len(devices),):
+        if checks.array(name, value, low=0).shape != (len(devices),):
             raise ValueError(f"{name} has shape {np.shape(value)}; it must be ({len(devices)},)")
     feasible = local_steps > 0
     cpu_hz = np.where(feasible, cpu_hz, 0.0)

@@ -421,6 +421,8 @@ class MFedNova(RoundRule):
 
     def __init__(self, sizes: ArrayLike, slowdown: float = 1.0, form: str = "printed"):
         self.sizes = checks.array("sizes", sizes, ndim=1, above=0)
+        if not len(self.sizes):
+            raise ValueError("sizes must hold at least one client's number of samples")
         super().__init__(len(self.sizes))
         self.slowdown = checks.real("slowdown", slowdown, above=0)
         self.form = checks.choice("form", form, ("printed", "true"))

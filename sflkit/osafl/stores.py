@@ -55,10 +55,9 @@ def draw_stores(
         For a range that is not ordered, or a store no larger than a round's arrivals.
     """
     n_clients = checks.integer("n_clients", n_clients, 1)
-    low, high = checks.array("arrival_range", arrival_range, ndim=1, low=0, high=1)
-    smallest, largest = (checks.integer("capacity_range", v, 1) for v in capacity_range)
-    if low > high:
-        raise ValueError(f"arrival_range={arrival_range!r} must be (low, high) with low <= high")
+    low, high = checks.span("arrival_range", arrival_range, 0, 1)
+    ends = checks.span("capacity_range", capacity_range, 1)
+    smallest, largest = (checks.integer("capacity_range", end, 1) for end in ends)
     most = int(np.ceil(32 * high))
     if not most < smallest <= largest:
         raise ValueError(
@@ -92,6 +91,7 @@ def fifo_windows(stores: Stores, rounds: int, rng: np.random.Generator) -> np.nd
         For rounds < 1, an empty store, as many slots as samples, or a probability outside [0, 1].
     """
     rounds = checks.integer("rounds", rounds, 1)
+    checks.instance("stores", stores, Stores)
     capacity = checks.array("capacity", stores.capacity, ndim=1, low=1).astype(np.int64)
     slots = checks.array("slots", stores.slots, ndim=1, low=0).astype(np.int64)
     probability = checks.array("probability", stores.probability, ndim=1, low=0, high=1)

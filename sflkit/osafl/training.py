@@ -163,8 +163,13 @@ def make_rule(
     ------
     ValueError
         As `sflkit.federated.own.build_server`, if a hyper-parameter is neither given nor printed,
-        or if the row of the rule names an option that no run has.
+        or if the row of the rule names an option that no run has; for sizes that are not > 0.
     """
+    checks.instance("config", config, OSAFLConfig)
+    if checks.array("sizes", sizes, above=0).shape != (config.n_clients,):
+        raise ValueError(
+            f"sizes has shape {np.shape(sizes)}; it must be ({config.n_clients},), one per client"
+        )
     if server is not None:
         return build_server(server, config, sizes / sizes.sum())
     row = RULES[config.rule]

@@ -46,7 +46,7 @@ def scaled(config: OSAFLConfig, factor: float = 1.0) -> OSAFLConfig:
     ValueError
         If `factor` is not a number > 0.
     """
-    name = step_name(config.rule)
+    name = step_name(checks.instance("config", config, OSAFLConfig).rule)
     return replace(config, **{name: config.hyper[name] * checks.real("factor", factor, above=0)})
 
 
@@ -83,9 +83,10 @@ def choose(losses: Mapping[float, float], guess: float) -> Choice:
     Raises
     ------
     ValueError
-        For fewer than three factors.
+        For fewer than three factors, or a guess that is no number > 0.
     """
-    grid = sorted(losses)
+    guess = checks.real("guess", guess, above=0)
+    grid = sorted(checks.instance("losses", losses, Mapping))
     if len(grid) < 3:
         raise ValueError(f"losses holds the factors {grid}; there must be three at least")
     factor = min(grid, key=lambda factor: losses[factor])

@@ -273,13 +273,18 @@ def catalogue(
         If the genres do not divide the files, or as `Catalogue`.
     """
     image_rng, order_rng = checks.generator(rng).spawn(2)
+    n_files = checks.integer("n_files", n_files, 1)
     if features is None:
-        features = synthetic_images(checks.integer("n_files", n_files, 1), image_rng)
-    features = np.asarray(features, dtype=np.float32)
+        features = synthetic_images(n_files, image_rng)
+    features = checks.array("features", features).astype(np.float32)
+    if features.ndim < 2 or not features.size:
+        raise ValueError(f"features has shape {features.shape}; it must be (n_files, ...)")
     n_files = len(features)
     n_genres = checks.integer("n_genres", n_genres, 2)
     if n_files % n_genres:
-        raise ValueError(f"n_genres={n_genres} must divide the number of files, {n_files}")
+        raise ValueError(
+            f"n_genres={n_genres} must divide the number of files, {n_files} as features has rows"
+        )
     places = np.arange(n_files).reshape(n_genres, -1)
     return Catalogue(features.reshape(n_files, -1), order_rng.permuted(places, axis=1), gamma, q)
 
@@ -306,9 +311,7 @@ def draw_users(
     n_users = checks.integer("n_users", n_users, 1)
     n_genres = checks.integer("n_genres", n_genres, 2)
     concentration = checks.real("concentration", concentration, above=0)
-    low, high = checks.array("stick_range", stick_range, ndim=1, low=0, high=1)
-    if low > high:
-        raise ValueError(f"stick_range={stick_range!r} must be (low, high) with low <= high")
+    low, high = checks.span("stick_range", stick_range, 0, 1)
     children = checks.generator(rng).spawn(n_users)
     law = np.full(n_genres, concentration)
     preferences = np.stack([child.dirichlet(law) for child in children])
@@ -408,6 +411,7 @@ def dataset_1(
     ValueError
         For a user or a file that does not exist.
     """
+    checks.instance("users", users, Users)
     user = checks.integer("user", user, 0, len(users) - 1)
     requests = _files(cat, requests)
     last = requests[:-1]
@@ -461,6 +465,8 @@ def _inverse(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
 
 
 def _same_genres(cat: Catalogue, users: Users) -> None:
+    checks.instance("cat", cat, Catalogue)
+    checks.instance("users", users, Users)
     if users.preferences.shape[1] != cat.n_genres:
         raise ValueError(
             f"users have {users.preferences.shape[1]} genre preferences; the catalogue has "
@@ -475,6 +481,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def _files(cat: Catalogue, requests: ArrayLike) -> np.ndarray:
+    checks.instance("cat", cat, Catalogue)
     files = checks.array("requests", requests, ndim=1, low=0, high=cat.n_files - 1)
     if (files != np.floor(files)).any():
         raise ValueError(f"requests={requests!r} must be file ids, whole numbers")

@@ -84,6 +84,7 @@ class Setting:
 
     def __post_init__(self):
         checks.choice("level", self.level, SETTINGS)
+        checks.instance("differs", self.differs, str)
         if self.level != "full" and not self.differs.strip():
             raise ValueError(f"a setting {self.level!r} must say what differs from the paper's")
 
@@ -122,6 +123,8 @@ class Part:
     corrects: tuple[str, ...] = ()
 
     def __post_init__(self):
+        for name in ("key", "sentence"):
+            checks.instance(name, getattr(self, name), str)
         if not self.key or not self.sentence:
             raise ValueError(f"part {self.key!r} needs a key and a sentence")
         if isinstance(self.rule, type) or not isinstance(self.rule, Rule):

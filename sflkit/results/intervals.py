@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,8 +51,11 @@ def mean_interval(sample: ArrayLike, confidence: float = 0.95) -> Estimate:
 def text(sample: ArrayLike, digits: int = 3, confidence: float = 0.95) -> str:
     """Return "mean ± half width" of (n,) independent numbers.
 
-    It is the number alone where there is one, and "" where there is none.
+    It is the number alone where there is one, and "" where there is none. Raises ValueError for
+    anything but finite numbers, digits in [0, 17] and a confidence in (0, 1).
     """
+    digits = checks.integer("digits", digits, 0, 17)
+    sample = checks.array("sample", sample, ndim=1)
     if not len(sample):
         return ""
     estimate = mean_interval(sample, confidence)
@@ -63,10 +67,17 @@ def runs_needed(estimate: Estimate, low: float, high: float) -> int | None:
     """Return how many runs in all would settle whether the mean lies in (low, high).
 
     Mean and spread are taken to stay as observed. None stands for more than `MAX_RUNS`, or for
-    unknown, because a single run shows no spread.
+    unknown, because a single run shows no spread. Either end may be infinite, not both. Raises
+    ValueError unless low <= high.
     """
     from scipy import special
 
+    checks.instance("estimate", estimate, Estimate)
+    for name, edge in (("low", low), ("high", high)):
+        if not isinstance(edge, Real) or abs(edge) != math.inf:
+            checks.real(name, edge)
+    if not low <= high or not (math.isfinite(low) or math.isfinite(high)):
+        raise ValueError(f"low={low!r} must not be above high={high!r}, and one of them finite")
     if estimate.n < 2:
         return None
     distance = min(abs(estimate.mean - edge) for edge in (low, high) if math.isfinite(edge))

@@ -114,6 +114,9 @@ class _OverSeeds:
         ours = ours or self._shown(estimate.mean, "+")
         return Judged(answer, ours, self._interval(estimate), estimate.n, hint)
 
+    def _flag(self, name: str) -> None:
+        checks.flag(name, getattr(self, name))
+
     def _percent(self) -> str:
         return f"{100 * self.confidence:g} % interval over seeds"
 
@@ -151,6 +154,10 @@ class Above(_Ordering):
 
     paired: bool = True
 
+    def __post_init__(self):
+        super().__post_init__()
+        self._flag("paired")
+
     @property
     def words(self) -> str:
         how = "paired" if self.paired else "Welch's"
@@ -169,6 +176,10 @@ class NotBelow(_Ordering):
     """
 
     paired: bool = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._flag("paired")
 
     @property
     def words(self) -> str:
@@ -194,6 +205,7 @@ class Similar(_OverSeeds):
     def __post_init__(self):
         super().__post_init__()
         self._positive("within")
+        self._flag("paired")
 
     @property
     def words(self) -> str:
@@ -221,6 +233,7 @@ class Near(_OverSeeds):
         super().__post_init__()
         checks.real("target", self.target)
         self._positive("within")
+        self._flag("relative")
 
     @property
     def words(self) -> str:
@@ -306,7 +319,7 @@ class Equal:
     atol: float = 1e-12
 
     def __post_init__(self):
-        checks.real("rtol", self.rtol, low=0.0)
+        checks.real("rtol", self.rtol, low=0.0, below=1.0)
         checks.real("atol", self.atol, low=0.0)
 
     @property
@@ -330,7 +343,7 @@ class AtMost:
     rtol: float = 1e-12
 
     def __post_init__(self):
-        checks.real("rtol", self.rtol, low=0.0)
+        checks.real("rtol", self.rtol, low=0.0, below=1.0)
 
     @property
     def words(self) -> str:
@@ -355,7 +368,7 @@ class WithinErrors:
     z: float = 4.0
 
     def __post_init__(self):
-        checks.real("z", self.z, above=0.0)
+        checks.real("z", self.z, high=100.0, above=0.0)
 
     @property
     def words(self) -> str:

@@ -49,6 +49,12 @@ if TYPE_CHECKING:
 # Where the locks of runs lie in a folder of results; git ignores it.
 LOCKS = ".locks"
 FLOAT_FORMAT = "%.7g"
+# What a record holds, besides the digest that those from before 0.2 lack.
+_NAMES = {
+    *("key", "experiment", "result_version", "config", "sources", "source_sha256", "stacked"),
+    *("rows", "columns", "sha256", "data", "device", "machine", "threads", "versions", "commit"),
+    "seconds",
+}
 _EXPERIMENT = re.compile(r"[a-z0-9][a-z0-9-]*")
 _DTYPES = {"i": "int64", "u": "int64", "f": "float64", "b": "bool"}
 
@@ -206,7 +212,11 @@ def _wrong(key: str, record: dict, csv: bytes | None) -> str:
         return f"the record lacks {', '.join(missing)}" if missing else "a record without numbers"
     if hashlib.sha256(csv).hexdigest() != record["sha256"]:
         return "the numbers differ from the record's digest"
-    if record.get("record_sha256") not in (None, _record_sha256(record)):
+    if (digest := record.get("record_sha256")) is None:
+        # A damaged name of the digest would make a record look as if it were from before 0.2.
+        if unknown := ", ".join(map(repr, record.keys() - _NAMES)):
+            return f"the record lacks its own digest and holds {unknown}, which no run writes"
+    elif digest != _record_sha256(record):
         return "the record differs from its own digest"
     try:
         own = key_of(record)

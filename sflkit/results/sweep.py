@@ -202,7 +202,10 @@ def run_many(
         Of results in one of the folders that are incomplete or altered: which file, what is wrong,
         and what happens now.
     """
-    configs = list(configs)
+    configs = list(checks.instance("configs", configs, Iterable))
+    jobs = _checked_jobs(jobs)
+    if stack is not None:
+        stack = checks.integer("stack", stack, 1, 200)  # each holds an open lock file
     progress = None if progress is None else checks.flag("progress", progress)
     if not configs:
         raise ValueError("configs=[] must hold at least one config")
@@ -311,9 +314,6 @@ def _compute(
     """Compute what is missing, here or in workers; raise SweepError when all have ended."""
     from tqdm import tqdm
 
-    jobs = _checked_jobs(jobs)
-    if stack is not None:
-        stack = checks.integer("stack", stack, 1, 200)  # each holds an open lock file
     paths.check_writable(task.store)
     workers = joblib.effective_n_jobs(jobs)
     batches = _batches(task.run, missing, stack, workers)

@@ -35,7 +35,7 @@ from sflkit import checks
 from sflkit.registry import Look, Registry, Rule
 from sflkit.rounding import largest_remainder
 
-MAX_LABEL = 10**6  # rules hold one number for each label up to the largest
+MAX_LABEL = checks.MAX_LABEL  # rules hold one number for each label up to the largest
 
 
 class Cache(ABC):
@@ -129,9 +129,7 @@ class Cache(ABC):
             raise ValueError(
                 f"ids has {len(ids)} entries but labels has {len(labels)}; they must be aligned"
             )
-        if len(labels) and (labels.min() < 0 or labels.max() > MAX_LABEL):
-            wrong = labels.min() if labels.min() < 0 else labels.max()
-            raise ValueError(f"labels holds {wrong}; labels must be integers in [0, {MAX_LABEL}]")
+        _check_labels(labels)
         if self.bounded_arrivals and len(ids) > self.capacity:
             raise ValueError(
                 f"{len(ids)} samples arrive at once; at most capacity={self.capacity} can"
@@ -162,7 +160,8 @@ class Cache(ABC):
         Raises
         ------
         ValueError
-            If they are no integers, their lengths differ, or there are more than the cache holds.
+            If they are no integers, a label is out of [0, MAX_LABEL], their lengths differ, or
+            there are more than the cache holds.
         """
         ids = _integers("ids", ids)
         labels = _integers("labels", labels)
@@ -170,6 +169,7 @@ class Cache(ABC):
             raise ValueError(
                 f"keep got {len(ids)} ids but {len(labels)} labels; they must be aligned"
             )
+        _check_labels(labels)
         if len(ids) > self.capacity:
             raise ValueError(
                 f"keep got {len(ids)} samples; at most capacity={self.capacity} can stay"
@@ -412,8 +412,17 @@ RULES = Registry(
 )
 
 
+def _check_labels(labels: np.ndarray) -> None:
+    if len(labels) and (labels.min() < 0 or labels.max() > MAX_LABEL):
+        wrong = labels.min() if labels.min() < 0 else labels.max()
+        raise ValueError(f"labels holds {wrong}; labels must be integers in [0, {MAX_LABEL}]")
+
+
 def _integers(name: str, values: ArrayLike) -> np.ndarray:
-    out = np.asarray(values)
+    try:
+        out = np.asarray(values)
+    except ValueError:  # ragged
+        out = np.asarray(None)
     if out.size == 0 and out.ndim == 1:
         return out.astype(np.int64)
     if out.ndim != 1 or out.dtype.kind not in "iu":

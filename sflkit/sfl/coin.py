@@ -104,6 +104,7 @@ def bound(
 
     The loss gap is h(1/2) - h(0) = 1/8. Raises ValueError as `bounds.theorem1`.
     """
+    rounds = checks.integer("rounds", rounds, 1)
     return bounds.theorem1(
         loss_gap=0.125,
         rounds=rounds,
@@ -143,6 +144,9 @@ def simulate(
         raise ValueError(
             f"coins has shape {coins.shape}; it must have {rounds} columns, one a round"
         )
+    if not (np.abs(coins) == 1).all():
+        wrong = float(coins[np.abs(coins) != 1][0])
+        raise ValueError(f"coins holds {wrong!r}; entries must be 1 or -1")
     step = checks.real("step", step, 0, 1, above=0)
     cache_rounds = checks.integer("cache_rounds", cache_rounds, 1)
     refreshed = checks.flag("refreshed", refreshed)

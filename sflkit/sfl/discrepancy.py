@@ -117,9 +117,11 @@ def repeat_clients(stream: LabelStream, repeats: int) -> LabelStream:
     Raises
     ------
     ValueError
-        If the stream's clients share one path, since the copies would share it as well.
+        If the stream's clients share one path, since the copies would share it as well; or for
+        repeats < 1.
     """
-    if stream.common:
+    repeats = checks.integer("repeats", repeats, 1)
+    if checks.instance("stream", stream, LabelStream).common:
         raise ValueError("stream has common=True; its clients cannot be repeated independently")
     return LabelStream(
         stream.short_term.repeat(repeats, axis=0),
@@ -320,7 +322,7 @@ def exact_path(
     ValueError
         As `rule_weights`, or if the stream has a fixed start.
     """
-    if not stream.is_stationary:
+    if not checks.instance("stream", stream, LabelStream).is_stationary:
         raise ValueError("exact_path needs a stream with start='stationary'")
     rounds = checks.integer("rounds", rounds, 1)
     covariances = stream.autocovariances(rounds - 1)
@@ -418,7 +420,7 @@ def correlation_rounds(stream: LabelStream, window: int) -> tuple[float, float]:
         If window is not a positive integer; if the stream never changes (delta2 = 0); or if it has
         a fixed start, after which the first rounds have other covariances than the later ones.
     """
-    if not stream.is_stationary:
+    if not checks.instance("stream", stream, LabelStream).is_stationary:
         raise ValueError("correlation_rounds needs a stream with start='stationary'")
     covariances = stream.autocovariances(checks.integer("window", window, 1) - 1)
     delta2 = float(covariances[0].max())

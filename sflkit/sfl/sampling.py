@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from sflkit import checks
 from sflkit.rounding import largest_remainder
 
+MOST_AT_ONCE = 10**6  # samples of one draw; classes are gone through again and again for them
+
 
 class SampleSource:
     """Endless supply of sample ids by label.
@@ -35,18 +37,25 @@ class SampleSource:
     def __init__(self, labels: ArrayLike, rng: np.random.Generator, ids: ArrayLike | None = None):
         labels = checks.labels(labels)
         self._rng = checks.generator(rng)
-        ids = np.arange(len(labels)) if ids is None else checks.indices("ids", ids, len(labels))
+        ids = (
+            np.arange(len(labels))
+            if ids is None
+            else checks.indices("ids", ids, len(labels), of="labels")
+        )
         order = ids[np.argsort(labels[ids], kind="stable")]
-        sizes = np.bincount(labels[ids], minlength=int(labels.max()) + 1)
-        self._pools = [
-            self._rng.permutation(pool) for pool in np.split(order, np.cumsum(sizes)[:-1])
-        ]
-        self._next = [0] * len(self._pools)
+        self._sizes = np.bincount(labels[ids], minlength=int(labels.max()) + 1)
+        # Only of the classes that there are: labels may be few and their numbers large.
+        present = np.flatnonzero(self._sizes)
+        parts = np.split(order, np.cumsum(self._sizes[present])[:-1]) if len(present) else []
+        self._pools = {
+            int(label): self._rng.permutation(pool) for label, pool in zip(present, parts)
+        }
+        self._next = dict.fromkeys(self._pools, 0)
 
     @property
     def pool_sizes(self) -> np.ndarray:
         """Number of distinct samples of each class, (n_classes,)."""
-        return np.array([len(pool) for pool in self._pools])
+        return self._sizes.copy()
 
     def draw(self, counts: ArrayLike) -> np.ndarray:
         """Return ids of `counts[r]` samples of each class r, int64 (sum(counts),).
@@ -56,10 +65,14 @@ class SampleSource:
         Raises
         ------
         ValueError
-            If counts are not non-negative integers, or ask for a class of which the source holds no
-            sample.
+            If counts are not non-negative integers, ask for a class of which the source holds no
+            sample, or for more than `MOST_AT_ONCE` samples.
         """
         counts = _counts("counts", counts)
+        if (asked := sum(counts.tolist())) > MOST_AT_ONCE:
+            raise ValueError(
+                f"counts asks for {asked} samples at once; it must be at most {MOST_AT_ONCE}"
+            )
         picked = [self._take(label, int(counts[label])) for label in np.flatnonzero(counts)]
         if not picked:
             return np.empty(0, np.int64)
@@ -69,11 +82,10 @@ class SampleSource:
         return ids
 
     def _take(self, label: int, count: int) -> np.ndarray:
-        if label >= len(self._pools) or not len(self._pools[label]):
-            held = [r for r, pool in enumerate(self._pools) if len(pool)]
+        if label not in self._pools:
             raise ValueError(
                 f"counts asks for {count} samples of class {label}; this source holds samples of "
-                f"classes {held}"
+                f"classes {list(self._pools)}"
             )
         parts = []
         while count:
@@ -127,7 +139,7 @@ def draw_test_set(
     empty = np.flatnonzero((shares > 0) & (have == 0))
     if len(empty):
         raise ValueError(
-            f"shares gives {shares[empty[0]]:.3g} to class {empty[0]}, of which there is no sample"
+            f"shares gives {shares[empty[0]]:.3g} to class {empty[0]}, of which labels holds none"
         )
     with np.errstate(divide="ignore", over="ignore"):
         # No class may need more than it has plus the one sample that rounding can add.
@@ -141,7 +153,10 @@ def draw_test_set(
 
 
 def _counts(name: str, value: ArrayLike) -> np.ndarray:
-    out = np.asarray(value)
+    try:
+        out = np.asarray(value)
+    except ValueError:  # ragged
+        out = np.asarray(None)
     if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
         raise ValueError(
             f"{name}={value!r} must be a vector of integers, one number of samples per class"

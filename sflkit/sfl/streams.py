@@ -141,7 +141,7 @@ class LabelStream:
         Whether clients share a path does not matter, because each class of each client is taken by
         itself.
         """
-        return self.autocovariances(lag)[-1]
+        return self.autocovariances(checks.integer("lag", lag, 0))[-1]
 
     def states(self, rounds: int, rng: np.random.Generator) -> np.ndarray:
         """Draw the state of every client and round, int array (rounds, n_clients).

@@ -45,16 +45,27 @@ def generator(kind: str, number: int) -> np.random.Generator:
     return np.random.default_rng([SEED, number, *kind.encode()])
 
 
+class Attempt:
+    """A try that goes on, and when its recovery began."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+
+    def recover(self) -> None:
+        """Say that the fault is over and recovery begins; otherwise all of the try counts as it."""
+        self.began = time.monotonic()
+
+
 @contextlib.contextmanager
-def attempt(kind: str) -> Iterator[None]:
-    """Count a try, survived unless the block raises; its seconds are those of the block."""
-    began = time.monotonic()
+def attempt(kind: str) -> Iterator[Attempt]:
+    """Count a try, survived unless the block raises; its seconds are those of the recovery."""
+    trial = Attempt()
     survived = False
     try:
-        yield
+        yield trial
         survived = True
     finally:
-        ROWS.append(Row(kind, survived, time.monotonic() - began))
+        ROWS.append(Row(kind, survived, time.monotonic() - trial.began))
 
 
 def table() -> str:

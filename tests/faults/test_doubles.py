@@ -26,7 +26,9 @@ def test_two_times_figures(clone):
             time.sleep(apart)
             second = subprocess.Popen(FIGURES, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             said = [process.communicate(timeout=300)[0].decode() for process in (first, second)]
-            assert [first.returncode, second.returncode] == [0, 0], said
+            assert [first.returncode, second.returncode] == [0, 0], "\n---\n".join(said)
+            # The one that came second waited, and found all done.
+            assert sorted("0 run, 1 up to date" in text for text in said) == [False, True], said
             assert not seals.damages(folder)
             right = right or campaign.contents(folder)
             assert campaign.contents(folder) == right

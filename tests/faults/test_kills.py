@@ -48,8 +48,9 @@ def test_figures(clone):
         moment = campaign.generator("figures", number).uniform(0.1, seconds)
         shutil.rmtree(folder)
         stamp.unlink()
-        with campaign.attempt("kill -9 of figures"):
+        with campaign.attempt("kill -9 of figures") as trial:
             campaign.kill(subprocess.Popen(command, **QUIET), moment)
+            trial.recover()
             there = campaign.contents(folder) if folder.is_dir() else {}
             if stamp.exists():  # what is called done is done
                 assert there == right and not seals.damages(folder)
@@ -71,8 +72,9 @@ def test_paper_queue(planned, monkeypatch):
     for number in campaign.tries(1):
         moment = campaign.generator("queue", number).uniform(0.1, seconds)
         shutil.rmtree(folder)
-        with campaign.attempt("kill -9 of the paper queue"):
+        with campaign.attempt("kill -9 of the paper queue") as trial:
             campaign.kill(subprocess.Popen(command, **QUIET), moment)
+            trial.recover()
             found = shelf.survey(folder)
             assert not [
                 wrong for wrong in found.damaged.values() if "without a record" not in wrong
@@ -125,8 +127,9 @@ def test_unlearning_request(tmp_path):
         command = [sys.executable, "-c", SERVING, str(path), str(ROOT), str(number)]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert child.stdout.readline() == "ready\n"
-        with campaign.attempt("kill -9 of an unlearning request"):
+        with campaign.attempt("kill -9 of an unlearning request") as trial:
             campaign.kill(child, moment)
+            trial.recover()
             said = [line.split() for line in child.stdout.read().splitlines()]
             child.stdout.close()
             asked, served = (
@@ -185,8 +188,9 @@ def test_sweep(tmp_path, monkeypatch, backend):
     for number in campaign.tries(1, 0.3):
         moment = campaign.generator(f"sweep on {backend}", number).uniform(0.1, seconds)
         shutil.rmtree(folder)
-        with campaign.attempt(f"kill -9 of a sweep on {backend}"):
+        with campaign.attempt(f"kill -9 of a sweep on {backend}") as trial:
             campaign.kill(subprocess.Popen(command, **QUIET), moment)
+            trial.recover()
             kept = records(folder)
             assert kept.items() <= right.items()
             whole(command)

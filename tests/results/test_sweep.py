@@ -299,6 +299,17 @@ def test_a_changed_record_is_no_result(probe, tmp_path, field, value, digest):
         sweep.run_many(probe.run, [config], store=store)
 
 
+def test_a_record_whose_digest_has_lost_its_name_is_no_old_one(probe, tmp_path):
+    # one flipped bit of 8,000 made it pass for a record from before 0.2
+    store, config = tmp_path / "store", probe.Config(str(tmp_path), 1)
+    sweep.run_many(probe.run, [config], store=store)
+    key = result_key(probe.run, config)
+    file = store / f"{key}.json"
+    file.write_text(file.read_text().replace('"record_sha256"', '"regord_sha256"'))
+    assert "holds 'regord_sha256', which no run writes" in look(key, store).wrong
+    assert read_result(key, store) is None
+
+
 def test_any_change_of_a_record_with_a_digest_is_seen(probe, tmp_path):
     store, config = tmp_path / "store", probe.Config(str(tmp_path), 1)
     sweep.run_many(probe.run, [config], store=store)

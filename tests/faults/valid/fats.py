@@ -1,0 +1,313 @@
+"""Valid calls of the unlearning paper's package."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from sflkit.fats import (
+    attacks,
+    baselines,
+    bounds,
+    config,
+    enumeration,
+    expected_time,
+    first_uses,
+    forgetting,
+    history,
+    hit_rounds,
+    ledger,
+    stability,
+    unlearning,
+)
+from sflkit.fats.held import Held
+from sflkit.federated import Task
+
+sizes = {
+    "n_clients": 4,
+    "samples_per_client": 6,
+    "clients_per_round": 2,
+    "batch_size": 2,
+    "local_steps": 2,
+    "rounds": 3,
+}
+fats = {
+    "loss_gap": 1.0,
+    "smoothness": 1.0,
+    "grad_var": 1.0,
+    "heterogeneity": 1.0,
+    "n_clients": 10,
+    "samples_per_client": 100.0,
+    "steps": 50,
+    "rho_s": 0.5,
+    "rho_c": 0.5,
+}
+TINY = sizes | {"n_clients": 2, "samples_per_client": 2, "clients_per_round": 1, "batch_size": 1}
+TINY |= {"local_steps": 1, "rounds": 1}
+PROBABILITIES, Y = (
+    np.array([[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.2, 0.8]]),
+    np.array([0, 1, 1, 0]),
+)
+
+
+def rng() -> np.random.Generator:
+    """Return a generator of its own."""
+    return np.random.default_rng(0)
+
+
+def drawn() -> history.History:
+    """Return a history of these sizes."""
+    return history.draw_history(**sizes, rng=rng())
+
+
+def task() -> Task:
+    """Return a model of 3 features and 2 classes, 8 parameters."""
+    return Task(nn.Linear(3, 2))
+
+
+def clients() -> list:
+    """Return the data of four clients."""
+    draw = rng()
+    return [(draw.standard_normal((6, 3)).astype(np.float32), draw.integers(2, size=6))] * 4
+
+
+def learned() -> unlearning.State:
+    """Return what has been learned."""
+    return unlearning.learn(task(), clients(), drawn(), 0.3, start=np.zeros(8, np.float32))
+
+
+CALLS = {
+    "draw_history": lambda: (history.draw_history, sizes | {"rng": rng()}),
+    "History.of": lambda: (
+        history.History.of,
+        {
+            "clients": np.array([[0, 1]]),
+            "batches": np.array([[[[0, 1]], [[1, 2]]]]),
+            "samples_per_client": np.array([3, 3]),
+        },
+    ),
+    "first_uses": lambda: (
+        first_uses.first_uses,
+        sizes | {"level": "client", "n_requests": 2, "runs": 2, "rng": rng(), "streaming": True},
+    ),
+    "stability": lambda: (stability.stability, dict(sizes)),
+    "fats lemma4": lambda: (bounds.lemma4, fats | {"local_steps": 5, "rate": 0.001}),
+    "theorem5": lambda: (bounds.theorem5, fats | {"local_steps": 5}),
+    "theorem7": lambda: (bounds.theorem7, {"rho": 0.1, "requests": 2, "training_time": 1.0}),
+    "corollary6": lambda: (bounds.corollary6, fats | {"alpha": 0.5}),
+    "plan": lambda: (
+        stability.plan,
+        {
+            "rho_s": 0.5,
+            "rho_c": 0.8,
+            "n_clients": 10,
+            "samples_per_client": 60,
+            "local_steps": 2,
+            "rounds": 3,
+        },
+    ),
+    "sample_time": lambda: (expected_time.sample_time, dict(sizes)),
+    "client_time": lambda: (
+        expected_time.client_time,
+        {
+            "n_clients": 4,
+            "clients_per_round": 2,
+            "local_steps": 2,
+            "rounds": 3,
+            "requests": 2,
+            "one_by_one": True,
+        },
+    ),
+    "rule_of_thumb": lambda: (expected_time.rule_of_thumb, {"rho": 0.3}),
+    "slot_spared": lambda: (
+        hit_rounds.slot_spared,
+        {
+            "targets": [(0, 1), (2, None)],
+            "n_clients": 4,
+            "samples_per_client": np.full(4, 6),
+            "batch_size": 2,
+            "local_steps": 2,
+        },
+    ),
+    "hit_law": lambda: (
+        hit_rounds.hit_law,
+        {
+            "targets": [(0, 1), (2, None)],
+            "clients_per_round": 2,
+            "rounds": 3,
+            "n_clients": 4,
+            "samples_per_client": np.full(4, 6),
+            "batch_size": 2,
+            "local_steps": 2,
+        },
+    ),
+    "draw_fedavg": lambda: (baselines.draw_fedavg, sizes | {"rng": rng()}),
+    "redraw_fedavg": lambda: (
+        baselines.redraw_fedavg,
+        {
+            "history": forgetting.forget_client(
+                baselines.draw_fedavg(**sizes, rng=rng()), 0, rng()
+            ).history,
+            "rng": rng(),
+        },
+    ),
+    "Fisher": lambda: (
+        baselines.Fisher,
+        {"rate": 0.001, "momentum": 0.9, "decay": 0.999, "damping": 0.01},
+    ),
+    "forget_sample": lambda: (
+        forgetting.forget_sample,
+        {
+            "history": drawn(),
+            "client": 1,
+            "sample": 2,
+            "rng": rng(),
+            "rule": "exact",
+            "steps_done": 4,
+        },
+    ),
+    "forget_client": lambda: (
+        forgetting.forget_client,
+        {"history": drawn(), "client": 1, "rng": rng(), "steps_done": 4},
+    ),
+    "forget_stream": lambda: (
+        forgetting.forget_stream,
+        {"history": drawn(), "requests": [(1, 2), (3, None)], "rng": rng(), "rule": "exact"},
+    ),
+    "Held.of": lambda: (
+        Held.of,
+        {"contents": [[[0, 1], [1, 2]], [[0], [0, 1]]], "samples_per_client": np.array([3, 2])},
+    ),
+    "Held.between": lambda: (
+        Held.between,
+        {
+            "entered": np.array([0, 0, 1, 0, 1]),
+            "left": np.array([1, 2, 2, 2, 2]),
+            "samples_per_client": np.array([3, 2]),
+            "rounds": 2,
+        },
+    ),
+    "printed_rule_distance": lambda: (
+        enumeration.printed_rule_distance,
+        sizes | {"rng": rng(), "repeats": 20},
+    ),
+    "Ledger": lambda: (
+        ledger.Ledger,
+        {"clients_per_round": 2, "local_steps": 3, "n_params": 8},
+    ),
+    "Ledger.worked": lambda: (
+        ledger.Ledger(2, 3, 8, (ledger.Entry(1, 0, 0, 3, 0, 0.0),)).worked,
+        {"rounds": 2, "seconds": 0.5},
+    ),
+    "losses": lambda: (attacks.losses, {"probabilities": PROBABILITIES, "y": Y}),
+    "LossThreshold": lambda: (attacks.LossThreshold, {"threshold": 0.5}),
+    "LossThreshold.score": lambda: (
+        attacks.LossThreshold(0.5).score,
+        {"probabilities": PROBABILITIES, "y": Y},
+    ),
+    "membership_metrics": lambda: (
+        attacks.membership_metrics,
+        {
+            "members": np.array([0.9, 0.2]),
+            "non_members": np.array([0.1, 0.4]),
+            "silent_precision": 0.5,
+        },
+    ),
+    "learn": lambda: (
+        lambda **options: unlearning.learn(task(), clients(), **options),
+        {
+            "history": drawn(),
+            "rate": 0.3,
+            "start": np.zeros(8, np.float32),
+            "method": "fats",
+            "every": 1,
+            "memory_bytes": 10**6,
+            "rounds": 3,
+        },
+    ),
+    "learn of clients": lambda: (
+        lambda **client: unlearning.learn(
+            task(),
+            [(client["x"], client["y"]), *clients()[1:]],
+            drawn(),
+            0.3,
+            start=np.zeros(8, np.float32),
+        ),
+        {"x": np.ones((6, 3), np.float32), "y": np.array([0, 1, 0, 1, 0, 1])},
+    ),
+    "forget": lambda: (
+        lambda **options: unlearning.forget(task(), clients(), learned(), **options),
+        {"requests": [(1, 2)], "rng": rng(), "rule": "exact"},
+    ),
+    "request": lambda: (
+        unlearning.request,
+        {"state": learned(), "requests": [(1, 2)], "rng": rng(), "rule": "exact"},
+    ),
+    "resume": lambda: (
+        lambda **options: unlearning.resume(task(), clients(), **options),
+        {"state": unlearning.request(learned(), [(1, 2)], rng()), "until": 3},
+    ),
+    "FATSConfig": lambda: (
+        config.FATSConfig,
+        {"seed": 0, "rounds": 5, "rate": 0.1, "n_requests": 1},
+    ),
+    "stream_laws": lambda: (
+        hit_rounds.stream_laws,
+        {
+            "targets": [(0, 1), (2, 3)],
+            "n_clients": 4,
+            "samples_per_client": np.full(4, 6),
+            "clients_per_round": 2,
+            "rounds": 3,
+            "batch_size": 2,
+            "local_steps": 2,
+        },
+    ),
+    "restarted_law": lambda: (
+        enumeration.restarted_law,
+        {
+            "law": enumeration.drawn_law(**TINY),
+            "client": 0,
+            "sample": 1,
+            "keep_clients": True,
+        },
+    ),
+    "fisher_sgd": lambda: (
+        lambda **options: baselines.fisher_sgd(task(), **options),
+        {
+            "params": torch.zeros(8),
+            "batches": [[(np.ones((2, 3)), np.array([0, 1]))]] * 2,
+            "fisher": baselines.Fisher(),
+        },
+    ),
+    "adopt": lambda: (
+        unlearning.adopt,
+        {
+            "state": learned(),
+            "history": forgetting.forget_client(drawn(), 1, rng()).history,
+        },
+    ),
+    "predictor": lambda: (
+        lambda **options: attacks.predictor(task(), **options),
+        {"params": np.zeros(8), "batch_size": 2},
+    ),
+    "evaluate_attack": lambda: (
+        lambda **options: attacks.evaluate_attack(
+            attacks.LossThreshold(0.5), attacks.predictor(task(), np.zeros(8)), **options
+        ),
+        {
+            "members": (np.ones((4, 3)), Y),
+            "non_members": (np.zeros((4, 3)), Y),
+            "n": 2,
+            "repeats": 3,
+            "confidence": 0.9,
+            "silent_precision": 0.5,
+            "rng": rng(),
+        },
+    ),
+    "MembershipConfig": lambda: (
+        config.MembershipConfig,
+        {"seed": 0, "rounds": 5, "rate": 0.1},
+    ),
+}

@@ -1,0 +1,137 @@
+"""Valid calls of the engine, its server rules and the models."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from sflkit import machine, models
+from sflkit.federated import Task, evaluate, local_sgd
+from sflkit.federated.adaptive import FedAdam, FedAvgM, FedYogi
+from sflkit.federated.aggregation import LocalWork, check_work, mean_update, weighted_average
+from sflkit.federated.servers import FedAvg, FedProx, Scaffold
+
+batches = [[(np.array([[1.0, 2, 3], [3, 2, 1]]), np.array([0, 0]))]] * 2
+step = {"params": np.ones(3), "updates": np.ones((2, 3)), "weights": np.ones(2)}
+torches = {name: torch.ones(values.shape) for name, values in step.items()}
+
+
+def task() -> Task:
+    """Return a linear model of 3 features and 2 classes, 8 parameters."""
+    return Task(models.create("linear", input_shape=(3,), n_classes=2))
+
+
+def work() -> LocalWork:
+    """Return a round of two clients."""
+    return LocalWork([0, 1], [2, 2], 0.1)
+
+
+def image(**changes: object) -> dict:
+    """Return what a model for small images of 10 classes is made of."""
+    return {"input_shape": (3, 32, 32), "n_classes": 10} | changes
+
+
+CALLS = {
+    "weighted_average": lambda: (
+        weighted_average,
+        {"updates": step["updates"], "weights": step["weights"]},
+    ),
+    "FedAvg": lambda: (FedAvg, {"global_rate": 1.0}),
+    "FedAvg()": lambda: (FedAvg(), dict(step)),
+    "FedAvg() of tensors": lambda: (FedAvg(), torches),
+    "FedAvgM()": lambda: (FedAvgM(), dict(step)),
+    "FedAdam": lambda: (
+        FedAdam,
+        {"global_rate": 0.1, "momentum": 0.5, "decay": 0.5, "floor": 0.1},
+    ),
+    "Scaffold": lambda: (Scaffold, {"n_clients": 2, "shares": np.full(2, 0.5), "global_rate": 1.0}),
+    "Scaffold()": lambda: (Scaffold(2), step | {"work": work()}),
+    "LocalWork": lambda: (
+        LocalWork,
+        {"clients": np.arange(2), "steps": np.array([1, 2]), "rate": 0.1},
+    ),
+    "local_sgd": lambda: (
+        lambda **options: local_sgd(task(), **options),
+        {
+            "params": np.zeros(8, np.float32),
+            "batches": batches,
+            "rate": 0.1,
+            "backend": "pool",
+            "device": "cpu",
+            "prox": 0.1,
+            "updates": True,
+        },
+    ),
+    "evaluate": lambda: (
+        lambda **options: evaluate(task(), **options),
+        {
+            "params": np.zeros(8, np.float32),
+            "x": np.ones((4, 3)),
+            "y": np.array([0, 1, 0, 1]),
+            "weights": np.ones(4),
+            "batch_size": 2,
+            "device": "cpu",
+        },
+    ),
+    "FedProx": lambda: (FedProx, {"mu": 0.1, "global_rate": 1.0}),
+    "FedYogi": lambda: (
+        FedYogi,
+        {"global_rate": 0.1, "momentum": 0.5, "decay": 0.5, "floor": 0.1},
+    ),
+    "check_work": lambda: (check_work, {"work": work(), "n_clients": 2}),
+    "mean_update": lambda: (mean_update, dict(step)),
+    "one step": lambda: (
+        lambda **batch: local_sgd(
+            task(), np.zeros(8), [[(batch["x"], batch["y"], batch["weights"])]], 0.1
+        ),
+        {"x": np.ones((2, 3)), "y": np.array([0, 0]), "weights": np.ones(2)},
+    ),
+    "Task.init": lambda: (task().init, {"seed": 0}),
+    "Task.build": lambda: (task().build, {"params": np.zeros(8, np.float32)}),
+    "Task.vectors": lambda: (
+        lambda value, finite: task().vectors("value", value, finite),
+        {"value": np.zeros((2, 8)), "finite": True},
+    ),
+    "create": lambda: (
+        models.create,
+        {"name": "mlp", "input_shape": (3,), "n_classes": 2, "hidden": (4, 3)},
+    ),
+    "lenet": lambda: (
+        lambda **options: models.create("lenet", **options),
+        image(input_shape=(1, 28, 28)),
+    ),
+    "cnn": lambda: (
+        lambda **options: models.create("cnn", **options),
+        image(channels=(2, 3), hidden=4, padding=2),
+    ),
+    "mobilenetv2": lambda: (
+        lambda **options: models.create("mobilenetv2", **options),
+        image(width=0.25),
+    ),
+    "char_rnn": lambda: (
+        lambda **options: models.create("char_rnn", **options),
+        {
+            "input_shape": (5,),
+            "n_classes": 7,
+            "vocabulary": 7,
+            "embedding": 2,
+            "hidden": 3,
+            "layers": 1,
+            "cell": "rnn",
+        },
+    ),
+    "vgg16": lambda: (
+        lambda **options: models.create("vgg16", **options),
+        image(width=0.1, norm="group"),
+    ),
+    "osafl_fcn": lambda: (
+        lambda **options: models.create("osafl_fcn", **options),
+        {"input_shape": (5,), "n_classes": 2, "hidden": (4, 3)},
+    ),
+    "osafl_lstm": lambda: (
+        lambda **options: models.create("osafl_lstm", **options),
+        {"input_shape": (5,), "n_classes": 2, "embedding": 3, "hidden": 4, "layers": 1},
+    ),
+    "thread_count": lambda: (machine.thread_count, {"threads": 1}),
+    "cpu": lambda: (machine.device, {"name": "cpu"}),
+}

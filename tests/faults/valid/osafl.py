@@ -1,0 +1,247 @@
+"""Valid calls of the OSAFL paper's package."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sflkit.osafl import (
+    allocation,
+    alternation,
+    bounds,
+    centralised,
+    channels,
+    config,
+    devices,
+    rules,
+    scores,
+    stores,
+    training,
+    tuning,
+    video,
+)
+
+three = devices.Devices(*([value] * 3 for value in (3.0, 1e9, 2.0, 1e9, 1.0)))
+link = devices.Link(1e6)
+choice = {"local_steps": [1.0, 2, 3], "cpu_hz": [1e8] * 3, "tx_watt": [0.5] * 3}
+choice = {name: np.array(values) for name, values in choice.items()}
+round_ = {
+    "beta": 1.0,
+    "rate": 0.01,
+    "global_rate": 1.0,
+    "sigma2": 1.0,
+    "alpha": np.array([0.5, 0.5]),
+    "similarity": np.array([0.5, 0.8]),
+    "local_steps": np.array([2.0, 3.0]),
+    "shift": np.array([0.1, 0.1]),
+    "rho1": 1.0,
+    "rho2": 0.1,
+    "skew": np.array([0.1, 0.2]),
+}
+
+
+def rng() -> np.random.Generator:
+    """Return a generator of its own."""
+    return np.random.default_rng(0)
+
+
+def catalogue() -> video.Catalogue:
+    """Return ten files of two genres."""
+    return video.catalogue(n_files=10, n_genres=2, rng=rng())
+
+
+def users() -> video.Users:
+    """Return two users of two genres."""
+    return video.draw_users(2, 2, rng())
+
+
+CALLS = {
+    "path_loss_db": lambda: (
+        channels.path_loss_db,
+        {
+            "distance_m": np.array([50.0, 100, 200]),
+            "carrier_ghz": 2.4,
+            "base_m": 25.0,
+            "device_m": 1.5,
+            "line_of_sight": np.array([True, False, True]),
+        },
+    ),
+    "snr_per_watt": lambda: (
+        channels.snr_per_watt,
+        {
+            "distance_m": np.array([50.0, 100]),
+            "shadowing_db": np.array([1.0, -1.0]),
+            "bandwidth_hz": 5e5,
+            "noise_dbm_hz": -174.0,
+        },
+    ),
+    "draw_distances": lambda: (
+        channels.draw_distances,
+        {"n_clients": 3, "rng": rng(), "radius_m": 9.0},
+    ),
+    "draw_devices": lambda: (
+        channels.draw_devices,
+        {"n_clients": 3, "rng": rng(), "snr": np.ones(3), "sample_bits": 8, "samples": 2},
+    ),
+    "allocate": lambda: (allocation.allocate, {"devices": three, "link": link, "method": "joint"}),
+    "alternate": lambda: (
+        alternation.alternate,
+        {"devices": three, "link": link, "iterations": 3, "tol": 1e-3, "solver": "closed"},
+    ),
+    "objective": lambda: (
+        alternation.objective,
+        {"devices": three, "link": link, "weight": 0.5} | choice,
+    ),
+    "algorithm3": lambda: (
+        alternation.algorithm3,
+        {"devices": three, "link": link, "iterations": 3, "tol": 1e-3} | choice,
+    ),
+    "costs": lambda: (devices.costs, {"devices": three, "link": link} | choice),
+    "Link": lambda: (
+        devices.Link,
+        {"payload_bits": 1e6, "bandwidth_hz": 1e5, "deadline_s": 9.0, "max_steps": 3},
+    ),
+    "osafl_scores": lambda: (scores.osafl_scores, {"updates": np.ones((2, 3)), "chi": 1.0}),
+    "disco_weights": lambda: (
+        scores.disco_weights,
+        {"sizes": np.array([3, 4]), "discrepancy": np.array([0.1, 0.2]), "a": 0.2, "b": 0.1},
+    ),
+    "osafl theorem1": lambda: (
+        bounds.theorem1,
+        round_ | {"loss_decrease": 1.0, "score": np.array([0.5, 0.6])},
+    ),
+    "optimal_scores": lambda: (bounds.optimal_scores, round_ | {"psi": 1.0}),
+    "Devices": lambda: (
+        devices.Devices,
+        {
+            "snr_per_watt": np.array([1.0, 2]),
+            "cycles_per_step": np.array([1e9, 2e9]),
+            "energy_budget_j": np.array([1.0, 2]),
+            "max_cpu_hz": np.array([1e9, 2e9]),
+            "max_tx_watt": np.array([0.1, 0.2]),
+        },
+    ),
+    "Devices.at_bandwidth": lambda: (
+        three.at_bandwidth,
+        {"bandwidth_hz": 1e6, "reference_hz": 5e5},
+    ),
+    "uplink_rate": lambda: (
+        devices.uplink_rate,
+        {"snr_per_watt": np.array([1.0, 2]), "tx_watt": np.array([0.1, 0.2]), "bandwidth_hz": 1e6},
+    ),
+    "finish": lambda: (devices.finish, {"devices": three, "link": link} | choice),
+    "lemma1": lambda: (
+        alternation.lemma1,
+        {"devices": three, "link": link, "cpu_hz": choice["cpu_hz"], "tx_watt": choice["tx_watt"]},
+    ),
+    "lemma2": lambda: (
+        alternation.lemma2,
+        {
+            "devices": three,
+            "link": link,
+            "local_steps": choice["local_steps"],
+            "tx_watt": choice["tx_watt"],
+        },
+    ),
+    "least_power": lambda: (
+        alternation.least_power,
+        {
+            "devices": three,
+            "link": link,
+            "local_steps": choice["local_steps"],
+            "cpu_hz": choice["cpu_hz"],
+        },
+    ),
+    "whole_steps": lambda: (
+        alternation.whole_steps,
+        {"devices": three, "link": link, "history": alternation.alternate(three, link)},
+    ),
+    "least_energy_uplink": lambda: (
+        allocation.least_energy_uplink,
+        {"devices": three, "link": link, "steps": np.array([[1], [2]])},
+    ),
+    "draw_shadowing_db": lambda: (
+        channels.draw_shadowing_db,
+        {"n_clients": 3, "rng": rng(), "sigma_db": 8.0},
+    ),
+    "label_discrepancy": lambda: (
+        scores.label_discrepancy,
+        {"counts": np.array([[3, 1], [2, 2]])},
+    ),
+    "score_objective": lambda: (
+        bounds.score_objective,
+        round_ | {"score": np.array([0.5, 0.6]), "psi": 1.0},
+    ),
+    "OSAFL": lambda: (
+        rules.OSAFL,
+        {"n_clients": 3, "global_rate": 1.0, "chi": 1.0, "never_joined": "exclude"},
+    ),
+    "MAFACD": lambda: (
+        rules.MAFACD,
+        {"n_clients": 3, "global_rate": 1.0, "never_joined": "exclude", "literal_rate": 0.1},
+    ),
+    "MFedProx": lambda: (rules.MFedProx, {"n_clients": 3, "mu": 0.1, "never_joined": "exclude"}),
+    "MFedDisco": lambda: (
+        rules.MFedDisco,
+        {"n_clients": 3, "never_joined": "exclude", "a": 0.2, "b": 0.1},
+    ),
+    "MFedNova": lambda: (
+        rules.MFedNova,
+        {"sizes": np.array([3, 4]), "slowdown": 1.0, "form": "printed"},
+    ),
+    "draw_stores": lambda: (
+        stores.draw_stores,
+        {"n_clients": 3, "rng": rng(), "capacity_range": (30, 60), "arrival_range": (0.3, 0.8)},
+    ),
+    "fifo_windows": lambda: (
+        stores.fifo_windows,
+        {"stores": stores.draw_stores(2, rng()), "rounds": 3, "rng": rng()},
+    ),
+    "zipf_mandelbrot": lambda: (video.zipf_mandelbrot, {"n_files": 5, "gamma": 1.2, "q": 2.0}),
+    "catalogue": lambda: (
+        video.catalogue,
+        {
+            "features": np.arange(20.0).reshape(10, 2),
+            "n_files": 10,
+            "n_genres": 2,
+            "gamma": 1.2,
+            "q": 2.0,
+            "rng": rng(),
+        },
+    ),
+    "draw_users": lambda: (
+        video.draw_users,
+        {"n_users": 2, "n_genres": 3, "rng": rng(), "concentration": 0.3},
+    ),
+    "request_files": lambda: (
+        video.request_files,
+        {"cat": catalogue(), "users": users(), "n_requests": 4, "rng": rng(), "top_k": 1},
+    ),
+    "request_matrix": lambda: (
+        video.request_matrix,
+        {"cat": catalogue(), "users": users(), "top_k": 1},
+    ),
+    "dataset_1": lambda: (
+        video.dataset_1,
+        {"cat": catalogue(), "users": users(), "user": 1, "requests": np.array([0, 3, 2, 9])},
+    ),
+    "dataset_2": lambda: (
+        video.dataset_2,
+        {"cat": catalogue(), "requests": np.array([0, 3, 2, 9]), "past": 2},
+    ),
+    "choose": lambda: (tuning.choose, {"losses": {0.5: 1.0, 1.0: 0.9, 2.0: 1.1}, "guess": 1.0}),
+    "OSAFLConfig": lambda: (
+        config.OSAFLConfig,
+        {"rule": "osafl", "seed": 0, "rounds": 5, "n_clients": 4},
+    ),
+    "step_name": lambda: (tuning.step_name, {"rule": "osafl"}),
+    "scaled": lambda: (tuning.scaled, {"config": config.OSAFLConfig(), "factor": 2.0}),
+    "make_rule": lambda: (
+        training.make_rule,
+        {"config": config.OSAFLConfig(n_clients=3), "sizes": np.array([3, 4, 5]), "server": None},
+    ),
+    "appendix_a": lambda: (centralised.appendix_a, {"arm": "static", "episodes": 50}),
+    "CentralisedConfig": lambda: (
+        centralised.CentralisedConfig,
+        {"arm": "static", "seed": 0, "n_clients": 5, "alpha": 0.9, "order": "shuffled"},
+    ),
+}
