@@ -51,4 +51,4 @@ rule notebook:
     threads: int(config.get("threads", 1))
     shell:
         "SFLKIT_THREADS={threads} {sys.executable:q} -m sflkit.app.cli "
-        "run {wildcards.name} --profile {wildcards.profile}"
+        "run {wildcards.name} --profile {wildcards.profile} --publish"

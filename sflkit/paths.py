@@ -67,9 +67,9 @@ def drawn(profile: str) -> Path:
     """Return the folder that a run writes its figures and verdicts to.
 
     Exploring never overwrites what is published: a notebook that is run by hand, or with parameters
-    of one's own, writes under `out()`. Only where $SFLKIT_PUBLISH is 1, which `make figures` and
-    `sflkit refresh` set for a profile's own parameters, or where $SFLKIT_FIGURES names a folder,
-    this is `figures(profile)`.
+    of one's own, writes under `out()`. Only where $SFLKIT_PUBLISH is 1, which `make figures`,
+    `sflkit refresh` and `sflkit run --publish` set for a profile's own parameters, or where
+    $SFLKIT_FIGURES names a folder, this is `figures(profile)`.
     """
     if _env("SFLKIT_FIGURES") or os.environ.get(PUBLISH) == "1":
         return figures(profile)

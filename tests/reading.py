@@ -95,7 +95,10 @@ def _wrapped(text: str, width: int) -> int:
 def _prose(text: str) -> float:
     """Return the lines of Markdown: a heading is two, a row of a table one and a half."""
     lines = 1.0
-    text = re.sub(r"<details>.*?</details>", "details", text, flags=re.DOTALL)
+    folded = 1
+    while folded:  # from the innermost outwards
+        inner = r"<details>((?!<details>).)*?</details>"
+        text, folded = re.subn(inner, "details", text, flags=re.DOTALL)
     for block in re.split(r"\n\s*\n", text.strip()):
         rows = block.split("\n")
         if rows[0].startswith("|"):

@@ -19,8 +19,8 @@ FLOORS = {
     5: ("beyond",),  # what papers make together; on floor 4 it would have to be one of them
     4: ("sfl", "datastreams", "osafl", "fats", "app", "teaching"),
     3: ("data", "federated", "results"),
-    2: ("models", "randomness", "config", "machine"),
-    1: ("checks", "registry", "rounding", "paths", "npzfiles", "torch_draws"),
+    2: ("models", "randomness", "config", "machine", "rounding"),
+    1: ("checks", "registry", "paths", "npzfiles", "torch_draws"),
 }
 FLOOR = {name: floor for floor, names in FLOORS.items() for name in names}
 PAPERS = ("sfl", "datastreams", "osafl", "fats")
@@ -40,6 +40,8 @@ TRAINS = (
     "osafl/clients",
     "osafl/config",
     "osafl/errata",
+    "osafl/evidence/by_hand",
+    "osafl/evidence/comparison",
     "osafl/evidence/training",
     "osafl/networks",
     "osafl/plans/training",

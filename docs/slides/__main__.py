@@ -34,7 +34,8 @@ MathJax = {tex: {inlineMath: [['$', '$']], displayMath: [['$$', '$$']], processE
 <style>
 .reveal { font-size: 26px; text-align: left; }
 .reveal .slides section { text-align: left; }
-.reveal .jp-Cell, .reveal .jp-RenderedHTMLCommon { font-size: 24px; padding: 0; }
+.reveal .jp-Cell, .reveal .jp-RenderedHTMLCommon { padding: 0;
+  font-size: calc(24px * var(--shrink, 1)); }
 :root { --r-heading-text-transform: none; }
 .reveal h1, .reveal h2, .reveal h3 { text-transform: none !important; }
 .reveal h1 { font-size: 1.9em; }
@@ -44,7 +45,7 @@ MathJax = {tex: {inlineMath: [['$', '$']], displayMath: [['$$', '$$']], processE
 .reveal .jp-Cell-outputCollapser, .reveal .jp-CodeCell .jp-Cell-inputWrapper { display: none; }
 .reveal .jp-RenderedImage img { width: 1040px; max-height: 470px;
   object-fit: contain; margin: 0; }
-.reveal table { font-size: 20px; }
+.reveal table { font-size: calc(20px * var(--shrink, 1)); }
 </style>
 {%- endblock -%}
 {%- block footer_js -%}
@@ -53,6 +54,21 @@ MathJax = {tex: {inlineMath: [['$', '$']], displayMath: [['$$', '$$']], processE
 <script>
 Reveal.initialize({width: 1200, height: 750, hash: true, slideNumber: 'c/t', center: false,
                    plugins: [RevealNotes]});
+// Where a slide is too full its picture gives way, and then the letters.
+function fit() {
+  const slide = Reveal.getCurrentSlide();
+  const full = () => slide.scrollHeight > Reveal.getConfig().height;
+  const pictures = slide.querySelectorAll('.jp-RenderedImage img');
+  for (let room = 470; full() && pictures.length && room >= 280; room -= 10)
+    pictures.forEach(picture => { picture.style.maxHeight = room + 'px'; });
+  for (let size = 1; full() && size >= 0.6; size -= 0.04)
+    slide.style.setProperty('--shrink', size);
+}
+Reveal.on('slidechanged', fit);
+Reveal.on('ready', () => {
+  const formulas = window.MathJax && MathJax.startup && MathJax.startup.promise;
+  Promise.resolve(formulas).then(fit);
+});
 </script>
 {%- endblock -%}
 """

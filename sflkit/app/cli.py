@@ -80,14 +80,17 @@ def run(
     notebook: Annotated[str, typer.Argument(help="number, name or path")],
     profile: Profile = "quick",
     setting: Settings = None,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="write to figures/, as `make figures` does")
+    ] = False,
 ) -> None:
     """Run one notebook into out/<profile>/, after checking every setting."""
     began = time.time()
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
-        done = runner.run(gate.find(notebook), profile, tuple(setting or ()))
+        done = runner.run(gate.find(notebook), profile, tuple(setting or ()), publish)
         typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
-        if setting:
+        if not publish:
             typer.echo(f"figures and verdicts of this run are in {paths.drawn(profile)}")
 
 

@@ -154,37 +154,47 @@ def failure(book: gate.Notebook, profile: str) -> Path:
     return target(book, profile).with_suffix(".failed.ipynb")
 
 
-def run(book: gate.Notebook, profile: str = "quick", settings: Sequence[str] = ()) -> Path:
+def run(
+    book: gate.Notebook,
+    profile: str = "quick",
+    settings: Sequence[str] = (),
+    publish: bool = False,
+) -> Path:
     """Run `book` through the gate and papermill and return the executed copy.
 
-    A run with settings of its own is not the profile's: its copy is called `<name>.custom.ipynb`
-    and its figures and verdicts go to `paths.drawn`, so that the published ones stay what they are.
+    Only with `publish`, as `make figures` has it, is it the profile's run. Without, its copy is
+    called `<name>.custom.ipynb` and its figures and verdicts go to `paths.drawn`, so that the
+    published ones stay what they are.
 
     Raises
     ------
     gate.GateError
-        Before a kernel starts, when a setting is not allowed.
+        Before a kernel starts, when a setting is not allowed, or when settings of one's own are to
+        be published.
     NotebookFailed
         When a cell raised or took longer than `cell_seconds` (a run with settings of its own has no
         bound unless $SFLKIT_CELL_SECONDS sets one), or when the kernel died; the executed part is
         kept beside the target as `<name>.failed.ipynb`.
     """
+    if settings and publish:
+        raise gate.GateError(
+            f"a run with -p {settings[0]} cannot be published; leave out -p, or --publish"
+        )
     values = gate.resolve(book, profile, settings)
     limit = cell_seconds("custom" if settings else profile)
     check_out(profile)
     quietly(cores() if machine.THREADS_VARIABLE in os.environ else None)
     done = target(book, profile)
-    mark = stamp(book, profile)
-    if settings:
+    if not publish:
         done = done.with_suffix(".custom.ipynb")
-        mark = None
+    mark = stamp(book, profile) if publish else None
     failed = failure(book, profile)
     for old in (failed, mark, *_left_over(done)):
         if old:
             old.unlink(missing_ok=True)
     began = time.time()
     source = made_from(book, values)  # before the run, in which somebody may edit
-    with _publishing(not settings):
+    with _publishing(publish):
         _execute(book, values, limit, done, failed)
     if mark:
         said = {

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from sflkit import checks
-from sflkit.teaching import datastreams, fats, osafl, own_data, sfl
+from sflkit.teaching import across, datastreams, fats, osafl, own_data, sfl
 from sflkit.teaching.exercise import Exercise, Feedback
 
 EXERCISES: dict[str, Exercise] = {
@@ -21,7 +21,7 @@ EXERCISES: dict[str, Exercise] = {
     for exercise in sorted(
         (
             thing
-            for module in (sfl, datastreams, osafl, fats, own_data)
+            for module in (sfl, datastreams, osafl, fats, across, own_data)
             for thing in vars(module).values()
             if isinstance(thing, Exercise)
         ),

@@ -62,16 +62,24 @@ def test_only_a_profiles_own_run_may_publish(clone, monkeypatch):
     def printed(file):
         return last_output(nbformat.read(file, as_version=4))
 
-    assert sflkit("run", "10").returncode == 0
+    out = clone / "out" / "quick"
+    by_hand = str(clone / "out" / "figures" / "quick")
+    assert by_hand in sflkit("run", "10").stdout
+    assert printed(out / "10_first.custom.ipynb") == by_hand
+    assert [file.name for file in out.iterdir()] == ["10_first.custom.ipynb"]  # no stamp
     published = str(clone / "figures" / "quick")
-    assert printed(clone / "out" / "quick" / "10_first.ipynb") == published
+    assert by_hand not in sflkit("run", "10", "--publish").stdout
+    assert printed(out / "10_first.ipynb") == published
+    refused = sflkit("run", "10", "--publish", "-p", "rounds=50")
+    assert refused.returncode == 2
+    assert "-p rounds=50 cannot be published; leave out -p, or --publish" in refused.stderr
     assert sflkit("refresh", "10").returncode == 0
     assert printed(clone / "notebooks" / "10_first.ipynb") == published
     # by hand, as in JupyterLab
     monkeypatch.delenv(paths.PUBLISH, raising=False)
     book = nbformat.read(clone / "notebooks" / "10_first.ipynb", as_version=4)
     nbclient.execute(book, cwd=str(clone / "notebooks"))
-    assert last_output(book) == str(clone / "out" / "figures" / "quick")
+    assert last_output(book) == by_hand
 
 
 def test_a_failing_cell_ends_in_1_and_names_itself(clone):
@@ -429,7 +437,7 @@ def test_worker_processes_end_with_the_kernel(clone):
     )
     assert sflkit("run", "10").returncode == 0
     output = (
-        nbformat.read(clone / "out" / "quick" / "10_first.ipynb", as_version=4)
+        nbformat.read(clone / "out" / "quick" / "10_first.custom.ipynb", as_version=4)
         .cells[-1]
         .outputs[-1]
         .text

@@ -108,7 +108,7 @@ def test_similar_to_optimal_takes_common_seeds_and_reuse_takes_5_percent():
     ours, best = evidence.optimal_evidence(found)["often"]
     assert len(ours) == len(best) == 6
     np.testing.assert_allclose(best - ours, 0.003, atol=2e-4)
-    assert evidence.lines_near_optimal(found).str.endswith(": yes").all()
+    assert all(evidence.near_optimal(score).answer == "yes" for score in found.values())
     reuse = evidence.reuse_evidence(found)
     assert [key for key in reuse if not isinstance(reuse[key], NotRun)] == ["synthetic", "CIFAR-10"]
     CLAIMS["ds-reuse"].judge(reuse, setting=evidence.setting([]))

@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 
 from sflkit.datastreams import explorers as datastreams_explorers
 from sflkit.fats import explorers as fats_explorers
-from sflkit.osafl.pictures import training as osafl_pictures
 from sflkit.results import figures
 from sflkit.sfl import cache_paths, explorers, training
 from sflkit.sfl.caches import RULES
@@ -205,56 +204,6 @@ def test_caches_alone_have_the_discrepancy_of_a_full_run():
     assert frame.equals(training.run(config)[["round", "discrepancy"]])
     with pytest.raises(ValueError, match="train=True"):
         cache_paths.run(SFLConfig())
-
-
-def test_layers_of_a_network_by_hand():
-    import torch
-
-    from sflkit import models
-
-    cnn = models.create("osafl_cnn", input_shape=(3168,), n_classes=100, channels=(4,), hidden=8)
-    # 3 x 3 x 3 x 4 + 4; pooled to 4 x 16 x 16 = 1024, with 96 side features 1120 x 8 + 8; 8 x 100 +
-    # 100
-    assert osafl_pictures.layers(cnn, torch.zeros(1, 3168)) == [
-        ("Convolution 3x3", "4 x 32 x 32", 112),
-        ("MaxPool", "4 x 16 x 16", 0),
-        ("Dense", "8", 8968),
-        ("Dense", "100", 900),
-    ]
-    lstm = models.create(
-        "osafl_lstm", input_shape=(10,), n_classes=100, hidden=5, layers=2, embedding=4
-    )
-    rows = osafl_pictures.layers(lstm, torch.zeros(1, 10, dtype=torch.int64))
-    assert [name for name, *_ in rows] == ["Embedding", "LSTM, 2 layers", "Dense"]
-    assert sum(n for *_, n in rows) == sum(p.numel() for p in lstm.parameters())
-    assert not any(m._forward_hooks for m in lstm.modules())
-
-
-def test_fire_modules_are_one_block_each():
-    import torch
-
-    from sflkit import models
-
-    net = models.create("osafl_squeezenet1", input_shape=(3168,), n_classes=100)
-    rows = osafl_pictures.layers(net, torch.zeros(1, 3168))
-    assert [name for name, *_ in rows].count("Fire") == 8 and sum(n for *_, n in rows) == 783_396
-
-
-def test_chain_draws_every_block_once():
-    ax = axes()
-    osafl_pictures.chain(
-        ax, [("Dense", "8", 72), ("MaxPool", "4", 0)], title="net", source="8 numbers", places=5
-    )
-    assert [t.get_text() for t in ax.texts if t.get_text()] == [
-        "8 numbers",
-        "Dense\n72 parameters",
-        "8",
-        "MaxPool",
-        "4",
-    ]
-    assert ax.get_ylim()[0] < -5
-    with pytest.raises(ValueError, match=r"rows=\[\]"):
-        osafl_pictures.chain(ax, [], title="", source="")
 
 
 def test_end_intervals_by_hand():

@@ -423,6 +423,83 @@ noted(
     },
 )
 
+
+def small(low, high, s):
+    return -s <= low and high <= s
+
+
+def sides(low, high):
+    return "yes" if low > 0 else "no" if high < 0 else "open"
+
+
+noted(
+    "90",
+    {
+        "above zero is yes": [
+            lambda low, high, s: "open",
+            # surely large is more than surely above 0
+            lambda low, high, s: "yes" if low > s else "no" if high < -s else "open",
+        ],
+        "the other way round yes is no": lambda low, high, s: (
+            "no visible effect" if small(low, high, s) else "yes" if low > 0 else "open"
+        ),
+        "more runs open nothing again": lambda low, high, s: (
+            "no visible effect"
+            if small(low, high, s) and low < 0 < high
+            else "open"
+            if small(low, high, s)
+            else sides(low, high)
+        ),
+        "too small to care is no visible effect": lambda low, high, s: sides(low, high),
+        "an interval on both sides is open": lambda low, high, s: (
+            "no visible effect" if small(low, high, s) else "yes" if low + high > 0 else "no"
+        ),
+        "units do not matter": lambda low, high, s: (
+            "no visible effect" if small(low, high, 0.5) else sides(low, high)
+        ),
+    },
+)
+noted(
+    "91",
+    {
+        "a plain power is found": [
+            lambda f: math.log(f(1e14) / f(1e12)),
+            lambda f: math.log(f(1e12) / f(1e14)) / math.log(100),
+        ],
+        "a factor does not matter": lambda f: math.log(f(1e12)) / math.log(1e12),
+        "of a sum the larger power remains": lambda f: math.log2(f(2) / f(1)),
+    },
+)
+
+
+@wrong("92", "what is still there stays")
+def draw_again(batch, before, after, rng):
+    return rng.choice(after, len(batch), replace=False)
+
+
+@wrong("92", "it is a batch of the other cache")
+def drop_what_is_gone(batch, before, after, rng):
+    return np.intersect1d(batch, after)
+
+
+@wrong("92", "it is a batch of the other cache")
+def one_for_all(batch, before, after, rng):
+    new = [*np.setdiff1d(after, before), after[0]]
+    return np.array([s if s in after else new[0] for s in batch])
+
+
+@wrong("92", "nobody can tell")
+def draw_again_if_hit(batch, before, after, rng):
+    return batch if np.isin(batch, after).all() else draw_again(batch, before, after, rng)
+
+
+@wrong("92", "nobody can tell")
+def fill_with_anything(batch, before, after, rng):
+    kept = np.intersect1d(batch, after)
+    others = rng.permutation(np.setdiff1d(after, kept))
+    return np.concatenate([kept, others])[: len(batch)]
+
+
 wrong("93", "labels are in balance")(FIFO)
 
 

@@ -30,7 +30,7 @@ from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.plans import Case, Strategies
 from sflkit.results.claims import SETTINGS, NotRun, Setting
 from sflkit.results.intervals import mean_interval
-from sflkit.results.rules import Similar
+from sflkit.results.rules import Judged, Similar
 
 NEAR_OPTIMAL = 0.01  # one point: "similar to the optimal one"
 Scores = Mapping[tuple[str, float], pd.DataFrame]
@@ -193,14 +193,10 @@ def optimal_evidence(found: Scores) -> dict[str, Any]:
     return {"often": (np.mean(ours, axis=0), np.mean(best, axis=0))}
 
 
-def lines_near_optimal(found: Scores) -> pd.Series:
-    """Return Ours minus Optimal in points and whether it is surely within one, by line."""
+def near_optimal(score: pd.DataFrame) -> Judged:
+    """Return Ours minus Optimal in points, and whether it is surely within one."""
     rule = Similar(within=NEAR_OPTIMAL, scale=100, unit="points")
-    answers = {}
-    for (row, fraction), score in found.items():
-        judged = rule.judge((score["Ours"], optimal(score)))
-        answers[f"{row}, {percent(fraction)}"] = f"{judged.ours} {judged.interval}: {judged.answer}"
-    return pd.Series(answers, name="Ours minus Optimal: within one point?")
+    return rule.judge((score["Ours"], optimal(score)))
 
 
 def reuse_evidence(found: Scores) -> dict[str, Any]:

@@ -65,8 +65,9 @@ def grid_curves(
     fig.legend(handles, labels, loc="outside lower center", ncol=5 if n > 1 else 3, fontsize=9)
     if with_gaps:
         drawn |= gap_panel(axes[0][-1], evidence.gaps(found))
-    case = runs.cases[row, shown[0]]
-    fig.suptitle(f"{row} row, on {case.config.data}, {case.config.model}", fontsize=11)
+    config = runs.cases[row, shown[0]].config
+    about = f"The line {row} of the tables, here on {config.data} with a {config.model} model"
+    fig.suptitle(about, fontsize=11)
     return fig, drawn
 
 

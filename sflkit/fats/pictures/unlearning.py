@@ -46,15 +46,20 @@ def at_once(
             left, right = axes[i, 2 * j], axes[i, 2 * j + 1]
             top = _accuracy(left, shown, data, level, markers=6)
             left.axvline(rounds, color="0.4", linestyle=":", linewidth=1.2)
-            left.set_title(f"{data}: {w} {level}s forgotten, means")
+            left.set_title(f"{data}: {w} {level}{'s' * (w > 1)} forgotten, means")
             _law(right, mine, level, top)
             right.set_title(f"{data}, {level}s: where FATS goes back to")
         axes[1, 2 * j].set_xlabel("communication rounds")
         axes[1, 2 * j + 1].set_xlabel("round that FATS goes back to")
     for row in axes:
         row[0].set_ylabel("test accuracy")
-    axes[0, 1].legend(loc="lower right", fontsize=9)
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    methods, laws = (ax.get_legend_handles_labels() for ax in axes[0, :2])
+    # A legend is filled column by column: a method, and below it what the right panels draw.
+    handles, labels = (
+        [shown for pair in zip(*both, strict=True) for shown in pair]
+        for both in zip(methods, laws, strict=True)
+    )
+    fig.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=10)
     return fig
 
 
@@ -125,10 +130,12 @@ def _law(ax: Axes, runs: pd.DataFrame, level: str, top: float) -> None:
     path = paths.recomputed[paths.index.get_indexer(keys[mine])].mean(axis=0)
     rounds, after = np.arange(len(law)), float((law * path).sum())
     scaled = law / law.max() * top
-    ax.bar(rounds, scaled, color="0.82", width=0.8, label="law of the round (scaled)")
+    ax.bar(rounds, scaled, color="0.82", width=0.8, label="probability of the round, scaled")
     color = METHODS["fats"].look.color
     ax.plot(rounds, path, color=color, label="accuracy after so many rounds")
     dashed = dict(color="black", linestyle="--", linewidth=1.4)
-    ax.axhline(after, **dashed, label="expected after the request")
+    ax.axhline(after, **dashed, label="mean accuracy after the request")
     ax.text(0.5, after + 0.015, f"{after:.2f}", fontsize=10)
+    ax.text(rounds[-1], 0.02 * top, "no hit", rotation=90, ha="center", va="bottom", fontsize=8)
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlim(-0.6, rounds[-1] + 0.6)

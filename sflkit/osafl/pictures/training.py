@@ -1,22 +1,35 @@
-"""Drawings of networks, layer by layer, and the papers' numbers beside curves.
+"""Curves of OSAFL and its baselines, with what the paper prints beside them.
 
-Source: OSAFL, Figs. 4 to 8.
+Source: OSAFL, Figs. 4 to 6, Tables II to V. The runs are those of `sflkit.osafl.plans.training`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from sflkit.osafl.claims.dataset1 import LABELS
 from sflkit.results import figures
+from sflkit.results.tables import paper_values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from torch import Tensor, nn
+
+    from sflkit.osafl.plans.training import Dataset1, Dataset2
+
+# What stands for a client that never joined, in the arms of Algorithm 2's figure.
+NEVER_JOINED = {
+    "osafl": "OSAFL, left out",
+    "osafl_zero": "OSAFL, zeros",
+    "osafl_printed": "OSAFL, as printed",
+    "m_afa_cd": "M-AFA-CD, left out",
+    "m_afa_cd_printed": "M-AFA-CD, as printed",
+}
+ROUND = 40  # at which Section V-B.2 reads Fig. 6
 
 
 def labels() -> dict[str, str]:
@@ -24,155 +37,6 @@ def labels() -> dict[str, str]:
     from sflkit.osafl.rules import RULES  # it loads torch
 
     return RULES.labels() | {"m_afa_cd_printed": "M-AFA-CD, printed buffer"}
-
-
-class Layer(NamedTuple):
-    """One block of a network.
-
-    Attributes
-    ----------
-    name : str
-        What it does.
-    shape : str
-        The shape of its output for one sample, such as "32 x 16 x 16".
-    parameters : int
-        How many parameters it has.
-    """
-
-    name: str
-    shape: str
-    parameters: int
-
-
-def layers(model: nn.Module, example: Tensor) -> list[Layer]:
-    """Return a network's blocks in forward order.
-
-    Blocks are layers with parameters and poolings; what stands in `Fire` modules or a recurrent
-    network counts as one.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-    example : Tensor
-        Its input for one sample, with the batch axis.
-    """
-    import torch
-
-    found: list[Layer] = []
-
-    def note(module: nn.Module, _: tuple, output: Tensor | tuple) -> None:
-        output = output[0] if isinstance(output, tuple) else output
-        shape = " x ".join(map(str, output.shape[1:]))
-        found.append(Layer(_kind(module), shape, sum(p.numel() for p in module.parameters())))
-
-    hooks = [block.register_forward_hook(note) for block in _blocks(model)]
-    try:
-        with torch.no_grad():
-            model(example)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return found
-
-
-def _blocks(model: nn.Module) -> list[nn.Module]:
-    from torch import nn
-
-    from sflkit.models.side_features import Fire
-
-    kinds = (
-        Fire,
-        nn.Linear,
-        nn.Conv2d,
-        nn.MaxPool2d,
-        nn.AdaptiveAvgPool2d,
-        nn.Embedding,
-        nn.RNNBase,
-    )
-    fires = [module for module in model.modules() if isinstance(module, Fire)]
-    inside = {id(part) for fire in fires for part in fire.modules() if part is not fire}
-    return [m for m in model.modules() if isinstance(m, kinds) and id(m) not in inside]
-
-
-def _kind(module: nn.Module) -> str:
-    """Return what a block does, in a reader's words."""
-    from torch import nn
-
-    name = type(module).__name__.replace("2d", "").replace("AdaptiveAvg", "Mean")
-    name = name.replace("Conv", "Convolution").replace("Linear", "Dense")
-    if isinstance(module, nn.RNNBase):
-        return f"{name}, {module.num_layers} layers"
-    if isinstance(module, nn.Conv2d):
-        return "{} {}x{}".format(name, *module.kernel_size)
-    return name
-
-
-def chain(
-    ax: Axes,
-    rows: Sequence[tuple[str, str, int]],
-    *,
-    title: str,
-    source: str,
-    places: int | None = None,
-) -> None:
-    """Draw a network from top to bottom, a box for each layer and the output's shape beside it.
-
-    A box is as wide as the logarithm of its number of parameters.
-
-    Parameters
-    ----------
-    ax : Axes
-    rows : sequence of (name, shape, parameters)
-        As `layers` returns them.
-    title, source : str
-        What the network is called, and what goes into it.
-    places : int, optional
-        Boxes for which the axes have room, at least as many as there are, so that several networks
-        share one scale.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows.
-    """
-    from matplotlib.patches import FancyBboxPatch
-
-    if not rows:
-        raise ValueError("rows=[] must hold at least one layer")
-    most = np.log10(max(10, *(n for _, _, n in rows)))
-    ax.text(0, 0.55, source, ha="center", va="center", fontsize=9)
-    for i, (name, shape, n) in enumerate(rows):
-        y = -1.0 * i - 0.5
-        width = 1.6 + 1.4 * np.log10(max(n, 1)) / most
-        ax.annotate(
-            "",
-            (0, y + 0.38),
-            (0, y + (0.85 if i == 0 else 0.62)),
-            arrowprops={
-                "arrowstyle": "-|>",
-                "linewidth": 1.0,
-                "color": "0.3",
-                "shrinkA": 0,
-                "shrinkB": 0,
-            },
-        )
-        ax.add_patch(
-            FancyBboxPatch(
-                (-width / 2, y - 0.36),
-                width,
-                0.72,
-                boxstyle="round,pad=0.02,rounding_size=0.1",
-                facecolor="#56B4E9" if n else "white",
-                edgecolor="black",
-                linewidth=0.9,
-            )
-        )
-        ax.text(
-            0, y, f"{name}\n{n:,} parameters" if n else name, ha="center", va="center", fontsize=7
-        )
-        ax.text(1.65, y, shape, ha="left", va="center", fontsize=8, color="0.25")
-    ax.set(xlim=(-1.8, 3.1), ylim=(-max(len(rows), places or 0) - 0.1, 0.9), title=title)
-    ax.axis("off")
 
 
 def compared(
@@ -223,10 +87,10 @@ def compared(
     ax.legend().remove()
 
 
-def one_legend(fig: Figure, ncols: int = 4) -> None:
-    """Put one legend above a figure, with every label of its panels once."""
+def one_legend(fig: Figure, ncols: int = 4, axes: Sequence[Axes] | None = None) -> None:
+    """Put one legend above a figure, with every label of its panels (or of `axes`) once."""
     found = {}
-    for ax in fig.axes:
+    for ax in fig.axes if axes is None else axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     fig.legend(found.values(), found.keys(), loc="outside upper center", ncols=ncols)
@@ -240,3 +104,136 @@ def drawn(runs: pd.DataFrame, what: str, names: Sequence[str]) -> pd.DataFrame:
     means = runs.groupby([*names, "round"], sort=False)[what].mean().reset_index().assign(seed=-1)
     last = runs.loc[runs["round"] == runs["round"].max(), [*names, "round", what, "seed"]]
     return pd.concat([means, last], ignore_index=True)
+
+
+def printed_marks(artefact: str, what: str, network: str) -> dict[str, float]:
+    """Return what a table of the paper prints, rule -> number, with "genie" for centralised SGD.
+
+    Parameters
+    ----------
+    artefact : str
+        A table's, such as "osafl-tab2".
+    what : {"accuracy", "loss"}
+    network : str
+        A column of the table, such as "FCN".
+    """
+    values = paper_values("osafl").set_index(["artefact", "quantity"])["value"]
+    names = {"genie": "SGD"} | LABELS
+    return {rule: values[artefact, f"test {what} {name} {network}"] for rule, name in names.items()}
+
+
+def never_joined(found: Dataset1, K: int) -> tuple[Figure, dict[str, Any]]:
+    """Draw what stands for clients that never joined, and what the scale of the inputs does.
+
+    Parameters
+    ----------
+    found : Dataset1
+    K : int
+        Of the request model; every seed has a line.
+
+    Returns
+    -------
+    fig : Figure
+    drawn : dict
+        What it draws, for `figures.save_figure`.
+    """
+    import matplotlib.pyplot as plt
+
+    mine = found.tables[(found.tables["K"] == K) & found.tables["arm"].isin(NEVER_JOINED)]
+    shown = pd.concat([mine, found.buffers], ignore_index=True)
+    fig, axes = plt.subplots(1, 3, figsize=(10.8, 4.2))
+    for n, (arm, name) in enumerate(NEVER_JOINED.items()):
+        look = figures.series_style("", n) | {"linewidth": 1.3, "marker": "None"}
+        for i, (_, run) in enumerate(shown[shown["arm"] == arm].groupby("seed")):
+            for ax, what in zip(axes[:2], ("loss", "accuracy"), strict=True):
+                ax.plot(run["round"], run[what], **look, label=name if i == 0 else None)
+    axes[0].axhline(np.log(100), color="0.5", linestyle=":", linewidth=1)
+    axes[0].set(xlabel="round", ylabel="test loss", yscale="log", ylim=(1, 1e4))
+    axes[0].set_title("loss; dotted: a uniform guess", fontsize=11)
+    axes[1].set(xlabel="round", ylabel="test accuracy", ylim=(0, None))
+    axes[1].set_title(f"accuracy, K = {K}", fontsize=11)
+    scale = _scale_of_inputs(axes[2], found.scan)
+    one_legend(fig, ncols=3, axes=axes[:1])
+    runs = shown[["arm", "seed", "round", "accuracy", "loss"]]
+    return fig, {"runs": runs, "scan": scale.reset_index()}
+
+
+def _scale_of_inputs(ax: Axes, scan: pd.DataFrame) -> pd.DataFrame:
+    """Draw best accuracies over the scale of the inputs, and return them."""
+    from sflkit.osafl.plans.training import FEDAVG_TABLE_2, scan_table
+    from sflkit.osafl.rules import RULES
+
+    scale = scan_table(scan)
+    for arm in scale:
+        ax.plot(
+            scale.index, scale[arm], label=labels()[arm], **figures.series_style(arm, rules=RULES)
+        )
+    ax.axhline(FEDAVG_TABLE_2, color="0.5", linestyle=":", linewidth=1)
+    ax.set(xlabel="scale of the inputs", ylabel="best test accuracy", xscale="log", ylim=(0, 1))
+    ax.set(xticks=scale.index, xticklabels=[f"{norm:g}" for norm in scale.index])
+    ax.set_title("dotted: M-FedAvg in the paper", fontsize=11)
+    ax.minorticks_off()
+    if len(scale):
+        ax.legend(fontsize=9)
+    return scale
+
+
+def dataset1(found: Dataset1, top_k: Sequence[int], what: str) -> tuple[Figure, dict[str, Any]]:
+    """Draw Fig. 4 (what = "accuracy") or 5 ("loss") of the FCN: printed, then tuned step sizes.
+
+    Tables II and III stand beside the curves at the printed ones. Returns the figure and what it
+    draws, for `figures.save_figure`.
+    """
+    import matplotlib.pyplot as plt
+
+    panels = {f"K = {K}, printed rates": (K, _of(found.tables, K)) for K in top_k}
+    if len(found.tuned):
+        first = _of(found.tables, top_k[0])
+        both = pd.concat([found.tuned, first[first["arm"] == "genie"]])
+        panels[f"K = {top_k[0]}, tuned rates"] = (None, both)
+    fig, axes = plt.subplots(1, len(panels), figsize=(3.9 * len(panels), 4.4), squeeze=False)
+    for ax, (name, (K, runs)) in zip(axes[0], panels.items(), strict=True):
+        table = {1: "osafl-tab2", 2: "osafl-tab3"}.get(K)
+        compared(ax, runs, what, printed_marks(table, what, "FCN") if table else None)
+        ax.set(ylim=(0, None) if what == "accuracy" else (1.8, 5))
+        ax.set_title(f"FCN, {name.replace('rates', 'steps')}", fontsize=11)
+    one_legend(fig, ncols=4)
+    return fig, {name: drawn(runs, what, ["arm"]) for name, (_, runs) in panels.items()}
+
+
+def dataset2(found: Dataset2, top_k: Sequence[int]) -> tuple[Figure, dict[str, Any]]:
+    """Draw Fig. 6, accuracy above loss, with Tables IV and V and what the text reads at round 40.
+
+    Returns the figure and what it draws, for `figures.save_figure`.
+    """
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(2, len(top_k), figsize=(4.8 * len(top_k), 7.4), squeeze=False)
+    for column, K in zip(axes.T, top_k, strict=True):
+        runs = _of(found.tables, K)
+        table = {1: "osafl-tab4", 2: "osafl-tab5"}.get(K)
+        for ax, what in zip(column, ("accuracy", "loss"), strict=True):
+            compared(ax, runs, what, printed_marks(table, what, "LSTM") if table else None)
+            ax.set(ylim=(0, None) if what == "accuracy" else (1.5, 5))
+            ax.set_title(f"LSTM, K = {K}", fontsize=11)
+        if table and runs["round"].max() >= ROUND:
+            _at_round_40(column[0], K)
+    one_legend(fig, ncols=3)
+    kinds = ("accuracy", "loss")
+    return fig, {what: drawn(found.tables, what, ["K", "arm"]) for what in kinds}
+
+
+def _at_round_40(ax: Axes, K: int) -> None:
+    """Mark the accuracies that the text reads off Fig. 6."""
+    from sflkit.osafl.rules import RULES
+
+    values = paper_values("osafl").set_index(["artefact", "quantity"])["value"]
+    for rule, name in LABELS.items():
+        look = RULES[rule].look
+        said = values["osafl-fig6", f"accuracy at round {ROUND} K = {K} {name}"]
+        hollow = dict(markerfacecolor="none", markeredgecolor=look.color, zorder=6)
+        ax.plot([ROUND], [said], marker=look.marker, **hollow)
+
+
+def _of(runs: pd.DataFrame, K: int) -> pd.DataFrame:
+    return runs[runs["K"] == K]

@@ -1,0 +1,78 @@
+"""Curves of notebooks 33 and 34, drawn from invented runs, with what the paper prints."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from sflkit.osafl.pictures import training as pictures
+from sflkit.osafl.plans import training as plans
+from sflkit.osafl.rules import RULES
+from tests.osafl.test_plans import ONE, TWO, drive
+
+
+@pytest.fixture(scope="module")
+def one():
+    return drive(plans.dataset1(**ONE))[1]
+
+
+def hollow(ax):
+    """The hollow marks of an axes, (x, y)."""
+    lines = [line for line in ax.get_lines() if line.get_markerfacecolor() == "none"]
+    return [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in lines]
+
+
+def test_printed_marks_are_the_tables():
+    marks = pictures.printed_marks("osafl-tab2", "accuracy", "FCN")
+    assert set(marks) == {"genie", "osafl", *(rule for rule in RULES if rule.startswith("m_"))}
+    assert (marks["osafl"], marks["genie"], marks["m_afa_cd"]) == (0.6608, 0.6630, 0.0566)
+    assert pictures.printed_marks("osafl-tab5", "loss", "LSTM")["osafl"] == 3.3061
+
+
+def test_dataset_1_has_a_panel_per_k_and_one_of_tuned_steps(one):
+    fig, drawn = pictures.dataset1(one, [1, 2], "accuracy")
+    assert list(drawn) == ["K = 1, printed rates", "K = 2, printed rates", "K = 1, tuned rates"]
+    assert [len(hollow(ax)) for ax in fig.axes] == [7, 7, 0]
+    assert 0.6608 in [y for _, y in hollow(fig.axes[0])]
+    assert 0.3384 in [y for _, y in hollow(fig.axes[1])]
+    assert fig.axes[2].get_title() == "FCN, K = 1, tuned steps"
+    means = drawn["K = 1, tuned rates"].query("seed == -1 and round == 8").set_index("arm")
+    assert set(means.index) == {*(set(plans.SEARCHED) - {"m_fednova"}), "genie"}
+    alone, drawn = pictures.dataset1(one._replace(tuned=one.tuned.iloc[:0]), [1], "loss")
+    assert len(alone.axes) == 1 and list(drawn) == ["K = 1, printed rates"]
+
+
+def test_clients_that_never_joined_and_the_scale_of_the_inputs(one):
+    fig, drawn = pictures.never_joined(one, 1)
+    assert set(drawn["runs"]["arm"]) == set(pictures.NEVER_JOINED)
+    loss, accuracy, scale = fig.axes
+    # four seeds of the three arms of the tables, two of each other, and the dotted line
+    assert len(loss.get_lines()) == 3 * 4 + 2 * 2 + 1
+    assert len(accuracy.get_lines()) == 16
+    assert loss.get_lines()[-1].get_ydata()[0] == pytest.approx(np.log(100))
+    (legend,) = fig.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(pictures.NEVER_JOINED.values())
+    assert drawn["scan"]["norm"].tolist() == [5.0, 10.0]
+    assert [text.get_text() for text in scale.get_xticklabels()] == ["5", "10"]
+
+
+def test_dataset_2_has_the_texts_readings_at_round_40():
+    found = drive(plans.dataset2(**TWO))[1]
+    fig, drawn = pictures.dataset2(found, [1, 2])
+    assert list(drawn) == ["accuracy", "loss"] and len(fig.axes) == 4
+    at_40 = [y for x, y in hollow(fig.axes[0]) if x == 40]
+    assert sorted(at_40) == [0.05, 0.065, 0.075, 0.10, 0.11, 0.27]
+    short = found._replace(tables=found.tables[found.tables["round"] <= 39])
+    fig, _ = pictures.dataset2(short, [1])
+    assert not [x for x, _ in hollow(fig.axes[0]) if x == 40]
+
+
+def test_one_legend_names_every_label_once():
+    fig = Figure()
+    first, second = fig.subplots(1, 2)
+    for ax, names in ((first, ("a", "b")), (second, ("b", "c"))):
+        for name in names:
+            ax.plot([0, 1], label=name)
+    pictures.one_legend(fig)
+    pictures.one_legend(fig, axes=[second])
+    told = [[text.get_text() for text in legend.get_texts()] for legend in fig.legends]
+    assert told == [["a", "b", "c"], ["b", "c"]]
