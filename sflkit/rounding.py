@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sflkit import checks
+
 
 def largest_remainder(targets: ArrayLike, total: int, caps: ArrayLike | None = None) -> np.ndarray:
     """Round non-negative targets to integers that add up to `total` along the last axis.
@@ -35,22 +37,20 @@ def largest_remainder(targets: ArrayLike, total: int, caps: ArrayLike | None = N
         If a target is negative or not finite, the targets do not add up to `total` (to one sample),
         or the caps are no integers >= 0, one per target.
     """
-    targets = _numbers("targets", targets)
+    targets = checks.array("targets", targets)
     if not targets.ndim:
         raise ValueError(f"targets={targets!r} must be an array (..., n)")
-    total = _whole("total", total)
+    total = checks.integer("total", total, 0)
     off = np.abs(targets.sum(axis=-1) - total)
     if not (targets >= 0).all() or not (off < 1).all():
         raise ValueError(f"targets={targets!r} must be numbers >= 0 that add up to total={total}")
     # A target that is an integer up to float error is that integer: hence the 1e-9.
     base = np.floor(targets + 1e-9).astype(np.int64)
     if caps is not None:
-        caps = _numbers("caps", caps)
+        caps = checks.integers("caps", caps, ndim=1, low=0)
         if caps.shape != targets.shape:
             raise ValueError(f"caps has shape {caps.shape}; the targets need {targets.shape}, (n,)")
-        if not (caps >= 0).all() or (caps != np.floor(caps)).any():
-            raise ValueError(f"caps={caps!r} must be integers >= 0")
-        caps = np.minimum(caps, total).astype(np.int64)  # so that their sum cannot overflow
+        caps = np.minimum(caps, total)  # so that their sum cannot overflow
         base = np.minimum(base, caps)
         total = min(total, int(np.sum(caps)))
     # Remainders that are equal up to float error are a tie.
@@ -70,23 +70,3 @@ def largest_remainder(targets: ArrayLike, total: int, caps: ArrayLike | None = N
         remainder[order] -= 1
         left -= len(order)
     return base
-
-
-def _numbers(name: str, value: ArrayLike) -> np.ndarray:
-    """Return `value` as an array of float64, refused unless it holds finite real numbers."""
-    try:
-        out = np.asarray(value)
-        if out.dtype.kind not in "biuf":
-            raise TypeError
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}={value!r} must be an array of numbers") from None
-    if not np.isfinite(out).all():
-        raise ValueError(f"{name}={value!r} must be finite")
-    return out.astype(float, copy=False)
-
-
-def _whole(name: str, value: int) -> int:
-    number = _numbers(name, value)
-    if isinstance(value, bool) or number.ndim or number < 0 or number != np.floor(number):
-        raise ValueError(f"{name}={value!r} must be an integer >= 0")
-    return int(number)
