@@ -114,6 +114,7 @@ def figures(
                 f"not run, since notebooks/profiles.yaml says nothing of them for {profile!r}: "
                 f"{', '.join(book.name for book in left_out)}"
             )
+        kernels.cell_seconds(profile)  # what is refused leaves no lock behind
         with runner.alone(profile, typer.echo):
             compare.keep(profile)
             fresh, already, failed = runner.figures(profile, jobs, only, echo=typer.echo)
