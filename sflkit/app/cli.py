@@ -114,7 +114,9 @@ def figures(
                 f"not run, since notebooks/profiles.yaml says nothing of them for {profile!r}: "
                 f"{', '.join(book.name for book in left_out)}"
             )
-        jobs = runner.checked_jobs(jobs)  # before anything is written
+        # what is refused leaves no lock behind
+        jobs = runner.checked_jobs(jobs)
+        kernels.cell_seconds(profile)
         with runner.alone(profile, typer.echo):
             compare.keep(profile)
             fresh, already, failed = runner.figures(profile, jobs, only, echo=typer.echo)
