@@ -233,7 +233,13 @@ def test_kill_9_five_times_loses_nothing_and_repeats_only_what_was_in_flight(pla
 def test_no_worker_outlives_the_queue(planned, end):
     clone = planned({"10": ("rules", {"seeds": [0, 1, 2]})})
     (clone / "hold").touch()
-    process = subprocess.Popen([*PAPER, "--jobs", "2"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*PAPER, "--jobs", "2"],
+        stdout=subprocess.PIPE,
+        text=True,
+        # tests that run in the background of a shell inherit that SIGINT is ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     wait_for(lambda: len(log(clone, "start")) == 2)
     workers = psutil.Process(process.pid).children(recursive=True)
     assert len(workers) >= 2
