@@ -1,5 +1,7 @@
 """From runs to evidence: Optimal without self-judging, lines that were not run, printed numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +20,7 @@ from sflkit.datastreams.claims.training import (
     artefact_of,
     nearest_share,
 )
+from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.evidence import training as evidence
 from sflkit.results.claims import NotRun
 from sflkit.results.tables import paper_value
@@ -195,6 +198,26 @@ def stages(plan, answers):
     except StopIteration as end:
         return found, end.value
     raise AssertionError("the plan goes on")
+
+
+def case(row, fraction, **fields):
+    """A line's case, of which only the config's numbers of clients matter."""
+    config = replace(DataStreamsConfig(), hist_fraction=fraction, **fields)
+    return plans.Case(row, fraction, config, {}, (0.1,), range(1), range(0))
+
+
+def test_a_line_with_three_old_writers_is_not_judged():
+    """5 and 20 % of 60 writers are 3 and 12; of 50 clients with images 25 are old by design."""
+    writers = dict(data="writers", model="mlp", n_historical=None, n_clients=60)
+    cases = {("FEMNIST", f): case("FEMNIST", f, **writers) for f in (0.05, 0.2)}
+    images = dict(data="digits", n_clients=50, n_historical=25)
+    cases["CIFAR-10", 0.05] = case("CIFAR-10", 0.05, **images)
+    judged = evidence.judged_lines({key: line() for key in cases}, cases)
+    assert list(judged) == [("FEMNIST", 0.2), ("CIFAR-10", 0.05)]
+    told = evidence.table_evidence("FEMNIST", 0.05, judged, judged)
+    assert {given.reason for given in told.values()} == {
+        "FEMNIST at 5 % was not run with 10 or more historical clients"
+    }
 
 
 def searched(config, best):

@@ -174,8 +174,15 @@ def test_settings_and_notes(scores):
     assert small.level == "stand-in" and small.differs.endswith("40 episodes, 10 users")
     told = evidence.note(scores, ["static", "frozen"])
     assert told == (
-        "Accuracy (instability): static 0.9060 (0.0200), frozen stores 0.8010 (0.0100)."
+        "Mean accuracy, and in brackets the median change of accuracy from one episode to the "
+        "next: static 0.9060 (0.0200), frozen stores 0.8010 (0.0100)."
     )
+    change = evidence.note(scores, ["static", "frozen", "time_varying"])
+    frozen, moving = (
+        scores.xs(arm, level="arm")["accuracy"].mean() for arm in ("frozen", "time_varying")
+    )
+    assert f"stores end {100 * abs(moving - frozen):.2f} points" in change
+    assert ("higher than" in change) == (moving > frozen)
     rows = evidence.comparison_rows(scores, ["static"])
     assert [row["quantity"] for row in rows] == [
         "static: accuracy",

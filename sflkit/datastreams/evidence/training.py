@@ -27,12 +27,15 @@ from sflkit.datastreams.claims.training import (
     percent,
 )
 from sflkit.datastreams.config import DataStreamsConfig
-from sflkit.datastreams.plans import Case, Strategies
+from sflkit.datastreams.plans import HISTORICAL, Case, Strategies
 from sflkit.results.claims import SETTINGS, NotRun, Setting
 from sflkit.results.intervals import mean_interval
 from sflkit.results.rules import Judged, Similar
 
 NEAR_OPTIMAL = 0.01  # one point: "similar to the optimal one"
+# With fewer historical writers or roles a line judges how few they are: 5 % of 60 writers are
+# three, and the paper has 180.
+FEWEST_HISTORICAL = 10
 Scores = Mapping[tuple[str, float], pd.DataFrame]
 
 _RATIO = (
@@ -63,6 +66,14 @@ def scores(case: Case, frame: pd.DataFrame, column: str = "accuracy") -> pd.Data
 def all_scores(runs: Strategies, column: str = "accuracy") -> dict[tuple[str, float], pd.DataFrame]:
     """Return the scores of all cases that were run, by (row, fraction)."""
     return {key: scores(runs.cases[key], frame, column) for key, frame in runs.found.items()}
+
+
+def judged_lines(
+    found: Scores, cases: Mapping[tuple[str, float], Case]
+) -> dict[tuple[str, float], pd.DataFrame]:
+    """Return the scores of the lines with at least `FEWEST_HISTORICAL` historical clients."""
+    enough = {key for key, case in cases.items() if _n_historical(case) >= FEWEST_HISTORICAL}
+    return {key: score for key, score in found.items() if key in enough}
 
 
 def optimal(score: pd.DataFrame, *, above_0: bool = False) -> np.ndarray:
@@ -117,9 +128,7 @@ def table_evidence(
     """
     claim = CLAIMS[artefact_of(row, fraction)]
     if (row, fraction) not in found:
-        return {
-            part.key: NotRun(f"{row} at {percent(fraction)} was not run") for part in claim.parts
-        }
+        return {part.key: _not_run(row, fraction) for part in claim.parts}
     score, final = found[row, fraction], last[row, fraction]
     ours, uniform = score["Ours"], score["Uniform"]
     known = {
@@ -142,7 +151,7 @@ def figure_evidence(artefact: str, found: Scores) -> dict[str, Any]:
     for fraction in TABLES:
         at = f"at {percent(fraction)}"
         if (row, fraction) not in found:
-            reason = NotRun(f"{row} {at} was not run")
+            reason = _not_run(row, fraction)
             evidence |= {f"order {at}": reason, f"share {at}": reason}
             continue
         score = found[row, fraction]
@@ -205,7 +214,7 @@ def reuse_evidence(found: Scores) -> dict[str, Any]:
     for row in ROWS:
         score = found.get((row, 0.05))
         if score is None:
-            evidence[row] = NotRun(f"{row} at 5 % was not run")
+            evidence[row] = _not_run(row, 0.05)
         else:
             evidence[row] = (optimal(score, above_0=True), score["Fresh"])
     return evidence
@@ -280,3 +289,13 @@ def _agree(score: pd.DataFrame, name: str, value: float, half_width: float) -> b
     sample = optimal(score) if name == "Optimal" else score[name].to_numpy()
     ours = mean_interval(sample)
     return bool(abs(ours.mean - value) <= ours.high - ours.mean + half_width)
+
+
+def _n_historical(case: Case) -> int:
+    """Return the number of historical clients, which is a share where clients are natural."""
+    return case.config.n_historical or round(case.fraction * case.config.n_clients)
+
+
+def _not_run(row: str, fraction: float) -> NotRun:
+    enough = "" if row in HISTORICAL else f" with {FEWEST_HISTORICAL} or more historical clients"
+    return NotRun(f"{row} at {percent(fraction)} was not run{enough}")
