@@ -191,6 +191,8 @@ def _in_words(ours: str) -> str:
 
 
 def _setting(row: Any) -> str:
+    if row.differs == "nothing was run":
+        return "None: nothing was run."
     text = _SETTINGS.get(row.setting, row.setting)
     if row.differs:
         text += f": {row.differs.rstrip('.')}"
