@@ -119,7 +119,8 @@ def figures(
         kernels.cell_seconds(profile)
         with runner.alone(profile, typer.echo):
             compare.keep(profile)
-            fresh, already, failed = runner.figures(profile, jobs, only, echo=typer.echo)
+            done = runner.figures(profile, jobs, only, echo=typer.echo)
+    fresh, already, failed, damaged = done
     folder = paths.figures(profile)
     typer.echo(
         f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in "
@@ -128,6 +129,9 @@ def figures(
     )
     if failed:
         typer.echo(f"sflkit: failed: {', '.join(failed)}", err=True)
+    if damaged:  # what README and VERDICTS.md say must not hang on it
+        typer.echo("sflkit: README and VERDICTS.md stay: other notebooks' are damaged", err=True)
+        raise typer.Exit(1)
     try:
         readme.refresh_readme()
     except gate.GateError as error:  # too late to be a refusal

@@ -47,11 +47,20 @@ _THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Progress(NamedTuple):
-    """Names of notebooks after `figures`: those that ran, were up to date, and failed."""
+    """What `figures` did.
+
+    Attributes
+    ----------
+    fresh, already, failed : list of str
+        Names of notebooks that ran, were up to date, and failed.
+    damaged : list of seals.Damage
+        What is damaged and comes from none of the notebooks; it is left as it is.
+    """
 
     fresh: list[str]
     already: list[str]
     failed: list[str]
+    damaged: list[seals.Damage]
 
 
 def this_process() -> str:
@@ -297,7 +306,7 @@ def figures(
 
     The cores are shared out: each notebook gets cores / jobs threads. A failed notebook does not
     stop the others. A notebook whose figures or verdicts are damaged is not up to date; `echo` is
-    given a line per damaged file.
+    given a line per damaged file. What is damaged of other notebooks stays as it is.
 
     Raises
     ------
@@ -305,7 +314,8 @@ def figures(
         Before anything starts, when a setting is not allowed or the profile names none of the
         notebooks.
     NotebookFailed
-        When Snakemake itself ended with an error while no notebook failed.
+        Before anything starts, when a table has damaged lines of which nobody knows whether these
+        notebooks write them; or when Snakemake itself ended with an error while no notebook failed.
     """
     jobs = checked_jobs(jobs)
     books, _ = gate.selection(profile, only)
@@ -314,7 +324,7 @@ def figures(
     for book in books:  # all settings are checked before anything starts
         gate.resolve(book, profile)
     before = {book.name: _replaced(stamp(book, profile)) for book in books}
-    again = _mended(books, profile, echo)
+    again, left = _mended(books, profile, echo)
     command = _snakemake(books, profile, jobs, again)
     environment = {**os.environ, WATCH: this_process()}
     code = subprocess.run([*command, "--quiet", "all"], env=environment, check=False).returncode
@@ -330,28 +340,66 @@ def figures(
         if b.name not in failed and _replaced(stamp(b, profile)) != before[b.name]
     ]
     already = [b.name for b in books if b.name not in (*failed, *fresh)]
-    return Progress(fresh, already, failed)
+    return Progress(fresh, already, failed, left)
 
 
 def _mended(
     books: list[gate.Notebook], profile: str, echo: Callable[[str], Any]
-) -> list[gate.Notebook]:
-    """Say what is damaged of what is published, and return the notebooks that must make it anew.
+) -> tuple[list[gate.Notebook], list[seals.Damage]]:
+    """Say what is damaged of what is published; return the notebooks that must make it anew, and
+    the damage that none of them mends.
 
-    Rows that cannot be trusted are taken out of the tables, see `seals`.
+    Rows of theirs that cannot be trusted are taken out of the tables, see `seals`. Rows of other
+    notebooks stay, for nobody would write them again.
     """
     folder = paths.figures(profile)
-    found = seals.damages(folder)
+    names = {book.name for book in books}
     again = {}
-    for damage in found:
-        makers = [b for b in books if b.name == damage.notebook or damage.artefact in b.artefacts]
-        again |= {book.name: book for book in makers}
-        said = f"made anew by {makers[0].name}" if makers else "of none of these notebooks"
-        if not damage.artefact:
+    ours, left = [], []
+    for damage in seals.damages(folder):
+        makers = [
+            book
+            for book in gate.notebooks()
+            if book.name == damage.notebook or damage.artefact in book.artefacts
+        ]
+        selected = [book for book in makers if book.name in names]
+        again |= {book.name: book for book in selected}
+        mends = bool(selected) or (not makers and _are_all(names, profile))
+        if selected:
+            said = f"made anew by {selected[0].name}"
+        elif not mends:
+            said = _way_out(damage, makers, profile)
+        elif damage.artefact:
+            said = "of none of these notebooks"
+        else:
             said = "lost rows are made anew by their notebooks"
+        (ours if mends else left).append(damage)
         echo(f"damaged: {damage}; {said}")
-    seals.mend(folder, found)
-    return [book for book in books if book.name in again or is_lost(book, profile)]
+    if any(not damage.artefact for damage in left):
+        raise NotebookFailed("nothing was run, since lines of a table are damaged; see above")
+    seals.mend(folder, ours)
+    return [book for book in books if book.name in again or is_lost(book, profile)], left
+
+
+def _are_all(names: set[str], profile: str) -> bool:
+    """Whether no other notebook of a profile draws or judges anything."""
+    return all(b.name in names for b in gate.selection(profile)[0] if b.artefacts)
+
+
+def _way_out(damage: seals.Damage, makers: list[gate.Notebook], profile: str) -> str:
+    """Return how to mend what comes from none of the notebooks that are to run."""
+    folder = damage.file.parent
+    files = [damage.file]
+    if damage.file.name in ("verdicts.csv", "parts.csv"):  # a digest is of rows of both
+        files = [folder / "verdicts.csv", folder / "parts.csv"]
+    elif not makers or damage.wrong == seals.NO_ROW:
+        files = [folder / "index.csv"]
+    named = "" if profile == "quick" else f" PROFILE={profile}"
+    only = f" ONLY={makers[0].number}" if makers else ""
+    return (
+        f"left as it is; `git checkout -- {' '.join(map(str, files))}` or "
+        f"`make figures{named}{only}` mends it"
+    )
 
 
 def _snakemake(

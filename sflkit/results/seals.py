@@ -65,6 +65,7 @@ COLUMNS = {
     ),
 }
 _WAY_OUT = "`sflkit figures` mends what is published, other tables can be deleted"
+NO_ROW = "index.csv has no row for it"
 _NEW_COLUMNS = ("png_sha256", "pdf_sha256", "passport_sha256", SEAL)  # not in tables before 0.2
 
 
@@ -255,7 +256,7 @@ def _figure_damages(folder: Path) -> list[Damage]:
     known = {row["artefact"] for row in figures}
     for file in sorted(folder.glob("*.png")):
         if file.stem not in known:
-            found.append(Damage(file, "index.csv has no row for it", file.stem))
+            found.append(Damage(file, NO_ROW, file.stem))
     return found
 
 

@@ -146,6 +146,33 @@ def test_damage_to_what_is_published_is_said_and_made_anew(clone):
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == right
 
 
+def test_what_is_damaged_of_another_notebook_stays_and_so_does_the_readme(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
+    assert sflkit("figures").returncode == 0
+    folder = clone / "figures" / "quick"
+    for name in ("verdicts.csv", "parts.csv"):
+        (folder / name).write_text((folder / name).read_text().replace("fig2,", "fig2,not ", 1))
+    index = (folder / "index.csv").read_bytes()
+    before = {f: f.read_bytes() for f in (*folder.iterdir(), *clone.glob("*.md"))}
+    result = sflkit("figures", "--only", "12")
+    assert result.returncode == 1 and "0 run, 1 up to date, 0 failed" in result.stdout
+    tables = f"{folder / 'verdicts.csv'} {folder / 'parts.csv'}"
+    assert f"`git checkout -- {tables}` or `make figures ONLY=10` mends it" in result.stdout
+    assert "README and VERDICTS.md stay" in result.stderr
+    assert {file: file.read_bytes() for file in before} == before
+    assert sflkit("figures", "--only", "10").returncode == 0
+
+    # a cut line is of nobody knows whom: nothing runs that would rewrite the table
+    (folder / "index.csv").write_bytes(index[:-40])
+    result = sflkit("figures", "--only", "12")
+    assert result.returncode == 1 and "run," not in result.stdout
+    assert f"`git checkout -- {folder / 'index.csv'}` or `make figures` mends it" in result.stdout
+    assert "nothing was run, since lines of a table are damaged" in result.stderr
+    assert (folder / "index.csv").read_bytes() == index[:-40]
+    assert sflkit("figures").returncode == 0
+    assert (folder / "index.csv").read_bytes() == index
+
+
 def test_a_stamp_knows_what_it_was_made_from_whatever_the_clock_says(clone):
     book = gate.find("10")
     stamp = runner.stamp(book, "quick")
