@@ -232,18 +232,22 @@ def verdict_damages(folder: Path | str) -> list[Damage]:
 def mend(folder: Path | str, found: Collection[Damage]) -> None:
     """Take out of the tables of a folder what `damages` found wrong in them.
 
-    Nothing is invented: a row that is gone comes back when its notebook runs.
+    So goes the row of a figure that has no file left. Nothing is invented: a row that is gone comes
+    back when its notebook runs.
     """
     folder = Path(folder)
     tables = {damage.file.name for damage in found} & COLUMNS.keys()
+    named = {damage.artefact for damage in found if damage.file.name not in COLUMNS}
+    lost = {n for n in named if not any((folder / f"{n}{end}").is_file() for end in _FILES)}
+    if lost:
+        tables |= {"index.csv"}
     if tables & {"verdicts.csv", "parts.csv"}:
         tables |= {"verdicts.csv", "parts.csv"}
     bad = {damage.artefact for damage in found if damage.file.name == "verdicts.csv"}
     for name in sorted(tables):
         with paths.lock(folder / ("index.csv" if name == "index.csv" else "verdicts.csv")):
-            kept = rows(folder / name)
-            if name != "index.csv":
-                kept = [row for row in kept if row["artefact"] not in bad]
+            gone = lost if name == "index.csv" else bad
+            kept = [row for row in rows(folder / name) if row["artefact"] not in gone]
             _write(folder / name, kept)
 
 
