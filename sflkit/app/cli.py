@@ -16,6 +16,7 @@ import typer
 import sflkit
 from sflkit import machine, paths
 from sflkit.app import gate, kernels, runner
+from sflkit.results import seals
 
 if TYPE_CHECKING:
     from sflkit.app.agenda import Agenda
@@ -46,11 +47,13 @@ Names = Annotated[
 def _exits() -> Iterator[None]:
     """Turn refusals into exit code 2 and failed notebooks into 1, with the message alone.
 
-    What could not be written, on a disk that ran full for example, is a failure as well.
+    What could not be written, on a disk that ran full for example, is a failure as well, and so is
+    a damaged table.
     """
+    failures = (kernels.NotebookFailed, paths.CannotWrite, seals.DamagedTable)
     try:
         yield
-    except (gate.GateError, kernels.NotebookFailed, paths.CannotWrite) as error:
+    except (gate.GateError, *failures) as error:
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, gate.GateError) else 1) from None
 

@@ -130,6 +130,9 @@ def test_damage_to_what_is_published_is_said_and_made_anew(clone):
     checked = CliRunner().invoke(cli.app, ["verdicts", "--write-readme"])
     assert checked.exit_code == 2 and "the row of sfl-fig2, or its parts" in checked.stderr
     assert "partly" not in (clone / "README.md").read_text()
+    shown = CliRunner().invoke(cli.app, ["verdicts"])
+    assert shown.exit_code == 1 and isinstance(shown.exception, SystemExit)
+    assert f"sflkit: {folder / 'verdicts.csv'}: the row of sfl-fig2" in shown.stderr
     result = sflkit("figures", "--only", "10")
     for name in by_hand:
         assert f"damaged: {folder / name}: " in result.stdout, result.stdout
