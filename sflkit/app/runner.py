@@ -138,13 +138,20 @@ def stamp(book: gate.Notebook, profile: str) -> Path:
 def sources(name: str) -> list[str]:
     """Return what a notebook is made from besides its own file, as paths from the clone's root.
 
-    That is the package of its own paper and the shared ones. A notebook of no paper, such as the
-    first, is made from all.
+    That is the package of its own paper and the shared ones, and the numbers that its paper
+    prints, which verdicts hang on. A notebook of no paper, such as the first, is made from all, and
+    from ERRATA.md. Data sets and results are not among it.
     """
     own = PAPERS.get(name[0])
     others = {*PAPERS.values(), BEYOND} - {own} if own is not None else set()
-    files = [_relative(file) for file in (gate.root() / "sflkit").rglob("*.py")]
-    return sorted(str(file) for file in files if file.parts[1] not in others)
+    root = gate.root()
+    files = [_relative(file) for file in (root / "sflkit").rglob("*.py")]
+    files = [file for file in files if file.parts[1] not in others]
+    printed = (root / "data" / "paper_values").glob("*.csv")
+    files += [_relative(file) for file in printed if file.stem not in others]
+    if own is None and (root / "ERRATA.md").is_file():
+        files.append(Path("ERRATA.md"))
+    return sorted(map(str, files))
 
 
 def made_from(book: gate.Notebook, values: dict[str, Any]) -> str:

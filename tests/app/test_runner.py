@@ -179,6 +179,8 @@ def test_what_is_damaged_of_another_notebook_stays_and_so_does_the_readme(clone)
 def test_a_stamp_knows_what_it_was_made_from_whatever_the_clock_says(clone):
     book = gate.find("10")
     stamp = runner.stamp(book, "quick")
+    for name in ("data/paper_values/sfl.csv", "data/paper_values/fats.csv", "ERRATA.md"):
+        paths.write_atomic(clone / name, "")
     made = {"figures": [], "verdicts": [], "made_from": runner.made_from(book, {})}
     paths.write_atomic(stamp, json.dumps(made))
     os.utime(stamp, (2**32, 2**32))  # newer than all that will be changed
@@ -188,6 +190,9 @@ def test_a_stamp_knows_what_it_was_made_from_whatever_the_clock_says(clone):
         ("sflkit/checks.py", True),
         ("notebooks/10_first.ipynb", True),
         ("notebooks/12_second.ipynb", False),
+        ("data/paper_values/sfl.csv", True),
+        ("data/paper_values/fats.csv", False),
+        ("ERRATA.md", False),  # notebook 91 reads it
     ):
         text = (clone / changed).read_text()
         (clone / changed).write_text(text + "\n")
@@ -590,6 +595,8 @@ def test_a_notebook_depends_on_its_own_papers_package_and_the_shared_ones(clone)
         ("results/sweep.py", books),
         ("checks.py", books),
     ):
+    for name in ("data/paper_values/sfl.csv", "ERRATA.md"):
+        paths.write_atomic(clone / name, "")
         source = clone / "sflkit" / changed
         text, times = source.read_text(), source.stat()
         source.write_text(text + "\n")
@@ -597,3 +604,5 @@ def test_a_notebook_depends_on_its_own_papers_package_and_the_shared_ones(clone)
         source.write_text(text)
         os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert jobs_to_do() == []
+        ("../data/paper_values/sfl.csv", ["00_tour", *sfl]),
+        ("../ERRATA.md", ["00_tour"]),
