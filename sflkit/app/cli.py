@@ -123,7 +123,7 @@ def figures(
         with runner.alone(profile, typer.echo):
             compare.keep(profile)
             done = runner.figures(profile, jobs, only, echo=typer.echo)
-    fresh, already, failed, damaged = done
+    fresh, already, failed, waiting, damaged = done
     folder = paths.figures(profile)
     typer.echo(
         f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in "
@@ -132,6 +132,8 @@ def figures(
     )
     if failed:
         typer.echo(f"sflkit: failed: {', '.join(failed)}", err=True)
+    if waiting:
+        typer.echo(f"sflkit: not run: {', '.join(waiting)}", err=True)
     if damaged:  # what README and VERDICTS.md say must not hang on it
         typer.echo("sflkit: README and VERDICTS.md stay: other notebooks' are damaged", err=True)
         raise typer.Exit(1)
@@ -141,7 +143,7 @@ def figures(
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(1) from None
     _report(profile)
-    if failed:
+    if failed or waiting:
         raise typer.Exit(1)
 
 

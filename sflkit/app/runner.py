@@ -53,6 +53,8 @@ class Progress(NamedTuple):
     ----------
     fresh, already, failed : list of str
         Names of notebooks that ran, were up to date, and failed.
+    waiting : list of str
+        Names of those that did not run, as page 90 does not after a failure.
     damaged : list of seals.Damage
         What is damaged and comes from none of the notebooks; it is left as it is.
     """
@@ -60,6 +62,7 @@ class Progress(NamedTuple):
     fresh: list[str]
     already: list[str]
     failed: list[str]
+    waiting: list[str]
     damaged: list[seals.Damage]
 
 
@@ -331,23 +334,24 @@ def figures(
     for book in books:  # all settings are checked before anything starts
         gate.resolve(book, profile)
     before = {book.name: _replaced(stamp(book, profile)) for book in books}
-    again, left = _mended(books, profile, echo)
+    old = {book.name: _replaced(failure(book, profile)) for book in books}
+    again, damaged = _mended(books, profile, echo)
     command = _snakemake(books, profile, jobs, again)
     environment = {**os.environ, WATCH: this_process()}
     code = subprocess.run([*command, "--quiet", "all"], env=environment, check=False).returncode
-    failed = [b.name for b in books if not stamp(b, profile).is_file()]
-    if code and not failed:  # the stamps are old ones
+    missing = [b for b in books if not stamp(b, profile).is_file()]
+    failed = [b.name for b in missing if _replaced(failure(b, profile)) not in (None, old[b.name])]
+    waiting = [b.name for b in missing if b.name not in failed]
+    if code and not failed:  # the stamps are old ones, or there are none
+        left = f"; not run: {', '.join(waiting)}" if waiting else ", though no notebook failed"
         raise NotebookFailed(
-            f"Snakemake ended with exit code {code}, though no notebook failed:\n"
-            + _what_is_wrong(command, environment)
+            f"Snakemake ended with exit code {code}{left}:\n" + _what_is_wrong(command, environment)
         )
     fresh = [
-        b.name
-        for b in books
-        if b.name not in failed and _replaced(stamp(b, profile)) != before[b.name]
+        b.name for b in books if b not in missing and _replaced(stamp(b, profile)) != before[b.name]
     ]
-    already = [b.name for b in books if b.name not in (*failed, *fresh)]
-    return Progress(fresh, already, failed, left)
+    already = [b.name for b in books if b not in missing and b.name not in fresh]
+    return Progress(fresh, already, failed, waiting, damaged)
 
 
 def _mended(
@@ -371,9 +375,12 @@ def _mended(
         ]
         selected = [book for book in makers if book.name in names]
         again |= {book.name: book for book in selected}
-        mends = bool(selected) or (not makers and _are_all(names, profile))
+        stray = not makers and damage.wrong == seals.NO_ROW
+        mends = bool(selected) or stray or (not makers and _are_all(names, profile))
         if selected:
             said = f"made anew by {selected[0].name}"
+        elif stray:
+            said = "of no notebook; delete it"
         elif not mends:
             said = _way_out(damage, makers, profile)
         elif damage.artefact:

@@ -236,6 +236,24 @@ def test_a_broken_snakemake_is_no_success(clone):
     assert "the workflow is on fire" in result.stderr
 
 
+def test_what_never_ran_has_not_failed_and_the_reason_is_said(clone):
+    (clone / ".snakemake").write_text("a file where a folder must be")
+    result = sflkit("figures")
+    assert result.returncode == 1 and "failed:" not in result.stderr
+    said = "Snakemake ended with exit code 1; not run: 10_first, 12_second:\n"
+    assert said in result.stderr and ".snakemake'" in result.stderr.split(said)[1]
+    (clone / ".snakemake").unlink()
+
+    write_notebook(clone / "notebooks" / "12_second.ipynb", run="1 / 0")
+    write_notebook(clone / "notebooks" / "90_verdicts.ipynb", artefacts=())
+    old = clone / "out" / "quick" / "90_verdicts.failed.ipynb"
+    old.parent.mkdir(parents=True, exist_ok=True)
+    old.touch()
+    result = sflkit("figures", "--only", "12 90")
+    assert result.returncode == 1 and "0 run, 0 up to date, 1 failed" in result.stdout
+    assert "sflkit: failed: 12_second\nsflkit: not run: 90_verdicts\n" in result.stderr
+
+
 def test_kill_9_leaves_no_orphans_and_only_the_rest_is_run_again(clone):
     write_notebook(
         clone / "notebooks" / "12_second.ipynb",
@@ -577,6 +595,8 @@ def jobs_to_do():
 
 def test_a_notebook_depends_on_its_own_papers_package_and_the_shared_ones(clone):
     books = ["00_tour", "10_first", "12_second", "20_third", "30_fourth", "40_fifth"]
+    for name in ("data/paper_values/sfl.csv", "ERRATA.md"):
+        paths.write_atomic(clone / name, "")
     for name in books:
         write_notebook(clone / "notebooks" / f"{name}.ipynb")
     command = [*SNAKEMAKE, "--cores", "1", "--nolock", "--touch", "--quiet", "all"]
@@ -594,9 +614,9 @@ def test_a_notebook_depends_on_its_own_papers_package_and_the_shared_ones(clone)
         ("datastreams/psi.py", ["00_tour", "20_third"]),
         ("results/sweep.py", books),
         ("checks.py", books),
+        ("../data/paper_values/sfl.csv", ["00_tour", *sfl]),
+        ("../ERRATA.md", ["00_tour"]),
     ):
-    for name in ("data/paper_values/sfl.csv", "ERRATA.md"):
-        paths.write_atomic(clone / name, "")
         source = clone / "sflkit" / changed
         text, times = source.read_text(), source.stat()
         source.write_text(text + "\n")
@@ -604,5 +624,3 @@ def test_a_notebook_depends_on_its_own_papers_package_and_the_shared_ones(clone)
         source.write_text(text)
         os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert jobs_to_do() == []
-        ("../data/paper_values/sfl.csv", ["00_tour", *sfl]),
-        ("../ERRATA.md", ["00_tour"]),
