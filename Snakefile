@@ -1,8 +1,8 @@
 # One job per notebook: `make figures`, or by hand and on a cluster (see docs/guides/sweeps.md):
 #   snakemake --cores 2 --nolock --rerun-incomplete --keep-going --config profile=paper threads=1
 # A job's outputs lie under out/, never among the tracked files: a fresh clone has everything to do.
-# It is done again when its notebook, its profile's overrides, or the source of its paper's package or
-# of a shared one change.
+# It is done again when its notebook, its profile's overrides, the numbers that its paper prints,
+# or the source of its paper's package or of a shared one change.
 import json
 import os
 import sys

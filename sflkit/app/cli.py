@@ -16,6 +16,7 @@ import typer
 import sflkit
 from sflkit import machine, paths
 from sflkit.app import gate, kernels, runner
+from sflkit.results import seals
 
 if TYPE_CHECKING:
     from sflkit.app.agenda import Agenda
@@ -46,11 +47,13 @@ Names = Annotated[
 def _exits() -> Iterator[None]:
     """Turn refusals into exit code 2 and failed notebooks into 1, with the message alone.
 
-    What could not be written, on a disk that ran full for example, is a failure as well.
+    What could not be written, on a disk that ran full for example, is a failure as well, and so is
+    a damaged table.
     """
+    failures = (kernels.NotebookFailed, paths.CannotWrite, seals.DamagedTable)
     try:
         yield
-    except (gate.GateError, kernels.NotebookFailed, paths.CannotWrite) as error:
+    except (gate.GateError, *failures) as error:
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, gate.GateError) else 1) from None
 
@@ -119,7 +122,8 @@ def figures(
         kernels.cell_seconds(profile)
         with runner.alone(profile, typer.echo):
             compare.keep(profile)
-            fresh, already, failed = runner.figures(profile, jobs, only, echo=typer.echo)
+            done = runner.figures(profile, jobs, only, echo=typer.echo)
+    fresh, already, failed, waiting, damaged = done
     folder = paths.figures(profile)
     typer.echo(
         f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in "
@@ -128,13 +132,18 @@ def figures(
     )
     if failed:
         typer.echo(f"sflkit: failed: {', '.join(failed)}", err=True)
+    if waiting:
+        typer.echo(f"sflkit: not run: {', '.join(waiting)}", err=True)
+    if damaged:  # what README and VERDICTS.md say must not hang on it
+        typer.echo("sflkit: README and VERDICTS.md stay: other notebooks' are damaged", err=True)
+        raise typer.Exit(1)
     try:
         readme.refresh_readme()
     except gate.GateError as error:  # too late to be a refusal
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(1) from None
     _report(profile)
-    if failed:
+    if failed or waiting:
         raise typer.Exit(1)
 
 

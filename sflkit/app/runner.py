@@ -47,11 +47,23 @@ _THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Progress(NamedTuple):
-    """Names of notebooks after `figures`: those that ran, were up to date, and failed."""
+    """What `figures` did.
+
+    Attributes
+    ----------
+    fresh, already, failed : list of str
+        Names of notebooks that ran, were up to date, and failed.
+    waiting : list of str
+        Names of those that did not run, as page 90 does not after a failure.
+    damaged : list of seals.Damage
+        What is damaged and comes from none of the notebooks; it is left as it is.
+    """
 
     fresh: list[str]
     already: list[str]
     failed: list[str]
+    waiting: list[str]
+    damaged: list[seals.Damage]
 
 
 def this_process() -> str:
@@ -129,13 +141,20 @@ def stamp(book: gate.Notebook, profile: str) -> Path:
 def sources(name: str) -> list[str]:
     """Return what a notebook is made from besides its own file, as paths from the clone's root.
 
-    That is the package of its own paper and the shared ones. A notebook of no paper, such as the
-    first, is made from all.
+    That is the package of its own paper and the shared ones, and the numbers that its paper
+    prints, which verdicts hang on. A notebook of no paper, such as the first, is made from all, and
+    from ERRATA.md. Data sets and results are not among it.
     """
     own = PAPERS.get(name[0])
     others = {*PAPERS.values(), BEYOND} - {own} if own is not None else set()
-    files = [_relative(file) for file in (gate.root() / "sflkit").rglob("*.py")]
-    return sorted(str(file) for file in files if file.parts[1] not in others)
+    root = gate.root()
+    files = [_relative(file) for file in (root / "sflkit").rglob("*.py")]
+    files = [file for file in files if file.parts[1] not in others]
+    printed = (root / "data" / "paper_values").glob("*.csv")
+    files += [_relative(file) for file in printed if file.stem not in others]
+    if own is None and (root / "ERRATA.md").is_file():
+        files.append(Path("ERRATA.md"))
+    return sorted(map(str, files))
 
 
 def made_from(book: gate.Notebook, values: dict[str, Any]) -> str:
@@ -297,7 +316,7 @@ def figures(
 
     The cores are shared out: each notebook gets cores / jobs threads. A failed notebook does not
     stop the others. A notebook whose figures or verdicts are damaged is not up to date; `echo` is
-    given a line per damaged file.
+    given a line per damaged file. What is damaged of other notebooks stays as it is.
 
     Raises
     ------
@@ -305,7 +324,8 @@ def figures(
         Before anything starts, when a setting is not allowed or the profile names none of the
         notebooks.
     NotebookFailed
-        When Snakemake itself ended with an error while no notebook failed.
+        Before anything starts, when a table has damaged lines of which nobody knows whether these
+        notebooks write them; or when Snakemake itself ended with an error while no notebook failed.
     """
     jobs = checked_jobs(jobs)
     books, _ = gate.selection(profile, only)
@@ -314,44 +334,86 @@ def figures(
     for book in books:  # all settings are checked before anything starts
         gate.resolve(book, profile)
     before = {book.name: _replaced(stamp(book, profile)) for book in books}
-    again = _mended(books, profile, echo)
+    old = {book.name: _replaced(failure(book, profile)) for book in books}
+    again, damaged = _mended(books, profile, echo)
     command = _snakemake(books, profile, jobs, again)
     environment = {**os.environ, WATCH: this_process()}
     code = subprocess.run([*command, "--quiet", "all"], env=environment, check=False).returncode
-    failed = [b.name for b in books if not stamp(b, profile).is_file()]
-    if code and not failed:  # the stamps are old ones
+    missing = [b for b in books if not stamp(b, profile).is_file()]
+    failed = [b.name for b in missing if _replaced(failure(b, profile)) not in (None, old[b.name])]
+    waiting = [b.name for b in missing if b.name not in failed]
+    if code and not failed:  # the stamps are old ones, or there are none
+        left = f"; not run: {', '.join(waiting)}" if waiting else ", though no notebook failed"
         raise NotebookFailed(
-            f"Snakemake ended with exit code {code}, though no notebook failed:\n"
-            + _what_is_wrong(command, environment)
+            f"Snakemake ended with exit code {code}{left}:\n" + _what_is_wrong(command, environment)
         )
     fresh = [
-        b.name
-        for b in books
-        if b.name not in failed and _replaced(stamp(b, profile)) != before[b.name]
+        b.name for b in books if b not in missing and _replaced(stamp(b, profile)) != before[b.name]
     ]
-    already = [b.name for b in books if b.name not in (*failed, *fresh)]
-    return Progress(fresh, already, failed)
+    already = [b.name for b in books if b not in missing and b.name not in fresh]
+    return Progress(fresh, already, failed, waiting, damaged)
 
 
 def _mended(
     books: list[gate.Notebook], profile: str, echo: Callable[[str], Any]
-) -> list[gate.Notebook]:
-    """Say what is damaged of what is published, and return the notebooks that must make it anew.
+) -> tuple[list[gate.Notebook], list[seals.Damage]]:
+    """Say what is damaged of what is published; return the notebooks that must make it anew, and
+    the damage that none of them mends.
 
-    Rows that cannot be trusted are taken out of the tables, see `seals`.
+    Rows of theirs that cannot be trusted are taken out of the tables, see `seals`. Rows of other
+    notebooks stay, for nobody would write them again.
     """
     folder = paths.figures(profile)
-    found = seals.damages(folder)
+    names = {book.name for book in books}
     again = {}
-    for damage in found:
-        makers = [b for b in books if b.name == damage.notebook or damage.artefact in b.artefacts]
-        again |= {book.name: book for book in makers}
-        said = f"made anew by {makers[0].name}" if makers else "of none of these notebooks"
-        if not damage.artefact:
+    ours, left = [], []
+    for damage in seals.damages(folder):
+        makers = [
+            book
+            for book in gate.notebooks()
+            if book.name == damage.notebook or damage.artefact in book.artefacts
+        ]
+        selected = [book for book in makers if book.name in names]
+        again |= {book.name: book for book in selected}
+        stray = not makers and damage.wrong == seals.NO_ROW
+        mends = bool(selected) or stray or (not makers and _are_all(names, profile))
+        if selected:
+            said = f"made anew by {selected[0].name}"
+        elif stray:
+            said = "of no notebook; delete it"
+        elif not mends:
+            said = _way_out(damage, makers, profile)
+        elif damage.artefact:
+            said = "of none of these notebooks"
+        else:
             said = "lost rows are made anew by their notebooks"
+        (ours if mends else left).append(damage)
         echo(f"damaged: {damage}; {said}")
-    seals.mend(folder, found)
-    return [book for book in books if book.name in again or is_lost(book, profile)]
+    if any(not damage.artefact for damage in left):
+        raise NotebookFailed("nothing was run, since lines of a table are damaged; see above")
+    seals.mend(folder, ours)
+    return [book for book in books if book.name in again or is_lost(book, profile)], left
+
+
+def _are_all(names: set[str], profile: str) -> bool:
+    """Whether no other notebook of a profile draws or judges anything."""
+    return all(b.name in names for b in gate.selection(profile)[0] if b.artefacts)
+
+
+def _way_out(damage: seals.Damage, makers: list[gate.Notebook], profile: str) -> str:
+    """Return how to mend what comes from none of the notebooks that are to run."""
+    folder = damage.file.parent
+    files = [damage.file]
+    if damage.file.name in ("verdicts.csv", "parts.csv"):  # a digest is of rows of both
+        files = [folder / "verdicts.csv", folder / "parts.csv"]
+    elif not makers or damage.wrong == seals.NO_ROW:
+        files = [folder / "index.csv"]
+    named = "" if profile == "quick" else f" PROFILE={profile}"
+    only = f" ONLY={makers[0].number}" if makers else ""
+    return (
+        f"left as it is; `git checkout -- {' '.join(map(str, files))}` or "
+        f"`make figures{named}{only}` mends it"
+    )
 
 
 def _snakemake(

@@ -65,6 +65,7 @@ COLUMNS = {
     ),
 }
 _WAY_OUT = "`sflkit figures` mends what is published, other tables can be deleted"
+NO_ROW = "index.csv has no row for it"
 _NEW_COLUMNS = ("png_sha256", "pdf_sha256", "passport_sha256", SEAL)  # not in tables before 0.2
 
 
@@ -231,18 +232,22 @@ def verdict_damages(folder: Path | str) -> list[Damage]:
 def mend(folder: Path | str, found: Collection[Damage]) -> None:
     """Take out of the tables of a folder what `damages` found wrong in them.
 
-    Nothing is invented: a row that is gone comes back when its notebook runs.
+    So goes the row of a figure that has no file left. Nothing is invented: a row that is gone comes
+    back when its notebook runs.
     """
     folder = Path(folder)
     tables = {damage.file.name for damage in found} & COLUMNS.keys()
+    named = {damage.artefact for damage in found if damage.file.name not in COLUMNS}
+    lost = {n for n in named if not any((folder / f"{n}{end}").is_file() for end in _FILES)}
+    if lost:
+        tables |= {"index.csv"}
     if tables & {"verdicts.csv", "parts.csv"}:
         tables |= {"verdicts.csv", "parts.csv"}
     bad = {damage.artefact for damage in found if damage.file.name == "verdicts.csv"}
     for name in sorted(tables):
         with paths.lock(folder / ("index.csv" if name == "index.csv" else "verdicts.csv")):
-            kept = rows(folder / name)
-            if name != "index.csv":
-                kept = [row for row in kept if row["artefact"] not in bad]
+            gone = lost if name == "index.csv" else bad
+            kept = [row for row in rows(folder / name) if row["artefact"] not in gone]
             _write(folder / name, kept)
 
 
@@ -255,7 +260,7 @@ def _figure_damages(folder: Path) -> list[Damage]:
     known = {row["artefact"] for row in figures}
     for file in sorted(folder.glob("*.png")):
         if file.stem not in known:
-            found.append(Damage(file, "index.csv has no row for it", file.stem))
+            found.append(Damage(file, NO_ROW, file.stem))
     return found
 
 

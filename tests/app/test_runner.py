@@ -130,6 +130,9 @@ def test_damage_to_what_is_published_is_said_and_made_anew(clone):
     checked = CliRunner().invoke(cli.app, ["verdicts", "--write-readme"])
     assert checked.exit_code == 2 and "the row of sfl-fig2, or its parts" in checked.stderr
     assert "partly" not in (clone / "README.md").read_text()
+    shown = CliRunner().invoke(cli.app, ["verdicts"])
+    assert shown.exit_code == 1 and isinstance(shown.exception, SystemExit)
+    assert f"sflkit: {folder / 'verdicts.csv'}: the row of sfl-fig2" in shown.stderr
     result = sflkit("figures", "--only", "10")
     for name in by_hand:
         assert f"damaged: {folder / name}: " in result.stdout, result.stdout
@@ -146,9 +149,38 @@ def test_damage_to_what_is_published_is_said_and_made_anew(clone):
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == right
 
 
+def test_what_is_damaged_of_another_notebook_stays_and_so_does_the_readme(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
+    assert sflkit("figures").returncode == 0
+    folder = clone / "figures" / "quick"
+    for name in ("verdicts.csv", "parts.csv"):
+        (folder / name).write_text((folder / name).read_text().replace("fig2,", "fig2,not ", 1))
+    index = (folder / "index.csv").read_bytes()
+    before = {f: f.read_bytes() for f in (*folder.iterdir(), *clone.glob("*.md"))}
+    result = sflkit("figures", "--only", "12")
+    assert result.returncode == 1 and "0 run, 1 up to date, 0 failed" in result.stdout
+    tables = f"{folder / 'verdicts.csv'} {folder / 'parts.csv'}"
+    assert f"`git checkout -- {tables}` or `make figures ONLY=10` mends it" in result.stdout
+    assert "README and VERDICTS.md stay" in result.stderr
+    assert {file: file.read_bytes() for file in before} == before
+    assert sflkit("figures", "--only", "10").returncode == 0
+
+    # a cut line is of nobody knows whom: nothing runs that would rewrite the table
+    (folder / "index.csv").write_bytes(index[:-40])
+    result = sflkit("figures", "--only", "12")
+    assert result.returncode == 1 and "run," not in result.stdout
+    assert f"`git checkout -- {folder / 'index.csv'}` or `make figures` mends it" in result.stdout
+    assert "nothing was run, since lines of a table are damaged" in result.stderr
+    assert (folder / "index.csv").read_bytes() == index[:-40]
+    assert sflkit("figures").returncode == 0
+    assert (folder / "index.csv").read_bytes() == index
+
+
 def test_a_stamp_knows_what_it_was_made_from_whatever_the_clock_says(clone):
     book = gate.find("10")
     stamp = runner.stamp(book, "quick")
+    for name in ("data/paper_values/sfl.csv", "data/paper_values/fats.csv", "ERRATA.md"):
+        paths.write_atomic(clone / name, "")
     made = {"figures": [], "verdicts": [], "made_from": runner.made_from(book, {})}
     paths.write_atomic(stamp, json.dumps(made))
     os.utime(stamp, (2**32, 2**32))  # newer than all that will be changed
@@ -158,6 +190,9 @@ def test_a_stamp_knows_what_it_was_made_from_whatever_the_clock_says(clone):
         ("sflkit/checks.py", True),
         ("notebooks/10_first.ipynb", True),
         ("notebooks/12_second.ipynb", False),
+        ("data/paper_values/sfl.csv", True),
+        ("data/paper_values/fats.csv", False),
+        ("ERRATA.md", False),  # notebook 91 reads it
     ):
         text = (clone / changed).read_text()
         (clone / changed).write_text(text + "\n")
@@ -199,6 +234,24 @@ def test_a_broken_snakemake_is_no_success(clone):
         in result.stderr
     )
     assert "the workflow is on fire" in result.stderr
+
+
+def test_what_never_ran_has_not_failed_and_the_reason_is_said(clone):
+    (clone / ".snakemake").write_text("a file where a folder must be")
+    result = sflkit("figures")
+    assert result.returncode == 1 and "failed:" not in result.stderr
+    said = "Snakemake ended with exit code 1; not run: 10_first, 12_second:\n"
+    assert said in result.stderr and ".snakemake'" in result.stderr.split(said)[1]
+    (clone / ".snakemake").unlink()
+
+    write_notebook(clone / "notebooks" / "12_second.ipynb", run="1 / 0")
+    write_notebook(clone / "notebooks" / "90_verdicts.ipynb", artefacts=())
+    old = clone / "out" / "quick" / "90_verdicts.failed.ipynb"
+    old.parent.mkdir(parents=True, exist_ok=True)
+    old.touch()
+    result = sflkit("figures", "--only", "12 90")
+    assert result.returncode == 1 and "0 run, 0 up to date, 1 failed" in result.stdout
+    assert "sflkit: failed: 12_second\nsflkit: not run: 90_verdicts\n" in result.stderr
 
 
 def test_kill_9_leaves_no_orphans_and_only_the_rest_is_run_again(clone):
@@ -542,6 +595,8 @@ def jobs_to_do():
 
 def test_a_notebook_depends_on_its_own_papers_package_and_the_shared_ones(clone):
     books = ["00_tour", "10_first", "12_second", "20_third", "30_fourth", "40_fifth"]
+    for name in ("data/paper_values/sfl.csv", "ERRATA.md"):
+        paths.write_atomic(clone / name, "")
     for name in books:
         write_notebook(clone / "notebooks" / f"{name}.ipynb")
     command = [*SNAKEMAKE, "--cores", "1", "--nolock", "--touch", "--quiet", "all"]
@@ -559,6 +614,8 @@ def test_a_notebook_depends_on_its_own_papers_package_and_the_shared_ones(clone)
         ("datastreams/psi.py", ["00_tour", "20_third"]),
         ("results/sweep.py", books),
         ("checks.py", books),
+        ("../data/paper_values/sfl.csv", ["00_tour", *sfl]),
+        ("../ERRATA.md", ["00_tour"]),
     ):
         source = clone / "sflkit" / changed
         text, times = source.read_text(), source.stat()

@@ -49,6 +49,8 @@ COMMANDS = {
     "paper": ("--profile", "--jobs", "--only"),
     "status": ("--profile", "--only"),
     "refresh": ("notebook", "--jobs"),
+    "verdicts": (),
+    "doctor": (),
 }
 
 

@@ -114,7 +114,7 @@ def published(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    ["sfl-fig2.png", "sfl-fig2.pdf", "sfl-fig2.csv", "sfl-fig2.json", "index.csv", "verdicts.csv"],
+    [*(f"sfl-fig2{end}" for end in (".png", ".pdf", ".csv", ".json")), *seals.COLUMNS],
 )
 def test_what_is_published(published, tmp_path, name):
     folder = shutil.copytree(published, tmp_path / "quick")
@@ -127,7 +127,8 @@ def test_what_is_published(published, tmp_path, name):
             continue
         assert all(damage.file.parent == folder and damage.wrong for damage in found)
         seals.mend(folder, found)
-        assert not [d for d in seals.damages(folder) if d.file.suffix == ".csv" and not d.artefact]
+        # what is left is of a figure that its notebook draws anew
+        assert {d.artefact for d in seals.damages(folder)} <= {"sfl-fig2", "sfl-fig3"}
         for file, content in right.items():
             (folder / file).write_bytes(content)
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 
+from tests.faults.valid import CALLS
 from tests.helpers import ROOT
 
 # What promises a ValueError and is not called with damaged arguments, by the reason.
 LEFT_OUT = {
     "the checks themselves, which the calls go through, and decorators": {
         *("checks: flag flags instance integer overflow_named real simplex span workers",),
-        *("checks: indices", "config: settings", "osafl.devices: checked_choices"),
+        *("checks: array choice generator indices integers labels", "config: settings"),
+        "osafl.devices: checked_choices",
     },
     "files and downloads, which tests/faults/test_corruption.py and tests/data damage": {
-        *("data.downloads: fetch read_cifar read_idx", "data.natural: parse_roles read_leaf"),
-        *("data.tables: read", "npzfiles: read_npz", "fats.state: refuse_stale save"),
-        *("datastreams.own_data: chosen config_for split table_of",),
+        *("data.downloads: fetch read_cifar read_idx", "data.natural: load parse_roles read_leaf"),
+        *("data.tables: read", "npzfiles: read_npz", "fats.state: load refuse_stale save"),
+        *("datastreams.own_data: chosen config_for federation run split table_of",),
         *("results.store: config_dict describe experiment_name key_of own_code plain publish",),
         *("results.store: registered_code write_result", "results.sources: identity"),
-        *("results.tables: provenance record",),
+        *("results.tables: paper_values provenance record", "models.pretrained: load"),
     },
     "what a user brings or declares: protocols, registries, claims, with tests of their own": {
         *("beyond.claims: Question", "registry: Registry Rule", "results.claims: Claim Claims"),
@@ -32,22 +35,39 @@ LEFT_OUT = {
         *("datastreams.arms: build_model build_servers",),
     },
     "parts of a run or of a page, called by it alone with what a checked config says": {
-        *("app.overview: Filter", "app.readme: bench refresh_block write_blocks"),
+        *(
+            "app.front_picture: draw",
+            "app.overview: Filter",
+            "app.readme: bench refresh_block write_blocks",
+        ),
         *("datastreams.arms: Arms", "datastreams.constants: estimate_constants estimate_sigma0"),
-        *("datastreams.importance: checked_clients", "datastreams.plane_problem: measure"),
+        *("datastreams.arrivals: memories", "datastreams.strategies: ours"),
+        *("datastreams.importance: checked_clients", "datastreams.plane_problem: draw measure"),
         *("fats.baselines: present_clients", "fats.enumeration: outcomes"),
         *("fats.forgetting: client_targets request_list sample_targets",),
         *("fats.history: client_sizes draw_batches pair", "fats.membership: shadow_attack split"),
         *("fats.recovery: paths_of", "fats.tasks: make_task"),
         *("fats.training: choose_requests federation_of", "fats.attacks: shadow_attack"),
         *("federated.arrays: finite_vector rows_of tensor_of", "federated.batches: convert"),
-        *("machine: cores thread_bound", "models.side_features: squeezenet1"),
+        *("machine: cores thread_bound", "results.tables: judge", "sfl.protocol: contents"),
         *("osafl.centralised: arrivals draw_clients", "osafl.clients: Samples"),
         *("osafl.tuning: collect", "sfl.clients: Clients", "sfl.learner: Learner"),
         *("sfl.training: run_stacked", "teaching.cells: put"),
     },
     "called, by the name that `models.create` knows it under": {
-        *("models.side_features: fcn lstm",),
+        *("models.images: cnn lenet mobilenetv2 vgg16", "models.side_features: fcn lstm"),
+        *("models.tabular: mlp", "models.text: char_rnn"),
+    },
+    "not called: models that tests/models makes, with right arguments": {
+        "models.side_features: cnn squeezenet1",
+    },
+    "not called: runs of a config, which take no other numbers; the configs are called": {
+        *("beyond.costs: run", "datastreams.training: run", "fats.membership: run"),
+        *("fats.training: run", "osafl.centralised: run", "osafl.training: run"),
+        "sfl.training: run",
+    },
+    "not called: records that the calls get from the functions that make them": {
+        *("data.federations: Federation", "osafl.video: Catalogue Users"),
     },
     "evidence, plans and pictures of the notebooks, whose parameters the gate checks": {
         *("results.figures: curves save_figure",),
@@ -56,11 +76,31 @@ LEFT_OUT = {
 NOTEBOOKS = re.compile(r"^(?!results).*(\b|_)(evidence|plans|pictures)\b")
 
 
+def reached():
+    """Return module and name of each function and class of sflkit that the damaged calls call.
+
+    A method stands for its class, and a call of our own for what it names.
+    """
+    found = set()
+    for make in CALLS.values():
+        function = make()[0]
+        if inspect.isfunction(function) and function.__module__.startswith("tests."):
+            known, names = function.__globals__, function.__code__.co_names
+            owners = [known[name] for name in names if name in known]
+            named = [getattr(owner, name, None) for owner in owners for name in names]
+            called = [*owners, *named]
+        else:
+            called = [function if hasattr(function, "__qualname__") else type(function)]
+        for one in called:
+            if hasattr(one, "__qualname__"):
+                module = (one.__module__ or "").removeprefix("sflkit.")
+                found.add((module, one.__qualname__.split(".")[0]))
+    return found
+
+
 def promising():
     """Yield module and name of what promises a ValueError or TypeError; whether it is called."""
-    called = "\n".join(
-        file.read_text() for file in (ROOT / "tests" / "faults" / "valid").glob("*.py")
-    )
+    called = reached()
     for file in sorted((ROOT / "sflkit").rglob("*.py")):
         module = ".".join(file.relative_to(ROOT / "sflkit").with_suffix("").parts)
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
@@ -68,7 +108,8 @@ def promising():
                 continue
             said = ast.get_docstring(node) or ""
             if re.search(r"[Rr]aises", said) and re.search("ValueError|TypeError", said):
-                yield module, node.name, bool(re.search(rf"\b{node.name}\b", called))
+                module = module.removesuffix(".__init__")
+                yield module, node.name, (module, node.name) in called
 
 
 def test_all_that_promises_an_error_is_called_or_left_out_for_a_reason():
@@ -82,4 +123,4 @@ def test_all_that_promises_an_error_is_called_or_left_out_for_a_reason():
     missed = {(module, name) for module, name, called in found if not called}
     missed = {(m, name) for m, name in missed if not NOTEBOOKS.search(m)}
     assert not missed ^ left
-    assert sum(called for _, _, called in found) >= 200
+    assert sum(called for _, _, called in found) >= 170

@@ -80,6 +80,27 @@ def test_a_damaged_figure_is_named(folder, name, how):
     assert seals.damages(folder) == []
 
 
+@pytest.mark.parametrize("how", ["row", "files", "renamed"])
+def test_a_row_without_any_file_goes_and_the_rest_is_drawn_anew(folder, how):
+    right = {file.name: file.read_bytes() for file in folder.iterdir()}
+    if how == "row":
+        index = folder / "index.csv"
+        index.write_bytes(index.read_bytes().replace(b"x-fig1,", b"x-fig0,"))
+    else:
+        for file in folder.glob("x-fig1.*"):
+            file.rename(folder / f"y-{file.name}") if how == "renamed" else file.unlink()
+    found = seals.damages(folder)
+    assert {d.wrong for d in found} <= {"it is missing", seals.NO_ROW} and len(found) >= 4
+    seals.mend(folder, found)
+    assert [row["artefact"] for row in seals.rows(folder / "index.csv")] == ["x-fig2"]
+    assert {d.wrong for d in seals.damages(folder)} <= {seals.NO_ROW}  # never again "it is missing"
+    draw("x-fig1", folder)
+    for file in folder.glob("y-*"):
+        file.unlink()
+    assert seals.damages(folder) == []
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == right
+
+
 def test_a_passport_with_other_versions_is_not_kept(folder):
     file = folder / "x-fig1.json"
     file.write_text(file.read_text().replace('"numpy": "', '"numpy": "9.'))
