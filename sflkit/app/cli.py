@@ -15,7 +15,7 @@ import typer
 
 import sflkit
 from sflkit import machine, paths
-from sflkit.app import gate, kernels, runner
+from sflkit.app import committed, gate, kernels, runner
 
 if TYPE_CHECKING:
     from sflkit.app.agenda import Agenda
@@ -46,11 +46,13 @@ Names = Annotated[
 def _exits() -> Iterator[None]:
     """Turn refusals into exit code 2 and failed notebooks into 1, with the message alone.
 
-    What could not be written, on a disk that ran full for example, is a failure as well.
+    What could not be written, on a disk that ran full for example, is a failure as well, and so is
+    a git that does not work.
     """
+    failures = (gate.GateError, kernels.NotebookFailed, paths.CannotWrite, committed.GitFailed)
     try:
         yield
-    except (gate.GateError, kernels.NotebookFailed, paths.CannotWrite) as error:
+    except failures as error:
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, gate.GateError) else 1) from None
 
@@ -103,7 +105,7 @@ def figures(
     """Bring the notebooks that a profile names up to date, several at a time, and the README's
     tables after them.
     """
-    from sflkit.app import compare, readme
+    from sflkit.app import readme
 
     began = time.time()
     with _exits():
@@ -118,7 +120,7 @@ def figures(
         jobs = runner.checked_jobs(jobs)
         kernels.cell_seconds(profile)
         with runner.alone(profile, typer.echo):
-            compare.keep(profile)
+            committed.keep(profile)
             fresh, already, failed = runner.figures(profile, jobs, only, echo=typer.echo)
     folder = paths.figures(profile)
     typer.echo(
