@@ -21,20 +21,34 @@ class GitFailed(RuntimeError):
 
 
 def keep(profile: str) -> None:
-    """Copy the published figures before the first run, unless git's HEAD has them."""
+    """Copy the published figures before the first run, unless git's HEAD has them.
+
+    Raises
+    ------
+    paths.CannotWrite
+        If there is no room for the copy.
+    """
     folder = paths.figures(profile)
     copy = _copy(profile)
     if not folder.is_dir() or copy.is_dir():
         return
     try:
-        known = _from_git(profile)
+        if _in_git(profile):
+            return
     except GitFailed:  # which is no reason not to run; `read` says it
-        known = {}
-    if not known:
-        part = copy.with_name(f".{copy.name}.tmp")
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(folder, part)
-        part.rename(copy)
+        pass
+    part = copy.with_name(f".{copy.name}.tmp")
+    with paths.lock(copy):
+        if copy.is_dir():  # made by another run just now
+            return
+        try:
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(folder, part)
+            part.rename(copy)
+        except OSError as error:
+            shutil.rmtree(part, ignore_errors=True)
+            said = error.strerror or str(error)
+            raise paths.CannotWrite(error.errno, said, str(copy)) from error
 
 
 def read(profile: str) -> tuple[dict[str, bytes], str]:
@@ -65,21 +79,25 @@ def _copy(profile: str) -> Path:
 
 def _from_git(profile: str) -> dict[str, bytes]:
     """Return the published files as git's HEAD has them; nothing where git does not know them."""
+    if not _in_git(profile):
+        return {}
+    content = _git(gate.root(), "archive", "--format=tar", "HEAD", f"figures/{profile}")
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        return {Path(m.name).name: archive.extractfile(m).read() for m in archive if m.isfile()}
+
+
+def _in_git(profile: str) -> bool:
+    """Return whether git's HEAD has published files of a profile."""
     root = gate.root()
-    folder = f"figures/{paths.check_profile(profile)}"
     # A clone inside another repository is none of that one's business.
     if not (root / ".git").exists() or shutil.which("git") is None:
-        return {}
+        return False
     top = _git(root, "rev-parse", "--show-toplevel").decode().strip()
     if Path(top).resolve() != root.resolve():
         raise GitFailed(f"git takes {top} for the clone that {root} is; is {root / '.git'} whole?")
     if not _git(root, "rev-list", "-n", "1", "--all"):  # no commit yet
-        return {}
-    if not _git(root, "ls-tree", "HEAD", "--", folder):
-        return {}
-    content = _git(root, "archive", "--format=tar", "HEAD", folder)
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        return {Path(m.name).name: archive.extractfile(m).read() for m in archive if m.isfile()}
+        return False
+    return bool(_git(root, "ls-tree", "HEAD", "--", f"figures/{paths.check_profile(profile)}"))
 
 
 def _git(root: Path, *arguments: str) -> bytes:
