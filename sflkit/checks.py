@@ -222,6 +222,11 @@ def array(
         out = np.asarray(value)
         if out.dtype.kind not in "biufO":  # complex numbers would lose a part, texts would be read
             raise TypeError
+        # None becomes NaN, which is named below.
+        if out.dtype == object and not all(
+            isinstance(entry, Real | np.bool_ | None) for entry in out.flat
+        ):
+            raise TypeError
         out = out.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name}={value!r} must be an array of numbers") from None
@@ -265,7 +270,8 @@ def integers(
     except ValueError:  # ragged
         raise ValueError(f"{name}={value!r} must be an array of integers") from None
     if out.dtype.kind not in "iu":
-        if out.dtype == bool:
+        objects = out.flat if out.dtype == object else ()
+        if out.dtype == bool or any(isinstance(entry, bool | np.bool_) for entry in objects):
             raise ValueError(f"{name}={value!r} must be an array of integers; booleans are none")
         floats = array(name, out)
         broken = floats[(floats != np.floor(floats)) | (np.abs(floats) > LARGEST)]

@@ -121,7 +121,8 @@ def test_real_excludes_open_ends():
 
 @pytest.mark.parametrize(
     "value",
-    [[1, 2.5], (1, 2), np.array([1, 2], dtype=np.uint8), [True, False], [], 3, [Fraction(1, 2)]],
+    [[1, 2.5], (1, 2), np.array([1, 2], dtype=np.uint8), [True, False], [], 3, [Fraction(1, 2)]]
+    + [np.array([1, 2.5, True], dtype=object)],
 )
 def test_array_passes(value):
     found = checks.array("a", value)
@@ -134,6 +135,8 @@ def test_array_passes(value):
         ([1j], "must be an array of numbers"),
         (np.array([1 + 0j]), "must be an array of numbers"),
         (np.array([1, 1j], dtype=object), "must be an array of numbers"),
+        (np.array(["1", "2"], dtype=object), "must be an array of numbers"),
+        (np.array([1, "2"], dtype=object), "must be an array of numbers"),
         (["1"], "must be an array of numbers"),
         ("1", "must be an array of numbers"),
         ([None], "holds nan"),
@@ -269,7 +272,9 @@ def test_arrays_of_integers_lose_nothing():
         ([-1], "ids holds -1; entries must be integers >= 0"),
         ([10], "ids holds 10; entries must be"),
         (["1"], "ids=.* must be an array of numbers"),
+        (np.array(["1"], dtype=object), "ids=.* must be an array of numbers"),
         ([True], "booleans are none"),
+        (np.array([1, True], dtype=object), "booleans are none"),
         ([1e300], "ids holds 1e.300; entries must be integers"),
         ([[1], [1, 2]], "ids=.* must be an array of integers"),
         ([1j], "ids=.* must be an array of numbers"),

@@ -15,7 +15,7 @@ import typer
 
 import sflkit
 from sflkit import machine, paths
-from sflkit.app import gate, kernels, runner
+from sflkit.app import committed, gate, kernels, runner
 from sflkit.results import seals
 
 if TYPE_CHECKING:
@@ -48,12 +48,18 @@ def _exits() -> Iterator[None]:
     """Turn refusals into exit code 2 and failed notebooks into 1, with the message alone.
 
     What could not be written, on a disk that ran full for example, is a failure as well, and so is
-    a damaged table.
+    a damaged table, or a git that does not work.
     """
-    failures = (kernels.NotebookFailed, paths.CannotWrite, seals.DamagedTable)
+    failures = (
+        gate.GateError,
+        kernels.NotebookFailed,
+        paths.CannotWrite,
+        seals.DamagedTable,
+        committed.GitFailed,
+    )
     try:
         yield
-    except (gate.GateError, *failures) as error:
+    except failures as error:
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, gate.GateError) else 1) from None
 
@@ -106,7 +112,7 @@ def figures(
     """Bring the notebooks that a profile names up to date, several at a time, and the README's
     tables after them.
     """
-    from sflkit.app import compare, readme
+    from sflkit.app import readme
 
     began = time.time()
     with _exits():
@@ -121,7 +127,7 @@ def figures(
         jobs = runner.checked_jobs(jobs)
         kernels.cell_seconds(profile)
         with runner.alone(profile, typer.echo):
-            compare.keep(profile)
+            committed.keep(profile)
             done = runner.figures(profile, jobs, only, echo=typer.echo)
     fresh, already, failed, waiting, damaged = done
     folder = paths.figures(profile)

@@ -1,13 +1,13 @@
 """Ours against the committed: what a run of the notebooks changed in figures/<profile>/.
 
-What is committed is what git's HEAD holds, so that neither a second run nor a damaged file moves
-the yardstick. Without git, as in an unpacked archive, it is a copy that `keep` makes before the
-first run.
+Where the committed files are from is said in `committed`.
 
-Figures are the same byte for byte, or close (the numbers drawn agree within `RELATIVE`), or they
-differ; a page shows those with both pictures side by side. Parts of claims that no random run
-decides are theory: they must be the same on every processor, up to the last digits that are shown.
-The others must lie within the interval over seeds that is committed, with the same answer.
+Figures are the same byte for byte, or close (the numbers drawn agree within `RELATIVE`, and the
+pictures look the same), or redrawn (these numbers in another picture), or they differ; a page shows
+the last two with both pictures side by side. Runs with seeds may move trained numbers; they neither
+redraw a figure nor take it away, so that both fail. Parts of claims that no random run decides are
+theory: they must be the same on every processor, up to the last digits that are shown. The others
+must lie within the interval over seeds that is committed, with the same answer.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ import base64
 import contextlib
 import io
 import re
-import shutil
-import subprocess
-import tarfile
 from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
@@ -28,12 +25,15 @@ import numpy as np
 import pandas as pd
 
 from sflkit import paths
-from sflkit.app import gate
+from sflkit.app import committed
 from sflkit.results import seals
 
 # Numbers drawn are close where they differ by no more than this share of the larger one, or by
 # 1e-8 of the largest in their column; csv files hold seven digits.
 RELATIVE = 1e-5
+# Pictures look the same where a colour differs by more than a tenth in no more than this share of
+# the pixels that are drawn on, so that the edge of a line may move by a rounding error.
+PIXELS = 0.01
 # Numbers in the words of a theory part have three digits. Below NOTHING they are rounding errors.
 SHOWN = 0.01
 NOTHING = 1e-9
@@ -48,7 +48,7 @@ class Picture(NamedTuple):
     ----------
     artefact : str
     state : str
-        "same", "close", "differs", "new" (not committed) or "gone" (not ours).
+        "same", "close", "redrawn", "differs", "new" (not committed) or "gone" (not ours).
     trained : bool
         Whether runs with seeds are behind it; a figure of theory must be the same everywhere.
     why : str
@@ -98,64 +98,12 @@ class Report(NamedTuple):
     @property
     def as_committed(self) -> bool:
         """Whether nothing differs but trained figures, and trained numbers within intervals."""
-        theory = [p for p in self.pictures if p.state not in ("same", "close") and not p.trained]
-        return not (theory or self.verdicts or self.outside or self.damaged)
-
-
-# --- what is compared -----------------------------------------------------------------------------
-
-
-def keep(profile: str) -> None:
-    """Copy the published figures before the first run, where git does not know them."""
-    folder = paths.figures(profile)
-    copy = _copy(profile)
-    if folder.is_dir() and not copy.is_dir() and not _from_git(profile):
-        part = copy.with_name(f".{copy.name}.tmp")
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(folder, part)
-        part.rename(copy)
-
-
-def _copy(profile: str) -> Path:
-    return paths.out() / "published" / paths.check_profile(profile)
-
-
-def _committed(profile: str) -> tuple[dict[str, bytes], str]:
-    """Return the committed files by name, and where they are from."""
-    files = _from_git(profile)
-    if files:
-        return files, "git's HEAD"
-    copy = _copy(profile)
-    if not copy.is_dir():
-        return {}, ""
-    return _files(copy), f"the copy in {copy.relative_to(gate.root())}"
-
-
-def _from_git(profile: str) -> dict[str, bytes]:
-    """Return the published files as git's HEAD has them; nothing where git does not know them."""
-    root = gate.root()
-    folder = f"figures/{paths.check_profile(profile)}"
-    # A clone inside another repository is none of that one's business.
-    top = _git(root, "rev-parse", "--show-toplevel")
-    if top is None or Path(top.decode().strip()).resolve() != root.resolve():
-        return {}
-    content = _git(root, "archive", "--format=tar", "HEAD", folder)
-    if content is None:
-        return {}
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        return {Path(m.name).name: archive.extractfile(m).read() for m in archive if m.isfile()}
-
-
-def _git(root: Path, *arguments: str) -> bytes | None:
-    try:
-        command = ["git", "-C", str(root), *arguments]
-        return subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted(folder.glob("[!.]*")) if file.is_file()}
+        moved = any(
+            picture.state in ("redrawn", "gone")
+            or (picture.state in ("differs", "new") and not picture.trained)
+            for picture in self.pictures
+        )
+        return not (moved or self.verdicts or self.outside or self.damaged)
 
 
 # --- comparing ------------------------------------------------------------------------------------
@@ -168,10 +116,12 @@ def compare(profile: str = "quick") -> Report:
     ------
     gate.GateError
         Outside a clone.
+    committed.GitFailed
+        If git cannot say what is committed.
     """
     folder = paths.figures(profile)
-    theirs, against = _committed(profile)
-    ours = _files(folder) if folder.is_dir() else {}
+    theirs, against = committed.read(profile)
+    ours = committed.files_in(folder) if folder.is_dir() else {}
     verdicts, parts, outside = _verdicts(theirs, ours) if against else ([], {}, [])
     pictures = _pictures(theirs, ours) if against else []
     return Report(profile, against, pictures, verdicts, parts, outside, seals.damages(folder))
@@ -192,7 +142,31 @@ def _picture(artefact: str, theirs: Mapping[str, bytes], ours: Mapping[str, byte
     if new[".png"] is None or old[".png"] is None:
         return Picture(artefact, "gone" if new[".png"] is None else "new", trained, "")
     why = numbers_differ(old[".csv"] or b"", new[".csv"] or b"")
-    return Picture(artefact, "differs" if why else "close", trained, why)
+    if why:
+        return Picture(artefact, "differs", trained, why)
+    if looks_the_same(old[".png"], new[".png"]):
+        return Picture(artefact, "close", trained, "")
+    return Picture(artefact, "redrawn", trained, "the same numbers, and another picture")
+
+
+def looks_the_same(old: bytes, new: bytes) -> bool:
+    """Return whether two png files show the same, as far as `PIXELS` tells; no broken one does."""
+    if old == new:
+        return True
+    from PIL import Image
+
+    try:
+        before, after = (
+            np.asarray(Image.open(io.BytesIO(content)).convert("RGBA"), dtype=float) / 255
+            for content in (old, new)
+        )
+    except (OSError, ValueError, SyntaxError):
+        return False
+    if before.shape != after.shape:
+        return False
+    changed = np.abs(before - after).max(axis=-1) > 0.1
+    drawn = np.minimum(before, after).min(axis=-1) < 0.9  # neither white nor empty
+    return bool(changed.sum() <= PIXELS * drawn.sum())
 
 
 def numbers_differ(old: bytes, new: bytes) -> str:
@@ -326,7 +300,7 @@ def summary(report: Report) -> str:
     for change in (*report.verdicts, *report.outside):
         name = f"part {change.part} of " if change.part else "verdict on "
         lines.append(f"  {name}{change.artefact}: {change.before} -> {change.after}")
-    if any(p.state == "differs" for p in report.pictures):
+    if any(p.state in ("redrawn", "differs") for p in report.pictures):
         lines.append(f"  both pictures of each, side by side: {page_file()}")
     return "\n".join(lines)
 
@@ -336,6 +310,7 @@ def _counted(report: Report) -> str:
     names = {
         "same": "the same byte for byte",
         "close": f"with numbers within {RELATIVE:g} relatively",
+        "redrawn": "with these numbers in another picture",
         "differs": "that differ",
         "new": "not committed",
         "gone": "not there",
@@ -351,17 +326,17 @@ def _counted(report: Report) -> str:
 
 
 def _state(picture: Picture) -> str:
-    words = {"differs": "differs", "new": "is not committed", "gone": "is not there"}
-    return words[picture.state] + (f": {picture.why}" if picture.why else "")
+    words = {"new": "is not committed", "gone": "is not there", "redrawn": "is redrawn"}
+    return words.get(picture.state, picture.state) + (f": {picture.why}" if picture.why else "")
 
 
 def write_page(report: Report) -> Path:
     """Write the report as one html file with all pictures inside, and return where it lies."""
-    theirs, _ = _committed(report.profile)
-    ours = _files(paths.figures(report.profile)) if report.pictures else {}
+    theirs, _ = committed.read(report.profile)
+    ours = committed.files_in(paths.figures(report.profile)) if report.pictures else {}
     blocks = [f"<h1>Ours against the committed</h1><pre>{escape(summary(report))}</pre>"]
     for picture in report.pictures:
-        if picture.state in ("differs", "new", "gone"):
+        if picture.state not in ("same", "close"):
             name = f"{picture.artefact}.png"
             pair = (("committed", theirs.get(name)), ("ours", ours.get(name)))
             blocks.append(f"<h2>{escape(picture.artefact)}</h2><p>{escape(_state(picture))}</p>")

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sflkit import checks, machine, paths
-from sflkit.app import gate, links
+from sflkit.app import committed, gate, links
 from sflkit.app.documents import read_notebook
 from sflkit.app.kernels import NotebookFailed, cell_seconds, watched
 from sflkit.results import seals
@@ -213,7 +213,7 @@ def run(
             old.unlink(missing_ok=True)
     began = time.time()
     source = made_from(book, values)  # before the run, in which somebody may edit
-    with _publishing(publish):
+    with _publishing(profile if publish else None):
         _execute(book, values, limit, done, failed)
     if mark:
         said = {
@@ -507,7 +507,7 @@ def refresh_all(
         echo(f"{outcome}, {time.time() - began:.0f} s")
         return not failed
 
-    with ThreadPoolExecutor(jobs) as pool, _publishing(True):
+    with ThreadPoolExecutor(jobs) as pool, _publishing("quick"):
         return all(list(pool.map(one, files)))
 
 
@@ -587,10 +587,16 @@ def checked_jobs(jobs: int) -> int:
 
 
 @contextlib.contextmanager
-def _publishing(allowed: bool) -> Iterator[None]:
-    """Say to the kernels that start inside whether they may write to the published figures."""
+def _publishing(profile: str | None) -> Iterator[None]:
+    """Say to the kernels that start inside whether they may write to the published figures.
+
+    They may where a profile is given, whose figures are kept as the committed ones first, see
+    `committed`.
+    """
+    if profile is not None:
+        committed.keep(profile)
     before = os.environ.pop(paths.PUBLISH, None)
-    if allowed:
+    if profile is not None:
         os.environ[paths.PUBLISH] = "1"
     try:
         yield

@@ -6,7 +6,8 @@ cut picture or a verdict edited by hand does not pass for a result; `mend` takes
 trusted out of the tables, and the notebooks that they came from are run again. Digests tell damage
 and slips from results. They do not keep anyone from writing a false row with a right digest.
 
-Rows from before 0.2 have no digests of pictures and verdicts, and are taken as they are.
+A row without a digest is damaged, too, such as all rows from before 0.2: `sflkit figures` makes
+anew what they say.
 """
 
 from __future__ import annotations
@@ -147,13 +148,12 @@ def digests(files: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def is_right(file: Path, name: str) -> bool:
-    """Return whether a file of a figure has the digest of that name in index.csv, or there is none.
+    """Return whether a file of a figure has the digest of that name in index.csv, or has no row.
 
     The caller holds the lock of index.csv.
     """
     found = [row for row in rows(file.parent / "index.csv") if row["artefact"] == file.stem]
-    expected = found[0].get(name) if found else ""
-    return not expected or hashlib.sha256(file.read_bytes()).hexdigest() == expected
+    return not found or hashlib.sha256(file.read_bytes()).hexdigest() == found[0].get(name)
 
 
 def natural_key(text: str) -> tuple:
@@ -273,7 +273,10 @@ def _files_damages(folder: Path, row: Mapping[str, str]) -> list[Damage]:
         expected = row.get(name)
         if not file.is_file():
             found.append(Damage(file, "it is missing", artefact, notebook))
-        elif expected and hashlib.sha256(file.read_bytes()).hexdigest() != expected:
+        elif not expected:
+            said = f"index.csv has no {name} for it"
+            found.append(Damage(file, said, artefact, notebook))
+        elif hashlib.sha256(file.read_bytes()).hexdigest() != expected:
             said = "it differs from its digest in index.csv"
             found.append(Damage(file, said, artefact, notebook))
     if not found and (said := _contradicts(folder / f"{artefact}.json", row)):
@@ -307,7 +310,9 @@ def _verdict_damages(folder: Path) -> list[Damage]:
         artefact = row["artefact"]
         if artefact in seen:
             found.append(Damage(table, f"the row of {artefact} is there twice", artefact))
-        elif row.get(SEAL) and row[SEAL] != seal(row, parts[artefact]):
+        elif not row.get(SEAL):
+            found.append(Damage(table, f"the row of {artefact} has no digest", artefact))
+        elif row[SEAL] != seal(row, parts[artefact]):
             said = f"the row of {artefact}, or its parts, differ from their digest"
             found.append(Damage(table, said, artefact))
         seen.add(artefact)

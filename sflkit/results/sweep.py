@@ -166,7 +166,8 @@ def run_many(
     store : path, optional
         Folder of the results; default `paths.results_store()`.
     published : path or paths, optional
-        Tracked results, which are looked in before running and never written to.
+        Tracked results, which are looked in before running and never written to. They count where
+        `store` holds a result of the same key.
     jobs : int, optional
         Parallel runs; default what the surrounding `joblib.parallel_config` says, else 1. Each gets
         its share of SFLKIT_THREADS or, where that is not set, of the cores.
@@ -212,7 +213,7 @@ def run_many(
     given = {"cache": cache, "server": server, "model": model, "stream": stream, "memory": memory}
     given = {name: thing for name, thing in given.items() if thing is not None}
     store = paths.results_store() if store is None else Path(store).expanduser().resolve()
-    folders = [store, *_folders(published)]
+    folders = [*_folders(published), store]  # a stale result of one's own must not win
     experiment = experiment_name(run)  # is it a run function at all?
     code = own_code(run, given)
     heads = [describe(run, config, code) for config in configs]
@@ -230,7 +231,10 @@ def run_many(
 
 
 def _say_damage(keys: Iterable[str], missing: Collection[str], folders: list[Path]) -> None:
-    """Warn of damaged results: which file, what is wrong with it, and what happens now."""
+    """Warn of damaged results: which file, what is wrong with it, and what happens now.
+
+    The last of the folders is the one that is written to.
+    """
     said = []
     for key in keys:
         for folder in folders:
@@ -244,8 +248,8 @@ def _say_damage(keys: Iterable[str], missing: Collection[str], folders: list[Pat
             if key in missing:
                 seconds = (found.record or {}).get("seconds")
                 cost = f" in about {seconds:g} s" if isinstance(seconds, int | float) else ""
-                now = f"it is computed anew{cost}, into {folders[0]}"
-            if folder != folders[0]:
+                now = f"it is computed anew{cost}, into {folders[-1]}"
+            if folder != folders[-1]:
                 now += f"; it was published, and may come back by: git checkout -- {folder / key}.*"
             said.append(f"{folder / key}.csv and .json: {wrong}; {now}")
     if said:
@@ -599,8 +603,8 @@ def _find(folders: Sequence[Path], key: str) -> tuple[pd.DataFrame, dict]:
         if result is not None:
             return result
     raise RuntimeError(
-        f"result {key} was computed and is not in {folders[0]}: was something deleted there, or do "
-        "not all workers see this folder? Called again, the sweep computes what is missing"
+        f"result {key} was computed and is not in {folders[-1]}: was something deleted there, or "
+        "do not all workers see this folder? Called again, the sweep computes what is missing"
     )
 
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import base64
+import io
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from sflkit import paths
-from sflkit.app import cli, compare, gate
-from sflkit.results import figures, tables
+from sflkit.app import cli, committed, compare, gate
+from sflkit.results import figures, seals, tables
 from sflkit.results.claims import Setting
 from sflkit.sfl.claims import CLAIMS
 from tests.helpers import git
 
+TRAINED = ("sfl-training/0123",)
 
-def draw(artefact="sfl-fig1", height=1.0, keys=(), label=""):
+
+def draw(artefact="sfl-fig1", height=1.0, keys=(), line=True):
     fig, ax = plt.subplots(figsize=(2, 2))
-    ax.plot([0, 1], [0, height])
-    ax.set_xlabel(label)
+    ax.plot([0, 1], [0, height], visible=line)
     figures.save_figure(
         fig,
         artefact,
@@ -38,9 +42,9 @@ def judge(fills=True):
 
 
 @pytest.fixture
-def committed(clone):
+def published(clone):
     draw("sfl-fig1")
-    draw("sfl-fig4a", keys=["sfl-training/0123"])
+    draw("sfl-fig4a", keys=TRAINED)
     judge()
     git("init", "-q")
     git("add", "figures")
@@ -52,7 +56,7 @@ def states(report):
     return {picture.artefact: picture.state for picture in report.pictures}
 
 
-def test_nothing_has_changed(committed):
+def test_nothing_has_changed(published):
     report = compare.compare("quick")
     assert report.as_committed and report.against == "git's HEAD"
     assert states(report) == {"sfl-fig1": "same", "sfl-fig4a": "same"}
@@ -63,9 +67,9 @@ def test_nothing_has_changed(committed):
     assert CliRunner().invoke(cli.app, ["compare"]).exit_code == 0
 
 
-def test_trained_figures_may_differ_and_are_shown_side_by_side(committed):
-    before = (committed / "figures" / "quick" / "sfl-fig4a.png").read_bytes()
-    draw("sfl-fig4a", height=1.5, keys=["sfl-training/0123"])
+def test_trained_figures_may_differ_and_are_shown_side_by_side(published):
+    before = (published / "figures" / "quick" / "sfl-fig4a.png").read_bytes()
+    draw("sfl-fig4a", height=1.5, keys=TRAINED)
     draw("sfl-fig1", height=1.0 + 1e-6)
     report = compare.compare("quick")
     assert states(report) == {"sfl-fig1": "close", "sfl-fig4a": "differs"} and report.as_committed
@@ -73,28 +77,67 @@ def test_trained_figures_may_differ_and_are_shown_side_by_side(committed):
         report
     )
     page = compare.write_page(report)
-    assert page == committed / "out" / "compare.html"
+    assert page == published / "out" / "compare.html"
     text = page.read_text()
-    after = (committed / "figures" / "quick" / "sfl-fig4a.png").read_bytes()
+    after = (published / "figures" / "quick" / "sfl-fig4a.png").read_bytes()
     for picture in (before, after):
         assert base64.b64encode(picture).decode() in text
     assert "http" not in text and "sfl-fig1<" not in text
 
 
-def test_theory_must_not_differ(committed):
+def test_theory_must_not_differ(published):
     draw("sfl-fig1", height=1.01)
     report = compare.compare("quick")
     assert not report.as_committed and "figure sfl-fig1 (THEORY)" in compare.summary(report)
     result = CliRunner().invoke(cli.app, ["compare"])
-    assert result.exit_code == 1 and str(committed / "out" / "compare.html") in result.stdout
+    assert result.exit_code == 1 and str(published / "out" / "compare.html") in result.stdout
 
 
-def test_a_picture_drawn_otherwise_from_the_same_numbers_is_close(committed):
-    draw("sfl-fig1", label="rounds")
-    assert states(compare.compare("quick"))["sfl-fig1"] == "close"
+@pytest.mark.parametrize(("artefact", "keys"), [("sfl-fig1", ()), ("sfl-fig4a", TRAINED)])
+def test_the_same_numbers_in_another_picture_are_shown_side_by_side(published, artefact, keys):
+    before = (published / "figures" / "quick" / f"{artefact}.png").read_bytes()
+    draw(artefact, height=1.0 + 1e-6, keys=keys, line=False)
+    report = compare.compare("quick")
+    assert states(report)[artefact] == "redrawn" and not report.as_committed
+    assert not report.damaged
+    result = CliRunner().invoke(cli.app, ["compare"])
+    assert result.exit_code == 1
+    assert f"{artefact} " in result.stdout and "is redrawn: the same numbers" in result.stdout
+    text = compare.page_file().read_text()
+    after = (published / "figures" / "quick" / f"{artefact}.png").read_bytes()
+    for picture in (before, after):
+        assert base64.b64encode(picture).decode() in text
 
 
-def test_verdicts_that_changed_come_with_their_parts(committed):
+def test_pictures_that_look_the_same():
+    first, second, empty = (picture(edge) for edge in (200, 195, 255))
+    assert compare.looks_the_same(first, first) and compare.looks_the_same(first, second)
+    assert not compare.looks_the_same(first, empty)
+    assert not compare.looks_the_same(first, first[:60])
+    assert not compare.looks_the_same(first, b"")
+    assert not compare.looks_the_same(first, picture(200, width=9))
+
+
+def picture(grey, width=10):
+    """A png file with a column of one grey on white."""
+    pixels = np.full((10, width), 255, dtype=np.uint8)
+    pixels[:, 3] = grey
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "png")
+    return file.getvalue()
+
+
+def test_trained_figures_that_are_gone_are_not_as_committed(published):
+    folder = published / "figures" / "quick"
+    for file in folder.glob("sfl-fig4a.*"):
+        file.unlink()
+    seals.upsert_rows(folder / "index.csv", "sfl-fig4a", [])
+    report = compare.compare("quick")
+    assert not report.damaged and states(report)["sfl-fig4a"] == "gone"
+    assert CliRunner().invoke(cli.app, ["compare"]).exit_code == 1
+
+
+def test_verdicts_that_changed_come_with_their_parts(published):
     judge(fills=False)
     report = compare.compare("quick")
     assert [change[:2] for change in report.verdicts] == [("sfl-fig2", ""), ("sfl-fig2", "fills")]
@@ -105,8 +148,8 @@ def test_verdicts_that_changed_come_with_their_parts(committed):
     )
 
 
-def test_damage_and_what_is_not_there_are_said(committed):
-    (committed / "figures" / "quick" / "sfl-fig4a.png").unlink()
+def test_damage_and_what_is_not_there_are_said(published):
+    (published / "figures" / "quick" / "sfl-fig4a.png").unlink()
     draw("sfl-fig3")
     report = compare.compare("quick")
     assert states(report) == {"sfl-fig1": "same", "sfl-fig3": "new", "sfl-fig4a": "gone"}
@@ -117,12 +160,12 @@ def test_damage_and_what_is_not_there_are_said(committed):
 
 def test_without_git_the_first_run_keeps_a_copy(clone):
     assert "nothing is committed" in compare.summary(compare.compare("quick"))
-    compare.keep("quick")  # there is nothing yet
+    committed.keep("quick")  # there is nothing yet
     assert not (clone / "out").exists()
     draw()
-    compare.keep("quick")
+    committed.keep("quick")
     draw(height=2.0)
-    compare.keep("quick")  # the first copy counts
+    committed.keep("quick")  # the first copy counts
     report = compare.compare("quick")
     assert report.against == "the copy in out/published/quick"
     assert states(report) == {"sfl-fig1": "differs"}
@@ -137,6 +180,32 @@ def test_a_clone_within_another_repository_is_not_compared_with_that(clone, tmp_
     git("commit", "-q", "-m", "figures")
     monkeypatch.setattr(gate, "root", lambda: inner)
     assert not compare.compare("quick").against
+
+
+def test_a_git_that_fails_is_heard(published, monkeypatch):
+    (published / ".git" / "HEAD").write_text("ref: refs/heads/broken")
+    (published / ".git" / "refs" / "heads" / "broken").write_text("garbage")
+    result = CliRunner().invoke(cli.app, ["compare"])
+    assert result.exit_code == 1 and "nothing is committed" not in result.output
+    assert f"git cannot say what is committed in {published}" in result.output
+    assert "fatal: " in result.output and "call `sflkit compare` again" in result.output
+    committed.keep("quick")  # a run need not wait for that
+    assert (published / "out" / "published" / "quick" / "index.csv").is_file()
+    (published / ".git" / "HEAD").unlink()
+    monkeypatch.chdir(published)
+    with pytest.raises(committed.GitFailed, match="not a git repository"):
+        compare.compare("quick")
+
+
+def test_a_git_that_does_not_know_the_figures_has_not_failed(clone):
+    draw()
+    git("init", "-q")  # without a commit
+    assert not compare.compare("quick").against
+    git("add", "pyproject.toml")
+    git("commit", "-q", "-m", "no figures")
+    assert not compare.compare("quick").against
+    committed.keep("quick")
+    assert compare.compare("quick").against == "the copy in out/published/quick"
 
 
 @pytest.mark.parametrize(

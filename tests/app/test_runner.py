@@ -294,6 +294,21 @@ def test_kill_9_leaves_no_orphans_and_only_the_rest_is_run_again(clone):
     ]
 
 
+@pytest.mark.parametrize("command", [("run", "10", "--publish"), ("refresh", "10")])
+def test_what_is_published_without_git_is_kept_first(clone, command):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
+    assert sflkit("run", "10", "--publish").returncode == 0
+    assert not (clone / "out" / "published").exists()  # there was nothing
+    before = {file.name: file.read_bytes() for file in (clone / "figures" / "quick").iterdir()}
+    for height in (4, 5):  # the second overwrites no copy
+        run = DRAW.replace("[0, rounds]", f"[0, {height}]")
+        write_notebook(clone / "notebooks" / "10_first.ipynb", run=run, artefacts=["sfl-fig2"])
+        assert sflkit(*command).returncode == 0
+    kept = clone / "out" / "published" / "quick"
+    assert {file.name: file.read_bytes() for file in kept.iterdir()} == before
+    assert "sfl-fig2 (THEORY) is redrawn" in sflkit("compare").stdout
+
+
 def test_refresh_gives_the_same_file_twice_and_keeps_a_failed_one(clone):
     path = write_notebook(
         clone / "notebooks" / "10_first.ipynb",

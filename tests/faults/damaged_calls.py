@@ -121,14 +121,15 @@ def _of_array(value: np.ndarray | torch.Tensor) -> list[Any]:
     if plain.dtype.kind == "i" and plain.ndim:
         out += [np.where(plain == plain.flat[0], most, plain) for most in (-1, 10**6, 2**63 - 1)]
         out += [np.full_like(plain, plain.flat[0])]
-    return [*out, plain.astype(str), "abc", [[1], [1, 2]], 10**400, OBJECT, None]
+    texts = plain.astype(str)
+    return [*out, texts, texts.astype(object), "abc", [[1], [1, 2]], 10**400, OBJECT, None]
 
 
 def can_be_right(case: Damaged) -> bool:
     """Return whether there may be a right answer to the value of a damaged call."""
     valid = CALLS[case.call]()[1][case.argument]
     kind = getattr(case.value, "dtype", None)
-    text = isinstance(case.value, (str, bytes)) or getattr(kind, "kind", "") in ("U", "S")
+    text = isinstance(case.value, (str, bytes)) or getattr(kind, "kind", "") in ("U", "S", "O")
     if case.value is OBJECT or _holds_nan(case.value) or (text and not isinstance(valid, str)):
         return False
     imaginary = isinstance(case.value, complex) or getattr(kind, "kind", "") == "c"

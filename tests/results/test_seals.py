@@ -135,6 +135,29 @@ def test_a_verdict_edited_by_hand_is_named_and_counts_no_more(folder, table, old
     assert tables.all_verdicts(folder.parent)["verdict"].tolist() == ["reproduced"]
 
 
+@pytest.mark.parametrize("name", ["data_sha256", "png_sha256", "pdf_sha256", "passport_sha256"])
+def test_a_figure_without_a_digest_is_damaged(folder, name):
+    row = seals.rows(folder / "index.csv")[0]
+    seals.upsert_rows(folder / "index.csv", "x-fig1", [row | {name: ""}])
+    (damage,) = seals.damages(folder)
+    assert damage.wrong == f"index.csv has no {name} for it"
+    assert damage.file.stem == "x-fig1" and damage[2:] == ("x-fig1", "10_first")
+    draw("x-fig1", folder)
+    assert seals.damages(folder) == []
+
+
+def test_a_verdict_without_a_digest_is_damaged(folder):
+    (row,) = seals.rows(folder / "verdicts.csv")
+    edited = row | {"verdict": "not reproduced", seals.SEAL: ""}
+    seals.upsert_rows(folder / "verdicts.csv", "x-fig1", [edited])
+    (damage,) = seals.damages(folder)
+    assert damage.wrong == "the row of x-fig1 has no digest" and damage.artefact == "x-fig1"
+    with pytest.raises(seals.DamagedTable, match="x-fig1 has no digest"):
+        tables.all_verdicts(folder.parent)
+    judge(folder)
+    assert seals.damages(folder) == []
+
+
 @pytest.mark.parametrize("table", ["index.csv", "verdicts.csv", "parts.csv"])
 def test_a_table_cut_anywhere_is_named_and_mended(folder, table):
     right = {file.name: file.read_bytes() for file in folder.iterdir()}
@@ -160,12 +183,16 @@ def test_a_table_cut_anywhere_is_named_and_mended(folder, table):
             assert {file.name: file.read_bytes() for file in folder.iterdir()} == right
 
 
-def test_tables_from_before_the_digests_are_read_and_grow_them(folder):
+def test_tables_from_before_the_digests_are_read_and_made_anew(folder):
     for name, new in (("index.csv", 3), ("verdicts.csv", 1)):
         table = pd.read_csv(folder / name, dtype=str, keep_default_na=False)
         table.iloc[:, :-new].to_csv(folder / name, index=False, lineterminator="\n")
-    assert seals.damages(folder) == []
-    assert tables.all_verdicts(folder.parent)["verdict"].tolist() == ["reproduced"]
+    found = seals.damages(folder)
+    assert len(found) == 2 * 3 + 1 and {damage.artefact for damage in found} == {"x-fig1", "x-fig2"}
+    seals.mend(folder, found)
     draw("x-fig1", folder)
     first, second = seals.rows(folder / "index.csv")
     assert len(first["png_sha256"]) == 64 and second["png_sha256"] == ""
+    draw("x-fig2", folder)
+    judge(folder)
+    assert seals.damages(folder) == []

@@ -25,7 +25,14 @@ import pytest
 
 from sflkit import paths
 from sflkit.results import sweep
-from sflkit.results.store import look, publish, read_result, result_key
+from sflkit.results.store import (
+    describe,
+    look,
+    publish,
+    read_result,
+    result_key,
+    write_result,
+)
 
 # A run that logs when it starts and ends, waits while the file `hold` exists (seeds >= 3), fails on
 # request, and answers with the threads it was given. It lies in a module of its own because worker
@@ -512,6 +519,23 @@ def test_published_results_are_read_not_written(probe, tmp_path):
     )  # already there: nothing to copy
     with pytest.raises(ValueError, match="key='0123' must name a complete result"):
         publish(["0123"], tmp_path / "store", tmp_path / "tracked")
+
+
+def test_a_published_result_wins_over_a_stale_one_of_the_same_key(probe, tmp_path):
+    (config,) = wanted = configs(probe, tmp_path, [0])
+    store, public = tmp_path / "store", tmp_path / "tracked"
+    right = sweep.run_many(probe.run, wanted, store=store)
+    publish(right.attrs["keys"], store, public)
+    key = result_key(probe.run, config)
+    frame, _ = read_result(key, store)
+    for file in (store / f"{key}.csv", store / f"{key}.json"):
+        file.unlink()
+    stale = frame.assign(**{frame.columns[-1]: frame[frame.columns[-1]] + 1})
+    write_result(store, describe(probe.run, config), stale, threads=1, seconds=1.0)
+    found = sweep.run_many(probe.run, wanted, store=store, published=public)
+    pd.testing.assert_frame_equal(found, right, check_exact=True)
+    own = sweep.run_many(probe.run, wanted, store=store)
+    assert not own.equals(right)
 
 
 def test_default_store_follows_the_environment(probe, tmp_path, monkeypatch):
