@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 
@@ -15,6 +17,7 @@ from docs.site import notebooks, records
 from docs.site.sources import PAGES, Problem, Sources, code_page, page_of, plain
 from sflkit import paths
 from sflkit.app import gate, readme
+from sflkit.results import seals
 from tests.helpers import ROOT
 
 
@@ -153,15 +156,25 @@ def test_pages_do_not_collide():
 # --- what stops the build -------------------------------------------------------------------------
 
 
+def verdict_line(artefact, claim):
+    """A line of verdicts.csv with its digest."""
+    row = dict.fromkeys(seals.COLUMNS["verdicts.csv"], "")
+    row |= {"artefact": artefact, "verdict": "reproduced", "setting": "full", "claim": claim}
+    row |= {"source": "Fig. 1", "refuted_by": "nothing", "n_seeds": "0", "profile": "quick"}
+    row["sha256"] = seals.seal(row, [])
+    text = io.StringIO()
+    csv.DictWriter(text, row, lineterminator="\n").writerow(row)
+    return text.getvalue()
+
+
 @pytest.fixture
 def damaged(clone, monkeypatch):
     """The small clone with one verdict and one figure that are as they should be."""
     folder = clone / "figures" / "quick"
     folder.mkdir(parents=True)
-    (folder / "verdicts.csv").write_text(
-        "artefact,verdict,setting,differs,claim,source,refuted_by,printed,n_seeds,profile,note\n"
-        'sfl-fig1,reproduced,full,,"A claim\nof two lines",Fig. 1,nothing,,0,quick,\n'
-    )
+    head = ",".join(seals.COLUMNS["verdicts.csv"])
+    line = verdict_line("sfl-fig1", "A claim\nof two lines")
+    (folder / "verdicts.csv").write_text(f"{head}\n{line}")
     (folder / "index.csv").write_text(
         "artefact,notebook,caption,results,data_sha256\nsfl-fig1,10_first,Shares,0,ab\n"
     )
@@ -176,7 +189,7 @@ def add_line(file, line):
 
 def test_a_verdict_without_a_claim(damaged):
     file = damaged / "figures" / "quick" / "verdicts.csv"
-    add_line(file, "sfl-fig99,reproduced,full,,A claim,Fig. 99,nothing,,0,quick,\n")
+    add_line(file, verdict_line("sfl-fig99", "A claim"))
     (problem,) = records.read(damaged).problems
     assert (problem.file, problem.line) == ("figures/quick/verdicts.csv", 4)
     assert "'sfl-fig99' has no claim" in problem.text
