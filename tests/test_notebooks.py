@@ -14,7 +14,7 @@ import sys
 
 import pytest
 
-from sflkit.app import gate, links, runner
+from sflkit.app import gate, links, refresh
 from tests import reading
 from tests.helpers import ROOT
 
@@ -113,7 +113,7 @@ def test_sections_come_in_order(path):
             f"{name} is a {cell['cell_type']} cell"
         )
         assert sum(tag in ORDER for tag in tags(cell)) <= 1
-        assert set(tags(cell)) <= {*ORDER, "nbval-ignore-output", runner.FOLDED}
+        assert set(tags(cell)) <= {*ORDER, "nbval-ignore-output", refresh.FOLDED}
 
 
 @name_of
@@ -175,7 +175,7 @@ def test_a_widget_is_a_section_of_its_own_with_a_static_picture(path):
 def test_folded_cells_are_folded_for_jupyterlab_and_the_site(path):
     for cell in code(path):
         hidden = cell["metadata"].get("jupyter", {}).get("source_hidden", False)
-        assert hidden == (runner.FOLDED in tags(cell)), "run `sflkit refresh`"
+        assert hidden == (refresh.FOLDED in tags(cell)), "run `sflkit refresh`"
 
 
 @name_of
@@ -246,7 +246,7 @@ def test_executed_without_errors_and_cleaned(path):
     content = nbformat.read(path, as_version=4)
     nbformat.validate(content)
     before = nbformat.writes(content)
-    assert nbformat.writes(runner.clean(content)) == before, "run `sflkit refresh`"
+    assert nbformat.writes(refresh.clean(content)) == before, "run `sflkit refresh`"
 
 
 @name_of

@@ -334,6 +334,7 @@ def refresh(
     outputs are current.
     """
     from sflkit.app.links import write
+    from sflkit.app.refresh import refresh_all
 
     with _exits():
         if links:
@@ -342,7 +343,7 @@ def refresh(
             ]
             typer.echo(f"links written: {', '.join(changed) or 'all were current'}")
             return
-        outcome = runner.refresh_all(gate.select(" ".join(notebook or ())), jobs, echo=typer.echo)
+        outcome = refresh_all(gate.select(" ".join(notebook or ())), jobs, echo=typer.echo)
     if not outcome:
         raise typer.Exit(1)
 

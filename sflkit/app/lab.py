@@ -14,7 +14,7 @@ from ipykernel.ipkernel import IPythonKernel
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
 from sflkit.app.documents import read_notebook
-from sflkit.app.runner import KERNEL
+from sflkit.app.refresh import KERNEL
 
 _WRITTEN = ("kernelspec", "language_info")
 

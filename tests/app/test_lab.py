@@ -19,13 +19,13 @@ from jupyter_server.services.contents.filemanager import FileContentsManager
 from traitlets.config.loader import PyFileConfigLoader
 
 from sflkit import paths
-from sflkit.app import lab, runner
+from sflkit.app import lab, refresh
 from tests.helpers import DRAW, ROOT, git, write_notebook
 
 CONFIG = PyFileConfigLoader("jupyter_server_config.py", str(ROOT / "docs" / "lab")).load_config()
 # What ipykernel says of itself, which JupyterLab puts into every notebook that it opens.
 OPENED = {
-    "kernelspec": runner.KERNEL,
+    "kernelspec": refresh.KERNEL,
     "language_info": {"name": "python", "version": "3.99.1", "mimetype": "text/x-python"},
 }
 

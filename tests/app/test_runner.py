@@ -20,7 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sflkit import paths
-from sflkit.app import cli, gate, kernels, links, runner
+from sflkit.app import cli, gate, kernels, links, refresh, runner
 from tests.helpers import DRAW, write_notebook
 
 SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
@@ -319,9 +319,9 @@ def test_refresh_gives_the_same_file_twice_and_keeps_a_failed_one(clone):
             "print('sweep: 100%|###| 3/3 [00:09<00:00, 3.0s/run]', file=sys.stderr)"
         ),
     )
-    assert runner.refresh(path)
+    assert refresh.refresh(path)
     first = path.read_text()
-    assert not runner.refresh(path) and path.read_text() == first
+    assert not refresh.refresh(path) and path.read_text() == first
     content = nbformat.read(path, as_version=4)
     assert [o.text for o in content.cells[-2].outputs] == ["3\n"]
     assert content.metadata.sflkit.artefacts == ["x-fig1"] and [
@@ -330,7 +330,7 @@ def test_refresh_gives_the_same_file_twice_and_keeps_a_failed_one(clone):
     broken = write_notebook(clone / "notebooks" / "12_second.ipynb", run="1 / 0")
     before = broken.read_text()
     said = []
-    assert runner.refresh_all([gate.find("12")], echo=said.append) is False
+    assert refresh.refresh_all([gate.find("12")], echo=said.append) is False
     assert "ZeroDivisionError" in said[0] and broken.read_text() == before
 
 
@@ -352,7 +352,7 @@ def test_clean_drops_what_changes_from_run_to_run():
             "language_info": {"name": "python", "version": "3.11.7"},
         },
     )
-    cleaned = runner.clean(content)
+    cleaned = refresh.clean(content)
     assert set(cleaned.metadata) == {"kernelspec", "language_info", "sflkit"}
     assert cleaned.metadata.language_info == {"name": "python"}
     assert cleaned.cells[0].metadata == {"tags": ["widget"]}
@@ -367,7 +367,7 @@ def test_a_folded_cell_is_folded_for_both_readers(metadata):
     """JupyterLab reads the metadata, the site the tag; either is enough, and twice is once."""
     content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1", metadata=metadata)])
     for _ in range(2):
-        content = runner.clean(content)
+        content = refresh.clean(content)
         assert content.cells[0].metadata == {
             "tags": ["run", "hide-input"],
             "jupyter": {"source_hidden": True},
@@ -580,11 +580,11 @@ def test_threads_and_jobs_are_checked(clone, monkeypatch):
     for jobs in (0, -1, 1.5, "two", True, None):
         for start in (
             lambda jobs: runner.figures(jobs=jobs),
-            lambda jobs: runner.refresh_all([], jobs=jobs),
+            lambda jobs: refresh.refresh_all([], jobs=jobs),
         ):
             with pytest.raises(gate.GateError, match=f"jobs={jobs!r} must be an integer >= 1"):
                 start(jobs)
-    assert runner.refresh_all([], jobs=1000)  # more than there are cores
+    assert refresh.refresh_all([], jobs=1000)  # more than there are cores
 
 
 def test_list_shows_number_title_artefacts_and_minutes(clone):
