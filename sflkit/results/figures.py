@@ -101,16 +101,19 @@ def style() -> None:
 def embedded(fig: Figure) -> bytes:
     """Return the png that a notebook shows of a figure: 960 pixels wide, in at most 256 colours.
 
-    An empty border is cut off, but a figure of at least 900 pixels remains. Lines and letters keep
-    their sizes in proportion to the figure's width, so a figure that is 6.4 inches wide has larger
-    letters than one of 9.6 inches.
+    An empty border is cut off, but a figure of at least 900 pixels remains; one of which less than
+    a tenth would remain keeps its border. Lines and letters keep their sizes in proportion to the
+    figure's width, so a figure that is 6.4 inches wide has larger letters than one of 9.6 inches.
     """
     dpi = EMBEDDED_WIDTH / fig.get_figwidth()
     buffer = _drawn(fig, dpi)
-    width = _without_border(buffer).width
-    if width < LEAST_WIDTH:
-        buffer = _drawn(fig, dpi * (EMBEDDED_WIDTH - 2 * _MARGIN) / (width - 2 * _MARGIN))
-    return _in_few_colours(_without_border(buffer))
+    image = _without_border(buffer)
+    if image.width < EMBEDDED_WIDTH / 10:  # enlarged, it would have a hundred times the pixels
+        return _in_few_colours(_pixels(buffer))
+    if image.width < LEAST_WIDTH:
+        dpi *= (EMBEDDED_WIDTH - 2 * _MARGIN) / (image.width - 2 * _MARGIN)
+        image = _without_border(_drawn(fig, dpi))
+    return _in_few_colours(image)
 
 
 def _drawn(fig: Figure, dpi: float) -> io.BytesIO:
@@ -119,11 +122,17 @@ def _drawn(fig: Figure, dpi: float) -> io.BytesIO:
     return buffer
 
 
+def _pixels(png: io.BytesIO) -> Image.Image:
+    from PIL import Image
+
+    return Image.open(png).convert("RGB")
+
+
 def _without_border(png: io.BytesIO) -> Image.Image:
     """Return a png's pixels without the border that has the colour of its first pixel."""
     from PIL import Image, ImageChops
 
-    image = Image.open(png).convert("RGB")
+    image = _pixels(png)
     paper = Image.new("RGB", image.size, image.getpixel((0, 0)))
     box = ImageChops.difference(image, paper).getbbox()
     if box is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 SLIDER = {"continuous_update": False, "style": {"description_width": "initial"}}
 BUSY = "drawing …"
+# JupyterLab may have a kernel answer two moves in two threads, and pyplot knows only one figure at
+# a time: each showed, or closed, what the other had half drawn (jupyterlab/jupyterlab#19719).
+_PYPLOT = threading.RLock()
 
 
 def picture(draw: Callable[..., None], controls: Mapping[str, Any]) -> ipywidgets.VBox:
@@ -36,19 +40,26 @@ def picture(draw: Callable[..., None], controls: Mapping[str, Any]) -> ipywidget
         `draw` raises is shown in the figure's place.
     """
     import ipywidgets
+    from IPython.display import clear_output
 
-    busy = ipywidgets.Label("")
+    busy, shown = ipywidgets.Label(""), ipywidgets.Output()
 
-    def redraw(**values: Any) -> None:
-        busy.value = BUSY
-        try:
-            draw(**values)
-        finally:
-            busy.value = ""
+    def redraw(change: Any = None) -> None:
+        with _PYPLOT:
+            busy.value = BUSY
+            try:
+                with shown:
+                    clear_output(wait=True)
+                    draw(**{name: control.value for name, control in controls.items()})
+            finally:
+                busy.value = ""
 
     if _nobody_moves_it():
         draw(**{name: control.value for name, control in controls.items()})
-    return ipywidgets.VBox([busy, ipywidgets.interactive_output(redraw, dict(controls))])
+    for control in controls.values():
+        control.observe(redraw, "value")
+    redraw()
+    return ipywidgets.VBox([busy, shown])
 
 
 def _nobody_moves_it() -> bool:

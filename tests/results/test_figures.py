@@ -81,6 +81,16 @@ def test_an_empty_border_is_cut_off_and_the_rest_is_as_wide_as_ever():
     plt.close(fig)
 
 
+def test_an_almost_empty_figure_keeps_its_border():
+    """Enlarged, a dot of some pixels took gigabytes, and a kernel that never answered again."""
+    from PIL import Image
+
+    fig = plt.figure(figsize=(8.6, 3))
+    fig.add_axes((0.5, 0.5, 0.01, 0.02)).set(xticks=[], yticks=[])
+    assert Image.open(io.BytesIO(figures.embedded(fig))).width == figures.EMBEDDED_WIDTH
+    plt.close(fig)
+
+
 def test_tables_are_shown_in_full():
     figures.style()
     claim = "a claim " * 30 + "and its end"
