@@ -66,7 +66,8 @@ def test_the_papers_networks_are_drawn_at_our_full_sizes():
 
 
 def test_what_joins_stands_in_front_of_the_first_dense_layer():
-    rows = [("MaxPool", "4", 0), ("Dense", "8", 72), ("Dense", "2", 18)]
+    plain = [("MaxPool", "4", 0), ("Dense", "8", 72), ("Dense", "2", 18)]
+    rows = [networks.Layer(*row) for row in plain]
     fig = networks.side_by_side(
         {"net": rows, "other": rows}, {"net": "an image", "other": "numbers"}, {"net": "3 features"}
     )

@@ -30,7 +30,7 @@ NEVER_JOINED = {
     "m_afa_cd": "M-AFA-CD, left out",
     "m_afa_cd_printed": "M-AFA-CD, as printed",
 }
-_DASHED, _DOTTED = (0, (5, 1.5)), (0, (1, 1.2))
+_DASHED, _DOTTED = "--", ":"
 _BUFFER_LINES = {"osafl_zero": _DASHED, "osafl_printed": _DOTTED, "m_afa_cd_printed": _DOTTED}
 # Arms that are a variant of a rule have its colour, and a line and marker of their own.
 _VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
