@@ -15,7 +15,7 @@ import typer
 
 import sflkit
 from sflkit import machine, paths
-from sflkit.app import committed, gate, kernels, runner
+from sflkit.app import committed, gate, kernels, regenerate, runner
 from sflkit.results import seals
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ def figures(
         # what is refused leaves no lock behind
         jobs = runner.checked_jobs(jobs)
         kernels.cell_seconds(profile)
-        with runner.alone(profile, typer.echo):
+        with regenerate.alone(profile, typer.echo):
             committed.keep(profile)
-            done = runner.figures(profile, jobs, only, echo=typer.echo)
+            done = regenerate.figures(profile, jobs, only, echo=typer.echo)
     fresh, already, failed, waiting, damaged = done
     folder = paths.figures(profile)
     typer.echo(
@@ -188,6 +188,7 @@ def paper(
     It may be stopped at any moment; called again, it goes on. Two beside each other share the work.
     """
     from sflkit.app import queue
+    from sflkit.results import origin
 
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
@@ -195,6 +196,11 @@ def paper(
         agenda = _agenda(profile, only)
         waiting = queue.Queue(agenda, jobs, runner.cores(), typer.echo)
     typer.echo(f"{len(agenda.records)} results in {agenda.folder}; {waiting.left()}")
+    if origin.is_edited():
+        typer.echo(
+            "sflkit/ has uncommitted changes: results computed now are used only as long as its "
+            "source stays what it is; commit first, and they stay good"
+        )
     try:
         report = waiting.drain()
     except KeyboardInterrupt:

@@ -20,7 +20,7 @@ from sflkit.app import runner
 from sflkit.app.agenda import Agenda, Wanted
 from sflkit.app.prices import Prices, in_words, span
 from sflkit.app.workers import Worker, WorkerDied
-from sflkit.results import shelf, sweep
+from sflkit.results import attempts, shelf
 
 LOOK_AGAIN = 1.0  # seconds until a run that another process computes is looked for again
 BATCH_ON_GPU = 50  # most runs in one batch there, as in a sweep
@@ -117,13 +117,13 @@ class Queue:
         if not free:
             return []
         first = free[0].stage.run
-        same = sweep.batch_key(first, free[0].config) if self._has_gpu() else None
+        same = attempts.batch_key(first, free[0].config) if self._has_gpu() else None
         if same is None:
             return free[:1]
         return [
             run
             for run in free
-            if run.stage.run is first and sweep.batch_key(first, run.config) == same
+            if run.stage.run is first and attempts.batch_key(first, run.config) == same
         ][:BATCH_ON_GPU]
 
     def _waits(self) -> bool:
@@ -149,7 +149,7 @@ class Queue:
             else:
                 self._free(worker)
             if isinstance(answer, str):
-                answer = [sweep.Attempt(run.key, "failed", answer) for run in batch]
+                answer = [attempts.Attempt(run.key, "failed", answer) for run in batch]
             runs = {run.key: run for run in batch}
             for attempt in answer:
                 self._note(runs[attempt.key], attempt)
@@ -158,7 +158,7 @@ class Queue:
         del self._busy[worker]
         self._idle.append(worker)
 
-    def _note(self, run: Wanted, attempt: sweep.Attempt) -> None:
+    def _note(self, run: Wanted, attempt: attempts.Attempt) -> None:
         """Take note of how the attempt at a run ended."""
         if attempt.state == "busy":
             if not self._away:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sflkit.app import runner
-from sflkit.results import store, sweep
+from sflkit.results import attempts, store
 
 NICE = 10  # added to the priority that the queue itself runs at
 RESERVED = 4_000_000  # bytes on the disk that each worker holds; a result is far smaller
@@ -90,7 +90,7 @@ class Worker:
         except OSError:  # it died while idle; `answer` says so
             return
 
-    def answer(self) -> list[sweep.Attempt] | str:
+    def answer(self) -> list[attempts.Attempt] | str:
         """Return what became of the batch, or the traceback of what kept it from starting.
 
         Waits for it. Raises WorkerDied if the process ended.
@@ -131,7 +131,7 @@ def work(pipe: Connection, queue: str, folder: str, threads: int) -> None:
 
 def _compute(
     order: bytes, folder: Path, threads: int, reserve: Reserve
-) -> list[sweep.Attempt] | str:
+) -> list[attempts.Attempt] | str:
     try:
         module, run, configs = pickle.loads(order)
         importlib.import_module(module)
@@ -140,7 +140,9 @@ def _compute(
         except OSError as error:
             keys = [store.result_key(run, config) for config in configs]
             why = f"cannot write {folder / keys[0]}.csv: {error.strerror}"
-            return [sweep.Attempt(key, "unwritable", why) for key in keys]
-        return sweep.attempt(run, configs, store=folder, threads=threads, make_room=reserve.release)
+            return [attempts.Attempt(key, "unwritable", why) for key in keys]
+        return attempts.attempt(
+            run, configs, store=folder, threads=threads, make_room=reserve.release
+        )
     except Exception:
         return traceback.format_exc()

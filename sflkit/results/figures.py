@@ -29,7 +29,8 @@ from numpy.typing import ArrayLike
 from sflkit import checks, paths
 from sflkit.registry import Registry
 from sflkit.results import intervals, seals
-from sflkit.results.store import FLOAT_FORMAT, plain, versions
+from sflkit.results.origin import versions
+from sflkit.results.store import FLOAT_FORMAT, plain
 from sflkit.results.tables import say_if_unpublished
 
 if TYPE_CHECKING:

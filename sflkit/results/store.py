@@ -9,8 +9,9 @@ renaming that module changes no key.
 The digits hash the experiment's name, the `RESULT_VERSION` of its module and the config. Code of a
 user's own counts as well: a `run` function from outside this library, the rules, models and streams
 given to a sweep, and rules that a user added to a registry and that the config names, by name and
-source (`sflkit.results.sources`). The source of a run of this
-library is recorded, not hashed: its `RESULT_VERSION` is raised when its numbers change.
+source (`sflkit.results.sources`). The source of a run of this library is recorded, not hashed: its
+`RESULT_VERSION` is raised when its numbers change. A result that was computed while sflkit/ had
+uncommitted changes is used only as long as the library's source is what it was then.
 
 The record holds config, versions, commit, device, threads, data set, seconds, the columns' types,
 the sha256 of the csv and one of the record itself (records from before 0.2 have none). The csv is
@@ -23,16 +24,13 @@ to 7 significant digits: small files, and far below any effect we report.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import io
 import json
 import platform
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,7 +39,7 @@ import pandas as pd
 
 from sflkit import checks, paths
 from sflkit.config import registries
-from sflkit.results import sources
+from sflkit.results import origin, sources
 
 if TYPE_CHECKING:
     import filelock
@@ -99,7 +97,8 @@ def describe(run: Callable, config: Any, code: Mapping[str, dict] | None = None)
     -------
     dict
         key, experiment, result_version, config, sources (only where code of a user's own takes
-        part: name and source digest of each) and source_sha256 of the run's module.
+        part: name and source digest of each), source_sha256 of the run's module and edited_sha256
+        (only where sflkit/ has uncommitted changes: the digest of the library's source).
 
     Raises
     ------
@@ -114,7 +113,12 @@ def describe(run: Callable, config: Any, code: Mapping[str, dict] | None = None)
     code = (own_code(run) if code is None else dict(code)) | registered_code(config)
     if code:
         head["sources"] = dict(code)
-    return {"key": key_of(head), **head, "source_sha256": _source_sha256(run)}
+    return {
+        "key": key_of(head),
+        **head,
+        "source_sha256": _source_sha256(run),
+        **({"edited_sha256": origin.library_sha256()} if origin.is_edited() else {}),
+    }
 
 
 def key_of(head: Mapping[str, Any]) -> str:
@@ -224,6 +228,8 @@ def _wrong(key: str, record: dict, csv: bytes | None) -> str:
         own = "none"
     if own != key:
         return f"the record's config, experiment or result version are those of another key, {own}"
+    if record.get("edited_sha256") not in (None, origin.library_sha256()):
+        return "it was computed with uncommitted changes of sflkit/, which is another now"
     for name, fits in _FORMS.items():
         if not fits(record[name]):
             return f"the record's {name} are {record[name]!r}, which no run writes"
@@ -285,11 +291,11 @@ def write_result(
         "columns": columns,
         "sha256": hashlib.sha256(content).hexdigest(),
         "data": frame.attrs.get("data"),
-        "device": frame.attrs.get("device") or device(),
+        "device": frame.attrs.get("device") or origin.device(),
         "machine": platform.machine(),
         "threads": threads,
-        "versions": versions(),
-        "commit": commit(),
+        "versions": origin.versions(),
+        "commit": origin.commit(),
         "seconds": round(seconds, 3),
     }
     record = plain(record)
@@ -347,40 +353,6 @@ def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -
             _write_pair(folder, key, *(file.read_bytes() for file in files))
         written.append(folder / f"{key}.csv")
     return written
-
-
-def commit() -> str:
-    """Return the short commit of the clone, with `+` when sflkit/ or notebooks/ differ from it.
-
-    Outside a clone it is "none".
-    """
-    root = paths.clone_root()
-    return "none" if root is None else _commit(root)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that numbers depend on (torch only where it is loaded)."""
-    names = ["sflkit", "numpy", "pandas", "scipy"] + (["torch"] if "torch" in sys.modules else [])
-    found = {"python": platform.python_version()}
-    for name in names:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
-
-
-def device() -> str:
-    """Return the name of the GPU that torch would use, else "cpu".
-
-    torch is not loaded for the question: where nothing has loaded it, nothing computed on a GPU.
-    """
-    torch = sys.modules.get("torch")
-    return (
-        f"cuda ({torch.cuda.get_device_name()})"
-        if torch is not None and torch.cuda.is_available()
-        else "cpu"
-    )
 
 
 def _format(frame: pd.DataFrame) -> tuple[bytes, dict[str, str]]:
@@ -532,19 +504,3 @@ def plain(value: Any, name: str = "record") -> Any:
 def canonical(value: Any) -> str:
     """Return the one JSON text of a value: keys sorted, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-@functools.cache
-def _commit(root: Path) -> str:
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(root), *arguments]
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=20, check=True
-        ).stdout.strip()
-
-    try:
-        return git("rev-parse", "--short=10", "HEAD") + (
-            "+" if git("status", "--porcelain", "--", "sflkit", "notebooks") else ""
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "none"

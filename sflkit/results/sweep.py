@@ -22,32 +22,28 @@ a change of the source computes them anew. The same holds for a `run` function o
 `sflkit.results.sources` says what counts as source and what is not seen.
 
 **Batches.** A module may also offer `stack_key(config)` and `run_stacked(configs, ...)` -> one
-`Outcome` per config (`sflkit.sfl.training` does): missing configs of one key that is not None then
-run as one batch of models, at most `stack` at a time. Every config keeps a result of its own, which
-is that of `run` to rounding.
+`attempts.Outcome` per config (`sflkit.sfl.training` does): missing configs of one key that is not
+None then run as one batch of models, at most `stack` at a time. Every config keeps a result of its
+own, which is that of `run` to rounding.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import os
 import sys
-import threading
-import time
-import traceback
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import filelock
 import joblib
 import pandas as pd
 
 from sflkit import checks, machine, paths
+from sflkit.results.attempts import Item, Task, die_with_parent, execute, stacked_run
 from sflkit.results.shelf import is_running
 from sflkit.results.store import (
     canonical,
@@ -58,8 +54,6 @@ from sflkit.results.store import (
     look,
     own_code,
     read_result,
-    run_lock,
-    write_result,
 )
 
 # Runs in one batch on a GPU, unless the caller says otherwise: 10 seeds of 5 rules. On a CPU each
@@ -79,25 +73,6 @@ class DamagedResult(UserWarning):
     """A result file was damaged or changed; its numbers are not used."""
 
 
-class Outcome(NamedTuple):
-    """What became of one run of a batch: its frame, or the error that ended it."""
-
-    frame: pd.DataFrame | None
-    error: Exception | None = None
-
-
-class Attempt(NamedTuple):
-    """How the attempt at one run ended.
-
-    `state` is "computed", "found" (complete already), "busy" (another process computes it),
-    "failed" (`why` is the traceback) or "unwritable" (`why` says which file could not be written).
-    """
-
-    key: str
-    state: str
-    why: str = ""
-
-
 class SweepError(RuntimeError):
     """Some runs of a sweep failed.
 
@@ -115,22 +90,6 @@ class SweepError(RuntimeError):
             + "\nThe first failure in full:\n"
             + self.failures[0][1]
         )
-
-
-class _Task(NamedTuple):
-    """What a worker needs besides its batch; it travels to other processes as a whole."""
-
-    run: Callable
-    run_stacked: Callable | None
-    given: dict[str, Any]
-    store: Path
-    threads: int
-    sweep_pid: int
-    make_room: Callable[[], None] | None = None
-
-
-# A config and what `describe` says of it.
-_Item = tuple[Any, dict]
 
 
 def run_many(
@@ -225,7 +184,7 @@ def run_many(
     }
     _say_damage(dict.fromkeys(head["key"] for head in heads), missing, folders)
     if missing:
-        task = _Task(run, _stacked_run(run), given, store, _threads(), os.getpid())
+        task = Task(run, stacked_run(run), given, store, _threads(), os.getpid())
         _compute(task, missing, jobs, stack, progress, description or experiment)
     return _assemble(configs, heads, folders, len(missing))
 
@@ -261,7 +220,7 @@ def _say_damage(keys: Iterable[str], missing: Collection[str], folders: list[Pat
 
 def _check_keywords(run: Callable, given: dict[str, Any]) -> None:
     """Raise TypeError unless `run`, and `run_stacked` beside it, take what is given."""
-    for function in (run, _stacked_run(run)):
+    for function in (run, stacked_run(run)):
         if function is None or not given:
             continue
         takes = inspect.signature(function).parameters
@@ -273,13 +232,6 @@ def _check_keywords(run: Callable, given: dict[str, Any]) -> None:
                 f"{function.__module__}.{function.__qualname__} takes no {', '.join(unknown)}; "
                 f"besides the config it takes {', '.join(list(takes)[1:]) or 'nothing'}"
             )
-
-
-def _stacked_run(run: Callable) -> Callable | None:
-    """Return the function that runs batches for `run`, if its module offers one."""
-    if run.__name__ != "run":  # what the module offers is that of `run`
-        return None
-    return getattr(inspect.getmodule(run), "run_stacked", None)
 
 
 def _threads() -> int:
@@ -308,8 +260,8 @@ def _assemble(configs: list, heads: list[dict], folders: list[Path], computed: i
 
 
 def _compute(
-    task: _Task,
-    missing: dict[str, _Item],
+    task: Task,
+    missing: dict[str, Item],
     jobs: int | None,
     stack: int | None,
     progress: bool | None,
@@ -331,7 +283,7 @@ def _compute(
         # did not finish.
         for wait in (False, True):
             busy = {}
-            calls = [joblib.delayed(_execute)(task, batch, wait) for batch in batches]
+            calls = [joblib.delayed(execute)(task, batch, wait) for batch in batches]
             try:
                 for answers in _parallel(jobs)(calls):
                     for key, state, why in answers:
@@ -355,7 +307,7 @@ def _compute(
         raise _failed(missing, failures)
 
 
-def _failed(missing: dict[str, _Item], failures: dict[str, str]) -> SweepError:
+def _failed(missing: dict[str, Item], failures: dict[str, str]) -> SweepError:
     """Return the error that names the runs which failed, in the order of the configs."""
     return SweepError(
         [(config, failures[key]) for key, (config, _) in missing.items() if key in failures]
@@ -391,14 +343,14 @@ def _own_threads() -> Iterator[None]:
 
 
 def _batches(
-    run: Callable, pending: dict[str, _Item], stack: int | None, workers: int
-) -> list[list[_Item]]:
+    run: Callable, pending: dict[str, Item], stack: int | None, workers: int
+) -> list[list[Item]]:
     """Split what is pending into what one worker computes at a time.
 
     That is a single run, or several that `run_stacked` takes at once.
     """
     module = inspect.getmodule(run)
-    stackable = _stacked_run(run) is not None and stack != 1
+    stackable = stacked_run(run) is not None and stack != 1
     groups: dict = {}
     for key, (config, head) in pending.items():
         same = module.stack_key(config) if stackable else None
@@ -425,166 +377,11 @@ def _parallel(jobs: int | None) -> joblib.Parallel:
     options = {"n_jobs": jobs, "prefer": "threads", "batch_size": 1}
     if type(joblib.parallel.get_active_backend()[0]).__name__ == "LokyBackend":
         # From their first moment on: without a task they would wait five minutes for one.
-        options |= {"initializer": _die_with_parent, "initargs": (os.getpid(),)}
+        options |= {"initializer": die_with_parent, "initargs": (os.getpid(),)}
     try:
         return joblib.Parallel(**options, return_as="generator_unordered")
     except ValueError:  # a back end that cannot hand results over as they come
         return joblib.Parallel(**options)
-
-
-def attempt(
-    run: Callable[..., pd.DataFrame],
-    configs: Sequence[Any],
-    *,
-    store: Path | str,
-    threads: int,
-    make_room: Callable[[], None] | None = None,
-) -> list[Attempt]:
-    """Compute runs in this process, those that are neither complete in `store` nor busy elsewhere.
-
-    This is for those who choose the order of runs themselves; nothing is waited for. Several
-    configs, which must have one `batch_key` that is not None, run as one batch.
-
-    Parameters
-    ----------
-    run, configs
-        As for `run_many`.
-    store : path
-        Folder of the results.
-    threads : int
-        Threads that the runs may use together; SFLKIT_THREADS of this process is set to it.
-    make_room : function, optional
-        Called where a result cannot be written, as on a full disk; then it is tried once more.
-
-    Returns
-    -------
-    list of Attempt
-        One per config, in no particular order.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `run` or a config is not as `run_many` describes.
-    """
-    task = _Task(run, _stacked_run(run), {}, Path(store), threads, os.getpid(), make_room)
-    return _execute(task, [(config, describe(run, config)) for config in configs], wait=False)
-
-
-def batch_key(run: Callable, config: Any) -> Any:
-    """Return what the configs of one batch share, or None where the run of `config` goes alone."""
-    return None if _stacked_run(run) is None else inspect.getmodule(run).stack_key(config)
-
-
-def _execute(task: _Task, batch: list[_Item], wait: bool) -> list[Attempt]:
-    """Compute the results of a batch in a worker.
-
-    A run that another process computes is "busy", or waited for.
-    """
-    if os.getppid() == task.sweep_pid:
-        _die_with_parent(task.sweep_pid)
-    os.environ[machine.THREADS_VARIABLE] = str(task.threads)
-    answers = []
-    mine = []
-    with contextlib.ExitStack() as locks:
-        # Locks are taken in one order everywhere, so that no two workers ever wait for each other.
-        for config, head in sorted(batch, key=lambda item: item[1]["key"]):
-            key = head["key"]
-            try:
-                lock = run_lock(key, task.store, wait=wait)
-                lock.acquire()
-                locks.callback(lock.release)
-                if is_complete(key, task.store):
-                    answers.append(Attempt(key, "found"))
-                else:
-                    mine.append((config, head))
-            except filelock.Timeout:
-                answers.append(Attempt(key, "busy"))
-            except OSError as error:
-                answers.append(
-                    Attempt(key, "unwritable", f"cannot lock {task.store / key}: {error}")
-                )
-            except Exception:
-                answers.append(Attempt(key, "failed", traceback.format_exc()))
-        answers += _compute_and_write(task, mine)
-    return answers
-
-
-def _compute_and_write(task: _Task, mine: list[_Item]) -> Iterator[Attempt]:
-    """Compute the runs whose locks this worker holds, and write each result."""
-    done = _run_all(task, [config for config, _ in mine])
-    for (_, head), (outcome, seconds, together) in zip(mine, done, strict=True):
-        try:
-            if outcome.error is not None:
-                raise outcome.error
-            record = head | {"stacked": together} if together > 1 else head
-            _write(task, record, outcome.frame, seconds)
-            yield Attempt(head["key"], "computed")
-        except paths.CannotWrite as error:
-            yield Attempt(head["key"], "unwritable", str(error))
-        except Exception:
-            yield Attempt(head["key"], "failed", traceback.format_exc())
-
-
-def _write(task: _Task, record: dict, frame: pd.DataFrame | None, seconds: float) -> None:
-    """Write a result; where the disk is full, make room and try once more."""
-    try:
-        write_result(task.store, record, frame, threads=task.threads, seconds=seconds)
-    except paths.CannotWrite:
-        if task.make_room is None:
-            raise
-        task.make_room()
-        write_result(task.store, record, frame, threads=task.threads, seconds=seconds)
-
-
-def _run_all(task: _Task, configs: list) -> Iterator[tuple[Outcome, float, int]]:
-    """Yield of each config its outcome, its seconds (in a batch: an equal share), and how many ran
-    in its batch.
-    """
-    if len(configs) > 1:
-        start = time.perf_counter()
-        try:
-            outcomes = _checked_outcomes(task.run_stacked(configs, **task.given), len(configs))
-        except Exception as error:  # one may be at fault for all: alone, each answers for itself
-            warnings.warn(
-                f"a batch of {len(configs)} runs failed, each now runs alone: {error!r}",
-                stacklevel=2,
-            )
-        else:
-            seconds = (time.perf_counter() - start) / len(configs)
-            yield from ((outcome, seconds, len(configs)) for outcome in outcomes)
-            return
-    for config in configs:
-        start = time.perf_counter()
-        try:
-            outcome = Outcome(task.run(config, **task.given))
-        except Exception as error:
-            outcome = Outcome(None, error)
-        yield outcome, time.perf_counter() - start, 1
-
-
-def _checked_outcomes(answer: Iterable[Outcome], count: int) -> list[Outcome]:
-    """Return what `run_stacked` answered, or raise where it is not one Outcome per config."""
-    outcomes = list(answer)
-    if len(outcomes) != count:
-        raise ValueError(f"run_stacked gave {len(outcomes)} results for {count} configs")
-    for outcome in outcomes:
-        if not isinstance(outcome, Outcome):
-            raise TypeError(f"run_stacked gave a {type(outcome).__name__}, not a sweep.Outcome")
-    return outcomes
-
-
-@functools.cache
-def _die_with_parent(parent: int) -> None:
-    """End this worker process when the sweep that started it was killed: an orphan would go on
-    computing and hold its lock.
-    """
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _show(progress: bool | None) -> bool:

@@ -20,7 +20,7 @@ from sflkit import checks, paths
 from sflkit.results import seals
 from sflkit.results.claims import SETTINGS, Claims, Page, Setting, Verdict, check_declared
 from sflkit.results.intervals import mean_interval
-from sflkit.results.store import commit, device, versions
+from sflkit.results.origin import commit, device, versions
 
 # --- verdicts and tables --------------------------------------------------------------------------
 

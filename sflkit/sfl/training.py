@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from sflkit import data
-from sflkit.results.sweep import Outcome
+from sflkit.results.attempts import Outcome
 from sflkit.sfl.clients import Clients
 from sflkit.sfl.config import FREE, SFLConfig
 from sflkit.sfl.learner import Learner

@@ -11,7 +11,7 @@ import pytest
 from sflkit import paths
 from sflkit.app import gate
 from sflkit.app.agenda import Agenda, begin, in_short
-from sflkit.results import plans, sweep
+from sflkit.results import attempts, plans
 from tests.helpers import ROOT
 
 
@@ -21,7 +21,7 @@ def agenda(profile="paper"):
 
 def compute(runs):
     for run in runs:
-        sweep.attempt(run.stage.run, [run.config], store=paths.published("paper"), threads=1)
+        attempts.attempt(run.stage.run, [run.config], store=paths.published("paper"), threads=1)
 
 
 def test_a_plan_is_given_the_profiles_parameters_and_driven_as_far_as_results_go(planned):

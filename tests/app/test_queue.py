@@ -20,7 +20,7 @@ from sflkit import machine, paths
 from sflkit.app import gate, queue, runner
 from sflkit.app.agenda import Agenda
 from sflkit.app.workers import Reserve
-from sflkit.results import shelf, store, sweep
+from sflkit.results import attempts, shelf, store, sweep
 
 PAPER = [sys.executable, "-m", "sflkit.app.cli", "paper"]
 
@@ -75,7 +75,7 @@ def test_on_a_gpu_the_stages_marked_for_it_come_first(planned, monkeypatch):
     planned({"10": ("lengths", {"seeds": [0, 1]}), "12": ("rules", {"seeds": [7], "rounds": 5})})
     line, _ = waiting()
     for run in list(line.agenda.missing().values())[:3]:
-        sweep.attempt(run.stage.run, [run.config], store=line.agenda.folder, threads=1)
+        attempts.attempt(run.stage.run, [run.config], store=line.agenda.folder, threads=1)
     asked = []
 
     def device(kind):

@@ -20,7 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sflkit import paths
-from sflkit.app import cli, gate, kernels, links, refresh, runner
+from sflkit.app import cli, gate, kernels, links, refresh, regenerate, runner
 from tests.helpers import DRAW, write_notebook
 
 SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
@@ -196,13 +196,13 @@ def test_a_stamp_knows_what_it_was_made_from_whatever_the_clock_says(clone):
     ):
         text = (clone / changed).read_text()
         (clone / changed).write_text(text + "\n")
-        assert runner.is_lost(gate.find("10"), "quick") is lost, changed
+        assert regenerate.is_lost(gate.find("10"), "quick") is lost, changed
         (clone / changed).write_text(text)
-        assert not runner.is_lost(gate.find("10"), "quick")
+        assert not regenerate.is_lost(gate.find("10"), "quick")
     paths.write_atomic(stamp, json.dumps(made | {"verdicts": ["x-fig1"]}))  # and its row is gone
-    assert runner.is_lost(book, "quick")
+    assert regenerate.is_lost(book, "quick")
     stamp.unlink()
-    assert not runner.is_lost(book, "quick")  # it has not run
+    assert not regenerate.is_lost(book, "quick")  # it has not run
 
 
 def test_figures_of_a_profile_are_those_it_names(clone):
@@ -579,7 +579,7 @@ def test_threads_and_jobs_are_checked(clone, monkeypatch):
         assert CliRunner().invoke(cli.app, [command, "--jobs", "0"]).exit_code == 2
     for jobs in (0, -1, 1.5, "two", True, None):
         for start in (
-            lambda jobs: runner.figures(jobs=jobs),
+            lambda jobs: regenerate.figures(jobs=jobs),
             lambda jobs: refresh.refresh_all([], jobs=jobs),
         ):
             with pytest.raises(gate.GateError, match=f"jobs={jobs!r} must be an integer >= 1"):

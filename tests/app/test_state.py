@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from sflkit import paths
 from sflkit.app import cli, gate
 from sflkit.app.agenda import Agenda
-from sflkit.results import store, sweep
+from sflkit.results import attempts, store
 
 
 def agenda():
@@ -27,7 +27,7 @@ def status(*arguments, code=0):
 def compute(count=None):
     """Compute the first missing runs, and set the seconds of each to 2."""
     for run in list(agenda().missing().values())[:count]:
-        sweep.attempt(run.stage.run, [run.config], store=paths.published("paper"), threads=1)
+        attempts.attempt(run.stage.run, [run.config], store=paths.published("paper"), threads=1)
         file = paths.published("paper") / f"{run.key}.json"
         record = json.loads(file.read_text()) | {"seconds": 2.0}
         del record[

@@ -21,7 +21,7 @@ import pytest
 
 from sflkit import registry
 from sflkit.federated import FedAvg
-from sflkit.results import sources, sweep
+from sflkit.results import attempts, sources, sweep
 from sflkit.results.store import describe, result_key
 from sflkit.sfl import caches
 
@@ -434,7 +434,7 @@ def test_a_batch_is_given_the_same(probe, folder):
 
     def run_stacked(configs, **given):
         calls.append((len(configs), given))
-        return [sweep.Outcome(probe.run(config, **given)) for config in configs]
+        return [attempts.Outcome(probe.run(config, **given)) for config in configs]
 
     probe.run_stacked = run_stacked
     probe.stack_key = lambda config: 0

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from sflkit import paths
-from sflkit.results import shelf, store, sweep
+from sflkit.results import attempts, origin, shelf, store, sweep
 
 EXPERIMENT = "shelf-probe"
 RESULT_VERSION = 1
@@ -28,7 +28,7 @@ def run(config: Config) -> pd.DataFrame:
 def keys(tmp_path):
     """Keys of four results in tmp_path."""
     configs = [Config(seed) for seed in range(4)]
-    sweep.attempt(run, configs[:1], store=tmp_path, threads=1)
+    attempts.attempt(run, configs[:1], store=tmp_path, threads=1)
     sweep.run_many(run, configs[1:], store=tmp_path)
     return [store.result_key(run, config) for config in configs]
 
@@ -95,6 +95,25 @@ def test_results_are_taken_over_whole(keys, tmp_path):
     assert list(shelf.survey(there).records) == [keys[0]]
 
 
+def test_a_result_of_an_edited_library_counts_as_long_as_its_source_is_the_same(
+    keys, tmp_path, monkeypatch
+):
+    there, published = tmp_path / "there", tmp_path / "published"
+    monkeypatch.setattr(origin, "is_edited", lambda: True)
+    monkeypatch.setattr(origin, "library_sha256", lambda: "a rule edited")
+    sweep.run_many(run, [Config(1)], store=there)
+    assert shelf.read_record(keys[1], there)["edited_sha256"] == "a rule edited"
+    monkeypatch.setattr(origin, "is_edited", lambda: False)  # the edit was committed
+    assert sweep.run_many(run, [Config(1)], store=there).attrs["reused"] == 1
+    monkeypatch.setattr(origin, "library_sha256", lambda: "the edit taken back")
+    assert not shelf.take_over(keys[1], there, published)
+    why = "uncommitted changes of sflkit/, which is another now; it is computed anew"
+    with pytest.warns(sweep.DamagedResult, match=why):
+        assert sweep.run_many(run, [Config(1)], store=there).attrs["computed"] == 1
+    assert shelf.take_over(keys[1], there, published)
+    assert "edited_sha256" not in shelf.read_record(keys[1], published)
+
+
 def test_what_killed_writers_left_is_cleared_but_nothing_in_progress(keys, tmp_path):
     names = [key.rpartition("/")[2] for key in keys]
     old = tmp_path / "shelf-probe" / f".{names[0]}.csv.tmp"
@@ -111,15 +130,15 @@ def test_what_killed_writers_left_is_cleared_but_nothing_in_progress(keys, tmp_p
 def test_an_attempt_says_how_it_ended(keys, tmp_path, monkeypatch):
     there = tmp_path / "there"
     with store.run_lock(keys[1], there):
-        assert sweep.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "busy", "")]
-    assert sweep.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "computed", "")]
-    assert sweep.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "found", "")]
+        assert attempts.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "busy", "")]
+    assert attempts.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "computed", "")]
+    assert attempts.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "found", "")]
 
     def full(path, content):
         raise paths.CannotWrite(28, "No space left on device", str(path))
 
     monkeypatch.setattr(paths, "write_atomic", full)
-    ((_, state, why),) = sweep.attempt(run, [Config(2)], store=there, threads=1)
+    ((_, state, why),) = attempts.attempt(run, [Config(2)], store=there, threads=1)
     assert state == "unwritable"
     assert why == f"cannot write {there / keys[2]}.csv: No space left on device"
     with pytest.raises(sweep.SweepError, match=r"cannot write .*No space left on device"):
@@ -137,7 +156,7 @@ def test_a_finished_run_is_written_once_there_is_room(keys, tmp_path, monkeypatc
     def make_room():
         monkeypatch.setattr(paths, "write_atomic", write)
 
-    done = sweep.attempt(run, [Config(2)], store=there, threads=1, make_room=make_room)
+    done = attempts.attempt(run, [Config(2)], store=there, threads=1, make_room=make_room)
     assert done == [(keys[2], "computed", "")] and list(shelf.survey(there).records) == [keys[2]]
 
 
@@ -151,18 +170,18 @@ def test_a_record_that_cannot_be_written_leaves_no_numbers_alone(keys, tmp_path,
 
     monkeypatch.setattr(paths, "write_atomic", nearly_full)
     there = tmp_path / "there"
-    ((_, state, why),) = sweep.attempt(run, [Config(2)], store=there, threads=1)
+    ((_, state, why),) = attempts.attempt(run, [Config(2)], store=there, threads=1)
     assert state == "unwritable" and f"{keys[2]}.json" in why
     assert not list((there / "shelf-probe").iterdir())
 
 
 def test_a_module_without_batches_has_no_batch_key():
-    assert sweep.batch_key(run, Config(1)) is None
+    assert attempts.batch_key(run, Config(1)) is None
 
 
 def test_configs_of_one_batch_share_their_key():
     from sflkit.sfl import training
     from sflkit.sfl.config import SFLConfig
 
-    one, two = (sweep.batch_key(training.run, SFLConfig(seed=seed)) for seed in (1, 2))
+    one, two = (attempts.batch_key(training.run, SFLConfig(seed=seed)) for seed in (1, 2))
     assert one == two == training.stack_key(SFLConfig(seed=1))

@@ -298,6 +298,7 @@ def test_a_changed_record_is_no_result(probe, tmp_path, field, value, digest):
     record = json.loads(file.read_text())
     if not digest:
         del record["record_sha256"]
+        record.pop("edited_sha256", None)  # there while sflkit/ is being edited
         file.write_text(json.dumps(record))
         assert read_result(result_key(probe.run, config), store) is not None
     file.write_text(json.dumps(record | {field: value}))

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from sflkit import federated, paths
-from sflkit.results import sweep
+from sflkit.results import attempts, sweep
 from sflkit.results.store import describe, is_complete, write_result
 from sflkit.sfl import training
 from sflkit.sfl.config import SFLConfig
@@ -199,7 +199,7 @@ def test_a_sweep_in_batches_has_the_results_of_one_without(tmp_path):
 PROBE = """
 from dataclasses import dataclass
 import pandas as pd
-from sflkit.results.sweep import Outcome
+from sflkit.results.attempts import Outcome
 EXPERIMENT = "stack-probe"
 RESULT_VERSION = 1
 CALLS, HURT = [], {}
@@ -356,14 +356,14 @@ def test_a_batch_leaves_out_what_another_sweep_computes(probe, tmp_path, monkeyp
         paths, "lock", lambda path, **options: taken.append(path.name) or lock(path, **options)
     )
     batch = list(zip(configs, heads, strict=True))
-    task = sweep._Task(probe.run, probe.run_stacked, {}, store, 1, 0)
-    answers = sweep._execute(task, batch, False)
+    task = attempts.Task(probe.run, probe.run_stacked, {}, store, 1, 0)
+    answers = attempts.execute(task, batch, False)
     assert {key: state for key, state, _ in answers} == {
         head["key"]: "busy" if head is heads[1] else "computed" for head in heads
     } and probe.CALLS == [("stacked", 1, 5)]
     write_result(store, heads[1], pd.DataFrame({"x": [1.5]}), threads=1, seconds=0)
     theirs.release()
-    assert [state for _, state, _ in sweep._execute(task, batch[::-1], True)] == ["found"] * 3
+    assert [state for _, state, _ in attempts.execute(task, batch[::-1], True)] == ["found"] * 3
     assert len(probe.CALLS) == 1  # all are there now, and no lock is left held
     assert (
         taken == sorted(taken[:3]) * 2

@@ -1,0 +1,79 @@
+"""Where numbers come from: the commit of the clone, the versions of libraries, the device."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from sflkit import paths
+
+_LIBRARY = Path(__file__).parents[1]
+
+
+def commit() -> str:
+    """Return the short commit of the clone, with `+` when sflkit/ or notebooks/ differ from it.
+
+    Outside a clone it is "none".
+    """
+    root = paths.clone_root()
+    head = None if root is None else _git(root, "rev-parse", "--short=10", "HEAD")
+    if root is None or head is None:
+        return "none"
+    return head + ("+" if _git(root, "status", "--porcelain", "--", "sflkit", "notebooks") else "")
+
+
+def is_edited() -> bool:
+    """Return whether this library's source differs from its commit; installed, it has none."""
+    return bool(_git(_LIBRARY, "status", "--porcelain", "--", "."))
+
+
+@functools.cache
+def library_sha256() -> str:
+    """Return the digest of this library's source, as it was at the first call in this process."""
+    digest = hashlib.sha256()
+    for file in sorted(_LIBRARY.rglob("*.py")):
+        content = file.read_bytes()
+        name = file.relative_to(_LIBRARY).as_posix()
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that numbers depend on (torch only where it is loaded)."""
+    names = ["sflkit", "numpy", "pandas", "scipy"] + (["torch"] if "torch" in sys.modules else [])
+    found = {"python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def device() -> str:
+    """Return the name of the GPU that torch would use, else "cpu".
+
+    torch is not loaded for the question: where nothing has loaded it, nothing computed on a GPU.
+    """
+    torch = sys.modules.get("torch")
+    return (
+        f"cuda ({torch.cuda.get_device_name()})"
+        if torch is not None and torch.cuda.is_available()
+        else "cpu"
+    )
+
+
+@functools.cache
+def _git(folder: Path, *arguments: str) -> str | None:
+    """Return what git printed in `folder` at the first call, or None where it cannot answer."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
