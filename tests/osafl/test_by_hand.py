@@ -30,7 +30,9 @@ def test_every_rule_of_the_paper_gives_what_the_hand_gives(found):
     # d_2 = w / eta = (2, 4) has the direction of the mean (1, 2): score 1, and a third of it counts
     scores = (1 + np.array([1, 2]) / 5**0.5) / 2
     expected = np.array([1.0, 2.0]) - (scores @ np.array([[1, 0], [0, 2]]) + [2, 4]) / 3
-    assert table.loc[("OSAFL", "literal"), "sflkit"] == "({:.4f}, {:.4f})".format(*expected)
+    assert set(found.table["form"]) == set(by_hand.FORMS.values())  # words, not names of the code
+    assert ("FedNova", "as its authors define it") in table.index
+    assert table.loc[("OSAFL", "as printed"), "sflkit"] == "({:.4f}, {:.4f})".format(*expected)
 
 
 def test_the_expected_models_are_reached_without_the_library():

@@ -57,6 +57,23 @@ def test_the_papers_networks_are_drawn_at_our_full_sizes():
         assert sum(row.parameters for row in rows) == SIZES[name].parameters
         assert rows[-1].shape == "100"
     fig = networks.side_by_side(blocks, "numbers")
-    assert [ax.get_title() for ax in fig.axes] == ["FCN: 1.78 million", "LSTM: 1.32 million"]
+    assert [ax.get_title() for ax in fig.axes] == [
+        "FCN: 1.78 million parameters",
+        "LSTM: 1.32 million parameters",
+    ]
     # one scale: an axes has room for as many boxes as the longest network
     assert len({ax.get_ylim() for ax in fig.axes}) == 1
+
+
+def test_what_joins_stands_in_front_of_the_first_dense_layer():
+    plain = [("MaxPool", "4", 0), ("Dense", "8", 72), ("Dense", "2", 18)]
+    rows = [networks.Layer(*row) for row in plain]
+    fig = networks.side_by_side(
+        {"net": rows, "other": rows}, {"net": "an image", "other": "numbers"}, {"net": "3 features"}
+    )
+    first, second = ([t for t in ax.texts if t.get_text()] for ax in fig.axes)
+    assert first[0].get_text() == "an image" and second[0].get_text() == "numbers"
+    (joins,) = (text for text in first if text.get_text() == "3 features")
+    # the boxes are one unit apart, the first dense one at -1.5
+    assert joins.xy[1] == -1.0 and joins.get_position()[1] == -1.0
+    assert "3 features" not in [text.get_text() for text in second]

@@ -27,6 +27,7 @@ from sflkit.osafl.clients import (
 )
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.devices import Link
+from sflkit.osafl.plans.training import fcn_base
 from sflkit.osafl.rules import RULES
 from sflkit.osafl.training import run
 from sflkit.registry import Rule
@@ -148,6 +149,31 @@ def test_literal_start_is_reported_as_diverged():
         assert not run(dataclasses.replace(config, never_joined=never, rounds=4), model=net())[
             "diverged"
         ].any()
+
+
+def test_m_afa_cd_with_the_printed_buffer_answers_every_request_alike():
+    """Notebook 33 in its quick profile: a model that is pulled to zero gives all files nearly the
+    same probability and always names one of them, so that its accuracy is that file's share.
+    """
+    config = OSAFLConfig(
+        "m_afa_cd",
+        "literal",
+        seed=30,
+        top_k=1,
+        **fcn_base([32], 20, 5, "synthetic", 5.0, "alternating", 10, 500),
+    )
+    learner = training.Learner(config)
+    for t in range(1, 6):
+        learner.step(t)
+    x, y = Samples(config, torch.device("cpu")).test()
+    with torch.no_grad():
+        outputs = learner.task.build(learner.params)(x)
+    named = outputs.argmax(1)
+    assert len(named.unique()) == 1
+    loss, accuracy = learner.evaluate()
+    assert accuracy == pytest.approx(float((y == named[0]).double().mean()))
+    assert 0.02 < accuracy < 0.1  # a file that is asked for more often than one in a hundred
+    assert loss == pytest.approx(np.log(100), abs=0.01)
 
 
 def test_diverging_local_steps_are_reported():

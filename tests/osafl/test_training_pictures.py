@@ -36,9 +36,56 @@ def test_dataset_1_has_a_panel_per_k_and_one_of_tuned_steps(one):
     assert 0.3384 in [y for _, y in hollow(fig.axes[1])]
     assert fig.axes[2].get_title() == "FCN, K = 1, tuned steps"
     means = drawn["K = 1, tuned rates"].query("seed == -1 and round == 8").set_index("arm")
-    assert set(means.index) == {*(set(plans.SEARCHED) - {"m_fednova"}), "genie"}
+    assert set(means.index) == {*(set(plans.SEARCHED) - {"m_fednova"}), "genie", "osafl_no_score"}
+    # one scale for all panels, and no rule is missing without a word
+    assert len({ax.get_ylim() for ax in fig.axes}) == 1
+    told = [text.get_text() for text in fig.axes[2].texts]
+    assert told == ["not drawn: M-FedNova,\nwhose search was refused"]
     alone, drawn = pictures.dataset1(one._replace(tuned=one.tuned.iloc[:0]), [1], "loss")
     assert len(alone.axes) == 1 and list(drawn) == ["K = 1, printed rates"]
+
+
+def test_a_rule_has_one_colour_whatever_its_buffer_or_scores(one):
+    fig, _ = pictures.dataset1(one, [1], "accuracy")
+    curves = {
+        line.get_label(): line
+        for ax in fig.axes
+        for line in ax.get_lines()
+        if len(line.get_xdata()) > 2
+    }
+    for variant, rule in (
+        ("M-AFA-CD, printed buffer", "m_afa_cd"),
+        ("OSAFL without scores", "osafl"),
+    ):
+        own, other = curves[RULES[rule].label], curves[variant]
+        assert own.get_color() == other.get_color() == RULES[rule].look.color
+        assert (own.get_linestyle(), own.get_marker()) != (
+            other.get_linestyle(),
+            other.get_marker(),
+        )
+    buffers, _ = pictures.never_joined(one, 1)
+    looks = {
+        line.get_label(): (line.get_color(), line.get_linestyle())
+        for line in buffers.axes[0].get_lines()
+        if line.get_label() in pictures.NEVER_JOINED.values()
+    }
+    assert len(set(looks.values())) == 5
+    colors = {name: RULES[name].look.color for name in ("osafl", "m_afa_cd")}
+    for arm, name in pictures.NEVER_JOINED.items():
+        assert looks[name][0] == colors["osafl" if "osafl" in arm else "m_afa_cd"]
+
+
+def test_a_run_that_leaves_the_panel_has_a_mark_there(one):
+    buffers = one.buffers.copy()
+    gone = (buffers["arm"] == "osafl_printed") & (buffers["round"] >= 3)
+    buffers.loc[gone, ["accuracy", "loss"]] = [np.nan, 1e5]
+    buffers.loc[gone & (buffers["round"] > 4), "loss"] = np.nan
+    buffers.loc[gone, "diverged"] = True
+    fig, _ = pictures.never_joined(one._replace(buffers=buffers), 1)
+    marks = [line for line in fig.axes[0].get_lines() if line.get_marker() == "^"]
+    top = fig.axes[0].get_ylim()[1]
+    # the two seeds of that arm, in the round in which they leave, and nobody else
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in marks] == [(3, top)] * 2
 
 
 def test_clients_that_never_joined_and_the_scale_of_the_inputs(one):
@@ -48,7 +95,8 @@ def test_clients_that_never_joined_and_the_scale_of_the_inputs(one):
     # four seeds of the three arms of the tables, two of each other, and the dotted line
     assert len(loss.get_lines()) == 3 * 4 + 2 * 2 + 1
     assert len(accuracy.get_lines()) == 16
-    assert loss.get_lines()[-1].get_ydata()[0] == pytest.approx(np.log(100))
+    (guess,) = (line for line in loss.get_lines() if len(set(line.get_ydata())) == 1)
+    assert guess.get_ydata()[0] == pytest.approx(np.log(100))
     (legend,) = fig.legends
     assert [text.get_text() for text in legend.get_texts()] == list(pictures.NEVER_JOINED.values())
     assert drawn["scan"]["norm"].tolist() == [5.0, 10.0]

@@ -37,6 +37,10 @@ NOTES_1 = {
     "osafl-tab2": "M-FedNova hardly moves at its printed step (ERRATA 69).",
     "osafl-alg9": "ERRATA 38.",
 }
+_PAIRED = (
+    "The intervals are those of the differences seed by seed, in which what a seed does to both "
+    "rules cancels; the ± of the tables are those of one rule."
+)
 _REFUSED = {
     "edge": "refused, still better at the end of the grid",
     "guess": "refused, no better than a constant guess",
@@ -109,11 +113,12 @@ def two_ceilings(
 
 
 def participation(tables: pd.DataFrame, n_clients: int) -> str:
-    """Say how many clients sit out a round and how many ever take part, the genie left out."""
+    """Say how many clients are stragglers and how many ever take part, the genie left out."""
     runs = tables[tables["arm"] != "genie"]
     share, joined = runs["stragglers"].mean() / n_clients, runs["joined"].max()
     return (
-        f"{share:.0%} of the clients sit out a round, and {joined} of {n_clients} ever take part."
+        f"In a round {share:.0%} of the clients are stragglers on average, and at most {joined} of "
+        f"{n_clients} ever take part."
     )
 
 
@@ -200,9 +205,11 @@ def _searched(rule: str, choice: tuning.Choice | None, base: Mapping[str, Any]) 
     if choice is None:
         return row | {"longest step: tuned": ""}
     said = f"{choice.factor:g} times the {words.get(step, step)}"
-    refused = f" ({_REFUSED[choice.refused]})" if choice.refused else ""
+    if choice.refused:
+        said = f"none (best of those tried: {said}, {_REFUSED[choice.refused]})"
+        return row | {"the search took": said, "longest step: tuned": ""}
     tuned = f"{choice.factor * longest_step(config):.2g}"
-    return row | {"the search took": said + refused, "longest step: tuned": tuned}
+    return row | {"the search took": said, "longest step: tuned": tuned}
 
 
 def _cells(name: str, runs: pd.DataFrame) -> dict[str, str]:
@@ -280,10 +287,11 @@ def bottom_line_1(found: Dataset1, K: int, base: Mapping[str, Any], judged: bool
         said += [_step_words(found, base), *_tuned_words(by_arm(found.tuned, best), lead)]
     if len(found.no_score):
         said.append(_score_words(found, K))
+    said.append(_PAIRED)
     if not judged:
         said.append(
-            "This network is too small to judge Tables II and III by; what the full one gives is "
-            "in [VERDICTS](../VERDICTS.md)."
+            "This network is too small to judge Tables II and III by; what has been judged with "
+            "the full one stands in [VERDICTS](../VERDICTS.md)."
         )
     return Page("**The bottom line of this run.** " + " ".join(said))
 
@@ -304,9 +312,10 @@ def _tuned_words(tuned: pd.DataFrame, lead: Estimate) -> list[str]:
     rival = _strongest(tuned, others)
     left = _difference(tuned["osafl"], tuned[rival])
     said = [
-        "When each rule has the step that suits it best, OSAFL reaches "
-        f"{_percent(tuned['osafl'])}. The best of the others, picked after the run, is "
-        f"{RULES[rival].label} with {_percent(tuned[rival])}: OSAFL {_leads(left)}."
+        "At the steps that the search chose (one factor for each rule, by a short run with one "
+        f"seed) OSAFL's best accuracy is {_percent(tuned['osafl'])}. The best of the others, "
+        f"picked after the run, is {RULES[rival].label} with {_percent(tuned[rival])}: "
+        f"OSAFL {_leads(left)}."
     ]
     if lead.low > 0 and left.high < 0:
         said.append("So the lead at the printed steps comes from the length of OSAFL's step.")
@@ -319,13 +328,21 @@ def _tuned_words(tuned: pd.DataFrame, lead: Estimate) -> list[str]:
 
 def _score_words(found: Dataset1, K: int) -> str:
     """Compare OSAFL with OSAFL without scores, whose steps are as long in the mean."""
-    without = by_arm(found.no_score, area)
     mine = {"printed": found.tables[found.tables["K"] == K], "tuned": found.tuned}
     told = {}
-    for name in without:
-        even = without[name].dropna()
-        effect = _difference(by_arm(mine[name], area)["osafl"].loc[even.index], even)
-        told[name] = f"the mean accuracy over the rounds {_changes(effect)} at OSAFL's {name} step"
+    for name, runs in mine.items():
+        effects = []
+        for measure in (best, area):
+            without = by_arm(found.no_score, measure)
+            if name in without:
+                even = without[name].dropna()
+                with_scores = by_arm(runs, measure)["osafl"].loc[even.index]
+                effects.append(_changes(_difference(with_scores, even)))
+        if effects:
+            told[name] = (
+                "the best accuracy {} and the mean accuracy over the rounds {}".format(*effects)
+                + f" at OSAFL's {name} step"
+            )
     choice = found.chosen.get("osafl")
     if choice is not None and choice.factor == 1 and "tuned" in told:
         told.pop("tuned")
@@ -357,10 +374,11 @@ def bottom_line_2(found: Dataset2, known: Mapping[int, pd.DataFrame], judged: bo
             f"{_percent(limits['user'])} and one who sees nothing but the last file in "
             f"{_percent(limits['file'])} of all requests."
         )
+    said.append(_PAIRED)
     if not judged:
         said.append(
-            "One LSTM layer is too shallow for Tables IV and V to be judged; what three layers "
-            "give is in [VERDICTS](../VERDICTS.md)."
+            "One LSTM layer is too shallow for Tables IV and V to be judged; what has been judged "
+            "with three layers stands in [VERDICTS](../VERDICTS.md)."
         )
     return Page("**The bottom line of this run.** " + " ".join(said))
 

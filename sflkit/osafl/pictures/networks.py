@@ -104,6 +104,7 @@ def chain(
     title: str,
     source: str,
     places: int | None = None,
+    beside: str = "",
 ) -> None:
     """Draw a network from top to bottom, a box for each layer and the output's shape beside it.
 
@@ -119,6 +120,8 @@ def chain(
     places : int, optional
         Boxes for which the axes have room, at least as many as there are, so that several networks
         share one scale.
+    beside : str
+        What else goes into the first dense layer, "" for nothing.
 
     Raises
     ------
@@ -131,6 +134,7 @@ def chain(
         raise ValueError("rows=[] must hold at least one layer")
     most = np.log10(max(10, *(n for _, _, n in rows)))
     ax.text(0, 0.55, source, ha="center", va="center", fontsize=9)
+    joins = next((i for i, (name, _, _) in enumerate(rows) if name == "Dense"), None)
     for i, (name, shape, n) in enumerate(rows):
         y = -1.0 * i - 0.5
         width = 1.6 + 1.4 * np.log10(max(n, 1)) / most
@@ -161,6 +165,10 @@ def chain(
             0, y, f"{name}\n{n:,} parameters" if n else name, ha="center", va="center", fontsize=7
         )
         ax.text(1.65, y, shape, ha="left", va="center", fontsize=8, color="0.25")
+        if beside and i == joins:
+            arrow = {"arrowstyle": "-|>", "linewidth": 1.0, "color": "0.3"}
+            place = {"ha": "left", "va": "center", "fontsize": 8}
+            ax.annotate(beside, (0.04, y + 0.5), (1.65, y + 0.5), arrowprops=arrow, **place)
     ax.set(xlim=(-1.8, 3.1), ylim=(-max(len(rows), places or 0) - 0.1, 0.9), title=title)
     ax.axis("off")
 
@@ -184,10 +192,21 @@ def blocks_of(names: Sequence[str]) -> dict[str, list[Layer]]:
     return found
 
 
-def side_by_side(blocks: Mapping[str, Sequence[Layer]], source: str) -> Figure:
-    """Draw networks beside one another with boxes of one height; `blocks` as `blocks_of` returns.
+def side_by_side(
+    blocks: Mapping[str, Sequence[Layer]],
+    source: str | Mapping[str, str],
+    beside: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw networks beside one another with boxes of one height.
 
-    `source` says what goes into them.
+    Parameters
+    ----------
+    blocks : mapping
+        As `blocks_of` returns them.
+    source : str or mapping
+        What goes into all of them, or into each.
+    beside : mapping, optional
+        Name of a network -> what joins in front of its first dense layer.
     """
     import matplotlib.pyplot as plt
 
@@ -196,5 +215,8 @@ def side_by_side(blocks: Mapping[str, Sequence[Layer]], source: str) -> Figure:
     fig, axes = plt.subplots(1, len(blocks), figsize=(9.6, height), squeeze=False)
     for ax, (name, rows) in zip(axes[0], blocks.items(), strict=True):
         total = sum(row.parameters for row in rows) / 1e6
-        chain(ax, rows, title=f"{name}: {total:.2f} million", source=source, places=most)
+        goes_in = source if isinstance(source, str) else source[name]
+        title = f"{name}: {total:.2f} million parameters"
+        joins = (beside or {}).get(name, "")
+        chain(ax, rows, title=title, source=goes_in, places=most, beside=joins)
     return fig

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from sflkit.osafl.plans.training import Dataset1, Dataset2
 
-# What stands for a client that never joined, in the arms of Algorithm 2's figure.
+# What stands for a client that never joined, in the arms of Algorithm 2's figure. A rule keeps its
+# colour in every figure; the line says what its buffer holds.
 NEVER_JOINED = {
     "osafl": "OSAFL, left out",
     "osafl_zero": "OSAFL, zeros",
@@ -29,6 +30,14 @@ NEVER_JOINED = {
     "m_afa_cd": "M-AFA-CD, left out",
     "m_afa_cd_printed": "M-AFA-CD, as printed",
 }
+_DASHED, _DOTTED = "--", ":"
+_BUFFER_LINES = {"osafl_zero": _DASHED, "osafl_printed": _DOTTED, "m_afa_cd_printed": _DOTTED}
+# Arms that are a variant of a rule have its colour, and a line and marker of their own.
+_VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "m_afa_cd_printed": ("m_afa_cd", {"linestyle": _DOTTED, "marker": "x"}),
+    "osafl_no_score": ("osafl", {"linestyle": _DASHED, "marker": "o", "markerfacecolor": "white"}),
+}
+_LOSSES = (1.8, 100)  # the least and the largest loss of Algorithm 2's figure
 ROUND = 40  # at which Section V-B.2 reads Fig. 6
 
 
@@ -36,7 +45,11 @@ def labels() -> dict[str, str]:
     """Return what the arms of `plans` are called, in the order in which they are drawn."""
     from sflkit.osafl.rules import RULES  # it loads torch
 
-    return RULES.labels() | {"m_afa_cd_printed": "M-AFA-CD, printed buffer"}
+    variants = {
+        "m_afa_cd_printed": "M-AFA-CD, printed buffer",
+        "osafl_no_score": "OSAFL without scores",
+    }
+    return RULES.labels() | variants
 
 
 def compared(
@@ -45,7 +58,8 @@ def compared(
     """Draw one curve per arm, the mean over seeds, and right of them what is known of their ends.
 
     First the 95 % intervals of the last round, as far as the axes reach; then what the paper
-    prints, as hollow marks in the colour and shape of each rule (a star for centralised SGD).
+    prints, as hollow marks in the colour and shape of each rule (a star for centralised SGD). A
+    variant of a rule has the rule's colour.
 
     Parameters
     ----------
@@ -63,24 +77,32 @@ def compared(
     part = part.sort_values("arm", key=lambda arms: arms.map(list(names).index), kind="stable")
     figures.curves(ax, part, "round", what, "arm", rules=RULES, interval=None, labels=names)
     for line in ax.get_lines():
-        if line.get_label() == names["m_afa_cd_printed"]:
-            line.set(color="#8B5A2B", linestyle=":", marker="x", markeredgecolor="#8B5A2B")
+        for arm, (rule, look) in _VARIANTS.items():
+            if line.get_label() == names[arm]:
+                color = RULES[rule].look.color
+                line.set(color=color, markeredgecolor=color, markerfacecolor=color)
+                line.set(**look)
+    curves = len(ax.get_lines())
     figures.end_intervals(ax, part, "round", what, "arm")
+    for bar in ax.get_lines()[curves:]:
+        bar.set_linewidth(1.2)  # wider ones hide the marks
     end = int(runs["round"].max())
     for i, (rule, value) in enumerate((printed or {}).items()):
         look = RULES[rule].look
+        star = look.marker == "None"
         ax.plot(
             [end * (1.22 + 0.03 * i)],
             [value],
-            marker="*" if look.marker == "None" else look.marker,
-            markersize=7,
+            marker="*" if star else look.marker,
+            markersize=11 if star else 8,
             markerfacecolor="none",
             markeredgecolor=look.color,
-            markeredgewidth=1.5,
+            markeredgewidth=1.2,
             linestyle="none",
             clip_on=False,
             zorder=5,
-            label="printed in the paper (hollow)" if i == 0 else None,
+            # the legend shows a round mark, which is seen to be hollow
+            label="printed in the paper (hollow)" if rule == "osafl" else None,
         )
     ax.set(xlabel="round", ylabel=f"test {what}", xlim=(0, end * 1.45))
     ax.set_xticks(np.unique(np.linspace(0, end, 6).round()))
@@ -142,20 +164,54 @@ def never_joined(found: Dataset1, K: int) -> tuple[Figure, dict[str, Any]]:
     mine = found.tables[(found.tables["K"] == K) & found.tables["arm"].isin(NEVER_JOINED)]
     shown = pd.concat([mine, found.buffers], ignore_index=True)
     fig, axes = plt.subplots(1, 3, figsize=(10.8, 4.2))
-    for n, (arm, name) in enumerate(NEVER_JOINED.items()):
-        look = figures.series_style("", n) | {"linewidth": 1.3, "marker": "None"}
+    for arm, name in NEVER_JOINED.items():
         for i, (_, run) in enumerate(shown[shown["arm"] == arm].groupby("seed")):
             for ax, what in zip(axes[:2], ("loss", "accuracy"), strict=True):
+                look = _buffer_look(arm, run[what])
                 ax.plot(run["round"], run[what], **look, label=name if i == 0 else None)
-    axes[0].axhline(np.log(100), color="0.5", linestyle=":", linewidth=1)
-    axes[0].set(xlabel="round", ylabel="test loss", yscale="log", ylim=(1, 1e4))
-    axes[0].set_title("loss; dotted: a uniform guess", fontsize=11)
+    _losses(axes[0], shown)
+    axes[0].set_title(f"loss, K = {K}", fontsize=11)
     axes[1].set(xlabel="round", ylabel="test accuracy", ylim=(0, None))
     axes[1].set_title(f"accuracy, K = {K}", fontsize=11)
     scale = _scale_of_inputs(axes[2], found.scan)
     one_legend(fig, ncols=3, axes=axes[:1])
     runs = shown[["arm", "seed", "round", "accuracy", "loss"]]
     return fig, {"runs": runs, "scan": scale.reset_index()}
+
+
+def _buffer_look(arm: str, values: pd.Series) -> dict[str, Any]:
+    """Return how an arm of `NEVER_JOINED` is drawn; a single value needs a mark to be seen."""
+    from sflkit.osafl.rules import RULES
+
+    rule = "osafl" if arm.startswith("osafl") else "m_afa_cd"
+    return {
+        "color": RULES[rule].look.color,
+        "linestyle": _BUFFER_LINES.get(arm, "-"),
+        "linewidth": 1.4,
+        "marker": "x" if values.notna().sum() == 1 else "None",
+    }
+
+
+def _losses(ax: Axes, runs: pd.DataFrame) -> None:
+    """Name the uniform guess's loss, and mark with a triangle where a run leaves at the top."""
+    from matplotlib.ticker import NullLocator
+
+    low, high = _LOSSES
+    ax.set(xlabel="round", ylabel="test loss", yscale="log", ylim=_LOSSES)
+    ticks = [2, 3, 5, 10, 20, 50, 100]
+    ax.set_yticks(ticks, [str(tick) for tick in ticks])
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.axhline(np.log(100), color="0.4", linewidth=0.8, zorder=1)
+    end = runs["round"].max()
+    said = {"ha": "right", "fontsize": 9, "color": "0.3"}
+    ax.text(end, 1.5 * np.log(100), "thin line: a uniform guess", **said)
+    for (arm, _), run in runs.groupby(["arm", "seed"]):
+        lost = run["diverged"] & run["loss"].isna()  # no longer finite
+        left = run.loc[lost | (run["loss"] > high), "round"]
+        if len(left):
+            color = _buffer_look(arm, run["loss"])["color"]
+            at = left.iloc[0]
+            ax.plot([at], [high], marker="^", color=color, clip_on=False, linestyle="none")
 
 
 def _scale_of_inputs(ax: Axes, scan: pd.DataFrame) -> pd.DataFrame:
@@ -168,37 +224,66 @@ def _scale_of_inputs(ax: Axes, scan: pd.DataFrame) -> pd.DataFrame:
         ax.plot(
             scale.index, scale[arm], label=labels()[arm], **figures.series_style(arm, rules=RULES)
         )
-    ax.axhline(FEDAVG_TABLE_2, color="0.5", linestyle=":", linewidth=1)
-    ax.set(xlabel="scale of the inputs", ylabel="best test accuracy", xscale="log", ylim=(0, 1))
+    line = {"color": RULES["m_fedavg"].look.color, "linestyle": ":", "linewidth": 1.2}
+    ax.axhline(FEDAVG_TABLE_2, label="M-FedAvg in Table II", **line)
+    ax.set(xlabel="scale of the inputs", ylabel="best test accuracy", xscale="log", ylim=(0, 0.85))
     ax.set(xticks=scale.index, xticklabels=[f"{norm:g}" for norm in scale.index])
-    ax.set_title("dotted: M-FedAvg in the paper", fontsize=11)
+    ax.set_title("best accuracy by scale, K = 1", fontsize=11)
     ax.minorticks_off()
     if len(scale):
-        ax.legend(fontsize=9)
+        ax.legend(fontsize=9, loc="upper left")
     return scale
 
 
 def dataset1(found: Dataset1, top_k: Sequence[int], what: str) -> tuple[Figure, dict[str, Any]]:
     """Draw Fig. 4 (what = "accuracy") or 5 ("loss") of the FCN: printed, then tuned step sizes.
 
-    Tables II and III stand beside the curves at the printed ones. Returns the figure and what it
-    draws, for `figures.save_figure`.
+    Tables II and III stand beside the curves at the printed ones, and OSAFL without scores among
+    those at the tuned ones. All panels have one scale. Returns the figure and what it draws, for
+    `figures.save_figure`.
     """
     import matplotlib.pyplot as plt
 
     panels = {f"K = {K}, printed rates": (K, _of(found.tables, K)) for K in top_k}
     if len(found.tuned):
-        first = _of(found.tables, top_k[0])
-        both = pd.concat([found.tuned, first[first["arm"] == "genie"]])
-        panels[f"K = {top_k[0]}, tuned rates"] = (None, both)
-    fig, axes = plt.subplots(1, len(panels), figsize=(3.9 * len(panels), 4.4), squeeze=False)
+        panels[f"K = {top_k[0]}, tuned rates"] = (None, _tuned(found, top_k[0]))
+    fig, axes = plt.subplots(
+        1, len(panels), figsize=(max(6.4, 3.5 * len(panels)), 4.3), squeeze=False, sharey=True
+    )
+    highest = 0.0
     for ax, (name, (K, runs)) in zip(axes[0], panels.items(), strict=True):
         table = {1: "osafl-tab2", 2: "osafl-tab3"}.get(K)
-        compared(ax, runs, what, printed_marks(table, what, "FCN") if table else None)
-        ax.set(ylim=(0, None) if what == "accuracy" else (1.8, 5))
+        marks = printed_marks(table, what, "FCN") if table else {}
+        compared(ax, runs, what, marks)
+        means = runs.groupby(["arm", "round"])[what].mean()
+        highest = max(highest, means.max(), *marks.values())
         ax.set_title(f"FCN, {name.replace('rates', 'steps')}", fontsize=11)
+        ax.label_outer()
+    top = 1.08 * highest if what == "accuracy" else min(7, max(5, 1.03 * highest))
+    ax.set(ylim=(0 if what == "accuracy" else 1.8, top))
+    if len(found.tuned):
+        _say_who_is_missing(ax, found, low=what == "loss")
     one_legend(fig, ncols=4)
     return fig, {name: drawn(runs, what, ["arm"]) for name, (_, runs) in panels.items()}
+
+
+def _tuned(found: Dataset1, K: int) -> pd.DataFrame:
+    """Return the runs of the last panel: tuned rules, OSAFL without scores, and the genie."""
+    first = _of(found.tables, K)
+    without = found.no_score
+    if len(without):
+        without = without[without["arm"] == "tuned"].assign(arm="osafl_no_score")
+    return pd.concat([found.tuned, without, first[first["arm"] == "genie"]])
+
+
+def _say_who_is_missing(ax: Axes, found: Dataset1, low: bool) -> None:
+    """Name in the panel of tuned steps the rules whose search was refused."""
+    names = labels()
+    missing = [names[rule] for rule, choice in found.chosen.items() if choice.refused]
+    if missing:
+        y, side = (0.03, "bottom") if low else (0.97, "top")
+        said = f"not drawn: {', '.join(missing)},\nwhose search was refused"
+        ax.text(0.03, y, said, transform=ax.transAxes, ha="left", va=side, fontsize=9)
 
 
 def dataset2(found: Dataset2, top_k: Sequence[int]) -> tuple[Figure, dict[str, Any]]:
