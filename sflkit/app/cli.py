@@ -196,10 +196,10 @@ def paper(
         agenda = _agenda(profile, only)
         waiting = queue.Queue(agenda, jobs, runner.cores(), typer.echo)
     typer.echo(f"{len(agenda.records)} results in {agenda.folder}; {waiting.left()}")
-    if origin.is_edited():
+    if not origin.is_of_a_commit(origin.commit()):
         typer.echo(
-            "sflkit/ has uncommitted changes: results computed now are used only as long as its "
-            "source stays what it is; commit first, and they stay good"
+            "sflkit/ or notebooks/ have uncommitted changes, as every result computed now will "
+            "say; what is to be published should come from a commit"
         )
     try:
         report = waiting.drain()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import platform
 import subprocess
 import sys
@@ -11,8 +10,6 @@ from importlib import metadata
 from pathlib import Path
 
 from sflkit import paths
-
-_LIBRARY = Path(__file__).parents[1]
 
 
 def commit() -> str:
@@ -27,20 +24,9 @@ def commit() -> str:
     return head + ("+" if _git(root, "status", "--porcelain", "--", "sflkit", "notebooks") else "")
 
 
-def is_edited() -> bool:
-    """Return whether this library's source differs from its commit; installed, it has none."""
-    return bool(_git(_LIBRARY, "status", "--porcelain", "--", "."))
-
-
-@functools.cache
-def library_sha256() -> str:
-    """Return the digest of this library's source, as it was at the first call in this process."""
-    digest = hashlib.sha256()
-    for file in sorted(_LIBRARY.rglob("*.py")):
-        content = file.read_bytes()
-        name = file.relative_to(_LIBRARY).as_posix()
-        digest.update(f"{name} {len(content)}\n".encode() + content)
-    return digest.hexdigest()
+def is_of_a_commit(commit: str) -> bool:
+    """Return whether a record's commit says all: no changes of sflkit/ or notebooks/ beside it."""
+    return not commit.endswith("+")
 
 
 def versions() -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import filelock
 
-from sflkit.results import store
+from sflkit.results import origin, store
 
 
 class Shelf(NamedTuple):
@@ -78,14 +78,16 @@ def is_running(key: str, folder: Path | str) -> bool:
 def take_over(key: str, source: Path | str, folder: Path | str) -> bool:
     """Copy a complete result from `source` into `folder`; return whether it is there now.
 
-    It is not where `source` does not hold it or another process computes it just now.
+    It is not where `source` does not hold it, where it was computed with uncommitted changes (an
+    edit may have been taken back since), or where another process computes it just now.
 
     Raises
     ------
     paths.CannotWrite
         If the disk is full or the folder cannot be written.
     """
-    if not store.is_complete(key, source):
+    found = store.read_result(key, source)
+    if found is None or not origin.is_of_a_commit(found[1]["commit"]):
         return False
     try:
         with store.run_lock(key, folder, wait=False):

@@ -10,8 +10,8 @@ The digits hash the experiment's name, the `RESULT_VERSION` of its module and th
 user's own counts as well: a `run` function from outside this library, the rules, models and streams
 given to a sweep, and rules that a user added to a registry and that the config names, by name and
 source (`sflkit.results.sources`). The source of a run of this library is recorded, not hashed: its
-`RESULT_VERSION` is raised when its numbers change. A result that was computed while sflkit/ had
-uncommitted changes is used only as long as the library's source is what it was then.
+`RESULT_VERSION` is raised when its numbers change. What is published must come from a commit, so
+that an edit that was taken back leaves nothing there (`publish`).
 
 The record holds config, versions, commit, device, threads, data set, seconds, the columns' types,
 the sha256 of the csv and one of the record itself (records from before 0.2 have none). The csv is
@@ -97,8 +97,7 @@ def describe(run: Callable, config: Any, code: Mapping[str, dict] | None = None)
     -------
     dict
         key, experiment, result_version, config, sources (only where code of a user's own takes
-        part: name and source digest of each), source_sha256 of the run's module and edited_sha256
-        (only where sflkit/ has uncommitted changes: the digest of the library's source).
+        part: name and source digest of each) and source_sha256 of the run's module.
 
     Raises
     ------
@@ -113,12 +112,7 @@ def describe(run: Callable, config: Any, code: Mapping[str, dict] | None = None)
     code = (own_code(run) if code is None else dict(code)) | registered_code(config)
     if code:
         head["sources"] = dict(code)
-    return {
-        "key": key_of(head),
-        **head,
-        "source_sha256": _source_sha256(run),
-        **({"edited_sha256": origin.library_sha256()} if origin.is_edited() else {}),
-    }
+    return {"key": key_of(head), **head, "source_sha256": _source_sha256(run)}
 
 
 def key_of(head: Mapping[str, Any]) -> str:
@@ -228,8 +222,6 @@ def _wrong(key: str, record: dict, csv: bytes | None) -> str:
         own = "none"
     if own != key:
         return f"the record's config, experiment or result version are those of another key, {own}"
-    if record.get("edited_sha256") not in (None, origin.library_sha256()):
-        return "it was computed with uncommitted changes of sflkit/, which is another now"
     for name, fits in _FORMS.items():
         if not fits(record[name]):
             return f"the record's {name} are {record[name]!r}, which no run writes"
@@ -339,7 +331,8 @@ def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -
     Raises
     ------
     ValueError
-        If neither folder holds a complete result of a key.
+        If neither folder holds a complete result of a key, or the one to be copied was computed
+        while sflkit/ or notebooks/ had uncommitted changes.
     """
     store = paths.results_store() if store is None else Path(store)
     folder = Path(folder)
@@ -347,8 +340,14 @@ def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -
     written = []
     for key in dict.fromkeys(keys):
         if not is_complete(key, folder):
-            if not is_complete(key, store):
+            found = read_result(key, store)
+            if found is None:
                 raise ValueError(f"key={key!r} must name a complete result in {store} or {folder}")
+            if not origin.is_of_a_commit(found[1]["commit"]):
+                raise ValueError(
+                    f"key={key!r} was computed with uncommitted changes of sflkit/ or notebooks/; "
+                    f"commit them, delete {store / key}.json and compute it again"
+                )
             files = [store / f"{key}{suffix}" for suffix in (".csv", ".json")]
             _write_pair(folder, key, *(file.read_bytes() for file in files))
         written.append(folder / f"{key}.csv")

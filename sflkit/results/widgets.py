@@ -40,6 +40,7 @@ def picture(draw: Callable[..., None], controls: Mapping[str, Any]) -> ipywidget
         `draw` raises is shown in the figure's place.
     """
     import ipywidgets
+    import matplotlib.pyplot as plt
     from IPython.display import clear_output
 
     busy, shown = ipywidgets.Label(""), ipywidgets.Output()
@@ -47,12 +48,15 @@ def picture(draw: Callable[..., None], controls: Mapping[str, Any]) -> ipywidget
     def redraw(change: Any = None) -> None:
         with _PYPLOT:
             busy.value = BUSY
-            try:
-                with shown:
-                    clear_output(wait=True)
+            with shown:
+                clear_output(wait=True)
+                try:
                     draw(**{name: control.value for name, control in controls.items()})
-            finally:
-                busy.value = ""
+                except BaseException:
+                    plt.close("all")  # what is half drawn would be shown with the next picture
+                    raise
+                finally:
+                    busy.value = ""
 
     if _nobody_moves_it():
         draw(**{name: control.value for name, control in controls.items()})

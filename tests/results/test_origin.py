@@ -1,4 +1,4 @@
-"""Where numbers come from: commit and source of the library."""
+"""Where numbers come from: the commit, with a mark where the clone differs from it."""
 
 from __future__ import annotations
 
@@ -7,67 +7,59 @@ import subprocess
 
 import pytest
 
+from sflkit import paths
 from sflkit.results import origin
 from tests.helpers import ROOT
 
 
 @pytest.fixture
-def library(tmp_path, monkeypatch):
-    """A folder of source in a clone of its own, taken for the library."""
-    folder = tmp_path / "clone" / "library"
-    (folder / "rules").mkdir(parents=True)
-    (folder / "rules" / "fifo.py").write_text("slots = 1\n")
+def clone(tmp_path, monkeypatch):
+    """A clone of three files with one commit."""
+    for name in ("sflkit/fifo.py", "notebooks/10.ipynb", "README.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("1")
     for command in (
         ("init", "-q"),
         ("add", "."),
         ("-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "-m", "all"),
     ):
-        subprocess.run(["git", "-C", folder.parent, *command], check=True)
-    monkeypatch.setattr(origin, "_LIBRARY", folder)
-    return folder
-
-
-def fresh() -> tuple[bool, str]:
-    """What a new process finds."""
+        subprocess.run(["git", "-C", tmp_path, *command], check=True)
+    monkeypatch.setattr(paths, "clone_root", lambda: tmp_path)
+    yield tmp_path
     origin._git.cache_clear()
-    origin.library_sha256.cache_clear()
-    return origin.is_edited(), origin.library_sha256()
 
 
-@pytest.fixture(autouse=True)
-def forgets():
-    yield
-    fresh()
+def fresh() -> str:
+    """What a new process says."""
+    origin._git.cache_clear()
+    return origin.commit()
 
 
-def test_an_edit_shows_and_an_edit_taken_back_does_not(library):
-    edited, committed = fresh()
-    assert not edited
-    (library / "rules" / "fifo.py").write_text("slots = 2\n")
-    edited, other = fresh()
-    assert edited and other != committed
-    (library / "rules" / "fifo.py").write_text("slots = 1\n")
-    (library.parent / "README.md").write_text("not source")
-    assert fresh() == (False, committed)
+@pytest.mark.parametrize("name", ["sflkit/fifo.py", "sflkit/new.py", "notebooks/10.ipynb"])
+def test_an_edit_marks_the_commit_until_it_is_taken_back(clone, name):
+    commit = fresh()
+    assert len(commit) == 10 and origin.is_of_a_commit(commit)
+    before = (clone / name).read_text() if (clone / name).exists() else None
+    (clone / name).write_text("2")
+    assert fresh() == commit + "+" and not origin.is_of_a_commit(fresh())
+    if before is None:
+        (clone / name).unlink()
+    else:
+        (clone / name).write_text(before)
+    (clone / "README.md").write_text("2")  # no number comes from there
+    assert fresh() == commit
 
 
-def test_a_new_and_a_renamed_file_are_edits(library):
-    _, committed = fresh()
-    (library / "rules" / "fifo.py").rename(library / "rules" / "lifo.py")
-    edited, renamed = fresh()
-    assert edited and renamed != committed
-
-
-def test_without_a_clone_nothing_counts_as_edited(tmp_path, monkeypatch):
-    monkeypatch.setattr(origin, "_LIBRARY", tmp_path)
-    (tmp_path / "fifo.py").write_text("slots = 1\n")
-    assert fresh()[0] is False
+def test_without_a_clone_or_git_there_is_no_commit(clone, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert fresh() == "none"
+    monkeypatch.setattr(paths, "clone_root", lambda: None)
+    assert fresh() == "none"
 
 
 def test_published_results_were_computed_from_commits():
-    """A result from an edited library would turn stale with the next change of the library."""
+    """But for 189 from before 0.2, whose records have no digest of their own."""
     records = [json.loads(p.read_text()) for p in (ROOT / "data/results").rglob("*.json")]
     assert len(records) > 2000
-    assert not [record["key"] for record in records if "edited_sha256" in record]
-    # Those from before 0.2 do not say which source they were computed with.
-    assert sum(record["commit"].endswith("+") for record in records) <= 189
+    new = [record for record in records if "record_sha256" in record]
+    assert new and all(origin.is_of_a_commit(record["commit"]) for record in new)

@@ -11,6 +11,7 @@ import pytest
 from sflkit import paths
 from sflkit.results import attempts, origin, shelf, store, sweep
 
+pytestmark = pytest.mark.usefixtures("committed")
 EXPERIMENT = "shelf-probe"
 RESULT_VERSION = 1
 
@@ -95,23 +96,14 @@ def test_results_are_taken_over_whole(keys, tmp_path):
     assert list(shelf.survey(there).records) == [keys[0]]
 
 
-def test_a_result_of_an_edited_library_counts_as_long_as_its_source_is_the_same(
-    keys, tmp_path, monkeypatch
-):
+def test_a_result_of_an_edited_library_is_not_taken_over(keys, tmp_path, monkeypatch):
     there, published = tmp_path / "there", tmp_path / "published"
-    monkeypatch.setattr(origin, "is_edited", lambda: True)
-    monkeypatch.setattr(origin, "library_sha256", lambda: "a rule edited")
+    monkeypatch.setattr(origin, "commit", lambda: "0123456789+")
     sweep.run_many(run, [Config(1)], store=there)
-    assert shelf.read_record(keys[1], there)["edited_sha256"] == "a rule edited"
-    monkeypatch.setattr(origin, "is_edited", lambda: False)  # the edit was committed
-    assert sweep.run_many(run, [Config(1)], store=there).attrs["reused"] == 1
-    monkeypatch.setattr(origin, "library_sha256", lambda: "the edit taken back")
     assert not shelf.take_over(keys[1], there, published)
-    why = "uncommitted changes of sflkit/, which is another now; it is computed anew"
-    with pytest.warns(sweep.DamagedResult, match=why):
-        assert sweep.run_many(run, [Config(1)], store=there).attrs["computed"] == 1
-    assert shelf.take_over(keys[1], there, published)
-    assert "edited_sha256" not in shelf.read_record(keys[1], published)
+    with pytest.raises(ValueError, match=f"{keys[1]}.* was computed with uncommitted changes of"):
+        store.publish([keys[1]], there, published)
+    assert not shelf.survey(published).records
 
 
 def test_what_killed_writers_left_is_cleared_but_nothing_in_progress(keys, tmp_path):

@@ -6,6 +6,7 @@ import threading
 import time
 
 import ipywidgets
+import matplotlib.pyplot as plt
 import pytest
 
 from sflkit.results import widgets
@@ -31,8 +32,10 @@ def test_a_move_draws_anew_and_says_so_meanwhile(slider):
 
 def test_the_sign_goes_when_drawing_fails(slider, capsys):
     def draw(x):
+        plt.figure()
         if x == 0:
             raise ValueError("x=0 cannot be drawn")
+        plt.close()
 
     box = widgets.picture(draw, {"x": slider})
     slider.value = 3
@@ -41,6 +44,7 @@ def test_the_sign_goes_when_drawing_fails(slider, capsys):
     except ValueError:
         pass  # outside a notebook nothing catches it
     assert box.children[0].value == ""
+    assert not plt.get_fignums()  # it would be shown with the next picture
 
 
 def test_moves_in_two_threads_draw_one_after_the_other(slider):

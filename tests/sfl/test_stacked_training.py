@@ -326,12 +326,10 @@ def test_an_unreadable_result_is_a_failure_and_frees_its_lock(probe, tmp_path, m
     def deny(key, folder):
         raise PermissionError(f"no access to {key}")
 
-    real = is_complete
-    looks = [lambda key, folder: False, deny]  # the sweep's own look, and the worker's
-    monkeypatch.setattr(sweep, "is_complete", lambda key, folder: looks.pop(0)(key, folder))
+    monkeypatch.setattr(attempts, "is_complete", deny)
     with pytest.raises(sweep.SweepError, match="no access"):
         many(probe, tmp_path, [9], stack=1)
-    monkeypatch.setattr(sweep, "is_complete", real)
+    monkeypatch.setattr(attempts, "is_complete", is_complete)
     many(probe, tmp_path, [9], stack=1)
 
 
