@@ -41,15 +41,14 @@ def picture(draw: Callable[..., None], controls: Mapping[str, Any]) -> ipywidget
     """
     import ipywidgets
     import matplotlib.pyplot as plt
-    from IPython.display import clear_output
 
     busy, shown = ipywidgets.Label(""), ipywidgets.Output()
 
     def redraw(change: Any = None) -> None:
         with _PYPLOT:
             busy.value = BUSY
+            shown.clear_output(wait=True)
             with shown:
-                clear_output(wait=True)
                 try:
                     draw(**{name: control.value for name, control in controls.items()})
                 except BaseException:

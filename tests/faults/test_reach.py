@@ -29,7 +29,7 @@ LEFT_OUT = {
         *("results.errata: CounterExample Reading picture", "results.plans: carry_out next_stage"),
         *(
             "federated.own: build_model build_server check_not_shared maker",
-            "results.sweep: attempt",
+            "results.attempts: attempt",
         ),
         *("sfl.protocol: build_caches build_stream", "teaching.exercise: Form"),
         *("datastreams.arms: build_model build_servers",),

@@ -68,6 +68,13 @@ def test_moves_in_two_threads_draw_one_after_the_other(slider):
     assert spans[-1][2:] == (5, 5)
 
 
+class Page(contextlib.nullcontext):
+    """An output without a notebook around it."""
+
+    def clear_output(self, wait):
+        pass
+
+
 def test_a_notebook_without_a_reader_keeps_a_static_picture(slider, monkeypatch):
     drawn = []
 
@@ -81,7 +88,7 @@ def test_a_notebook_without_a_reader_keeps_a_static_picture(slider, monkeypatch)
     monkeypatch.setenv("SFLKIT_BATCH", "1")
     assert draws() == 1  # a script: there is no page to keep a picture on
     monkeypatch.setattr("IPython.get_ipython", lambda: object())
-    monkeypatch.setattr(ipywidgets, "Output", contextlib.nullcontext)
+    monkeypatch.setattr(ipywidgets, "Output", Page)
     monkeypatch.setattr(ipywidgets, "VBox", lambda children: None)
     assert draws() == 2
     monkeypatch.delenv("SFLKIT_BATCH")
