@@ -196,7 +196,7 @@ def paper(
         agenda = _agenda(profile, only)
         waiting = queue.Queue(agenda, jobs, runner.cores(), typer.echo)
     typer.echo(f"{len(agenda.records)} results in {agenda.folder}; {waiting.left()}")
-    if not origin.is_of_a_commit(origin.commit()):
+    if origin.was_edited(origin.commit()):
         typer.echo(
             "sflkit/ or notebooks/ have uncommitted changes, as every result computed now will "
             "say; what is to be published should come from a commit"

@@ -24,9 +24,12 @@ def commit() -> str:
     return head + ("+" if _git(root, "status", "--porcelain", "--", "sflkit", "notebooks") else "")
 
 
-def is_of_a_commit(commit: str) -> bool:
-    """Return whether a record's commit says all: no changes of sflkit/ or notebooks/ beside it."""
-    return not commit.endswith("+")
+def was_edited(commit: str) -> bool:
+    """Return whether a record's commit says that sflkit/ or notebooks/ differed from it.
+
+    Of "none", which stands where git could not be asked, nobody knows.
+    """
+    return commit.endswith("+")
 
 
 def versions() -> dict[str, str]:

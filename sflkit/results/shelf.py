@@ -87,7 +87,7 @@ def take_over(key: str, source: Path | str, folder: Path | str) -> bool:
         If the disk is full or the folder cannot be written.
     """
     found = store.read_result(key, source)
-    if found is None or not origin.is_of_a_commit(found[1]["commit"]):
+    if found is None or origin.was_edited(found[1]["commit"]):
         return False
     try:
         with store.run_lock(key, folder, wait=False):

@@ -343,7 +343,7 @@ def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -
             found = read_result(key, store)
             if found is None:
                 raise ValueError(f"key={key!r} must name a complete result in {store} or {folder}")
-            if not origin.is_of_a_commit(found[1]["commit"]):
+            if origin.was_edited(found[1]["commit"]):
                 raise ValueError(
                     f"key={key!r} was computed with uncommitted changes of sflkit/ or notebooks/; "
                     f"commit them, delete {store / key}.json and compute it again"

@@ -38,10 +38,10 @@ def fresh() -> str:
 @pytest.mark.parametrize("name", ["sflkit/fifo.py", "sflkit/new.py", "notebooks/10.ipynb"])
 def test_an_edit_marks_the_commit_until_it_is_taken_back(clone, name):
     commit = fresh()
-    assert len(commit) == 10 and origin.is_of_a_commit(commit)
+    assert len(commit) == 10 and not origin.was_edited(commit)
     before = (clone / name).read_text() if (clone / name).exists() else None
     (clone / name).write_text("2")
-    assert fresh() == commit + "+" and not origin.is_of_a_commit(fresh())
+    assert fresh() == commit + "+" and origin.was_edited(fresh())
     if before is None:
         (clone / name).unlink()
     else:
@@ -62,4 +62,4 @@ def test_published_results_were_computed_from_commits():
     records = [json.loads(p.read_text()) for p in (ROOT / "data/results").rglob("*.json")]
     assert len(records) > 2000
     new = [record for record in records if "record_sha256" in record]
-    assert new and all(origin.is_of_a_commit(record["commit"]) for record in new)
+    assert new and not any(origin.was_edited(record["commit"]) for record in new)
