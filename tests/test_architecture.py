@@ -46,6 +46,7 @@ TRAINS = (
     "osafl/networks",
     "osafl/plans/training",
     "osafl/evidence/resources",
+    "osafl/evidence/stragglers",
     "osafl/pictures/resources",
     "osafl/rules",
     "osafl/scores",

@@ -7,6 +7,7 @@ from sflkit.osafl import allocation
 from sflkit.osafl.claims import CLAIMS
 from sflkit.osafl.devices import costs
 from sflkit.osafl.evidence import resources as resource_evidence
+from sflkit.osafl.evidence import stragglers as straggler_evidence
 from sflkit.osafl.pictures import resources as resource_pictures
 from sflkit.results.claims import Setting
 
@@ -24,7 +25,7 @@ def fleets():
 
 @pytest.fixture(scope="module")
 def out(fleets):
-    return resource_evidence.stragglers(fleets, N, 0.3)
+    return straggler_evidence.stragglers(fleets, N, 0.3)
 
 
 def test_a_fleet_keeps_its_hardware_and_changes_its_channel(fleets):
@@ -93,7 +94,7 @@ def test_who_is_left_out(fleets, out):
         assert 0 <= able <= left
         assert left == pytest.approx(ROUNDS * out.often[0.3, name].sum())
     assert out.kinds == (0.3, 1.0, 0.1, 0.01, "exact")
-    table = resource_evidence.overview(out)
+    table = straggler_evidence.overview(out)
     assert table["paper"].tolist() == [0.22, 0.34, 0.51, 0.72]
     assert table.loc["FCN", "start 0.3"] == pytest.approx(out.half(0.3, "FCN").mean())
 
@@ -105,11 +106,11 @@ def test_the_evidence_is_judged_and_can_fail(fleets, out):
             fleets, N, solver="closed", share=0.3, weight=0.5, grid=100
         )
     }
-    good = resource_evidence.evidence(answers, found, out)
+    good = resource_evidence.evidence(answers, found) | straggler_evidence.evidence(out)
     assert set(good) | {"osafl-alg4"} == set(resource_evidence.notes(0.5, 0.3, 4))
     better = answers | {"Lemma 1": answers["Lemma 1"]._replace(ratio=np.full(3, 1.1))}
     broken = {"osafl-alg1": found["osafl-alg1"]._replace(met={1.0: False}, reached=np.ones(2))}
-    bad = resource_evidence.evidence(better, broken, out)
+    bad = resource_evidence.evidence(better, broken) | straggler_evidence.evidence(out)
 
     def answer(parts, artefact, part):
         verdict = CLAIMS[artefact].judge(parts[artefact], setting=Setting("full"))
@@ -132,7 +133,7 @@ def test_pictures_draw_what_was_found(fleets, out):
     best = allocation.allocate(client, LINK)
     left = resource_pictures.one_client(window, best, 0.3).axes[0]
     assert left.get_lines()[0].get_xydata()[0] == pytest.approx((best.tx_watt[0], 5))
-    found = resource_evidence.by_start(fleets[0], N, points=3)
+    found = straggler_evidence.by_start(fleets[0], N, points=3)
     curve = resource_pictures.starts(found, 0.3).axes[0].get_lines()[0]
     assert curve.get_ydata() == pytest.approx(found.left_out["SqueezeNet1"])
     fig, drawn = resource_pictures.stragglers(out, ROUNDS)

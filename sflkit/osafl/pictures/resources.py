@@ -1,6 +1,7 @@
 """Pictures of notebook 31: what one client may do, and who is left out.
 
-Source: OSAFL, Section II-C, Fig. 3. What is drawn comes from `sflkit.osafl.evidence.resources`.
+Source: OSAFL, Section II-C, Fig. 3. What is drawn comes from
+`sflkit.osafl.evidence.resources` and `stragglers`.
 """
 
 from __future__ import annotations
@@ -10,14 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sflkit.osafl.devices import Allocation
-from sflkit.osafl.evidence.resources import (
-    NETWORKS,
-    ByStart,
-    Stragglers,
-    Window,
-    links,
-    printed_shares,
-)
+from sflkit.osafl.evidence.resources import NETWORKS, Window, links
+from sflkit.osafl.evidence.stragglers import ByStart, Stragglers, printed_shares
 from sflkit.results import figures
 
 if TYPE_CHECKING:
