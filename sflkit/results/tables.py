@@ -32,9 +32,16 @@ def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
     verdicts, a line says so. Raises ValueError where the claim was not
     declared, or the profile is no id.
     """
+    folder = paths.drawn(verdict.profile) if folder is None else Path(folder)
+    _put(verdict, folder)
+    say_if_unpublished(folder / "verdicts.csv", verdict.profile)
+    return folder / "verdicts.csv"
+
+
+def _put(verdict: Verdict, folder: Path) -> None:
+    """Write the rows of a verdict; see `record`."""
     check_declared(verdict)
     profile = paths.check_profile(verdict.profile)
-    folder = paths.drawn(profile) if folder is None else Path(folder)
     claim = verdict.claim
     row = {
         "artefact": verdict.artefact,
@@ -54,8 +61,6 @@ def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
     with paths.lock(folder / "verdicts.csv"):
         seals.upsert_rows(folder / "parts.csv", verdict.artefact, parts)
         seals.upsert_rows(folder / "verdicts.csv", verdict.artefact, [row])
-    say_if_unpublished(folder / "verdicts.csv", profile)
-    return folder / "verdicts.csv"
 
 
 def judge(
@@ -68,7 +73,8 @@ def judge(
 ) -> Page:
     """Judge claims by their evidence, record the verdicts and return them as a notebook's page.
 
-    Claims of which nothing was run are named in one line at its end.
+    Claims of which nothing was run are named in one line at its end. Where the verdicts are written
+    is said once, see `record`.
 
     Parameters
     ----------
@@ -88,16 +94,19 @@ def judge(
     ValueError
         As `Claim.judge` and `record`.
     """
+    folder = paths.drawn(profile)
     pages, not_run = [], []
     for artefact, known in evidence.items():
         where = setting if isinstance(setting, Setting) else setting[artefact]
         note = (notes or {}).get(artefact, "")
         verdict = claims[artefact].judge(known, setting=where, profile=profile, note=note)
-        record(verdict)
+        _put(verdict, folder)
         if verdict.verdict == "not run":
             not_run.append(artefact)
         else:
             pages.append(str(verdict))
+    if evidence:
+        say_if_unpublished(folder / "verdicts.csv", profile)
     if not_run:
         pages.append(f"**Not run in this profile:** {', '.join(not_run)}")
     return Page("\n\n---\n\n".join(pages))

@@ -279,6 +279,21 @@ def test_verdicts_are_one_row_an_artefact_and_the_nearest_setting_wins(clone):
     ]
 
 
+def test_where_many_verdicts_were_written_is_said_once(clone, monkeypatch, capsys):
+    monkeypatch.delenv(paths.PUBLISH)
+    part = claims.Part("order", "DRSR ends above FIFO", rules.Holds())
+    names = ("sfl-fig2", "sfl-fig10")
+    many = [claims.Claim(name, "DRSR is best.", "Fig.", [part], "FIFO above") for name in names]
+    evidence = {name: {"order": True} for name in names}
+    for given in (evidence, {}):
+        tables.judge(
+            claims.Claims("test", many), given, setting=claims.Setting("full"), profile="quick"
+        )
+    assert capsys.readouterr().out == (
+        "out/figures/quick/verdicts.csv written; what is published in figures/ stays as it is\n"
+    )
+
+
 def test_claims_are_judged_recorded_and_shown_together(clone):
     part = claims.Part("order", "DRSR ends above FIFO", rules.Holds())
     two = [

@@ -66,7 +66,7 @@ def grid_curves(
     if with_gaps:
         drawn |= gap_panel(axes[0][-1], evidence.gaps(found))
     config = runs.cases[row, shown[0]].config
-    about = f"The line {row} of the tables, here on {config.data} with a {config.model} model"
+    about = f"The line {row} of the tables, here on {config.data}; model: {config.model}"
     fig.suptitle(about, fontsize=11)
     return fig, drawn
 
