@@ -49,7 +49,8 @@ class Judged:
     """What a rule found.
 
     `ours` is our number or count in words and `interval` its interval, "" where there is none.
-    `n_seeds` is 0 without randomness. `hint` says what would settle an open part.
+    `n_seeds` is 0 without randomness. `hint` says what would settle an open part, or below which
+    size an effect counts as none.
     """
 
     answer: str
@@ -133,6 +134,14 @@ class _Ordering(_OverSeeds):
 
     def _regions(self) -> list[tuple]:
         return [(0.0, math.inf), (-math.inf, 0.0), (-self.smallest, self.smallest)]
+
+    def _judged(
+        self, estimate: Estimate, answer: str, regions: list[tuple], ours: str = ""
+    ) -> Judged:
+        judged = super()._judged(estimate, answer, regions, ours)
+        if answer == "no visible effect":
+            return replace(judged, hint=f"less than {self._shown(self.smallest)} counts as none")
+        return judged
 
     def _no_effect(self) -> str:
         return f"within ±{self._shown(self.smallest)} of 0 no visible effect"

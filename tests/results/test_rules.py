@@ -53,6 +53,10 @@ def test_an_interval_within_the_smallest_effect_decides():
     assert Above(smallest=3.3).judge(FOUR[::-1]).answer == "no visible effect"
     # equal samples: the interval is the point 0
     assert Above(smallest=1e-6).judge(([1, 2], [1, 2])).answer == "no visible effect"
+    # an effect of two that counts as none surprises, unless it is said what would count
+    found = Above(smallest=3.3, unit="points").judge(FOUR)
+    assert found.hint == "less than 3.3 points counts as none"
+    assert Above(smallest=3.29).judge(FOUR).hint == ""
 
 
 def test_not_below_and_similar():
