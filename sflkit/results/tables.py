@@ -29,8 +29,8 @@ def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
     """Put a verdict into verdicts.csv and its parts into parts.csv; return the former.
 
     The folder is `paths.drawn(profile)` unless given; where that is not the folder of the published
-    verdicts, a line says so. Raises ValueError where the claim was not
-    declared, or the profile is no id.
+    verdicts, a line says so. Raises ValueError where the claim was not declared, or the profile is
+    no id.
     """
     folder = paths.drawn(verdict.profile) if folder is None else Path(folder)
     _put(verdict, folder)

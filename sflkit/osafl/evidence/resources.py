@@ -418,6 +418,4 @@ def notes(weight: float, share: float, n_cvxpy: int) -> dict[str, str]:
         "start, which decides everything (ERRATA 35); the best of (5) itself is always a single "
         f"step (ERRATA 34). weight epsilon = {weight:g}, start {share:g} p_max, all four networks.",
         "osafl-alg4": f"As Algorithm 1, solved with cvxpy; {n_cvxpy} clients a seed, CNN.",
-        "osafl-fig3": "The shares are those of an unstated start and channel, and most clients "
-        "left out could take part.",
     }

@@ -23,6 +23,11 @@ from sflkit.results import tables
 
 FEW_BITS = (77, 7)  # of Dataset-2: ten past ids and the next one, or one id
 _ALTERNATING = "alternating"
+# Causes that were found, by artefact.
+NOTES = {
+    "osafl-fig3": "The shares are those of an unstated start and channel, and most clients left "
+    "out could take part."
+}
 
 
 class ByStart(NamedTuple):
