@@ -107,7 +107,8 @@ def test_the_evidence_is_judged_and_can_fail(fleets, out):
         )
     }
     good = resource_evidence.evidence(answers, found) | straggler_evidence.evidence(out)
-    assert set(good) | {"osafl-alg4"} == set(resource_evidence.notes(0.5, 0.3, 4))
+    causes = resource_evidence.notes(0.5, 0.3, 4) | straggler_evidence.NOTES
+    assert set(good) | {"osafl-alg4"} == set(causes)
     better = answers | {"Lemma 1": answers["Lemma 1"]._replace(ratio=np.full(3, 1.1))}
     broken = {"osafl-alg1": found["osafl-alg1"]._replace(met={1.0: False}, reached=np.ones(2))}
     bad = resource_evidence.evidence(better, broken) | straggler_evidence.evidence(out)
