@@ -20,6 +20,7 @@ from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.plans.unlearning import COLUMNS
 from sflkit.results.claims import NotRun, Setting
+from sflkit.results.intervals import mean_interval
 from sflkit.results.tables import paper_value
 
 # Our data set -> the paper's that it stands for, and the ones that are not its own data.
@@ -128,6 +129,19 @@ def clocked(frame: pd.DataFrame) -> pd.DataFrame:
         held.append(wide.reset_index())
     learnt = learning.assign(clock=learning["round"])[["phase", "clock", *by, "accuracy"]]
     return pd.concat([learnt, pd.concat(held).assign(phase="recovery")], ignore_index=True)
+
+
+def mean_curves(shown: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines that are drawn of `clocked`: means over seeds, with 95 % intervals.
+
+    One row per phase, clock, data, level and method, with the columns mean, low and high.
+    """
+    by = [name for name in shown.columns if name not in ("seed", "accuracy")]
+    samples = shown.dropna(subset="accuracy").groupby(by, sort=False)["accuracy"]
+    found = {key: mean_interval(sample) for key, sample in samples}
+    index = pd.MultiIndex.from_tuples(found, names=by)
+    rows = [(at.mean, at.low, at.high) for at in found.values()]
+    return pd.DataFrame(rows, index, ["mean", "low", "high"]).reset_index()
 
 
 def all_scores(frame: pd.DataFrame) -> pd.DataFrame:
