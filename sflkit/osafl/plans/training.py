@@ -2,8 +2,8 @@
 
 Source: OSAFL, Section V-B, Tables II to V, Figs. 4 to 6. A plan is a generator of stages
 (`sflkit.results.plans`); its arguments are the notebook's parameters. The first stage holds the
-printed arms of the tables; what is beyond the paper (tuned rates, steps without scores, scans)
-comes later and takes the first few seeds.
+printed arms of the tables, and the next ones what else the paper claims. What is beyond the paper
+(tuned rates, steps without scores) comes later and takes the first few seeds.
 """
 
 from __future__ import annotations
@@ -120,11 +120,6 @@ def dataset1(
     first, some = list(top_k)[:1], list(seeds)[:few]
     tables = yield from _arms(base, TABLE, top_k, seeds, "tables")
     buffers = yield from _arms(base, ("osafl_printed", "osafl_zero"), first, some, "buffers")
-    short = base | {"seed": tune_seed, "rounds": tune_rounds, "top_k": first[0]}
-    chosen = yield from _search(short, factors if some else ())
-    by = {rule: choice.factor for rule, choice in chosen.items() if not choice.refused}
-    tuned = yield from _arms(base, tuple(by), first, some, "tuned", by)
-    no_score = yield from _without_scores(base, first[0], some, tables, tuned, by.get("osafl"))
     scan = yield from _scan(base, norms, scan_seeds)
     norm = nearest_norm(scan)
     columns = {}
@@ -135,6 +130,11 @@ def dataset1(
         columns[network] = yield from _arms(
             other, arms, ks, some, network, gpu=network == "SqueezeNet1"
         )
+    short = base | {"seed": tune_seed, "rounds": tune_rounds, "top_k": first[0]}
+    chosen = yield from _search(short, factors if some else ())
+    by = {rule: choice.factor for rule, choice in chosen.items() if not choice.refused}
+    tuned = yield from _arms(base, tuple(by), first, some, "tuned", by)
+    no_score = yield from _without_scores(base, first[0], some, tables, tuned, by.get("osafl"))
     return Dataset1(tables, buffers, chosen, tuned, no_score, scan, norm, columns)
 
 
