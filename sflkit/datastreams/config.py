@@ -50,9 +50,9 @@ class DataStreamsConfig:
     model : str
         A name in `sflkit.models.NETWORKS`.
     hidden, channels, padding, width
-        Options of the model: hidden of mlp (tuple of int) and of cnn and char_rnn (int), channels
-        and padding of cnn, width of mobilenetv2 and vgg16. None takes the model's own value. The
-        paper's "2 CNN + 2 FC" of CIFAR is cnn with hidden=2048, padding=0 (Table 3).
+        Options of the model: hidden of mlp (tuple of int) and of cnn, char_rnn and char_mlp (int),
+        channels and padding of cnn, width of mobilenetv2 and vgg16. None takes the model's own
+        value. The paper's "2 CNN + 2 FC" of CIFAR is cnn with hidden=2048, padding=0 (Table 3).
     rounds : int
         T >= 1. The paper does not state it; the axes of Fig. 3 end at 800.
     local_steps, batch_size : int

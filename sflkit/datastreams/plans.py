@@ -144,6 +144,7 @@ def strategies(
     tuning_seeds_images: int,
     rates: Sequence[float],
     rates_images: Sequence[float],
+    rates_plays: Sequence[float],
     rate_natural: float,
     rounds: int,
     rounds_images: int,
@@ -162,9 +163,10 @@ def strategies(
     n_writers: int,
     dense_hidden: int,
     play_data: str,
+    play_model: str,
     n_roles: int,
     play_samples: int,
-    rnn_hidden: int,
+    play_hidden: int,
 ) -> Generator[Stage, pd.DataFrame, Strategies]:
     """Plan the lines of Tables 2, 4, 5 and Figs. 3, 5 to 8.
 
@@ -183,14 +185,13 @@ def strategies(
         "CIFAR-100": dict(data=coarse, **image),
         "FEMNIST": dict(data=writer_data, model="mlp", hidden=(dense_hidden,), n_clients=n_writers)
         | dict(rounds=rounds_writers, local_steps=local_steps_writers, availability="1"),
-        "Shakespeare": dict(data=play_data, model="char_rnn", hidden=rnn_hidden)
-        | dict(n_clients=n_roles, n_samples=play_samples, availability="2")
+        "Shakespeare": dict(data=play_data, model=play_model, hidden=play_hidden)
+        | dict(n_clients=n_roles, n_samples=play_samples or None, availability="2")
         | dict(rounds=rounds_plays, local_steps=local_steps_plays),
     }
     n_of = (n_seeds, n_seeds_images, n_seeds_images, n_seeds_writers, n_seeds_plays)
     counts = dict(zip(ROWS, n_of, strict=True))
-    natural = [rate_natural]
-    rates_of = (rates, rates_images, rates_images, natural, natural)
+    rates_of = (rates, rates_images, rates_images, [rate_natural], rates_plays)
     offered = dict(zip(ROWS, rates_of, strict=True))
     cases = {
         (row, fraction): Case(

@@ -32,6 +32,7 @@ NETWORKS = Registry(
         "vgg16": Rule(images.vgg16, "VGG16"),
         "mobilenetv2": Rule(images.mobilenetv2, "MobileNetV2"),
         "char_rnn": Rule(text.char_rnn, "Character RNN"),
+        "char_mlp": Rule(text.char_mlp, "Character MLP"),
         "linear": Rule(tabular.linear, "Linear"),
         "mlp": Rule(tabular.mlp, "MLP"),
         "osafl_fcn": Rule(side_features.fcn, "FCN"),

@@ -165,6 +165,7 @@ SMALL = dict(
     tuning_seeds_images=1,
     rates=[0.1],
     rates_images=[0.01, 0.1],
+    rates_plays=[0.1],
     rate_natural=0.1,
     rounds=10,
     rounds_images=10,
@@ -183,9 +184,10 @@ SMALL = dict(
     n_writers=60,
     dense_hidden=8,
     play_data="plays",
+    play_model="char_rnn",
     n_roles=36,
     play_samples=400,
-    rnn_hidden=4,
+    play_hidden=4,
 )
 
 

@@ -56,7 +56,7 @@ LEFT_OUT = {
     },
     "called, by the name that `models.create` knows it under": {
         *("models.images: cnn lenet mobilenetv2 vgg16", "models.side_features: fcn lstm"),
-        *("models.tabular: mlp", "models.text: char_rnn"),
+        *("models.tabular: mlp", "models.text: char_mlp char_rnn"),
     },
     "not called: models that tests/models makes, with right arguments": {
         "models.side_features: cnn squeezenet1",

@@ -89,7 +89,10 @@ SMALL = {
     "mobilenetv2": {"width": 0.25},
     "vgg16": {"width": 0.125},
     "char_rnn": {"vocabulary": 9, "hidden": 24},
+    "char_mlp": {"vocabulary": 9, "hidden": 24},
 }
+TEXT = ("char_rnn", "char_mlp")
+SHAPES = {"vgg16": (3, 32, 32)} | dict.fromkeys(TEXT, (12,))
 
 
 def test_a_network_of_ones_own_is_one_row(monkeypatch):
@@ -109,11 +112,11 @@ def test_a_network_of_ones_own_is_one_row(monkeypatch):
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_every_model_fits_a_task_and_learns(name):
-    shape = {"vgg16": (3, 32, 32), "char_rnn": (12,)}.get(name, (1, 28, 28))
+    shape = SHAPES.get(name, (1, 28, 28))
     task = Task(models.create(name, input_shape=shape, n_classes=3, **SMALL.get(name, {})))
     g = torch.Generator().manual_seed(0)
     y = torch.arange(6) % 3
-    if name == "char_rnn":
+    if name in TEXT:
         x = torch.randint(0, 9, (6, *shape), generator=g)
         x[:, -2] = y  # the answer stands two places before the end
     else:
@@ -127,7 +130,7 @@ def test_every_model_fits_a_task_and_learns(name):
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_init_draws_every_module_and_ignores_the_template(name):
-    shape = {"vgg16": (3, 32, 32), "char_rnn": (12,)}.get(name, (1, 28, 28))
+    shape = SHAPES.get(name, (1, 28, 28))
     model = models.create(name, input_shape=shape, n_classes=3, **SMALL.get(name, {}))
     with torch.no_grad():
         for p in model.parameters():
@@ -135,11 +138,12 @@ def test_init_draws_every_module_and_ignores_the_template(name):
     assert not (Task(model).init(0) == 7).any()
 
 
-@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
-def test_char_rnn_step_is_torch_autograd(cell):
-    model = models.create(
-        "char_rnn", input_shape=(10,), n_classes=7, vocabulary=7, hidden=12, cell=cell
-    )
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*(("char_rnn", {"cell": cell}) for cell in ("rnn", "lstm", "gru")), ("char_mlp", {})],
+)
+def test_text_model_step_is_torch_autograd(name, options):
+    model = models.create(name, input_shape=(10,), n_classes=7, vocabulary=7, hidden=12, **options)
     task = Task(model)
     g = torch.Generator().manual_seed(1)
     x, y = torch.randint(0, 7, (8, 10), generator=g), torch.randint(0, 7, (8,), generator=g)
@@ -179,13 +183,38 @@ def test_char_rnn_by_hand():
     )
 
 
-def test_char_rnn_learns_a_cycle():
+def test_char_mlp_by_hand():
+    # Embedding e = (0.5, -1), the last two of three characters 1, 0, 1, so that the first is not
+    # seen; units relu(2 e_0 - e_1 + 0.25) = 2.25 and relu(-e_0 + e_1) = 0, logits (h, 2 h + 1).
+    model = models.create(
+        "char_mlp", input_shape=(3,), n_classes=2, vocabulary=2, embedding=1, context=2, hidden=2
+    )
+    # The embedding, the units' weights and biases, the output's weights and biases.
+    parts = [[0.5, -1.0], [2.0, -1.0, -1.0, 1.0], [0.25, 0.0], [1.0, 5.0, 2.0, 5.0], [0.0, 1.0]]
+    nn.utils.vector_to_parameters(
+        torch.tensor(np.concatenate(parts), dtype=torch.float32), model.parameters()
+    )
+    for first in (0, 1):
+        logits = model(torch.tensor([[first, 0, 1]])).detach()
+        np.testing.assert_allclose(logits, [[2.25, 5.5]], rtol=0, atol=1e-6)
+
+
+def test_char_mlp_parameter_count():
+    # 100 * 8 of the embedding, (8 * 8 + 1) * 128 of the units, (128 + 1) * 100 of the output
+    assert count(models.create("char_mlp", input_shape=(80,), n_classes=100)) == 22020
+
+
+@pytest.mark.parametrize("name", TEXT)
+def test_text_model_learns_a_cycle(name):
     """Limiting case: on a cycle of characters the next one is certain, so a short training must
     reach every one.
     """
     text = torch.arange(400) % 5
     x, y = text.unfold(0, 6, 1)[:-1], text[6:]
-    task = Task(models.create("char_rnn", input_shape=(6,), n_classes=5, vocabulary=5, hidden=16))
+    options = {"context": 6} if name == "char_mlp" else {}
+    task = Task(
+        models.create(name, input_shape=(6,), n_classes=5, vocabulary=5, hidden=16, **options)
+    )
     w = task.init(0)
     trained = local_sgd(task, w, [[(x, y)] * 60], 0.5)[0]
     assert evaluate(task, w, x, y).accuracy < 0.7 and evaluate(task, trained, x, y).accuracy == 1.0
@@ -199,8 +228,11 @@ def test_char_rnn_learns_a_cycle():
         (torch.tensor([[0.0, 1.0]]), "dtype torch.float32 must be integers"),
     ],
 )
-def test_char_rnn_wrong_tokens(tokens, message):
-    task = Task(models.create("char_rnn", input_shape=(2,), n_classes=4, vocabulary=4, hidden=4))
+@pytest.mark.parametrize(("name", "options"), [("char_rnn", {}), ("char_mlp", {"context": 2})])
+def test_wrong_tokens(name, options, tokens, message):
+    task = Task(
+        models.create(name, input_shape=(2,), n_classes=4, vocabulary=4, hidden=4, **options)
+    )
     w = task.init(0)
     with pytest.raises(ValueError, match=message):
         local_sgd(task, w, [[(tokens, torch.tensor([0]))]], 0.1)
@@ -449,6 +481,9 @@ def test_mobilenet_width_shrinks():
         (dict(name="char_rnn", input_shape=(80,), n_classes=2, layers=0), "layers=0"),
         (dict(name="char_rnn", input_shape=(80,), n_classes=2, hidden=1.5), "hidden=1.5"),
         (dict(name="char_rnn", input_shape=(80,), n_classes=2, embedding=-1), "embedding=-1"),
+        (dict(name="char_mlp", input_shape=(80, 2), n_classes=2), r"must be \(length,\)"),
+        (dict(name="char_mlp", input_shape=(5,), n_classes=2), "context=8"),
+        (dict(name="char_mlp", input_shape=(80,), n_classes=2, hidden=0), "hidden=0"),
         (dict(name="linear", input_shape=(0,), n_classes=2), "input_shape entry=0"),
         (dict(name="linear", input_shape=(), n_classes=2), "at least one axis"),
         (dict(name="linear", input_shape=5, n_classes=2), "input_shape=5 must be a tuple"),

@@ -283,6 +283,11 @@ def _differs(row: str, config: DataStreamsConfig, ours: str) -> str:
         about = "a linear model on patch features, where the paper's network learns its features"
     elif row.startswith("CIFAR") and config.data.startswith("cifar"):
         about = f"{config.model}"
+    elif config.model == "char_mlp":
+        about = (
+            f"{config.n_clients or 'all'} roles of {config.data}, and a network of the last eight "
+            "characters in place of a recurrent one"
+        )
     else:
         about = f"{config.data} with {config.n_clients or 'all'} clients and {config.model}"
     return f"{row}: {about}; {ours}"

@@ -120,6 +120,17 @@ CALLS = {
             "cell": "rnn",
         },
     ),
+    "char_mlp": lambda: (
+        lambda **options: models.create("char_mlp", **options),
+        {
+            "input_shape": (5,),
+            "n_classes": 7,
+            "vocabulary": 7,
+            "embedding": 2,
+            "context": 3,
+            "hidden": 3,
+        },
+    ),
     "vgg16": lambda: (
         lambda **options: models.create("vgg16", **options),
         image(width=0.1, norm="group"),
