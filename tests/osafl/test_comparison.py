@@ -170,3 +170,28 @@ def test_the_limits_are_those_of_the_requests():
     own = comparison.ceilings(base, [1, 2], [3, 4])
     assert own[1].tolist() == limits["user"].tolist()
     assert (own[2] < own[1]).all()  # two similar files are harder to tell apart than one
+
+
+def test_the_remark_tells_the_scale_at_which_fedavg_comes_nearest(one):
+    scan = pd.DataFrame(
+        [
+            dict(arm=arm, norm=norm, seed=0, round=1, best_accuracy=best)
+            for norm, fedavg, osafl in ((10.0, 0.45, 0.66), (28.0, 0.62, 0.6))
+            for arm, best in (("m_fedavg", fedavg), ("osafl", osafl))
+        ]
+    )
+    found = one._replace(scan=scan, norm=plans.nearest_norm(scan))
+    notes = comparison.notes_1(found, 10.0, judged=True)
+    assert notes["osafl-fig4"] == notes["osafl-fig5"]
+    assert (
+        notes["osafl-tab2"].startswith("M-FedNova") and notes["osafl-fig4"] in notes["osafl-tab2"]
+    )
+    assert "is 10 here" in notes["osafl-fig4"]
+    said = (
+        "nearest to its printed 62.8 % at 28, with 62.0 %, and OSAFL reaches 60.0 % there (1 seed)."
+    )
+    assert notes["osafl-fig4"].endswith(said)
+    # A small network, or no scan, has nothing to say about it.
+    assert set(comparison.notes_1(found, 10.0, judged=False)) == {"osafl-tab2", "osafl-alg9"}
+    empty = found._replace(scan=scan.iloc[:0], norm=float("nan"))
+    assert "scale" not in comparison.notes_1(empty, 10.0, judged=True)["osafl-tab2"]

@@ -59,9 +59,9 @@ _FEW_WRITERS = (
 )
 _SHAKESPEARE = (
     "In the paper profile the network sees the last eight characters and learns for 50 rounds; all "
-    "strategies end at 22 to 25 %, far below the printed values. The paper's recurrent network was tried on "
-    "seed 0 with 64 units and 50 rounds of 5 steps: it ended at 13 to 16 %, about the share of the "
-    "spaces in the text"
+    "strategies end at 22 to 25 %, far below the printed values. The paper's recurrent network was "
+    "tried on seed 0 with 64 units and 50 rounds of 5 steps: it ended at 13 to 16 %, about the "
+    "share of the spaces in the text"
 )
 _FEW_ROLES = (
     _SHAKESPEARE + ". The text at hand has 269 of the paper's 916 roles; 5 % are 13, where the "
