@@ -113,7 +113,7 @@ def dataset1(
     cnn_rounds: int,
     squeezenet1_rounds: int,
 ) -> Generator[Stage, pd.DataFrame, Dataset1]:
-    """Yield the stages of notebook 33; see its parameters."""
+    """Yield the stages of notebook 33; see its parameters. No `tune_rounds`, no tuned rates."""
     base = fcn_base(
         hidden, n_clients, rounds, features, input_norm, allocator, genie_steps, test_size
     )
@@ -131,7 +131,7 @@ def dataset1(
             other, arms, ks, some, network, gpu=network == "SqueezeNet1"
         )
     short = base | {"seed": tune_seed, "rounds": tune_rounds, "top_k": first[0]}
-    chosen = yield from _search(short, factors if some else ())
+    chosen = yield from _search(short, factors if some and tune_rounds else ())
     by = {rule: choice.factor for rule, choice in chosen.items() if not choice.refused}
     tuned = yield from _arms(base, tuple(by), first, some, "tuned", by)
     no_score = yield from _without_scores(base, first[0], some, tables, tuned, by.get("osafl"))
