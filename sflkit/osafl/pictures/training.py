@@ -247,9 +247,9 @@ def dataset1(found: Dataset1, top_k: Sequence[int], what: str) -> tuple[Figure, 
     panels = {f"K = {K}, printed rates": (K, _of(found.tables, K)) for K in top_k}
     if len(found.tuned):
         panels[f"K = {top_k[0]}, tuned rates"] = (None, _tuned(found, top_k[0]))
-    fig, axes = plt.subplots(
-        1, len(panels), figsize=(max(6.4, 3.5 * len(panels)), 4.3), squeeze=False, sharey=True
-    )
+    # One or two panels are as wide as the legend.
+    size = (max(9.6, 3.5 * len(panels)), 4.3)
+    fig, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharey=True)
     highest = 0.0
     for ax, (name, (K, runs)) in zip(axes[0], panels.items(), strict=True):
         table = {1: "osafl-tab2", 2: "osafl-tab3"}.get(K)
