@@ -84,7 +84,7 @@ def char_mlp(
     """Return an embedding of the last characters, one dense layer with ReLU, and a dense output.
 
     Source: Bengio, Ducharme, Vincent and Jauvin (2003), "A neural probabilistic language model",
-    (5) without direct connections, on characters in place of words and with ReLU in place of tanh.
+    without its direct connections, on characters in place of words and with ReLU in place of tanh.
     The defaults have 22 020 parameters with 100 characters and 100 classes.
 
     Parameters
