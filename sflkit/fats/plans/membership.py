@@ -34,6 +34,7 @@ def membership_settings(
     batch_size: int,
     rounds: int,
     rate: float,
+    model_over: str,
     n_clients_over: int,
     samples_over: int,
     clients_over: int,
@@ -48,7 +49,7 @@ def membership_settings(
 
     The arguments are notebook 45's parameters. Natural clients come as they are.
     """
-    shared = dict(model=model, hidden=hidden, local_steps=local_steps, batch_size=batch_size)
+    shared = dict(hidden=hidden, local_steps=local_steps, batch_size=batch_size)
     shared |= dict(forget_share=forget_share, n_shadows=n_shadows, repeats=repeats)
     ordinary = dict(n_clients=n_clients, samples_per_client=samples_per_client)
     over = dict(n_clients=n_clients_over, samples_per_client=samples_over)
@@ -58,6 +59,7 @@ def membership_settings(
             **shared,
             **whole if name in federations.NATURAL else ordinary,
             data=name,
+            model=model,
             clients_per_round=clients_per_round,
             rounds=rounds,
             rate=rate,
@@ -68,6 +70,7 @@ def membership_settings(
         **shared,
         **whole if data[0] in federations.NATURAL else over,
         data=data[0],
+        model=model_over,
         clients_per_round=clients_over,
         rounds=rounds_over,
         rate=rate_over,
@@ -91,6 +94,7 @@ def attacks_on(
     batch_size: int,
     rounds: int,
     rate: float,
+    model_over: str,
     n_clients_over: int,
     samples_over: int,
     clients_over: int,
@@ -113,6 +117,7 @@ def attacks_on(
         batch_size=batch_size,
         rounds=rounds,
         rate=rate,
+        model_over=model_over,
         n_clients_over=n_clients_over,
         samples_over=samples_over,
         clients_over=clients_over,
