@@ -161,6 +161,27 @@ def test_the_scan_chooses_the_scale_by_m_fedavg():
     assert np.isnan(plans.nearest_norm(pd.DataFrame()))
 
 
+def test_the_second_scale_is_judged_with_the_seeds_of_the_tables(first):
+    stages, found = first
+    configs = stages["nearest scale"]
+    assert {(c.rule, c.seed) for c in configs} == {
+        (rule, seed) for rule in ("osafl", "m_fedavg") for seed in ONE["seeds"]
+    }
+    assert {c.input_norm for c in configs} == {found.norm} and {c.top_k for c in configs} == {1}
+    known = {K: pd.Series(0.66, index=ONE["seeds"]) for K in (1, 2)}
+
+    def answers(found):
+        evidence = judging.dataset1(found, known)
+        for artefact in ("osafl-tab2", "osafl-fig4", "osafl-fig5"):
+            verdict = CLAIMS[artefact].judge(evidence[artefact], setting=Setting("full"))
+            yield {a.part.key: a.judged.answer for a in verdict.answers}["second_scale"]
+
+    assert list(answers(found)) == ["yes"] * 3  # 0.6 against 0.4
+    names = {"osafl": "m_fedavg", "m_fedavg": "osafl"}
+    swapped = found.nearest.assign(arm=found.nearest["arm"].map(names))
+    assert list(answers(found._replace(nearest=swapped))) == ["no"] * 3
+
+
 def test_other_columns_take_that_scale_and_the_gpu_where_it_pays():
     asked = ONE | {"cnn_rounds": 5, "squeezenet1_rounds": 30}
     stages, found = drive(plans.dataset1(**asked))

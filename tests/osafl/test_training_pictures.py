@@ -100,6 +100,9 @@ def test_clients_that_never_joined_and_the_scale_of_the_inputs(one):
     (legend,) = fig.legends
     assert [text.get_text() for text in legend.get_texts()] == list(pictures.NEVER_JOINED.values())
     assert drawn["scan"]["norm"].tolist() == [5.0, 10.0]
+    # both rules with the tables' seeds at the second scale
+    assert {float(bar.lines[0].get_xdata()[0]) for bar in scale.containers} == {one.norm}
+    assert len(scale.containers) == 2
     assert [text.get_text() for text in scale.get_xticklabels()] == ["5", "10"]
 
 

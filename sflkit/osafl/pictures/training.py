@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 
 from sflkit.osafl.claims.dataset1 import LABELS
+from sflkit.osafl.measures import best, by_arm
 from sflkit.results import figures
+from sflkit.results.intervals import mean_interval
 from sflkit.results.tables import paper_values
 
 if TYPE_CHECKING:
@@ -173,7 +175,7 @@ def never_joined(found: Dataset1, K: int) -> tuple[Figure, dict[str, Any]]:
     axes[0].set_title(f"loss, K = {K}", fontsize=11)
     axes[1].set(xlabel="round", ylabel="test accuracy", ylim=(0, None))
     axes[1].set_title(f"accuracy, K = {K}", fontsize=11)
-    scale = _scale_of_inputs(axes[2], found.scan)
+    scale = _scale_of_inputs(axes[2], found)
     one_legend(fig, ncols=3, axes=axes[:1])
     runs = shown[["arm", "seed", "round", "accuracy", "loss"]]
     return fig, {"runs": runs, "scan": scale.reset_index()}
@@ -214,16 +216,27 @@ def _losses(ax: Axes, runs: pd.DataFrame) -> None:
             ax.plot([at], [high], marker="^", color=color, clip_on=False, linestyle="none")
 
 
-def _scale_of_inputs(ax: Axes, scan: pd.DataFrame) -> pd.DataFrame:
-    """Draw best accuracies over the scale of the inputs, and return them."""
+def _scale_of_inputs(ax: Axes, found: Dataset1) -> pd.DataFrame:
+    """Draw best accuracies over the scale of the inputs, and return them.
+
+    At the second scale that is judged, the seeds of the tables have a mean and an interval.
+    """
     from sflkit.osafl.plans.training import FEDAVG_TABLE_2, scan_table
     from sflkit.osafl.rules import RULES
 
-    scale = scan_table(scan)
+    scale = scan_table(found.scan)
     for arm in scale:
         ax.plot(
             scale.index, scale[arm], label=labels()[arm], **figures.series_style(arm, rules=RULES)
         )
+    if len(found.nearest):
+        ends = by_arm(found.nearest, best)
+        for arm in ends:
+            estimate = mean_interval(ends[arm].to_numpy())
+            look = {"color": RULES[arm].look.color, "marker": "_", "capsize": 4, "zorder": 4}
+            name = f"mean of {len(ends)} seeds, 95 %" if arm == "osafl" else None
+            half = estimate.high - estimate.mean
+            ax.errorbar(found.norm, estimate.mean, half, label=name, linestyle="none", **look)
     line = {"color": RULES["m_fedavg"].look.color, "linestyle": ":", "linewidth": 1.2}
     ax.axhline(FEDAVG_TABLE_2, label="M-FedAvg in Table II", **line)
     ax.set(xlabel="scale of the inputs", ylabel="best test accuracy", xscale="log", ylim=(0, 0.85))
