@@ -46,6 +46,10 @@ class Parts:
         low, high = re.fullmatch(r"\[(.*), (.*)\]", self._rows[key]["interval"]).groups()
         return f"95 % interval from {low} to {high}"
 
+    def n_seeds(self, key: str) -> int:
+        """Return over how many seeds the interval is."""
+        return int(self._rows[key]["n_seeds"])
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -133,7 +137,8 @@ def _score(parts: Parts) -> str:
     if parts.answer(key) == "not run":
         return asked + "The comparison is declared, and its full-size runs are not finished."
     told = (
-        f"In the mean accuracy over all rounds the score {_effect(parts, key)} at the printed step"
+        "Measured by the mean accuracy over all rounds, the score "
+        f"{_effect(parts, key)} at the printed step"
     )
     if parts.answer(f"{key}_tuned") != "not run":
         told += f" and {_effect(parts, f'{key}_tuned')} at the step that a search chose"
@@ -141,9 +146,9 @@ def _score(parts: Parts) -> str:
 
 
 def _effect(parts: Parts, key: str) -> str:
-    """Say what the score does to the mean accuracy, with the interval."""
-    size, interval = parts.size(key), f"({parts.interval(key)})"
-    changes = f"changes it by {parts.value(key):+.3g} points {interval}"
+    """Say what the score does, with seeds and interval."""
+    size, interval = parts.size(key), f"({parts.n_seeds(key)} seeds, {parts.interval(key)})"
+    changes = f"makes a difference of {parts.value(key):+.3g} points {interval}"
     return {
         "open": f"{changes}, which settles nothing yet,",
         "yes": f"adds {size} {interval}",

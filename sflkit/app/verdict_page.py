@@ -121,7 +121,8 @@ def block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> str:
     for role, title in _ROLES.items():
         chosen = parts[parts["role"] == role]
         if len(chosen):
-            lines.append(f"{title}\n\n{_items(chosen)}" if title else _items(chosen))
+            items = _items(chosen, row.n_seeds)
+            lines.append(f"{title}\n\n{items}" if title else items)
     if row.printed:
         lines.append(f"**The paper prints** {row.printed.rstrip('.')}.")
     lines.append(f"**Setting.** {_setting(row)}")
@@ -158,26 +159,29 @@ def _errata(numbers: Iterable[int]) -> str:
     return f"[ERRATA](ERRATA.md) {_joined(list(map(str, numbers)))}"
 
 
-def _items(parts: pd.DataFrame) -> str:
+def _items(parts: pd.DataFrame, n_seeds: str) -> str:
     """Return some parts as a list; those that were not run for one reason stand below it."""
     missing = parts["answer"] == "not run"
-    lines = [f"- {part_sentence(part)}" for part in parts[~missing].itertuples()]
+    lines = [f"- {part_sentence(part, n_seeds)}" for part in parts[~missing].itertuples()]
     for reason, group in parts[missing].groupby("ours", sort=False):
         lines.append(f"- **Not run**, since {reason}:")
         lines += [f"  - {_sentence(part.sentence)}" for part in group.itertuples()]
     return "\n".join(lines)
 
 
-def part_sentence(part: Any) -> str:
+def part_sentence(part: Any, n_seeds: str) -> str:
     """Return a judged part as a short sentence with its answer and its numbers.
 
-    Such as "**Holds.** FIFO ends above LAZY: +1.31 points, 95 % interval from 0.857 to 1.77."
+    Such as "**Holds.** FIFO ends above LAZY: +1.31 points, 95 % interval from 0.857 to 1.77." The
+    number of its seeds is told where it is not the claim's, `n_seeds`.
     """
     erratum = f" (ERRATA {part.erratum})" if part.erratum else ""
     found = _in_words(part.ours)
     if part.interval:
         low, high = re.fullmatch(r"\[(.*), (.*)\]", part.interval).groups()
         found += f", 95 % interval from {low} to {high}"
+        if part.n_seeds != n_seeds:
+            found += f" ({part.n_seeds} seeds)"
     text = f"{_LEADS[part.answer]}** {_sentence(part.sentence + erratum).rstrip('.')}"
     text = f"**{text}{': ' + found if found else ''}."
     return f"{text} {_sentence(part.hint)}" if part.hint else text
@@ -191,7 +195,7 @@ def _in_words(ours: str) -> str:
 
 
 def _setting(row: Any) -> str:
-    if row.differs == "nothing was run":
+    if row.verdict == "not run" or row.differs == "nothing was run":
         return "None: nothing was run."
     text = _SETTINGS.get(row.setting, row.setting)
     if row.differs:

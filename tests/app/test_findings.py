@@ -11,6 +11,7 @@ from tests.helpers import ROOT
 
 PARTS = tables.all_parts(ROOT / "figures")
 ROWS = tables.all_verdicts(ROOT / "figures")
+COLUMNS = ["artefact", "part", "answer", "ours", "interval", "n_seeds"]
 
 
 @pytest.mark.parametrize("finding", findings.FINDINGS, ids=lambda finding: finding.artefacts[0])
@@ -49,19 +50,19 @@ def test_a_finding_whose_answer_changed_says_so_and_nothing_else():
     ("answer", "words"),
     [
         ("not run", "not finished"),
-        ("open", "+0.4 points (95 % interval from -0.2 to 1), which settles nothing"),
-        ("yes", "adds 0.4 points (95 % interval from -0.2 to 1) at the printed step"),
+        ("open", "+0.4 points (3 seeds, 95 % interval from -0.2 to 1), which settles nothing"),
+        ("yes", "adds 0.4 points (3 seeds, 95 % interval from -0.2 to 1) at the printed step"),
         ("no", "costs 0.4 points"),
         ("no visible effect", "no visible effect"),
     ],
 )
-def test_the_score_s_finding_was_written_before_its_answer(answer, words):
+def test_the_score_s_finding_has_words_for_every_answer(answer, words):
     finding = findings.FINDINGS[-1]
     rows = [
-        ("osafl-fig4", "score", answer, "+0.4 points", "[-0.2, 1]"),
-        ("osafl-fig4", "score_tuned", "not run", "no search was run", ""),
+        ("osafl-fig4", "score", answer, "+0.4 points", "[-0.2, 1]", "3"),
+        ("osafl-fig4", "score_tuned", "not run", "no search was run", "", "0"),
     ]
-    frame = pd.DataFrame(rows, columns=["artefact", "part", "answer", "ours", "interval"])
+    frame = pd.DataFrame(rows, columns=COLUMNS)
     parts = findings.Parts(frame)
     assert finding.stale(parts) == [] and words in finding.text(parts)
     assert "search" not in finding.text(parts)
@@ -69,10 +70,16 @@ def test_the_score_s_finding_was_written_before_its_answer(answer, words):
 
 def test_the_score_s_finding_tells_the_searched_step_where_it_was_run():
     rows = [
-        ("osafl-fig4", "score", "no", "-2.66 points", "[-4.57, -0.757]"),
-        ("osafl-fig4", "score_tuned", "yes", "+0.584 points", "[0.257, 0.911]"),
+        ("osafl-fig4", "score", "no", "-2.66 points", "[-4.57, -0.757]", "3"),
+        ("osafl-fig4", "score_tuned", "yes", "+0.584 points", "[0.257, 0.911]", "3"),
     ]
-    frame = pd.DataFrame(rows, columns=["artefact", "part", "answer", "ours", "interval"])
+    frame = pd.DataFrame(rows, columns=COLUMNS)
     said = findings.FINDINGS[-1].text(findings.Parts(frame))
-    assert "costs 2.66 points (95 % interval from -4.57 to -0.757) at the printed step and" in said
-    assert "adds 0.584 points (95 % interval from 0.257 to 0.911) at the step that a search" in said
+    assert (
+        "costs 2.66 points (3 seeds, 95 % interval from -4.57 to -0.757) at the printed step and"
+        in said
+    )
+    assert (
+        "adds 0.584 points (3 seeds, 95 % interval from 0.257 to 0.911) at the step that a search"
+        in said
+    )

@@ -48,7 +48,7 @@ def test_a_cell_names_artefacts_by_kind():
     assert artefacts.as_cell([]) == ""
 
 
-def part(answer, ours="", interval="", role="paper", erratum="", hint=""):
+def part(answer, ours="", interval="", role="paper", erratum="", hint="", n_seeds="40"):
     sentence = "FIFO ends above LAZY"
     return SimpleNamespace(
         sentence=sentence,
@@ -58,6 +58,7 @@ def part(answer, ours="", interval="", role="paper", erratum="", hint=""):
         role=role,
         erratum=erratum,
         hint=hint,
+        n_seeds=n_seeds,
     )
 
 
@@ -67,6 +68,11 @@ def part(answer, ours="", interval="", role="paper", erratum="", hint=""):
         (
             part("yes", "+1.31 points", "[0.857, 1.77]"),
             "**Holds.** FIFO ends above LAZY: +1.31 points, 95 % interval from 0.857 to 1.77.",
+        ),
+        (
+            part("yes", "+1.31 points", "[0.857, 1.77]", n_seeds="3"),
+            "**Holds.** FIFO ends above LAZY: +1.31 points, 95 % interval from 0.857 to 1.77 "
+            "(3 seeds).",
         ),
         (part("no"), "**Fails.** FIFO ends above LAZY."),
         (
@@ -96,7 +102,31 @@ def part(answer, ours="", interval="", role="paper", erratum="", hint=""):
     ],
 )
 def test_a_part_is_a_sentence(judged, words):
-    assert verdict_page.part_sentence(judged) == words
+    assert verdict_page.part_sentence(judged, "40") == words
+
+
+@pytest.mark.parametrize(
+    ("verdict", "differs", "words"),
+    [
+        ("partly", "FCN", "**Setting.** A full setting: FCN; 40 seeds."),
+        ("not run", "FCN", "**Setting.** None: nothing was run."),
+    ],
+)
+def test_only_what_was_run_has_a_setting(verdict, differs, words):
+    row = SimpleNamespace(
+        artefact="osafl-tab3",
+        profile="paper",
+        source="Table III",
+        claim="OSAFL leads.",
+        verdict=verdict,
+        note="",
+        printed="",
+        setting="full",
+        differs=differs,
+        n_seeds="40",
+    )
+    judged = part("not run" if verdict == "not run" else "yes", "+1 points", "[0.5, 1.5]")
+    assert words in verdict_page.block(row, pd.DataFrame([vars(judged)]), None)
 
 
 @pytest.mark.parametrize(

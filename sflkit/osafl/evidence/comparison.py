@@ -228,15 +228,40 @@ def _cells(name: str, runs: pd.DataFrame) -> dict[str, str]:
 
 
 def settings_1(
-    evidence: Iterable[str], hidden: Sequence[int], n_clients: int, rounds: int, features: str
+    evidence: Iterable[str], hidden: Sequence[int], base: Mapping[str, Any], norm: float
 ) -> dict[str, Setting]:
-    """Return the setting of every artefact of notebook 33; see `is_full`."""
+    """Return the setting of every artefact of notebook 33; see `is_full`.
+
+    Parameters
+    ----------
+    evidence : iterable of str
+        The artefacts.
+    hidden : sequence of int
+        Widths of the FCN.
+    base : mapping
+        As `printed_steps` takes it.
+    norm : float
+        `Dataset1.norm`, the scale of the inputs of the other networks; NaN: that of `base`.
+    """
     sizes = "-".join(map(str, hidden))
-    differs = f"FCN of {sizes} units, {n_clients} clients, {rounds} rounds, {features} images"
-    full = is_full(hidden, n_clients, rounds, features)
-    trained = Setting("full") if full else Setting("stand-in", differs)
+    full = is_full(hidden, base["n_clients"], base["rounds"], base["features"])
+    scale = f"inputs at the scale {base['input_norm']:g}"
+    if full:
+        ours = f"FCN of {sizes} units, {scale} and {base['genie_steps']} centralised steps a round"
+        trained = Setting("full", f"{ours}, which the paper does not state")
+    else:
+        trained = Setting(
+            "stand-in",
+            f"FCN of {sizes} units, {base['n_clients']} clients, {base['rounds']} rounds, "
+            f"{base['features']} images, {scale}",
+        )
     by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
     special = dict.fromkeys(by_hand, BY_HAND) | {"osafl-fig7": Setting("full")}
+    if full and norm == norm:  # not NaN
+        for network in ("CNN", "SqueezeNet1"):
+            special[f"osafl-{network.lower()}"] = Setting(
+                "full", f"{network}, inputs at the scale {norm:g}, which the paper does not state"
+            )
     return {artefact: special.get(artefact, trained) for artefact in evidence}
 
 
@@ -275,14 +300,44 @@ def notes_1(found: Dataset1, input_norm: float, judged: bool) -> dict[str, str]:
     input_norm : float
         The scale of the inputs at which the tables were run.
     judged : bool
-        As `bottom_line_1` takes it; only then do the tables and figures depend on the scan.
+        As `bottom_line_1` takes it; only then is there more to say than what an erratum says.
     """
     step = "M-FedNova hardly moves at its printed step (ERRATA 69)."
-    notes = {"osafl-tab2": step, "osafl-alg9": "ERRATA 38."}
-    if judged and found.norm == found.norm:  # NaN: there was no scan
+    notes = {"osafl-tab2": step, "osafl-tab3": step, "osafl-alg9": "ERRATA 38."}
+    if not judged:
+        return notes
+    for K, artefact in ((1, "osafl-tab2"), (2, "osafl-tab3")):
+        runs = found.tables[found.tables["K"] == K]
+        if len(runs):
+            notes[artefact] = f"{_ours(runs)} {step}"
+    if lost := _diverged(found.tuned):
+        notes["osafl-tab2"] += f" {lost}"
+    if found.norm == found.norm:  # NaN: there was no scan
         scale = _scale_words(found, input_norm)
-        notes |= {"osafl-tab2": f"{step} {scale}", "osafl-fig4": scale, "osafl-fig5": scale}
+        notes["osafl-tab2"] += f" {scale}"
+        notes |= {"osafl-fig4": scale, "osafl-fig5": scale}
     return notes
+
+
+def _ours(runs: pd.DataFrame) -> str:
+    """Say the best accuracies of a table, M-AFA-CD's with the printed buffer as in the paper."""
+    means = by_arm(runs, best).mean()
+    means["m_afa_cd"] = means["m_afa_cd_printed"]
+    rules = means[[*LABELS]].sort_values(ascending=False)
+    said = ", ".join(f"{LABELS[rule]} {mean:.3f}" for rule, mean in rules.items())
+    return f"Ours: {said}; centralised {means['genie']:.3f}."
+
+
+def _diverged(tuned: pd.DataFrame) -> str:
+    """Say which rules diverged at the step that the search chose, "" if none did."""
+    if not len(tuned):
+        return ""
+    lost = tuned.groupby(["arm", "seed"])["diverged"].any().groupby("arm").agg(["sum", "size"])
+    told = [
+        f"{row['sum']} of {row['size']} runs of {RULES[arm].label}"
+        for arm, row in lost[lost["sum"] > 0].iterrows()
+    ]
+    return f"At the searched step {' and '.join(told)} diverged." if told else ""
 
 
 def _scale_words(found: Dataset1, input_norm: float) -> str:
@@ -294,7 +349,7 @@ def _scale_words(found: Dataset1, input_norm: float) -> str:
         f"and which is {input_norm:g} here. Of the scales that were tried, M-FedAvg comes nearest "
         f"to its printed {100 * FEDAVG_TABLE_2:.1f} % at {found.norm:g}, with "
         f"{100 * there['m_fedavg']:.1f} %, and OSAFL reaches {100 * there['osafl']:.1f} % there "
-        f"({seeds} seed{'s' if seeds > 1 else ''})."
+        f"({seeds} seed{'s' if seeds > 1 else ''}). That is the second scale."
     )
 
 

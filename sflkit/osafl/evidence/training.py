@@ -105,7 +105,7 @@ def dataset2(
         evidence["osafl-datasets"] |= _gap(_of(found.features, K), runs, K, deep)
         rows = known.get(K)
         evidence["osafl-datasets"][f"K{K}_law"] = (
-            NotRun(f"K = {K} is not among top_k") if rows is None else (rows["user"], rows["file"])
+            NotRun(_no_runs(K)) if rows is None else (rows["user"], rows["file"])
         )
     return evidence
 
@@ -309,7 +309,11 @@ def _of(runs: pd.DataFrame, K: int) -> pd.DataFrame:
 
 
 def _missing(K: int, runs: pd.DataFrame) -> str:
-    return "" if len(runs) else f"K = {K} is not among top_k"
+    return "" if len(runs) else _no_runs(K)
+
+
+def _no_runs(K: int) -> str:
+    return f"nothing was run with K = {K}"
 
 
 def _short(runs: pd.DataFrame) -> str:
