@@ -187,7 +187,13 @@ def test_the_remark_tells_the_scale_at_which_fedavg_comes_nearest(one):
             for arm, best in (("m_fedavg", fedavg), ("osafl", osafl))
         ]
     )
-    found = one._replace(scan=scan, norm=plans.nearest_norm(scan))
+    nearest = pd.concat(
+        [
+            scan[scan["norm"] == 28.0].assign(seed=seed, best_accuracy=[0.61, osafl])
+            for seed, osafl in ((10, 0.3), (11, 0.5))
+        ]
+    )
+    found = one._replace(scan=scan, norm=plans.nearest_norm(scan), nearest=nearest)
     notes = comparison.notes_1(found, 10.0, judged=True)
     assert notes["osafl-fig4"] == notes["osafl-fig5"]
     assert notes["osafl-tab2"].endswith(notes["osafl-fig4"])
@@ -196,8 +202,8 @@ def test_the_remark_tells_the_scale_at_which_fedavg_comes_nearest(one):
     assert "M-AFA-CD 0.0" in notes["osafl-tab2"] and "diverged" not in notes["osafl-tab2"]
     assert "is 10 here" in notes["osafl-fig4"]
     said = (
-        "nearest to its printed 62.8 % at 28, with 62.0 %, and OSAFL reaches 60.0 % there "
-        "(1 seed). That is the second scale."
+        "nearest to its printed 62.8 % at 28, the second scale. There it reaches 61.0 % and OSAFL "
+        "40.0 % (2 seeds)."
     )
     assert notes["osafl-fig4"].endswith(said)
     lost = one.tuned.assign(diverged=(one.tuned["arm"] == "fednova") & (one.tuned["seed"] == 10))

@@ -239,12 +239,12 @@ def _scale_of_inputs(ax: Axes, found: Dataset1) -> pd.DataFrame:
             ax.errorbar(found.norm, estimate.mean, half, label=name, linestyle="none", **look)
     line = {"color": RULES["m_fedavg"].look.color, "linestyle": ":", "linewidth": 1.2}
     ax.axhline(FEDAVG_TABLE_2, label="M-FedAvg in Table II", **line)
-    ax.set(xlabel="scale of the inputs", ylabel="best test accuracy", xscale="log", ylim=(0, 0.85))
+    ax.set(xlabel="scale of the inputs", ylabel="best test accuracy", xscale="log", ylim=(0, 0.95))
     ax.set(xticks=scale.index, xticklabels=[f"{norm:g}" for norm in scale.index])
     ax.set_title("best accuracy by scale, K = 1", fontsize=11)
     ax.minorticks_off()
     if len(scale):
-        ax.legend(fontsize=9, loc="upper left")
+        ax.legend(fontsize=9, loc="best")
     return scale
 
 
