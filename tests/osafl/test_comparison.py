@@ -213,5 +213,5 @@ def test_the_remark_tells_the_scale_at_which_fedavg_comes_nearest(one):
     small = comparison.notes_1(found, 10.0, judged=False)
     assert set(small) == {"osafl-tab2", "osafl-tab3", "osafl-alg9"}
     assert small["osafl-tab2"].startswith("M-FedNova")
-    empty = found._replace(scan=scan.iloc[:0], norm=float("nan"))
+    empty = found._replace(nearest=nearest.iloc[:0])
     assert "scale" not in comparison.notes_1(empty, 10.0, judged=True)["osafl-tab2"]

@@ -75,3 +75,10 @@ def test_by_arm():
     table = by_arm(frame, measures.best)
     assert table["genie"].to_dict() == {4: 0.9, 5: 0.7}
     assert table["osafl"].to_dict() == table["m_fedavg"].to_dict() == {4: 0.3, 5: 0.3}
+
+
+def test_as_printed_takes_the_printed_buffer_for_m_afa_cd():
+    found = pd.DataFrame({"osafl": [0.6], "m_afa_cd": [0.5], "m_afa_cd_printed": [0.07]})
+    printed = measures.as_printed(found)
+    assert printed.to_dict("records") == [{"osafl": 0.6, "m_afa_cd": 0.07}]
+    assert list(measures.as_printed(found[["osafl"]])) == ["osafl"]  # nothing to take

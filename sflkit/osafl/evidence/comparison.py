@@ -16,7 +16,7 @@ from sflkit.osafl import tuning
 from sflkit.osafl.claims.dataset1 import BASELINES, LABELS
 from sflkit.osafl.clients import ceiling, ceiling_of_strangers
 from sflkit.osafl.config import OSAFLConfig
-from sflkit.osafl.measures import area, best, best_loss, by_arm
+from sflkit.osafl.measures import area, as_printed, best, best_loss, by_arm
 from sflkit.osafl.networks import SIZES
 from sflkit.osafl.plans.training import (
     ARMS,
@@ -311,7 +311,7 @@ def notes_1(found: Dataset1, input_norm: float, judged: bool) -> dict[str, str]:
             notes[artefact] = f"{_ours(runs)} {step}"
     if lost := _diverged(found.tuned):
         notes["osafl-tab2"] += f" {lost}"
-    if found.norm == found.norm:  # NaN: there was no scan
+    if len(found.nearest):
         scale = _scale_words(found, input_norm)
         notes["osafl-tab2"] += f" {scale}"
         notes |= {"osafl-fig4": scale, "osafl-fig5": scale}
@@ -319,9 +319,8 @@ def notes_1(found: Dataset1, input_norm: float, judged: bool) -> dict[str, str]:
 
 
 def _ours(runs: pd.DataFrame) -> str:
-    """Say the best accuracies of a table, M-AFA-CD's with the printed buffer as in the paper."""
-    means = by_arm(runs, best).mean()
-    means["m_afa_cd"] = means["m_afa_cd_printed"]
+    """Say the best accuracies of a table."""
+    means = as_printed(by_arm(runs, best)).mean()
     rules = means[[*LABELS]].sort_values(ascending=False)
     said = ", ".join(f"{LABELS[rule]} {mean:.3f}" for rule, mean in rules.items())
     return f"Ours: {said}; centralised {means['genie']:.3f}."
@@ -465,8 +464,7 @@ def bottom_line_2(found: Dataset2, known: Mapping[int, pd.DataFrame], judged: bo
     """
     said = []
     for K, limits in known.items():
-        ends = by_arm(found.tables[found.tables["K"] == K], best)
-        ends = ends.rename(columns={"m_afa_cd_printed": "m_afa_cd"})
+        ends = as_printed(by_arm(found.tables[found.tables["K"] == K], best))
         rival = _strongest(ends, BASELINES)
         lead = _difference(ends["osafl"], ends[rival])
         said.append(

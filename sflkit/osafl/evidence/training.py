@@ -15,6 +15,7 @@ import pandas as pd
 from sflkit.osafl.claims.dataset1 import BASELINES, CHECKPOINT_ROUND
 from sflkit.osafl.measures import (
     area,
+    as_printed,
     at_round,
     best,
     best_loss,
@@ -246,13 +247,13 @@ def _column(network: str, runs: pd.DataFrame) -> Evidence:
     if rounds < at:
         evidence |= dict.fromkeys(keys, NotRun(f"{network} was not trained for {at} rounds"))
     else:
-        found = _as_rules(by_arm(mine, at_round(at)))
+        found = as_printed(by_arm(mine, at_round(at)))
         evidence |= {f"ahead_{rule}": (found["osafl"], found[rule]) for rule in BASELINES}
         evidence["value"] = found["osafl"]
     for K in (1, 2):
         part = _of(runs, K)
         done = len(part) and part["round"].max() >= PAPER_ROUNDS
-        found = _as_rules(by_arm(part, best)) if done else None
+        found = as_printed(by_arm(part, best)) if done else None
         why = NotRun(f"{network} was not trained for {PAPER_ROUNDS} rounds with K = {K}")
         for rule in BASELINES:
             evidence[f"K{K}_{rule}"] = (found["osafl"], found[rule]) if done else why
@@ -269,7 +270,7 @@ def _round_40(runs: pd.DataFrame, K: int, why: str) -> Evidence:
     if why:
         return dict.fromkeys(keys, NotRun(why))
     there, early, late = (
-        _as_rules(by_arm(runs, what))
+        as_printed(by_arm(runs, what))
         for what in (at_round(ROUND), between(0, 0.25), between(0.75, 1))
     )
     ahead = [(there["osafl"], there[rule]) for rule in BASELINES]
@@ -281,7 +282,7 @@ def _lstm_table(runs: pd.DataFrame, why: str) -> Evidence:
     keys = [*(f"best_{rule}" for rule in BASELINES), "factor", "losses", "fails"]
     if why:
         return dict.fromkeys(keys, NotRun(why))
-    found, losses = (_as_rules(by_arm(runs, what)) for what in (best, best_loss))
+    found, losses = (as_printed(by_arm(runs, what)) for what in (best, best_loss))
     second = found[list(BASELINES)].mean().idxmax()
     evidence = {f"best_{rule}": (found["osafl"], found[rule]) for rule in BASELINES}
     evidence["factor"] = np.log(found["osafl"] / found[second])
@@ -297,11 +298,6 @@ def _gap(features: pd.DataFrame, names: pd.DataFrame, K: int, deep: bool) -> Evi
 
 
 # --- helpers --------------------------------------------------------------------------------------
-
-
-def _as_rules(found: pd.DataFrame) -> pd.DataFrame:
-    """Call the arm with the printed buffer by the rule's name, where it stands for the rule."""
-    return found.rename(columns={"m_afa_cd_printed": "m_afa_cd"})
 
 
 def _of(runs: pd.DataFrame, K: int) -> pd.DataFrame:
