@@ -42,6 +42,7 @@ TRAINS = (
     "osafl/errata",
     "osafl/evidence/by_hand",
     "osafl/evidence/comparison",
+    "osafl/evidence/remarks",
     "osafl/evidence/training",
     "osafl/networks",
     "osafl/plans/training",

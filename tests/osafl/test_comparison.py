@@ -82,31 +82,6 @@ def test_without_what_is_beyond_the_tables_there_is_a_table_and_a_line():
     assert "leads by" in said and "scores" not in said and "too small" not in said
 
 
-def test_settings_differ_by_size():
-    assert comparison.is_full(list(FULL), 100, 100, "cifar100")
-    assert not comparison.is_full(list(FULL), 100, 99, "cifar100")
-    base = {"features": "cifar100", "n_clients": 100, "rounds": 100}
-    base |= {"input_norm": 10.0, "genie_steps": 30}
-    small = comparison.settings_1(
-        ["osafl-tab2", "osafl-alg8", "osafl-fig7"], [32], base | {"rounds": 10}, 5.0
-    )
-    assert small["osafl-tab2"].level == "stand-in" and small["osafl-fig7"].level == "full"
-    assert small["osafl-alg8"] is comparison.BY_HAND
-    full = comparison.settings_1(["osafl-tab2", "osafl-cnn"], FULL, base, 28.0)
-    assert full["osafl-tab2"].level == full["osafl-cnn"].level == "full"
-    # what the paper leaves open is named, and it is not the same for all networks
-    assert "scale 10 and 30 centralised steps" in full["osafl-tab2"].differs
-    assert "scale 28" in full["osafl-cnn"].differs
-    no_scan = comparison.settings_1(["osafl-cnn"], FULL, base, float("nan"))
-    assert "scale 10" in no_scan["osafl-cnn"].differs
-    levels = {
-        layers: comparison.settings_2(["osafl-tab4", "osafl-fig8"], layers, 64, 100, 100)
-        for layers in (1, 3)
-    }
-    assert levels[3]["osafl-tab4"].level == "reduced" and levels[1]["osafl-fig8"].level == "full"
-    assert levels[1]["osafl-tab4"].differs == "1 LSTM layer of 64 units, 100 clients, 100 rounds"
-
-
 def tuned_to(one, arm):
     """Tuned OSAFL has 0.501 and 0.5011, and `arm` 0.55: 4.9 points more."""
     tuned = one.tuned.copy()
@@ -177,41 +152,3 @@ def test_the_limits_are_those_of_the_requests():
     own = comparison.ceilings(base, [1, 2], [3, 4])
     assert own[1].tolist() == limits["user"].tolist()
     assert (own[2] < own[1]).all()  # two similar files are harder to tell apart than one
-
-
-def test_the_remark_tells_the_scale_at_which_fedavg_comes_nearest(one):
-    scan = pd.DataFrame(
-        [
-            dict(arm=arm, norm=norm, seed=0, round=1, best_accuracy=best)
-            for norm, fedavg, osafl in ((10.0, 0.45, 0.66), (28.0, 0.62, 0.6))
-            for arm, best in (("m_fedavg", fedavg), ("osafl", osafl))
-        ]
-    )
-    nearest = pd.concat(
-        [
-            scan[scan["norm"] == 28.0].assign(seed=seed, best_accuracy=[0.61, osafl])
-            for seed, osafl in ((10, 0.3), (11, 0.5))
-        ]
-    )
-    found = one._replace(scan=scan, norm=plans.nearest_norm(scan), nearest=nearest)
-    notes = comparison.notes_1(found, 10.0, judged=True)
-    assert notes["osafl-fig4"] == notes["osafl-fig5"]
-    assert notes["osafl-tab2"].endswith(notes["osafl-fig4"])
-    # best accuracies of the invented runs: 0.6 for OSAFL; the printed buffer stands for M-AFA-CD
-    assert notes["osafl-tab2"].startswith("Ours: OSAFL 0.")
-    assert "M-AFA-CD 0.0" in notes["osafl-tab2"] and "diverged" not in notes["osafl-tab2"]
-    assert "is 10 here" in notes["osafl-fig4"]
-    said = (
-        "nearest to its printed 62.8 % at 28, the second scale. There it reaches 61.0 % and OSAFL "
-        "40.0 % (2 seeds)."
-    )
-    assert notes["osafl-fig4"].endswith(said)
-    lost = one.tuned.assign(diverged=(one.tuned["arm"] == "fednova") & (one.tuned["seed"] == 10))
-    told = comparison.notes_1(found._replace(tuned=lost), 10.0, judged=True)["osafl-tab2"]
-    assert "At the searched step 1 of 2 runs of FedNova diverged." in told
-    # A small network, or no scan, has nothing to say about it.
-    small = comparison.notes_1(found, 10.0, judged=False)
-    assert set(small) == {"osafl-tab2", "osafl-tab3", "osafl-alg9"}
-    assert small["osafl-tab2"].startswith("M-FedNova")
-    empty = found._replace(nearest=nearest.iloc[:0])
-    assert "scale" not in comparison.notes_1(empty, 10.0, judged=True)["osafl-tab2"]

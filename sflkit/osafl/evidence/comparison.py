@@ -1,7 +1,8 @@
 """What notebooks 33 and 34 show beside their verdicts: steps, limits, tables, and a bottom line.
 
 Source: OSAFL, Section V-B, Tables II to V, Appendix D-B. The runs are those of
-`sflkit.osafl.plans.training`, the evidence for the verdicts is in `evidence.training`.
+`sflkit.osafl.plans.training`, the evidence for the verdicts is in `evidence.training`, and what is
+said with them in `evidence.remarks`.
 """
 
 from __future__ import annotations
@@ -17,17 +18,15 @@ from sflkit.osafl.claims.dataset1 import BASELINES, LABELS
 from sflkit.osafl.clients import ceiling, ceiling_of_strangers
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.measures import area, as_printed, best, best_loss, by_arm
-from sflkit.osafl.networks import SIZES
 from sflkit.osafl.plans.training import (
     ARMS,
-    FEDAVG_TABLE_2,
     SEARCHED,
     Dataset1,
     Dataset2,
 )
 from sflkit.osafl.rules import RULES
 from sflkit.results import intervals
-from sflkit.results.claims import Page, Setting
+from sflkit.results.claims import Page
 from sflkit.results.intervals import Estimate, mean_interval
 from sflkit.results.tables import comparison, paper_values
 
@@ -38,7 +37,6 @@ TABLES = {
     ("LSTM", 1): "osafl-tab4",
     ("LSTM", 2): "osafl-tab5",
 }
-BY_HAND = Setting("full", "three clients and two parameters, by hand")
 _PAIRED = (
     "The intervals are those of the differences seed by seed, in which what a seed does to both "
     "rules cancels; the ± of the tables are those of one rule."
@@ -223,133 +221,6 @@ def _cells(name: str, runs: pd.DataFrame) -> dict[str, str]:
     }
 
 
-# --- settings -------------------------------------------------------------------------------------
-
-
-def settings_1(
-    evidence: Iterable[str], hidden: Sequence[int], base: Mapping[str, Any], norm: float
-) -> dict[str, Setting]:
-    """Return the setting of every artefact of notebook 33; see `is_full`.
-
-    Parameters
-    ----------
-    evidence : iterable of str
-        The artefacts.
-    hidden : sequence of int
-        Widths of the FCN.
-    base : mapping
-        As `printed_steps` takes it.
-    norm : float
-        `Dataset1.norm`, the scale of the inputs of the other networks; NaN: that of `base`.
-    """
-    sizes = "-".join(map(str, hidden))
-    full = is_full(hidden, base["n_clients"], base["rounds"], base["features"])
-    scale = f"inputs at the scale {base['input_norm']:g}"
-    if full:
-        ours = f"FCN of {sizes} units, {scale} and {base['genie_steps']} centralised steps a round"
-        trained = Setting("full", f"{ours}, which the paper does not state")
-    else:
-        trained = Setting(
-            "stand-in",
-            f"FCN of {sizes} units, {base['n_clients']} clients, {base['rounds']} rounds, "
-            f"{base['features']} images, {scale}",
-        )
-    by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
-    special = dict.fromkeys(by_hand, BY_HAND) | {"osafl-fig7": Setting("full")}
-    if full and norm == norm:  # not NaN
-        for network in ("CNN", "SqueezeNet1"):
-            special[f"osafl-{network.lower()}"] = Setting(
-                "full", f"{network}, inputs at the scale {norm:g}, which the paper does not state"
-            )
-    return {artefact: special.get(artefact, trained) for artefact in evidence}
-
-
-def is_full(hidden: Sequence[int], n_clients: int, rounds: int, features: str) -> bool:
-    """Return whether Tables II and III are judged: our full FCN, and the paper's other numbers."""
-    size = SIZES["FCN"].options["hidden"]
-    return (tuple(hidden), n_clients, features) == (size, 100, "cifar100") and rounds >= 100
-
-
-def settings_2(
-    evidence: Iterable[str], layers: int, hidden: int, n_clients: int, rounds: int
-) -> dict[str, Setting]:
-    """Return the setting of every artefact of notebook 34."""
-    plural = "s" if layers > 1 else ""
-    sizes = f"{layers} LSTM layer{plural} of {hidden} units, {n_clients} clients, {rounds} rounds"
-    full = layers == 3 and n_clients == 100 and rounds >= 100
-    trained = (
-        Setting("reduced", f"{sizes}; the paper's width is not known")
-        if full
-        else Setting("stand-in", sizes)
-    )
-    return {
-        artefact: Setting("full") if artefact == "osafl-fig8" else trained for artefact in evidence
-    }
-
-
-# --- remarks --------------------------------------------------------------------------------------
-
-
-def notes_1(found: Dataset1, input_norm: float, judged: bool) -> dict[str, str]:
-    """Return the remarks on notebook 33's verdicts, by artefact.
-
-    Parameters
-    ----------
-    found : Dataset1
-    input_norm : float
-        The scale of the inputs at which the tables were run.
-    judged : bool
-        As `bottom_line_1` takes it; only then is there more to say than what an erratum says.
-    """
-    step = "M-FedNova hardly moves at its printed step (ERRATA 69)."
-    notes = {"osafl-tab2": step, "osafl-tab3": step, "osafl-alg9": "ERRATA 38."}
-    if not judged:
-        return notes
-    for K, artefact in ((1, "osafl-tab2"), (2, "osafl-tab3")):
-        runs = found.tables[found.tables["K"] == K]
-        if len(runs):
-            notes[artefact] = f"{_ours(runs)} {step}"
-    if lost := _diverged(found.tuned):
-        notes["osafl-tab2"] += f" {lost}"
-    if len(found.nearest):
-        scale = _scale_words(found, input_norm)
-        notes["osafl-tab2"] += f" {scale}"
-        notes |= {"osafl-fig4": scale, "osafl-fig5": scale}
-    return notes
-
-
-def _ours(runs: pd.DataFrame) -> str:
-    """Say the best accuracies of a table."""
-    means = as_printed(by_arm(runs, best)).mean()
-    rules = means[[*LABELS]].sort_values(ascending=False)
-    said = ", ".join(f"{LABELS[rule]} {mean:.3f}" for rule, mean in rules.items())
-    return f"Ours: {said}; centralised {means['genie']:.3f}."
-
-
-def _diverged(tuned: pd.DataFrame) -> str:
-    """Say which rules diverged at the step that the search chose, "" if none did."""
-    if not len(tuned):
-        return ""
-    lost = tuned.groupby(["arm", "seed"])["diverged"].any().groupby("arm").agg(["sum", "size"])
-    told = [
-        f"{row['sum']} of {row['size']} runs of {RULES[arm].label}"
-        for arm, row in lost[lost["sum"] > 0].iterrows()
-    ]
-    return f"At the searched step {' and '.join(told)} diverged." if told else ""
-
-
-def _scale_words(found: Dataset1, input_norm: float) -> str:
-    """Say what the scale of the inputs, which the paper does not state, does to OSAFL's lead."""
-    there = by_arm(found.nearest, best)
-    fedavg, osafl = there["m_fedavg"].mean(), there["osafl"].mean()
-    return (
-        "The lead depends on the scale of the inputs, which the paper does not state (ERRATA 67) "
-        f"and which is {input_norm:g} here. Of the scales that were tried, M-FedAvg comes nearest "
-        f"to its printed {100 * FEDAVG_TABLE_2:.1f} % at {found.norm:g}, the second scale. There "
-        f"it reaches {100 * fedavg:.1f} % and OSAFL {100 * osafl:.1f} % ({len(there)} seeds)."
-    )
-
-
 # --- the bottom line ------------------------------------------------------------------------------
 
 
@@ -364,7 +235,7 @@ def bottom_line_1(found: Dataset1, K: int, base: Mapping[str, Any], judged: bool
     base : mapping
         As `printed_steps` takes it.
     judged : bool
-        Whether the network is large enough for Tables II and III to be judged, `is_full`.
+        Whether the network is large enough for Tables II and III to be judged, `remarks.is_full`.
     """
     printed = by_arm(found.tables[found.tables["K"] == K], best)
     rival = _strongest(printed, BASELINES)
