@@ -1,11 +1,13 @@
 """Checks of arguments, shared by the whole library.
 
-Each function takes the name and the value of an argument and returns the value in the form that the
-caller computes with. A value that is not allowed raises a ValueError of one line, which names the
-argument, repeats the value and says what is allowed.
+A check takes the name and the value of an argument and returns the value in the form that the
+caller computes with; `generator` takes the value alone, as it is called rng everywhere. A value
+that is not allowed raises a ValueError of one line, which names the argument, repeats the value and
+says what is allowed.
 
 Numbers are whatever Python and numpy count as numbers, so 5, 5.0 and numpy.int32(5) are all the
-integer 5. Booleans and text are no numbers, whatever they could be read as.
+integer 5. Booleans and text are no numbers, whatever they could be read as. Only `labels` and
+`indices` ask for an array of an integer type, since floats there are a sign of another array.
 """
 
 from __future__ import annotations
@@ -124,7 +126,7 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def cores() -> int:
+def process_cores() -> int:
     """Return how many cores this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -141,9 +143,9 @@ def workers(name: str, value: Any) -> int:
         If `value` is no integer >= 1.
     """
     count = integer(name, value, 1)
-    if count > max(2, cores()):
+    if count > max(2, process_cores()):
         warnings.warn(
-            f"{name}={count} is more than the {cores()} cores of this process: "
+            f"{name}={count} is more than the {process_cores()} cores of this process: "
             "they will wait for one another",
             stacklevel=3,
         )
@@ -274,7 +276,7 @@ def integers(
         if out.dtype == bool or any(isinstance(entry, bool | np.bool_) for entry in objects):
             raise ValueError(f"{name}={value!r} must be an array of integers; booleans are none")
         floats = array(name, out)
-        broken = floats[(floats != np.floor(floats)) | (np.abs(floats) > LARGEST)]
+        broken = floats[(floats != np.floor(floats)) | (np.abs(floats) >= 2.0**63)]
         if broken.size:
             raise ValueError(
                 f"{name} holds {float(broken[0])!r}; entries must be integers{limits(low, high)}"
@@ -400,7 +402,7 @@ def simplex(name: str, value: ArrayLike, *, ndim: int = 1, tol: float = 1e-9) ->
     return out
 
 
-def labels(value: ArrayLike, name: str = "labels") -> np.ndarray:
+def labels(name: str, value: ArrayLike) -> np.ndarray:
     """Return `value`, the labels of a data set, as an array of integers.
 
     Raises

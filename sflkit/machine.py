@@ -45,7 +45,7 @@ def cores() -> int:
     ValueError
         See `thread_bound`.
     """
-    return thread_bound() or checks.cores()
+    return thread_bound() or checks.process_cores()
 
 
 def thread_count(threads: int | None = None) -> int:

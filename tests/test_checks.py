@@ -101,10 +101,10 @@ def test_real_refuses(value):
 
 
 def test_more_workers_than_cores_are_allowed_with_a_warning(monkeypatch):
-    monkeypatch.setattr(checks, "cores", lambda: 4)
+    monkeypatch.setattr(checks, "process_cores", lambda: 4)
     with pytest.warns(UserWarning, match="jobs=5 is more than the 4 cores"):
         assert checks.workers("jobs", 5) == 5
-    monkeypatch.setattr(checks, "cores", lambda: 1)
+    monkeypatch.setattr(checks, "process_cores", lambda: 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert checks.workers("jobs", 2) == 2  # what notebooks ask for, wherever they run
@@ -205,9 +205,9 @@ def test_simplex():
     ],
 )
 def test_labels(value, message):
-    assert checks.labels([2, 0]).tolist() == [2, 0]
+    assert checks.labels("labels", [2, 0]).tolist() == [2, 0]
     with pytest.raises(ValueError, match=message):
-        checks.labels(value)
+        checks.labels("labels", value)
 
 
 @pytest.mark.parametrize(
@@ -276,6 +276,7 @@ def test_arrays_of_integers_lose_nothing():
         ([True], "booleans are none"),
         (np.array([1, True], dtype=object), "booleans are none"),
         ([1e300], "ids holds 1e.300; entries must be integers"),
+        ([2.0**63], "ids holds 9.2.*e.18; entries must be integers"),
         ([[1], [1, 2]], "ids=.* must be an array of integers"),
         ([1j], "ids=.* must be an array of numbers"),
     ):

@@ -12,12 +12,12 @@ from sflkit import checks, machine
 def test_environment_bounds_threads(monkeypatch):
     monkeypatch.setenv("SFLKIT_THREADS", "2")
     assert machine.thread_bound() == 2 and machine.cores() == 2
-    with pytest.warns(UserWarning) if checks.cores() < 8 else monkeypatch.context():
+    with pytest.warns(UserWarning) if checks.process_cores() < 8 else monkeypatch.context():
         assert machine.thread_count(8) == 2
     assert machine.thread_count(1) == 1 and machine.thread_count() <= 2
     monkeypatch.delenv("SFLKIT_THREADS")
     assert machine.thread_bound() is None and machine.thread_count() == torch.get_num_threads()
-    assert machine.cores() == checks.cores() >= 1
+    assert machine.cores() == checks.process_cores() >= 1
 
 
 @pytest.mark.parametrize("bad", ["0", "-1", "two", "1.5"])

@@ -282,7 +282,7 @@ def _checked(k: int, stream: Stream, rounds: int) -> Stream:
     """Return a stream as integer arrays, refused unless its samples arrive in order."""
     checks.instance(f"streams[{k}]", stream, Stream)
     arrival = checks.integers(f"arrival of client {k}", stream.arrival, low=0)
-    labels = checks.labels(stream.labels)
+    labels = checks.labels("labels", stream.labels)
     ordered = arrival.ndim == 1 and len(arrival) and (np.diff(arrival) >= 0).all()
     if not ordered or arrival[-1] >= rounds or len(labels) != len(arrival):
         raise ValueError(

@@ -5,7 +5,7 @@ are tested. `data_streams` builds those of FDS (Federated Learning for Data Stre
 Appendix D), `static` those of FATS (Section 6.1). Sets with natural clients come from
 `sflkit.data.natural`.
 
-FDS is silent on two points. It does not state epsilon nor the number of test samples of the
+FDS is silent on three points. It does not state epsilon nor the number of test samples of the
 synthetic task; both are ours. Nor does it say how the "average test accuracy across clients" is
 taken on the one test set of CIFAR. Here the test distribution of a client has the client's own
 label shares, so that a test sample of class r weighs the mean over clients of the share of r, over
@@ -236,6 +236,8 @@ def data_streams(
     alpha = checks.real("alpha", alpha, above=0)
     epsilon = checks.real("epsilon", epsilon, 0)
     if name in NATURAL:
+        if n_historical is not None:
+            checks.integer("n_historical", n_historical, 1)
         found = natural.load(name, root=root, **natural_options)
         return _natural(found, n_clients, seed, n_samples=n_samples, fraction=fraction)
     _no_options(name, natural_options)
@@ -305,6 +307,7 @@ def static(
     """
     checks.choice("name", name, NAMES[1:])
     min_samples = checks.integer("min_samples", min_samples, 1)
+    alpha = checks.real("alpha", alpha, above=0)
     if name in NATURAL:
         return _natural(
             natural.load(name, root=root, **natural_options),
@@ -318,6 +321,8 @@ def static(
     n_clients = checks.integer("n_clients", n_clients, 1)
     source = images.load(name, root=root)
     rows, note = _rows(source, n_samples, seed)
+    if n_clients > len(rows):
+        raise ValueError(f"n_clients={n_clients} must be at most the {len(rows)} samples there are")
     per_client = len(rows) // n_clients if samples_per_client is None else samples_per_client
     per_client = checks.integer("samples_per_client", per_client, 1)
     if n_clients * per_client > len(rows):
@@ -327,6 +332,7 @@ def static(
         )
     ids = rows[: n_clients * per_client]
     y = source.y_train[ids]
+    # With one level of labels Pachinko allocation is Hsu et al.'s law.
     local = partitions.pachinko(y, y, n_clients, generator(seed, "partition", 1), alpha=alpha)
     return _images(source, rows, [ids[part] for part in local], np.ones(n_clients, bool), note)
 

@@ -59,7 +59,7 @@ def dirichlet(
     ValueError
         If an argument is out of range or there are fewer than `n_clients * min_samples` samples.
     """
-    labels = checks.labels(labels)
+    labels = checks.labels("labels", labels)
     rng = checks.generator(rng)
     alpha = checks.real("alpha", alpha, above=0)
     min_samples = checks.integer("min_samples", min_samples, 0)
@@ -121,8 +121,8 @@ def pachinko(
     ValueError
         If lengths differ, a fine label has two coarse ones, or an argument is out of range.
     """
-    fine = checks.labels(fine, "fine")
-    coarse = checks.labels(coarse, "coarse")
+    fine = checks.labels("fine", fine)
+    coarse = checks.labels("coarse", coarse)
     rng = checks.generator(rng)
     alpha = checks.real("alpha", alpha, above=0)
     beta = checks.real("beta", beta, above=0)

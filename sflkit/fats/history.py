@@ -578,7 +578,10 @@ def pair(name: str, target: Any) -> Target:
     """
     if isinstance(target, (tuple, list)) and len(target) == 2:
         return tuple(target)
-    raise ValueError(f"{name} holds {target!r}; entries must be (client, sample)")
+    raise ValueError(
+        f"{name} holds {target!r}; entries must be (client, sample), or (client, None) for a whole "
+        "client"
+    )
 
 
 def _without(size: int, samples: Sequence[int]) -> np.ndarray:

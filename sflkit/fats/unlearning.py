@@ -54,7 +54,7 @@ from torch import Tensor
 from sflkit import checks, federated, machine
 from sflkit.fats import forgetting
 from sflkit.fats.baselines import Fisher
-from sflkit.fats.history import History, Target, by_client
+from sflkit.fats.history import History, Target, by_client, pair
 from sflkit.fats.ledger import Entry, Ledger
 from sflkit.fats.methods import METHODS, Local
 from sflkit.fats.state import State, refuse_stale, save
@@ -235,13 +235,15 @@ def adopt(state: State, history: History) -> State:
     state : State
         Of a method that goes back to the first use, such as "fats"; pending or clean.
     history : History
-        Of the same sizes. It has forgotten all that the state's history has, and more.
+        Of the same sizes. It has forgotten all that the state's history has, and more. Where the
+        state's history knows which samples had arrived (`held`), so must this one.
 
     Raises
     ------
     ValueError
         If the sizes differ, the history has forgotten nothing new, or not all that the state's has;
-        if the method trains from scratch after every request.
+        if it lacks `held` where the state's has it; if the method trains from scratch after every
+        request.
     """
     checks.instance("state", state, State)
     checks.instance("history", history, History)
@@ -254,6 +256,11 @@ def adopt(state: State, history: History) -> State:
     same = old.batches.shape == history.batches.shape
     if not same or not np.array_equal(old.samples_per_client, history.samples_per_client):
         raise ValueError(f"history={history!r} must be of the state's sizes, those of {old!r}")
+    if old.held is not None and history.held is None:
+        raise ValueError(
+            "history.held is None; without it later requests would draw samples that had not "
+            "arrived, which the state's history knows"
+        )
     new = history.forgotten - old.forgotten
     if not new or not old.forgotten <= history.forgotten:
         raise ValueError(
@@ -380,14 +387,7 @@ def _spacing(task: federated.Task, rounds: int, every: int | None, memory_bytes:
 
 def _pairs(requests: Iterable) -> list[Target]:
     """Return requests as a list of (client, sample), refused unless each is a pair."""
-    requests = forgetting.request_list(requests)
-    for item in requests:
-        if not isinstance(item, (tuple, list)) or len(item) != 2:
-            raise ValueError(
-                f"requests holds {item!r}; it must hold (client, sample), or (client, None) "
-                "for a whole client"
-            )
-    return requests
+    return [pair("requests", item) for item in forgetting.request_list(requests)]
 
 
 def _admitted(state: State, requests: list[Target]) -> tuple[list[Target], list[int]]:
@@ -396,7 +396,7 @@ def _admitted(state: State, requests: list[Target]) -> tuple[list[Target], list[
     Returns the samples of clients that stay, and the clients to forget."""
     crowd = state.history.crowd
     batch_size = state.history.batch_size
-    asked = [pair for pair in requests if pair[1] is not None]
+    asked = [item for item in requests if item[1] is not None]
     samples = forgetting.sample_targets(crowd, [k for k, _ in asked], [s for _, s in asked])
     whole = [k for k, sample in requests if sample is None]
     gone = forgetting.client_targets(crowd, whole)
@@ -481,20 +481,20 @@ def _client_data(task: federated.Task, clients: Iterable, history: History) -> l
     forgotten = by_client(history.forgotten)
     data: list[Data] = []
     trials = []
-    for k, (pair, size) in enumerate(zip(clients, history.samples_per_client)):
+    for k, (own, size) in enumerate(zip(clients, history.samples_per_client)):
         gone = (k, None) in history.forgotten
-        data.append(None if pair is None and gone else _tensors(k, pair, int(size), device))
+        data.append(None if own is None and gone else _tensors(k, own, int(size), device))
         trials.append([] if gone else [_trial(*data[k], forgotten.get(k, []))])
     convert(task, trials, device)
     return data
 
 
-def _tensors(k: int, pair: Any, size: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def _tensors(k: int, own: Any, size: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the data of client k as tensors, refused unless both have `size` samples."""
     try:
-        if not isinstance(pair, (tuple, list)):
+        if not isinstance(own, (tuple, list)):
             raise TypeError
-        x, y = (tensor_of(values, device) for values in pair)
+        x, y = (tensor_of(values, device) for values in own)
     except (TypeError, ValueError, RuntimeError):
         x = y = torch.empty(())
     if {x.shape[:1], y.shape[:1]} != {(size,)}:

@@ -326,10 +326,10 @@ def _simulated(
         score = osafl_scores(d)
         of_loss = problem.alpha * score
         total, least = _minimum(problem, of_loss, centres)
-        skew = 2 * curvature**2 * ((least - centres) ** 2).sum(axis=1)
+        apart = _dissimilarity(problem, total, least, centres)
         loss = _loss(problem, of_loss, centres, w, 0.0)
         gradient2 = total**2 * ((w - least) ** 2).sum()
-        history.append(_Past(score, loss, gradient2, 2 * (curvature**2).max() / total**2, skew))
+        history.append(_Past(score, loss, gradient2, apart["rho1"], apart["skew"]))
         w = w - step * of_loss @ d
     return history
 

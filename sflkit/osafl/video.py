@@ -482,7 +482,4 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 def _files(cat: Catalogue, requests: ArrayLike) -> np.ndarray:
     checks.instance("cat", cat, Catalogue)
-    files = checks.array("requests", requests, ndim=1, low=0, high=cat.n_files - 1)
-    if (files != np.floor(files)).any():
-        raise ValueError(f"requests={requests!r} must be file ids, whole numbers")
-    return files.astype(np.int64)
+    return checks.integers("requests", requests, ndim=1, low=0, high=cat.n_files - 1)

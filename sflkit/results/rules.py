@@ -38,6 +38,8 @@ from sflkit.results.intervals import (
     sample_of,
 )
 
+# A rule on shares takes these two, so that they are shown in percentage points.
+POINTS = {"unit": "points", "scale": 100}
 ANSWERS = ("yes", "no", "partly", "no visible effect", "open", "not run")
 
 # An open part says how many more seeds would settle it, if they are not more than this.
@@ -243,6 +245,10 @@ class Near(_OverSeeds):
         checks.real("target", self.target)
         self._positive("within")
         self._flag("relative")
+        if self.relative and self.target == 0:
+            raise ValueError(
+                "target=0 with relative=True leaves no room around it; give an absolute one"
+            )
 
     @property
     def words(self) -> str:

@@ -367,6 +367,11 @@ def _format(frame: pd.DataFrame) -> tuple[bytes, dict[str, str]]:
     for name, column in frame.items():
         kind = column.dtype.kind
         if kind in _DTYPES:
+            if kind != "f" and (column.isna().any() or column.max() > checks.LARGEST):
+                raise TypeError(
+                    f"column {name!r} of a result is {column.dtype}; outside float columns entries "
+                    "must be there, and integers fit into 64 bits"
+                )
             columns[name] = _DTYPES[kind]
         elif all(isinstance(v, str) and not set(v) & set("\r\0") for v in column):
             columns[name] = "str"

@@ -35,7 +35,7 @@ class SampleSource:
     """
 
     def __init__(self, labels: ArrayLike, rng: np.random.Generator, ids: ArrayLike | None = None):
-        labels = checks.labels(labels)
+        labels = checks.labels("labels", labels)
         self._rng = checks.generator(rng)
         ids = (
             np.arange(len(labels))
@@ -129,7 +129,7 @@ def draw_test_set(
         If shares are no probability vector, a class with a share has no sample at all, or an
         argument is out of range.
     """
-    labels = checks.labels(labels)
+    labels = checks.labels("labels", labels)
     shares = checks.simplex("shares", shares)
     rng = checks.generator(rng)
     size = checks.integer("size", size, 1)

@@ -411,6 +411,7 @@ def test_validation_of_text_is_its_end():
         ({"name": "logistic", "n_samples": 0}, "n_samples=0"),
         ({"name": "logistic", "alpha": 0}, "alpha=0"),
         ({"name": "writers", "alpha": -1}, "alpha=-1"),
+        ({"name": "writers", "n_historical": -5}, "n_historical=-5"),
         ({"name": "digits", "epsilon": -0.1}, "epsilon=-0.1"),
         ({"name": "plays", "epsilon": -0.1}, "epsilon=-0.1"),
         ({"name": "writers", "n_clients": 61}, "n_clients=61 .* <= 60"),
@@ -431,8 +432,9 @@ def test_bad_values(change, message):
         ({"n_clients": 0}, "n_clients=0"),
         ({"samples_per_client": 0}, "samples_per_client=0"),
         ({"samples_per_client": 500}, "need 2500 samples; there are 1442"),
-        ({"n_clients": 2000}, "samples_per_client=0"),
+        ({"n_clients": 2000}, "n_clients=2000 must be at most the 1442 samples"),
         ({"alpha": -1}, "alpha=-1"),
+        ({"name": "writers", "alpha": -1}, "alpha=-1"),
         ({"vocabulary": "leaf"}, "vocabulary: only data sets with natural clients"),
     ],
 )

@@ -207,3 +207,15 @@ def test_adopting_by_hand():
     assert unlearning.resume(task, data, pending).params.tolist() == [6.0]
     with pytest.raises(ValueError, match="sizes"):
         unlearning.adopt(state, History.of([[0]], [[[[0]]]], [3], {(0, 1)}))
+
+
+def test_adopting_keeps_what_caches_held():
+    """Without it, later requests would draw samples that had not arrived."""
+    held = Held.of([[[0], [0, 1]]], [3])
+    task, data = line([[8.0, 0.0, 1.0]])
+    given = sizes(m=1, k=1, e=1, r=2, n=[3], b=1)
+    one = draw_history(**given, rng=np.random.default_rng(0), held=held)
+    state = unlearning.learn(task, data, one, 0.25, start=[0.0], every=1)
+    lost = History.of(one.clients, one.batches, [3], {(0, 2)})
+    with pytest.raises(ValueError, match="held is None"):
+        unlearning.adopt(state, lost)

@@ -196,6 +196,7 @@ def test_holds():
         (lambda: NotBelow(), "NotBelow needs smallest"),
         (lambda: Similar(), "Similar needs within"),
         (lambda: Near(target=1), "Near needs within"),
+        (lambda: Near(target=0.0, within=0.1, relative=True), "leaves no room around it"),
         (lambda: Rises(), "Rises needs smallest"),
         (lambda: LessSpread(), "LessSpread needs smallest"),
         *[

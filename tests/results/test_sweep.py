@@ -609,6 +609,12 @@ def test_bad_input(probe, tmp_path, monkeypatch):
         (pd.DataFrame({"x": ["a", None]}), "column 'x'"),
         (pd.DataFrame({1: [1]}), "distinct strings"),
         (pd.DataFrame({"x": pd.to_datetime(["2020-01-01"])}), "column 'x'"),
+        (
+            pd.DataFrame({"x": pd.array([1, None], "Int64")}),
+            "'x' of a result is Int64; .* be there",
+        ),
+        (pd.DataFrame({"x": pd.array([True, None], "boolean")}), "'x' of a result is boolean"),
+        (pd.DataFrame({"x": np.array([2**63], np.uint64)}), "integers fit into 64 bits"),
     ],
 )
 def test_results_that_a_csv_cannot_hold_are_refused(probe, tmp_path, answer, message):

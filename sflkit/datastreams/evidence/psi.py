@@ -98,9 +98,23 @@ def turning_points(groups: Groups, found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("fraction")
 
 
+def _at(found: pd.DataFrame, line: float) -> pd.DataFrame:
+    """Return the rows of one ratio c2 / c1, by fraction."""
+    at = found[found["ratio"] == line]
+    if at.empty:
+        raise ValueError(
+            f"line={line!r} must be one of the ratios of the sweep, "
+            f"{found['ratio'].min():g} to {found['ratio'].max():g}"
+        )
+    return at.set_index("fraction")
+
+
 def turning_table(points: pd.DataFrame, found: pd.DataFrame, line: float) -> pd.DataFrame:
-    """Return the turning points beside the minimiser at the ratio `line`, for a reader."""
-    at = found[found["ratio"] == line].set_index("fraction")
+    """Return the turning points beside the minimiser at the ratio `line`, for a reader.
+
+    Raises ValueError if `line` is none of the ratios of `found`.
+    """
+    at = _at(found, line)
     named = points.set_axis(
         ["p_hist leaves 1 at", "first < 1", "half-way at", "first below"], axis=1
     )
@@ -454,13 +468,15 @@ def reported_importance(ratios: pd.DataFrame) -> pd.DataFrame:
 
 
 def terms_of_204() -> pd.DataFrame:
-    """Return the terms of (204) for the two data sets that Section 6 explains by d/N."""
+    """Return the terms of (204), at 20 % of old data, for the two data sets that Section 6 explains
+    by d/N."""
     values, rows = _paper(), []
-    for name, fresh in (("FEMNIST", 2878), ("Shakespeare", 733)):
+    clients = {name: fresh for name, fraction, fresh in _lines(values) if fraction == 0.2}
+    for name in ("FEMNIST", "Shakespeare"):
         b, d, g, diameter = (values["ds-c2c1", f"{name} {q}"] for q in _SYMBOLS)
         spread = (d / values["ds-tab1", f"{name} samples"]) ** 0.5
         row = {"data": name, "B": b, "sqrt(d/N)": spread, "G D": g * diameter}
-        rows.append(row | {"sqrt(M_fresh)": fresh**0.5, "d/N": spread**2, "G": g})
+        rows.append(row | {"sqrt(M_fresh)": clients[name] ** 0.5, "d/N": spread**2, "G": g})
     return pd.DataFrame(rows)
 
 
@@ -555,9 +571,12 @@ def notes() -> Mapping[str, str]:
 
 
 def comparison_rows(found: pd.DataFrame, ratios: pd.DataFrame, line: float) -> list[dict]:
-    """Return ours and the paper's numbers for a table of `results.tables.comparison`."""
+    """Return ours and the paper's numbers for a table of `results.tables.comparison`.
+
+    Raises ValueError if `line` is none of the ratios of `found`.
+    """
     values = _paper()
-    at = found[found["ratio"] == line].set_index("fraction")["p_hist"]
+    at = _at(found, line)["p_hist"]
     rows = [
         {
             "quantity": f"p_hist, CIFAR-10, {100 * fraction:g} %",

@@ -1,9 +1,7 @@
 """Claims about OSAFL's algorithms: each worked out by hand, as printed and as corrected."""
 
 from sflkit.results.claims import Claim, Part
-from sflkit.results.rules import Above, Holds, Near, NotBelow
-
-ACCURACY = {"unit": "points", "scale": 100}
+from sflkit.results.rules import POINTS, Above, Holds, Near, NotBelow
 
 _BY_HAND = Part(
     "by_hand", "One round with three clients is what a calculation by hand gives", Holds()
@@ -34,13 +32,13 @@ ALGORITHMS = [
                 "printed_buffer",
                 "With the buffer as printed OSAFL learns: its best accuracy is at most 5 points "
                 "below that without the clients that never joined",
-                NotBelow(0.05, **ACCURACY),
+                NotBelow(0.05, **POINTS),
             ),
             Part(
                 "without",
                 "Without the clients that never joined OSAFL learns: its best accuracy is above "
                 "half of what one reaches who knows every user's law",
-                Above(0.005, **ACCURACY),
+                Above(0.005, **POINTS),
                 role="corrected",
                 erratum=37,
                 corrects=("printed_buffer",),
@@ -97,7 +95,7 @@ ALGORITHMS = [
             Part(
                 "fails",
                 "With the buffer as printed its best accuracy is below half of OSAFL's",
-                Above(0.005, **ACCURACY),
+                Above(0.005, **POINTS),
             ),
             Part(
                 "loss",
@@ -108,7 +106,7 @@ ALGORITHMS = [
                 "repaired",
                 "Without the clients that never joined it learns: its best accuracy is above half "
                 "of OSAFL's",
-                Above(0.005, **ACCURACY),
+                Above(0.005, **POINTS),
                 role="beyond",
             ),
         ],

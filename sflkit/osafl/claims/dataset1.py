@@ -4,9 +4,8 @@ The rules of Tables II and III and of Figures 4 and 5 were written before the ru
 19 (docs/changed_rules.md).
 """
 
-from sflkit.osafl.claims.algorithms import ACCURACY
 from sflkit.results.claims import Claim, Part
-from sflkit.results.rules import Above, Holds, Near, NotBelow, Rule, Similar
+from sflkit.results.rules import POINTS, Above, Holds, Near, NotBelow, Rule, Similar
 
 # The labels of `rules.RULES`, which loads torch.
 LABELS = {
@@ -45,7 +44,7 @@ def _best(prefix: str = "best", where: str = "", role: str = "paper", but: tuple
         Part(
             f"{prefix}_{rule}",
             f"{where}OSAFL's best accuracy is not more than half a point below {LABELS[rule]}'s",
-            NotBelow(0.005, **ACCURACY),
+            NotBelow(0.005, **POINTS),
             role=role,
         )
         for rule in BASELINES
@@ -58,7 +57,7 @@ def _fails(where: str = "") -> Part:
         "fails",
         f"{where}M-AFA-CD with the buffer as printed fails: its best accuracy is below half of "
         "OSAFL's",
-        Above(0.005, **ACCURACY),
+        Above(0.005, **POINTS),
     )
 
 
@@ -97,19 +96,19 @@ _TUNED = [
     Part(
         "tuned_m_afa_cd",
         "At tuned rates OSAFL and M-AFA-CD, which is OSAFL without scores, are as good",
-        Similar(within=0.01, **ACCURACY),
+        Similar(within=0.01, **POINTS),
         role="beyond",
     ),
     Part(
         "tuned_fednova",
         "At tuned rates OSAFL's best accuracy is not more than half a point below FedNova's",
-        NotBelow(0.005, **ACCURACY),
+        NotBelow(0.005, **POINTS),
         role="beyond",
     ),
     Part(
         "zero",
         "With a gradient of 0 for clients that never joined OSAFL's best accuracy is as good",
-        Similar(within=0.02, **ACCURACY),
+        Similar(within=0.02, **POINTS),
         role="beyond",
     ),
 ]
@@ -133,7 +132,7 @@ def _column(network: str) -> Claim:
         Part(
             f"ahead_{rule}",
             f"K = 1: after {at} rounds OSAFL's accuracy is above {LABELS[rule]}'s",
-            Above((said["osafl"] - said[rule]) / 2, **ACCURACY),
+            Above((said["osafl"] - said[rule]) / 2, **POINTS),
         )
         for rule in BASELINES
     ]
@@ -175,14 +174,14 @@ _SATURATION = [
     Part(
         "fednova",
         "K = 1: M-FedNova comes within a point of OSAFL's plateau before the end",
-        NotBelow(0.01, **ACCURACY),
+        NotBelow(0.01, **POINTS),
     ),
     *(
         Part(
             f"rising_{rule}",
             f"K = 1: {LABELS[rule]} has not converged: its accuracy still rises from the first to "
             "the second half of the last quarter",
-            Above(0.005, **ACCURACY),
+            Above(0.005, **POINTS),
         )
         for rule in ("m_fedavg", "m_fedprox", "m_feddisco")
     ),
@@ -190,7 +189,7 @@ _SATURATION = [
         "afa_flat",
         "K = 1: M-AFA-CD with the buffer as printed has converged after 4 rounds: its accuracy in "
         "rounds 5 to 25 is that of the last quarter",
-        Similar(within=0.02, **ACCURACY),
+        Similar(within=0.02, **POINTS),
     ),
 ]
 
@@ -198,11 +197,11 @@ _SATURATION = [
 def _genie(top_k: int) -> list[Part]:
     words = "centralised SGD's accuracy, mean over all rounds, is above"
     return [
-        Part(f"K{top_k}_osafl", f"K = {top_k}: {words} OSAFL's", Above(0.005, **ACCURACY)),
+        Part(f"K{top_k}_osafl", f"K = {top_k}: {words} OSAFL's", Above(0.005, **POINTS)),
         Part(
             f"K{top_k}_baseline",
             f"K = {top_k}: {words} that of the baseline with the highest",
-            Above(0.005, **ACCURACY),
+            Above(0.005, **POINTS),
         ),
     ]
 
@@ -217,7 +216,7 @@ DATASET_1 = [
         [
             _second_scale(
                 "OSAFL's best accuracy is not more than half a point below M-FedAvg's",
-                NotBelow(0.005, **ACCURACY),
+                NotBelow(0.005, **POINTS),
             ),
             *_TUNED,
         ],
@@ -237,24 +236,24 @@ DATASET_1 = [
         f"accuracy over all rounds, the area under the curve. {_SCALE}",
         "Section V-B.1, Fig. 4",
         [
-            *_curves("area", {"smallest": 0.005, **ACCURACY}, 1),
-            *_curves("area", {"smallest": 0.005, **ACCURACY}, 2),
+            *_curves("area", {"smallest": 0.005, **POINTS}, 1),
+            *_curves("area", {"smallest": 0.005, **POINTS}, 2),
             _second_scale(
                 "OSAFL's accuracy, mean over all rounds, is above M-FedAvg's",
-                Above(0.005, **ACCURACY),
+                Above(0.005, **POINTS),
             ),
             Part(
                 "score",
                 "K = 1, printed rates: OSAFL's area is above that without scores at steps of the "
                 "same mean length",
-                Above(0.005, **ACCURACY),
+                Above(0.005, **POINTS),
                 role="beyond",
             ),
             Part(
                 "score_tuned",
                 "K = 1, tuned rates: OSAFL's area is above that without scores at steps of the "
                 "same mean length",
-                Above(0.005, **ACCURACY),
+                Above(0.005, **POINTS),
                 role="beyond",
             ),
         ],

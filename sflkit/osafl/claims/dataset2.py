@@ -4,10 +4,9 @@ and 8.
 
 import math
 
-from sflkit.osafl.claims.algorithms import ACCURACY
 from sflkit.osafl.claims.dataset1 import BASELINES, LABELS
 from sflkit.results.claims import Claim, Part
-from sflkit.results.rules import Above, Holds, Near, Similar
+from sflkit.results.rules import POINTS, Above, Holds, Near, Similar
 
 # Accuracies after 40 rounds, Section V-B.2, by K.
 ROUND_40 = {
@@ -55,7 +54,7 @@ def _ahead(said: dict, words: str, prefix: str) -> list[Part]:
         Part(
             f"{prefix}_{rule}",
             f"{words} is above {LABELS[rule]}'s",
-            Above(round((said["osafl"] - said[rule]) / 2, 4), **ACCURACY),
+            Above(round((said["osafl"] - said[rule]) / 2, 4), **POINTS),
         )
         for rule in BASELINES
     ]
@@ -87,7 +86,7 @@ def _table(number: str, top_k: int, times: float, losses: float) -> Claim:
             Part(
                 "fails",
                 "M-AFA-CD's best accuracy is below half of OSAFL's",
-                Above(0.005, **ACCURACY),
+                Above(0.005, **POINTS),
             ),
         ],
         refuted_by="a baseline above OSAFL, or a lead outside half to one and a half of the "
@@ -102,7 +101,7 @@ def _curves(top_k: int) -> list[Part]:
             f"K{top_k}_rises_{rule}",
             f"K = {top_k}: {LABELS[rule]}'s accuracy is higher in the last quarter of the rounds "
             "than in the first",
-            Above(0.005, **ACCURACY),
+            Above(0.005, **POINTS),
         )
         for rule in BASELINES
         if rule != "m_afa_cd"
@@ -110,7 +109,7 @@ def _curves(top_k: int) -> list[Part]:
     flat = Part(
         f"K{top_k}_flat_m_afa_cd",
         f"K = {top_k}: M-AFA-CD's accuracy is the same in the last quarter and in the first",
-        Similar(within=0.01, **ACCURACY),
+        Similar(within=0.01, **POINTS),
     )
     words = f"K = {top_k}: OSAFL's accuracy after 40 rounds"
     return [*_ahead(ROUND_40[top_k], words, f"K{top_k}_ahead"), *rising, flat]
@@ -156,7 +155,7 @@ DATASET_2 = [
                     f"K{top_k}_gap",
                     f"K = {top_k}: centralised SGD's best accuracy is higher on Dataset-1 (FCN) "
                     "than on Dataset-2 (LSTM)",
-                    Above(gap, **ACCURACY),
+                    Above(gap, **POINTS),
                 )
                 for top_k, gap in ((1, 0.041), (2, 0.03))
             ),
@@ -165,7 +164,7 @@ DATASET_2 = [
                     f"K{top_k}_law",
                     f"K = {top_k}: one who knows every user's law is more often right than one "
                     "who knows the last file only, at their best",
-                    Above(0.005, **ACCURACY),
+                    Above(0.005, **POINTS),
                     role="beyond",
                 )
                 for top_k in (1, 2)

@@ -10,12 +10,11 @@ by appending stand under "beyond the paper".
 from __future__ import annotations
 
 from sflkit.results.claims import Claim, Part
-from sflkit.results.rules import Above, Holds, LessSpread, Near, NotBelow, Similar
+from sflkit.results.rules import POINTS, Above, Holds, LessSpread, Near, NotBelow, Similar
 
 _SMALLEST = 0.005  # half a point of accuracy
-_POINTS = {"unit": "points", "scale": 100}
-_ABOVE = Above(_SMALLEST, **_POINTS)
-_TIED = NotBelow(_SMALLEST, **_POINTS)
+_ABOVE = Above(_SMALLEST, **POINTS)
+_TIED = NotBelow(_SMALLEST, **POINTS)
 # Half of the differences that the paper prints: 0.83 - 0.72, and some 0.38 - 0.25 read off.
 _HALF_FIG7 = (0.83 - 0.72) / 2
 _HALF_FIG10 = (0.38 - 0.25) / 2
@@ -34,7 +33,7 @@ def _order(late: str = "ends") -> list[Part]:
         Part("drsr fifo", f"DRSR {late} above FIFO", _ABOVE),
         Part("srsr fifo", f"SRSR {late} above FIFO", _ABOVE),
         Part("fifo lazy", f"FIFO {late} above LAZY", _ABOVE),
-        Part("drsr srsr", "DRSR and SRSR end within one point", Similar(within=0.01, **_POINTS)),
+        Part("drsr srsr", "DRSR and SRSR end within one point", Similar(within=0.01, **POINTS)),
         Part(
             "full drsr",
             "FULL, its samples renewed as the others' are, does not end below DRSR",
@@ -61,7 +60,7 @@ def _figure4() -> list[Claim]:
         if artefact == "sfl-fig4b":
             text += " The gain over LAZY is smaller than on network traffic."
             smaller = "The gain of DRSR, SRSR and FIFO over LAZY is smaller than on traffic"
-            rule = Above(_SMALLEST, paired=False, **_POINTS)
+            rule = Above(_SMALLEST, paired=False, **POINTS)
             parts.insert(5, Part("gain", smaller, rule))
         claims.append(
             Claim(
@@ -90,7 +89,7 @@ def _entire() -> list[Claim]:
     ]  # fmt: skip
     throughout += [
         Part("labels steadier", "With labels as the only difference: DRSR's accuracy moves less "
-             "from round to round than FIFO's", Above(0.0005, **_POINTS), "beyond"),
+             "from round to round than FIFO's", Above(0.0005, **POINTS), "beyond"),
     ]  # fmt: skip
     speed = [
         Part(f"{rule} {data}", f"{rule.upper()} learns faster than LAZY, {where}", _ABOVE)
@@ -124,13 +123,13 @@ def _entire() -> list[Claim]:
                 Part(
                     rule,
                     f"{rule.upper()} ends within one point of FULL with renewed samples",
-                    Similar(within=0.01, **_POINTS),
+                    Similar(within=0.01, **POINTS),
                 )
                 for rule in ("drsr", "srsr")
             ]
             + [
                 Part("fifo", "FIFO, which approximates nothing, ends within one point as well",
-                     Similar(within=0.01, **_POINTS), "beyond"),
+                     Similar(within=0.01, **POINTS), "beyond"),
             ],
             "an interval of a late difference beyond one point",
         ),
@@ -141,7 +140,7 @@ _ARRIVALS = (("few", "B_s = B / 10"), ("many", "B_s = B / 2"))
 
 
 def _figure6() -> list[Claim]:
-    step = Above(0.0005, **_POINTS)
+    step = Above(0.0005, **POINTS)
     learns = [
         Part(f"learns {rule} {name}", f"{rule.upper()} ends above twice chance, {what}", _ABOVE)
         for name, what in _ARRIVALS
@@ -192,7 +191,7 @@ def _figure7() -> list[Claim]:
     printed = [
         Part(f"round 200 {rule}", f"{rule.upper()}'s gain at round 200 is as large as printed "
              "(11 points, give or take half)",
-             Near(0.11, within=_HALF_FIG7, **_POINTS))
+             Near(0.11, within=_HALF_FIG7, **POINTS))
         for rule in rules
     ]  # fmt: skip
     return [
@@ -254,7 +253,7 @@ def _figure8() -> list[Claim]:
                 Part("across", "Late, the smallest theta varies less across runs than the largest",
                      LessSpread(_VARIANCE)),
                 Part("rounds", "Late, the largest theta moves more from round to round than the "
-                     "smallest", Above(0.0005, **_POINTS)),
+                     "smallest", Above(0.0005, **POINTS)),
             ],
             "a variation of the largest theta that is not above that of the smallest",
         ),
@@ -282,7 +281,7 @@ def _supplement() -> list[Claim]:
     order = [Part(f"{rule} lazy", f"{rule.upper()} ends above LAZY", _ABOVE) for rule in rules]
     size = [
         Part(f"{rule} size", f"{rule.upper()}'s gain over LAZY is as large as read off the curves "
-             "(13 points, give or take half)", Near(0.13, within=_HALF_FIG10, **_POINTS))
+             "(13 points, give or take half)", Near(0.13, within=_HALF_FIG10, **POINTS))
         for rule in ("drsr", "fifo")
     ]  # fmt: skip
     return [
