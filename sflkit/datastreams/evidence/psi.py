@@ -279,10 +279,10 @@ def _memory() -> Evidence:
         weights[:, :2, :old], weights[:, 2:, :19] = 1, 1  # 1 for every sample in a memory
         arrived.append(importance.aggregation_weights(weights)[:, :2].sum(axis=1))
         expected.append(np.full(20, fraction / (fraction + (1 - fraction) / 20)))
-    at_100 = {f"{100 * f:g} %": (1 - _held_p_hist(f, 100), 0.05) for f in REPORTED}
-    return at_100 | {
+    at_800 = {f"{100 * f:g} %": (1 - _held_p_hist(f, 800), 0.05) for f in REPORTED}
+    return at_800 | {
         "formula": (np.array(arrived), np.array(expected)),
-        "5 %, T = 800": (1 - _held_p_hist(0.05, 800), 0.05),
+        "5 %, T = 100": (1 - _held_p_hist(0.05, 100), 0.05),
     }
 
 

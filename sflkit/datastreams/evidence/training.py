@@ -188,7 +188,7 @@ def figure_evidence(artefact: str, found: Scores) -> dict[str, Any]:
         at = f"at {percent(fraction)}"
         if (row, fraction) not in found:
             reason = _not_run(row, fraction)
-            evidence |= {f"order {at}": reason, f"share {at}": reason}
+            evidence |= dict.fromkeys((f"order {at}", f"share {at}", f"zero {at}"), reason)
             continue
         score = found[row, fraction]
         pair = ("p_hist=0", "p_hist=1")
@@ -198,6 +198,7 @@ def figure_evidence(artefact: str, found: Scores) -> dict[str, Any]:
             score[f"p_hist={nearest_share(row, fraction):g}"],
             optimal(score),
         )
+        evidence[f"zero {at}"] = (score["p_hist=0"], optimal(score))
     return {part.key: evidence[part.key] for part in CLAIMS[artefact].parts}
 
 

@@ -185,9 +185,10 @@ def _one_request(artefact: str, name: str, source: str) -> Claim:
     rises = AtMost()
     return Claim(
         artefact,
-        f"{name}, one request. Forgetting a sample takes less time than FRS, and more with larger "
-        "K (lines: several b); so does a client (lines: several M), whose largest mean time is "
-        "less than half of FRS's. Time is counted in steps, so that nothing has to be trained. "
+        f"{name}, one request. Forgetting a sample takes less time than FRS, which repeats all "
+        "steps, so that this cannot fail, and more with larger K (lines: several b); so does a "
+        "client (lines: several M), whose largest mean time is less than half of FRS's. Time is "
+        "counted in steps, so that nothing has to be trained. "
         "Exact means follow a formula and could not fail; trends are therefore judged on drawn "
         "histories, which know nothing of it: along every line half of the slope's 95 % interval "
         "is at most the slope.",
@@ -322,10 +323,10 @@ FIG4 = _tradeoff("fats-fig4", "Fashion-MNIST", "0.33", "Section 6.2.4, Figure 4"
 REMARK2 = Claim(
     "fats-rem2-accuracy",
     "The cost of stability depends on rho_S alone: since K grows with rho_C and b falls with it, "
-    "K b stays, and a high stability of clients (a small rho_C) costs no accuracy. Judged at "
-    "rho_S = 0.5 between the smallest and the largest rho_C of Figure 7, K b fixed, on clients "
-    "with different label mixes. The figures' own curves cannot show it, since rho_S varies along "
-    "rho_C there.",
+    'K b stays, and a high stability of clients (a small rho_C) costs no accuracy, "if each client '
+    'has enough local data samples". Judged at rho_S = 0.5 between the smallest and the largest '
+    "rho_C of Figure 7, K b fixed, on clients with different label mixes. As we read the figures, "
+    "their own curves cannot show it, since rho_S varies along rho_C there.",
     "Section 5.2, Remark 2 (II)",
     [
         Part(
@@ -390,6 +391,7 @@ TABLE1 = Claim(
             WithinErrors(),
             role="beyond",
         ),
+        _other_set("others", "the other five of the table's six data sets"),
     ],
     refuted_by="an interval of the attack's accuracy or precision beyond two points from 50 %",
     printed="accuracies 47.9 to 53.3 %, precisions 33.2 to 55.6 %; no attack before forgetting",

@@ -152,7 +152,8 @@ PROP1 = Claim(
 PROP2 = Claim(
     "sfl-prop2",
     "SRSR by (12), which starts from an empty cache: E[(v_t - pi)^2] is at most (13), which tends "
-    "from 2 pi^2 to a limit that depends on theta, M, Gamma and delta^2.",
+    "from 2 pi^2 to a limit that depends on theta, M, Gamma and delta^2. (12) is the preprint's; "
+    "the journal's lacks a theta, so that its shares would not add up to one (ERRATA 1).",
     "Proposition 2, (12), (13)",
     [
         Part("moving average", _MOVING, AtMost()),
