@@ -52,7 +52,9 @@ def test_turning_points_are_where_the_closed_form_turns(sweep):
 def test_a_ratio_that_was_not_swept_is_refused(sweep):
     points = psi_evidence.turning_points(GROUPS, sweep)
     assert len(psi_evidence.turning_table(points, sweep, AXIS[0])) == len(FRACTIONS)
-    with pytest.raises(ValueError, match=r"line=0.1234 must be one of the ratios of the sweep, 0.001 to 1000"):
+    with pytest.raises(
+        ValueError, match=r"line=0.1234 must be one of the ratios of the sweep, 0.001 to 1000"
+    ):
         psi_evidence.turning_table(points, sweep, 0.1234)
 
 

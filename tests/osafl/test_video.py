@@ -302,7 +302,10 @@ RNG = np.random.default_rng(0)
         (lambda: dataset_1(SMALL, PAIR, 2, [0, 1]), "user=2 must be"),
         (lambda: dataset_1(SMALL, PAIR, 0, [0, 6]), "requests holds 6"),
         (lambda: dataset_1(SMALL, PAIR, 0, [-1, 0]), "requests holds -1"),
-        (lambda: dataset_2(SMALL, [0.5, 1.0, 2.0], past=1), "requests holds 0.5; entries must be integers"),
+        (
+            lambda: dataset_2(SMALL, [0.5, 1.0, 2.0], past=1),
+            "requests holds 0.5; entries must be integers",
+        ),
         (lambda: dataset_2(SMALL, [0, 1], past=0), "past=0 must be"),
     ],
 )

@@ -13,7 +13,7 @@ import pandas as pd
 from sflkit.osafl.claims.dataset1 import LABELS
 from sflkit.osafl.measures import as_printed, best, by_arm
 from sflkit.osafl.networks import SIZES
-from sflkit.osafl.plans.training import FEDAVG_TABLE_2, Dataset1
+from sflkit.osafl.plans.training import FEDAVG_TABLE_2, Dataset1, Dataset2
 from sflkit.osafl.rules import RULES
 from sflkit.results.claims import Setting
 
@@ -113,6 +113,15 @@ def notes_1(found: Dataset1, input_norm: float, judged: bool) -> dict[str, str]:
         notes["osafl-tab2"] += f" {scale}"
         notes |= {"osafl-fig4": scale, "osafl-fig5": scale}
     return notes
+
+
+def notes_2(found: Dataset2, judged: bool) -> dict[str, str]:
+    """Return the remarks on notebook 34's verdicts, by artefact; none unless they are judged."""
+    runs = {artefact: found.tables[found.tables["K"] == K] for K, artefact in _LSTM_TABLES}
+    return {artefact: _ours(part) for artefact, part in runs.items() if judged and len(part)}
+
+
+_LSTM_TABLES = ((1, "osafl-tab4"), (2, "osafl-tab5"))
 
 
 def _ours(runs: pd.DataFrame) -> str:

@@ -300,22 +300,27 @@ def _say_who_is_missing(ax: Axes, found: Dataset1, low: bool) -> None:
 
 
 def dataset2(found: Dataset2, top_k: Sequence[int]) -> tuple[Figure, dict[str, Any]]:
-    """Draw Fig. 6, accuracy above loss, with Tables IV and V and what the text reads at round 40.
+    """Draw Fig. 6, accuracy and loss, with Tables IV and V and what the text reads at round 40.
 
     Returns the figure and what it draws, for `figures.save_figure`.
     """
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(2, len(top_k), figsize=(4.8 * len(top_k), 7.4), squeeze=False)
-    for column, K in zip(axes.T, top_k, strict=True):
+    if len(top_k) == 1:  # side by side, as wide as the legend
+        fig, axes = plt.subplots(1, 2, figsize=(9.6, 4.8), squeeze=False)
+        pairs = axes
+    else:
+        fig, axes = plt.subplots(2, len(top_k), figsize=(4.8 * len(top_k), 7.4), squeeze=False)
+        pairs = axes.T
+    for pair, K in zip(pairs, top_k, strict=True):
         runs = _of(found.tables, K)
         table = {1: "osafl-tab4", 2: "osafl-tab5"}.get(K)
-        for ax, what in zip(column, ("accuracy", "loss"), strict=True):
+        for ax, what in zip(pair, ("accuracy", "loss"), strict=True):
             compared(ax, runs, what, printed_marks(table, what, "LSTM") if table else None)
             ax.set(ylim=(0, None) if what == "accuracy" else (1.5, 5))
             ax.set_title(f"LSTM, K = {K}", fontsize=11)
         if table and runs["round"].max() >= ROUND:
-            _at_round_40(column[0], K)
+            _at_round_40(pair[0], K)
     one_legend(fig, ncols=3)
     kinds = ("accuracy", "loss")
     return fig, {what: drawn(found.tables, what, ["K", "arm"]) for what in kinds}
