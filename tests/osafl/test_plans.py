@@ -33,6 +33,7 @@ ONE = {
     "scan_seeds": [0],
     "cnn_rounds": 0,
     "squeezenet1_rounds": 0,
+    "column_seeds": [20, 21, 22],
 }
 TWO = {
     "layers": 3,
@@ -190,7 +191,8 @@ def test_other_columns_take_that_scale_and_the_gpu_where_it_pays():
         assert {c.rounds for c in configs} == {rounds}
         assert {c.input_norm for c in configs} == {found.norm}
         assert {c.evaluate_every for c in configs} == {5} and configs[0].hidden is None
-    assert len(stages["CNN"]) == 6 * 2
+        assert {c.seed for c in configs} == {20, 21, 22}
+    assert len(stages["CNN"]) == 6 * 3
 
 
 def test_evidence_answers_every_part_of_every_claim(first):

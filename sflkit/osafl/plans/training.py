@@ -115,6 +115,7 @@ def dataset1(
     scan_seeds: Sequence[int],
     cnn_rounds: int,
     squeezenet1_rounds: int,
+    column_seeds: Sequence[int],
 ) -> Generator[Stage, pd.DataFrame, Dataset1]:
     """Yield the stages of notebook 33; see its parameters.
 
@@ -135,7 +136,7 @@ def dataset1(
         ks = top_k if until >= rounds else [1]
         arms = PRINTED if until else ()
         columns[network] = yield from _arms(
-            other, arms, ks, some, network, gpu=network == "SqueezeNet1"
+            other, arms, ks, column_seeds, network, gpu=network == "SqueezeNet1"
         )
     short = base | {"seed": tune_seed, "rounds": tune_rounds, "top_k": first[0]}
     chosen = yield from _search(short, factors if some and tune_rounds else ())
