@@ -86,6 +86,10 @@ def test_the_evidence_is_judged_and_can_fail(problem, found):
         verdict = CLAIMS[artefact].judge(good[artefact], setting=Setting("full"))
         assert verdict.verdict == "corrected", artefact
     measured = found.measured._replace(table=found.measured.table.assign(true=99.0, sigma_bar2=9.0))
+    low = found.measured.table.assign(true=0.2, sum_bound=0.1)  # a bound that errors could break
+    refuted = found._replace(measured=found.measured._replace(table=low))
+    refuted = theory_evidence.evidence(problem, refuted)["ds-thm44"]
+    assert answers("ds-thm44", refuted)["bounds"] in ("no", "partly")
     worse = found._replace(measured=measured, turns=found.turns.assign(ratio=found.turns["M"] ** 2))
     bad = theory_evidence.evidence(problem, worse)
     assert answers("ds-thm44", bad["ds-thm44"]) == {"decomposition": "no", "bounds": "not run"}

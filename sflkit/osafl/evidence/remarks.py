@@ -117,11 +117,12 @@ def notes_1(found: Dataset1, input_norm: float, judged: bool) -> dict[str, str]:
 
 def notes_2(found: Dataset2, judged: bool) -> dict[str, str]:
     """Return the remarks on notebook 34's verdicts, by artefact; none unless they are judged."""
-    runs = {artefact: found.tables[found.tables["K"] == K] for K, artefact in _LSTM_TABLES}
-    return {artefact: _ours(part) for artefact, part in runs.items() if judged and len(part)}
-
-
-_LSTM_TABLES = ((1, "osafl-tab4"), (2, "osafl-tab5"))
+    notes = {}
+    for K, artefact in ((1, "osafl-tab4"), (2, "osafl-tab5")):
+        runs = found.tables[found.tables["K"] == K]
+        if judged and len(runs):
+            notes[artefact] = _ours(runs)
+    return notes
 
 
 def _ours(runs: pd.DataFrame) -> str:
