@@ -227,6 +227,7 @@ def several_requests(
             lines = [_by_run(line, along) for _, line in runs.groupby(["data", fixed])]
             parts[f"{way}_{trend}"] = _rising(lines, 1)
         best = best_shares(exact, streaming)
+        parts[f"{way}_below"] = (best, np.ones(len(best)))
         parts[f"{way}_best"] = (best, np.full(len(best), ENOUGH))
         dots = drawn[drawn["streaming"] == streaming]
         parts[f"{way}_drawn"] = (dots["mean"], dots["sem"], dots["exact"])

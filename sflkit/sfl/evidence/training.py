@@ -212,11 +212,15 @@ def theta_evidence(
         "rounds": tuple(moves),
     }
     untuned: Evidence = {}
-    for name, arms in (("few", few), ("many", many)):
-        drsr = arm(frame, "drsr", sizes[name], theta)
-        best = max(arms.values(), key=lambda rows: rows["accuracy"].mean())
-        untuned[name] = _gap(drsr, best, THROUGHOUT)
-        untuned["steady"] = (path_curves(drsr, LATE), path_curves(best, LATE))
+    by_arrivals = {"few": few, "many": many}
+    best = {
+        n: max(arms, key=lambda v: arms[v]["accuracy"].mean()) for n, arms in by_arrivals.items()
+    }
+    for name, other in (("few", "many"), ("many", "few")):
+        drsr, chosen = arm(frame, "drsr", sizes[name], theta), by_arrivals[name][best[name]]
+        untuned[name] = _gap(drsr, chosen, THROUGHOUT)
+        untuned[f"{name} choice"] = _gap(chosen, by_arrivals[name][best[other]], THROUGHOUT)
+    untuned["steady"] = (path_curves(drsr, LATE), path_curves(chosen, LATE))
     return {"sfl-fig8": figure, "sfl-thetavar": variation, "sfl-untuned": untuned}
 
 
@@ -311,6 +315,7 @@ def size_evidence(frame: pd.DataFrame, small: int, large: int, rounds: int) -> d
 def superclass_evidence(frame: pd.DataFrame) -> Evidence:
     """Return the evidence of Fig. 10, by the mean over the last tenth of the rounds."""
     score = window(frame, (0.9, 1.0))
-    gain = {rule: difference(score, rule, "lazy") for rule in ("full", "drsr", "srsr", "fifo")}
-    ordered = {f"{rule} lazy": values for rule, values in gain.items()}
+    rules = {"full": "full_refreshed", "static": "full"} | {r: r for r in ("drsr", "srsr", "fifo")}
+    gain = {name: difference(score, rule, "lazy") for name, rule in rules.items()}
+    ordered = {f"{name} lazy": values for name, values in gain.items()}
     return ordered | {f"{rule} size": gain[rule] for rule in ("drsr", "fifo")}

@@ -191,7 +191,7 @@ def superclasses(
     return (
         yield Stage(
             training.full_start,
-            [replace(base, rule=r, seed=s) for s in seeds for r in LABELLED],
+            [replace(base, rule=r, seed=s) for s in seeds for r in RULES],
             "superclasses",
             gpu=True,
         )
