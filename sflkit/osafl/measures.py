@@ -87,6 +87,11 @@ def accuracy(run: pd.DataFrame) -> pd.Series:
     return pd.Series(rows["accuracy"].fillna(0).to_numpy(), index=rows["round"].to_numpy())
 
 
+def at_k(runs: pd.DataFrame, K: int) -> pd.DataFrame:
+    """Return the rows with one K; a frame without rows, which may lack the column, as it is."""
+    return runs[runs["K"] == K] if len(runs) else runs
+
+
 def by_arm(runs: pd.DataFrame, measure: Callable[[pd.DataFrame], float]) -> pd.DataFrame:
     """Return a measure as a table with one row per seed and one column per arm.
 

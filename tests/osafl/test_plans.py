@@ -168,19 +168,24 @@ def test_the_second_scale_is_judged_with_the_seeds_of_the_tables(first):
     assert {(c.rule, c.seed) for c in configs} == {
         (rule, seed) for rule in ("osafl", "m_fedavg") for seed in ONE["seeds"]
     }
-    assert {c.input_norm for c in configs} == {found.norm} and {c.top_k for c in configs} == {1}
+    assert {c.input_norm for c in configs} == {found.norm}
+    assert {c.top_k for c in configs} == {1, 2} and {c.top_k for c in stages["scale"]} == {1}
     known = {K: pd.Series(0.66, index=ONE["seeds"]) for K in (1, 2)}
+    judged = {"osafl-tab2": [1], "osafl-tab3": [2], "osafl-fig4": [1, 2], "osafl-fig5": [1, 2]}
 
     def answers(found):
         evidence = judging.dataset1(found, known)
-        for artefact in ("osafl-tab2", "osafl-fig4", "osafl-fig5"):
+        for artefact, ks in judged.items():
             verdict = CLAIMS[artefact].judge(evidence[artefact], setting=Setting("full"))
-            yield {a.part.key: a.judged.answer for a in verdict.answers}["second_scale"]
+            by_key = {a.part.key: a.judged.answer for a in verdict.answers}
+            yield from (by_key[f"K{K}_second_scale"] for K in ks)
 
-    assert list(answers(found)) == ["yes"] * 3  # 0.6 against 0.4
+    assert list(answers(found)) == ["yes"] * 6  # 0.6 against 0.4
     names = {"osafl": "m_fedavg", "m_fedavg": "osafl"}
     swapped = found.nearest.assign(arm=found.nearest["arm"].map(names))
-    assert list(answers(found._replace(nearest=swapped))) == ["no"] * 3
+    assert list(answers(found._replace(nearest=swapped))) == ["no"] * 6
+    one = found._replace(nearest=found.nearest[found.nearest["K"] == 1])
+    assert list(answers(one)) == ["yes", "not run", "yes", "not run", "yes", "not run"]
 
 
 def test_other_columns_take_that_scale_and_the_gpu_where_it_pays():

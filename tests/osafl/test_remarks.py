@@ -44,7 +44,7 @@ def test_settings_differ_by_size():
 def test_the_remark_tells_the_scale_at_which_fedavg_comes_nearest(one):
     scan = pd.DataFrame(
         [
-            dict(arm=arm, norm=norm, seed=0, round=1, best_accuracy=best)
+            dict(arm=arm, norm=norm, K=1, seed=0, round=1, best_accuracy=best)
             for norm, fedavg, osafl in ((10.0, 0.45, 0.66), (28.0, 0.62, 0.6))
             for arm, best in (("m_fedavg", fedavg), ("osafl", osafl))
         ]
@@ -64,8 +64,8 @@ def test_the_remark_tells_the_scale_at_which_fedavg_comes_nearest(one):
     assert "M-AFA-CD 0.0" in notes["osafl-tab2"] and "diverged" not in notes["osafl-tab2"]
     assert "is 10 here" in notes["osafl-fig4"]
     said = (
-        "nearest to its printed 62.8 % at 28, the second scale. There it reaches 61.0 % and OSAFL "
-        "40.0 % (2 seeds)."
+        "nearest to its 62.8 % of Table II at 28, the second scale. There it reaches 61.0 % and "
+        "OSAFL 40.0 % with K = 1 (2 seeds)."
     )
     assert notes["osafl-fig4"].endswith(said)
     lost = one.tuned.assign(diverged=(one.tuned["arm"] == "fednova") & (one.tuned["seed"] == 10))

@@ -61,18 +61,18 @@ def _fails(where: str = "") -> Part:
     )
 
 
-def _second_scale(words: str, rule: Rule) -> Part:
+def _second_scale(top_k: int, words: str, rule: Rule) -> Part:
     return Part(
-        "second_scale",
-        "K = 1, at the scale of the inputs at which M-FedAvg comes nearest to its printed "
-        f"accuracy: {words}",
+        f"K{top_k}_second_scale",
+        f"K = {top_k}, at the scale of the inputs at which M-FedAvg comes nearest to Table II: "
+        f"{words}",
         rule,
     )
 
 
 _SCALE = (
     "The scale of the inputs is not stated (ERRATA 67), and the lead over M-FedAvg depends on it: "
-    "that pair is judged at two scales with K = 1."
+    "that pair is judged at two scales."
 )
 
 
@@ -83,9 +83,18 @@ def _table(artefact: str, number: str, top_k: int, printed: str, more: list) -> 
         "each rule, with the FCN (CNN and SqueezeNet1 are `osafl-cnn`, `osafl-squeezenet1`): "
         "OSAFL is best or tied with the best, and M-AFA-CD fails. Clients that never joined have "
         "no part (ERRATA 37, 42), but in M-AFA-CD's buffer as printed."
-        f"{' ' + _SCALE if top_k == 1 else ''}",
+        f" {_SCALE}",
         f"Section V-B.1, Table {number}",
-        [*_best(), _fails(), *more],
+        [
+            *_best(),
+            _fails(),
+            _second_scale(
+                top_k,
+                "OSAFL's best accuracy is not more than half a point below M-FedAvg's",
+                NotBelow(0.005, **POINTS),
+            ),
+            *more,
+        ],
         refuted_by="a baseline more than half a point above OSAFL, or an M-AFA-CD that learns",
         printed=printed,
     )
@@ -213,13 +222,7 @@ DATASET_1 = [
         1,
         "OSAFL 0.6608, M-FedNova 0.6531, M-FedDisco 0.6292, M-FedAvg 0.6281, M-FedProx 0.5440, "
         "M-AFA-CD 0.0566; centralised 0.6630",
-        [
-            _second_scale(
-                "OSAFL's best accuracy is not more than half a point below M-FedAvg's",
-                NotBelow(0.005, **POINTS),
-            ),
-            *_TUNED,
-        ],
+        _TUNED,
     ),
     _table(
         "osafl-tab3",
@@ -238,9 +241,13 @@ DATASET_1 = [
         [
             *_curves("area", {"smallest": 0.005, **POINTS}, 1),
             *_curves("area", {"smallest": 0.005, **POINTS}, 2),
-            _second_scale(
-                "OSAFL's accuracy, mean over all rounds, is above M-FedAvg's",
-                Above(0.005, **POINTS),
+            *(
+                _second_scale(
+                    top_k,
+                    "OSAFL's accuracy, mean over all rounds, is above M-FedAvg's",
+                    Above(0.005, **POINTS),
+                )
+                for top_k in (1, 2)
             ),
             Part(
                 "score",
@@ -270,9 +277,14 @@ DATASET_1 = [
         [
             *_curves("late", {"smallest": 0.02}, 1),
             *_curves("late", {"smallest": 0.02}, 2),
-            _second_scale(
-                "the logarithm of OSAFL's loss, mean over the last quarter, is below M-FedAvg's",
-                Above(0.02),
+            *(
+                _second_scale(
+                    top_k,
+                    "the logarithm of OSAFL's loss, mean over the last quarter, is below "
+                    "M-FedAvg's",
+                    Above(0.02),
+                )
+                for top_k in (1, 2)
             ),
         ],
         refuted_by="a baseline with a lower loss in the last quarter",

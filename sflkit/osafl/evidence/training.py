@@ -16,6 +16,7 @@ from sflkit.osafl.claims.dataset1 import BASELINES, CHECKPOINT_ROUND
 from sflkit.osafl.measures import (
     area,
     as_printed,
+    at_k,
     at_round,
     best,
     best_loss,
@@ -55,17 +56,19 @@ def dataset1(
         Whether the network is too small to judge Tables II and III and Figures 4 and 5.
     """
     first = next(iter(known))
-    tables = {K: _of(found.tables, K) for K in (1, 2)}
+    tables = {K: at_k(found.tables, K) for K in (1, 2)}
     evidence = {
         "osafl-tab2": _table(tables[1], 1)
-        | _second_scale(found, best)
+        | _second_scale(found, 1, best)
         | _beyond(found, tables[first]),
-        "osafl-tab3": _table(tables[2], 2),
+        "osafl-tab3": _table(tables[2], 2) | _second_scale(found, 2, best),
         "osafl-fig4": _curves(tables, area)
-        | _second_scale(found, area)
+        | _second_scale(found, 1, area)
+        | _second_scale(found, 2, area)
         | _scores(found, tables[first]),
         "osafl-fig5": _curves(tables, late_log_loss, falls=True)
-        | _second_scale(found, late_log_loss, falls=True),
+        | _second_scale(found, 1, late_log_loss, falls=True)
+        | _second_scale(found, 2, late_log_loss, falls=True),
         "osafl-saturation": _saturation(tables),
         "osafl-genie": _genie(tables[1], 1) | _genie(tables[2], 2),
         "osafl-alg2": _printed_buffer(found, tables[first], known[first]),
@@ -99,11 +102,11 @@ def dataset2(
     deep = layers >= LSTM_LAYERS
     reason = f"an LSTM of {layers} layer has no plateau to leave; the paper's has {LSTM_LAYERS}"
     for K in (1, 2):
-        runs = _of(found.tables, K)
+        runs = at_k(found.tables, K)
         why = reason if not deep else _missing(K, runs)
         evidence["osafl-fig6"] |= _round_40(runs, K, why)
         evidence[f"osafl-tab{3 + K}"] = _lstm_table(runs, why)
-        evidence["osafl-datasets"] |= _gap(_of(found.features, K), runs, K, deep)
+        evidence["osafl-datasets"] |= _gap(at_k(found.features, K), runs, K, deep)
         rows = known.get(K)
         evidence["osafl-datasets"][f"K{K}_law"] = (
             NotRun(_no_runs(K)) if rows is None else (rows["user"], rows["file"])
@@ -156,13 +159,17 @@ def _curves(tables: Mapping[int, pd.DataFrame], measure: Callable, falls: bool =
     return evidence
 
 
-def _second_scale(found: Dataset1, measure: Callable, falls: bool = False) -> Evidence:
+def _second_scale(found: Dataset1, K: int, measure: Callable, falls: bool = False) -> Evidence:
     """OSAFL against M-FedAvg at the scale of the inputs that suits M-FedAvg's printed accuracy."""
+    key = f"K{K}_second_scale"
     if not len(found.nearest):
-        return {"second_scale": NotRun(_NO_SCAN)}
-    ends = by_arm(found.nearest, measure)
+        return {key: NotRun(_NO_SCAN)}
+    runs = at_k(found.nearest, K)
+    if why := _missing(K, runs):
+        return {key: NotRun(why)}
+    ends = by_arm(runs, measure)
     pair = (ends["osafl"], ends["m_fedavg"])
-    return {"second_scale": pair[::-1] if falls else pair}
+    return {key: pair[::-1] if falls else pair}
 
 
 def _scores(found: Dataset1, runs: pd.DataFrame) -> Evidence:
@@ -242,7 +249,7 @@ def _column(network: str, runs: pd.DataFrame) -> Evidence:
     at = CHECKPOINT_ROUND[network]
     keys = [*(f"ahead_{rule}" for rule in BASELINES), "value"]
     evidence: Evidence = {}
-    mine = _of(runs, 1)
+    mine = at_k(runs, 1)
     rounds = int(mine["round"].max()) if len(mine) else 0
     if rounds < at:
         evidence |= dict.fromkeys(keys, NotRun(f"{network} was not trained for {at} rounds"))
@@ -251,7 +258,7 @@ def _column(network: str, runs: pd.DataFrame) -> Evidence:
         evidence |= {f"ahead_{rule}": (found["osafl"], found[rule]) for rule in BASELINES}
         evidence["value"] = found["osafl"]
     for K in (1, 2):
-        part = _of(runs, K)
+        part = at_k(runs, K)
         done = len(part) and part["round"].max() >= PAPER_ROUNDS
         found = as_printed(by_arm(part, best)) if done else None
         why = NotRun(f"{network} was not trained for {PAPER_ROUNDS} rounds with K = {K}")
@@ -298,10 +305,6 @@ def _gap(features: pd.DataFrame, names: pd.DataFrame, K: int, deep: bool) -> Evi
 
 
 # --- helpers --------------------------------------------------------------------------------------
-
-
-def _of(runs: pd.DataFrame, K: int) -> pd.DataFrame:
-    return runs[runs["K"] == K] if len(runs) else runs
 
 
 def _missing(K: int, runs: pd.DataFrame) -> str:

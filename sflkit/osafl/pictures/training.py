@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from sflkit.osafl.claims.dataset1 import LABELS
-from sflkit.osafl.measures import best, by_arm
+from sflkit.osafl.measures import at_k, best, by_arm
 from sflkit.results import figures
 from sflkit.results.intervals import mean_interval
 from sflkit.results.tables import paper_values
@@ -229,8 +229,8 @@ def _scale_of_inputs(ax: Axes, found: Dataset1) -> pd.DataFrame:
         ax.plot(
             scale.index, scale[arm], label=labels()[arm], **figures.series_style(arm, rules=RULES)
         )
-    if len(found.nearest):
-        ends = by_arm(found.nearest, best)
+    if len(seen := at_k(found.nearest, 1)):
+        ends = by_arm(seen, best)
         for arm in ends:
             estimate = mean_interval(ends[arm].to_numpy())
             look = {"color": RULES[arm].look.color, "marker": "_", "capsize": 4, "zorder": 4}
@@ -257,7 +257,7 @@ def dataset1(found: Dataset1, top_k: Sequence[int], what: str) -> tuple[Figure, 
     """
     import matplotlib.pyplot as plt
 
-    panels = {f"K = {K}, printed rates": (K, _of(found.tables, K)) for K in top_k}
+    panels = {f"K = {K}, printed rates": (K, at_k(found.tables, K)) for K in top_k}
     if len(found.tuned):
         panels[f"K = {top_k[0]}, tuned rates"] = (None, _tuned(found, top_k[0]))
     # One or two panels are as wide as the legend.
@@ -282,7 +282,7 @@ def dataset1(found: Dataset1, top_k: Sequence[int], what: str) -> tuple[Figure, 
 
 def _tuned(found: Dataset1, K: int) -> pd.DataFrame:
     """Return the runs of the last panel: tuned rules, OSAFL without scores, and the genie."""
-    first = _of(found.tables, K)
+    first = at_k(found.tables, K)
     without = found.no_score
     if len(without):
         without = without[without["arm"] == "tuned"].assign(arm="osafl_no_score")
@@ -313,7 +313,7 @@ def dataset2(found: Dataset2, top_k: Sequence[int]) -> tuple[Figure, dict[str, A
         fig, axes = plt.subplots(2, len(top_k), figsize=(4.8 * len(top_k), 7.4), squeeze=False)
         pairs = axes.T
     for pair, K in zip(pairs, top_k, strict=True):
-        runs = _of(found.tables, K)
+        runs = at_k(found.tables, K)
         table = {1: "osafl-tab4", 2: "osafl-tab5"}.get(K)
         for ax, what in zip(pair, ("accuracy", "loss"), strict=True):
             compared(ax, runs, what, printed_marks(table, what, "LSTM") if table else None)
@@ -336,7 +336,3 @@ def _at_round_40(ax: Axes, K: int) -> None:
         said = values["osafl-fig6", f"accuracy at round {ROUND} K = {K} {name}"]
         hollow = dict(markerfacecolor="none", markeredgecolor=look.color, zorder=6)
         ax.plot([ROUND], [said], marker=look.marker, **hollow)
-
-
-def _of(runs: pd.DataFrame, K: int) -> pd.DataFrame:
-    return runs[runs["K"] == K]

@@ -64,11 +64,11 @@ class Dataset1(NamedTuple):
     no_score : DataFrame
         OSAFL with all scores 1 at steps of the same mean length; arms "printed" and "tuned".
     scan : DataFrame
-        OSAFL and M-FedAvg with a column `norm`, K = 1.
+        OSAFL and M-FedAvg with the columns `norm` and `K`, which is 1.
     norm : float
         The scale of the scan at which M-FedAvg comes nearest to Table II; NaN without a scan.
     nearest : DataFrame
-        As `scan`, at that scale alone and with the seeds of the tables.
+        As `scan`, at that scale alone, with every K and the seeds of the tables.
     columns : dict
         "CNN" and "SqueezeNet1" -> their runs, empty where they were not asked for.
     """
@@ -127,9 +127,9 @@ def dataset1(
     first, some = list(top_k)[:1], list(seeds)[:few]
     tables = yield from _arms(base, TABLE, top_k, seeds, "tables")
     buffers = yield from _arms(base, ("osafl_printed", "osafl_zero"), first, some, "buffers")
-    scan = yield from _scan(base, norms, scan_seeds, "scale")
+    scan = yield from _scan(base, norms, [1], scan_seeds, "scale")
     norm = nearest_norm(scan)
-    nearest = yield from _scan(base, [norm] if len(scan) else [], seeds, "nearest scale")
+    nearest = yield from _scan(base, [norm] if len(scan) else [], top_k, seeds, "nearest scale")
     columns = {}
     for network, until in (("CNN", cnn_rounds), ("SqueezeNet1", squeezenet1_rounds)):
         other = column_base(base, network, until, norm)
@@ -336,17 +336,20 @@ def _without_scores(
     return (yield from _collected(cases, ("arm", "K", "seed"), "no score"))
 
 
-def _scan(base: Mapping, norms: Sequence[float], seeds: Sequence[int], name: str) -> Runs:
-    """Yield OSAFL and M-FedAvg at every scale of the inputs, K = 1, all rounds."""
+def _scan(
+    base: Mapping, norms: Sequence[float], top_k: Sequence[int], seeds: Sequence[int], name: str
+) -> Runs:
+    """Yield OSAFL and M-FedAvg at every scale of the inputs, all rounds."""
     cases = {
-        (arm, norm, seed): tuning.scaled(
-            OSAFLConfig(*ARMS[arm], seed=seed, top_k=1, **{**base, "input_norm": norm})
+        (arm, norm, K, seed): tuning.scaled(
+            OSAFLConfig(*ARMS[arm], seed=seed, top_k=K, **{**base, "input_norm": norm})
         )
         for norm in norms
+        for K in top_k
         for seed in seeds
         for arm in ("m_fedavg", "osafl")
     }
-    return (yield from _collected(cases, ("arm", "norm", "seed"), name))
+    return (yield from _collected(cases, ("arm", "norm", "K", "seed"), name))
 
 
 def scan_table(scan: pd.DataFrame) -> pd.DataFrame:
