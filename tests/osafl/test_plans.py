@@ -228,14 +228,14 @@ def test_a_refused_rule_is_not_compared(first):
     assert not isinstance(evidence["osafl-tab2"]["tuned_m_fedavg"], NotRun)
 
 
-def test_the_paper_profile_asks_for_table_2_at_full_size_first():
+def test_the_paper_profile_asks_for_tables_2_and_3_at_full_size_first():
     book = gate.find("33")
     given = gate.resolve(book, "paper")
     names = inspect.signature(plans.dataset1).parameters
     asked = {name: given.get(name, book.parameters[name].default) for name in names}
     stage = next(plans.dataset1(**asked))
     first, last = stage.configs[0], stage.configs[-1]
-    assert len(stage.configs) == 80  # eight arms, ten seeds, K = 1
+    assert len(stage.configs) == 160  # eight arms, ten seeds, both K
     assert first == OSAFLConfig(
         model="osafl_fcn",
         features="cifar100",
@@ -248,7 +248,7 @@ def test_the_paper_profile_asks_for_table_2_at_full_size_first():
         seed=10,
         global_rate=35.0,
     )
-    assert (last.rule, last.seed, last.top_k) == ("genie", 19, 1)
+    assert (last.rule, last.seed, last.top_k) == ("genie", 19, 2)
 
 
 def test_the_tables_alone():
