@@ -116,8 +116,9 @@ def _entire() -> list[Claim]:
         ),
         Claim(
             "sfl-nearfull",
-            "On network traffic DRSR and SRSR achieve a performance close to FULL, since they "
-            "approximate the long-term label distribution. Close: within one point in late rounds.",
+            "On network traffic DRSR and SRSR achieve a performance close to FULL. Close: within "
+            "one point in late rounds. The paper's reason is that they approximate the long-term "
+            "label distribution; the part beyond the paper asks whether closeness needs one.",
             "Section VI, performance comparison",
             [
                 Part(
