@@ -136,6 +136,8 @@ def strategies(
     rows: Sequence[str],
     fractions: Sequence[float],
     first_seed: int,
+    first_seed_writers: int,
+    first_seed_plays: int,
     n_seeds: int,
     n_seeds_images: int,
     n_seeds_writers: int,
@@ -171,7 +173,8 @@ def strategies(
     """Plan the lines of Tables 2, 4, 5 and Figs. 3, 5 to 8.
 
     Every keyword is a parameter of notebook 21, which says what it means. Searches use the seeds
-    0, 1, ...; runs that judge use those from `first_seed` on, which no search and no trial saw.
+    0, 1, ...; runs that judge use those from `first_seed` on (FEMNIST and Shakespeare have a first
+    seed of their own), which no search and no trial saw.
     """
     image = dict(model=image_model, rounds=rounds_images, local_steps=local_steps_images)
     image |= dict(n_clients=50, n_historical=25, n_samples=image_samples or None)
@@ -190,7 +193,10 @@ def strategies(
         | dict(rounds=rounds_plays, local_steps=local_steps_plays),
     }
     n_of = (n_seeds, n_seeds_images, n_seeds_images, n_seeds_writers, n_seeds_plays)
-    counts = dict(zip(ROWS, n_of, strict=True))
+    first_of = (first_seed, first_seed, first_seed, first_seed_writers, first_seed_plays)
+    seeds = {
+        row: range(first, first + n) for row, first, n in zip(ROWS, first_of, n_of, strict=True)
+    }
     rates_of = (rates, rates_images, rates_images, [rate_natural], rates_plays)
     offered = dict(zip(ROWS, rates_of, strict=True))
     cases = {
@@ -200,7 +206,7 @@ def strategies(
             _config(row, fraction, settings[row], batch_size),
             readings(row, fraction),
             tuple(offered[row]),
-            range(first_seed, first_seed + counts[row]),
+            seeds[row],
             range(tuning_seeds if row == "synthetic" else tuning_seeds_images),
         )
         for row in rows

@@ -102,7 +102,7 @@ def test_figures_and_gaps():
         assert isinstance(given["share at 50 %"], NotRun)
 
 
-def test_similar_to_optimal_takes_common_seeds_and_reuse_takes_5_percent():
+def test_similar_to_optimal_takes_as_many_seeds_of_each_line_and_reuse_takes_5_percent():
     found = {
         ("synthetic", 0.05): line(n=8),
         ("CIFAR-10", 0.05): line(0.1),
@@ -157,6 +157,8 @@ SMALL = dict(
     rows=["synthetic"],
     fractions=[0.05, 0.2, 0.5],
     first_seed=40,
+    first_seed_writers=60,
+    first_seed_plays=50,
     n_seeds=3,
     n_seeds_images=2,
     n_seeds_writers=2,
@@ -264,6 +266,19 @@ def test_a_plan_searches_synthetic_data_at_every_share_or_not_at_all():
     found, value = stages(plans.strategies(**SMALL), [pd.DataFrame()] * 6)
     assert [len(stage.configs) for stage in found] == [0, 0, 0, 3, 3, 3]
     assert set(value.found) == {("synthetic", f) for f in TABLES}
+
+
+def test_writers_and_plays_have_seeds_of_their_own():
+    rows = ["synthetic", "CIFAR-10", "FEMNIST", "Shakespeare"]
+    plan = plans.strategies(**SMALL | {"rows": rows, "fractions": [0.2], "rates_images": [0.1]})
+    found, _ = stages(plan, [pd.DataFrame()] * 8)
+    judged = [stage.configs for stage in found if stage.configs]
+    assert [[config.seed for config in configs] for configs in judged] == [
+        [40, 41, 42],
+        [40, 41],
+        [60, 61],
+        [50, 51],
+    ]
 
 
 def test_the_plan_of_appendix_e():
