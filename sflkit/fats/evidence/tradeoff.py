@@ -185,8 +185,8 @@ def note_on(measured: Measured, artefact: str) -> str:
     return (
         f"rho_S = {rows['rho_S'].iloc[0]:.2f}, K b = {rows['K'].iloc[0] * rows['b'].iloc[0]}: "
         f"accuracy {each}; with nearly equal label mixes {mixes.iloc[0]:.3f} and "
-        f"{mixes.iloc[1]:.3f}. What a small rho_C costs comes from which clients a round of few "
-        "happens to draw, of which the bound's K b knows nothing"
+        f"{mixes.iloc[1]:.3f}. A round of few clients has the labels of few, of which the bound's "
+        "K b knows nothing"
     )
 
 
