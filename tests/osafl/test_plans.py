@@ -32,8 +32,9 @@ ONE = {
     "norms": [5.0, 10.0],
     "scan_seeds": [0],
     "cnn_rounds": 0,
+    "cnn_seeds": [20, 21, 22],
     "squeezenet1_rounds": 0,
-    "column_seeds": [20, 21, 22],
+    "squeezenet1_seeds": [23, 24],
 }
 TWO = {
     "layers": 3,
@@ -191,12 +192,12 @@ def test_the_second_scale_is_judged_with_the_seeds_of_the_tables(first):
 def test_other_columns_take_that_scale_and_the_gpu_where_it_pays():
     asked = ONE | {"cnn_rounds": 5, "squeezenet1_rounds": 30}
     stages, found = drive(plans.dataset1(**asked))
-    for name, rounds in (("CNN", 5), ("SqueezeNet1", 30)):
+    for name, rounds, seeds in (("CNN", 5, {20, 21, 22}), ("SqueezeNet1", 30, {23, 24})):
         configs = stages[name]
         assert {c.rounds for c in configs} == {rounds}
         assert {c.input_norm for c in configs} == {found.norm}
         assert {c.evaluate_every for c in configs} == {5} and configs[0].hidden is None
-        assert {c.seed for c in configs} == {20, 21, 22}
+        assert {c.seed for c in configs} == seeds
     assert len(stages["CNN"]) == 6 * 3
 
 

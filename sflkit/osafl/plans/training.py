@@ -114,8 +114,9 @@ def dataset1(
     norms: Sequence[float],
     scan_seeds: Sequence[int],
     cnn_rounds: int,
+    cnn_seeds: Sequence[int],
     squeezenet1_rounds: int,
-    column_seeds: Sequence[int],
+    squeezenet1_seeds: Sequence[int],
 ) -> Generator[Stage, pd.DataFrame, Dataset1]:
     """Yield the stages of notebook 33; see its parameters.
 
@@ -131,12 +132,16 @@ def dataset1(
     norm = nearest_norm(scan)
     nearest = yield from _scan(base, [norm] if len(scan) else [], top_k, seeds, "nearest scale")
     columns = {}
-    for network, until in (("CNN", cnn_rounds), ("SqueezeNet1", squeezenet1_rounds)):
+    asked = {
+        "CNN": (cnn_rounds, cnn_seeds),
+        "SqueezeNet1": (squeezenet1_rounds, squeezenet1_seeds),
+    }
+    for network, (until, their_seeds) in asked.items():
         other = column_base(base, network, until, norm)
         ks = top_k if until >= rounds else [1]
         arms = PRINTED if until else ()
         columns[network] = yield from _arms(
-            other, arms, ks, column_seeds, network, gpu=network == "SqueezeNet1"
+            other, arms, ks, their_seeds, network, gpu=network == "SqueezeNet1"
         )
     short = base | {"seed": tune_seed, "rounds": tune_rounds, "top_k": first[0]}
     chosen = yield from _search(short, factors if some and tune_rounds else ())
