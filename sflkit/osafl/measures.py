@@ -35,8 +35,7 @@ def area(run: pd.DataFrame) -> float:
 
 def late_log_loss(run: pd.DataFrame) -> float:
     """Return the mean of the loss's logarithm over the last quarter of the rounds."""
-    rows = run[_evaluated(run) & (run["round"] > 0.75 * run["round"].max())]
-    return float(np.log(rows["loss"].where(~rows["diverged"], WORST_LOSS)).mean())
+    return float(np.log(_late(loss(run))).mean())
 
 
 def between(first: float, last: float) -> Callable[[pd.DataFrame], float]:
@@ -73,18 +72,47 @@ def plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> float:
     -------
     float
         The middle of the first `window` rounds whose mean accuracy is at least `share` of the mean
-        over the last quarter.
+        over the last quarter; NaN where there are none.
     """
     curve = accuracy(run)
-    level = checks.real("share", share, above=0, high=1) * between(0.75, 1)(run)
-    means = curve.rolling(checks.integer("window", window, 1)).mean()
-    return float(means.index[(means >= level).to_numpy()][0] - (window - 1) / 2)
+    level = checks.real("share", share, above=0, high=1) * _late(curve).mean()
+    return _first_window(curve, window, lambda means: means >= level)
+
+
+def loss_plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> float:
+    """Return after how many rounds the loss of a run is on its plateau.
+
+    Parameters
+    ----------
+    run : DataFrame
+        Evaluated in every round.
+    share : float
+        In (0, 1].
+    window : int
+        >= 1.
+
+    Returns
+    -------
+    float
+        The middle of the first `window` rounds of whose mean loss the mean over the last quarter is
+        at least `share`; NaN where there are none.
+    """
+    curve = loss(run)
+    level = _late(curve).mean() / checks.real("share", share, above=0, high=1)
+    return _first_window(curve, window, lambda means: means <= level)
 
 
 def accuracy(run: pd.DataFrame) -> pd.Series:
     """Return the accuracies of the evaluated rounds by round, 0 where the run had diverged."""
     rows = run[_evaluated(run)]
     return pd.Series(rows["accuracy"].fillna(0).to_numpy(), index=rows["round"].to_numpy())
+
+
+def loss(run: pd.DataFrame) -> pd.Series:
+    """Return the losses of the evaluated rounds by round, `WORST_LOSS` in diverged ones."""
+    rows = run[_evaluated(run)]
+    losses = rows["loss"].where(~rows["diverged"], WORST_LOSS)
+    return pd.Series(losses.to_numpy(), index=rows["round"].to_numpy())
 
 
 def at_k(runs: pd.DataFrame, K: int) -> pd.DataFrame:
@@ -116,6 +144,16 @@ def as_printed(found: pd.DataFrame) -> pd.DataFrame:
     """
     kept = found.drop(columns="m_afa_cd", errors="ignore")
     return kept.rename(columns={"m_afa_cd_printed": "m_afa_cd"})
+
+
+def _late(curve: pd.Series) -> pd.Series:
+    return curve[curve.index > 0.75 * curve.index.max()]
+
+
+def _first_window(curve: pd.Series, window: int, good: Callable[[pd.Series], pd.Series]) -> float:
+    means = curve.rolling(checks.integer("window", window, 1)).mean()
+    ends = means.index[good(means).to_numpy()]
+    return float(ends[0] - (window - 1) / 2) if len(ends) else float("nan")
 
 
 def _evaluated(run: pd.DataFrame) -> pd.Series:

@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sflkit.osafl import measures
 from sflkit.osafl.measures import WORST_LOSS, by_arm
@@ -65,6 +67,31 @@ def test_plateau_by_hand():
     assert measures.plateau(curve, share=1, window=1) == 10
     # a constant run is there at once
     assert measures.plateau(run((0.3,) * 20)) == 3
+
+
+def test_plateau_of_the_loss_by_hand():
+    # the loss falls from 10 to 1 in ten rounds and stays: 1 is 0.98 of a mean of 1.0204 at most,
+    # and rounds 9 to 13 have (2 + 4) / 5 = 1.2, rounds 10 to 14 have 1
+    curve = run((0.5,) * 40, losses=np.r_[np.arange(10, 0, -1), np.ones(30)])
+    assert measures.loss_plateau(curve) == 12
+    assert measures.loss_plateau(curve, share=1 / 1.21) == 11
+    assert measures.loss_plateau(curve, share=1, window=1) == 10
+    # a constant loss is there at once, and so is one that only rises
+    assert measures.loss_plateau(run((0.5,) * 20, losses=[2.0] * 20)) == 3
+    assert measures.loss_plateau(run((0.5,) * 20, losses=np.arange(1.0, 21))) == 3
+
+
+@given(losses=st.lists(st.floats(0.1, 10), min_size=20, max_size=40), power=st.integers(-9, 9))
+def test_the_plateau_of_the_loss_does_not_depend_on_its_unit(losses, power):
+    curve = run((0.5,) * len(losses), losses=np.array(losses))
+    scaled = curve.assign(loss=curve["loss"] * 2.0**power)  # powers of two round nothing
+    np.testing.assert_equal(measures.loss_plateau(scaled), measures.loss_plateau(curve))
+
+
+def test_no_plateau_where_no_window_gets_there():
+    # the last six of 24 rounds have the mean 4 / 6, and no five of them are below 4 / 5
+    ends = [9.0] * 18 + [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]
+    assert np.isnan(measures.loss_plateau(run((0.5,) * 24, losses=ends)))
 
 
 def test_by_arm():

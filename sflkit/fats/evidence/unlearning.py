@@ -39,6 +39,13 @@ AT_ONCE = {
     "fats-fig5": ("MNIST", {"fmnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}),
     "fats-fig1": ("FEMNIST", {"cifar100": "CIFAR-100", "shakespeare": "Shakespeare"}),
 }
+# What it would take, where a data set of the paper is in no profile.
+_WHY_ABSENT = {
+    "Fashion-MNIST": "its images have to be fetched",
+    "CIFAR-10": "a small network on it takes some two CPU hours",
+    "CIFAR-100": "the paper's VGG16 on it is work for a GPU",
+    "Shakespeare": "one training takes 60,000 steps of an LSTM",
+}
 OTHERS = ("frs", "fr2")
 Settings = Mapping[str, Mapping[str, Any]]
 
@@ -186,6 +193,7 @@ def setting_of(settings: Settings, datasets: Sequence[str], runs: int, test_size
         f"{data} for {STANDS_FOR[data]}, {settings[data]['model']} network, rate "
         f"{settings[data]['rate']:g}, "
         + ", ".join(f"{symbol} = {settings[data][name]}" for symbol, name in zip("MKREb", COLUMNS))
+        + f", {settings[data]['n_requests']} to forget"
         for data in datasets
     )
     level = "stand-in" if set(datasets) & set(STAND_INS) else "reduced"
@@ -229,7 +237,8 @@ def _uses(size: Mapping[str, Any], w: float, samples: int) -> tuple[float, float
 
 
 def _absent(name: str) -> NotRun:
-    return NotRun(f"{name} is not among the data sets of these settings")
+    why = f": {_WHY_ABSENT[name]}" if name in _WHY_ABSENT else ""
+    return NotRun(f"{name} is not among the data sets of these settings{why}")
 
 
 def _of_set(scores: pd.DataFrame, name: str) -> pd.DataFrame | None:

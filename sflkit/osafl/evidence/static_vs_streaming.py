@@ -157,7 +157,8 @@ def note(found: pd.DataFrame, arms: Sequence[str]) -> str:
         gain = 100 * (mean.loc["time_varying", "accuracy"] - mean.loc["frozen", "accuracy"])
         change = (
             f"At equal size and training, changing stores end {abs(gain):.2f} points "
-            f"{'higher' if gain > 0 else 'lower'} than frozen ones (ERRATA 70). "
+            f"{'higher' if gain > 0 else 'lower'} than frozen ones in the mean (ERRATA 70; whether "
+            "the difference is sure is judged beyond the paper). "
         )
     return (
         f"{change}Mean accuracy, and in brackets the median change of accuracy from one episode to "

@@ -23,6 +23,7 @@ from sflkit.osafl.measures import (
     between,
     by_arm,
     late_log_loss,
+    loss_plateau,
     plateau,
 )
 from sflkit.osafl.plans.training import SEARCHED, Dataset1, Dataset2
@@ -187,31 +188,32 @@ def _scores(found: Dataset1, runs: pd.DataFrame) -> Evidence:
 
 
 def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:
-    rising = ("m_fedavg", "m_fedprox", "m_feddisco")
-    one = ["osafl_K1", "fednova", *(f"rising_{rule}" for rule in rising), "afa_flat"]
     evidence: Evidence = {}
-    if why := _missing(1, tables[1]) or _short(tables[1]):
-        evidence |= dict.fromkeys(one, NotRun(why))
-    else:
-        evidence |= _saturation_of(tables[1], rising)
-    if why := _missing(2, tables[2]) or _short(tables[2]):
-        evidence["osafl_K2"] = NotRun(why)
-    else:
-        mine = tables[2]
-        evidence["osafl_K2"] = by_arm(mine[mine["arm"] == "osafl"], plateau)["osafl"]
-    return evidence
+    for K in (1, 2):
+        keys = [f"{what}_K{K}" for what in ("osafl", "loss", "fednova")]
+        if why := _missing(K, tables[K]) or _short(tables[K]):
+            evidence |= dict.fromkeys(keys, NotRun(why))
+        else:
+            mine = tables[K][tables[K]["arm"] == "osafl"]
+            level = by_arm(mine, between(0.75, 1))["osafl"]
+            pairs = (
+                by_arm(mine, plateau)["osafl"],
+                by_arm(mine, loss_plateau)["osafl"],
+                (by_arm(tables[K], best)["m_fednova"], level),
+            )
+            evidence |= dict(zip(keys, pairs, strict=True))
+    return evidence | _convergence(tables[1])
 
 
-def _saturation_of(runs: pd.DataFrame, rising: tuple[str, ...]) -> Evidence:
-    level = by_arm(runs, between(0.75, 1))
+def _convergence(runs: pd.DataFrame) -> Evidence:
+    rising = ("m_fedavg", "m_fedprox", "m_feddisco")
+    if why := _missing(1, runs) or _short(runs):
+        return dict.fromkeys([*(f"rising_{rule}" for rule in rising), "afa_flat"], NotRun(why))
     before, after = by_arm(runs, between(0.75, 0.875)), by_arm(runs, between(0.875, 1))
-    early = by_arm(runs, between(0.04, 0.25))
-    at = by_arm(runs[runs["arm"] == "osafl"], plateau)["osafl"]
+    late, early = by_arm(runs, between(0.75, 1)), by_arm(runs, between(0.04, 0.25))
     return {
-        "osafl_K1": at,
-        "fednova": (by_arm(runs, best)["m_fednova"], level["osafl"]),
         **{f"rising_{rule}": (after[rule], before[rule]) for rule in rising},
-        "afa_flat": (level["m_afa_cd_printed"], early["m_afa_cd_printed"]),
+        "afa_flat": (late["m_afa_cd_printed"], early["m_afa_cd_printed"]),
     }
 
 
