@@ -82,20 +82,8 @@ def plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> float:
 def loss_plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> float:
     """Return after how many rounds the loss of a run is on its plateau.
 
-    Parameters
-    ----------
-    run : DataFrame
-        Evaluated in every round.
-    share : float
-        In (0, 1].
-    window : int
-        >= 1.
-
-    Returns
-    -------
-    float
-        The middle of the first `window` rounds of whose mean loss the mean over the last quarter is
-        at least `share`; NaN where there are none.
+    As `plateau`, but what counts is the first `window` of whose mean loss the mean over the last
+    quarter is at least `share`.
     """
     curve = loss(run)
     level = _late(curve).mean() / checks.real("share", share, above=0, high=1)
