@@ -237,7 +237,7 @@ def _uses(size: Mapping[str, Any], w: float, samples: int) -> tuple[float, float
 
 
 def _absent(name: str) -> NotRun:
-    why = f": {_WHY_ABSENT[name]}" if name in _WHY_ABSENT else ""
+    why = f" ({_WHY_ABSENT[name]})" if name in _WHY_ABSENT else ""
     return NotRun(f"{name} is not among the data sets of these settings{why}")
 
 
