@@ -35,7 +35,7 @@ def area(run: pd.DataFrame) -> float:
 
 def late_log_loss(run: pd.DataFrame) -> float:
     """Return the mean of the loss's logarithm over the last quarter of the rounds."""
-    return float(np.log(_late(loss(run))).mean())
+    return float(np.log(_part(loss(run), 0.75, 1)).mean())
 
 
 def between(first: float, last: float) -> Callable[[pd.DataFrame], float]:
@@ -43,12 +43,7 @@ def between(first: float, last: float) -> Callable[[pd.DataFrame], float]:
     checks.real("first", first, 0, 1)
     checks.real("last", last, above=first, high=1)
 
-    def measure(run: pd.DataFrame) -> float:
-        curve = accuracy(run)
-        end = run["round"].max()
-        return float(curve[(curve.index > first * end) & (curve.index <= last * end)].mean())
-
-    return measure
+    return lambda run: float(_part(accuracy(run), first, last).mean())
 
 
 def at_round(number: int) -> Callable[[pd.DataFrame], float]:
@@ -75,7 +70,7 @@ def plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> float:
         over the last quarter; NaN where there are none.
     """
     curve = accuracy(run)
-    level = checks.real("share", share, above=0, high=1) * _late(curve).mean()
+    level = checks.real("share", share, above=0, high=1) * _part(curve, 0.75, 1).mean()
     return _first_window(curve, window, lambda means: means >= level)
 
 
@@ -86,7 +81,7 @@ def loss_plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> flo
     quarter is at least `share`.
     """
     curve = loss(run)
-    level = _late(curve).mean() / checks.real("share", share, above=0, high=1)
+    level = _part(curve, 0.75, 1).mean() / checks.real("share", share, above=0, high=1)
     return _first_window(curve, window, lambda means: means <= level)
 
 
@@ -134,8 +129,9 @@ def as_printed(found: pd.DataFrame) -> pd.DataFrame:
     return kept.rename(columns={"m_afa_cd_printed": "m_afa_cd"})
 
 
-def _late(curve: pd.Series) -> pd.Series:
-    return curve[curve.index > 0.75 * curve.index.max()]
+def _part(curve: pd.Series, first: float, last: float) -> pd.Series:
+    end = curve.index.max()
+    return curve[(curve.index > first * end) & (curve.index <= last * end)]
 
 
 def _first_window(curve: pd.Series, window: int, good: Callable[[pd.Series], pd.Series]) -> float:
