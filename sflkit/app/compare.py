@@ -256,7 +256,8 @@ def part_state(before: Mapping[str, str] | None, after: Mapping[str, str] | None
     if before["ours"] == after["ours"]:
         return "same"
     if before["interval"]:
-        low, high = (float(text) for text in _NUMBER.findall(before["interval"])[:2])
+        # one seed has the interval from -inf to inf, which float() reads and _NUMBER does not
+        low, high = map(float, before["interval"].strip("[]").split(", "))
         found = _NUMBER.findall(after["ours"])
         return "within" if found and low <= float(found[0]) <= high else "outside"
     return "same" if _same_words(before["ours"], after["ours"]) else "outside"

@@ -215,15 +215,18 @@ class Queue:
         while not self.report.stopped:
             new = [r for r in self.agenda.missing().values() if r.key not in self._looked_up]
             self._looked_up.update(run.key for run in new)
-            try:
-                copied = [r for r in new if shelf.take_over(r.key, source, self.agenda.folder)]
-            except paths.CannotWrite as error:
-                self._stop(str(error))
+            came = 0
+            for run in new:
+                try:
+                    copied = shelf.take_over(run.key, source, self.agenda.folder)
+                except paths.CannotWrite as error:
+                    self._stop(str(error))
+                    return
+                if copied:
+                    self._take_note(run, here=False)
+                    came += 1
+            if not came:
                 return
-            if not copied:
-                return
-            for run in copied:
-                self._take_note(run, here=False)
             self.agenda.go_on()
 
     def _has_gpu(self) -> bool:

@@ -359,6 +359,9 @@ class Claims(Mapping):
     def __getitem__(self, artefact: str) -> Claim:
         return self._claims[checks.choice("artefact", artefact, self._claims)]
 
+    def __contains__(self, artefact: object) -> bool:
+        return artefact in self._claims
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._claims)
 

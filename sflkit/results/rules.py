@@ -14,9 +14,12 @@ evidence and answers:
 
 Rules for trained or simulated numbers decide by Student's two-sided interval over independent
 seeds, rules for mathematics by rounding error; none by eye. An ordering of a and b takes the
-differences a - b seed by seed, since rules are compared on the same streams. All parts of a claim
-must hold for it to be reproduced, so no correction for many comparisons is due (intersection-union
-test, Berger 1982).
+differences a - b seed by seed, since rules are compared on the same streams.
+
+All parts of a claim must hold for it to be reproduced, so no correction for many comparisons is due
+in that direction (intersection-union test, Berger 1982). In the other direction there is none
+either: each interval misses its mean in one of twenty cases, so that a claim of twenty parts that
+are all true may lose one by chance and be "partly".
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ from sflkit.results.intervals import (
 # A rule on shares takes these two, so that they are shown in percentage points.
 POINTS = {"unit": "points", "scale": 100}
 ANSWERS = ("yes", "no", "partly", "no visible effect", "open", "not run")
+
+_INTERVAL = "95 % interval over seeds"
 
 # An open part says how many more seeds would settle it, if they are not more than this.
 WORTH_SAYING = 100
@@ -88,11 +93,9 @@ class _OverSeeds:
 
     unit: str = ""
     scale: float = 1.0
-    confidence: float = 0.95
 
     def __post_init__(self):
         checks.real("scale", self.scale, above=0.0)
-        checks.real("confidence", self.confidence, above=0.0, below=1.0)
 
     def _positive(self, name: str) -> None:
         value = getattr(self, name)
@@ -119,9 +122,6 @@ class _OverSeeds:
 
     def _flag(self, name: str) -> None:
         checks.flag(name, getattr(self, name))
-
-    def _percent(self) -> str:
-        return f"{100 * self.confidence:g} % interval over seeds"
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,10 @@ class Above(_Ordering):
     @property
     def words(self) -> str:
         how = "paired" if self.paired else "Welch's"
-        return f"{how} {self._percent()} of the difference above 0; {self._no_effect()}"
+        return f"{how} {_INTERVAL} of the difference above 0; {self._no_effect()}"
 
     def judge(self, evidence: Any) -> Judged:
-        estimate = _difference(evidence, self.paired, self.confidence)
+        estimate = _difference(evidence, self.paired)
         return self._judged(estimate, _above(estimate, self.smallest), self._regions())
 
 
@@ -195,10 +195,10 @@ class NotBelow(_Ordering):
     @property
     def words(self) -> str:
         how = "paired" if self.paired else "Welch's"
-        return f"{how} {self._percent()} of the difference above {self._shown(-self.smallest)}"
+        return f"{how} {_INTERVAL} of the difference above {self._shown(-self.smallest)}"
 
     def judge(self, evidence: Any) -> Judged:
-        estimate = _difference(evidence, self.paired, self.confidence)
+        estimate = _difference(evidence, self.paired)
         region = (-self.smallest, math.inf)
         return self._judged(estimate, _within(estimate, *region), [region])
 
@@ -221,10 +221,10 @@ class Similar(_OverSeeds):
     @property
     def words(self) -> str:
         how = "paired" if self.paired else "Welch's"
-        return f"{how} {self._percent()} of the difference within ±{self._shown(self.within)}"
+        return f"{how} {_INTERVAL} of the difference within ±{self._shown(self.within)}"
 
     def judge(self, evidence: Any) -> Judged:
-        estimate = _difference(evidence, self.paired, self.confidence)
+        estimate = _difference(evidence, self.paired)
         region = (-self.within, self.within)
         return self._judged(estimate, _within(estimate, *region), [region])
 
@@ -261,7 +261,7 @@ class Near(_OverSeeds):
         if np.ndim(evidence) == 0:
             value = checks.real("evidence", evidence)
             return Judged("yes" if abs(value - self.target) <= half else "no", self._shown(value))
-        estimate = mean_interval(sample_of("evidence", evidence), self.confidence)
+        estimate = mean_interval(sample_of("evidence", evidence))
         region = (self.target - half, self.target + half)
         shown = self._shown(estimate.mean)
         return self._judged(estimate, _within(estimate, *region), [region], shown)
@@ -277,10 +277,10 @@ class Rises(_Ordering):
 
     @property
     def words(self) -> str:
-        return f"{self._percent()} of the slope above 0; {self._no_effect()}"
+        return f"{_INTERVAL} of the slope above 0; {self._no_effect()}"
 
     def judge(self, evidence: Any) -> Judged:
-        estimate = mean_interval(_slopes(evidence), self.confidence)
+        estimate = mean_interval(_slopes(evidence))
         return self._judged(estimate, _above(estimate, self.smallest), self._regions())
 
 
@@ -290,10 +290,10 @@ class Falls(_Ordering):
 
     @property
     def words(self) -> str:
-        return f"{self._percent()} of the slope below 0; {self._no_effect()}"
+        return f"{_INTERVAL} of the slope below 0; {self._no_effect()}"
 
     def judge(self, evidence: Any) -> Judged:
-        estimate = mean_interval(_slopes(evidence), self.confidence)
+        estimate = mean_interval(_slopes(evidence))
         return self._judged(estimate, _below(estimate, self.smallest), self._regions())
 
 
@@ -310,14 +310,56 @@ class LessSpread(_Ordering):
 
     @property
     def words(self) -> str:
-        return f"jackknife {self._percent()} of the log variance ratio below 0; {self._no_effect()}"
+        return f"jackknife {_INTERVAL} of the log variance ratio below 0; {self._no_effect()}"
 
     def judge(self, evidence: Any) -> Judged:
         if not isinstance(evidence, tuple) or len(evidence) != 2:
             raise ValueError("evidence must be a pair (a, b) of curves")
-        estimate = mean_interval(_log_variance_ratios(*evidence), self.confidence)
+        estimate = mean_interval(_log_variance_ratios(*evidence))
         ours = f"log variance ratio {estimate.mean:+.3g}"
         return self._judged(estimate, _below(estimate, self.smallest), self._regions(), ours)
+
+
+@dataclass(frozen=True)
+class Each:
+    """Several comparisons that a part takes as one, each decided by its own rule.
+
+    It holds if all of them hold; if one fails it is "partly" where another holds and "no" where
+    none does. As long as none fails one open comparison leaves it open.
+
+    Parameters
+    ----------
+    rules : Rule, or mapping name -> Rule
+        One rule for all comparisons, or one for each.
+
+    Evidence is a mapping name -> what that rule takes.
+    """
+
+    rules: Rule | Mapping[str, Rule]
+
+    @property
+    def words(self) -> str:
+        rules = self.rules.values() if isinstance(self.rules, Mapping) else [self.rules]
+        return f"each one: {'; or '.join(dict.fromkeys(rule.words for rule in rules))}"
+
+    def judge(self, evidence: Mapping[str, Any]) -> Judged:
+        if not isinstance(evidence, Mapping) or not evidence:
+            raise ValueError("evidence must be a mapping name -> evidence with one entry at least")
+        known = (
+            self.rules if isinstance(self.rules, Mapping) else dict.fromkeys(evidence, self.rules)
+        )
+        if unknown := set(known) ^ set(evidence):
+            raise ValueError(f"{sorted(unknown)} need both a rule and evidence")
+        found = {name: known[name].judge(given) for name, given in evidence.items()}
+        words = f"{sum(one.answer == 'yes' for one in found.values())} of {len(found)} hold"
+        others = [
+            f"{name}: {one.answer}, {f'{one.ours} {one.interval}'.strip()}"
+            for name, one in found.items()
+            if one.answer != "yes"
+        ]
+        answer = _together([one.answer for one in found.values()])
+        n_seeds = min(one.n_seeds for one in found.values())
+        return Judged(answer, "; ".join([words, *others]), n_seeds=n_seeds)
 
 
 # --- rules for mathematics, algorithms and pictures -----------------------------------------------
@@ -425,12 +467,12 @@ class Holds:
 # --- helpers --------------------------------------------------------------------------------------
 
 
-def _difference(evidence: Any, paired: bool, confidence: float) -> Estimate:
+def _difference(evidence: Any, paired: bool) -> Estimate:
     if isinstance(evidence, tuple):
         if len(evidence) != 2:
             raise ValueError(f"evidence has {len(evidence)} samples; it must be a pair (a, b)")
-        return difference_interval(*evidence, confidence, paired=paired)
-    return mean_interval(sample_of("evidence", evidence), confidence)
+        return difference_interval(*evidence, paired=paired)
+    return mean_interval(sample_of("evidence", evidence))
 
 
 def _above(estimate: Estimate, smallest: float) -> str:
@@ -452,6 +494,15 @@ def _within(estimate: Estimate, low: float, high: float) -> str:
     if estimate.low > low and estimate.high < high:
         return "yes"
     return "no" if estimate.high <= low or estimate.low >= high else "open"
+
+
+def _together(answers: list[str]) -> str:
+    """Return the answer of several comparisons that a part takes as one."""
+    if len(set(answers)) == 1:
+        return answers[0]
+    if "no" in answers:
+        return "partly" if "yes" in answers else "no"
+    return "open" if "open" in answers else "partly"
 
 
 def _hint(estimate: Estimate, regions: list[tuple]) -> str:

@@ -92,19 +92,27 @@ def judge(
     Raises
     ------
     ValueError
-        As `Claim.judge` and `record`.
+        If an artefact is not declared, or has no setting; as `Claim.judge` and `record`. Nothing
+        is recorded then.
     """
     folder = paths.drawn(profile)
-    pages, not_run = [], []
-    for artefact, known in evidence.items():
-        where = setting if isinstance(setting, Setting) else setting[artefact]
-        note = (notes or {}).get(artefact, "")
-        verdict = claims[artefact].judge(known, setting=where, profile=profile, note=note)
+    settings = dict.fromkeys(evidence, setting) if isinstance(setting, Setting) else setting
+    notes = {} if notes is None else notes
+    if unknown := (set(settings) | set(notes)) - set(claims):
+        raise ValueError(f"{claims.paper} declares no {sorted(unknown)}")
+    if without := [artefact for artefact in evidence if artefact not in settings]:
+        raise ValueError(f"setting={sorted(settings)} has none for {without}")
+    verdicts = [
+        claims[artefact].judge(
+            known, setting=settings[artefact], profile=profile, note=notes.get(artefact, "")
+        )
+        for artefact, known in evidence.items()
+    ]
+    # Only when all are judged, so that a bad one leaves the last run's verdicts together.
+    for verdict in verdicts:
         _put(verdict, folder)
-        if verdict.verdict == "not run":
-            not_run.append(artefact)
-        else:
-            pages.append(str(verdict))
+    not_run = [verdict.artefact for verdict in verdicts if verdict.verdict == "not run"]
+    pages = [str(verdict) for verdict in verdicts if verdict.verdict != "not run"]
     if evidence:
         say_if_unpublished(folder / "verdicts.csv", profile)
     if not_run:

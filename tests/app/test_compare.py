@@ -239,6 +239,7 @@ def part(ours, interval="", answer="yes"):
     [
         (part("+26.9 points", "[22.7, 31.1]"), part("+23 points", "[20, 26]"), "within"),
         (part("+26.9 points", "[22.7, 31.1]"), part("+22.6 points", "[20, 26]"), "outside"),
+        (part("+2", "[-inf, inf]", "open"), part("+3", "[-inf, inf]", "open"), "within"),
         (part("-1.07", "[-1.93, -0.204]"), part("-1.9", "[-3, -1]"), "within"),
         (part("-1.07", "[-1.93, -0.204]"), part("-0.2", "[-3, -1]"), "outside"),
         (part("+5", "[1, 9]"), part("+5", "[1, 9]", "open"), "outside"),

@@ -154,6 +154,28 @@ def test_what_a_sweep_has_left_is_copied_not_computed_again(planned):
     assert len(shelf.survey(paths.published("paper")).records) == 4
 
 
+def test_what_was_copied_before_the_disk_was_full_is_in_the_report(planned, monkeypatch):
+    planned({"10": ("study", {"seeds": [1, 4]})})
+    import queue_probe
+
+    configs = [queue_probe.Config(1, 3), queue_probe.Config(4, 3)]
+    sweep.run_many(queue_probe.run, configs, store=paths.results_store())
+    copies, take_over = [], shelf.take_over
+
+    def one_fits(key, source, folder):
+        if len(copies) == 1:
+            raise paths.CannotWrite(28, "No space left on device", f"{key}.csv")
+        copied = take_over(key, source, folder)
+        copies.extend([key] * copied)
+        return copied
+
+    monkeypatch.setattr(shelf, "take_over", one_fits)
+    line, _ = waiting()
+    report = line.drain()
+    assert "No space left on device" in report.stopped
+    assert len(report.found) == 1 and not report.computed
+
+
 def test_failed_runs_and_plans_are_named_and_the_others_finish(planned, monkeypatch):
     planned({"10": ("rules", {"seeds": [0, 1]}), "12": ("upset", {"seeds": [0]})})
     monkeypatch.setenv("PROBE_FAILS", "drsr")

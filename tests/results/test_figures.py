@@ -320,6 +320,33 @@ def test_claims_are_judged_recorded_and_shown_together(clone):
     assert found.loc["sfl-fig10", ["setting", "note"]].tolist() == ["reduced", "a cause"]
 
 
+FULL = claims.Setting("full")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "options", "message"),
+    [
+        ({"sfl-fig2": {"order": True}}, {"setting": {}}, "has none for .'sfl-fig2'"),
+        ({}, {"setting": {"sfl-fgi2": FULL}}, "test declares no .'sfl-fgi2'"),
+        ({}, {"setting": FULL, "notes": {"sfl-fgi2": "why"}}, "test declares no .'sfl-fgi2'"),
+        (
+            {"sfl-fig2": {"order": True}, "sfl-fig10": {}},
+            {"setting": FULL},
+            "no evidence for 'order'",
+        ),
+    ],
+)
+def test_nothing_is_recorded_unless_all_can_be(clone, evidence, options, message):
+    part = claims.Part("order", "DRSR ends above FIFO", rules.Holds())
+    two = [
+        claims.Claim(name, "DRSR is best.", "Fig.", [part], "FIFO above DRSR")
+        for name in ("sfl-fig2", "sfl-fig10")
+    ]
+    with pytest.raises(ValueError, match=message):
+        tables.judge(claims.Claims("test", two), evidence, profile="quick", **options)
+    assert tables.all_verdicts().empty
+
+
 def test_exploring_leaves_the_published_files_alone(clone, monkeypatch, capsys):
     save(frame())
     tables.record(verdict("sfl-fig4a"))

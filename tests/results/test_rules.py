@@ -11,9 +11,11 @@ from sflkit.results import rules
 from sflkit.results.rules import (
     Above,
     AtMost,
+    Each,
     Equal,
     Falls,
     Holds,
+    Judged,
     LessSpread,
     Near,
     NotBelow,
@@ -181,6 +183,45 @@ def test_equal_at_most_within_errors():
     assert WithinErrors().judge(([1.1, 1.41], [0.1, 0.1], 1.0)).answer == "partly"
 
 
+def test_each_line_is_decided_by_its_own_interval():
+    # a rises by 2 from place 0 to place 1 in every run, b falls by 2, c's two runs disagree
+    up, down, unsure = [[0, 2], [1, 3]], [[2, 0], [3, 1]], [[0, 2], [2, 0]]
+    rising = Each(Rises(smallest=0.1))
+
+    def answer(**lines):
+        return rising.judge({name: (line, [0, 1]) for name, line in lines.items()})
+
+    assert answer(a=up) == Judged("yes", "1 of 1 hold", n_seeds=2)
+    assert answer(a=down).answer == "no"
+    assert answer(a=up, b=down).answer == "partly"
+    assert answer(a=up, c=unsure).answer == "open"
+    assert answer(b=down, c=unsure).answer == "no"
+    found = answer(a=up, b=down)
+    assert found.ours == "1 of 2 hold; b: no, -2 [-2, -2]"
+    assert rising.words == f"each one: {Rises(smallest=0.1).words}"
+
+
+def test_each_takes_one_rule_for_all_or_one_for_each():
+    limits = Each({"low": Near(target=0, within=1), "high": Near(target=10, within=1)})
+    assert limits.judge({"low": 0.5, "high": 10.5}).answer == "yes"
+    assert limits.judge({"low": 10.5, "high": 10.5}).answer == "partly"
+    assert limits.words.count("; or ") == 1
+    small = Each(Above(smallest=1.0)).judge({"a": [0.1, 0.2], "b": [0.1, 0.2]})
+    assert small.answer == "no visible effect"
+
+
+@given(st.lists(st.lists(st.floats(-3, 3), min_size=2, max_size=4), min_size=1, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_each_says_yes_only_if_all_say_so(samples):
+    rule = Above(smallest=0.5)
+    alone = [rule.judge(sample).answer for sample in samples]
+    found = Each(rule).judge({str(n): sample for n, sample in enumerate(samples)}).answer
+    assert (found == "yes") == (set(alone) == {"yes"})
+    assert (found in ("no", "partly")) == (
+        "no" in alone or set(alone) == {"yes", "no visible effect"}
+    )
+
+
 def test_holds():
     assert Holds().judge(True).answer == "yes" and Holds().judge(np.bool_(False)).answer == "no"
     facts = {"ten clients": True, "sums to one": False}
@@ -208,7 +249,6 @@ def test_holds():
         (lambda: Equal(atol=-1), "atol=-1"),
         (lambda: AtMost(rtol=math.nan), "rtol=nan"),
         (lambda: WithinErrors(z=0), "z=0"),
-        (lambda: Above(smallest=1, confidence=95), "confidence=95 must be .* < 1"),
         (lambda: Above(smallest=1, scale=0), "scale=0"),
         (lambda: Above(smallest=1).judge(([1.0, 2.0], [1.0])), "2 seeds and y has 1"),
         (lambda: Above(smallest=1).judge(([1.0, np.nan], [1.0, 2.0])), "x holds nan"),
@@ -227,6 +267,9 @@ def test_holds():
         (lambda: AtMost().judge((1.0, "2")), "bound must hold numbers or inf"),
         (lambda: AtMost().judge((np.inf, 1.0)), "value holds inf"),
         (lambda: WithinErrors().judge((1.0, 0.0, 1.0)), "standard_error holds 0.0"),
+        (lambda: Each(Rises(smallest=1)).judge({}), "one entry at least"),
+        (lambda: Each(Rises(smallest=1)).judge([1.0, 2.0]), "must be a mapping"),
+        (lambda: Each({"a": Holds()}).judge({"b": True}), "'a', 'b'.* need both a rule and"),
         (lambda: Holds().judge({}), "at least one fact"),
         (lambda: Holds().judge({"looks_good": "yes"}), "'looks_good'='yes' must be True or False"),
         (lambda: Holds().judge(1), "must be True or False"),

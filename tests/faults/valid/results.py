@@ -33,13 +33,13 @@ CALLS = {
     ),
     "Above": lambda: (
         rules.Above,
-        {"smallest": 0.1, "paired": True, "scale": 1.0, "confidence": 0.95},
+        {"smallest": 0.1, "paired": True, "scale": 1.0},
     ),
     "Near": lambda: (
         rules.Near,
-        {"target": 0.5, "within": 0.1, "relative": False, "scale": 1.0, "confidence": 0.95},
+        {"target": 0.5, "within": 0.1, "relative": False, "scale": 1.0},
     ),
-    "Similar": lambda: (rules.Similar, {"within": 0.1, "paired": True, "confidence": 0.95}),
+    "Similar": lambda: (rules.Similar, {"within": 0.1, "paired": True}),
     "Equal": lambda: (rules.Equal, {"rtol": 1e-9, "atol": 1e-12}),
     "AtMost": lambda: (rules.AtMost, {"rtol": 1e-12}),
     "WithinErrors": lambda: (rules.WithinErrors, {"z": 4.0}),
