@@ -1,16 +1,18 @@
-"""From runs to evidence: windows by hand, spread within worlds, exact gaps, whole plans."""
+"""From runs to evidence: windows by hand, spread within worlds, exact gaps, which way every part of
+a claim is judged, whole plans.
+"""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.results import plans, rules
-from sflkit.results.claims import NotRun
+from sflkit.results import plans
 from sflkit.sfl import label_only
 from sflkit.sfl.claims import CLAIMS
 from sflkit.sfl.discrepancy import exact_discrepancy
 from sflkit.sfl.evidence import training as evidence
 from sflkit.sfl.plans import training as sfl_plans
+from tests.invented import answers, drive, noise, swapped
 
 # Two rules, two seeds, four rounds; round 2 was not evaluated.
 ROUNDS = pd.DataFrame(
@@ -74,37 +76,312 @@ def test_exact_psi_starts_at_the_variance_of_one_state():
     assert psi == pytest.approx(exact_discrepancy(stream, weights=[0.5, 0.5]).sum())
 
 
+# --- invented runs: every part holds as claimed, and fails when its two arms change places --------
+
+SIX = list(range(6))
+# How high the rules of an invented run end. Panel b has the smaller gains over LAZY.
+PANEL_A = dict(full=0.92, full_refreshed=0.92, drsr=0.8, srsr=0.8, fifo=0.65, lazy=0.45)
+PANEL_B = PANEL_A | dict(fifo=0.68, lazy=0.56)
+COMPARED = dict(
+    data_a="traffic600", data_b="digits", model="linear", rate_a=0.1, rate_b=0.1, rounds=40,
+    rounds_b=0, seeds=SIX, capacity=20, batch_size=10, theta=2 / 3, classes_per_client=3,
+    evaluate_every=1, label_seeds=SIX, label_rounds=40,
+)  # fmt: skip
+THETAS = [0.1, 0.5, 1.0]
+SIZES = {"few": 4, "many": 20}
+ASKED = dict(
+    data="digits", model="linear", rate=0.1, rounds=200, seeds=SIX, capacity=40, small_capacity=20,
+    few=0.1, many=0.5, theta=0.5, thetas=THETAS, evaluate_every=5, worlds=[0, 1, 2],
+    paths_of_each=[0, 1, 2, 3], label_capacity=40, label_rounds=160,
+)  # fmt: skip
+DRSR, LOW, USUAL, HIGH = ("drsr", 0.5), ("srsr", 0.1), ("srsr", 0.5), ("srsr", 1.0)
+# Arrivals and arm -> accuracy early and late, spread over the paths of a world, and how far it
+# moves up and down. With few arrivals the smallest theta is slow, with many it is the best.
+LABELLED = {
+    (4, *DRSR): (0.6, 0.85, 0.01, 0.01),
+    (4, *LOW): (0.1, 0.8, 0.04, 0.05),
+    (4, *USUAL): (0.4, 0.7, 0.04, 0.05),
+    (4, *HIGH): (0.5, 0.75, 0.04, 0.05),
+    (20, *DRSR): (0.6, 0.85, 0.01, 0.01),
+    (20, *LOW): (0.4, 0.7, 0.03, 0.03),
+    (20, *USUAL): (0.3, 0.6, 0.06, 0.06),
+    (20, *HIGH): (0.3, 0.55, 0.09, 0.09),
+}
+
+
+def course(config, early, late, spread=0.0, moves=0.0):
+    """One run whose accuracy is at one height in the first half of the rounds, then at another.
+
+    The spread over paths is three times as large in the first half; every other path is above.
+    """
+    first, step = np.repeat([True, False], 20), np.arange(40)
+    path = spread * (-1) ** config.seed * np.where(first, 3, 1)
+    accuracy = np.where(first, early, late) + path + moves * (-1) ** step + noise(config, 40)
+    rounds = (step + 1) * config.rounds // 40
+    return pd.DataFrame({"round": rounds, "accuracy": accuracy, "loss": 1 - accuracy})
+
+
+def compared(panel_a):
+    """Runs of notebook 12 in which LAZY is slower than all others, which are equally fast."""
+
+    def invented(stage, config):
+        level = (PANEL_B if stage.name.startswith("panel b") else panel_a)[config.rule]
+        moves = 0.01 if config.rule == "drsr" else 0.05
+        return course(config, 0.1 if config.rule == "lazy" else 0.3, level, moves=moves)
+
+    return drive(sfl_plans.comparison(**COMPARED), invented)
+
+
+def exchanged(found, place, a, b):
+    """Let two rules change places in one frame of a `Comparison`."""
+    start, panel = place
+    if start == "labels":
+        return found._replace(labels=swapped(found.labels, "rule", a, b))
+    frames = getattr(found, start)
+    return found._replace(**{start: frames | {panel: swapped(frames[panel], "rule", a, b)}})
+
+
+def order(panel):
+    """Part of Fig. 4 -> where two rules must change places so that it fails."""
+    full, append = ("full", panel), ("append", panel)
+    return {
+        "drsr fifo": (full, "drsr", "fifo"),
+        "srsr fifo": (full, "srsr", "fifo"),
+        "fifo lazy": (full, "fifo", "lazy"),
+        "drsr srsr": (full, "srsr", "fifo"),  # two that are as good have no order
+        "full drsr": (full, "full_refreshed", "drsr"),
+        "static drsr": (full, "full", "drsr"),
+        "loss drsr lazy": (full, "drsr", "lazy"),
+        "append drsr fifo": (append, "drsr", "fifo"),
+        "append fifo lazy": (append, "fifo", "lazy"),
+    }
+
+
+LABELS = ("labels", None)
+TURNED = {
+    "sfl-fig4a": order("a"),
+    "sfl-fig4b": order("b"),
+    "sfl-throughout": {
+        f"{rule} {panel}": (("full", panel), rule, "fifo")
+        for rule in ("drsr", "srsr")
+        for panel in "ab"
+    }
+    | {f"labels {rule}": (LABELS, rule, "fifo") for rule in ("drsr", "srsr")}
+    | {"labels steadier": (LABELS, "drsr", "fifo")},
+    "sfl-speed": {
+        f"{rule} {panel}": (("full", panel), rule, "lazy")
+        for rule in ("drsr", "srsr", "fifo")
+        for panel in "ab"
+    },
+}
+
+
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SFLKIT_RESULTS", str(tmp_path_factory.mktemp("results")))
-        yield
+def ordered():
+    return compared(PANEL_A)
 
 
-def judged(evidence_of):
-    """Every part takes its evidence; the verdict itself is noise at these sizes."""
-    for artefact, known in evidence_of.items():
-        claim = CLAIMS[artefact]
-        assert set(known) == {part.key for part in claim.parts}
-        for part in claim.parts:
-            if not isinstance(known[part.key], NotRun):
-                assert part.rule.judge(known[part.key]).answer in rules.ANSWERS
+@pytest.mark.parametrize("artefact", TURNED)
+def test_rules_in_the_claimed_order_and_turned(artefact, ordered):
+    def answered(found):
+        return answers(CLAIMS[artefact], evidence.comparison_evidence(found)[artefact])
+
+    claimed = answered(ordered)
+    assert set(claimed.values()) == {"yes"}
+    turned = TURNED[artefact]
+    found = {part: answered(exchanged(ordered, *arms))[part] for part, arms in turned.items()}
+    if artefact == "sfl-fig4b":
+        panels = {"a": ordered.full["b"], "b": ordered.full["a"]}
+        found["gain"] = answered(ordered._replace(full=panels))["gain"]
+    assert found == dict.fromkeys(claimed, "no")
 
 
-def test_comparison(store):
+def test_close_to_full_and_far_from_it():
+    close = compared(PANEL_A | dict.fromkeys(("full_refreshed", "fifo"), PANEL_A["drsr"]))
+
+    def answered(found):
+        known = evidence.comparison_evidence(found)["sfl-nearfull"]
+        return answers(CLAIMS["sfl-nearfull"], known)
+
+    rules = ("drsr", "srsr", "fifo")
+    assert answered(close) == dict.fromkeys(rules, "yes")
+    far = {rule: answered(exchanged(close, ("full", "a"), rule, "lazy"))[rule] for rule in rules}
+    assert far == dict.fromkeys(rules, "no")
+
+
+def sensed(found):
+    """The evidence of notebook 13."""
+    known = evidence.arrival_evidence(found.labels, SIZES, 0.5)
+    known |= evidence.theta_evidence(found.labels, SIZES, THETAS, 0.5, 40)
+    return known | evidence.size_evidence(found.sizes, 20, 40, 200)
+
+
+def rows_of(labels, arrivals, arm):
+    """Whether a row of the runs with labels alone is one of an arm (rule, theta)."""
+    rule, theta = arm
+    here = labels["batch_size"] == SIZES[arrivals]
+    return here & (labels["rule"] == rule) & (labels["theta"] == theta)
+
+
+def arms_exchanged(found, arrivals, a, b):
+    """Let two arms of the runs with labels alone change places."""
+    labels = found.labels.copy()
+    for rows, arm in [(rows_of(labels, arrivals, arm), to) for arm, to in ((a, b), (b, a))]:
+        labels.loc[rows, ["rule", "theta"]] = arm
+    return found._replace(labels=labels)
+
+
+@pytest.fixture(scope="module")
+def sensitive():
+    def invented(stage, config):
+        if stage.name == "labels alone":
+            return course(config, *LABELLED[config.batch_size, config.rule, config.theta])
+        large = config.capacity == 40  # printed is a gain of 11 points at round 200
+        return course(config, *((0.5, 0.8) if large else (0.3, 0.69)))
+
+    return drive(sfl_plans.sensitivity(**ASKED), invented)
+
+
+# Artefact and part -> arms of the runs with labels alone that must change places so that it fails.
+ARMS = {
+    ("sfl-fig6", "across few"): ("few", DRSR, USUAL),
+    ("sfl-fig6", "across many"): ("many", DRSR, USUAL),
+    ("sfl-fig6", "rounds few"): ("few", DRSR, USUAL),
+    ("sfl-fig6", "rounds many"): ("many", DRSR, USUAL),
+    ("sfl-fig8", "few"): ("few", USUAL, LOW),
+    ("sfl-fig8", "many"): ("many", LOW, HIGH),
+    ("sfl-fig8", "loss many"): ("many", LOW, HIGH),
+    ("sfl-thetavar", "across"): ("many", LOW, HIGH),
+    ("sfl-thetavar", "rounds"): ("many", LOW, HIGH),
+    ("sfl-untuned", "few"): ("few", DRSR, HIGH),
+    ("sfl-untuned", "many"): ("many", DRSR, LOW),
+    ("sfl-untuned", "steady"): ("many", DRSR, LOW),
+}
+# Artefact and part -> the arm that must learn nothing so that it fails.
+LEARNS = {
+    ("sfl-fig6", "learns drsr few"): ("few", DRSR),
+    ("sfl-fig6", "learns srsr few"): ("few", USUAL),
+    ("sfl-fig6", "learns drsr many"): ("many", DRSR),
+    ("sfl-fig6", "learns srsr many"): ("many", USUAL),
+}
+# The discrepancies of Fig. 8 are computed exactly and know nothing of a run, so that they are only
+# seen to hold. "Choice" fails where one theta suits both: there is nothing to see, and not less.
+EXACT = {("sfl-fig8", part) for part in ("slow", "append slow", "shift")}
+CHOICE = {("sfl-untuned", part) for part in ("few choice", "many choice")}
+
+
+def test_sensitivity_as_claimed(sensitive):
+    known = sensed(sensitive)
+    for artefact, parts in known.items():
+        assert set(answers(CLAIMS[artefact], parts).values()) == {"yes"}, artefact
+    turned = set(ARMS) | set(LEARNS) | EXACT | CHOICE
+    assert turned == {
+        (artefact, part)
+        for artefact in ("sfl-fig6", "sfl-fig8", "sfl-thetavar", "sfl-untuned")
+        for part in known[artefact]
+    }
+
+
+def test_arms_of_the_sensitivity_turned(sensitive):
+    found = {}
+    for arms in set(ARMS.values()):
+        known = sensed(arms_exchanged(sensitive, *arms))
+        for artefact, part in (key for key, turned in ARMS.items() if turned == arms):
+            found[artefact, part] = answers(CLAIMS[artefact], known[artefact])[part]
+    assert found == dict.fromkeys(ARMS, "no")
+
+
+def test_one_arm_that_learns_nothing(sensitive):
+    rows = sensitive.labels
+    for (artefact, part), (arrivals, arm) in LEARNS.items():
+        tenth = 0.1 * rows["accuracy"]  # below 0.1, that of a guess
+        failed = rows.assign(accuracy=tenth.where(rows_of(rows, arrivals, arm), rows["accuracy"]))
+        known = evidence.arrival_evidence(failed, SIZES, 0.5)[artefact]
+        found = answers(CLAIMS[artefact], known)
+        assert {key: found[key] for _, key in LEARNS} == {
+            key: "no" if key == part else "yes" for _, key in LEARNS
+        }
+
+
+def test_a_spread_that_grows(sensitive):
+    rows = sensitive.labels
+    halves = rows.assign(round=(rows["round"] + 79) % 160 + 1)  # the second half comes first
+    known = evidence.arrival_evidence(halves, SIZES, 0.5)["sfl-steadier"]
+    assert answers(CLAIMS["sfl-steadier"], known) == {"falls few": "no", "falls many": "no"}
+
+
+def test_a_theta_that_suits_few_and_many_arrivals(sensitive):
+    """Then the best one is compared with itself."""
+    known = sensed(arms_exchanged(sensitive, "many", LOW, HIGH))
+    found = {(name, part): answers(CLAIMS[name], known[name])[part] for name, part in CHOICE}
+    assert found == dict.fromkeys(CHOICE, "no visible effect")
+
+
+@pytest.mark.parametrize("rule", ["drsr", "srsr"])
+def test_caches_of_two_sizes_turned(rule, sensitive):
+    sizes = sensitive.sizes
+    other = swapped(sizes, "capacity", 20, 40).where(sizes["rule"] == rule, sizes)
+    known = evidence.size_evidence(other, 20, 40, 200)
+    found = answers(CLAIMS["sfl-fig7"], known["sfl-fig7"])
+    assert {part for part, answer in found.items() if answer == "no"} == {
+        f"late {rule}",
+        f"round 200 {rule}",
+    }
+    early = answers(CLAIMS["sfl-faster"], known["sfl-faster"])
+    assert early == {"drsr": "yes", "srsr": "yes"} | {rule: "no"}
+
+
+def test_superclasses_in_the_claimed_order_and_with_a_rule_below():
+    levels = dict(full=0.6, full_refreshed=0.55, drsr=0.43, srsr=0.5, fifo=0.41, lazy=0.3)
+    asked = dict(
+        data="digits", model="linear", width=1.0, classes_per_client=2, rate=0.1, rounds=40,
+        seeds=SIX, capacity=20, batch_size=10, theta=0.5, evaluate_every=1,
+    )  # fmt: skip
+    frame = drive(
+        sfl_plans.superclasses(**asked),
+        lambda stage, config: course(config, 0.2, levels[config.rule]),
+    )
+
+    def answered(frame):
+        return answers(CLAIMS["sfl-fig10"], evidence.superclass_evidence(frame))
+
+    claimed = answered(frame)
+    assert set(claimed.values()) == {"yes"}
+    names = {"full": "full_refreshed", "static": "full"}
+    rules = {part: names.get(part.split()[0], part.split()[0]) for part in claimed}
+    for fallen in set(rules.values()):
+        low = frame["accuracy"] - 0.4 * (frame["rule"] == fallen)
+        found = answered(frame.assign(accuracy=low))
+        assert found == {part: "no" if rule == fallen else "yes" for part, rule in rules.items()}
+
+
+# --- computed runs: what the plans deliver is what the evidence takes -----------------------------
+
+
+def not_run(found):
+    """Judge all evidence, which must name the claims' parts; return what was not run."""
+    return {
+        (artefact, part)
+        for artefact, known in found.items()
+        for part, answer in answers(CLAIMS[artefact], known).items()
+        if answer == "not run"
+    }
+
+
+def test_comparison():
     plan = sfl_plans.comparison(
         data_a="digits", data_b="digits", model="linear", rate_a=0.1, rate_b=0.1, rounds=8,
         rounds_b=0, seeds=[0, 1], capacity=20, batch_size=10, theta=2 / 3, classes_per_client=3,
         evaluate_every=1, label_seeds=[0, 1], label_rounds=12,
     )  # fmt: skip
     found = plans.carry_out(plan)
-    judged(evidence.comparison_evidence(found))
+    known = evidence.comparison_evidence(found)
+    assert not not_run(known)
     # One data set in both panels: the gain cannot differ.
-    gain = evidence.comparison_evidence(found)["sfl-fig4b"]["gain"]
-    np.testing.assert_array_equal(*gain)
+    np.testing.assert_array_equal(*known["sfl-fig4b"]["gain"])
 
 
-def test_sensitivity(store):
+def test_sensitivity():
     plan = sfl_plans.sensitivity(
         data="digits", model="linear", rate=0.1, rounds=8, seeds=[0, 1], capacity=40,
         small_capacity=20, few=0.1, many=0.5, theta=0.5, thetas=[0.1, 1.0], evaluate_every=1,
@@ -115,14 +392,13 @@ def test_sensitivity(store):
     known = evidence.arrival_evidence(found.labels, sizes, 0.5)
     known |= evidence.theta_evidence(found.labels, sizes, [0.1, 1.0], 0.5, 40)
     known |= evidence.size_evidence(found.sizes, 20, 40, 8)
-    judged(known)
-    assert isinstance(known["sfl-fig7"]["round 200 drsr"], NotRun)
+    assert not_run(known) == {("sfl-fig7", f"round 200 {rule}") for rule in ("drsr", "srsr")}
     assert found.labels["key"].nunique() == 2 * 3 * 2 * 4  # worlds, paths, sizes, arms
 
 
-def test_superclasses(store):
+def test_superclasses():
     plan = sfl_plans.superclasses(
         data="digits", model="linear", width=1.0, classes_per_client=2, rate=0.1, rounds=10,
         seeds=[0, 1], capacity=20, batch_size=10, theta=0.5, evaluate_every=1,
     )  # fmt: skip
-    judged({"sfl-fig10": evidence.superclass_evidence(plans.carry_out(plan))})
+    assert not not_run({"sfl-fig10": evidence.superclass_evidence(plans.carry_out(plan))})

@@ -8,12 +8,13 @@ Source: FATS, Sections 5.3.1, 6.2.2 and 6.2.3, Appendix A.3, Theorem 7, Table 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from sflkit.fats import bounds, enumeration, hit_rounds
 from sflkit.fats.claims.training import SIX_SETS
@@ -21,7 +22,6 @@ from sflkit.fats.config import TABLE_2
 from sflkit.fats.expected_time import client_time, sample_time
 from sflkit.fats.plans.efficiency import largest_clients
 from sflkit.randomness import generator
-from sflkit.results import intervals
 from sflkit.results.tables import paper_value
 
 NAMES = {"femnist": "FEMNIST", "shakespeare": "Shakespeare"}
@@ -30,6 +30,7 @@ FIGURES = {"fats-fig2": "femnist", "fats-fig6": "shakespeare"}
 # time goes with it.
 LEVELS = (("sample", "b", "batch_size", 1), ("client", "M", "n_clients", -1))
 LINE = ["data", "level", "M", "b"]
+_SHORT = {"clients_per_round": "K", "n_requests": "w"}
 ENOUGH = 0.75  # our threshold for "significantly smaller than FRS"
 
 
@@ -198,11 +199,15 @@ def one_request(
     mine = exact[exact["data"] == data]
     for level, column, field, sign in LEVELS:
         runs = one[(one["data"] == data) & (one["level"] == level)]
-        along = [_by_run(line, "clients_per_round") for _, line in runs.groupby(field)]
+        along = {
+            f"{column} = {size}": _by_run(line, "clients_per_round")
+            for size, line in runs.groupby(field)
+        }
         ends = mine[mine["level"] == level].groupby(["M", "b"])["K"].max()
         across = _by_run(runs[runs["clients_per_round"] == ends.min()], field)  # all lines have it
-        parts[f"{level}s_rise_K"] = _rising(along, 1)
-        parts[f"{level}s_{'rise' if sign > 0 else 'fall'}_{column}"] = _rising([across], sign)
+        parts[f"{level}s_rise_K"] = _changes(along, 1)
+        trend = "rise" if sign > 0 else "fall"
+        parts[f"{level}s_{trend}_{column}"] = _changes({"K of all lines": across}, sign)
         dots = drawn[(drawn["data"] == data) & (drawn["level"] == level)]
         dots = dots[dots["sem"] > 0]  # with few histories a point may have none that is hit
         parts[f"{level}s_drawn"] = (dots["mean"], dots["sem"], dots["exact"])
@@ -224,10 +229,12 @@ def several_requests(
             ("requests", "n_requests", "clients_per_round"),
             ("K", "clients_per_round", "n_requests"),
         ):
-            lines = [_by_run(line, along) for _, line in runs.groupby(["data", fixed])]
-            parts[f"{way}_{trend}"] = _rising(lines, 1)
+            lines = {
+                f"{NAMES[data]}, {_SHORT[fixed]} = {size}": _by_run(line, along)
+                for (data, size), line in runs.groupby(["data", fixed])
+            }
+            parts[f"{way}_{trend}"] = _changes(lines, 1)
         best = best_shares(exact, streaming)
-        parts[f"{way}_below"] = (best, np.ones(len(best)))
         parts[f"{way}_best"] = (best, np.full(len(best), ENOUGH))
         dots = drawn[drawn["streaming"] == streaming]
         parts[f"{way}_drawn"] = (dots["mean"], dots["sem"], dots["exact"])
@@ -314,7 +321,18 @@ def _by_run(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     return frame.pivot(index="run", columns=column, values="steps")
 
 
-def _rising(lines: Iterable[pd.DataFrame], way: int) -> tuple[list[float], list[float]]:
-    """Return half of each slope's interval and the slope, which must not be smaller."""
-    found = [intervals.mean_interval(way * np.polyfit(t.columns, t.T, 1)[0]) for t in lines]
-    return [s.mean - s.low for s in found], [s.mean for s in found]
+def _changes(lines: Mapping[str, pd.DataFrame], way: int) -> dict[str, tuple[ArrayLike, ArrayLike]]:
+    """Return each line's curves, one a history, as shares of its mean time, over places 0 to 1.
+
+    A slope is thus the change from the line's first to its last point. `way` is -1 where it should
+    fall.
+    """
+    return {
+        name: (way * line.to_numpy() / line.to_numpy().mean(), _places(line))
+        for name, line in lines.items()
+    }
+
+
+def _places(line: pd.DataFrame) -> np.ndarray:
+    x = line.columns.to_numpy(float)
+    return (x - x.min()) / np.ptp(x)

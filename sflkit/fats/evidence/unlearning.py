@@ -276,18 +276,11 @@ def _comparisons(table: pd.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray]
 def _at_once(artefact: str, scores: pd.DataFrame) -> dict[str, Any]:
     """Return the evidence on Fig. 1 or 5."""
     first, others = AT_ONCE[artefact]
-    rules = {part.key: part.rule for part in CLAIMS[artefact].parts}
+    keys = [part.key for part in CLAIMS[artefact].parts]
     main = _of_set(scores, first)
     pairs = {} if main is None else _comparisons(main)
-    found = {key: pairs.get(key, _absent(first)) for key in rules if key not in others}
+    found = {key: pairs.get(key, _absent(first)) for key in keys if key not in others}
     for key, name in others.items():
         table = _of_set(scores, name)
-        found[key] = (
-            _absent(name)
-            if table is None
-            else {
-                part: rules[part].judge(pair).answer == "yes"
-                for part, pair in _comparisons(table).items()
-            }
-        )
+        found[key] = _absent(name) if table is None else _comparisons(table)
     return found

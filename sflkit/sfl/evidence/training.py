@@ -213,15 +213,38 @@ def theta_evidence(
     }
     untuned: Evidence = {}
     by_arrivals = {"few": few, "many": many}
-    best = {
-        n: max(arms, key=lambda v: arms[v]["accuracy"].mean()) for n, arms in by_arrivals.items()
-    }
+    chosen = {n: _chosen_by_the_others(arms) for n, arms in by_arrivals.items()}
     for name, other in (("few", "many"), ("many", "few")):
-        drsr, chosen = arm(frame, "drsr", sizes[name], theta), by_arrivals[name][best[name]]
-        untuned[name] = _gap(drsr, chosen, THROUGHOUT)
-        untuned[f"{name} choice"] = _gap(chosen, by_arrivals[name][best[other]], THROUGHOUT)
-    untuned["steady"] = (path_curves(drsr, LATE), path_curves(chosen, LATE))
+        score = _by_theta(by_arrivals[name])
+        best, foreign = (_pick(score, chosen[n]) for n in (name, other))
+        drsr = window(arm(frame, "drsr", sizes[name], theta), THROUGHOUT, "accuracy", "arm")
+        untuned[name] = drsr.iloc[:, 0].to_numpy() - best
+        untuned[f"{name} choice"] = best - foreign
+    best = _by_theta(many).mean().idxmax()
+    drsr = arm(frame, "drsr", sizes["many"], theta)
+    untuned["steady"] = (path_curves(drsr, LATE), path_curves(many[best], LATE))
     return {"sfl-fig8": figure, "sfl-thetavar": variation, "sfl-untuned": untuned}
+
+
+def _by_theta(arms: Mapping[float, pd.DataFrame]) -> pd.DataFrame:
+    """Return the mean accuracy of every run, one row a run "w/s" and one column a theta."""
+    return pd.DataFrame(
+        {v: window(rows, THROUGHOUT, "accuracy", "arm").iloc[:, 0] for v, rows in arms.items()}
+    )
+
+
+def _chosen_by_the_others(arms: Mapping[float, pd.DataFrame]) -> pd.Series:
+    """Return for every run the theta that is best in the mean over the other runs.
+
+    A choice that its own run takes part in can never be below another one.
+    """
+    score = _by_theta(arms)
+    return (score.sum() - score).idxmax(axis=1)
+
+
+def _pick(score: pd.DataFrame, chosen: pd.Series) -> np.ndarray:
+    """Return each run's score under the theta that was chosen for it."""
+    return np.array([score.at[run, v] for run, v in chosen.items()])
 
 
 def _gap(

@@ -1,0 +1,139 @@
+"""The evidence of notebook 43 with invented histories that take about the exact mean time, and with
+the sizes along a line in the reverse order: which way it is judged.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sflkit.fats.claims import CLAIMS
+from sflkit.fats.evidence import efficiency as evidence
+from sflkit.fats.expected_time import client_time, sample_time
+from sflkit.fats.plans import efficiency as plans
+from tests.invented import answers, drive, noise
+
+LINES = dict(femnist_b=[5, 20], femnist_m=[1400, 3556])
+LINES |= dict(shakespeare_b=[30, 120], shakespeare_m=[330, 660])
+DRAWN_CLIENTS, REQUESTS = [2, 6, 10], [1, 2, 3]
+K = "clients_per_round"
+# Part of Figs. 2 and 6 -> level of the requests, what tells lines apart, what is turned along them.
+ONE_REQUEST = {
+    "samples_rise_K": ("sample", ["data", "batch_size"], K),
+    "samples_rise_b": ("sample", ["data"], "batch_size"),
+    "clients_rise_K": ("client", ["data", "n_clients"], K),
+    "clients_fall_M": ("client", ["data"], "n_clients"),
+}
+# Part of Fig. 3 -> whether requests come one by one, and the same.
+SEVERAL = {
+    f"{way}_{part}": (streaming, ["data", line], column)
+    for streaming, way in ((False, "at_once"), (True, "one_by_one"))
+    for part, line, column in (("requests", K, "n_requests"), ("K", "n_requests", K))
+}
+
+
+@pytest.fixture(scope="module")
+def found():
+    def invented(stage, config):
+        if config.train:  # for the seconds, which no claim is about
+            return pd.DataFrame({"steps": [0]})
+        sizes = {name: getattr(config, name) for name in ("n_clients", "local_steps", "rounds", K)}
+        if config.level == "sample":
+            own = dict(samples_per_client=config.samples_per_client, batch_size=config.batch_size)
+            mean = sample_time(**sizes, **own)
+        else:
+            mean = client_time(**sizes, requests=config.n_requests, one_by_one=config.streaming)
+        off = noise(config, 6)
+        return pd.DataFrame({"run": range(6), "steps": mean * (1 + 5 * (off - off.mean()))})
+
+    timed = dict(train_data="digits", train_model="linear", train_clients=20, train_samples=14)
+    timed |= dict(train_rounds=5, train_rate=0.1, train_steps=2, train_seeds=[10])
+    asked = dict(seed=10, runs=6, points=3, drawn_clients=DRAWN_CLIENTS, requests=REQUESTS)
+    return drive(plans.efficiency(**LINES, **asked, **timed), invented)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return evidence.exact_means(evidence.lines_of(**LINES))
+
+
+@pytest.fixture(scope="module")
+def exact_several():
+    return evidence.exact_several(DRAWN_CLIENTS, max(REQUESTS))
+
+
+def reversed_along(frame, rows, line, column):
+    """Let the sizes in a column change places, the first with the last, along each line."""
+    frame = frame.copy()
+    for _, part in frame[rows].groupby(line):
+        places = np.sort(part[column].unique())
+        turned = part[column].map(dict(zip(places, places[::-1])))
+        frame.loc[part.index, column] = turned
+    return frame
+
+
+def one_answers(artefact, one, exact, given=None):
+    """The answers on Fig. 2 or 6; the evidence may be `given` other exact times than `drawn`."""
+    drawn = evidence.drawn_means(one, exact)
+    data = evidence.FIGURES[artefact]
+    parts = evidence.one_request(one, exact if given is None else given, drawn, data)
+    return answers(CLAIMS[artefact], parts)
+
+
+def several_answers(several, exact, given=None):
+    drawn = evidence.drawn_several(several, exact)
+    parts = evidence.several_requests(several, exact if given is None else given, drawn)
+    return answers(CLAIMS["fats-fig3"], parts)
+
+
+@pytest.mark.parametrize("artefact", evidence.FIGURES)
+def test_one_request_as_claimed_and_turned(artefact, found, exact):
+    one = found.one
+    assert set(one_answers(artefact, one, exact).values()) == {"yes"}
+    turned = {}
+    for part, (level, line, column) in ONE_REQUEST.items():
+        frame = reversed_along(one, one["level"] == level, line, column)
+        turned[part] = one_answers(artefact, frame, exact)[part]
+    slow = one_answers(artefact, one.assign(steps=2 * one["steps"]), exact)
+    turned |= {part: slow[part] for part in ("samples_drawn", "clients_drawn")}
+    longer = exact.assign(exact=10 * exact["exact"])
+    turned["half"] = one_answers(artefact, one, exact, longer)["half"]
+    assert turned == dict.fromkeys((part.key for part in CLAIMS[artefact].parts), "no")
+
+
+def test_each_figure_has_its_own_data(found, exact):
+    rows = found.one["data"] == "femnist"
+    for part, (level, line, column) in ONE_REQUEST.items():
+        turned = reversed_along(found.one, rows & (found.one["level"] == level), line, column)
+        assert one_answers("fats-fig2", turned, exact)[part] == "no"
+        assert one_answers("fats-fig6", turned, exact)[part] == "yes"
+
+
+def test_several_requests_as_claimed_and_turned(found, exact_several):
+    several = found.several
+    claimed = several_answers(several, exact_several)
+    assert set(claimed.values()) == {"yes"}
+    for part, (streaming, line, column) in SEVERAL.items():
+        turned = reversed_along(several, several["streaming"] == streaming, line, column)
+        judged = several_answers(turned, exact_several)
+        assert {key for key in SEVERAL if judged[key] != "yes"} == {part}
+        assert judged[part] == "no"
+    for streaming, way in ((False, "at_once"), (True, "one_by_one")):
+        twice = several["steps"].where(several["streaming"] != streaming, 2 * several["steps"])
+        judged = several_answers(several.assign(steps=twice), exact_several)
+        assert [part for part in judged if judged[part] == "no"] == [f"{way}_drawn"]
+        long = exact_several["exact"].where(exact_several["streaming"] != streaming, 1e9)
+        judged = several_answers(several, exact_several, exact_several.assign(exact=long))
+        assert judged[f"{way}_best"] == "no"
+        assert {part for part in judged if judged[part] != "yes"} <= {
+            f"{way}_best",
+            f"{way}_below",
+        }
+
+
+def test_bytes_as_claimed_and_turned():
+    shares = pd.DataFrame(0.3, index=range(6), columns=[p.key for p in CLAIMS["fats-bytes"].parts])
+    for part in shares:
+        for share, answer in ((0.3, "yes"), (0.8, "no")):
+            known = evidence.bytes_evidence(shares.assign(**{part: share}))
+            judged = answers(CLAIMS["fats-bytes"], known)
+            assert judged == dict.fromkeys(shares, "yes") | {part: answer}
