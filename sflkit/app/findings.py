@@ -121,9 +121,9 @@ def _stragglers(parts: Parts) -> str:
     best = 100 + parts.value("osafl-alg1/value")
     return (
         "OSAFL's Algorithm 1 chooses local steps, processor speed and transmit power in turn. It "
-        "never moves the power away from its start, which the paper does not state, and reaches "
-        f"{best:.0f} % of the best value of its own objective. Larger networks leave out more "
-        "clients, as printed. On our channel, and from the start that we fitted to Figure 3, most "
+        "never moves the power away from its start, which the paper does not state. At equal "
+        f"weight on both terms of the objective it reaches {best:.0f} % of the best value that "
+        "whole steps allow. Larger networks leave out more clients, as printed. On our channel, and from the start that we fitted to Figure 3, most "
         "of these could do a step within their energy and deadline."
     )
 

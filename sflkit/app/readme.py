@@ -252,7 +252,13 @@ def tally() -> str:
     settings = rows[rows["verdict"] != "not run"]["setting"].value_counts()
     counts = ", ".join(f"{settings.get(level, 0)} at a {level} setting" for level in SETTINGS)
     table = tables.markdown(pd.DataFrame(lines, columns=["paper", *used]))
-    return f"{len(rows)} claims; of those that were run {counts}.\n\n{table}"
+    full = rows[(rows["verdict"] != "not run") & (rows["setting"] == "full")]
+    trained = (full["n_seeds"].replace("", "0").astype(int) > 0).sum()
+    return (
+        f"{len(rows)} claims; of those that were run {counts}. Of the {len(full)} at a full "
+        f"setting {trained} rest on repeated runs with seeds; the others are mathematics, counts, "
+        f"algorithms checked by hand, and drawings.\n\n{table}"
+    )
 
 
 def _short(text: str, width: int = 90) -> str:

@@ -48,14 +48,15 @@ _COUNTED = {
     "open": ("is open", "are open"),
     "not run": ("was not run", "were not run"),
 }
+_SYMBOLS = {"alpha", "delta", "eta", "lambda", "phi", "psi", "rho", "sigma", "theta"}
 _ROLES = {"paper": "", "corrected": "As corrected:", "beyond": "Beyond the paper:"}
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf)"
 # What rules found, in their words -> the same as part of a sentence.
 _WORDS = (
-    (rf"largest value / bound ({_NUMBER})", r"the largest value is \1 times its bound"),
+    (rf"largest value / bound ({_NUMBER})", r"the largest value is \1 times what is allowed"),
     (rf"largest difference ({_NUMBER})", r"the largest difference is \1"),
     (rf"largest \|z\| ({_NUMBER})", r"the largest deviation is \1 standard errors"),
-    (r"^(\d+) of (\d+) hold, not: (.*)$", r"\1 of \2 hold, and not \3"),
+    (r"^(\d+) of (\d+) hold, not: (.*)$", r"\1 of \2 hold; what does not is \3"),
     (rf"^log variance ratio ({_NUMBER})", r"the logarithm of the variance ratio is \1"),
     (rf"^({_NUMBER}) \(log\)", r"the logarithm of the ratio is \1"),
 )
@@ -176,13 +177,15 @@ def part_sentence(part: Any, n_seeds: str) -> str:
     number of its seeds is told where it is not the claim's, `n_seeds`.
     """
     erratum = f" (ERRATA {part.erratum})" if part.erratum else ""
-    found = _in_words(part.ours)
+    found, lead = _in_words(part.ours), _LEADS[part.answer]
     if part.interval:
         low, high = re.fullmatch(r"\[(.*), (.*)\]", part.interval).groups()
+        if part.answer == "no visible effect" and float(low) * float(high) > 0:
+            lead = "Surely there, but too small to count."
         found += f", 95 % interval from {low} to {high}"
         if part.n_seeds != n_seeds:
             found += f" ({part.n_seeds} seeds)"
-    text = f"{_LEADS[part.answer]}** {_sentence(part.sentence + erratum).rstrip('.')}"
+    text = f"{lead}** {_sentence(part.sentence + erratum).rstrip('.')}"
     text = f"**{text}{': ' + found if found else ''}."
     return f"{text} {_sentence(part.hint)}" if part.hint else text
 
@@ -216,9 +219,13 @@ def _links(row: Any, book: gate.Notebook | None) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return a text with a capital letter at its beginning and a full stop at its end."""
+    """Return a text with a capital letter at its beginning and a full stop at its end.
+
+    A symbol, such as b or rho, stays as it is.
+    """
     text = text.strip()
-    first = text[:1].upper() if re.match(r"[a-z]+[ ,:']", text) else text[:1]
+    word = re.match(r"(a|[a-z]{2,})(?=[ ,:'])", text)
+    first = text[:1].upper() if word and word[0] not in _SYMBOLS else text[:1]
     return first + text[1:] + ("" if text.endswith((".", ":", "?")) else ".")
 
 

@@ -78,7 +78,7 @@ def part(answer, ours="", interval="", role="paper", erratum="", hint="", n_seed
         (
             part("partly", "1 of 3 hold, largest value / bound 2.05e+03"),
             "**Holds in part.** FIFO ends above LAZY: 1 of 3 hold, the largest value is 2,050 "
-            "times its bound.",
+            "times what is allowed.",
         ),
         (
             part("yes", "6 of 6 hold, largest |z| 1.80", erratum="13"),
@@ -92,7 +92,17 @@ def part(answer, ours="", interval="", role="paper", erratum="", hint="", n_seed
         ),
         (
             part("no", "2 of 4 hold, not: CNN, FCN"),
-            "**Fails.** FIFO ends above LAZY: 2 of 4 hold, and not CNN, FCN.",
+            "**Fails.** FIFO ends above LAZY: 2 of 4 hold; what does not is CNN, FCN.",
+        ),
+        (
+            part("no visible effect", "+0.2 points", "[-0.1, 0.4]"),
+            "**No visible effect.** FIFO ends above LAZY: +0.2 points, 95 % interval from -0.1 to "
+            "0.4.",
+        ),
+        (
+            part("no visible effect", "+0.2 points", "[0.1, 0.4]"),
+            "**Surely there, but too small to count.** FIFO ends above LAZY: +0.2 points, 95 % "
+            "interval from 0.1 to 0.4.",
         ),
         (
             part("yes", "+3.41 (log)", "[3.12, 3.69]"),
@@ -103,6 +113,19 @@ def part(answer, ours="", interval="", role="paper", erratum="", hint="", n_seed
 )
 def test_a_part_is_a_sentence(judged, words):
     assert verdict_page.part_sentence(judged, "40") == words
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("fresh clients lead", "Fresh clients lead."),
+        ("a cache that starts full", "A cache that starts full."),
+        ("b = rho_S N / K", "b = rho_S N / K."),
+        ("psi between 0 and 1:", "psi between 0 and 1:"),
+    ],
+)
+def test_a_symbol_keeps_its_letter(text, sentence):
+    assert verdict_page._sentence(text) == sentence
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from sflkit.osafl.claims.dataset1 import BASELINES
 from sflkit.osafl.evidence import remarks
 from sflkit.osafl.networks import SIZES
 from sflkit.osafl.plans import training as plans
@@ -62,6 +63,10 @@ def test_the_remark_tells_the_scale_at_which_fedavg_comes_nearest(one):
     # best accuracies of the invented runs: 0.6 for OSAFL; the printed buffer stands for M-AFA-CD
     assert notes["osafl-tab2"].startswith("Ours: OSAFL 0.")
     assert "M-AFA-CD 0.0" in notes["osafl-tab2"] and "diverged" not in notes["osafl-tab2"]
+    assert "without the clients that never joined it reaches 0." in notes["osafl-tab2"]
+    assert "with the buffer as printed 0." in notes["osafl-alg9"]
+    bare = remarks.notes_1(found._replace(buffers=one.buffers.iloc[:0]), 10.0, judged=True)
+    assert "as printed" not in bare["osafl-alg9"] and "M-AFA-CD 0." in bare["osafl-alg9"]
     assert "is 10 here" in notes["osafl-fig4"]
     said = (
         "nearest to its 62.8 % of Table II at 28, the second scale. There it reaches 61.0 % and "
@@ -84,4 +89,9 @@ def test_dataset_2_tells_its_accuracies_where_they_are_judged():
     notes = remarks.notes_2(found, judged=True)
     # 0.6, less 0.02 at the printed step, and the mean of 0, 1 and 2 thousandths by seed
     assert set(notes) == {"osafl-tab4"} and notes["osafl-tab4"].startswith("Ours: OSAFL 0.581")
+    assert "first plateau" not in notes["osafl-tab4"]  # M-FedAvg is at 0.4
     assert remarks.notes_2(found, judged=False) == {}
+    stuck = found.tables["arm"].isin(BASELINES) | (found.tables["arm"] == "m_afa_cd_printed")
+    low = found.tables.assign(best_accuracy=found.tables["best_accuracy"].where(~stuck, 0.05))
+    told = remarks.notes_2(found._replace(tables=low), judged=True)["osafl-tab4"]
+    assert "No baseline leaves its first plateau: the best is right in 5.0 %" in told

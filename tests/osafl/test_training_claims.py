@@ -52,6 +52,8 @@ def test_numbers_of_tables_2_and_3():
     for K in (1, 2):
         said = printed("osafl-fig5", f"rounds to the plateau of the loss OSAFL FCN K = {K}")
         assert plateau[f"loss_K{K}"].target == said
+        said = printed("osafl-fig4", f"rounds to the plateau M-FedNova FCN K = {K}")
+        assert plateau[f"fednova_plateau_K{K}"].target == said
     ends = [
         printed("osafl-fig4", f"rounds to {end} OSAFL FCN K = 1")
         for end in ("convergence", "the plateau")

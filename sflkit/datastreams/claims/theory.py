@@ -113,7 +113,8 @@ MEMORY = Claim(
     "Weighting clients by the samples that they hold at present leaves very small weights to fresh "
     "clients in all settings, so that it is practically the strategy Historical. With f = N_hist / "
     "N it has p_hist = f / (f + (1 - f) / T) exactly. The paper does not print T; judged is T = "
-    "800, where the axes of Fig. 3 end, with at most 5 % of the weight for the fresh clients.",
+    "800, where the axis of Fig. 3 (CIFAR-10) ends, with at most 5 % of the weight for the fresh "
+    "clients; the other data sets have no axis that we can read.",
     "Section 6, Baselines",
     [
         *(
@@ -266,7 +267,8 @@ LEMB5 = Claim(
 THM43 = Claim(
     "ds-thm43",
     "The optimisation error is at most of the order of sigma-bar, and for some arrival process and "
-    "loss, for any weights, at least of that order.",
+    "loss, for any weights, at least of that order. The proof gives the example: its gap is (120), "
+    "so that its error is of that order.",
     "Theorem 4.3, (107), (109)-(125)",
     [
         Part("upper", "Every measured error is below a bound (107) that is below B", AtMost()),

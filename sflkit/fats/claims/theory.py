@@ -268,9 +268,9 @@ _RATES = [
     Claim(
         "fats-rem2",
         "The cost of stability depends on rho_S alone and not on rho_C, since K b, the samples of "
-        "a step, decides it, and rho_C cancels there. So high client-level stability costs "
-        "neither accuracy nor communication, if clients hold enough samples. Judged on the law: K "
-        "times b held, K from 1 to 20.",
+        "a step, decides it, and rho_C cancels there, as long as clients hold enough samples. "
+        "Judged on the law: K times b held, K from 1 to 20. What that means for accuracy in "
+        "training is fats-rem2-accuracy; communication, 2 K models a round, is not judged.",
         "Remark 2 (II)",
         [
             Part(

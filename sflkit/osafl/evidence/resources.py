@@ -416,6 +416,8 @@ def notes(weight: float, share: float, n_cvxpy: int) -> dict[str, str]:
         "osafl-alg3": "The optimum is (10c) in closed form; nothing needs approximating.",
         "osafl-alg1": "It stands still after the first pass: Lemma 2 makes (10c) the power of the "
         "start, which decides everything (ERRATA 35); the best of (5) itself is always a single "
-        f"step (ERRATA 34). weight epsilon = {weight:g}, start {share:g} p_max, all four networks.",
+        f"step (ERRATA 34). The best that counts here is the best with whole steps, and a tenth "
+        "is our limit: the paper says that the problem is solved approximately, not how nearly. "
+        f"The weight is epsilon = {weight:g} and the start {share:g} p_max, for all four networks.",
         "osafl-alg4": f"As Algorithm 1, solved with cvxpy; {n_cvxpy} clients a seed, CNN.",
     }

@@ -373,8 +373,9 @@ def notes(found: Found) -> dict[str, str]:
     high = max(np.quantile(v, 0.99) for v in found.coefficients.values())
     above = (found.special["exact"] / found.special["(26)"]).max()
     return {
-        "osafl-eq35": "C_u lacks psi in print (ERRATA 31), (21) has another letter in its "
-        f"denominator (ERRATA 79). The best score over lambda is {low:.2f} to {high:.2f}; lambda "
+        "osafl-eq35": "C_u lacks psi in print (ERRATA 31), which alone makes the verdict. (21) has "
+        "another letter in its denominator in our copy of the text (ERRATA 79), which may be the "
+        f"copy's fault. The best score over lambda is {low:.2f} to {high:.2f}; lambda "
         "itself is arbitrary (ERRATA 32): no score is derived.",
         "osafl-rem2": "6 U N + 2 N additions and multiplications. The time is linear only while "
         "the updates fit into the processor's cache: 0.8 ns a number at 13 MB, 2.1 ns at 100 MB on "

@@ -190,28 +190,26 @@ def _scores(found: Dataset1, runs: pd.DataFrame) -> Evidence:
 def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:
     evidence: Evidence = {}
     for K in (1, 2):
-        keys = [f"{what}_K{K}" for what in ("osafl", "loss", "fednova")]
+        keys = [f"{what}_K{K}" for what in ("osafl", "loss", "fednova_plateau")]
         if why := _missing(K, tables[K]) or _short(tables[K]):
             evidence |= dict.fromkeys(keys, NotRun(why))
         else:
-            mine = tables[K][tables[K]["arm"] == "osafl"]
-            level = by_arm(mine, between(0.75, 1))["osafl"]
-            pairs = (
-                by_arm(mine, plateau)["osafl"],
-                by_arm(mine, loss_plateau)["osafl"],
-                (by_arm(tables[K], best)["m_fednova"], level),
-            )
-            evidence |= dict(zip(keys, pairs, strict=True))
+            reached = by_arm(tables[K], plateau)
+            loss = by_arm(tables[K], loss_plateau)["osafl"]
+            found = (reached["osafl"], loss, reached["m_fednova"])
+            evidence |= dict(zip(keys, found, strict=True))
     return evidence | _convergence(tables[1])
 
 
 def _convergence(runs: pd.DataFrame) -> Evidence:
     rising = ("m_fedavg", "m_fedprox", "m_feddisco")
     if why := _missing(1, runs) or _short(runs):
-        return dict.fromkeys([*(f"rising_{rule}" for rule in rising), "afa_flat"], NotRun(why))
+        keys = ["fednova_reaches", *(f"rising_{rule}" for rule in rising), "afa_flat"]
+        return dict.fromkeys(keys, NotRun(why))
     before, after = by_arm(runs, between(0.75, 0.875)), by_arm(runs, between(0.875, 1))
     late, early = by_arm(runs, between(0.75, 1)), by_arm(runs, between(0.04, 0.25))
     return {
+        "fednova_reaches": (by_arm(runs, best)["m_fednova"], late["osafl"]),
         **{f"rising_{rule}": (after[rule], before[rule]) for rule in rising},
         "afa_flat": (late["m_afa_cd_printed"], early["m_afa_cd_printed"]),
     }

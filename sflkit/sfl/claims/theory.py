@@ -153,9 +153,18 @@ PROP2 = Claim(
     "sfl-prop2",
     "SRSR by (12), which starts from an empty cache: E[(v_t - pi)^2] is at most (13), which tends "
     "from 2 pi^2 to a limit that depends on theta, M, Gamma and delta^2. (12) is the preprint's; "
-    "the journal's lacks a theta, so that its shares would not add up to one (ERRATA 1).",
-    "Proposition 2, (12), (13)",
+    "the journal's (10) lacks a theta, so that its targets do not add up to the cache (ERRATA 1).",
+    "Proposition 2, (10)-(13)",
     [
+        Part("targets printed", "The targets of the journal's (10) add up to B", Equal()),
+        Part(
+            "targets",
+            "With theta in the old cache's factor too, as in the preprint, they add up to B",
+            Equal(),
+            "corrected",
+            1,
+            corrects=("targets printed",),
+        ),
         Part("moving average", _MOVING, AtMost()),
         Part("empty start", "(13) holds in every round for every client and label", AtMost()),
         Part("simulated", f"{_SIMULATED}", WithinErrors()),

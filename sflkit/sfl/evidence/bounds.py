@@ -314,6 +314,9 @@ def evidence(
     slope = np.log(case.drsr_far[-1] / case.drsr_far[-2]) / np.log(FAR[-1] / FAR[-2])
     slower = {rule: np.diff(rounds, axis=0) < 0 for rule, rounds in pace.settled.items()}
     full = rare.full
+    # SRSR's targets over B: the old cache's part and the arrivals', for theta < 1 and B_s / B <= 1
+    theta, share = np.meshgrid(np.arange(1, 10) / 10, np.arange(1, 11) / 10)
+    whole = np.ones_like(theta)
     return {
         "sfl-prop1": {
             "moving average": coin["fifo"],
@@ -324,6 +327,8 @@ def evidence(
             "cut": (beyond["exact"].to_numpy(), beyond["bound, cut"].to_numpy()),
         },
         "sfl-prop2": {
+            "targets printed": (1 - share + theta * share, whole),
+            "targets": (1 - theta * share + theta * share, whole),
             "moving average": coin["srsr"],
             "empty start": (case.srsr, case.srsr_bound),
             "simulated": over_time["srsr"],
