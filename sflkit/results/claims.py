@@ -17,12 +17,13 @@ verdict. What the paper says, what corrects it, and what we add are kept apart b
 | corrected | what fails as printed holds after the correction that an erratum names |
 | partly | some parts hold, others do not, or were not run |
 | not reproduced | a part fails and none holds |
-| no visible effect | whatever difference there is, it is smaller than anybody would care about |
+| no visible effect | whatever difference there is, it is smaller than the smallest that counts |
 | undecided | no part fails, but an interval spans what would decide |
 | not run | nothing was run |
 
-The setting says how far a run is from the paper's: `full` (its data, network, sizes, rounds and
-runs), `reduced` (the differences are named) or `stand-in`.
+The setting says how far a run is from the paper's: `full` (its data, network, federation and
+rounds, as far as it states them), `reduced` (the differences are named, and the effect can still
+show) or `stand-in` (other data or a much smaller network, which shows the mechanism).
 """
 
 from __future__ import annotations

@@ -46,40 +46,16 @@ def test_a_finding_whose_answer_changed_says_so_and_nothing_else():
     assert told[1:] == before[1:] and findings.CHANGED not in "".join(before)
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ("not run", "not finished"),
-        ("open", "+0.4 points (3 seeds, 95 % interval from -0.2 to 1), which settles nothing"),
-        ("yes", "adds 0.4 points (3 seeds, 95 % interval from -0.2 to 1) at the printed step"),
-        ("no", "costs 0.4 points"),
-        ("no visible effect", "no visible effect"),
-    ],
-)
-def test_the_score_s_finding_has_words_for_every_answer(answer, words):
-    finding = findings.FINDINGS[-1]
+def test_the_finding_on_osafl_tells_both_lengths_and_both_steps():
     rows = [
-        ("osafl-fig4", "score", answer, "+0.4 points", "[-0.2, 1]", "3"),
-        ("osafl-fig4", "score_tuned", "not run", "no search was run", "", "0"),
-    ]
-    frame = pd.DataFrame(rows, columns=COLUMNS)
-    parts = findings.Parts(frame)
-    assert finding.stale(parts) == [] and words in finding.text(parts)
-    assert "search" not in finding.text(parts)
-
-
-def test_the_score_s_finding_tells_the_searched_step_where_it_was_run():
-    rows = [
+        ("osafl-fig4", "K1_m_fedavg", "yes", "+21.4 points", "[19.7, 23.1]", "10"),
+        ("osafl-fig4", "K1_second_scale", "no", "-34.8 points", "[-44.6, -24.9]", "10"),
         ("osafl-fig4", "score", "no", "-2.66 points", "[-4.57, -0.757]", "3"),
         ("osafl-fig4", "score_tuned", "yes", "+0.584 points", "[0.257, 0.911]", "3"),
     ]
-    frame = pd.DataFrame(rows, columns=COLUMNS)
-    said = findings.FINDINGS[-1].text(findings.Parts(frame))
-    assert (
-        "costs 2.66 points (3 seeds, 95 % interval from -4.57 to -0.757) at the printed step and"
-        in said
-    )
-    assert (
-        "adds 0.584 points (3 seeds, 95 % interval from 0.257 to 0.911) at the step that a search"
-        in said
-    )
+    finding, parts = findings.FINDINGS[-1], findings.Parts(pd.DataFrame(rows, columns=COLUMNS))
+    said = finding.text(parts)
+    assert finding.stale(parts) == []
+    assert "is 21.4 points above M-FedAvg's" in said and "it is 34.8 points below" in said
+    assert "costs 2.66 points (3 seeds, 95 % interval from -4.57 to -0.757) at the" in said
+    assert "adds 0.584 points (3 seeds, 95 % interval from 0.257 to 0.911) at the step" in said

@@ -75,13 +75,13 @@ def _at_once(name: str) -> list[Part]:
 
 
 _AT_ONCE = (
-    "FATS learns as well and as fast as FedAvg{more}; when {w} samples or clients are to be forgotten at "
-    "once it loses less accuracy than FRS and FR², and it recovers in fewer rounds. FR² converges "
-    "badly, with large fluctuations. The model that FATS falls back to is that before the round of "
-    "the first use, whose law is known: its accuracy and the rounds back are means over that law, "
-    "along the recomputed path of each seed; FRS and FR² both start from the first model. Back "
-    "means within two points of the same method's mean over the last quarter of learning, or that "
-    "recomputing is finished."
+    "FATS learns as well and as fast as FedAvg{more}; when {w} samples or clients are to be "
+    "forgotten at once it loses less accuracy than FRS and FR², and it recovers in fewer rounds. "
+    "FR² converges badly, with large fluctuations. The model that FATS falls back to is that "
+    "before the round of the first use, whose law is known: its accuracy and the rounds back are "
+    "means over that law, along the recomputed path of each seed; FRS and FR² both start from the "
+    "first model. Back means within two points of the same method's mean over the last quarter of "
+    "learning, or that recomputing is finished."
 )
 
 FIG5 = Claim(

@@ -58,7 +58,8 @@ RESOURCES = [
             "Steps, CPU frequency and transmit power in turn, repeated, approximately solve "
             "problem (5): maximise epsilon kappa / (0.5 v C f^2) + (1 - epsilon) omega "
             "log2(1 + s p) / p within deadline and energy. Judged is the value of (5) that the "
-            f"algorithm reaches {how}, rounded down to whole steps, over the best value of a brute-force search.",
+            f"algorithm reaches {how}, rounded down to whole steps, over the best value of a "
+            "brute-force search.",
             source,
             [
                 Part("constraints", "Energy, deadline and all bounds hold at the end", Holds()),
