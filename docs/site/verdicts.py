@@ -41,7 +41,8 @@ def index(sources: Sources, records: Records) -> str:
             "# Verdicts",
             "Every claim that we judge, and how it came out. A *full* setting is the paper's own, "
             "a *reduced* one says what differs, and a *stand-in* shows the mechanism on "
-            f"other data or a smaller network. [How claims are judged]({guide}) explains the verdicts.",
+            f"other data or a smaller network. [How claims are judged]({guide}) explains the "
+            "verdicts.",
             readme.tally(),
             "## All claims",
             "```{container} filterable\n" + "\n".join(lines) + "\n```",

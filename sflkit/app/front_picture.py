@@ -108,7 +108,7 @@ def _caches(ax: Axes, frame: pd.DataFrame) -> None:
             color=color,
             fontweight="bold",
         )
-    ax.set(yscale="log", xlabel="round", ylabel="distance to the mix")
+    ax.set(yscale="log", xlabel="round", ylabel="squared distance (log)")
     ax.set_xlim(0, 1.16 * frame["round"].max())
     _title(ax, "DRSR finds the long-term mix of labels", "SFL, Figure 5a: discrepancy")
 
@@ -143,7 +143,7 @@ def _stragglers(ax: Axes, frame: pd.DataFrame) -> None:
     paper = [tables.paper_value("osafl", "osafl-fig3", f"{half} {name}") for name in NETWORKS]
     paper = np.array(paper) * (100 if max(paper) <= 1 else 1)
     kinds = {
-        "printed": (paper, _GREY),
+        "paper's number": (paper, _GREY),
         "Algorithm 1": (_left_out(frame, "0.3"), _RED),
         "exact optimum": (_left_out(frame, "exact"), _BLUE),
     }

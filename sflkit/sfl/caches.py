@@ -406,7 +406,7 @@ RULES = Registry(
         "lazy": Rule(Lazy, "LAZY", Look("#CC79A7", (0, (1, 1.2)), "D")),
         "reservoir": Rule(Reservoir, "Reservoir", Look("#E69F00", (0, (3, 1, 1, 1, 1, 1)), "v")),
         "full_refreshed": Rule(
-            full_refreshed, "FULL, refreshed", Look("#666666", (0, (8, 2)), "x"), ("long_term",)
+            full_refreshed, "FULL (renewed)", Look("#666666", (0, (8, 2)), "x"), ("long_term",)
         ),
     },
 )

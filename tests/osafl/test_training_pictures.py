@@ -104,6 +104,8 @@ def test_clients_that_never_joined_and_the_scale_of_the_inputs(one):
     assert {float(bar.lines[0].get_xdata()[0]) for bar in scale.containers} == {one.norm}
     assert len(scale.containers) == 2
     assert [text.get_text() for text in scale.get_xticklabels()] == ["5", "10"]
+    told = {text.get_text() for text in scale.get_legend().get_texts()}
+    assert told >= {"OSAFL, seed 0", "M-FedAvg, seed 0", "OSAFL, mean of 4 seeds, 95 %"}
 
 
 def test_dataset_2_has_the_texts_readings_at_round_40():

@@ -40,6 +40,14 @@ def test_differences_from_fifo_are_paired_by_seed(axes):
     assert [t.get_text() for t in axes[1].get_yticklabels()] == ["DRSR", "LAZY"]
 
 
+def test_the_two_readings_of_full_have_names_of_their_own(axes):
+    frame = sweep({"full": 0.5, "full_refreshed": 0.6, "fifo": 0.5})
+    training_pictures.above_fifo(axes, frame, ["full", "full_refreshed", "fifo"])
+    names = ["FULL (static)", "FULL (renewed)"]
+    assert [t.get_text() for t in axes[0].get_legend().get_texts()] == names
+    assert [t.get_text() for t in axes[1].get_yticklabels()] == names
+
+
 def test_cache_sizes_have_the_papers_numbers_beside_them(axes):
     small, large = (sweep({"drsr": v, "srsr": v}, capacity=n, batch_size=n // 10)
                     for v, n in ((0.5, 20), (0.6, 60)))  # fmt: skip
@@ -50,14 +58,17 @@ def test_cache_sizes_have_the_papers_numbers_beside_them(axes):
     assert printed == [0.72, 0.83]
     assert [ax.get_title() for ax in axes] == ["DRSR", "SRSR"]
     assert not any(line.get_marker() == "x" for line in axes[0].lines)  # round 200 is not reached
+    told = {text.get_text(): text.get_position() for text in axes[1].texts}
+    assert list(told) == ["paper, round 200\n0.72 (B = 100)", "paper, round 200\n0.83 (B = 300)"]
+    assert min(x for x, _ in told.values()) > 1  # a share of the axes: right of it, over no curve
 
 
 def test_superclasses_show_the_papers_ends_only_where_the_run_is_as_long(axes):
     levels = {"drsr": 0.4, "lazy": 0.25}
-    read = {"LAZY": 0.25, "the rest": 0.41, "": 0.38}
+    read = {"LAZY": 0.25, "all others": 0.41, "": 0.38}
     training_pictures.superclasses(axes, sweep(levels), read, chance=0.2)
     assert [t.get_text() for t in axes[0].texts] == ["chance"]
     axes[0].clear()
     drawn = training_pictures.superclasses(axes, sweep(levels, rounds=(590, 600)), read, chance=0.2)
-    assert [t.get_text() for t in axes[0].texts] == ["chance", "paper: LAZY", "paper: the rest"]
+    assert [t.get_text() for t in axes[0].texts] == ["chance", "paper: LAZY", "paper: all others"]
     assert drawn["count"].tolist() == [4] * 4

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from sflkit.data import catalogue
 from sflkit.datastreams.claims.training import GAPS, PRINTED, TABLES, percent
 from sflkit.datastreams.evidence import training as evidence
 from sflkit.datastreams.plans import GRID, Strategies
@@ -50,6 +51,8 @@ def grid_curves(
     """
     import matplotlib.pyplot as plt
 
+    from sflkit.models import NETWORKS  # it loads torch
+
     shown = [fraction for name, fraction in runs.found if name == row]
     with_gaps = row == "CIFAR-10" and set(shown) == set(TABLES)
     n = len(shown) + with_gaps
@@ -66,8 +69,10 @@ def grid_curves(
     if with_gaps:
         drawn |= gap_panel(axes[0][-1], evidence.gaps(found))
     config = runs.cases[row, shown[0]].config
-    about = f"The line {row} of the tables, here on {config.data}; model: {config.model}"
-    fig.suptitle(about, fontsize=11)
+    own = config.data == "logistic"
+    here = "synthetic logistic regression" if own else catalogue.about(config.data)
+    about = f"here: {here}; model: {NETWORKS[config.model].label}"
+    fig.suptitle(f"The line {row} of the paper's tables\n{about}", fontsize=11)
     return fig, drawn
 
 
@@ -88,18 +93,18 @@ def _panel(ax: Axes, runs: Strategies, row: str, fraction: float) -> dict[str, A
     _, *printed = PRINTED[row, fraction]
     printed = dict(zip(("Fresh", "Historical", "Uniform", "Ours", "Optimal"), printed, strict=True))
     end = frame["round"].max()
-    for name, value in printed.items():
-        if name == "Ours":
-            continue
+    marked = [name for name in printed if name != "Ours"]
+    for i, name in enumerate(marked):  # side by side, as some are equal
         colour = colours.get(ENDS.get(name), "0.4")
         marker = {"Uniform": "x", "Optimal": "*"}.get(name, "o")
         label = f"paper: {name}"
         look = dict(color=colour, markerfacecolor="white", markersize=7, linestyle="None")
-        ax.plot([1.06 * end], [value], marker=marker, label=label, clip_on=False, **look)
+        ax.plot([(1.06 + 0.06 * i) * end], [printed[name]], marker=marker, label=label, **look)
     low, high = min(means.min(), *printed.values()), max(means.max(), *printed.values())
     room = 0.06 * (high - low)
     ax.set(xlabel="round t", ylabel="", title=f"{percent(fraction)} historical")
-    ax.set(ylim=(low - room, high + room), xlim=(0, 1.1 * end))
+    ax.set(ylim=(low - room, high + room), xlim=(0, 1.3 * end))
+    ax.set_xticks(np.unique(np.linspace(0, end, 6).round()))
     groups = frame.groupby(["p", "round"])["points"]
     lines = [(*key, mean_interval(sample.to_numpy())) for key, sample in groups]
     rows = [(p, t, e.mean, e.low, e.high, e.n) for p, t, e in lines]
@@ -123,7 +128,8 @@ def gap_panel(ax: Axes, gaps: Mapping[tuple[str, float], np.ndarray]) -> dict[st
         ax.plot(x, printed, label=f"{name}, paper", **hollow)
         drawn[f"gap {name}"] = ours
     ax.axhline(0, color="0.6", linewidth=0.8)
-    ax.set(xlabel="historical samples, %", ylabel="points below Optimal", title="gap to Optimal")
+    ax.set(xlabel="historical samples, %", ylabel="points below Optimal")
+    ax.set_title("gap to Optimal, the best of the grid")
     ax.set_xticks(x)
     ax.legend(fontsize=8)
     return drawn

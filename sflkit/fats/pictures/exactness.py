@@ -91,7 +91,7 @@ def distances(exact: pd.DataFrame, printed: Sequence) -> Figure:
     axes[0].set_yticks(range(len(counted)), [counted[i] for i in order], fontsize=8.5)
     axes[0].set(xlabel="TV to retraining", xlim=(-0.012, 0.25))
     axes[0].set_title("exact fractions, tiny federations")
-    axes[0].legend(fontsize=8.5, loc="upper left", bbox_to_anchor=(0.06, 1))
+    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     errors = [4 * d.error for d in printed]
     axes[1].barh(range(6), [d.value for d in printed], xerr=errors, color=_ORANGE, height=0.6)
     axes[1].set_yticks(range(6), NAMES)

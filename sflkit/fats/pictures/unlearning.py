@@ -46,7 +46,7 @@ def at_once(
             left, right = axes[i, 2 * j], axes[i, 2 * j + 1]
             top = _accuracy(left, shown, data, level, markers=6)
             left.axvline(rounds, color="0.4", linestyle=":", linewidth=1.2)
-            left.set_title(f"{data}: {w} {level}{'s' * (w > 1)} forgotten, means")
+            left.set_title(f"{data}: {w} {level}{'s' * (w > 1)} forgotten, mean of the runs")
             _law(right, mine, level, top)
             right.set_title(f"{data}, {level}s: where FATS goes back to")
         axes[1, 2 * j].set_xlabel("communication rounds")
@@ -72,7 +72,9 @@ def one_by_one(
 ) -> Figure:
     """Return Fig. 8: accuracy on a clock that brings a request every `interval` rounds, and costs.
 
-    The parameters are those of `at_once`.
+    Means are thick lines and runs are thin ones, as intervals of a few runs would fill the panels.
+    In the right panels FRS's line is wide, since FR² costs the same. The parameters are those of
+    `at_once`.
     """
     import matplotlib.pyplot as plt
 
@@ -84,13 +86,17 @@ def one_by_one(
         rounds, w = settings[data]["rounds"], settings[data]["n_requests"]
         for i, level in enumerate(LEVELS):
             left, right = axes[i, 2 * j], axes[i, 2 * j + 1]
-            _accuracy(left, shown, data, level, markers=8)
+            _accuracy(left, shown, data, level, markers=8, runs=True)
             for n in range(w):
                 left.axvline(rounds + n * interval, color="0.4", linestyle=":", linewidth=1.2)
             left.set(ylabel="test accuracy", title=f"{data}: {w} {level}s, one by one")
             mine = spent[(spent["level"] == level) & (spent["data"] == data)]
             columns = ("requests", "unlearning_steps", "method")
-            figures.curves(right, mine, *columns, rules=METHODS)
+            figures.curves(right, mine, *columns, rules=METHODS, interval=None)
+            for line in right.get_lines():
+                if line.get_label() == METHODS["frs"].label:
+                    line.set(linewidth=5, markersize=8)
+            _runs(right, mine, *columns[:2])
             right.legend().remove()
             right.set(xlabel="", ylabel="steps recomputed so far", title=f"{level}s: cost")
             right.set(xticks=range(1, w + 1, max(1, w // 5)), ylim=(0, None))
@@ -109,16 +115,30 @@ def steps_spent(runs: pd.DataFrame) -> pd.DataFrame:
     return spent.sort_values("method", key=lambda names: names.map(order.index), kind="stable")
 
 
-def _accuracy(ax: Axes, shown: pd.DataFrame, data: str, level: str, markers: int) -> float:
-    """Draw the mean accuracy of each method on the clock and return the largest value."""
+def _accuracy(
+    ax: Axes, shown: pd.DataFrame, data: str, level: str, markers: int, *, runs: bool = False
+) -> float:
+    """Draw the mean accuracy of each method on the clock and return the largest value.
+
+    With it go the 95 % intervals, or all runs where `runs` says so.
+    """
     part = shown[(shown["level"] == level) & (shown["data"] == data)]
     # The fall at a request is drawn upright: what is recomputed starts a little later.
     part = part.assign(clock=part["clock"] + 0.02 * (part["phase"] == "recovery"))
-    figures.curves(ax, part, "clock", "accuracy", "method", rules=METHODS, markers=markers)
+    how = {"rules": METHODS, "markers": markers, "interval": None if runs else 0.95}
+    figures.curves(ax, part, "clock", "accuracy", "method", **how)
+    if runs:
+        _runs(ax, part.sort_values("clock"), "clock", "accuracy")
     top = float(part["accuracy"].max())
     ax.set(xlabel="", ylabel="", ylim=(0, min(1.02, 1.15 * top)))
     ax.legend().remove()
     return top
+
+
+def _runs(ax: Axes, frame: pd.DataFrame, x: str, y: str) -> None:
+    """Draw each run of `frame` as a thin line in its method's colour."""
+    for (method, _), run in frame.groupby(["method", "seed"]):
+        ax.plot(run[x], run[y], color=METHODS[method].look.color, linewidth=0.6, alpha=0.6)
 
 
 def _law(ax: Axes, runs: pd.DataFrame, level: str, top: float) -> None:
@@ -130,12 +150,15 @@ def _law(ax: Axes, runs: pd.DataFrame, level: str, top: float) -> None:
     path = paths.recomputed[paths.index.get_indexer(keys[mine])].mean(axis=0)
     rounds, after = np.arange(len(law)), float((law * path).sum())
     scaled = law / law.max() * top
-    ax.bar(rounds, scaled, color="0.82", width=0.8, label="probability of the round, scaled")
+    ax.bar(rounds, scaled, color="0.82", width=0.8, label="probability p of the round, own scale")
     color = METHODS["fats"].look.color
-    ax.plot(rounds, path, color=color, label="accuracy after so many rounds")
+    ax.plot(rounds, path, color=color, label="FATS's accuracy after so many rounds")
     dashed = dict(color="black", linestyle="--", linewidth=1.4)
-    ax.axhline(after, **dashed, label="mean accuracy after the request")
-    ax.text(0.5, after + 0.015, f"{after:.2f}", fontsize=10)
-    ax.text(rounds[-1], 0.02 * top, "no hit", rotation=90, ha="center", va="bottom", fontsize=8)
+    ax.axhline(after, **dashed, label="expected accuracy after the request")
+    ax.text(0.7 * rounds[-1], after + 0.015, f"{after:.2f}", fontsize=10)
+    # The bars have no axis of their own: the first and the last say how much they are.
+    ax.text(0.6, scaled[0], f"p = {law[0]:.2g}", va="center", fontsize=8)
+    text = f"no hit: p = {law[-1]:.2g}"
+    ax.text(rounds[-1], 0.02 * top, text, rotation=90, ha="center", va="bottom", fontsize=8)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlim(-0.6, rounds[-1] + 0.6)

@@ -203,7 +203,7 @@ def _losses(ax: Axes, runs: pd.DataFrame) -> None:
     ticks = [2, 3, 5, 10, 20, 50, 100]
     ax.set_yticks(ticks, [str(tick) for tick in ticks])
     ax.yaxis.set_minor_locator(NullLocator())
-    ax.axhline(np.log(100), color="0.4", linewidth=0.8, zorder=1)
+    ax.axhline(np.log(100), color="black", linewidth=0.8, zorder=4)  # above the runs that guess
     end = runs["round"].max()
     said = {"ha": "right", "fontsize": 9, "color": "0.3"}
     ax.text(end, 1.5 * np.log(100), "thin line: a uniform guess", **said)
@@ -226,25 +226,27 @@ def _scale_of_inputs(ax: Axes, found: Dataset1) -> pd.DataFrame:
 
     scale = scan_table(found.scan)
     for arm in scale:
-        ax.plot(
-            scale.index, scale[arm], label=labels()[arm], **figures.series_style(arm, rules=RULES)
-        )
+        seeds = found.scan["seed"].unique()
+        scanned = f"seed {seeds[0]}" if len(seeds) == 1 else f"mean of {len(seeds)} seeds"
+        look = figures.series_style(arm, rules=RULES) | {"alpha": 0.5}
+        ax.plot(scale.index, scale[arm], label=f"{labels()[arm]}, {scanned}", **look)
     if len(seen := at_k(found.nearest, 1)):
         ends = by_arm(seen, best)
         for arm in ends:
             estimate = mean_interval(ends[arm].to_numpy())
-            look = {"color": RULES[arm].look.color, "marker": "_", "capsize": 4, "zorder": 4}
-            name = f"mean of {len(ends)} seeds, 95 %" if arm == "osafl" else None
+            look = figures.series_style(arm, rules=RULES)
+            look |= {"linestyle": "none", "markersize": 9, "capsize": 5, "zorder": 4}
+            name = f"{labels()[arm]}, mean of {len(ends)} seeds, 95 %"
             half = estimate.high - estimate.mean
-            ax.errorbar(found.norm, estimate.mean, half, label=name, linestyle="none", **look)
+            ax.errorbar(found.norm, estimate.mean, half, label=name, **look)
     line = {"color": RULES["m_fedavg"].look.color, "linestyle": ":", "linewidth": 1.2}
     ax.axhline(FEDAVG_TABLE_2, label="M-FedAvg in Table II", **line)
-    ax.set(xlabel="scale of the inputs", ylabel="best test accuracy", xscale="log", ylim=(0, 0.95))
+    ax.set(xlabel="scale of the inputs", ylabel="best test accuracy", xscale="log", ylim=(0, 1))
     ax.set(xticks=scale.index, xticklabels=[f"{norm:g}" for norm in scale.index])
     ax.set_title("best accuracy by scale, K = 1", fontsize=11)
     ax.minorticks_off()
     if len(scale):
-        ax.legend(fontsize=9, loc="best")
+        ax.legend(fontsize=8, loc="upper left")
     return scale
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _BOUND: dict[str, Any] = {"color": "black", "linestyle": ":"}
 _PRINTED: dict[str, Any] = {"color": "#CC79A7", "linestyle": "--"}
+# Where the three rules lie on one another: those below are wider, so that all are seen.
+_WIDTHS = dict(zip(SHOWN, (5.0, 3.0, 1.2), strict=True))
 
 
 def lemma1(axes: Sequence[Axes], case: Case, found: Measured, bound: dict[str, np.ndarray]) -> None:
@@ -37,15 +39,16 @@ def lemma1(axes: Sequence[Axes], case: Case, found: Measured, bound: dict[str, n
         style, name = pictures.line(look), pictures.label(look)
         axes[0].plot(case.t, found.worst(rule, "real_to_virtual"), **style, label=name)
         axes[0].plot(case.t, bound[rule][:, 0], color=style["color"], linewidth=1, linestyle=":")
-        axes[1].plot(case.t, found.worst(rule, "virtual_to_expected"), **style, label=name)
+        wide = style | {"linewidth": _WIDTHS[rule]}
+        axes[1].plot(case.t, found.worst(rule, "virtual_to_expected"), **wide, label=name)
     axes[0].plot([], [], color="0.3", linewidth=1, linestyle=":", label="bounds")
     axes[1].axhline(bound["drsr"][0, 1], **_BOUND, label="bound (all rules)")
     axes[0].set(xlabel="round t", ylabel="squared length", yscale="log")
     axes[0].set_title(r"real to virtual gradient, $\mathbb{E}\|g-\hat g\|^2$")
     axes[1].set(xlabel="round t", yscale="log")
     axes[1].set_title(r"virtual to expected, $\mathbb{E}\|\hat g-\nabla f^k\|^2$")
-    axes[0].set_ylim(bottom=axes[0].get_ylim()[0] / 4)
-    axes[0].legend(ncols=4, loc="lower left", columnspacing=0.9, handlelength=2)
+    axes[0].set_ylim(bottom=axes[0].get_ylim()[0] / 6)
+    axes[0].legend(ncols=2, loc="lower left")
     axes[1].legend(loc="center right")
 
 
@@ -80,11 +83,12 @@ def theorem1(axes: Sequence[Axes], found: Found) -> None:
     t = found.case.t
     for rule, look in SHOWN.items():
         text = f"{pictures.label(look)}, measured"
-        axes[1].plot(t, found.smallest[rule], **pictures.line(look), label=text)
+        wide = pictures.line(look) | {"linewidth": _WIDTHS[rule]}
+        axes[1].plot(t, found.smallest[rule], **wide, label=text)
     axes[1].plot(t, found.totals["drsr"], **_BOUND, label="Theorem 1 (DRSR)")
     axes[1].axhline(1, color="gray", linewidth=1, label=r"$\sigma_M^2$: always true")
     axes[1].set(yscale="log", xlabel="rounds T", title="training, measured")
-    axes[1].legend(loc="lower left")
+    axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def coin(axes: Sequence[Axes], found: Coin) -> None:
@@ -103,7 +107,7 @@ def coin(axes: Sequence[Axes], found: Coin) -> None:
         ax.plot(found.t, found.completed[s], **_BOUND, label="with E times it")
         ax.set(xscale="log", yscale="log", xlabel="rounds T", title=f"a coin, M = 2: {title}")
     axes[0].set_ylabel("squared gradient length")
-    axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5), title="both panels")
 
 
 def corollary2(axes: Sequence[Axes], case: Case, found: Orders) -> dict[str, np.ndarray]:
@@ -153,5 +157,5 @@ def _terms(
         look = {"color": "gray", "linestyle": line, "linewidth": 1.2}
         ax.plot(HORIZONS, curves["drsr"][column], **look, label=label)
     ax.set(xscale="log", yscale="log")
-    ax.legend(ncols=2, loc="lower left")
+    ax.legend(ncols=2, loc="lower left", fontsize=8)
     ax.set_ylim(bottom=ax.get_ylim()[0] / 60)

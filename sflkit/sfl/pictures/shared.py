@@ -61,7 +61,13 @@ def label(rule: str) -> str:
     return RULES[rule].label
 
 
-def gains(ax: Axes, scores: pd.DataFrame, *, smallest: float = 0.005) -> None:
+def gains(
+    ax: Axes,
+    scores: pd.DataFrame,
+    *,
+    smallest: float = 0.005,
+    labels: Mapping[str, str] | None = None,
+) -> None:
     """Draw differences in accuracy: a dot for each seed, the mean and its 95 % interval, in points.
 
     Parameters
@@ -70,7 +76,10 @@ def gains(ax: Axes, scores: pd.DataFrame, *, smallest: float = 0.005) -> None:
         One row a seed, one column a cache rule; differences of accuracies.
     smallest : float
         Half-width of the grey strip in which a difference is no visible effect.
+    labels : mapping, optional
+        What the axis calls each rule, in place of the rules' own labels.
     """
+    labels = labels or RULES.labels()
     ax.axvspan(-100 * smallest, 100 * smallest, color="0.9", zorder=0)
     ax.axvline(0, color="0.4", linewidth=1)
     for i, rule in enumerate(scores.columns):
@@ -81,7 +90,7 @@ def gains(ax: Axes, scores: pd.DataFrame, *, smallest: float = 0.005) -> None:
             found = mean_interval(values)
             ax.plot([found.low, found.high], [i, i], color=color, linewidth=3)
         ax.plot(values.mean(), i, "|", color=color, markersize=14, markeredgewidth=3)
-    ax.set_yticks(range(scores.shape[1]), [label(rule) for rule in scores.columns])
+    ax.set_yticks(range(scores.shape[1]), [labels[rule] for rule in scores.columns])
     ax.invert_yaxis()
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Arms = Mapping[tuple[str, str, float], pd.DataFrame]
+# FULL in Figs. 4 and 10, where it stands beside the one whose samples are renewed.
+_LABELS = RULES.labels() | {"full": "FULL (static)"}
+_DISCREPANCY = r"expected discrepancy $\mathbb{E}\,\psi_t$"
 _THETA_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
@@ -47,13 +50,14 @@ def above_fifo(axes: Sequence[Axes], frame: pd.DataFrame, rules: Sequence[str]) 
     gain["gain"] = 100 * (gain["accuracy"] - gain["of_fifo"])
     gain = gain[gain["rule"] != "fifo"]
     band = 0.95 if shown["seed"].nunique() >= 4 else None
-    figures.curves(axes[0], gain, "round", "gain", "rule", rules=RULES, interval=band)
+    how = {"rules": RULES, "interval": band, "labels": _LABELS}
+    figures.curves(axes[0], gain, "round", "gain", "rule", **how)
     axes[0].axhline(0, color="0.4", linewidth=1)
     axes[0].set(xlabel="round t", ylabel="accuracy minus FIFO's, points")
     axes[0].legend(ncols=2, fontsize=9)
     late = evidence.window(frame, evidence.LATE)
     others = [rule for rule in rules if rule != "fifo"]
-    pictures.gains(axes[1], late.sub(late["fifo"], axis=0)[others])
+    pictures.gains(axes[1], late.sub(late["fifo"], axis=0)[others], labels=_LABELS)
     level = late["fifo"].mean()
     axes[1].set(xlabel="minus FIFO, points", title=f"last quarter (FIFO: {level:.3f})")
     return gain.groupby(["rule", "round"])["gain"].agg(["mean", "std", "count"]).reset_index()
@@ -95,7 +99,7 @@ def labels_alone(axes: Sequence[Axes], frame: pd.DataFrame, seed: int) -> dict[s
 def arrivals(
     axes: np.ndarray, arms: Arms, sizes: Mapping[str, int], theta: float, how: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Draw Fig. 6: above the spread of the accuracy, below the exact variance of the label mix.
+    """Draw Fig. 6: above the spread of the accuracy, below the expected discrepancy.
 
     The spread is the root of the mean variance over the paths of a world, smoothed over five
     rounds.
@@ -128,8 +132,8 @@ def arrivals(
             drawn[f"psi {name} {rule}"] = np.stack([at, exact])
         column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
         column[1].set_xlabel("round t")
-    axes[0, 0].set(ylabel="spread, points", ylim=(0, None))
-    axes[1, 0].set(ylabel=r"exact variance $\psi_t$", ylim=(0, None))
+    axes[0, 0].set(ylabel="spread of the accuracy\nover paths, points", ylim=(0, None))
+    axes[1, 0].set(ylabel=_DISCREPANCY, ylim=(0, None))
     axes[0, 1].legend()
     return drawn
 
@@ -142,7 +146,7 @@ def weights(
     theta: float,
     how: Mapping[str, Any],
 ) -> dict[str, np.ndarray]:
-    """Draw Fig. 8: above the exact variance of SRSR's label mix by theta, below the accuracy.
+    """Draw Fig. 8: above SRSR's expected discrepancy by theta, below the accuracy.
 
     Arguments are those of `arrivals`, and `thetas`, SRSR's weights. Accuracies are shown less
     DRSR's. Dotted lines are caches that fill by appending.
@@ -163,9 +167,10 @@ def weights(
         column[1].axhline(0, color="0.4", linewidth=1)
         column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
         column[1].set_xlabel("round t")
-    axes[0, 0].set(ylabel=r"exact variance $\psi_t$", ylim=(0, None))
-    axes[1, 0].set(ylabel="minus DRSR, points")
-    axes[0, 1].legend()
+    axes[0, 1].plot([], [], ":", color="0.3", label="fills by appending")
+    axes[0, 0].set(ylabel=_DISCREPANCY, ylim=(0, None))
+    axes[1, 0].set(ylabel="accuracy minus\nDRSR's, points")
+    axes[0, 1].legend(fontsize=9)
     return drawn | {"rounds": at}
 
 
@@ -182,7 +187,7 @@ def _exact(
     capacity: int,
     start: str,
 ) -> np.ndarray:
-    """Return the exact variance of a rule's label mix in the rounds `at`, mean over the worlds."""
+    """Return a rule's expected discrepancy in the rounds `at`, mean over the worlds."""
     how = {"theta": theta, "batch_size": batch_size, "capacity": capacity, "start": start}
     return np.mean([evidence.exact_psi(w, rule, at, **how) for w in worlds], axis=0)
 
@@ -214,19 +219,17 @@ def cache_sizes(
     for ax, rule in zip(axes, ("drsr", "srsr"), strict=True):
         part = shown[shown["rule"] == rule]
         figures.curves(ax, part, "round", "accuracy", "cache", interval=band)
-        for size, value in printed.items():
+        for value in printed.values():
             ax.axhline(value, color="0.4", linewidth=1, linestyle=":")
-            note = f"paper, round 200: {value:g} (B = {size})"
-            # below its line and at its end, where no curve passes
-            place = {"xytext": (0, -11), "textcoords": "offset points", "fontsize": 9}
-            place |= {"ha": "right"}
-            place |= {"bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}}
-            ax.annotate(note, (0.97 * last, value), **place)
             if last >= 200:
-                ax.plot(200, value, "kx", markersize=8, markeredgewidth=2)
-        ax.set(xlabel="round t", ylabel="test accuracy", xlim=(0, last))
+                ax.plot(200, value, "kx", markersize=8, markeredgewidth=2, zorder=4)
+        ax.set(xlabel="round t", ylabel="test accuracy", xlim=(0, 1.05 * last))
         ax.set_title(pictures.label(rule))
         ax.legend(loc="lower right")
+    right = axes[1].get_yaxis_transform()
+    for size, value in printed.items():  # beside the lines, where no curve passes
+        note = f"paper, round 200\n{value:g} (B = {size})"
+        axes[1].text(1.02, value, note, transform=right, va="center", fontsize=9)
     groups = shown.groupby(["rule", "capacity", "round"])["accuracy"]
     return groups.agg(["mean", "std", "count"]).reset_index()
 
@@ -254,18 +257,19 @@ def superclasses(
     """
     shown = frame.dropna(subset="accuracy")
     last = int(shown["round"].max())
-    figures.curves(axes[0], shown, "round", "accuracy", "rule", rules=RULES)
+    figures.curves(axes[0], shown, "round", "accuracy", "rule", rules=RULES, labels=_LABELS)
     axes[0].axhline(chance, color="0.5", linewidth=1, linestyle=":")
     beside = {"textcoords": "offset points", "ha": "right", "fontsize": 9}
     axes[0].annotate("chance", (last, chance), (0, 3), color="0.4", **beside)
     if last >= 600:
         for name, value in printed.items():
-            axes[0].errorbar(last, value, yerr=0.01, fmt="kx", capsize=3, clip_on=False)
+            at = 1.06 * last, value  # beside the curves, which some of them lie on
+            axes[0].errorbar(*at, yerr=0.01, fmt="kx", capsize=3, clip_on=False)
             if name:
-                axes[0].annotate(f"paper: {name}", (last, value), (-8, -13), **beside)
+                axes[0].annotate(f"paper: {name}", at, (-8, -13), **beside)
     axes[0].set(xlabel="round t", ylabel="test accuracy")
     score = evidence.window(frame, (0.9, 1.0))
     others = [rule for rule in RULES if rule in score and rule != "lazy"]
-    pictures.gains(axes[1], score.sub(score["lazy"], axis=0)[others])
+    pictures.gains(axes[1], score.sub(score["lazy"], axis=0)[others], labels=_LABELS)
     axes[1].set(xlabel="minus LAZY, points", title="last tenth of the rounds")
     return shown.groupby(["rule", "round"])["accuracy"].agg(["mean", "std", "count"]).reset_index()
