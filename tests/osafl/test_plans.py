@@ -43,6 +43,7 @@ TWO = {
     "n_clients": 20,
     "rounds": 40,
     "seeds": [10, 11, 12],
+    "genie_seeds": [20, 21],
     "top_k": [1, 2],
     "minibatches": 4,
     "capacity": [320, 640],
@@ -268,7 +269,7 @@ def test_the_tables_alone():
 
 def test_dataset_2_one_k_after_the_other():
     stages, found = drive(plans.dataset2(**TWO))
-    assert list(stages) == ["LSTM, K = 1", "LSTM, K = 2", "Dataset-1"]
+    assert list(stages) == ["LSTM, K = 1", "LSTM, K = 2", "Dataset-1", "Dataset-2"]
     assert [(c.rule, c.seed) for c in stages["LSTM, K = 1"][:8]] == [
         ("osafl", 10),
         ("m_fedavg", 10),
@@ -280,7 +281,11 @@ def test_dataset_2_one_k_after_the_other():
         ("osafl", 11),
     ]
     assert {c.never_joined for c in stages["LSTM, K = 1"] if c.rule == "m_afa_cd"} == {"literal"}
-    assert {c.dataset for c in stages["Dataset-1"]} == {1}
+    for number in (1, 2):
+        genies = stages[f"Dataset-{number}"]
+        assert {(c.rule, c.dataset, c.seed) for c in genies} == {
+            ("genie", number, seed) for seed in TWO["genie_seeds"]
+        }
     known = {K: pd.DataFrame({"user": [0.6, 0.7, 0.8], "file": 0.5}) for K in (1, 2)}
     deep, flat = (judging.dataset2(found, layers, known) for layers in (3, 1))
     for artefact, parts in deep.items():

@@ -107,7 +107,8 @@ def dataset2(
         why = reason if not deep else _missing(K, runs)
         evidence["osafl-fig6"] |= _round_40(runs, K, why)
         evidence[f"osafl-tab{3 + K}"] = _lstm_table(runs, why)
-        evidence["osafl-datasets"] |= _gap(at_k(found.features, K), runs, K, deep)
+        pair = (at_k(frame, K) for frame in (found.features, found.names))
+        evidence["osafl-datasets"] |= _gap(*pair, K, deep)
         rows = known.get(K)
         evidence["osafl-datasets"][f"K{K}_law"] = (
             NotRun(_no_runs(K)) if rows is None else (rows["user"], rows["file"])

@@ -87,12 +87,14 @@ class Dataset1(NamedTuple):
 class Dataset2(NamedTuple):
     """What notebook 34 draws and judges.
 
-    `tables` and `features` are frames of runs with the columns `arm`, `K` and `seed`: the printed
-    arms with the LSTM, and centralised SGD on Dataset-1.
+    All are frames of runs with the columns `arm`, `K` and `seed`: `tables` has the printed arms
+    with the LSTM, and `features` and `names` centralised SGD on Dataset-1 and Dataset-2, with seeds
+    of its own.
     """
 
     tables: pd.DataFrame
     features: pd.DataFrame
+    names: pd.DataFrame
 
 
 def dataset1(
@@ -159,6 +161,7 @@ def dataset2(
     n_clients: int,
     rounds: int,
     seeds: Sequence[int],
+    genie_seeds: Sequence[int],
     top_k: Sequence[int],
     minibatches: int,
     capacity: Sequence[int],
@@ -180,10 +183,12 @@ def dataset2(
     for K in top_k:
         part = yield from _arms(base, (*PRINTED, "genie"), [K], seeds, f"LSTM, K = {K}")
         parts.append(part)
-    genies = yield from _arms(dense, ("genie",), top_k, seeds, "Dataset-1")
+    found = []
+    for name, settings in (("Dataset-1", dense), ("Dataset-2", base)):
+        found.append((yield from _arms(settings, ("genie",), top_k, genie_seeds, name)))
     tables = pd.concat(parts, ignore_index=True)
     tables.attrs["keys"] = [key for part in parts for key in part.attrs["keys"]]
-    return Dataset2(tables, genies)
+    return Dataset2(tables, *found)
 
 
 # --- configs --------------------------------------------------------------------------------------
