@@ -253,11 +253,11 @@ def tally() -> str:
     counts = ", ".join(f"{settings.get(level, 0)} at a {level} setting" for level in SETTINGS)
     table = tables.markdown(pd.DataFrame(lines, columns=["paper", *used]))
     full = rows[(rows["verdict"] != "not run") & (rows["setting"] == "full")]
-    trained = (full["n_seeds"].replace("", "0").astype(int) > 0).sum()
+    over_seeds = (full["n_seeds"].replace("", "0").astype(int) > 0).sum()
     return (
         f"{len(rows)} claims; of those that were run {counts}. Of the {len(full)} at a full "
-        f"setting {trained} rest on repeated runs with seeds; the others are mathematics, counts, "
-        f"algorithms checked by hand, and drawings.\n\n{table}"
+        f"setting {over_seeds} are judged by intervals over seeds or drawn histories, the others "
+        f"entry by entry: mathematics, bounds, counts, algorithms and drawings.\n\n{table}"
     )
 
 

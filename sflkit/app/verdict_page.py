@@ -48,15 +48,18 @@ _COUNTED = {
     "open": ("is open", "are open"),
     "not run": ("was not run", "were not run"),
 }
-_SYMBOLS = {"alpha", "delta", "eta", "lambda", "phi", "psi", "rho", "sigma", "theta"}
+_SYMBOLS = set("alpha beta chi delta epsilon eta kappa lambda mu phi psi rho sigma theta".split())
 _ROLES = {"paper": "", "corrected": "As corrected:", "beyond": "Beyond the paper:"}
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf)"
 # What rules found, in their words -> the same as part of a sentence.
 _WORDS = (
-    (rf"largest value / bound ({_NUMBER})", r"the largest value is \1 times what is allowed"),
+    (
+        rf"largest value / bound ({_NUMBER})",
+        r"the largest ratio of the two sides is \1, where 1 is the limit",
+    ),
     (rf"largest difference ({_NUMBER})", r"the largest difference is \1"),
     (rf"largest \|z\| ({_NUMBER})", r"the largest deviation is \1 standard errors"),
-    (r"^(\d+) of (\d+) hold, not: (.*)$", r"\1 of \2 hold; what does not is \3"),
+    (r"^(\d+) of (\d+) hold, not: (.*)$", r"\1 of \2 hold; it fails for \3"),
     (rf"^log variance ratio ({_NUMBER})", r"the logarithm of the variance ratio is \1"),
     (rf"^({_NUMBER}) \(log\)", r"the logarithm of the ratio is \1"),
 )
@@ -181,7 +184,7 @@ def part_sentence(part: Any, n_seeds: str) -> str:
     if part.interval:
         low, high = re.fullmatch(r"\[(.*), (.*)\]", part.interval).groups()
         if part.answer == "no visible effect" and float(low) * float(high) > 0:
-            lead = "Surely there, but too small to count."
+            lead = "Too small to count."
         found += f", 95 % interval from {low} to {high}"
         if part.n_seeds != n_seeds:
             found += f" ({part.n_seeds} seeds)"

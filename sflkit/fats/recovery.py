@@ -146,10 +146,13 @@ def scores(frame: pd.DataFrame, *, band: float = 0.02) -> pd.DataFrame:
 def stream_scores(frame: pd.DataFrame) -> pd.DataFrame:
     """Return what the streams of Fig. 8 are judged by, one row per run, indexed by `RUN`.
 
-    mean: the accuracy from the first request to one interval after the last, on a clock on which a
-    request comes every `interval` rounds and a method with nothing to do keeps its model. after:
-    the accuracy of the models fallen back to, mean over the requests.
+    late: the mean accuracy over the last quarter of learning. mean: the accuracy from the first
+    request to one interval after the last, on a clock on which a request comes every `interval`
+    rounds and a method with nothing to do keeps its model. after: the accuracy of the models
+    fallen back to, mean over the requests.
     """
+    learning = frame[frame["phase"] == "learning"]
+    late = learning[learning["round"] > 0.75 * learning["round"].max()]
     made = frame[frame["phase"] == "recovery"].copy()
     made["since"] = made["round"] - made.groupby([*RUN, "requests"])["round"].transform("min")
     fallen = made[made["since"] == 0].groupby(RUN)["accuracy"].mean()
@@ -162,7 +165,8 @@ def stream_scores(frame: pd.DataFrame) -> pd.DataFrame:
         ]
         held[key] = np.mean(kept)
     mean = pd.Series(held).rename_axis(RUN)
-    return pd.DataFrame({"mean": mean, "after": fallen}).sort_index()
+    found = {"late": late.groupby(RUN)["accuracy"].mean(), "mean": mean, "after": fallen}
+    return pd.DataFrame(found).sort_index()
 
 
 def configs_of(frame: pd.DataFrame) -> list[FATSConfig]:

@@ -324,8 +324,9 @@ class LessSpread(_Ordering):
 class Each:
     """Several comparisons that a part takes as one, each decided by its own rule.
 
-    It holds if all of them hold; if one fails it is "partly" where another holds and "no" where
-    none does. As long as none fails one open comparison leaves it open.
+    It has their answer if they agree. If one fails it is "partly" where another holds and "no"
+    where none does. As long as none fails one open comparison leaves it open; without one it is
+    "partly" where some hold and others show no visible effect.
 
     Parameters
     ----------
@@ -498,11 +499,14 @@ def _within(estimate: Estimate, low: float, high: float) -> str:
 
 def _together(answers: list[str]) -> str:
     """Return the answer of several comparisons that a part takes as one."""
-    if len(set(answers)) == 1:
+    found = set(answers)
+    if len(found) == 1:
         return answers[0]
-    if "no" in answers:
-        return "partly" if "yes" in answers else "no"
-    return "open" if "open" in answers else "partly"
+    if "partly" in found or {"yes", "no"} <= found:
+        return "partly"
+    if "no" in found:
+        return "no"
+    return "open" if "open" in found else "partly"
 
 
 def _hint(estimate: Estimate, regions: list[tuple]) -> str:

@@ -77,8 +77,8 @@ def part(answer, ours="", interval="", role="paper", erratum="", hint="", n_seed
         (part("no"), "**Fails.** FIFO ends above LAZY."),
         (
             part("partly", "1 of 3 hold, largest value / bound 2.05e+03"),
-            "**Holds in part.** FIFO ends above LAZY: 1 of 3 hold, the largest value is 2,050 "
-            "times what is allowed.",
+            "**Holds in part.** FIFO ends above LAZY: 1 of 3 hold, the largest ratio of the two "
+            "sides is 2,050, where 1 is the limit.",
         ),
         (
             part("yes", "6 of 6 hold, largest |z| 1.80", erratum="13"),
@@ -92,7 +92,7 @@ def part(answer, ours="", interval="", role="paper", erratum="", hint="", n_seed
         ),
         (
             part("no", "2 of 4 hold, not: CNN, FCN"),
-            "**Fails.** FIFO ends above LAZY: 2 of 4 hold; what does not is CNN, FCN.",
+            "**Fails.** FIFO ends above LAZY: 2 of 4 hold; it fails for CNN, FCN.",
         ),
         (
             part("no visible effect", "+0.2 points", "[-0.1, 0.4]"),
@@ -101,8 +101,13 @@ def part(answer, ours="", interval="", role="paper", erratum="", hint="", n_seed
         ),
         (
             part("no visible effect", "+0.2 points", "[0.1, 0.4]"),
-            "**Surely there, but too small to count.** FIFO ends above LAZY: +0.2 points, 95 % "
-            "interval from 0.1 to 0.4.",
+            "**Too small to count.** FIFO ends above LAZY: +0.2 points, 95 % interval from 0.1 to "
+            "0.4.",
+        ),
+        (
+            part("no visible effect", "-0.2 points", "[-0.4, -0.1]"),
+            "**Too small to count.** FIFO ends above LAZY: -0.2 points, 95 % interval from -0.4 to "
+            "-0.1.",
         ),
         (
             part("yes", "+3.41 (log)", "[3.12, 3.69]"),

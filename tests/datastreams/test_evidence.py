@@ -57,8 +57,8 @@ def test_what_ours_leads_by_is_said_beside_the_printed_lead():
     score = score_frame([low] * 5, Ours=[0.5, 0.7], Fresh=[0.4, 0.4], Historical=low, Uniform=low)
     said = evidence.notes({("CIFAR-10", 0.05): score})
     assert said["ds-tab4-cifar10"].endswith(
-        "Ours is above Fresh, Historical and Uniform by 20.0, 60.0 and 60.0 points here, and by "
-        "1.5, 12.8 and 0.3 in print"
+        "Ours minus Fresh, Historical and Uniform is 20.0, 60.0 and 60.0 points here, and 1.5, "
+        "12.8 and 0.3 in print"
     )
     assert "in print" not in said["ds-tab2-shakespeare"] and set(said) <= set(CLAIMS)
 

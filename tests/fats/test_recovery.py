@@ -90,19 +90,19 @@ def test_the_laws_are_those_of_the_requests():
 
 def test_a_stream_by_hand():
     # Two requests, two rounds apart: the first is hit at round 3 of 4 and done after a round, the
-    # second hits nothing. Shown: 0.5, 0.7, then 0.7, 0.7.
+    # second hits nothing. Shown: 0.5, 0.7, then 0.7, 0.7. The last quarter of learning is round 4.
     table = pd.DataFrame(
         {
-            "phase": "recovery",
-            "requests": [1, 1, 2],
-            "round": [4, 5, 5],
-            "model_round": [3, 4, 4],
-            "accuracy": [0.5, 0.7, 0.7],
+            "phase": ["learning"] * 4 + ["recovery"] * 3,
+            "requests": [0, 0, 0, 0, 1, 1, 2],
+            "round": [1, 2, 3, 4, 4, 5, 5],
+            "model_round": [1, 2, 3, 4, 3, 4, 4],
+            "accuracy": [0.1, 0.2, 0.3, 0.9, 0.5, 0.7, 0.7],
         }
     ).assign(**asdict(replace(SMALL, streaming=True, interval=2, n_requests=2)))
     score = recovery.stream_scores(table).iloc[0]
     assert score["mean"] == pytest.approx((0.5 + 0.7 + 0.7 + 0.7) / 4)
-    assert score["after"] == pytest.approx(0.6)
+    assert score["after"] == pytest.approx(0.6) and score["late"] == pytest.approx(0.9)
 
 
 def test_what_does_not_fit_is_refused():

@@ -220,6 +220,44 @@ def test_evidence_answers_every_part_of_every_claim(first):
     assert isinstance(evidence["osafl-saturation"]["osafl_K1"], NotRun)  # 8 rounds
 
 
+def test_plateaus_and_convergence_as_claimed_and_turned():
+    """Curves of 100 rounds by hand: a step up to the plateau, or a straight line that still rises.
+
+    The middle of the first five rounds on the plateau is two rounds after the step.
+    """
+    rounds = np.arange(1, 101)
+    step = {"osafl": {1: (25, 0.6), 2: (45, 0.3)}, "m_fednova": {1: (84, 0.6), 2: (81, 0.3)}}
+
+    def run(rule, K, seed):
+        accuracy = 0.003 * rounds if rule in ("m_fedavg", "m_fedprox", "m_feddisco") else 0 * rounds
+        if rule in step:
+            at, level = step[rule][K]
+            accuracy = np.where(rounds > at, level, 0.01)
+        loss = np.where(rounds > {1: 69, 2: 79}[K], 1.0, 4.0)
+        frame = pd.DataFrame({"round": rounds, "accuracy": accuracy + 1e-4 * seed, "loss": loss})
+        best = frame["accuracy"].cummax()
+        return frame.assign(arm=rule, K=K, seed=seed, best_accuracy=best, diverged=False)
+
+    arms = [*step, "m_fedavg", "m_fedprox", "m_feddisco", "m_afa_cd_printed"]
+    tables = {K: pd.concat(run(a, K, s) for a in arms for s in range(3)) for K in (1, 2)}
+
+    def answers(tables):
+        verdict = CLAIMS["osafl-saturation"].judge(
+            judging._saturation(tables), setting=Setting("full")
+        )
+        return {answer.part.key: answer.judged.answer for answer in verdict.answers}
+
+    found = answers(tables)
+    assert set(found.values()) == {"yes"}
+    names = {"osafl": "m_afa_cd_printed", "m_afa_cd_printed": "osafl"}
+    turned = answers({K: frame.replace({"arm": names}) for K, frame in tables.items()})
+    wrong = {"osafl_K1", "osafl_K2", "afa_flat"}
+    assert {key for key, answer in turned.items() if answer != "yes"} == wrong
+    flat = {K: frame.assign(accuracy=0.05, best_accuracy=0.05) for K, frame in tables.items()}
+    rising = {f"rising_{rule}" for rule in ("m_fedavg", "m_fedprox", "m_feddisco")}
+    assert {key for key in rising if answers(flat)[key] == "yes"} == set()
+
+
 def test_a_refused_rule_is_not_compared(first):
     _, found = first
     chosen = found.chosen | {"m_fedprox": tuning.Choice(4096.0, 1.6, "guess")}
@@ -294,3 +332,10 @@ def test_dataset_2_one_k_after_the_other():
     assert all(isinstance(part, NotRun) for part in flat["osafl-tab4"].values())
     assert isinstance(flat["osafl-datasets"]["K1_gap"], NotRun)
     assert not isinstance(flat["osafl-datasets"]["K1_law"], NotRun)
+    for lower, answer in (("names", "yes"), ("features", "no")):
+        frame = getattr(found, lower)
+        less = found._replace(**{lower: frame.assign(best_accuracy=frame["best_accuracy"] - 0.1)})
+        parts = judging.dataset2(less, 3, known)["osafl-datasets"]
+        verdict = CLAIMS["osafl-datasets"].judge(parts, setting=Setting("full"))
+        judged = {one.part.key: one.judged.answer for one in verdict.answers}
+        assert judged["K1_gap"] == judged["K2_gap"] == answer

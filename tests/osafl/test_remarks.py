@@ -1,5 +1,6 @@
 """The settings and remarks of notebooks 33 and 34, on invented runs."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -64,7 +65,10 @@ def test_the_remark_tells_the_scale_at_which_fedavg_comes_nearest(one):
     assert notes["osafl-tab2"].startswith("Ours: OSAFL 0.")
     assert "M-AFA-CD 0.0" in notes["osafl-tab2"] and "diverged" not in notes["osafl-tab2"]
     assert "without the clients that never joined it reaches 0." in notes["osafl-tab2"]
-    assert "with the buffer as printed 0." in notes["osafl-alg9"]
+    assert "with the buffer as printed OSAFL " in notes["osafl-alg9"]
+    gone = found._replace(buffers=one.buffers.assign(best_accuracy=np.nan))
+    diverged = "with the buffer as printed OSAFL diverges (2 runs) and M-AFA-CD reaches 0."
+    assert diverged in remarks.notes_1(gone, 10.0, judged=True)["osafl-alg9"]
     bare = remarks.notes_1(found._replace(buffers=one.buffers.iloc[:0]), 10.0, judged=True)
     assert "as printed" not in bare["osafl-alg9"] and "M-AFA-CD 0." in bare["osafl-alg9"]
     assert "is 10 here" in notes["osafl-fig4"]
@@ -92,6 +96,8 @@ def test_dataset_2_tells_its_accuracies_where_they_are_judged():
     assert "first plateau" not in notes["osafl-tab4"]  # M-FedAvg is at 0.4
     assert remarks.notes_2(found, judged=False) == {}
     stuck = found.tables["arm"].isin(BASELINES) | (found.tables["arm"] == "m_afa_cd_printed")
-    low = found.tables.assign(best_accuracy=found.tables["best_accuracy"].where(~stuck, 0.05))
+    low = found.tables.assign(accuracy=found.tables["accuracy"].where(~stuck, 0.05))
     told = remarks.notes_2(found._replace(tables=low), judged=True)["osafl-tab4"]
-    assert "No baseline leaves its first plateau: the best is right in 5.0 %" in told
+    assert "last quarter the highest is right in 5.0 % of the requests" in told
+    both = remarks.notes_2(found._replace(tables=low), judged=True)
+    assert both["osafl-fig6"].startswith("K = 1: No baseline leaves")

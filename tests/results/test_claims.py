@@ -192,6 +192,7 @@ def test_bad_input(call, message):
 
 def test_only_declared_claims_are_recorded():
     declared = Claims("sfl", [claim("sfl-fig6")])
+    assert "sfl-fig6" in declared and "sfl-nope" not in declared
     claims.check_declared(declared["sfl-fig6"].judge({"order": [1.0, 1.1]}, setting=FULL))
     for stranger in (claim("sfl-fig98"), claim("sfl-fig6", text="Something else.")):
         verdict = stranger.judge({"order": [1.0, 1.1]}, setting=FULL)

@@ -206,8 +206,12 @@ def test_each_takes_one_rule_for_all_or_one_for_each():
     assert limits.judge({"low": 0.5, "high": 10.5}).answer == "yes"
     assert limits.judge({"low": 10.5, "high": 10.5}).answer == "partly"
     assert limits.words.count("; or ") == 1
-    small = Each(Above(smallest=1.0)).judge({"a": [0.1, 0.2], "b": [0.1, 0.2]})
-    assert small.answer == "no visible effect"
+    some = Each(Holds())
+    assert some.judge({"a": {"x": True, "y": False}, "b": False}).answer == "partly"
+    above, small, large = Each(Above(smallest=1.0)), [0.1, 0.2], [3.0, 4.0, 5.0]
+    assert above.judge({"a": small, "b": small}).answer == "no visible effect"
+    mixed = above.judge({"a": small, "b": large})
+    assert (mixed.answer, mixed.n_seeds) == ("partly", 2)
 
 
 @given(st.lists(st.lists(st.floats(-3, 3), min_size=2, max_size=4), min_size=1, max_size=4))

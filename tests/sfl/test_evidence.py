@@ -36,6 +36,18 @@ def test_window_by_hand():
     assert whole.loc[0, "drsr"] == pytest.approx(1.3 / 3)
 
 
+def test_a_run_s_best_theta_is_chosen_by_the_others():
+    """Scores of three runs: theta 0.2 has 9, 0, 0 and theta 0.8 has 0, 4, 4.
+
+    All runs together choose 0.2 (9 against 8). Without the first run it is 0 against 8: 0.8.
+    Without one of the others it is 9 against 4: 0.2.
+    """
+    score = pd.DataFrame({0.2: [9, 0, 0], 0.8: [0, 4, 4]}, index=["10/0", "10/1", "11/0"])
+    chosen = evidence._chosen_by_the_others(score)
+    assert chosen.tolist() == [0.8, 0.2, 0.2]
+    assert evidence._pick(score, chosen).tolist() == [0, 0, 0]
+
+
 def test_steps_by_hand():
     # drsr of seed 0: steps 0.4, 0.2 with standard deviation 0.2 / sqrt(2).
     moves = evidence.steps(ROUNDS, (0.0, 1.0))

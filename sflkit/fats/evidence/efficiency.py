@@ -207,7 +207,7 @@ def one_request(
         across = _by_run(runs[runs["clients_per_round"] == ends.min()], field)  # all lines have it
         parts[f"{level}s_rise_K"] = _changes(along, 1)
         trend = "rise" if sign > 0 else "fall"
-        parts[f"{level}s_{trend}_{column}"] = _changes({"K of all lines": across}, sign)
+        parts[f"{level}s_{trend}_{column}"] = _change(across, sign)
         dots = drawn[(drawn["data"] == data) & (drawn["level"] == level)]
         dots = dots[dots["sem"] > 0]  # with few histories a point may have none that is hit
         parts[f"{level}s_drawn"] = (dots["mean"], dots["sem"], dots["exact"])
@@ -322,17 +322,15 @@ def _by_run(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def _changes(lines: Mapping[str, pd.DataFrame], way: int) -> dict[str, tuple[ArrayLike, ArrayLike]]:
-    """Return each line's curves, one a history, as shares of its mean time, over places 0 to 1.
+    """Return `_change` of each line."""
+    return {name: _change(line, way) for name, line in lines.items()}
 
-    A slope is thus the change from the line's first to its last point. `way` is -1 where it should
-    fall.
+
+def _change(line: pd.DataFrame, way: int) -> tuple[ArrayLike, ArrayLike]:
+    """Return a line's curves, one a history, as shares of its mean time, over places 0 to 1.
+
+    The slope of a straight line through them is thus its rise from end to end. `way` is -1 where it
+    should fall.
     """
-    return {
-        name: (way * line.to_numpy() / line.to_numpy().mean(), _places(line))
-        for name, line in lines.items()
-    }
-
-
-def _places(line: pd.DataFrame) -> np.ndarray:
     x = line.columns.to_numpy(float)
-    return (x - x.min()) / np.ptp(x)
+    return way * line.to_numpy() / line.to_numpy().mean(), (x - x.min()) / np.ptp(x)

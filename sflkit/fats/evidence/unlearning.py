@@ -16,6 +16,7 @@ import pandas as pd
 from sflkit.data import federations
 from sflkit.fats import recovery, training
 from sflkit.fats.claims import CLAIMS
+from sflkit.fats.claims.training import SUPERIOR
 from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.plans.unlearning import COLUMNS
@@ -156,6 +157,10 @@ def all_scores(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([recovery.scores(part) for _, part in frame.groupby("data", sort=False)])
 
 
+# Part of Fig. 8 -> the two scores that it compares, each with its method.
+_STREAMED = {"stable": ("mean", "fats", "late", "fats"), "after": ("after", "fats", "after", "frs")}
+
+
 def evidence(
     fig1: pd.DataFrame, fig5: pd.DataFrame, stream: pd.DataFrame
 ) -> dict[str, dict[str, Any]]:
@@ -178,9 +183,8 @@ def evidence(
             for key, table in (("mean", one), ("finished", end)):
                 pair = none if table is None else _pair(table, level, key, "fats", key, other)
                 eight[f"{key}_{level}s_{other}"] = pair
-        eight[f"after_{level}s"] = (
-            none if one is None else _pair(one, level, "after", "fats", "after", "frs")
-        )
+        for key, pair in _STREAMED.items():
+            eight[f"{key}_{level}s"] = none if one is None else _pair(one, level, *pair)
         for key, column, method in (("kept", "before", "fats"), ("retrained", "kept", "frs")):
             pair = none if end is None else _pair(end, level, "kept", "fats", column, method)
             four[f"{key}_{level}s"] = pair
@@ -279,10 +283,12 @@ def _at_once(artefact: str, scores: pd.DataFrame) -> dict[str, Any]:
     keys = [part.key for part in CLAIMS[artefact].parts]
     main = _of_set(scores, first)
     pairs = {} if main is None else _comparisons(main)
-    if "superior" in keys and pairs:  # than FedAvg: the accuracies that "before" compares
-        pairs["superior"] = pairs["before"]
     found = {key: pairs.get(key, _absent(first)) for key in keys if key not in others}
     for key, name in others.items():
         table = _of_set(scores, name)
         found[key] = _absent(name) if table is None else _comparisons(table)
+    for key, name in SUPERIOR.items():
+        if key in keys:  # than FedAvg: the accuracies that "before" compares
+            table = _of_set(scores, name)
+            found[key] = _absent(name) if table is None else _comparisons(table)["before"]
     return found

@@ -107,8 +107,8 @@ def dataset2(
         why = reason if not deep else _missing(K, runs)
         evidence["osafl-fig6"] |= _round_40(runs, K, why)
         evidence[f"osafl-tab{3 + K}"] = _lstm_table(runs, why)
-        pair = (at_k(frame, K) for frame in (found.features, found.names))
-        evidence["osafl-datasets"] |= _gap(*pair, K, deep)
+        gap = _gap(at_k(found.features, K), at_k(found.names, K), K, deep)
+        evidence["osafl-datasets"] |= gap
         rows = known.get(K)
         evidence["osafl-datasets"][f"K{K}_law"] = (
             NotRun(_no_runs(K)) if rows is None else (rows["user"], rows["file"])
@@ -191,13 +191,15 @@ def _scores(found: Dataset1, runs: pd.DataFrame) -> Evidence:
 def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:
     evidence: Evidence = {}
     for K in (1, 2):
-        keys = [f"{what}_K{K}" for what in ("osafl", "loss", "fednova_plateau")]
+        keys = [f"{what}_K{K}" for what in ("osafl", "loss", "fednova_plateau", "fednova")]
         if why := _missing(K, tables[K]) or _short(tables[K]):
             evidence |= dict.fromkeys(keys, NotRun(why))
         else:
             reached = by_arm(tables[K], plateau)
             loss = by_arm(tables[K], loss_plateau)["osafl"]
-            found = (reached["osafl"], loss, reached["m_fednova"])
+            level = by_arm(tables[K], between(0.75, 1))["osafl"]
+            nova = (by_arm(tables[K], best)["m_fednova"], level)
+            found = (reached["osafl"], loss, reached["m_fednova"], nova)
             evidence |= dict(zip(keys, found, strict=True))
     return evidence | _convergence(tables[1])
 
@@ -205,12 +207,10 @@ def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:
 def _convergence(runs: pd.DataFrame) -> Evidence:
     rising = ("m_fedavg", "m_fedprox", "m_feddisco")
     if why := _missing(1, runs) or _short(runs):
-        keys = ["fednova_reaches", *(f"rising_{rule}" for rule in rising), "afa_flat"]
-        return dict.fromkeys(keys, NotRun(why))
+        return dict.fromkeys([*(f"rising_{rule}" for rule in rising), "afa_flat"], NotRun(why))
     before, after = by_arm(runs, between(0.75, 0.875)), by_arm(runs, between(0.875, 1))
     late, early = by_arm(runs, between(0.75, 1)), by_arm(runs, between(0.04, 0.25))
     return {
-        "fednova_reaches": (by_arm(runs, best)["m_fednova"], late["osafl"]),
         **{f"rising_{rule}": (after[rule], before[rule]) for rule in rising},
         "afa_flat": (late["m_afa_cd_printed"], early["m_afa_cd_printed"]),
     }

@@ -88,8 +88,8 @@ class Dataset2(NamedTuple):
     """What notebook 34 draws and judges.
 
     All are frames of runs with the columns `arm`, `K` and `seed`: `tables` has the printed arms
-    with the LSTM, and `features` and `names` centralised SGD on Dataset-1 and Dataset-2, with seeds
-    of its own.
+    and centralised SGD with the LSTM, and `features` and `names` centralised SGD on Dataset-1 and
+    Dataset-2 once more, with seeds of its own.
     """
 
     tables: pd.DataFrame
@@ -183,12 +183,11 @@ def dataset2(
     for K in top_k:
         part = yield from _arms(base, (*PRINTED, "genie"), [K], seeds, f"LSTM, K = {K}")
         parts.append(part)
-    found = []
-    for name, settings in (("Dataset-1", dense), ("Dataset-2", base)):
-        found.append((yield from _arms(settings, ("genie",), top_k, genie_seeds, name)))
+    features = yield from _arms(dense, ("genie",), top_k, genie_seeds, "Dataset-1")
+    names = yield from _arms(base, ("genie",), top_k, genie_seeds, "Dataset-2")
     tables = pd.concat(parts, ignore_index=True)
     tables.attrs["keys"] = [key for part in parts for key in part.attrs["keys"]]
-    return Dataset2(tables, *found)
+    return Dataset2(tables, features, names)
 
 
 # --- configs --------------------------------------------------------------------------------------

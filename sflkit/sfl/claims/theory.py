@@ -159,7 +159,8 @@ PROP2 = Claim(
         Part("targets printed", "The targets of the journal's (10) add up to B", Equal()),
         Part(
             "targets",
-            "With theta in the old cache's factor too, as in the preprint, they add up to B",
+            "With theta in the old cache's factor too, as in the preprint, they add up to B, by "
+            "arithmetic",
             Equal(),
             "corrected",
             1,

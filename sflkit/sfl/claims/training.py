@@ -261,8 +261,9 @@ def _figure8() -> list[Claim]:
         Claim(
             "sfl-untuned",
             "A theta that suits few arrivals does not suit many, so that it is hard to choose; "
-            "DRSR, which lowers theta over time, resolves this. Judged against the best theta of "
-            "our grid for each B_s, by the mean accuracy over all rounds.",
+            "DRSR, which lowers theta over time, resolves this. Judged by the mean accuracy over "
+            "all rounds. A run's best theta is the one of our grid that is best over the other "
+            "runs with its B_s.",
             "Section VI, impact of the parameter theta",
             [
                 Part(f"{name} choice", f"{what}: the theta that is best for the other B_s is "

@@ -212,17 +212,16 @@ def theta_evidence(
         "rounds": tuple(moves),
     }
     untuned: Evidence = {}
-    by_arrivals = {"few": few, "many": many}
-    chosen = {n: _chosen_by_the_others(arms) for n, arms in by_arrivals.items()}
+    scores = {"few": _by_theta(few), "many": _by_theta(many)}
+    chosen = {name: _chosen_by_the_others(score) for name, score in scores.items()}
     for name, other in (("few", "many"), ("many", "few")):
-        score = _by_theta(by_arrivals[name])
-        best, foreign = (_pick(score, chosen[n]) for n in (name, other))
+        best, foreign = (_pick(scores[name], chosen[n]) for n in (name, other))
         drsr = window(arm(frame, "drsr", sizes[name], theta), THROUGHOUT, "accuracy", "arm")
         untuned[name] = drsr.iloc[:, 0].to_numpy() - best
         untuned[f"{name} choice"] = best - foreign
-    best = _by_theta(many).mean().idxmax()
-    drsr = arm(frame, "drsr", sizes["many"], theta)
-    untuned["steady"] = (path_curves(drsr, LATE), path_curves(many[best], LATE))
+    best_of_all = scores["many"].mean().idxmax()
+    rows = arm(frame, "drsr", sizes["many"], theta), many[best_of_all]
+    untuned["steady"] = tuple(path_curves(one, LATE) for one in rows)
     return {"sfl-fig8": figure, "sfl-thetavar": variation, "sfl-untuned": untuned}
 
 
@@ -233,12 +232,11 @@ def _by_theta(arms: Mapping[float, pd.DataFrame]) -> pd.DataFrame:
     )
 
 
-def _chosen_by_the_others(arms: Mapping[float, pd.DataFrame]) -> pd.Series:
+def _chosen_by_the_others(score: pd.DataFrame) -> pd.Series:
     """Return for every run the theta that is best in the mean over the other runs.
 
-    A choice that its own run takes part in can never be below another one.
+    A choice by all runs could never be below another one in their mean.
     """
-    score = _by_theta(arms)
     return (score.sum() - score).idxmax(axis=1)
 
 
