@@ -282,8 +282,8 @@ def notes(found: Scores) -> dict[str, str]:
         leads = [100 * (score["Ours"] - score[name]).mean() for name in BASELINES]
         printed = [theirs["Ours"] - theirs[name] for name in BASELINES]
         words = (
-            f"Ours minus {_listed(BASELINES)} is {_listed(_tenth(x) for x in leads)} points here, "
-            f"and {_listed(_tenth(x) for x in printed)} in print"
+            f"Ours minus {_listed(BASELINES)} is {_listed(f'{x:z.1f}' for x in leads)} points "
+            f"here, and {_listed(f'{x:z.1f}' for x in printed)} in print"
         )
         artefact = artefact_of(row, fraction)
         said[artefact] = f"{said[artefact]}. {words}" if artefact in said else words
@@ -352,10 +352,6 @@ def _agree(score: pd.DataFrame, name: str, value: float, half_width: float) -> b
     sample = optimal(score) if name == "Optimal" else score[name].to_numpy()
     ours = mean_interval(sample)
     return bool(abs(ours.mean - value) <= ours.high - ours.mean + half_width)
-
-
-def _tenth(points: float) -> str:
-    return f"{round(points, 1) + 0.0:.1f}"  # + 0.0: no "-0.0"
 
 
 def _listed(words: Iterable[str]) -> str:
