@@ -31,6 +31,7 @@ ONE = {
     "tune_rounds": 4,
     "norms": [5.0, 10.0],
     "scan_seeds": [0],
+    "second_seeds": [30, 31, 32],
     "cnn_rounds": 0,
     "cnn_seeds": [20, 21, 22],
     "squeezenet1_rounds": 0,
@@ -164,11 +165,14 @@ def test_the_scan_chooses_the_scale_by_m_fedavg():
     assert np.isnan(plans.nearest_norm(pd.DataFrame()))
 
 
-def test_the_second_scale_is_judged_with_the_seeds_of_the_tables(first):
+def test_the_second_scale_has_the_seeds_of_table_2_and_its_own_for_table_3(first):
     stages, found = first
     configs = stages["nearest scale"]
-    assert {(c.rule, c.seed) for c in configs} == {
-        (rule, seed) for rule in ("osafl", "m_fedavg") for seed in ONE["seeds"]
+    assert {(c.rule, c.top_k, c.seed) for c in configs} == {
+        (rule, K, seed)
+        for rule in ("osafl", "m_fedavg")
+        for K, name in ((1, "seeds"), (2, "second_seeds"))
+        for seed in ONE[name]
     }
     assert {c.input_norm for c in configs} == {found.norm}
     assert {c.top_k for c in configs} == {1, 2} and {c.top_k for c in stages["scale"]} == {1}

@@ -68,7 +68,8 @@ class Dataset1(NamedTuple):
     norm : float
         The scale of the scan at which M-FedAvg comes nearest to Table II; NaN without a scan.
     nearest : DataFrame
-        As `scan`, at that scale alone, with every K and the seeds of the tables.
+        As `scan`, at that scale alone, with every K: the seeds of the tables for K = 1, and seeds
+        of their own for the others.
     columns : dict
         "CNN" and "SqueezeNet1" -> their runs, empty where they were not asked for.
     """
@@ -115,6 +116,7 @@ def dataset1(
     tune_rounds: int,
     norms: Sequence[float],
     scan_seeds: Sequence[int],
+    second_seeds: Sequence[int],
     cnn_rounds: int,
     cnn_seeds: Sequence[int],
     squeezenet1_rounds: int,
@@ -130,9 +132,10 @@ def dataset1(
     first, some = list(top_k)[:1], list(seeds)[:few]
     tables = yield from _arms(base, TABLE, top_k, seeds, "tables")
     buffers = yield from _arms(base, ("osafl_printed", "osafl_zero"), first, some, "buffers")
-    scan = yield from _scan(base, norms, [1], scan_seeds, "scale")
+    scan = yield from _scan(base, norms, {1: scan_seeds}, "scale")
     norm = nearest_norm(scan)
-    nearest = yield from _scan(base, [norm] if len(scan) else [], top_k, seeds, "nearest scale")
+    own = {K: second_seeds if K > 1 else seeds for K in top_k}
+    nearest = yield from _scan(base, [norm] if len(scan) else [], own, "nearest scale")
     columns = {}
     asked = {
         "CNN": (cnn_rounds, cnn_seeds),
@@ -346,16 +349,16 @@ def _without_scores(
 
 
 def _scan(
-    base: Mapping, norms: Sequence[float], top_k: Sequence[int], seeds: Sequence[int], name: str
+    base: Mapping, norms: Sequence[float], seeds: Mapping[int, Sequence[int]], name: str
 ) -> Runs:
-    """Yield OSAFL and M-FedAvg at every scale of the inputs, all rounds."""
+    """Yield OSAFL and M-FedAvg at every scale of the inputs, all rounds; `seeds` is by K."""
     cases = {
         (arm, norm, K, seed): tuning.scaled(
             OSAFLConfig(*ARMS[arm], seed=seed, top_k=K, **{**base, "input_norm": norm})
         )
         for norm in norms
-        for K in top_k
-        for seed in seeds
+        for K in seeds
+        for seed in seeds[K]
         for arm in ("m_fedavg", "osafl")
     }
     return (yield from _collected(cases, ("arm", "norm", "K", "seed"), name))
