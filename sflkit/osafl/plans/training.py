@@ -351,7 +351,7 @@ def _without_scores(
 def _scan(
     base: Mapping, norms: Sequence[float], seeds: Mapping[int, Sequence[int]], name: str
 ) -> Runs:
-    """Yield OSAFL and M-FedAvg at every scale of the inputs, all rounds; `seeds` is one list a K."""
+    """Yield OSAFL and M-FedAvg at every scale of the inputs, all rounds; `seeds` are by K."""
     cases = {
         (arm, norm, K, seed): tuning.scaled(
             OSAFLConfig(*ARMS[arm], seed=seed, top_k=K, **{**base, "input_norm": norm})
