@@ -162,7 +162,7 @@ class MembershipResult:
     p_value : float
         Two-sided Mann-Whitney test, without resampling, that members and non-members have scores of
         one law: so they do when forgetting is exact and the forgotten and the unseen samples were
-        picked at random from one population.
+        picked at random from one population. It is 1 where all scores are equal.
     silent : float
         Share of evaluation sets in which nothing was called member, whose precision is then
         `silent_precision`.
@@ -422,11 +422,13 @@ def evaluate_attack(
     n = min(map(len, scores)) if n is None else checks.integer("n", n, 1)
     sets = [s[rng.integers(len(s), size=(repeats, n))] for s in scores]
     found = membership_metrics(*sets, silent_precision)
+    # Equal scores are no evidence against one law. SciPy says 1 up to 1.17, and NaN from 1.18 on.
+    tied = np.ptp(np.concatenate(scores)) == 0
     return MembershipResult(
         accuracy=_resampled(found.accuracy, confidence),
         precision=_resampled(found.precision, confidence),
         auc=_resampled(found.auc, confidence),
-        p_value=float(mannwhitneyu(*scores).pvalue),
+        p_value=1.0 if tied else float(mannwhitneyu(*scores).pvalue),
         silent=float(found.silent.mean()),
         n=n,
         repeats=repeats,
