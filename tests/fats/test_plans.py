@@ -47,6 +47,27 @@ def test_plans_take_the_parameters_of_their_notebook(number, profile):
             assert not trained or min(c.seed for c in trained) >= 10
 
 
+def test_table_2_gives_sizes_and_requests_of_the_papers_data_sets_alone():
+    own = dict(images=[60, 3, 20, 4, 3], natural=[50, 10, 30, 10, 3], min_samples=10, test_size=100)
+    own |= dict(model="linear", model_natural="cnn", rate=0.1, rate_natural=0.2, fisher_rate=0.01)
+    own |= dict(n_requests=7, n_requests_natural=1)
+
+    def sizes(data, table_2):
+        found = unlearning.settings_of(data, table_2=table_2, **own)
+        return [found[name] for name in (*unlearning.COLUMNS, "n_requests")]
+
+    # Table 2, and "5 (10 for MNIST and FEMNIST)" of Section 6.2.1
+    assert sizes("mnist", True) == [300, 5, 30, 10, 10, 10]
+    assert sizes("cifar10", True) == [600, 5, 50, 10, 10, 5]
+    assert sizes("femnist", True) == [3556, 5, 350, 20, 10, 10]
+    assert sizes("digits", True) == sizes("mnist", False) == [60, 3, 20, 4, 3, 7]
+    assert sizes("writers", True) == sizes("femnist", False) == [50, 10, 30, 10, 3, 1]
+
+
+def test_end_points_have_more_seeds_after_a_figures_largest():
+    assert tradeoff.at_ends([3, 9], 2) == [3, 9, 10, 11] and tradeoff.at_ends([4], 0) == [4]
+
+
 def test_the_grid_holds_rho_s_where_rho_c_is_alone():
     grid = tradeoff.tradeoff_grid(
         n_clients=120,

@@ -60,7 +60,7 @@ def level():
         return pd.DataFrame({"phase": "learning", "round": rounds, "accuracy": accuracy})
 
     asked = dict(data_fig7="digits", data_fig4="fmnist", model="linear", rate=0.1, requests=10)
-    asked |= dict(repeats=6, seeds=range(6), first_end=0, last_end=7, test_size=100)
+    asked |= dict(repeats=6, seeds_fig7=range(6), seeds_fig4=range(6), more_ends=2, test_size=100)
     return drive(plans.tradeoff(**asked, **SIZES, **LINES), invented)
 
 

@@ -13,88 +13,7 @@ from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.evidence import training as judging
 from sflkit.osafl.plans import training as plans
 from sflkit.results.claims import NotRun, Setting
-
-ONE = {
-    "hidden": [8],
-    "n_clients": 20,
-    "rounds": 8,
-    "seeds": [10, 11, 12, 13],
-    "top_k": [1, 2],
-    "features": "synthetic",
-    "input_norm": 10.0,
-    "allocator": "alternating",
-    "genie_steps": 3,
-    "test_size": 200,
-    "few": 2,
-    "factors": [0.5, 1.0, 2.0],
-    "tune_seed": 1000,
-    "tune_rounds": 4,
-    "norms": [5.0, 10.0],
-    "scan_seeds": [0],
-    "second_seeds": [30, 31, 32],
-    "cnn_rounds": 0,
-    "cnn_seeds": [20, 21, 22],
-    "squeezenet1_rounds": 0,
-    "squeezenet1_seeds": [23, 24],
-}
-TWO = {
-    "layers": 3,
-    "hidden": 8,
-    "embedding": 8,
-    "n_clients": 20,
-    "rounds": 40,
-    "seeds": [10, 11, 12],
-    "genie_seeds": [20, 21],
-    "top_k": [1, 2],
-    "minibatches": 4,
-    "capacity": [320, 640],
-    "allocator": "alternating",
-    "genie_steps": 3,
-    "test_size": 200,
-    "fcn_hidden": [8],
-    "fcn_genie_steps": 3,
-    "features": "synthetic",
-    "input_norm": 10.0,
-}
-
-
-def invented(config, key):
-    """A run whose accuracy rises to a level of its rule and step; nothing is trained."""
-    level = {"osafl": 0.6, "genie": 0.65, "m_fednova": 0.1}.get(config.rule, 0.4)
-    if config.never_joined == "literal":
-        level = 0.05
-    step = getattr(config, tuning.step_name(config.rule))
-    printed = OSAFLConfig(config.rule, model=config.model, dataset=config.dataset).hyper
-    off = abs(np.log2(step / printed[tuning.step_name(config.rule)]) - 1)  # best at twice the step
-    level = level - 0.02 * off + 0.001 * (config.seed % 5)
-    curve = level * (1 - 0.8 ** np.arange(1, config.rounds + 1))
-    return pd.DataFrame(
-        {
-            "key": key,
-            "seed": config.seed,
-            "round": np.arange(1, config.rounds + 1),
-            "accuracy": curve,
-            "loss": 2 + 2 * (1 - curve),
-            "best_accuracy": np.maximum.accumulate(curve),
-            "best_loss": 2 + 2 * (1 - curve),
-            "mean_score": 0.7,
-            "diverged": False,
-        }
-    )
-
-
-def drive(plan):
-    """Carry out a plan with invented runs; return its stages by name, and what it returns."""
-    stages, given = {}, None
-    while True:
-        try:
-            stage = plan.send(given)
-        except StopIteration as end:
-            return stages, end.value
-        stages.setdefault(stage.name, []).extend(stage.configs)
-        frames = [invented(config, f"{stage.name}{i}") for i, config in enumerate(stage.configs)]
-        given = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-        given.attrs = {"keys": [f"{stage.name}{i}" for i in range(len(frames))]}
+from tests.osafl.osafl_plans import ONE, TWO, drive
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +123,55 @@ def test_other_columns_take_that_scale_and_the_gpu_where_it_pays():
         assert {c.evaluate_every for c in configs} == {5} and configs[0].hidden is None
         assert {c.seed for c in configs} == seeds
     assert len(stages["CNN"]) == 6 * 3
+    assert not len(found.columns["CNN"]) and not stages["CNN, tables"]
+
+
+def test_columns_of_the_tables_run_all_rounds_with_both_k_on_seeds_of_their_own():
+    stages, found = drive(plans.dataset1(**ONE | {"rounds": 100, "networks": ["FCN", "CNN"]}))
+    configs = stages["CNN, tables"]
+    assert len(configs) == 7 * 3 * 2 and {c.rounds for c in configs} == {100}
+    assert {c.evaluate_every for c in configs} == {1} and {c.seed for c in configs} == {40, 41, 42}
+    verdict = CLAIMS["osafl-cnn"].judge(
+        judging._checkpoint("CNN", found.checkpoints["CNN"])
+        | judging._column("CNN", found.columns["CNN"]),
+        setting=Setting("full"),
+    )
+    answers = {a.part.key: a.judged.answer for a in verdict.answers}
+    assert answers["K1_m_fedavg"] == answers["K2_m_feddisco"] == "yes"  # 0.6 against 0.4
+    assert answers["level_m_fedavg"] == "no" and answers["ahead_m_fedavg"] == "not run"
+    names = {"osafl": "m_fedavg", "m_fedavg": "osafl"}
+    turned = found.columns["CNN"].replace({"arm": names})
+    verdict = CLAIMS["osafl-cnn"].judge(
+        judging._checkpoint("CNN", found.checkpoints["CNN"]) | judging._column("CNN", turned),
+        setting=Setting("full"),
+    )
+    answers = {a.part.key: a.judged.answer for a in verdict.answers}
+    assert answers["K1_m_fedavg"] == answers["K2_m_fedavg"] == "no"
+    assert answers["level_m_fedavg"] == "yes"
+
+
+def test_a_column_is_on_its_plateau_where_its_curves_were_put():
+    """Steps to the plateau by hand: the middle of the first five rounds is two after the step."""
+    rounds = np.arange(1, 101)
+    step = {"osafl": 29, "m_fednova": 23}
+
+    def run(rule, seed):
+        accuracy = np.where(rounds > step.get(rule, 0), 0.6, 0.01) + 1e-4 * seed
+        frame = pd.DataFrame({"round": rounds, "accuracy": accuracy, "loss": 2.0})
+        best = frame["accuracy"].cummax()
+        return frame.assign(arm=rule, K=1, seed=seed, best_accuracy=best, diverged=False)
+
+    def answers(network):
+        column = pd.concat(run(rule, seed) for rule in plans.PRINTED for seed in range(3))
+        none = pd.DataFrame()
+        parts = judging._checkpoint(network, none) | judging._column(network, column)
+        verdict = CLAIMS[f"osafl-{network.lower()}"].judge(parts, setting=Setting("full"))
+        return {a.part.key: a.judged.answer for a in verdict.answers}
+
+    found = answers("CNN")  # 32 and 26 in the paper
+    assert found["plateau"] == found["fednova_plateau"] == found["level_m_fednova"] == "yes"
+    found = answers("SqueezeNet1")  # 52 and 69
+    assert found["plateau"] == found["fednova_plateau"] == "no"
 
 
 def test_evidence_answers_every_part_of_every_claim(first):

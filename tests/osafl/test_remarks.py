@@ -8,7 +8,7 @@ from sflkit.osafl.claims.dataset1 import BASELINES
 from sflkit.osafl.evidence import remarks
 from sflkit.osafl.networks import SIZES
 from sflkit.osafl.plans import training as plans
-from tests.osafl.test_plans import ONE, TWO, drive
+from tests.osafl.osafl_plans import ONE, TWO, drive
 
 FULL = SIZES["FCN"].options["hidden"]
 
@@ -18,22 +18,28 @@ def one():
     return drive(plans.dataset1(**ONE))[1]
 
 
-def test_settings_differ_by_size():
+def test_settings_differ_by_size(one):
     assert remarks.is_full(list(FULL), 100, 100, "cifar100")
     assert not remarks.is_full(list(FULL), 100, 99, "cifar100")
     base = {"features": "cifar100", "n_clients": 100, "rounds": 100}
     base |= {"input_norm": 10.0, "genie_steps": 30}
     small = remarks.settings_1(
-        ["osafl-tab2", "osafl-alg8", "osafl-fig7"], [32], base | {"rounds": 10}, 5.0
+        ["osafl-tab2", "osafl-alg8", "osafl-fig7"], [32], base | {"rounds": 10}, one
     )
     assert small["osafl-tab2"].level == "stand-in" and small["osafl-fig7"].level == "full"
     assert small["osafl-alg8"] is remarks.BY_HAND
-    full = remarks.settings_1(["osafl-tab2", "osafl-cnn"], FULL, base, 28.0)
+    runs = pd.DataFrame({"seed": [20, 20, 21]})
+    early = one._replace(norm=28.0, checkpoints=one.checkpoints | {"CNN": runs})
+    full = remarks.settings_1(["osafl-tab2", "osafl-cnn"], FULL, base, early)
     assert full["osafl-tab2"].level == full["osafl-cnn"].level == "full"
     # what the paper leaves open is named, and it is not the same for all networks
     assert "scale 10 and 30 centralised steps" in full["osafl-tab2"].differs
     assert "scale 28" in full["osafl-cnn"].differs
-    no_scan = remarks.settings_1(["osafl-cnn"], FULL, base, float("nan"))
+    assert full["osafl-cnn"].differs.startswith("CNN until the checkpoint in the text on 2 seeds,")
+    both = early._replace(columns=one.columns | {"CNN": runs})
+    said = remarks.settings_1(["osafl-cnn"], FULL, base, both)["osafl-cnn"].differs
+    assert "on 2 seeds and over all rounds on 2 seeds" in said
+    no_scan = remarks.settings_1(["osafl-cnn"], FULL, base, one._replace(norm=float("nan")))
     assert "scale 10" in no_scan["osafl-cnn"].differs
     levels = {
         layers: remarks.settings_2(["osafl-tab4", "osafl-fig8"], layers, 64, 100, 100)

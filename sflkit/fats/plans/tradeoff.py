@@ -122,9 +122,9 @@ def tradeoff(
     rate: float,
     requests: int,
     repeats: int,
-    seeds: list[int],
-    first_end: int,
-    last_end: int,
+    seeds_fig7: list[int],
+    seeds_fig4: list[int],
+    more_ends: int,
     test_size: int,
     n_clients: int,
     samples_per_client: int,
@@ -139,9 +139,10 @@ def tradeoff(
     clients_fig7: list[int],
     clients_fig4: list[int],
 ) -> Generator[Stage, pd.DataFrame, Tradeoff]:
-    """Plan notebook 44: `seeds` at every setting, first_end to last_end as well at end points.
+    """Plan notebook 44: a figure's seeds at every setting, and at end points `more_ends` others.
 
-    The settings of Remark 2 are trained with those seeds once more on nearly equal label mixes.
+    These follow the figure's largest seed. The settings of Remark 2 count as end points of Fig. 7,
+    and are trained with the same seeds once more on nearly equal label mixes.
     """
     sizes = dict(n_clients=n_clients, samples_per_client=samples_per_client)
     sizes |= dict(local_steps=local_steps)
@@ -153,25 +154,27 @@ def tradeoff(
     some = counting_configs(grid, requests, repeats, **sizes)
     several = yield Stage(training.run, some, "several requests")
     trains = dict(**sizes, model=model, rate=rate, test_size=test_size)
-    every = sorted({*seeds, *range(first_end, last_end + 1)})
-    configs = [
-        config
-        for row in grid.itertuples()
-        for config in training_configs(
-            row,
-            every if row.end else sorted(set(seeds)),
-            data=data_fig4 if row.artefact == "fats-fig4" else data_fig7,
-            **trains,
-        )
-    ]
+    fig7, fig4 = sorted(set(seeds_fig7)), sorted(set(seeds_fig4))
+    configs = []
+    for row in grid.itertuples():
+        data, seeds = (data_fig4, fig4) if row.artefact == "fats-fig4" else (data_fig7, fig7)
+        these = at_ends(seeds, more_ends) if row.end else seeds
+        configs += training_configs(row, these, data=data, **trains)
     trained = yield Stage(training.run, configs, "trainings")
     mixes = [
         config
         for row in grid[grid["over"] == "fixed"].itertuples()
-        for config in training_configs(row, every, data=data_fig7, alpha=EQUAL_MIXES, **trains)
+        for config in training_configs(
+            row, at_ends(fig7, more_ends), data=data_fig7, alpha=EQUAL_MIXES, **trains
+        )
     ]
     equal_mixes = yield Stage(training.run, mixes, "equal label mixes")
     return Tradeoff(one, several, trained, equal_mixes)
+
+
+def at_ends(seeds: list[int], more: int) -> list[int]:
+    """Return the seeds of end points: `seeds`, and so many that follow the largest of them."""
+    return [*seeds, *range(max(seeds) + 1, max(seeds) + 1 + more)]
 
 
 def counting_configs(

@@ -12,11 +12,13 @@ import pandas as pd
 
 from sflkit.data import federations
 from sflkit.fats import training
-from sflkit.fats.config import FATSConfig
+from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.methods import METHODS
 from sflkit.results.plans import Stage
 
+# Samples or clients forgotten at once, Section 6.2.1; five where nothing is said here.
+REQUESTS = {"mnist": 10, "femnist": 10}
 COLUMNS = ("n_clients", "clients_per_round", "rounds", "local_steps", "batch_size")
 
 
@@ -32,6 +34,7 @@ class Unlearning(NamedTuple):
 def settings_of(
     data: str,
     *,
+    table_2: bool,
     images: list[int],
     natural: list[int],
     min_samples: int,
@@ -50,6 +53,9 @@ def settings_of(
     ----------
     data : str
         A name of `FATSConfig.data`.
+    table_2 : bool
+        Whether a data set that the paper has takes its sizes from Table 2 and its number of
+        requests from Section 6.2.1, in place of `images`, `natural` and `n_requests`.
     images, natural : list of five int
         M, K, R, E, b for images, and for natural clients.
     min_samples, model, model_natural, rate, rate_natural, fisher_rate, n_requests,
@@ -66,10 +72,15 @@ def settings_of(
             raise ValueError(f"{name}={row} must hold five integers: M, K, R, E, b")
     shared = dict(data=data, test_size=test_size, fisher_rate=fisher_rate)
     if data in federations.NATURAL:
+        sizes = dict(zip(COLUMNS, natural)) | dict(n_requests=n_requests_natural)
         own = dict(model=model_natural, rate=rate_natural, min_samples=min_samples)
-        return dict(zip(COLUMNS, natural)) | own | dict(n_requests=n_requests_natural) | shared
-    own = dict(model=model, rate=rate, n_requests=n_requests)
-    return dict(zip(COLUMNS, images)) | own | shared
+    else:
+        sizes = dict(zip(COLUMNS, images)) | dict(n_requests=n_requests)
+        own = dict(model=model, rate=rate)
+    if table_2 and data in TABLE_2:
+        sizes = {name: TABLE_2[data][name] for name in COLUMNS}
+        sizes |= dict(n_requests=REQUESTS.get(data, 5))
+    return sizes | own | shared
 
 
 def unlearning(
@@ -83,6 +94,7 @@ def unlearning(
     seeds_fig5: list[int],
     seeds_fig8: list[int],
     seeds_rate: list[int],
+    table_2: bool,
     images: list[int],
     natural: list[int],
     min_samples: int,
@@ -96,7 +108,7 @@ def unlearning(
     test_size: int,
 ) -> Generator[Stage, pd.DataFrame, Unlearning]:
     """Plan notebook 42: every data set, level, method and seed of Figs. 1, 5 and 8."""
-    shared = dict(images=images, natural=natural, min_samples=min_samples)
+    shared = dict(table_2=table_2, images=images, natural=natural, min_samples=min_samples)
     shared |= dict(model=model, model_natural=model_natural, rate=rate, rate_natural=rate_natural)
     shared |= dict(fisher_rate=fisher_rate, n_requests=n_requests)
     shared |= dict(n_requests_natural=n_requests_natural, test_size=test_size)

@@ -31,11 +31,8 @@ from sflkit.results.intervals import Estimate, mean_interval
 from sflkit.results.tables import comparison, paper_values
 
 # The table of the paper that has K's numbers, by network and K.
-TABLES = {
-    ("FCN", 1): "osafl-tab2",
-    ("FCN", 2): "osafl-tab3",
-    ("LSTM", 1): "osafl-tab4",
-    ("LSTM", 2): "osafl-tab5",
+TABLES = {("LSTM", 1): "osafl-tab4", ("LSTM", 2): "osafl-tab5"} | {
+    (network, K): f"osafl-tab{1 + K}" for network in ("FCN", "CNN", "SqueezeNet1") for K in (1, 2)
 }
 _PAIRED = (
     "The intervals are those of the differences seed by seed, in which what a seed does to both "
@@ -131,7 +128,7 @@ def paper_table(runs: pd.DataFrame, arms: Sequence[str], network: str, K: int) -
         With the columns arm, K and seed; the rows of K are taken.
     arms : sequence of str
         Out of `plans.ARMS`.
-    network : {"FCN", "LSTM"}
+    network : {"FCN", "CNN", "SqueezeNet1", "LSTM"}
     K : int
     """
     values = paper_values("osafl").set_index(["artefact", "quantity"])["value"]

@@ -29,7 +29,7 @@ BY_HAND = Setting("full", "three clients and two parameters, by hand")
 
 
 def settings_1(
-    evidence: Iterable[str], hidden: Sequence[int], base: Mapping[str, Any], norm: float
+    evidence: Iterable[str], hidden: Sequence[int], base: Mapping[str, Any], found: Dataset1
 ) -> dict[str, Setting]:
     """Return the setting of every artefact of notebook 33; see `is_full`.
 
@@ -41,8 +41,8 @@ def settings_1(
         Widths of the FCN.
     base : mapping
         As `comparison.printed_steps` takes it.
-    norm : float
-        `Dataset1.norm`, the scale of the inputs of the other networks; NaN: that of `base`.
+    found : Dataset1
+        The runs; its `norm` is the scale of the inputs of the other networks.
     """
     sizes = "-".join(map(str, hidden))
     full = is_full(hidden, base["n_clients"], base["rounds"], base["features"])
@@ -58,15 +58,27 @@ def settings_1(
         )
     by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
     special = dict.fromkeys(by_hand, BY_HAND) | {"osafl-fig7": Setting("full")}
-    if full and norm == norm:  # not NaN
-        for network in ("CNN", "SqueezeNet1"):
+    if full and found.norm == found.norm:  # not NaN
+        for network in found.checkpoints:
             special[f"osafl-{network.lower()}"] = Setting(
                 "full",
-                f"{network} until the checkpoint in the text, inputs at the scale {norm:g} alone, "
+                f"{network} {_how_far(found, network)}, inputs at the scale {found.norm:g} alone, "
                 "which the paper does not state and at which M-FedAvg with the FCN comes nearest "
                 "to Table II",
             )
     return {artefact: special.get(artefact, trained) for artefact in evidence}
+
+
+def _how_far(found: Dataset1, network: str) -> str:
+    """Say until which round a network was trained, on how many seeds."""
+    said = []
+    for runs, until in (
+        (found.checkpoints[network], "until the checkpoint in the text"),
+        (found.columns[network], "over all rounds"),
+    ):
+        if len(runs):
+            said.append(f"{until} on {runs['seed'].nunique()} seeds")
+    return " and ".join(said)
 
 
 def is_full(hidden: Sequence[int], n_clients: int, rounds: int, features: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sflkit.osafl.claims.dataset1 import BASELINES, CHECKPOINT_ROUND
+from sflkit.osafl.claims.dataset1 import BASELINES, CHECKPOINT_ROUND, LEVEL
 from sflkit.osafl.measures import (
     area,
     as_printed,
@@ -75,8 +75,10 @@ def dataset1(
         "osafl-alg2": _printed_buffer(found, tables[first], known[first]),
         "osafl-alg9": _mafacd(tables[first]),
     }
-    for network, runs in found.columns.items():
-        evidence[f"osafl-{network.lower()}"] = _column(network, runs)
+    for network, runs in found.checkpoints.items():
+        evidence[f"osafl-{network.lower()}"] = _checkpoint(network, runs) | _column(
+            network, found.columns[network]
+        )
     if stand_in:
         for artefact in ("osafl-tab2", "osafl-tab3", "osafl-fig4", "osafl-fig5"):
             evidence[artefact] = dict.fromkeys(evidence[artefact], NotRun(_STAND_IN))
@@ -245,26 +247,37 @@ def _mafacd(runs: pd.DataFrame) -> Evidence:
     }
 
 
-def _column(network: str, runs: pd.DataFrame) -> Evidence:
-    """The evidence of a network's column; M-AFA-CD has the printed buffer."""
+def _checkpoint(network: str, runs: pd.DataFrame) -> Evidence:
+    """The evidence of the round that Section V-B names; M-AFA-CD has the printed buffer."""
     at = CHECKPOINT_ROUND[network]
-    keys = [*(f"ahead_{rule}" for rule in BASELINES), "value"]
+    if not len(runs) or runs["round"].max() < at:
+        keys = [*(f"ahead_{rule}" for rule in BASELINES), "value"]
+        return dict.fromkeys(keys, NotRun(f"{network} was not trained for {at} rounds"))
+    found = as_printed(by_arm(runs, at_round(at)))
+    evidence: Evidence = {f"ahead_{rule}": (found["osafl"], found[rule]) for rule in BASELINES}
+    return evidence | {"value": found["osafl"]}
+
+
+def _column(network: str, runs: pd.DataFrame) -> Evidence:
+    """The evidence of a network's column of the tables; M-AFA-CD has the printed buffer."""
+    level = [f"level_{rule}" for rule in ("m_fednova", *LEVEL[network])]
     evidence: Evidence = {}
-    mine = at_k(runs, 1)
-    rounds = int(mine["round"].max()) if len(mine) else 0
-    if rounds < at:
-        evidence |= dict.fromkeys(keys, NotRun(f"{network} was not trained for {at} rounds"))
-    else:
-        found = as_printed(by_arm(mine, at_round(at)))
-        evidence |= {f"ahead_{rule}": (found["osafl"], found[rule]) for rule in BASELINES}
-        evidence["value"] = found["osafl"]
     for K in (1, 2):
+        keys = [f"K{K}_{rule}" for rule in BASELINES]
+        keys += ["plateau", "fednova_plateau", *level] if K == 1 else []
         part = at_k(runs, K)
-        done = len(part) and part["round"].max() >= PAPER_ROUNDS
-        found = as_printed(by_arm(part, best)) if done else None
-        why = NotRun(f"{network} was not trained for {PAPER_ROUNDS} rounds with K = {K}")
-        for rule in BASELINES:
-            evidence[f"K{K}_{rule}"] = (found["osafl"], found[rule]) if done else why
+        if not len(part) or part["round"].max() < PAPER_ROUNDS:
+            why = f"{network} was not trained for {PAPER_ROUNDS} rounds with K = {K}"
+            evidence |= dict.fromkeys(keys, NotRun(why))
+            continue
+        found = as_printed(by_arm(part, best))
+        pairs = [(found["osafl"], found[rule]) for rule in BASELINES]
+        if K == 1:
+            reached = by_arm(part, plateau)
+            end = by_arm(part, between(0.75, 1))["osafl"]
+            pairs += [reached["osafl"], reached["m_fednova"]]
+            pairs += [(found[key.removeprefix("level_")], end) for key in level]
+        evidence |= dict(zip(keys, pairs, strict=True))
     return evidence
 
 

@@ -38,6 +38,7 @@ ARMS = {
 }
 TABLE = tuple(ARMS)[:8]
 PRINTED = TABLE[:6]
+COLUMN = (*PRINTED, "genie")
 SEARCHED = ("osafl", "m_fedavg", "m_afa_cd", "m_fednova", "m_fedprox", "m_feddisco", "fednova")
 # The search ends here: a factor of 4096 takes M-FedNova's printed step of 0.1 to 410.
 FACTOR_RANGE = (1 / 64, 4096.0)
@@ -70,8 +71,11 @@ class Dataset1(NamedTuple):
     nearest : DataFrame
         As `scan`, at that scale alone, with every K: the seeds of the tables for K = 1, and seeds
         of their own for the others.
+    checkpoints : dict
+        "CNN" and "SqueezeNet1" -> their runs with K = 1 until the round that Section V-B names,
+        empty where they were not asked for.
     columns : dict
-        "CNN" and "SqueezeNet1" -> their runs, empty where they were not asked for.
+        The same over all rounds with every K, which are columns of Tables II and III.
     """
 
     tables: pd.DataFrame
@@ -82,6 +86,7 @@ class Dataset1(NamedTuple):
     scan: pd.DataFrame
     norm: float
     nearest: pd.DataFrame
+    checkpoints: dict[str, pd.DataFrame]
     columns: dict[str, pd.DataFrame]
 
 
@@ -121,6 +126,8 @@ def dataset1(
     cnn_seeds: Sequence[int],
     squeezenet1_rounds: int,
     squeezenet1_seeds: Sequence[int],
+    networks: Sequence[str],
+    column_seeds: Sequence[int],
 ) -> Generator[Stage, pd.DataFrame, Dataset1]:
     """Yield the stages of notebook 33; see its parameters.
 
@@ -136,24 +143,33 @@ def dataset1(
     norm = nearest_norm(scan)
     own = {K: second_seeds if K > 1 else seeds for K in top_k}
     nearest = yield from _scan(base, [norm] if len(scan) else [], own, "nearest scale")
-    columns = {}
+    checkpoints, columns = {}, {}
     asked = {
         "CNN": (cnn_rounds, cnn_seeds),
         "SqueezeNet1": (squeezenet1_rounds, squeezenet1_seeds),
     }
-    for network, (until, their_seeds) in asked.items():
-        other = column_base(base, network, until, norm)
-        ks = top_k if until >= rounds else [1]
+    for network, (until, early_seeds) in asked.items():
+        early = column_base(base, network, until, norm) | {"evaluate_every": 5}
+        whole = column_base(base, network, rounds, norm)  # plateaus need every round
+        gpu = network == "SqueezeNet1"
         arms = PRINTED if until else ()
+        checkpoints[network] = yield from _arms(early, arms, [1], early_seeds, network, gpu=gpu)
         columns[network] = yield from _arms(
-            other, arms, ks, their_seeds, network, gpu=network == "SqueezeNet1"
+            whole,
+            COLUMN if network in networks else (),
+            top_k,
+            column_seeds,
+            f"{network}, tables",
+            gpu=gpu,
         )
     short = base | {"seed": tune_seed, "rounds": tune_rounds, "top_k": first[0]}
     chosen = yield from _search(short, factors if some and tune_rounds else ())
     by = {rule: choice.factor for rule, choice in chosen.items() if not choice.refused}
     tuned = yield from _arms(base, tuple(by), first, some, "tuned", by)
     no_score = yield from _without_scores(base, first[0], some, tables, tuned, by.get("osafl"))
-    return Dataset1(tables, buffers, chosen, tuned, no_score, scan, norm, nearest, columns)
+    return Dataset1(
+        tables, buffers, chosen, tuned, no_score, scan, norm, nearest, checkpoints, columns
+    )
 
 
 def dataset2(
@@ -184,7 +200,7 @@ def dataset2(
     )
     parts = []
     for K in top_k:
-        part = yield from _arms(base, (*PRINTED, "genie"), [K], seeds, f"LSTM, K = {K}")
+        part = yield from _arms(base, COLUMN, [K], seeds, f"LSTM, K = {K}")
         parts.append(part)
     features = yield from _arms(dense, ("genie",), top_k, genie_seeds, "Dataset-1")
     names = yield from _arms(base, ("genie",), top_k, genie_seeds, "Dataset-2")
@@ -228,9 +244,9 @@ def fcn_base(
 
 
 def column_base(base: Mapping, network: str, rounds: int, norm: float) -> dict:
-    """Return the settings of another column of Tables II and III, evaluated every five rounds."""
+    """Return the settings of another column of Tables II and III."""
     kept = {name: base[name] for name in base if name not in ("hidden", "payload_bits")}
-    kept |= {"model": SIZES[network].model, "rounds": max(1, rounds), "evaluate_every": 5}
+    kept |= {"model": SIZES[network].model, "rounds": max(1, rounds)}
     return kept | ({"input_norm": norm} if norm == norm else {})  # NaN: there was no scan
 
 
