@@ -346,25 +346,35 @@ def test_caches_of_two_sizes_turned(rule, sensitive):
 def test_superclasses_in_the_claimed_order_and_with_a_rule_below():
     levels = dict(full=0.6, full_refreshed=0.55, drsr=0.43, srsr=0.5, fifo=0.41, lazy=0.3)
     asked = dict(
-        data="digits", model="linear", width=1.0, classes_per_client=2, rate=0.1, rounds=40,
-        seeds=SIX, capacity=20, batch_size=10, theta=0.5, evaluate_every=1,
+        data="digits", model="lenet", width=1.0, classes_per_client=2, rate=0.1, rounds=40,
+        seeds=SIX, feature_data="digits", feature_rate=0.2, feature_seeds=SIX[:4],
+        capacity=20, batch_size=10, theta=0.5, evaluate_every=1,
     )  # fmt: skip
-    frame = drive(
-        sfl_plans.superclasses(**asked),
-        lambda stage, config: course(config, 0.2, levels[config.rule]),
-    )
 
-    def answered(frame):
-        return answers(CLAIMS["sfl-fig10"], evidence.superclass_evidence(frame))
+    def invented(stage, config):  # features: a third of the network's gains
+        level = levels[config.rule]
+        fixed = stage.name == "features"
+        assert (config.model, config.local_rate) == (("linear", 0.2) if fixed else ("lenet", 0.1))
+        return course(config, 0.2, 0.3 + (level - 0.3) / 3 if fixed else level)
 
-    claimed = answered(frame)
+    runs = drive(sfl_plans.superclasses(**asked), invented)
+
+    def answered(**frames):
+        return answers(CLAIMS["sfl-fig10"], evidence.superclass_evidence(runs._replace(**frames)))
+
+    claimed = answered()
     assert set(claimed.values()) == {"yes"}
-    names = {"full": "full_refreshed", "static": "full"}
+    names = {"full": "full_refreshed", "static": "full", "network": "drsr"}
     rules = {part: names.get(part.split()[0], part.split()[0]) for part in claimed}
-    for fallen in set(rules.values()):
-        low = frame["accuracy"] - 0.4 * (frame["rule"] == fallen)
-        found = answered(frame.assign(accuracy=low))
+    for fallen in set(rules.values()) - {"features"}:
+        low = runs.network["accuracy"] - 0.4 * (runs.network["rule"] == fallen)
+        found = answered(network=runs.network.assign(accuracy=low))
         assert found == {part: "no" if rule == fallen else "yes" for part, rule in rules.items()}
+    assert answered(features=swapped(runs.features, "rule", "drsr", "lazy")) == claimed | {
+        "features lazy": "no"
+    }
+    other = answered(features=runs.network, network=runs.features)
+    assert other["network"] == "no" and other["drsr size"] == "no"
 
 
 # --- computed runs: what the plans deliver is what the evidence takes -----------------------------
@@ -410,7 +420,8 @@ def test_sensitivity():
 
 def test_superclasses():
     plan = sfl_plans.superclasses(
-        data="digits", model="linear", width=1.0, classes_per_client=2, rate=0.1, rounds=10,
-        seeds=[0, 1], capacity=20, batch_size=10, theta=0.5, evaluate_every=1,
+        data="digits", model="mlp", width=1.0, classes_per_client=2, rate=0.1, rounds=10,
+        seeds=[0, 1], feature_data="digits", feature_rate=0.1, feature_seeds=[0, 1],
+        capacity=20, batch_size=10, theta=0.5, evaluate_every=1,
     )  # fmt: skip
     assert not not_run({"sfl-fig10": evidence.superclass_evidence(plans.carry_out(plan))})

@@ -251,35 +251,70 @@ def _scale_of_inputs(ax: Axes, found: Dataset1) -> pd.DataFrame:
 
 
 def dataset1(found: Dataset1, top_k: Sequence[int], what: str) -> tuple[Figure, dict[str, Any]]:
-    """Draw Fig. 4 (what = "accuracy") or 5 ("loss") of the FCN: printed, then tuned step sizes.
+    """Draw Fig. 4 (what = "accuracy") or 5 ("loss"): printed step sizes, then tuned ones.
 
-    Tables II and III stand beside the curves at the printed ones, and OSAFL without scores among
-    those at the tuned ones. All panels have one scale. Returns the figure and what it draws, for
-    `figures.save_figure`.
+    At the printed ones Tables II and III stand beside the curves; after the FCN at the first scale
+    of the inputs come the second scale, at which OSAFL is judged against M-FedAvg alone, and other
+    networks. OSAFL without scores is among the tuned ones. All panels have one scale. Returns the
+    figure and what it draws, for `figures.save_figure`.
     """
     import matplotlib.pyplot as plt
 
-    panels = {f"K = {K}, printed rates": (K, at_k(found.tables, K)) for K in top_k}
-    if len(found.tuned):
-        panels[f"K = {top_k[0]}, tuned rates"] = (None, _tuned(found, top_k[0]))
+    panels = _panels(found, top_k)
+    ncols = len(panels) if len(panels) <= 3 else 3 if len(panels) <= 6 else 4
+    nrows = -(-len(panels) // ncols)
     # One or two panels are as wide as the legend.
-    size = (max(9.6, 3.5 * len(panels)), 4.3)
-    fig, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharey=True)
+    size = (max(9.6, 3.5 * ncols), 1.1 + 3.2 * nrows)
+    fig, grid = plt.subplots(nrows, ncols, figsize=size, squeeze=False, sharex=True, sharey=True)
+    axes = grid.ravel()
     highest = 0.0
-    for ax, (name, (K, runs)) in zip(axes[0], panels.items(), strict=True):
-        table = {1: "osafl-tab2", 2: "osafl-tab3"}.get(K)
-        marks = printed_marks(table, what, "FCN") if table else {}
+    for ax, (name, (runs, table, network)) in zip(axes, panels.items(), strict=False):
+        marks = printed_marks(table, what, network) if table else {}
         compared(ax, runs, what, marks)
         means = runs.groupby(["arm", "round"])[what].mean()
         highest = max(highest, means.max(), *marks.values())
-        ax.set_title(f"FCN, {name.replace('rates', 'steps')}", fontsize=11)
-        ax.label_outer()
+        ax.set_title(name, fontsize=11)
+    _only_outer_labels(axes, len(panels), ncols)
     top = 1.08 * highest if what == "accuracy" else min(7, max(5, 1.03 * highest))
-    ax.set(ylim=(0 if what == "accuracy" else 1.8, top))
+    axes[0].set(ylim=(0 if what == "accuracy" else 1.8, top))
     if len(found.tuned):
-        _say_who_is_missing(ax, found, low=what == "loss")
+        tuned = axes[[name.endswith("tuned steps") for name in panels].index(True)]
+        _say_who_is_missing(tuned, found, low=what == "loss")
     one_legend(fig, ncols=4)
-    return fig, {name: drawn(runs, what, ["arm"]) for name, (_, runs) in panels.items()}
+    return fig, {name: drawn(runs, what, ["arm"]) for name, (runs, *_) in panels.items()}
+
+
+def _panels(found: Dataset1, top_k: Sequence[int]) -> dict[str, tuple[pd.DataFrame, str, str]]:
+    """Return the panels of Figs. 4 and 5: title -> runs, table of the paper ("": none), network."""
+    table = {1: "osafl-tab2", 2: "osafl-tab3"}
+    panels = {
+        f"FCN, K = {K}, printed steps": (at_k(found.tables, K), table.get(K, ""), "FCN")
+        for K in top_k
+    }
+    if len(found.tuned):
+        panels[f"FCN, K = {top_k[0]}, tuned steps"] = (_tuned(found, top_k[0]), "", "FCN")
+    for network, runs in found.columns.items():
+        for K in top_k if len(runs) else ():
+            mine = at_k(runs, K)
+            panels[f"{network}, K = {K}, printed steps"] = (mine, table.get(K, ""), network)
+    for K in top_k:
+        if len(mine := at_k(found.nearest, K)):
+            panels[f"FCN, K = {K}, inputs at the scale {found.norm:g}"] = (mine, "", "FCN")
+    return panels
+
+
+def _only_outer_labels(axes: np.ndarray, used: int, ncols: int) -> None:
+    """Label the left and the lowest panels, and leave out those that are not used."""
+    for i, ax in enumerate(axes):
+        if i >= used:
+            ax.set_axis_off()
+        if i % ncols:
+            ax.set_ylabel("")
+        if i + ncols < used:
+            ax.set_xlabel("")
+        else:
+            ax.tick_params(labelbottom=True)  # hidden above an empty place, since panels share x
+            ax.xaxis.label.set_visible(True)
 
 
 def _tuned(found: Dataset1, K: int) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from sflkit.results.claims import NotRun
 from sflkit.sfl.discrepancy import exact_discrepancy, rule_weights
 from sflkit.sfl.full_start import full_start_weights
 from sflkit.sfl.label_only import LabelOnlyConfig, make_stream
-from sflkit.sfl.plans.training import Comparison
+from sflkit.sfl.plans.training import Comparison, Superclasses
 
 LATE = (0.75, 1.0)
 THROUGHOUT = (0.0, 1.0)
@@ -333,10 +333,12 @@ def size_evidence(frame: pd.DataFrame, small: int, large: int, rounds: int) -> d
 # --- notebook 15 ----------------------------------------------------------------------------------
 
 
-def superclass_evidence(frame: pd.DataFrame) -> Evidence:
+def superclass_evidence(found: Superclasses) -> Evidence:
     """Return the evidence of Fig. 10, by the mean over the last tenth of the rounds."""
-    score = window(frame, (0.9, 1.0))
+    score, fixed = (window(frame, (0.9, 1.0)) for frame in found)
     rules = {"full": "full_refreshed", "static": "full"} | {r: r for r in ("drsr", "srsr", "fifo")}
     gain = {name: difference(score, rule, "lazy") for name, rule in rules.items()}
     ordered = {f"{name} lazy": values for name, values in gain.items()}
-    return ordered | {f"{rule} size": gain[rule] for rule in ("drsr", "fifo")}
+    linear = difference(fixed, "drsr", "lazy")
+    beyond = {"features lazy": linear, "network": (gain["drsr"], linear)}
+    return ordered | {f"{rule} size": gain[rule] for rule in ("drsr", "fifo")} | beyond

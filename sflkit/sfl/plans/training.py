@@ -160,6 +160,13 @@ def arrivals(share: float, capacity: int) -> int:
     return max(1, round(share * capacity))
 
 
+class Superclasses(NamedTuple):
+    """Runs of Fig. 10: with a network, and with a linear model on features that stay fixed."""
+
+    network: pd.DataFrame
+    features: pd.DataFrame
+
+
 def superclasses(
     *,
     data: str,
@@ -169,12 +176,18 @@ def superclasses(
     rate: float,
     rounds: int,
     seeds: Sequence[int],
+    feature_data: str,
+    feature_rate: float,
+    feature_seeds: Sequence[int],
     capacity: int,
     batch_size: int,
     theta: float,
     evaluate_every: int,
-) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
-    """Plan notebook 15: the rules on a data set's superclasses; returns their frame."""
+) -> Generator[Stage, pd.DataFrame, Superclasses]:
+    """Plan notebook 15: the rules on superclasses, with a network and with a linear model.
+
+    `feature_data` holds the features of the same images, on which the linear model is trained.
+    """
     base = SFLConfig(
         data=data,
         superclasses=True,
@@ -188,11 +201,10 @@ def superclasses(
         classes_per_client=classes_per_client,
         evaluate_every=evaluate_every,
     )
-    return (
-        yield Stage(
-            training.full_start,
-            [replace(base, rule=r, seed=s) for s in seeds for r in RULES],
-            "superclasses",
-            gpu=True,
-        )
-    )
+    linear = replace(base, data=feature_data, model="linear", width=1.0, local_rate=feature_rate)
+    frames = []
+    for config, chosen, name in ((base, seeds, "network"), (linear, feature_seeds, "features")):
+        configs = [replace(config, rule=r, seed=s) for s in chosen for r in RULES]
+        frame = yield Stage(training.full_start, configs, name, gpu=True)
+        frames.append(frame)
+    return Superclasses(*frames)
