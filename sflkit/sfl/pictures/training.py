@@ -237,7 +237,9 @@ def cache_sizes(
 def superclasses(
     axes: Sequence[Axes], frame: pd.DataFrame, printed: Mapping[str, float], chance: float
 ) -> pd.DataFrame:
-    """Draw Fig. 10: accuracy over rounds, and the gain over LAZY in the last tenth of them.
+    """Draw Fig. 10: mean accuracy over rounds, and the gain over LAZY in the last tenth of them.
+
+    Seeds and intervals stand beside the gains: the rules of one seed share its luck.
 
     Parameters
     ----------
@@ -257,7 +259,8 @@ def superclasses(
     """
     shown = frame.dropna(subset="accuracy")
     last = int(shown["round"].max())
-    figures.curves(axes[0], shown, "round", "accuracy", "rule", rules=RULES, labels=_LABELS)
+    look = {"rules": RULES, "labels": _LABELS, "interval": None}
+    figures.curves(axes[0], shown, "round", "accuracy", "rule", **look)
     axes[0].axhline(chance, color="0.5", linewidth=1, linestyle=":")
     beside = {"textcoords": "offset points", "ha": "right", "fontsize": 9}
     axes[0].annotate("chance", (last, chance), (0, 3), color="0.4", **beside)
