@@ -62,18 +62,23 @@ STATED = {
     "ds-c4": "psi is convex",
     "ds-memory": "Weights by the present memory",
     "ds-optimal": "Ours is close to Optimal",
+    "ds-outperforms": "Ours outperforms Fresh, Historical and Uniform",
     "ds-reuse": "Reusing 5 % of the samples",
     "ds-uniform": "Uniform and Historical are the extremes",
     "osafl-cnn": "Dataset-1 with the CNN",
     "osafl-datasets": "Dataset-1 against Dataset-2",
+    "osafl-frozen": "Stores that ignore new samples",
     "osafl-genie": "Centralised training is faster",
     "osafl-private": "What servers need to know",
     "osafl-saturation": "Rounds until the plateau",
+    "osafl-score": "Scores make training faster",
     "osafl-squeezenet1": "Dataset-1 with SqueezeNet1",
     "fats-bytes": "Communication and computation saved",
     "fats-lookup": "Look-up in constant time",
     "fats-space": "Space, and a variant with little memory",
 }
+# Drawings without numbers, whose claims say that there is little to refute.
+DRAWINGS = ("sfl-fig1", "sfl-fig2", "sfl-fig3", "sfl-fig9", "osafl-fig7", "osafl-fig8")
 # Data sets that an id ends with, as people write them.
 _DATA = {
     "cifar10": "CIFAR-10",

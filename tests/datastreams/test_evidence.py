@@ -10,6 +10,7 @@ from sflkit.datastreams import plans
 from sflkit.datastreams.claims import CLAIMS
 from sflkit.datastreams.claims.training import (
     APPENDIX_E,
+    BASELINES,
     FIGURES,
     FRESH_LEADS,
     GAPS,
@@ -19,11 +20,13 @@ from sflkit.datastreams.claims.training import (
     TABLES,
     artefact_of,
     nearest_share,
+    rivals,
 )
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.evidence import training as evidence
 from sflkit.results.claims import NotRun
 from sflkit.results.tables import paper_value
+from tests.invented import answers
 
 
 def score_frame(grid, **named):
@@ -94,9 +97,12 @@ def test_each_line_is_judged_or_said_not_to_be_run(row, fraction):
     found = {(row, fraction): line()}
     printed = {"Ours": (0.601, 0.01), "Optimal": (0.5, 0.01)}
     given = evidence.table_evidence(row, fraction, found, found, printed)
-    answers = {a.part.key: a.judged.answer for a in claim.judge(given, setting=setting).answers}
-    assert answers["only new data"] == "no visible effect"  # 0.4 points at most
-    assert all(answers[key] == "yes" for key in answers if key.startswith("ours, "))
+    judged = answers(claim, given)
+    # Optimal leads Fresh by 0.4 points, which counts where the paper prints less than 0.8.
+    if (row, fraction) != ("synthetic", 0.2):
+        seen = (row, fraction) == ("synthetic", 0.05)
+        assert judged["only new data"] == ("yes" if seen else "no visible effect")
+    assert all(judged[key] == "yes" for key in judged if key.startswith("ours, "))
     if row == "synthetic":
         assert given["values"] == {"Ours": True, "Optimal": False}
 
@@ -119,19 +125,60 @@ def test_figures_and_gaps():
         assert isinstance(given["share at 50 %"], NotRun)
 
 
-def test_similar_to_optimal_takes_as_many_seeds_of_each_line_and_reuse_takes_5_percent():
+def test_similar_to_optimal_line_by_line_and_reuse_takes_5_percent():
     found = {
         ("synthetic", 0.05): line(n=8),
         ("CIFAR-10", 0.05): line(0.1),
         ("FEMNIST", 0.2): line(),
     }
-    ours, best = evidence.optimal_evidence(found)["often"]
-    assert len(ours) == len(best) == 6
+    known = evidence.optimal_evidence(found)
+    ours, best = known["consistently"]["synthetic, 5 %"]
+    assert len(ours) == len(best) == 8
     np.testing.assert_allclose(best - ours, 0.003, atol=2e-4)
     assert all(evidence.near_optimal(score).answer == "yes" for score in found.values())
+    assert answers(CLAIMS["ds-optimal"], known) == {"often": "yes", "consistently": "yes"}
+    for key, often in ((("CIFAR-10", 0.05), "yes"), (("FEMNIST", 0.2), "no")):
+        found[key] = found[key].assign(Ours=found[key]["Ours"] - 0.02)
+        judged = answers(CLAIMS["ds-optimal"], evidence.optimal_evidence(found))
+        assert judged == {"often": often, "consistently": "partly"}
     reuse = evidence.reuse_evidence(found)
     assert [key for key in reuse if not isinstance(reuse[key], NotRun)] == ["synthetic", "CIFAR-10"]
     CLAIMS["ds-reuse"].judge(reuse, setting=evidence.setting([]))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_ours_outperforms_or_is_overtaken(row):
+    """Ours 13 points above all that it is not itself; then a baseline changes places with it."""
+    lines = {}
+    for fraction in TABLES:
+        score = line(n=6)
+        others = rivals(row, fraction)
+        ours = score["Ours"] + 0.13 if len(others) == 3 else score[BASELINES[-1]] * 0 + 0.73
+        lines[row, fraction] = score.assign(Ours=ours)
+    found = answers(CLAIMS["ds-outperforms"], evidence.outperforms_evidence(lines))
+    assert found == dict.fromkeys(ROWS, "not run") | {row: "yes"}
+    some = {key: score for key, score in lines.items() if key[1] != 0.5}
+    assert evidence.outperforms_evidence(some)[row].reason.startswith(f"{row} was not run at all")
+    turned = {key: score.assign(Ours=score["Ours"] - 0.3) for key, score in lines.items()}
+    judged = answers(CLAIMS["ds-outperforms"], evidence.outperforms_evidence(turned))
+    assert judged[row] == "no"
+
+
+def test_appendix_e_sees_two_strategies_that_change_their_order():
+    arms = dict(fresh=0.60, historical=0.61, uniform=0.62, ours=0.63)
+    names = ("fedavg", "fedprox", "scaffold")
+    columns = {(name, arm): value for name in names for arm, value in arms.items()}
+    score = pd.DataFrame(columns, index=[40, 41, 42])
+    score += 1e-5 * np.random.default_rng(0).standard_normal(score.shape)
+    found = answers(CLAIMS["ds-appE"], evidence.appendix_e_evidence(score))
+    assert found["FedProx, order"] == found["SCAFFOLD, order"] == "yes"
+    both = score.copy()
+    both["scaffold", "fresh"], both["scaffold", "uniform"] = 0.62, 0.60
+    found = answers(CLAIMS["ds-appE"], evidence.appendix_e_evidence(both))
+    assert found["FedProx, order"] == "yes" and found["SCAFFOLD, order"] == "partly"
+    level = pd.DataFrame({key: [0.6, 0.61, 0.59] for key in columns}, index=[40, 41, 42])
+    found = answers(CLAIMS["ds-appE"], evidence.appendix_e_evidence(level))
+    assert found["FedProx, order"] == "not run"
 
 
 def test_appendix_e_by_hand():
@@ -144,10 +191,9 @@ def test_appendix_e_by_hand():
     given = evidence.appendix_e_evidence(score)
     after, before = given["SCAFFOLD, lead over Fresh"]
     np.testing.assert_allclose(before - after, 0.01)
-    verdict = CLAIMS["ds-appE"].judge(given, setting=evidence.setting([]))
-    answers = {a.part.key: a.judged.answer for a in verdict.answers}
-    assert answers["FedProx, improvement"] == "yes" and answers["FedProx, Fresh"] == "yes"
-    assert answers["SCAFFOLD, improvement"] == "yes"  # three of four gain a point
+    judged = answers(CLAIMS["ds-appE"], given)
+    assert judged["FedProx, improvement"] == "yes" and judged["FedProx, Fresh"] == "yes"
+    assert judged["SCAFFOLD, improvement"] == "yes"  # three of four gain a point
 
 
 def test_settings_say_what_differs():

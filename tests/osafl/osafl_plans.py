@@ -24,6 +24,7 @@ ONE = {
     "norms": [5.0, 10.0],
     "scan_seeds": [0],
     "second_seeds": [30, 31, 32],
+    "score_seeds": [11, 12, 13],
     "cnn_rounds": 0,
     "cnn_seeds": [20, 21, 22],
     "squeezenet1_rounds": 0,

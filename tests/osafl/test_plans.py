@@ -174,6 +174,27 @@ def test_a_column_is_on_its_plateau_where_its_curves_were_put():
     assert found["plateau"] == found["fednova_plateau"] == "no"
 
 
+def test_what_the_score_adds_is_judged_on_seeds_of_its_own(first):
+    stages, found = first
+    assert {c.seed for c in stages["no score"]} == {10, 11, 12, 13}  # few, and those that judge
+    assert {c.seed for c in stages["score, tuned"]} == {10, 11, 12, 13}
+
+    def answered(found):
+        evidence = judging.dataset1(found, {1: pd.Series(0.66, index=ONE["seeds"])})["osafl-score"]
+        verdict = CLAIMS["osafl-score"].judge(evidence, setting=Setting("full"))
+        return {a.part.key: (a.judged.answer, a.judged.n_seeds) for a in verdict.answers}
+
+    def moved(frame, by, seeds):
+        return frame.assign(accuracy=frame["accuracy"] + by * frame["seed"].isin(seeds))
+
+    judges = ONE["score_seeds"]
+    for by, answer in ((0.1, "yes"), (-0.1, "no")):
+        changed = found._replace(with_score=moved(found.no_score, by, judges))
+        assert answered(changed) == {"printed": (answer, 3), "searched": (answer, 3)}
+    seen = found._replace(with_score=moved(found.no_score, 0.1, [10]))  # judges nothing
+    assert answered(seen) == {key: ("no visible effect", 3) for key in ("printed", "searched")}
+
+
 def test_evidence_answers_every_part_of_every_claim(first):
     _, found = first
     known = {K: pd.Series(0.66 / K, index=ONE["seeds"]) for K in (1, 2)}

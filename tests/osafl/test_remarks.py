@@ -31,14 +31,14 @@ def test_settings_differ_by_size(one):
     runs = pd.DataFrame({"seed": [20, 20, 21]})
     early = one._replace(norm=28.0, checkpoints=one.checkpoints | {"CNN": runs})
     full = remarks.settings_1(["osafl-tab2", "osafl-cnn"], FULL, base, early)
-    assert full["osafl-tab2"].level == full["osafl-cnn"].level == "full"
+    assert full["osafl-tab2"].level == "full" and full["osafl-cnn"].level == "reduced"
     # what the paper leaves open is named, and it is not the same for all networks
     assert "scale 10 and 30 centralised steps" in full["osafl-tab2"].differs
     assert "scale 28" in full["osafl-cnn"].differs
     assert full["osafl-cnn"].differs.startswith("CNN until the checkpoint in the text on 2 seeds,")
     both = early._replace(columns=one.columns | {"CNN": runs})
-    said = remarks.settings_1(["osafl-cnn"], FULL, base, both)["osafl-cnn"].differs
-    assert "on 2 seeds and over all rounds on 2 seeds" in said
+    said = remarks.settings_1(["osafl-cnn"], FULL, base, both)["osafl-cnn"]
+    assert "on 2 seeds and over all rounds on 2 seeds" in said.differs and said.level == "full"
     no_scan = remarks.settings_1(["osafl-cnn"], FULL, base, one._replace(norm=float("nan")))
     assert "scale 10" in no_scan["osafl-cnn"].differs
     levels = {
@@ -88,7 +88,7 @@ def test_the_remark_tells_the_scale_at_which_fedavg_comes_nearest(one):
     assert "At the searched step 1 of 2 runs of FedNova diverged." in told
     # A small network, or no scan, has nothing to say about it.
     small = remarks.notes_1(found, 10.0, judged=False)
-    assert set(small) == {"osafl-tab2", "osafl-tab3", "osafl-alg9"}
+    assert set(small) == {"osafl-tab2", "osafl-tab3", "osafl-alg9", "osafl-genie"}
     assert small["osafl-tab2"].startswith("M-FedNova")
     empty = found._replace(nearest=nearest.iloc[:0])
     assert "scale" not in remarks.notes_1(empty, 10.0, judged=True)["osafl-tab2"]

@@ -17,6 +17,7 @@ SETTINGS = dict(
     hidden=8,
     arms=["frozen", "static", "time_varying"],
     seeds=[3, 4],
+    frozen_seeds=[5],
     episodes=10,
     n_clients=5,
     alpha=0.9,
@@ -48,10 +49,14 @@ def test_the_papers_pair_comes_first_seed_by_seed():
     assert stage.configs[1].decay_at == (1, 2, 5, 8)
     assert stage.configs[0].decay_at == (1, 2, 4, 6, 8, 9)
     assert stage.configs[0].hidden == 8
-    frame = pd.DataFrame({"seed": [3]})
+    frame, other = pd.DataFrame({"seed": [3]}), pd.DataFrame({"seed": [5]})
+    frozen = plan.send(frame).configs
+    assert [(c.arm, c.seed) for c in frozen] == [("frozen", 5), ("time_varying", 5)]
+    assert frozen[0].batch_size == frozen[1].batch_size == 16
+    assert frozen[0].decay_at == frozen[1].decay_at
     with pytest.raises(StopIteration) as end:
-        plan.send(frame)
-    assert end.value.value is frame
+        plan.send(other)
+    assert end.value.value.arms is frame and end.value.value.frozen is other
 
 
 def test_hidden_0_is_the_networks_own():
@@ -71,8 +76,9 @@ def test_what_it_refuses(arms, match):
 def test_a_driver_gets_the_frame_of_all_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("SFLKIT_CACHE", str(tmp_path))
     small = SETTINGS | {"arms": ["static", "time_varying"], "seeds": [0], "episodes": 2}
-    frame = plans.carry_out(static_vs_streaming(**small), jobs=1)
+    frame, frozen = plans.carry_out(static_vs_streaming(**small), jobs=1)
     assert set(frame["arm"]) == {"static", "time_varying"} and len(frame) == 4
+    assert set(frozen["arm"]) == {"frozen", "time_varying"} and set(frozen["seed"]) == {5}
 
 
 # --- evidence and pictures ------------------------------------------------------------------------
@@ -127,14 +133,21 @@ def test_steps_change_one_thing_and_add_up(scores):
 
 
 def test_the_evidence_answers_every_part(scores):
-    claim = CLAIMS["osafl-fig1"]
-    known = evidence.evidence(scores)
-    assert set(known) == {part.key for part in claim.parts}
-    verdict = claim.judge(known, setting=Setting("full"))
-    answers = {answer.part.key: answer.judged.answer for answer in verdict.answers}
-    assert verdict.verdict == "reproduced" and answers["frozen_accuracy"] == "no"
+    known = evidence.evidence(scores, scores)
+    verdict = CLAIMS["osafl-fig1"].judge(known["osafl-fig1"], setting=Setting("full"))
+    assert verdict.verdict == "reproduced"
     pair = scores[scores.index.get_level_values("arm").isin(evidence.PAPERS_PAIR)]
-    assert isinstance(evidence.evidence(pair)["frozen_instability"], NotRun)
+    without = evidence.evidence(pair, scores)["osafl-fig1"]
+    assert isinstance(without["frozen_instability"], NotRun)
+
+
+def test_frozen_stores_are_judged_by_their_own_runs(scores):
+    turned = LEVELS | {"frozen": LEVELS["time_varying"], "time_varying": LEVELS["frozen"]}
+    others = evidence.scores(invented(turned), 20, test_size=50)
+    for frozen, verdict in ((scores, "reproduced"), (others, "not reproduced")):
+        known = evidence.evidence(scores, frozen)["osafl-frozen"]
+        judged = CLAIMS["osafl-frozen"].judge(known, setting=Setting("full"))
+        assert judged.verdict == verdict
 
 
 def test_the_bottom_line_says_what_the_difference_is_made_of(scores):

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from sflkit.osafl.pictures import training as pictures
 from sflkit.osafl.plans import training as plans
 from sflkit.osafl.rules import RULES
-from tests.osafl.test_plans import ONE, TWO, drive
+from tests.osafl.osafl_plans import ONE, TWO, drive
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +28,34 @@ def test_printed_marks_are_the_tables():
     assert pictures.printed_marks("osafl-tab5", "loss", "LSTM")["osafl"] == 3.3061
 
 
-def test_dataset_1_has_a_panel_per_k_and_one_of_tuned_steps(one):
+def test_dataset_1_has_a_panel_per_k_and_what_is_judged_beside(one):
     fig, drawn = pictures.dataset1(one, [1, 2], "accuracy")
-    assert list(drawn) == ["K = 1, printed rates", "K = 2, printed rates", "K = 1, tuned rates"]
-    assert [len(hollow(ax)) for ax in fig.axes] == [7, 7, 0]
+    steps = ["K = 1, printed steps", "K = 2, printed steps", "K = 1, tuned steps"]
+    scale = [f"K = {K}, inputs at the scale 5" for K in (1, 2)]
+    assert list(drawn) == [f"FCN, {name}" for name in (*steps, *scale)]
+    assert [len(hollow(ax)) for ax in fig.axes] == [7, 7, 0, 0, 0, 0]
+    assert set(drawn["FCN, K = 2, inputs at the scale 5"]["arm"]) == {"osafl", "m_fedavg"}
+    labelled = [bool(ax.xaxis.get_label().get_text()) for ax in fig.axes]
+    assert labelled == [False, False, True, True, True, False] and not fig.axes[5].axison
     assert 0.6608 in [y for _, y in hollow(fig.axes[0])]
     assert 0.3384 in [y for _, y in hollow(fig.axes[1])]
     assert fig.axes[2].get_title() == "FCN, K = 1, tuned steps"
-    means = drawn["K = 1, tuned rates"].query("seed == -1 and round == 8").set_index("arm")
+    means = drawn["FCN, K = 1, tuned steps"].query("seed == -1 and round == 8").set_index("arm")
     assert set(means.index) == {*(set(plans.SEARCHED) - {"m_fednova"}), "genie", "osafl_no_score"}
     # one scale for all panels, and no rule is missing without a word
     assert len({ax.get_ylim() for ax in fig.axes}) == 1
     told = [text.get_text() for text in fig.axes[2].texts]
     assert told == ["not drawn: M-FedNova,\nwhose search was refused"]
-    alone, drawn = pictures.dataset1(one._replace(tuned=one.tuned.iloc[:0]), [1], "loss")
-    assert len(alone.axes) == 1 and list(drawn) == ["K = 1, printed rates"]
+    none = one.tuned.iloc[:0]
+    alone, drawn = pictures.dataset1(one._replace(tuned=none, nearest=none), [1], "loss")
+    assert len(alone.axes) == 1 and list(drawn) == ["FCN, K = 1, printed steps"]
+
+
+def test_another_network_has_the_papers_numbers_of_its_own_column(one):
+    columns = one.columns | {"CNN": one.tables}
+    fig, drawn = pictures.dataset1(one._replace(columns=columns), [1, 2], "accuracy")
+    assert list(drawn)[3:5] == ["CNN, K = 1, printed steps", "CNN, K = 2, printed steps"]
+    assert 0.4381 in [y for _, y in hollow(fig.axes[3])]  # M-AFA-CD of Table II's CNN
 
 
 def test_a_rule_has_one_colour_whatever_its_buffer_or_scores(one):

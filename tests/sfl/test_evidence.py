@@ -269,13 +269,6 @@ ARMS = {
     ("sfl-untuned", "many"): ("many", DRSR, LOW),
     ("sfl-untuned", "steady"): ("many", DRSR, LOW),
 }
-# Artefact and part -> the arm that must learn nothing so that it fails.
-LEARNS = {
-    ("sfl-fig6", "learns drsr few"): ("few", DRSR),
-    ("sfl-fig6", "learns srsr few"): ("few", USUAL),
-    ("sfl-fig6", "learns drsr many"): ("many", DRSR),
-    ("sfl-fig6", "learns srsr many"): ("many", USUAL),
-}
 # The discrepancies of Fig. 8 are computed exactly and know nothing of a run, so that they are only
 # seen to hold. "Choice" fails where one theta suits both: there is nothing to see, and not less.
 EXACT = {("sfl-fig8", part) for part in ("slow", "append slow", "shift")}
@@ -286,7 +279,7 @@ def test_sensitivity_as_claimed(sensitive):
     known = sensed(sensitive)
     for artefact, parts in known.items():
         assert set(answers(CLAIMS[artefact], parts).values()) == {"yes"}, artefact
-    turned = set(ARMS) | set(LEARNS) | EXACT | CHOICE
+    turned = set(ARMS) | EXACT | CHOICE
     assert turned == {
         (artefact, part)
         for artefact in ("sfl-fig6", "sfl-fig8", "sfl-thetavar", "sfl-untuned")
@@ -301,18 +294,6 @@ def test_arms_of_the_sensitivity_turned(sensitive):
         for artefact, part in (key for key, turned in ARMS.items() if turned == arms):
             found[artefact, part] = answers(CLAIMS[artefact], known[artefact])[part]
     assert found == dict.fromkeys(ARMS, "no")
-
-
-def test_one_arm_that_learns_nothing(sensitive):
-    rows = sensitive.labels
-    for (artefact, part), (arrivals, arm) in LEARNS.items():
-        tenth = 0.1 * rows["accuracy"]  # below 0.1, that of a guess
-        failed = rows.assign(accuracy=tenth.where(rows_of(rows, arrivals, arm), rows["accuracy"]))
-        known = evidence.arrival_evidence(failed, SIZES, 0.5)[artefact]
-        found = answers(CLAIMS[artefact], known)
-        assert {key: found[key] for _, key in LEARNS} == {
-            key: "no" if key == part else "yes" for _, key in LEARNS
-        }
 
 
 def test_a_spread_that_grows(sensitive):

@@ -19,6 +19,7 @@ import pandas as pd
 from sflkit import checks
 from sflkit.fats import bounds, stability
 from sflkit.fats.evidence.table_2 import KEYWORDS, TINY, Sizes
+from sflkit.fats.expected_time import sample_time
 from sflkit.fats.history import draw_history
 from sflkit.randomness import generator
 
@@ -318,3 +319,26 @@ def few_samples() -> dict[float, stability.Plan]:
     return {
         share: stability.plan(rho_s=0.4, rho_c=share * 0.4 / 2, **sizes) for share in (1.0, 0.5)
     }
+
+
+def longer_training(local_steps: int = 1) -> pd.DataFrame:
+    """Return error and unlearning time over rho_S, from 0.01 to 1000 (Remark 3).
+
+    Ten clients with ten samples, of whom two a round use one sample a step: rho_S grows with the
+    rounds. One row per rho_S, with the columns rho_S, R, "stability cost" (the first term of (10)),
+    exact (mean squared gradient at Theorem 5's step) and time (mean share of a training that is
+    repeated for one sample).
+    """
+    rows, few = [], {"n_clients": 10, "samples_per_client": 10}
+    curvature = np.tile([0.5, 1.5], 5)
+    constants = {"loss_gap": LOSS_GAP, "smoothness": 1.5, "grad_var": GRAD_VAR} | few
+    for rounds in (1, 5, 50, 500, 5_000, 50_000):
+        sizes = few | {"clients_per_round": 2, "batch_size": 1, "rounds": rounds}
+        found = Problem(curvature, sizes, constants)
+        theorem, rho = found.theorem5(local_steps), found.setting(local_steps)["rho_s"]
+        mean = exact_means(curvature, sizes, [theorem.rate], local_steps)[0]
+        cost = 3 * constants["smoothness"] * LOSS_GAP * theorem.gamma**0.5
+        steps = local_steps * rounds
+        time = sample_time(**sizes, local_steps=local_steps) / steps
+        rows.append((rho, rounds, cost, mean, time))
+    return pd.DataFrame(rows, columns=["rho_S", "R", "stability cost", "exact", "time"])

@@ -348,6 +348,8 @@ def exactness(found: Exactness, table: pd.DataFrame) -> dict[str, dict[str, Any]
         rho[["rho_s", "rho_c"]].clip(upper=1).to_numpy(),
     )
     theorem2 = {"sample_exact": off["printed"], "client_exact": off["client"]}
+    restart = {key: (float(distance), 0.0) for key, distance in found.restart.items()}
+    theorem2 |= {"models_exact": restart["printed"], "models_before": restart["from before"]}
     for level, (column, at) in uses.items():
         lemma1[f"simulated_{level}s"] = tuple(
             rates[f"{words}{level}s"].to_numpy() for words in ("", "se ", "p ")
@@ -365,8 +367,8 @@ def exactness(found: Exactness, table: pd.DataFrame) -> dict[str, dict[str, Any]
     return {
         "fats-alg1": {
             "law": {f"federation {i}": bool(fair) for i, fair in enumerate(exact["uniform"])},
-            "restart": (float(found.restart["printed"]), 0.0),
-            "restart_before": (float(found.restart["from before"]), 0.0),
+            "restart": restart["printed"],
+            "restart_before": restart["from before"],
         },
         "fats-alg2": {
             "tiny": off["printed"],

@@ -29,6 +29,7 @@ class Rates(NamedTuple):
     conditions: pd.DataFrame
     checked: pd.DataFrame
     shared: pd.DataFrame
+    longer: pd.DataFrame
     exact: dict[str, dict[str, np.ndarray]]
     measured: dict[str, tuple[np.ndarray, np.ndarray]]
     quarter: dict[str, np.ndarray]
@@ -88,10 +89,8 @@ def _learning(found: Rates) -> dict[str, dict[str, Any]]:
 
 
 def _corollary(found: Rates) -> dict[str, dict[str, Any]]:
-    shared, checked, reached = found.shared, found.checked, few_samples()
+    shared, longer, checked, reached = found.shared, found.longer, found.checked, few_samples()
     varied = shared.groupby("E")["exact"].agg(["max", "min"])
-    cost = shared["stability cost"]
-    first = cost.groupby(shared["E"]).transform("first")
     constants, slopes = found.problem.constants, []
     held = dict(constants, heterogeneity=found.problem.heterogeneity, rho_s=0.5, rho_c=0.5)
     for key, ends in (
@@ -110,12 +109,16 @@ def _corollary(found: Rates) -> dict[str, dict[str, Any]]:
     }
     return {
         "fats-rem2": {
-            "bound": (cost.to_numpy(), first.to_numpy()),
             "exact": ((varied["max"] / varied["min"]).to_numpy(), 1.05),
             "enough_samples": {
                 "at rho_S / E": abs(reached[1.0].rho_s - 0.4) < 1e-9,
                 "not at half of it": reached[0.5].rho_s < 0.39,
             },
+        },
+        "fats-rem3": {
+            "falls": (longer["exact"].to_numpy()[1:], longer["exact"].to_numpy()[:-1]),
+            "small": (longer["exact"].iloc[-1], longer["exact"].iloc[0] / 100),
+            "efficient": (longer["time"].to_numpy()[:-1], longer["time"].to_numpy()[1:]),
         },
         "fats-cor6": {
             "alpha_case": cases["alpha"],

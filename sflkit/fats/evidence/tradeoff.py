@@ -212,8 +212,7 @@ def _figure(measured: Measured, artefact: str) -> dict[str, Any]:
     x, _, rows = measured.line(artefact, "rho_S")
     drawn = measured.times[:, rows.index]
     parts["time_falls_S"] = parts["time_rises_S"] = (drawn, x)
-    way = np.sign(np.polyfit(x, drawn.mean(axis=0), 1)[0])
-    parts["time_flattens_S"] = _slopes(way * drawn, x)
+    parts["time_flattens_S"] = _slopes(drawn, x)
     return parts
 
 

@@ -205,11 +205,17 @@ def setting_of(settings: Settings, datasets: Sequence[str], runs: int, test_size
     return Setting(level, words)
 
 
-def note_on(scores: pd.DataFrame) -> str:
-    """Return what FATS recomputes of the rounds, as the note of a verdict."""
+def note_on(artefact: str, scores: pd.DataFrame) -> str:
+    """Return what FATS recomputes of the rounds, as the note of an artefact's verdict."""
     share = scores["share"].xs("fats", level="method").groupby(["data", "level"]).mean()
     each = ", ".join(f"{data} {level}s {value:.2f}" for (data, level), value in share.items())
-    return f"expected share of the rounds that FATS recomputes: {each}"
+    words = f"expected share of the rounds that FATS recomputes: {each}"
+    if artefact == "fats-rem4":
+        return words
+    return (
+        f"{words}. That FATS falls back to a better model than the first one follows wherever "
+        "learning has begun; what says something is by how much"
+    )
 
 
 def costs(scores: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:

@@ -313,20 +313,6 @@ DATASET_1 = [
                 )
                 for top_k in (1, 2)
             ),
-            Part(
-                "score",
-                "K = 1, printed rates: OSAFL's area is above that without scores at steps of the "
-                "same mean length",
-                Above(0.005, **POINTS),
-                role="beyond",
-            ),
-            Part(
-                "score_tuned",
-                "K = 1, tuned rates: OSAFL's area is above that without scores at steps of the "
-                "same mean length",
-                Above(0.005, **POINTS),
-                role="beyond",
-            ),
         ],
         refuted_by="a baseline with a larger area under its curve",
         printed="OSAFL on its plateau after 32 (also: 21) rounds, M-FedNova after 85 (K = 1)",
@@ -368,6 +354,27 @@ DATASET_1 = [
             )
         ],
         refuted_by="a network that does not take the features or has other outputs",
+    ),
+    Claim(
+        "osafl-score",
+        "The optimised online scores facilitate the convergence rate: they help the global model "
+        "to converge faster. Judged by OSAFL beside itself with all scores equal to one and steps "
+        "of the same mean length, which the paper does not run: the accuracy, mean over all "
+        "rounds, with the FCN and K = 1.",
+        "Abstract, Section V-B.1",
+        [
+            Part(
+                "printed",
+                "At the printed step the accuracy with scores is above that without",
+                Above(0.005, **POINTS),
+            ),
+            Part(
+                "searched",
+                "At the step that a search chose it is",
+                Above(0.005, **POINTS),
+            ),
+        ],
+        refuted_by="an area under the curve that is not larger with scores",
     ),
     Claim(
         "osafl-saturation",

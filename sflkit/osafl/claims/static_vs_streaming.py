@@ -1,4 +1,4 @@
-"""The claim about data that change while they are trained on: Figure 1."""
+"""Claims about data that change while they are trained on: Figure 1 and the sentence behind it."""
 
 from sflkit.results.claims import Claim, Part
 from sflkit.results.rules import POINTS, Above
@@ -8,8 +8,8 @@ STATIC_VS_STREAMING = [
         "osafl-fig1",
         "Centralised SGD on CIFAR-10: when the data set changes while it is trained on, the "
         "performance degrades and the curve is less stable than on a static data set. The paper's "
-        "two runs differ in size, batches, rates and steps as well; what the change alone does, "
-        "the frozen stores tell, which are ours.",
+        "two runs differ in size, batches, rates and steps as well, so that they do not show what "
+        "the change alone does (osafl-frozen).",
         "Section I, Fig. 1, Appendix A",
         [
             Part(
@@ -32,13 +32,6 @@ STATIC_VS_STREAMING = [
                 Above(0.1),
             ),
             Part(
-                "frozen_accuracy",
-                "At equal size, batches and rates, stores that never change give a higher "
-                "accuracy than time-varying ones",
-                Above(0.005, **POINTS),
-                role="beyond",
-            ),
-            Part(
                 "frozen_instability",
                 "At equal size, batches and rates, the accuracy on time-varying data moves more "
                 "than that on stores that never change",
@@ -48,5 +41,22 @@ STATIC_VS_STREAMING = [
         ],
         "a paired interval over the seeds on the wrong side of zero",
         "two pairs of curves, no numbers",
+    ),
+    Claim(
+        "osafl-frozen",
+        "Keeping the data set static by ignoring newly arrived samples, and training on the few "
+        "that a small store holds, can degrade the test performance. Judged by centralised SGD on "
+        "stores that never change beside the same stores with arrivals, at equal size, batches and "
+        "rates.",
+        "Section I",
+        [
+            Part(
+                "accuracy",
+                "Stores with arrivals give a higher test accuracy than frozen ones (mean over the "
+                "last tenth of the episodes)",
+                Above(0.005, **POINTS),
+            ),
+        ],
+        "frozen stores that are as good",
     ),
 ]

@@ -183,9 +183,10 @@ def equal_steps(found: Dataset1, K: int, base: Mapping[str, Any]) -> pd.DataFram
             row |= _cells(name, frame[frame["arm"] == rule] if len(frame) else frame)
         table[RULES[rule].label] = row
     without = {"the search took": "steps as long as OSAFL's, in the mean"}
+    even = found.no_score
+    even = even[even["seed"].isin(seeds)] if len(even) else even
     for name in runs:
-        frame = found.no_score
-        without |= _cells(name, frame[frame["arm"] == name] if len(frame) else frame)
+        without |= _cells(name, even[even["arm"] == name] if len(even) else even)
     table["OSAFL without scores"] = without
     return pd.DataFrame(table).T.fillna("").rename_axis(f"K = {K}, {len(seeds)} seeds")
 
@@ -244,7 +245,7 @@ def bottom_line_1(found: Dataset1, K: int, base: Mapping[str, Any], judged: bool
     if len(found.tuned) and "osafl" in set(found.tuned["arm"]):
         said += [_step_words(found, base), *_tuned_words(by_arm(found.tuned, best), lead)]
     if len(found.no_score):
-        said.append(_score_words(found, K))
+        said.append(_score_words(found))
     said.append(_PAIRED)
     if not judged:
         said.append(
@@ -295,23 +296,21 @@ def _tuned_words(tuned: pd.DataFrame, lead: Estimate) -> list[str]:
     return said
 
 
-def _score_words(found: Dataset1, K: int) -> str:
+def _score_words(found: Dataset1) -> str:
     """Compare OSAFL with OSAFL without scores, whose steps are as long in the mean."""
-    mine = {"printed": found.tables[found.tables["K"] == K], "tuned": found.tuned}
+    scored, even = (
+        [by_arm(runs[runs["seed"].isin(found.score_seeds)], measure) for measure in (best, area)]
+        for runs in (found.with_score, found.no_score)
+    )
     told = {}
-    for name, runs in mine.items():
-        effects = []
-        for measure in (best, area):
-            without = by_arm(found.no_score, measure)
-            if name in without:
-                even = without[name].dropna()
-                with_scores = by_arm(runs, measure)["osafl"].loc[even.index]
-                effects.append(_changes(_difference(with_scores, even)))
-        if effects:
-            told[name] = (
-                "the best accuracy {} and the mean accuracy over the rounds {}".format(*effects)
-                + f" at OSAFL's {name} step"
-            )
+    for name in even[0]:
+        effects = [
+            _changes(_difference(a[name], b[name])) for a, b in zip(scored, even, strict=True)
+        ]
+        told[name] = (
+            "the best accuracy {} and the mean accuracy over the rounds {}".format(*effects)
+            + f" at OSAFL's {name} step"
+        )
     choice = found.chosen.get("osafl")
     if choice is not None and choice.factor == 1 and "tuned" in told:
         told.pop("tuned")

@@ -65,8 +65,8 @@ def dataset1(
         "osafl-tab3": _table(tables[2], 2) | _second_scale(found, 2, best),
         "osafl-fig4": _curves(tables, area)
         | _second_scale(found, 1, area)
-        | _second_scale(found, 2, area)
-        | _scores(found, tables[first]),
+        | _second_scale(found, 2, area),
+        "osafl-score": _scores(found),
         "osafl-fig5": _curves(tables, late_log_loss, falls=True)
         | _second_scale(found, 1, late_log_loss, falls=True)
         | _second_scale(found, 2, late_log_loss, falls=True),
@@ -80,7 +80,7 @@ def dataset1(
             network, found.columns[network]
         )
     if stand_in:
-        for artefact in ("osafl-tab2", "osafl-tab3", "osafl-fig4", "osafl-fig5"):
+        for artefact in ("osafl-tab2", "osafl-tab3", "osafl-fig4", "osafl-fig5", "osafl-score"):
             evidence[artefact] = dict.fromkeys(evidence[artefact], NotRun(_STAND_IN))
         # a constant guess has that loss too, and OSAFL itself learns at one scale only
         evidence["osafl-alg9"] = dict.fromkeys(evidence["osafl-alg9"], NotRun(_STAND_IN))
@@ -176,18 +176,18 @@ def _second_scale(found: Dataset1, K: int, measure: Callable, falls: bool = Fals
     return {key: pair[::-1] if falls else pair}
 
 
-def _scores(found: Dataset1, runs: pd.DataFrame) -> Evidence:
+def _scores(found: Dataset1) -> Evidence:
+    """The evidence on what the score adds, on the seeds that judge it."""
     if not len(found.no_score):
-        return dict.fromkeys(("score", "score_tuned"), NotRun(_NO_FEW))
-    without = by_arm(found.no_score, area)
-    pairs: Evidence = {}
-    for key, arm, mine in (("score", "printed", runs), ("score_tuned", "tuned", found.tuned)):
-        if arm in without:
-            even = without[arm].dropna()
-            pairs[key] = (by_arm(mine, area)["osafl"].loc[even.index], even)
-        else:
-            pairs[key] = NotRun(_refused(found, ("osafl",)))
-    return pairs
+        return dict.fromkeys(("printed", "searched"), NotRun(_NO_FEW))
+    scored, even = (
+        by_arm(runs[runs["seed"].isin(found.score_seeds)], area)
+        for runs in (found.with_score, found.no_score)
+    )
+    return {
+        key: (scored[arm], even[arm]) if arm in even else NotRun(_refused(found, ("osafl",)))
+        for key, arm in (("printed", "printed"), ("searched", "tuned"))
+    }
 
 
 def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:

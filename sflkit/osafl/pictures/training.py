@@ -322,7 +322,8 @@ def _tuned(found: Dataset1, K: int) -> pd.DataFrame:
     first = at_k(found.tables, K)
     without = found.no_score
     if len(without):
-        without = without[without["arm"] == "tuned"].assign(arm="osafl_no_score")
+        same = (without["arm"] == "tuned") & without["seed"].isin(found.tuned["seed"])
+        without = without[same].assign(arm="osafl_no_score")
     return pd.concat([found.tuned, without, first[first["arm"] == "genie"]])
 
 

@@ -64,6 +64,10 @@ class Dataset1(NamedTuple):
         The arms `SEARCHED` at the chosen factors, refused ones left out, first K, few seeds.
     no_score : DataFrame
         OSAFL with all scores 1 at steps of the same mean length; arms "printed" and "tuned".
+    with_score : DataFrame
+        OSAFL itself at these steps, with the same arms and seeds.
+    score_seeds : list of int
+        The seeds of the last two that judge; they also hold those of `tuned`.
     scan : DataFrame
         OSAFL and M-FedAvg with the columns `norm` and `K`, which is 1.
     norm : float
@@ -83,6 +87,8 @@ class Dataset1(NamedTuple):
     chosen: dict[str, Choice]
     tuned: pd.DataFrame
     no_score: pd.DataFrame
+    with_score: pd.DataFrame
+    score_seeds: list[int]
     scan: pd.DataFrame
     norm: float
     nearest: pd.DataFrame
@@ -122,6 +128,7 @@ def dataset1(
     norms: Sequence[float],
     scan_seeds: Sequence[int],
     second_seeds: Sequence[int],
+    score_seeds: Sequence[int],
     cnn_rounds: int,
     cnn_seeds: Sequence[int],
     squeezenet1_rounds: int,
@@ -166,9 +173,26 @@ def dataset1(
     chosen = yield from _search(short, factors if some and tune_rounds else ())
     by = {rule: choice.factor for rule, choice in chosen.items() if not choice.refused}
     tuned = yield from _arms(base, tuple(by), first, some, "tuned", by)
-    no_score = yield from _without_scores(base, first[0], some, tables, tuned, by.get("osafl"))
+    compared = list(dict.fromkeys([*some, *score_seeds])) if some else []
+    own = tables[(tables["arm"] == "osafl") & (tables["K"] == first[0])]
+    with_score = own[own["seed"].isin(compared)].assign(arm="printed")
+    if "osafl" in by and compared:
+        searched = yield from _arms(base, ("osafl",), first, compared, "score, tuned", by)
+        with_score = pd.concat([with_score, searched.assign(arm="tuned")], ignore_index=True)
+    no_score = yield from _without_scores(base, first[0], with_score, by.get("osafl"))
     return Dataset1(
-        tables, buffers, chosen, tuned, no_score, scan, norm, nearest, checkpoints, columns
+        tables=tables,
+        buffers=buffers,
+        chosen=chosen,
+        tuned=tuned,
+        no_score=no_score,
+        with_score=with_score,
+        score_seeds=list(score_seeds),
+        scan=scan,
+        norm=norm,
+        nearest=nearest,
+        checkpoints=checkpoints,
+        columns=columns,
     )
 
 
@@ -344,23 +368,16 @@ def _search(
     return chosen
 
 
-def _without_scores(
-    base: Mapping,
-    K: int,
-    seeds: Sequence[int],
-    tables: pd.DataFrame,
-    tuned: pd.DataFrame,
-    factor: float | None,
-) -> Runs:
-    """Yield OSAFL without scores: chi large, so that all are 1, at steps of OSAFL's mean length."""
-    cases = {}
-    given = {"printed": (tables, 1.0)} | ({} if factor is None else {"tuned": (tuned, factor)})
-    for arm, (runs, by) in given.items():
-        mine = runs[(runs["arm"] == "osafl") & (runs["K"] == K) & runs["seed"].isin(seeds)]
-        for seed, run in mine.groupby("seed", sort=False):
-            config = OSAFLConfig("osafl", "exclude", seed=seed, top_k=K, chi=1e9, **base)
-            share = round(float(run["mean_score"].mean()), 4)
-            cases[arm, K, seed] = tuning.scaled(config, by * share)
+def _without_scores(base: Mapping, K: int, with_score: pd.DataFrame, factor: float | None) -> Runs:
+    """Yield OSAFL without scores: chi large, so that all are 1, at steps of OSAFL's mean length.
+
+    `with_score` holds the runs with scores, whose arms "printed" and "tuned" say by which step.
+    """
+    cases, factors = {}, {"printed": 1.0, "tuned": factor}
+    for (arm, seed), run in with_score.groupby(["arm", "seed"], sort=False):
+        config = OSAFLConfig("osafl", "exclude", seed=seed, top_k=K, chi=1e9, **base)
+        share = round(float(run["mean_score"].mean()), 4)
+        cases[arm, K, seed] = tuning.scaled(config, factors[arm] * share)
     return (yield from _collected(cases, ("arm", "K", "seed"), "no score"))
 
 

@@ -465,14 +465,10 @@ def evidence(found: Found) -> dict[str, Evidence]:
 
 
 def _theorem1_evidence(found: Found, later: dict[str, int]) -> Evidence:
-    falls = kept(found.terms).set_index("rule")["kept"]
     smallest, tossed = found.smallest, found.coin
     completed = np.concatenate(list(tossed.completed.values()))
     return {
         "inequality": (found.worst, 1.0),
-        "phi_l drsr": (falls["drsr"], 0.1),
-        "phi_l fifo": (0.5, falls["fifo"]),
-        "phi_l srsr": (0.5, falls["srsr_filled"]),
         "training": (
             np.concatenate([smallest[rule].to_numpy()[later[rule] :] for rule in SHOWN]),
             np.concatenate([found.totals[rule][later[rule] :] for rule in SHOWN]),
