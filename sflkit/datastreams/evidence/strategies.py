@@ -150,7 +150,7 @@ def lines_at_a_glance(scores: evidence.Scores) -> pd.DataFrame:
                 cells[f"Ours − {part.key.removeprefix('ours, ')}"] = _cell(judged)
             elif part.key == "only new data":
                 cells["Optimal − Fresh"] = _cell(part.rule.judge(known[part.key]))
-        cells["Ours − Optimal, within 1"] = _cell(evidence.near_optimal(score))
+        cells["Ours − Optimal, at most 1 below"] = _cell(evidence.near_optimal(score))
         rows[f"{row}, {percent(f)}"] = cells
     return pd.DataFrame(rows).T
 

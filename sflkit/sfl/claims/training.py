@@ -282,9 +282,10 @@ def _figure8() -> list[Claim]:
 
 
 def _supplement() -> list[Claim]:
+    well = Above(_HALF_FIG10, **POINTS)
     order = [
-        Part("full lazy", "FULL, its samples renewed as the others' are, ends above LAZY", _ABOVE),
-        *(Part(f"{rule} lazy", f"{rule.upper()} ends above LAZY", _ABOVE)
+        Part("full lazy", "FULL, its samples renewed as the others' are, ends above LAZY", well),
+        *(Part(f"{rule} lazy", f"{rule.upper()} ends above LAZY", well)
           for rule in ("drsr", "srsr", "fifo")),
     ]  # fmt: skip
     beyond = [
