@@ -50,8 +50,8 @@ def test_the_finding_on_osafl_tells_both_lengths_and_both_steps():
     rows = [
         ("osafl-fig4", "K1_m_fedavg", "yes", "+21.4 points", "[19.7, 23.1]", "10"),
         ("osafl-fig4", "K1_second_scale", "no", "-34.8 points", "[-44.6, -24.9]", "10"),
-        ("osafl-fig4", "score", "no", "-2.66 points", "[-4.57, -0.757]", "3"),
-        ("osafl-fig4", "score_tuned", "yes", "+0.584 points", "[0.257, 0.911]", "3"),
+        ("osafl-score", "printed", "no", "-2.66 points", "[-4.57, -0.757]", "3"),
+        ("osafl-score", "searched", "yes", "+0.584 points", "[0.257, 0.911]", "3"),
     ]
     finding, parts = findings.FINDINGS[-1], findings.Parts(pd.DataFrame(rows, columns=COLUMNS))
     said = finding.text(parts)
