@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterable
 from numbers import Real
@@ -127,8 +126,10 @@ def _shortened(value: Any) -> str:
 
 
 def process_cores() -> int:
-    """Return how many cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many cores this process may use, by its affinity and its container's quota."""
+    import joblib
+
+    return joblib.cpu_count()
 
 
 def workers(name: str, value: Any) -> int:
@@ -281,7 +282,9 @@ def integers(
             raise ValueError(
                 f"{name} holds {float(broken[0])!r}; entries must be integers{limits(low, high)}"
             )
-        out = floats
+        # entry by entry, since floats do not tell all integers of an array of objects apart
+        exact = [int(entry) for entry in out.flat] if out.dtype == object else floats
+        out = np.reshape(np.array(exact, dtype=np.int64), floats.shape)
     if ndim is not None and out.ndim != ndim:
         raise ValueError(f"{name} has shape {out.shape}; it must have {ndim} axes")
     top = LARGEST if high is None else high

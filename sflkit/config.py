@@ -20,6 +20,7 @@ as values. Equal settings are thus equal configs, with one result.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from typing import (
 import numpy as np
 import pydantic
 from pydantic.dataclasses import is_pydantic_dataclass
+from pydantic_core import core_schema
 
 from sflkit import checks
 from sflkit.registry import Registry
@@ -60,7 +62,7 @@ class _Checked:
         raise NotImplementedError
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        return pydantic.PlainValidator(self.check).__get_pydantic_core_schema__(source, handler)
+        return core_schema.no_info_plain_validator_function(self.check)
 
 
 @dataclass(frozen=True)
@@ -164,15 +166,13 @@ def settings(cls: Class) -> Class:
 
 def _kinds(cls: type) -> dict[str, Any]:
     """Return the annotation of every field of a config class, with what `Annotated` adds."""
-    return {
-        name: Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
-        for name, info in cls.__pydantic_fields__.items()
-    }
+    hints = get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
 def _by_name(cls: type, args: tuple, fields: dict[str, Any]) -> dict[str, Any]:
     """Return all values that a config was given by the names of their fields."""
-    names = tuple(cls.__pydantic_fields__)
+    names = tuple(field.name for field in dataclasses.fields(cls))
     if len(args) > len(names):
         raise ValueError(
             f"{args[len(names)]!r} is one value too many for {cls.__name__}; "

@@ -29,7 +29,7 @@ data = {"line": [[0.0, 0.0], [1.0, float(rounds)]]}
 figures.save_figure(
     fig, "sfl-fig2", profile=profile, data=data, parameters={"rounds": rounds}, notebook="10_first"
 )
-judged = CLAIMS["sfl-fig2"].judge({"fills": rounds < 9, "mixes": True}, setting=Setting("full"))
+judged = CLAIMS["sfl-fig2"].judge({"mixes": rounds < 9}, setting=Setting("full"))
 tables.record(judged)
 """
 

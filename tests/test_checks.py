@@ -288,6 +288,16 @@ def test_arrays_of_integers_lose_nothing():
         checks.integers("ids", np.array([2**64 - 1], dtype=np.uint64))
 
 
+def test_indices_are_int64_whatever_was_given():
+    for value in ([], np.array([1, 0], np.uint8)):
+        assert checks.indices("ids", value, 2).dtype == np.int64
+
+
+def test_integers_of_objects_are_exact():
+    """2^60 + 1 is no float."""
+    assert checks.integers("n", np.array([2**60 + 1, 3.0], dtype=object)).tolist() == [2**60 + 1, 3]
+
+
 def test_an_overflow_names_what_was_too_large():
     @checks.overflow_named
     def power(base, exponent, factor=1.0):

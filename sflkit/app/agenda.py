@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import traceback
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,8 +66,8 @@ class Course:
                 return
             try:
                 self._step()
-            except Exception as error:
-                self.error = f"{type(error).__name__}: {error}"
+            except Exception:
+                self.error = traceback.format_exc()
 
     def _step(self) -> None:
         frame = None

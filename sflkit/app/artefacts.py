@@ -147,10 +147,14 @@ def group_of(artefact: str) -> str:
     return dict(_KINDS.values()).get(kind, STATEMENTS)
 
 
+def paper_of(rows: pd.DataFrame) -> pd.Series:
+    """Return the short name of the paper of each row of a table of verdicts, a key of `PAPERS`."""
+    return rows["artefact"].str.split("-").str[0]
+
+
 def papers_of(rows: pd.DataFrame) -> list[str]:
     """Return the short names of the papers in a table of verdicts, in the order of `PAPERS`."""
-    found = set(rows["artefact"].str.split("-").str[0])
-    return sorted(found, key=lambda name: (*PAPERS, name).index(name))
+    return sorted(set(paper_of(rows)), key=lambda name: (*PAPERS, name).index(name))
 
 
 def ordered(rows: pd.DataFrame) -> list[Any]:

@@ -100,10 +100,15 @@ def _books(node: yaml.Node, loader: yaml.SafeLoader, where: str) -> dict[str, di
 
 
 def _value(node: yaml.Node, loader: yaml.SafeLoader, where: str) -> Any:
+    import yaml
+
     try:
         return loader.construct_object(node, deep=True)
-    except ValueError as error:  # such as a date that there never was
-        raise GateError(f"{_at(node, where)}: {error}") from None
+    except yaml.YAMLError:
+        raise
+    except Exception as error:  # such as a date that there never was; yaml lets all kinds through
+        said = error if isinstance(error, ValueError) else f"{node.value!r} is no {node.tag}"
+        raise GateError(f"{_at(node, where)}: {said}") from None
 
 
 def _profile(node: yaml.Node, where: str) -> str:

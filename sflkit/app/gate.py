@@ -90,7 +90,7 @@ class Parameter:
         """
         try:
             value = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             value = text
         if self.kind == "str" and not isinstance(value, str):
             value = text
@@ -227,7 +227,7 @@ def read_parameters(source: str, where: str = "parameters cell") -> dict[str, Pa
             raise GateError(f"{line}: {name} is there twice")
         try:
             default = ast.literal_eval(node.value)
-        except ValueError:
+        except (ValueError, TypeError):
             raise GateError(
                 f"{line}: the default of {name} must be a literal, not {ast.unparse(node.value)}"
             ) from None

@@ -17,8 +17,7 @@ import pandas as pd
 
 from sflkit import checks
 from sflkit.app import gate
-from sflkit.app.artefacts import anchor
-from sflkit.app.readme import PAPERS
+from sflkit.app.artefacts import PAPERS, anchor, paper_of
 from sflkit.results import tables
 from sflkit.results.claims import SETTINGS, VERDICTS, Page
 
@@ -75,18 +74,13 @@ class Filter:
         """Return the rows of `tables.all_verdicts` that pass."""
         keep = np.ones(len(rows), dtype=bool)
         for wanted, values in (
-            (self.paper, papers_of(rows)),
+            (self.paper, paper_of(rows)),
             (self.verdict, rows["verdict"]),
             (self.setting, rows["setting"]),
         ):
             keep &= (wanted == ALL) | (values == wanted).to_numpy()
         told = (rows["artefact"] + " " + rows["claim"]).str.lower()
         return rows[keep & told.str.contains(self.text.lower(), regex=False).to_numpy()]
-
-
-def papers_of(rows: pd.DataFrame) -> pd.Series:
-    """Return the paper of each row, a key of `readme.PAPERS`."""
-    return rows["artefact"].str.split("-").str[0]
 
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -116,7 +110,7 @@ def page(rows: pd.DataFrame) -> Page:
 
 def counts(rows: pd.DataFrame) -> pd.DataFrame:
     """Return how many claims of each paper got each verdict, papers and verdicts in their order."""
-    found = pd.crosstab(papers_of(rows), rows["verdict"])
+    found = pd.crosstab(paper_of(rows), rows["verdict"])
     return found.reindex(index=list(PAPERS), columns=list(VERDICTS), fill_value=0)
 
 

@@ -39,17 +39,14 @@ class Prices:
         if asked not in self._prices:
             seen = self._experiment(experiment)
             self._prices[asked] = (
-                median(seen[asked[1]][1])
+                median(seen[asked[1]][1].values())
                 if asked[1] in seen
                 else _nearest(_without_seed(head["config"]), list(seen.values()))
             )
         return self._prices[asked]
 
     def learn(self, record: dict) -> None:
-        """Take note of the record of a finished run; one without config and seconds says nothing.
-
-        A record that was read before counts again, so give each once.
-        """
+        """Take note of a finished run's record; without config and seconds it says nothing."""
         experiment = record.get("experiment")
         if not isinstance(experiment, str):
             return
@@ -65,27 +62,27 @@ class Prices:
             if asked[0] != experiment or asked[1] in seen
         }
 
-    def _experiment(self, name: str) -> dict[str, tuple[dict, list[float]]]:
+    def _experiment(self, name: str) -> dict[str, tuple[dict, dict[str, float]]]:
         """Return what was seen of an experiment, read when first asked for."""
         if name not in self._seen:
             self._seen[name] = {}
-            known = set()
             for folder in self._folders:
                 for record in shelf.records_of(name, folder):
-                    if record.get("key") not in known:
-                        known.add(record.get("key"))
-                        self._note(self._seen[name], record)
+                    self._note(self._seen[name], record)
         return self._seen[name]
 
     @staticmethod
-    def _note(seen: dict[str, tuple[dict, list[float]]], record: dict) -> str:
-        """Add the seconds of a record; return its config without seed as text, "" without one."""
+    def _note(seen: dict[str, tuple[dict, dict[str, float]]], record: dict) -> str:
+        """Note the seconds of a record, once for each key; return its config without seed as text.
+
+        The text is "" where the record has no config or no seconds.
+        """
         config, seconds = record.get("config"), record.get("seconds")
         if not isinstance(config, dict) or not isinstance(seconds, int | float):
             return ""
         config = _without_seed(config)
         text = canonical(config)
-        seen.setdefault(text, (config, []))[1].append(float(seconds))
+        seen.setdefault(text, (config, {}))[1].setdefault(str(record.get("key")), float(seconds))
         return text
 
 
@@ -115,7 +112,7 @@ def _without_seed(config: dict) -> dict:
     return {name: value for name, value in config.items() if name != "seed"}
 
 
-def _nearest(config: dict, seen: list[tuple[dict, list[float]]]) -> float | None:
+def _nearest(config: dict, seen: list[tuple[dict, dict[str, float]]]) -> float | None:
     """Return the median seconds of the configs that share most fields with `config`."""
     if not seen:
         return None
@@ -125,12 +122,12 @@ def _nearest(config: dict, seen: list[tuple[dict, list[float]]]) -> float | None
     ]
     most = max(shared)
     if most == 0:
-        return median([seconds for _, all_seconds in seen for seconds in all_seconds])
+        return median([seconds for _, all_seconds in seen for seconds in all_seconds.values()])
     return median(
         [
             seconds * _ratio(config, other)
             for share, (other, all_seconds) in zip(shared, seen, strict=True)
-            for seconds in all_seconds
+            for seconds in all_seconds.values()
             if share == most
         ]
     )

@@ -16,7 +16,7 @@ import pandas as pd
 
 from sflkit import paths
 from sflkit.app import findings, front_picture, gate
-from sflkit.app.artefacts import DRAWINGS, PAPERS, as_cell, papers_of
+from sflkit.app.artefacts import DRAWINGS, PAPERS, as_cell, paper_of, papers_of
 from sflkit.app.verdict_page import verdict_page
 from sflkit.results import tables
 from sflkit.results.claims import SETTINGS, VERDICTS
@@ -242,7 +242,7 @@ def tally() -> str:
     rows = tables.all_verdicts()
     if rows.empty:
         return "No verdicts yet: `make figures` writes them."
-    paper = rows["artefact"].str.split("-").str[0]
+    paper = paper_of(rows)
     used = [name for name in VERDICTS if (rows["verdict"] == name).any()]
     lines = [
         [PAPERS.get(name, name), *((rows["verdict"][paper == name] == v).sum() for v in used)]

@@ -252,22 +252,5 @@ def _what_is_wrong(command: list[str], environment: dict[str, str]) -> str:
         stderr=subprocess.STDOUT,
     )
     if not again.returncode:
-        return _cut_records() or "a dry run finds no cause; see above"
+        return "a dry run finds no cause; see above"
     return "\n".join(again.stdout.splitlines()[-12:])
-
-
-def _cut_records() -> str:
-    """Say which of Snakemake's records of jobs a full disk has cut, and remove these."""
-    cut = []
-    for file in (gate.root() / ".snakemake" / "metadata").rglob("*"):
-        try:
-            file.is_dir() or json.loads(file.read_bytes())
-        except ValueError:
-            cut.append(str(file))
-            file.unlink(missing_ok=True)
-    if not cut:
-        return ""
-    return (
-        f"it could not write {', '.join(cut)}: is the disk full, or a file too large for a limit? "
-        "Make room and call again"
-    )

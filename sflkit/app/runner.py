@@ -295,5 +295,8 @@ def _left_over(done: Path) -> list[Path]:
     """Return the parts that killed runs left, but not those of runs in progress."""
     import psutil
 
-    parts = done.parent.glob(f"{done.name.split('.')[0]}.*part*.ipynb")
-    return [p for p in parts if not psutil.pid_exists(int(p.name.split(".part")[1].split(".")[0]))]
+    name = re.escape(done.name.split(".")[0])
+    parts = (
+        (p, re.fullmatch(rf"{name}\..*part(\d+)\.ipynb", p.name)) for p in done.parent.iterdir()
+    )
+    return [p for p, match in parts if match and not psutil.pid_exists(int(match[1]))]

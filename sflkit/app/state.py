@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from sflkit import paths
 from sflkit.app.agenda import Agenda, Course, Wanted
 from sflkit.app.prices import Prices, in_words, span
+from sflkit.app.queue import last_line
 from sflkit.results import shelf
 
 _HEAD = ("notebook", "done", "running", "missing", "later stages", "spent", "left")
@@ -41,7 +42,7 @@ def remarks(agenda: Agenda, everything: bool = True) -> str:
         numbers = ", ".join(book.number for book in agenda.without)
         lines.append(f"without a plan, so their runs are not listed here: {numbers}")
     lines += [
-        f"failed: the plan {course.book.plan} of {course.book.name}: {course.error}"
+        f"failed: the plan {course.book.plan} of {course.book.name}: {last_line(course.error)}"
         for course in agenda.courses
         if course.error
     ]

@@ -22,6 +22,7 @@ from sflkit.app.artefacts import (
     heading,
     name_of,
     ordered,
+    paper_of,
     papers_of,
 )
 from sflkit.results import tables
@@ -70,7 +71,7 @@ def verdict_page(tally: str) -> str:
     rows = tables.all_verdicts()
     parts = tables.all_parts()
     books = {name: book for book in gate.notebooks() for name in book.artefacts}
-    papers = {key: rows[rows["artefact"].str.split("-").str[0] == key] for key in papers_of(rows)}
+    papers = {key: rows[paper_of(rows) == key] for key in papers_of(rows)}
     blocks = [
         "# Verdicts",
         "This page has a block for every claim that we judge: the claim, the verdict, the numbers "

@@ -49,8 +49,8 @@ class LocalWork:
     rate: float
 
     def __post_init__(self):
-        self.clients = _integers("work.clients", self.clients)
-        self.steps = _integers("work.steps", self.steps)
+        self.clients = checks.integers("work.clients", array_of(self.clients), ndim=1, low=0)
+        self.steps = checks.integers("work.steps", array_of(self.steps), ndim=1, low=0)
         self.rate = checks.real("work.rate", self.rate, above=0)
         if len(set(self.clients.tolist())) < len(self.clients):
             raise ValueError(f"work.clients={self.clients.tolist()} must be distinct integers")
@@ -171,8 +171,3 @@ def _numbers(name: str, value: Any) -> Any:
     if floating:
         return value
     return value.double() if isinstance(value, Tensor) else value.astype(float)
-
-
-def _integers(name: str, values: Any) -> np.ndarray:
-    values = checks.array(name, array_of(values), ndim=1, low=0)
-    return np.array([checks.integer(name, v) for v in values.tolist()], dtype=np.int64)

@@ -105,10 +105,8 @@ def batch_key(run: Callable, config: Any) -> Any:
 
 
 def stacked_run(run: Callable) -> Callable | None:
-    """Return the function that runs batches for `run`, if its module offers one."""
-    if run.__name__ != "run":  # what the module offers is that of `run`
-        return None
-    return getattr(inspect.getmodule(run), "run_stacked", None)
+    """Return the function that runs batches for `run`, if its module offers one: `run_stacked`."""
+    return getattr(inspect.getmodule(run), f"{run.__name__}_stacked", None)
 
 
 def execute(task: Task, batch: list[Item], wait: bool) -> list[Attempt]:

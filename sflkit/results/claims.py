@@ -360,6 +360,10 @@ class Claims(Mapping):
     def __getitem__(self, artefact: str) -> Claim:
         return self._claims[checks.choice("artefact", artefact, self._claims)]
 
+    def get(self, artefact: str, default: Any = None) -> Any:
+        """Return the claim, or `default` where it is not declared."""
+        return self._claims.get(artefact, default)
+
     def __contains__(self, artefact: object) -> bool:
         return artefact in self._claims
 

@@ -168,11 +168,14 @@ def entries(text: str) -> list[Erratum]:
 def summary(examples: Iterable[CounterExample]) -> str:
     """Return a sentence: how many examples there are, and in how many the print fails or holds."""
     examples = list(examples)
-    failing = sum(example.fails("printed") for example in examples)
+    failing, confirmed = (
+        sum(check("printed") for check in checks_of)
+        for checks_of in zip(*((example.fails, example.holds) for example in examples), strict=True)
+    )
     mended = sum(example.holds("corrected") for example in examples)
     return (
         f"{len(examples)} errata shown: in {failing} what is printed fails, in {mended} a "
-        f"correction holds; {len(examples) - failing} printed statement is confirmed"
+        f"correction holds; {confirmed} printed statement is confirmed"
     )
 
 
@@ -224,7 +227,9 @@ def picture(
             for place, example in enumerate(examples)
             for reading in example.of(role)
         ]
-        ax.plot(*np.transpose(points), marker, color=color, markersize=7, label=role, alpha=0.85)
+        if points:
+            look = dict(color=color, markersize=7, label=role, alpha=0.85)
+            ax.plot(*np.transpose(points), marker, **look)
     ax.axvline(1, color="black", linewidth=1)
     ax.set_yticks(range(len(examples)), [f"{e.number} · {titles[e.number]}" for e in examples])
     ax.invert_yaxis()
@@ -238,14 +243,19 @@ def picture(
 def _ratio(reading: Reading) -> float:
     """Return the factor by which a reading is off, above 1 for a wrong one with ≤, ≥ or >.
 
-    Infinite where there is none: 0 is asked for, or one of the two is negative.
+    Where there is none, since 0 is asked for or one of the two is negative, it is infinite, or 1
+    for a reading that holds.
     """
     value, needed = reading.value, reading.needed
     if reading.relation in ("≥", ">"):
         value, needed = needed, value
     if value == needed:
         return 1.0
-    return value / needed if value * needed > 0 or needed > 0 == value else math.inf
+    if needed > 0 and value >= 0:
+        return value / needed
+    if needed < 0 and value < 0:
+        return needed / value
+    return 1.0 if reading.holds else math.inf  # no factor leads from one to the other
 
 
 def _shown(reading: Reading) -> str:

@@ -170,16 +170,15 @@ def series_style(name: Any, index: int = 0, rules: Registry | None = None) -> di
     Parameters
     ----------
     name : str or other
-        The look of a rule, in upper or lower case, is its own in every figure.
+        The look of a rule is its own in every figure.
     index : int
         Which look a series gets that is no rule: the `index`-th of the house's seven, then from the
         first again. `curves` knows all series of a figure and leaves out the looks of its rules.
     rules : Registry, optional
         Where rules and their looks stand.
     """
-    key = name.lower() if isinstance(name, str) else name
     looks = _rule_looks(rules)
-    return dict(looks[key] if key in looks else _SERIES[index % len(_SERIES)])
+    return dict(looks[name] if name in looks else _SERIES[index % len(_SERIES)])
 
 
 def curves(
@@ -458,19 +457,3 @@ def _passport(stem: Path, passport: dict, files: Mapping[str, bytes]) -> bytes:
     except (OSError, ValueError, AttributeError):
         same = False
     return content if same else (json.dumps(passport, indent=1, sort_keys=True) + "\n").encode()
-
-
-def end_intervals(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str) -> None:
-    """Draw right of each line of `curves` the 95 % interval of its last point over the seeds.
-
-    This is for lines whose bands would hide one another. `frame` and names are those of `curves`;
-    the lines must have come in the order in which `frame` names them.
-    """
-    end = frame[x].max()
-    last = frame[frame[x] == end]
-    for i, (name, line) in enumerate(zip(dict.fromkeys(frame[hue]), ax.get_lines(), strict=True)):
-        sample = last.loc[last[hue] == name, y].dropna()
-        if len(sample) > 1:
-            at = intervals.mean_interval(sample)
-            place = end * (1.02 + 0.02 * i)
-            ax.plot([place, place], [at.low, at.high], color=line.get_color(), linewidth=2)

@@ -15,13 +15,14 @@ from sflkit import paths
 def commit() -> str:
     """Return the short commit of the clone, with `+` when sflkit/ or notebooks/ differ from it.
 
-    Outside a clone it is "none".
+    The `+` also stands where git does not say whether they differ. Outside a clone it is "none".
     """
     root = paths.clone_root()
     head = None if root is None else _git(root, "rev-parse", "--short=10", "HEAD")
     if root is None or head is None:
         return "none"
-    return head + ("+" if _git(root, "status", "--porcelain", "--", "sflkit", "notebooks") else "")
+    changed = _git(root, "status", "--porcelain", "--", "sflkit", "notebooks")
+    return head + ("" if changed == "" else "+")
 
 
 def was_edited(commit: str) -> bool:

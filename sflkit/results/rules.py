@@ -135,7 +135,7 @@ class _Ordering(_OverSeeds):
         self._positive("smallest")
 
     def _regions(self) -> list[tuple]:
-        return [(0.0, math.inf), (-math.inf, 0.0), (-self.smallest, self.smallest)]
+        return [(0.0, math.inf), (-self.smallest, self.smallest)]  # below 0 is as far away as above
 
     def _judged(
         self, estimate: Estimate, answer: str, regions: list[tuple], ours: str = ""

@@ -202,8 +202,10 @@ def _read(file: Path) -> tuple[list[dict[str, str]], list[str]]:
         else:
             wrong.append(f"line {lines.line_num}: {len(fields)} of {len(header)} entries")
     if not text.endswith("\n"):  # the last row may be a part of what it was
-        wrong.append(f"line {lines.line_num}: the file ends too early")
-        found = found[:-1]
+        at = f"line {lines.line_num}: "
+        if not (wrong and wrong[-1].startswith(at)):  # else it was not taken
+            found = found[:-1]
+        wrong.append(f"{at}the file ends too early")
     return found, wrong
 
 

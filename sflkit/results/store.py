@@ -24,12 +24,14 @@ to 7 significant digits: small files, and far below any effect we report.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import io
 import json
 import platform
 import re
 import sys
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -155,7 +157,7 @@ def read_result(key: str, folder: Path | str) -> tuple[pd.DataFrame, dict] | Non
     return (frame, found.record) if len(frame) == found.record["rows"] else None
 
 
-class Look(NamedTuple):
+class OnDisk(NamedTuple):
     """What a folder holds under a key.
 
     Attributes
@@ -173,7 +175,7 @@ class Look(NamedTuple):
     wrong: str
 
 
-def look(key: str, folder: Path | str) -> Look:
+def look(key: str, folder: Path | str) -> OnDisk:
     """Return what a folder holds under a key, without a look at the numbers themselves.
 
     A result is complete when its record can be read and is of this key, by what it says and by what
@@ -182,23 +184,26 @@ def look(key: str, folder: Path | str) -> Look:
     record says.
     """
     folder = Path(folder)
-    csv = _bytes(folder / f"{key}.csv")
-    text = _bytes(folder / f"{key}.json")
+    try:
+        csv = _bytes(folder / f"{key}.csv")
+        text = _bytes(folder / f"{key}.json")
+    except OSError as error:
+        return OnDisk(None, b"", f"a file that cannot be read: {error.strerror}")
     if text is None:
-        return Look(None, csv or b"", "" if csv is None else "numbers without a record")
+        return OnDisk(None, csv or b"", "" if csv is None else "numbers without a record")
     try:
         record = json.loads(text)
     except ValueError:
         record = None
     if not isinstance(record, dict):
-        return Look(None, csv or b"", "a record that cannot be read")
-    return Look(record, csv or b"", _wrong(key, record, csv))
+        return OnDisk(None, csv or b"", "a record that cannot be read")
+    return OnDisk(record, csv or b"", _wrong(key, record, csv))
 
 
 def _bytes(file: Path) -> bytes | None:
     try:
         return file.read_bytes()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
@@ -469,15 +474,23 @@ def config_dict(config: Any) -> dict:
         if dataclasses.is_dataclass(value):
             value = dataclasses.asdict(value)
         # rate=1 and rate=1.0 are one config
-        if (
-            field.type in (float, "float", "float | None")
-            and isinstance(value, int | np.integer)
-            and not isinstance(value, bool)
-        ):
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if whole and field.name in _float_fields(type(config)):
             value = float(value)
         fields[field.name] = plain(value, f"{type(config).__name__}.{field.name}")
     checks.integer("seed", fields.get("seed"), 0, any_size=True)
     return fields
+
+
+@functools.cache
+def _float_fields(kind: type) -> frozenset[str]:
+    """Return the names of the fields of a dataclass that hold a float, or a float or None."""
+    try:
+        hints = typing.get_type_hints(kind)
+    except NameError:  # a name that only a type checker imports
+        hints = {field.name: field.type for field in dataclasses.fields(kind)}
+    floats = (float, float | None, "float", "float | None")
+    return frozenset(name for name, hint in hints.items() if hint in floats)
 
 
 def plain(value: Any, name: str = "record") -> Any:

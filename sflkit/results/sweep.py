@@ -22,7 +22,8 @@ a change of the source computes them anew. The same holds for a `run` function o
 `sflkit.results.sources` says what counts as source and what is not seen.
 
 **Batches.** A module may also offer `stack_key(config)` and `run_stacked(configs, ...)` -> one
-`attempts.Outcome` per config (`sflkit.sfl.training` does): missing configs of one key that is not
+`attempts.Outcome` per config (`sflkit.sfl.training` does, and `full_start_stacked` for
+`full_start`): missing configs of one key that is not
 None then run as one batch of models, at most `stack` at a time. Every config keeps a result of its
 own, which is that of `run` to rounding.
 """
@@ -90,6 +91,9 @@ class SweepError(RuntimeError):
             + "\nThe first failure in full:\n"
             + self.failures[0][1]
         )
+
+    def __reduce__(self):
+        return SweepError, (self.failures,)  # an exception is rebuilt from its message otherwise
 
 
 def run_many(
@@ -184,7 +188,7 @@ def run_many(
     }
     _say_damage(dict.fromkeys(head["key"] for head in heads), missing, folders)
     if missing:
-        task = Task(run, stacked_run(run), given, store, _threads(), os.getpid())
+        task = Task(run, stacked_run(run), given, store, machine.cores(), os.getpid())
         _compute(task, missing, jobs, stack, progress, description or experiment)
     return _assemble(configs, heads, folders, len(missing))
 
@@ -232,11 +236,6 @@ def _check_keywords(run: Callable, given: dict[str, Any]) -> None:
                 f"{function.__module__}.{function.__qualname__} takes no {', '.join(unknown)}; "
                 f"besides the config it takes {', '.join(list(takes)[1:]) or 'nothing'}"
             )
-
-
-def _threads() -> int:
-    """Return how many threads the runs of a sweep share, or raise ValueError."""
-    return machine.thread_bound() or joblib.cpu_count()
 
 
 def _assemble(configs: list, heads: list[dict], folders: list[Path], computed: int) -> pd.DataFrame:

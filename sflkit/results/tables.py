@@ -274,7 +274,7 @@ def _comparison_row(row: Mapping) -> dict:
     value, text = _shown(row["ours"])
     number = isinstance(paper, int | float | np.number) and not isinstance(paper, bool)
     difference = ""
-    if number and value is not None:
+    if number and value is not None and math.isfinite(value) and math.isfinite(paper):
         # as many digits as the two numbers are shown with
         digits = 3 - math.floor(math.log10(max(abs(value), abs(paper), 1e-300)))
         difference = f"{round(value - paper, digits) + 0.0:+.3g}"

@@ -286,7 +286,10 @@ def exact_discrepancy(
                 raise ValueError(f"{name}={value!r} must not be given beside weights")
         a = checks.simplex("weights", weights)
         t = len(a) if t is None else checks.integer("t", t, len(a))
-    moment = _stationary_moment(stream, a) if stream.is_stationary else _started(stream, a, t)
+    if stream.is_stationary:
+        moment = _moment(a, stream.autocovariances(len(a) - 1), stream.long_term)
+    else:
+        moment = _started(stream, a, t)
     # The expectation of a square; where it is 0, rounding of terms that cancel may leave -1e-18.
     return np.maximum(moment, 0.0)
 
@@ -331,21 +334,19 @@ def exact_path(
         filling = rule == "fifo" and t < cache_rounds
         name, option = ("drsr", None) if filling else (rule, theta)
         a = rule_weights(name, t, cache_rounds=cache_rounds, theta=option)
-        overlap = np.correlate(a, a, mode="full")[len(a) - 1 :]
-        overlap[1:] *= 2
-        path[t - 1] = np.tensordot(overlap, covariances[: len(a)], axes=1)
-        path[t - 1] += (1 - a.sum()) ** 2 * stream.long_term**2
+        path[t - 1] = _moment(a, covariances, stream.long_term)
     return np.maximum(path, 0.0)
 
 
-def _stationary_moment(stream: LabelStream, weights: np.ndarray) -> np.ndarray:
-    """Return E[(v - pi)^2] where every round is in the stationary state."""
+def _moment(weights: np.ndarray, covariances: np.ndarray, long_term: np.ndarray) -> np.ndarray:
+    """Return E[(v - pi)^2] of a cache with these weights of the rounds, in the stationary state.
+
+    `covariances` (n_lags, n_clients, n_classes) hold at least as many lags as there are weights.
+    """
     overlap = np.correlate(weights, weights, mode="full")[len(weights) - 1 :]
     overlap[1:] *= 2
-    covariances = stream.autocovariances(len(weights) - 1)
-    return (
-        np.tensordot(overlap, covariances, axes=1) + (1 - weights.sum()) ** 2 * stream.long_term**2
-    )
+    squares = np.tensordot(overlap, covariances[: len(weights)], axes=1)
+    return squares + (1 - weights.sum()) ** 2 * long_term**2
 
 
 def _started(stream: LabelStream, weights: np.ndarray, t: int) -> np.ndarray:

@@ -32,8 +32,8 @@ import pandas as pd
 
 from sflkit.config import Count, OneOf, Positive, Seed, Share, settings
 from sflkit.randomness import generator
-from sflkit.sfl.caches import RULES, Cache, Full
-from sflkit.sfl.clients import STARTS
+from sflkit.sfl.caches import RULES, Full
+from sflkit.sfl.clients import STARTS, make_cache
 from sflkit.sfl.streams import LabelStream, kl_markov_stream
 
 EXPERIMENT = "sfl-label-only"
@@ -204,7 +204,7 @@ def cached_shares(config: LabelOnlyConfig, stream: LabelStream) -> np.ndarray:
     labels = np.arange(config.n_classes)
     shares = np.empty(counts.shape)
     for k, long_term in enumerate(stream.long_term):
-        cache = _cache(config, long_term)
+        cache = make_cache(config, long_term)
         rng = generator(config.seed, "cache", k)
         if isinstance(cache, Full):  # its set is there before anything arrives
             cache.update(np.arange(config.capacity), labels.repeat(cache.quota), rng)
@@ -213,14 +213,6 @@ def cached_shares(config: LabelOnlyConfig, stream: LabelStream) -> np.ndarray:
             cache.update(np.arange(len(new)), new, rng)
             shares[t, k] = cache.label_counts(config.n_classes) / len(cache)
     return shares[len(first) :]
-
-
-def _cache(config: LabelOnlyConfig, long_term: np.ndarray) -> Cache:
-    rule = RULES[config.rule]
-    options = {
-        name: long_term if name == "long_term" else getattr(config, name) for name in rule.options
-    }
-    return rule.build(config.capacity, config.batch_size, **options)
 
 
 def run(config: LabelOnlyConfig) -> pd.DataFrame:

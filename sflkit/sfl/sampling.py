@@ -25,25 +25,18 @@ class SampleSource:
         Class index of every sample of the data set.
     rng : numpy.random.Generator
         Owned by the source from here on: it is used by every later draw.
-    ids : array of int, optional
-        The samples to draw from (a client's share); all samples when omitted.
 
     Raises
     ------
     ValueError
-        If labels or ids are not one-dimensional integers in range, or `rng` is no generator.
+        If labels are not one-dimensional integers in range, or `rng` is no generator.
     """
 
-    def __init__(self, labels: ArrayLike, rng: np.random.Generator, ids: ArrayLike | None = None):
+    def __init__(self, labels: ArrayLike, rng: np.random.Generator):
         labels = checks.labels("labels", labels)
         self._rng = checks.generator(rng)
-        ids = (
-            np.arange(len(labels))
-            if ids is None
-            else checks.indices("ids", ids, len(labels), of="labels")
-        )
-        order = ids[np.argsort(labels[ids], kind="stable")]
-        self._sizes = np.bincount(labels[ids], minlength=int(labels.max()) + 1)
+        order = np.argsort(labels, kind="stable")
+        self._sizes = np.bincount(labels)
         # Only of the classes that there are: labels may be few and their numbers large.
         present = np.flatnonzero(self._sizes)
         parts = np.split(order, np.cumsum(self._sizes[present])[:-1]) if len(present) else []
@@ -51,11 +44,6 @@ class SampleSource:
             int(label): self._rng.permutation(pool) for label, pool in zip(present, parts)
         }
         self._next = dict.fromkeys(self._pools, 0)
-
-    @property
-    def pool_sizes(self) -> np.ndarray:
-        """Number of distinct samples of each class, (n_classes,)."""
-        return self._sizes.copy()
 
     def draw(self, counts: ArrayLike) -> np.ndarray:
         """Return ids of `counts[r]` samples of each class r, int64 (sum(counts),).

@@ -118,6 +118,20 @@ def full_start(
     return outcome.frame
 
 
+def full_start_stacked(
+    configs: Sequence[SFLConfig],
+    *,
+    cache: Callable | None = None,
+    server: Callable | None = None,
+    model: nn.Module | Callable | None = None,
+    stream: LabelStream | Callable | None = None,
+    backend: str = "auto",
+) -> list[Outcome]:
+    """As `run_stacked`, for `full_start`."""
+    own = {"cache": cache, "server": server, "model": model, "stream": stream}
+    return run_stacked(configs, **own, backend=backend, start="full")
+
+
 def run_stacked(
     configs: Sequence[SFLConfig],
     *,

@@ -118,7 +118,8 @@ def test_a_plan_that_raises_says_so_and_leaves_the_others_alone(planned):
     compute(found.missing().values())
     found = agenda()
     upset, rules = found.courses
-    assert upset.error == "LookupError: no rate was best" and not upset.ended
+    assert upset.error.endswith("LookupError: no rate was best\n") and not upset.ended
+    assert "Traceback" in upset.error and "in upset" in upset.error  # which line it was
     assert rules.ended and not rules.error
 
 

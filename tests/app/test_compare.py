@@ -36,8 +36,8 @@ def draw(artefact="sfl-fig1", height=1.0, keys=(), line=True):
     plt.close(fig)
 
 
-def judge(fills=True):
-    verdict = CLAIMS["sfl-fig2"].judge({"fills": fills, "mixes": True}, setting=Setting("full"))
+def judge(mixes=True):
+    verdict = CLAIMS["sfl-fig2"].judge({"mixes": mixes}, setting=Setting("full"))
     tables.record(verdict, folder=paths.figures("quick"))
 
 
@@ -62,7 +62,7 @@ def test_nothing_has_changed(published):
     assert states(report) == {"sfl-fig1": "same", "sfl-fig4a": "same"}
     assert compare.summary(report) == (
         "figures/quick against git's HEAD: 2 figures: 2 the same byte for byte; 0 verdicts "
-        "changed; 2 parts: 2 the same, 0 trained within the committed interval, 0 not"
+        "changed; 1 parts: 1 the same, 0 trained within the committed interval, 0 not"
     )
     assert CliRunner().invoke(cli.app, ["compare"]).exit_code == 0
 
@@ -138,13 +138,13 @@ def test_trained_figures_that_are_gone_are_not_as_committed(published):
 
 
 def test_verdicts_that_changed_come_with_their_parts(published):
-    judge(fills=False)
+    judge(mixes=False)
     report = compare.compare("quick")
-    assert [change[:2] for change in report.verdicts] == [("sfl-fig2", ""), ("sfl-fig2", "fills")]
+    assert [change[:2] for change in report.verdicts] == [("sfl-fig2", ""), ("sfl-fig2", "mixes")]
     assert not report.as_committed and not report.outside
     assert (
-        "  verdict on sfl-fig2: reproduced (full) -> partly (full)\n"
-        "  part fills of sfl-fig2: yes:  -> no: " in compare.summary(report)
+        "  verdict on sfl-fig2: reproduced (full) -> not reproduced (full)\n"
+        "  part mixes of sfl-fig2: yes:  -> no: " in compare.summary(report)
     )
 
 

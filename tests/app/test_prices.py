@@ -56,6 +56,15 @@ def test_the_experiments_median_and_the_unknown(folder):
     assert Prices([folder / "nowhere"]).of(head(rule="fifo", rounds=10)) is None
 
 
+def test_a_record_that_is_learnt_twice_counts_once(folder):
+    """Of 1, 3 and 8 seconds the median is 3, also where the last was in the folder before."""
+    prices = Prices([folder])
+    known = head(2, rule="fifo", rounds=10) | {"seconds": 8.0, "key": "probe/2"}
+    for _ in range(3):
+        prices.learn(known)
+    assert prices.of(head(9, rule="fifo", rounds=10)) == 3.0
+
+
 def test_a_result_in_two_folders_counts_once(folder):
     assert Prices([folder, folder]).of(head(rule="fifo", rounds=10)) == 3.0
 

@@ -107,7 +107,7 @@ def published(tmp_path_factory):
             fig, artefact, profile="quick", data=data, parameters={"rounds": 3}, folder=folder
         )
         plt.close(fig)
-    judged = CLAIMS["sfl-fig2"].judge({"fills": True, "mixes": True}, setting=Setting("full"))
+    judged = CLAIMS["sfl-fig2"].judge({"mixes": True}, setting=Setting("full"))
     tables.record(judged, folder=folder)
     return folder
 

@@ -66,7 +66,7 @@ def draw(folder, number):
 
 
 def judge(folder, number):
-    evidence = {"fills": number != 1, "mixes": True}
+    evidence = {"mixes": number != 1}
     verdict = CLAIMS["sfl-fig2"].judge(evidence, setting=Setting("full"))
     tables.record(verdict, folder=folder)
 

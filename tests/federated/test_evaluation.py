@@ -81,9 +81,8 @@ def test_evaluate_weights_by_hand():
     regression = Task(models.create("linear", input_shape=(1,), n_classes=1), "mse")
     x, y, v = np.zeros((3, 1)), np.array([[1.0], [2.0], [4.0]]), np.array([0.0, 1.0])
     assert evaluate(regression, v, x, y, weights=[3, 1, 0]).loss == 0.25
-    assert evaluate(regression, v, x, y, weights=[3e307, 1e307, 0]).loss == pytest.approx(
-        0.25
-    )  # their sum would overflow
+    large = [1.5e308, 5e307, 0]  # their sum would overflow
+    assert evaluate(regression, v, x, y, weights=large).loss == pytest.approx(0.25)
     # logits (0, x): a sample of x > 0 is called 1. Three samples 1, 2, -3 with labels 1, 0, 0:
     # right, wrong, right.
     task, w = (
@@ -95,6 +94,16 @@ def test_evaluate_weights_by_hand():
     assert got.accuracy == pytest.approx(0.5)
     hand = 0.2 * np.log1p(np.exp(-1)) + 0.5 * np.log1p(np.exp(2)) + 0.3 * np.log1p(np.exp(-3))
     assert got.loss == pytest.approx(hand, abs=1e-6)
+
+
+def test_an_output_that_is_no_number_names_no_label():
+    """Of inputs 1 and NaN the second has no largest logit; a bias that is infinite has no model."""
+    task = Task(models.create("linear", input_shape=(1,), n_classes=2))
+    x, y = torch.tensor([[1.0], [float("nan")]]), torch.tensor([1, 0])
+    found = evaluate(task, np.array([0.0, 1.0, 0.0, 0.0]), x, y)
+    assert np.isnan(found.loss) and np.isnan(found.accuracy)
+    infinite = evaluate(task, np.array([0.0, 1.0, 0.0, np.inf]), x[:1], y[:1])
+    assert np.isnan(infinite.accuracy)
 
 
 def test_evaluate_weights_limits():

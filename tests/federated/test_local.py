@@ -193,6 +193,10 @@ def test_auto_choice():
     )  # nothing to stack
     assert local.choose_back_end(conv, "auto", cpu, prepare(conv, images, cpu)) == "pool"
     assert local.choose_back_end(conv, "auto", gpu, prepare(conv, images, cpu)) == "stacked"
+    small = Task(torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten()))
+    pixels = [[(torch.zeros(2, 1, 4, 4), torch.zeros(2, dtype=torch.long))]] * 2
+    assert small.n_params < local.STACK_PARAMS
+    assert local.choose_back_end(small, "auto", cpu, prepare(small, pixels, cpu)) == "pool"
     many, _, samples = make("linear", [[101], [101]])
     assert local.choose_back_end(many, "auto", cpu, prepare(many, samples, cpu)) == "pool"
     big = Task(models.create("mlp", input_shape=(3168,), n_classes=100))

@@ -334,11 +334,11 @@ def test_rules_refuse_bad_input(call, message):
     [
         (dict(clients=[1, 1]), r"work.clients=\[1, 1\] must be distinct integers"),
         (dict(clients=[0, -1]), "work.clients holds -1"),
-        (dict(clients=[0.7, 1.2]), r"work.clients=0.7 must be an integer"),
+        (dict(clients=[0.7, 1.2]), r"work.clients holds 0.7; entries must be integers"),
         (dict(clients=[[0, 1]]), "work.clients has shape"),
         (dict(steps=[1, -1]), "work.steps holds -1"),
         (dict(steps=[1]), "work.steps has 1 entries and work.clients 2"),
-        (dict(steps=[1, 1.5]), r"work.steps=1.5 must be an integer"),
+        (dict(steps=[1, 1.5]), r"work.steps holds 1.5; entries must be integers"),
         (dict(steps=[1, float("nan")]), r"work.steps holds nan"),
         (dict(rate=0), "work.rate=0"),
         (dict(rate=float("inf")), "work.rate=inf"),

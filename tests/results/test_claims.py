@@ -57,6 +57,21 @@ def test_verdict_of_answers(answers, expected):
         assert claims.overall(judged(order)) == expected
 
 
+def test_the_seeds_of_a_verdict_are_the_fewest_behind_a_part_of_the_paper():
+    parts = [Part(name, "s", Above(0.1), role) for name, role in (("a", "paper"), ("b", "paper"))]
+    parts += [Part("c", "s", Above(0.1), "beyond"), Part("d", "s", Holds())]
+    evidence = {"a": [1.0, 2, 3], "b": [1.0, 2, 3, 4, 5], "c": [1.0, 2], "d": True}
+    assert claim(parts=parts).judge(evidence, setting=FULL).n_seeds == 3
+
+
+def test_claims_are_a_mapping():
+    declared = Claims("x", [claim("x-fig9")])
+    assert declared.get("x-fig9").artefact == "x-fig9"
+    assert declared.get("x-fig8") is None and declared.get("x-fig8", 3) == 3
+    with pytest.raises(ValueError, match="x-fig8"):
+        declared["x-fig8"]
+
+
 def test_every_mixture_of_answers_has_a_verdict():
     for answers in itertools.product(ANSWERS, repeat=3):
         found = claims.overall(judged(answers))

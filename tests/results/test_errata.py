@@ -68,7 +68,7 @@ def test_the_picture_puts_wrong_readings_right_of_one():
     fig = errata.picture([CounterExample(3, "One.", readings)], {3: "three"}, largest=100)
     drawn, mended = (line.get_xdata() for line in fig.axes[0].get_lines()[:2])
     assert drawn.tolist() == pytest.approx([3, 3, 3, 100, 100])
-    assert mended.tolist() == pytest.approx([0.5, 1, 0.01])
+    assert mended.tolist() == pytest.approx([0.5, 1, 0.01, 0.5, 1])
 
 
 @pytest.mark.parametrize(

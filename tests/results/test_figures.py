@@ -579,23 +579,8 @@ def test_looks_labels_and_order_come_from_a_registry():
     fig, ax = draw(data[data["rule"].isin(["old", "new"])], rules=rules)
     assert [line.get_label() for line in ax.lines] == ["New", "Old"]  # the registry's order
     plt.close(fig)
-    assert figures.series_style("OLD", rules=rules)["color"] == "#111111"
+    assert figures.series_style("old", rules=rules)["color"] == "#111111"
     assert figures.series_style("drsr", 2, rules=rules) == figures.series_style(None, 2)
-
-
-def test_end_intervals_stand_right_of_the_lines_they_belong_to():
-    data = frame(seeds=3, rounds=10)
-    fig, ax = draw(data, interval=None)
-    figures.end_intervals(ax, data.sort_values("rule", key=lambda c: c != "drsr"), *NAMES)
-    bars = ax.lines[3:]
-    assert len(bars) == 3 and [bar.get_xdata()[0] for bar in bars] == pytest.approx(
-        [10.2, 10.4, 10.6]
-    )
-    last = data.query("rule == 'drsr' and round == 10")["accuracy"]
-    low, high = stats.t.interval(0.95, 2, last.mean(), stats.sem(last))
-    np.testing.assert_allclose(bars[0].get_ydata(), [low, high])
-    assert bars[0].get_color() == ax.lines[0].get_color()
-    plt.close(fig)
 
 
 def test_drawn_data_do_not_depend_on_how_results_are_called():

@@ -10,15 +10,16 @@ from scipy import stats
 from sflkit.results import intervals
 
 
-@given(st.integers(0, 10_000), st.integers(2, 12), st.sampled_from([0.8, 0.95, 0.99]))
+@given(st.integers(0, 10_000), st.integers(2, 12), st.integers(2, 9), st.sampled_from([0.8, 0.95]))
 @settings(max_examples=30, deadline=None)
-def test_intervals_are_scipys(seed, n, confidence):
-    x, y = np.random.default_rng(seed).normal(size=(2, n))
+def test_intervals_are_scipys(seed, n, m, confidence):
+    rng = np.random.default_rng(seed)
+    (x, y), other = rng.normal(size=(2, n)), rng.normal(size=m)
     ours = intervals.difference_interval(x, y, confidence)
     theirs = stats.ttest_rel(x, y).confidence_interval(confidence)
     np.testing.assert_allclose([ours.low, ours.high], theirs, rtol=1e-9)
-    ours = intervals.difference_interval(x, y, confidence, paired=False)
-    theirs = stats.ttest_ind(x, y, equal_var=False).confidence_interval(confidence)
+    ours = intervals.difference_interval(x, other, confidence, paired=False)
+    theirs = stats.ttest_ind(x, other, equal_var=False).confidence_interval(confidence)
     np.testing.assert_allclose([ours.low, ours.high], theirs, rtol=1e-9)
     ours = intervals.mean_interval(x, confidence)
     np.testing.assert_allclose(
@@ -32,6 +33,14 @@ def test_interval_as_text():
     # 1 and 3: mean 2, half width t(0.975; 1) * sqrt(2) / sqrt(2) = 12.706
     assert intervals.text([1, 3]) == "2.000 ± 12.706"
     assert intervals.text([0.25], digits=1) == "0.2" and intervals.text([]) == ""
+
+
+def test_runs_needed_are_those_to_the_nearer_edge():
+    """From 0.5 the edge 1 of (-1, 1) is nearer than -1: as many as where 1 is the only edge."""
+    estimate = intervals.Estimate(0.5, -1, 2, 3, 1.0, 0.95)
+    nearer = intervals.runs_needed(estimate, -math.inf, 1)
+    assert intervals.runs_needed(estimate, -1, 1) == nearer
+    assert nearer > intervals.runs_needed(estimate, -1, math.inf)
 
 
 @given(st.floats(0.01, 3), st.floats(0.01, 3))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 
 import pytest
@@ -48,6 +50,18 @@ def test_an_edit_marks_the_commit_until_it_is_taken_back(clone, name):
         (clone / name).write_text(before)
     (clone / "README.md").write_text("2")  # no number comes from there
     assert fresh() == commit
+
+
+def test_a_clone_of_which_git_does_not_say_whether_it_was_edited_counts_as_edited(
+    clone, tmp_path, monkeypatch
+):
+    real = shutil.which("git")
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\ncase "$*" in *status*) exit 128;; esac\nexec {real} "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    assert origin.was_edited(fresh())
 
 
 def test_without_a_clone_or_git_there_is_no_commit(clone, monkeypatch):

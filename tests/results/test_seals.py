@@ -135,6 +135,21 @@ def test_a_verdict_edited_by_hand_is_named_and_counts_no_more(folder, table, old
     assert tables.all_verdicts(folder.parent)["verdict"].tolist() == ["reproduced"]
 
 
+def test_a_row_that_contradicts_its_passport_is_damaged(folder):
+    index = folder / "index.csv"
+    index.write_text(index.read_text().replace("A line, straight", "A line, crooked", 1))
+    (found,) = seals.damages(folder)
+    assert found.file == index and "caption" in str(found)
+
+
+def test_a_row_that_was_cut_costs_no_other(folder):
+    file = folder / "parts.csv"
+    lines = file.read_text().splitlines(keepends=True)
+    assert len(lines) == 3  # a header and two parts
+    file.write_text("".join(lines[:2]) + lines[2][:9])
+    assert [row["part"] for row in seals.rows(file)] == ["one"]
+
+
 @pytest.mark.parametrize("name", ["data_sha256", "png_sha256", "pdf_sha256", "passport_sha256"])
 def test_a_figure_without_a_digest_is_damaged(folder, name):
     row = seals.rows(folder / "index.csv")[0]

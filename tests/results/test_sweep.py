@@ -376,6 +376,13 @@ def test_a_killed_worker_is_said_in_a_sentence(probe, tmp_path):
     assert sweep.run_many(probe.run, wanted, store=tmp_path / "store").attrs["computed"] == 2
 
 
+def test_a_failed_sweep_is_told_by_another_process():
+    import pickle
+
+    error = pickle.loads(pickle.dumps(sweep.SweepError([("config", "Traceback\nKeyError: 3")])))
+    assert error.failures == [("config", "Traceback\nKeyError: 3")] and "KeyError: 3" in str(error)
+
+
 def test_failing_run_lets_the_others_finish(probe, tmp_path):
     wanted = [probe.Config(str(tmp_path), seed, fail=seed in (0, 2)) for seed in range(4)]
     message = r"(?s)2 of the runs failed.*seed=0.*seed 0 diverged.*seed=2.*seed 2 diverged"

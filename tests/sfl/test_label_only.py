@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sflkit.randomness import generator
 from sflkit.sfl import label_only
 from sflkit.sfl.label_only import LabelOnlyConfig, cached_shares, make_stream, run
 
@@ -89,6 +90,14 @@ def test_rules_of_one_path_see_the_same_arrivals():
         cached_shares(replace(config, rule=rule, theta=1.0), stream) for rule in ("fifo", "srsr")
     )
     np.testing.assert_array_equal(fifo, srsr)
+
+
+def test_the_first_round_is_the_first_after_the_start():
+    """A FIFO cache of one round's size holds the arrivals of that round, and nothing older."""
+    config = replace(TINY, rule="fifo", start="full", capacity=10, batch_size=10, rounds=3)
+    stream = make_stream(config)
+    counts = stream.sample(4, [10] * 4, generator(config.seed, "arrivals"))  # one for the start
+    np.testing.assert_allclose(10 * cached_shares(config, stream), counts[1:])
 
 
 def test_lazy_keeps_its_start():

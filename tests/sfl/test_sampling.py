@@ -22,14 +22,6 @@ def test_source_gives_every_sample_once_before_any_twice():
     assert sorted(source.draw([3, 2, 1])) == [0, 1, 2, 3, 4, 5]
 
 
-def test_source_of_a_share_holds_its_classes():
-    labels = rng(1).integers(0, 10, 500)
-    share = np.flatnonzero(np.isin(labels, (2, 3, 7)))[::2]
-    source = sampling.SampleSource(labels, rng(4), share)
-    assert np.flatnonzero(source.pool_sizes).tolist() == [2, 3, 7]
-    assert source.pool_sizes.sum() == len(share)
-
-
 def test_source_reshuffles_after_a_full_pass():
     source = sampling.SampleSource(np.zeros(50, int), rng())
     passes = [source.draw([50]).tolist() for _ in range(2)]
@@ -52,14 +44,11 @@ def test_source_mixes_labels_within_a_batch():
     assert 30 < drawn[:100].sum() < 70  # mean 50, standard deviation 3.5 under a random order
 
 
-def test_source_of_a_share_returns_global_ids():
-    source = sampling.SampleSource(LABELS, rng(), ids=[1, 4, 5])
-    assert source.pool_sizes.tolist() == [1, 1, 1]
-    assert sorted(source.draw([1, 1, 1])) == [1, 4, 5]
+def test_source_says_which_classes_it_holds():
     with pytest.raises(
         ValueError, match=r"2 samples of class 0; this source holds samples of classes \[1, 2\]"
     ):
-        sampling.SampleSource(LABELS, rng(), ids=[4, 5]).draw([2, 0, 0])
+        sampling.SampleSource([1, 2, 2], rng()).draw([2, 0, 0])
 
 
 def test_source_is_reproducible_and_leaves_its_input_alone():

@@ -84,11 +84,8 @@ def compared(
                 color = RULES[rule].look.color
                 line.set(color=color, markeredgecolor=color, markerfacecolor=color)
                 line.set(**look)
-    curves = len(ax.get_lines())
-    figures.end_intervals(ax, part, "round", what, "arm")
-    for bar in ax.get_lines()[curves:]:
-        bar.set_linewidth(1.2)  # wider ones hide the marks
     end = int(runs["round"].max())
+    _end_intervals(ax, part, what, names)
     for i, (rule, value) in enumerate((printed or {}).items()):
         look = RULES[rule].look
         star = look.marker == "None"
@@ -109,6 +106,22 @@ def compared(
     ax.set(xlabel="round", ylabel=f"test {what}", xlim=(0, end * 1.45))
     ax.set_xticks(np.unique(np.linspace(0, end, 6).round()))
     ax.legend().remove()
+
+
+def _end_intervals(ax: Axes, runs: pd.DataFrame, what: str, names: Mapping[str, str]) -> None:
+    """Draw right of each curve the 95 % interval of its last point over the seeds.
+
+    Bands would hide one another. The bars are thin, so that the hollow marks are seen.
+    """
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    end = runs["round"].max()
+    last = runs[runs["round"] == end]
+    for i, arm in enumerate(dict.fromkeys(runs["arm"])):
+        sample = last.loc[last["arm"] == arm, what].dropna()
+        if len(sample) > 1:
+            at = mean_interval(sample)
+            place, color = end * (1.02 + 0.02 * i), lines[names[arm]].get_color()
+            ax.plot([place, place], [at.low, at.high], color=color, linewidth=1.2)
 
 
 def one_legend(fig: Figure, ncols: int = 4, axes: Sequence[Axes] | None = None) -> None:

@@ -73,12 +73,15 @@ class Case:
         found = exact_discrepancy(self.stream, rule, int(t), cache_rounds=size, **how)
         return found[self.client, self.label]
 
+    def _path(self, rule: str, theta: float | None = None) -> np.ndarray:
+        """Return E[(v_t - pi)^2] of each pair over rounds, (T, n_pairs)."""
+        how = {"cache_rounds": self.cache_rounds, "theta": theta}
+        return exact_path(self.stream, rule, self.rounds, **how)[:, self.client, self.label]
+
     @cached_property
     def fifo(self) -> np.ndarray:
         """FIFO over rounds (T, n_pairs); before the cache is full it holds the mean of t rounds."""
-        filling = [self.exact("drsr", s) for s in range(1, self.cache_rounds)]
-        full = self.exact("fifo", self.cache_rounds)
-        return np.stack(filling + [full] * (self.rounds - self.cache_rounds + 1))
+        return self._path("fifo")
 
     @cached_property
     def fifo_by_size(self) -> np.ndarray:
@@ -88,7 +91,7 @@ class Case:
     @cached_property
     def srsr(self) -> np.ndarray:
         """SRSR by (12), from an empty cache, over rounds (T, n_pairs)."""
-        return np.stack([self.exact("srsr", s, theta=self.theta) for s in self.t])
+        return self._path("srsr", self.theta)
 
     @cached_property
     def srsr_bound(self) -> np.ndarray:
@@ -99,7 +102,7 @@ class Case:
     @cached_property
     def filled(self) -> np.ndarray:
         """SRSR of a cache that is first filled with what arrives, over rounds (T, n_pairs)."""
-        return np.stack([self.exact("srsr_filled", s, theta=self.theta) for s in self.t])
+        return self._path("srsr_filled", self.theta)
 
     @cached_property
     def fifo_bound(self) -> float:
@@ -123,7 +126,7 @@ class Case:
     @cached_property
     def drsr(self) -> np.ndarray:
         """DRSR over rounds (T, n_pairs)."""
-        return np.stack([self.exact("drsr", s) for s in self.t])
+        return self._path("drsr")
 
     @cached_property
     def drsr_far(self) -> np.ndarray:
