@@ -64,6 +64,8 @@ def test_the_picture_puts_wrong_readings_right_of_one():
         corrected("f", 1, "≤", 2),
         corrected("g", 0, "=", 0),
         corrected("h", 0.1, ">", 0),
+        corrected("i", -2, "≤", -1),
+        corrected("j", -2, "≤", 1),
     )
     fig = errata.picture([CounterExample(3, "One.", readings)], {3: "three"}, largest=100)
     drawn, mended = (line.get_xdata() for line in fig.axes[0].get_lines()[:2])

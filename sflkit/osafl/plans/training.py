@@ -3,7 +3,7 @@
 Source: OSAFL, Section V-B, Tables II to V, Figs. 4 to 6. A plan is a generator of stages
 (`sflkit.results.plans`); its arguments are the notebook's parameters. The first stage holds the
 printed arms of the tables, and the next ones what else the paper claims. What is beyond the paper
-(tuned rates, steps without scores) comes later and takes the first few seeds.
+(tuned rates) comes later and takes the first few seeds. Other networks, the dearest, come last.
 """
 
 from __future__ import annotations
@@ -150,6 +150,17 @@ def dataset1(
     norm = nearest_norm(scan)
     own = {K: second_seeds if K > 1 else seeds for K in top_k}
     nearest = yield from _scan(base, [norm] if len(scan) else [], own, "nearest scale")
+    short = base | {"seed": tune_seed, "rounds": tune_rounds, "top_k": first[0]}
+    chosen = yield from _search(short, factors if some and tune_rounds else ())
+    by = {rule: choice.factor for rule, choice in chosen.items() if not choice.refused}
+    tuned = yield from _arms(base, tuple(by), first, some, "tuned", by)
+    compared = list(dict.fromkeys([*some, *score_seeds])) if some else []
+    own = tables[(tables["arm"] == "osafl") & (tables["K"] == first[0])]
+    with_score = own[own["seed"].isin(compared)].assign(arm="printed")
+    if "osafl" in by and compared:
+        searched = yield from _arms(base, ("osafl",), first, compared, "score, tuned", by)
+        with_score = pd.concat([with_score, searched.assign(arm="tuned")], ignore_index=True)
+    no_score = yield from _without_scores(base, first[0], with_score, by.get("osafl"))
     checkpoints, columns = {}, {}
     asked = {
         "CNN": (cnn_rounds, cnn_seeds),
@@ -169,17 +180,6 @@ def dataset1(
             f"{network}, tables",
             gpu=gpu,
         )
-    short = base | {"seed": tune_seed, "rounds": tune_rounds, "top_k": first[0]}
-    chosen = yield from _search(short, factors if some and tune_rounds else ())
-    by = {rule: choice.factor for rule, choice in chosen.items() if not choice.refused}
-    tuned = yield from _arms(base, tuple(by), first, some, "tuned", by)
-    compared = list(dict.fromkeys([*some, *score_seeds])) if some else []
-    own = tables[(tables["arm"] == "osafl") & (tables["K"] == first[0])]
-    with_score = own[own["seed"].isin(compared)].assign(arm="printed")
-    if "osafl" in by and compared:
-        searched = yield from _arms(base, ("osafl",), first, compared, "score, tuned", by)
-        with_score = pd.concat([with_score, searched.assign(arm="tuned")], ignore_index=True)
-    no_score = yield from _without_scores(base, first[0], with_score, by.get("osafl"))
     return Dataset1(
         tables=tables,
         buffers=buffers,
