@@ -254,7 +254,7 @@ def summary(agenda: Agenda, report: Report) -> str:
         if course.error:
             lines.append(
                 f"failed: the plan {course.book.plan} of {course.book.name} after "
-                f"{len(course.stages)} stages:\n{course.error.rstrip()}"
+                f"{len(course.stages)} stages: {last_line(course.error)}\n{course.error.rstrip()}"
             )
     if report.stopped:
         lines.append(f"stopped: {report.stopped}; what is stored is whole, call again to go on")

@@ -69,7 +69,7 @@ def test_exploring_leaves_what_is_published_as_it_is(committed, monkeypatch):
     )
     folder = committed.parents[1]
     assert "reproduced" in (folder / "figures" / "quick" / "verdicts.csv").read_text()
-    assert "partly" in (folder / drawn / "verdicts.csv").read_text()
+    assert "not reproduced" in (folder / drawn / "verdicts.csv").read_text()
 
 
 def test_opening_a_notebook_changes_no_file(committed):
