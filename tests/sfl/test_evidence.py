@@ -356,6 +356,15 @@ def test_superclasses_in_the_claimed_order_and_with_a_rule_below():
     }
     other = answered(features=runs.network, network=runs.features)
     assert other["network"] == "no" and other["drsr size"] == "no"
+    # A linear model is judged alone.
+    alone = drive(
+        sfl_plans.superclasses(**asked | dict(model="linear")),
+        lambda stage, config: course(config, 0.2, levels[config.rule]),
+    )
+    found = answers(CLAIMS["sfl-fig10"], evidence.superclass_evidence(alone))
+    assert {part for part, answer in found.items() if answer == "not run"} == {
+        "features lazy", "network"
+    }  # fmt: skip
 
 
 # --- computed runs: what the plans deliver is what the evidence takes -----------------------------

@@ -186,7 +186,8 @@ def superclasses(
 ) -> Generator[Stage, pd.DataFrame, Superclasses]:
     """Plan notebook 15: the rules on superclasses, with a network and with a linear model.
 
-    `feature_data` holds the features of the same images, on which the linear model is trained.
+    `feature_data` holds the features of the same images, on which the linear model is trained. No
+    such runs stand beside a `model` that is linear itself.
     """
     base = SFLConfig(
         data=data,
@@ -202,8 +203,9 @@ def superclasses(
         evaluate_every=evaluate_every,
     )
     linear = replace(base, data=feature_data, model="linear", width=1.0, local_rate=feature_rate)
+    beside = () if model == "linear" else feature_seeds
     frames = []
-    for config, chosen, name in ((base, seeds, "network"), (linear, feature_seeds, "features")):
+    for config, chosen, name in ((base, seeds, "network"), (linear, beside, "features")):
         configs = [replace(config, rule=r, seed=s) for s in chosen for r in RULES]
         frame = yield Stage(training.full_start, configs, name, gpu=True)
         frames.append(frame)
