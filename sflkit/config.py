@@ -39,7 +39,6 @@ from typing import (
 import numpy as np
 import pydantic
 from pydantic.dataclasses import is_pydantic_dataclass
-from pydantic_core import core_schema
 
 from sflkit import checks
 from sflkit.registry import Registry
@@ -62,7 +61,7 @@ class _Checked:
         raise NotImplementedError
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        return core_schema.no_info_plain_validator_function(self.check)
+        return handler.generate_schema(Annotated[Any, pydantic.PlainValidator(self.check)])
 
 
 @dataclass(frozen=True)

@@ -252,5 +252,8 @@ def _what_is_wrong(command: list[str], environment: dict[str, str]) -> str:
         stderr=subprocess.STDOUT,
     )
     if not again.returncode:
-        return "a dry run finds no cause; see above"
+        return (
+            "a dry run finds no cause; see above. Is the disk full, or a file too large for a limit? "
+            "Snakemake does not say so of its own records, in .snakemake"
+        )
     return "\n".join(again.stdout.splitlines()[-12:])

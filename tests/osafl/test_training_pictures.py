@@ -1,6 +1,7 @@
 """Curves of notebooks 33 and 34, drawn from invented runs, with what the paper prints."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -49,6 +50,25 @@ def test_dataset_1_has_a_panel_per_k_and_what_is_judged_beside(one):
     none = one.tuned.iloc[:0]
     alone, drawn = pictures.dataset1(one._replace(tuned=none, nearest=none), [1], "loss")
     assert len(alone.axes) == 1 and list(drawn) == ["FCN, K = 1, printed steps"]
+
+
+def test_intervals_of_the_last_round_by_hand():
+    # osafl has 1 and 3 in round 2: mean 2, half width t(0.975; 1) sqrt(2) / sqrt(2) = 12.7062;
+    # m_fedavg has one seed and no interval
+    runs = pd.DataFrame(
+        {
+            "round": [1, 2] * 3,
+            "accuracy": [0, 1, 0, 3, 5, 6],
+            "arm": ["osafl"] * 4 + ["m_fedavg"] * 2,
+            "seed": [0, 0, 1, 1, 0, 0],
+        }
+    )
+    ax = Figure().subplots()
+    pictures.compared(ax, runs, "accuracy")
+    [bar] = [line for line in ax.get_lines() if len(set(line.get_xdata())) == 1]
+    [curve] = [line for line in ax.get_lines() if list(line.get_ydata()) == [0, 2]]
+    np.testing.assert_allclose(bar.get_ydata(), [2 - 12.7062, 2 + 12.7062], rtol=1e-5)
+    assert bar.get_color() == curve.get_color() and bar.get_xdata()[0] > 2
 
 
 def test_another_network_has_the_papers_numbers_of_its_own_column(one):

@@ -206,29 +206,6 @@ def test_caches_alone_have_the_discrepancy_of_a_full_run():
         cache_paths.run(SFLConfig())
 
 
-def test_end_intervals_by_hand():
-    import pandas as pd
-
-    from sflkit.results import figures
-
-    # last round 2: a has 1 and 3, mean 2, half width t(0.975; 1) sqrt(2) / sqrt(2) = 12.706; b has
-    # one seed and no interval
-    frame = pd.DataFrame(
-        {
-            "round": [1, 2] * 3,
-            "y": [0, 1, 0, 3, 5, 6],
-            "arm": list("aaaabb"),
-            "seed": [0, 0, 1, 1, 0, 0],
-        }
-    )
-    ax = axes()
-    figures.curves(ax, frame, "round", "y", "arm", interval=None)
-    figures.end_intervals(ax, frame, "round", "y", "arm")
-    assert len(ax.lines) == 3 and ax.lines[2].get_color() == ax.lines[0].get_color()
-    np.testing.assert_allclose(ax.lines[2].get_ydata(), [2 - 12.7062, 2 + 12.7062], rtol=1e-5)
-    assert min(ax.lines[2].get_xdata()) > 2
-
-
 def test_rules_look_different_in_colour_and_in_grey():
     looks = {name: rule.look for name, rule in RULES.items()}
     assert len({(str(look.linestyle), look.marker) for look in looks.values()}) == len(looks)

@@ -129,7 +129,7 @@ CALLS = {
     "Cache.label_counts": lambda: (held().label_counts, {"n_classes": 3}),
     "SampleSource": lambda: (
         sampling.SampleSource,
-        {"labels": np.arange(8) % 2, "rng": rng(), "ids": np.arange(8)},
+        {"labels": np.arange(8) % 2, "rng": rng()},
     ),
     "SampleSource.draw": lambda: (
         sampling.SampleSource(np.arange(8) % 2, rng()).draw,
