@@ -253,7 +253,7 @@ def _what_is_wrong(command: list[str], environment: dict[str, str]) -> str:
     )
     if not again.returncode:
         return (
-            "a dry run finds no cause; see above. Is the disk full, or a file too large for a limit? "
-            "Snakemake does not say so of its own records, in .snakemake"
+            "a dry run finds no cause; see above. Is the disk full, or a file too large for a "
+            "limit? Snakemake does not say so of its own records, in .snakemake"
         )
     return "\n".join(again.stdout.splitlines()[-12:])

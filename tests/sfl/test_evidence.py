@@ -324,21 +324,28 @@ def test_caches_of_two_sizes_turned(rule, sensitive):
     assert early == {"drsr": "yes", "srsr": "yes"} | {rule: "no"}
 
 
-def test_superclasses_in_the_claimed_order_and_with_a_rule_below():
-    levels = dict(full=0.6, full_refreshed=0.55, drsr=0.43, srsr=0.5, fifo=0.41, lazy=0.3)
-    asked = dict(
+def superclasses_asked(**changes):
+    """Arguments of `sfl_plans.superclasses`: LeNet is judged and a linear model stands beside."""
+    return dict(
         data="digits", model="lenet", width=1.0, classes_per_client=2, rate=0.1, rounds=40,
-        seeds=SIX, feature_data="digits", feature_rate=0.2, feature_seeds=SIX[:4],
-        capacity=20, batch_size=10, theta=0.5, evaluate_every=1,
-    )  # fmt: skip
+        seeds=SIX, beside_data="digits", beside_model="linear", beside_rate=0.2,
+        beside_rules=["drsr", "lazy"], beside_seeds=SIX[:4], capacity=20, batch_size=10, theta=0.5,
+        evaluate_every=1,
+    ) | changes  # fmt: skip
 
-    def invented(stage, config):  # features: a third of the network's gains
-        level = levels[config.rule]
-        fixed = stage.name == "features"
-        assert (config.model, config.local_rate) == (("linear", 0.2) if fixed else ("lenet", 0.1))
-        return course(config, 0.2, 0.3 + (level - 0.3) / 3 if fixed else level)
 
-    runs = drive(sfl_plans.superclasses(**asked), invented)
+def superclasses_invented(stage, config):
+    """A linear model has a third of the network's gains."""
+    levels = dict(full=0.6, full_refreshed=0.55, drsr=0.43, srsr=0.5, fifo=0.41, lazy=0.3)
+    level = levels[config.rule]
+    fixed = config.model == "linear"
+    assert config.local_rate == (0.2 if fixed else 0.1)
+    assert stage.name == "judged" or config.rule in ("drsr", "lazy")
+    return course(config, 0.2, 0.3 + (level - 0.3) / 3 if fixed else level)
+
+
+def test_superclasses_in_the_claimed_order_and_with_a_rule_below():
+    runs = drive(sfl_plans.superclasses(**superclasses_asked()), superclasses_invented)
 
     def answered(**frames):
         return answers(CLAIMS["sfl-fig10"], evidence.superclass_evidence(runs._replace(**frames)))
@@ -347,24 +354,37 @@ def test_superclasses_in_the_claimed_order_and_with_a_rule_below():
     assert set(claimed.values()) == {"yes"}
     names = {"full": "full_refreshed", "static": "full", "network": "drsr"}
     rules = {part: names.get(part.split()[0], part.split()[0]) for part in claimed}
-    for fallen in set(rules.values()) - {"features"}:
-        low = runs.network["accuracy"] - 0.4 * (runs.network["rule"] == fallen)
-        found = answered(network=runs.network.assign(accuracy=low))
+    for fallen in set(rules.values()) - {"beside"}:
+        low = runs.judged["accuracy"] - 0.4 * (runs.judged["rule"] == fallen)
+        found = answered(judged=runs.judged.assign(accuracy=low))
         assert found == {part: "no" if rule == fallen else "yes" for part, rule in rules.items()}
-    assert answered(features=swapped(runs.features, "rule", "drsr", "lazy")) == claimed | {
-        "features lazy": "no"
+    assert answered(beside=swapped(runs.beside, "rule", "drsr", "lazy")) == claimed | {
+        "beside lazy": "no"
     }
-    other = answered(features=runs.network, network=runs.features)
-    assert other["network"] == "no" and other["drsr size"] == "no"
-    # A linear model is judged alone.
-    alone = drive(
-        sfl_plans.superclasses(**asked | dict(model="linear")),
-        lambda stage, config: course(config, 0.2, levels[config.rule]),
+
+
+def test_superclasses_with_a_linear_model_judged_and_a_network_beside():
+    asked = superclasses_asked(
+        model="linear", rate=0.2, beside_model="lenet", beside_rate=0.1, beside_data="cifar100"
     )
-    found = answers(CLAIMS["sfl-fig10"], evidence.superclass_evidence(alone))
-    assert {part for part, answer in found.items() if answer == "not run"} == {
-        "features lazy", "network"
-    }  # fmt: skip
+    runs = drive(sfl_plans.superclasses(**asked), superclasses_invented)
+    found = answers(CLAIMS["sfl-fig10"], evidence.superclass_evidence(runs))
+    beyond = ("beside lazy", "network", "network size")
+    assert {found[part] for part in beyond} == {"yes"}  # of the network, whichever is judged
+    assert found["drsr size"] == "no" and found["drsr lazy"] == "no visible effect"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(model="linear"), "must be linear"),
+        (dict(beside_model="mlp"), "must be linear"),
+        (dict(beside_rules=["drsr"]), "lazy"),
+    ],
+)
+def test_superclasses_refuse_models_and_rules_that_do_not_compare(changes, message):
+    with pytest.raises(ValueError, match=message):
+        drive(sfl_plans.superclasses(**superclasses_asked(**changes)), superclasses_invented)
 
 
 # --- computed runs: what the plans deliver is what the evidence takes -----------------------------
@@ -411,7 +431,8 @@ def test_sensitivity():
 def test_superclasses():
     plan = sfl_plans.superclasses(
         data="digits", model="mlp", width=1.0, classes_per_client=2, rate=0.1, rounds=10,
-        seeds=[0, 1], feature_data="digits", feature_rate=0.1, feature_seeds=[0, 1],
+        seeds=[0, 1], beside_data="digits", beside_model="linear", beside_rate=0.1,
+        beside_rules=["drsr", "lazy"], beside_seeds=[0, 1],
         capacity=20, batch_size=10, theta=0.5, evaluate_every=1,
     )  # fmt: skip
     assert not not_run({"sfl-fig10": evidence.superclass_evidence(plans.carry_out(plan))})

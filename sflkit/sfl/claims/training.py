@@ -290,10 +290,12 @@ def _supplement() -> list[Claim]:
     ]  # fmt: skip
     beyond = [
         Part("static lazy", "FULL whose samples never change ends above LAZY", _ABOVE, "beyond"),
-        Part("features lazy", "With a linear model on features that stay fixed DRSR ends above "
+        Part("beside lazy", "With the model that stands beside the judged one DRSR ends above "
              "LAZY as well", _ABOVE, "beyond"),
         Part("network", "DRSR gains more over LAZY with a network that learns its features than "
              "with fixed ones", Above(_SMALLEST, paired=False, **POINTS), "beyond"),
+        Part("network size", "With the network DRSR's gain is as large as read off the curves",
+             Near(0.13, within=_HALF_FIG10, **POINTS), "beyond"),
     ]  # fmt: skip
     size = [
         Part(f"{rule} size", f"{rule.upper()}'s gain over LAZY is as large as read off the curves "

@@ -340,14 +340,11 @@ def size_evidence(frame: pd.DataFrame, small: int, large: int, rounds: int) -> d
 
 def superclass_evidence(found: Superclasses) -> Evidence:
     """Return the evidence of Fig. 10, by the mean over the last tenth of the rounds."""
-    score = window(found.network, (0.9, 1.0))
+    score, other = (window(frame, (0.9, 1.0)) for frame in (found.judged, found.beside))
     rules = {"full": "full_refreshed", "static": "full"} | {r: r for r in ("drsr", "srsr", "fifo")}
     gain = {name: difference(score, rule, "lazy") for name, rule in rules.items()}
     ordered = {f"{name} lazy": values for name, values in gain.items()}
-    if len(found.features):
-        linear = difference(window(found.features, (0.9, 1.0)), "drsr", "lazy")
-        beyond = {"features lazy": linear, "network": (gain["drsr"], linear)}
-    else:
-        none = NotRun("no network was trained, the model that is judged is linear itself")
-        beyond = dict.fromkeys(("features lazy", "network"), none)
+    beside = difference(other, "drsr", "lazy")
+    network, linear = (gain["drsr"], beside) if found.by_network else (beside, gain["drsr"])
+    beyond = {"beside lazy": beside, "network": (network, linear), "network size": network}
     return ordered | {f"{rule} size": gain[rule] for rule in ("drsr", "fifo")} | beyond

@@ -161,10 +161,15 @@ def arrivals(share: float, capacity: int) -> int:
 
 
 class Superclasses(NamedTuple):
-    """Runs of Fig. 10: with a network, and with a linear model on features that stay fixed."""
+    """Runs of Fig. 10, of the model that is judged and of another one beside it.
 
-    network: pd.DataFrame
-    features: pd.DataFrame
+    `by_network` says whether the judged model learns its features and the other one is linear on
+    features that stay fixed, or the other way round.
+    """
+
+    judged: pd.DataFrame
+    beside: pd.DataFrame
+    by_network: bool
 
 
 def superclasses(
@@ -176,9 +181,11 @@ def superclasses(
     rate: float,
     rounds: int,
     seeds: Sequence[int],
-    feature_data: str,
-    feature_rate: float,
-    feature_seeds: Sequence[int],
+    beside_data: str,
+    beside_model: str,
+    beside_rate: float,
+    beside_rules: Sequence[str],
+    beside_seeds: Sequence[int],
     capacity: int,
     batch_size: int,
     theta: float,
@@ -186,9 +193,18 @@ def superclasses(
 ) -> Generator[Stage, pd.DataFrame, Superclasses]:
     """Plan notebook 15: the rules on superclasses, with a network and with a linear model.
 
-    `feature_data` holds the features of the same images, on which the linear model is trained. No
-    such runs stand beside a `model` that is linear itself.
+    One of the two is judged by all rules, the other one stands beside it, with some of them. The
+    linear model is trained on features of the images that the network sees.
+
+    Raises
+    ------
+    ValueError
+        If not exactly one of the two models is linear, or DRSR or LAZY is not run with both.
     """
+    if (model == "linear") == (beside_model == "linear"):
+        raise ValueError(f"one of model={model!r} and beside_model={beside_model!r} must be linear")
+    if missing := {"drsr", "lazy"} - set(beside_rules):
+        raise ValueError(f"beside_rules={list(beside_rules)} must have {sorted(missing)}")
     base = SFLConfig(
         data=data,
         superclasses=True,
@@ -202,11 +218,13 @@ def superclasses(
         classes_per_client=classes_per_client,
         evaluate_every=evaluate_every,
     )
-    linear = replace(base, data=feature_data, model="linear", width=1.0, local_rate=feature_rate)
-    beside = () if model == "linear" else feature_seeds
+    other = replace(base, data=beside_data, model=beside_model, local_rate=beside_rate)
     frames = []
-    for config, chosen, name in ((base, seeds, "network"), (linear, beside, "features")):
-        configs = [replace(config, rule=r, seed=s) for s in chosen for r in RULES]
+    for config, chosen, rules, name in (
+        (base, seeds, RULES, "judged"),
+        (other, beside_seeds, beside_rules, "beside"),
+    ):
+        configs = [replace(config, rule=r, seed=s) for s in chosen for r in rules]
         frame = yield Stage(training.full_start, configs, name, gpu=True)
         frames.append(frame)
-    return Superclasses(*frames)
+    return Superclasses(*frames, by_network=model != "linear")
