@@ -12,11 +12,13 @@ import shlex
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from sflkit.app import cli, gate, readme
+from sflkit.results import tables
 from tests.helpers import ROOT
 
 README = ROOT / "README.md"
@@ -87,6 +89,22 @@ def test_tables_are_current(monkeypatch):
     )  # the tracked figures, not the scratch folder of the tests
     monkeypatch.chdir(ROOT)
     assert readme.refresh_readme(check=True), "run `sflkit verdicts --write-readme`"
+
+
+def test_the_index_of_changed_rules_counts_the_sections_that_name_a_claim(clone, monkeypatch):
+    (clone / "docs" / "changed_rules.md").write_text(
+        "# Rules\n\n`sfl-fig3`\n\n## A: one\n\n`sfl-fig2`, `sfl-fig2` and `sfl-none`\n\n"
+        "## B, two (1)\n\n`sfl-fig2` and `sfl-fig10`\n\n## Index\n\n<!-- index:begin -->\n`sfl-fig3`\n"
+        "<!-- index:end -->\n"
+    )
+    rows = pd.DataFrame(
+        {"artefact": ["sfl-fig10", "sfl-fig3", "sfl-fig2"], "verdict": ["corrected", "", "partly"]}
+    )
+    monkeypatch.setattr(tables, "all_verdicts", lambda: rows)
+    assert readme.changed_rules().splitlines()[2:] == [
+        "| `sfl-fig2` | partly | [1](#a-one), [2](#b-two-1) |",
+        "| `sfl-fig10` | corrected | [2](#b-two-1) |",
+    ]
 
 
 @pytest.mark.parametrize("name", PAGES)

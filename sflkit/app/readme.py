@@ -1,5 +1,5 @@
 """What is generated from results: the README's findings, table of notebooks, tally of verdicts and
-picture, the table of speeds in a guide, and VERDICTS.md.
+picture, the table of speeds in a guide, the index of the changed rules, and VERDICTS.md.
 
 The speed table is made from what `make bench` writes, data/results/bench/*.csv: one row per
 workload and peer with its seconds per round, the ratio of the plain loop's seconds to its own, and
@@ -16,7 +16,7 @@ import pandas as pd
 
 from sflkit import paths
 from sflkit.app import findings, front_picture, gate
-from sflkit.app.artefacts import DRAWINGS, PAPERS, as_cell, paper_of, papers_of
+from sflkit.app.artefacts import DRAWINGS, PAPERS, as_cell, ordered, paper_of, papers_of
 from sflkit.app.verdict_page import verdict_page
 from sflkit.results import tables
 from sflkit.results.claims import SETTINGS, VERDICTS
@@ -169,6 +169,7 @@ def refresh_readme(check: bool = False) -> bool:
         },
         guides / "notebooks.md": {"notebooks": notebooks},
         guides / "speed.md": {"bench": bench},
+        root / "docs" / "changed_rules.md": {"index": changed_rules},
     }
     try:
         current = front_picture.is_current()
@@ -261,6 +262,27 @@ def tally() -> str:
         f"entry by entry: mathematics, bounds, counts, algorithms and drawings. Of those that are "
         f"reproduced {drawn} are drawings without numbers, with little to refute.\n\n{table}"
     )
+
+
+def changed_rules() -> str:
+    """Return what each artefact's verdict is today and which sections of the page of changed rules
+    tell of it, as Markdown."""
+    page = (gate.root() / "docs" / "changed_rules.md").read_text(encoding="utf-8")
+    before_the_index = page.partition("<!-- index:begin -->")[0]
+    sections = re.split(r"^## (.*)$", before_the_index, flags=re.M)[1:]
+    told: dict[str, list[str]] = {}
+    for number, (title, text) in enumerate(zip(sections[::2], sections[1::2], strict=True), 1):
+        place = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        for artefact in dict.fromkeys(re.findall(r"`([a-z]+-[\w-]+)`", text)):
+            told.setdefault(artefact, []).append(f"[{number}](#{place})")
+    rows = tables.all_verdicts()
+    cells = [
+        (f"`{row.artefact}`", row.verdict, ", ".join(told[row.artefact]))
+        for paper in papers_of(rows)
+        for row in ordered(rows[paper_of(rows) == paper])
+        if row.artefact in told
+    ]
+    return tables.markdown(pd.DataFrame(cells, columns=["artefact", "verdict today", "sections"]))
 
 
 def _short(text: str, width: int = 90) -> str:
