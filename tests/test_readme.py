@@ -94,8 +94,8 @@ def test_tables_are_current(monkeypatch):
 def test_the_index_of_changed_rules_counts_the_sections_that_name_a_claim(clone, monkeypatch):
     (clone / "docs" / "changed_rules.md").write_text(
         "# Rules\n\n`sfl-fig3`\n\n## A: one\n\n`sfl-fig2`, `sfl-fig2` and `sfl-none`\n\n"
-        "## B, two (1)\n\n`sfl-fig2` and `sfl-fig10`\n\n## Index\n\n<!-- index:begin -->\n`sfl-fig3`\n"
-        "<!-- index:end -->\n"
+        "## B, two (1)\n\n`sfl-fig2` and `sfl-fig10`\n\n## Index\n\n"
+        "<!-- index:begin -->\n`sfl-fig3`\n<!-- index:end -->\n"
     )
     rows = pd.DataFrame(
         {"artefact": ["sfl-fig10", "sfl-fig3", "sfl-fig2"], "verdict": ["corrected", "", "partly"]}
