@@ -119,11 +119,12 @@ def anchor(artefact: str) -> str:
 def as_cell(artefacts: Iterable[str]) -> str:
     """Return artefacts by kind and number for a narrow cell, such as "Fig. 3, 5; Alg. 1"."""
     found: dict[str, list[str]] = {}
+    artefacts = list(artefacts)
     for artefact in artefacts:
         kind, number, tail = _parsed(artefact.partition("-")[2])
         if kind is None:
             found.setdefault("", []).append(artefact)
-        elif not tail:
+        elif not tail or artefact.removesuffix(f"-{tail}") not in artefacts:
             name = name_of(artefact).partition(" ")[2]
             found.setdefault(_SHORT.get(kind, kind), []).append(name)
     others = len(found.pop("", []))

@@ -340,8 +340,12 @@ class Each:
 
     @property
     def words(self) -> str:
+        return f"each one: {self._alone()}"
+
+    def _alone(self) -> str:
+        """Return by which rules the comparisons are decided, in words."""
         rules = self.rules.values() if isinstance(self.rules, Mapping) else [self.rules]
-        return f"each one: {'; or '.join(dict.fromkeys(rule.words for rule in rules))}"
+        return "; or ".join(dict.fromkeys(rule.words for rule in rules))
 
     def judge(self, evidence: Mapping[str, Any]) -> Judged:
         if not isinstance(evidence, Mapping) or not evidence:
@@ -358,9 +362,30 @@ class Each:
             for name, one in found.items()
             if one.answer != "yes"
         ]
-        answer = _together([one.answer for one in found.values()])
+        answer = self._taken_as_one([one.answer for one in found.values()])
         n_seeds = min(one.n_seeds for one in found.values())
         return Judged(answer, "; ".join([words, *others]), n_seeds=n_seeds)
+
+    def _taken_as_one(self, answers: list[str]) -> str:
+        return _together(answers)
+
+
+class AtLeastHalf(Each):
+    """Several comparisons of which half must hold, each decided by its own rule; see `Each`.
+
+    The part holds once half of them do. It does not once more than half of them are decided
+    otherwise, whether they fail or show no visible effect. Until then it is open.
+    """
+
+    @property
+    def words(self) -> str:
+        return f"at least half of them: {self._alone()}"
+
+    def _taken_as_one(self, answers: list[str]) -> str:
+        held, undecided = answers.count("yes"), answers.count("open")
+        if 2 * held >= len(answers):
+            return "yes"
+        return "no" if 2 * (held + undecided) < len(answers) else "open"
 
 
 # --- rules for mathematics, algorithms and pictures -----------------------------------------------

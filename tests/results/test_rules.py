@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sflkit.results import rules
 from sflkit.results.rules import (
     Above,
+    AtLeastHalf,
     AtMost,
     Each,
     Equal,
@@ -199,6 +200,24 @@ def test_each_line_is_decided_by_its_own_interval():
     found = answer(a=up, b=down)
     assert found.ours == "1 of 2 hold; b: no, -2 [-2, -2]"
     assert rising.words == f"each one: {Rises(smallest=0.1).words}"
+
+
+def test_half_of_several_must_hold():
+    samples = {"yes": [3.0, 4.0, 5.0], "no": [-3.0, -4.0, -5.0], "open": [-9.0, 0.0, 12.0]}
+    samples["no visible effect"] = [0.1, 0.2, 0.15]
+    rule = AtLeastHalf(Above(smallest=1.0))
+
+    def answer(*answers):
+        return rule.judge({str(n): samples[one] for n, one in enumerate(answers)})
+
+    assert answer("yes").answer == answer("yes", "no").answer == "yes"
+    assert answer("yes", "open", "no", "yes").answer == "yes"
+    assert answer("no").answer == answer("no visible effect").answer == "no"
+    assert answer("yes", "no", "no visible effect").answer == "no"
+    assert answer("yes", "no", "open").answer == answer("open", "no").answer == "open"
+    assert answer("open", "no", "no").answer == "no"  # a third at most would hold
+    assert answer("yes", "no").ours == "1 of 2 hold; 1: no, -4 [-6.48, -1.52]"
+    assert rule.words == f"at least half of them: {Above(smallest=1.0).words}"
 
 
 def test_each_takes_one_rule_for_all_or_one_for_each():
