@@ -251,7 +251,7 @@ def tally() -> str:
     ]
     lines.append(["all", *((rows["verdict"] == v).sum() for v in used)])
     settings = rows[rows["verdict"] != "not run"]["setting"].value_counts()
-    counts = ", ".join(f"{settings.get(level, 0)} at a {level} setting" for level in SETTINGS)
+    counts = ", ".join(f"{settings.get(level, 0)} at a {level}" for level in SETTINGS) + " setting"
     table = tables.markdown(pd.DataFrame(lines, columns=["paper", *used]))
     full = rows[(rows["verdict"] != "not run") & (rows["setting"] == "full")]
     over_seeds = (full["n_seeds"].replace("", "0").astype(int) > 0).sum()

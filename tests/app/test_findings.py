@@ -25,12 +25,14 @@ def test_numbers_come_from_the_parts():
     rows = [
         ("a", "x", "yes", "+1.25 points", "[0.5, 2]"),
         ("a", "y", "no", "0 of 15 hold, largest difference 0.2", ""),
+        ("a", "z", "no", "1.5 points", "[-1, 4]"),
     ]
     parts = findings.Parts(
         pd.DataFrame(rows, columns=["artefact", "part", "answer", "ours", "interval"])
     )
-    assert (parts.answer("a/x"), parts.answer("a/z")) == ("yes", "")
+    assert (parts.answer("a/x"), parts.answer("a/none")) == ("yes", "")
     assert parts.value("a/x") == 1.25 and parts.size("a/x") == "1.25 points"
+    assert (parts.signed("a/x"), parts.signed("a/z")) == ("+1.25 points", "+1.5 points")
     assert parts.interval("a/x") == "95 % interval from 0.5 to 2"
     assert parts.size("a/y").endswith(" 0.2")
 
@@ -57,5 +59,6 @@ def test_the_finding_on_osafl_tells_both_lengths_and_both_steps():
     said = finding.text(parts)
     assert finding.stale(parts) == []
     assert "is 21.4 points above M-FedAvg's" in said and "it is 34.8 points below" in said
-    assert "costs 2.66 points (3 seeds, 95 % interval from -4.57 to -0.757) at the" in said
-    assert "adds 0.584 points (3 seeds, 95 % interval from 0.257 to 0.911) at the step" in said
+    assert "over 3 seeds" in said
+    assert "costs 2.66 points (95 % interval from -4.57 to -0.757) at the" in said
+    assert "adds 0.584 points (95 % interval from 0.257 to 0.911) at the step" in said
