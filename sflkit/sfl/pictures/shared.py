@@ -91,7 +91,7 @@ def gains(
             ax.plot([found.low, found.high], [i, i], color=color, linewidth=3)
         ax.plot(values.mean(), i, "|", color=color, markersize=14, markeredgewidth=3)
     ax.set_yticks(range(scores.shape[1]), [labels[rule] for rule in scores.columns])
-    ax.invert_yaxis()
+    ax.set_ylim(scores.shape[1] - 0.5, -0.4)  # first rule on top, room for the dots under the last
 
 
 def label_color(label: int) -> str:
