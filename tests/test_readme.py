@@ -107,6 +107,14 @@ def test_the_index_of_changed_rules_counts_the_sections_that_name_a_claim(clone,
     ]
 
 
+def test_the_page_of_changed_rules_spells_out_every_claim():
+    """The index finds ids alone: no ranges, and none that is not declared."""
+    text = (ROOT / "docs" / "changed_rules.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:sfl|ds|osafl|fats)-[\w-]+)`", text))
+    assert named and named <= {name for book in gate.notebooks() for name in book.artefacts}
+    assert not re.findall(r"`[a-z]+-[\w-]+` to `", text)
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
     links = re.findall(r"\]\((?!https?:|mailto:)([^)#]*)#?([^)]*)\)", PAGES[name])

@@ -125,7 +125,8 @@ def as_cell(artefacts: Iterable[str]) -> str:
         if kind is None:
             found.setdefault("", []).append(artefact)
         elif not tail or artefact.removesuffix(f"-{tail}") not in artefacts:
-            name = name_of(artefact).partition(" ")[2]
+            name, _, rest = name_of(artefact).partition(" ")[2].partition(", ")
+            name = f"{name} ({rest})" if rest else name
             found.setdefault(_SHORT.get(kind, kind), []).append(name)
     others = len(found.pop("", []))
     cells = [f"{kind} {', '.join(numbers)}" for kind, numbers in found.items()]

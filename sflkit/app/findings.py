@@ -41,14 +41,11 @@ class Parts:
         """Return what was found without its sign, such as "1.12 points"."""
         return self._rows[key]["ours"].lstrip("+-")
 
-    def signed(self, key: str) -> str:
-        """Return what was found with its sign, such as "+1.12 points" or "-0.2 points"."""
-        found = self._rows[key]["ours"]
-        return found if found[0] in "+-" else f"+{found}"
-
-    def interval(self, key: str) -> str:
-        """Return the interval in words."""
+    def interval(self, key: str, turned: bool = False) -> str:
+        """Return the interval in words; `turned`, that of the opposite, such as a cost."""
         low, high = re.fullmatch(r"\[(.*), (.*)\]", self._rows[key]["interval"]).groups()
+        if turned:
+            low, high = (f"{-float(end):g}" for end in (high, low))
         return f"95 % interval from {low} to {high}"
 
     def n_seeds(self, key: str) -> int:
@@ -99,14 +96,14 @@ def _caches(parts: Parts) -> str:
     gap = math.exp(parts.value("sfl-fig5a/mean drsr"))
     gain = "sfl-fig4a/drsr fifo"
     return (
-        "DRSR keeps the labels in a cache close to their long-term mix, as the paper says: late in "
+        "DRSR keeps the labels in a cache close to their long-term mix, as in the paper: late in "
         f"500 rounds the squared distance is {gap:.0f} times smaller than FIFO's. Yet a linear "
-        f"model trained for 200 ends only {parts.value(gain):.2g} points above FIFO's "
+        f"model trained for 200 ends {parts.value(gain):.2g} points above FIFO's "
         f"({parts.interval(gain)}). What costs accuracy is to stop taking new samples: LAZY ends "
-        f"{parts.size('sfl-fig4a/fifo lazy')} below FIFO. A cache three times as large changes "
-        f"LeNet's accuracy by {parts.signed('sfl-fig7/round 200 drsr')} at round 200, where the "
-        f"paper prints 11, and by {parts.signed('sfl-fig7/late drsr')} late in 400. All on "
-        "stand-in data."
+        f"{parts.size('sfl-fig4a/fifo lazy')} below FIFO. With DRSR and LeNet tripling the "
+        f"cache adds {parts.value('sfl-fig7/late drsr'):.1g} points late in 400 rounds "
+        f"({parts.interval('sfl-fig7/late drsr')}), and at round 200 less than half of the printed "
+        "11. All on stand-in data."
     )
 
 
@@ -143,8 +140,8 @@ def _score(parts: Parts) -> str:
         "below. What the score itself adds is seen only beside OSAFL with all scores equal to one "
         "and steps of the same mean length. At length 10 and "
         f"over {parts.n_seeds(printed)} seeds the score costs {parts.size(printed)} "
-        f"({parts.interval(printed)}) at the printed step and adds {parts.size(searched)} "
-        f"({parts.interval(searched)}) at the step that a search chose."
+        f"({parts.interval(printed, turned=True)}) at the printed step and adds "
+        f"{parts.size(searched)} ({parts.interval(searched)}) at the step that a search chose."
     )
 
 

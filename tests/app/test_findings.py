@@ -32,7 +32,7 @@ def test_numbers_come_from_the_parts():
     )
     assert (parts.answer("a/x"), parts.answer("a/none")) == ("yes", "")
     assert parts.value("a/x") == 1.25 and parts.size("a/x") == "1.25 points"
-    assert (parts.signed("a/x"), parts.signed("a/z")) == ("+1.25 points", "+1.5 points")
+    assert parts.interval("a/z", turned=True) == "95 % interval from -4 to 1"
     assert parts.interval("a/x") == "95 % interval from 0.5 to 2"
     assert parts.size("a/y").endswith(" 0.2")
 
@@ -60,5 +60,5 @@ def test_the_finding_on_osafl_tells_both_lengths_and_both_steps():
     assert finding.stale(parts) == []
     assert "is 21.4 points above M-FedAvg's" in said and "it is 34.8 points below" in said
     assert "over 3 seeds" in said
-    assert "costs 2.66 points (95 % interval from -4.57 to -0.757) at the" in said
+    assert "costs 2.66 points (95 % interval from 0.757 to 4.57) at the" in said
     assert "adds 0.584 points (95 % interval from 0.257 to 0.911) at the step" in said

@@ -46,7 +46,7 @@ def test_a_cell_names_artefacts_by_kind():
     assert cell == "Fig. 4a, 4b; Prop. 1; 2 statements"
     assert artefacts.as_cell(["ds-tab2", "ds-tab2-cifar10"]) == "Tab. 2"
     assert artefacts.as_cell([]) == ""
-    assert artefacts.as_cell(["fats-fig4", "fats-rem2-accuracy"]) == "Fig. 4; Rem. 2, accuracy"
+    assert artefacts.as_cell(["fats-rem2-accuracy", "fats-rem4"]) == "Rem. 2 (accuracy), 4"
 
 
 def part(answer, ours="", interval="", role="paper", erratum="", hint="", n_seeds="40"):

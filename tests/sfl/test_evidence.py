@@ -365,8 +365,9 @@ def test_superclasses_in_the_claimed_order_and_with_a_rule_below():
 
 def test_superclasses_with_a_linear_model_judged_and_a_network_beside():
     asked = superclasses_asked(
-        model="linear", rate=0.2, beside_model="lenet", beside_rate=0.1, beside_data="cifar100"
-    )
+        data="cifar100-patches", model="linear", rate=0.2, beside_data="cifar100",
+        beside_model="lenet", beside_rate=0.1,
+    )  # fmt: skip
     runs = drive(sfl_plans.superclasses(**asked), superclasses_invented)
     found = answers(CLAIMS["sfl-fig10"], evidence.superclass_evidence(runs))
     beyond = ("beside lazy", "network", "network size")
@@ -379,6 +380,7 @@ def test_superclasses_with_a_linear_model_judged_and_a_network_beside():
     [
         (dict(model="linear"), "must be linear"),
         (dict(beside_model="mlp"), "must be linear"),
+        (dict(beside_data="cifar100-patches"), "the same images"),
         (dict(beside_rules=["drsr"]), "lazy"),
     ],
 )

@@ -199,10 +199,13 @@ def superclasses(
     Raises
     ------
     ValueError
-        If not exactly one of the two models is linear, or DRSR or LAZY is not run with both.
+        If not exactly one of the two models is linear, the images are not the same, or DRSR or LAZY
+        is not run with both.
     """
     if (model == "linear") == (beside_model == "linear"):
         raise ValueError(f"one of model={model!r} and beside_model={beside_model!r} must be linear")
+    if data.removesuffix("-patches") != beside_data.removesuffix("-patches"):
+        raise ValueError(f"data={data!r} and beside_data={beside_data!r} must be the same images")
     if missing := {"drsr", "lazy"} - set(beside_rules):
         raise ValueError(f"beside_rules={list(beside_rules)} must have {sorted(missing)}")
     base = SFLConfig(
