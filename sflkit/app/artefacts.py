@@ -111,9 +111,13 @@ def heading(artefact: str) -> str:
 
 
 def anchor(artefact: str) -> str:
-    """Return the anchor that GitHub and MyST give to the heading of an artefact's block."""
-    kept = re.sub(r"[^\w\- ]", "", heading(artefact).lower())
-    return kept.replace(" ", "-")
+    """Return the anchor of the heading of an artefact's block."""
+    return anchor_of(heading(artefact))
+
+
+def anchor_of(text: str) -> str:
+    """Return the anchor that GitHub and MyST give to a heading."""
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
 
 def as_cell(artefacts: Iterable[str]) -> str:

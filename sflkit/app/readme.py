@@ -16,7 +16,15 @@ import pandas as pd
 
 from sflkit import paths
 from sflkit.app import findings, front_picture, gate
-from sflkit.app.artefacts import DRAWINGS, PAPERS, as_cell, ordered, paper_of, papers_of
+from sflkit.app.artefacts import (
+    DRAWINGS,
+    PAPERS,
+    anchor_of,
+    as_cell,
+    ordered,
+    paper_of,
+    papers_of,
+)
 from sflkit.app.verdict_page import verdict_page
 from sflkit.results import tables
 from sflkit.results.claims import SETTINGS, VERDICTS
@@ -272,9 +280,8 @@ def changed_rules() -> str:
     sections = re.split(r"^## (.*)$", before_the_index, flags=re.M)[1:]
     told: dict[str, list[str]] = {}
     for number, (title, text) in enumerate(zip(sections[::2], sections[1::2], strict=True), 1):
-        place = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
         for artefact in dict.fromkeys(re.findall(r"`([a-z]+-[\w-]+)`", text)):
-            told.setdefault(artefact, []).append(f"[{number}](#{place})")
+            told.setdefault(artefact, []).append(f"[{number}](#{anchor_of(title)})")
     rows = tables.all_verdicts()
     cells = [
         (f"`{row.artefact}`", row.verdict, ", ".join(told[row.artefact]))
