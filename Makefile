@@ -34,11 +34,11 @@ help:
 	@sed -n '/^# make/s/^# //p' Makefile
 
 figures: $(READY)
-	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.app.cli figures --profile "$(PROFILE)" --jobs "$(JOBS)" --only "$(ONLY)"
+	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.cli figures --profile "$(PROFILE)" --jobs "$(JOBS)" --only "$(ONLY)"
 
 # At low priority, the cheapest runs first. It may be stopped at any moment: called again, it goes on.
 paper: $(READY)
-	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.app.cli paper --jobs "$(JOBS)" --only "$(ONLY)"
+	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.cli paper --jobs "$(JOBS)" --only "$(ONLY)"
 
 # Tests compute everything anew and touch no tracked figure. One thread each, as the processes share the cores.
 test: $(READY)
@@ -46,7 +46,7 @@ test: $(READY)
 	@echo "ruff" && $(PY) -m ruff check . && $(PY) -m ruff format --check .
 	@SFLKIT_BATCH=1 SFLKIT_CACHE="$(CURDIR)/out/test/results" SFLKIT_FIGURES="$(CURDIR)/out/test/figures" SFLKIT_THREADS=1 OMP_NUM_THREADS=1 \
 	  $(PY) -m pytest -q -n "$(JOBS)" --dist loadscope --doctest-modules --nbval --nbval-current-env --durations 10 \
-	  --ignore tests/bench sflkit tests notebooks
+	  --ignore tests/bench sflkit companion tests notebooks
 
 # The tests of tests/faults in full: N kills of each kind and so on; `make test` makes a part of them.
 faults: $(READY)
@@ -69,17 +69,17 @@ bench: $(READY)
 	@exec $(PY) -m tests.bench $(BENCH)
 
 data: $(READY)
-	@exec $(PY) -m sflkit.app.cli data $(DATA)
+	@exec $(PY) -m sflkit.cli data $(DATA)
 
 clean:
 	@for folder in out/*; do [ "$$folder" = out/results ] || rm -rf "$$folder"; done
 	@rm -rf .snakemake .pytest_cache .ruff_cache .hypothesis build dist
-	@find sflkit tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find sflkit companion tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "kept: out/results (computed runs), data/, figures/ and .venv; delete them by hand if you mean to"
 
 # The interpreter is checked before anything is made. torch comes first and alone, so that an index named for it serves
 # nothing else and a torch that is there and satisfies the pin stays.
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml companion/pyproject.toml
 	@python=; for p in "$(PYTHON)" python3.13 python3.12 python3.11; do \
 	  if "$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then python="$$p"; break; fi; done; \
 	if [ -z "$$python" ]; then \
@@ -91,5 +91,5 @@ $(READY): requirements.lock pyproject.toml
 	@$(PIP) install -qq --no-deps $(if $(TORCH_INDEX),--index-url "$(TORCH_INDEX)") "$$(grep '^torch==' requirements.lock)"
 	@echo "installing the other packages of requirements.lock"
 	@$(PIP) install -qq --requirement requirements.lock
-	@$(PIP) install -qq --no-deps --no-build-isolation --editable .
+	@$(PIP) install -qq --no-deps --no-build-isolation --editable . --editable companion
 	@touch $@

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from sflkit.app import gate, runner
+from companion.app import gate, runner
 
 runner.die_with(os.environ.get(runner.WATCH))
 os.environ[runner.WATCH] = runner.this_process()  # the jobs on this host die with this process
@@ -50,5 +50,5 @@ rule notebook:
         ),
     threads: int(config.get("threads", 1))
     shell:
-        "SFLKIT_THREADS={threads} {sys.executable:q} -m sflkit.app.cli "
+        "SFLKIT_THREADS={threads} {sys.executable:q} -m sflkit.cli "
         "run {wildcards.name} --profile {wildcards.profile} --publish"

@@ -20,9 +20,10 @@ use_published: bool = False  # take tracked results
 # A `run` cell that draws and judges sfl-fig2: the picture shows `rounds`, the verdict hangs on it.
 DRAW = """\
 import matplotlib.figure
-from sflkit.results import figures, tables
-from sflkit.results.claims import Setting
-from sflkit.sfl.claims import CLAIMS
+from companion import figures
+from companion.judging import tables
+from companion.judging.claims import Setting
+from companion.sfl.claims import CLAIMS
 fig = matplotlib.figure.Figure(figsize=(2, 2))
 fig.subplots().plot([0, 1], [0, rounds])
 data = {"line": [[0.0, 0.0], [1.0, float(rounds)]]}

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sflkit.results import plans, store
-from sflkit.results.claims import Claim, Setting
+from companion import plans
+from companion.judging.claims import Claim, Setting
+from sflkit.results import store
 
 
 def drive(plan: Generator, invented: Callable[[plans.Stage, Any], pd.DataFrame]) -> Any:

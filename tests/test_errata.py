@@ -12,14 +12,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from sflkit.datastreams import errata as ds_errata
-from sflkit.fats import errata as fats_errata
-from sflkit.osafl import errata as osafl_errata
-from sflkit.results import errata
-from sflkit.sfl import errata as sfl_errata
+from companion.datastreams import errata as ds_errata
+from companion.fats import errata as fats_errata
+from companion.judging import errata
+from companion.osafl import errata as osafl_errata
+from companion.sfl import errata as sfl_errata
 from tests.helpers import ROOT
 
-FOLDERS = ("sflkit", "tests", "notebooks")
+FOLDERS = ("sflkit", "companion", "tests", "notebooks")
 MODULES = {
     "sfl_errata": sfl_errata,
     "ds_errata": ds_errata,

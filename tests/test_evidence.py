@@ -10,16 +10,16 @@ import re
 import pandas as pd
 import pytest
 
-from sflkit.app import gate
-from sflkit.results import seals, tables
-from sflkit.results.claims import SETTINGS, VERDICTS
+from companion.app import gate
+from companion.judging import seals, tables
+from companion.judging.claims import SETTINGS, VERDICTS
 from tests.helpers import ROOT
 
 PAPERS = ("sfl", "datastreams", "osafl", "fats")
 DECLARED = {
     artefact: claim
     for paper in PAPERS
-    for artefact, claim in importlib.import_module(f"sflkit.{paper}.claims").CLAIMS.items()
+    for artefact, claim in importlib.import_module(f"companion.{paper}.claims").CLAIMS.items()
 }
 FIGURES = ROOT / "figures"
 each_profile = pytest.mark.parametrize("profile", ["quick", "paper"])

@@ -8,8 +8,8 @@ import shlex
 
 import pytest
 
-from sflkit import teaching
-from sflkit.app import gate
+from companion import teaching
+from companion.app import gate
 from tests.helpers import ROOT
 
 LABS = sorted((ROOT / "docs" / "labs").glob("*.md"))

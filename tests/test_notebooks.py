@@ -14,7 +14,7 @@ import sys
 
 import pytest
 
-from sflkit.app import gate, links, refresh
+from companion.app import gate, links, refresh
 from tests import reading
 from tests.helpers import ROOT
 
@@ -317,7 +317,7 @@ def test_the_front_door_runs_through_the_gate(clone):
         if _allowed(p, other)
     )
     done = subprocess.run(
-        [sys.executable, "-m", "sflkit.app.cli", "run", "00", "-p", setting],
+        [sys.executable, "-m", "sflkit.cli", "run", "00", "-p", setting],
         capture_output=True,
         text=True,
     )

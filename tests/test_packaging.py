@@ -143,7 +143,7 @@ def test_environment_takes_python_and_the_lock(root, project):
     environment = yaml.safe_load((root / "environment.yml").read_text(encoding="utf-8"))
     *conda, pip = environment["dependencies"]
     assert conda == [f"python {project['requires-python']}", "pip"]
-    assert pip == {"pip": ["-r requirements.lock", "-e ."]}
+    assert pip == {"pip": ["-r requirements.lock", "-e .", "-e companion"]}
 
 
 def test_the_version_is_one(root):
@@ -156,6 +156,7 @@ def test_the_version_is_one(root):
     ("folder", "extras"),
     [
         ("sflkit", ("lab",)),
+        ("companion", ("lab",)),
         ("docs", ("lab", "docs")),
         ("tests", ("lab", "test", "docs", "browser")),
     ],
@@ -163,7 +164,7 @@ def test_the_version_is_one(root):
 def test_every_import_is_declared(root, project, folder, extras):
     known = {canonicalize_name(requirement.name) for requirement in declared(project, *extras)}
     # distributed is dask[distributed]; the site lies in the clone
-    known |= {"sflkit", "distributed", "docs"}
+    known |= {"sflkit", "companion", "distributed", "docs"}
     providers = metadata.packages_distributions()
     for path in (root / folder).rglob("*.py"):
         if "bench" in path.parts:
@@ -185,7 +186,8 @@ def test_make_explains_itself_and_names_a_python_that_will_do(root, tmp_path):
         f"make {target} " in said
         for target in ("figures", "test", "lab", "site", "bench", "data", "clean")
     )
-    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+    for name in ("Makefile", "requirements.lock", "pyproject.toml", "companion/pyproject.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((root / name).read_bytes())
     # What an old machine answers.
     for name in ("python3", "python3.11", "python3.12", "python3.13"):

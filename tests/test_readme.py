@@ -17,8 +17,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from sflkit.app import cli, gate, readme
-from sflkit.results import tables
+from companion.app import cli, gate, readme
+from companion.judging import tables
 from tests.helpers import ROOT
 
 README = ROOT / "README.md"

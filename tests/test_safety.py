@@ -31,7 +31,7 @@ UNSAFE = {
     "joblib.load",
 }
 # Orders to processes that we started, over pipes that nobody else can write to.
-ALLOWED = {"sflkit/app/workers.py": {"pickle"}}
+ALLOWED = {"companion/app/workers.py": {"pickle"}}
 
 
 def names(tree):

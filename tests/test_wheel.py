@@ -62,17 +62,14 @@ def test_it_holds_the_library_and_nothing_else(wheel):
 
 
 def test_doctor_says_where_notebooks_come_from(outside):
-    found = outside("-m", "sflkit.app.cli", "doctor")
+    found = outside("-m", "sflkit.cli", "doctor")
     assert found.returncode == 0, found.stderr
-    assert "notebooks  no notebooks here: they come with sflkit's repository" in found.stdout
+    assert "notebooks  none here: clone the repository" in found.stdout
     assert "/site/sflkit\n" in found.stdout and "missing" not in found.stdout
-    for command in (["list"], ["run", "10"], ["figures"], ["compare"], ["verdicts"]):
-        refused = outside("-m", "sflkit.app.cli", *command)
-        assert refused.returncode == 2 and "clone it" in refused.stderr, command
 
 
 def test_what_is_missing_is_named_with_the_way_to_get_it(monkeypatch):
-    from sflkit.app import installed
+    from sflkit import installed
 
     assert installed.missing() == {}
     there = installed.version

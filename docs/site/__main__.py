@@ -12,10 +12,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from companion.app import gate
 from docs.site import errata, gallery, links, notebooks, records, reference, verdicts
 from docs.site.sources import Problem, Sources
 from sflkit import paths
-from sflkit.app import gate
 
 # What stands below the title of the start page: where everything lies in the clone.
 _DOORS = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
+from companion.app import gate
+from companion.app.artefacts import PAPERS
 from docs.site.records import Records
 from docs.site.sources import PAGES, Sources, code_page, page_of_claim
-from sflkit.app import gate
-from sflkit.app.artefacts import PAPERS
 
 _FILE = "ERRATA.md"
 _ITEM = re.compile(r"^(\d+)\. \*\*(.+?)\*\*", re.M | re.S)
@@ -55,7 +55,8 @@ def add(sources: Sources, records: Records) -> None:
 def in_code(sources: Sources) -> dict[str, list[tuple[str, int]]]:
     """Return file and line of each place in the library that names an erratum, by its number."""
     found = defaultdict(list)
-    for path in sorted((sources.root / "sflkit").rglob("*.py")):
+    folders = [sources.root / name for name in ("sflkit", "companion")]
+    for path in sorted(file for folder in folders for file in folder.rglob("*.py")):
         file = path.relative_to(sources.root).as_posix()
         for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             for cited in _CITED.finditer(text):

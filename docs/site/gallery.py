@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+from companion.app.artefacts import PAPERS
 from docs.site.records import OTHER, Artefact, Records
 from docs.site.sources import Sources, page_of_claim, plain
 from docs.site.verdicts import badge
-from sflkit.app.artefacts import PAPERS
 
 _THUMB = (760, 560)  # pixels; twice what a card shows, for screens with small ones
 _TITLES = {**PAPERS, OTHER: "The tour, and beyond the papers"}

@@ -12,10 +12,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from companion.app import documents, gate
+from companion.app.artefacts import PAPERS
 from docs.site.records import OTHER, Records
 from docs.site.sources import PAGES, Sources
-from sflkit.app import documents, gate
-from sflkit.app.artefacts import PAPERS
 
 KERNEL = "python3"
 _README = "notebooks/README.md"

@@ -16,11 +16,11 @@ from typing import Any
 
 import pandas as pd
 
+from companion.app import gate
+from companion.app.artefacts import PAPERS, name_of, ordered
+from companion.judging import tables
 from docs.site.sources import Problem
 from sflkit import paths
-from sflkit.app import gate
-from sflkit.app.artefacts import PAPERS, name_of, ordered
-from sflkit.results import tables
 
 PACKAGES = {"sfl": "sfl", "ds": "datastreams", "osafl": "osafl", "fats": "fats"}
 OTHER = "other"  # of no paper: the tour of notebook 00, what goes beyond the papers
@@ -76,7 +76,7 @@ def read(root: Path) -> Records:
     declared = {
         name
         for package in PACKAGES.values()
-        for name in importlib.import_module(f"sflkit.{package}.claims").CLAIMS
+        for name in importlib.import_module(f"companion.{package}.claims").CLAIMS
     }
     problems += _undeclared(root, declared)
     verdicts = {row.artefact.lower(): row for row in tables.all_verdicts().itertuples()}

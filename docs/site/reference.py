@@ -25,8 +25,8 @@ _HALLS = {
     "sflkit.data": "Data sets and how clients share them",
     "sflkit.models": "Models",
     "sflkit.results": "Results, claims, verdicts and figures",
-    "sflkit.teaching": "Exercises that check themselves",
-    "sflkit.app": "The command and the runner",
+    "companion.teaching": "Exercises that check themselves",
+    "companion.app": "The command and the runner",
 }
 
 

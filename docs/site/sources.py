@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from sflkit.app.artefacts import anchor
+from companion.app.artefacts import anchor
 
 # The files that become pages under another name than their own.
 PAGES = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from companion.app import readme, verdict_page
+from companion.app.artefacts import PAPERS
+from companion.judging import tables
 from docs.site.records import Artefact, Records, paper_values
 from docs.site.sources import PAGES, Sources, page_of, page_of_claim, plain, relative
-from sflkit.app import readme, verdict_page
-from sflkit.app.artefacts import PAPERS
-from sflkit.results import tables
 
 _INDEX = PAGES["VERDICTS.md"]
 

@@ -25,7 +25,7 @@ import nbformat
 import pandas as pd
 from nbformat import NotebookNode
 
-from sflkit.results import tables
+from companion.judging import tables
 
 PAPERS = {
     "sfl": ("1", "On the local cache update rules in streaming federated learning"),

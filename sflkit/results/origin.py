@@ -21,7 +21,7 @@ def commit() -> str:
     head = None if root is None else _git(root, "rev-parse", "--short=10", "HEAD")
     if root is None or head is None:
         return "none"
-    changed = _git(root, "status", "--porcelain", "--", "sflkit", "notebooks")
+    changed = _git(root, "status", "--porcelain", "--", "sflkit", "companion", "notebooks")
     return head + ("" if changed == "" else "+")
 
 

@@ -84,8 +84,8 @@ def identity(keyword: str, thing: type | Callable) -> dict[str, str]:
 
 
 def of_this_library(thing: type | Callable) -> bool:
-    """Return whether a class or function belongs to the sflkit package."""
-    return thing.__module__.partition(".")[0] == "sflkit"
+    """Return whether a class or function belongs to this repository: to sflkit or its companion."""
+    return thing.__module__.partition(".")[0] in ("sflkit", "companion")
 
 
 def _changed_file(thing: type | Callable) -> str | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sflkit.results.plans import Stage
+from companion.plans import Stage
 
 EXPERIMENT = "probe"
 RESULT_VERSION = 1

@@ -8,10 +8,11 @@ import json
 
 import pytest
 
+from companion import plans
+from companion.app import gate
+from companion.app.agenda import Agenda, begin, in_short
 from sflkit import paths
-from sflkit.app import gate
-from sflkit.app.agenda import Agenda, begin, in_short
-from sflkit.results import attempts, plans
+from sflkit.results import attempts
 from tests.helpers import ROOT
 
 

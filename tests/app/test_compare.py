@@ -11,11 +11,12 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from companion import figures
+from companion.app import cli, committed, compare, gate
+from companion.judging import seals, tables
+from companion.judging.claims import Setting
+from companion.sfl.claims import CLAIMS
 from sflkit import paths
-from sflkit.app import cli, committed, compare, gate
-from sflkit.results import figures, seals, tables
-from sflkit.results.claims import Setting
-from sflkit.sfl.claims import CLAIMS
 from tests.helpers import git
 
 TRAINED = ("sfl-training/0123",)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from sflkit.app import findings
-from sflkit.results import tables
+from companion.app import findings
+from companion.judging import tables
 from tests.helpers import ROOT
 
 PARTS = tables.all_parts(ROOT / "figures")

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from sflkit.app import front_picture
+from companion.app import front_picture
 from tests.helpers import ROOT
 
 

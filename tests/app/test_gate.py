@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from companion.app import cli, gate
+from sflkit import cli as base
 from sflkit import paths
-from sflkit.app import cli, gate
 from tests.helpers import PARAMETERS, write_notebook
 
 
@@ -343,5 +344,5 @@ def test_outside_a_clone_it_says_where_notebooks_come_from(monkeypatch, no_kerne
 
 
 def test_unknown_data_set_lists_the_known_ones():
-    result = sflkit("data", "mnits")
+    result = CliRunner().invoke(base.app, ["data", "mnits"])
     assert result.exit_code == 2 and "'mnits'" in result.stderr and "fmnist" in result.stderr

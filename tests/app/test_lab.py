@@ -18,8 +18,8 @@ from jupyter_server.serverapp import ServerApp
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from traitlets.config.loader import PyFileConfigLoader
 
+from companion.app import lab, refresh
 from sflkit import paths
-from sflkit.app import lab, refresh
 from tests.helpers import DRAW, ROOT, git, write_notebook
 
 CONFIG = PyFileConfigLoader("jupyter_server_config.py", str(ROOT / "docs" / "lab")).load_config()

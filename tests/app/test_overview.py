@@ -6,10 +6,10 @@ import re
 import pandas as pd
 import pytest
 
-from sflkit.app import gate, overview
-from sflkit.app.artefacts import anchor
-from sflkit.app.overview import Filter
-from sflkit.results import tables
+from companion.app import gate, overview
+from companion.app.artefacts import anchor
+from companion.app.overview import Filter
+from companion.judging import tables
 from tests.helpers import ROOT
 
 ROWS = pd.DataFrame(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sflkit.app.prices import Prices, in_words, span
+from companion.app.prices import Prices, in_words, span
 
 
 def head(seed=0, experiment="probe", **config):

@@ -16,13 +16,13 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from companion.app import gate, queue, runner
+from companion.app.agenda import Agenda
+from companion.app.workers import Reserve
 from sflkit import machine, paths
-from sflkit.app import gate, queue, runner
-from sflkit.app.agenda import Agenda
-from sflkit.app.workers import Reserve
 from sflkit.results import attempts, shelf, store, sweep
 
-PAPER = [sys.executable, "-m", "sflkit.app.cli", "paper"]
+PAPER = [sys.executable, "-m", "sflkit.cli", "paper"]
 
 
 def agenda():

@@ -19,11 +19,11 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from companion.app import cli, gate, kernels, links, refresh, regenerate, runner
 from sflkit import paths
-from sflkit.app import cli, gate, kernels, links, refresh, regenerate, runner
 from tests.helpers import DRAW, write_notebook
 
-SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
+SFLKIT = [sys.executable, "-m", "sflkit.cli"]
 SNAKEMAKE = [sys.executable, "-m", "snakemake"]
 
 
@@ -525,7 +525,7 @@ def test_worker_processes_end_with_the_kernel(clone):
 def test_die_with_ends_a_process_whose_starter_is_gone(host):
     starter = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     code = (
-        "import sys, time; from sflkit.app import runner\n"
+        "import sys, time; from companion.app import runner\n"
         "runner.die_with(sys.argv[1]); print('watching', flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(
@@ -546,7 +546,9 @@ def test_a_process_of_another_host_is_not_watched():
     """
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    code = "import sys; from sflkit.app import runner; runner.die_with(sys.argv[1]); print('alive')"
+    code = (
+        "import sys; from companion.app import runner; runner.die_with(sys.argv[1]); print('alive')"
+    )
     said = [
         subprocess.run(
             [sys.executable, "-c", code, f"{host}:{gone.pid}"], capture_output=True, text=True

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from companion.app import cli, gate
+from companion.app.agenda import Agenda
 from sflkit import paths
-from sflkit.app import cli, gate
-from sflkit.app.agenda import Agenda
 from sflkit.results import attempts, store
 
 

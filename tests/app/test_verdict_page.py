@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from sflkit.app import artefacts, verdict_page
-from sflkit.results import tables
+from companion.app import artefacts, verdict_page
+from companion.judging import tables
 from tests.helpers import ROOT
 
 ROWS = tables.all_verdicts(ROOT / "figures")

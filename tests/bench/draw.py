@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from companion import figures
 from sflkit import checks
-from sflkit.results import figures
 from tests.bench.scaling import AXES, GROWTH_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,16 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.beyond import costs, evidence, memories, stores
-from sflkit.beyond.claims import QUESTIONS, Question
-from sflkit.beyond.forgetting import PROVED
+from companion.beyond import costs, evidence, memories, stores
+from companion.beyond.claims import QUESTIONS, Question
+from companion.beyond.forgetting import PROVED
+from companion.judging.claims import Part
+from companion.judging.rules import Holds
 from sflkit.datastreams import training as streams_training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.psi import minimize_psi
 from sflkit.osafl.clients import Samples
 from sflkit.osafl.config import OSAFLConfig
-from sflkit.results.claims import Part
-from sflkit.results.rules import Holds
 from sflkit.results.sweep import run_many
 from sflkit.sfl.caches import DRSR, FIFO
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sflkit.beyond import forgetting, proofs
-from sflkit.beyond.forgetting import PROVED, Stream, dropped_reads, fill, never_arrived
+from companion.beyond import forgetting, proofs
+from companion.beyond.forgetting import PROVED, Stream, dropped_reads, fill, never_arrived
 from sflkit.fats import unlearning
 from sflkit.fats.forgetting import forget_sample
 from sflkit.fats.history import History, draw_history

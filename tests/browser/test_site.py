@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from companion.judging import tables
 from docs.site.records import PACKAGES
-from sflkit.results import tables
 from tests.helpers import ROOT
 
 PHONE = {"width": 390, "height": 844}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sflkit.datastreams.descent import descend_generalization, descend_psi, project_simplex
+from companion.datastreams.descent import descend_generalization, descend_psi, project_simplex
 from sflkit.datastreams.psi import minimize_psi
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sflkit.datastreams.drift_example import fixed_point, optimisers, optimum, path
+from companion.datastreams.drift_example import fixed_point, optimisers, optimum, path
 
 
 def test_optimum_and_fixed_point_by_hand():

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from sflkit.datastreams import errata
+from companion.datastreams import errata
 
 
 def values(number, role="printed"):

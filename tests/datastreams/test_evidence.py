@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.datastreams import plans
-from sflkit.datastreams.claims import CLAIMS
-from sflkit.datastreams.claims.training import (
+from companion.datastreams import plans
+from companion.datastreams.claims import CLAIMS
+from companion.datastreams.claims.training import (
     APPENDIX_E,
     BASELINES,
     FIGURES,
@@ -22,10 +22,10 @@ from sflkit.datastreams.claims.training import (
     nearest_share,
     rivals,
 )
+from companion.datastreams.evidence import training as evidence
+from companion.judging.claims import NotRun
+from companion.judging.tables import paper_value
 from sflkit.datastreams.config import DataStreamsConfig
-from sflkit.datastreams.evidence import training as evidence
-from sflkit.results.claims import NotRun
-from sflkit.results.tables import paper_value
 from tests.invented import answers
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.datastreams import own_data
 from sflkit.data import tables
-from sflkit.datastreams import own_data
 from sflkit.federated import FedAvg
 from sflkit.results import sweep
 from sflkit.sfl import caches

@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.datastreams.claims import CLAIMS
-from sflkit.datastreams.evidence import psi as psi_evidence
-from sflkit.datastreams.pictures import psi as psi_pictures
+from companion.datastreams.claims import CLAIMS
+from companion.datastreams.evidence import psi as psi_evidence
+from companion.datastreams.pictures import psi as psi_pictures
+from companion.judging.claims import Setting
 from sflkit.datastreams.psi import equal_fresh_p_hist, psi
 from sflkit.datastreams.strategies import client_importance
 from sflkit.randomness import generator
-from sflkit.results.claims import Setting
 
 GROUPS = psi_evidence.Groups(3, 5)
 FRACTIONS = [0.1, 0.4, 0.7]

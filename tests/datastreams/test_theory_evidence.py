@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from sflkit.datastreams import plane_problem
-from sflkit.datastreams.claims import CLAIMS
-from sflkit.datastreams.evidence import theory as theory_evidence
-from sflkit.datastreams.pictures import theory as theory_pictures
+from companion.datastreams import plane_problem
+from companion.datastreams.claims import CLAIMS
+from companion.datastreams.evidence import theory as theory_evidence
+from companion.datastreams.pictures import theory as theory_pictures
+from companion.judging.claims import Setting
 from sflkit.randomness import generator
-from sflkit.results.claims import Setting
 
 
 @pytest.fixture(scope="module")

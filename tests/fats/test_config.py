@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from companion.fats.plans.membership import attacks_on
+from companion.judging import tables
 from sflkit.fats import membership, training
 from sflkit.fats.config import TABLE_2, FATSConfig, MembershipConfig
-from sflkit.fats.plans.membership import attacks_on
-from sflkit.results import tables
 from sflkit.results.store import config_dict, result_key
 from tests.fats.fats_cases import TINY_RUN
 from tests.helpers import ROOT

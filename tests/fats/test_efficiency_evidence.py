@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.fats.claims import CLAIMS
-from sflkit.fats.evidence import efficiency as evidence
+from companion.fats.claims import CLAIMS
+from companion.fats.evidence import efficiency as evidence
+from companion.fats.plans import efficiency as plans
 from sflkit.fats.expected_time import client_time, sample_time
-from sflkit.fats.plans import efficiency as plans
 from tests.invented import answers, drive, noise
 
 LINES = dict(femnist_b=[5, 20], femnist_m=[1400, 3556])

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from sflkit.fats import errata
+from companion.fats import errata
 
 
 def values(number, role="printed"):

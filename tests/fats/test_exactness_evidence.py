@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.fats.claims import CLAIMS
+from companion.fats.evidence import exactness
+from companion.fats.evidence.table_2 import NAMES, paper_sizes, table_2
+from companion.judging.claims import Setting
 from sflkit.fats import stability
-from sflkit.fats.claims import CLAIMS
-from sflkit.fats.evidence import exactness
-from sflkit.fats.evidence.table_2 import NAMES, paper_sizes, table_2
-from sflkit.results.claims import Setting
 
 HERE = Setting("reduced", "few histories")
 

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from sflkit.fats import history_pictures
+from companion.fats import history_pictures
 from sflkit.fats.history import draw_history
 
 

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from sflkit.fats.claims import CLAIMS
-from sflkit.fats.evidence import membership as evidence
-from sflkit.fats.plans import membership as plans
+from companion.fats.claims import CLAIMS
+from companion.fats.evidence import membership as evidence
+from companion.fats.plans import membership as plans
 from tests.invented import answers, drive, noise
 
 ASKED = dict(

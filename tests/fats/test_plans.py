@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from sflkit.app import gate
-from sflkit.fats.plans import efficiency, membership, tradeoff, unlearning
-from sflkit.results.plans import Stage
+from companion.app import gate
+from companion.fats.plans import efficiency, membership, tradeoff, unlearning
+from companion.plans import Stage
 
 
 def stages(plan):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from companion.fats.evidence import convergence, unlearning_costs
 from sflkit.fats import expected_time
-from sflkit.fats.evidence import convergence, unlearning_costs
 from sflkit.randomness import generator
 
 SMALL = dict(n_clients=12, samples_per_client=6, clients_per_round=2, batch_size=2, rounds=5)

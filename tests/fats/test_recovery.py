@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.fats import recovery
+from companion.fats import recovery
 from sflkit.fats.config import FATSConfig
 from sflkit.fats.hit_rounds import hit_law
 from sflkit.fats.training import choose_requests, federation_of

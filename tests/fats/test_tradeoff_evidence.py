@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.fats.claims import CLAIMS
-from sflkit.fats.evidence import tradeoff as evidence
-from sflkit.fats.plans import tradeoff as plans
+from companion.fats.claims import CLAIMS
+from companion.fats.evidence import tradeoff as evidence
+from companion.fats.plans import tradeoff as plans
 from tests.invented import answers, drive, noise
 
 SIZES = dict(n_clients=120, samples_per_client=12, local_steps=3)

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.fats.claims import CLAIMS
-from sflkit.fats.evidence.unlearning import evidence, mean_curves
-from sflkit.fats.recovery import RUN
+from companion.fats.claims import CLAIMS
+from companion.fats.evidence.unlearning import evidence, mean_curves
+from companion.fats.recovery import RUN
 from tests.invented import answers, noise
 
 LEVELS = ("sample", "client")

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from sflkit.app import gate
+from companion.app import gate
 
 # Texts that no number, list or choice can be, and some that one of them is.
 TEXTS = (

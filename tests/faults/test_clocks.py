@@ -10,7 +10,7 @@ import time
 from tests.faults import campaign
 from tests.helpers import DRAW, write_notebook
 
-FIGURES = [sys.executable, "-m", "sflkit.app.cli", "figures", "--only", "10"]
+FIGURES = [sys.executable, "-m", "sflkit.cli", "figures", "--only", "10"]
 
 
 def test_figures(clone):

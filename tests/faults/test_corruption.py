@@ -11,13 +11,15 @@ import pandas as pd
 import pytest
 import torch
 
+from companion import figures
+from companion.judging import seals, tables
+from companion.judging.claims import Setting
+from companion.sfl.claims import CLAIMS
 from sflkit.data import catalogue, files
 from sflkit.fats.state import load
 from sflkit.fats.unlearning import learn
-from sflkit.results import figures, seals, store, tables
-from sflkit.results.claims import Setting
+from sflkit.results import store
 from sflkit.sfl import cache_paths
-from sflkit.sfl.claims import CLAIMS
 from sflkit.sfl.config import SFLConfig
 from tests.faults import campaign
 
@@ -134,7 +136,7 @@ def test_what_is_published(published, tmp_path, name):
 
 
 def test_stamps_that_cannot_be_read_are_of_no_run(clone, tmp_path):
-    from sflkit.app import gate, regenerate, runner
+    from companion.app import gate, regenerate, runner
 
     book = gate.find("10")
     stamp = runner.stamp(book, "quick")

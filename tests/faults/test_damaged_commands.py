@@ -13,7 +13,7 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from sflkit.app import cli, gate
+from companion.app import cli, gate
 from tests.faults import campaign, damaged_commands
 from tests.faults.campaign import SHARE
 from tests.helpers import ROOT

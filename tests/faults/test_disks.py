@@ -20,19 +20,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion import figures
+from companion.judging import seals, tables
+from companion.judging.claims import Setting
+from companion.sfl.claims import CLAIMS
 from sflkit import paths
 from sflkit.data import files
 from sflkit.fats.state import save
 from sflkit.fats.unlearning import learn
-from sflkit.results import figures, seals, store, sweep, tables
-from sflkit.results.claims import Setting
+from sflkit.results import store, sweep
 from sflkit.sfl import cache_paths
-from sflkit.sfl.claims import CLAIMS
 from sflkit.sfl.config import SFLConfig
 from tests.faults import campaign
 from tests.helpers import DRAW, write_notebook
 
-SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
+SFLKIT = [sys.executable, "-m", "sflkit.cli"]
 CONFIG = SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2)
 
 

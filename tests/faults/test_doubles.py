@@ -6,11 +6,11 @@ import subprocess
 import sys
 import time
 
-from sflkit.results import seals
+from companion.judging import seals
 from tests.faults import campaign
 from tests.helpers import DRAW, write_notebook
 
-FIGURES = [sys.executable, "-m", "sflkit.app.cli", "figures", "--only", "10"]
+FIGURES = [sys.executable, "-m", "sflkit.cli", "figures", "--only", "10"]
 
 
 def test_two_times_figures(clone):

@@ -16,16 +16,17 @@ import time
 import pytest
 import torch
 
+from companion.app import gate
+from companion.app.agenda import Agenda
+from companion.judging import seals
 from sflkit import paths
-from sflkit.app import gate
-from sflkit.app.agenda import Agenda
 from sflkit.fats.state import PendingRequestError, load
 from sflkit.fats.unlearning import learn, resume
-from sflkit.results import seals, shelf, store
+from sflkit.results import shelf, store
 from tests.faults import campaign
 from tests.helpers import DRAW, ROOT, write_notebook
 
-SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
+SFLKIT = [sys.executable, "-m", "sflkit.cli"]
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 

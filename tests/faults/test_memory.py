@@ -8,7 +8,7 @@ import sys
 from tests.faults import campaign
 from tests.helpers import DRAW, write_notebook
 
-SFLKIT = [sys.executable, "-m", "sflkit.app.cli"]
+SFLKIT = [sys.executable, "-m", "sflkit.cli"]
 # The limit is the kernel's own, so that it is the kernel that runs out.
 GREEDY = """\
 import resource

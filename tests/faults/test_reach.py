@@ -22,11 +22,11 @@ LEFT_OUT = {
         *("datastreams.own_data: chosen config_for federation run split table_of",),
         *("results.store: config_dict describe experiment_name key_of own_code plain publish",),
         *("results.store: registered_code write_result", "results.sources: identity"),
-        *("results.tables: paper_values provenance record", "models.pretrained: load"),
+        *("judging.tables: paper_values provenance record", "models.pretrained: load"),
     },
     "what a user brings or declares: protocols, registries, claims, with tests of their own": {
-        *("beyond.claims: Question", "registry: Registry Rule", "results.claims: Claim Claims"),
-        *("results.errata: CounterExample Reading picture", "results.plans: carry_out next_stage"),
+        *("beyond.claims: Question", "registry: Registry Rule", "judging.claims: Claim Claims"),
+        "judging.errata: CounterExample Reading picture",
         *(
             "federated.own: build_model build_server check_not_shared maker",
             "results.attempts: attempt",
@@ -49,7 +49,7 @@ LEFT_OUT = {
         *("fats.recovery: paths_of", "fats.tasks: make_task"),
         *("fats.training: choose_requests federation_of", "fats.attacks: shadow_attack"),
         *("federated.arrays: finite_vector rows_of tensor_of", "federated.batches: convert"),
-        *("machine: cores thread_bound", "results.tables: judge", "sfl.protocol: contents"),
+        *("machine: cores thread_bound", "judging.tables: judge", "sfl.protocol: contents"),
         *("osafl.centralised: arrivals draw_clients", "osafl.clients: Samples"),
         *("osafl.tuning: collect", "sfl.clients: Clients", "sfl.learner: Learner"),
         *("sfl.training: run_stacked", "teaching.cells: put"),
@@ -70,7 +70,7 @@ LEFT_OUT = {
         *("data.federations: Federation", "osafl.video: Catalogue Users"),
     },
     "evidence, plans and pictures of the notebooks, whose parameters the gate checks": {
-        *("results.figures: curves save_figure",),
+        *("figures: curves save_figure",),
     },
 }
 NOTEBOOKS = re.compile(r"^(?!results).*(\b|_)(evidence|plans|pictures)\b")
@@ -93,7 +93,7 @@ def reached():
             called = [function if hasattr(function, "__qualname__") else type(function)]
         for one in called:
             if hasattr(one, "__qualname__"):
-                module = (one.__module__ or "").removeprefix("sflkit.")
+                module = (one.__module__ or "").removeprefix("sflkit.").removeprefix("companion.")
                 found.add((module, one.__qualname__.split(".")[0]))
     return found
 
@@ -101,8 +101,9 @@ def reached():
 def promising():
     """Yield module and name of what promises a ValueError or TypeError; whether it is called."""
     called = reached()
-    for file in sorted((ROOT / "sflkit").rglob("*.py")):
-        module = ".".join(file.relative_to(ROOT / "sflkit").with_suffix("").parts)
+    files = [file for name in ("sflkit", "companion") for file in (ROOT / name).rglob("*.py")]
+    for file in sorted(files):
+        module = ".".join(file.relative_to(ROOT).with_suffix("").parts[1:])
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name[0] == "_":
                 continue

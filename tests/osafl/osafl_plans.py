@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from sflkit.osafl import tuning
+from companion.osafl import tuning
 from sflkit.osafl.config import OSAFLConfig
 
 ONE = {

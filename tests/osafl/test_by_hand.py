@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.osafl import sharing
-from sflkit.osafl.claims import CLAIMS
-from sflkit.osafl.evidence import by_hand
+from companion.judging.claims import Setting
+from companion.osafl import sharing
+from companion.osafl.claims import CLAIMS
+from companion.osafl.evidence import by_hand
 from sflkit.osafl.rules import MAFACD, RULES
-from sflkit.results.claims import Setting
 
 SIX = ("osafl", "m_fedavg", "m_afa_cd", "m_fednova", "m_fedprox", "m_feddisco")
 

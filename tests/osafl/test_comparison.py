@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.osafl import tuning
-from sflkit.osafl.evidence import comparison
+from companion.osafl import tuning
+from companion.osafl.evidence import comparison
+from companion.osafl.plans import training as plans
 from sflkit.osafl.networks import SIZES
-from sflkit.osafl.plans import training as plans
 from tests.osafl.test_plans import ONE, TWO, drive
 
 FULL = SIZES["FCN"].options["hidden"]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sflkit.osafl import errata
+from companion.osafl import errata
 
 
 def values(number, role="printed"):

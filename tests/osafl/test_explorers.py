@@ -7,7 +7,8 @@ import pytest
 def test_the_resource_explorer_draws_what_fits(monkeypatch):
     import matplotlib.pyplot as plt
 
-    from sflkit.osafl import allocation, alternation, channels, explorers
+    from companion.osafl import explorers
+    from sflkit.osafl import allocation, alternation, channels
     from sflkit.osafl.devices import Devices, Link
 
     drawn = []

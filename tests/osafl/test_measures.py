@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sflkit.osafl import measures
-from sflkit.osafl.measures import WORST_LOSS, by_arm
+from companion.osafl import measures
+from companion.osafl.measures import WORST_LOSS, by_arm
 
 
 def run(accuracies, losses=None, seed=0, arm="osafl"):

@@ -4,9 +4,9 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from companion.osafl.pictures import networks
 from sflkit import models
 from sflkit.osafl.networks import SIZES
-from sflkit.osafl.pictures import networks
 
 
 def test_layers_of_a_network_by_hand():

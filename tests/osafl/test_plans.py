@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.app import gate
-from sflkit.osafl import tuning
-from sflkit.osafl.claims import CLAIMS
+from companion.app import gate
+from companion.judging.claims import NotRun, Setting
+from companion.osafl import tuning
+from companion.osafl.claims import CLAIMS
+from companion.osafl.evidence import training as judging
+from companion.osafl.plans import training as plans
 from sflkit.osafl.config import OSAFLConfig
-from sflkit.osafl.evidence import training as judging
-from sflkit.osafl.plans import training as plans
-from sflkit.results.claims import NotRun, Setting
 from tests.osafl.osafl_plans import ONE, TWO, drive
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sflkit.osafl import quadratics
+from companion.osafl import quadratics
 from sflkit.randomness import generator
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.osafl.claims.dataset1 import BASELINES
-from sflkit.osafl.evidence import remarks
+from companion.osafl.claims.dataset1 import BASELINES
+from companion.osafl.evidence import remarks
+from companion.osafl.plans import training as plans
 from sflkit.osafl.networks import SIZES
-from sflkit.osafl.plans import training as plans
 from tests.osafl.osafl_plans import ONE, TWO, drive
 
 FULL = SIZES["FCN"].options["hidden"]

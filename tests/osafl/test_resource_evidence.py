@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from companion.judging.claims import Setting
+from companion.osafl.claims import CLAIMS
+from companion.osafl.evidence import resources as resource_evidence
+from companion.osafl.evidence import stragglers as straggler_evidence
+from companion.osafl.pictures import resources as resource_pictures
 from sflkit.osafl import allocation
-from sflkit.osafl.claims import CLAIMS
 from sflkit.osafl.devices import costs
-from sflkit.osafl.evidence import resources as resource_evidence
-from sflkit.osafl.evidence import stragglers as straggler_evidence
-from sflkit.osafl.pictures import resources as resource_pictures
-from sflkit.results.claims import Setting
 
 N, ROUNDS = 12, 3
 LINK = resource_evidence.links()["CNN"]

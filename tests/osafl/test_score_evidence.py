@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from sflkit.osafl import quadratics
-from sflkit.osafl.claims import CLAIMS
-from sflkit.osafl.evidence import scores as score_evidence
-from sflkit.osafl.pictures import scores as score_pictures
+from companion.judging.claims import Setting
+from companion.osafl import quadratics
+from companion.osafl.claims import CLAIMS
+from companion.osafl.evidence import scores as score_evidence
+from companion.osafl.pictures import scores as score_pictures
 from sflkit.osafl.scores import osafl_scores
 from sflkit.randomness import generator
-from sflkit.results.claims import Setting
 
 
 @pytest.fixture(scope="module")

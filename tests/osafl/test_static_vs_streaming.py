@@ -3,13 +3,13 @@
 import pandas as pd
 import pytest
 
+from companion import plans
+from companion.judging.claims import NotRun, Setting
+from companion.osafl.claims import CLAIMS
+from companion.osafl.evidence import static_vs_streaming as evidence
+from companion.osafl.pictures import static_vs_streaming as pictures
+from companion.osafl.plans.static_vs_streaming import static_vs_streaming
 from sflkit.osafl import centralised
-from sflkit.osafl.claims import CLAIMS
-from sflkit.osafl.evidence import static_vs_streaming as evidence
-from sflkit.osafl.pictures import static_vs_streaming as pictures
-from sflkit.osafl.plans.static_vs_streaming import static_vs_streaming
-from sflkit.results import plans
-from sflkit.results.claims import NotRun, Setting
 
 SETTINGS = dict(
     data="digits",

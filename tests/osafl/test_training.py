@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from companion.osafl.plans.training import fcn_base
 from sflkit import models
 from sflkit.federated import FedAvg, Scaffold, Task, local_sgd
 from sflkit.osafl import clients, rules, training, video
@@ -27,7 +28,6 @@ from sflkit.osafl.clients import (
 )
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.devices import Link
-from sflkit.osafl.plans.training import fcn_base
 from sflkit.osafl.rules import RULES
 from sflkit.osafl.training import run
 from sflkit.registry import Rule

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from sflkit.osafl.claims import CLAIMS, dataset1, dataset2
-from sflkit.osafl.claims.dataset1 import BASELINES, LABELS
-from sflkit.osafl.plans.training import FEDAVG_TABLE_2, TABLE
+from companion.judging.tables import paper_value
+from companion.osafl.claims import CLAIMS, dataset1, dataset2
+from companion.osafl.claims.dataset1 import BASELINES, LABELS
+from companion.osafl.plans.training import FEDAVG_TABLE_2, TABLE
 from sflkit.osafl.rules import RULES
-from sflkit.results.tables import paper_value
 
 
 def printed(artefact, quantity):

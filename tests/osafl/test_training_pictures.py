@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from sflkit.osafl.pictures import training as pictures
-from sflkit.osafl.plans import training as plans
+from companion.osafl.pictures import training as pictures
+from companion.osafl.plans import training as plans
 from sflkit.osafl.rules import RULES
 from tests.osafl.osafl_plans import ONE, TWO, drive
 

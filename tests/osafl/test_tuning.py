@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.osafl.tuning import Choice, choose, collect, grown, scaled, step_name
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.rules import RULES
-from sflkit.osafl.tuning import Choice, choose, collect, grown, scaled, step_name
 
 
 def test_each_rule_has_one_step_size():

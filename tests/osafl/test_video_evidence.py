@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.judging.claims import Setting
+from companion.osafl.claims import CLAIMS
+from companion.osafl.evidence import video as video_evidence
+from companion.osafl.pictures import video as video_pictures
 from sflkit.osafl import video
-from sflkit.osafl.claims import CLAIMS
-from sflkit.osafl.evidence import video as video_evidence
-from sflkit.osafl.pictures import video as video_pictures
 from sflkit.randomness import generator
-from sflkit.results.claims import Setting
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sflkit.results import claims, origin
+from companion.judging import claims
+from sflkit.results import origin
 
 
 @pytest.fixture(autouse=True)

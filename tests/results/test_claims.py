@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from sflkit.results import claims
-from sflkit.results.claims import Claim, Claims, NotRun, Part, Setting
-from sflkit.results.rules import ANSWERS, Above, Equal, Holds, Judged
+from companion.judging import claims
+from companion.judging.claims import Claim, Claims, NotRun, Part, Setting
+from companion.judging.rules import ANSWERS, Above, Equal, Holds, Judged
 
 PART = Part("order", "DRSR ends above FIFO", Above(smallest=0.005, scale=100, unit="points"))
 FULL = Setting("full")

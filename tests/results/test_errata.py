@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from sflkit.results import errata
-from sflkit.results.errata import CounterExample, Reading, corrected, counter_example, printed
+from companion.judging import errata
+from companion.judging.errata import CounterExample, Reading, corrected, counter_example, printed
 
 
 @pytest.mark.parametrize(

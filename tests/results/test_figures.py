@@ -18,11 +18,12 @@ import pytest
 from matplotlib.colors import to_rgb
 from scipy import stats
 
+from companion import figures
+from companion.app.readme import refresh_block, tally, write_blocks
+from companion.app.verdict_page import verdict_page
+from companion.judging import claims, rules, tables
 from sflkit import paths
-from sflkit.app.readme import refresh_block, tally, write_blocks
-from sflkit.app.verdict_page import verdict_page
 from sflkit.registry import Look, Registry, Rule
-from sflkit.results import claims, figures, rules, tables
 from sflkit.sfl.caches import RULES
 
 
@@ -379,7 +380,7 @@ def test_a_part_that_is_gone_leaves_no_row(clone):
 def test_concurrent_writers_lose_nothing(clone):
     code = (
         "import sys\n"
-        "from sflkit.results import claims, rules, tables\n"
+        "from companion.judging import claims, rules, tables\n"
         "parts = [claims.Part('a', 'it holds', rules.Holds())]\n"
         "for i in range(20):\n"
         "    claim = claims.Claim(f'{sys.argv[1]}-fig{i}', 'c', 's', parts, 'r')\n"

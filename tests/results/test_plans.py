@@ -8,8 +8,9 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 
-from sflkit.results import plans, sweep
-from sflkit.results.plans import Stage
+from companion import plans
+from companion.plans import Stage
+from sflkit.results import sweep
 
 EXPERIMENT = "plan-probe"
 RESULT_VERSION = 1

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sflkit.results import rules
-from sflkit.results.rules import (
+from companion.judging import rules
+from companion.judging.rules import (
     Above,
     AtLeastHalf,
     AtMost,

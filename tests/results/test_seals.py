@@ -9,9 +9,10 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from sflkit.results import figures, seals, tables
-from sflkit.results.claims import Claim, Claims, Part, Setting
-from sflkit.results.rules import Holds
+from companion import figures
+from companion.judging import seals, tables
+from companion.judging.claims import Claim, Claims, Part, Setting
+from companion.judging.rules import Holds
 
 CLAIM = Claim(
     "x-fig1",

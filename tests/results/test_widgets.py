@@ -9,7 +9,7 @@ import ipywidgets
 import matplotlib.pyplot as plt
 import pytest
 
-from sflkit.results import widgets
+from companion import widgets
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from companion.sfl.evidence import bounds as bound_evidence
 from sflkit.sfl import bounds, streams
-from sflkit.sfl.evidence import bounds as bound_evidence
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sflkit.sfl import coin
+from companion.sfl import coin
 
 
 def test_limits_by_hand():

@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from companion.sfl import toy_problem
+from companion.sfl.toy_problem import SyntheticConfig
 from sflkit.results.store import result_key
-from sflkit.sfl import cache_paths, discrepancy, toy_problem, training
+from sflkit.sfl import cache_paths, discrepancy, training
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.discrepancy import DiscrepancyConfig
-from sflkit.sfl.toy_problem import SyntheticConfig
 from tests.helpers import ROOT
 
 EXPERIMENTS = {

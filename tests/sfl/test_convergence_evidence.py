@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sflkit.sfl.evidence import convergence as convergence_evidence
-from sflkit.sfl.toy_problem import SyntheticConfig
+from companion.sfl.evidence import convergence as convergence_evidence
+from companion.sfl.toy_problem import SyntheticConfig
 
 SETTINGS = {
     "n_clients": 2,

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.sfl import cache_paths, discrepancy, toy_problem
+from companion.sfl import toy_problem
+from companion.sfl.toy_problem import SyntheticConfig
+from sflkit.sfl import cache_paths, discrepancy
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.discrepancy import DiscrepancyConfig, exact_discrepancy
-from sflkit.sfl.toy_problem import SyntheticConfig
 
 
 @pytest.mark.parametrize("rule", discrepancy.RULES)

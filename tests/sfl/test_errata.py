@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sflkit.sfl import coin, errata
+from companion.sfl import coin, errata
 
 
 def values(number, role="printed"):

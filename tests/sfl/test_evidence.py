@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sflkit.results import plans
-from sflkit.sfl import label_only
-from sflkit.sfl.claims import CLAIMS
+from companion import plans
+from companion.sfl import label_only
+from companion.sfl.claims import CLAIMS
+from companion.sfl.evidence import training as evidence
+from companion.sfl.plans import training as sfl_plans
 from sflkit.sfl.discrepancy import exact_discrepancy
-from sflkit.sfl.evidence import training as evidence
-from sflkit.sfl.plans import training as sfl_plans
 from tests.invented import answers, drive, noise, swapped
 
 # Two rules, two seeds, four rounds; round 2 was not evaluated.

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from companion.sfl import label_only
+from companion.sfl.label_only import LabelOnlyConfig, cached_shares, make_stream, run
 from sflkit.randomness import generator
-from sflkit.sfl import label_only
-from sflkit.sfl.label_only import LabelOnlyConfig, cached_shares, make_stream, run
 
 TINY = LabelOnlyConfig(
     n_clients=3,

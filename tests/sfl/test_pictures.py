@@ -7,13 +7,14 @@ matplotlib.use("Agg")
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from sflkit.datastreams import explorers as datastreams_explorers
-from sflkit.fats import explorers as fats_explorers
-from sflkit.results import figures
-from sflkit.sfl import cache_paths, explorers, training
+from companion import figures
+from companion.datastreams import explorers as datastreams_explorers
+from companion.fats import explorers as fats_explorers
+from companion.sfl import explorers
+from companion.sfl.pictures import shared as pictures
+from sflkit.sfl import cache_paths, training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
-from sflkit.sfl.pictures import shared as pictures
 
 
 def axes():

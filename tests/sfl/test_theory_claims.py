@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from sflkit.datastreams.claims import theory as datastreams
-from sflkit.sfl.claims import theory as sfl
+from companion.datastreams.claims import theory as datastreams
+from companion.sfl.claims import theory as sfl
 from tests.helpers import ROOT
 
 OWN = {"10": sfl, "11": sfl, "14": sfl, "20": datastreams, "23": datastreams}

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from sflkit.sfl.pictures import training as training_pictures
+from companion.sfl.pictures import training as training_pictures
 
 
 def sweep(levels, seeds=4, rounds=(2, 4, 6, 8), **columns):

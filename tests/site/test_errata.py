@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from companion.app import gate
 from docs.site import errata
 from docs.site.records import Records
 from docs.site.sources import Sources
-from sflkit.app import gate
 
 TEXT = """# Errata
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from companion.app import gate, readme
+from companion.judging import seals
 from docs.site import __main__ as command
 from docs.site import notebooks, records
 from docs.site.sources import PAGES, Problem, Sources, code_page, page_of, plain
 from sflkit import paths
-from sflkit.app import gate, readme
-from sflkit.results import seals
 from tests.helpers import ROOT
 
 

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from sflkit import teaching
-from sflkit.teaching import cells
+from companion import teaching
+from companion.teaching import cells
 from tests.helpers import ROOT
 
 # Notebooks that have no such cells yet.
@@ -67,7 +67,7 @@ def test_the_cell_runs_unanswered_and_prints_what_is_committed(name):
 def test_the_notebooks_hold_what_the_exercises_say(name, tmp_path):
     copied = tmp_path / BOOKS[name].name
     copied.write_text(BOOKS[name].read_text(encoding="utf-8"), encoding="utf-8")
-    assert not cells.write(copied), "run `python -m sflkit.teaching.cells`"
+    assert not cells.write(copied), "run `python -m companion.teaching.cells`"
 
 
 def test_written_files_are_notebooks(tmp_path):
@@ -85,6 +85,6 @@ def test_the_command_changes_nothing_where_all_is_current(clone):
     for path in (clone / "notebooks").glob("*.ipynb"):
         path.unlink()
     shutil.copy(BOOKS["93"], clone / "notebooks")
-    command = [sys.executable, "-m", "sflkit.teaching.cells"]
+    command = [sys.executable, "-m", "companion.teaching.cells"]
     done = subprocess.run(command, cwd=clone, capture_output=True, text=True)
     assert done.returncode == 0 and "all were current" in done.stdout, done.stderr

@@ -10,8 +10,8 @@ import runpy
 import numpy as np
 import pytest
 
-from sflkit import teaching
-from sflkit.teaching.exercise import Exercise, Form, number, vector, whole
+from companion import teaching
+from companion.teaching.exercise import Exercise, Form, number, vector, whole
 from tests.helpers import ROOT
 from tests.teaching.wrong_answers import WRONG
 

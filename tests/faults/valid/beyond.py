@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sflkit import teaching
-from sflkit.beyond import costs, forgetting, memories, proofs, stores
-from sflkit.beyond.forgetting import Stream
+from companion import teaching
+from companion.beyond import costs, forgetting, memories, proofs, stores
+from companion.beyond.forgetting import Stream
 from sflkit.fats.history import History, draw_history
 from sflkit.osafl.config import OSAFLConfig
 

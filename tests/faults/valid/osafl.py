@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from companion.osafl import tuning
 from sflkit.osafl import (
     allocation,
     alternation,
@@ -16,7 +17,6 @@ from sflkit.osafl import (
     scores,
     stores,
     training,
-    tuning,
     video,
 )
 

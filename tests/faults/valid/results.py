@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from companion.judging import rules, tables
+from companion.judging.claims import Part, Setting
 from sflkit import paths, randomness, rounding
-from sflkit.results import intervals, rules, sweep, tables
-from sflkit.results.claims import Part, Setting
+from sflkit.results import intervals, sweep
 from sflkit.sfl import cache_paths, caches
 from sflkit.sfl.config import SFLConfig
 

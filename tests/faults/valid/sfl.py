@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from companion.sfl import coin
 from sflkit.sfl import (
     bounds,
     cache_paths,
     caches,
-    coin,
     config,
     discrepancy,
     full_start,

@@ -1,0 +1,172 @@
+"""How the papers call what we judge: numbers, headings and anchors of artefacts.
+
+An artefact's id is the paper's short name and what the paper calls it: "sfl-fig4a" is Figure 4a of
+SFL, "ds-tab2-cifar10" the line CIFAR-10 of Table 2 of data streams. A statement without a number of
+its own has a word, such as "sfl-speed", and a name in `STATED`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from companion.judging import seals
+
+PAPERS = {
+    "sfl": "SFL",
+    "ds": "Data streams",
+    "osafl": "OSAFL",
+    "fats": "FATS",
+}
+# What an artefact's id begins with behind the paper's -> its name and its heading in the contents.
+_KINDS = {
+    "fig": ("Figure", "Figures"),
+    "tab": ("Table", "Tables"),
+    "alg": ("Algorithm", "Algorithms"),
+    "thm": ("Theorem", "Theorems"),
+    "prop": ("Proposition", "Propositions"),
+    "lem": ("Lemma", "Lemmas"),
+    "cor": ("Corollary", "Corollaries"),
+    "rem": ("Remark", "Remarks"),
+    "remark": ("Remark", "Remarks"),
+    "eq": ("Equation", "Equations"),
+    "app": ("Appendix", "Appendices"),
+}
+_SHORT = {
+    "Figure": "Fig.",
+    "Table": "Tab.",
+    "Algorithm": "Alg.",
+    "Theorem": "Thm.",
+    "Proposition": "Prop.",
+    "Lemma": "Lem.",
+    "Corollary": "Cor.",
+    "Remark": "Rem.",
+    "Equation": "Eq.",
+    "Appendix": "App.",
+}
+STATEMENTS = "Statements"
+# Statements of the text that have no number -> what they say, in a few words.
+STATED = {
+    "sfl-faster": "Larger caches learn faster",
+    "sfl-nearfull": "DRSR and SRSR come close to FULL",
+    "sfl-speed": "All rules learn faster than LAZY",
+    "sfl-steadier": "DRSR varies less with training",
+    "sfl-theta": "Small theta, large caches and the long-term mix",
+    "sfl-thetavar": "A larger theta varies more",
+    "sfl-throughout": "DRSR and SRSR above FIFO throughout",
+    "sfl-untuned": "DRSR needs no choice of theta",
+    "ds-c2c1": "Estimates of c2/c1",
+    "ds-c4": "psi is convex",
+    "ds-memory": "Weights by the present memory",
+    "ds-optimal": "Ours is close to Optimal",
+    "ds-outperforms": "Ours outperforms Fresh, Historical and Uniform",
+    "ds-reuse": "Reusing 5 % of the samples",
+    "ds-uniform": "Uniform and Historical are the extremes",
+    "osafl-cnn": "Dataset-1 with the CNN",
+    "osafl-datasets": "Dataset-1 against Dataset-2",
+    "osafl-frozen": "Stores that ignore new samples",
+    "osafl-genie": "Centralised training is faster",
+    "osafl-private": "What servers need to know",
+    "osafl-saturation": "Rounds until the plateau",
+    "osafl-score": "Scores make training faster",
+    "osafl-squeezenet1": "Dataset-1 with SqueezeNet1",
+    "fats-bytes": "Communication and computation saved",
+    "fats-lookup": "Look-up in constant time",
+    "fats-space": "Space, and a variant with little memory",
+}
+# Drawings without numbers, whose claims say that there is little to refute.
+DRAWINGS = ("sfl-fig1", "sfl-fig2", "sfl-fig3", "sfl-fig9", "osafl-fig7", "osafl-fig8")
+# Data sets that an id ends with, as people write them.
+_DATA = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "femnist": "FEMNIST",
+    "shakespeare": "Shakespeare",
+}
+_ROMAN = {"1": "I", "2": "II", "3": "III", "4": "IV", "5": "V"}  # OSAFL's tables
+
+
+def name_of(artefact: str) -> str:
+    """Return how the paper calls an artefact, such as "Figure 4a" or "Table II"."""
+    paper, _, rest = artefact.partition("-")
+    kind, number, tail = _parsed(rest)
+    if kind is None:
+        return STATED.get(artefact, artefact)
+    if paper == "osafl" and kind == "Table":
+        number = _ROMAN.get(number, number)
+    if paper == "ds" and kind in ("Theorem", "Lemma", "Corollary"):  # numbered by section
+        number = f"{number[0]}.{number[1:]}"
+    if kind == "Equation":
+        number = f"({number})"
+    return f"{kind} {number}" + (f", {_DATA.get(tail, tail)}" if tail else "")
+
+
+def heading(artefact: str) -> str:
+    """Return the heading of an artefact's block, such as "Figure 4a (SFL), sfl-fig4a"."""
+    paper = artefact.partition("-")[0]
+    return f"{name_of(artefact)} ({PAPERS.get(paper, paper)}), {artefact}"
+
+
+def anchor(artefact: str) -> str:
+    """Return the anchor of the heading of an artefact's block."""
+    return anchor_of(heading(artefact))
+
+
+def anchor_of(text: str) -> str:
+    """Return the anchor that GitHub and MyST give to a heading."""
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+
+
+def as_cell(artefacts: Iterable[str]) -> str:
+    """Return artefacts by kind and number for a narrow cell, such as "Fig. 3, 5; Alg. 1"."""
+    found: dict[str, list[str]] = {}
+    artefacts = list(artefacts)
+    for artefact in artefacts:
+        kind, number, tail = _parsed(artefact.partition("-")[2])
+        if kind is None:
+            found.setdefault("", []).append(artefact)
+        elif not tail or artefact.removesuffix(f"-{tail}") not in artefacts:
+            name, _, rest = name_of(artefact).partition(" ")[2].partition(", ")
+            name = f"{name} ({rest})" if rest else name
+            found.setdefault(_SHORT.get(kind, kind), []).append(name)
+    others = len(found.pop("", []))
+    cells = [f"{kind} {', '.join(numbers)}" for kind, numbers in found.items()]
+    if others:
+        cells.append(f"{others} statement{'' if others == 1 else 's'}")
+    return "; ".join(cells)
+
+
+def _parsed(rest: str) -> tuple[str | None, str, str]:
+    """Return kind, number and what follows of an id behind the paper's, such as tab2-cifar10."""
+    found = re.fullmatch(r"([a-z]+?)([0-9A-Z][0-9A-Z]*[a-z]?)(?:-(\w+))?", rest)
+    if not found or found[1] not in _KINDS:
+        return None, "", ""
+    return _KINDS[found[1]][0], found[2], found[3] or ""
+
+
+def group_of(artefact: str) -> str:
+    """Return under which word of the contents an artefact stands."""
+    kind = _parsed(artefact.partition("-")[2])[0]
+    return dict(_KINDS.values()).get(kind, STATEMENTS)
+
+
+def paper_of(rows: pd.DataFrame) -> pd.Series:
+    """Return the short name of the paper of each row of a table of verdicts, a key of `PAPERS`."""
+    return rows["artefact"].str.split("-").str[0]
+
+
+def papers_of(rows: pd.DataFrame) -> list[str]:
+    """Return the short names of the papers in a table of verdicts, in the order of `PAPERS`."""
+    return sorted(set(paper_of(rows)), key=lambda name: (*PAPERS, name).index(name))
+
+
+def ordered(rows: pd.DataFrame) -> list[Any]:
+    """Return a paper's rows: figures first, statements last, by number within a kind."""
+    kinds = [plural for _, plural in dict.fromkeys(_KINDS.values())] + [STATEMENTS]
+    return sorted(
+        rows.itertuples(),
+        key=lambda row: (kinds.index(group_of(row.artefact)), seals.natural_key(row.artefact)),
+    )

@@ -1,0 +1,233 @@
+"""The README's five findings, each in plain sentences with the numbers of today's verdicts.
+
+A finding is written for certain answers to certain parts of claims, and takes its numbers from
+them. Where an answer has changed since, the finding says so and nothing else, until somebody writes
+it anew; a test notices.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from companion.app.artefacts import anchor, name_of
+
+CHANGED = (
+    "The verdicts behind this finding have changed since it was written; what holds today is said "
+    "behind the links."
+)
+
+
+class Parts:
+    """Today's judged parts, asked for as `artefact/part`."""
+
+    def __init__(self, parts: pd.DataFrame):
+        keys = parts["artefact"] + "/" + parts["part"]
+        self._rows = dict(zip(keys, parts.to_dict("records"), strict=True))
+
+    def answer(self, key: str) -> str:
+        """Return the answer to a part, "" where there is no such part."""
+        return self._rows.get(key, {}).get("answer", "")
+
+    def value(self, key: str) -> float:
+        """Return the first number of what was found."""
+        return float(re.search(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?", self._rows[key]["ours"])[0])
+
+    def size(self, key: str) -> str:
+        """Return what was found without its sign, such as "1.12 points"."""
+        return self._rows[key]["ours"].lstrip("+-")
+
+    def interval(self, key: str, turned: bool = False) -> str:
+        """Return the interval in words; `turned`, that of the opposite, such as a cost."""
+        low, high = re.fullmatch(r"\[(.*), (.*)\]", self._rows[key]["interval"]).groups()
+        if turned:
+            low, high = (f"{-float(end):g}" for end in (high, low))
+        return f"95 % interval from {low} to {high}"
+
+    def n_seeds(self, key: str) -> int:
+        """Return over how many seeds the interval is."""
+        return int(self._rows[key]["n_seeds"])
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding.
+
+    Parameters
+    ----------
+    title : str
+        The finding in a sentence.
+    artefacts : tuple of str
+        The claims whose verdicts it links to; the first one's notebook is linked as well.
+    answers : mapping
+        `artefact/part` -> the answer that the text is written for.
+    text : callable
+        Takes `Parts` and returns the finding.
+    """
+
+    title: str
+    artefacts: tuple[str, ...]
+    answers: Mapping[str, str]
+    text: Callable[[Parts], str]
+
+    def stale(self, parts: Parts) -> list[str]:
+        """Return the parts whose answers are no longer those that the text is written for."""
+        return [key for key, answer in self.answers.items() if parts.answer(key) != answer]
+
+
+def _forgetting(parts: Parts) -> str:
+    farthest = parts.size("fats-alg2/tiny").rsplit(" ", 1)[1]
+    return (
+        "FATS forgets a sample by training again from the step that first used it, and draws that "
+        "round's clients again if the step is its first. But that the sample was used tells us "
+        "that its client took part, and the new draw throws this away. Counted out for fifteen "
+        f"tiny federations, the draws are up to {farthest} (total variation) away from those of "
+        "training without the sample. When the round keeps its clients, the distance is 0 in all "
+        "of them. A second line has to change where the first use lies inside a round: the model "
+        "that is loaded there has already seen the sample."
+    )
+
+
+def _caches(parts: Parts) -> str:
+    gap = math.exp(parts.value("sfl-fig5a/mean drsr"))
+    gain = "sfl-fig4a/drsr fifo"
+    return (
+        "DRSR keeps the labels in a cache close to their long-term mix, as in the paper: late in "
+        f"500 rounds the squared distance is {gap:.0f} times smaller than FIFO's. Yet a linear "
+        f"model trained for 200 ends {parts.value(gain):.2g} points above FIFO's "
+        f"({parts.interval(gain)}). What costs accuracy is to stop taking new samples: LAZY ends "
+        f"{parts.size('sfl-fig4a/fifo lazy')} below FIFO. With DRSR and LeNet tripling the "
+        f"cache adds {parts.value('sfl-fig7/late drsr'):.1g} points late in 400 rounds "
+        f"({parts.interval('sfl-fig7/late drsr')}), and at round 200 less than half of the printed "
+        "11. All on stand-in data."
+    )
+
+
+def _old_data(parts: Parts) -> str:
+    return (
+        "On the paper's synthetic task with 20 % of old data, the weight that the paper reports "
+        f"for them beats fresh data alone by {parts.size('ds-tab2/ours, Fresh')} and old data "
+        f"alone by {parts.size('ds-tab2/ours, Historical')}. It is the weight that they have where "
+        "all samples count alike. The paper's bound ψ asks for another one at the ratio of "
+        "constants that the paper reports for this task: all weight on the old data. For CIFAR and "
+        "FEMNIST the reported weights do minimise ψ."
+    )
+
+
+def _stragglers(parts: Parts) -> str:
+    best = 100 + parts.value("osafl-alg1/value")
+    return (
+        "OSAFL's Algorithm 1 chooses local steps, processor speed and transmit power in turn. It "
+        "never moves the power away from its start, which the paper does not state. At equal "
+        f"weight on both terms of the objective it reaches {best:.0f} % of the best value that "
+        "whole steps allow. Larger networks leave out more clients, as printed. On our channel, "
+        "and from the start that we fitted to Figure 3, most of these could do a step within their "
+        "energy and deadline."
+    )
+
+
+def _score(parts: Parts) -> str:
+    here, there = "osafl-fig4/K1_m_fedavg", "osafl-fig4/K1_second_scale"
+    printed, searched = "osafl-score/printed", "osafl-score/searched"
+    return (
+        "The inputs' length decides how long a step is. With inputs of length 10 OSAFL's accuracy, "
+        f"mean over all rounds, is {parts.size(here)} above M-FedAvg's; with inputs of length 28, "
+        f"at which M-FedAvg comes nearest to its printed accuracy, it is {parts.size(there)} "
+        "below. What the score itself adds is seen only beside OSAFL with all scores equal to one "
+        "and steps of the same mean length. At length 10 and "
+        f"over {parts.n_seeds(printed)} seeds the score costs {parts.size(printed)} "
+        f"({parts.interval(printed, turned=True)}) at the printed step and adds "
+        f"{parts.size(searched)} ({parts.interval(searched)}) at the step that a search chose."
+    )
+
+
+FINDINGS = (
+    Finding(
+        "Forgetting a sample is not exact as printed, and two changed lines make it so.",
+        ("fats-alg2", "fats-alg1", "fats-thm2"),
+        {
+            "fats-alg2/tiny": "no",
+            "fats-alg2/kept": "yes",
+            "fats-alg1/restart": "no",
+            "fats-alg1/restart_before": "yes",
+        },
+        _forgetting,
+    ),
+    Finding(
+        "Cache rules move the labels in a cache, and hardly the accuracy.",
+        ("sfl-fig4a", "sfl-fig5a", "sfl-fig7"),
+        {
+            "sfl-fig5a/mean drsr": "yes",
+            "sfl-fig4a/drsr fifo": "no visible effect",
+            "sfl-fig4a/fifo lazy": "yes",
+            "sfl-fig7/round 200 drsr": "no",
+            "sfl-fig7/late drsr": "yes",
+        },
+        _caches,
+    ),
+    Finding(
+        "Old data help, but on synthetic data not with the weight that the paper's bound asks for.",
+        ("ds-tab2", "ds-c2c1"),
+        {
+            "ds-tab2/ours, Fresh": "yes",
+            "ds-tab2/ours, Historical": "yes",
+            "ds-tab2/psi, Uniform": "no",
+            "ds-c2c1/p_hist synthetic": "no",
+            **{f"ds-c2c1/p_hist {data}": "yes" for data in ("CIFAR-10", "CIFAR-100", "FEMNIST")},
+        },
+        _old_data,
+    ),
+    Finding(
+        "Who can take part is decided by a starting point that the paper does not state.",
+        ("osafl-alg1", "osafl-fig3"),
+        {
+            "osafl-alg1/value": "no",
+            "osafl-alg1/moves": "no",
+            "osafl-fig3/infeasible": "no",
+            "osafl-fig3/FCN_over_LSTM": "yes",
+        },
+        _stragglers,
+    ),
+    Finding(
+        "OSAFL's lead hangs on a number that the paper does not state.",
+        ("osafl-fig4", "osafl-tab2", "osafl-score"),
+        {
+            "osafl-fig4/K1_m_fedavg": "yes",
+            "osafl-fig4/K1_second_scale": "no",
+            "osafl-score/printed": "no",
+            "osafl-score/searched": "yes",
+        },
+        _score,
+    ),
+)
+
+
+def as_markdown(rows: pd.DataFrame, parts: pd.DataFrame, books: Mapping[str, object]) -> str:
+    """Return the findings as a numbered list with links to verdicts and notebooks.
+
+    Parameters
+    ----------
+    rows, parts : DataFrame
+        Those of `tables.all_verdicts` and `tables.all_parts`.
+    books : mapping
+        Artefact -> its `gate.Notebook`.
+    """
+    verdicts = dict(zip(rows["artefact"], rows["verdict"], strict=True))
+    judged = Parts(parts)
+    lines = []
+    for number, finding in enumerate(FINDINGS, start=1):
+        text = CHANGED if finding.stale(judged) else finding.text(judged)
+        links = [
+            f"[{name_of(artefact)}: {verdicts[artefact]}](VERDICTS.md#{anchor(artefact)})"
+            for artefact in finding.artefacts
+            if artefact in verdicts
+        ]
+        if book := books.get(finding.artefacts[0]):
+            links.append(f"[notebook {book.number}](notebooks/{book.path.name})")
+        ends = f" ({', '.join(links)})" if links else ""
+        lines.append(f"{number}. **{finding.title}** {text}{ends}")
+    return "\n".join(lines)

@@ -1,0 +1,215 @@
+"""The README's picture: one result of each paper, drawn from the numbers beside the figures.
+
+`figures/overview.png` has four panels. Each takes the csv beside the figure of the profile whose
+verdict counts. `figures/overview.json` keeps the sha256 of what was drawn, so that a test notices a
+picture that is older than its numbers. `sflkit verdicts --write-readme` draws it anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from companion import figures
+from companion.judging import tables
+from sflkit import paths
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# What the panels draw, in their order.
+ARTEFACTS = ("sfl-fig5a", "ds-fig5", "osafl-fig3", "fats-alg2")
+NETWORKS = ("SqueezeNet1", "CNN", "LSTM", "FCN")
+SHARES = {"0.05": 0.06, "0.2": 0.20, "0.5": 0.50}  # of old data -> printed p_hist of "Ours"
+_BLUE, _RED, _GREEN = (figures.series_style("", index)["color"] for index in range(3))
+_GREY = "#666666"
+
+
+def inputs() -> dict[str, Path]:
+    """Return the csv behind each panel by artefact, without those that are not there."""
+    rows = tables.all_verdicts().set_index("artefact")
+    files = {
+        artefact: paths.figures(rows.loc[artefact, "profile"]) / f"{artefact}.csv"
+        for artefact in ARTEFACTS
+        if artefact in rows.index
+    }
+    return {artefact: file for artefact, file in files.items() if file.is_file()}
+
+
+def is_current() -> bool:
+    """Return whether the picture was drawn from the numbers that are there now.
+
+    Where one of them is missing there is nothing to draw, and the picture counts as current.
+    """
+    root = paths.figures_root()
+    if set(inputs()) != set(ARTEFACTS):
+        return True
+    try:
+        kept = json.loads((root / "overview.json").read_text(encoding="utf-8"))
+        picture = (root / "overview.png").read_bytes()
+    except (OSError, ValueError):
+        return False
+    return kept == _passport(picture)
+
+
+def draw() -> Path:
+    """Draw the picture from the numbers that are there now and return its file.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of a panel are missing, or are not of the form that the panel draws.
+    """
+    import matplotlib.pyplot as plt
+
+    files = inputs()
+    if missing := sorted(set(ARTEFACTS) - set(files)):
+        raise ValueError(f"figures/ lacks the numbers of {', '.join(missing)}: `make figures`")
+    figures.style()
+    plt.rcParams.update({"axes.labelsize": 10, "xtick.labelsize": 9.5, "ytick.labelsize": 9.5})
+    fig, axes = plt.subplots(2, 2, figsize=(9, 4.8))
+    panels = (_caches, _old_data, _stragglers, _forgetting)
+    for ax, panel, artefact in zip(axes.flat, panels, ARTEFACTS, strict=True):
+        try:
+            panel(ax, pd.read_csv(files[artefact]))
+        except KeyError as error:
+            raise ValueError(f"{files[artefact]} lacks {error}") from None
+    picture = _png(fig)
+    plt.close(fig)
+    file = paths.figures_root() / "overview.png"
+    paths.write_atomic(file, picture)
+    passport = json.dumps(_passport(picture), indent=1, sort_keys=True) + "\n"
+    paths.write_atomic(file.with_suffix(".json"), passport)
+    return file
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+def _caches(ax: Axes, frame: pd.DataFrame) -> None:
+    """Discrepancy over rounds for the three rules of the SFL paper."""
+    frame = frame[frame["table"] == "reading 0"]
+    places = {"fifo": (_GREEN, "FIFO"), "srsr": (_RED, "SRSR"), "drsr": (_BLUE, "DRSR")}
+    for rule, (color, label) in places.items():
+        part = frame[frame["rule"] == rule]
+        ax.plot(part["round"], part["mean"], color=color, linewidth=2)
+        end = part.iloc[-1]
+        ax.annotate(
+            label,
+            (end["round"], part["mean"].iloc[-20:].mean()),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            color=color,
+            fontweight="bold",
+        )
+    ax.set(yscale="log", xlabel="round", ylabel="squared distance (log)")
+    ax.set_xlim(0, 1.16 * frame["round"].max())
+    _title(ax, "DRSR finds the long-term mix of labels", "SFL, Figure 5a: discrepancy")
+
+
+def _old_data(ax: Axes, frame: pd.DataFrame) -> None:
+    """Last accuracy over the weight of old data, for three shares of old data."""
+    last = frame[frame["round"] == frame["round"].max()]
+    for color, (share, reported) in zip((_BLUE, _RED, _GREEN), SHARES.items(), strict=True):
+        part = last[last["table"].astype(str) == share].sort_values("p")
+        error = [part["points"] - part["low"], part["high"] - part["points"]]
+        ax.errorbar(
+            part["p"],
+            part["points"],
+            yerr=error,
+            color=color,
+            marker="o",
+            capsize=2,
+            elinewidth=1,
+            label=f"{float(share):.0%} of the data are old".replace("%", " %"),
+        )
+        height = np.interp(reported, part["p"], part["points"])
+        ax.plot(reported, height, "*", color="black", markersize=11, zorder=4)
+    ax.plot([], [], "*", color="black", markersize=9, label="weight that the paper reports")
+    ax.set(xlabel="weight given to old data", ylabel="test accuracy, %")
+    ax.legend(fontsize=8.5, loc="lower left", handlelength=1.6, labelspacing=0.25)
+    _title(ax, "Old data help, if they do not rule", "Data streams, Figure 5: synthetic data")
+
+
+def _stragglers(ax: Axes, frame: pd.DataFrame) -> None:
+    """Share of clients that are left out in at least half of the rounds."""
+    half = "share of stragglers in at least half of the rounds"
+    paper = [tables.paper_value("osafl", "osafl-fig3", f"{half} {name}") for name in NETWORKS]
+    paper = np.array(paper) * (100 if max(paper) <= 1 else 1)
+    kinds = {
+        "paper's number": (paper, _GREY),
+        "Algorithm 1": (_left_out(frame, "0.3"), _RED),
+        "exact optimum": (_left_out(frame, "exact"), _BLUE),
+    }
+    for index, (label, (heights, color)) in enumerate(kinds.items()):
+        places = np.arange(len(NETWORKS)) + 0.27 * (index - 1)
+        bars = ax.bar(places, heights, 0.25, color=color, label=label)
+        ax.bar_label(bars, fmt="{:.0f}", fontsize=8.5, padding=1)
+    ax.set_xticks(range(len(NETWORKS)), NETWORKS)
+    ax.set(ylabel="clients left out, %", ylim=(0, 95))
+    ax.grid(axis="x", visible=False)
+    ax.legend(fontsize=8.5, loc="upper left")
+    _title(
+        ax, "Most of those left out could take part", "OSAFL, Figure 3: out in half of all rounds"
+    )
+
+
+def _forgetting(ax: Axes, frame: pd.DataFrame) -> None:
+    """Distance to retraining of Algorithm 2 as printed and mended, in tiny federations."""
+    tiny = frame[frame["table"] == "tiny"].sort_values("printed")
+    places = np.arange(1, len(tiny) + 1)
+    bars = ax.bar(places, tiny["printed"], color=_RED)
+    dots = ax.plot(places, tiny["exact"], "o", color=_BLUE, clip_on=False, zorder=4)
+    ax.set_xticks(places[::2])
+    ax.set(xlabel=f"{len(tiny)} tiny federations, counted out", ylabel="distance to retraining")
+    ax.grid(axis="x", visible=False)
+    ax.legend([bars, *dots], ["as printed", "with one line changed"], fontsize=8.5)
+    _title(ax, "Forgetting a sample, made exact", "FATS, Algorithm 2: total variation")
+
+
+def _left_out(frame: pd.DataFrame, start: str) -> np.ndarray:
+    """Return per network the clients, in per cent, that are out in at least half of the rounds.
+
+    The table holds for each share x = 0, 0.01, ..., 1 of the rounds the clients out in less than x.
+    """
+    found = []
+    for name in NETWORKS:
+        below = frame.loc[frame["table"] == f"{start} {name}", "0"].to_numpy()
+        if len(below) != 101:
+            raise KeyError(f"the 101 rows of the table {start} {name}")
+        found.append(100 * (1 - below[50]))
+    return np.array(found)
+
+
+def _title(ax: Axes, statement: str, source: str) -> None:
+    ax.set_title(f"{source}\n", loc="left", fontsize=9, color=_GREY)
+    text = ax.text(0, 1.03, statement, transform=ax.transAxes, fontsize=11, fontweight="bold")
+    text.set_in_layout(False)  # a long statement must not narrow its panel
+
+
+def _png(fig: figures.Figure) -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png", dpi=200, metadata={"Software": None})
+    image = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    buffer = io.BytesIO()
+    image.save(buffer, format="png", optimize=True, dpi=(200, 200))
+    return buffer.getvalue()
+
+
+def _passport(picture: bytes) -> dict:
+    """Return what the picture was drawn from, with its own digest."""
+    root = paths.figures_root()
+    digest = {
+        file.relative_to(root).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in inputs().values()
+    }
+    return {"drawn from": digest, "picture": hashlib.sha256(picture).hexdigest()}

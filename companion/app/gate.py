@@ -1,0 +1,417 @@
+"""The gate in front of every notebook run: what may be set, and to what.
+
+papermill ignores misspelt names and wrong types, overlooks some annotated parameters and exits 0.
+So the cell tagged `parameters` is read here with `ast`, and an unknown name, a wrong type or a
+value out of range stops before a kernel starts.
+
+The grammar of that cell, one parameter a line::
+
+    rounds: int = 60  # in [1, 5000]; communication rounds T
+    rule: str = "drsr"  # in {"fifo", "srsr", "drsr"}; cache rule
+    seeds: list[int] = [0, 1, 2]  # in [0, 1000000]; one run each
+
+Types are int, float, bool, str and lists of int, float or str. A range is optional; `(` and `)`
+exclude the end; for a list it applies to each entry. An int is taken for a float, never a bool for
+an int, and an empty list never.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import io
+import math
+import os
+import re
+import tokenize
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from companion.app.documents import GateError, read_notebook, read_profiles
+from sflkit import paths
+
+KINDS = ("int", "float", "bool", "str", "list[int]", "list[float]", "list[str]")
+_NUMBER = r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?)"
+_INTERVAL = re.compile(rf"in ([\[(])\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])\s*(?:;|$)")
+_CHOICES = re.compile(r"in \{([^}]*)\}\s*(?:;|$)")
+_PLAN = re.compile(r"[a-zA-Z_]\w*(\.[a-zA-Z_]\w*)*:[a-zA-Z_]\w*")
+OUTSIDE = (
+    "no notebooks here: they come with sflkit's repository, not with the installed package; "
+    "clone it and call sflkit inside the clone"
+)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line of a `parameters` cell."""
+
+    name: str
+    kind: str
+    default: Any
+    text: str
+    interval: tuple[str, float, float, str] | None = None  # "[" or "(", low, high, "]" or ")"
+    choices: tuple = ()
+
+    @property
+    def allowed(self) -> str:
+        """What may be given, in words."""
+        each = "each " if self.kind.startswith("list") else ""
+        if self.choices:
+            return f"{self.kind}, {each}in {{{', '.join(repr(c) for c in self.choices)}}}"
+        if self.interval:
+            left, low, high, right = self.interval
+            return f"{self.kind}, {each}in {left}{low:.12g}, {high:.12g}{right}"
+        return self.kind
+
+    def check(self, value: Any) -> Any:
+        """Return `value`, with an int for a float as float.
+
+        Raises
+        ------
+        GateError
+            If its type is another or it is out of range.
+        """
+        if self.kind.startswith("list"):
+            if not isinstance(value, (list, tuple)) or not value:
+                raise self._refusal(value)
+            return [self._check_one(entry, self.kind[5:-1], value) for entry in value]
+        return self._check_one(value, self.kind, value)
+
+    def parse(self, text: str) -> Any:
+        """Return the checked value of `text`, a Python literal or plain text for a str.
+
+        Raises
+        ------
+        GateError
+            As `check`.
+        """
+        try:
+            value = ast.literal_eval(text.strip())
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            value = text
+        if self.kind == "str" and not isinstance(value, str):
+            value = text
+        return self.check(value)
+
+    def _check_one(self, entry: Any, kind: str, value: Any) -> Any:
+        if kind == "float" and type(entry) is int and abs(entry) < 2**53:
+            entry = float(entry)
+        if type(entry).__name__ != kind or (kind == "float" and not math.isfinite(entry)):
+            raise self._refusal(value)
+        if self.choices and entry not in self.choices:
+            raise self._refusal(value)
+        if self.interval:
+            left, low, high, right = self.interval
+            outside = not low <= entry <= high
+            at_open_end = (left == "(" and entry == low) or (right == ")" and entry == high)
+            if outside or at_open_end:
+                raise self._refusal(value)
+        return entry
+
+    def _refusal(self, value: Any) -> GateError:
+        return GateError(f"{self.name}={value!r} is not allowed: {self.allowed} ({self.text})")
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A numbered notebook of the clone."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def number(self) -> str:
+        return self.name[:2]
+
+    @cached_property
+    def content(self) -> dict:
+        """What is in the file. Raises GateError as `documents.read_notebook`."""
+        return read_notebook(self.path)
+
+    @property
+    def title(self) -> str:
+        """The text of the first heading, without its own number."""
+        for cell in self.content["cells"]:
+            for line in "".join(cell["source"]).splitlines():
+                if cell["cell_type"] == "markdown" and line.startswith("# "):
+                    return re.sub(rf"^{self.number}\W+", "", line[2:].strip())
+        return self.name
+
+    @property
+    def artefacts(self) -> list[str]:
+        return list(self.content["metadata"].get("sflkit", {}).get("artefacts", []))
+
+    @property
+    def minutes(self) -> float | None:
+        return self.content["metadata"].get("sflkit", {}).get("minutes")
+
+    @property
+    def plan(self) -> str | None:
+        """Where the plan of its runs lies, `module:function`, or None for a notebook without one.
+
+        Raises
+        ------
+        GateError
+            If the metadata say anything else.
+        """
+        plan = self.content["metadata"].get("sflkit", {}).get("plan")
+        if plan is not None and not (isinstance(plan, str) and _PLAN.fullmatch(plan)):
+            raise GateError(
+                f"{self.name}: plan={plan!r} in the metadata must read module:function, such as "
+                "'companion.osafl.plans.training:dataset1'"
+            )
+        return plan
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters by name, in order.
+
+        Raises
+        ------
+        GateError
+            If the cell is missing, there twice, or not of the grammar.
+        """
+        cells = [
+            "".join(c["source"])
+            for c in self.content["cells"]
+            if "parameters" in c["metadata"].get("tags", [])
+        ]
+        if len(cells) != 1:
+            raise GateError(
+                f"{self.path.name} has {len(cells)} cells tagged `parameters`; it must have one"
+            )
+        return read_parameters(cells[0], self.path.name)
+
+
+def read_parameters(source: str, where: str = "parameters cell") -> dict[str, Parameter]:
+    """Return the parameters that a `parameters` cell declares, in order.
+
+    Raises
+    ------
+    GateError
+        If the cell holds anything but annotated literals with a comment each, or a default breaks
+        its own range.
+    """
+    try:
+        nodes = ast.parse(source).body
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    except (SyntaxError, tokenize.TokenError) as error:
+        raise GateError(f"{where}: {error}") from None
+    comments = {
+        t.start[0]: t.string.lstrip("#").strip() for t in tokens if t.type == tokenize.COMMENT
+    }
+    found: dict[str, Parameter] = {}
+    for node in nodes:
+        line = f"{where}, line {node.lineno}"
+        if not (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and node.value is not None
+            and node.lineno == node.end_lineno
+        ):
+            raise GateError(
+                f"{line}: each line must read `name: type = literal  # in [low, high]; meaning`"
+            )
+        name = node.target.id
+        kind = ast.unparse(node.annotation)
+        comment = comments.get(node.lineno, "")
+        if kind not in KINDS:
+            raise GateError(f"{line}: {name} has type {kind}; allowed are {', '.join(KINDS)}")
+        if name in found:
+            raise GateError(f"{line}: {name} is there twice")
+        try:
+            default = ast.literal_eval(node.value)
+        except (ValueError, TypeError):
+            raise GateError(
+                f"{line}: the default of {name} must be a literal, not {ast.unparse(node.value)}"
+            ) from None
+        interval, choices, text = _range(comment, kind, f"{line}: {name}")
+        found[name] = Parameter(name, kind, default, text, interval, choices)
+        found[name].check(default)
+    return found
+
+
+def _range(comment: str, kind: str, where: str) -> tuple[tuple | None, tuple, str]:
+    """Return interval, choices and meaning of a parameter's comment."""
+    interval = None
+    choices = ()
+    text = comment
+    if match := _INTERVAL.match(comment):
+        left, low, high, right = match.groups()
+        interval = (left, float(low), float(high), right)
+        text = comment[match.end() :]
+        if "str" in kind or kind == "bool" or interval[1] > interval[2]:
+            raise GateError(f"{where}: a {kind} cannot lie in {left}{low}, {high}{right}")
+    elif match := _CHOICES.match(comment):
+        try:
+            choices = tuple(ast.literal_eval(f"[{match[1]}]"))
+            text = comment[match.end() :]
+        except (ValueError, SyntaxError):
+            raise GateError(f"{where}: {{{match[1]}}} is not a list of literals") from None
+    elif re.match(r"in\s*[\[({]", comment):
+        raise GateError(f"{where}: cannot read the range of {comment!r}")
+    if not text.strip():
+        raise GateError(f"{where} needs a comment that says what it is")
+    return interval, choices, text.strip()
+
+
+def root() -> Path:
+    """Return the clone's root, or raise GateError saying where notebooks come from."""
+    folder = paths.clone_root()
+    if folder is None:
+        raise GateError(OUTSIDE)
+    return folder
+
+
+def notebooks() -> list[Notebook]:
+    """Return the clone's numbered notebooks in order. Raises GateError outside a clone."""
+    return [Notebook(p) for p in sorted((root() / "notebooks").glob("[0-9][0-9]_*.ipynb"))]
+
+
+def find(name: str) -> Notebook:
+    """Return the notebook of a number, a slug, a file name or a path.
+
+    Raises
+    ------
+    GateError
+        If there is no such notebook; the message names those there are.
+    """
+    books = notebooks()
+    path = Path(str(name))
+    wanted = path.name.removesuffix(".ipynb")
+    for book in books:
+        if len(path.parts) > 1:  # that very file, not one of the same name elsewhere
+            found = os.path.abspath(path) == str(book.path)
+        else:
+            found = wanted in (book.number, book.name, book.name[3:], str(int(book.number)))
+        if found:
+            return book
+    names = [book.name for book in books]
+    raise GateError(
+        f"no notebook {name!r}{_hint(wanted, names)}; there are: {', '.join(names) or 'none'}"
+    )
+
+
+def select(only: str = "") -> list[Notebook]:
+    """Return the notebooks named in `only`, numbers or names between blanks or commas.
+
+    All of them, when it is empty. Raises GateError on a name that `find` does not know.
+    """
+    names = re.split(r"[\s,]+", str(only).strip()) if str(only).strip() else []
+    if not names:
+        return notebooks()
+    return list({book.name: book for book in map(find, names)}.values())
+
+
+def profiles() -> dict[str, dict[str, dict]]:
+    """Return overrides by profile and notebook number, from notebooks/profiles.yaml.
+
+    The profile `quick` has none: it is what the parameters cells say. Raises GateError if the file
+    overrides it or is not of that form.
+    """
+    file = root() / "notebooks" / "profiles.yaml"
+    return {"quick": {}} | (read_profiles(file) if file.is_file() else {})
+
+
+def selection(profile: str = "quick", only: str = "") -> tuple[list[Notebook], list[Notebook]]:
+    """Return the notebooks of `select(only)` that a profile names, and those that it leaves out.
+
+    `quick` names all. Raises GateError if there is no such profile, or it names none of the
+    notebooks.
+    """
+    named = _profile(profile)
+    books = select(only)
+    if profile == "quick":
+        return books, []
+    chosen = [book for book in books if book.number in named]
+    if not chosen:
+        asked = ", ".join(book.number for book in books) or "the notebooks"
+        raise GateError(
+            f"notebooks/profiles.yaml names none of {asked} for profile {profile!r}, "
+            f"but {', '.join(named) or 'nothing'}"
+        )
+    return chosen, [book for book in books if book.number not in named]
+
+
+def resolve(book: Notebook, profile: str = "quick", settings: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the values to inject into `book`.
+
+    They are those of the profile, then `settings` such as "rounds=50".
+
+    Raises
+    ------
+    GateError
+        On an unknown profile or name, a name set twice, a wrong type or a value out of range, and
+        for a notebook with artefacts that the profile does not name: quick results would be filed
+        as the profile's. The message lists what is valid.
+    """
+    named = _profile(profile)
+    parameters = book.parameters
+    if profile != "quick" and book.artefacts and book.number not in named:
+        raise GateError(
+            f"profile {profile!r} has no settings for {book.name}; notebooks/profiles.yaml names "
+            f"{', '.join(named) or 'nothing'} for it. Run it as quick, or give it an entry there"
+        )
+    values = {}
+    for name, value in named.get(book.number, {}).items():
+        values[name] = _known(book, name).check(value)
+    if "profile" in parameters:
+        values["profile"] = parameters["profile"].check(profile)
+    given = set()
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        name = name.strip()
+        if not equals:
+            raise GateError(
+                f"{setting!r} must read name=value, such as {next(iter(parameters), 'rounds')}=..."
+            )
+        if name in given:
+            raise GateError(f"{name} is set twice")
+        if name == "profile":
+            raise GateError(
+                f"choose the profile with --profile {text}, which also brings its overrides"
+            )
+        given.add(name)
+        values[name] = _known(book, name).parse(text)
+    return {name: value for name, value in values.items() if value != parameters[name].default}
+
+
+def values(book: Notebook, profile: str = "quick") -> dict[str, Any]:
+    """Return the value of every parameter of `book` under a profile.
+
+    Raises GateError as `resolve`.
+    """
+    defaults = {name: parameter.default for name, parameter in book.parameters.items()}
+    return defaults | resolve(book, profile)
+
+
+def _profile(profile: str) -> dict[str, dict]:
+    known = profiles()
+    if profile not in known:
+        raise GateError(
+            f"no profile {profile!r}{_hint(profile, known)}; there are: {', '.join(known)}"
+        )
+    return known[profile]
+
+
+def _known(book: Notebook, name: str) -> Parameter:
+    if name not in book.parameters:
+        lines = "\n".join(
+            f"  {p.name} = {p.default!r}: {p.allowed}; {p.text}" for p in book.parameters.values()
+        )
+        raise GateError(
+            f"{book.name} has no parameter {name!r}{_hint(name, book.parameters)}; "
+            f"its parameters are:\n{lines}"
+        )
+    return book.parameters[name]
+
+
+def _hint(name: str, valid: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(valid), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,296 @@
+"""What is generated from results: the README's findings, table of notebooks, tally of verdicts and
+picture, the table of speeds in a guide, the index of the changed rules, and VERDICTS.md.
+
+The speed table is made from what `make bench` writes, data/results/bench/*.csv: one row per
+workload and peer with its seconds per round, the ratio of the plain loop's seconds to its own, and
+its share of the processor's measured peak.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from companion.app import findings, front_picture, gate
+from companion.app.artefacts import (
+    DRAWINGS,
+    PAPERS,
+    anchor_of,
+    as_cell,
+    ordered,
+    paper_of,
+    papers_of,
+)
+from companion.app.verdict_page import verdict_page
+from companion.judging import tables
+from companion.judging.claims import SETTINGS, VERDICTS
+from sflkit import paths
+
+# as tests/bench writes them
+BENCH_COLUMNS = (
+    "workload",
+    "peer",
+    "seconds",
+    "seconds_min",
+    "seconds_max",
+    "speedup",
+    "speedup_min",
+    "speedup_max",
+    "peak_share",
+    "difference",
+    "repeats",
+    "threads",
+    "load",
+    "torch",
+    "processor",
+)
+WORKLOADS = {
+    "W1": "W1: LeNet, 10 clients, 2 full-batch steps of 300",
+    "W2": "W2: MLP 3168-512-256-100, 100 clients, 5 steps of 32",
+    "W3": "W3: CNN of 1.7 M parameters, 5 of 300 clients, 10 steps of 10",
+    "W4": "W4: logistic regression, 50 clients, 5 full-batch steps of 20",
+}
+
+
+def notebooks() -> str:
+    """Return the table of notebooks with what each reproduces as Markdown, for a guide."""
+    rows = [
+        (
+            book.number,
+            f"[{book.title}](../../notebooks/{book.path.name})",
+            as_cell(book.artefacts) or "-",
+            _minutes(book),
+        )
+        for book in gate.notebooks()
+    ]
+    columns = ["no.", "notebook", "reproduces", "minutes"]
+    return tables.markdown(pd.DataFrame(rows, columns=columns))
+
+
+def notebooks_in_brief() -> str:
+    """Return the notebooks' short titles and minutes as Markdown, in two columns."""
+    cells = [
+        (book.number, f"[{_short_title(book.title)}](notebooks/{book.path.name})", _minutes(book))
+        for book in gate.notebooks()
+    ]
+    half = (len(cells) + 1) // 2
+    right = cells[half:] + [("", "", "")] * (2 * half - len(cells))
+    rows = [left + other for left, other in zip(cells[:half], right, strict=True)]
+    return tables.markdown(pd.DataFrame(rows, columns=["no.", "notebook", "min"] * 2))
+
+
+def _minutes(book: gate.Notebook) -> str:
+    return f"{book.minutes:g}" if book.minutes else "-"
+
+
+def _short_title(title: str) -> str:
+    """Return a title without what follows its question or its colon."""
+    return re.match(r".*?\?|[^:]*", title)[0]
+
+
+def verdicts() -> str:
+    """Return the verdicts as text for a terminal."""
+    rows = tables.all_verdicts()
+    if rows.empty:
+        return "no verdicts yet: `make figures` writes them"
+    width = max(map(len, rows["artefact"]))
+    return "\n".join(
+        f"{row.artefact:<{width}}  {row.verdict:<17}  {row.setting:<8}  {_short(row.claim)}"
+        for row in rows.itertuples()
+    )
+
+
+def bench() -> str:
+    """Return the speed tables as Markdown, one per machine, thread count and torch.
+
+    Raises
+    ------
+    ValueError
+        If a csv lacks columns.
+    """
+    files = sorted((gate.root() / "data" / "results" / "bench").glob("W*.csv"))
+    if not files:
+        return "No measurement yet: `make bench` writes it."
+    rows = []
+    for file in files:
+        frame = pd.read_csv(file)
+        if missing := [name for name in BENCH_COLUMNS if name not in frame]:
+            raise ValueError(
+                f"{file.name} lacks the columns {', '.join(missing)}; `make bench` writes it anew"
+            )
+        rows.append(frame)
+    rows = pd.concat(rows, ignore_index=True)
+    parts = [
+        "Seconds of one federated round. The speedup is over a plain PyTorch loop, the median of "
+        "measurements in turns (least to largest); Flower is measured after the others."
+    ]
+    for (processor, threads, torch), part in rows.groupby(
+        ["processor", "threads", "torch"], sort=False
+    ):
+        parts.append(f"{processor}, {threads} thread{'' if threads == 1 else 's'}, torch {torch}:")
+        parts.append(tables.markdown(_bench_table(part)))
+    return "\n\n".join(parts)
+
+
+def _bench_table(part: pd.DataFrame) -> pd.DataFrame:
+    """Return the measurements of one machine as texts."""
+    speedups = [
+        f"{row.speedup:.2f} ({row.speedup_min:.2f} to {row.speedup_max:.2f})"
+        for row in part.itertuples()
+    ]
+    return pd.DataFrame(
+        {
+            "workload": [WORKLOADS.get(name, name) for name in part["workload"]],
+            "peer": part["peer"],
+            "seconds": [f"{seconds:.3g}" for seconds in part["seconds"]],
+            "speedup": speedups,
+            "share of sgemm": [f"{share:.1%}" for share in part["peak_share"]],
+        }
+    )
+
+
+def count_verdicts(profile: str) -> int:
+    """Return how many verdicts a profile has."""
+    file = paths.figures(profile) / "verdicts.csv"
+    return len(pd.read_csv(file)) if file.is_file() else 0
+
+
+def refresh_readme(check: bool = False) -> bool:
+    """Bring README, picture, VERDICTS.md and the guides' tables up to date, and return whether they
+    were; with `check` only look.
+
+    Raises
+    ------
+    gate.GateError
+        Outside a clone, or where a page lacks a block or a file behind it cannot be read.
+    """
+    root = gate.root()
+    guides = root / "docs" / "guides"
+    pages = {
+        root / "README.md": {
+            "findings": told_findings,
+            "notebooks": notebooks_in_brief,
+            "verdicts": tally,
+        },
+        guides / "notebooks.md": {"notebooks": notebooks},
+        guides / "speed.md": {"bench": bench},
+        root / "docs" / "changed_rules.md": {"index": changed_rules},
+    }
+    try:
+        current = front_picture.is_current()
+        if not current and not check:
+            front_picture.draw()
+        current &= _write(root / "VERDICTS.md", verdict_page(tally()), check)
+        for page, blocks in pages.items():
+            current &= write_blocks(page, blocks, check=check)
+    except (OSError, ValueError) as error:
+        raise gate.GateError(f"cannot refresh what the README shows: {error}") from None
+    return current
+
+
+def _write(page: Path, text: str, check: bool) -> bool:
+    """Write a page unless it is current or `check` is set; return whether it was."""
+    current = page.is_file() and page.read_text(encoding="utf-8") == text
+    if not current and not check:
+        paths.write_atomic(page, text)
+    return current
+
+
+def refresh_block(text: str, name: str, content: str) -> str:
+    """Return `text` with new content between `<!-- name:begin -->` and `<!-- name:end -->`.
+
+    Raises
+    ------
+    ValueError
+        Unless each of the two is there once, in that order.
+    """
+    begin = f"<!-- {name}:begin -->"
+    end = f"<!-- {name}:end -->"
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise ValueError(f"the text must hold {begin} and then {end}, once each")
+    return f"{text[: text.index(begin)]}{begin}\n{content.strip()}\n{text[text.index(end) :]}"
+
+
+def write_blocks(
+    path: Path | str, blocks: Mapping[str, Callable[[], str]], *, check: bool = False
+) -> bool:
+    """Rewrite the generated blocks of a file and return whether they were up to date.
+
+    Parameters
+    ----------
+    path : path
+        The file, which names every block, see `refresh_block`.
+    blocks : mapping
+        Block name -> function that returns its Markdown.
+    check : bool
+        Only look.
+
+    Raises
+    ------
+    ValueError
+        If a block is missing from the file.
+    """
+    path = Path(path)
+    text = path.read_text(encoding="utf-8")
+    for name, content in blocks.items():
+        text = refresh_block(text, name, content())
+    return _write(path, text, check)
+
+
+def told_findings() -> str:
+    """Return the findings as Markdown."""
+    books = {name: book for book in gate.notebooks() for name in book.artefacts}
+    return findings.as_markdown(tables.all_verdicts(), tables.all_parts(), books)
+
+
+def tally() -> str:
+    """Return the table paper x verdict as Markdown, with how near to the papers' settings."""
+    rows = tables.all_verdicts()
+    if rows.empty:
+        return "No verdicts yet: `make figures` writes them."
+    paper = paper_of(rows)
+    used = [name for name in VERDICTS if (rows["verdict"] == name).any()]
+    lines = [
+        [PAPERS.get(name, name), *((rows["verdict"][paper == name] == v).sum() for v in used)]
+        for name in papers_of(rows)
+    ]
+    lines.append(["all", *((rows["verdict"] == v).sum() for v in used)])
+    settings = rows[rows["verdict"] != "not run"]["setting"].value_counts()
+    counts = ", ".join(f"{settings.get(level, 0)} at a {level}" for level in SETTINGS) + " setting"
+    table = tables.markdown(pd.DataFrame(lines, columns=["paper", *used]))
+    full = rows[(rows["verdict"] != "not run") & (rows["setting"] == "full")]
+    over_seeds = (full["n_seeds"].replace("", "0").astype(int) > 0).sum()
+    drawn = (rows["artefact"].isin(DRAWINGS) & (rows["verdict"] == "reproduced")).sum()
+    return (
+        f"{len(rows)} claims; of those that were run {counts}. Of the {len(full)} at a full "
+        f"setting {over_seeds} are judged by intervals over seeds or drawn histories, the others "
+        f"entry by entry: mathematics, bounds, counts, algorithms and drawings. Of those that are "
+        f"reproduced {drawn} are drawings without numbers, with little to refute.\n\n{table}"
+    )
+
+
+def changed_rules() -> str:
+    """Return what each artefact's verdict is today and which sections of the page of changed rules
+    tell of it, as Markdown."""
+    page = (gate.root() / "docs" / "changed_rules.md").read_text(encoding="utf-8")
+    before_the_index = page.partition("<!-- index:begin -->")[0]
+    sections = re.split(r"^## (.*)$", before_the_index, flags=re.M)[1:]
+    told: dict[str, list[str]] = {}
+    for number, (title, text) in enumerate(zip(sections[::2], sections[1::2], strict=True), 1):
+        for artefact in dict.fromkeys(re.findall(r"`([a-z]+-[\w-]+)`", text)):
+            told.setdefault(artefact, []).append(f"[{number}](#{anchor_of(title)})")
+    rows = tables.all_verdicts()
+    cells = [
+        (f"`{row.artefact}`", row.verdict, ", ".join(told[row.artefact]))
+        for paper in papers_of(rows)
+        for row in ordered(rows[paper_of(rows) == paper])
+        if row.artefact in told
+    ]
+    return tables.markdown(pd.DataFrame(cells, columns=["artefact", "verdict today", "sections"]))
+
+
+def _short(text: str, width: int = 90) -> str:
+    return text if len(text) <= width else text[: width - 1].rsplit(" ", 1)[0] + " …"

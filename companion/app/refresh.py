@@ -1,0 +1,126 @@
+"""Execute the committed notebooks in place, so that their outputs are current, and clean them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from companion.app import gate, links, runner
+from companion.app.documents import read_notebook
+from companion.app.kernels import NotebookFailed, cell_seconds, watched
+from sflkit import paths
+
+# What JupyterLab writes into a notebook that it opens with ipykernel's own kernel, so that opening
+# one changes nothing here.
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+FOLDED = "hide-input"  # the tag of a code cell whose source is folded
+_BAR = re.compile(r"(it|run)/s|s/(it|run)\b")  # what tqdm writes behind a bar, fast or slow
+
+
+def refresh_all(
+    books: list[gate.Notebook], jobs: int = 1, echo: Callable[[str], Any] = print
+) -> bool:
+    """Refresh the notebooks in `books` and their solutions, `jobs` at a time.
+
+    `echo` is given one line per notebook. Returns whether none failed.
+
+    Raises
+    ------
+    gate.GateError
+        Before anything starts, when `jobs` or an environment variable is not allowed.
+    """
+    jobs = runner.checked_jobs(jobs)
+    cell_seconds("quick")
+    files = [
+        file
+        for book in books
+        for file in (book.path, *sorted(book.path.parent.glob(f"solutions/{book.number}_*.ipynb")))
+    ]
+    for file in files:
+        read_notebook(file)
+    runner.quietly(max(1, runner.cores() // jobs))
+
+    def one(file: Path) -> bool:
+        began = time.time()
+        failed = False
+        try:
+            outcome = f"{file.stem}: {'changed' if refresh(file) else 'unchanged'}"
+        except NotebookFailed as error:
+            outcome = f"FAILED {error}"
+            failed = True
+        echo(f"{outcome}, {time.time() - began:.0f} s")
+        return not failed
+
+    with ThreadPoolExecutor(jobs) as pool, runner.publishing("quick"):
+        return all(list(pool.map(one, files)))
+
+
+def refresh(file: Path) -> bool:
+    """Execute a notebook in place with its own defaults; return whether it changed.
+
+    The line that leads to its neighbours is written anew, see `links`.
+
+    Raises
+    ------
+    NotebookFailed
+        When a cell raised or took longer than `cell_seconds("quick")`; the file stays as it was.
+    """
+    import nbclient
+    import nbformat
+
+    limit = cell_seconds("quick")
+    content = nbformat.read(file, as_version=4)
+    links.put(content, file)
+    with watched(file.stem, limit) as options:
+        nbclient.NotebookClient(
+            content, resources={"metadata": {"path": str(file.parent)}}, **options
+        ).execute()
+    text = nbformat.writes(clean(content)) + "\n"
+    changed = text != file.read_text(encoding="utf-8")
+    if changed:
+        paths.write_atomic(file, text)
+    return changed
+
+
+def clean(content: Any) -> Any:
+    """Strip from an executed notebook what changes from run to run or shows nothing to a reader.
+
+    Of a cell's metadata its tags stay, and whether JupyterLab folds its source. A folded cell has
+    the tag `hide-input`, which the site reads, and `jupyter.source_hidden`, which JupyterLab reads;
+    where a cell has one of them it is given the other. `content` is nbformat's NotebookNode; it is
+    changed in place and returned.
+    """
+    content.metadata = {
+        "kernelspec": KERNEL,
+        "language_info": {"name": "python"},
+        **{k: v for k, v in content.metadata.items() if k == "sflkit"},
+    }
+    for cell in content.cells:
+        cell.metadata = _kept(cell.metadata)
+        if cell.cell_type != "code":
+            continue
+        # A live widget has no state in a file and would read "model not found"; a progress bar is
+        # of no use afterwards.
+        cell.outputs = [
+            o
+            for o in cell.outputs
+            if "application/vnd.jupyter.widget-view+json" not in o.get("data", {})
+            and not (o.output_type == "stream" and o.name == "stderr" and _BAR.search(o.text))
+        ]
+        for output in cell.outputs:
+            output.get("metadata", {}).clear()
+    return content
+
+
+def _kept(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return what `clean` keeps of a cell's metadata."""
+    tags = list(metadata.get("tags", []))
+    folded = FOLDED in tags or metadata.get("jupyter", {}).get("source_hidden", False)
+    if folded:
+        tags += [] if FOLDED in tags else [FOLDED]
+        return {"jupyter": {"source_hidden": True}, "tags": tags}
+    return {"tags": tags} if tags else {}

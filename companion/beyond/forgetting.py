@@ -1,0 +1,344 @@
+"""Forgetting exactly from streaming caches: FATS on what SFL's caches held.
+
+Every client of a stream keeps a cache. In each round samples arrive, the cache's rule decides which
+samples it holds, and the clients that are drawn train on mini-batches of these. Now a sample is to
+be forgotten. Exact means: as likely as if it had been so from the start. There are two readings of
+"so", because the cache itself depends on the sample. Without it another one would have been kept.
+
+- *Withheld from training.* The sample arrived and took its place in the cache, but no mini-batch
+  may use it. `sflkit.fats.forgetting` does this on any history that knows what was held. What was
+  held stays, and so what the model learnt from the others still tells that something was there.
+- *Never arrived.* The stream went on without it, and so did the cache. `never_arrived` does this.
+
+The second reading is exact by three steps. (1) A cache is a function of its client's stream and of
+its dice, which are independent of everything else. Run again with the same dice and without the
+sample, the rule gives a cache of exactly the law that it would have had. (2) Given what was held,
+mini-batches are independent uniform subsets of it, whatever the dice. (3) A mini-batch drawn from
+what was held becomes one drawn from what would have been held: samples that would not have been
+there are renamed one for one to those that would have been there in their place, and if one place
+stays empty, it is filled up by a uniform choice of unused samples. Both turn a uniform subset into
+a uniform subset. `companion.beyond.proofs` counts it out in fractions, for every rule in `PROVED`.
+
+Replaying a round needs its samples, also those that the caches have dropped since. A client that
+may have to forget exactly must therefore archive what it trained on.
+
+==========  ==========  =======================================================================
+code        shape       meaning (rounds, clients, samples from 0; samples in order of arrival)
+==========  ==========  =======================================================================
+arrival     (N_k,)      round in which each sample of a client arrives, ascending
+labels      (N_k,)      its label
+contents    R arrays    numbers of the samples that a client holds in each round
+capacity    scalar      B, samples of a cache
+==========  ==========  =======================================================================
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sflkit import checks
+from sflkit.fats.forgetting import completed, sample_targets
+from sflkit.fats.held import Held
+from sflkit.fats.history import Crowd, Draws, History
+from sflkit.randomness import generator
+from sflkit.sfl import caches as cache_rules
+from sflkit.sfl.caches import Cache
+
+# The rules for which `proofs` counts out that a sample can be made to have never arrived.
+PROVED = ("fifo", "lazy", "reservoir", "srsr", "drsr")
+
+# (client, round) -> the generator that a cache update draws from; the same call, the same dice.
+Dice = Callable[[int, int], np.random.Generator]
+
+
+class Stream(NamedTuple):
+    """What arrives at a client: the round (N,) and the label (N,) of each sample, in order."""
+
+    arrival: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Caches:
+    """What the caches of all clients held in every round. It never changes; make it by `fill`.
+
+    Parameters
+    ----------
+    streams : tuple of Stream
+        One per client, forgotten samples included.
+    rule : str
+        A name in `PROVED`.
+    capacity, batch_size, rounds : int
+    theta : float
+        SRSR's weight of new data.
+    dice : callable
+        Where the rule draws from.
+    held : Held
+        What was held in each round.
+    missing : frozenset of (client, sample)
+        Samples that never arrived.
+    """
+
+    streams: tuple[Stream, ...]
+    rule: str
+    capacity: int
+    batch_size: int
+    rounds: int
+    theta: float
+    dice: Dice
+    held: Held = field(repr=False)
+    missing: frozenset[tuple[int, int]] = frozenset()
+
+    def without(self, client: int, sample: int) -> Caches:
+        """Return the caches of the streams in which a sample never arrived, by the same dice.
+
+        Raises ValueError for a client or a sample that never existed.
+        """
+        client = checks.integer("client", client, 0, len(self.streams) - 1)
+        most = len(self.streams[client].arrival) - 1
+        sample = checks.integer("sample", sample, 0, most)
+        missing = self.missing | {(client, sample)}
+        gone = {s for k, s in missing if k == client}
+        contents = _contents(self, client, gone)
+        return replace(self, held=self.held.replaced(client, contents), missing=missing)
+
+
+class NeverArrived(NamedTuple):
+    """The history and the caches of streams without a sample.
+
+    `first` is the first round of those that have run whose mini-batches changed, None if none did.
+    """
+
+    history: History
+    first: int | None
+    caches: Caches
+
+
+def fill(
+    streams: Sequence[Stream],
+    rule: str,
+    *,
+    capacity: int,
+    batch_size: int,
+    rounds: int,
+    seed: int = 0,
+    theta: float = 2 / 3,
+    dice: Dice | None = None,
+) -> Caches:
+    """Run a cache rule over the clients' streams.
+
+    Parameters
+    ----------
+    streams : list of Stream
+        One per client, each with at least one sample.
+    rule : {"fifo", "lazy", "reservoir", "srsr", "drsr"}
+        A name in `PROVED`.
+    capacity, batch_size : int
+        B and B_s >= 1, samples; at most `capacity` may arrive at once.
+    rounds : int
+        R >= 1; samples arrive before a round is trained.
+    seed : int
+        Of the caches' dice.
+    theta : float
+        SRSR's weight of new data, in [0, 1].
+    dice : callable, optional
+        (client, round) -> generator in place of those of the seed.
+
+    Raises
+    ------
+    ValueError
+        For a rule that is not proved, sizes out of range, or streams that are not as described.
+    """
+    if rule not in PROVED:
+        raise ValueError(
+            f"rule={rule!r} must be one of {', '.join(map(repr, PROVED))}, for which forgetting is "
+            "proved to be exact; for any other cache, tell `draw_history` what it held "
+            "(`fats.held.Held.of`), and a sample can be withheld from training"
+        )
+    rounds = checks.integer("rounds", rounds, 1)
+    if not len(checks.instance("streams", streams, Sequence)):
+        raise ValueError("streams must hold at least one client's stream")
+    own = tuple(_checked(k, stream, rounds) for k, stream in enumerate(streams))
+    sizes = [len(stream.arrival) for stream in own]
+    dice = functools.partial(_seeded, checks.integer("seed", seed, 0)) if dice is None else dice
+    # Nothing is held yet; the rule below says what is.
+    nothing = Held.of([[()] * rounds for _ in own], sizes)
+    empty = Caches(own, rule, capacity, batch_size, rounds, theta, dice, nothing)
+    contents = [_contents(empty, k, ()) for k in range(len(own))]
+    return replace(empty, held=Held.of(contents, sizes))
+
+
+def never_arrived(
+    history: History,
+    caches: Caches,
+    client: int,
+    sample: int,
+    rng: np.random.Generator,
+    *,
+    rounds_done: int | None = None,
+) -> NeverArrived:
+    """Forget a sample as if it had never arrived, in the cache and in every mini-batch.
+
+    Parameters
+    ----------
+    history : History
+        Drawn with held=caches.held.
+    caches : Caches
+    client, sample : int
+    rng : numpy.random.Generator
+        Draws what fills a place that stays empty; untouched where none does.
+    rounds_done : int, optional
+        Rounds that have run; all of them by default.
+
+    Raises
+    ------
+    ValueError
+        If the history was not drawn from these caches, the sample never existed or is forgotten, or
+        without it a cache cannot fill a mini-batch in some round.
+    """
+    checks.generator(rng)
+    checks.instance("history", history, History)
+    checks.instance("caches", caches, Caches)
+    done = history.rounds if rounds_done is None else rounds_done
+    done = checks.integer("rounds_done", done, 0, history.rounds)
+    client, sample = history.crowd.existing(client, checks.integer("sample", sample, 0))
+    sample_targets(history.crowd, client, sample)  # refuses what is forgotten
+    if not _is_drawn_from(history, caches):
+        raise ValueError(
+            "history must be drawn with held=caches.held, and all that it has forgotten must have "
+            "been made to never arrive in these caches: the two ways to forget do not mix"
+        )
+    after = caches.without(client, sample)
+    moved = follow(history, after.held, client, sample, rng)
+    changed = np.flatnonzero((moved.batches != history.batches).any(axis=(1, 2, 3))[:done])
+    return NeverArrived(moved, int(changed[0]) if len(changed) else None, after)
+
+
+def follow(
+    history: History, held: Held, client: int, sample: int, rng: np.random.Generator
+) -> History:
+    """Return the history of a client that holds `held` in place of what it held.
+
+    Step (3) of the module: mini-batches of the client are renamed and completed where the two
+    differ. `held` must not hold the sample, and at most as many samples as before in each round.
+
+    Raises
+    ------
+    ValueError
+        If it holds more, or too few to fill a mini-batch; or for a sample that never existed.
+    """
+    checks.generator(rng)
+    checks.instance("history", history, History)
+    checks.instance("held", held, Held)
+    client, sample = history.crowd.existing(client, checks.integer("sample", sample, 0))
+    forgotten = history.forgotten | {(client, sample)}
+    crowd = Crowd.of(history.samples_per_client, forgotten, held)
+    crowd.check_held(history.batch_size)
+    batches = history.batches.copy()
+    for r, slot in np.argwhere(history.clients == client):
+        before, now = history.held.samples(client, r), held.samples(client, r)
+        if len(now) > len(before):
+            raise ValueError(
+                f"client={client} holds {len(now)} samples in round {r} without sample={sample}, "
+                f"and {len(before)} with it; it must not hold more"
+            )
+        gone = np.setdiff1d(before, now, assume_unique=True)
+        new = np.setdiff1d(now, before, assume_unique=True)
+        for step in range(history.local_steps):
+            batches[r, slot, step] = _moved(batches[r, slot, step], gone, new, now, rng)
+    return History(Draws.of(history.clients.copy(), batches, history.samples_per_client), crowd)
+
+
+def dropped_reads(history: History, first: int, rounds_done: int) -> float:
+    """Return the share of the samples read by recomputing that the caches have dropped since.
+
+    Recomputing rounds first, ..., rounds_done - 1 reads their mini-batches. What no cache holds in
+    the last of these rounds must come from an archive.
+
+    Raises
+    ------
+    ValueError
+        Unless the history knows what was held, and 0 <= first < rounds_done <= R.
+    """
+    if checks.instance("history", history, History).held is None:
+        raise ValueError("history must be drawn from caches (held=...)")
+    done = checks.integer("rounds_done", rounds_done, 1, history.rounds)
+    first = checks.integer("first", first, 0, done - 1)
+    clients = history.clients[first:done, :, None, None]
+    there = history.held.holds(clients, np.array(done - 1), history.batches[first:done])
+    return float(1 - there.mean())
+
+
+def _seeded(seed: int, client: int, r: int) -> np.random.Generator:
+    return generator(seed, "cache", client, r)
+
+
+def _checked(k: int, stream: Stream, rounds: int) -> Stream:
+    """Return a stream as integer arrays, refused unless its samples arrive in order."""
+    checks.instance(f"streams[{k}]", stream, Stream)
+    arrival = checks.integers(f"arrival of client {k}", stream.arrival, low=0)
+    labels = checks.labels("labels", stream.labels)
+    ordered = arrival.ndim == 1 and len(arrival) and (np.diff(arrival) >= 0).all()
+    if not ordered or arrival[-1] >= rounds or len(labels) != len(arrival):
+        raise ValueError(
+            f"streams[{k}] must hold an arrival and one of the labels for each sample, at least "
+            f"one, with ascending arrivals below rounds={rounds}"
+        )
+    return Stream(arrival, labels)
+
+
+def _contents(caches: Caches, client: int, gone: Collection[int]) -> list[np.ndarray]:
+    """Return what a client's cache holds in each round when the samples `gone` never arrive."""
+    stream = caches.streams[client]
+    present = np.ones(len(stream.arrival), dtype=bool)
+    present[list(gone)] = False
+    row = cache_rules.RULES[caches.rule]
+    options = {name: getattr(caches, name) for name in row.options}
+    cache: Cache = row.build(caches.capacity, caches.batch_size, **options)
+    contents = []
+    for r in range(caches.rounds):
+        new = np.flatnonzero(present & (stream.arrival == r))
+        if len(new):
+            cache.update(new, stream.labels[new], caches.dice(client, r))
+        contents.append(cache.ids)
+    return contents
+
+
+def _is_drawn_from(history: History, caches: Caches) -> bool:
+    held = history.held
+    return (
+        held is not None
+        and held.rounds == caches.rounds
+        and history.forgotten == caches.missing
+        and np.array_equal(held.offsets, caches.held.offsets)
+        and np.array_equal(held.entered, caches.held.entered)
+        and np.array_equal(held.left, caches.held.left)
+    )
+
+
+def _moved(
+    batch: np.ndarray,
+    gone: np.ndarray,
+    new: np.ndarray,
+    now: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return a mini-batch of what was held as one of what is held `now`, (b,), ascending.
+
+    The i-th of the samples that are `gone` becomes the i-th `new` one; those of the gone that no
+    new one stands for are replaced by unused ones."""
+    place = np.searchsorted(gone, batch)
+    is_gone = np.isin(batch, gone)
+    named = is_gone & (place < len(new))
+    if named.any():
+        batch = batch.copy()
+        batch[named] = new[place[named]]
+    left_over = gone[len(new) :]
+    if (is_gone & ~named).any():
+        return completed(batch, left_over, now, rng)
+    return np.sort(batch)

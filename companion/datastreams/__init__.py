@@ -1,0 +1,1 @@
+"""Federated learning for data streams in the notebooks: claims, runs, evidence, pictures."""

@@ -1,0 +1,606 @@
+"""What notebook 20 computes about the minimiser of psi, and the evidence for its claims.
+
+Source: FDS, Section 5 (Figs. 1 and 2), Section 6 (baselines), Appendices C.4 to C.6, Tables 1 to 5.
+The claims are in `companion.datastreams.claims.theory`. Samples are spread equally within the
+group of historical and within the group of fresh clients, unless a function says otherwise.
+
+| code     | symbol      | meaning                                             |
+|----------|-------------|-----------------------------------------------------|
+| fraction | N_hist / N  | share of the samples that historical clients hold   |
+| ratio    | c2 / c1     | weight of generalisation over that of noise in psi  |
+| leaves   |             | the ratio up to which fresh clients are left out    |
+| halfway  |             | the ratio at which p_hist is half-way down          |
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from companion.datastreams import descent
+from companion.judging import tables
+from sflkit import checks
+from sflkit.datastreams import importance
+from sflkit.datastreams.psi import equal_fresh_p_hist, estimate_c_ratio, minimize_psi, psi
+from sflkit.datastreams.strategies import client_importance
+
+Evidence = dict[str, Any]
+REPORTED = {0.05: "ds-tab4", 0.2: "ds-tab2", 0.5: "ds-tab5"}  # N_hist / N -> the table with p_hist
+DATA = ("synthetic", "CIFAR-10", "CIFAR-100", "FEMNIST", "Shakespeare")
+UNSTATED_N = (500_000, 1_000_000)  # Fig. 2's caption has the first, no place the second
+_HISTORICAL = {"synthetic": 10, "CIFAR-10": 25, "CIFAR-100": 25}  # elsewhere their share is N's
+_HALF_DIGIT = 0.05  # Table 3 prints one decimal
+
+
+class Groups(NamedTuple):
+    """Two groups of clients, historical and fresh."""
+
+    n_historical: int
+    n_fresh: int
+
+    @property
+    def historical(self) -> np.ndarray:
+        """Which clients are historical, bool (n_clients,)."""
+        return np.arange(self.n_historical + self.n_fresh) < self.n_historical
+
+    def sizes(self, fraction: float) -> np.ndarray:
+        """Return each client's share of the samples, (n_clients,), if `fraction` of them is old."""
+        old, new = fraction / self.n_historical, (1 - fraction) / self.n_fresh
+        return np.where(self.historical, old, new)
+
+
+# --- Figs. 1 and 4: the minimiser over c2/c1 ------------------------------------------------------
+
+
+def sweep(groups: Groups, fractions: Sequence[float], ratios: np.ndarray) -> pd.DataFrame:
+    """Return the minimiser of psi for every fraction and ratio.
+
+    Returns
+    -------
+    DataFrame
+        fraction, ratio, p_hist, closed_form (p_hist by `equal_fresh_p_hist`), n_eff (N_eff / N),
+        noise (the root of the fresh clients' squared importance).
+    """
+    rows = []
+    for fraction in fractions:
+        n = groups.sizes(fraction)
+        for ratio in ratios:
+            best = minimize_psi(n, groups.historical, 1.0, ratio)
+            row = {
+                "fraction": fraction,
+                "ratio": ratio,
+                "p_hist": best.p_hist,
+                "closed_form": equal_fresh_p_hist(fraction, groups.n_fresh, ratio),
+                "n_eff": importance.client_effective_samples(best.p, n),
+                "noise": importance.gradient_noise(best.p, groups.historical),
+            }
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def turning_points(groups: Groups, found: pd.DataFrame) -> pd.DataFrame:
+    """Return where p_hist leaves 1 and where it is half-way down, by fraction.
+
+    The columns leaves and halfway come from the closed form, p_hist = (1 + fraction) / 2 solved for
+    the ratio; seen_leaves and seen_halfway are the first ratios of the sweep beyond them.
+    """
+    rows = {}
+    for fraction, part in found.groupby("fraction"):
+        rows[fraction] = {
+            "leaves": (fraction / groups.n_fresh) ** 0.5,
+            "seen_leaves": part.loc[part["p_hist"] < 1 - 1e-9, "ratio"].min(),
+            "halfway": (fraction * (3 * fraction + 1) / groups.n_fresh) ** 0.5,
+            "seen_halfway": part.loc[part["p_hist"] < (1 + fraction) / 2, "ratio"].min(),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("fraction")
+
+
+def _at(found: pd.DataFrame, line: float) -> pd.DataFrame:
+    """Return the rows of one ratio c2 / c1, by fraction."""
+    at = found[found["ratio"] == line]
+    if at.empty:
+        raise ValueError(
+            f"line={line!r} must be one of the ratios of the sweep, "
+            f"{found['ratio'].min():g} to {found['ratio'].max():g}"
+        )
+    return at.set_index("fraction")
+
+
+def turning_table(points: pd.DataFrame, found: pd.DataFrame, line: float) -> pd.DataFrame:
+    """Return the turning points beside the minimiser at the ratio `line`, for a reader.
+
+    Raises ValueError if `line` is none of the ratios of `found`.
+    """
+    at = _at(found, line)
+    named = points.set_axis(
+        ["p_hist leaves 1 at", "first < 1", "half-way at", "first below"], axis=1
+    )
+    there = at[["p_hist", "n_eff", "noise"]].set_axis(
+        [f"p_hist at {line:g}", "N_eff/N", "noise"], axis=1
+    )
+    return named.join(there).rename_axis("N_hist/N").reset_index()
+
+
+def excess(groups: Groups, fractions: Sequence[float], ratio: float) -> pd.DataFrame:
+    """Return by how many per cent psi of simple strategies lies above its minimum.
+
+    One row per strategy (fresh, historical, uniform), one column per fraction; c0 is 0.
+    """
+    names = ("fresh", "historical", "uniform")
+    above = pd.DataFrame(index=names, columns=list(fractions), dtype=float)
+    for fraction in fractions:
+        n = groups.sizes(fraction)
+        least = minimize_psi(n, groups.historical, 1.0, ratio).value
+        for name in names:
+            p = client_importance(name, n, groups.historical)
+            above.loc[name, fraction] = 100 * (psi(p, n, groups.historical, 1.0, ratio) / least - 1)
+    return above
+
+
+def _moves(groups: Groups, found: pd.DataFrame, points: pd.DataFrame) -> dict[str, Evidence]:
+    """Return the evidence of Figs. 1 and 4."""
+    by_fraction = found.groupby("fraction")
+    ends, parts = by_fraction.agg(["first", "last"]), [part for _, part in by_fraction]
+    fractions = points.index.to_numpy()
+    noise = (1 - fractions) / groups.n_fresh**0.5  # of Uniform
+    falls = {str(f): _monotone(part["p_hist"], -1) for f, part in by_fraction}
+    starts = np.stack([ends["n_eff"]["first"], ends["noise"]["first"]])
+    far = np.abs(np.stack([ends["n_eff"]["last"] - 1, ends["noise"]["last"] - noise]))
+    rising = [_monotone(part[column], 1) for part in parts for column in ("n_eff", "noise")]
+    return {
+        "ds-fig1": {
+            "left": (ends["p_hist"]["first"].to_numpy(), 1.0),
+            "right": (np.abs(ends["p_hist"]["last"] - fractions).to_numpy(), 0.001),
+            "between": falls,
+            "closed form": (found["p_hist"], found["closed_form"]),
+        },
+        "ds-fig4": {
+            "left": (starts, np.stack([fractions, np.zeros(len(fractions))])),
+            "right": (far, 0.001),
+            "between": all(rising),
+            "earlier": {
+                "leaves 1": bool((np.diff(points["seen_leaves"]) > 0).all()),
+                "half-way": bool((np.diff(points["seen_halfway"]) > 0).all()),
+            },
+        },
+    }
+
+
+# --- Fig. 2: the simple strategies over N_hist / N ------------------------------------------------
+
+
+def gaps(groups: Groups, ratios: Sequence[float], points: int) -> pd.DataFrame:
+    """Return how far Historical and Uniform are above the least psi, over the share of old data.
+
+    Returns
+    -------
+    DataFrame
+        ratio, share, historical and uniform (psi minus its minimum, in units of c1), difference
+        (psi of Historical minus psi of Uniform). The shares are `points` equally spaced ones and
+        those of the paper's tables.
+    """
+    shares = np.unique([*np.linspace(0.005, 0.995, points), *REPORTED])
+    rows = []
+    for ratio in ratios:
+        for share in shares:
+            n = groups.sizes(share)
+            least = minimize_psi(n, groups.historical, 1.0, ratio).value
+            of = {
+                name: psi(
+                    client_importance(name, n, groups.historical),
+                    n,
+                    groups.historical,
+                    1.0,
+                    ratio,
+                )
+                for name in ("historical", "uniform")
+            }
+            # Rounding may leave -1e-17 where a strategy is the minimiser.
+            above = {name: max(0.0, value - least) for name, value in of.items()}
+            difference = of["historical"] - of["uniform"]
+            rows.append({"ratio": ratio, "share": share, **above, "difference": difference})
+    return pd.DataFrame(rows)
+
+
+def crossings(groups: Groups, found: pd.DataFrame) -> pd.DataFrame:
+    """Return where Historical and Uniform are equal and what else Fig. 2 shows, by ratio.
+
+    Historical equals Uniform at the share s^2 with s (1 + s) = ratio sqrt(n_fresh); NaN stands for
+    never. Historical is optimal from the share ratio^2 n_fresh on.
+    """
+    rows = []
+    for ratio, part in found.groupby("ratio", sort=False):
+        s = (np.sqrt(1 + 4 * ratio * groups.n_fresh**0.5) - 1) / 2
+        optimal = ratio**2 * groups.n_fresh
+        row = {
+            "c2/c1": ratio,
+            "Historical = Uniform at N_hist/N": s**2 if s < 1 else np.nan,
+            "Historical optimal from": optimal if optimal < 1 else np.nan,
+            "sign changes": int((np.diff(np.sign(part["difference"])) != 0).sum()),
+            "Uniform worst at": part.set_index("share")["uniform"].idxmax(),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _shapes(groups: Groups, found: pd.DataFrame) -> Evidence:
+    """Return the evidence of Fig. 2; signs are looked at on a fine grid of the interval."""
+    fine = np.geomspace(10**-1.3, 10**-0.5, 41)
+    signs = np.zeros((len(fine), 199))
+    for j, share in enumerate(np.linspace(0.005, 0.995, 199)):
+        n = groups.sizes(share)
+        old, even = (client_importance(s, n, groups.historical) for s in ("historical", "uniform"))
+        for i, ratio in enumerate(fine):
+            of = [psi(p, n, groups.historical, 1.0, ratio) for p in (old, even)]
+            signs[i, j] = np.sign(of[0] - of[1])
+    parts = [part for _, part in found.groupby("ratio")]
+    return {
+        "historical": all(_monotone(part["historical"], -1) for part in parts),
+        "uniform": all(_up_and_down(part["uniform"].to_numpy()) for part in parts),
+        "difference": bool(((np.diff(signs) != 0).sum(axis=1) == 1).all()),
+    }
+
+
+# --- Section 6: weights by the samples that clients hold now --------------------------------------
+
+
+def held_now(rounds: np.ndarray) -> dict[float, np.ndarray]:
+    """Return the weight of the fresh clients after so many rounds, by the fractions of the tables.
+
+    Clients count by the samples that they hold at present; a fresh client holds 1 / T of its own.
+    """
+    return {
+        fraction: np.array([1 - _held_p_hist(fraction, int(t)) for t in rounds])
+        for fraction in REPORTED
+    }
+
+
+def rounds_until(weight: float = 0.05) -> dict[float, int]:
+    """Return after how many rounds fresh clients have at most this weight, by fraction."""
+    checks.real("weight", weight, above=0, below=1)
+    return {f: int(np.ceil((1 - f) / f * (1 - weight) / weight)) for f in REPORTED}
+
+
+def _held_p_hist(fraction: float, rounds: int) -> float:
+    return importance.memory_importance([fraction, 1 - fraction], [True, False], rounds)[0]
+
+
+def _memory() -> Evidence:
+    """Return the evidence on weights by present samples; 2 + 2 clients check the formula.
+
+    In 20 rounds a fresh client gets 19 new samples per round, a historical one keeps 20, 95 or 380.
+    """
+    arrived, expected = [], []
+    for fraction, old in ((0.05, 20), (0.2, 95), (0.5, 380)):
+        weights = np.zeros((20, 4, old * 2))
+        weights[:, :2, :old], weights[:, 2:, :19] = 1, 1  # 1 for every sample in a memory
+        arrived.append(importance.aggregation_weights(weights)[:, :2].sum(axis=1))
+        expected.append(np.full(20, fraction / (fraction + (1 - fraction) / 20)))
+    at_800 = {f"{100 * f:g} %": (1 - _held_p_hist(f, 800), 0.05) for f in REPORTED}
+    return at_800 | {
+        "formula": (np.array(arrived), np.array(expected)),
+        "5 %, T = 100": (1 - _held_p_hist(0.05, 100), 0.05),
+    }
+
+
+# --- Appendix C.4: other ways to the minimum ------------------------------------------------------
+
+
+class Minimisers(NamedTuple):
+    """What four minimisers of psi found.
+
+    Attributes
+    ----------
+    problems : DataFrame
+        A row per random problem: by how much the solver's status, value and p, the closed form and
+        projected descent differ from the bisection.
+    chords : array (2, n_chords)
+        psi at a random point between two others, and the straight line between their values.
+    seconds : float
+        Of one bisection with 10,000 clients, the best of three.
+    """
+
+    problems: pd.DataFrame
+    chords: np.ndarray
+    seconds: float
+
+
+def four_ways(rng: np.random.Generator, problems: int) -> Minimisers:
+    """Minimise psi by bisection, in closed form, as a cone program and by projected descent.
+
+    Parameters
+    ----------
+    rng : Generator
+        Of the random problems.
+    problems : int
+        How many with 3, 8 and 20 clients each; there are 100 times as many chords.
+    """
+    rows = [row for size in (3, 8, 20) for row in _random_problems(rng, size, problems)]
+    chords = np.array([_chord(rng) for _ in range(100 * problems)]).T
+    n, mask = rng.lognormal(0, 1, 10_000), np.arange(10_000) < 3_000
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        minimize_psi(n, mask, 1.0, 0.05)
+        seconds.append(time.perf_counter() - start)
+    return Minimisers(pd.DataFrame(rows), chords, min(seconds))
+
+
+def cone_program(mask: np.ndarray) -> tuple:
+    """Return psi's minimisation as a second-order cone program: problem, unknowns, parameters.
+
+    In u_m = p_m / sqrt(n_m) it is to minimise |noise * u_fresh| + weight |u| subject to root . u =
+    1 and u >= 0, with noise = c1 sqrt(n_fresh), weight = c2 and root = sqrt(n). All numbers enter
+    as parameters, never two of them in one product, so that cvxpy compiles it once for a mask.
+    """
+    import cvxpy as cp
+
+    u, root = cp.Variable(len(mask), nonneg=True), cp.Parameter(len(mask), nonneg=True)
+    weight, noise = cp.Parameter(nonneg=True), cp.Parameter(int((~mask).sum()), nonneg=True)
+    objective = cp.norm(cp.multiply(noise, u[np.flatnonzero(~mask)])) + weight * cp.norm(u)
+    return cp.Problem(cp.Minimize(objective), [root @ u == 1]), u, (root, weight, noise)
+
+
+def _random_problems(rng: np.random.Generator, size: int, problems: int) -> list[dict]:
+    """Return what the other ways differ by on random problems of one size."""
+    mask = rng.permutation(size) < max(1, size // 3)  # historical clients
+    cone, u, (root, weight, noise) = cone_program(mask)
+    rows = []
+    for _ in range(problems):
+        n, ratio = rng.lognormal(0, 1, size), 10 ** rng.uniform(-2, 1.5)
+        c1, weight.value, root.value = min(1.0, 1 / ratio), min(1.0, ratio), np.sqrt(n / n.sum())
+        noise.value = c1 * root.value[~mask]
+        cone.solve(solver="CLARABEL")
+        ours = minimize_psi(n, mask, c1, weight.value)
+        theirs = np.clip(root.value * u.value, 0, None)
+        theirs /= theirs.sum()
+        alike = np.where(mask, n, n[~mask].mean())  # fresh clients of one size
+        closed = equal_fresh_p_hist(n[mask].sum() / alike.sum(), (~mask).sum(), weight.value / c1)
+        descents = [
+            descent.descend_psi(n, mask, c1, weight.value, length=length).value
+            for length in (0.5, 0.05, 0.005)
+        ]
+        row = {
+            "descent": min(descents) / ours.value - 1,
+            "clients": size,
+            "status": cone.status,
+            "value": abs(ours.value - cone.value),
+            "above theirs": ours.value - psi(theirs, n, mask, c1, weight.value),
+            "p": np.abs(ours.p - theirs).max(),
+            "closed form": abs(minimize_psi(alike, mask, c1, weight.value).p_hist - closed),
+        }
+        rows.append(row)
+    return rows
+
+
+def _chord(rng: np.random.Generator) -> tuple[float, float]:
+    """Return psi at a random point between two others, and what a straight line gives there."""
+    size = int(rng.integers(2, 30))
+    mask, n, c1, c2 = (
+        np.arange(size) < rng.integers(1, size),
+        rng.lognormal(0, 1, size),
+        *rng.lognormal(0, 2, 2),
+    )
+    ends, t = rng.dirichlet(np.full(size, 0.3), 2), rng.uniform()
+    high, low = (psi(p, n, mask, c1, c2) for p in ends)
+    return psi(t * ends[0] + (1 - t) * ends[1], n, mask, c1, c2), t * high + (1 - t) * low
+
+
+def agreement(ways: Minimisers) -> pd.DataFrame:
+    """Return what the four ways agree on, a sentence and an answer per row."""
+    found, chords = ways.problems, ways.chords
+    near = (found["descent"] < 0.01).sum()
+    rows = {
+        f"the cone solver reports all {len(found)} problems as solved": set(found["status"])
+        == {"optimal"},
+        "its minimum and the bisection's differ by less than 1e-6": found["value"].max() < 1e-6,
+        "the bisection's value is never the larger": found["above theirs"].max() < 1e-12,
+        "the two importances differ by less than 1e-3": found["p"].max() < 1e-3,
+        "bisection and closed form agree to 1e-12": found["closed form"].max() < 1e-12,
+        f"projected descent ends within 1 % in {near} of {len(found)}": near == len(found),
+        "psi lies on or below every chord": (chords[0] <= chords[1] + 1e-12).all(),
+        "10,000 clients take less than 0.1 s": ways.seconds < 0.1,
+    }
+    answers = ["yes" if holds else "no" for holds in rows.values()]
+    return pd.DataFrame({"check": list(rows), "answer": answers})
+
+
+# --- Appendix C.6: (204) and Table 3 --------------------------------------------------------------
+
+
+def table3_ratios() -> pd.DataFrame:
+    """Return c2/c1 by (204) with Table 3's constants beside the reported ratios.
+
+    `lowest` and `highest` let B, G and D vary within their printed digits. CIFAR stands there with
+    Table 1's N and with two that Table 1 does not have, see `UNSTATED_N`.
+    """
+    values = _paper()
+    rows = []
+    for name, fraction, fresh in _lines(values):
+        b, d, g, diameter = (values["ds-c2c1", f"{name} {q}"] for q in _SYMBOLS)
+        samples = int(values["ds-tab1", f"{name} samples"])
+        ratio = values[REPORTED[fraction], f"{name} c2/c1"]
+        for number in (samples, *(UNSTATED_N if name.startswith("CIFAR") else ())):
+            low, middle, high = (
+                estimate_c_ratio(
+                    loss_bound=b + sign * _HALF_DIGIT,
+                    n_params=int(d),
+                    n_samples=number,
+                    grad_bound=g - sign * _HALF_DIGIT,
+                    diameter=diameter - sign * _HALF_DIGIT,
+                    n_fresh=fresh,
+                )
+                for sign in (-1, 0, 1)
+            )
+            row = {"data": name, "N_hist/N": fraction, "reported": ratio, "N": number}
+            row |= {"(204)": middle, "lowest": low, "highest": high}
+            rows.append(row | {"agrees": low <= ratio + 0.0005 and high >= ratio - 0.0005})
+    return pd.DataFrame(rows)
+
+
+def reported_importance(ratios: pd.DataFrame) -> pd.DataFrame:
+    """Return the minimiser at the reported ratios beside the reported p_hist.
+
+    `ratios` is the answer of `table3_ratios`; the last column takes (204)'s ratio with Table 1's N.
+    """
+    values = _paper()
+    rows = []
+    for name, fraction, fresh in _lines(values):
+        ratio = values[REPORTED[fraction], f"{name} c2/c1"]
+        p_hist = values[REPORTED[fraction], f"{name} p_hist"]
+        mine = ratios[(ratios["data"] == name) & (ratios["N_hist/N"] == fraction)]
+        ours = equal_fresh_p_hist(fraction, fresh, ratio)
+        row = {
+            "data": name,
+            "N_hist/N": fraction,
+            "c2/c1": ratio,
+            "reported": p_hist,
+            "minimiser": ours,
+            "agrees": bool(abs(ours - p_hist) < 0.005 + 1e-9),
+            "1 needs N_hist/N >=": ratio**2 * fresh,
+            "by (204)": equal_fresh_p_hist(fraction, fresh, mine.iloc[0]["(204)"]),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def terms_of_204() -> pd.DataFrame:
+    """Return the terms of (204), at 20 % of old data, for the two data sets that Section 6 explains
+    by d/N."""
+    values, rows = _paper(), []
+    clients = {name: fresh for name, fraction, fresh in _lines(values) if fraction == 0.2}
+    for name in ("FEMNIST", "Shakespeare"):
+        b, d, g, diameter = (values["ds-c2c1", f"{name} {q}"] for q in _SYMBOLS)
+        spread = (d / values["ds-tab1", f"{name} samples"]) ** 0.5
+        row = {"data": name, "B": b, "sqrt(d/N)": spread, "G D": g * diameter}
+        rows.append(row | {"sqrt(M_fresh)": clients[name] ** 0.5, "d/N": spread**2, "G": g})
+    return pd.DataFrame(rows)
+
+
+_SYMBOLS = ("B", "parameters d", "G", "D")
+
+
+def _paper() -> pd.Series:
+    """Return the paper's numbers by (artefact, quantity)."""
+    return tables.paper_values("datastreams").set_index(["artefact", "quantity"])["value"]
+
+
+def _lines(values: pd.Series) -> list[tuple[str, float, int]]:
+    """Return the fifteen lines of Tables 2, 4 and 5: data, N_hist / N, number of fresh clients."""
+    lines = []
+    for name in DATA:
+        clients = int(values["ds-tab1", f"{name} clients"])
+        for fraction in REPORTED:
+            old = _HISTORICAL.get(name, round(fraction * clients))
+            lines.append((name, fraction, clients - old))
+    return lines
+
+
+def _reported(ratios: pd.DataFrame, importances: pd.DataFrame) -> Evidence:
+    """Return the evidence on (204) and Table 3."""
+    off = np.maximum(ratios["lowest"] - ratios["reported"], ratios["reported"] - ratios["highest"])
+    stated, million = ~ratios["N"].isin(UNSTATED_N), ratios["N"] == 1_000_000
+    evidence = {
+        f"ratio {name}": (part, 0.0005) for name, part in off[stated].groupby(ratios["data"])
+    }
+    evidence |= {
+        f"million {name}": (part, 0.0005) for name, part in off[million].groupby(ratios["data"])
+    }
+    return evidence | {
+        f"p_hist {name}": (np.abs(part["minimiser"] - part["reported"]), 0.005 + 1e-9)
+        for name, part in importances.groupby("data")
+    }
+
+
+# --- the verdicts ---------------------------------------------------------------------------------
+
+
+def evidence(
+    groups: Groups,
+    found: pd.DataFrame,
+    above: pd.DataFrame,
+    ways: Minimisers,
+    ratios: pd.DataFrame,
+) -> dict[str, Evidence]:
+    """Return the evidence of notebook 20: artefact -> part -> what its rule takes.
+
+    Parameters
+    ----------
+    groups : Groups
+    found : DataFrame
+        Of `sweep`.
+    above : DataFrame
+        Of `gaps`.
+    ways : Minimisers
+        Of `four_ways`.
+    ratios : DataFrame
+        Of `table3_ratios`.
+    """
+    moves = _moves(groups, found, turning_points(groups, found))
+    return {
+        "ds-fig1": moves["ds-fig1"],
+        "ds-fig2": _shapes(groups, above),
+        "ds-fig4": moves["ds-fig4"],
+        "ds-c2c1": _reported(ratios, reported_importance(ratios)),
+        "ds-memory": _memory(),
+        "ds-c4": {
+            "convex": tuple(ways.chords),
+            "descent": (ways.problems["descent"], 0.01),
+        },
+    }
+
+
+def notes() -> Mapping[str, str]:
+    """Return the causes that were found, by artefact."""
+    return {
+        "ds-fig1": "Exactly 1 up to sqrt(n_hist / M_fresh).",
+        "ds-fig2": "Historical = Uniform at sqrt(n)(1 + sqrt(n)) = (c2/c1) sqrt(M_fresh), 25 % for "
+        "CIFAR-10's 0.15.",
+        "ds-fig4": "",
+        "ds-c2c1": "Ratios follow for FEMNIST and for Shakespeare at 20 % only; CIFAR's with an N "
+        "that the paper does not state (ERRATA 26). p_hist follows for CIFAR and FEMNIST, not for "
+        "synthetic (reported: Uniform's) and Shakespeare (reported 1, impossible for any split) "
+        "(ERRATA 25).",
+        "ds-memory": f"At 5 % of old data it takes T = {rounds_until()[0.05]} rounds until fresh "
+        "clients have at most 5 % of the weight; p_hist is 0.76 at T = 60 and 0.977 at T = 800.",
+        "ds-c4": "",
+    }
+
+
+def comparison_rows(found: pd.DataFrame, ratios: pd.DataFrame, line: float) -> list[dict]:
+    """Return ours and the paper's numbers for a table of `results.tables.comparison`.
+
+    Raises ValueError if `line` is none of the ratios of `found`.
+    """
+    values = _paper()
+    at = _at(found, line)["p_hist"]
+    rows = [
+        {
+            "quantity": f"p_hist, CIFAR-10, {100 * fraction:g} %",
+            "ours": at[fraction],
+            "paper": values[table, "CIFAR-10 p_hist"],
+        }
+        for fraction, table in REPORTED.items()
+        if fraction in at
+    ]
+    for name in DATA:
+        row = ratios[(ratios["data"] == name) & (ratios["N_hist/N"] == 0.2)].iloc[0]
+        what = f"c2/c1 by (204), {name}, 20 %"
+        rows.append({"quantity": what, "ours": row["(204)"], "paper": row["reported"]})
+    return rows
+
+
+def _monotone(values: pd.Series, sign: int) -> bool:
+    """Return whether values never fall (sign 1) or never rise (-1), up to rounding."""
+    return bool((sign * np.diff(values) >= -1e-12).all())
+
+
+def _up_and_down(values: np.ndarray) -> bool:
+    """Return whether values rise to a peak inside and fall behind it."""
+    top = values.argmax()
+    inside = 0 < top < len(values) - 1
+    return inside and _monotone(values[: top + 1], 1) and _monotone(values[top:], -1)

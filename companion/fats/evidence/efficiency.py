@@ -1,0 +1,336 @@
+"""From the drawn histories of notebook 43 to the evidence on Figs. 2, 3 and 6 and on the bytes.
+
+Unlearning time is counted in steps, so that nothing has to be trained. Exact means follow a formula
+and could not fail, so that trends are judged on drawn histories, which know nothing of it.
+
+Source: FATS, Sections 5.3.1, 6.2.2 and 6.2.3, Appendix A.3, Theorem 7, Table 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from companion.fats.claims.training import SIX_SETS
+from companion.fats.plans.efficiency import largest_clients
+from companion.judging.tables import paper_value
+from sflkit.fats import bounds, enumeration, hit_rounds
+from sflkit.fats.config import TABLE_2
+from sflkit.fats.expected_time import client_time, sample_time
+from sflkit.randomness import generator
+
+NAMES = {"femnist": "FEMNIST", "shakespeare": "Shakespeare"}
+FIGURES = {"fats-fig2": "femnist", "fats-fig6": "shakespeare"}
+# Level of a request, which size tells its lines apart, how it is called in a run, and which way the
+# time goes with it.
+LEVELS = (("sample", "b", "batch_size", 1), ("client", "M", "n_clients", -1))
+LINE = ["data", "level", "M", "b"]
+_SHORT = {"clients_per_round": "K", "n_requests": "w"}
+ENOUGH = 0.75  # our threshold for "significantly smaller than FRS"
+
+
+def over_all_histories(**sizes: int) -> tuple[Fraction, Fraction]:
+    """Return the mean steps for a sample and for a client over every history of a tiny federation.
+
+    Two samples a client and b = 1; `sizes` are n_clients, clients_per_round, local_steps, rounds.
+    """
+    law = enumeration.drawn_law(samples_per_client=2, batch_size=1, **sizes).values()
+    sample = sum(p * (history.steps - history.first_step(0, 0)) for p, history in law)
+    rounds, steps = sizes["rounds"], sizes["local_steps"]
+    client = sum(p * steps * (rounds - int(history.first_round[0])) for p, history in law)
+    return Fraction(sample), Fraction(client)
+
+
+def lines_of(
+    femnist_b: Sequence[int],
+    femnist_m: Sequence[int],
+    shakespeare_b: Sequence[int],
+    shakespeare_m: Sequence[int],
+) -> pd.DataFrame:
+    """Return the lines of Figs. 2 and 6, one row each: data, level, M, b, largest K.
+
+    A line ends at the largest K whose rho is at most 1.
+
+    Raises
+    ------
+    ValueError
+        If a line has fewer than two points.
+    """
+    rows = []
+    for data, batches, clients in (
+        ("femnist", femnist_b, femnist_m),
+        ("shakespeare", shakespeare_b, shakespeare_m),
+    ):
+        table = TABLE_2[data]
+        rows += [(data, "sample", table["n_clients"], b) for b in sorted(batches)]
+        rows += [(data, "client", m, table["batch_size"]) for m in sorted(clients)]
+    lines = pd.DataFrame(rows, columns=LINE)
+    lines["largest K"] = [
+        largest_clients(row.data, row.level, row.M, row.b) for row in lines.itertuples()
+    ]
+    if len(short := lines[lines["largest K"] < 2]):
+        raise ValueError(
+            f"these lines have fewer than two points, choose smaller b or larger M:\n{short}"
+        )
+    return lines
+
+
+def exact_means(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the exact mean time of one request at every K of every line.
+
+    Columns: data, level, M, b, K, rho (rho_S or rho_C), T (steps of a training), exact (steps).
+    """
+    rows = []
+    for line in lines.itertuples(index=False):
+        table = TABLE_2[line.data]
+        for k in range(1, line[-1] + 1):
+            sizes = {name: table[name] for name in ("local_steps", "rounds")}
+            sizes |= dict(n_clients=line.M, clients_per_round=k)
+            rho = k * table["rounds"] / line.M
+            if line.level == "client":
+                steps = client_time(**sizes)
+            else:
+                n = table["samples_per_client"]
+                steps = sample_time(**sizes, samples_per_client=n, batch_size=line.b)
+                rho *= line.b * table["local_steps"] / n
+            rows.append((*line[:4], k, rho, table["rounds"] * table["local_steps"], steps))
+    return pd.DataFrame(rows, columns=[*LINE, "K", "rho", "T", "exact"])
+
+
+def drawn_means(one: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
+    """Return mean and standard error of the drawn histories beside the exact mean."""
+    by = ["data", "level", "n_clients", "batch_size", "clients_per_round"]
+    means = one.groupby(by, sort=False)["steps"].agg(["mean", "sem"]).reset_index()
+    means = means.set_axis([*LINE, "K", "mean", "sem"], axis=1)
+    return means.merge(exact, on=[*LINE, "K"])
+
+
+def exact_several(drawn_clients: Iterable[int], most: int) -> pd.DataFrame:
+    """Return the exact mean time of 1 to `most` client requests for the K of Fig. 3.
+
+    Columns: data, streaming (one by one), K, w, rho_C, T, exact (steps). M is that of the text.
+    """
+    rows = []
+    for data, name in NAMES.items():
+        table = TABLE_2[data]
+        m = int(paper_value("fats", "fats-fig3", f"{name} clients M"))
+        for k in drawn_clients:
+            sizes = {key: table[key] for key in ("local_steps", "rounds")}
+            sizes |= dict(n_clients=m, clients_per_round=k)
+            shared = (k * table["rounds"] / m, table["rounds"] * table["local_steps"])
+            for streaming in (False, True):
+                rows += [
+                    (data, streaming, k, w, *shared)
+                    + (client_time(**sizes, requests=w, one_by_one=streaming),)
+                    for w in range(1, most + 1)
+                ]
+    return pd.DataFrame(rows, columns=["data", "streaming", "K", "w", "rho_C", "T", "exact"])
+
+
+def drawn_several(several: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
+    """Return mean and standard error of the drawn histories of Fig. 3 beside the exact mean."""
+    by = ["data", "streaming", "clients_per_round", "n_requests"]
+    means = several.groupby(by, sort=False)["steps"].agg(["mean", "sem"]).reset_index()
+    means = means.set_axis(["data", "streaming", "K", "w", "mean", "sem"], axis=1)
+    return means.merge(exact, on=["data", "streaming", "K", "w"])
+
+
+def ends_in_trainings(exact: pd.DataFrame) -> pd.DataFrame:
+    """Return the exact times of Fig. 3 in trainings for the fewest and the most requests."""
+    shown = exact[exact["w"].isin([1, exact["w"].max()])]
+    shown = shown.assign(
+        trainings=shown["exact"] / shown["T"],
+        way=shown["streaming"].map({False: "at once", True: "one by one"}),
+    )
+    table = shown.pivot(index=["data", "K", "rho_C"], columns=["way", "w"], values="trainings")
+    return table.reset_index()
+
+
+def five_runs(one: pd.DataFrame, data: str, seed: int) -> str:
+    """Return in words what a mean of five histories, as the paper takes, says of a client's time.
+
+    At the right end of the longest line of the data set, by resampling its histories.
+    """
+    part = one[(one["data"] == data) & (one["level"] == "client")]
+    part = part[part["n_clients"] == part["n_clients"].max()]
+    part = part[part["clients_per_round"] == part["clients_per_round"].max()]
+    share = part["steps"].to_numpy() / part["scratch_steps"].to_numpy()
+    fives = generator(seed, "bootstrap").choice(share, size=(20000, 5)).mean(axis=1)
+    low, high = np.quantile(fives, [0.025, 0.975])
+    return (
+        f"{NAMES[data]}, K = {part['clients_per_round'].iloc[0]}: a client costs nothing in "
+        f"{100 * (share == 0).mean():.0f} % of the runs, more than half in "
+        f"{100 * (share > 0.5).mean():.0f} %; mean {share.mean():.3f}\n   means of five runs, as "
+        f"in the paper: 95 % lie in [{low:.2f}, {high:.2f}], {100 * (fives > 0.5).mean():.0f} % "
+        "above a half"
+    )
+
+
+def shares_of_bytes(seed: int) -> pd.DataFrame:
+    """Return the expected share of retraining's rounds, and so of its bytes, at Table 2's sizes.
+
+    One row for each of the six sets; columns one_samples, batch_samples, one_clients,
+    batch_clients, where a batch has the 10 or 5 requests of Section 6.2.1.
+    """
+    shares = {}
+    for name, size in zip(SIX_SETS, TABLE_2.values(), strict=True):
+        batch = 10 if name in ("MNIST", "FEMNIST") else 5
+        for which, w in (("one", 1), ("batch", batch)):
+            rng = generator(seed, "requests")
+            clients = rng.choice(size["n_clients"], w, replace=False).tolist()
+            for level in ("samples", "clients"):
+                targets = [(k, None if level == "clients" else 0) for k in clients]
+                law = hit_rounds.hit_law(targets, **size)
+                shares[name, f"{which}_{level}"] = float(hit_rounds.expected_share(law))
+    columns = ["one_samples", "batch_samples", "one_clients", "batch_clients"]
+    return pd.Series(shares).unstack().loc[list(SIX_SETS), columns]
+
+
+def one_request(
+    one: pd.DataFrame, exact: pd.DataFrame, drawn: pd.DataFrame, data: str
+) -> dict[str, Any]:
+    """Return the evidence on Fig. 2 or 6, part -> what the rule takes."""
+    parts: dict[str, Any] = {}
+    mine = exact[exact["data"] == data]
+    for level, column, field, sign in LEVELS:
+        runs = one[(one["data"] == data) & (one["level"] == level)]
+        along = {
+            f"{column} = {size}": _by_run(line, "clients_per_round")
+            for size, line in runs.groupby(field)
+        }
+        ends = mine[mine["level"] == level].groupby(["M", "b"])["K"].max()
+        across = _by_run(runs[runs["clients_per_round"] == ends.min()], field)  # all lines have it
+        parts[f"{level}s_rise_K"] = _changes(along, 1)
+        trend = "rise" if sign > 0 else "fall"
+        parts[f"{level}s_{trend}_{column}"] = _change(across, sign)
+        dots = drawn[(drawn["data"] == data) & (drawn["level"] == level)]
+        dots = dots[dots["sem"] > 0]  # with few histories a point may have none that is hit
+        parts[f"{level}s_drawn"] = (dots["mean"], dots["sem"], dots["exact"])
+    clients = mine[mine["level"] == "client"]
+    limit = paper_value(
+        "fats", "fats-fig2", "largest mean time of client unlearning relative to FRS (below)"
+    )
+    return parts | {"half": ((clients["exact"] / clients["T"]).max(), limit)}
+
+
+def several_requests(
+    several: pd.DataFrame, exact: pd.DataFrame, drawn: pd.DataFrame
+) -> dict[str, Any]:
+    """Return the evidence on Fig. 3, part -> what the rule takes."""
+    parts: dict[str, Any] = {}
+    for streaming, way in ((False, "at_once"), (True, "one_by_one")):
+        runs = several[several["streaming"] == streaming]
+        for trend, along, fixed in (
+            ("requests", "n_requests", "clients_per_round"),
+            ("K", "clients_per_round", "n_requests"),
+        ):
+            lines = {
+                f"{NAMES[data]}, {_SHORT[fixed]} = {size}": _by_run(line, along)
+                for (data, size), line in runs.groupby(["data", fixed])
+            }
+            parts[f"{way}_{trend}"] = _changes(lines, 1)
+        best = best_shares(exact, streaming)
+        parts[f"{way}_best"] = (best, np.full(len(best), ENOUGH))
+        dots = drawn[drawn["streaming"] == streaming]
+        parts[f"{way}_drawn"] = (dots["mean"], dots["sem"], dots["exact"])
+    return parts
+
+
+def best_shares(exact: pd.DataFrame, streaming: bool) -> pd.Series:
+    """Return FRS's share that the best K needs, indexed by data set and number of requests."""
+    mine = exact[exact["streaming"] == streaming]
+    share = mine["exact"] / (mine["T"] * (mine["w"] if streaming else 1))
+    return share.groupby([mine["data"], mine["w"]]).min()
+
+
+def bytes_evidence(shares: pd.DataFrame) -> dict[str, Any]:
+    """Return the evidence on the bytes: at most half of retraining's on all six sets."""
+    return {key: (shares[key], np.full(len(shares), 0.5)) for key in shares}
+
+
+def notes(several: pd.DataFrame, shares: pd.DataFrame, runs: int) -> dict[str, str]:
+    """Return the note of each verdict; `several` is `exact_several`."""
+    most = several[(several["data"] == "femnist") & ~several["streaming"]]
+    most = most[most["w"] == most["w"].max()]
+    at_once = ", ".join(
+        f"{row.exact / row.T:.2f} with K = {row.K}" for row in most.iloc[[0, -1]].itertuples()
+    )
+    best = ", ".join(
+        f"{way} {best_shares(several, streaming).max():.2f}"
+        for way, streaming in (("at once", False), ("one by one", True))
+    )
+    few = f"{runs} histories a point; the paper averages five runs, too few to see these trends"
+    low, high = shares.min(), shares.max()
+    return {
+        "fats-fig2": few,
+        "fats-fig6": few,
+        "fats-fig3": f"at the best K the largest share of FRS's time is {best}; FEMNIST, "
+        f"{most['w'].iloc[0]} clients at once: {at_once}",
+        "fats-bytes": f"one request: {high['one_samples']:.2f} of FRS's bytes at most for a "
+        f"sample, {high['one_clients']:.2f} for a client; Section 6.2.1's batches: "
+        f"{low['batch_samples']:.2f} to {high['batch_samples']:.2f} and "
+        f"{low['batch_clients']:.2f} to {high['batch_clients']:.2f}",
+    }
+
+
+def ours_and_paper(exact: pd.DataFrame, several: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of the table ours | paper."""
+    numbers: list[dict[str, Any]] = []
+    for level, printed in (("client", "below 0.5"), ("sample", "below 1")):
+        for data, part in exact[exact["level"] == level].groupby("data", sort=False):
+            quantity = f"{NAMES[data]}: largest mean time of a {level} / FRS"
+            ours = (part["exact"] / part["T"]).max()
+            numbers.append({"quantity": quantity, "ours": ours, "paper": printed})
+    last = several[~several["streaming"] & (several["w"] == several["w"].max())]
+    for _, part in last.groupby("data", sort=False):
+        for row in part.iloc[[0, -1]].itertuples():
+            quantity = f"{NAMES[row.data]}: {row.w} clients at once, K = {row.K}, time / FRS"
+            numbers.append({"quantity": quantity, "ours": row.exact / row.T})
+    order = bounds.theorem7(rho=1.0, requests=10).recomputations
+    quantity = "ten clients one by one at rho_C = 1: mean re-computations | 4 w rho"
+    numbers.append({"quantity": quantity, "ours": 10 * -np.expm1(-1.0), "paper": order})
+    return numbers
+
+
+def seconds(trained: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return what the timed training says of steps and seconds.
+
+    Returns
+    -------
+    total : DataFrame
+        Per method: recomputed steps and seconds of all runs, and the median milliseconds per step.
+    hit : DataFrame
+        Steps and seconds of every request that recomputed anything.
+    """
+    names = ["unlearning_steps", "unlearning_seconds"]
+    costs = trained.groupby(["method", "seed", "requests"], sort=False)[names].max()
+    each = costs.groupby(level=["method", "seed"], sort=False).diff().dropna()
+    total = costs.groupby(level=["method", "seed"], sort=False).last().groupby(level="method").sum()
+    hit = each[each["unlearning_steps"] > 0]
+    per_step = 1000 * hit["unlearning_seconds"] / hit["unlearning_steps"]
+    return total.assign(milliseconds=per_step.groupby(level="method").median()), hit
+
+
+def _by_run(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the steps of each history, one row a history, one column a size."""
+    return frame.pivot(index="run", columns=column, values="steps")
+
+
+def _changes(lines: Mapping[str, pd.DataFrame], way: int) -> dict[str, tuple[ArrayLike, ArrayLike]]:
+    """Return `_change` of each line."""
+    return {name: _change(line, way) for name, line in lines.items()}
+
+
+def _change(line: pd.DataFrame, way: int) -> tuple[ArrayLike, ArrayLike]:
+    """Return a line's curves, one a history, as shares of its mean time, over places 0 to 1.
+
+    The slope of a straight line through them is thus its rise from end to end. `way` is -1 where it
+    should fall.
+    """
+    x = line.columns.to_numpy(float)
+    return way * line.to_numpy() / line.to_numpy().mean(), (x - x.min()) / np.ptp(x)

@@ -1,0 +1,451 @@
+"""Exactness counted out: from enumerations and simulations to the evidence of FATS's claims.
+
+Notebook 40 shows what these functions return, and `companion.fats.claims` judges it. The notation
+is that of `sflkit.fats.history`. Distances are total variations, as fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from companion.fats.evidence.table_2 import KEYWORDS, NAMES, TINY, Sizes
+from companion.judging import tables
+from sflkit.fats import enumeration, forgetting, stability
+from sflkit.fats.history import draw_history
+from sflkit.randomness import generator
+
+# The federations that are enumerated: M, N, K, b, E, R.
+FEDERATIONS = (
+    *((2, 2, k, 1, e, r) for k in (1, 2) for e in (1, 2) for r in (1, 2)),
+    *((2, 3, 1, 1, 1, 1), (2, 3, 1, 2, 1, 2), (3, 3, 1, 2, 1, 2), (3, 2, 2, 1, 1, 1)),
+    *((3, 3, 1, 1, 2, 1), (2, 3, 2, 2, 1, 1), (3, 2, 1, 1, 2, 2)),
+)
+# CIFAR has so many training images; Table 2 counts the 10,000 test images as well.
+CIFAR_TRAINING = 50_000
+IMAGES = {"MNIST": 60_000, "FashionM": 60_000, "Cifar-10": 50_000, "Cifar-100": 50_000}
+
+
+# --- tiny federations, every history --------------------------------------------------------------
+
+
+class ByHand(NamedTuple):
+    """Probabilities in the two smallest federations: what is trained on, by stage."""
+
+    sample: pd.DataFrame
+    client: pd.DataFrame
+
+
+def forgetting_by_hand() -> ByHand:
+    """Return who trains on what before and after forgetting, in two federations of one draw.
+
+    Rows are the samples a_0 to b_1 of two clients, and three clients; columns are the laws learned,
+    after forgetting a_0 by the printed and the exact rule (or client A by Algorithm 3), and
+    retrained.
+    """
+    learned = enumeration.drawn_law(**TINY)
+    laws = {
+        "learned,\nwith $a_0$": learned,
+        "printed:\nclient drawn\nagain": enumeration.forgotten_law(learned, (0, 0), "printed"),
+        "exact:\nclient kept": enumeration.forgotten_law(learned, (0, 0), "exact"),
+        "retrained\nwithout $a_0$": enumeration.retrained_law([(0, 0)], **TINY),
+    }
+    sample = pd.DataFrame(0.0, index=["$a_0$", "$a_1$", "$b_0$", "$b_1$"], columns=list(laws))
+    for title, law in laws.items():
+        for p, history in law.values():
+            at = 2 * history.clients[0, 0] + history.batches[0, 0, 0, 0]
+            sample.loc[sample.index[at], title] += float(p)
+    three = dict(TINY, n_clients=3, samples_per_client=1)
+    learned = enumeration.drawn_law(**three)
+    laws = {
+        "learned,\nwith A": learned,
+        "Algorithm 3:\ndrawn again": enumeration.forgotten_law(learned, (0, None)),
+        "retrained\nwithout A": enumeration.retrained_law([(0, None)], **three),
+    }
+    client = pd.DataFrame(0.0, index=["A", "B", "C"], columns=list(laws))
+    for title, law in laws.items():
+        for p, history in law.values():
+            client.loc["ABC"[history.clients[0, 0]], title] += float(p)
+    return ByHand(sample, client)
+
+
+def enumerated(federations: Sequence[tuple[int, ...]] = FEDERATIONS) -> pd.DataFrame:
+    """Return one row per federation (M, N, K, b, E, R), all its histories enumerated.
+
+    Columns: M, N, K, b, E, R, the number of histories, whether all are equally likely ("uniform");
+    the distance to retraining after forgetting the first sample by each rule ("printed", "exact",
+    "minimal") and after forgetting the first client ("client"); the distance of the laws with and
+    without the sample and the client ("TV sample", "TV client") and the probability that they were
+    used ("involved sample", "involved client"); the sizes ("setting").
+    """
+    rows = []
+    for sizes in federations:
+        setting = dict(zip(KEYWORDS, sizes, strict=True))
+        m, n, k, b, e, r = sizes
+        law = enumeration.drawn_law(**setting)
+        each = Fraction(1, m ** (k * r) * comb(n, b) ** (k * r * e))
+        row = dict(zip("MNKbER", sizes, strict=True)) | {"histories": len(law)}
+        row["uniform"] = {p for p, _ in law.values()} == {each}
+        for request, name in (((0, 0), "sample"), ((0, None), "client")):
+            less = enumeration.retrained_law([request], **setting)
+            row[f"TV {name}"] = enumeration.total_variation(law, less)
+            used = (p for p, h in law.values() if h.first_use(*request) is not None)
+            row[f"involved {name}"] = sum(used)
+            for rule in forgetting.RULES if name == "sample" else ["client"]:
+                drawn_by = rule if name == "sample" else "exact"
+                after = enumeration.forgotten_law(law, request, drawn_by)
+                row[rule] = enumeration.total_variation(after, less)
+        rows.append(row | {"setting": setting})
+    return pd.DataFrame(rows)
+
+
+def two_requests() -> dict[str, Fraction]:
+    """Return the distance to retraining after two requests in a row, by rule and for clients."""
+    samples = dict(TINY, samples_per_client=3, rounds=2)
+    clients = dict(TINY, n_clients=3, samples_per_client=1, clients_per_round=2, rounds=2)
+    cases = {rule: (rule, samples, [(0, 0), (0, 1)]) for rule in forgetting.RULES}
+    cases["client"] = ("exact", clients, [(0, None), (2, None)])
+    found = {}
+    for name, (rule, setting, requests) in cases.items():
+        law = enumeration.drawn_law(**setting)
+        for request in requests:
+            law = enumeration.forgotten_law(law, request, rule)
+        goal = enumeration.retrained_law(requests, **setting)
+        found[name] = enumeration.total_variation(law, goal)
+    return found
+
+
+def restart_distances() -> dict[str, Fraction]:
+    """Return the distance to retraining of the two readings of which model a restart loads.
+
+    One client of three samples makes two steps with b = 1; a model is the list of samples that it
+    has seen. After a hit at the second step "printed" loads the model after that step, as lines 4-6
+    of Algorithm 1 say, and "from before" the one that it started from. Source: FATS, ERRATA 18.
+    """
+    sizes = dict(TINY, n_clients=1, samples_per_client=3, local_steps=2)
+    laws: dict[str, dict[tuple, tuple]] = {"printed": {}, "from before": {}}
+    for p, history in enumeration.drawn_law(**sizes).values():
+        steps, first = tuple(history.batches.ravel().tolist()), history.first_use(0, 0)
+        for name, law in laws.items():
+            if first is None:
+                models = [steps]
+            elif first == (0, 0):  # the round begins with the global model, whatever is loaded
+                models = [(one, other) for one in (1, 2) for other in (1, 2)]
+            else:
+                models = [(*(steps if name == "printed" else steps[:1]), new) for new in (1, 2)]
+            for model in models:
+                law[model] = (law.get(model, (0,))[0] + p / len(models), None)
+    goal = {(one, other): (Fraction(1, 4), None) for one in (1, 2) for other in (1, 2)}
+    return {name: enumeration.total_variation(law, goal) for name, law in laws.items()}
+
+
+def without_several(exact: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Return distances of the laws without w samples or clients, and w rho.
+
+    For "samples" and "clients" an array (cases, 2); w is 1, and 2 where enough samples are left.
+    """
+    found: dict[str, list] = {"samples": [], "clients": []}
+    for row in exact.itertuples():
+        rho = stability.stability(**row.setting)
+        law = enumeration.drawn_law(**row.setting)
+        for level, leaving, left, share in (
+            ("samples", [(0, 0), (1, 0), (0, 1)], row.N - 2 - row.b, rho.rho_s),
+            ("clients", [(0, None), (1, None)], row.M - 2 - 1, rho.rho_c),
+        ):
+            for w in range(1, len(leaving) + min(left, 0)):
+                goal = enumeration.retrained_law(leaving[:w], **row.setting)
+                distance = enumeration.total_variation(law, goal)
+                found[level].append((float(distance), w * share))
+    return {level: np.array(pairs) for level, pairs in found.items()}
+
+
+# --- Table 2's sizes, simulated and by formula ----------------------------------------------------
+
+
+def printed_distances(
+    sizes: Mapping[str, Sizes], *, seed: int, repeats: int
+) -> list[enumeration.Distance]:
+    """Return the distance of Algorithm 2 as printed at each of the sizes, with its error."""
+    return [
+        enumeration.printed_rule_distance(
+            **each, rng=generator(seed, "monte_carlo", i), repeats=repeats
+        )
+        for i, each in enumerate(sizes.values())
+    ]
+
+
+def used_shares(
+    table: pd.DataFrame, *, seed: int, repeats: int, repeats_large: int
+) -> pd.DataFrame:
+    """Return which share of samples and clients simulated histories of Table 2's sizes use.
+
+    Samples are split as equally as whole numbers allow. Columns: the means "samples" and "clients",
+    their standard errors "se ...", the exact probabilities "p ...", and the number of histories,
+    `repeats` or, for the two large sets, `repeats_large`.
+    """
+    rates = {}
+    for i, (name, row) in enumerate(table.iterrows()):
+        rng = generator(seed, "monte_carlo", 10, i)
+        each = np.diff(np.linspace(0, row.samples, row.M + 1).astype(int))
+        values = (int(row.M), each, *(int(row[key]) for key in ("K", "b", "E", "R")))
+        setting = dict(zip(KEYWORDS, values, strict=True))
+        offsets, found = np.cumsum(each) - each, []
+        for _ in range(repeats if row.samples < 100_000 else repeats_large):
+            history = draw_history(**setting, rng=rng)
+            used = np.zeros(row.samples, dtype=bool)
+            used[offsets[history.clients][:, :, None, None] + history.batches] = True
+            found.append((used.mean(), np.isin(np.arange(row.M), history.clients).mean()))
+        expected = stability.stability(**setting)
+        target = np.average(expected.p_sample, weights=each), expected.p_client
+        means, n = np.mean(found, axis=0), len(found)
+        rates[name] = [*means, *(np.std(found, axis=0, ddof=1) / n**0.5), *target, n]
+    columns = ["samples", "clients", "se samples", "se clients", "p samples", "p clients"]
+    return pd.DataFrame(rates, index=[*columns, "histories"]).T
+
+
+class AnyHit(NamedTuple):
+    """The probability that any of w requests hits: exact by setting, and simulated for MNIST.
+
+    exact[name] is (2, w), for samples and clients, as are the simulated mean and its error.
+    """
+
+    exact: dict[str, np.ndarray]
+    simulated: np.ndarray
+    error: np.ndarray
+
+
+def any_hit(sizes: Mapping[str, Sizes], *, seed: int, repeats: int, requests: int) -> AnyHit:
+    """Return how likely it is that any of 1 to w requests causes a re-computation.
+
+    Requests are for different clients, or for samples of different clients. Source: FATS,
+    Theorem 2.
+    """
+    w, exact = np.arange(1, requests + 1), {}
+    for name, s in sizes.items():
+        spared = (1 - s["batch_size"] / s["samples_per_client"]) ** s["local_steps"]
+        slots = s["clients_per_round"] * s["rounds"]
+        shares = np.stack([w / s["n_clients"] * (1 - spared), w / s["n_clients"]])
+        exact[name] = 1 - (1 - shares) ** slots
+    setting = {key: int(value) for key, value in sizes["MNIST"].items()}
+    rng, found = generator(seed, "requests"), []
+    for _ in range(repeats):
+        history = draw_history(**setting, rng=rng)
+        asked = rng.permutation(setting["n_clients"])[:requests]
+        photo = rng.integers(setting["samples_per_client"], size=requests)
+        hit = [
+            [history.first_use(k, s) is not None for k, s in zip(asked, photo, strict=True)],
+            [history.first_use(k) is not None for k in asked],
+        ]
+        found.append(np.logical_or.accumulate(hit, axis=1))
+    error = np.std(found, axis=0, ddof=1) / repeats**0.5
+    # none or all of the histories
+    return AnyHit(exact, np.mean(found, axis=0), np.maximum(error, 1 / repeats))
+
+
+# --- Table 2 and line 3 of Algorithm 1 ------------------------------------------------------------
+
+
+class Planned(NamedTuple):
+    """Line 3 of Algorithm 1 at Table 2's settings and in whole numbers.
+
+    planned: K and b by setting. cifar: rho and plan with CIFAR's training images. hundred: rho_C
+    with the text's 100 clients. nearest, down: promised and realised (rho_S, rho_C), rounded to the
+    nearest and down, arrays (promises, 4).
+    """
+
+    planned: pd.DataFrame
+    cifar: pd.DataFrame
+    hundred: dict[str, float]
+    nearest: np.ndarray
+    down: np.ndarray
+
+    @property
+    def broken(self) -> tuple[int, int]:
+        """How many promises each way of rounding breaks."""
+        nearest, down = (
+            int((found[:, 2:] > found[:, :2] + 1e-12).any(axis=1).sum())
+            for found in (self.nearest, self.down)
+        )
+        return nearest, down
+
+
+def planned(sizes: Mapping[str, Sizes]) -> Planned:
+    """Return what line 3 of Algorithm 1 plans. Source: FATS, Table 2, with ERRATA 21 and 22."""
+    plans = pd.DataFrame([_plan(each) for each in sizes.values()], index=list(sizes))
+    cifar = {}
+    for name in ("Cifar-10", "Cifar-100"):
+        each = dict(sizes[name], samples_per_client=CIFAR_TRAINING / sizes[name]["n_clients"])
+        plan, rho = _plan(each), stability.stability(**each)
+        same = all(plan[key] == each[key] for key in ("clients_per_round", "batch_size"))
+        cifar[name] = rho._asdict() | {"same K and b": same}
+    hundred = {
+        name: sizes[name]["clients_per_round"] * sizes[name]["rounds"] / 100 for name in IMAGES
+    }
+    crowd = {"n_clients": 100, "samples_per_client": 100, "local_steps": 1, "rounds": 10}
+    promised = np.round(np.arange(0.02, 1.001, 0.02), 2)
+    nearest, down = [], []
+    for rho_c in promised[4:]:
+        for rho_s in promised:
+            k, b = max(1, round(rho_c * 100 / 10)), max(1, round(rho_s * 100 / rho_c))
+            if b <= 100:  # b = rho_S N / (rho_C E), and a client has 100 samples
+                found = stability.stability(**crowd, clients_per_round=k, batch_size=b)
+                nearest.append((rho_s, rho_c, found.rho_s, found.rho_c))
+                plan = stability.plan(rho_s=rho_s, rho_c=rho_c, **crowd)
+                down.append((rho_s, rho_c, plan.rho_s, plan.rho_c))
+    return Planned(
+        plans,
+        pd.DataFrame.from_dict(cifar, orient="index"),
+        hundred,
+        np.array(nearest),
+        np.array(down),
+    )
+
+
+def _plan(sizes: Sizes) -> dict[str, Any]:
+    """Return the plan that line 3 makes from the stability of given sizes."""
+    rho = stability.stability(**sizes)
+    rest = {key: sizes[key] for key in ("n_clients", "samples_per_client", "local_steps", "rounds")}
+    return stability.plan(rho_s=rho.rho_s, rho_c=rho.rho_c, **rest)._asdict()
+
+
+# --- what the claims are judged by ----------------------------------------------------------------
+
+
+class Exactness(NamedTuple):
+    """All that notebook 40 has found, as the functions above return it."""
+
+    exact: pd.DataFrame
+    restart: dict[str, Fraction]
+    two: dict[str, Fraction]
+    several: dict[str, np.ndarray]
+    rho: pd.DataFrame
+    printed: list[enumeration.Distance]
+    rates: pd.DataFrame
+    hits: AnyHit
+    plans: Planned
+
+
+def exactness(found: Exactness, table: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the evidence of notebook 40's claims, by artefact and part; `table` is Table 2."""
+    exact, rho, rates, hits, plans = found.exact, found.rho, found.rates, found.hits, found.plans
+    off = {
+        rule: (exact[rule].astype(float).to_numpy(), 0.0) for rule in (*forgetting.RULES, "client")
+    }
+    tiny = pd.DataFrame([stability.stability(**sizes) for sizes in exact["setting"]]).clip(upper=1)
+    w = np.arange(1, len(hits.simulated[0]) + 1)
+    uses = {"sample": ("rho_s", 0), "client": ("rho_c", 1)}
+    lemma1 = {
+        level: (exact[f"TV {level}"].astype(float).to_numpy(), tiny[column].to_numpy())
+        for level, (column, _) in uses.items()
+    }
+    lemma1["table_2"] = (
+        rho[["p_sample", "p_client"]].to_numpy(),
+        rho[["rho_s", "rho_c"]].clip(upper=1).to_numpy(),
+    )
+    theorem2 = {"sample_exact": off["printed"], "client_exact": off["client"]}
+    restart = {key: (float(distance), 0.0) for key, distance in found.restart.items()}
+    theorem2 |= {"models_exact": restart["printed"], "models_before": restart["from before"]}
+    for level, (column, at) in uses.items():
+        lemma1[f"simulated_{level}s"] = tuple(
+            rates[f"{words}{level}s"].to_numpy() for words in ("", "se ", "p ")
+        )
+        theorem2[f"{level}_probability"] = (
+            np.stack([hits.exact[name][at] for name in NAMES]),
+            np.stack([w * rho.loc[name, column] for name in NAMES]),
+        )
+        theorem2[f"{level}_simulated"] = (
+            hits.simulated[at], hits.error[at], hits.exact["MNIST"][at]
+        )  # fmt: skip
+    lemma1["equal"] = {
+        level: bool((exact[f"TV {level}"] == exact[f"involved {level}"]).all()) for level in uses
+    }
+    return {
+        "fats-alg1": {
+            "law": {f"federation {i}": bool(fair) for i, fair in enumerate(exact["uniform"])},
+            "restart": restart["printed"],
+            "restart_before": restart["from before"],
+        },
+        "fats-alg2": {
+            "tiny": off["printed"],
+            "table_2": (*np.array(found.printed).T, 0.0),
+            "kept": off["exact"],
+            "kept_twice": (float(found.two["exact"]), 0.0),
+            "minimal": off["minimal"],
+        },
+        "fats-alg3": {"tiny": off["client"], "two_in_a_row": (float(found.two["client"]), 0.0)},
+        "fats-rem1": {level: tuple(pairs.T) for level, pairs in found.several.items()},
+        "fats-lem1": lemma1,
+        "fats-thm2": theorem2 | {"sample_kept": off["exact"]},
+        "fats-tab2": _table_2_evidence(table, rho, plans),
+    }
+
+
+def _table_2_evidence(table: pd.DataFrame, rho: pd.DataFrame, plans: Planned) -> dict[str, Any]:
+    text = tables.paper_value("fats", "fats", "clients of the simulated data sets")
+    fits = plans.cifar[["rho_s", "rho_c"]].max(axis=1) <= 1 + 1e-12
+    return {
+        "rho": (rho[["rho_s", "rho_c"]].to_numpy(), 1.0),
+        "line_3": (
+            plans.planned[["clients_per_round", "batch_size"]].to_numpy(),
+            table[["K", "b"]].to_numpy(),
+        ),
+        "samples": (table["samples"].iloc[:4].to_numpy(), np.array(list(IMAGES.values()))),
+        "clients": (table["M"].iloc[:4].to_numpy(), text),
+        "training_images": {
+            f"{name}, {what}": bool(held[name])
+            for name in plans.cifar.index
+            for what, held in (("rho", fits), ("K and b", plans.cifar["same K and b"]))
+        },
+        "text_clients": {name: value > 1 for name, value in plans.hundred.items()},
+        "plan": plans.broken[1] == 0,
+    }
+
+
+def exactness_notes(found: Exactness) -> dict[str, str]:
+    """Return what stands below each verdict of notebook 40."""
+    fractions = ", ".join(map(str, sorted(set(found.exact["printed"]))))
+    sizes = [distance.value for distance in found.printed]
+    return {
+        "fats-alg1": "Lines 4-6 load the model after step t_0, which has seen the sample: TV "
+        f"{found.restart['printed']} (ERRATA 18); line 3 in whole numbers and after deletions: "
+        "ERRATA 22, 45.",
+        "fats-alg2": f"Distances as printed: {fractions}; {min(sizes):.3f} to {max(sizes):.3f} at "
+        "Table 2's sizes. At a round's first step the clients are drawn again, although a hit says "
+        "that the client took part; keeping them makes it exact (ERRATA 13).",
+        "fats-alg3": "ERRATA 17.",
+        "fats-rem1": "The distance is the probability that one of the w is used, which w rho adds "
+        "up.",
+        "fats-lem1": "Loose: the distance is the probability of being used, about 1 - exp(-rho) "
+        "(ERRATA 20).",
+        "fats-thm2": "Exact for samples with the clients of the hit round kept (ERRATA 13); the "
+        "proof's coupling is not (ERRATA 14).",
+        "fats-tab2": "CIFAR's 60,000 samples count the test images, and 300 and 600 clients "
+        "contradict the text's 100, with which no rho_C would be allowed (ERRATA 21).",
+    }
+
+
+def exactness_numbers(found: Exactness) -> list[dict[str, Any]]:
+    """Return the rows of notebook 40's table, ours beside the paper's."""
+    numbers: list[dict[str, Any]] = [
+        {
+            "quantity": f"Algorithm 2 as printed, {name}: TV to retraining",
+            "ours": distance.value,
+            "paper": 0.0,
+        }
+        for name, distance in zip(NAMES, found.printed, strict=True)
+    ]
+    numbers += [
+        {
+            "quantity": f"{name}: probability of use {level} | rho",
+            "ours": found.rates.loc[name, f"{level}s"],
+            "paper": found.rho.loc[name, column],
+        }
+        for name in NAMES
+        for level, column in (("sample", "rho_s"), ("client", "rho_c"))
+    ]
+    return numbers

@@ -1,0 +1,57 @@
+"""Table 2 of FATS as printed: the sizes of the six settings, for the evidence of several notebooks.
+
+`sflkit.fats.config.TABLE_2` holds the same sizes as settings of a run, with whole numbers of
+samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from companion.judging.tables import paper_value
+
+Sizes = Mapping[str, Any]  # the keywords of `draw_history` without rng
+KEYWORDS = (
+    "n_clients",
+    "samples_per_client",
+    "clients_per_round",
+    "batch_size",
+    "local_steps",
+    "rounds",
+)
+# One draw of one client and one sample, of two clients with two samples each.
+TINY: Sizes = dict(zip(KEYWORDS, (2, 2, 1, 1, 1, 1), strict=True))
+# The settings, and the words that the columns are transcribed with.
+NAMES = ("MNIST", "FashionM", "Cifar-10", "Cifar-100", "FEMNIST", "Shakespeare")
+COLUMNS = {
+    "samples": "samples",
+    "M": "clients M",
+    "K": "clients per round K",
+    "R": "rounds R",
+    "E": "local steps E",
+    "b": "batch size b",
+}
+
+
+def table_2() -> pd.DataFrame:
+    """Return Table 2: one row per setting, the columns samples, M, K, R, E and b."""
+    return pd.DataFrame(
+        {
+            short: [int(paper_value("fats", "fats-tab2", f"{name} {long}")) for name in NAMES]
+            for short, long in COLUMNS.items()
+        },
+        index=NAMES,
+    )
+
+
+def paper_sizes(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the sizes of Table 2's settings, with the mean number of samples of a client."""
+    return {
+        row.Index: dict(
+            zip(KEYWORDS, (row.M, row.samples / row.M, row.K, row.b, row.E, row.R), strict=True)
+        )
+        for row in table.itertuples()
+    }

@@ -1,0 +1,248 @@
+"""From the runs of notebook 44 to the evidence on Figs. 4 and 7 and Remark 2.
+
+Accuracy is the mean test accuracy of the global models of the last fifth of the rounds, one number
+per training, before the request. Unlearning time is a share of a whole training.
+
+Source: FATS, Sections 5.2 and 6.2.4, Appendix A.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from companion.fats.evidence.table_2 import table_2
+from companion.fats.plans.tradeoff import Tradeoff, counting_configs
+from companion.judging.claims import Setting
+from companion.judging.tables import paper_value
+from sflkit.fats import training
+from sflkit.fats.config import FATSConfig
+from sflkit.fats.expected_time import client_time, sample_time
+from sflkit.results import store
+
+KNEE = 0.5  # rho beyond which the paper's curves flatten
+LATE = 0.8  # accuracy is taken after this share of the rounds
+REAL = {"fats-fig7": "mnist", "fats-fig4": "fmnist", "fats-rem2-accuracy": "mnist"}
+
+
+class Measured(NamedTuple):
+    """The grid with what was measured at each of its settings.
+
+    grid : DataFrame
+        `tradeoff_grid` with columns time (exact mean, one request), "time 1", "error 1", "time w",
+        "error w" (mean and standard error over drawn histories), accuracy and seeds.
+    times : array (n_histories, n_settings)
+        Unlearning time of every drawn history, one request.
+    scores : dict of (artefact, over) -> DataFrame (n_seeds, n_points)
+        Accuracy of every training, columns are rows of the grid; NaN where a setting lacks a seed.
+    mixes : DataFrame (n_seeds, 2)
+        The same for Remark 2's settings on nearly equal label mixes.
+    """
+
+    grid: pd.DataFrame
+    times: np.ndarray
+    scores: dict[tuple[str, str], pd.DataFrame]
+    mixes: pd.DataFrame
+
+    def line(self, artefact: str, over: str) -> tuple[np.ndarray, pd.DataFrame, pd.DataFrame]:
+        """Return rho (n_points,), scores (n_seeds, n_points) and the grid's rows of one line."""
+        scores = self.scores[artefact, over]
+        rows = self.grid.loc[scores.columns]
+        return rows["rho"].to_numpy(), scores, rows
+
+
+def sizes_behind_the_figures() -> pd.DataFrame:
+    """Return which K and b the printed ranges of rho ask for, at Table 2's sizes.
+
+    One row for each data set and each way to vary rho: through K with Table 2's b, or through b
+    with its K, for Table 2's M and for that of the text (ERRATA 21). Columns: data set, over,
+    solved for, at the smallest rho, at rho = 1 (fractions), integers (whether both are whole).
+    """
+    rows, printed = [], table_2()
+    text = int(paper_value("fats", "fats", "clients of the simulated data sets"))
+    for name, artefact, low_c in (
+        ("MNIST", "fats-fig7", Fraction(1, 5)),
+        ("FashionM", "fats-fig4", Fraction(1, 3)),  # printed as 0.33
+    ):
+        size = {key: int(value) for key, value in printed.loc[name].items()}
+        steps, low_s = size["E"] * size["R"], paper_value("fats", artefact, "smallest rho_S")
+        low = {"rho_S": Fraction(low_s), "rho_C": low_c}
+        for over, solved, at_one in (
+            *(("rho_C", f"K, with M = {m}", Fraction(m, size["R"])) for m in (size["M"], text)),
+            ("rho_S", f"b, with K = {size['K']}", Fraction(size["samples"], size["K"] * steps)),
+            ("rho_S", f"K, with b = {size['b']}", Fraction(size["samples"], size["b"] * steps)),
+        ):
+            least = low[over] * at_one
+            whole = least.denominator == at_one.denominator == 1
+            rows.append((name, over, solved, least, at_one, whole))
+    columns = ["data set", "over", "solved for", "at the smallest rho", "at rho = 1", "integers"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def measure(
+    found: Tradeoff,
+    grid: pd.DataFrame,
+    *,
+    data: Mapping[str, str],
+    requests: int,
+    repeats: int,
+    **sizes: int,
+) -> Measured:
+    """Return what the runs say at each setting of the grid.
+
+    Parameters
+    ----------
+    found : Tradeoff
+    grid : DataFrame
+        `plans.tradeoff.tradeoff_grid` of the same parameters; it is not changed.
+    data : dict of artefact -> str
+        Which data set each artefact was trained on.
+    requests, repeats : int
+        Requests of the histories with several, and histories of each setting.
+    **sizes : int
+        n_clients, samples_per_client, local_steps.
+    """
+    grid = grid.assign(time=[_exact_share(row, **sizes) for row in grid.itertuples()])
+    one = _shares(found.one, counting_configs(grid, 1, repeats, **sizes))
+    several = _shares(found.several, counting_configs(grid, requests, repeats, **sizes))
+    for w, shares in ((1, one), (requests, several)):
+        grid[f"time {w}"] = shares.mean(axis=0)
+        grid[f"error {w}"] = shares.std(axis=0, ddof=1) / np.sqrt(len(shares))
+    late = _late(found.trained)
+    by_row = {row.Index: late[data[row.artefact], row.R, row.K, row.b] for row in grid.itertuples()}
+    grid["accuracy"] = pd.Series({i: values.mean() for i, values in by_row.items()})
+    grid["seeds"] = pd.Series({i: len(values) for i, values in by_row.items()})
+    scores = {
+        key: pd.concat({i: by_row[i] for i in rows.index}, axis=1)
+        for key, rows in grid.groupby(["artefact", "over"], sort=False)
+    }
+    equal = _late(found.equal_mixes)
+    mixes = {
+        i: equal[data["fats-rem2-accuracy"], grid["R"][i], grid["K"][i], grid["b"][i]]
+        for i in scores["fats-rem2-accuracy", "fixed"]
+    }
+    return Measured(grid, one, scores, pd.concat(mixes, axis=1))
+
+
+def evidence(measured: Measured) -> dict[str, dict[str, Any]]:
+    """Return the evidence on the three artefacts, artefact -> part -> what the rule takes."""
+    figures = {artefact: _figure(measured, artefact) for artefact in ("fats-fig7", "fats-fig4")}
+    costs = measured.scores["fats-rem2-accuracy", "fixed"].dropna().to_numpy()
+    equal = measured.mixes.dropna().to_numpy()
+    return figures | {
+        "fats-rem2-accuracy": {
+            "free": (costs[:, 0], costs[:, 1]),
+            "mixes": (costs[:, 1] - costs[:, 0], equal[:, 1] - equal[:, 0]),
+        }
+    }
+
+
+def ours_and_paper(measured: Measured) -> list[dict[str, Any]]:
+    """Return the rows of the table ours | paper: the ends of each line and the gain of accuracy."""
+    numbers: list[dict[str, Any]] = []
+    for artefact in ("fats-fig7", "fats-fig4"):
+        for over in ("rho_S", "rho_C"):
+            x, scores, _ = measured.line(artefact, over)
+            for which, value in (("smallest", x[0]), ("largest", x[-1])):
+                printed = paper_value("fats", artefact, f"{which} {over}")
+                quantity = f"{artefact}, {which} {over}"
+                numbers.append({"quantity": quantity, "ours": float(value), "paper": printed})
+            ends = scores.iloc[:, [0, -1]].dropna()
+            gained = (ends.iloc[:, 1] - ends.iloc[:, 0]).to_numpy()
+            quantity = f"{artefact}, gain of accuracy over {over}"
+            numbers.append({"quantity": quantity, "ours": gained, "paper": None})
+    return numbers
+
+
+def setting_of(
+    measured: Measured, artefact: str, *, data: Mapping[str, str], words: str
+) -> Setting:
+    """Return the setting of a verdict; `words` says network, rate and sizes."""
+    rows = measured.grid[measured.grid["artefact"] == artefact]
+    level = "reduced" if data[artefact] == REAL[artefact] else "stand-in"
+    runs = f"{rows['seeds'].min()} runs for each setting, {rows['seeds'].max()} at the end points"
+    return Setting(level, f"{data[artefact]}, {words}, R = {rows['R'].iloc[0]}; {runs}")
+
+
+def note_on(measured: Measured, artefact: str) -> str:
+    """Return the cause or number that a verdict of this notebook carries."""
+    if artefact != "fats-rem2-accuracy":
+        times = measured.line(artefact, "rho_S")[2]["time"]
+        return (
+            f"the exact mean time of one sample rises with rho_S from {times.iloc[0]:.3f} to "
+            f"{times.iloc[-1]:.3f} of T: ERRATA 46"
+        )
+    _, _, rows = measured.line(artefact, "fixed")
+    each = ", ".join(
+        f"{row.accuracy:.3f} at rho_C = {row.rho_C:.2g} (K = {row.K}, b = {row.b})"
+        for row in rows.itertuples()
+    )
+    mixes = measured.mixes.mean()
+    return (
+        f"rho_S = {rows['rho_S'].iloc[0]:.2f}, K b = {rows['K'].iloc[0] * rows['b'].iloc[0]}: "
+        f"accuracy {each}; with nearly equal label mixes {mixes.iloc[0]:.3f} and "
+        f"{mixes.iloc[1]:.3f}. A round of few clients has the labels of few, of which the bound's "
+        "K b knows nothing"
+    )
+
+
+def _figure(measured: Measured, artefact: str) -> dict[str, Any]:
+    """Return the evidence on Fig. 4 or 7."""
+    parts: dict[str, Any] = {}
+    gain = {}
+    for over, name in (("rho_S", "S"), ("rho_C", "C")):
+        x, scores, rows = measured.line(artefact, over)
+        ends, every = scores.iloc[:, [0, -1]].dropna(), scores.dropna().to_numpy()
+        gain[over] = ends.iloc[:, 1] - ends.iloc[:, 0]
+        parts[f"rises_{name}"] = (ends.iloc[:, 1].to_numpy(), ends.iloc[:, 0].to_numpy())
+        parts[f"flattens_{name}"] = _slopes(every, x)
+    up = x <= KNEE + 1e-9  # x, every and rows are now those of rho_C
+    knee, time = up.sum() - 1, rows["time"].to_numpy()
+    share = (time[knee] - time[0]) / (time[-1] - time[0])
+    parts["ahead"] = (every[:, knee] - every[:, 0], share * (every[:, -1] - every[:, 0]))
+    both = pd.concat(gain, axis=1).dropna()
+    parts["impact"] = (both["rho_S"].to_numpy(), both["rho_C"].to_numpy())
+    drawn = measured.times[:, rows.index]
+    parts["time_C_low"] = (drawn[:, up], x[up])
+    parts["time_C_high"] = (drawn[:, x >= KNEE - 1e-9], x[x >= KNEE - 1e-9])
+    x, _, rows = measured.line(artefact, "rho_S")
+    drawn = measured.times[:, rows.index]
+    parts["time_falls_S"] = parts["time_rises_S"] = (drawn, x)
+    parts["time_flattens_S"] = _slopes(drawn, x)
+    return parts
+
+
+def _slopes(curves: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least-squares slopes of (n, n_points) curves up to the knee and from it on."""
+    halves = (x <= KNEE + 1e-9, x >= KNEE - 1e-9)
+    low, high = (np.polyfit(x[half], curves[:, half].T, 1)[0] for half in halves)
+    return low, high
+
+
+def _exact_share(row: Any, **sizes: int) -> float:
+    """Return the mean unlearning time of one request, of a sample along rho_S, else of a client."""
+    steps = row.R * sizes["local_steps"]
+    shared = dict(clients_per_round=row.K, rounds=row.R)
+    if row.over == "rho_S":
+        return sample_time(**sizes, **shared, batch_size=row.b) / steps
+    sizes = {name: sizes[name] for name in ("n_clients", "local_steps")}
+    return client_time(**sizes, **shared) / steps
+
+
+def _shares(frame: pd.DataFrame, configs: list[FATSConfig]) -> np.ndarray:
+    """Return the unlearning time of each history as a share of T, (n_histories, n_configs)."""
+    drawn = frame.drop_duplicates(["key", "run"])  # settings may occur twice
+    drawn = drawn.assign(share=drawn["steps"] / (drawn["local_steps"] * drawn["rounds"]))
+    keys = [store.result_key(training.run, config) for config in configs]
+    return drawn.pivot(index="run", columns="key", values="share")[keys].to_numpy()
+
+
+def _late(frame: pd.DataFrame) -> pd.Series:
+    """Return each training's late accuracy, indexed by data, R, K, b and seed."""
+    late = frame[(frame["phase"] == "learning") & (frame["round"] > LATE * frame["rounds"])]
+    by = ["data", "rounds", "clients_per_round", "batch_size", "seed"]
+    return late.groupby(by)["accuracy"].mean()

@@ -1,0 +1,231 @@
+"""The pictures of FATS's notebook 41, drawn from what `evidence.convergence` and
+`evidence.unlearning_costs` return.
+
+Every function returns a figure; its numbers come from the arguments alone. The notation is that of
+`sflkit.fats.bounds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from companion import figures
+from companion.fats.evidence.convergence import Case, Problem, Trained
+from sflkit.fats import bounds, stability
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BLUE, _ORANGE = "#0072B2", "#D55E00"
+_LEVELS = {"sample": ("rho_s", _BLUE), "client": ("rho_c", _ORANGE)}
+
+
+def lemma4(cases: Mapping[int, Case], trained: Mapping[int, Trained], hard: pd.DataFrame) -> Figure:
+    """Draw the mean squared gradient and Lemma 4 over the step size, and how tight it can be."""
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 2, figsize=(9.8, 3.9))
+    fine = {"linewidth": 0.8, "alpha": 0.6, "linestyle": (0, (1, 3))}
+    for (e, case), color in zip(cases.items(), (_BLUE, _ORANGE), strict=True):
+        found, order = trained[e], case.rates.argsort()
+        ok, x = found.feasible[order], case.rates[order]
+        value, bound = case.exact[order], found.bound[order]
+        axes[0].plot(x[ok], value[ok], color=color, label=f"E = {e}, exact")
+        axes[0].plot(x[ok], bound[ok], color=color, linestyle=":", label=f"E = {e}, Lemma 4")
+        for line in (value, bound):
+            axes[0].plot(x[~ok], line[~ok], color=color, **fine)
+        axes[0].errorbar(
+            case.rates[0], found.simulated, 4 * found.error, fmt="o", color=color, markersize=7,
+            label=f"E = {e}, trained",
+        )  # fmt: skip
+    axes[0].set(
+        xscale="log", yscale="log", xlabel=r"step size $\eta$", ylabel="mean squared gradient",
+        title="noisy problem, known constants",
+    )  # fmt: skip
+    axes[0].legend(fontsize=8, ncol=2, loc="upper center")
+    axes[0].set_ylim(top=axes[0].get_ylim()[1] * 8)
+    for i, (e, part) in enumerate(hard.groupby("E")):
+        look = figures.series_style(None, i) | {"marker": "None"}
+        ok, x, ratio = part["feasible"], part["eta E"], part["ratio"]
+        axes[1].plot(x[ok], ratio[ok], **look, label=f"E = {e}")
+        axes[1].plot(x[~ok], ratio[~ok], color=look["color"], **fine)
+    axes[1].axhline(1, color="black", linewidth=1)
+    axes[1].set(
+        xlabel=r"$\eta E$", ylabel="value / bound", title="disagreeing clients", ylim=(0.4, 1.6),
+        xlim=(0, 0.3),
+    )  # fmt: skip
+    axes[1].legend(fontsize=8.5)
+    return fig
+
+
+def theorem5(problem: Problem, conditions: pd.DataFrame) -> Figure:
+    """Draw Theorem 5 over T with rho held, and the rounds that it asks for."""
+    import matplotlib.pyplot as plt
+
+    steps = np.unique(np.geomspace(10, 1e8, 120).astype(int))
+    held = _held(problem)
+    unit = np.sqrt(
+        held["smoothness"] * held["grad_var"] * held["loss_gap"]
+        / (0.5 * held["n_clients"] * held["samples_per_client"])
+    )  # fmt: skip
+    fig, axes = plt.subplots(1, 2, figsize=(9.2, 3.7))
+    for i, (label, local) in enumerate(
+        (
+            ("E = 1", np.ones(len(steps), dtype=int)),
+            (r"$E=T^{1/2}$", np.maximum(1, np.sqrt(steps).astype(int))),
+            (r"$E=T/200$", np.maximum(1, steps // 200)),
+        )
+    ):
+        found = [
+            bounds.theorem5(**held, local_steps=int(e), steps=int(t))
+            for e, t in zip(local, steps, strict=True)
+        ]
+        value, ok = np.array([f.value for f in found]), np.array([f.feasible for f in found])
+        look = figures.series_style(None, i) | {"marker": "None", "linestyle": "-"}
+        axes[0].plot(steps, np.where(ok, value, np.nan), **look, label=label)
+        axes[0].plot(steps, value, color=look["color"], linestyle=(0, (1, 3)), linewidth=0.9)
+    for factor, line, label in (
+        (3, "--", "cost of stability (factor 3)"),
+        (4, ":", "Corollary 6 (factor 4)"),
+    ):
+        axes[0].axhline(factor * unit, color="black", linestyle=line, linewidth=1, label=label)
+    axes[0].set(
+        xscale="log", xlabel="steps T", ylabel="bound on mean squared gradient",
+        title=r"Theorem 5 with $\rho_S=\rho_C=0.5$", ylim=(0, 10 * unit),
+    )  # fmt: skip
+    axes[0].legend(fontsize=8.5, loc="upper right", frameon=True, framealpha=0.9)
+    rows = np.arange(6)
+    axes[1].barh(rows - 0.19, conditions["R"], height=0.36, color=_BLUE, label="rounds in Table 2")
+    needed, label = conditions["R needed"], "asked for by Theorem 5"
+    axes[1].barh(rows + 0.19, needed, height=0.36, color=_ORANGE, label=label)
+    axes[1].set_yticks(range(6), conditions["setting"])
+    axes[1].set(
+        xscale="log", xlabel="rounds R", title="its condition, with unit constants",
+        ylim=(5.6, -1.9), xlim=(10, 1e4),
+    )  # fmt: skip
+    axes[1].legend(fontsize=8.5, loc="upper right")
+    return fig
+
+
+def corollary6_over_rho_c(problem: Problem, rho: np.ndarray) -> np.ndarray:
+    """Return Corollary 6's cost of stability over rho_C, which does not move it."""
+    held = _held(problem)
+    return np.array(
+        [bounds.corollary6(**held | {"rho_c": p}, alpha=1, steps=10**6).value for p in rho]
+    )
+
+
+def corollary6(problem: Problem, checked: pd.DataFrame) -> Figure:
+    """Draw the cost of stability over rho_S, M and rho_C, and Theorem 5 over Corollary 6."""
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 2, figsize=(9.2, 3.5))
+    rho, held = np.geomspace(0.01, 1, 60), _held(problem)
+    for i, m in enumerate((200, 2000, 20_000)):
+        look = figures.series_style(None, i) | {"marker": "None"}
+        value = [
+            bounds.corollary6(**held | {"n_clients": m, "rho_s": p}, alpha=1, steps=10**6).value
+            for p in rho
+        ]
+        axes[0].plot(rho, value, **look, label=rf"over $\rho_S$, M = {m}")
+    other = corollary6_over_rho_c(problem, rho)
+    label = rf"over $\rho_C$, M = {held['n_clients']}"
+    axes[0].plot(rho, other, color="gray", linewidth=1, label=label)
+    axes[0].set(
+        xscale="log", yscale="log", xlabel=r"$\rho_S$ or $\rho_C$",
+        ylabel="cost of stability (factor 4)", title="Corollary 6",
+    )  # fmt: skip
+    axes[0].legend(fontsize=8.5)
+    for label, column, color in (
+        (r"$E=T^{1-\alpha}$", "alpha holds", _BLUE),
+        (r"$E=cT$", "c holds", _ORANGE),
+    ):
+        part = checked[checked[column]]
+        axes[1].hist(
+            part["theorem"] / part["corollary"], np.linspace(0.74, 1.01, 28), color=color,
+            histtype="step", linewidth=1.8, label=label,
+        )  # fmt: skip
+    axes[1].axvline(1, color="black", linewidth=1)
+    axes[1].set(
+        xlabel="Theorem 5 / Corollary 6", ylabel="random settings", yscale="log",
+        title="where the conditions hold",
+    )  # fmt: skip
+    axes[1].legend(fontsize=8.5)
+    return fig
+
+
+def theorem7(
+    exact: Mapping[str, np.ndarray],
+    measured: Mapping[str, tuple],
+    rho: stability.Stability,
+    one: Mapping[str, np.ndarray],
+) -> Figure:
+    """Draw what w requests cost at MNIST's sizes, and what one costs over rho.
+
+    `exact` and `measured` are MNIST's of `unlearning_costs.request_costs` and
+    `unlearning_costs.serve`, `one` is `unlearning_costs.over_rho`.
+    """
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 3, figsize=(10.8, 3.8))
+    for level, (column, color) in _LEVELS.items():
+        _one_level(axes, level, color, exact, measured, getattr(rho, column))
+    axes[0].set(
+        xlabel="requests w", ylabel="re-computations", yscale="log",
+        title="MNIST's sizes: how often",
+    )  # fmt: skip
+    axes[0].legend(fontsize=8, loc="lower right")
+    axes[1].axhline(1, color="black", linewidth=1, label="training again (FRS)")
+    axes[1].set(
+        xlabel="requests w", ylabel="recomputed steps / T", title="MNIST's sizes: how much",
+        ylim=(0, None),
+    )  # fmt: skip
+    axes[1].legend(fontsize=8, loc="upper left")
+    smooth = np.linspace(0.01, 1, 50)
+    limit = 1 - (1 - np.exp(-smooth)) / smooth
+    axes[2].plot(smooth, limit, color="gray", linestyle=":", label=r"$1-(1-e^{-\rho})/\rho$")
+    for name, at, look, color, label in (
+        ("client", one["K"] / 10, "s-", _ORANGE, r"over $\rho_C$ (K = 1..10)"),
+        ("sample", one["b"] / 40, "o-", _BLUE, r"over $\rho_S$ (b = 5..40)"),
+    ):
+        axes[2].plot(at, one[name], look, color=color, label=label)
+    order = r"Theorem 7: order $\rho$"
+    axes[2].plot(smooth, smooth, color="black", linestyle=":", linewidth=1, label=order)
+    axes[2].set(xlabel=r"$\rho$", ylabel="recomputed steps / T", title="one request", ylim=(0, 1))
+    axes[2].legend(fontsize=8, loc="upper left")
+    return fig
+
+
+def _one_level(
+    axes: Sequence[Axes],
+    level: str,
+    color: str,
+    exact: Mapping[str, np.ndarray],
+    measured: Mapping[str, tuple],
+    rho: float,
+) -> None:
+    """Draw number and time of requests for samples or clients: exact, simulated, bound."""
+    w = np.arange(1, len(exact[level]) + 1)
+    dots = {"fmt": "o", "color": color, "markersize": 4}
+    axes[0].plot(w, exact[level], color=color, label=f"{level}s, exact")
+    axes[0].errorbar(w, measured[level][0], 1.96 * measured[level][1], **dots)
+    bound = rf"bound $4w\rho_{level[0].upper()}$"
+    axes[0].plot(w, 4 * w * min(rho, 1), color=color, linestyle=":", label=bound)
+    axes[1].plot(w, exact[f"{level}_time"], color=color, label=f"{level}s, one by one")
+    time, error = measured[f"{level}_time"]
+    axes[1].errorbar(w, time, 1.96 * error, **dots)
+    once = exact[f"{level}_once_time"]
+    axes[1].plot(w, once, color=color, linestyle="--", label=f"{level}s, at once")
+    time, error = measured[f"{level}_once_time"]
+    axes[1].errorbar(w[-1], time, 1.96 * error, **dots | {"fmt": "s"})
+
+
+def _held(problem: Problem) -> dict[str, float]:
+    """Return the problem's constants with rho_S = rho_C = 1/2."""
+    lam = problem.heterogeneity
+    return {**problem.constants, "heterogeneity": lam, "rho_s": 0.5, "rho_c": 0.5}

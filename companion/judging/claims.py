@@ -1,0 +1,443 @@
+"""Claims of the papers, declared before the runs that judge them.
+
+A claim is a sentence of the paper, taken apart into parts that each have a rule
+(`companion.judging.rules`). Each paper's package has a `claims` module that declares all of its
+claims; a notebook shows them before its run, hands the evidence over after it, and records the
+verdict. What the paper says, what corrects it, and what we add are kept apart by the part's role:
+
+| role | counts for the verdict | meaning |
+|---|---|---|
+| paper | yes | the paper says so |
+| corrected | only for the verdict "corrected" | what holds in its place, by which erratum |
+| beyond | no | a control, an ablation or a question of ours |
+
+| verdict | meaning |
+|---|---|
+| reproduced | every part of the claim holds |
+| corrected | what fails as printed holds after the correction that an erratum names |
+| partly | some parts hold, others do not, or were not run |
+| not reproduced | a part fails and none holds |
+| no visible effect | whatever difference there is, it is smaller than the smallest that counts |
+| undecided | no part fails, but an interval spans what would decide |
+| not run | nothing was run |
+
+The setting says how far a run is from the paper's: `full` (its data, network, federation and
+rounds, as far as it states them), `reduced` (the differences are named, and the effect can still
+show) or `stand-in` (other data or a much smaller network, which shows the mechanism).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from companion.judging.rules import Judged, Rule
+from sflkit import checks
+
+VERDICTS = (
+    "reproduced",
+    "corrected",
+    "partly",
+    "not reproduced",
+    "no visible effect",
+    "undecided",
+    "not run",
+)
+SETTINGS = ("full", "reduced", "stand-in")
+ROLES = ("paper", "corrected", "beyond")
+LONGEST_CLAIM = 120  # words
+
+# Every claim that a paper's package has declared, by artefact.
+_declared: dict[str, Claim] = {}
+
+
+class Page(str):
+    """Markdown text that a notebook shows as such."""
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """Stands for the evidence of a part that was not run, with the reason."""
+
+    reason: str
+
+    def __post_init__(self):
+        if not isinstance(self.reason, str) or not self.reason.strip():
+            raise ValueError(f"reason={self.reason!r} must say why the part was not run")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How far a run is from the paper's. `differs` says in words what is not as in the paper.
+
+    Raises ValueError on an unknown level, or without words where the level is not "full".
+    """
+
+    level: str
+    differs: str = ""
+
+    def __post_init__(self):
+        checks.choice("level", self.level, SETTINGS)
+        checks.instance("differs", self.differs, str)
+        if self.level != "full" and not self.differs.strip():
+            raise ValueError(f"a setting {self.level!r} must say what differs from the paper's")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One sentence that can be true or false, and the rule that decides it.
+
+    Parameters
+    ----------
+    key : str
+        Names the part in the evidence, such as "area m_fedavg".
+    sentence : str
+        What the part says, such as "OSAFL learns faster than M-FedAvg".
+    rule : Rule
+        See `companion.judging.rules`.
+    role : {"paper", "corrected", "beyond"}
+        See the module.
+    erratum : int, optional
+        The number in ERRATA.md of a corrected part.
+    corrects : tuple of str
+        The keys of the parts that a corrected part stands in for.
+
+    Raises
+    ------
+    ValueError
+        If there is no key or sentence, no rule, an unknown role, or a corrected part without its
+        erratum or without what it corrects (and the other way round).
+    """
+
+    key: str
+    sentence: str
+    rule: Rule
+    role: str = "paper"
+    erratum: int | None = None
+    corrects: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for name in ("key", "sentence"):
+            checks.instance(name, getattr(self, name), str)
+        if not self.key or not self.sentence:
+            raise ValueError(f"part {self.key!r} needs a key and a sentence")
+        if isinstance(self.rule, type) or not isinstance(self.rule, Rule):
+            raise ValueError(
+                f"part {self.key!r}: rule={self.rule!r} must be a rule of companion.judging.rules"
+            )
+        checks.choice("role", self.role, ROLES)
+        if {self.role == "corrected"} != {self.erratum is not None, bool(self.corrects)}:
+            raise ValueError(
+                f"part {self.key!r}: a corrected part, and no other, names its erratum and the "
+                "parts that it corrects"
+            )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A part and what was found."""
+
+    part: Part
+    judged: Judged
+
+    @property
+    def sentence(self) -> str:
+        """The part as a sentence with number, interval and answer."""
+        judged = self.judged
+        return told(self.part.sentence, judged.ours, judged.interval, judged.answer, judged.hint)
+
+
+def told(sentence: str, ours: str, interval: str, answer: str, hint: str = "") -> str:
+    """Return a judged part in words.
+
+    Such as "OSAFL ends above M-FedAvg: +26.9 points [22.7, 31.1], yes".
+    """
+    found = " ".join(text for text in (ours, interval) if text)
+    return f"{sentence}: {found + ', ' if found else ''}{answer}{f' ({hint})' if hint else ''}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a figure, table, theorem or algorithm of a paper claims.
+
+    Parameters
+    ----------
+    artefact : str
+        Id, such as "sfl-fig4a".
+    text : str
+        The claim in at most 120 words.
+    source : str
+        Where the paper says it, such as "Section V-B, Table II".
+    parts : sequence of Part
+        At least one of the role "paper", with different keys.
+    refuted_by : str
+        What would show that the claim is wrong.
+    printed : str
+        The numbers that the paper prints, in words.
+
+    Raises
+    ------
+    ValueError
+        If a text is missing or too long, or the parts are not as described.
+    """
+
+    artefact: str
+    text: str
+    source: str
+    parts: Sequence[Part]
+    refuted_by: str
+    printed: str = ""
+
+    def __post_init__(self):
+        for name in ("artefact", "text", "source", "refuted_by"):
+            if not getattr(self, name).strip():
+                raise ValueError(f"claim {self.artefact!r} needs {name}")
+        words = len(self.text.split())
+        if words > LONGEST_CLAIM:
+            raise ValueError(
+                f"claim {self.artefact!r} has {words} words; it may have at most {LONGEST_CLAIM}"
+            )
+        keys = [part.key for part in self.parts]
+        if len(set(keys)) < len(keys):
+            raise ValueError(f"claim {self.artefact!r} has two parts of one key among {keys}")
+        if not any(part.role == "paper" for part in self.parts):
+            raise ValueError(f"claim {self.artefact!r} has no part with a rule for what is claimed")
+        printed = {part.key for part in self.parts if part.role == "paper"}
+        for part in self.parts:
+            if not printed.issuperset(part.corrects):
+                raise ValueError(
+                    f"claim {self.artefact!r}: part {part.key!r} corrects {part.corrects}, which "
+                    f"are not all among the paper's parts {sorted(printed)}"
+                )
+
+    def judge(
+        self,
+        evidence: Mapping[str, Any],
+        *,
+        setting: Setting,
+        profile: str = "quick",
+        note: str = "",
+    ) -> Verdict:
+        """Return the verdict on this claim.
+
+        Parameters
+        ----------
+        evidence : mapping
+            Part key -> what its rule takes, or `NotRun(reason)`; every part must be there.
+        setting : Setting
+            How far the run was from the paper's.
+        profile : str
+            Which profile was run.
+        note : str
+            A cause that was found, or a deviation.
+
+        Raises
+        ------
+        ValueError
+            If parts are missing or unknown, or a rule cannot take its evidence; the message names
+            artefact and part.
+        """
+        keys = [part.key for part in self.parts]
+        unknown = [key for key in evidence if key not in keys]
+        missing = [key for key in keys if key not in evidence]
+        if unknown or missing:
+            raise ValueError(
+                f"{self.artefact}: no part {', '.join(map(repr, unknown)) or 'is unknown'}; "
+                f"no evidence for {', '.join(map(repr, missing)) or 'none'}; parts are {keys}"
+            )
+        answers = tuple(
+            Answer(part, _judged(self.artefact, part, evidence[part.key])) for part in self.parts
+        )
+        return Verdict(self, overall(answers), setting, answers, profile, note)
+
+    def _repr_markdown_(self) -> str:
+        lines = [f"**{self.artefact}** ({self.source}). {self.text}"]
+        lines += ["", f"*Refuted by*: {self.refuted_by}"]
+        if self.printed:
+            lines += ["", f"*The paper prints*: {self.printed}"]
+        rules = [f"- {part.sentence}. *{part.rule.words}*" for part in self._with("paper")]
+        for role, heading in (("corrected", "As corrected"), ("beyond", "Beyond the paper")):
+            if parts := self._with(role):
+                erratum = {part.key: f" (ERRATA {part.erratum})" for part in parts if part.erratum}
+                rules += ["", f"{heading}:", ""]
+                rules += [
+                    f"- {part.sentence}{erratum.get(part.key, '')}. *{part.rule.words}*"
+                    for part in parts
+                ]
+        return "\n".join([*lines, "", *_folded(self._summary(), rules)])
+
+    def _summary(self) -> str:
+        others = len(self.parts) - len(self._with("paper"))
+        count = _counted(len(self._with("paper")), "part")
+        return f"How it is judged: {count}{f' and {others} beyond' if others else ''}, with rules"
+
+    def _with(self, role: str) -> list[Part]:
+        return [part for part in self.parts if part.role == role]
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """What became of a claim in one profile."""
+
+    claim: Claim
+    verdict: str
+    setting: Setting
+    answers: tuple[Answer, ...]
+    profile: str = "quick"
+    note: str = ""
+
+    def __post_init__(self):
+        checks.choice("verdict", self.verdict, VERDICTS)
+
+    @property
+    def artefact(self) -> str:
+        return self.claim.artefact
+
+    @property
+    def n_seeds(self) -> int:
+        """The fewest seeds behind a part of the paper; 0 where nothing is random."""
+        seeds = [a.judged.n_seeds for a in self.answers if a.part.role == "paper"]
+        return min((n for n in seeds if n), default=0)
+
+    def answers_of(self, role: str) -> list[Answer]:
+        """Return the answers to the parts of a role."""
+        return [answer for answer in self.answers if answer.part.role == role]
+
+    def _repr_markdown_(self) -> str:
+        differs = f": {self.setting.differs}" if self.setting.differs else ""
+        lines = [
+            f"**{self.artefact}: {self.verdict}** (setting: {self.setting.level}{differs})",
+            "",
+        ]
+        lines += [f"- {answer.sentence}" for answer in self.answers_of("paper")]
+        if answers := self.answers_of("corrected"):
+            lines += ["", "As corrected:", "", *(f"- {answer.sentence}" for answer in answers)]
+        if self.note:
+            lines += ["", self.note]
+        if answers := self.answers_of("beyond"):
+            summary = f"Beyond the paper: {_counted(len(answers), 'part')}"
+            lines += ["", *_folded(summary, [f"- {answer.sentence}" for answer in answers])]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self._repr_markdown_()
+
+    def __repr__(self) -> str:
+        return f"<verdict on {self.artefact}: {self.verdict}>"
+
+
+class Claims(Mapping):
+    """The claims of one paper, by artefact.
+
+    Parameters
+    ----------
+    paper : str
+        The paper's name in messages, such as "osafl".
+    claims : iterable of Claim
+
+    Raises
+    ------
+    ValueError
+        If an artefact is declared twice; on look-up of one that is not declared.
+    """
+
+    def __init__(self, paper: str, claims: Iterable[Claim]):
+        self.paper = paper
+        self._claims: dict[str, Claim] = {}
+        for claim in claims:
+            if claim.artefact in self._claims:
+                raise ValueError(f"{paper}: {claim.artefact!r} is declared twice")
+            self._claims[claim.artefact] = claim
+        _declared.update(self._claims)
+
+    def __getitem__(self, artefact: str) -> Claim:
+        return self._claims[checks.choice("artefact", artefact, self._claims)]
+
+    def get(self, artefact: str, default: Any = None) -> Any:
+        """Return the claim, or `default` where it is not declared."""
+        return self._claims.get(artefact, default)
+
+    def __contains__(self, artefact: object) -> bool:
+        return artefact in self._claims
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._claims)
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def before(self, *artefacts: str) -> Page:
+        """Return the claims of some artefacts as a notebook shows them before its run."""
+        return Page("\n\n---\n\n".join(self[name]._repr_markdown_() for name in artefacts))
+
+
+def _folded(summary: str, lines: Iterable[str]) -> list[str]:
+    """Return lines of Markdown that a notebook and the site show after a click on `summary`."""
+    return [f"<details><summary>{summary}</summary>", "", *lines, "", "</details>"]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def check_declared(verdict: Verdict) -> None:
+    """Raise ValueError unless a verdict's claim is one that a paper's package declares."""
+    if _declared.get(verdict.artefact) != verdict.claim:
+        raise ValueError(
+            f"artefact={verdict.artefact!r} is not a declared claim; declare it in the `claims` of "
+            "its paper's package before it is judged"
+        )
+
+
+def overall(answers: Iterable[Answer]) -> str:
+    """Return the verdict on a claim from the answers to its parts, see the table of the module.
+
+    It is "corrected" where every part of the paper either holds or fails, and for every one that
+    fails there is a corrected part in its place, all of which hold.
+    """
+    answers = list(answers)
+    paper = {a.part.key: a.judged.answer for a in answers if a.part.role == "paper"}
+    plain = _plain_verdict(list(paper.values()))
+    corrected = [a for a in answers if a.part.role == "corrected"]
+    failed = {key for key, answer in paper.items() if answer in ("no", "partly")}
+    mended = {key for a in corrected for key in a.part.corrects}
+    decided = all(key in failed or answer == "yes" for key, answer in paper.items())
+    if failed and failed <= mended and decided and _all_hold(corrected):
+        return "corrected"
+    return plain
+
+
+def _all_hold(answers: Iterable[Answer]) -> bool:
+    return all(answer.judged.answer == "yes" for answer in answers)
+
+
+def _plain_verdict(answers: list[str]) -> str:
+    if not answers:
+        raise ValueError("a verdict needs the answer to at least one part of the paper's claim")
+    found = set(answers)
+    if len(found) == 1:
+        same = {"yes": "reproduced", "no": "not reproduced", "open": "undecided"}
+        return same.get(answers[0], answers[0])
+    if found & {"no", "partly"}:
+        return "partly" if found & {"yes", "partly"} else "not reproduced"
+    if {"yes", "no visible effect"} <= found or found == {"yes", "not run"}:
+        return "partly"
+    if "open" in found:
+        return "undecided"
+    return "partly"  # no visible effect in some parts, others not run
+
+
+def _judged(artefact: str, part: Part, evidence: Any) -> Judged:
+    if isinstance(evidence, NotRun):
+        return Judged("not run", evidence.reason)
+    try:
+        return part.rule.judge(evidence)
+    except ValueError as error:
+        raise ValueError(f"{artefact}, part {part.key!r}: {error}") from None

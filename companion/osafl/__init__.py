@@ -1,0 +1,1 @@
+"""OSAFL in the notebooks: what it claims, which runs judge it, and their pictures."""

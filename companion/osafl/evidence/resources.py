@@ -1,0 +1,423 @@
+"""What notebook 31 computes about a client's resources, and the evidence for its claims.
+
+Source: OSAFL, Section II-C (problem (5), Lemmas 1 and 2, Algorithms 1 and 3), Appendix B (Algorithm
+4), with ERRATA 34 to 36. Fig. 3 is in `stragglers`. The claims are in
+`companion.osafl.claims.resources`. A *fleet* is all clients of a seed in all rounds, one long row,
+since a client's answer depends on nobody else's; a *share* is that of its largest power with which
+the alternation starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from companion.judging.claims import NotRun
+from sflkit.osafl import allocation, alternation, channels, networks
+from sflkit.osafl.devices import Allocation, Devices, Link, costs
+from sflkit.randomness import generator
+
+Evidence = dict[str, Any]
+NETWORKS = tuple(networks.SIZES)
+SHARES = (1.0, 0.1, 0.01)
+SAMPLE_BITS = 101_376  # of Dataset-1
+_SLACK = 1 + 1e-9  # a limit met up to rounding is met
+
+
+def links() -> dict[str, Link]:
+    """Return the link of each network, by its payload."""
+    return {name: Link(networks.SIZES[name].payload_bits) for name in NETWORKS}
+
+
+def draw_fleet(
+    seed: int, n_clients: int, rounds: int, *, radius_m: float, shadowing_db: float
+) -> Devices:
+    """Draw places and hardware once, shadowing in every round: (rounds * n_clients,) devices."""
+    distance = channels.draw_distances(n_clients, generator(seed, "channel", 0), radius_m=radius_m)
+    shadow = [
+        channels.draw_shadowing_db(
+            n_clients, generator(seed, "channel", 1, t), sigma_db=shadowing_db
+        )
+        for t in range(rounds)
+    ]
+    hardware = channels.draw_devices(n_clients, generator(seed, "data"), snr=1.0)
+    fields = {
+        field.name: np.tile(getattr(hardware, field.name), rounds)
+        for field in dataclasses.fields(hardware)
+    }
+    snr = channels.snr_per_watt(distance, np.array(shadow)).ravel()
+    return Devices(**fields | {"snr_per_watt": snr})
+
+
+def take(devices: Devices, which: Any) -> Devices:
+    """Return some of the devices, by a mask, a slice or indices."""
+    fields = dataclasses.fields(devices)
+    return Devices(**{field.name: getattr(devices, field.name)[which] for field in fields})
+
+
+def sizes() -> pd.DataFrame:
+    """Return parameters, payload and least spectral efficiency of each network."""
+    rows = {
+        name: {
+            "parameters": networks.SIZES[name].parameters,
+            "payload (Mbit)": link.payload_bits / 1e6,
+            "least bit/s/Hz": link.payload_bits / link.deadline_s / link.bandwidth_hz,
+        }
+        for name, link in links().items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("network")
+
+
+# --- one client -----------------------------------------------------------------------------------
+
+
+class Window(NamedTuple):
+    """What one client may do with a link: power along the second axis, steps along the first.
+
+    Attributes
+    ----------
+    client : Devices
+    power : array (n_power,)
+        In W.
+    steps : array (n_steps,)
+    cpu_hz : array (n_steps, n_power)
+        Lemma 2's frequency, the lowest that meets the deadline; NaN where the choice does not fit.
+    upload_j : array (n_power,)
+        Energy of sending.
+    computing_j : array (n_power,)
+        Energy of computing the largest number of steps; NaN where that does not fit.
+    """
+
+    client: Devices
+    power: np.ndarray
+    steps: np.ndarray
+    cpu_hz: np.ndarray
+    upload_j: np.ndarray
+    computing_j: np.ndarray
+
+
+def middling(distance_m: float = 450.0, energy_budget_j: float = 1.8) -> Devices:
+    """Return a client of middling hardware: 32.5 cycles per bit, 1.4 GHz, 25 dBm, no shadowing."""
+    cycles = 160 * SAMPLE_BITS * 32.5
+    return Devices(channels.snr_per_watt(distance_m), cycles, energy_budget_j, 1.4e9, 10**-0.5)
+
+
+def window(client: Devices, link: Link, power: np.ndarray, steps: np.ndarray) -> Window:
+    """Return which powers and numbers of steps fit into a client's round."""
+    many = take(client, np.zeros(len(power), dtype=int))
+    kappa = steps[:, None]
+    with np.errstate(divide="ignore"):
+        cpu = alternation.lemma2(many, link, kappa, power)
+    spent = costs(many, link, kappa, np.maximum(cpu, 0), power)
+    within = spent.compute_j + spent.uplink_j <= many.energy_budget_j
+    fits = (cpu > 0) & (cpu <= many.max_cpu_hz) & within
+    computing = np.where(fits[-1], spent.compute_j[-1], np.nan)
+    return Window(client, power, steps, np.where(fits, cpu, np.nan), spent.uplink_j, computing)
+
+
+# --- problem (5) ----------------------------------------------------------------------------------
+
+
+def values_by_steps(devices: Devices, link: Link, weight: float, grid: int) -> np.ndarray:
+    """Return the best value of (5) for 1 to 5 whole steps by brute force, (5, n_clients).
+
+    The power runs over a grid, the frequency is Lemma 2's; 0 stands for steps that do not fit.
+    """
+    wide = np.geomspace(1e-5, 1, grid)[:, None] * devices.max_tx_watt
+    best = np.zeros((link.max_steps, len(devices)))
+    for kappa in range(1, link.max_steps + 1):
+        with np.errstate(divide="ignore"):
+            low = alternation.lemma2(devices, link, float(kappa), wide)
+        paid = costs(devices, link, kappa, np.maximum(low, 0), wide)
+        ok = (low > 0) & (low <= devices.max_cpu_hz)
+        ok &= paid.compute_j + paid.uplink_j <= devices.energy_budget_j
+        cpu = np.where(low > 0, low, 1)
+        value = alternation.objective(devices, link, float(kappa), cpu, wide, weight=weight).total
+        best[kappa - 1] = np.where(ok, value, 0).max(axis=0)
+    return best
+
+
+def fewest_steps(devices: Devices, grid: int) -> pd.DataFrame:
+    """Return how often the maximiser of (5) takes one step, by weight epsilon and network."""
+    rows = []
+    for epsilon in (0.5, 1 - 2e-8, 1.0):
+        for name, link in links().items():
+            value = values_by_steps(devices, link, epsilon, grid)
+            able = value.max(axis=0) > 0
+            ours = allocation.allocate(devices, link).local_steps
+            row = {
+                "1 - epsilon": f"{1 - epsilon:.1g}",
+                "network": name,
+                "clients that can": int(able.sum()),
+                "maximiser has 1 step": int((value.argmax(axis=0)[able] == 0).sum()),
+                "our choice has 5 steps": int((ours == 5).sum()),
+            }
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+class Answers(NamedTuple):
+    """A sub-problem's answers: whether they are feasible, and the best of the grid over them."""
+
+    feasible: np.ndarray
+    ratio: np.ndarray
+
+
+def sub_problems(
+    devices: Devices, link: Link, share: float, weight: float, points: int
+) -> dict[str, Answers]:
+    """Hold Lemma 1, Lemma 2 and Algorithm 3 against a grid of `points` values, for every client.
+
+    Clients are those that have steps at all; Algorithm 3 gets a frequency 1.2 times Lemma 2's, as
+    otherwise there is no freedom for the power.
+    """
+    history = alternation.alternate(devices, link, start=alternation.Start(1.0, share))
+    on = history.local_steps[-1] > 0.05
+    some, fine = take(devices, on), np.linspace(0, 1, points)[:, None]
+    cpu0, tx0 = history.cpu_hz[0][on], history.tx_watt[0][on]
+    kappa1 = alternation.lemma1(some, link, cpu0, tx0)
+    cpu1 = alternation.lemma2(some, link, kappa1, tx0)
+    slack = np.minimum(1.2 * cpu1, some.max_cpu_hz)
+    tx1 = alternation.algorithm3(some, link, kappa1, slack, tx0)
+    trials = {
+        "Lemma 1": ((5 * fine, cpu0, tx0), (kappa1, cpu0, tx0)),
+        "Lemma 2": ((kappa1, 1e3 + fine * some.max_cpu_hz, tx0), (kappa1, cpu1, tx0)),
+        "Algorithm 3": ((kappa1, slack, 1e-9 + fine * some.max_tx_watt), (kappa1, slack, tx1)),
+    }
+    found = {}
+    for name, (tried, answer) in trials.items():
+        of_grid = _allowed_value(some, link, np.broadcast_arrays(*tried), weight)
+        ours = _allowed_value(some, link, answer, weight)
+        found[name] = Answers(np.isfinite(ours), of_grid.max(axis=0) / ours)
+    return found
+
+
+def _allowed_value(devices: Devices, link: Link, choices: Sequence, weight: float) -> np.ndarray:
+    """Return the value of (5), minus infinity where a limit is broken."""
+    steps, cpu, tx = choices
+    ok = _within(devices, link, steps, cpu, tx)
+    ok &= (cpu <= devices.max_cpu_hz * _SLACK) & (tx <= devices.max_tx_watt * _SLACK)
+    total = alternation.objective(devices, link, steps, cpu, tx, weight=weight).total
+    return np.where(ok, total, -np.inf)
+
+
+def _within(
+    devices: Devices, link: Link, steps: np.ndarray, cpu: np.ndarray, tx: np.ndarray
+) -> np.ndarray:
+    """Return whether deadline and energy are kept, up to rounding."""
+    paid = costs(devices, link, steps, cpu, tx)
+    in_time = paid.compute_s + paid.uplink_s <= link.deadline_s * _SLACK
+    return in_time & (paid.compute_j + paid.uplink_j <= devices.energy_budget_j * _SLACK)
+
+
+# --- Algorithms 1 and 4 ---------------------------------------------------------------------------
+
+
+class Alternated(NamedTuple):
+    """What the alternation does from the starts `SHARES` with one solver, for the CNN.
+
+    Attributes
+    ----------
+    rows : list of dict
+        For a reader, one per start and one for the exact allocation.
+    met : dict
+        share -> whether deadline, energy and all bounds hold at the end.
+    moved : dict
+        share -> share of the clients whose power ends more than 1 % from the start.
+    energy : dict
+        share -> median of the energy over the least, at equal whole steps; NaN where nobody has.
+    rising : list of (array, array)
+        Values of (5) along the passes, each beside the next.
+    agree : float
+        Share of the clients with the same whole steps from all starts.
+    reached : array (n_seeds,)
+        Median of the value of (5) reached over the best one, from the judged start.
+    """
+
+    rows: list[dict]
+    met: dict[float, bool]
+    moved: dict[float, float]
+    energy: dict[float, float]
+    rising: list[tuple[np.ndarray, np.ndarray]]
+    agree: float
+    reached: np.ndarray
+
+
+def alternated(
+    fleets: Sequence[Devices],
+    n_clients: int,
+    *,
+    solver: str,
+    share: float,
+    weight: float,
+    grid: int,
+) -> Alternated:
+    """Run the alternation for the first `n_clients` of the first round.
+
+    Parameters
+    ----------
+    fleets : sequence of Devices
+        One per seed; all but `reached` is about the first.
+    n_clients : int
+    solver : {"closed", "cvxpy"}
+        Algorithm 1 in closed form, or Algorithm 4 with cvxpy, where `reached` is of the CNN alone.
+    share : float
+        The judged start.
+    weight, grid
+        epsilon of (5), and points of the brute-force search.
+    """
+    link = links()["CNN"]
+    group = take(fleets[0], slice(n_clients))
+    exact = allocation.allocate(group, link)
+    rows, ends, rising = [], [], []
+    met, moved, energy = {}, {}, {}
+    for start in SHARES:
+        history = alternation.alternate(
+            group, link, start=alternation.Start(1.0, start), solver=solver
+        )
+        whole = alternation.whole_steps(group, link, history)
+        live = history.local_steps[-1] > 0
+        step = np.abs(history.tx_watt / history.tx_watt[0] - 1)[:, live]
+        same = whole.feasible & (whole.local_steps == exact.local_steps)
+        ratio = np.median(whole.energy_j[same] / exact.energy_j[same]) if same.any() else np.nan
+        met[start], energy[start] = _met(group, link, whole), ratio
+        moved[start] = np.mean(step[-1] > 0.01) if live.any() else 0.0
+        ends.append(whole.local_steps)
+        rising.append(_rising(group, link, history, live, weight))
+        rows.append(_row(solver, start, history, whole, step, ratio))
+    left_out = int((~exact.feasible).sum())
+    rows.append({"solver": "exact", "clients": n_clients, "stragglers": left_out})
+    on = links() if solver == "closed" else {"CNN": link}
+    reached = [_reached(take(f, slice(n_clients)), on, solver, share, weight, grid) for f in fleets]
+    agree = float(np.mean(np.ptp(ends, axis=0) == 0))
+    return Alternated(rows, met, moved, energy, rising, agree, np.array(reached))
+
+
+def alternation_table(*found: Alternated) -> pd.DataFrame:
+    """Return the rows of several `Alternated` for a reader."""
+    rows = [row for one in found for row in one.rows]
+    return pd.DataFrame(rows).astype(object).fillna("").set_index("solver")
+
+
+def _met(group: Devices, link: Link, whole: Allocation) -> bool:
+    """Return whether every client that takes part keeps all its limits."""
+    ok = _within(group, link, whole.local_steps, whole.cpu_hz, whole.tx_watt)
+    ok &= (whole.cpu_hz <= group.max_cpu_hz) & (whole.tx_watt <= group.max_tx_watt)
+    return bool(ok[whole.feasible].all())
+
+
+def _rising(
+    group: Devices,
+    link: Link,
+    history: alternation.Alternation,
+    live: np.ndarray,
+    weight: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (5) along the passes, each first with the new steps alone, then with all that is new.
+
+    The second array is the first, one half pass later.
+    """
+    path = []
+    for i in range(1, len(history.cpu_hz)):
+        for at in (i - 1, i):
+            choices = history.local_steps[i], history.cpu_hz[at], history.tx_watt[at]
+            path.append(alternation.objective(group, link, *choices, weight=weight).total[live])
+    return np.array(path[:-1]).ravel(), np.array(path[1:]).ravel()
+
+
+def _row(
+    solver: str,
+    start: float,
+    history: alternation.Alternation,
+    whole: Allocation,
+    step: np.ndarray,
+    ratio: float,
+) -> dict[str, Any]:
+    """Return what a reader sees of one start; `step` is by how much the power moved."""
+    real = history.local_steps[-1]
+    live = real > 0
+    return {
+        "solver": solver,
+        "start p/p_max": start,
+        "clients": len(real),
+        "steps > 0": str(live.sum()),
+        "power moves": str((step.max(axis=0) > 1e-4).sum()),
+        "steps not whole": str((live & (np.abs(real - np.round(real)) > 1e-6)).sum()),
+        "below one": str((live & (real < 1 - 1e-6)).sum()),
+        "stragglers": int((~whole.feasible).sum()),
+        "energy / least": f"{ratio:.3g}",
+    }
+
+
+def _reached(
+    some: Devices,
+    on: Mapping[str, Link],
+    solver: str,
+    share: float,
+    weight: float,
+    grid: int,
+) -> float:
+    """Return the median, over clients and networks, of the value of (5) over the best one."""
+    ratios = []
+    for link in on.values():
+        best = values_by_steps(some, link, weight, grid).max(axis=0)
+        history = alternation.alternate(
+            some, link, start=alternation.Start(1.0, share), solver=solver
+        )
+        whole = alternation.whole_steps(some, link, history)
+        able = whole.feasible
+        choices = whole.local_steps[able], whole.cpu_hz[able], whole.tx_watt[able]
+        value = alternation.objective(take(some, able), link, *choices, weight=weight)
+        ratios.append(value.total / best[able])
+    return np.median(np.concatenate(ratios))
+
+
+# --- the verdicts ---------------------------------------------------------------------------------
+
+
+def evidence(
+    answers: Mapping[str, Answers], found: Mapping[str, Alternated]
+) -> dict[str, Evidence]:
+    """Return the evidence of notebook 31 but Fig. 3's: artefact -> part -> what its rule takes.
+
+    `answers` are those of `sub_problems`, `found` has the alternation by artefact.
+    """
+    names = {"lem1": "Lemma 1", "lem2": "Lemma 2", "alg3": "Algorithm 3"}
+    judged: dict[str, Evidence] = {
+        f"osafl-{key}": {
+            "feasible": bool(answers[name].feasible.all()),
+            "grid": (answers[name].ratio, 1.0),
+        }
+        for key, name in names.items()
+    }
+    for artefact, one in found.items():
+        ratios = np.array([ratio for ratio in one.energy.values() if np.isfinite(ratio)])
+        none = NotRun("no client has the steps of the least energy")
+        judged[artefact] = {
+            "constraints": all(one.met.values()),
+            "monotone": tuple(np.concatenate(side) for side in zip(*one.rising, strict=True)),
+            "value": (one.reached, np.ones(len(one.reached))),
+            "starts": one.agree,
+            "moves": bool(min(one.moved.values()) >= 0.5),
+            "energy": (ratios, 1.1) if len(ratios) else none,
+        }
+    return judged
+
+
+def notes(weight: float, share: float, n_cvxpy: int) -> dict[str, str]:
+    """Return the causes that were found, by artefact."""
+    return {
+        "osafl-lem1": "The steps are real numbers; whole ones are not asked for (ERRATA 36).",
+        "osafl-lem2": "For the steps of Lemma 1, which keep the frequency below its largest.",
+        "osafl-alg3": "The optimum is (10c) in closed form; nothing needs approximating.",
+        "osafl-alg1": "It stands still after the first pass: Lemma 2 makes (10c) the power of the "
+        "start, which decides everything (ERRATA 35); the best of (5) itself is always a single "
+        f"step (ERRATA 34). The best that counts here is the best with whole steps, and a tenth "
+        "is our limit: the paper says that the problem is solved approximately, not how nearly. "
+        f"The weight is epsilon = {weight:g} and the start {share:g} p_max, for all four networks.",
+        "osafl-alg4": f"As Algorithm 1, solved with cvxpy; {n_cvxpy} clients a seed, CNN.",
+    }

@@ -1,0 +1,245 @@
+"""From runs to what notebook 35 shows and judges of Fig. 1: scores, evidence, and a bottom line.
+
+Source: OSAFL, Section I, Fig. 1, Appendix A. The arms are those of `sflkit.osafl.centralised`, the
+claims are `osafl-fig1` and `osafl-frozen`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from companion.judging.claims import NotRun, Page, Setting
+from sflkit.osafl import centralised
+from sflkit.osafl.centralised import CentralisedConfig
+from sflkit.results.intervals import Estimate, mean_interval
+
+NAMES = {
+    "static": "static",
+    "static_matched": "static, matched",
+    "frozen": "frozen stores",
+    "kept": "nothing removed",
+    "time_varying": "time-varying",
+}
+# What changes from one arm to another, in the order of the figure; the paper's own pair is last.
+STEPS = {
+    ("static", "static_matched"): "training",
+    ("static_matched", "frozen"): "size",
+    ("frozen", "kept"): "new samples come",
+    ("kept", "time_varying"): "old samples go",
+    ("frozen", "time_varying"): "samples change",
+}
+PAPERS_PAIR = ("static", "time_varying")
+_ON = {"static": "static data", "frozen": "frozen stores"}
+JUDGED = ("accuracy", "loss", "instability")
+
+
+def stores(configs: Iterable[CentralisedConfig]) -> pd.DataFrame:
+    """Return what the stores of each seed hold, one row per config of the time-varying arm.
+
+    Columns: the samples of a user, the store sizes D_u and the arrivals E_u as "least to most", the
+    samples held by all stores and their share of the training set, how often the stores are
+    renewed over the run, the share of samples ever seen, and the total variation distance between
+    the label mix of all stores together and that of the training set.
+    """
+    from sflkit.data import load
+
+    rows = []
+    for config in (config for config in configs if config.arm == "time_varying"):
+        labels = load(config.data).y_train
+        whole = np.bincount(labels) / len(labels)
+        clients = centralised.draw_clients(config, labels)
+        held = clients.capacity.sum()
+        mix = np.bincount(labels[clients.at_hand("frozen", 1)], minlength=len(whole)) / held
+        rows.append(
+            {
+                "seed": config.seed,
+                "samples of a user": _range(map(len, clients.samples)),
+                "D_u": _range(clients.capacity),
+                "E_u": _range(clients.slots),
+                "held": held,
+                "share held": held / len(labels),
+                "renewals": clients.windows[-1, :, 0].sum() / held,
+                "share seen": clients.windows[-1, :, 1].sum() / len(labels),
+                "label distance": abs(mix - whole).sum() / 2,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def scores(frame: pd.DataFrame, episodes: int, test_size: int) -> pd.DataFrame:
+    """Return what is judged of each run, one row per seed and arm.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `centralised.run`: one per episode, arm and seed.
+    episodes : int
+    test_size : int
+        Test images; half of one is added to `instability`, whose median can be 0 of a few hundred.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by (seed, arm). accuracy and loss: means over the last tenth of the episodes;
+        instability: median absolute change of the accuracy from one episode to the next, after the
+        first quarter; best: best accuracy; steps: SGD steps; seen: different samples used.
+    """
+    late = frame[frame["episode"] > 0.9 * episodes]
+    found = late.groupby(["seed", "arm"])[["accuracy", "loss"]].mean()
+    change = frame.groupby(["seed", "arm"])["accuracy"].diff().abs()
+    settled = change[frame["episode"] > 0.25 * episodes]
+    found["instability"] = settled.groupby([frame["seed"], frame["arm"]]).median()
+    found["instability"] += 0.5 / test_size
+    runs = frame.groupby(["seed", "arm"])
+    found["best"] = runs["accuracy"].max()
+    found["steps"] = runs["steps"].sum()
+    found["seen"] = runs["n_seen"].max()
+    return found
+
+
+def mean_scores(found: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
+    """Return the means of `scores` over the seeds, one row per arm."""
+    return found.groupby("arm").mean().loc[list(arms)].rename(index=NAMES).round(4)
+
+
+def gains(found: pd.DataFrame, what: str, pair: tuple[str, str]) -> np.ndarray:
+    """Return by how much the second arm's score is above the first's, (n_seeds,), in points."""
+    table = found[what].unstack("arm")
+    return 100 * (table[pair[1]] - table[pair[0]]).to_numpy()
+
+
+def steps_between(arms: Sequence[str]) -> dict[tuple[str, str], str]:
+    """Return the pairs of `arms` that differ in one thing, and the paper's pair."""
+    there = {pair: what for pair, what in STEPS.items() if set(pair) <= set(arms)}
+    return there | {PAPERS_PAIR: "all together"}
+
+
+def evidence(found: pd.DataFrame, frozen: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the evidence of `osafl-fig1` and `osafl-frozen` from `scores` of their runs.
+
+    Without frozen stores among Fig. 1's arms there is none on the part about them.
+    """
+    stores = frozen.unstack("arm")["accuracy"]
+    return {
+        "osafl-fig1": _figure_1(found),
+        "osafl-frozen": {"accuracy": (stores["time_varying"], stores["frozen"])},
+    }
+
+
+def _figure_1(found: pd.DataFrame) -> dict[str, Any]:
+    table = found.unstack("arm")
+    log = np.log(table.loc[:, ["loss", "instability"]])
+    known: dict[str, Any] = {
+        "accuracy": (table["accuracy", "static"], table["accuracy", "time_varying"]),
+        "loss": (log["loss", "time_varying"], log["loss", "static"]),
+        "instability": (log["instability", "time_varying"], log["instability", "static"]),
+    }
+    if ("accuracy", "frozen") not in table:
+        why = NotRun("the frozen stores were not run in this profile")
+        return known | {"frozen_instability": why}
+    both = (log["instability", "time_varying"], log["instability", "frozen"])
+    return known | {"frozen_instability": both}
+
+
+def setting(data: str, model: str, episodes: int, n_clients: int, n_seeds: int) -> Setting:
+    """Return how far a run is from the paper's."""
+    if (data, episodes, n_clients) == ("cifar10", 100, 50):
+        words = f"{model} for the paper's simple CNN, {n_seeds} seeds; the paper names neither"
+        return Setting("full", words)
+    words = f"{data} and {model} in place of CIFAR-10 and a CNN, {episodes} episodes, "
+    return Setting("stand-in", f"{words}{n_clients} users")
+
+
+def note(found: pd.DataFrame, arms: Sequence[str]) -> str:
+    """Return what the change of samples does, and accuracy and instability of every arm."""
+    mean = found.groupby("arm")[["accuracy", "instability"]].mean()
+    told = [
+        f"{NAMES[arm]} {mean.loc[arm, 'accuracy']:.4f} ({mean.loc[arm, 'instability']:.4f})"
+        for arm in arms
+    ]
+    change = ""
+    if {"frozen", "time_varying"} <= set(arms):
+        gain = 100 * (mean.loc["time_varying", "accuracy"] - mean.loc["frozen", "accuracy"])
+        change = (
+            f"At equal size and training, changing stores end {abs(gain):.2f} points "
+            f"{'higher' if gain > 0 else 'lower'} than frozen ones in the mean (ERRATA 70; whether "
+            "the difference is sure is judged as osafl-frozen). "
+        )
+    return (
+        f"{change}Mean accuracy, and in brackets the median change of accuracy from one episode to "
+        f"the next: {', '.join(told)}."
+    )
+
+
+def comparison_rows(found: pd.DataFrame, arms: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rows for `tables.comparison`; the paper prints no numbers."""
+    table = found.unstack("arm")
+    return [
+        {"quantity": f"{NAMES[arm]}: {what}", "ours": table[what, arm].to_numpy(), "paper": None}
+        for what in JUDGED
+        for arm in arms
+    ]
+
+
+def bottom_line(found: pd.DataFrame, arms: Sequence[str]) -> Page:
+    """Say in words what Fig. 1's difference is made of, and what the change of samples does."""
+    pair = mean_interval(gains(found, "accuracy", PAPERS_PAIR))
+    said = [f"From static to time-varying data the accuracy {_moves(pair)}."]
+    chain = [step for step in list(STEPS)[:4] if step in steps_between(arms)]
+    if len(chain) == 4:
+        parts = [f"{STEPS[step]} {gains(found, 'accuracy', step).mean():+.1f}" for step in chain]
+        said.append(f"Step by step, in points: {', '.join(parts)}.")
+    if "frozen" in arms:
+        change = mean_interval(gains(found, "accuracy", ("frozen", "time_varying")))
+        said.append(
+            "With the same number of samples and the same training, the accuracy "
+            f"{_moves(change)} when the samples change instead of staying for ever."
+        )
+        said.append(_conclusion(pair, change))
+    others = [arm for arm in _ON if arm in arms]
+    moves = " and ".join(_calm(found, arm) for arm in others)
+    said.append(f"From one episode to the next the accuracy on time-varying data moves {moves}.")
+    return Page("**The bottom line of this run.** " + " ".join(said))
+
+
+def _conclusion(pair: Estimate, change: Estimate) -> str:
+    if pair.high < 0 and change.low > 0:
+        return (
+            "So the figure is right and its reading is not: time-varying data do worse because "
+            "there are fewer of them at a time and they are trained on otherwise. The change "
+            "itself helps."
+        )
+    if pair.high < 0 and change.high < 0:
+        return "So a part of the figure's difference does come from the change of the samples."
+    return "So these seeds cannot tell the change of the samples from the other differences."
+
+
+def _calm(found: pd.DataFrame, arm: str) -> str:
+    """Say how much more the accuracy on time-varying data moves than that of another arm."""
+    log = np.log(found["instability"].unstack("arm"))
+    by = mean_interval(log["time_varying"] - log[arm])
+    if by.low <= 0 <= by.high:
+        return f"about as much as on {_ON[arm]}, as far as {by.n} seeds can tell,"
+    low, middle, high = np.exp([by.low, by.mean, by.high])
+    interval = f"(95 % interval {low:.1f} to {high:.1f})"
+    return f"{middle:.1f} times as much as on {_ON[arm]} {interval}"
+
+
+def _moves(by: Estimate) -> str:
+    over = f"points over {by.n} seeds)"
+    if by.high < 0:
+        interval = f"(95 % interval {-by.high:.1f} to {-by.low:.1f} {over}"
+        return f"falls by {-by.mean:.1f} points {interval}"
+    interval = f"(95 % interval {by.low:+.1f} to {by.high:+.1f} {over}"
+    if by.low > 0:
+        return f"rises by {by.mean:.1f} points {interval.replace('+', '')}"
+    return f"does not move by more than chance allows {interval}"
+
+
+def _range(numbers: Iterable[int]) -> str:
+    numbers = list(numbers)
+    return f"{min(numbers)} to {max(numbers)}"

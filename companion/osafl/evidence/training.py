@@ -1,0 +1,334 @@
+"""From runs to the evidence of OSAFL's claims: artefact -> part -> what the part's rule takes.
+
+The claims are in `companion.osafl.claims`, the runs in `companion.osafl.plans.training`, the
+numbers taken from a run in `companion.osafl.measures`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from companion.judging.claims import NotRun
+from companion.osafl.claims.dataset1 import BASELINES, CHECKPOINT_ROUND, LEVEL
+from companion.osafl.measures import (
+    area,
+    as_printed,
+    at_k,
+    at_round,
+    best,
+    best_loss,
+    between,
+    by_arm,
+    late_log_loss,
+    loss_plateau,
+    plateau,
+)
+from companion.osafl.plans.training import SEARCHED, Dataset1, Dataset2
+
+Evidence = dict[str, Any]
+PAPER_ROUNDS = 100  # the claims about plateaus and whole tables are about so many
+ROUND = 40  # at which Section V-B.2 reads Fig. 6
+LSTM_LAYERS = 3
+
+_NO_SCAN = "no scale of the inputs was tried beside that of the tables"
+_NO_FEW = "few = 0 leaves out what is beyond the tables"
+_STAND_IN = "in a small network the unstated scale of the inputs decides who is ahead (ERRATA 67)"
+_REASONS = {
+    "edge": "{} is still better at the end of the searched factors",
+    "guess": "{} is no better than a constant guess at any searched factor",
+}
+
+
+def dataset1(
+    found: Dataset1, known: Mapping[int, pd.Series], stand_in: bool = False
+) -> dict[str, Evidence]:
+    """Return the evidence of notebook 33's trained claims.
+
+    Parameters
+    ----------
+    found : Dataset1
+    known : mapping
+        K -> accuracy of one who knows every user's law, by seed (`clients.ceiling`).
+    stand_in : bool
+        Whether the network is too small to judge Tables II and III and Figures 4 and 5.
+    """
+    first = next(iter(known))
+    tables = {K: at_k(found.tables, K) for K in (1, 2)}
+    evidence = {
+        "osafl-tab2": _table(tables[1], 1)
+        | _second_scale(found, 1, best)
+        | _beyond(found, tables[first]),
+        "osafl-tab3": _table(tables[2], 2) | _second_scale(found, 2, best),
+        "osafl-fig4": _curves(tables, area)
+        | _second_scale(found, 1, area)
+        | _second_scale(found, 2, area),
+        "osafl-score": _scores(found),
+        "osafl-fig5": _curves(tables, late_log_loss, falls=True)
+        | _second_scale(found, 1, late_log_loss, falls=True)
+        | _second_scale(found, 2, late_log_loss, falls=True),
+        "osafl-saturation": _saturation(tables),
+        "osafl-genie": _genie(tables[1], 1) | _genie(tables[2], 2),
+        "osafl-alg2": _printed_buffer(found, tables[first], known[first]),
+        "osafl-alg9": _mafacd(tables[first]),
+    }
+    for network, runs in found.checkpoints.items():
+        evidence[f"osafl-{network.lower()}"] = _checkpoint(network, runs) | _column(
+            network, found.columns[network]
+        )
+    if stand_in:
+        for artefact in ("osafl-tab2", "osafl-tab3", "osafl-fig4", "osafl-fig5", "osafl-score"):
+            evidence[artefact] = dict.fromkeys(evidence[artefact], NotRun(_STAND_IN))
+        # a constant guess has that loss too, and OSAFL itself learns at one scale only
+        evidence["osafl-alg9"] = dict.fromkeys(evidence["osafl-alg9"], NotRun(_STAND_IN))
+    return evidence
+
+
+def dataset2(
+    found: Dataset2, layers: int, known: Mapping[int, pd.DataFrame]
+) -> dict[str, Evidence]:
+    """Return the evidence of notebook 34's trained claims.
+
+    Parameters
+    ----------
+    found : Dataset2
+    layers : int
+        Of the LSTM; fewer than three do not judge Tables IV and V and Figure 6.
+    known : mapping
+        K -> table by seed with the columns `user` and `file`: accuracies of one who knows every
+        user's law, and of one who sees the last file only.
+    """
+    evidence: dict[str, Evidence] = {"osafl-fig6": {}, "osafl-datasets": {}}
+    deep = layers >= LSTM_LAYERS
+    reason = f"an LSTM of {layers} layer has no plateau to leave; the paper's has {LSTM_LAYERS}"
+    for K in (1, 2):
+        runs = at_k(found.tables, K)
+        why = reason if not deep else _missing(K, runs)
+        evidence["osafl-fig6"] |= _round_40(runs, K, why)
+        evidence[f"osafl-tab{3 + K}"] = _lstm_table(runs, why)
+        gap = _gap(at_k(found.features, K), at_k(found.names, K), K, deep)
+        evidence["osafl-datasets"] |= gap
+        rows = known.get(K)
+        evidence["osafl-datasets"][f"K{K}_law"] = (
+            NotRun(_no_runs(K)) if rows is None else (rows["user"], rows["file"])
+        )
+    return evidence
+
+
+# --- Dataset-1 ------------------------------------------------------------------------------------
+
+
+def _table(runs: pd.DataFrame, K: int) -> Evidence:
+    keys = [*(f"best_{rule}" for rule in BASELINES), "fails"]
+    if why := _missing(K, runs):
+        return dict.fromkeys(keys, NotRun(why))
+    found = by_arm(runs, best)
+    pairs = [(found["osafl"], found[rule]) for rule in BASELINES]
+    return dict(zip(keys, [*pairs, (found["osafl"] / 2, found["m_afa_cd_printed"])], strict=True))
+
+
+def _beyond(found: Dataset1, runs: pd.DataFrame) -> Evidence:
+    """What Table II's claim has beyond the paper: tuned rates, and the other repair."""
+    evidence: Evidence = {}
+    ends = by_arm(found.tuned, best) if len(found.tuned) else pd.DataFrame()
+    for rule in SEARCHED[1:]:
+        why = _refused(found, ("osafl", rule))
+        evidence[f"tuned_{rule}"] = NotRun(why) if why else (ends["osafl"], ends[rule])
+    if not len(found.buffers):
+        return evidence | {"zero": NotRun(_NO_FEW)}
+    zero = by_arm(found.buffers, best)["osafl_zero"]
+    return evidence | {"zero": (zero, by_arm(runs, best)["osafl"].loc[zero.index])}
+
+
+def _refused(found: Dataset1, rules: tuple[str, ...]) -> str:
+    """Return why one of `rules` is not compared at tuned rates, "" if all are."""
+    if not found.chosen:
+        return "no search was run"
+    reasons = [(rule, found.chosen[rule].refused) for rule in rules]
+    refused = "; ".join(_REASONS[why].format(rule) for rule, why in reasons if why)
+    return refused or ("" if len(found.tuned) else _NO_FEW)
+
+
+def _curves(tables: Mapping[int, pd.DataFrame], measure: Callable, falls: bool = False) -> Evidence:
+    evidence: Evidence = {}
+    for K, runs in tables.items():
+        why = _missing(K, runs)
+        ends = None if why else by_arm(runs, measure)
+        for rule in BASELINES:
+            pair = NotRun(why) if why else (ends["osafl"], ends[rule])
+            evidence[f"K{K}_{rule}"] = pair[::-1] if falls and not why else pair
+    return evidence
+
+
+def _second_scale(found: Dataset1, K: int, measure: Callable, falls: bool = False) -> Evidence:
+    """OSAFL against M-FedAvg at the scale of the inputs that suits M-FedAvg's printed accuracy."""
+    key = f"K{K}_second_scale"
+    if not len(found.nearest):
+        return {key: NotRun(_NO_SCAN)}
+    runs = at_k(found.nearest, K)
+    if why := _missing(K, runs):
+        return {key: NotRun(why)}
+    ends = by_arm(runs, measure)
+    pair = (ends["osafl"], ends["m_fedavg"])
+    return {key: pair[::-1] if falls else pair}
+
+
+def _scores(found: Dataset1) -> Evidence:
+    """The evidence on what the score adds, on the seeds that judge it."""
+    if not len(found.no_score):
+        return dict.fromkeys(("printed", "searched"), NotRun(_NO_FEW))
+    scored, even = (
+        by_arm(runs[runs["seed"].isin(found.score_seeds)], area)
+        for runs in (found.with_score, found.no_score)
+    )
+    return {
+        key: (scored[arm], even[arm]) if arm in even else NotRun(_refused(found, ("osafl",)))
+        for key, arm in (("printed", "printed"), ("searched", "tuned"))
+    }
+
+
+def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:
+    evidence: Evidence = {}
+    for K in (1, 2):
+        keys = [f"{what}_K{K}" for what in ("osafl", "loss", "fednova_plateau", "fednova")]
+        if why := _missing(K, tables[K]) or _short(tables[K]):
+            evidence |= dict.fromkeys(keys, NotRun(why))
+        else:
+            reached = by_arm(tables[K], plateau)
+            loss = by_arm(tables[K], loss_plateau)["osafl"]
+            level = by_arm(tables[K], between(0.75, 1))["osafl"]
+            nova = (by_arm(tables[K], best)["m_fednova"], level)
+            found = (reached["osafl"], loss, reached["m_fednova"], nova)
+            evidence |= dict(zip(keys, found, strict=True))
+    return evidence | _convergence(tables[1])
+
+
+def _convergence(runs: pd.DataFrame) -> Evidence:
+    rising = ("m_fedavg", "m_fedprox", "m_feddisco")
+    if why := _missing(1, runs) or _short(runs):
+        return dict.fromkeys([*(f"rising_{rule}" for rule in rising), "afa_flat"], NotRun(why))
+    before, after = by_arm(runs, between(0.75, 0.875)), by_arm(runs, between(0.875, 1))
+    late, early = by_arm(runs, between(0.75, 1)), by_arm(runs, between(0.04, 0.25))
+    return {
+        **{f"rising_{rule}": (after[rule], before[rule]) for rule in rising},
+        "afa_flat": (late["m_afa_cd_printed"], early["m_afa_cd_printed"]),
+    }
+
+
+def _genie(runs: pd.DataFrame, K: int) -> Evidence:
+    if why := _missing(K, runs):
+        return dict.fromkeys((f"K{K}_osafl", f"K{K}_baseline"), NotRun(why))
+    found = by_arm(runs, area)
+    strongest = found[list(BASELINES)].mean().idxmax()
+    return {
+        f"K{K}_osafl": (found["genie"], found["osafl"]),
+        f"K{K}_baseline": (found["genie"], found[strongest]),
+    }
+
+
+def _printed_buffer(found: Dataset1, runs: pd.DataFrame, known: pd.Series) -> Evidence:
+    without = by_arm(runs, best)["osafl"]
+    evidence: Evidence = {"without": (without, known.loc[without.index] / 2)}
+    if not len(found.buffers):
+        return evidence | {"printed_buffer": NotRun(_NO_FEW)}
+    printed = by_arm(found.buffers, best)["osafl_printed"]
+    return evidence | {"printed_buffer": (printed, without.loc[printed.index])}
+
+
+def _mafacd(runs: pd.DataFrame) -> Evidence:
+    found = by_arm(runs, best)
+    return {
+        "fails": (found["osafl"] / 2, found["m_afa_cd_printed"]),
+        "loss": by_arm(runs, best_loss)["m_afa_cd_printed"],
+        "repaired": (found["m_afa_cd"], found["osafl"] / 2),
+    }
+
+
+def _checkpoint(network: str, runs: pd.DataFrame) -> Evidence:
+    """The evidence of the round that Section V-B names; M-AFA-CD has the printed buffer."""
+    at = CHECKPOINT_ROUND[network]
+    if not len(runs) or runs["round"].max() < at:
+        keys = [*(f"ahead_{rule}" for rule in BASELINES), "value"]
+        return dict.fromkeys(keys, NotRun(f"{network} was not trained for {at} rounds"))
+    found = as_printed(by_arm(runs, at_round(at)))
+    evidence: Evidence = {f"ahead_{rule}": (found["osafl"], found[rule]) for rule in BASELINES}
+    return evidence | {"value": found["osafl"]}
+
+
+def _column(network: str, runs: pd.DataFrame) -> Evidence:
+    """The evidence of a network's column of the tables; M-AFA-CD has the printed buffer."""
+    level = [f"level_{rule}" for rule in ("m_fednova", *LEVEL[network])]
+    evidence: Evidence = {}
+    for K in (1, 2):
+        keys = [f"K{K}_{rule}" for rule in BASELINES]
+        keys += ["plateau", "fednova_plateau", *level] if K == 1 else []
+        part = at_k(runs, K)
+        if not len(part) or part["round"].max() < PAPER_ROUNDS:
+            why = f"{network} was not trained for {PAPER_ROUNDS} rounds with K = {K}"
+            evidence |= dict.fromkeys(keys, NotRun(why))
+            continue
+        found = as_printed(by_arm(part, best))
+        pairs = [(found["osafl"], found[rule]) for rule in BASELINES]
+        if K == 1:
+            reached = by_arm(part, plateau)
+            end = by_arm(part, between(0.75, 1))["osafl"]
+            pairs += [reached["osafl"], reached["m_fednova"]]
+            pairs += [(found[key.removeprefix("level_")], end) for key in level]
+        evidence |= dict(zip(keys, pairs, strict=True))
+    return evidence
+
+
+# --- Dataset-2 ------------------------------------------------------------------------------------
+
+
+def _round_40(runs: pd.DataFrame, K: int, why: str) -> Evidence:
+    rising = [rule for rule in BASELINES if rule != "m_afa_cd"]
+    keys = [f"K{K}_ahead_{rule}" for rule in BASELINES]
+    keys += [f"K{K}_rises_{rule}" for rule in rising] + [f"K{K}_flat_m_afa_cd"]
+    if why:
+        return dict.fromkeys(keys, NotRun(why))
+    there, early, late = (
+        as_printed(by_arm(runs, what))
+        for what in (at_round(ROUND), between(0, 0.25), between(0.75, 1))
+    )
+    ahead = [(there["osafl"], there[rule]) for rule in BASELINES]
+    moved = [(late[rule], early[rule]) for rule in (*rising, "m_afa_cd")]
+    return dict(zip(keys, [*ahead, *moved], strict=True))
+
+
+def _lstm_table(runs: pd.DataFrame, why: str) -> Evidence:
+    keys = [*(f"best_{rule}" for rule in BASELINES), "factor", "losses", "fails"]
+    if why:
+        return dict.fromkeys(keys, NotRun(why))
+    found, losses = (as_printed(by_arm(runs, what)) for what in (best, best_loss))
+    second = found[list(BASELINES)].mean().idxmax()
+    evidence = {f"best_{rule}": (found["osafl"], found[rule]) for rule in BASELINES}
+    evidence["factor"] = np.log(found["osafl"] / found[second])
+    evidence["losses"] = np.log(losses["osafl"] / losses[second])
+    return evidence | {"fails": (found["osafl"] / 2, found["m_afa_cd"])}
+
+
+def _gap(features: pd.DataFrame, names: pd.DataFrame, K: int, deep: bool) -> Evidence:
+    why = _missing(K, names) or ("" if deep else "short training of small networks compares steps")
+    if why:
+        return {f"K{K}_gap": NotRun(why)}
+    return {f"K{K}_gap": (by_arm(features, best)["genie"], by_arm(names, best)["genie"])}
+
+
+# --- helpers --------------------------------------------------------------------------------------
+
+
+def _missing(K: int, runs: pd.DataFrame) -> str:
+    return "" if len(runs) else _no_runs(K)
+
+
+def _no_runs(K: int) -> str:
+    return f"nothing was run with K = {K}"
+
+
+def _short(runs: pd.DataFrame) -> str:
+    rounds = int(runs["round"].max())
+    return "" if rounds >= PAPER_ROUNDS else f"{rounds} rounds are fewer than {PAPER_ROUNDS}"

@@ -1,0 +1,1 @@
+"""SFL in the notebooks: what it claims, which runs judge it, and their pictures."""

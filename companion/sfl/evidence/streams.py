@@ -1,0 +1,85 @@
+"""From streams, caches and bounds to what the rules of their claims take.
+
+Source: SFL, Sections III to V; the claims are in `companion.sfl.claims.theory`, the pictures in
+`companion.sfl.pictures.theory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sflkit.sfl import cache_paths
+from sflkit.sfl.clients import Clients
+from sflkit.sfl.config import SFLConfig
+
+Evidence = dict[str, Any]
+
+
+# --- notebook 10 ----------------------------------------------------------------------------------
+
+
+def stream_evidence(
+    config: SFLConfig,
+    worlds: Mapping[str, Clients],
+    frames: Mapping[str, pd.DataFrame],
+    seeds: Sequence[int],
+) -> dict[str, Evidence]:
+    """Return the evidence of Figs. 1, 3 and 5, artefact -> part -> what the rule takes.
+
+    Parameters
+    ----------
+    config : SFLConfig
+        Of the worlds' clients.
+    worlds : mapping
+        Reading of the paper's interval -> clients, of the shares of a round first and of the
+        long-term shares second.
+    frames : mapping
+        Reading -> rows of the sweep over rules and `seeds`, with the columns discrepancy and
+        accumulated.
+    seeds : sequence of int
+        "Throughout" is judged by the expectations on as many other streams: those of the next
+        seeds, which no rule has seen.
+    """
+    names = "sfl-fig1", "sfl-fig3", "sfl-fig5a", "sfl-fig5b"
+    evidence: dict[str, Evidence] = {name: {} for name in names}
+    first_full = -(-config.capacity // config.batch_size)
+    for (text, clients), tail in zip(worlds.items(), ("", ", pi"), strict=True):
+        evidence["sfl-fig1"] |= {f"{k}{tail}": v for k, v in _wandering(config, clients).items()}
+        long = clients.stream.long_term
+        apart = [np.abs(a - b).sum() / 2 for i, a in enumerate(long) for b in long[:i]]
+        evidence["sfl-fig3"] |= {f"apart{tail}": bool(np.mean(apart) > 0.5)}
+        logs = cache_paths.late_logs(frames[text], seeds, first_full)
+        evidence["sfl-fig5a"] |= {
+            f"{what} {rule}{tail}": (logs[what]["fifo"], logs[what][rule])
+            for what in ("mean", "fluctuation")
+            for rule in ("srsr", "drsr")
+        }
+        evidence["sfl-fig5a"] |= {f"falls{tail}": logs["falls"]}
+        expected = cache_paths.expected_totals(
+            config,
+            [seed + len(seeds) for seed in seeds],
+            bounded="long_term" if tail else "short_term",
+        )
+        others = np.stack([expected["srsr"], expected["fifo"]])
+        evidence["sfl-fig5b"] |= {
+            f"fifo srsr{tail}": (logs["total"]["fifo"], logs["total"]["srsr"]),
+            f"srsr drsr{tail}": (logs["total"]["srsr"], logs["total"]["drsr"]),
+            f"throughout{tail}": (np.stack([expected["drsr"]] * 2), others),
+        }
+    return evidence
+
+
+def _wandering(config: SFLConfig, clients: Clients) -> dict[str, bool]:
+    """Return whether rounds are off the long-term shares, alike, and right on average."""
+    shares, long = clients.counts / config.batch_size, clients.stream.long_term
+    off = np.abs(shares - long).max(axis=2)  # (rounds, clients)
+    mean_off = np.abs(shares.mean(axis=0) - long).max(axis=1)
+    return {
+        "off": bool((off > 0.05).mean() > 0.5),
+        "alike": bool((clients.stream.autocovariance(1).sum(axis=1) > 0).all()),
+        "average": bool((mean_off < off.mean(axis=0)).all()),
+    }

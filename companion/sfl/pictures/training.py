@@ -1,0 +1,278 @@
+"""The pictures of SFL's training figures: Figs. 4, 6, 7, 8 and 10.
+
+Each function draws into axes that it is given and returns the numbers that it drew, which
+`companion.figures.save_figure` keeps beside the figure. Accuracies are shares in the frames
+and per cent, or points of them, in the pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from companion import figures
+from companion.sfl.evidence import training as evidence
+from companion.sfl.pictures import shared as pictures
+from sflkit.sfl.caches import RULES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Arms = Mapping[tuple[str, str, float], pd.DataFrame]
+# FULL in Figs. 4 and 10, where it stands beside the one whose samples are renewed.
+_LABELS = RULES.labels() | {"full": "FULL (static)"}
+_DISCREPANCY = r"expected discrepancy $\mathbb{E}\,\psi_t$"
+_THETA_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+def above_fifo(axes: Sequence[Axes], frame: pd.DataFrame, rules: Sequence[str]) -> pd.DataFrame:
+    """Draw each rule's accuracy less FIFO's: left over rounds, right late in training.
+
+    Parameters
+    ----------
+    axes : two Axes
+    frame : DataFrame
+        Rows of a sweep over rules and seeds; bands are drawn from four seeds on.
+    rules : sequence of str
+        In the order of the right picture.
+
+    Returns
+    -------
+    DataFrame
+        Mean, std and count of the differences in points, by rule and round.
+    """
+    shown = frame.dropna(subset="accuracy")[["rule", "seed", "round", "accuracy"]]
+    fifo = shown[shown["rule"] == "fifo"].set_index(["seed", "round"])["accuracy"]
+    gain = shown.join(fifo.rename("of_fifo"), on=["seed", "round"])
+    gain["gain"] = 100 * (gain["accuracy"] - gain["of_fifo"])
+    gain = gain[gain["rule"] != "fifo"]
+    band = 0.95 if shown["seed"].nunique() >= 4 else None
+    how = {"rules": RULES, "interval": band, "labels": _LABELS}
+    figures.curves(axes[0], gain, "round", "gain", "rule", **how)
+    axes[0].axhline(0, color="0.4", linewidth=1)
+    axes[0].set(xlabel="round t", ylabel="accuracy minus FIFO's, points")
+    axes[0].legend(ncols=2, fontsize=9)
+    late = evidence.window(frame, evidence.LATE)
+    others = [rule for rule in rules if rule != "fifo"]
+    pictures.gains(axes[1], late.sub(late["fifo"], axis=0)[others], labels=_LABELS)
+    level = late["fifo"].mean()
+    axes[1].set(xlabel="minus FIFO, points", title=f"last quarter (FIFO: {level:.3f})")
+    return gain.groupby(["rule", "round"])["gain"].agg(["mean", "std", "count"]).reset_index()
+
+
+def labels_alone(axes: Sequence[Axes], frame: pd.DataFrame, seed: int) -> dict[str, pd.DataFrame]:
+    """Draw rules that differ in labels only: left one world over rounds, right all worlds.
+
+    Parameters
+    ----------
+    axes : two Axes
+    frame : DataFrame
+        Rows of a sweep of `label_only.run` over rules and seeds.
+    seed : int
+        Whose curves are drawn, from a quarter of the rounds on.
+    """
+    one = frame[frame["seed"] == seed]
+    last = int(one["round"].max())
+    for rule in ("lazy", "fifo", "srsr", "drsr"):
+        rows = one[one["rule"] == rule]
+        look = pictures.line(rule) | {"linewidth": 1.4, "label": pictures.label(rule)}
+        axes[0].plot(rows["round"], 100 * rows["accuracy"], **look)
+    inside = 100 * one[one["round"] > last / 4]["accuracy"]
+    axes[0].set(
+        xlabel="round t",
+        ylabel="test accuracy, %",
+        xlim=(last / 4, last),
+        ylim=(inside.min() - 0.2, inside.max() + 0.2),
+    )
+    axes[0].legend(ncols=4, fontsize=9)
+    whole = evidence.window(frame, evidence.THROUGHOUT)
+    chosen = ["full", "drsr", "srsr", "lazy"]
+    pictures.gains(axes[1], whole.sub(whole["fifo"], axis=0)[chosen])
+    axes[1].set(xlabel="minus FIFO, points, all rounds", title="mean accuracy, one dot a world")
+    steps = 100 * evidence.steps(frame)
+    return {"one": one[["rule", "round", "accuracy"]], "throughout": whole, "steps": steps}
+
+
+def arrivals(
+    axes: np.ndarray, arms: Arms, sizes: Mapping[str, int], theta: float, how: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Draw Fig. 6: above the spread of the accuracy, below the expected discrepancy.
+
+    The spread is the root of the mean variance over the paths of a world, smoothed over five
+    rounds.
+
+    Parameters
+    ----------
+    axes : array of Axes (2, 2)
+        A column for few and one for many arrivals.
+    arms : mapping
+        (few or many, rule, theta) -> rows of `evidence.arm`.
+    sizes : mapping
+        few or many -> B_s.
+    theta : float
+        SRSR's weight.
+    how : mapping
+        worlds, capacity and rounds.
+    """
+    worlds, at = how["worlds"], _some_rounds(how["rounds"])
+    drawn = {}
+    for column, (name, n) in zip(axes.T, sizes.items(), strict=True):
+        for rule in ("drsr", "srsr"):
+            look = pictures.line(rule) | {"label": pictures.label(rule)}
+            curves = 100 * evidence.path_curves(arms[name, rule, theta], evidence.THROUGHOUT)
+            spread = np.sqrt((curves**2).sum(axis=0) / (len(curves) - len(worlds)))
+            calm = pd.Series(spread).rolling(5, center=True, min_periods=1).mean()
+            column[0].plot(np.arange(1, len(calm) + 1), calm, **look)
+            exact = _exact(worlds, rule, at, theta, n, how["capacity"], "full")
+            column[1].plot(at, exact, **look)
+            drawn[f"spread {name} {rule}"] = spread
+            drawn[f"psi {name} {rule}"] = np.stack([at, exact])
+        column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
+        column[1].set_xlabel("round t")
+    axes[0, 0].set(ylabel="spread of the accuracy\nover paths, points", ylim=(0, None))
+    axes[1, 0].set(ylabel=_DISCREPANCY, ylim=(0, None))
+    axes[0, 1].legend()
+    return drawn
+
+
+def weights(
+    axes: np.ndarray,
+    arms: Arms,
+    sizes: Mapping[str, int],
+    thetas: Sequence[float],
+    theta: float,
+    how: Mapping[str, Any],
+) -> dict[str, np.ndarray]:
+    """Draw Fig. 8: above SRSR's expected discrepancy by theta, below the accuracy.
+
+    Arguments are those of `arrivals`, and `thetas`, SRSR's weights. Accuracies are shown less
+    DRSR's. Dotted lines are caches that fill by appending.
+    """
+    worlds, at = how["worlds"], _some_rounds(how["rounds"])
+    drawn = {}
+    for column, (name, n) in zip(axes.T, sizes.items(), strict=True):
+        drsr = arms[name, "drsr", theta].groupby("round")["accuracy"].mean()
+        for value, color in zip(thetas, _THETA_COLORS, strict=False):
+            for start, line in (("full", "-"), ("append", ":")):
+                exact = _exact(worlds, "srsr", at, value, n, how["capacity"], start)
+                text = f"θ = {value:.2g}" if start == "full" else None
+                column[0].plot(at, exact, line, color=color, label=text)
+                drawn[f"psi {name} {value:.3g} {start}"] = exact
+            mean = arms[name, "srsr", value].groupby("round")["accuracy"].mean()
+            column[1].plot(mean.index, 100 * (mean - drsr), color=color)
+            drawn[f"accuracy {name} {value:.3g}"] = mean.to_numpy()
+        column[1].axhline(0, color="0.4", linewidth=1)
+        column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
+        column[1].set_xlabel("round t")
+    axes[0, 1].plot([], [], ":", color="0.3", label="fills by appending")
+    axes[0, 0].set(ylabel=_DISCREPANCY, ylim=(0, None))
+    axes[1, 0].set(ylabel="accuracy minus\nDRSR's, points")
+    axes[0, 1].legend(fontsize=9)
+    return drawn | {"rounds": at}
+
+
+def _some_rounds(rounds: int) -> np.ndarray:
+    return np.unique(np.linspace(1, rounds, 25).astype(int))
+
+
+def _exact(
+    worlds: Sequence[int],
+    rule: str,
+    at: np.ndarray,
+    theta: float,
+    batch_size: int,
+    capacity: int,
+    start: str,
+) -> np.ndarray:
+    """Return a rule's expected discrepancy in the rounds `at`, mean over the worlds."""
+    how = {"theta": theta, "batch_size": batch_size, "capacity": capacity, "start": start}
+    return np.mean([evidence.exact_psi(w, rule, at, **how) for w in worlds], axis=0)
+
+
+def cache_sizes(
+    axes: Sequence[Axes], frame: pd.DataFrame, printed: Mapping[int, float]
+) -> pd.DataFrame:
+    """Draw Fig. 7: accuracy by cache size, one picture a rule, beside what the paper prints.
+
+    Parameters
+    ----------
+    axes : two Axes
+        For DRSR and SRSR.
+    frame : DataFrame
+        Rows of a sweep over rules, seeds and capacities.
+    printed : mapping
+        B -> the paper's accuracy at round 200.
+
+    Returns
+    -------
+    DataFrame
+        Mean, std and count of the accuracy by rule, capacity and round.
+    """
+    shown = frame.dropna(subset="accuracy")
+    text = "B = " + shown["capacity"].astype(str) + ", $B_s$ = " + shown["batch_size"].astype(str)
+    shown = shown.assign(cache=text)
+    last = int(shown["round"].max())
+    band = 0.95 if shown["seed"].nunique() >= 4 else None
+    for ax, rule in zip(axes, ("drsr", "srsr"), strict=True):
+        part = shown[shown["rule"] == rule]
+        figures.curves(ax, part, "round", "accuracy", "cache", interval=band)
+        for value in printed.values():
+            ax.axhline(value, color="0.4", linewidth=1, linestyle=":")
+            if last >= 200:
+                ax.plot(200, value, "kx", markersize=8, markeredgewidth=2, zorder=4)
+        ax.set(xlabel="round t", ylabel="test accuracy", xlim=(0, 1.05 * last))
+        ax.set_title(pictures.label(rule))
+        ax.legend(loc="lower right")
+    right = axes[1].get_yaxis_transform()
+    for size, value in printed.items():  # beside the lines, where no curve passes
+        note = f"paper, round 200\n{value:g} (B = {size})"
+        axes[1].text(1.02, value, note, transform=right, va="center", fontsize=9)
+    groups = shown.groupby(["rule", "capacity", "round"])["accuracy"]
+    return groups.agg(["mean", "std", "count"]).reset_index()
+
+
+def superclasses(
+    axes: Sequence[Axes], frame: pd.DataFrame, printed: Mapping[str, float], chance: float
+) -> pd.DataFrame:
+    """Draw Fig. 10: mean accuracy over rounds, and the gain over LAZY in the last tenth of them.
+
+    Seeds and intervals stand beside the gains: the rules of one seed share its luck.
+
+    Parameters
+    ----------
+    axes : two Axes
+    frame : DataFrame
+        Rows of a sweep over rules and seeds.
+    printed : mapping
+        Name -> where a curve of the paper ends after 600 rounds, read off to 0.01; drawn where the
+        run is as long. A value with an empty name is drawn without one.
+    chance : float
+        Accuracy of a guess.
+
+    Returns
+    -------
+    DataFrame
+        Mean, std and count of the accuracy by rule and round.
+    """
+    shown = frame.dropna(subset="accuracy")
+    last = int(shown["round"].max())
+    look = {"rules": RULES, "labels": _LABELS, "interval": None}
+    figures.curves(axes[0], shown, "round", "accuracy", "rule", **look)
+    axes[0].axhline(chance, color="0.5", linewidth=1, linestyle=":")
+    beside = {"textcoords": "offset points", "ha": "right", "fontsize": 9}
+    axes[0].annotate("chance", (last, chance), (0, 3), color="0.4", **beside)
+    if last >= 600:
+        for name, value in printed.items():
+            at = 1.06 * last, value  # beside the curves, which some of them lie on
+            axes[0].errorbar(*at, yerr=0.01, fmt="kx", capsize=3, clip_on=False)
+            if name:
+                axes[0].annotate(f"paper: {name}", at, (-8, -13), **beside)
+    axes[0].set(xlabel="round t", ylabel="test accuracy")
+    score = evidence.window(frame, (0.9, 1.0))
+    others = [rule for rule in RULES if rule in score and rule != "lazy"]
+    pictures.gains(axes[1], score.sub(score["lazy"], axis=0)[others], labels=_LABELS)
+    axes[1].set(xlabel="minus LAZY, points", title="last tenth of the rounds")
+    return shown.groupby(["rule", "round"])["accuracy"].agg(["mean", "std", "count"]).reset_index()

@@ -1,0 +1,5 @@
+"""Which runs the SFL notebooks need, for the notebooks and for the queue.
+
+Every plan is a generator of stages, see `companion.plans`; its arguments are parameters of its
+notebook.
+"""

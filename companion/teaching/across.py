@@ -1,0 +1,219 @@
+"""The exercises of notebooks 90 to 92: deciding a claim, finding a slip, following a cache."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from companion.teaching.exercise import Exercise, Form, number, vector
+
+ANSWERS = ("yes", "no", "no visible effect", "open")
+
+
+def _read_answer(value: Any, args: tuple) -> str:
+    if not isinstance(value, str) or value not in ANSWERS:
+        raise TypeError(f"{value!r:.60}, of type {type(value).__name__}")
+    return value
+
+
+decide = Exercise(
+    "90",
+    "what an interval decides",
+    "Write `decide(low, high, smallest)`. A claim says that a difference is above 0. Repeated runs "
+    "gave a 95 % interval of it, from `low` to `high`, and nobody would care about a difference of "
+    "less than `smallest` in either direction. Return 'no visible effect' if the interval holds "
+    "nothing that anybody would care about. Otherwise return 'yes' or 'no' if the interval tells "
+    "whether the difference is above 0, and 'open' if it does not.",
+    "decide(low, high, smallest)",
+    Form(f"one of the texts {', '.join(map(repr, ANSWERS))}", _read_answer),
+)
+
+
+def _intervals(rng: np.random.Generator) -> Iterator[tuple[float, float]]:
+    """Yield intervals of many kinds, for a smallest effect of 0.5."""
+    for size in (0.2, 1.0, 3.0):
+        for low, high in np.sort(rng.uniform(-size, size, (40, 2))).round(3):
+            if high - low > 0.01 and min(abs(abs(low) - 0.5), abs(abs(high) - 0.5)) > 0.01:
+                yield float(low), float(high)
+
+
+@decide.must(hint="Does it matter how close to 0 the lower end is, once it is above 0?")
+def above_zero_is_yes(f, rng):
+    "An interval above 0 that reaches differences that somebody would care about means yes."
+    return all(f(low, low + 2, 0.5) == "yes" for low in (0.1, 0.4, 0.7, 5.0))
+
+
+@decide.must(hint="Exchange the two things that are compared. What becomes of the ends?", shows=2)
+def the_other_way_round_yes_is_no(f, rng):
+    "With the sign of the difference yes becomes no, and the other two answers stay."
+    other = {"yes": "no", "no": "yes"}
+    for low, high in _intervals(rng):
+        answer = f(low, high, 0.5)
+        if f(-high, -low, 0.5) != other.get(answer, answer):
+            return False
+    return True
+
+
+@decide.must(hint="Which answers can an interval inside a decided one have?", shows=2)
+def more_runs_open_nothing_again(f, rng):
+    "When an interval decides something, a part of it decides something, too."
+    for low, high in _intervals(rng):
+        answer = f(low, high, 0.5)
+        a, b = np.sort(rng.uniform(low, high, 2))
+        if answer != "open" and f(float(a), float(b), 0.5) == "open":
+            return False
+    return True
+
+
+@decide.must(hint="What is asked first, whether it is above 0 or whether anybody would care?")
+def too_small_to_care_is_no_visible_effect(f, rng):
+    "An interval of which every number is too small to care about shows no visible effect."
+    small = ((-0.4, 0.3), (0.1, 0.3), (-0.45, -0.2), (0.01, 0.49))
+    return all(f(low, high, 0.5) == "no visible effect" for low, high in small)
+
+
+@decide.must(hint="Is the middle of an interval more certain than its ends?")
+def an_interval_on_both_sides_is_open(f, rng):
+    "An interval around 0 that reaches a difference to care about leaves the claim open."
+    wide = ((-0.1, 3.0), (-2.0, 0.3), (-1.0, 1.5), (-0.6, 0.4))
+    return all(f(low, high, 0.5) == "open" for low, high in wide)
+
+
+@decide.must(hint="Which of the three numbers have a unit?", shows=2)
+def units_do_not_matter(f, rng):
+    "Points in place of shares change all three numbers, and not the answer."
+    return all(
+        f(low, high, 0.5) == f(scale * low, scale * high, scale * 0.5)
+        for low, high in _intervals(rng)
+        for scale in (0.01, 100.0)
+    )
+
+
+class _Law(NamedTuple):
+    """A function with a formula that a message can show."""
+
+    formula: str
+    value: Callable[[float], float]
+
+    def __call__(self, x: float) -> float:
+        return self.value(x)
+
+    def __repr__(self) -> str:
+        return self.formula
+
+
+power = Exercise(
+    "91",
+    "the power that was lost",
+    "Many a slip is a lost power, such as an E that stands under a root and belongs outside. Write "
+    "`power(f)`, which finds out. `f` is a function of a number x > 0 with values above 0, and for "
+    "large x it goes like c * x ** a, with some factor c > 0. Return the power a, to three digits. "
+    "For f(x) = 7 / x it is -1.",
+    "power(f)",
+    number,
+)
+
+
+def _near(a: float, b: float) -> bool:
+    return abs(a - b) < 5e-4
+
+
+@power.must(hint="Compare f at two places. What does a power do to the ratio of the two?")
+def a_plain_power_is_found(f, rng):
+    "The power of x ** a is a, whether it grows, falls or stays."
+    laws = {
+        -1.0: _Law("x ** -1", lambda x: x**-1),
+        -0.5: _Law("x ** -0.5", lambda x: x**-0.5),
+        0.0: _Law("x ** 0", lambda x: 1.0),
+        2.0: _Law("x ** 2", lambda x: x * x),
+    }
+    return all(_near(f(law), a) for a, law in laws.items())
+
+
+@power.must(hint="Use a combination of two values of f in which a factor drops out.", shows=2)
+def a_factor_does_not_matter(f, rng):
+    "A factor before the power changes nothing."
+    plain, large, small = (
+        _Law(f"{c:g} / x ** 0.5", lambda x, c=c: c / x**0.5) for c in (1.0, 1000.0, 0.001)
+    )
+    return _near(f(plain), f(large)) and _near(f(plain), f(small))
+
+
+@power.must(hint="How large must x be until the smaller power has died away?")
+def of_a_sum_the_larger_power_remains(f, rng):
+    "What falls faster does not matter in the end, however large its factor."
+    laws = {
+        -0.5: _Law("1 / x ** 0.5 + 100 / x", lambda x: x**-0.5 + 100 / x),
+        0.0: _Law("2 + 50 / x ** 0.5", lambda x: 2 + 50 / x**0.5),
+        1.0: _Law("x + 1000", lambda x: x + 1000),
+    }
+    return all(_near(f(law), a) for a, law in laws.items())
+
+
+follow = Exercise(
+    "92",
+    "a mini-batch from a cache that was never there",
+    "Write `follow(batch, before, after, rng)`. In some round a client held the samples `before`. "
+    "Had one sample never arrived, it would have held `after`: some samples are gone, and as many "
+    "new ones are in their place, or one fewer. `batch` was drawn uniformly, without replacement, "
+    "from `before`. Return a batch of the same size whose law is that of a draw from `after`, and "
+    "keep the batch as it is where it holds nothing that is gone. `rng` is a numpy generator.",
+    "follow(batch, before, after, rng)",
+    vector("a vector of sample numbers", integers=True),
+)
+# What was held, and what would have been held: one place, two places, a place that stays empty.
+_CACHES = (
+    ((0, 1, 2, 3), (0, 1, 3, 4)),
+    ((0, 1, 2, 3, 4), (0, 2, 4, 7, 8)),
+    ((2, 3, 5, 6), (2, 3, 6)),
+    ((0, 1, 2, 3, 4), (0, 3, 4, 9)),
+)
+
+
+def _held(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield a batch of two, what it was drawn from, and what it must look drawn from."""
+    for _ in range(15):
+        for before, after in _CACHES:
+            yield rng.permutation(before)[:2], np.array(before), np.array(after)
+
+
+@follow.must(hint="What is there to do if the batch holds nothing that is gone?")
+def what_is_still_there_stays(f, rng):
+    "A batch that holds nothing that is gone stays as it is."
+    return all(
+        sorted(f(batch, before, after, rng)) == sorted(batch)
+        for batch, before, after in _held(rng)
+        if set(batch) <= set(after)
+    )
+
+
+@follow.must(hint="Two samples that are gone at once need two different ones in their place.")
+def it_is_a_batch_of_the_other_cache(f, rng):
+    "The answer has as many different samples as before, and the other cache holds them all."
+    for batch, before, after in _held(rng):
+        new = f(batch, before, after, rng)
+        if len(new) != len(batch) or len(set(new)) != len(new) or not set(new) <= set(after):
+            return False
+    return True
+
+
+@follow.must(hint="How often must a new sample be in a batch, and when can it come in?")
+def nobody_can_tell(f, rng):
+    """Over many batches, each batch of the other cache is equally likely (up to five standard
+    errors)."""
+    runs = 3000
+    for before, after in _CACHES:
+        held, other = np.array(before), np.array(after)
+        found = Counter(
+            tuple(sorted(f(rng.permutation(held)[:2], held, other, rng))) for _ in range(runs)
+        )
+        possible = list(itertools.combinations(after, 2))
+        share = 1 / len(possible)
+        error = 5 * (runs * share * (1 - share)) ** 0.5
+        if any(abs(found[batch] - runs * share) > error for batch in possible):
+            return False
+    return True

@@ -1,5 +1,0 @@
-"""Which runs the SFL notebooks need, for the notebooks and for the queue.
-
-Every plan is a generator of stages, see `sflkit.results.plans`; its arguments are parameters of its
-notebook.
-"""
