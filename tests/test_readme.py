@@ -15,10 +15,10 @@ import sys
 import pandas as pd
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from companion.app import cli, gate, readme
 from companion.judging import tables
+from sflkit import cli as library_cli
 from tests.helpers import ROOT
 
 README = ROOT / "README.md"
@@ -136,8 +136,10 @@ def anchors(file):
 def test_commands_they_show_exist():
     fenced = [re.findall(r"^```\n(.*?)^```$", page, re.M | re.S) for page in PAGES.values()]
     text = "\n".join(block for blocks in fenced for block in blocks)
-    for command in set(re.findall(r"^(?:\$ )?(?:\.venv/bin/)?sflkit ([a-z]+)", text, re.M)):
-        assert CliRunner().invoke(cli.app, [command, "--help"]).exit_code == 0, command
+    known = cli.app.registered_commands + library_cli.app.registered_commands
+    known = {command.name or command.callback.__name__ for command in known}
+    shown = set(re.findall(r"^(?:\$ )?(?:\.venv/bin/)?sflkit ([a-z]+)", text, re.M))
+    assert shown <= known, shown - known
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in set(re.findall(r"^(?:\$ )?make ([a-z]+)", text, re.M)):
         assert re.search(rf"^{target}:", makefile, re.M), target
