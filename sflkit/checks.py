@@ -93,10 +93,7 @@ def flags(name: str, value: ArrayLike) -> np.ndarray:
     ValueError
         If an entry is no boolean.
     """
-    try:
-        out = np.asarray(value)
-    except ValueError:  # ragged
-        out = np.asarray(None)
+    out = values(name, value)
     if out.dtype == bool:
         return out
     raise ValueError(f"{name}={value!r} must be True or False, or an array of them")
@@ -193,6 +190,28 @@ def real(
     raise ValueError(f"{name}={value!r} must be a finite number{allowed}")
 
 
+def values(name: str, value: ArrayLike) -> np.ndarray:
+    """Return `value` as a plain array of its values: without an index, a mask or a history.
+
+    It is the one conversion of all checks of arrays. What numpy cannot read (a ragged list, a tensor
+    of a type that numpy does not have) comes back as an array of one None, which they refuse.
+
+    Raises
+    ------
+    ValueError
+        If entries are masked, or `value` is a tensor that carries gradients, which an array would
+        lose without a word.
+    """
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked entries; fill them, or leave them out")
+    if getattr(value, "requires_grad", False):
+        raise ValueError(f"{name} is a tensor with gradients; pass its values, .detach()")
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
+        return np.asarray(None)
+
+
 def array(
     name: str,
     value: ArrayLike,
@@ -221,14 +240,17 @@ def array(
         If `value` is no array of numbers, has another number of axes, or holds an entry that is
         not finite or out of bounds; the message names the first such entry.
     """
+    out = values(name, value)
     try:
-        out = np.asarray(value)
         if out.dtype.kind not in "biufO":  # complex numbers would lose a part, texts would be read
             raise TypeError
         # None becomes NaN, which is named below.
         if out.dtype == object and not all(
-            isinstance(entry, Real | np.bool_ | None) for entry in out.flat
+            isinstance(entry, Real | np.bool_ | None) and not isinstance(entry, np.timedelta64)
+            for entry in out.flat
         ):
+            raise TypeError
+        if out.ndim == 0 and out.item() is None:
             raise TypeError
         out = out.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError):
@@ -268,10 +290,9 @@ def integers(
         If `value` is no array of integers, has another number of axes, or holds an entry that is
         out of bounds; the message names the first such entry.
     """
-    try:
-        out = np.asarray(value)
-    except ValueError:  # ragged
-        raise ValueError(f"{name}={value!r} must be an array of integers") from None
+    out = values(name, value)
+    if out.ndim == 0 and out.dtype == object:  # ragged, or no numbers
+        raise ValueError(f"{name}={value!r} must be an array of integers")
     if out.dtype.kind not in "iu":
         objects = out.flat if out.dtype == object else ()
         if out.dtype == bool or any(isinstance(entry, bool | np.bool_) for entry in objects):
@@ -413,7 +434,7 @@ def labels(name: str, value: ArrayLike) -> np.ndarray:
     ValueError
         If it is no vector of integers in [0, `MAX_LABEL`] with at least one entry.
     """
-    out = _array_or_none(value)
+    out = values(name, value)
     if out.ndim != 1 or not len(out) or not np.issubdtype(out.dtype, np.integer):
         raise ValueError(
             f"{name} has shape {out.shape} and type {out.dtype}; "
@@ -435,7 +456,7 @@ def indices(name: str, value: ArrayLike, size: int, *, of: str = "") -> np.ndarr
     ValueError
         If it is no vector of integers in [0, size); it may be empty.
     """
-    out = _array_or_none(value)
+    out = values(name, value)
     if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
         raise ValueError(f"{name}={value!r} must be a vector of integers")
     if out.size and (out.min() < 0 or out.max() >= size):
@@ -457,16 +478,8 @@ def limits(
     return " " + " and ".join(parts) if parts else ""
 
 
-def _array_or_none(value: Any) -> np.ndarray:
-    """Return `value` as an array, and one without axes where it is ragged."""
-    try:
-        return np.asarray(value)
-    except ValueError:
-        return np.asarray(None)
-
-
 def _is_whole(value: Any) -> bool:
-    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_, np.timedelta64)):
         return False
     try:
         return math.floor(value) == value
@@ -476,7 +489,9 @@ def _is_whole(value: Any) -> bool:
 
 def _as_float(value: Any) -> float:
     """Return `value` as a float, NaN where it is no number and infinity where it is too large."""
-    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    # numpy counts a timedelta64 among the integers, whatever its unit
+    is_number = isinstance(value, Real)
+    is_number &= not isinstance(value, (bool, np.bool_, np.timedelta64))
     if isinstance(value, np.ndarray):
         is_number = value.ndim == 0 and value.dtype.kind in "iuf"
     if not is_number:

@@ -11,9 +11,15 @@ OSAFL's stores, do change with the number of clients.
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
 from sflkit import checks
+
+# A SeedSequence takes that much of a seed and of an entry of its key for one number.
+_SEED_BITS = 128
+_KEY_BITS = 32
 
 # What numbers are drawn for. Append only: the place of a purpose in this list is part of every key,
 # so that another order would change published numbers.
@@ -60,9 +66,13 @@ def generator(seed: int, purpose: str, *key: int) -> np.random.Generator:
     checks.choice("purpose", purpose, PURPOSES)
     seed = checks.integer("seed", seed, 0, any_size=True)
     key = tuple(checks.integer("key", k, 0, any_size=True) for k in key)
-    return np.random.default_rng(
-        np.random.SeedSequence(seed, spawn_key=(PURPOSES.index(purpose), *key))
-    )
+    number = PURPOSES.index(purpose)
+    if seed < 2**_SEED_BITS and all(k < 2**_KEY_BITS for k in key):
+        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, *key)))
+    # A SeedSequence cuts larger numbers into words, so that 2^32 would be the key (0, 1).
+    text = " ".join(map(str, (seed, number, *key)))
+    digest = hashlib.sha256(text.encode()).digest()
+    return np.random.default_rng(np.random.SeedSequence(int.from_bytes(digest, "big")))
 
 
 def model_seed(seed: int) -> int:

@@ -34,9 +34,7 @@ COLORS = {
     "corrected": "#56B4E9",
     "partly": "#F0E442",
     "not reproduced": "#D55E00",
-    "no visible effect": "#CC79A7",
-    "undecided": "#999999",
-    "not run": "#E5E5E5",
+    "open": "#999999",
 }
 
 
@@ -118,15 +116,13 @@ def bottom_line(rows: pd.DataFrame) -> Page:
     """Return in words what became of the claims."""
     of = rows["verdict"].value_counts()
     held, refuted = of.get("reproduced", 0) + of.get("corrected", 0), of.get("not reproduced", 0)
-    open_ = of.get("undecided", 0) + of.get("not run", 0)
-    part = of.get("partly", 0) + of.get("no visible effect", 0)
-    full = ((rows["setting"] == "full") & (rows["verdict"] != "not run")).sum()
+    open_, part = of.get("open", 0), of.get("partly", 0)
+    full = ((rows["setting"] == "full") & rows["ran"]).sum()
     return Page(
         f"**Bottom line.** Of {len(rows)} claims {held} hold, {of.get('corrected', 0)} of them "
-        f"after a correction, and {refuted} {'was' if refuted == 1 else 'were'} refuted outright. "
-        f"{part} hold in part or have no visible effect, and {open_} are undecided or were not "
-        f"run. {full} were judged at a full setting; for the others the setting says how much the "
-        "verdict is worth."
+        f"after a correction, and {refuted} {'was' if refuted == 1 else 'were'} not reproduced. "
+        f"{part} hold in part, and {open_} are open: undecided or not run. {full} were judged at a "
+        "full setting; for the others the setting says how much the verdict is worth."
     )
 
 

@@ -258,10 +258,10 @@ def tally() -> str:
         for name in papers_of(rows)
     ]
     lines.append(["all", *((rows["verdict"] == v).sum() for v in used)])
-    settings = rows[rows["verdict"] != "not run"]["setting"].value_counts()
+    settings = rows[rows["ran"]]["setting"].value_counts()
     counts = ", ".join(f"{settings.get(level, 0)} at a {level}" for level in SETTINGS) + " setting"
     table = tables.markdown(pd.DataFrame(lines, columns=["paper", *used]))
-    full = rows[(rows["verdict"] != "not run") & (rows["setting"] == "full")]
+    full = rows[rows["ran"] & (rows["setting"] == "full")]
     over_seeds = (full["n_seeds"].replace("", "0").astype(int) > 0).sum()
     drawn = (rows["artefact"].isin(DRAWINGS) & (rows["verdict"] == "reproduced")).sum()
     return (

@@ -1,8 +1,9 @@
-"""VERDICTS.md: one block for every claim, under the number that its paper gives it.
+"""VERDICTS.md: a table of all claims, then a short block for each, in the words of a reader.
 
-A block has the claim, the verdict, a bottom line, every judged part as a short sentence with its
-numbers, and links to the figure and the notebook. A reader finds it by searching for "Figure 4a
-(SFL)" or for the artefact's id, and from the contents at the top.
+A block has the claim, the verdict, one sentence of answer, the parts that decide it as a small
+table, and the setting. The page has at most `MOST_WORDS` words: where its parts would not fit, each
+block shows the same number of them, those that fail first, and says how many more there are. What
+is beyond the papers stands in the notebooks.
 """
 
 from __future__ import annotations
@@ -16,96 +17,117 @@ import pandas as pd
 from companion.app import gate
 from companion.app.artefacts import (
     PAPERS,
-    STATEMENTS,
     anchor,
-    group_of,
     heading,
     name_of,
     ordered,
     paper_of,
     papers_of,
 )
+from companion.app.in_short import in_short
 from companion.judging import tables
+from companion.judging.claims import in_full
+from companion.judging.rules import TOO_SMALL
 
+MOST_WORDS = 12_000
+_MOST_PARTS = 12  # the most of a block that is tried
 _SETTINGS = {
-    "full": "A full setting",
-    "reduced": "A reduced setting",
-    "stand-in": "A stand-in, which shows the mechanism and says little about the paper's numbers",
+    "full": "Full setting",
+    "reduced": "Reduced setting",
+    "stand-in": "Stand-in, which shows the mechanism only",
 }
-_LEADS = {
-    "yes": "Holds.",
-    "no": "Fails.",
-    "partly": "Holds in part.",
-    "no visible effect": "No visible effect.",
-    "open": "Open.",
-    "not run": "Not run.",
+_ANSWERS = {
+    "yes": "holds",
+    "no": "fails",
+    "partly": "holds in part",
+    TOO_SMALL: TOO_SMALL,
+    "open": "open",
+    "not run": "not run",
 }
-# How the answers are counted in a bottom line: for one part, for several.
-_COUNTED = {
-    "yes": ("holds", "hold"),
-    "no": ("fails", "fail"),
-    "partly": ("holds in part", "hold in part"),
-    "no visible effect": ("shows no visible effect", "show no visible effect"),
-    "open": ("is open", "are open"),
-    "not run": ("was not run", "were not run"),
-}
+# Which answer decides a claim, first of all, where they differ.
+_ORDER = ("no", "partly", TOO_SMALL, "open", "yes", "not run")
 _SYMBOLS = set("alpha beta chi delta epsilon eta kappa lambda mu phi psi rho sigma theta".split())
-_ROLES = {"paper": "", "corrected": "As corrected:", "beyond": "Beyond the paper:"}
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf)"
-# What rules found, in their words -> the same as part of a sentence.
+# What rules found, in their words -> the same for a reader.
 _WORDS = (
-    (
-        rf"largest value / bound ({_NUMBER})",
-        r"the largest ratio of the two sides is \1, where 1 is the limit",
-    ),
-    (rf"largest difference ({_NUMBER})", r"the largest difference is \1"),
-    (rf"largest \|z\| ({_NUMBER})", r"the largest deviation is \1 standard errors"),
-    (r"^(\d+) of (\d+) hold, not: (.*)$", r"\1 of \2 hold; it fails for \3"),
-    (rf"^log variance ratio ({_NUMBER})", r"the logarithm of the variance ratio is \1"),
-    (rf"^({_NUMBER}) \(log\)", r"the logarithm of the ratio is \1"),
+    (rf"largest value / bound ({_NUMBER})", r"at most \1 times the bound"),
+    (rf"largest difference ({_NUMBER})", r"difference \1 at most"),
+    (rf"largest \|z\| ({_NUMBER})", r"\1 standard errors off at most"),
+    (r"^(\d+) of (\d+) hold, not: (.*)$", r"\1 of \2 hold, not \3"),
+    (r"\b(\d+) of \1 hold(?:, )?", r""),
 )
 
 
 def verdict_page(tally: str) -> str:
-    """Return VERDICTS.md; `tally` is the table paper x verdict."""
-    rows = tables.all_verdicts()
-    parts = tables.all_parts()
+    """Return VERDICTS.md; `tally` is the table paper x verdict.
+
+    Raises ValueError where even one part a claim makes the page longer than `MOST_WORDS`.
+    """
+    for most in range(_MOST_PARTS, 0, -1):
+        page = _page(tally, most)
+        if len(page.split()) <= MOST_WORDS:
+            return page
+    raise ValueError(
+        f"VERDICTS.md has {len(page.split())} words with one part a claim; it may have {MOST_WORDS}"
+    )
+
+
+def _page(tally: str, most: int) -> str:
+    rows, parts = tables.all_verdicts(), tables.all_parts()
     books = {name: book for book in gate.notebooks() for name in book.artefacts}
     papers = {key: rows[paper_of(rows) == key] for key in papers_of(rows)}
+    of = {name: group for name, group in parts[parts["role"] != "beyond"].groupby("artefact")}
+    none = parts.iloc[:0]
     blocks = [
         "# Verdicts",
-        "This page has a block for every claim that we judge: the claim, the verdict, the numbers "
-        "that decided it, and links to the figure and the notebook. To find one, search the page "
-        'for its number and paper, such as "Figure 4a (SFL)" or "Table 2 (Data streams)". What '
-        "the verdicts mean is said in [a guide](docs/guides/verdicts.md). The page is generated "
-        "from the tables beside the figures by `sflkit verdicts --write-readme`.",
+        "First a table of all claims, then a short block for each: search the page for the number "
+        'and paper, such as "Figure 4a (SFL)". What the verdicts mean is said in '
+        "[a guide](docs/guides/verdicts.md). All parts with their rules stand in the notebooks and "
+        "in `parts.csv` beside the figures. `sflkit verdicts --write-readme` makes the page.",
         tally,
-        *(_contents(PAPERS.get(key, key), mine) for key, mine in papers.items()),
     ]
     for key, mine in papers.items():
-        blocks.append(f"## {PAPERS.get(key, key)}")
+        lines = [_line(row, of.get(row.artefact, none), books) for row in ordered(mine)]
+        columns = ["claim", "what it says", "verdict", "ours", "paper", "see"]
+        blocks += [f"**{PAPERS.get(key, key)}**", _table(columns, lines)]
+    for key, mine in papers.items():
+        every = list(dict.fromkeys(map(_setting, ordered(mine))))
+        settings = {text: n for n, text in enumerate(every, start=1)}
+        told = (f"{n}. {text}" for text, n in settings.items())
+        blocks += [f"## {PAPERS.get(key, key)}", "**Settings**\n\n" + "\n".join(told)]
         for row in ordered(mine):
-            judged = parts[parts["artefact"] == row.artefact]
+            number = f"Setting {settings[_setting(row)]}."
             blocks.append(f"### {heading(row.artefact)}")
-            blocks.append(block(row, judged, books.get(row.artefact)))
+            blocks.append(
+                block(row, of.get(row.artefact, none), None, most=most, setting=number, short=True)
+            )
     return "\n\n".join(blocks) + "\n"
 
 
-def _contents(paper: str, rows: pd.DataFrame) -> str:
-    """Return a paper's part of the contents: a line per kind with links and verdicts."""
-    lines: dict[str, list[str]] = {}
-    for row in ordered(rows):
-        group = group_of(row.artefact)
-        name = name_of(row.artefact)
-        if group != STATEMENTS:
-            name = name.partition(" ")[2]
-        link = f"[{name}](#{anchor(row.artefact)})"
-        lines.setdefault(group, []).append(f"{link} {row.verdict}")
-    items = "\n".join(f"- {group}: {' · '.join(links)}" for group, links in lines.items())
-    return f"**{paper}**\n\n{items}"
+def _line(row: Any, parts: pd.DataFrame, books: dict[str, gate.Notebook]) -> list[str]:
+    """Return a claim's line of the table: name, claim, verdict, ours, paper, links."""
+    first = next(_ranked(row.verdict, parts).itertuples(), None)
+    ours = _found(first, brief=True) if first is not None else ""
+    name = f"[{name_of(row.artefact)}](#{anchor(row.artefact)})"
+    return [
+        name,
+        in_short(row.artefact),
+        _verdict(row, parts),
+        ours,
+        _printed(row, first),
+        _links(row, books.get(row.artefact)),
+    ]
 
 
-def block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> str:
+def block(
+    row: Any,
+    parts: pd.DataFrame,
+    book: gate.Notebook | None,
+    *,
+    most: int = 1000,
+    setting: str = "",
+    short: bool = False,
+) -> str:
     """Return what there is to say of a verdict, without a heading; links are those of the root.
 
     Parameters
@@ -116,94 +138,93 @@ def block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> str:
         The rows of `tables.all_parts` of that claim.
     book : Notebook or None
         The notebook that judges it.
+    most : int
+        How many parts are shown.
+    setting : str
+        Stands for the setting where it is said elsewhere.
+    short : bool
+        Whether the claim is said in ten words, without remark and links.
     """
+    parts = parts[parts["role"] != "beyond"]
+    ranked = _ranked(row.verdict, parts)
+    claim = in_short(row.artefact) if short else row.claim
     lines = [
-        f"**Claim** ({row.source}). {row.claim}",
-        f"**Verdict: {row.verdict}.** {bottom_line(row.verdict, parts)}",
+        f"*Claim* ({row.source}): {_sentence(claim)}",
+        f"**{_sentence(_verdict(row, parts))}** {answer(row.verdict, parts)}",
     ]
-    if row.note:
-        lines.append(f"**Remark.** {_sentence(row.note)}")
-    for role, title in _ROLES.items():
-        chosen = parts[parts["role"] == role]
-        if len(chosen):
-            items = _items(chosen, row.n_seeds)
-            lines.append(f"{title}\n\n{items}" if title else items)
-    if row.printed:
-        lines.append(f"**The paper prints** {row.printed.rstrip('.')}.")
-    lines.append(f"**Setting.** {_setting(row)}")
-    if links := _links(row, book):
-        lines.append(links)
+    if len(ranked) > 1 and not (parts["answer"] == "not run").all():
+        shown = [
+            [_sentence(part.sentence).rstrip("."), _ANSWERS[part.answer], _found(part)]
+            for part in ranked.iloc[:most].itertuples()
+        ]
+        lines.append(_table(["part", "", "ours"], shown))
+    if row.note and not short:
+        lines.append(_sentence(row.note))
+    if row.printed and not short:
+        lines.append(f"The paper prints {row.printed.rstrip('.')}.")
+    lines.append(setting or f"{_setting(row)}")
+    if not short and (links := _links(row, book)):
+        lines.append(f"See {links}.")
     return "\n\n".join(lines)
 
 
-def bottom_line(verdict: str, parts: pd.DataFrame) -> str:
-    """Return in a sentence how many parts of the claim hold, and what mends the others."""
-    answers = parts.loc[parts["role"] == "paper", "answer"]
-    counts, n = answers.value_counts(), len(answers)
-    told = [
-        f"{counts[answer]} {words[int(counts[answer] > 1)]}"
-        for answer, words in _COUNTED.items()
-        if answer in counts
-    ]
-    if n == 1:
-        line = f"The claim has one part, which {_COUNTED[answers.iloc[0]][0]}"
-    elif set(answers) == {"not run"}:
-        line = f"{'Neither' if n == 2 else 'None'} of the claim's {n} parts was run"
-    elif len(counts) == 1:
-        everyone = "Both" if n == 2 else f"All {n}"
-        line = f"{everyone} parts of the claim {_COUNTED[answers.iloc[0]][1]}"
-    else:
-        line = f"Of the claim's {n} parts {_joined(told)}"
+def answer(verdict: str, parts: pd.DataFrame) -> str:
+    """Return in one sentence what decides a verdict, and how many parts hold."""
+    judged = parts[parts["role"] == "paper"]
+    n, held = len(judged), int((judged["answer"] == "yes").sum())
+    if (judged["answer"] == "not run").all():
+        reasons = dict.fromkeys(judged["ours"])
+        return _sentence(next(iter(reasons), "nothing was run"))
+    first = next(_ranked(verdict, parts).itertuples())
+    words = first.sentence.rstrip(".")
+    if first.answer != "yes":
+        words = f"{_ANSWERS[first.answer]}: {words[:1].lower() + words[1:]}"
+    found = _found(first)
+    text = _sentence(f"{words}: {found}" if found else words)
     if verdict == "corrected":
         errata = sorted({int(number) for number in parts["erratum"] if number})
-        line += f"; what fails as printed holds as corrected by {_errata(errata)}"
-    return line + "."
+        return f"{text} True as corrected by [ERRATA](ERRATA.md) {_joined(map(str, errata))}."
+    return text if n == 1 else f"{text} {held} of {n} parts hold."
 
 
-def _errata(numbers: Iterable[int]) -> str:
-    return f"[ERRATA](ERRATA.md) {_joined(list(map(str, numbers)))}"
+def _ranked(verdict: str, parts: pd.DataFrame) -> pd.DataFrame:
+    """Return the parts, those first that decide the verdict; numbers before bare facts."""
+    role = (parts["role"] == "corrected") == (verdict == "corrected")
+    order = parts["answer"].map(_ORDER.index)
+    bare = parts["interval"].eq("") & parts["levels"].eq("")
+    keys = pd.DataFrame({"role": ~role, "order": order, "bare": bare}, index=parts.index)
+    return parts.loc[keys.sort_values(["role", "order", "bare"], kind="stable").index]
 
 
-def _items(parts: pd.DataFrame, n_seeds: str) -> str:
-    """Return some parts as a list; those that were not run for one reason stand below it."""
-    missing = parts["answer"] == "not run"
-    lines = [f"- {part_sentence(part, n_seeds)}" for part in parts[~missing].itertuples()]
-    for reason, group in parts[missing].groupby("ours", sort=False):
-        lines.append(f"- **Not run**, since {reason}:")
-        lines += [f"  - {_sentence(part.sentence)}" for part in group.itertuples()]
-    return "\n".join(lines)
+def _verdict(row: Any, parts: pd.DataFrame) -> str:
+    return in_full(row.verdict, parts.loc[parts["role"] == "paper", "answer"])
 
 
-def part_sentence(part: Any, n_seeds: str) -> str:
-    """Return a judged part as a short sentence with its answer and its numbers.
-
-    Such as "**Holds.** FIFO ends above LAZY: +1.31 points, 95 % interval from 0.857 to 1.77." The
-    number of its seeds is told where it is not the claim's, `n_seeds`.
-    """
-    erratum = f" (ERRATA {part.erratum})" if part.erratum else ""
-    found, lead = _in_words(part.ours), _LEADS[part.answer]
-    if part.interval:
-        low, high = re.fullmatch(r"\[(.*), (.*)\]", part.interval).groups()
-        if part.answer == "no visible effect" and float(low) * float(high) > 0:
-            lead = "Too small to count."
-        found += f", 95 % interval from {low} to {high}"
-        if part.n_seeds != n_seeds:
-            found += f" ({part.n_seeds} seeds)"
-    text = f"{lead}** {_sentence(part.sentence + erratum).rstrip('.')}"
-    text = f"**{text}{': ' + found if found else ''}."
-    return f"{text} {_sentence(part.hint)}" if part.hint else text
-
-
-def _in_words(ours: str) -> str:
-    """Return what a rule found as part of a sentence; large numbers are written out."""
+def _found(part: Any, brief: bool = False) -> str:
+    """Return what was found: ours first, then the difference, its interval and its size."""
+    if part.answer == "not run":
+        return "" if brief else part.ours
+    ours = part.ours
     for pattern, words in _WORDS:
         ours = re.sub(pattern, words, ours)
-    return re.sub(r"\d[\d.]*e\+\d+", lambda found: f"{float(found[0]):,.0f}", ours)
+    ours = re.sub(r"\d[\d.]*e\+\d+", lambda found: f"{float(found[0]):,.0f}", ours)
+    if brief:
+        return " ".join(text for text in (ours.partition(";")[0], part.interval) if text)
+    found = " ".join(text for text in (ours, part.interval) if text)
+    return ", ".join(text for text in (part.levels, found, part.size) if text)
+
+
+def _printed(row: Any, part: Any) -> str:
+    """Return the printed difference of a part, or what the paper prints where that is short."""
+    if part is not None and (size := re.search(r"of the printed ([^\[]*)", part.size)):
+        return size[1].strip()
+    return row.printed if len(row.printed.split()) <= 4 else ""
 
 
 def _setting(row: Any) -> str:
-    if row.verdict == "not run" or row.differs == "nothing was run":
-        return "None: nothing was run."
+    """Return how far the run of a verdict is from the paper's, in words."""
+    if row.differs == "nothing was run":
+        return "Nothing was run."
     text = _SETTINGS.get(row.setting, row.setting)
     if row.differs:
         text += f": {row.differs.rstrip('.')}"
@@ -216,10 +237,17 @@ def _links(row: Any, book: gate.Notebook | None) -> str:
     links = []
     figure = f"figures/{row.profile}/{row.artefact}.png"
     if (gate.root() / figure).is_file():
-        links.append(f"[the figure]({figure})")
+        links.append(f"[figure]({figure})")
     if book:
-        links.append(f"[notebook {book.number}](notebooks/{book.path.name})")
-    return f"See {' and '.join(links)}." if links else ""
+        links.append(f"[{book.number}](notebooks/{book.path.name})")
+    return ", ".join(links)
+
+
+def _table(columns: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table whose bars touch the cells."""
+    cells = [[re.sub(r"\s+", " ", cell).replace("|", "\\|") for cell in row] for row in rows]
+    lines = [columns, ["---"] * len(columns), *cells]
+    return "\n".join(f"|{'|'.join(line)}|" for line in lines)
 
 
 def _sentence(text: str) -> str:
@@ -228,7 +256,7 @@ def _sentence(text: str) -> str:
     A symbol, such as b or rho, stays as it is.
     """
     text = text.strip()
-    word = re.match(r"(a|[a-z]{2,})(?=[ ,:'])", text)
+    word = re.match(r"(a|[a-z]{2,})(?=[ ,:.']|$)", text)
     first = text[:1].upper() if word and word[0] not in _SYMBOLS else text[:1]
     return first + text[1:] + ("" if text.endswith((".", ":", "?")) else ".")
 

@@ -15,11 +15,12 @@ verdict. What the paper says, what corrects it, and what we add are kept apart b
 |---|---|
 | reproduced | every part of the claim holds |
 | corrected | what fails as printed holds after the correction that an erratum names |
-| partly | some parts hold, others do not, or were not run |
-| not reproduced | a part fails and none holds |
-| no visible effect | whatever difference there is, it is smaller than the smallest that counts |
-| undecided | no part fails, but an interval spans what would decide |
-| not run | nothing was run |
+| partly | some parts hold and others do not |
+| not reproduced | a part fails, or shows an effect too small to see, and none holds |
+| open | no part fails, but an interval spans what would decide, or a part was not run |
+
+`shade` says which kind of "not reproduced" or "open" it is, such as "too small to see". A part that
+was not run says why, and where it could be run at what price.
 
 The setting says how far a run is from the paper's: `full` (its data, network, federation and
 rounds, as far as it states them), `reduced` (the differences are named, and the effect can still
@@ -32,18 +33,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from companion.judging.rules import Judged, Rule
+from companion.judging.rules import TOO_SMALL, Judged, Rule
 from sflkit import checks
 
-VERDICTS = (
-    "reproduced",
-    "corrected",
-    "partly",
-    "not reproduced",
-    "no visible effect",
-    "undecided",
-    "not run",
-)
+VERDICTS = ("reproduced", "corrected", "partly", "not reproduced", "open")
 SETTINGS = ("full", "reduced", "stand-in")
 ROLES = ("paper", "corrected", "beyond")
 LONGEST_CLAIM = 120  # words
@@ -151,16 +144,24 @@ class Answer:
     def sentence(self) -> str:
         """The part as a sentence with number, interval and answer."""
         judged = self.judged
-        return told(self.part.sentence, judged.ours, judged.interval, judged.answer, judged.hint)
+        ours = ", ".join(text for text in (judged.levels, judged.ours) if text)
+        words = (ours, judged.interval, judged.answer, judged.hint, judged.size)
+        return told(self.part.sentence, *words)
 
 
-def told(sentence: str, ours: str, interval: str, answer: str, hint: str = "") -> str:
+def told(
+    sentence: str, ours: str, interval: str, answer: str, hint: str = "", size: str = ""
+) -> str:
     """Return a judged part in words.
 
-    Such as "OSAFL ends above M-FedAvg: +26.9 points [22.7, 31.1], yes".
+    Such as "OSAFL ends above M-FedAvg: 66.1 % against 39.2 %, +26.9 points [22.7, 31.1], yes; 82 %
+    of the printed 32.8 points [69, 95]".
     """
     found = " ".join(text for text in (ours, interval) if text)
-    return f"{sentence}: {found + ', ' if found else ''}{answer}{f' ({hint})' if hint else ''}"
+    ends = f"; {size}" if size else ""
+    return (
+        f"{sentence}: {found + ', ' if found else ''}{answer}{f' ({hint})' if hint else ''}{ends}"
+    )
 
 
 @dataclass(frozen=True)
@@ -306,6 +307,16 @@ class Verdict:
         seeds = [a.judged.n_seeds for a in self.answers if a.part.role == "paper"]
         return min((n for n in seeds if n), default=0)
 
+    @property
+    def was_run(self) -> bool:
+        """Whether anything was run for a part of the paper."""
+        return any(answer.judged.answer != "not run" for answer in self.answers_of("paper"))
+
+    @property
+    def in_full(self) -> str:
+        """The verdict with its `shade`, such as "not reproduced, too small to see"."""
+        return in_full(self.verdict, [a.judged.answer for a in self.answers_of("paper")])
+
     def answers_of(self, role: str) -> list[Answer]:
         """Return the answers to the parts of a role."""
         return [answer for answer in self.answers if answer.part.role == role]
@@ -313,7 +324,7 @@ class Verdict:
     def _repr_markdown_(self) -> str:
         differs = f": {self.setting.differs}" if self.setting.differs else ""
         lines = [
-            f"**{self.artefact}: {self.verdict}** (setting: {self.setting.level}{differs})",
+            f"**{self.artefact}: {self.in_full}** (setting: {self.setting.level}{differs})",
             "",
         ]
         lines += [f"- {answer.sentence}" for answer in self.answers_of("paper")]
@@ -406,7 +417,7 @@ def overall(answers: Iterable[Answer]) -> str:
     paper = {a.part.key: a.judged.answer for a in answers if a.part.role == "paper"}
     plain = _plain_verdict(list(paper.values()))
     corrected = [a for a in answers if a.part.role == "corrected"]
-    failed = {key for key, answer in paper.items() if answer in ("no", "partly")}
+    failed = {key for key, answer in paper.items() if answer in ("no", "partly", TOO_SMALL)}
     mended = {key for a in corrected for key in a.part.corrects}
     decided = all(key in failed or answer == "yes" for key, answer in paper.items())
     if failed and failed <= mended and decided and _all_hold(corrected):
@@ -422,16 +433,32 @@ def _plain_verdict(answers: list[str]) -> str:
     if not answers:
         raise ValueError("a verdict needs the answer to at least one part of the paper's claim")
     found = set(answers)
-    if len(found) == 1:
-        same = {"yes": "reproduced", "no": "not reproduced", "open": "undecided"}
-        return same.get(answers[0], answers[0])
-    if found & {"no", "partly"}:
+    if found == {"yes"}:
+        return "reproduced"
+    if found & {"no", "partly", TOO_SMALL}:
         return "partly" if found & {"yes", "partly"} else "not reproduced"
-    if {"yes", "no visible effect"} <= found or found == {"yes", "not run"}:
-        return "partly"
-    if "open" in found:
-        return "undecided"
-    return "partly"  # no visible effect in some parts, others not run
+    return "open"
+
+
+def shade(verdict: str, answers: Iterable[str]) -> str:
+    """Return what kind of "not reproduced" or "open" a verdict is, "" where there is one kind.
+
+    Parameters
+    ----------
+    verdict : str
+        One of `VERDICTS`.
+    answers : iterable of str
+        To the parts of the role "paper".
+    """
+    found = set(answers)
+    if checks.choice("verdict", verdict, VERDICTS) == "open":
+        return "not run" if found == {"not run"} else "undecided" if "open" in found else ""
+    return TOO_SMALL if verdict == "not reproduced" and "no" not in found else ""
+
+
+def in_full(verdict: str, answers: Iterable[str]) -> str:
+    """Return a verdict with its `shade`, such as "not reproduced, too small to see"."""
+    return ", ".join(text for text in (verdict, shade(verdict, answers)) if text)
 
 
 def _judged(artefact: str, part: Part, evidence: Any) -> Judged:

@@ -8,13 +8,17 @@ evidence and answers:
 | yes | the part holds |
 | no | it does not |
 | partly | of several entries or facts some hold and some do not |
-| no visible effect | an ordering whose interval lies within the smallest effect around zero |
+| too small to see | an ordering whose interval spans 0 within the smallest effect around it |
 | open | an interval over seeds spans what would decide |
 | not run | nothing was run |
 
 Rules for trained or simulated numbers decide by Student's two-sided interval over independent
 seeds, rules for mathematics by rounding error; none by eye. An ordering of a and b takes the
 differences a - b seed by seed, since rules are compared on the same streams.
+
+The sign comes first: an interval wholly above 0 holds and one wholly below 0 fails, however small
+the effect, so that a shorter interval never loses. The size stands beside it, as a share of the
+difference that the paper prints, and decides nothing.
 
 All parts of a claim must hold for it to be reproduced, so no correction for many comparisons is due
 in that direction (intersection-union test, Berger 1982). In the other direction there is none
@@ -26,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -43,7 +47,8 @@ from sflkit.results.intervals import (
 
 # A rule on shares takes these two, so that they are shown in percentage points.
 POINTS = {"unit": "points", "scale": 100}
-ANSWERS = ("yes", "no", "partly", "no visible effect", "open", "not run")
+TOO_SMALL = "too small to see"
+ANSWERS = ("yes", "no", "partly", TOO_SMALL, "open", "not run")
 
 _INTERVAL = "95 % interval over seeds"
 
@@ -57,7 +62,8 @@ class Judged:
 
     `ours` is our number or count in words and `interval` its interval, "" where there is none.
     `n_seeds` is 0 without randomness. `hint` says what would settle an open part, or below which
-    size an effect counts as none.
+    size an effect cannot be seen. `size` is our effect as a share of the printed one, "" where the
+    paper prints none, and `levels` the two means that an ordering compares, where they are known.
     """
 
     answer: str
@@ -65,6 +71,8 @@ class Judged:
     interval: str = ""
     n_seeds: int = 0
     hint: str = ""
+    size: str = ""
+    levels: str = ""
 
     def __post_init__(self):
         checks.choice("answer", self.answer, ANSWERS)
@@ -88,14 +96,18 @@ class _OverSeeds:
     """What the rules over seeds share.
 
     `scale` and `unit` say how numbers are shown: scale=100, unit="points" shows an accuracy of
-    0.01 as 1 point. Numbers that a rule is declared with are in the units of the evidence.
+    0.01 as 1 point. `ratio` says that the evidence holds logarithms of ratios, which are shown as
+    ratios: 4.79 as "120 times". Numbers that a rule is declared with are in the units of the
+    evidence.
     """
 
     unit: str = ""
     scale: float = 1.0
+    ratio: bool = False
 
     def __post_init__(self):
         checks.real("scale", self.scale, above=0.0)
+        self._flag("ratio")
 
     def _positive(self, name: str) -> None:
         value = getattr(self, name)
@@ -107,9 +119,15 @@ class _OverSeeds:
         checks.real(name, value, above=0.0)
 
     def _shown(self, value: float, sign: str = "") -> str:
+        if self.ratio:
+            return f"{math.exp(value):.3g} times"
         return f"{self.scale * value:{sign}.3g}{' ' + self.unit if self.unit else ''}"
 
     def _interval(self, estimate: Estimate) -> str:
+        if self.ratio:
+            with np.errstate(over="ignore"):
+                low, high = np.exp([estimate.low, estimate.high])
+            return f"[{low:.3g}, {high:.3g}]"
         return f"[{self.scale * estimate.low:.3g}, {self.scale * estimate.high:.3g}]"
 
     def _judged(
@@ -120,33 +138,68 @@ class _OverSeeds:
         ours = ours or self._shown(estimate.mean, "+")
         return Judged(answer, ours, self._interval(estimate), estimate.n, hint)
 
+    def _levels(self, evidence: Any) -> str:
+        """Return the two means, "" where the evidence holds differences only."""
+        if self.ratio or not isinstance(evidence, tuple):
+            return ""
+        unit = " %" if self.unit == "points" else f" {self.unit}" if self.unit else ""
+        first, second = (f"{self.scale * np.mean(one):.3g}{unit}" for one in evidence)
+        return f"{first} against {second}"
+
     def _flag(self, name: str) -> None:
         checks.flag(name, getattr(self, name))
 
 
 @dataclass(frozen=True)
 class _Ordering(_OverSeeds):
-    """A quantity that should be above or below 0, with the smallest effect that matters."""
+    """A quantity that should be above or below 0.
+
+    Parameters
+    ----------
+    smallest : float
+        > 0. An interval that spans 0 within +-smallest is "too small to see".
+    printed : float, optional
+        > 0. The size of the printed difference in the direction that is asked for. It decides
+        nothing: the answer says which share of it ours is.
+    """
 
     smallest: float | None = None
+    printed: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self):
         super().__post_init__()
         self._positive("smallest")
+        if self.printed is not None:
+            checks.real("printed", self.printed, above=0.0)
 
-    def _regions(self) -> list[tuple]:
-        return [(0.0, math.inf), (-self.smallest, self.smallest)]  # below 0 is as far away as above
+    def _ordered(self, estimate: Estimate, *, below: bool = False, ours: str = "") -> Judged:
+        """Return the answer by the sign, and the size beside it; `below` asks for less than 0."""
+        wanted = _turned(estimate) if below else estimate
+        answer = _above(wanted, self.smallest)
+        regions = [(0.0, math.inf), (-self.smallest, self.smallest)]
+        judged = self._judged(estimate, answer, regions, ours)
+        if answer == TOO_SMALL:
+            judged = replace(judged, hint=f"below {self._shown(self.smallest)} nothing is seen")
+        return replace(judged, size=self._share(wanted))
 
-    def _judged(
-        self, estimate: Estimate, answer: str, regions: list[tuple], ours: str = ""
-    ) -> Judged:
-        judged = super()._judged(estimate, answer, regions, ours)
-        if answer == "no visible effect":
-            return replace(judged, hint=f"less than {self._shown(self.smallest)} counts as none")
-        return judged
+    def _share(self, wanted: Estimate) -> str:
+        """Return which share of the printed difference ours is, with its interval."""
+        if self.printed is None:
+            return ""
+        mean, low, high = (
+            100 * value / self.printed for value in (wanted.mean, wanted.low, wanted.high)
+        )
+        ends = f" [{low:.0f}, {high:.0f}]" if wanted.n > 1 else ""
+        scale = ", on the scale of logarithms" if self.ratio else ""
+        return f"{mean:.0f} % of the printed {self._shown(self.printed)}{ends}{scale}"
 
-    def _no_effect(self) -> str:
-        return f"within ±{self._shown(self.smallest)} of 0 no visible effect"
+    def _what(self) -> str:
+        return "ratio above 1" if self.ratio else "difference above 0"
+
+    def _small(self) -> str:
+        if self.ratio:
+            return f"around 1 within a factor of {math.exp(self.smallest):.3g}: {TOO_SMALL}"
+        return f"around 0 within ±{self._shown(self.smallest)}: {TOO_SMALL}"
 
 
 @dataclass(frozen=True)
@@ -155,8 +208,8 @@ class Above(_Ordering):
 
     Parameters
     ----------
-    smallest : float
-        > 0. An interval of the difference within +-smallest is "no visible effect".
+    smallest, printed : float
+        As of every ordering: the smallest effect that can be seen, and the printed difference.
     paired : bool
         Whether the two samples share their seeds; otherwise Welch's interval is taken.
 
@@ -172,24 +225,27 @@ class Above(_Ordering):
     @property
     def words(self) -> str:
         how = "paired" if self.paired else "Welch's"
-        return f"{how} {_INTERVAL} of the difference above 0; {self._no_effect()}"
+        return f"{how} {_INTERVAL} of the {self._what()}; {self._small()}"
 
     def judge(self, evidence: Any) -> Judged:
-        estimate = _difference(evidence, self.paired)
-        return self._judged(estimate, _above(estimate, self.smallest), self._regions())
+        judged = self._ordered(_difference(evidence, self.paired))
+        return replace(judged, levels=self._levels(evidence))
 
 
 @dataclass(frozen=True)
-class NotBelow(_Ordering):
+class NotBelow(_OverSeeds):
     """The first quantity is at most `smallest` below the second: better, or as good.
 
-    Parameters and evidence are those of `Above`.
+    `paired` and the evidence are those of `Above`. A printed difference is not taken, since "as
+    good" has no size.
     """
 
+    smallest: float | None = None
     paired: bool = True
 
     def __post_init__(self):
         super().__post_init__()
+        self._positive("smallest")
         self._flag("paired")
 
     @property
@@ -200,7 +256,8 @@ class NotBelow(_Ordering):
     def judge(self, evidence: Any) -> Judged:
         estimate = _difference(evidence, self.paired)
         region = (-self.smallest, math.inf)
-        return self._judged(estimate, _within(estimate, *region), [region])
+        judged = self._judged(estimate, _within(estimate, *region), [region])
+        return replace(judged, levels=self._levels(evidence))
 
 
 @dataclass(frozen=True)
@@ -226,7 +283,8 @@ class Similar(_OverSeeds):
     def judge(self, evidence: Any) -> Judged:
         estimate = _difference(evidence, self.paired)
         region = (-self.within, self.within)
-        return self._judged(estimate, _within(estimate, *region), [region])
+        judged = self._judged(estimate, _within(estimate, *region), [region])
+        return replace(judged, levels=self._levels(evidence))
 
 
 @dataclass(frozen=True)
@@ -277,11 +335,10 @@ class Rises(_Ordering):
 
     @property
     def words(self) -> str:
-        return f"{_INTERVAL} of the slope above 0; {self._no_effect()}"
+        return f"{_INTERVAL} of the slope above 0; {self._small()}"
 
     def judge(self, evidence: Any) -> Judged:
-        estimate = mean_interval(_slopes(evidence))
-        return self._judged(estimate, _above(estimate, self.smallest), self._regions())
+        return self._ordered(mean_interval(_slopes(evidence)))
 
 
 @dataclass(frozen=True)
@@ -290,16 +347,15 @@ class Falls(_Ordering):
 
     @property
     def words(self) -> str:
-        return f"{_INTERVAL} of the slope below 0; {self._no_effect()}"
+        return f"{_INTERVAL} of the slope below 0; {self._small()}"
 
     def judge(self, evidence: Any) -> Judged:
-        estimate = mean_interval(_slopes(evidence))
-        return self._judged(estimate, _below(estimate, self.smallest), self._regions())
+        return self._ordered(mean_interval(_slopes(evidence)), below=True)
 
 
 @dataclass(frozen=True)
 class LessSpread(_Ordering):
-    """The first curves vary less across seeds than the second.
+    """The first curves vary less across seeds than the second; shown is the ratio.
 
     The statistic is log(mean over points of the variance across seeds) of the first minus that of
     the second. Its interval is the jackknife's over seeds (Miller 1968), which needs no normality
@@ -308,16 +364,18 @@ class LessSpread(_Ordering):
     least 3 seeds.
     """
 
+    ratio: bool = field(default=True, kw_only=True)
+
     @property
     def words(self) -> str:
-        return f"jackknife {_INTERVAL} of the log variance ratio below 0; {self._no_effect()}"
+        return f"jackknife {_INTERVAL} of the variance ratio below 1; {self._small()}"
 
     def judge(self, evidence: Any) -> Judged:
         if not isinstance(evidence, tuple) or len(evidence) != 2:
             raise ValueError("evidence must be a pair (a, b) of curves")
         estimate = mean_interval(_log_variance_ratios(*evidence))
-        ours = f"log variance ratio {estimate.mean:+.3g}"
-        return self._judged(estimate, _below(estimate, self.smallest), self._regions(), ours)
+        ours = f"{self._shown(estimate.mean)} the variance"
+        return self._ordered(estimate, below=True, ours=ours)
 
 
 @dataclass(frozen=True)
@@ -326,7 +384,7 @@ class Each:
 
     It has their answer if they agree. If one fails it is "partly" where another holds and "no"
     where none does. As long as none fails one open comparison leaves it open; without one it is
-    "partly" where some hold and others show no visible effect.
+    "partly" where some hold and others are too small to see.
 
     Parameters
     ----------
@@ -370,22 +428,20 @@ class Each:
         return _together(answers)
 
 
-class AtLeastHalf(Each):
-    """Several comparisons of which half must hold, each decided by its own rule; see `Each`.
+class EveryReading(Each):
+    """One comparison under several readings of what the paper leaves open; see `Each`.
 
-    The part holds once half of them do. It does not once more than half of them are decided
-    otherwise, whether they fail or show no visible effect. Until then it is open.
+    Where two readings or more have one answer it is the part's. Where they disagree the part is
+    open, since a choice decides it that the paper does not state, and so it is while a single
+    reading was run: no reading of ours decides alone.
     """
 
     @property
     def words(self) -> str:
-        return f"at least half of them: {self._alone()}"
+        return f"the same under every reading: {self._alone()}"
 
     def _taken_as_one(self, answers: list[str]) -> str:
-        held, undecided = answers.count("yes"), answers.count("open")
-        if 2 * held >= len(answers):
-            return "yes"
-        return "no" if 2 * (held + undecided) < len(answers) else "open"
+        return answers[0] if len(answers) > 1 and len(set(answers)) == 1 else "open"
 
 
 # --- rules for mathematics, algorithms and pictures -----------------------------------------------
@@ -502,17 +558,17 @@ def _difference(evidence: Any, paired: bool) -> Estimate:
 
 
 def _above(estimate: Estimate, smallest: float) -> str:
-    """Answer whether the mean lies above 0, by more than nobody would care about."""
-    if -smallest < estimate.low and estimate.high < smallest:
-        return "no visible effect"
+    """Answer whether the mean lies above 0, by the sign of its whole interval."""
     if estimate.low > 0:
         return "yes"
-    return "no" if estimate.high < 0 else "open"
+    if estimate.high < 0:
+        return "no"
+    return TOO_SMALL if -smallest < estimate.low and estimate.high < smallest else "open"
 
 
-def _below(estimate: Estimate, smallest: float) -> str:
-    turned = replace(estimate, mean=-estimate.mean, low=-estimate.high, high=-estimate.low)
-    return _above(turned, smallest)
+def _turned(estimate: Estimate) -> Estimate:
+    """Return the estimate of the opposite quantity."""
+    return replace(estimate, mean=-estimate.mean, low=-estimate.high, high=-estimate.low)
 
 
 def _within(estimate: Estimate, low: float, high: float) -> str:

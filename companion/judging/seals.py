@@ -63,6 +63,8 @@ COLUMNS = {
         "interval",
         "n_seeds",
         "hint",
+        "size",
+        "levels",
     ),
 }
 _WAY_OUT = "`sflkit figures` mends what is published, other tables can be deleted"
@@ -138,7 +140,10 @@ def upsert_rows(file: Path, artefact: str, rows: Iterable[Mapping[str, Any]]) ->
 def seal(row: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> str:
     """Return the digest of a row of verdicts.csv, without its own digest, and of its parts."""
     said = {name: value for name, value in _texts(row).items() if name != SEAL}
-    content = [said, *(_texts(part) for part in parts)]
+    # Empty ones leave the digests of rows from before sizes and levels were recorded.
+    new = {"size", "levels"}
+    told = ({k: v for k, v in _texts(part).items() if v or k not in new} for part in parts)
+    content = [said, *told]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -111,8 +111,8 @@ def judge(
     # Only when all are judged, so that a bad one leaves the last run's verdicts together.
     for verdict in verdicts:
         _put(verdict, folder)
-    not_run = [verdict.artefact for verdict in verdicts if verdict.verdict == "not run"]
-    pages = [str(verdict) for verdict in verdicts if verdict.verdict != "not run"]
+    not_run = [verdict.artefact for verdict in verdicts if not verdict.was_run]
+    pages = [str(verdict) for verdict in verdicts if verdict.was_run]
     if evidence:
         say_if_unpublished(folder / "verdicts.csv", profile)
     if not_run:
@@ -122,6 +122,8 @@ def judge(
 
 def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:
     """Return the recorded verdicts, one row per artefact: that of the run nearest to the paper's.
+
+    The column `ran` says whether anything was run for it.
 
     A row that was run counts before one that was not, a `full` setting before a `reduced` one and
     that before a `stand-in`, and the paper profile before the quick one.
@@ -138,18 +140,22 @@ def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:
             raise seals.DamagedTable(
                 f"{wrong[0]}; `sflkit figures --profile {file.parent.name}` mends it"
             )
-        rows += seals.read_table(file).to_dict("records")
+        parts = seals.read_table(file.parent / "parts.csv")
+        ran = set(parts.loc[parts["answer"] != "not run", "artefact"])
+        found = seals.read_table(file).to_dict("records")
+        rows += [row | {"ran": row["artefact"] in ran} for row in found]
     rank = {"paper": 0, "quick": 1}
     rows.sort(
         key=lambda row: (
             seals.natural_key(row["artefact"]),
-            row["verdict"] == "not run",
+            not row["ran"],
             SETTINGS.index(row["setting"]) if row["setting"] in SETTINGS else len(SETTINGS),
             rank.get(row["profile"], 2),
         )
     )
     return (
-        pd.DataFrame(rows, columns=list(seals.COLUMNS["verdicts.csv"]))
+        pd.DataFrame(rows, columns=[*seals.COLUMNS["verdicts.csv"], "ran"])
+        .astype({"ran": bool})
         .drop_duplicates("artefact")
         .reset_index(drop=True)
     )
@@ -264,6 +270,8 @@ def _part_rows(verdict: Verdict) -> list[dict]:
             "interval": answer.judged.interval,
             "n_seeds": answer.judged.n_seeds,
             "hint": answer.judged.hint,
+            "size": answer.judged.size,
+            "levels": answer.judged.levels,
         }
         for answer in verdict.answers
     ]

@@ -32,9 +32,9 @@ class LocalWork:
     Parameters
     ----------
     clients : tensor or array (n_clients,)
-        Ids of the participants, distinct integers >= 0; kept as an int64 array.
+        Ids of the participants, distinct integers >= 0; kept as a copy, an int64 array.
     steps : tensor or array (n_clients,)
-        Whole numbers of local steps, >= 0; kept as an int64 array.
+        Whole numbers of local steps, >= 0; kept as a copy, an int64 array.
     rate : float
         The local rate, > 0.
 
@@ -49,8 +49,9 @@ class LocalWork:
     rate: float
 
     def __post_init__(self):
-        self.clients = checks.integers("work.clients", array_of(self.clients), ndim=1, low=0)
-        self.steps = checks.integers("work.steps", array_of(self.steps), ndim=1, low=0)
+        clients, steps = array_of(self.clients), array_of(self.steps)
+        self.clients = checks.integers("work.clients", clients, ndim=1, low=0).copy()
+        self.steps = checks.integers("work.steps", steps, ndim=1, low=0).copy()
         self.rate = checks.real("work.rate", self.rate, above=0)
         if len(set(self.clients.tolist())) < len(self.clients):
             raise ValueError(f"work.clients={self.clients.tolist()} must be distinct integers")

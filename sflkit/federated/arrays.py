@@ -35,7 +35,11 @@ def array_of(value: Any) -> np.ndarray:
     Nested lists of unequal lengths become an array of objects, which the checks refuse by name.
     """
     if isinstance(value, Tensor):
-        return value.detach().cpu().numpy()
+        value = value.detach().cpu()
+        # numpy has no bfloat16; float32 holds each of its numbers
+        return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+    if isinstance(value, np.ma.MaskedArray):
+        return value  # the checks say what is wrong with it
     try:
         return np.asarray(value)
     except ValueError:

@@ -165,7 +165,8 @@ class Scaffold:
     def __init__(self, n_clients: int, shares: Any = None, global_rate: float = 1.0):
         self.n_clients = checks.integer("n_clients", n_clients, 1)
         equal = np.full(self.n_clients, 1 / self.n_clients)
-        self.shares = checks.simplex("shares", equal if shares is None else shares, tol=1e-6)
+        shares = equal if shares is None else shares
+        self.shares = checks.simplex("shares", shares, tol=1e-6).copy()
         if len(self.shares) != self.n_clients:
             raise ValueError(
                 f"shares has {len(self.shares)} entries; it must have n_clients={self.n_clients}"

@@ -51,7 +51,7 @@ ROUNDING = 1e-12
 class Devices:
     """What each client has this round; arrays (n_clients,), or numbers that hold for all of them.
 
-    The fields become read-only float arrays of one length; `dataclasses.replace` makes devices that
+    The fields become read-only float arrays of one length, copies of what was given; `dataclasses.replace` makes devices that
     differ in some of them.
 
     Attributes
@@ -95,7 +95,7 @@ class Devices:
                 f"the shapes are {shapes}"
             )
         for name, array in arrays.items():
-            setattr(self, name, np.broadcast_to(array, shape))
+            setattr(self, name, np.broadcast_to(array.copy(), shape))
 
     def __len__(self) -> int:
         return len(self.snr_per_watt)
@@ -192,7 +192,8 @@ def checked_choices(function: Callable) -> Callable:
     `devices` must be a Devices and `link` a Link. Those of local_steps, cpu_hz and tx_watt that the
     function takes must be finite numbers >= 0, and arrays (..., n_clients), or of a last axis of
     length 1 where all clients choose alike, as along the axis of a grid. What passes is handed on
-    as it came.
+    as arrays of float64: without an index, by which a Series would be put in another order, and
+    without a negative zero.
 
     Raises
     ------
@@ -204,17 +205,19 @@ def checked_choices(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def checked(*args: Any, **options: Any) -> Any:
-        given = signature.bind(*args, **options).arguments
+        call = signature.bind(*args, **options)
+        given = call.arguments
         devices = checks.instance("devices", given["devices"], Devices)
         checks.instance("link", given["link"], Link)
         for name in names:
-            shape = checks.array(name, given[name], low=0).shape
+            given[name] = checks.array(name, given[name], low=0) + 0.0
+            shape = given[name].shape
             if shape and shape[-1] not in (1, len(devices)):
                 raise ValueError(
                     f"{name} has shape {shape}; it must be (..., {len(devices)}), one per client, "
                     "or a number"
                 )
-        return function(*args, **options)
+        return function(*call.args, **call.kwargs)
 
     return checked
 
@@ -264,15 +267,14 @@ def costs(
     ValueError
         As `checked_choices` says.
     """
-    work = devices.cycles_per_step * np.asarray(local_steps, dtype=float)
-    cpu_hz = np.asarray(cpu_hz, dtype=float)
+    work = devices.cycles_per_step * local_steps
     rate = uplink_rate(devices.snr_per_watt, tx_watt, link.bandwidth_hz)
     with np.errstate(divide="ignore", invalid="ignore"):
         compute_s = np.where(work > 0, work / cpu_hz, 0.0)
         uplink_s = np.where(
             rate > 0, link.payload_bits / rate, np.inf if link.payload_bits else 0.0
         )
-        uplink_j = np.where(np.asarray(tx_watt) > 0, uplink_s * tx_watt, 0.0)
+        uplink_j = np.where(tx_watt > 0, uplink_s * tx_watt, 0.0)
     return Costs(compute_s, uplink_s, 0.5 * link.capacitance * work * cpu_hz**2, uplink_j)
 
 
@@ -291,7 +293,8 @@ def finish(
     Raises
     ------
     ValueError
-        As `checked_choices` says, for steps that are not whole, or for arrays of another shape.
+        As `checked_choices` says, for steps that are not whole, for arrays of another shape, or
+        where a client with steps has 0 Hz, or 0 W and something to send: it would never finish.
     """
     checks.instance("devices", devices, Devices)
     local_steps = checks.integers("local_steps", local_steps, ndim=1, low=0)
@@ -299,6 +302,15 @@ def finish(
         if checks.array(name, value, low=0).shape != (len(devices),):
             raise ValueError(f"{name} has shape {np.shape(value)}; it must be ({len(devices)},)")
     feasible = local_steps > 0
+    cpu_hz, tx_watt = (checks.values("choices", value) for value in (cpu_hz, tx_watt))
+    for name, value in (("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
+        never = feasible & (value == 0)
+        if never.any() and (name == "cpu_hz" or link.payload_bits):
+            k = int(never.argmax())
+            raise ValueError(
+                f"{name} holds 0 for client {k}, which has {local_steps[k]} steps; it must be > 0 "
+                "there"
+            )
     cpu_hz = np.where(feasible, cpu_hz, 0.0)
     tx_watt = np.where(feasible, tx_watt, 0.0)
     compute_s, uplink_s, compute_j, uplink_j = costs(devices, link, local_steps, cpu_hz, tx_watt)

@@ -55,23 +55,13 @@ def run(
     return training.run(config, cache=cache, stream=stream)[["round", "discrepancy"]]
 
 
-def uneven(config: SFLConfig) -> pd.DataFrame:
-    """Follow one cache rule where [0.05, 0.95] describes pi, not the shares of single rounds.
-
-    That is the other reading of the paper's "random values" (ERRATA 49), by which clients' long-
-    term shares are less even. Config, answer and errors are those of `run`.
-    """
-    stream = clients.make_stream(config, config.n_classes, bounded="long_term")
-    return run(config, stream=stream)
-
-
 def late_logs(frame: pd.DataFrame, seeds: list[int], first_full: int) -> dict:
     """Return what Fig. 5 is judged by, as logarithms, for the rules FIFO, SRSR and DRSR.
 
     Parameters
     ----------
     frame : DataFrame
-        Of `run` or `uneven` for these rules and seeds.
+        Of `run` for these rules and seeds.
     seeds : list of int
     first_full : int
         M, the round in which the cache is full for the first time.
@@ -99,9 +89,7 @@ def late_logs(frame: pd.DataFrame, seeds: list[int], first_full: int) -> dict:
     }
 
 
-def expected_totals(
-    config: SFLConfig, seeds: Iterable[int], *, bounded: str = "short_term"
-) -> dict[str, np.ndarray]:
+def expected_totals(config: SFLConfig, seeds: Iterable[int]) -> dict[str, np.ndarray]:
     """Return rule -> (rounds,) accumulated discrepancy of FIFO, SRSR and DRSR, in expectation.
 
     It is the mean over the seeds' streams, for exact counts, that is without the noise of drawing
@@ -110,7 +98,7 @@ def expected_totals(
     cache_rounds = math.ceil(config.capacity / config.batch_size)
     paths: dict[str, list] = {"fifo": [], "srsr_filled": [], "drsr": []}
     for seed in seeds:
-        stream = clients.make_stream(replace(config, seed=seed), config.n_classes, bounded=bounded)
+        stream = clients.make_stream(replace(config, seed=seed), config.n_classes)
         for rule, found in paths.items():
             theta = config.theta if rule == "srsr_filled" else None
             path = discrepancy.exact_path(

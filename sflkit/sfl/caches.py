@@ -355,15 +355,16 @@ class Full(SelectiveReplacement):
     shares : array (n_classes,)
         The long-term distribution pi, which no real client knows.
     refresh : bool
-        False (the paper): samples taken once stay for ever; True: new samples replace old ones of
-        their label, so that FULL sees as many different samples as the other rules do.
+        False: samples taken once stay for ever; True: new samples replace old ones of their label,
+        so that FULL sees as many different samples as the other rules do. The paper does not say
+        which it means, its Fig. 10 speaks for True (ERRATA 85).
     """
 
     bounded_arrivals = False  # it is filled from a pool of any size
 
     def __init__(self, capacity: int, shares: ArrayLike, refresh: bool = False):
         super().__init__(capacity)
-        self.shares = checks.simplex("shares", shares)
+        self.shares = checks.simplex("shares", shares).copy()
         self.refresh = checks.flag("refresh", refresh)
         self.new_first = self.refresh
         self.quota = largest_remainder(self.shares * self.capacity, self.capacity)

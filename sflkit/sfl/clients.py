@@ -32,13 +32,11 @@ def make_cache(config: SFLConfig, long_term: np.ndarray) -> caches.Cache:
     return rule.build(config.capacity, config.batch_size, **options)
 
 
-def make_stream(
-    config: SFLConfig, n_classes: int, *, bounded: str = "short_term"
-) -> streams.LabelStream:
+def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
     """Return the config's label stream.
 
     It depends on the seed and the stream's settings only, not on the rule, so that rules can be
-    compared on one stream. `bounded` is that of `streams.kl_markov_stream`.
+    compared on one stream.
     """
     return streams.kl_markov_stream(
         n_clients=config.n_clients,
@@ -47,7 +45,6 @@ def make_stream(
         n_states=config.n_states,
         temperature=config.temperature,
         batch_size=config.batch_size if config.exact_counts else None,
-        bounded=bounded,
         rng=generator(config.seed, "stream"),
     )
 

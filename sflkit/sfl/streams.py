@@ -31,7 +31,6 @@ SHARE_LOW = 0.05  # SFL, Section VI
 SHARE_HIGH = 0.95
 _REDRAW_BATCH = 4096
 _REDRAWS = 250
-_CONCENTRATION = 9.0  # a standard deviation of 0.15 for a share of 1/3
 
 
 class LabelStream:
@@ -91,8 +90,9 @@ class LabelStream:
         start: str | int | ArrayLike = "stationary",
         common: bool = False,
     ):
-        self.short_term = checks.simplex("short_term", short_term, ndim=3)
-        self.transition = checks.simplex("transition", transition, ndim=3)
+        # copies, since the caller may go on to write into its own
+        self.short_term = checks.simplex("short_term", short_term, ndim=3).copy()
+        self.transition = checks.simplex("transition", transition, ndim=3).copy()
         n_clients, n_states, _ = self.short_term.shape
         shape = (n_clients, n_states, n_states)
         if self.transition.shape != shape:
@@ -216,7 +216,6 @@ def kl_markov_stream(
     n_states: int,
     temperature: float = 1.0,
     batch_size: int | None = None,
-    bounded: str = "short_term",
     rng: np.random.Generator,
 ) -> LabelStream:
     """Draw the paper's stream, with transition probabilities P_ij ~ exp(-KL(i||j) / temperature).
@@ -237,18 +236,13 @@ def kl_markov_stream(
     batch_size : int, optional
         When given, shares lie on the grid 1/batch_size, so that `LabelStream.sample(exact=True)`
         has exactly these shares.
-    bounded : {"short_term", "long_term"}
-        What the paper's "random values ranging between [0.05, 0.95]" are (ERRATA 49). By default
-        the shares of every state, whose mixture pi then lies nearer to 1/C. With "long_term" the
-        values are drawn for the client's pi: its states scatter around them by a Dirichlet law of
-        concentration 9, about as far as they do by default, and only pi has to lie in the interval.
     rng : numpy.random.Generator
 
     Raises
     ------
     ValueError
-        For sizes below 1, classes_per_client > n_classes, temperature <= 0, an unknown `bounded`,
-        or a C for which no share vector fits the interval.
+        For sizes below 1, classes_per_client > n_classes, temperature <= 0, or a C for which
+        no share vector fits the interval.
     """
     n_clients = checks.integer("n_clients", n_clients, 1)
     n_classes = checks.integer("n_classes", n_classes, 1)
@@ -257,15 +251,11 @@ def kl_markov_stream(
     temperature = checks.real("temperature", temperature, above=0)
     if batch_size is not None:
         batch_size = checks.integer("batch_size", batch_size, 1)
-    checks.choice("bounded", bounded, ("short_term", "long_term"))
     short_term = np.zeros((n_clients, n_states, n_classes))
     transition = np.empty((n_clients, n_states, n_states))
     for k, child in enumerate(checks.generator(rng).spawn(n_clients)):
         classes = child.permutation(n_classes)[:classes_per_client]
-        if bounded == "short_term":
-            shares = _draw_shares(n_states, classes_per_client, batch_size, child)
-        else:
-            shares = _draw_around(n_states, classes_per_client, batch_size, temperature, child)
+        shares = _draw_shares(n_states, classes_per_client, batch_size, child)
         short_term[k][:, classes] = shares
         transition[k] = _kl_transition(shares, temperature)
     return LabelStream(short_term, transition)
@@ -315,7 +305,7 @@ def _sizes(batch_size: ArrayLike, rounds: int) -> np.ndarray:
 
 def _first(start: ArrayLike, n_clients: int, n_states: int) -> np.ndarray:
     """Return the law (n_clients, n_states) of the first state that `start` describes."""
-    start = np.asarray(start)
+    start = checks.values("start", start)
     if start.ndim == 2:
         law = checks.simplex("start", start, ndim=2)
         if law.shape != (n_clients, n_states):
@@ -323,7 +313,7 @@ def _first(start: ArrayLike, n_clients: int, n_states: int) -> np.ndarray:
                 f"start has shape {law.shape}; with probabilities it must be "
                 f"{(n_clients, n_states)}, one row per client"
             )
-        return law
+        return law.copy()
     if start.ndim > 2 or (start.ndim == 1 and len(start) != n_clients):
         raise ValueError(
             f"start has shape {start.shape}; it must be 'stationary', one state, ({n_clients},) "
@@ -370,29 +360,6 @@ def _kl_transition(shares: np.ndarray, temperature: float) -> np.ndarray:
     divergence = (shares * np.log(shares)).sum(axis=1)[:, None] - shares @ np.log(shares).T
     weights = np.exp(-divergence / temperature)
     return weights / weights.sum(axis=1, keepdims=True)
-
-
-def _draw_around(
-    n_states: int, n: int, batch_size: int | None, temperature: float, rng: np.random.Generator
-) -> np.ndarray:
-    """Return states (n_states, n) around one draw of pi, such that their own pi fits as well."""
-    if n == 1:
-        return np.ones((n_states, 1))
-    for _ in range(_REDRAWS):
-        centre = _draw_shares(1, n, None, rng)[0]
-        shares = rng.dirichlet(_CONCENTRATION * centre, size=n_states)
-        if batch_size is not None:
-            shares = largest_remainder(shares * batch_size, batch_size) / batch_size
-        if (shares <= 0).any():
-            continue  # all states of a client have one support
-        transition = _kl_transition(shares, temperature)
-        long_term = _stationary(transition, 0) @ shares
-        if ((long_term >= SHARE_LOW) & (long_term <= SHARE_HIGH)).all():
-            return shares
-    raise ValueError(
-        f"classes_per_client={n} with batch_size={batch_size}: no states were found whose mixture "
-        f"lies in [{SHARE_LOW}, {SHARE_HIGH}]"
-    )
 
 
 def _draw_shares(

@@ -6,7 +6,7 @@ import pytest
 
 from companion.judging import claims
 from companion.judging.claims import Claim, Claims, NotRun, Part, Setting
-from companion.judging.rules import ANSWERS, Above, Equal, Holds, Judged
+from companion.judging.rules import ANSWERS, TOO_SMALL, Above, Equal, Holds, Judged
 
 PART = Part("order", "DRSR ends above FIFO", Above(smallest=0.005, scale=100, unit="points"))
 FULL = Setting("full")
@@ -37,24 +37,39 @@ def judged(answers, roles=None, corrects=("0",)):
         (["partly"], "partly"),
         (["partly", "no"], "partly"),
         (["open", "no"], "not reproduced"),
-        (["no visible effect", "no"], "not reproduced"),
-        (["no visible effect"], "no visible effect"),
-        (["no visible effect", "yes"], "partly"),
-        (["no visible effect", "open"], "undecided"),
-        (["no visible effect", "open", "yes"], "partly"),
-        (["open"], "undecided"),
-        (["yes", "open"], "undecided"),
-        (["open", "not run"], "undecided"),
+        ([TOO_SMALL, "no"], "not reproduced"),
+        ([TOO_SMALL], "not reproduced"),
+        ([TOO_SMALL, "yes"], "partly"),
+        ([TOO_SMALL, "open"], "not reproduced"),
+        ([TOO_SMALL, "open", "yes"], "partly"),
+        (["open"], "open"),
+        (["yes", "open"], "open"),
+        (["open", "not run"], "open"),
         (["yes", "open", "no"], "partly"),
-        (["not run", "not run"], "not run"),
-        (["yes", "not run"], "partly"),
+        (["not run", "not run"], "open"),
+        (["yes", "not run"], "open"),
         (["no", "not run"], "not reproduced"),
-        (["no visible effect", "not run"], "partly"),
+        ([TOO_SMALL, "not run"], "not reproduced"),
     ],
 )
 def test_verdict_of_answers(answers, expected):
     for order in itertools.permutations(answers):
         assert claims.overall(judged(order)) == expected
+
+
+@pytest.mark.parametrize(
+    "answers, expected",
+    [
+        (["yes"], "reproduced"),
+        ([TOO_SMALL, TOO_SMALL], "not reproduced, too small to see"),
+        ([TOO_SMALL, "no"], "not reproduced"),
+        (["open", "yes"], "open, undecided"),
+        (["not run"], "open, not run"),
+        (["not run", "yes"], "open"),
+    ],
+)
+def test_a_verdict_in_full(answers, expected):
+    assert claims.in_full(claims.overall(judged(answers)), answers) == expected
 
 
 def test_the_seeds_of_a_verdict_are_the_fewest_behind_a_part_of_the_paper():
@@ -91,7 +106,8 @@ def test_corrected_and_beyond():
     assert claims.overall(judged(["no", "not run", "yes"], "ppc")) == "not reproduced"
     assert claims.overall(judged(["no", "yes", "open"], "pcc")) == "not reproduced"
     assert claims.overall(judged(["yes", "yes"], "pc")) == "reproduced"
-    assert claims.overall(judged(["open", "yes"], "pc")) == "undecided"
+    assert claims.overall(judged([TOO_SMALL, "yes"], "pc")) == "corrected"
+    assert claims.overall(judged(["open", "yes"], "pc")) == "open"
     for answer in ANSWERS:  # what is ours does not count
         assert claims.overall(judged(["yes", answer], "pb")) == "reproduced"
         assert claims.overall(judged(["no", answer], "pb")) == "not reproduced"
@@ -112,14 +128,14 @@ def test_judge_by_hand():
     verdict = declared.judge(evidence, setting=Setting("reduced", "three runs of ten"), note="n")
     assert (verdict.verdict, verdict.n_seeds, verdict.artefact) == ("reproduced", 3, "sfl-fig4a")
     assert [answer.sentence for answer in verdict.answers] == [
-        "DRSR ends above FIFO: +10 points [10, 10], yes",
+        "DRSR ends above FIFO: 81 % against 71 %, +10 points [10, 10], yes",
         "labels alone move it: yes",
         "with line 7 mended it is exact: largest difference 1, no",
     ]
     assert verdict._repr_markdown_().splitlines() == [
         "**sfl-fig4a: reproduced** (setting: reduced: three runs of ten)",
         "",
-        "- DRSR ends above FIFO: +10 points [10, 10], yes",
+        "- DRSR ends above FIFO: 81 % against 71 %, +10 points [10, 10], yes",
         "",
         "As corrected:",
         "",
@@ -134,7 +150,7 @@ def test_judge_by_hand():
         "</details>",
     ]
     left_out = declared.judge(evidence | {"order": NotRun("no GPU")}, setting=FULL)
-    assert left_out.verdict == "not run"
+    assert (left_out.verdict, left_out.in_full) == ("open", "open, not run")
     assert left_out.answers[0].sentence == "DRSR ends above FIFO: no GPU, not run"
 
 
@@ -152,7 +168,7 @@ def test_what_a_notebook_shows_before_its_run():
         "<details><summary>How it is judged: 1 part, with rules</summary>",
         "",
         "- DRSR ends above FIFO. *paired 95 % interval over seeds of the difference above 0; "
-        "within ±0.5 points of 0 no visible effect*",
+        "around 0 within ±0.5 points: too small to see*",
         "",
         "</details>",
     ]

@@ -569,27 +569,6 @@ def test_a_moving_average_forgets_after_exactly_gamma_rounds(corr_rounds):
     np.testing.assert_allclose(stream.long_term, 0.5)
 
 
-def test_the_other_reading_of_the_interval():
-    """Only pi lies in [0.05, 0.95]; it scatters more than a mixture of ten bounded states."""
-    sizes = dict(n_clients=40, n_classes=10, classes_per_client=3, n_states=10, temperature=0.2)
-    states = kl_markov_stream(**sizes, rng=np.random.default_rng(0))
-    around = kl_markov_stream(**sizes, bounded="long_term", rng=np.random.default_rng(0))
-    for stream in (states, around):
-        held = stream.long_term[stream.long_term > 0]
-        assert len(held) == 40 * 3 and ((held >= 0.05) & (held <= 0.95)).all()
-    short = around.short_term[around.short_term > 0]
-    assert short.min() < 0.05
-    spread = [s.long_term[s.long_term > 0].std() for s in (states, around)]
-    assert spread[1] > 2 * spread[0]
-    # grid shares, for exact counts
-    grid = kl_markov_stream(
-        **sizes, batch_size=150, bounded="long_term", rng=np.random.default_rng(1)
-    )
-    np.testing.assert_allclose(grid.short_term * 150, np.rint(grid.short_term * 150), atol=1e-9)
-    with pytest.raises(ValueError, match="bounded"):
-        kl_markov_stream(**sizes, bounded="both", rng=np.random.default_rng(0))
-
-
 def test_rounds_of_different_sizes():
     stream = LabelStream([[[0.25, 0.75], [1.0, 0.0]]], [np.full((2, 2), 0.5)])
     sizes = [8, 4, 4, 12]

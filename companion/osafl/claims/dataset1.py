@@ -5,7 +5,16 @@ judge: seeds 10 to 19, and seeds 40 to 59 for K = 2 at the second scale (docs/ch
 """
 
 from companion.judging.claims import Claim, Part
-from companion.judging.rules import POINTS, Above, Holds, Near, NotBelow, Rule, Similar
+from companion.judging.rules import (
+    POINTS,
+    Above,
+    EveryReading,
+    Holds,
+    Near,
+    NotBelow,
+    Rule,
+    Similar,
+)
 
 # The labels of `rules.RULES`, which loads torch.
 LABELS = {
@@ -132,12 +141,6 @@ _TUNED = [
         NotBelow(0.005, **POINTS),
         role="beyond",
     ),
-    Part(
-        "zero",
-        "With a gradient of 0 for clients that never joined OSAFL's best accuracy is as good",
-        Similar(within=0.02, **POINTS),
-        role="beyond",
-    ),
 ]
 
 
@@ -159,7 +162,7 @@ def _column(network: str) -> Claim:
         Part(
             f"ahead_{rule}",
             f"K = 1: after {at} rounds OSAFL's accuracy is above {LABELS[rule]}'s",
-            Above((said["osafl"] - said[rule]) / 2, **POINTS),
+            Above(0.005, printed=round(said["osafl"] - said[rule], 4), **POINTS),
         )
         for rule in BASELINES
     ]
@@ -267,14 +270,18 @@ _SATURATION = [
 ]
 
 
+# How many steps a round the centralised model takes is not stated, and it decides the claim.
+_AT_ALL_STEPS = EveryReading(Above(0.005, **POINTS))
+
+
 def _genie(top_k: int) -> list[Part]:
     words = "centralised SGD's accuracy, mean over all rounds, is above"
     return [
-        Part(f"K{top_k}_osafl", f"K = {top_k}: {words} OSAFL's", Above(0.005, **POINTS)),
+        Part(f"K{top_k}_osafl", f"K = {top_k}: {words} OSAFL's", _AT_ALL_STEPS),
         Part(
             f"K{top_k}_baseline",
             f"K = {top_k}: {words} that of the baseline with the highest",
-            Above(0.005, **POINTS),
+            _AT_ALL_STEPS,
         ),
     ]
 
@@ -395,7 +402,8 @@ DATASET_1 = [
         "osafl-genie",
         "Any federated algorithm converges more slowly than centralised SGD, which has all "
         "clients' samples. How the centralised model is trained is not said: ours takes a fixed "
-        "number of steps a round at M-FedAvg's rate. (In Table III the CNN of OSAFL is above "
+        "number of steps a round at M-FedAvg's rate, and which number decides the claim, so that "
+        "it stays open until several agree. (In Table III the CNN of OSAFL is above "
         "centralised SGD, by 0.0006 at spreads of 0.0016.)",
         "Section V-B.1",
         [*_genie(1), *_genie(2)],

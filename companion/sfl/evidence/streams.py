@@ -6,7 +6,7 @@ Source: SFL, Sections III to V; the claims are in `companion.sfl.claims.theory`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,54 +23,42 @@ Evidence = dict[str, Any]
 
 
 def stream_evidence(
-    config: SFLConfig,
-    worlds: Mapping[str, Clients],
-    frames: Mapping[str, pd.DataFrame],
-    seeds: Sequence[int],
+    config: SFLConfig, clients: Clients, frame: pd.DataFrame, seeds: Sequence[int]
 ) -> dict[str, Evidence]:
     """Return the evidence of Figs. 1, 3 and 5, artefact -> part -> what the rule takes.
 
     Parameters
     ----------
     config : SFLConfig
-        Of the worlds' clients.
-    worlds : mapping
-        Reading of the paper's interval -> clients, of the shares of a round first and of the
-        long-term shares second.
-    frames : mapping
-        Reading -> rows of the sweep over rules and `seeds`, with the columns discrepancy and
-        accumulated.
+        Of the clients.
+    clients : Clients
+        Those of Figs. 1 and 3.
+    frame : DataFrame
+        Rows of the sweep over rules and `seeds`, with the columns discrepancy and accumulated.
     seeds : sequence of int
         "Throughout" is judged by the expectations on as many other streams: those of the next
         seeds, which no rule has seen.
     """
-    names = "sfl-fig1", "sfl-fig3", "sfl-fig5a", "sfl-fig5b"
-    evidence: dict[str, Evidence] = {name: {} for name in names}
-    first_full = -(-config.capacity // config.batch_size)
-    for (text, clients), tail in zip(worlds.items(), ("", ", pi"), strict=True):
-        evidence["sfl-fig1"] |= {f"{k}{tail}": v for k, v in _wandering(config, clients).items()}
-        long = clients.stream.long_term
-        apart = [np.abs(a - b).sum() / 2 for i, a in enumerate(long) for b in long[:i]]
-        evidence["sfl-fig3"] |= {f"apart{tail}": bool(np.mean(apart) > 0.5)}
-        logs = cache_paths.late_logs(frames[text], seeds, first_full)
-        evidence["sfl-fig5a"] |= {
-            f"{what} {rule}{tail}": (logs[what]["fifo"], logs[what][rule])
+    long = clients.stream.long_term
+    apart = [np.abs(a - b).sum() / 2 for i, a in enumerate(long) for b in long[:i]]
+    logs = cache_paths.late_logs(frame, seeds, -(-config.capacity // config.batch_size))
+    expected = cache_paths.expected_totals(config, [seed + len(seeds) for seed in seeds])
+    others = np.stack([expected["srsr"], expected["fifo"]])
+    return {
+        "sfl-fig1": _wandering(config, clients),
+        "sfl-fig3": {"apart": bool(np.mean(apart) > 0.5)},
+        "sfl-fig5a": {
+            f"{what} {rule}": (logs[what]["fifo"], logs[what][rule])
             for what in ("mean", "fluctuation")
             for rule in ("srsr", "drsr")
         }
-        evidence["sfl-fig5a"] |= {f"falls{tail}": logs["falls"]}
-        expected = cache_paths.expected_totals(
-            config,
-            [seed + len(seeds) for seed in seeds],
-            bounded="long_term" if tail else "short_term",
-        )
-        others = np.stack([expected["srsr"], expected["fifo"]])
-        evidence["sfl-fig5b"] |= {
-            f"fifo srsr{tail}": (logs["total"]["fifo"], logs["total"]["srsr"]),
-            f"srsr drsr{tail}": (logs["total"]["srsr"], logs["total"]["drsr"]),
-            f"throughout{tail}": (np.stack([expected["drsr"]] * 2), others),
-        }
-    return evidence
+        | {"falls": logs["falls"]},
+        "sfl-fig5b": {
+            "fifo srsr": (logs["total"]["fifo"], logs["total"]["srsr"]),
+            "srsr drsr": (logs["total"]["srsr"], logs["total"]["drsr"]),
+            "throughout": (np.stack([expected["drsr"]] * 2), others),
+        },
+    }
 
 
 def _wandering(config: SFLConfig, clients: Clients) -> dict[str, bool]:

@@ -346,5 +346,5 @@ def superclass_evidence(found: Superclasses) -> Evidence:
     ordered = {f"{name} lazy": values for name, values in gain.items()}
     beside = difference(other, "drsr", "lazy")
     network, linear = (gain["drsr"], beside) if found.by_network else (beside, gain["drsr"])
-    beyond = {"beside lazy": beside, "network": (network, linear), "network size": network}
-    return ordered | {f"{rule} size": gain[rule] for rule in ("drsr", "fifo")} | beyond
+    ordered |= {f"{rule} fifo": difference(score, rule, "fifo") for rule in ("drsr", "srsr")}
+    return ordered | {"beside lazy": beside, "network": (network, linear)}

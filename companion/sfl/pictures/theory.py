@@ -6,7 +6,7 @@ Each function draws into axes that it is given. What it draws comes from sweeps 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,6 @@ from sflkit.sfl.caches import RULES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Held = tuple[np.ndarray, np.ndarray]  # ids and labels of what a cache holds
 
@@ -54,52 +53,41 @@ def updates_by_hand(
         ax.set_title(title, fontsize=11)
 
 
-def wandering_shares(axes: Sequence[Axes], readings: Mapping[str, tuple[ArrayLike, ArrayLike]]):
+def wandering_shares(ax: Axes, short: ArrayLike, long: ArrayLike) -> None:
     """Draw Fig. 1: the label shares of one client's arrivals around its long-term shares.
 
     Parameters
     ----------
-    axes : sequence of Axes
-        One for each reading.
-    readings : mapping
-        Title -> shares of the arrivals (n_rounds, n_classes) and long-term shares (n_classes,).
+    short : array (n_rounds, n_classes)
+        Shares of the arrivals.
+    long : array (n_classes,)
+        Long-term shares.
     """
-    for ax, (text, (short, long)) in zip(axes, readings.items(), strict=True):
-        short, long = np.asarray(short), np.asarray(long)
-        held, height = np.flatnonzero(long), -1.0
-        rounds = np.arange(1, len(short) + 1)
-        for i, r in enumerate(held):
-            look = figures.series_style("", i)
-            look |= {"linestyle": "-", "markersize": 3.5, "linewidth": 1.2}
-            ax.plot(rounds, short[:, r], label=f"class {r}", **look)
-            ax.axhline(long[r], color=look["color"], linestyle="--", linewidth=1.8)
-        for r in sorted(held, key=long.__getitem__):
-            height = max(height + 0.1, long[r])  # names do not overlap
-            ax.text(rounds[-1] + 0.8, height, f"$\\pi$ of class {r}", va="center", fontsize=9)
-        ax.set(ylabel="share of the arrivals", ylim=(0, 1), xlim=(0, rounds[-1] + 0.5))
-        ax.set_title(text, loc="left")
-    axes[0].legend(ncols=5, loc="upper left")
-    axes[-1].set_xlabel("round t")
+    short, long = np.asarray(short), np.asarray(long)
+    held, height = np.flatnonzero(long), -1.0
+    rounds = np.arange(1, len(short) + 1)
+    for i, r in enumerate(held):
+        look = figures.series_style("", i)
+        look |= {"linestyle": "-", "markersize": 3.5, "linewidth": 1.2}
+        ax.plot(rounds, short[:, r], label=f"class {r}", **look)
+        ax.axhline(long[r], color=look["color"], linestyle="--", linewidth=1.8)
+    for r in sorted(held, key=long.__getitem__):
+        height = max(height + 0.1, long[r])  # names do not overlap
+        ax.text(rounds[-1] + 0.8, height, f"$\\pi$ of class {r}", va="center", fontsize=9)
+    ax.set(ylabel="share of the arrivals", ylim=(0, 1), xlim=(0, rounds[-1] + 0.5))
+    ax.set_xlabel("round t")
+    ax.legend(ncols=5, loc="upper left")
 
 
-def discrepancies(
-    fig: Figure, axes: Sequence[Axes], frames: Mapping[str, pd.DataFrame], column: str, text: str
-) -> None:
-    """Draw Fig. 5: a column of each reading's frame over rounds, by cache rule.
+def discrepancies(ax: Axes, frame: pd.DataFrame, column: str, text: str) -> None:
+    """Draw Fig. 5: a column of a frame over rounds, by cache rule.
 
     Parameters
     ----------
-    axes : sequence of Axes
-        One for each reading.
-    frames : mapping
-        Title -> rows of a sweep over rules and seeds.
+    frame : DataFrame
+        Rows of a sweep over rules and seeds.
     column, text : str
         What is drawn, and what the axis calls it.
     """
-    for ax, (reading, frame) in zip(axes, frames.items(), strict=True):
-        figures.curves(ax, frame, "round", column, "rule", rules=RULES)
-        last = int(frame["round"].max())
-        ax.set(xlabel="round t", ylabel="", xlim=(1, last), ylim=(0, None), title=reading)
-        ax.get_legend().remove()
-    axes[0].set(ylabel=text)
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
+    figures.curves(ax, frame, "round", column, "rule", rules=RULES)
+    ax.set(xlabel="round t", ylabel=text, xlim=(1, int(frame["round"].max())), ylim=(0, None))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -17,16 +16,6 @@ from companion.sfl.toy_problem import SyntheticConfig
 from sflkit.sfl import cache_paths, discrepancy
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.discrepancy import DiscrepancyConfig
-
-
-class CachePaths(NamedTuple):
-    """Discrepancies of notebook 10: short-term shares bounded, and long-term shares bounded."""
-
-    frame: pd.DataFrame
-    uneven: pd.DataFrame
-
-
-JUDGED = ("fifo", "srsr", "drsr")
 
 
 def cache_configs(rules: list[str], seeds: list[int], **settings) -> list[SFLConfig]:
@@ -50,10 +39,8 @@ def streams_and_caches(
     capacity: int,
     batch_size: int,
     theta: float,
-) -> Generator[Stage, pd.DataFrame, CachePaths]:
-    """Notebook 10: every rule on every seed's streams, the three that are judged on both readings
-    of [0.05, 0.95].
-    """
+) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
+    """Notebook 10: every rule on every seed's streams."""
     settings = dict(
         rounds=rounds,
         n_clients=n_clients,
@@ -64,10 +51,7 @@ def streams_and_caches(
         batch_size=batch_size,
         theta=theta,
     )
-    frame = yield Stage(cache_paths.run, cache_configs(rules, seeds, **settings), "caches")
-    judged = cache_configs([rule for rule in rules if rule in JUDGED], seeds, **settings)
-    uneven = yield Stage(cache_paths.uneven, judged, "uneven clients")
-    return CachePaths(frame, uneven)
+    return (yield Stage(cache_paths.run, cache_configs(rules, seeds, **settings), "caches"))
 
 
 def discrepancy_bounds(
