@@ -332,9 +332,14 @@ class MFedAvg(BufferedRule):
         shares = self.shares[: self.joined]
         if not shares.any():
             return params
-        shares = shares / shares.sum() * (self.joined / self.counted)
+        absent = self.absent_share()
+        shares = shares / shares.sum() * (1 - absent)
         mean = torch.as_tensor(shares).to(self.buffer) @ self.buffer[: self.joined]
-        return mean + (1 - self.joined / self.counted) * params
+        return mean + absent * params
+
+    def absent_share(self) -> float:
+        """Return the part of the present model, which stands for clients that never joined."""
+        return 1 - self.joined / self.counted
 
 
 class MFedProx(MFedAvg):
@@ -370,7 +375,9 @@ class MFedDisco(MFedAvg):
     n_clients : int
         U >= 1.
     never_joined : {"exclude", "zero", "literal"}
-        As in `MFedAvg`.
+        As in `MFedAvg`, but "literal" gives the present model the weights (83) of the clients that
+        never joined, each its own, as of the last call of `round_weights`; before the first call
+        they have the mean weight.
     a, b : float
         >= 0; how much a client's label discrepancy takes from its weight, and what all get on top.
     """
@@ -381,13 +388,22 @@ class MFedDisco(MFedAvg):
         super().__init__(n_clients, never_joined)
         self.a = checks.real("a", a, 0)
         self.b = checks.real("b", b, 0)
+        self._everyone: np.ndarray | None = None
 
     def round_weights(
         self, work: LocalWork, sizes: np.ndarray, label_counts: Callable[[], np.ndarray]
     ) -> np.ndarray:
         """Return the participants' weights (83)."""
         apart = label_discrepancy(label_counts())
-        return disco_weights(sizes, apart, a=self.a, b=self.b)[work.clients]
+        self._everyone = disco_weights(sizes, apart, a=self.a, b=self.b)
+        return self._everyone[work.clients]
+
+    def absent_share(self) -> float:
+        """Return the part of the clients that never joined, by their own weights if literal."""
+        if self.never_joined != "literal" or self._everyone is None:
+            return super().absent_share()
+        absent = np.delete(self._everyone, list(self.order)).sum()
+        return float(absent / (absent + self.shares[: self.joined].sum()))
 
     def __call__(
         self, params: Any, updates: Any, weights: Any = None, work: LocalWork | None = None
@@ -420,9 +436,7 @@ class MFedNova(RoundRule):
     """
 
     def __init__(self, sizes: ArrayLike, slowdown: float = 1.0, form: str = "printed"):
-        self.sizes = checks.array("sizes", sizes, ndim=1, above=0)
-        if not len(self.sizes):
-            raise ValueError("sizes must hold at least one client's number of samples")
+        self.sizes = _sizes(sizes)
         super().__init__(len(self.sizes))
         self.slowdown = checks.real("slowdown", slowdown, above=0)
         self.form = checks.choice("form", form, ("printed", "true"))
@@ -440,6 +454,49 @@ class MFedNova(RoundRule):
             p /= p.sum()
             factors = (p @ work.steps.astype(float)) * p / np.maximum(work.steps, 1)
         return params + torch.as_tensor(self.slowdown * factors).to(updates) @ updates
+
+
+class MFedNovaLatest(BufferedRule):
+    """M-FedNova as the comment of Algorithm 8 has it: with every client's latest contribution.
+
+    w <- w - tau-tilde eta sum_u p_u kappa_u d[u], where kappa_u belongs to d[u], so that a
+    straggler goes on counting. ERRATA 41: read with this round's kappa_u, as `MFedNova` does, the
+    same line drops what it keeps in d[u]. A client that never joined has kappa_u = 0 and no part.
+
+    Parameters
+    ----------
+    sizes : array (n_clients,)
+        D_u > 0.
+    slowdown : float
+        tau-tilde > 0. Algorithm 8 without its rate eta is tau-tilde / eta here.
+    never_joined : {"exclude", "zero", "literal"}
+        With "exclude" p_u = D_u over the sum of the clients that ever joined, else of all.
+    """
+
+    def __init__(self, sizes: ArrayLike, slowdown: float = 1.0, never_joined: str = "exclude"):
+        self.sizes = _sizes(sizes)
+        super().__init__(len(self.sizes), never_joined)
+        self.slowdown = checks.real("slowdown", slowdown, above=0)
+
+    def contribution(
+        self, params: Tensor, update: Tensor, steps: float, rate: float, out: Tensor
+    ) -> None:
+        """Write the client's update, which is -eta kappa_u d_u."""
+        out.copy_(update)
+
+    def next_params(self, params: Tensor, rate: float) -> Tensor:
+        """Return the model moved by the latest updates, each in its client's part of the data."""
+        sizes = self.sizes[list(self.order)]
+        whole = sizes if self.never_joined == "exclude" else self.sizes
+        factors = torch.as_tensor(self.slowdown * sizes / whole.sum()).to(self.buffer)
+        return params + factors @ self.buffer[: self.joined]
+
+
+def _sizes(sizes: ArrayLike) -> np.ndarray:
+    sizes = checks.array("sizes", sizes, ndim=1, above=0)
+    if not len(sizes):
+        raise ValueError("sizes must hold at least one client's number of samples")
+    return sizes
 
 
 class Genie:
@@ -469,6 +526,7 @@ def _printed(**options: tuple[float, ...]) -> Mapping[str, Mapping[str, float]]:
 
 
 _FEDAVG = _printed(rate=(0.15, 0.01, 0.1, 0.6))
+_FEDNOVA = _printed(rate=(0.01, 0.03, 0.15, 0.5), slowdown=(0.1, 0.05, 0.35, 0.12))
 
 # Every rule of the paper's comparison. `options` are what the class takes: n_clients, sizes,
 # never_joined and chi come from the run, the others are the rule's own hyper-parameters.
@@ -503,7 +561,14 @@ RULES = Registry(
             "M-FedNova",
             Look("#CC79A7", (0, (1, 1.2)), "D"),
             ("sizes", "slowdown"),
-            _printed(rate=(0.01, 0.03, 0.15, 0.5), slowdown=(0.1, 0.05, 0.35, 0.12)),
+            _FEDNOVA,
+        ),
+        "m_fednova_latest": Rule(
+            MFedNovaLatest,
+            "M-FedNova, latest",
+            Look("#882255", (0, (4, 1.2, 1, 1.2)), "d"),
+            ("sizes", "slowdown", "never_joined"),
+            _FEDNOVA,
         ),
         "fednova": Rule(fednova, "FedNova", Look("#666666", (0, (8, 2)), "x"), ("sizes",), _FEDAVG),
         "m_afa_cd": Rule(

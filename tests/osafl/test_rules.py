@@ -19,6 +19,7 @@ MAKE = {
     "m_feddisco": rules.MFedDisco,
     "m_fednova": lambda n, never: rules.MFedNova(np.arange(1, n + 1), 0.5),
     "fednova": lambda n, never: rules.MFedNova(np.arange(1, n + 1), form="true"),
+    "m_fednova_latest": lambda n, never: rules.MFedNovaLatest(np.arange(1, n + 1), 0.5, never),
 }
 W, UPDATES = np.array([1.0, 0.0]), np.array([[-0.5, 0.0], [0.0, -2.0]])
 WORK = LocalWork(
@@ -66,6 +67,35 @@ def test_baselines_by_hand():
     np.testing.assert_allclose(
         rules.MFedNova([1, 3], form="true")(W, UPDATES, work=alone), W + UPDATES[0]
     )
+
+
+def test_fednova_with_the_latest_contributions_by_hand():
+    # D = (1, 3, 4), tau = 0.5. Round 1, clients 0 and 1: w + 0.5 (u_0 + 3 u_1) / 8, over those who
+    # joined / 4. Round 2, client 0 alone with (0, 4): client 1's (0, -2) goes on counting, by its
+    # own kappa: (0, 4) + 3 (0, -2) = (0, -2)
+    for never, whole in (("zero", 8), ("literal", 8), ("exclude", 4)):
+        rule = rules.MFedNovaLatest([1, 3, 4], 0.5, never)
+        w = rule(W, UPDATES, work=WORK)
+        np.testing.assert_allclose(w, [1 - 0.25 / whole, -3 / whole], rtol=1e-14)
+        new = rule(w, np.array([[0.0, 4.0]]), work=LocalWork([0], [5], 0.5))
+        np.testing.assert_allclose(new, w - [0, 1 / whole], rtol=1e-14)
+        # Algorithm 8 with this round's kappa drops client 1, which is a straggler now
+        printed = rules.MFedNova([1, 3, 4], 0.5)
+        np.testing.assert_allclose(printed(W, UPDATES, work=WORK), [1 - 0.25 / 8, -3 / 8])
+        alone = printed(w, np.array([[0.0, 4.0]]), work=LocalWork([0], [5], 0.5))
+        np.testing.assert_allclose(alone, w + [0, 2 / 8], rtol=1e-14)
+
+
+def test_disco_gives_clients_that_never_joined_weights_of_their_own():
+    # (83) with a = 0, b = 0 and D = (2, 6, 12): weights 0.1, 0.3, 0.6. Client 0 alone: the present
+    # model has 0.9 in literal mode, the mean weight's 2/3 with "zero"
+    counts, work = np.ones((3, 2)), LocalWork([0], [1], 0.5)
+    for never, moved in (("literal", 0.1), ("zero", 1 / 3), ("exclude", 1.0)):
+        rule = rules.MFedDisco(3, never, a=0.0, b=0.0)
+        weights = rule.round_weights(work, np.array([2, 6, 12]), lambda: counts)
+        np.testing.assert_allclose(weights, [0.1])
+        new = rule(W, UPDATES[:1], weights, work)
+        np.testing.assert_allclose(new, W + moved * UPDATES[0], rtol=1e-14, err_msg=never)
 
 
 def test_disco_without_any_weight_leaves_the_model():

@@ -59,7 +59,8 @@ RESOURCES = [
             "problem (5): maximise epsilon kappa / (0.5 v C f^2) + (1 - epsilon) omega "
             "log2(1 + s p) / p within deadline and energy. Judged is the value of (5) that the "
             f"algorithm reaches {how}, rounded down to whole steps, over the best value of a "
-            "brute-force search.",
+            "brute-force search. It depends on the start and on epsilon, which the paper does not "
+            "state.",
             source,
             [
                 Part(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from companion import figures
 from companion.osafl.evidence.resources import NETWORKS, Window, links
@@ -103,6 +104,40 @@ def starts(found: ByStart, tx_share: float) -> Figure:
     right.set(ylabel="energy / least energy", title="what it costs, CNN, equal steps")
     right.legend(fontsize=9)
     return fig
+
+
+def value_by_start(found: pd.DataFrame) -> tuple[Figure, dict[str, Any]]:
+    """Draw how much of the best value of (5) Algorithm 1 reaches, over its start and epsilon.
+
+    Parameters
+    ----------
+    found : DataFrame
+        As `resources.by_start_and_weight` returns.
+
+    Returns
+    -------
+    fig : Figure
+    drawn : dict
+        What it draws, for `figures.save_figure`.
+    """
+    import matplotlib.pyplot as plt
+
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0))
+    weights = found["epsilon"].unique()
+    by = found.groupby(["network", "epsilon", "start"])["reached"].mean().unstack("start")
+    for i, weight in enumerate(weights):
+        look = figures.series_style(None, i)
+        mean = by.xs(weight, level="epsilon").mean()
+        left.plot(mean.index, mean, **look, label=f"$\\varepsilon$ = {weight:g}")
+    for i, name in enumerate(NETWORKS):
+        row = by.loc[name].loc[weights[len(weights) // 2]]
+        right.plot(row.index, row, **figures.series_style(None, i), label=name)
+    left.set(title="mean of the four networks", ylabel="value reached / best value")
+    right.set(title=f"$\\varepsilon$ = {weights[len(weights) // 2]:g}")
+    for ax in (left, right):
+        ax.set(xscale="log", ylim=(0, 1), xlabel=r"start $p/p_\mathrm{max}$")
+        ax.legend(fontsize=9)
+    return fig, {"reached": found}
 
 
 def stragglers(found: Stragglers, rounds: int) -> tuple[Figure, dict[str, Any]]:

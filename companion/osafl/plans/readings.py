@@ -1,0 +1,308 @@
+"""The readings of OSAFL's comparison that its text allows, and how many numbers of Table II each
+one meets.
+
+Source: OSAFL, Algorithms 2 and 6 to 10, Section V-A, Tables II and III; ERRATA 37, 38, 41 to 43,
+67. The paper's text leaves open, or contradicts itself on, four things at once. A `Reading` is one
+choice of each, and every choice is the same for all six rules:
+
+- `norm`: the scale of Dataset-1's features, which the paper does not state.
+- `buffer`: what stands for a client that never joined, see `BUFFERS`.
+- `fednova`: which contributions M-FedNova uses, and by which step, see `FEDNOVA`.
+- `local_round`: one step on all samples or one for each mini-batch.
+
+A rule does not see all four, so that readings share runs: `configs` lists each once. One seed
+chooses the reading that meets most of the printed numbers, and other seeds judge what it says of
+the rules (`grid`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from companion.judging.tables import paper_values
+from companion.osafl import tuning
+from companion.osafl.claims.dataset1 import LABELS
+from companion.plans import Stage
+from sflkit import checks
+from sflkit.osafl import training
+from sflkit.osafl.config import OSAFLConfig
+
+# Buffer -> what stands in OSAFL's and in the baselines' buffers for a client that never joined.
+BUFFERS = {
+    "printed": ("literal", "literal"),
+    "OSAFL without w/eta": ("zero", "literal"),
+    "no rule with w/eta": ("zero", "zero"),
+    "joined clients only": ("exclude", "exclude"),
+}
+# M-FedNova -> its rule, and whether the step has the local rate as a factor.
+FEDNOVA = {
+    "this round's": ("m_fednova", True),
+    "this round's, without its rate": ("m_fednova", False),
+    "latest": ("m_fednova_latest", True),
+    "latest, without its rate": ("m_fednova_latest", False),
+}
+LOCAL_ROUNDS = ("gradient", "minibatches")
+RULES_OF_TABLE = tuple(LABELS)
+# What a number may differ by, beside twice the printed spread.
+TOLERANCE = {"accuracy": 0.03, "loss": 0.15}
+
+
+class Reading(NamedTuple):
+    """One choice of what the paper leaves open; see the top of this module."""
+
+    norm: float | None
+    buffer: str = "OSAFL without w/eta"
+    fednova: str = "latest, without its rate"
+    local_round: str = "gradient"
+
+
+def cells(
+    norms: Iterable[float | None],
+    buffers: Iterable[str] = tuple(BUFFERS),
+    fednova: Iterable[str] = tuple(FEDNOVA),
+    local_rounds: Iterable[str] = LOCAL_ROUNDS,
+) -> list[Reading]:
+    """Return every reading of the given choices."""
+    return [Reading(*each) for each in itertools.product(norms, buffers, fednova, local_rounds)]
+
+
+class Read(NamedTuple):
+    """What `grid` found.
+
+    Attributes
+    ----------
+    table : DataFrame
+        As `grid_table` returns, of the seed that chooses.
+    best : Reading or None
+        The first of the table; None where no reading was asked for.
+    runs : DataFrame
+        The six rules under that reading on the seeds that judge, with the columns `arm`, `K` and
+        `seed`.
+    no_score : DataFrame
+        OSAFL with all scores 1 at steps of the same mean length, first K, the same seeds; `arm` is
+        "printed".
+    """
+
+    table: pd.DataFrame
+    best: Reading | None
+    runs: pd.DataFrame
+    no_score: pd.DataFrame
+
+
+def star(norms: Sequence[float | None]) -> list[Reading]:
+    """Return what is tried: every buffer and M-FedNova at the first scale, one reading at the rest.
+
+    The round of one step on all samples is kept.
+    """
+    first = cells(norms[:1], local_rounds=LOCAL_ROUNDS[:1])
+    return list(dict.fromkeys([*map(Reading, norms[:1]), *first, *map(Reading, norms[1:])]))
+
+
+def grid(
+    base: Mapping,
+    norms: Sequence[float | None],
+    seed: int,
+    seeds: Sequence[int],
+    top_k: Sequence[int],
+) -> Generator[Stage, pd.DataFrame, Read]:
+    """Yield the runs of all readings, then those of the best one on other seeds.
+
+    Parameters
+    ----------
+    base : mapping
+        As for `config`.
+    norms : sequence
+        Scales for `star`; with none nothing is run.
+    seed : int
+        It chooses, with K = 1.
+    seeds : sequence of int
+        They judge, with every K of `top_k`; `seed` is not among them.
+
+    Raises
+    ------
+    ValueError
+        If a seed chooses and judges.
+    """
+    none = pd.DataFrame()
+    if seed in seeds:
+        raise ValueError(f"seeds={list(seeds)} must not hold {seed}, which chooses the reading")
+    if not norms:
+        return Read(none, None, none, none)
+    tried = star(norms)
+    asked = configs(tried, base, [seed])
+    frame = yield Stage(training.run, asked, "readings")
+    found = tuning.collect(frame, {(i,): one for i, one in enumerate(asked)}, ("case",))
+    runs = {one: found[found["case"] == i] for i, one in enumerate(asked)}
+    table = grid_table(runs, tried, base, seed=seed)
+    first = Reading(*table.loc[0, list(Reading._fields)])
+    best = next(one for one in tried if name_of(one) == name_of(first))  # NaN stands for None
+    cases = {
+        (rule, K, one): config(best, rule, base, seed=one, K=K)
+        for K in top_k
+        for one in seeds
+        for rule in RULES_OF_TABLE
+    }
+    judging = yield from _stage(cases, "best reading")
+    no_score = yield from _stage(_without_scores(cases, judging, top_k[0]), "best reading, score")
+    return Read(table, best, judging, no_score)
+
+
+def _stage(
+    cases: Mapping[tuple, OSAFLConfig], name: str
+) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
+    frame = yield Stage(training.run, list(dict.fromkeys(cases.values())), name)
+    if not cases:
+        return pd.DataFrame()
+    found = tuning.collect(frame, cases, ("arm", "K", "seed"))
+    found.attrs["keys"] = frame.attrs["keys"]
+    return found
+
+
+def _without_scores(
+    cases: Mapping[tuple, OSAFLConfig], runs: pd.DataFrame, K: int
+) -> dict[tuple, OSAFLConfig]:
+    """Return OSAFL with chi so large that all scores are 1, at its mean score times its step."""
+    found = {}
+    for (rule, one_k, seed), own in cases.items():
+        if (rule, one_k) == ("osafl", K):
+            mine = (runs["arm"] == rule) & (runs["K"] == K) & (runs["seed"] == seed)
+            share = round(float(runs.loc[mine, "mean_score"].mean()), 4)
+            found["printed", K, seed] = tuning.scaled(replace(own, chi=1e9), share)
+    return found
+
+
+def name_of(reading: Reading) -> str:
+    """Return a reading in words, such as "40, OSAFL without w/eta, M-FedNova latest"."""
+    norm = "raw" if reading.norm is None or reading.norm != reading.norm else f"{reading.norm:g}"
+    more = "" if reading.local_round == "gradient" else ", 32 steps"
+    return f"{norm}, {reading.buffer}, M-FedNova {reading.fednova}{more}"
+
+
+def config(reading: Reading, rule: str, base: Mapping, *, seed: int, K: int = 1) -> OSAFLConfig:
+    """Return the run of one rule of Table II under a reading.
+
+    Parameters
+    ----------
+    reading : Reading
+    rule : str
+        One of the six of the table; "m_fednova" stands for whichever form the reading names.
+    base : mapping
+        The settings that all runs share, such as `plans.training.fcn_base` returns.
+    seed, K : int
+
+    Raises
+    ------
+    ValueError
+        If the rule or a choice of the reading is unknown.
+    """
+    checks.choice("rule", rule, RULES_OF_TABLE)
+    osafl, others = BUFFERS[checks.choice("buffer", reading.buffer, BUFFERS)]
+    form, has_rate = FEDNOVA[checks.choice("fednova", reading.fednova, FEDNOVA)]
+    never = osafl if rule == "osafl" else others
+    if rule in ("m_fedavg", "m_fedprox") and never == "zero":
+        never = "literal"  # the same for them, so that readings share a run
+    if rule == "m_fednova":
+        rule = form
+        # A client that never joined has kappa_u = 0 and no part; this round's form has no buffer.
+        never = "exclude" if never == "exclude" or form == "m_fednova" else "zero"
+    shared = dict(base) | {"input_norm": reading.norm, "local_round": reading.local_round}
+    found = OSAFLConfig(rule, never, seed=seed, top_k=K, **shared)
+    if rule.startswith("m_fednova") and not has_rate:
+        hyper = found.hyper
+        found = replace(found, slowdown=round(hyper["slowdown"] / hyper["rate"], 6))
+    return found
+
+
+def configs(
+    readings: Iterable[Reading], base: Mapping, seeds: Sequence[int], top_k: Sequence[int] = (1,)
+) -> list[OSAFLConfig]:
+    """Return the runs of some readings, each once: one K, seed and reading after the other."""
+    readings = list(readings)
+    return list(
+        dict.fromkeys(
+            config(reading, rule, base, seed=seed, K=K)
+            for K in top_k
+            for seed in seeds
+            for reading in readings
+            for rule in RULES_OF_TABLE
+        )
+    )
+
+
+def printed(K: int = 1) -> pd.DataFrame:
+    """Return the twelve numbers of the FCN's column of Table II (K = 1) or III (K = 2).
+
+    Returns
+    -------
+    DataFrame, one row per rule and what, "accuracy" or "loss"
+        value, spread, and tolerance: twice the spread plus `TOLERANCE`.
+    """
+    artefact = f"osafl-tab{checks.integer('K', K, 1, 2) + 1}"
+    table = paper_values("osafl").set_index(["artefact", "quantity"])["value"].astype(float)
+    rows = {}
+    for rule, what in itertools.product(RULES_OF_TABLE, TOLERANCE):
+        name = f"test {what} {LABELS[rule]} FCN"
+        value, spread = table[artefact, name], table[artefact, f"{name}, spread"]
+        rows[rule, what] = (value, spread, 2 * spread + TOLERANCE[what])
+    index = pd.MultiIndex.from_tuples(rows, names=["rule", "what"])
+    return pd.DataFrame([*rows.values()], index, ["value", "spread", "tolerance"])
+
+
+def grid_table(
+    runs: Mapping[OSAFLConfig, pd.DataFrame],
+    readings: Iterable[Reading],
+    base: Mapping,
+    *,
+    seed: int,
+    K: int = 1,
+) -> pd.DataFrame:
+    """Return how many of the twelve printed numbers each reading meets.
+
+    Parameters
+    ----------
+    runs : mapping
+        Config -> its rows, as far as they were run.
+    readings, base, seed, K
+        As for `configs`.
+
+    Returns
+    -------
+    DataFrame, one row per reading of which all six rules were run
+        The choices of the reading; "<rule> accuracy" and "<rule> loss", best accuracy and the loss
+        of that round (0 and infinity for a run that diverged at once); `met`, the score, 0 to 12;
+        `accuracies` and `losses`, its two parts; `distance`, the mean absolute difference from
+        print of the accuracies. The best reading comes first.
+    """
+    asked = printed(K)
+    rows = []
+    for reading in readings:
+        own = {rule: config(reading, rule, base, seed=seed, K=K) for rule in RULES_OF_TABLE}
+        if any(one not in runs for one in own.values()):
+            continue
+        row = reading._asdict()
+        met = {what: 0 for what in TOLERANCE}
+        distance = []
+        for rule, what in asked.index:
+            value = _number(runs[own[rule]], what)
+            row[f"{rule} {what}"] = value
+            apart = abs(value - asked.loc[(rule, what), "value"])
+            met[what] += bool(apart <= asked.loc[(rule, what), "tolerance"])
+            if what == "accuracy":
+                distance.append(apart)
+        row |= {"met": sum(met.values()), "accuracies": met["accuracy"], "losses": met["loss"]}
+        rows.append(row | {"distance": float(np.mean(distance))})
+    table = pd.DataFrame(rows)
+    if not len(table):
+        return table
+    return table.sort_values(["met", "distance"], ascending=[False, True], ignore_index=True)
+
+
+def _number(run: pd.DataFrame, what: str) -> float:
+    value = run[f"best_{what}"].iloc[-1]
+    return float(value) if value == value else {"accuracy": 0.0, "loss": np.inf}[what]
