@@ -193,8 +193,9 @@ def real(
 def values(name: str, value: ArrayLike) -> np.ndarray:
     """Return `value` as a plain array of its values: without an index, a mask or a history.
 
-    It is the one conversion of all checks of arrays. What numpy cannot read (a ragged list, a tensor
-    of a type that numpy does not have) comes back as an array of one None, which they refuse.
+    It is the one conversion of all checks of arrays. What numpy cannot read (a ragged list, a
+    tensor of a type that numpy does not have) comes back as an array of one None, which they
+    refuse.
 
     Raises
     ------
@@ -435,7 +436,7 @@ def labels(name: str, value: ArrayLike) -> np.ndarray:
         If it is no vector of integers in [0, `MAX_LABEL`] with at least one entry.
     """
     out = values(name, value)
-    if out.ndim != 1 or not len(out) or not np.issubdtype(out.dtype, np.integer):
+    if out.ndim != 1 or not len(out) or out.dtype.kind not in "iu":
         raise ValueError(
             f"{name} has shape {out.shape} and type {out.dtype}; "
             "it must be a non-empty vector of integers"
@@ -457,7 +458,7 @@ def indices(name: str, value: ArrayLike, size: int, *, of: str = "") -> np.ndarr
         If it is no vector of integers in [0, size); it may be empty.
     """
     out = values(name, value)
-    if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
+    if out.ndim != 1 or (out.size and out.dtype.kind not in "iu"):
         raise ValueError(f"{name}={value!r} must be a vector of integers")
     if out.size and (out.min() < 0 or out.max() >= size):
         bad = out[(out < 0) | (out >= size)][0]

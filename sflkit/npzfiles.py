@@ -123,6 +123,8 @@ def _header(file: BinaryIO, name: str) -> Form:
         raise ValueError(f"{name!r} holds pickled objects, which are not read")
     if any(length < 0 for length in shape):
         raise ValueError(f"{name!r} has shape {shape}; lengths must be >= 0")
+    if not dtype.itemsize:  # any number of them takes no bytes, until something is made of them
+        raise ValueError(f"{name!r} holds {dtype}, items of no bytes")
     return Form(shape, dtype)
 
 

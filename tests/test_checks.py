@@ -8,7 +8,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from sflkit import checks
 
@@ -311,3 +313,34 @@ def test_an_overflow_names_what_was_too_large():
     # none of them is extreme alone
     with pytest.raises(ValueError, match=r"^base=1e\+40, exponent=9: too large"):
         power(1e40, 9)
+
+
+@pytest.mark.parametrize("check", [checks.array, checks.integers, checks.labels, checks.flags])
+def test_masks_gradients_and_foreign_types_are_named(check):
+    with pytest.raises(ValueError, match="v has masked entries"):
+        check("v", np.ma.array([0, 1], mask=[True, False]))
+    with pytest.raises(ValueError, match="v is a tensor with gradients"):
+        check("v", torch.ones(2, requires_grad=True))
+    for value in (
+        torch.ones(2, dtype=torch.bfloat16),
+        np.array([1, 2], "m8[s]"),
+        np.array([np.timedelta64(1, "s")], object),
+        [[1], [1, 2]],
+    ):
+        with pytest.raises(ValueError, match="v"):
+            check("v", value)
+
+
+def test_a_duration_is_no_number():
+    for value in (np.timedelta64(5), np.timedelta64(5, "s"), np.timedelta64("NaT")):
+        for check in (checks.integer, checks.real):
+            with pytest.raises(ValueError, match=r"v=.*timedelta64"):
+                check("v", value)
+
+
+def test_of_a_series_the_values_count_and_not_the_index():
+    series = pd.Series([3.0, 1.0], index=[1, 0])
+    for check in (checks.array, checks.integers):
+        out = check("v", series)
+        assert type(out) is np.ndarray and out.tolist() == [3, 1]
+    assert checks.array("v", np.ma.array([1.0, 2.0])).tolist() == [1, 2]

@@ -71,6 +71,7 @@ def test_forms_are_known_before_anything_is_unpacked(tmp_path):
         ({"x.npy": header((10**6, 10**6, 10**6)) + b"abc"}, "promises 1,000,000,000,000,000,128"),
         ({"x.npy": header((2,)) + b"abc"}, "promises 130 bytes; the archive holds 131"),
         ({"x.npy": header((-2,)) + b"ab"}, "lengths must be >= 0"),
+        ({"x.npy": header((10**9,), "|S0")}, "items of no bytes"),  # as text 11 GiB
         ({"x.npy": header((1,), "|O") + b"a"}, "pickled objects"),
         ({"x.npy": b"no npy at all"}, "magic string"),
         ({"x.npy": b"\x93NUMPY\x03\x00"}, "version"),

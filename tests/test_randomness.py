@@ -56,3 +56,20 @@ def test_the_first_model_depends_on_the_seed_only():
     assert seeds[3] == int(randomness.generator(3, "model").integers(2**31))
     with pytest.raises(ValueError, match="seed=-1 must be an integer >= 0"):
         randomness.model_seed(-1)
+
+
+def test_large_numbers_are_keys_of_their_own_and_small_ones_as_they_were():
+    def first(*key):
+        return randomness.generator(*key).integers(2**62)
+
+    big = 2**32
+    assert first(0, "data", big) != first(0, "data", 0, 1)
+    assert first(0, "data", big + 5, 1) != first(0, "data", 5, 1, 1)
+    # a seed of five words would end in the place of the purpose
+    assert first(7 + (1 << 128), "stream") != first(7, "arrivals", 0)
+    keys = [(big,), (big, 0), (0, big), (big + 1,), (2**64,), (10**400,)]
+    assert len({first(0, "data", *key) for key in keys}) == len(keys)
+    assert first(0, "data", big) == first(0, "data", big)
+    for seed, *key in ((0,), (2**128 - 1, big - 1), (12, 0, 1)):  # every published draw
+        sequence = np.random.SeedSequence(seed, spawn_key=(8, *key))
+        assert first(seed, "data", *key) == np.random.default_rng(sequence).integers(2**62)

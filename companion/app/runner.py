@@ -126,7 +126,7 @@ def sources(name: str) -> list[str]:
     ]
     files = [file for file in files if file.parts[1] not in others]
     printed = (root / "data" / "paper_values").glob("*.csv")
-    files += [file.relative_to(root) for file in printed if file.stem not in others]
+    files += [file.relative_to(root) for file in printed if file.stem.split("-")[0] not in others]
     if own is None and (root / "ERRATA.md").is_file():
         files.append(Path("ERRATA.md"))
     return sorted(map(str, files))

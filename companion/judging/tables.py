@@ -207,20 +207,22 @@ def markdown(frame: pd.DataFrame) -> str:
 def paper_values(paper: str) -> pd.DataFrame:
     """Return the numbers transcribed from a paper: artefact, quantity, value, source.
 
-    Raises ValueError on an unknown paper.
+    Raises ValueError on an unknown paper, and on a number without a source.
     """
-    file = paths.paper_values() / f"{paper}.csv"
-    if not file.is_file():
-        known = sorted(p.stem for p in file.parent.glob("*.csv"))
-        there = ", ".join(map(repr, known)) or f"the tables in {file.parent}: none"
-        raise ValueError(f"paper={paper!r} must be one of {there}")
-    return pd.read_csv(file)
+    file = _printed(paper, "paper", [p for p in _printed_files() if "-fig" not in p.stem])
+    table = pd.read_csv(file)
+    without = table["source"].isna() | (table["source"].astype(str).str.strip() == "")
+    if without.any():
+        row = table[without].iloc[0]
+        raise ValueError(f"{file.name}: {row['artefact']}, {row['quantity']!r} has no source")
+    return table
 
 
 def paper_value(paper: str, artefact: str, quantity: str) -> float:
     """Return one transcribed number.
 
-    Raises ValueError on an unknown paper, artefact or quantity.
+    Raises ValueError on an unknown paper, artefact or quantity, and where a number of the paper has
+    no source.
     """
     table = paper_values(paper)
     table = table[
@@ -229,6 +231,50 @@ def paper_value(paper: str, artefact: str, quantity: str) -> float:
     return float(
         table.set_index("quantity")["value"][checks.choice("quantity", quantity, table["quantity"])]
     )
+
+
+def paper_curve(figure: str) -> pd.DataFrame:
+    """Return the authors' own curves of a figure, digitised from its vector graphic.
+
+    Parameters
+    ----------
+    figure : str
+        Such as "sfl-fig10".
+
+    Returns
+    -------
+    DataFrame
+        panel, series, x, y, one row per point (bars have low and high too). Its `attrs` hold
+        source, error (of the reading) and axes (what x and y are), as texts.
+
+    Raises
+    ------
+    ValueError
+        If there are no curves of the figure, they have no source or error, or hold a value that is
+        no finite number.
+    """
+    file = _printed(figure, "figure", [p for p in _printed_files() if "-fig" in p.stem])
+    table = pd.read_csv(file, comment="#")
+    said = dict(re.findall(r"^# (\w+): *(\S.*)$", file.read_text(encoding="utf-8"), re.MULTILINE))
+    if missing := [name for name in ("source", "error", "axes") if name not in said]:
+        raise ValueError(f"{file.name} has no line '# {missing[0]}: ...'")
+    if not np.isfinite(table.drop(columns=["panel", "series"]).to_numpy(float)).all():
+        raise ValueError(f"{file.name} holds a value that is no finite number")
+    table.attrs.update(said)
+    return table
+
+
+def _printed_files() -> list[Path]:
+    return sorted(paths.paper_values().glob("*.csv"))
+
+
+def _printed(name: str, what: str, files: list[Path]) -> Path:
+    """Return the one of `files` that is called `name`."""
+    known = {file.stem: file for file in files}
+    if name not in known:
+        there = ", ".join(map(repr, known)) or f"the tables in {paths.paper_values()}: none"
+        raise ValueError(f"{what}={name!r} must be one of {there}")
+    return known[name]
 
 
 def provenance(profile: str = "quick") -> str:

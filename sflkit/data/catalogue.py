@@ -8,15 +8,17 @@ This is the one place that knows the names, the shapes and the folders. There ar
 - `CLIENT_SETS`: sets whose samples belong to natural clients, such as the writers of characters.
 
 Files are looked for in $SFLKIT_DATA, then in data/ of the clone (outside a clone: in the user's
-cache folder). Nothing is read here, and this module imports no other module of `sflkit.data`, so
-that all of them can ask it.
+cache folder), and then where a package of the system puts them (`SYSTEM`). Nothing is read here,
+and this module imports no other module of `sflkit.data`, so that all of them can ask it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sflkit import paths
 
@@ -46,6 +48,12 @@ class Spec:
         One line for lists.
     n_coarse : int
         Number of superclasses; 0 where there are none.
+    contents : str
+        The sha256 of the arrays of a complete and faithful copy (`files.contents_digest`, labels as
+        int64); empty where a copy is told by its size alone.
+    ordered : bool
+        Whether such a copy is put into an order of its own (`files.in_own_order`), which `contents`
+        is then of.
     """
 
     n_classes: int
@@ -55,6 +63,8 @@ class Spec:
     std: tuple[float, ...]
     about: str
     n_coarse: int = 0
+    contents: str = ""
+    ordered: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,13 @@ TRAFFIC_STD = 4 / 255
 SPECS = {
     "mnist": Spec(10, (28, 28), (60000, 10000), (0.1307,), (0.3081,), "handwritten digits"),
     "fmnist": Spec(
-        10, (28, 28), (60000, 10000), (0.1307,), (0.3081,), "Fashion-MNIST, articles of clothing"
+        10,
+        (28, 28),
+        (60000, 10000),
+        (0.1307,),
+        (0.3081,),
+        "Fashion-MNIST, articles of clothing",
+        contents="1b9ba94ef7c66e104294fc6c6859b70b5e8b4f3890d0049daf944ca2396016b6",
     ),
     "cifar10": Spec(
         10,
@@ -109,6 +125,8 @@ SPECS = {
         (0.4914, 0.4822, 0.4465),
         (0.2470, 0.2435, 0.2616),
         "CIFAR-10 photographs",
+        contents="11831456c5cd169ae097dac6869ceb9f42cea8dbb9457da7fb9b47c0cb05468a",
+        ordered=True,
     ),
     "cifar100": Spec(
         100,
@@ -118,6 +136,8 @@ SPECS = {
         (0.2673, 0.2564, 0.2762),
         "CIFAR-100 photographs with 20 superclasses",
         n_coarse=20,
+        contents="a5ad6f92c4241153fd34b599841ad1a21589e0bc6a2506ec31450f2089915aab",
+        ordered=True,
     ),
     "ntc": Spec(
         10,
@@ -135,12 +155,31 @@ AT_HAND = {
     "traffic600": "the same with 600 flows an application in place of 60, scaled to unit variance",
 }
 
+# The same file under a name that takes nothing but a complete and faithful copy. Published runs of
+# "cifar10" and "cifar100" were made from a lossy copy and a subset: a run on complete data has
+# another name, so that neither is taken for the other.
+COMPLETE = {"cifar10-complete": "cifar10", "cifar100-complete": "cifar100"}
+
 FEATURES = {
     "cifar10-patches": FeatureSet("cifar10", 300, "2,400 patch features of CIFAR-10"),
     "cifar100-patches": FeatureSet("cifar100", 150, "1,200 patch features of CIFAR-100"),
+    "cifar10-complete-patches": FeatureSet(
+        "cifar10-complete", 300, "2,400 patch features of CIFAR-10, complete"
+    ),
+    "cifar100-complete-patches": FeatureSet(
+        "cifar100-complete", 150, "1,200 patch features of CIFAR-100, complete"
+    ),
 }
 # What `sflkit.data.load` takes.
-WITHOUT_CLIENTS = (*AT_HAND, *SPECS, *FEATURES)
+WITHOUT_CLIENTS = (*AT_HAND, *SPECS, *COMPLETE, *FEATURES)
+# Where a package of the system (Debian's dataset-fashion-mnist) puts canonical files, and what they
+# are called.
+IDX_FILES = tuple(
+    f"{part}-{what}-ubyte.gz"
+    for part in ("train", "t10k")
+    for what in ("images-idx3", "labels-idx1")
+)
+SYSTEM = {"fmnist": Path("/usr/share/datasets/fashion-mnist")}
 
 STAND_INS = {
     "writers": "synthetic stand-in for FEMNIST: scikit-learn's digits redrawn by 60 writers",
@@ -160,9 +199,25 @@ CLIENT_SETS = {
     "shakespeare": ClientSet(
         "plays of Shakespeare by role", ("shakespeare", "tinyshakespeare.txt")
     ),
+    "shakespeare-plays": ClientSet(
+        "38 plays of Shakespeare, a client for each role of each play, supplied by the user (see "
+        "data/README.md)",
+        ("plays.json",),
+    ),
 }
 # Sets that have no address to be downloaded from.
-USER_SUPPLIED = ("ntc", "femnist")
+USER_SUPPLIED = ("ntc", "femnist", "shakespeare-plays")
+
+# Copies that published runs were made from, by the digests in their records. Not all of those
+# records have a remark of their own.
+_LOSSY = "lossy copy: CIFAR-10 as JPEG files, in place of the lossless images"
+_SUBSET = "subset: 20,000 training and 4,000 test samples of CIFAR-100's 50,000 and 10,000"
+COPIES = {
+    "b35b5d896a0f55b431ffcb9f2c0e67cbc116bd379999d019959922f9cc194e5f": _LOSSY,
+    "33f3949731cb81d41ad2738b96274132a48a61d015e214f98aa92cf377cbbdec": _LOSSY,
+    "6382d7903e00be40aeafd253837070e8685e2660a05d9a00e044a840904a2cb6": _SUBSET,
+    "812a54266eaa56e29e09f20798d044687bcb0be53978e8f74723ff3337fdb8a2": _SUBSET,
+}
 
 # The sha256 of tinyshakespeare.txt.
 SHAKESPEARE = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
@@ -188,7 +243,30 @@ def about(name: str) -> str:
         return AT_HAND[name]
     if name in FEATURES:
         return FEATURES[name].about
+    if name in COMPLETE:
+        return f"{SPECS[COMPLETE[name]].about}, complete and faithful or refused"
     return SPECS[name].about if name in SPECS else CLIENT_SETS[name].about
+
+
+def remark(record: Mapping[str, Any]) -> str:
+    """Return what a setting line must say of the data of a published run: subset, lossy copy, ...
+
+    Parameters
+    ----------
+    record : mapping
+        The data record of a result: digest, and note where the run was made since there is one.
+        Empty where the data are complete and faithful, as far as is known.
+    """
+    known = COPIES.get(record.get("digest", ""), "")
+    parts = (record.get("note") or "").split("; ")
+    others = [part for part in parts if not (known and part.startswith(("subset", "lossy")))]
+    return "; ".join(filter(None, [known, *others]))
+
+
+def stored_as(name: str) -> str:
+    """Return the data set whose file a data set is read from, or made of; often itself."""
+    name = FEATURES[name].of if name in FEATURES else name
+    return COMPLETE.get(name, name)
 
 
 def file_name(name: str) -> str:
@@ -196,14 +274,15 @@ def file_name(name: str) -> str:
 
     For features it is the file of the images that they are made of.
     """
-    name = FEATURES[name].of if name in FEATURES else name
+    name = stored_as(name)
     return CLIENT_SETS[name].files[-1] if name in CLIENT_SETS else f"{name}.npz"
 
 
 def find(name: str, *, root: str | os.PathLike | None = None) -> Path | None:
     """Return the file of a data set, or its folder of json files, or None where there is neither.
 
-    For features it is the file of the images that they are made of.
+    For features it is the file of the images that they are made of, and for what a package of the
+    system has installed the folder of its files.
 
     Parameters
     ----------
@@ -217,6 +296,9 @@ def find(name: str, *, root: str | os.PathLike | None = None) -> Path | None:
         for path in (folder / entry for entry in entries):
             if path.is_file() or any(path.glob("*.json")):
                 return path
+    installed = SYSTEM.get(stored_as(name)) if root is None else None
+    if installed is not None and all((installed / file).is_file() for file in IDX_FILES):
+        return installed
     return None
 
 
@@ -228,7 +310,9 @@ def available(*, root: str | os.PathLike | None = None) -> dict[str, str]:
     found = {name: f"made on the spot: {about(name)}" for name in names() if is_made(name)}
     for name in names():
         if name not in AT_HAND and (path := find(name, root=root)) is not None:
-            found[name] = f"made of {path}" if name in FEATURES else str(path)
+            text = f"made of {path}" if name in FEATURES else str(path)
+            own = FEATURES[name].of if name in FEATURES else name
+            found[name] = f"{text}, if that is complete" if own in COMPLETE else text
     return found
 
 
@@ -249,7 +333,7 @@ def unavailable(name: str, root: str | os.PathLike | None, reason: str) -> DataU
     fetch = (
         "it is not downloadable: data/README.md says how to make the file"
         if name in USER_SUPPLIED
-        else f"with a network connection, fetch it by: sflkit data {name}"
+        else f"with a network connection, fetch it by: sflkit data {stored_as(name)}"
     )
     return DataUnavailableError(
         f"data set {name!r} is not available: {reason}. Put {file_name(name)} into {places}, or "

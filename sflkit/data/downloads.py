@@ -243,6 +243,23 @@ def read_cifar(
     return np.ascontiguousarray(images), records[:, :n_labels]
 
 
+def installed(folder: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of the four idx files in a folder, labels as int64.
+
+    Raises
+    ------
+    sflkit.data.DataCorruptError
+        If a file is missing, cannot be read or is not of that form.
+    """
+    try:
+        arrays = _mnist({file: folder / file for file in catalogue.IDX_FILES})
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise DataCorruptError(f"{folder} is not of the documented form: {error}") from error
+    return {
+        key: values.astype(np.int64) if key[0] == "y" else values for key, values in arrays.items()
+    }
+
+
 def _text(files: dict[str, Path]) -> bytes:
     (path,) = files.values()
     return path.read_bytes()

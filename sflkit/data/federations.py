@@ -43,9 +43,10 @@ from sflkit.data import catalogue, images, natural, partitions, synthetic
 from sflkit.data.images import Inputs
 from sflkit.randomness import generator
 
-IMAGES = ("digits", "mnist", "fmnist", "cifar10", "cifar100", *catalogue.FEATURES)
+PHOTOGRAPHS = ("cifar10", "cifar100", *catalogue.COMPLETE)
+IMAGES = ("digits", "mnist", "fmnist", *PHOTOGRAPHS, *catalogue.FEATURES)
 # Distributed by Pachinko allocation, which needs superclasses (FDS, D.1.2).
-PACHINKO = ("cifar100", "cifar100-patches")
+PACHINKO = tuple(name for name in IMAGES if name.startswith("cifar100"))
 NATURAL = natural.NAMES
 NAMES = ("logistic", *IMAGES, *NATURAL)
 LOGISTIC_SAMPLES = 200  # of all clients together: FDS, Table 1

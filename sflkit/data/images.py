@@ -1,12 +1,14 @@
 """Data sets of images by name: `load("mnist")`.
 
 `load` finds the file of a data set (where, says `sflkit.data.catalogue`), checks its digest, schema
-and label range (`sflkit.data.files`), and says when it is only a subset of the canonical data set.
-`digits`, `traffic` and `traffic600` are made on the spot. What lies nowhere is downloaded
-(`sflkit.data.downloads`), and if that fails, the error says what to put where. Sets with clients of
-their own are obtained here and built by `sflkit.data.federations`. Features of a set of images
-(`sflkit.data.patches`) are made on first use and read from a file afterwards; they are float32 and
-standardised already, so that nothing is done to them.
+and label range (`sflkit.data.files`), and says when it is only a subset of the canonical data set,
+or a lossy copy. A complete and faithful copy of CIFAR is put into an order of its own, so that any
+such copy gives the same digest and the same draws; one that is incomplete or lossy stays in the
+order of its file. `digits`, `traffic` and `traffic600` are made on the spot. What lies nowhere is
+downloaded (`sflkit.data.downloads`), and if that fails, the error says what to put where. Sets with
+clients of their own are obtained here and built by `sflkit.data.federations`. Features of a set of
+images (`sflkit.data.patches`) are made on first use and read from a file afterwards; they are
+float32 and standardised already, so that nothing is done to them.
 
 The packets of `traffic`, `traffic600` and `ntc` count as images, too: 39 x 39 bytes each.
 
@@ -40,19 +42,22 @@ from sflkit.data import patches, traffic
 from sflkit.data.catalogue import (
     AT_HAND,
     CLIENT_SETS,
+    COMPLETE,
     FEATURES,
     SPECS,
     TRAFFIC_MEAN,
     TRAFFIC_STD,
     WITHOUT_CLIENTS,
+    Spec,
     available,
     find,
     folders,
     is_made,
     names,
+    stored_as,
     unavailable,
 )
-from sflkit.data.files import read
+from sflkit.data.files import DataCorruptError, contents_digest, in_own_order, read
 
 
 class Inputs:
@@ -140,11 +145,13 @@ class Dataset:
     mean, std : tuples of float
         One entry per channel, of x / 255; empty for features.
     digest : str
-        A sha256, hex: of the npz file, or of the arrays' bytes when they were made on the spot. For
-        features, whose file holds no labels, of its digest and that of the images' file.
+        A sha256, hex: of the npz file, or of the arrays' bytes where they were made on the spot or
+        are known to be complete and faithful (`Spec.contents`). For features, whose file holds no
+        labels, of its digest and that of the images' file.
     canonical : bool
-        Whether both parts have the canonical number of samples. Where they have not, it is a subset
-        (or an extension), and `note` says so.
+        Whether both parts have the canonical number of samples, and where `Spec.contents` says
+        which ones, are those. Otherwise it is a subset, an extension or a lossy copy, and `note`
+        says so.
     source : str
         The file, or how the arrays were made.
     note : str
@@ -251,9 +258,7 @@ class Dataset:
             return array
         indices = np.asarray(indices)
         if indices.size and (
-            not np.issubdtype(indices.dtype, np.integer)
-            or indices.min() < 0
-            or indices.max() >= len(array)
+            indices.dtype.kind not in "iu" or indices.min() < 0 or indices.max() >= len(array)
         ):
             raise ValueError(
                 f"indices must be integers in [0, {len(array) - 1}] for {self.name!r} {split}"
@@ -293,10 +298,14 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
         )
     if name in AT_HAND:
         return _make(name)
+    if name in COMPLETE:
+        return _complete(name, load(COMPLETE[name], root=root, download=download), root)
     if name in FEATURES:
         source = load(FEATURES[name].of, root=root, download=download)
         return _features(name, source, None if root is None else Path(root))
     path = obtain(name, root=root, download=download)
+    if path.is_dir():
+        return _read_installed(name, path)
     state = path.stat()
     return _read(name, path, state.st_mtime_ns, state.st_size)
 
@@ -312,7 +321,7 @@ def obtain(
     """
     checks.choice("name", name, names())
     download = checks.flag("download", download)
-    name = FEATURES[name].of if name in FEATURES else name
+    name = stored_as(name)
     name = "mnist" if name == "mnist-writers" else name
     if is_made(name):
         return available(root=root)[name]
@@ -334,15 +343,8 @@ def _read(name: str, path: Path, mtime_ns: int, size: int) -> Dataset:
     """
     spec = SPECS[name]
     arrays, digest, recorded = read(path, spec)
-    sizes = (len(arrays["y_train"]), len(arrays["y_test"]))
-    notes = []
-    if sizes != spec.sizes:
-        less = all(have <= full for have, full in zip(sizes, spec.sizes, strict=True))
-        notes.append(
-            f"{'subset' if less else 'not the canonical split'}: {sizes[0]:,} training and "
-            f"{sizes[1]:,} test samples, canonical are {spec.sizes[0]:,} and {spec.sizes[1]:,}"
-        )
-    if not recorded:
+    arrays, contents, notes = _identified(spec, arrays)
+    if not recorded and not contents:
         notes.append(
             f"no {path.name}.sha256 beside the file, so its digest is recorded but was compared "
             "with nothing"
@@ -354,11 +356,74 @@ def _read(name: str, path: Path, mtime_ns: int, size: int) -> Dataset:
         n_coarse=spec.n_coarse,
         mean=spec.mean,
         std=spec.std,
-        digest=digest,
-        canonical=sizes == spec.sizes,
+        digest=contents or digest,
+        canonical=not _lacks(spec, arrays) and bool(contents or not spec.contents),
         source=str(path),
         note="; ".join(notes),
     )
+
+
+def _identified(
+    spec: Spec, arrays: dict[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], str, list[str]]:
+    """Return the arrays, the digest of the contents where they are all there, and what to say."""
+    lacks = _lacks(spec, arrays)
+    if lacks or not spec.contents:
+        return arrays, "", lacks
+    ordered = in_own_order(arrays) if spec.ordered else arrays
+    if contents_digest(ordered) == spec.contents:
+        return ordered, spec.contents, []
+    note = "lossy or altered copy: as many samples as the canonical data set has, but not the same"
+    return arrays, "", [note]
+
+
+def _lacks(spec: Spec, arrays: dict[str, np.ndarray]) -> list[str]:
+    """Return what to say of the number of samples, nothing where it is the canonical one."""
+    sizes = (len(arrays["y_train"]), len(arrays["y_test"]))
+    if sizes == spec.sizes:
+        return []
+    less = all(have <= full for have, full in zip(sizes, spec.sizes, strict=True))
+    return [
+        f"{'subset' if less else 'not the canonical split'}: {sizes[0]:,} training and "
+        f"{sizes[1]:,} test samples, canonical are {spec.sizes[0]:,} and {spec.sizes[1]:,}"
+    ]
+
+
+@functools.cache
+def _read_installed(name: str, folder: Path) -> Dataset:
+    """Read the canonical files that a package of the system has installed.
+
+    They are known by what they hold: packages compress them anew.
+    """
+    from sflkit.data import downloads
+
+    spec = SPECS[name]
+    arrays = downloads.installed(folder)
+    contents = contents_digest(arrays)
+    if contents != spec.contents:
+        raise DataCorruptError(
+            f"{folder} does not hold {name}: expected sha256 {spec.contents} of the arrays, found "
+            f"{contents}. Install the package again, or fetch the data set: sflkit data {name}"
+        )
+    return Dataset(
+        name=name,
+        **arrays,
+        n_classes=spec.n_classes,
+        mean=spec.mean,
+        std=spec.std,
+        digest=contents,
+        canonical=True,
+        source=str(folder),
+    )
+
+
+def _complete(name: str, source: Dataset, root: str | os.PathLike | None) -> Dataset:
+    """Return the complete and faithful copy under its name, or refuse another one."""
+    if not source.canonical:
+        raise unavailable(
+            name, root, f"{source.source} is no complete and faithful copy of it ({source.note})"
+        )
+    return replace(source, name=name)
 
 
 @functools.lru_cache(maxsize=2)
@@ -403,7 +468,7 @@ def _make(name: str) -> Dataset:
         **arrays,
         **known,
         n_classes=10,
-        digest=_digest(arrays),
+        digest=contents_digest(arrays),
         canonical=True,
         source=AT_HAND[name],
         note=note,
@@ -444,11 +509,3 @@ def _digits() -> dict[str, np.ndarray]:
         for what, values in (("x", x), ("y", y))
     }
     return arrays | {f"y_{split}_coarse": arrays[f"y_{split}"] // 2 for split in parts}
-
-
-def _digest(arrays: dict[str, np.ndarray]) -> str:
-    digest = hashlib.sha256()
-    for key in sorted(arrays):
-        digest.update(f"{key} {arrays[key].dtype.str} {arrays[key].shape}".encode())
-        digest.update(np.ascontiguousarray(arrays[key]))
-    return digest.hexdigest()

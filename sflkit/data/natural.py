@@ -7,11 +7,13 @@ code.
 FEMNIST comes as json files in LEAF's form (`all_data_*.json`). Inputs are as LEAF has them: in
 [0, 1], where 1 is the white background, without normalisation.
 
-Shakespeare comes as a text. A role with at least two lines is a client (FDS), and its lines are
-joined. A sample is a window of 80 characters, its label the character that follows (LEAF). A text
-of at most 80 characters is one window, padded in front. Windows start every `stride` characters;
-the 3.4 and 3.7 million samples of FDS and FATS need about one per character, hence stride 1. Tokens
-are positions in the vocabulary, whose last symbol stands for padding and for characters that the
+Shakespeare comes as a text, or as the speeches of each role of each play (shakespeare-plays, where
+one name in two plays is two roles). A role with at least two lines is a client (FDS, LEAF), and its
+lines are joined; FATS takes those with 100 samples (`federations.static`, min_samples=100). A
+sample is a window of 80 characters, its label the character that follows (LEAF). A text of at most
+80 characters is one window, padded in front. Windows start every `stride` characters; the 3.4 and
+3.7 million samples of FDS and FATS need about one per character, hence stride 1. Tokens are
+positions in the vocabulary, whose last symbol stands for padding and for characters that the
 vocabulary does not have.
 
 A fifth of a client is its test part: random samples of a writer, the last lines of a role. No
@@ -32,6 +34,7 @@ import json
 import os
 import re
 import string
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +47,7 @@ from sflkit.data import catalogue, images, synthetic
 from sflkit.data.files import DataCorruptError, check
 from sflkit.randomness import generator
 
-NAMES = ("writers", "mnist-writers", "femnist", "plays", "shakespeare")
+NAMES = ("writers", "mnist-writers", "femnist", "plays", "shakespeare", "shakespeare-plays")
 LENGTH = 80  # characters of a window; FDS D.1.4, FATS 6.1.2, LEAF
 TEST_SHARE = 0.2  # LEAF's usual split
 # printable: 100 symbols, with which a plain RNN has Table 3's 226,180 parameters (FDS); the last,
@@ -105,7 +108,8 @@ def load(
     name : str
         "writers" and "plays" are made on the spot, "mnist-writers" is made of MNIST's images, which
         are downloaded if need be, "femnist" is supplied by the user, "shakespeare"
-        is downloaded, or LEAF's json supplied by the user.
+        is downloaded, or LEAF's json supplied by the user, "shakespeare-plays" is supplied by the
+        user.
     root, download
         As `data.load`.
     vocabulary : str
@@ -141,6 +145,8 @@ def load(
     state = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
     if path.is_dir():
         return _leaf(name, path, state, symbols)
+    if name == "shakespeare-plays":
+        return _plays(name, path, state, symbols, *strides)
     return _text(name, path, state, symbols, *strides)
 
 
@@ -168,6 +174,45 @@ def parse_roles(text: str) -> dict[str, list[str]]:
             line.strip() for line in speech.split("\n") if line.strip()
         )
     return roles
+
+
+def read_plays(path: Path) -> dict[str, list[str]]:
+    """Return the lines of every role of a file of plays, in the order of the roles' names.
+
+    The file is a json object: "play/ROLE" -> list of speeches, whose lines newlines separate. Blank
+    lines are dropped.
+
+    Raises
+    ------
+    sflkit.data.DataCorruptError
+        If the file is not of that form, or names a role twice.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_no_key_twice)
+        if not isinstance(content, dict) or not content:
+            raise ValueError("it must be an object of roles")
+        for role, speeches in content.items():
+            if "/" not in role:
+                raise ValueError(f"{role[:80]!r} must be a play, a slash and a role")
+            if not isinstance(speeches, list) or not all(isinstance(s, str) for s in speeches):
+                raise ValueError(f"{role[:80]!r} must have a list of speeches")
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataCorruptError(f"{path} is no json of plays ({error})") from error
+    return {
+        role: [
+            line.strip() for speech in content[role] for line in speech.split("\n") if line.strip()
+        ]
+        for role in sorted(content)
+    }
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a json object; of a key that is there twice Python keeps the last without a word."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise ValueError(f"{counts.most_common(1)[0][0][:80]!r} is there twice")
+    return content
 
 
 def encode(text: str, vocabulary: str) -> np.ndarray:
@@ -239,7 +284,8 @@ def read_leaf(
     users: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for path in files:
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            content = json.loads(text, object_pairs_hook=_no_key_twice)
             for user in content["users"]:
                 x, y = convert(content["user_data"][user]["x"], content["user_data"][user]["y"])
                 if len(x) != len(y) or not len(x) or user in users:
@@ -248,7 +294,7 @@ def read_leaf(
                         "equally many, at least one, and one entry per user are needed"
                     )
                 users[user] = x, y
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataCorruptError(
                 f"{path} is not of LEAF's form, users and user_data "
                 f"({type(error).__name__}: {error})"
@@ -288,21 +334,58 @@ def _text(
         text = path.read_text(encoding="utf-8")
         note = "" if recorded else f"{path.name} is not the canonical file"
     try:
-        roles = {role: lines for role, lines in parse_roles(text).items() if len(lines) >= 2}
+        found = parse_roles(text)
     except ValueError as error:
         raise DataCorruptError(f"{path}: {error}") from error
-    if not roles:
-        raise DataCorruptError(f"{path} holds no role with at least two lines")
+    roles = _with_two_lines(path, found)
     if digest == catalogue.SHAKESPEARE:
         note = (
             f"{len(roles)} roles of tinyshakespeare, "
             "not the 916 of LEAF's whole text (FDS, Table 1)"
         )
+    return _speakers(name, roles, digest, note, vocabulary, (stride, test_stride))
+
+
+@functools.lru_cache(maxsize=2)
+def _plays(
+    name: str, path: Path, state: tuple, vocabulary: str, stride: int, test_stride: int
+) -> NaturalClients:
+    """Return the roles of the plays in a json file; the digest is of what it holds."""
+    check(path)
+    found = read_plays(path)
+    digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    roles = _with_two_lines(path, found)
+    n_plays = len({role.partition("/")[0] for role in roles})
+    n_characters = sum(len("\n".join(lines)) for lines in roles.values())
+    note = (
+        f"{len(roles):,} roles of {n_plays} plays, {n_characters:,} characters, of another edition "
+        "than the 916 roles of LEAF's text (FDS, Table 1)"
+    )
+    return _speakers(name, roles, digest, note, vocabulary, (stride, test_stride))
+
+
+def _with_two_lines(path: Path | None, roles: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the roles with at least two lines (LEAF's rule, FDS D.1.4)."""
+    kept = {role: lines for role, lines in roles.items() if len(lines) >= 2}
+    if not kept:
+        raise DataCorruptError(f"{path} holds no role with at least two lines")
+    return kept
+
+
+def _speakers(
+    name: str,
+    roles: dict[str, list[str]],
+    digest: str,
+    note: str,
+    vocabulary: str,
+    strides: tuple[int, int],
+) -> NaturalClients:
+    """Return roles as clients; the last fifth of a role's lines is its test part."""
     parts = []
     for lines in roles.values():
         n_test = max(1, round(TEST_SHARE * len(lines)))
         parts += [lines[:-n_test], lines[-n_test:]]
-    x, y, rows = windows(parts, [stride, test_stride] * len(roles), vocabulary)
+    x, y, rows = windows(parts, list(strides) * len(roles), vocabulary)
     return NaturalClients(
         name=name,
         x=x,

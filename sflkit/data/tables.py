@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
 from dataclasses import dataclass, field
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 EXAMPLE_LABELS = ("idle", "running", "hot", "fault")
 _EXAMPLE_ROWS = 420  # of each machine
 _SHOWN = 8  # names in a message
+# What arrays of text make of a value that is not there.
+_ABSENT = ("", "nan", "NaT")
+# The part of a column's spread that may be lost where its numbers become float32.
+_LOST = 1e-3
+_WHOLE = 2**24  # up to here float32 tells all integers apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +81,9 @@ def read(path: Path | str, *, label: str = "label", client: str = "client") -> T
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file has another form than described; the message names file, column and row.
+        If the file has another form than described, a row has more fields than the heading, a label
+        or a client is missing, or numbers do not become float32 (too large, or so close to one
+        another that they would be the same); the message names file, column and row.
     """
     path = Path(path).expanduser()
     if path.suffix not in (".csv", ".npz"):
@@ -85,6 +93,8 @@ def read(path: Path | str, *, label: str = "label", client: str = "client") -> T
     content = path.read_bytes()
     parts = _from_csv(path, content, label, client) if path.suffix == ".csv" else _from_npz(path)
     x, y, clients, features = parts
+    x = _as_float32(path, x, features)
+    y, clients = _names(path, "y", y), _names(path, "client", clients)
     names, numbers = np.unique(y, return_inverse=True)
     owners, owner = np.unique(clients, return_inverse=True)
     if len(names) < 2:
@@ -92,7 +102,7 @@ def read(path: Path | str, *, label: str = "label", client: str = "client") -> T
             f"{path.name} has the label {str(names[0])!r} only; it must have two or more"
         )
     return Table(
-        x.astype(np.float32),
+        x,
         numbers.astype(np.int64),
         owner.astype(np.int64),
         tuple(names.tolist()),
@@ -134,8 +144,11 @@ def _from_csv(path: Path, content: bytes, label: str, client: str) -> tuple:
     import pandas as pd
 
     try:
-        frame = pd.read_csv(io.BytesIO(content), dtype={label: str, client: str})
-    except (ValueError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        _check_fields(path, content)
+        frame = pd.read_csv(io.BytesIO(content), dtype={label: str, client: str}, index_col=False)
+    except _Fields:
+        raise
+    except (ValueError, csv.Error, pd.errors.ParserError) as error:
         raise ValueError(f"{path.name} is no CSV file: {error}") from None
     if label not in frame:
         columns = ", ".join(map(str, frame.columns[:_SHOWN]))
@@ -159,6 +172,78 @@ def _from_csv(path: Path, content: bytes, label: str, client: str) -> tuple:
         owners.to_numpy(str),
         names,
     )
+
+
+class _Fields(ValueError):
+    """The rows and the heading of a CSV file do not fit."""
+
+
+def _check_fields(path: Path, content: bytes) -> None:
+    """Refuse columns without a name of their own, and rows longer than the heading.
+
+    pandas would give the first names, and take the first column of the second for row names.
+    """
+    rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+    filled = (row for row in rows if row)
+    heading = next(filled, [])
+    for k, name in enumerate(heading):
+        if not name.strip() or name in heading[:k]:
+            raise _Fields(
+                f"{path.name}: column {k + 1} of the heading is called {name!r}; every column "
+                "needs a name of its own"
+            )
+    for n, row in enumerate(filled, 2):
+        if len(row) > len(heading):
+            raise _Fields(
+                f"{path.name}: row {n}, counted from the heading, has {len(row)} fields and the "
+                f"heading {len(heading)}"
+            )
+
+
+def _as_float32(path: Path, x: np.ndarray, features: tuple[str, ...]) -> np.ndarray:
+    """Return numbers (n, ...) as float32, refused where that would lose what they say."""
+    with np.errstate(over="ignore"):
+        out = x.astype(np.float32)
+    if x.dtype.kind in "bu" and x.dtype.itemsize == 1:
+        return out
+    columns, rounded = x.reshape(len(x), -1), out.reshape(len(x), -1)
+    if not np.isfinite(rounded).all():
+        row, column = np.argwhere(~np.isfinite(rounded))[0]
+        raise ValueError(
+            f"{path.name}: the column {_called(features, column)} holds "
+            f"{columns[row, column].item()!r} in row {row + 2}, counted from the heading; features "
+            "are float32, which ends at 3.4e38"
+        )
+    ends = np.stack([columns.min(axis=0), columns.max(axis=0)])
+    largest = np.abs(ends.astype(float)).max(axis=0)
+    for column in np.flatnonzero(largest > _WHOLE):
+        exact = columns[:, column]
+        lost = np.abs(exact.astype(np.longdouble) - rounded[:, column]).max()
+        is_whole = not np.any(exact % 1)
+        fewer = is_whole and len(np.unique(rounded[:, column])) < len(np.unique(exact))
+        if fewer or lost > _LOST * exact.std(dtype=float) > 0:
+            raise ValueError(
+                f"{path.name}: the column {_called(features, column)} holds numbers about "
+                f"{largest[column]:.6g} that are too close to one another for float32, which would "
+                "make several of them the same; subtract the smallest, or drop the column"
+            )
+    return out
+
+
+def _called(features: tuple[str, ...], column: int) -> str:
+    return repr(features[column]) if features else f"{column} of x"
+
+
+def _names(path: Path, what: str, values: np.ndarray) -> np.ndarray:
+    """Return labels or clients as text, refused where one is missing."""
+    names = values.astype(str)
+    absent = np.isin(names, _ABSENT)
+    if absent.any():
+        raise ValueError(
+            f"{path.name}: {what} holds {str(names[absent][0])!r} in row {int(absent.argmax())}, "
+            "counted from 0, which is no name; fill or drop such rows"
+        )
+    return names
 
 
 def _refuse_gaps(path: Path, frame: pd.DataFrame) -> None:
@@ -189,6 +274,6 @@ def _from_npz(path: Path) -> tuple:
             f"{path.name}: x is {x.dtype} {x.shape}, y {y.shape}, client {owners.shape}; x must be "
             "numbers (n, ...), y and client must have shape (n,)"
         )
-    if not len(x) or not np.isfinite(x).all():
+    if not x.size or not np.isfinite(x).all():
         raise ValueError(f"{path.name}: x must hold at least one row, and finite numbers only")
-    return x, y.astype(str), owners.astype(str), ()
+    return x, y, owners, ()

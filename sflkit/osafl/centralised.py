@@ -367,6 +367,7 @@ def _record(source: data.Dataset) -> dict[str, Any]:
         "digest": source.digest,
         "size": len(source.y_train),
         "canonical": source.canonical,
+        "note": source.note,
         "test_size": len(source.y_test),
     }
 

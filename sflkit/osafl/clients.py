@@ -107,8 +107,9 @@ def _world(
 ) -> World:
     images = None
     source = {"name": "video", "digest": "synthetic images"}
-    if features == "cifar100":
-        images, source["digest"] = _cifar100()
+    if features != "synthetic":
+        images, found = _cifar100(features)
+        source |= {"digest": found.digest, "note": found.note}
     files = video.catalogue(images, n_files=_N_FILES, rng=generator(seed, "data"))
     users = video.draw_users(n_clients, files.n_genres, generator(seed, "data", 1))
     held = draw_stores(n_clients, generator(seed, "samples"), capacity_range=(low, high))
@@ -119,16 +120,15 @@ def _world(
     return World(files, users, held, windows, asked, test, source)
 
 
-def _cifar100() -> tuple[np.ndarray, str]:
-    """Return one image of each class, float32 (100, 3, 32, 32) in [0, 1], and the data's digest."""
-    found = data.load("cifar100")
+def _cifar100(name: str) -> tuple[np.ndarray, data.Dataset]:
+    """Return one image of each class, float32 (100, 3, 32, 32) in [0, 1], and the data set."""
+    found = data.load(name)
     if found.n_classes < _N_FILES:
         raise ValueError(
-            f"features='cifar100' needs an image of each of {_N_FILES} classes, "
-            f"not {found.n_classes}"
+            f"features={name!r} needs an image of each of {_N_FILES} classes, not {found.n_classes}"
         )
     first = [int(np.flatnonzero(found.y_train == label)[0]) for label in range(_N_FILES)]
-    return found.x_train[first].transpose(0, 3, 1, 2) / np.float32(255), found.digest
+    return found.x_train[first].transpose(0, 3, 1, 2) / np.float32(255), found
 
 
 def local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:

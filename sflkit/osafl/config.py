@@ -38,7 +38,7 @@ class OSAFLConfig:
         Features of the last request, or the last 10 labels.
     top_k : int
         K, similar files a staying user picks from, 1 to 19.
-    features : {"synthetic", "cifar100"}
+    features : {"synthetic", "cifar100", "cifar100-complete"}
         The files' images: the data set's first of each class in the paper.
     model : str
         Name of `sflkit.models`.
@@ -91,7 +91,7 @@ class OSAFLConfig:
     seed: Seed = 0
     dataset: Annotated[int, OneOf((1, 2))] = 1
     top_k: Annotated[int, Whole(1, 19)] = 1
-    features: Annotated[str, OneOf(("synthetic", "cifar100"))] = "synthetic"
+    features: Annotated[str, OneOf(("synthetic", "cifar100", "cifar100-complete"))] = "synthetic"
     model: str = "mlp"
     preset: Annotated[str | None, OneOf((None, *NETWORKS))] = None
     hidden: Count | tuple[Count, ...] | None = None

@@ -51,8 +51,8 @@ ROUNDING = 1e-12
 class Devices:
     """What each client has this round; arrays (n_clients,), or numbers that hold for all of them.
 
-    The fields become read-only float arrays of one length, copies of what was given; `dataclasses.replace` makes devices that
-    differ in some of them.
+    The fields become read-only float arrays of one length, copies of what was given;
+    `dataclasses.replace` makes devices that differ in some of them.
 
     Attributes
     ----------
@@ -298,11 +298,12 @@ def finish(
     """
     checks.instance("devices", devices, Devices)
     local_steps = checks.integers("local_steps", local_steps, ndim=1, low=0)
+    cpu_hz = checks.array("cpu_hz", cpu_hz, low=0)
+    tx_watt = checks.array("tx_watt", tx_watt, low=0)
     for name, value in (("local_steps", local_steps), ("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
-        if checks.array(name, value, low=0).shape != (len(devices),):
-            raise ValueError(f"{name} has shape {np.shape(value)}; it must be ({len(devices)},)")
+        if value.shape != (len(devices),):
+            raise ValueError(f"{name} has shape {value.shape}; it must be ({len(devices)},)")
     feasible = local_steps > 0
-    cpu_hz, tx_watt = (checks.values("choices", value) for value in (cpu_hz, tx_watt))
     for name, value in (("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
         never = feasible & (value == 0)
         if never.any() and (name == "cpu_hz" or link.payload_bits):

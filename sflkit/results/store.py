@@ -364,9 +364,11 @@ def _format(frame: pd.DataFrame) -> tuple[bytes, dict[str, str]]:
         raise TypeError(
             f"the run must return a DataFrame with rows; it returned {type(frame).__name__}"
         )
-    if not frame.columns.is_unique or not all(isinstance(c, str) for c in frame.columns):
+    # an empty name is read back as another one
+    if not frame.columns.is_unique or not all(isinstance(c, str) and c for c in frame.columns):
         raise TypeError(
-            f"the columns of a result must be distinct strings; they are {list(frame.columns)}"
+            f"the columns of a result must be distinct strings, none empty; they are "
+            f"{list(frame.columns)}"
         )
     columns = {}
     for name, column in frame.items():

@@ -145,7 +145,7 @@ def _counts(name: str, value: ArrayLike) -> np.ndarray:
         out = np.asarray(value)
     except ValueError:  # ragged
         out = np.asarray(None)
-    if out.ndim != 1 or (out.size and not np.issubdtype(out.dtype, np.integer)):
+    if out.ndim != 1 or (out.size and out.dtype.kind not in "iu"):
         raise ValueError(
             f"{name}={value!r} must be a vector of integers, one number of samples per class"
         )

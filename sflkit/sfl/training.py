@@ -244,6 +244,7 @@ def _learning(
         "digest": source.digest,
         "size": len(source.y_train),
         "canonical": source.canonical,
+        "note": source.note,
     }
     sizes = [len(member.test[1]) for member in learner.members]
     return clients, learner, [{"data": about | {"test_size": size}} for size in sizes]

@@ -1,5 +1,7 @@
 """Loading: what is at hand, files and their checks, and the errors a user meets."""
 
+import dataclasses
+import gzip
 import hashlib
 import os
 import warnings
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 from sflkit import data
-from sflkit.data import catalogue
+from sflkit.data import catalogue, files
 from sflkit.data.files import check, write
 from sflkit.data.images import obtain
 
@@ -441,3 +443,100 @@ def test_the_form_is_looked_at_before_anything_is_unpacked(folder):
     with pytest.raises(data.DataCorruptError, match=r"x_train is uint8 of shape \(268435456,\)"):
         data.load("mnist", root=folder)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+def tiny_cifar(monkeypatch, name="cifar100", seed=3):
+    """Arrays of a tiny data set of which the catalogue knows what they hold."""
+    spec = catalogue.SPECS[name]
+    arrays = small(40, 20, (32, 32, 3), spec.n_classes, seed)
+    if spec.n_coarse:
+        arrays |= {f"y_{s}_coarse": arrays[f"y_{s}"] // 5 for s in ("train", "test")}
+    arrays = {k: v.astype(np.int64) if k[0] == "y" else v for k, v in arrays.items()}
+    contents = files.contents_digest(files.in_own_order(arrays))
+    known = dataclasses.replace(spec, sizes=(40, 20), contents=contents)
+    monkeypatch.setitem(catalogue.SPECS, name, known)
+    return arrays
+
+
+def reordered(arrays, rng):
+    orders = {"train": rng.permutation(40), "test": rng.permutation(20)}
+    return {key: values[orders[key.split("_")[1]]] for key, values in arrays.items()}
+
+
+def test_any_faithful_copy_gives_the_same_order_and_digest(folder, tmp_path, monkeypatch):
+    arrays = tiny_cifar(monkeypatch)
+    rng = np.random.default_rng(0)
+    loaded = []
+    for copy in range(2):
+        write(tmp_path / str(copy) / "cifar100.npz", reordered(arrays, rng))
+        loaded.append(data.load("cifar100", root=tmp_path / str(copy)))
+        assert loaded[-1].canonical and loaded[-1].note == ""
+    first, second = loaded
+    assert first.digest == second.digest == catalogue.SPECS["cifar100"].contents
+    for part in ("x_train", "y_train", "y_train_coarse", "x_test", "y_test", "y_test_coarse"):
+        np.testing.assert_array_equal(getattr(first, part), getattr(second, part))
+    # labels in order, and within a label the sha256 of the bytes; coarse labels went along
+    keys = [
+        (int(y), hashlib.sha256(x.tobytes()).hexdigest())
+        for x, y in zip(first.x_train, first.y_train, strict=True)
+    ]
+    assert keys == sorted(keys)
+    np.testing.assert_array_equal(first.y_train_coarse, first.y_train // 5)
+    complete = data.load("cifar100-complete", root=tmp_path / "0")
+    assert complete.name == "cifar100-complete" and complete.digest == first.digest
+
+
+def test_a_lossy_copy_and_a_subset_are_called_so_and_stay_as_they_are(folder, monkeypatch):
+    arrays = tiny_cifar(monkeypatch)
+    lossy = arrays | {"x_train": arrays["x_train"] // 2 * 2}
+    digest = write(folder / "cifar100.npz", lossy)
+    loaded = data.load("cifar100")
+    assert not loaded.canonical and loaded.digest == digest
+    assert loaded.note.startswith("lossy or altered copy")
+    np.testing.assert_array_equal(loaded.x_train, lossy["x_train"])  # draws as they were
+    with pytest.raises(data.DataUnavailableError, match=r"cifar100.npz is no complete .*lossy"):
+        data.load("cifar100-complete")
+    write(folder / "cifar100.npz", {key: values[:20] for key, values in arrays.items()})
+    assert data.load("cifar100").note.startswith("subset: 20 training and 20 test")
+    with pytest.raises(data.DataUnavailableError, match=r"no complete .*subset: 20 training"):
+        data.load("cifar100-complete")
+
+
+def test_what_a_package_of_the_system_installed_is_found_last(folder, tmp_path, monkeypatch):
+    arrays = small(6, 3)
+    place = tmp_path / "installed"
+    place.mkdir()
+    monkeypatch.setattr(catalogue, "SYSTEM", {"fmnist": place})
+    monkeypatch.setattr(catalogue.paths, "data_folders", lambda: [folder])
+    with pytest.raises(data.DataUnavailableError):
+        data.load("fmnist", download=False)
+    for file, key in zip(
+        catalogue.IDX_FILES, ("x_train", "y_train", "x_test", "y_test"), strict=True
+    ):
+        head = bytes([0, 0, 8, arrays[key].ndim])
+        head += b"".join(n.to_bytes(4, "big") for n in arrays[key].shape)
+        (place / file).write_bytes(gzip.compress(head + arrays[key].astype(np.uint8).tobytes()))
+    with pytest.raises(data.DataCorruptError, match=r"installed does not hold fmnist: expected"):
+        data.load("fmnist")
+    held = {k: v.astype(np.int64) if k[0] == "y" else v for k, v in arrays.items()}
+    known = dataclasses.replace(
+        catalogue.SPECS["fmnist"], sizes=(6, 3), contents=files.contents_digest(held)
+    )
+    monkeypatch.setitem(catalogue.SPECS, "fmnist", known)
+    found = data.load("fmnist")
+    np.testing.assert_array_equal(found.x_train, arrays["x_train"])
+    assert found.canonical and found.source == str(place) == data.available()["fmnist"]
+    write(folder / "fmnist.npz", arrays)  # the same arrays as npz: the same digest
+    assert data.load("fmnist").digest == found.digest
+    assert data.load("fmnist").source == str(folder / "fmnist.npz")
+
+
+def test_remarks_on_the_data_of_published_runs():
+    lossy, subset = list(catalogue.COPIES)[::2]
+    assert catalogue.remark({"digest": lossy}).startswith("lossy copy: CIFAR-10 as JPEG")
+    note = "features; subset: 20,000 training and 4,000 test samples, canonical are more"
+    assert catalogue.remark({"digest": subset, "note": note}) == (
+        "subset: 20,000 training and 4,000 test samples of CIFAR-100's 50,000 and 10,000; features"
+    )
+    assert catalogue.remark({"digest": "0", "note": "stand-in"}) == "stand-in"
+    assert catalogue.remark({"digest": "0"}) == ""

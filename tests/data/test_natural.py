@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sflkit import data
-from sflkit.data import natural, synthetic
+from sflkit.data import federations, natural, synthetic
 from sflkit.data.files import write
 
 PLAY = """First Citizen:
@@ -307,3 +307,53 @@ def test_bad_values():
     ):
         with pytest.raises(ValueError, match=f"{list(bad)[-1]}={list(bad.values())[-1]!r}"):
             natural.load(**bad)
+
+
+def test_plays_by_role(tmp_path):
+    two = {
+        "b/ANN": ["One line,", "and\n\nmore."],
+        "a/ANN": ["x" * 120 + "\nend"],
+        "a/BO": ["One."],
+    }
+    found = []
+    for k, names in enumerate((list(two), sorted(two))):  # the order of the file says nothing
+        (tmp_path / str(k)).mkdir()
+        content = json.dumps({name: two[name] for name in names})
+        (tmp_path / str(k) / "plays.json").write_text(content)
+        found.append(natural.load("shakespeare-plays", root=tmp_path / str(k)))
+    first, second = found
+    assert first.clients == second.clients == ("a/ANN", "b/ANN")  # BO has one line
+    assert first.digest == second.digest and "2 roles of 2 plays" in first.note
+    np.testing.assert_array_equal(first.y, second.y)
+    # a/ANN trains on 120 characters: 40 windows; its last line is its test part
+    assert [len(rows) for rows in first.train] == [40, 1]
+    static = federations.static(
+        "shakespeare-plays", n_clients=None, seed=0, min_samples=40, root=tmp_path / "0"
+    )
+    assert static.n_clients == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[]", "must be an object of roles"),
+        ('{"ANN": ["a"]}', "'ANN' must be a play, a slash and a role"),
+        ('{"a/ANN": "text"}', "'a/ANN' must have a list of speeches"),
+        ('{"a/ANN": ["a"], "a/ANN": ["b"]}', "'a/ANN' is there twice"),
+        ('{"a/ANN": ["a"]}', "no role with at least two lines"),
+        ("[" * 100_000, "is no json of plays"),
+    ],
+)
+def test_plays_of_another_form(tmp_path, content, message):
+    (tmp_path / "plays.json").write_text(content)
+    with pytest.raises(data.DataCorruptError, match=message):
+        natural.load("shakespeare-plays", root=tmp_path)
+
+
+def test_a_user_twice_in_one_file_is_refused(tmp_path):
+    (tmp_path / "femnist").mkdir()
+    one = json.dumps(pixels(0.1, 2))
+    text = f'{{"users": ["a"], "user_data": {{"a": {one}, "a": {one}}}}}'
+    (tmp_path / "femnist" / "all.json").write_text(text)
+    with pytest.raises(data.DataCorruptError, match="'a' is there twice"):
+        natural.load("femnist", root=tmp_path)

@@ -57,6 +57,13 @@ def test_the_same_table_as_npz(tmp_path):
         ("label,a\nno,1\nyes,red\n", "column 'a' holds '1'; features must be numbers"),
         ("label,a\nno,1\nno,2\n", "the label 'no' only"),
         ("", "is no CSV file"),
+        ("a,b,label\n1,2,x,3\n", "row 2, counted from the heading, has 4 fields and the heading 3"),
+        ("a,b,label\n1,2,x\n1,2,y,\n", "row 3, counted from the heading, has 4 fields"),
+        (",a,label\n0,1,x\n1,2,y\n", "column 1 of the heading is called ''"),
+        ("a,a,label\n0,1,x\n1,2,y\n", "column 2 of the heading is called 'a'"),
+        ("a,label\n1,x\n1e39,y\n", r"column 'a' holds 1e\+39 in row 3, .* ends at 3.4e38"),
+        ("t,label\n1700000000,x\n1700000001,y\n", "column 't' .* too close to one another"),
+        ("t,label\n1700000000.5,x\n1700000099.5,y\n", "column 't' .* too close to one another"),
         ('label,a\nno,"1\n', "is no CSV file"),
     ],
 )
@@ -72,6 +79,15 @@ def test_what_is_wrong_is_named(tmp_path, text, message):
         ({"x": np.ones(2), "y": np.arange(2)}, r"x must be numbers \(n, ...\)"),
         ({"x": np.ones((2, 1)), "y": np.arange(3)}, r"y \(3,\)"),
         ({"x": np.full((2, 1), np.nan), "y": np.arange(2)}, "finite numbers only"),
+        ({"x": np.ones((2, 0)), "y": np.arange(2)}, "finite numbers only"),
+        ({"x": np.ones((2, 1)), "y": np.array([1, np.nan])}, "y holds 'nan' in row 1"),
+        ({"x": np.ones((2, 1)), "y": np.array(["a", np.nan])}, "y holds 'nan' in row 1"),
+        (
+            {"x": np.ones((2, 1)), "y": np.arange(2), "client": np.array(["NaT", "2020"], "M8[s]")},
+            "client holds 'NaT' in row 0",
+        ),
+        ({"x": np.array([[1.0], [-1e39]]), "y": np.arange(2)}, r"column 0 of x holds -1e\+39"),
+        ({"x": np.array([[2**53], [2**53 - 1]]), "y": np.arange(2)}, "too close to one another"),
         ({"x": np.array([["a"], ["b"]]), "y": np.arange(2)}, "x must be numbers"),
     ],
 )
@@ -100,3 +116,12 @@ def test_the_example_is_the_same_every_time_and_stays_where_it_lies(tmp_path):
     assert table.client[:12].tolist() == [*range(6)] * 2
     assert all(len(set(table.y[table.client == m])) >= 3 for m in range(6))
     assert file.stat().st_size < 200_000
+
+
+def test_large_numbers_that_float32_tells_apart_are_read(tmp_path):
+    # a year of days in seconds, and a pressure in Pa
+    rows = [f"{1_700_000_000 + 86_400 * k},{101_325 + k % 7},{'ab'[k % 2]}" for k in range(365)]
+    table = tables.read(write(tmp_path, "\n".join(["t,p,label", *rows])))
+    assert len(np.unique(table.x[:, 0])) == 365 and len(np.unique(table.x[:, 1])) == 7
+    blank = tables.read(write(tmp_path, "\ufeffa,label\n\n1,x\n\n2,y\n"))
+    assert blank.features == ("a",) and len(blank) == 2

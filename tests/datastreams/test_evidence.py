@@ -380,16 +380,13 @@ def test_printed_numbers_are_the_transcribed_ones():
 
 
 def test_orders_are_judged_where_printed_intervals_do_not_overlap():
-    widths = {("FEMNIST", 0.2): 1.85}  # the transcription has no half width of Historical there
     for row in FIGURES.values():
         for fraction, table in TABLES.items():
             _, fresh, historical, *_ = PRINTED[row, fraction]
-            room = widths.get((row, fraction))
-            if room is None:
-                room = sum(
-                    paper_value("datastreams", table, f"{row} {name} half width")
-                    for name in ("fresh", "historical")
-                )
+            room = sum(
+                paper_value("datastreams", table, f"{row} {name} half width")
+                for name in ("fresh", "historical")
+            )
             assert ((row, fraction) in NO_ORDER) == (abs(fresh - historical) <= room)
             if (row, fraction) not in NO_ORDER:
                 assert ((row, fraction) in FRESH_LEADS) == (fresh > historical)

@@ -13,7 +13,7 @@ from tests.helpers import ROOT
 LEFT_OUT = {
     "the checks themselves, which the calls go through, and decorators": {
         *("checks: flag flags instance integer overflow_named real simplex span workers",),
-        *("checks: array choice generator indices integers labels", "config: settings"),
+        *("checks: array choice generator indices integers labels values", "config: settings"),
         "osafl.devices: checked_choices",
     },
     "files and downloads, which tests/faults/test_corruption.py and tests/data damage": {
@@ -22,7 +22,7 @@ LEFT_OUT = {
         *("datastreams.own_data: chosen config_for federation run split table_of",),
         *("results.store: config_dict describe experiment_name key_of own_code plain publish",),
         *("results.store: registered_code write_result", "results.sources: identity"),
-        *("judging.tables: paper_values provenance record", "models.pretrained: load"),
+        *("judging.tables: paper_curve paper_values provenance record", "models.pretrained: load"),
     },
     "what a user brings or declares: protocols, registries, claims, with tests of their own": {
         *("beyond.claims: Question", "registry: Registry Rule", "judging.claims: Claim Claims"),

@@ -496,3 +496,15 @@ def test_adaptive_rules_find_an_optimum(make):
 
 def test_docstring_example():
     assert doctest.testmod(servers).failed == 0
+
+
+def test_rules_and_rounds_keep_no_array_of_the_callers():
+    shares, clients, steps = np.array([0.25, 0.75]), np.array([0, 1]), np.array([3, 4])
+    rule, work = servers.Scaffold(2, shares), LocalWork(clients, steps, 0.1)
+    shares[:], clients[:], steps[:] = 0.5, [1, 0], 0
+    assert rule.shares.tolist() == [0.25, 0.75]
+    assert work.clients.tolist() == [0, 1] and work.steps.tolist() == [3, 4]
+    with pytest.raises(ValueError, match=r"work.clients has masked entries"):
+        LocalWork(np.ma.array([0, 1], mask=[True, False]), [1, 1], 0.1)
+    low = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)  # 1 and 2 steps
+    assert LocalWork([0, 1], low, 0.1).steps.tolist() == [1, 2]

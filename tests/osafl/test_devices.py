@@ -4,13 +4,14 @@ import dataclasses
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sflkit.osafl import channels
+from sflkit.osafl import alternation, channels
 from sflkit.osafl.allocation import allocate
-from sflkit.osafl.devices import Devices, Link, costs, uplink_rate
+from sflkit.osafl.devices import Devices, Link, costs, finish, uplink_rate
 
 W, LN2 = 1e9, math.log(2)
 UNIT = dict(
@@ -126,3 +127,47 @@ def test_devices_keep_read_only_arrays():
         with pytest.raises(ValueError, match="read-only"):
             getattr(devices, name)[0] = 5.0
     assert devices.max_cpu_hz.shape == (2,) and len(devices) == 2
+
+
+TWO = Devices(**GOOD)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda cpu, watt: alternation.least_power(TWO, Link(1e6), cpu / cpu, cpu),
+        lambda cpu, watt: (
+            alternation.objective(TWO, Link(1e6), cpu / cpu, cpu, watt, weight=0.5).total
+        ),
+        lambda cpu, watt: alternation.algorithm3(TWO, Link(1e6), cpu / cpu, cpu, watt),
+        lambda cpu, watt: alternation.lemma2(TWO, Link(1e6), cpu / cpu, watt),
+        lambda cpu, watt: costs(TWO, Link(1e6), cpu / cpu, cpu, watt).uplink_j,
+        lambda cpu, watt: finish(TWO, Link(1e6), cpu / cpu, cpu, watt).energy_j,
+    ],
+)
+def test_clients_are_told_apart_by_their_place_and_not_by_an_index(call):
+    cpu, watt = np.array([5e8, 1e9]), np.array([1.0, 0.5])
+    right = call(cpu, watt)
+    crossed = call(pd.Series(cpu, index=[1, 0]), pd.Series(watt, index=[0, 1]))
+    assert type(crossed) is np.ndarray and crossed.tolist() == right.tolist()
+
+
+def test_devices_keep_no_array_of_the_callers():
+    buffer = np.array([1.0, 2.0])
+    rounds = []
+    for t in range(3):
+        buffer[:] = [1.0 + t, 2.0 + t]
+        rounds.append(Devices(**{**UNIT, "snr_per_watt": buffer}))
+    assert [devices.snr_per_watt.tolist() for devices in rounds] == [[1, 2], [2, 3], [3, 4]]
+
+
+def test_frequencies_and_powers_of_zero():
+    device = Devices(**UNIT)
+    assert costs(device, Link(1e6), 1, -0.0, 1.0).compute_s == math.inf
+    one = np.array([1])
+    with pytest.raises(ValueError, match="cpu_hz holds 0 for client 0, which has 1 steps"):
+        finish(device, Link(1e6), one, np.zeros(1), np.ones(1))
+    with pytest.raises(ValueError, match="tx_watt holds 0 for client 0"):
+        finish(device, Link(1e6), one, np.array([1e9]), np.zeros(1))
+    assert finish(device, Link(0), one, np.array([1e9]), np.zeros(1)).feasible.all()
+    assert not finish(device, Link(1e6), 0 * one, np.zeros(1), np.zeros(1)).feasible.any()

@@ -467,6 +467,40 @@ def test_paper_values_are_transcribed(request, monkeypatch):
         tables.paper_value("sfl", "sfl-fig7", "loss")
 
 
+def test_a_printed_number_without_source_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables.paths, "paper_values", lambda: tmp_path)
+    (tmp_path / "sfl.csv").write_text("artefact,quantity,value,source\nsfl,a,1,here\nsfl,b,2,\n")
+    with pytest.raises(ValueError, match=r"sfl.csv: sfl, 'b' has no source"):
+        tables.paper_value("sfl", "sfl", "a")
+    curve = "# error: 1\n# axes: x\npanel,series,x,y\na,A,0,1\n"
+    (tmp_path / "sfl-fig1.csv").write_text(curve)
+    with pytest.raises(ValueError, match=r"sfl-fig1.csv has no line '# source: ...'"):
+        tables.paper_curve("sfl-fig1")
+    (tmp_path / "sfl-fig1.csv").write_text("# source: s\n" + curve + "a,A,1,\n")
+    with pytest.raises(ValueError, match="no finite number"):
+        tables.paper_curve("sfl-fig1")
+
+
+def test_the_authors_curves(request, monkeypatch):
+    monkeypatch.chdir(request.config.rootpath)
+    for figure in ("sfl-fig9", "sfl-fig10", "fats-fig5", "fats-fig6", "fats-fig7", "fats-fig8"):
+        curve = tables.paper_curve(figure)
+        assert list(curve.columns[:4]) == ["panel", "series", "x", "y"] and len(curve) > 30
+        assert not curve.isna().any(axis=None) and {"source", "error", "axes"} == set(curve.attrs)
+    fig9 = tables.paper_curve("sfl-fig9")  # the shares of a client's five classes fill its bar
+    assert fig9.groupby("panel")["y"].sum().to_numpy() == pytest.approx(np.ones(10), abs=2e-3)
+    assert (fig9["high"] - fig9["low"]).to_numpy() == pytest.approx(fig9["y"], abs=1e-5)
+    fig10 = tables.paper_curve("sfl-fig10")
+    late = fig10[fig10["x"].round().between(540, 600)].groupby("series")["y"].mean()
+    for rule, mean in late.items():
+        quantity = f"mean accuracy over rounds 540 to 600 {rule}"
+        assert tables.paper_value("sfl", "sfl-fig10", quantity) == round(mean, 4)
+    with pytest.raises(ValueError, match="figure='sfl-fig4a' must be one of 'fats-fig5'"):
+        tables.paper_curve("sfl-fig4a")
+    with pytest.raises(ValueError, match=r"paper='sfl-fig10' must be one of .*'sfl'$"):
+        tables.paper_values("sfl-fig10")
+
+
 def test_data_streams_values_agree_with_each_other(request, monkeypatch):
     monkeypatch.chdir(request.config.rootpath)
     table = tables.paper_values("datastreams")

@@ -615,6 +615,7 @@ def test_bad_input(probe, tmp_path, monkeypatch):
         (pd.DataFrame({"x": [[1]]}), "column 'x' of a result must hold numbers"),
         (pd.DataFrame({"x": ["a", None]}), "column 'x'"),
         (pd.DataFrame({1: [1]}), "distinct strings"),
+        (pd.DataFrame({"": [1]}), "distinct strings, none empty"),
         (pd.DataFrame({"x": pd.to_datetime(["2020-01-01"])}), "column 'x'"),
         (
             pd.DataFrame({"x": pd.array([1, None], "Int64")}),

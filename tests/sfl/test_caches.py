@@ -318,3 +318,10 @@ def test_bad_arrivals_leave_the_cache_alone(rule):
     assert cache.ids.tolist() == before
     with pytest.raises(ValueError, match="n_classes=3"):
         cache.label_counts(3)
+
+
+def test_full_keeps_no_array_of_the_callers():
+    shares = np.array([0.5, 0.5])
+    cache = Full(4, shares)
+    shares[:] = [1.0, 0.0]
+    assert cache.shares.tolist() == [0.5, 0.5]
