@@ -128,6 +128,12 @@ def cheaper_rules() -> CounterExample:
             "=",
             0,
         ),
+        corrected(
+            "only the mini-batches that hold it (Claim 1)",
+            _distance("claim1", [(0, 0)], **sizes),
+            "=",
+            0,
+        ),
     )
 
 
@@ -356,5 +362,6 @@ EXAMPLES: dict[int, Callable[[], CounterExample]] = {
 }
 NOT_SHOWN: dict[int, str] = {
     47: "A baseline is described otherwise than its authors coded it; nothing is refuted.",
+    86: "What figures plot is told by fitting their points; tests/fats/test_expected_time.py does.",
     65: "Which rate gives the accuracies drawn takes training to see; notebook 42 trains.",
 }

@@ -95,7 +95,7 @@ class FATSConfig:
     interval : int
         Rounds between two requests of a stream, recovered or not; 0 (default): each comes when the
         one before is served. The paper does not state it. Only with training.
-    rule : {"exact", "printed", "minimal"} or another name in `forgetting.RULES`
+    rule : {"exact", "printed", "minimal", "claim1"} or another name in `forgetting.RULES`
         How FATS's history forgets a sample (ERRATA 13, 16); without training always "exact".
     seed : int
         >= 0.

@@ -139,6 +139,28 @@ def repair_minimal(hit: Hit, rng: np.random.Generator) -> Draws:
     Source: ERRATA 16. This is exact: given that it holds the sample, a mini-batch is the sample and
     a uniform set of others, so that a uniform choice among those unused there completes it.
     """
+    return _hit_batches_anew(hit, rng, keep=True)
+
+
+def repair_claim1(hit: Hit, rng: np.random.Generator) -> Draws:
+    """Draw each mini-batch that holds a target anew, from what its client has left.
+
+    All clients and all other mini-batches stay. Source: FATS, Appendix B.2 and B.3, the operator
+    SU_r whose exactness Claim 1 states ("we essentially substitute some mini-batches drawn by
+    client k_u"); Algorithm 2 is another one (ERRATA 13).
+
+    Theorem. This is exact, and it draws rho_S = b K T / (M N) mini-batches anew on average.
+    Proof. Given the clients, mini-batches are independent, and each is a uniform set of b of its
+    client's N samples. One without the targets is a uniform set of b of what is left; one with a
+    target is replaced by such a set. So either way it has the law of retraining, and the clients
+    have theirs already. There are K T mini-batches, each of the target's client with probability
+    1/M, and then with the target with probability b/N.
+    """
+    return _hit_batches_anew(hit, rng, keep=False)
+
+
+def _hit_batches_anew(hit: Hit, rng: np.random.Generator, *, keep: bool) -> Draws:
+    """Draw anew what holds a target: the targets alone, or (not `keep`) the whole mini-batch."""
     history = hit.history
     if hit.step == history.steps:
         return history.draws
@@ -148,7 +170,8 @@ def repair_minimal(hit: Hit, rng: np.random.Generator) -> Draws:
         holds = (clients == client)[:, :, None] & np.isin(batches, samples).any(axis=-1)
         for place in map(tuple, np.argwhere(holds)):
             remaining = hit.crowd.remaining(client, place[0])
-            batches[place] = completed(batches[place], samples, remaining, rng)
+            gone = samples if keep else batches[place]
+            batches[place] = completed(batches[place], gone, remaining, rng)
     return Draws.of(clients, batches, history.samples_per_client)
 
 
@@ -158,8 +181,13 @@ RULES = Registry(
         "exact": Rule(repair_exact, "our rule, exact", Look("#0072B2", "-", "o")),
         "printed": Rule(repair_printed, "Algorithm 2 as printed", Look("#D55E00", "-", "s")),
         "minimal": Rule(repair_minimal, "our rule, minimal", Look("#009E73", "-", "^")),
+        "claim1": Rule(repair_claim1, "Claim 1's operator", Look("#CC79A7", "-", "D")),
     },
 )
+
+
+# The rules that are proved to be exact by enumeration (tests/fats/test_forgetting.py).
+EXACT = frozenset({"exact", "minimal", "claim1"})
 
 
 def forget_sample(
@@ -183,8 +211,9 @@ def forget_sample(
         nothing.
     rng : numpy.random.Generator
         Untouched when nothing has to be redrawn.
-    rule : {"exact", "printed", "minimal"} or another name in `RULES`
-        See `repair_exact`, `repair_printed` and `repair_minimal`.
+    rule : {"exact", "printed", "minimal", "claim1"} or another name in `RULES`
+        See `repair_exact`, `repair_printed`, `repair_minimal` and `repair_claim1`. What each costs
+        is said by `expected_time.rule_cost`.
     steps_done : int, optional
         Steps t_u in [0, T] that have run when the request comes; the end by default. A history
         reaches ahead of the run: a later hit is repaired likewise but costs nothing, so that

@@ -306,12 +306,7 @@ class History:
         crowd.check_held(batch_size)
         history = cls(Draws.of(clients, batches, sizes), crowd)
         history.check_held()
-        for target in crowd.forgotten:
-            used = history.first_use(*target)
-            if used is not None:
-                raise ValueError(
-                    f"(client, sample)={target} is forgotten, but still in use at {used}"
-                )
+        history.check_forgotten()
         return history
 
     clients = property(lambda self: self.draws.clients, doc="Client of each slot, (R, K).")
@@ -353,6 +348,15 @@ class History:
     def remaining(self, client: int, r: int | None = None) -> np.ndarray:
         """Return the sample numbers that a client has left; as `Crowd.remaining`."""
         return self.crowd.remaining(client, r)
+
+    def check_forgotten(self) -> None:
+        """Raise ValueError if something forgotten is still in use."""
+        for target in self.forgotten:
+            used = self.first_use(*target)
+            if used is not None:
+                raise ValueError(
+                    f"(client, sample)={target} is forgotten, but still in use at {used}"
+                )
 
     def check_held(self) -> None:
         """Raise ValueError if a mini-batch holds what its client did not hold in that round."""

@@ -4,7 +4,12 @@ that no crash leaves half of one.
 A file is replaced in one step (temporary name beside it, fsync, rename, fsync of the folder). The
 status stands in it: a process that was killed while it recomputed leaves a "pending" state, whose
 model is refused until `unlearning.resume` has finished it. What a file has forgotten stays so: a
-state that still knows it may not replace the file. One process at a time may write a file.
+state that still knows it may not replace the file.
+
+Several processes may forget on one file. Each looks at it and replaces it while it holds the lock
+of its folder, and only by a state that descends from the file's: every request leaves a mark in
+`served`, and the file's marks must be the first of the state's. Whoever was slower is refused,
+loads the file and asks again. A link is followed, and a file with a second name is refused.
 
 ==============  ===================  ===========================================================
 entry           shape, type          meaning
@@ -18,6 +23,9 @@ rounds          (m,) int64           rounds before which a model is stored, as `
                                      (P,) float32
 numbers         (7,) float64         rate, every, owed, and FR2's rate, momentum, decay, damping
 ledger          (n, 6) float64       the entries
+served          (n, 2) text          rule and mark of each request, see `Served`
+drawn           text                 mark of the draws that the models were trained on
+data            (sum N_k,) uint64    mark of each sample, 0 for a forgotten one
 entered, left   (sum N_k,) int32     only where clients are caches: when each sample was held
 digests         (n,) text            name and sha256 of each other entry, so that no part can be
                                      changed alone
@@ -31,11 +39,16 @@ is what `save` writes, uncompressed, so that nothing inflates.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import hashlib
 import os
-from collections.abc import Collection, Mapping
+import secrets
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -43,13 +56,14 @@ from torch import Tensor
 
 from sflkit import checks, npzfiles, paths
 from sflkit.fats.baselines import Fisher
+from sflkit.fats.forgetting import EXACT
 from sflkit.fats.held import Held
 from sflkit.fats.history import History, Target
 from sflkit.fats.ledger import Entry, Ledger
 from sflkit.fats.methods import METHODS
 
 _ANEW = (
-    "states have carried digests since sflkit 0.2; move it away and make it anew, with `learn` and "
+    "states from before that cannot be checked; move it away and make it anew, with `learn` and "
     "then `forget` for what it has forgotten"
 )
 
@@ -58,7 +72,25 @@ class PendingRequestError(RuntimeError):
     """A model was asked for that a request has taken away and that is not recomputed yet."""
 
 
-@dataclass(frozen=True, eq=False)
+class Served(NamedTuple):
+    """What a state remembers of a request.
+
+    Attributes
+    ----------
+    rule : str
+        The rule that repaired the history: a name in `forgetting.RULES`, or "adopted" after
+        `unlearning.adopt`. Where no rule is needed (clients, methods that train from scratch) it is
+        "exact", as they are.
+    mark : str
+        sha256 of the mark before and of the history after the request, so that two processes that
+        serve the same request with other draws leave different ones.
+    """
+
+    rule: str
+    mark: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class State:
     """A run of learning: what has to be kept so that it can go on and forget.
 
@@ -82,6 +114,13 @@ class State:
         Rounds that had run when a request came; those after `rounds_done` must be recomputed.
     fisher : Fisher
         FR2's settings.
+    served : tuple of Served
+        The rule and the mark of each request, in order.
+    drawn : str
+        `draws_mark` of the rounds that the models were trained on.
+    data : uint64 array (sum N_k,), optional
+        Mark of each sample of the data that the state is trained on, 0 for a forgotten one; None
+        before the first training.
     """
 
     history: History
@@ -92,6 +131,26 @@ class State:
     method: str = "fats"
     owed: int = 0
     fisher: Fisher = field(default_factory=Fisher)
+    served: tuple[Served, ...] = ()
+    drawn: str = ""
+    data: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"State({self.status}, rules={self.rules}, exact={self.exact}, method={self.method!r}, "
+            f"rounds_done={self.rounds_done}, rate={self.rate}, every={self.every}, "
+            f"{self.history!r})"
+        )
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rule by which each request was served."""
+        return tuple(each.rule for each in self.served)
+
+    @property
+    def exact(self) -> bool:
+        """Whether all of these are proved to be exact (`forgetting.EXACT`); "printed" is not."""
+        return EXACT.issuperset(self.rules)
 
     @property
     def rounds_done(self) -> int:
@@ -111,7 +170,10 @@ class State:
         ------
         PendingRequestError
             In a pending state.
+        ValueError
+            As `check`.
         """
+        self.check()
         if self.status == "pending":
             raise PendingRequestError(
                 f"a request is pending: {self.rounds_done} of {self.owed} rounds stand, the others "
@@ -119,54 +181,111 @@ class State:
             )
         return self.models[self.rounds_done].clone()
 
+    def check(self) -> None:
+        """Refuse a state whose models were not made by its history.
+
+        Raises
+        ------
+        ValueError
+            If the history was replaced by one with other draws in rounds that have run, or uses
+            what it has forgotten.
+        """
+        self.history.check_forgotten()
+        if self.drawn != draws_mark(self.history, self.rounds_done):
+            raise ValueError(
+                "the state's models were trained on another history; a history that forgets by "
+                "other means is taken over by `unlearning.adopt`"
+            )
+
+
+def draws_mark(history: History, rounds: int, first: int = 0, mark: str = "") -> str:
+    """Return the sha256 of the draws of rounds first..rounds-1, which goes on from `mark`."""
+    for r in range(first, rounds):
+        draws = (history.clients[r].astype(np.int32), history.batches[r].astype(np.int32))
+        mark = hashlib.sha256(
+            mark.encode() + b"".join(part.tobytes() for part in draws)
+        ).hexdigest()
+    return mark
+
 
 def save(state: State, path: Path | str) -> None:
     """Write a state, replacing the file in one step. A name without suffix is taken as it is.
 
+    A link is followed, and the file keeps its permissions.
+
     Raises
     ------
     ValueError
-        If there is a file that is no state, or that has forgotten what this state has not; it stays
-        as it is.
+        If the state contradicts itself, or `refuse_stale` would not let it replace the file, which
+        stays as it is.
     paths.CannotWrite
         If the disk is full or the folder cannot be written; an old file stays as it is, and the
         space is free again.
     """
-    refuse_stale(state.history, path)
-    path = Path(path)
+    checks.instance("state", state, State).check()
+    _check_agreement(state)
+    path = Path(os.path.realpath(path))
     content = _content(state)
     content["digests"] = _digests(content)
-    temporary = path.with_name(f".{path.name}.tmp")
+    with _alone(path):
+        refuse_stale(state, path)
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+            left.unlink()  # of a killed process: it may hold what is forgotten
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            with open(temporary, "xb", opener=_opener(mode)) as file:  # x follows no link
+                if mode is not None:
+                    os.fchmod(file.fileno(), mode)
+                np.savez(file, **content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            with contextlib.suppress(OSError):  # it is there only after an error
+                temporary.unlink(missing_ok=True)
+
+
+def _opener(mode: int | None) -> Callable[[str, int], int]:
+    """Return how a new file is opened: from the start as private as an old one."""
+    return lambda name, flags: os.open(name, flags, 0o666 if mode is None else mode)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold the lock of a file's folder, and make the folder's changes permanent at the end.
+
+    The lock is on the folder itself, so that nothing is left there. Its owner's death drops it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            np.savez(file, **content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise paths.CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
-    finally:
-        with contextlib.suppress(OSError):  # it is there only after an error
-            temporary.unlink(missing_ok=True)
-    if hasattr(os, "O_DIRECTORY"):  # the rename itself must survive a power cut, too
-        folder = os.open(path.parent, os.O_DIRECTORY)
+        folder = os.open(path.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+            os.fsync(folder)  # the rename itself must survive a power cut, too
         finally:
             os.close(folder)
+    except OSError as error:
+        raise paths.CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
 
 
-def refuse_stale(history: History, path: Path | str) -> None:
-    """Make sure that `history` may replace what the file `path` holds.
+def refuse_stale(state: State, path: Path | str) -> None:
+    """Make sure that `state` may replace what the file `path` holds.
 
     Raises
     ------
     ValueError
-        If the file is no state, or has forgotten what `history` has not.
+        If the file is no state or has several names; if it has forgotten what `state` has not, has
+        served a request that `state` does not descend from, or is further on.
     """
     try:
-        held = _forgotten(_entries(path, ("forgotten",)))
+        if os.stat(path).st_nlink > 1:
+            raise ValueError(
+                "it has several names (hard links), of which only one would be replaced: under the "
+                "others what is forgotten would live on"
+            )
+        entries = _entries(path, ("forgotten", "served", "rounds"))
+        held, served, done = _forgotten(entries), _served(entries), int(entries["rounds"].max())
     except FileNotFoundError:
         return
     except Exception as error:  # as in `load`
@@ -174,14 +293,19 @@ def refuse_stale(history: History, path: Path | str) -> None:
             f"{str(path)!r} exists and is not a state, so it is not replaced; name another file or "
             f"remove it ({error})"
         ) from error
-    known = sorted(
-        (item for item in held if not {item, (item[0], None)} & history.forgotten), key=str
-    )
+    forgotten = state.history.forgotten
+    known = sorted((item for item in held if not {item, (item[0], None)} & forgotten), key=str)
     if known:
         raise ValueError(
             f"{str(path)!r} holds a state that has forgotten (client, sample)={known[0]} "
             f"({len(known)} in all), which this state has not; go on from the file's state, or "
             "name another file"
+        )
+    behind = served == state.served and served and done > state.rounds_done
+    if behind or served != state.served[: len(served)]:
+        raise ValueError(
+            f"{str(path)!r} holds a state that has gone on since this one: {len(served)} requests "
+            f"served, {done} rounds done; load it and go on from there, or name another file"
         )
 
 
@@ -212,6 +336,8 @@ def _entries(path: Path | str, names: Collection[str] | None = None) -> dict[str
     if "digests" not in found:
         raise ValueError(f"it has no digests; {_ANEW}")
     said = dict(line.split(" ", 1)[::-1] for line in found.pop("digests").tolist())
+    if "served" not in said:
+        raise ValueError(f"it does not say how it has forgotten; {_ANEW}")
     parts = said.keys() if names is None else names
     if missing := sorted(set(parts) - found.keys()):
         raise ValueError(f"it lacks {', '.join(missing)}")
@@ -248,6 +374,9 @@ def _content(state: State) -> dict[str, np.ndarray]:
         "rounds": np.array(sorted(state.models), dtype=np.int64),
         "numbers": np.array(numbers),
         "ledger": entries.reshape(-1, len(Entry._fields)),
+        "served": np.array(state.served, dtype=str).reshape(-1, len(Served._fields)),
+        "drawn": np.array(state.drawn),
+        **({} if state.data is None else {"data": state.data}),
         **({} if held is None else {"entered": held.entered, "left": held.left}),
         **{f"model_{r}": model.numpy() for r, model in state.models.items()},
     }
@@ -268,12 +397,28 @@ def _state(file: Mapping[str, np.ndarray]) -> State:
     _check_models(models, history.rounds)
     entries = tuple(Entry(*map(int, row[:-1]), float(row[-1])) for row in file["ledger"])
     ledger = Ledger(history.clients_per_round, history.local_steps, len(models[0]), entries)
-    state = State(history, rate, models, every, ledger, method, owed, Fisher(*fisher))
+    state = State(
+        *(history, rate, models, every, ledger, method, owed, Fisher(*fisher)),
+        *(_served(file), str(file["drawn"]), _marks(file)),
+    )
     status = str(file["status"])
     if state.status != status:
         raise ValueError(f"it says that it is {status!r}, but its models make it {state.status!r}")
+    state.check()
     _check_agreement(state)
     return state
+
+
+def _marks(file: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """Return the marks of the samples, refused unless there is one for each."""
+    marks = file.get("data")
+    if marks is not None and (marks.dtype != np.uint64 or marks.shape != (file["sizes"].sum(),)):
+        raise ValueError(f"data has shape {marks.shape}; it must hold one uint64 per sample")
+    return marks
+
+
+def _served(file: Mapping[str, np.ndarray]) -> tuple[Served, ...]:
+    return tuple(Served(*map(str, row)) for row in file["served"])
 
 
 def _check_agreement(state: State) -> None:
@@ -295,6 +440,8 @@ def _check_agreement(state: State) -> None:
                 f"its ledger says that {stand} of {owed} rounds stand; its models say "
                 f"{state.rounds_done}"
             )
+    if len(entries) != len(state.served):
+        raise ValueError(f"it served {len(state.served)} requests; its ledger holds {len(entries)}")
     off = [r for r in state.models if r % state.every and r != state.rounds_done]
     if off:
         raise ValueError(f"it keeps every {state.every}th model and the last, but holds {off}")

@@ -57,7 +57,7 @@ from sflkit.fats.baselines import Fisher
 from sflkit.fats.history import History, Target, by_client, pair
 from sflkit.fats.ledger import Entry, Ledger
 from sflkit.fats.methods import METHODS, Local
-from sflkit.fats.state import State, refuse_stale, save
+from sflkit.fats.state import Served, State, draws_mark, refuse_stale, save
 from sflkit.federated.arrays import tensor_of
 from sflkit.federated.batches import convert
 
@@ -174,7 +174,8 @@ def forget(
     asked = request(state, requests, rng, rule)
     if asked.status == "pending":
         return resume(task, clients, asked, path=path, save_every=save_every, on_round=on_round)
-    _client_data(task, clients, asked.history)
+    data = _client_data(task, clients, asked.history)
+    asked = asked if asked is state else _identified(asked, data)
     if path is not None and asked is not state:
         save(asked, path)
     return asked
@@ -199,7 +200,7 @@ def request(
         was held stays.
     rng : numpy.random.Generator
         For what the history draws anew; untouched by requests that are refused.
-    rule : {"exact", "printed", "minimal"} or another name in `forgetting.RULES`
+    rule : {"exact", "printed", "minimal", "claim1"} or another name in `forgetting.RULES`
         See `forgetting.forget_sample`; FRS and FR2 draw everything anew by any rule.
 
     Raises
@@ -210,7 +211,7 @@ def request(
     """
     checks.choice("rule", rule, forgetting.RULES)
     checks.generator(rng)
-    checks.instance("state", state, State)
+    checks.instance("state", state, State).check()
     requests = _pairs(requests)
     if not requests:
         return state
@@ -219,7 +220,9 @@ def request(
     history, first = _forgotten(state.history, samples, gone, rng, rule, state.rounds_done)
     history = method.repaired(history, rng)
     restart = 0 if method.from_scratch else first
-    return _booked(state, history, len(requests), first, restart)
+    needed = samples and not method.from_scratch
+    rule = rule if needed else "exact"
+    return _booked(state, history, rule, len(requests), first, restart)
 
 
 def adopt(state: State, history: History) -> State:
@@ -242,11 +245,11 @@ def adopt(state: State, history: History) -> State:
     ------
     ValueError
         If the sizes differ, the history has forgotten nothing new, or not all that the state's has;
-        if it lacks `held` where the state's has it; if the method trains from scratch after every
-        request.
+        if it lacks `held` where the state's has it, or uses what it has forgotten; if the method
+        trains from scratch after every request.
     """
-    checks.instance("state", state, State)
-    checks.instance("history", history, History)
+    checks.instance("state", state, State).check()
+    checks.instance("history", history, History).check_forgotten()
     if METHODS[state.method].build().from_scratch:
         raise ValueError(
             f"method={state.method!r} trains from scratch after a request; adopt needs one that "
@@ -271,10 +274,12 @@ def adopt(state: State, history: History) -> State:
     differ |= (old.batches != history.batches).any(axis=(1, 2, 3))
     changed = np.flatnonzero(differ[: state.rounds_done])
     first = int(changed[0]) if len(changed) else -1
-    return _booked(state, history, len(new), first, first)
+    return _booked(state, history, "adopted", len(new), first, first)
 
 
-def _booked(state: State, history: History, requests: int, first: int, restart: int) -> State:
+def _booked(
+    state: State, history: History, rule: str, requests: int, first: int, restart: int
+) -> State:
     """Return the state with a history that has forgotten, and without models from `restart` on.
 
     `first` is the round of the first use that the ledger notes; -1 in both stands for none."""
@@ -283,11 +288,31 @@ def _booked(state: State, history: History, requests: int, first: int, restart: 
         start = -1
     owed = max(state.owed, state.rounds_done)
     entry = Entry(requests, first, start, owed, rounds=0, seconds=0.0)
-    state = replace(state, history=history, ledger=state.ledger.booked(entry))
-    if start < 0:
-        return state
-    models = {r: model for r, model in state.models.items() if r <= start}
-    return replace(state, models=models, owed=owed)
+    before = state.served[-1].mark if state.served else ""
+    gone = sorted(history.forgotten, key=str)
+    served = Served(rule, draws_mark(history, history.rounds, mark=f"{before} {gone}"))
+    after = replace(
+        state,
+        history=history,
+        ledger=state.ledger.booked(entry),
+        served=(*state.served, served),
+        data=None if state.data is None else np.where(_left(history), state.data, np.uint64(0)),
+    )
+    if start >= 0:
+        models = {r: model for r, model in state.models.items() if r <= start}
+        mark = draws_mark(state.history, start)  # of the draws that the models were made from
+        after = replace(after, models=models, owed=owed, drawn=mark)
+    after.check()  # a rule of one's own may have changed rounds that stand
+    return after
+
+
+def _left(history: History) -> np.ndarray:
+    """Return which samples are not forgotten, bool (sum N_k,), the clients one after another."""
+    sizes = history.samples_per_client
+    left = np.repeat(history.samples_left > 0, sizes)
+    offsets = np.cumsum(sizes) - sizes
+    left[[offsets[k] + s for k, s in history.forgotten if s is not None]] = False
+    return left
 
 
 def resume(
@@ -323,20 +348,22 @@ def resume(
     Raises
     ------
     ValueError
-        For data that do not fit the history or the task, a value out of range, or a file that
-        `save` would not replace.
+        For data that do not fit the history or the task, or are not those that the state was
+        trained on; for a value out of range, or a file that `save` would not replace.
     FloatingPointError
         If the model stops being finite; the message names the round.
     """
-    history = checks.instance("state", state, State).history
+    checks.instance("state", state, State).check()
+    history = state.history
     done = state.rounds_done
     data = _client_data(task, clients, history)
     if until is None:
         until = state.owed if state.status == "pending" else history.rounds
     until = checks.integer("until", until, done, history.rounds)
     save_every = None if save_every is None else checks.integer("save_every", save_every, 1)
+    state = _identified(state, data)
     if path is not None:
-        refuse_stale(history, path)  # before the work, not after it
+        refuse_stale(state, path)  # before the work, not after it
         if history.forgotten and until > done:
             save(state, path)
     device = machine.device()
@@ -462,7 +489,56 @@ def _advanced(state: State, params: Tensor, seconds: float) -> State:
     # The last model may lie between those that are kept.
     kept = {r: model for r, model in state.models.items() if r % state.every == 0}
     ledger = state.ledger.worked(1, seconds) if done < state.owed else state.ledger
-    return replace(state, models=kept | {done + 1: params.cpu()}, ledger=ledger)
+    return replace(
+        state,
+        models=kept | {done + 1: params.cpu()},
+        ledger=ledger,
+        drawn=draws_mark(state.history, done + 1, done, state.drawn),
+    )
+
+
+def _identified(state: State, data: list[Data]) -> State:
+    """Return the state with marks of its samples, refused unless the data are those it had before.
+
+    What is forgotten may be anything."""
+    left = _left(state.history)
+    sizes = state.history.samples_per_client
+    found = np.concatenate(
+        [np.zeros(n, np.uint64) if own is None else _marks(*own) for own, n in zip(data, sizes)]
+    )
+    other = np.flatnonzero(left & (found != state.data)) if state.data is not None else ()
+    if len(other):
+        ends = np.cumsum(sizes)
+        k = int(np.searchsorted(ends, other[0], side="right"))
+        raise ValueError(
+            f"clients[{k}] is not what the state was trained on: sample "
+            f"{other[0] - ends[k] + sizes[k]} is another one; give the same clients in the same "
+            "order, with what is forgotten in its place"
+        )
+    return replace(state, data=np.where(left, found, np.uint64(0)))
+
+
+def _marks(x: Tensor, y: Tensor) -> np.ndarray:
+    """Return a number of 64 bits for each sample, which tells slips and not forgeries, (n,).
+
+    It is a sum of the sample's 32-bit words times fixed odd numbers, so that one changed word
+    always changes it, and several do but for one case in 2**32."""
+    marks = np.zeros(len(y), dtype=np.uint64)
+    at = 0
+    for values in (x, y):
+        values = values.detach().cpu()
+        values = values.float() if values.is_floating_point() else values.long()
+        words = values.reshape(len(y), -1).contiguous().numpy().view(np.uint32)
+        factors = np.arange(at + 1, at + 1 + words.shape[1], dtype=np.uint64)
+        for constant in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9):  # those of SplitMix64
+            factors *= np.uint64(constant)
+            factors ^= factors >> np.uint64(29)
+        factors |= np.uint64(1)
+        for begin in range(0, len(y), 4096):
+            part = slice(begin, begin + 4096)
+            marks[part] += (words[part] * factors).sum(axis=1, dtype=np.uint64)
+        at += words.shape[1]
+    return marks
 
 
 def _client_data(task: federated.Task, clients: Iterable, history: History) -> list[Data]:

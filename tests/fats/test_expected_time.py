@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from sflkit.fats.enumeration import drawn_law, forgotten_law
-from sflkit.fats.expected_time import client_time, rule_of_thumb, sample_time
+from sflkit.fats.enumeration import _Tape, drawn_law, forgotten_law
+from sflkit.fats.expected_time import (
+    client_time,
+    first_participation,
+    rule_cost,
+    rule_of_thumb,
+    sample_time,
+)
+from sflkit.fats.forgetting import forget_sample
 
 SIZES = dict(n_clients=6, clients_per_round=2, local_steps=3, rounds=5)
 
@@ -29,6 +36,50 @@ def test_the_means_equal_those_over_all_histories(k, e, r):
     assert client_time(**sizes) == pytest.approx(float(client), rel=1e-12)
 
 
+@pytest.mark.parametrize("rule", ["exact", "printed", "minimal", "claim1"])
+@pytest.mark.parametrize("k, e, r, n, b", [(1, 1, 2, 2, 1), (2, 2, 1, 3, 1), (1, 2, 2, 3, 2)])
+def test_the_costs_of_the_rules_are_those_of_the_code(rule, k, e, r, n, b):
+    """Over all histories: what the rule draws is counted by the tape that it draws from."""
+    sizes = dict(n_clients=2, clients_per_round=k, local_steps=e, rounds=r)
+    sizes |= dict(samples_per_client=n, batch_size=b)
+    samples = gradients = 0
+    for p, history in drawn_law(**sizes).values():
+        tape, first = _Tape(), history.first_use(0, 0)
+        after, _ = forget_sample(history, 0, 0, tape, rule)
+        if first is None:
+            assert tape.at == 0 and after.draws is history.draws
+            continue
+        hit, step = first
+        again = hit + (rule == "exact" or step > 0) if rule in ("exact", "printed") else r
+        samples += p * (tape.at - k * (r - again))  # less the clients of rounds drawn afresh
+        own = history.clients[hit] == 0
+        uses = (history.batches[hit] == 0).any(axis=-1) & own[:, None]
+        redone = {
+            "printed": k * (e - step),
+            "exact": own.sum() * (e - step),
+        }.get(rule, np.logical_or.accumulate(uses, axis=1).sum())
+        gradients += p * (int(redone) + k * e * (r - hit - 1))
+    cost = rule_cost(rule, **sizes)
+    assert cost.samples == pytest.approx(float(samples), rel=1e-12)
+    assert cost.gradients == pytest.approx(float(gradients), rel=1e-12)
+    assert cost.steps == sample_time(**sizes)
+
+
+def test_the_costs_of_the_rules_by_hand():
+    """Two clients, K = E = b = 1, two samples each, two rounds: 1/4 use the sample in a round.
+
+    Claim 1's operator draws rho_S = 1/2 samples anew. The printed and the exact rule draw the hit
+    round's and all later ones, 1/4 * 2 + 3/16 * 1.
+    """
+    sizes = dict(n_clients=2, clients_per_round=1, local_steps=1, rounds=2)
+    sizes |= dict(samples_per_client=2, batch_size=1)
+    assert rule_cost("claim1", **sizes) == (11 / 16, 11 / 16, 1 / 2)
+    assert rule_cost("minimal", **sizes) == rule_cost("claim1", **sizes)
+    assert rule_cost("exact", **sizes) == rule_cost("printed", **sizes) == (11 / 16,) * 3
+    with pytest.raises(ValueError, match="rule='best'"):
+        rule_cost("best", **sizes)
+
+
 def test_two_requests_equal_those_over_all_histories():
     sizes = dict(n_clients=3, clients_per_round=1, local_steps=1, rounds=2)
     law = drawn_law(samples_per_client=1, batch_size=1, **sizes)
@@ -39,6 +90,56 @@ def test_two_requests_equal_those_over_all_histories():
     assert client_time(**sizes, requests=2) == pytest.approx(float(at_once), rel=1e-12)
     one_by_one = client_time(**sizes, requests=2, one_by_one=True)
     assert one_by_one == pytest.approx(float(first + second), rel=1e-12)
+
+
+def test_the_first_participation_by_hand_and_over_all_histories():
+    """AA, AB, BA, BB: client A first takes part in round 1, 1, 2 and never, on average 1."""
+    sizes = dict(n_clients=2, clients_per_round=1, local_steps=1, rounds=2)
+    assert first_participation(**sizes) == 1.0
+    sizes = dict(n_clients=3, clients_per_round=2, local_steps=2, rounds=3)
+    law = drawn_law(samples_per_client=1, batch_size=1, **sizes).values()
+    mean = sum(p * 2 * (int(h.first_round[0]) + 1) for p, h in law if h.first_round[0] < 3)
+    assert first_participation(**sizes) == pytest.approx(float(mean), rel=1e-12)
+    # who takes part in round r is recomputed for R - r + 1 rounds: both add up
+    used = float(1 - (1 - 1 / 6) ** (2 * 5))
+    both = first_participation(**SIZES) + client_time(**SIZES)
+    assert both == pytest.approx(3 * (5 + 1) * used, rel=1e-12)
+    assert first_participation(**SIZES | dict(n_clients=1)) == 3  # always the first round
+
+
+# M, K, R, E, plotted: points of the vector graphics of the paper's Fig. 7b (MNIST, K = 10 rho_C)
+# and of Fig. 6b (Shakespeare, the first and the last line), appendix, page 2.
+PLOTTED = [
+    *(
+        (300, k, 30, 10, y)
+        for k, y in zip(
+            range(2, 11),
+            (27.0017, 38.2, 48.0543, 55.8687, 62.451, 69.365, 74.487, 78.7617, 82.5003),
+        )
+    ),
+    *((390, k, 50, 100, y) for k, y in zip((2, 4, 6), (550.061, 935.277, 1199.99))),
+    *(
+        (630, k, 50, 100, y)
+        for k, y in zip(
+            (2, 4, 6, 8, 10, 12), (364.465, 656.214, 887.905, 1073.19, 1219.53, 1327.72)
+        )
+    ),
+]
+
+
+def test_the_paper_plots_the_first_participation():
+    """ERRATA 86: within 1.4 % of every point, where the recomputed work is up to 39 % above."""
+    names = ("n_clients", "clients_per_round", "rounds", "local_steps")
+    plotted = np.array([point[-1] for point in PLOTTED])
+    first, work = (
+        np.array([law(**dict(zip(names, point))) for point in PLOTTED]) / plotted - 1
+        for law in (first_participation, client_time)
+    )
+    assert np.abs(first).max() < 0.014 and abs(first.mean()) < 0.005
+    assert work.min() > 0.03 and work.max() > 0.35
+    # Table 2's 30 rounds of 100 steps do not fit Shakespeare's points; 50 do
+    short = [first_participation(**dict(zip(names, p)) | dict(rounds=30)) for p in PLOTTED[9:]]
+    assert (np.array(short) / plotted[9:] < 0.6).all()
 
 
 def test_limits():

@@ -16,7 +16,7 @@ from sflkit.fats.enumeration import (
     retrained_law,
     total_variation,
 )
-from sflkit.fats.forgetting import RULES, forget_client, forget_sample, forget_stream
+from sflkit.fats.forgetting import EXACT, RULES, forget_client, forget_sample, forget_stream
 from sflkit.fats.history import Draws, History, draw_batches, draw_clients, draw_history
 from sflkit.registry import Rule
 from tests.fats.fats_cases import TINY, drawn, printed_reference, serve, sizes, small
@@ -34,7 +34,7 @@ def distance(requests, rule="exact", **law):
 
 
 @pytest.mark.parametrize(("k", "e", "r"), TINY)
-@pytest.mark.parametrize("rule", ["exact", "minimal"])
+@pytest.mark.parametrize("rule", sorted(EXACT))
 def test_forgetting_a_sample_is_exact(k, e, r, rule):
     assert distance([(0, 1)], rule, **sizes(k, e, r)) == 0
 
@@ -63,7 +63,7 @@ def test_the_printed_rule_misses_by_what_errata_13_says():
     assert printed_reference(2, 2, 1, 2, 2, 2) == Fraction(59, 512)
 
 
-@pytest.mark.parametrize("rule", ["exact", "minimal"])
+@pytest.mark.parametrize("rule", sorted(EXACT))
 @pytest.mark.parametrize(
     ("k", "e", "r"), [case for case in TINY if case not in ((2, 2, 2), (2, 1, 2))]
 )
@@ -72,13 +72,13 @@ def test_two_deletions_in_a_row_are_exact(k, e, r, rule):
     assert distance([(0, 0), (1, 1)], rule, **sizes(k, e, r)) == 0
 
 
-@pytest.mark.parametrize("rule", ["exact", "minimal"])
+@pytest.mark.parametrize("rule", sorted(EXACT))
 def test_two_deletions_in_a_row_two_slots_two_rounds(rule):
     assert distance([(0, 0), (1, 1)], rule, **sizes(2, 1, 2)) == 0
     assert distance([(0, 0), (1, 1)], rule, **sizes(2, 2, 2)) == 0
 
 
-@pytest.mark.parametrize("rule", ["exact", "minimal"])
+@pytest.mark.parametrize("rule", sorted(EXACT))
 def test_samples_and_clients_in_a_row_are_exact(rule):
     assert distance([(0, 0), (2, None)], rule, **sizes(1, 1, 2, m=3)) == 0
     assert distance([(2, None), (0, 0)], rule, **sizes(2, 1, 1, m=3)) == 0
@@ -90,7 +90,7 @@ def test_samples_and_clients_in_a_row_are_exact(rule):
     assert distance([(1, 2), (1, 0)], rule, **sizes(1, 1, 2, n=[2, 4], b=2)) == 0
 
 
-@pytest.mark.parametrize("rule", ["exact", "minimal"])
+@pytest.mark.parametrize("rule", sorted(EXACT))
 @pytest.mark.parametrize(
     ("client", "sample", "setting"),
     [
@@ -118,7 +118,7 @@ def test_several_clients_at_once_are_exact():
 def test_a_request_during_the_run_is_exact(steps_done):
     setting = sizes(1, 2, 2)
     law, goal = drawn(setting), retrained_law([(0, 0)], **setting)
-    for rule in ("exact", "minimal"):
+    for rule in EXACT:
         assert total_variation(forgotten_law(law, (0, 0, steps_done), rule), goal) == 0
     # before the first step nothing has run, so the printed rule is exact; once a round has begun it
     # draws that one's clients again after a hit: printed_reference gives 1/8 for R = 1 as for R = 2
@@ -236,6 +236,20 @@ def test_minimal_rule_by_hand():
         ((1, 0, 1), 0),
     ):  # the partner of sample 1 stays
         assert kept in after.batches[at] and 1 not in after.batches[at]
+
+
+def test_claim_1s_operator_by_hand():
+    """Of the seven mini-batches of client 0 the three with sample 1 are drawn anew, as a whole."""
+    h, partners = small(), set()
+    for seed in range(60):
+        after, first = forget_sample(h, 0, 1, np.random.default_rng(seed), "claim1")
+        assert first == (0, 1) and np.array_equal(after.clients, h.clients)
+        new = (after.batches != h.batches).any(axis=-1)
+        places = {(0, 1, 1), (1, 0, 0), (1, 0, 1)}
+        assert set(map(tuple, np.argwhere(new).tolist())) == places
+        partners.add(tuple(after.batches[0, 1, 1].tolist()))
+    # any of the ten pairs of the five samples left, also those without the old partner 2
+    assert partners == set(itertools.combinations((0, 2, 3, 4, 5), 2))
 
 
 def test_printed_rule_by_hand():
@@ -443,5 +457,5 @@ def test_a_rule_that_does_not_forget_is_refused(rules):
 
 
 def test_the_table_names_the_rules():
-    assert list(RULES) == ["exact", "printed", "minimal"]
+    assert list(RULES) == ["exact", "printed", "minimal", "claim1"]
     assert RULES.labels()["printed"] == "Algorithm 2 as printed"

@@ -133,14 +133,16 @@ def test_a_stale_state_does_not_bring_forgotten_data_back(tmp_path):
     # a whole client covers its samples; the same or more may replace the file, and so may anything
     # a file that forgot nothing
     save(new, path)
-    for state in (
-        learn(task, clients, history, 0.3, start=start),
-        forget(task, clients, old, [(0, None), (1, None)], rng),
-    ):
+    branch = forget(task, clients, old, [(0, None), (1, None)], rng)
+    for state in learn(task, clients, history, 0.3, start=start), branch:
         save(state, tmp_path / "other")
         save(state, tmp_path / "other")
-    save(state, path)
-    assert load(path).history.forgotten == {(0, None), (1, None)}
+    # one that has forgotten more, but on another branch: the request that the file served is lost
+    with pytest.raises(ValueError, match="holds a state that has gone on since this one: 1 req"):
+        save(branch, path)
+    assert path.read_bytes() == before
+    forget(task, clients, new, [(1, None)], rng, path=path)
+    assert load(path).history.forgotten >= {(0, None), (1, None)}
 
 
 def test_the_file_is_flushed_before_it_gets_its_name(tmp_path, monkeypatch):
@@ -153,6 +155,54 @@ def test_the_file_is_flushed_before_it_gets_its_name(tmp_path, monkeypatch):
         )
     learn(task, clients, history, 0.3, start=task.init(0), path=tmp_path / "s", rounds=1)
     assert done == ["fsync", "replace", "fsync"]
+
+
+def test_one_request_served_twice_leaves_one_answer(tmp_path):
+    """Two processes that load one state and forget one client draw different histories."""
+    task, clients, history, _ = setup(1)
+    path = tmp_path / "s"
+    learn(task, clients, history, 0.3, start=task.init(0), path=path)
+    one, other, target = load(path), load(path), [(int(history.clients[0, 0]), None)]
+    forget(task, clients, one, target, np.random.default_rng(1), path=path)
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match="gone on since this one: 1 requests served, 5 rounds"):
+        forget(task, clients, other, target, np.random.default_rng(2), path=path)
+    assert path.read_bytes() == content
+    # the pending state of the same request does not take the finished one's place either
+    pending = request(one, target, np.random.default_rng(1))
+    with pytest.raises(ValueError, match="gone on since this one"):
+        save(pending, path)
+    assert path.read_bytes() == content
+
+
+def test_links_lead_to_the_file(tmp_path):
+    task, clients, history, rng = setup(1)
+    path, link = tmp_path / "real" / "s", tmp_path / "link"
+    state = learn(task, clients, history, 0.3, start=task.init(0), path=path)
+    link.symlink_to(path)
+    forget(task, clients, load(link), [(0, None)], rng, path=link)
+    assert link.is_symlink() and load(path).history.forgotten == {(0, None)}
+    # a second name would keep what is forgotten
+    other = tmp_path / "second"
+    learn(task, clients, history, 0.3, start=task.init(0), path=other)
+    os.link(other, tmp_path / "third")
+    for name in "second", "third":
+        with pytest.raises(ValueError, match="several names"):
+            forget(task, clients, state, [(0, None)], rng, path=tmp_path / name)
+    assert load(other).history.forgotten == set()
+
+
+def test_files_keep_their_permissions_and_no_planted_link_is_followed(tmp_path):
+    task, clients, history, rng = setup(1)
+    path, victim = tmp_path / "s", tmp_path / "victim"
+    state = learn(task, clients, history, 0.3, start=task.init(0), path=path)
+    path.chmod(0o600)
+    victim.write_text("precious")
+    (tmp_path / ".s.tmp").symlink_to(victim)  # the fixed name that writers once had
+    (tmp_path / ".s.1.tmp").write_text("of a killed writer")
+    forget(task, clients, state, [(0, None)], rng, path=path)
+    assert path.stat().st_mode & 0o777 == 0o600 and not path.is_symlink()
+    assert victim.read_text() == "precious" and not (tmp_path / ".s.1.tmp").exists()
 
 
 def pending_state(tmp_path):

@@ -15,10 +15,10 @@ from torch import nn
 
 from sflkit.fats.baselines import Fisher, draw_fedavg
 from sflkit.fats.forgetting import forget_stream
-from sflkit.fats.history import History, draw_history
+from sflkit.fats.history import Crowd, History, draw_history
 from sflkit.fats.ledger import Cost, Entry
-from sflkit.fats.state import PendingRequestError, load
-from sflkit.fats.unlearning import forget, learn, request, resume
+from sflkit.fats.state import PendingRequestError, load, save
+from sflkit.fats.unlearning import adopt, forget, learn, request, resume
 from sflkit.federated import Task
 from tests.fats.fats_cases import SIZES, line, poisoned, setup
 from tests.helpers import ROOT
@@ -593,3 +593,75 @@ def test_settings_survive_a_request():
     )
     after = forget(task, clients, state, [(0, 0)], rng)
     assert (after.rate, after.every, after.method, after.fisher.rate) == (0.3, 3, "fats", 2.0)
+
+
+def test_another_history_under_the_same_models_is_never_clean(tmp_path):
+    """`replace` saved and loaded as clean, with the models of the old history."""
+    task, clients, history, rng = setup(1)
+    state = learn(task, clients, history, 0.3, start=task.init(0))
+    target = (int(history.clients[0, 0]), None)
+    lie = replace(state, history=request(state, [target], rng).history)
+    for use in (
+        lambda: lie.params,
+        lambda: save(lie, tmp_path / "s"),
+        lambda: resume(task, clients, lie),
+        lambda: request(lie, [(3, 0)], rng),
+    ):
+        with pytest.raises(ValueError, match="models were trained on another history"):
+            use()
+    assert not (tmp_path / "s").exists()
+    assert adopt(state, lie.history).status == "pending"
+
+
+def test_a_history_that_uses_what_it_has_forgotten_is_not_adopted():
+    task, clients, history, _ = setup(1)
+    state = learn(task, clients, history, 0.3, start=task.init(0))
+    k, s = int(history.clients[0, 0]), int(history.batches[0, 0, 0, 0])
+    dirty = History(history.draws, Crowd.of(history.samples_per_client, [(k, s)]))
+    with pytest.raises(ValueError, match="is forgotten, but still in use"):
+        adopt(state, dirty)
+    with pytest.raises(ValueError, match="is forgotten, but still in use"):
+        _ = replace(state, history=dirty).params
+
+
+def test_a_state_knows_its_data(tmp_path):
+    """Reordered clients gave a model of neither order, and it was called clean."""
+    task, clients, history, rng = setup(2)
+    path, target = tmp_path / "s", (int(history.clients[2, 0]), 0)
+    state = learn(task, clients, history, 0.3, start=task.init(0), path=path)
+    swapped = [clients[1], clients[0], *clients[2:]]
+    changed = [(x.copy(), y.copy()) for x, y in clients]
+    changed[3][1][5] = 1 - changed[3][1][5]
+    nudged = [(x.copy(), y.copy()) for x, y in clients]
+    nudged[3][0][5, 2] = np.nextafter(nudged[3][0][5, 2], np.float32(9))
+    before = path.read_bytes()
+    for other, message in (
+        (swapped, r"clients\[0\] is not what .*: sample 0"),
+        (changed, r"clients\[3\] is not what .*: sample 5"),
+        (nudged, r"clients\[3\] is not what .*: sample 5"),
+    ):
+        for use in (
+            lambda other=other: forget(task, other, load(path), [target], rng, path=path),
+            lambda other=other: resume(task, other, state),
+        ):
+            with pytest.raises(ValueError, match=message):
+                use()
+    assert path.read_bytes() == before
+    # what is forgotten may be anything, and the same data may come in other types
+    gone = forget(task, poisoned(clients, {target}), load(path), [target], rng, path=path)
+    wider = [(torch.from_numpy(x).double(), torch.from_numpy(y)) for x, y in clients]
+    assert resume(task, wider, load(path)).status == "clean"
+    assert (gone.data == 0).sum() == 1  # no mark of it is left
+
+
+def test_a_clean_state_shows_by_which_rules_it_forgot(tmp_path):
+    task, clients, history, rng = setup(2)
+    state = learn(task, clients, history, 0.3, start=task.init(0))
+    assert state.rules == () and state.exact
+    exact = forget(task, clients, state, [(0, 0)], rng)
+    printed = forget(task, clients, exact, [(1, 0)], rng, "printed", path=tmp_path / "s")
+    left = forget(task, clients, load(tmp_path / "s"), [(2, None)], rng, "printed")
+    assert exact.rules == ("exact",) and exact.exact
+    assert left.rules == ("exact", "printed", "exact")  # Algorithm 3 needs no rule
+    assert not printed.exact and not left.exact
+    assert repr(left).startswith("State(clean, rules=('exact', 'printed', 'exact'), exact=False")

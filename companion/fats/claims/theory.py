@@ -76,6 +76,13 @@ _EXACTNESS = [
                 _ZERO,
                 role="beyond",
             ),
+            Part(
+                "claim1",
+                "So it is if hit mini-batches are drawn anew and all clients stay, the operator of "
+                "Claim 1 in the paper's own proof",
+                _ZERO,
+                role="beyond",
+            ),
         ],
         "one federation with a distance above 0, however small: exactness is a claim about "
         "fractions",

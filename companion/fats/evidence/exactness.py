@@ -79,7 +79,7 @@ def enumerated(federations: Sequence[tuple[int, ...]] = FEDERATIONS) -> pd.DataF
 
     Columns: M, N, K, b, E, R, the number of histories, whether all are equally likely ("uniform");
     the distance to retraining after forgetting the first sample by each rule ("printed", "exact",
-    "minimal") and after forgetting the first client ("client"); the distance of the laws with and
+    "minimal", "claim1") and the first client ("client"); the distance of the laws with and
     without the sample and the client ("TV sample", "TV client") and the probability that they were
     used ("involved sample", "involved client"); the sizes ("setting").
     """
@@ -376,6 +376,7 @@ def exactness(found: Exactness, table: pd.DataFrame) -> dict[str, dict[str, Any]
             "kept": off["exact"],
             "kept_twice": (float(found.two["exact"]), 0.0),
             "minimal": off["minimal"],
+            "claim1": off["claim1"],
         },
         "fats-alg3": {"tiny": off["client"], "two_in_a_row": (float(found.two["client"]), 0.0)},
         "fats-rem1": {level: tuple(pairs.T) for level, pairs in found.several.items()},

@@ -75,7 +75,7 @@ def distances(exact: pd.DataFrame, printed: Sequence) -> Figure:
     looks = {"printed": looks.pop("printed")} | looks
     looks |= {"client": ("Algorithm 3 (client)", "#000000", "x")}
     for rule, (label, color, marker) in looks.items():
-        place = np.arange(len(exact)) + {"exact": -0.2, "client": 0.2}.get(rule, 0)
+        place = np.arange(len(exact)) + {"exact": -0.2, "claim1": -0.35, "client": 0.2}.get(rule, 0)
         values = exact[rule].astype(float).to_numpy()[order]
         axes[0].plot(values, place, marker, color=color, label=label)
     for i, value in enumerate(exact["printed"].to_numpy()[order]):
