@@ -72,9 +72,7 @@ def test_the_size_stands_beside_and_decides_nothing():
     assert (alone.answer, alone.size) == (beside.answer, "")
     # a fall of 7 where 14 is printed, over 3 seeds: 50 %, [4.516, 9.484] / 14
     falling = -np.array([[0, 6, 12], [0, 7, 14], [0, 8, 16.0]])
-    assert Falls(smallest=1, printed=14).judge(falling).size == (
-        "50 % of the printed 14 [32, 68]"
-    )
+    assert Falls(smallest=1, printed=14).judge(falling).size == ("50 % of the printed 14 [32, 68]")
     assert Above(smallest=1, printed=4).judge([2.0]).size == "50 % of the printed 4"
 
 
