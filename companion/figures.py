@@ -14,6 +14,7 @@ import hashlib
 import io
 import itertools
 import json
+import os
 import re
 import sys
 import warnings
@@ -72,6 +73,7 @@ _HOUSE = {
 MAX_PNG_BYTES = 300_000
 EMBEDDED_WIDTH, LEAST_WIDTH = 960, 900  # pixels of a figure in a notebook
 _MARGIN = 8  # pixels around an embedded figure
+PDF = "SFLKIT_PDF"  # 1 has every figure drawn as a pdf as well
 LARGEST_CSV = 1_000_000  # characters
 Drawn = pd.DataFrame | ArrayLike | Mapping[str, pd.DataFrame | ArrayLike]
 
@@ -308,8 +310,9 @@ def save_figure(
 ) -> Path:
     """Write a figure, its passport and its row of index.csv.
 
-    The files are `<artefact>.png` (150 dpi, at most 300 kB), `<artefact>.pdf`, the drawn numbers
-    `<artefact>.csv` (at most 1 MB) and the passport `<artefact>.json`.
+    The files are `<artefact>.png` (150 dpi, at most 300 kB), the drawn numbers `<artefact>.csv` (at
+    most 1 MB) and the passport `<artefact>.json`; where $SFLKIT_PDF is 1, as `sflkit figures --pdf`
+    sets it, `<artefact>.pdf` as well, which git ignores.
 
     Parameters
     ----------
@@ -363,11 +366,15 @@ def save_figure(
         "data_sha256": hashlib.sha256(drawn.encode()).hexdigest(),
         "versions": versions() | {"matplotlib": _matplotlib_version()},
     }
-    files = {".png": _png(fig, artefact), ".pdf": _pdf(fig), ".csv": drawn.encode()}
+    files = {".png": _png(fig, artefact), ".csv": drawn.encode()}
     with paths.lock(folder / "index.csv"):
         files[".json"] = _passport(folder / artefact, passport, files)
         for suffix, content in files.items():
             paths.write_atomic(folder / f"{artefact}{suffix}", content)
+        pdf = folder / f"{artefact}.pdf"
+        pdf.unlink(missing_ok=True)  # one of an older picture would not be this one's
+        if os.environ.get(PDF) == "1":
+            paths.write_atomic(pdf, _pdf(fig))
         row = {name: passport[name] for name in ("artefact", "notebook", "caption")}
         row |= {"results": len(passport["results"])} | seals.digests(files)
         seals.upsert_rows(folder / "index.csv", artefact, [row])

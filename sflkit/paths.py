@@ -7,7 +7,7 @@
 | `out()` | out | <cache>/out | |
 | `data()` | data | <cache>/data | $SFLKIT_DATA is looked in before, see `data_folders` |
 | `paper_values()` | data/paper_values | <cache>/data/paper_values | |
-| `published(profile)` | data/results/<profile> | <cache>/data/results/<profile> | |
+| `published("paper")` | data/results | <cache>/data/results | |
 | `results_store()` | out/results | <cache>/out/results | $SFLKIT_CACHE |
 
 Asking for a folder does not create it; `write_atomic` and `lock` create what they need.
@@ -108,8 +108,12 @@ def paper_values() -> Path:
 
 
 def published(profile: str) -> Path:
-    """Return the folder of the tracked results behind a profile's published figures."""
-    return data() / "results" / check_profile(profile)
+    """Return the folder of the tracked results behind a profile's published figures.
+
+    Those of the profile paper, the only ones in the clone, lie in data/results itself.
+    """
+    folder = data() / "results"
+    return folder if check_profile(profile) == "paper" else folder / profile
 
 
 def results_store() -> Path:

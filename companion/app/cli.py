@@ -90,6 +90,9 @@ def figures(
     profile: Profile = "quick",
     jobs: Jobs = 2,
     only: Only = "",
+    pdf: Annotated[
+        bool, typer.Option("--pdf", help="draw each figure as a pdf as well, which git ignores")
+    ] = False,
 ) -> None:
     """Bring the notebooks that a profile names up to date, several at a time, and the README's
     tables after them.
@@ -110,7 +113,7 @@ def figures(
         kernels.cell_seconds(profile)
         with regenerate.alone(profile, typer.echo):
             committed.keep(profile)
-            done = regenerate.figures(profile, jobs, only, echo=typer.echo)
+            done = regenerate.figures(profile, jobs, only, echo=typer.echo, pdf=pdf)
     fresh, already, failed, waiting, damaged = done
     folder = paths.figures(profile)
     typer.echo(

@@ -37,7 +37,7 @@ PIXELS = 0.01
 # Numbers in the words of a theory part have three digits. Below NOTHING they are rounding errors.
 SHOWN = 0.01
 NOTHING = 1e-9
-FIGURE_FILES = (".png", ".pdf", ".csv")
+FIGURE_FILES = (".png", ".csv")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 

@@ -1,10 +1,10 @@
 """The queue of a profile: whatever the notebooks' plans lack, computed cheapest first.
 
-Results go to the tracked folder of the profile (`paths.published`), one file a run, so that they
-can be committed as they come and a kill at any moment costs the runs in flight. Each run holds a
-lock that dies with its process: a second queue beside shares the work, and a sweep over the same
-runs with that folder as its store does as well. A plan goes on to its next stage as soon as the
-runs that it waits for are there, whoever computed them. What a sweep has left in
+Results go to the folder of the profile (`paths.published`), at first as files of their own, so that
+a kill at any moment costs the runs in flight, and at the end into the tracked archives. Each run
+holds a lock that dies with its process: a second queue beside shares the work, and a sweep over the
+same runs with that folder as its store does as well. A plan goes on to its next stage as soon as
+the runs that it waits for are there, whoever computed them. What a sweep has left in
 `paths.results_store()` is copied, not computed again.
 """
 
@@ -67,7 +67,16 @@ class Queue:
             for worker in (*self._idle, *self._busy):
                 worker.end()
             shelf.clear_left_over(self.agenda.folder)
+        if not self.report.stopped:
+            self._pack()
         return self.report
+
+    def _pack(self) -> None:
+        """Publish what was computed from a commit; the rest stays in files of its own."""
+        try:
+            shelf.pack(self.agenda.folder)
+        except (paths.CannotWrite, ValueError) as error:
+            self._stop(str(error))
 
     def order(self) -> list[Wanted]:
         """Return the missing runs in the order in which they are computed.

@@ -29,6 +29,7 @@ from companion.app.runner import (
     target,
     this_process,
 )
+from companion.figures import PDF
 from companion.judging import seals
 from sflkit import paths
 
@@ -82,13 +83,18 @@ def alone(profile: str, echo: Callable[[str], Any] = print) -> Iterator[None]:
 
 
 def figures(
-    profile: str = "quick", jobs: int = 2, only: str = "", echo: Callable[[str], Any] = print
+    profile: str = "quick",
+    jobs: int = 2,
+    only: str = "",
+    echo: Callable[[str], Any] = print,
+    pdf: bool = False,
 ) -> Progress:
     """Bring the notebooks that a profile names up to date, `jobs` at a time.
 
     The cores are shared out: each notebook gets cores / jobs threads. A failed notebook does not
     stop the others. A notebook whose figures or verdicts are damaged is not up to date; `echo` is
-    given a line per damaged file. What is damaged of other notebooks stays as it is.
+    given a line per damaged file. What is damaged of other notebooks stays as it is. With `pdf`,
+    figures are drawn as pdf files as well, and a notebook that lacks one of these is run again.
 
     Raises
     ------
@@ -108,8 +114,11 @@ def figures(
     before = {book.name: _replaced(stamp(book, profile)) for book in books}
     old = {book.name: _replaced(failure(book, profile)) for book in books}
     again, damaged = _mended(books, profile, echo)
-    command = _snakemake(books, profile, jobs, again)
     environment = {**os.environ, WATCH: this_process()}
+    if pdf:
+        environment[PDF] = "1"
+        again = [book for book in books if book in again or _lacks_pdf(book, profile)]
+    command = _snakemake(books, profile, jobs, again)
     code = subprocess.run([*command, "--quiet", "all"], env=environment, check=False).returncode
     missing = [b for b in books if not stamp(b, profile).is_file()]
     failed = [b.name for b in missing if _replaced(failure(b, profile)) not in (None, old[b.name])]
@@ -124,6 +133,13 @@ def figures(
     ]
     already = [b.name for b in books if b not in missing and b.name not in fresh]
     return Progress(fresh, already, failed, waiting, damaged)
+
+
+def _lacks_pdf(book: gate.Notebook, profile: str) -> bool:
+    """Return whether a figure of a notebook has not been drawn as a pdf."""
+    folder = paths.figures(profile)
+    pngs = [folder / f"{artefact}.png" for artefact in book.artefacts]
+    return any(png.is_file() and not png.with_suffix(".pdf").is_file() for png in pngs)
 
 
 def _mended(

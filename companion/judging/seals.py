@@ -32,7 +32,6 @@ SEAL = "sha256"  # the digest of a row of verdicts.csv
 _FILES = {
     ".csv": "data_sha256",
     ".png": "png_sha256",
-    ".pdf": "pdf_sha256",
     ".json": "passport_sha256",
 }
 COLUMNS = {
@@ -69,7 +68,7 @@ COLUMNS = {
 }
 _WAY_OUT = "`sflkit figures` mends what is published, other tables can be deleted"
 NO_ROW = "index.csv has no row for it"
-_NEW_COLUMNS = ("png_sha256", "pdf_sha256", "passport_sha256", SEAL)  # not in tables before 0.2
+_NEW_COLUMNS = ("png_sha256", "passport_sha256", SEAL)  # not in tables before 0.2
 
 
 class DamagedTable(ValueError):

@@ -34,7 +34,7 @@ FOLDERS = {
     "docs/guides": "guides/index.md",
 }
 SHOWN_AS_TEXT = {".py", ".yaml", ".yml", ".toml", ".lock", ".cff", ".sh", ""}
-COPIED = {".png", ".pdf", ".csv", ".json", ".svg"}
+COPIED = {".png", ".csv", ".json", ".svg"}
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?^[ \t]*\1[`~]*[ \t]*$", re.M | re.S)
 _CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.S)
 _LINK = re.compile(

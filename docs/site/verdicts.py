@@ -65,7 +65,7 @@ def claim_page(sources: Sources, artefact: Artefact) -> str:
         blocks += [
             "## The figure",
             f"![{caption}]({artefact.figure})",
-            f"{caption}. Get it [for print]({base}.pdf), or [the data that it draws]({base}.csv).",
+            f"{caption}. Get [the data that it draws]({base}.csv).",
         ]
     refuted = plain(row.refuted_by).rstrip(".")
     blocks += ["## What would have refuted it", f"{refuted[:1].upper()}{refuted[1:]}."]

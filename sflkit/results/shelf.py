@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import filelock
 
-from sflkit.results import origin, store
+from sflkit.results import archive, origin, store
+
+_NO_RUNS = "bench"  # the benchmarks' tables, which lie beside the published runs
 
 
 class Shelf(NamedTuple):
@@ -36,9 +38,17 @@ def survey(folder: Path | str) -> Shelf:
         f"{file.parent.name}/{file.stem}"
         for suffix in (".json", ".csv")
         for file in folder.glob(f"*/*{suffix}")
-        if not file.name.startswith(".") and not file.parent.name.startswith(".")
+        if not file.name.startswith(".")
+        and not file.parent.name.startswith(".")
+        and file.parent.name != _NO_RUNS
     }
-    records, damaged = {}, {}
+    damaged = {}
+    for experiment in archive.experiments(folder):
+        found = archive.read(experiment, folder)
+        names |= found.records.keys() | found.contents.keys()
+        if found.wrong:
+            damaged[experiment] = found.wrong
+    records: dict[str, dict] = {}
     for key in sorted(names):
         found = store.look(key, folder)
         if found.record is not None and not found.wrong:
@@ -56,6 +66,7 @@ def read_record(key: str, folder: Path | str) -> dict | None:
 
 def records_of(experiment: str, folder: Path | str) -> Iterator[dict]:
     """Yield the records of an experiment that can be read, without a look at their numbers."""
+    yield from archive.read(experiment, folder).records.values()
     for file in sorted(Path(folder).glob(f"{experiment}/*.json")):
         with contextlib.suppress(OSError, ValueError):
             record = json.loads(file.read_text(encoding="utf-8"))
@@ -86,15 +97,40 @@ def take_over(key: str, source: Path | str, folder: Path | str) -> bool:
     paths.CannotWrite
         If the disk is full or the folder cannot be written.
     """
-    found = store.read_result(key, source)
-    if found is None or origin.was_edited(found[1]["commit"]):
+    found = store.look(key, source)
+    if store.read_result(key, source) is None or origin.was_edited(found.record["commit"]):
         return False
     try:
         with store.run_lock(key, folder, wait=False):
-            store.publish([key], source, folder)
+            if not store.is_complete(key, folder):
+                text = json.dumps(found.record, indent=1) + "\n"
+                store.write_pair(Path(folder), key, found.content, text)
     except filelock.Timeout:
         return False
     return True
+
+
+def pack(folder: Path | str) -> list[str]:
+    """Move the complete runs that lie in files of their own into the archives of `folder`.
+
+    Runs that were computed with uncommitted changes stay where they are. Returns the keys moved;
+    errors are those of `store.publish`.
+    """
+    folder = Path(folder)
+    single = {key for key in survey(folder).records if (folder / f"{key}.json").is_file()}
+    keys = [
+        key
+        for key in sorted(single)
+        if (record := read_record(key, folder)) and not origin.was_edited(record["commit"])
+    ]
+    store.publish(keys, folder, folder)
+    for key in keys:
+        for suffix in (".json", ".csv"):
+            (folder / f"{key}{suffix}").unlink(missing_ok=True)
+    for experiment in {key.partition("/")[0] for key in keys}:
+        with contextlib.suppress(OSError):  # others are left there
+            (folder / experiment).rmdir()
+    return keys
 
 
 def clear_left_over(folder: Path | str) -> None:

@@ -1,6 +1,9 @@
 """Result files: one computed run is one `<key>.csv` (the numbers) and one `<key>.json` (its
 record).
 
+Published results lie together instead, per experiment in one table and one file of records
+(`sflkit.results.archive`). Every reader here takes either form from a folder.
+
 A key is `<experiment>/<16 hexadecimal digits>`, so that the results of an experiment lie in a
 folder of their own. An experiment names itself: the module of its `run` function has `EXPERIMENT =
 "sfl-training"` (a second function `pilot` there would be "sfl-training-pilot"), and moving or
@@ -23,6 +26,8 @@ to 7 significant digits: small files, and far below any effect we report.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
 import functools
 import hashlib
@@ -41,7 +46,7 @@ import pandas as pd
 
 from sflkit import checks, paths
 from sflkit.config import registries
-from sflkit.results import origin, sources
+from sflkit.results import archive, origin, sources
 
 if TYPE_CHECKING:
     import filelock
@@ -150,11 +155,35 @@ def read_result(key: str, folder: Path | str) -> tuple[pd.DataFrame, dict] | Non
     found = look(key, folder)
     if found.wrong or found.record is None:
         return None
+    published = archive.read(key.partition("/")[0], folder)
+    types = tuple(found.record["columns"].items())
     try:
-        frame = _parse(found.content, found.record["columns"])
-    except (ValueError, TypeError):
+        if found.content is published.contents.get(key):
+            if types not in published.frames:
+                _parse_alike(published, types)
+            frame = published.frames[types][key].copy()
+        else:
+            frame = _parse(found.content, types)
+    except (ValueError, TypeError, KeyError):
         return None
-    return (frame, found.record) if len(frame) == found.record["rows"] else None
+    return (frame, copy.copy(found.record)) if len(frame) == found.record["rows"] else None
+
+
+def _parse_alike(published: archive.Archive, types: tuple[tuple[str, str], ...]) -> None:
+    """Parse all sound runs of an archive that have the same columns at once: `archive.frames`."""
+    contents = {
+        key: published.contents[key]
+        for key, record in published.records.items()
+        if tuple(record.get("columns", {}).items()) == types
+        and not _wrong(key, record, published.contents.get(key))
+    }
+    table = _parse(archive.together(contents.values()), types)
+    frames, start = {}, 0
+    for key in contents:
+        stop = start + published.records[key]["rows"]
+        frames[key] = table.iloc[start:stop].reset_index(drop=True)
+        start = stop
+    published.frames[types] = frames
 
 
 class OnDisk(NamedTuple):
@@ -182,7 +211,30 @@ def look(key: str, folder: Path | str) -> OnDisk:
     follows from its own config; when nothing in it differs from its own digest, where it has one,
     or is of another form than `write_result` writes; and when the csv has the digest that the
     record says.
+
+    Of a result that is published and lies in a file of its own as well, the whole one is taken.
     """
+    published = look_in_archive(key, folder)
+    if published.record is not None and not published.wrong:
+        return published
+    single = look_at_files(key, folder)
+    return single if single.record is not None or single.wrong else published
+
+
+def look_in_archive(key: str, folder: Path | str) -> OnDisk:
+    """Return what the archive of a key's experiment holds; see `look`."""
+    experiment = key.partition("/")[0]
+    found = archive.read(experiment, folder)
+    if found.wrong:
+        return OnDisk(None, b"", found.wrong)
+    csv, record = found.contents.get(key), found.records.get(key)
+    if record is None:
+        return OnDisk(None, csv or b"", "" if csv is None else "numbers without a record")
+    return OnDisk(record, csv or b"", _wrong(key, record, csv))
+
+
+def look_at_files(key: str, folder: Path | str) -> OnDisk:
+    """Return what the two files of a key hold; see `look`."""
     folder = Path(folder)
     try:
         csv = _bytes(folder / f"{key}.csv")
@@ -298,10 +350,10 @@ def write_result(
     record = plain(record)
     record["record_sha256"] = _record_sha256(record)
     text = json.dumps(record, indent=1) + "\n"
-    _write_pair(Path(folder), head["key"], content, text)
+    write_pair(Path(folder), head["key"], content, text)
 
 
-def _write_pair(folder: Path, key: str, content: bytes, record: str | bytes) -> None:
+def write_pair(folder: Path, key: str, content: bytes, record: str | bytes) -> None:
     """Put the two files of a result in place, or none of them."""
     csv = folder / f"{key}.csv"
     paths.write_atomic(csv, content)
@@ -323,40 +375,78 @@ def run_lock(key: str, folder: Path | str, *, wait: bool = True) -> filelock.Bas
 
 
 def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -> list[Path]:
-    """Copy results into the tracked `folder`, such as `paths.published("paper")`.
+    """Add results to the archives of the tracked `folder`, such as `paths.published("paper")`.
 
-    They come from `store` (None: `paths.results_store()`). Results that are already there are left
-    alone.
+    They come from `store` (None: `paths.results_store()`), or from files of their own in `folder`.
+    Results that are published already are left alone; columns that nothing reads are left out.
 
     Returns
     -------
     list of Path
-        The csv files, one per distinct key.
+        The archives' files, two per distinct experiment.
 
     Raises
     ------
     ValueError
-        If neither folder holds a complete result of a key, or the one to be copied was computed
-        while sflkit/ or notebooks/ had uncommitted changes.
+        If neither folder holds a complete result of a key, or the one to be added was computed
+        while sflkit/ or notebooks/ had uncommitted changes; if an archive that is to grow cannot be
+        read.
+    paths.CannotWrite
+        If the disk is full or the folder cannot be written.
     """
     store = paths.results_store() if store is None else Path(store)
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    by_experiment: dict[str, list[str]] = {}
     for key in dict.fromkeys(keys):
-        if not is_complete(key, folder):
-            found = read_result(key, store)
-            if found is None:
-                raise ValueError(f"key={key!r} must name a complete result in {store} or {folder}")
-            if origin.was_edited(found[1]["commit"]):
-                raise ValueError(
-                    f"key={key!r} was computed with uncommitted changes of sflkit/ or notebooks/; "
-                    f"commit them, delete {store / key}.json and compute it again"
-                )
-            files = [store / f"{key}{suffix}" for suffix in (".csv", ".json")]
-            _write_pair(folder, key, *(file.read_bytes() for file in files))
-        written.append(folder / f"{key}.csv")
+        by_experiment.setdefault(key.partition("/")[0], []).append(key)
+    written = []
+    for experiment, wanted in by_experiment.items():
+        with paths.lock(folder / experiment, folder=folder / LOCKS):
+            _add(experiment, wanted, store, folder)
+        written += archive.files_of(experiment, folder)
     return written
+
+
+def _add(experiment: str, keys: list[str], store: Path, folder: Path) -> None:
+    """Add runs of an experiment to its archive, whose lock the caller holds."""
+    found = archive.read(experiment, folder)
+    if found.wrong:
+        raise ValueError(f"{archive.files_of(experiment, folder)[0]}: {found.wrong}")
+    there = {
+        key: (record, found.contents.get(key, b""))
+        for key, record in found.records.items()
+        if not _wrong(key, record, found.contents.get(key))
+    }
+    new = {key: _to_publish(key, store, folder) for key in keys if key not in there}
+    if new:
+        archive.write(experiment, folder, there | new)
+
+
+def _to_publish(key: str, store: Path, folder: Path) -> tuple[dict, bytes]:
+    """Return record and csv text of a complete result with the columns that are published."""
+    for place in (folder, store):
+        with contextlib.suppress(KeyError, ValueError, TypeError):
+            found = look_at_files(key, place)
+            if found.record is not None and not found.wrong:
+                _parse(found.content, tuple(found.record["columns"].items()))
+                break
+    else:
+        raise ValueError(f"key={key!r} must name a complete result in {store} or {folder}")
+    record = dict(found.record)
+    if origin.was_edited(record["commit"]):
+        raise ValueError(
+            f"key={key!r} was computed with uncommitted changes of sflkit/ or notebooks/; "
+            f"commit them, delete {place / key}.json and compute it again"
+        )
+    columns = archive.kept(record["experiment"], record["columns"])
+    content = found.content
+    if columns != record["columns"]:
+        # As text, so that every number stays as it was written.
+        cells = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+        content = cells[list(columns)].to_csv(index=False, lineterminator="\n").encode()
+    record |= {"columns": columns, "sha256": hashlib.sha256(content).hexdigest()}
+    record["record_sha256"] = _record_sha256(record)
+    return record, content
 
 
 def _format(frame: pd.DataFrame) -> tuple[bytes, dict[str, str]]:
@@ -391,7 +481,8 @@ def _format(frame: pd.DataFrame) -> tuple[bytes, dict[str, str]]:
     return text.encode("utf-8"), columns
 
 
-def _parse(content: bytes, columns: dict[str, str]) -> pd.DataFrame:
+def _parse(content: bytes, types: tuple[tuple[str, str], ...]) -> pd.DataFrame:
+    columns = dict(types)
     frame = pd.read_csv(
         io.BytesIO(content),
         dtype=columns,

@@ -44,6 +44,7 @@ import joblib
 import pandas as pd
 
 from sflkit import checks, machine, paths
+from sflkit.results import archive
 from sflkit.results.attempts import Item, Task, die_with_parent, execute, stacked_run
 from sflkit.results.shelf import is_running
 from sflkit.results.store import (
@@ -212,9 +213,16 @@ def _say_damage(keys: Iterable[str], missing: Collection[str], folders: list[Pat
                 seconds = (found.record or {}).get("seconds")
                 cost = f" in about {seconds:g} s" if isinstance(seconds, int | float) else ""
                 now = f"it is computed anew{cost}, into {folders[-1]}"
+            files = [
+                file for file in archive.files_of(key.partition("/")[0], folder) if file.exists()
+            ]
             if folder != folders[-1]:
-                now += f"; it was published, and may come back by: git checkout -- {folder / key}.*"
-            said.append(f"{folder / key}.csv and .json: {wrong}; {now}")
+                way = " ".join(map(str, files)) or f"{folder / key}.*"
+                now += f"; it was published, and may come back by: git checkout -- {way}"
+            where = f"{folder / key}.csv and .json"
+            if files:
+                where = f"{key} in {' and '.join(map(str, files))}"
+            said.append(f"{where}: {wrong}; {now}")
     if said:
         rest = f"\n... and {len(said) - _SAID} more" if len(said) > _SAID else ""
         warnings.warn(

@@ -1,6 +1,5 @@
 """What a config allows, and that published results keep their keys."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,15 +9,13 @@ from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.training import EXPERIMENT, build, run
 from sflkit.federated import servers
 from sflkit.registry import Registry, Rule
-from sflkit.results import store
+from sflkit.results import archive, store
 from tests.datastreams.helpers import CONFIG
 from tests.helpers import ROOT
 
-RECORDS = sorted((ROOT / "data/results/paper" / EXPERIMENT).glob("*.json"))
-
 
 def test_published_results_keep_their_keys():
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in RECORDS]
+    records = archive.read(EXPERIMENT, ROOT / "data/results").records.values()
     changed = [
         record["key"]
         for record in records

@@ -116,7 +116,7 @@ def published(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    [*(f"sfl-fig2{end}" for end in (".png", ".pdf", ".csv", ".json")), *seals.COLUMNS],
+    [*(f"sfl-fig2{end}" for end in (".png", ".csv", ".json")), *seals.COLUMNS],
 )
 def test_what_is_published(published, tmp_path, name):
     folder = shutil.copytree(published, tmp_path / "quick")

@@ -168,7 +168,6 @@ def test_figure_passport_and_index_are_stable(clone, monkeypatch):
         "index.csv",
         "sfl-fig4a.csv",
         "sfl-fig4a.json",
-        "sfl-fig4a.pdf",
         "sfl-fig4a.png",
     ]
     passport = json.loads((folder / "sfl-fig4a.json").read_text())
@@ -201,9 +200,14 @@ def test_figure_passport_and_index_are_stable(clone, monkeypatch):
     ].tolist() == [2, 2, 2]
 
 
-def test_pdf_holds_no_date(clone):
-    pdf = save(frame()).with_suffix(".pdf").read_bytes()
+def test_a_pdf_on_demand_holds_no_date(clone, monkeypatch):
+    monkeypatch.setenv(figures.PDF, "1")
+    file = save(frame()).with_suffix(".pdf")
+    pdf = file.read_bytes()
     assert pdf.startswith(b"%PDF") and b"CreationDate" not in pdf and b"Producer" not in pdf
+    monkeypatch.delenv(figures.PDF)
+    save(frame())
+    assert not file.exists()  # an old one would be of another picture
 
 
 def test_large_pictures_are_reduced_or_warned_of(clone, monkeypatch):

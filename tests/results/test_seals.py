@@ -65,7 +65,7 @@ def test_what_was_just_drawn_is_not_damaged(folder):
     assert len(seals.read_table(folder / "parts.csv")) == 2
 
 
-@pytest.mark.parametrize("name", ["x-fig1.png", "x-fig1.pdf", "x-fig1.csv", "x-fig1.json"])
+@pytest.mark.parametrize("name", ["x-fig1.png", "x-fig1.csv", "x-fig1.json"])
 @pytest.mark.parametrize("how", ["cut", "bit", "gone"])
 def test_a_damaged_figure_is_named(folder, name, how):
     file = folder / name
@@ -91,7 +91,7 @@ def test_a_row_without_any_file_goes_and_the_rest_is_drawn_anew(folder, how):
         for file in folder.glob("x-fig1.*"):
             file.rename(folder / f"y-{file.name}") if how == "renamed" else file.unlink()
     found = seals.damages(folder)
-    assert {d.wrong for d in found} <= {"it is missing", seals.NO_ROW} and len(found) >= 4
+    assert {d.wrong for d in found} <= {"it is missing", seals.NO_ROW} and len(found) >= 3
     seals.mend(folder, found)
     assert [row["artefact"] for row in seals.rows(folder / "index.csv")] == ["x-fig2"]
     assert {d.wrong for d in seals.damages(folder)} <= {seals.NO_ROW}  # never again "it is missing"
@@ -151,7 +151,7 @@ def test_a_row_that_was_cut_costs_no_other(folder):
     assert [row["part"] for row in seals.rows(file)] == ["one"]
 
 
-@pytest.mark.parametrize("name", ["data_sha256", "png_sha256", "pdf_sha256", "passport_sha256"])
+@pytest.mark.parametrize("name", ["data_sha256", "png_sha256", "passport_sha256"])
 def test_a_figure_without_a_digest_is_damaged(folder, name):
     row = seals.rows(folder / "index.csv")[0]
     seals.upsert_rows(folder / "index.csv", "x-fig1", [row | {name: ""}])
@@ -200,11 +200,11 @@ def test_a_table_cut_anywhere_is_named_and_mended(folder, table):
 
 
 def test_tables_from_before_the_digests_are_read_and_made_anew(folder):
-    for name, new in (("index.csv", 3), ("verdicts.csv", 1)):
+    for name, new in (("index.csv", 2), ("verdicts.csv", 1)):
         table = pd.read_csv(folder / name, dtype=str, keep_default_na=False)
         table.iloc[:, :-new].to_csv(folder / name, index=False, lineterminator="\n")
     found = seals.damages(folder)
-    assert len(found) == 2 * 3 + 1 and {damage.artefact for damage in found} == {"x-fig1", "x-fig2"}
+    assert len(found) == 2 * 2 + 1 and {damage.artefact for damage in found} == {"x-fig1", "x-fig2"}
     seals.mend(folder, found)
     draw("x-fig1", folder)
     first, second = seals.rows(folder / "index.csv")

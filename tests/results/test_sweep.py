@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import importlib
 import json
+import lzma
 import os
 import re
 import signal
@@ -24,7 +25,7 @@ import psutil
 import pytest
 
 from sflkit import paths
-from sflkit.results import sweep
+from sflkit.results import archive, sweep
 from sflkit.results.store import (
     describe,
     look,
@@ -339,17 +340,18 @@ def test_a_damaged_published_result_is_named_with_its_price_and_the_way_back(pro
     sweep.run_many(probe.run, [config], store=store)
     key = result_key(probe.run, config)
     publish([key], store, public)
-    csv = public / f"{key}.csv"
-    csv.write_bytes(csv.read_bytes().replace(b"1", b"2", 1))  # one digit
+    rows, records = archive.files_of("sweep-probe", public)
+    text = lzma.decompress(rows.read_bytes())
+    rows.write_bytes(lzma.compress(text[:-1].replace(b"0.", b"1.", 1) + b"\n"))  # one digit
     with pytest.warns(sweep.DamagedResult, match="not used: another folder has this result whole"):
         sweep.run_many(probe.run, [config], store=store, published=public)
     assert lines(tmp_path, "end") == [1]
     with pytest.warns(sweep.DamagedResult) as said:
         sweep.run_many(probe.run, [config], store=tmp_path / "new", published=public)
     text = str(said[0].message)
-    seconds = json.loads((public / f"{key}.json").read_text())["seconds"]
+    seconds = json.loads(lzma.decompress(records.read_bytes()))["seconds"]
     assert f"computed anew in about {seconds:g} s, into {tmp_path / 'new'}" in text
-    assert f"git checkout -- {public / key}.*" in text
+    assert f"git checkout -- {rows} {records}" in text
     assert lines(tmp_path, "end") == [1, 1]
 
 
@@ -509,11 +511,7 @@ def test_published_results_are_read_not_written(probe, tmp_path):
     wanted = configs(probe, tmp_path, range(3))
     first = sweep.run_many(probe.run, wanted, store=tmp_path / "store")
     written = publish(first.attrs["keys"][:2], tmp_path / "store", tmp_path / "tracked")
-    assert (
-        sorted(str(p.relative_to(tmp_path / "tracked")) for p in (tmp_path / "tracked").glob("*/*"))
-        == sorted(name for key in first.attrs["keys"][:2] for name in (f"{key}.csv", f"{key}.json"))
-        and len(written) == 2
-    )
+    assert written == sorted((tmp_path / "tracked").glob("*.xz")) and len(written) == 2
     again = sweep.run_many(
         probe.run, wanted, store=tmp_path / "fresh", published=tmp_path / "tracked"
     )
@@ -521,7 +519,7 @@ def test_published_results_are_read_not_written(probe, tmp_path):
     assert again.attrs["computed"] == 1 and lines(tmp_path, "end") == [0, 1, 2, 2]
     assert (
         len(list((tmp_path / "fresh").rglob("*.csv"))) == 1
-        and len(list((tmp_path / "tracked").rglob("*.csv"))) == 2
+        and sorted((tmp_path / "tracked").glob("*.xz")) == written
     )
     publish(
         first.attrs["keys"][:2], tmp_path / "elsewhere", tmp_path / "tracked"
@@ -651,9 +649,9 @@ def test_clone_root_and_folders(tmp_path, monkeypatch):
         paths.figures("quick") == clone / "figures" / "quick"
         and paths.results_store() == clone / "out" / "results"
     )
-    assert paths.published(
-        "paper"
-    ) == clone / "data" / "results" / "paper" and paths.data_folders() == [clone / "data"]
+    assert paths.published("paper") == clone / "data" / "results" and paths.data_folders() == [
+        clone / "data"
+    ]
     monkeypatch.setenv("SFLKIT_DATA", str(tmp_path / "mine"))
     monkeypatch.setenv("SFLKIT_FIGURES", str(tmp_path / "drawn"))
     assert (
