@@ -365,7 +365,8 @@ _RATES = [
         "fats-thm7",
         "w requests cost at most 4 w min(rho, 1) re-computations on average, hence time of order "
         "max(min(rho, 1) w x training, w). Judged is the number behind the order, with the exact "
-        "law of first uses. The theorem names no limit on w.",
+        "law of first uses. The theorem names no limit on w. Time is what is recomputed; Figs. 6b "
+        "and 7b plot another one (ERRATA 86).",
         "Theorem 7, Section 5.3.1",
         [
             Part(
