@@ -1,5 +1,6 @@
 """The download path against a server on the loopback, with small files in the canonical formats."""
 
+import dataclasses
 import functools
 import gzip
 import hashlib
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from sflkit import data
-from sflkit.data import catalogue, downloads, images, natural
+from sflkit.data import catalogue, downloads, files, images, natural
 
 FAST = {"retries": 0, "timeout": 5.0}
 
@@ -239,6 +240,27 @@ def test_cifar100_has_coarse_then_fine_labels(monkeypatch, web, tmp_path):
     assert loaded.y_test.tolist() == parts["test.bin"][:, 1].tolist()
     coarse = loaded.with_coarse_labels()
     assert coarse.n_classes == 20 and coarse.y_test.tolist() == parts["test.bin"][:, 0].tolist()
+
+
+def test_a_complete_download_is_the_same_data_as_any_other_copy(monkeypatch, web, tmp_path):
+    rng = np.random.default_rng(5)
+    parts = {"train.bin": records(rng, 6, 2, (20, 100)), "test.bin": records(rng, 5, 2, (20, 100))}
+    content = tar({name: part.tobytes() for name, part in parts.items()})
+    serve(monkeypatch, web, {"cifar-100-binary.tar.gz": content}, "cifar100")
+    copy = {}  # the same samples, last first, by other hands
+    for split in ("train", "test"):
+        part = parts[f"{split}.bin"][::-1]
+        copy[f"x_{split}"] = part[:, 2:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        copy[f"y_{split}_coarse"], copy[f"y_{split}"] = part[:, :2].T.astype(np.int64)
+    known = files.contents_digest(files.in_own_order(copy))
+    spec = dataclasses.replace(catalogue.SPECS["cifar100"], sizes=(6, 5), contents=known)
+    monkeypatch.setitem(catalogue.SPECS, "cifar100", spec)
+    files.write(tmp_path / "copy" / "cifar100.npz", copy)
+    fetched = data.load("cifar100-complete", root=tmp_path / "home")
+    other = data.load("cifar100-complete", root=tmp_path / "copy")
+    assert len(web[2]) == 1 and fetched.digest == other.digest == known and fetched.canonical
+    np.testing.assert_array_equal(fetched.x_train, other.x_train)
+    np.testing.assert_array_equal(fetched.y_train_coarse, other.y_train_coarse)
 
 
 @pytest.mark.parametrize(
