@@ -2,8 +2,8 @@
 
 A block has the claim, the verdict, one sentence of answer, the parts that decide it as a small
 table, and the setting. The page has at most `MOST_WORDS` words: where its parts would not fit, each
-block shows the same number of them, those that fail first, and says how many more there are. What
-is beyond the papers stands in the notebooks.
+block shows fewer of them, first of all of those that hold. What is beyond the papers stands in the
+notebooks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from companion.judging.claims import in_full
 from companion.judging.rules import TOO_SMALL
 
 MOST_WORDS = 12_000
-_MOST_PARTS = 12  # the most of a block that is tried
+# How many parts of a block that do not hold, and that hold, may stand in its table: the first pair
+# with which the page is short enough is taken.
+_SHOWN = ((12, 12), (12, 6), (12, 3), (12, 2), (12, 1), (12, 0), (6, 0), (3, 0), (2, 0), (1, 0))
 _SETTINGS = {
     "full": "Full setting",
     "reduced": "Reduced setting",
@@ -61,18 +63,18 @@ _WORDS = (
 def verdict_page(tally: str) -> str:
     """Return VERDICTS.md; `tally` is the table paper x verdict.
 
-    Raises ValueError where even one part a claim makes the page longer than `MOST_WORDS`.
+    Raises ValueError where even the fewest parts make the page longer than `MOST_WORDS`.
     """
-    for most in range(_MOST_PARTS, 0, -1):
+    for most in _SHOWN:
         page = _page(tally, most)
         if len(page.split()) <= MOST_WORDS:
             return page
     raise ValueError(
-        f"VERDICTS.md has {len(page.split())} words with one part a claim; it may have {MOST_WORDS}"
+        f"VERDICTS.md has {len(page.split())} words with the fewest parts; it may have {MOST_WORDS}"
     )
 
 
-def _page(tally: str, most: int) -> str:
+def _page(tally: str, most: tuple[int, int]) -> str:
     rows, parts = tables.all_verdicts(), tables.all_parts()
     books = {name: book for book in gate.notebooks() for name in book.artefacts}
     papers = {key: rows[paper_of(rows) == key] for key in papers_of(rows)}
@@ -124,7 +126,7 @@ def block(
     parts: pd.DataFrame,
     book: gate.Notebook | None,
     *,
-    most: int = 1000,
+    most: tuple[int, int] = (1000, 1000),
     setting: str = "",
     short: bool = False,
 ) -> str:
@@ -138,8 +140,8 @@ def block(
         The rows of `tables.all_parts` of that claim.
     book : Notebook or None
         The notebook that judges it.
-    most : int
-        How many parts are shown.
+    most : (int, int)
+        How many parts that do not hold, and that hold, are shown beside the one that decides.
     setting : str
         Stands for the setting where it is said elsewhere.
     short : bool
@@ -152,12 +154,15 @@ def block(
         f"*Claim* ({row.source}): {_sentence(claim)}",
         f"**{_sentence(_verdict(row, parts))}** {answer(row.verdict, parts)}",
     ]
-    if len(ranked) > 1 and not (parts["answer"] == "not run").all():
-        shown = [
-            [_sentence(part.sentence).rstrip("."), _ANSWERS[part.answer], _found(part)]
-            for part in ranked.iloc[:most].itertuples()
-        ]
-        lines.append(_table(["part", "", "ours"], shown))
+    others = ranked.iloc[1:] if (parts["answer"] != "not run").any() else ranked.iloc[:0]
+    holds = others["answer"] == "yes"
+    shown = [
+        [_sentence(part.sentence).rstrip("."), _ANSWERS[part.answer], _found(part)]
+        for group, n in ((others[~holds], most[0]), (others[holds], most[1]))
+        for part in group.iloc[:n].itertuples()
+    ]
+    if shown:
+        lines.append(_table(["other parts", "", "ours"], shown))
     if row.note and not short:
         lines.append(_sentence(row.note))
     if row.printed and not short:
@@ -178,7 +183,7 @@ def answer(verdict: str, parts: pd.DataFrame) -> str:
     first = next(_ranked(verdict, parts).itertuples())
     words = first.sentence.rstrip(".")
     if first.answer != "yes":
-        words = f"{_ANSWERS[first.answer]}: {words[:1].lower() + words[1:]}"
+        words = f"{_ANSWERS[first.answer].capitalize()}: {words}"
     found = _found(first)
     text = _sentence(f"{words}: {found}" if found else words)
     if verdict == "corrected":
@@ -209,7 +214,8 @@ def _found(part: Any, brief: bool = False) -> str:
         ours = re.sub(pattern, words, ours)
     ours = re.sub(r"\d[\d.]*e\+\d+", lambda found: f"{float(found[0]):,.0f}", ours)
     if brief:
-        return " ".join(text for text in (ours.partition(";")[0], part.interval) if text)
+        ours = part.levels or ours.partition(";")[0]
+        return ours if part.levels else " ".join(text for text in (ours, part.interval) if text)
     found = " ".join(text for text in (ours, part.interval) if text)
     return ", ".join(text for text in (part.levels, found, part.size) if text)
 

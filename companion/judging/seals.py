@@ -68,7 +68,8 @@ COLUMNS = {
 }
 _WAY_OUT = "`sflkit figures` mends what is published, other tables can be deleted"
 NO_ROW = "index.csv has no row for it"
-_NEW_COLUMNS = ("png_sha256", "passport_sha256", SEAL)  # not in tables before 0.2
+_LATER = ("size", "levels")  # of parts.csv: not in tables from before the sign decided
+_NEW_COLUMNS = ("png_sha256", "passport_sha256", SEAL, *_LATER)  # not in tables before 0.2
 
 
 class DamagedTable(ValueError):
@@ -140,8 +141,7 @@ def seal(row: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> str:
     """Return the digest of a row of verdicts.csv, without its own digest, and of its parts."""
     said = {name: value for name, value in _texts(row).items() if name != SEAL}
     # Empty ones leave the digests of rows from before sizes and levels were recorded.
-    new = {"size", "levels"}
-    told = ({k: v for k, v in _texts(part).items() if v or k not in new} for part in parts)
+    told = ({k: v for k, v in _texts(part).items() if v or k not in _LATER} for part in parts)
     content = [said, *told]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
