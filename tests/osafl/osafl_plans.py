@@ -31,6 +31,12 @@ ONE = {
     "squeezenet1_seeds": [23, 24],
     "networks": ["FCN"],
     "column_seeds": [40, 41, 42],
+    "reading_norms": [5.0, 10.0],
+    "reading_rounds": 8,
+    "reading_seed": 100,
+    "reading_seeds": [200, 201, 202],
+    "reading_test_size": 300,
+    "genie_curve": [3, 10],
 }
 TWO = {
     "layers": 3,
@@ -56,9 +62,9 @@ TWO = {
 def invented(config, key):
     """A run whose accuracy rises to a level of its rule and step; nothing is trained."""
     level = {"osafl": 0.6, "genie": 0.65, "m_fednova": 0.1}.get(config.rule, 0.4)
-    if config.never_joined == "literal":
+    if config.never_joined == "literal" and config.rule in ("osafl", "m_afa_cd"):
         level = 0.05
-    step = getattr(config, tuning.step_name(config.rule))
+    step = config.hyper[tuning.step_name(config.rule)]
     printed = OSAFLConfig(config.rule, model=config.model, dataset=config.dataset).hyper
     off = abs(np.log2(step / printed[tuning.step_name(config.rule)]) - 1)  # best at twice the step
     level = level - 0.02 * off + 0.001 * (config.seed % 5)

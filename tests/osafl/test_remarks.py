@@ -7,6 +7,7 @@ import pytest
 from companion.osafl.claims.dataset1 import BASELINES
 from companion.osafl.evidence import remarks
 from companion.osafl.plans import training as plans
+from companion.osafl.plans.readings import name_of
 from sflkit.osafl.networks import SIZES
 from tests.osafl.osafl_plans import ONE, TWO, drive
 
@@ -29,18 +30,20 @@ def test_settings_differ_by_size(one):
     assert small["osafl-tab2"].level == "stand-in" and small["osafl-fig7"].level == "full"
     assert small["osafl-alg8"] is remarks.BY_HAND
     runs = pd.DataFrame({"seed": [20, 20, 21]})
-    early = one._replace(norm=28.0, checkpoints=one.checkpoints | {"CNN": runs})
-    full = remarks.settings_1(["osafl-tab2", "osafl-cnn"], FULL, base, early)
+    early = one._replace(checkpoints=one.checkpoints | {"CNN": runs})
+    full = remarks.settings_1(["osafl-tab2", "osafl-alg2", "osafl-cnn"], FULL, base, early)
     assert full["osafl-tab2"].level == "full" and full["osafl-cnn"].level == "reduced"
-    # what the paper leaves open is named, and it is not the same for all networks
-    assert "scale 10 and 30 centralised steps" in full["osafl-tab2"].differs
-    assert "scale 28" in full["osafl-cnn"].differs
-    assert full["osafl-cnn"].differs.startswith("CNN until the checkpoint in the text on 2 seeds,")
+    # what the paper leaves open is named, and it is not the same for all artefacts
+    reading = f"reading: {name_of(one.read.best)}, one of 17 tried"
+    assert full["osafl-tab2"].differs == f"FCN of 512-256 units; {reading}"
+    assert "scale 10 and 30 centralised steps" in full["osafl-alg2"].differs
+    said = f"CNN until the checkpoint in the text on 2 seeds; {reading}, by the FCN"
+    assert full["osafl-cnn"].differs == said
     both = early._replace(columns=one.columns | {"CNN": runs})
     said = remarks.settings_1(["osafl-cnn"], FULL, base, both)["osafl-cnn"]
     assert "on 2 seeds and over all rounds on 2 seeds" in said.differs and said.level == "full"
-    no_scan = remarks.settings_1(["osafl-cnn"], FULL, base, one._replace(norm=float("nan")))
-    assert "scale 10" in no_scan["osafl-cnn"].differs
+    none = one._replace(read=one.read._replace(best=None))
+    assert "scale 10" in remarks.settings_1(["osafl-tab2"], FULL, base, none)["osafl-tab2"].differs
     levels = {
         layers: remarks.settings_2(["osafl-tab4", "osafl-fig8"], layers, 64, 100, 100)
         for layers in (1, 3)
@@ -49,49 +52,26 @@ def test_settings_differ_by_size(one):
     assert levels[1]["osafl-tab4"].differs == "1 LSTM layer of 64 units, 100 clients, 100 rounds"
 
 
-def test_the_remark_tells_the_scale_at_which_fedavg_comes_nearest(one):
-    scan = pd.DataFrame(
-        [
-            dict(arm=arm, norm=norm, K=1, seed=0, round=1, best_accuracy=best)
-            for norm, fedavg, osafl in ((10.0, 0.45, 0.66), (28.0, 0.62, 0.6))
-            for arm, best in (("m_fedavg", fedavg), ("osafl", osafl))
-        ]
+def test_the_remark_tells_the_reading_and_how_many_were_tried(one):
+    notes = remarks.notes_1(one, judged=True)
+    met = one.read.table.loc[0, "met"]
+    said = f"It meets {met} of the twelve numbers, the most of 17 readings tried"
+    for artefact in ("osafl-tab2", "osafl-tab3", "osafl-fig4", "osafl-score"):
+        assert said in notes[artefact] and name_of(one.read.best) in notes[artefact]
+    # best accuracies of the invented runs: 0.6 for OSAFL
+    assert (
+        notes["osafl-tab2"].startswith("Ours: OSAFL 0.") and "M-AFA-CD 0.0" in notes["osafl-tab2"]
     )
-    nearest = pd.concat(
-        [
-            scan[scan["norm"] == 28.0].assign(seed=seed, best_accuracy=[0.61, osafl])
-            for seed, osafl in ((10, 0.3), (11, 0.5))
-        ]
-    )
-    found = one._replace(scan=scan, norm=plans.nearest_norm(scan), nearest=nearest)
-    notes = remarks.notes_1(found, 10.0, judged=True)
-    assert notes["osafl-fig4"] == notes["osafl-fig5"]
-    assert notes["osafl-tab2"].endswith(notes["osafl-fig4"])
-    # best accuracies of the invented runs: 0.6 for OSAFL; the printed buffer stands for M-AFA-CD
-    assert notes["osafl-tab2"].startswith("Ours: OSAFL 0.")
-    assert "M-AFA-CD 0.0" in notes["osafl-tab2"] and "diverged" not in notes["osafl-tab2"]
-    assert "without the clients that never joined it reaches 0." in notes["osafl-tab2"]
     assert "with the buffer as printed OSAFL " in notes["osafl-alg9"]
-    gone = found._replace(buffers=one.buffers.assign(best_accuracy=np.nan))
+    gone = one._replace(buffers=one.buffers.assign(best_accuracy=np.nan))
     diverged = "with the buffer as printed OSAFL diverges (2 runs) and M-AFA-CD reaches 0."
-    assert diverged in remarks.notes_1(gone, 10.0, judged=True)["osafl-alg9"]
-    bare = remarks.notes_1(found._replace(buffers=one.buffers.iloc[:0]), 10.0, judged=True)
+    assert diverged in remarks.notes_1(gone, judged=True)["osafl-alg9"]
+    bare = remarks.notes_1(one._replace(buffers=one.buffers.iloc[:0]), judged=True)
     assert "as printed" not in bare["osafl-alg9"] and "M-AFA-CD 0." in bare["osafl-alg9"]
-    assert "is 10 here" in notes["osafl-fig4"]
-    said = (
-        "nearest to its 62.8 % of Table II at 28, the second scale. There it reaches 61.0 % and "
-        "OSAFL 40.0 % with K = 1 (2 seeds)."
-    )
-    assert notes["osafl-fig4"].endswith(said)
-    lost = one.tuned.assign(diverged=(one.tuned["arm"] == "fednova") & (one.tuned["seed"] == 10))
-    told = remarks.notes_1(found._replace(tuned=lost), 10.0, judged=True)["osafl-tab2"]
-    assert "At the searched step 1 of 2 runs of FedNova diverged." in told
-    # A small network, or no scan, has nothing to say about it.
-    small = remarks.notes_1(found, 10.0, judged=False)
-    assert set(small) == {"osafl-tab2", "osafl-tab3", "osafl-alg9", "osafl-genie"}
-    assert small["osafl-tab2"].startswith("M-FedNova")
-    empty = found._replace(nearest=nearest.iloc[:0])
-    assert "scale" not in remarks.notes_1(empty, 10.0, judged=True)["osafl-tab2"]
+    # A small network has nothing to say about it, nor has one without a grid.
+    assert set(remarks.notes_1(one, judged=False)) == {"osafl-alg9", "osafl-genie"}
+    none = one._replace(read=one.read._replace(runs=pd.DataFrame()))
+    assert "osafl-tab2" not in remarks.notes_1(none, judged=True)
 
 
 def test_dataset_2_tells_its_accuracies_where_they_are_judged():

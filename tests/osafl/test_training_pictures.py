@@ -24,7 +24,8 @@ def hollow(ax):
 
 def test_printed_marks_are_the_tables():
     marks = pictures.printed_marks("osafl-tab2", "accuracy", "FCN")
-    assert set(marks) == {"genie", "osafl", *(rule for rule in RULES if rule.startswith("m_"))}
+    baselines = {rule for rule in RULES if rule.startswith("m_")} - {"m_fednova_latest"}
+    assert set(marks) == {"genie", "osafl", *baselines}
     assert (marks["osafl"], marks["genie"], marks["m_afa_cd"]) == (0.6608, 0.6630, 0.0566)
     assert pictures.printed_marks("osafl-tab5", "loss", "LSTM")["osafl"] == 3.3061
 

@@ -10,7 +10,8 @@ from sflkit.osafl.rules import RULES
 
 
 def test_each_rule_has_one_step_size():
-    server = {"osafl": "global_rate", "m_fednova": "slowdown", "m_afa_cd": "global_rate"}
+    server = {"osafl": "global_rate", "m_afa_cd": "global_rate"}
+    server |= dict.fromkeys(("m_fednova", "m_fednova_latest"), "slowdown")
     assert {rule: step_name(rule) for rule in RULES} == dict.fromkeys(RULES, "rate") | server
     for rule in RULES:
         name = step_name(rule)

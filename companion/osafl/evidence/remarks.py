@@ -13,21 +13,25 @@ import pandas as pd
 from companion.judging.claims import Setting
 from companion.osafl.claims.dataset1 import BASELINES, LABELS
 from companion.osafl.measures import as_printed, at_k, best, between, by_arm
-from companion.osafl.plans.training import FEDAVG_TABLE_2, Dataset1, Dataset2
+from companion.osafl.plans.readings import Read, name_of
+from companion.osafl.plans.training import Dataset1, Dataset2
 from sflkit.osafl.networks import SIZES
-from sflkit.osafl.rules import RULES
 
 _NOTHING_MISSING = (
     "Who knows the last file only is as often right, at best, as who knows every user's law (the "
     "parts beyond the paper), so that the number of the file holds all that the best guess needs."
 )
 _GENIE = (
-    "The paper does not say how many steps a round centralised SGD takes; ours takes the number "
-    "that the setting names, and was not tuned. With fewer steps it is slower: in the quick "
-    "profile's small network it takes ten a round, and with K = 2 its curve ends below OSAFL's."
+    "Who is ahead depends on how many steps a round centralised SGD takes, which the paper does "
+    "not say."
 )
 # Of Dataset-2: a late accuracy below it says that a rule has not left the first plateau.
 _NOT_BEGUN = 0.1
+# Judged under the reading that meets most of Table II's numbers.
+_READ = tuple(
+    f"osafl-{name}"
+    for name in ("tab2", "tab3", "fig4", "fig5", "saturation", "score", "genie", "alg9")
+)
 BY_HAND = Setting("full", "three clients and two parameters, by hand")
 
 # --- settings -------------------------------------------------------------------------------------
@@ -47,7 +51,7 @@ def settings_1(
     base : mapping
         As `comparison.printed_steps` takes it.
     found : Dataset1
-        The runs; its `norm` is the scale of the inputs of the other networks.
+        The runs.
     """
     sizes = "-".join(map(str, hidden))
     full = is_full(hidden, base["n_clients"], base["rounds"], base["features"])
@@ -63,15 +67,13 @@ def settings_1(
         )
     by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
     special = dict.fromkeys(by_hand, BY_HAND) | {"osafl-fig7": Setting("full")}
-    if full and found.norm == found.norm:  # not NaN
+    if full and found.read.best:
+        said = f"reading: {name_of(found.read.best)}, one of {len(found.read.table)} tried"
+        special |= dict.fromkeys(_READ, Setting("full", f"FCN of {sizes} units; {said}"))
         for network in found.checkpoints:
-            whole = len(found.columns[network]) > 0
-            special[f"osafl-{network.lower()}"] = Setting(
-                "full" if whole else "reduced",
-                f"{network} {_how_far(found, network)}, inputs at the scale {found.norm:g} alone, "
-                "which the paper does not state and at which M-FedAvg with the FCN comes nearest "
-                "to Table II",
-            )
+            level = "full" if len(found.columns[network]) else "reduced"
+            words = f"{network} {_how_far(found, network)}; {said}, by the FCN"
+            special[f"osafl-{network.lower()}"] = Setting(level, words)
     return {artefact: special.get(artefact, trained) for artefact in evidence}
 
 
@@ -84,7 +86,7 @@ def _how_far(found: Dataset1, network: str) -> str:
     ):
         if len(runs):
             said.append(f"{until} on {runs['seed'].nunique()} seeds")
-    return " and ".join(said)
+    return " and ".join(said) or "not trained"
 
 
 def is_full(hidden: Sequence[int], n_clients: int, rounds: int, features: str) -> bool:
@@ -113,36 +115,28 @@ def settings_2(
 # --- remarks --------------------------------------------------------------------------------------
 
 
-def notes_1(found: Dataset1, input_norm: float, judged: bool) -> dict[str, str]:
+def notes_1(found: Dataset1, judged: bool) -> dict[str, str]:
     """Return the remarks on notebook 33's verdicts, by artefact.
 
     Parameters
     ----------
     found : Dataset1
-    input_norm : float
-        The scale of the inputs at which the tables were run.
     judged : bool
         As `comparison.bottom_line_1` takes it; only then is there more to say than what an erratum
         says.
     """
-    step = "M-FedNova hardly moves at its printed step (ERRATA 69)."
-    notes = {"osafl-tab2": step, "osafl-tab3": step, "osafl-alg9": "ERRATA 38."}
-    notes["osafl-genie"] = _GENIE
+    notes = {"osafl-alg9": "ERRATA 38.", "osafl-genie": _GENIE}
     if not judged:
         return notes
     notes["osafl-alg9"] += f" {_both_ways(found)}"
+    if not len(found.read.runs):
+        return notes
+    said = _reading_words(found.read)
     for K, artefact in ((1, "osafl-tab2"), (2, "osafl-tab3")):
-        runs = at_k(found.tables, K)
+        runs = at_k(found.read.runs, K)
         if len(runs):
-            notes[artefact] = f"{_ours(runs)} {_mafacd_words(runs)} {step}"
-    if lost := _diverged(found.tuned):
-        notes["osafl-tab2"] += f" {lost}"
-    if len(found.nearest):
-        scale = _scale_words(found, input_norm)
-        notes["osafl-tab2"] += f" {scale}"
-        notes["osafl-tab3"] += f" {scale}"
-        notes |= {"osafl-fig4": scale, "osafl-fig5": scale}
-    return notes
+            notes[artefact] = f"{_ours(runs)} {said}"
+    return notes | {"osafl-fig4": said, "osafl-fig5": said, "osafl-score": said}
 
 
 def notes_2(found: Dataset2, judged: bool) -> dict[str, str]:
@@ -162,17 +156,20 @@ def notes_2(found: Dataset2, judged: bool) -> dict[str, str]:
 
 def _ours(runs: pd.DataFrame) -> str:
     """Say the best accuracies of a table."""
-    means = as_printed(by_arm(runs, best)).mean()
+    ends = by_arm(runs, best)
+    means = (as_printed(ends) if "m_afa_cd_printed" in ends else ends).mean()
     rules = means[[*LABELS]].sort_values(ascending=False)
     said = ", ".join(f"{LABELS[rule]} {mean:.3f}" for rule, mean in rules.items())
-    return f"Ours: {said}; centralised {means['genie']:.3f}."
+    genie = f"; centralised {means['genie']:.3f}" if "genie" in means else ""
+    return f"Ours: {said}{genie}."
 
 
-def _mafacd_words(runs: pd.DataFrame) -> str:
-    mean = by_arm(runs, best)["m_afa_cd"].mean()
+def _reading_words(read: Read) -> str:
+    """Say which reading is judged, how many were tried, and what it meets."""
+    first = read.table.iloc[0]
     return (
-        "That is M-AFA-CD with its buffer as printed; without the clients that never joined it "
-        f"reaches {mean:.3f}, and that one is compared with OSAFL."
+        f"The reading: {name_of(read.best)}. It meets {first['met']} of the twelve numbers, the "
+        f"most of {len(read.table)} readings tried, on a seed that judges nothing."
     )
 
 
@@ -204,33 +201,4 @@ def _plateau_words(runs: pd.DataFrame) -> str:
         "No baseline leaves its first plateau: in the mean over the last quarter the highest is "
         f"right in {100 * highest:.1f} % of the requests, and somebody who always names one "
         "popular file in 3 to 7 %."
-    )
-
-
-def _diverged(tuned: pd.DataFrame) -> str:
-    """Say which rules diverged at the step that the search chose, "" if none did."""
-    if not len(tuned):
-        return ""
-    lost = tuned.groupby(["arm", "seed"])["diverged"].any().groupby("arm").agg(["sum", "size"])
-    told = [
-        f"{row['sum']} of {row['size']} runs of {RULES[arm].label}"
-        for arm, row in lost[lost["sum"] > 0].iterrows()
-    ]
-    return f"At the searched step {' and '.join(told)} diverged." if told else ""
-
-
-def _scale_words(found: Dataset1, input_norm: float) -> str:
-    """Say what the scale of the inputs, which the paper does not state, does to OSAFL's lead."""
-    reached = []
-    for K, runs in found.nearest.groupby("K"):
-        ends = by_arm(runs, best)
-        reached.append(
-            f"{100 * ends['m_fedavg'].mean():.1f} % and OSAFL {100 * ends['osafl'].mean():.1f} % "
-            f"with K = {K} ({len(ends)} seeds)"
-        )
-    return (
-        "The lead depends on the scale of the inputs, which the paper does not state (ERRATA 67) "
-        f"and which is {input_norm:g} here. Of the scales that were tried, M-FedAvg comes nearest "
-        f"to its {100 * FEDAVG_TABLE_2:.1f} % of Table II at {found.norm:g}, the second scale. "
-        f"There it reaches {', and '.join(reached)}."
     )

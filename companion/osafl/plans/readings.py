@@ -142,15 +142,23 @@ def grid(
     table = grid_table(runs, tried, base, seed=seed)
     first = Reading(*table.loc[0, list(Reading._fields)])
     best = next(one for one in tried if name_of(one) == name_of(first))  # NaN stands for None
-    cases = {
-        (rule, K, one): config(best, rule, base, seed=one, K=K)
+    judges = cases(best, base, seeds, top_k)
+    judging = yield from _stage(judges, "best reading")
+    even = _without_scores(judges, judging, top_k[0])
+    no_score = yield from _stage(even, "best reading, score")
+    return Read(table, best, judging, no_score)
+
+
+def cases(
+    reading: Reading, base: Mapping, seeds: Sequence[int], top_k: Sequence[int]
+) -> dict[tuple[str, int, int], OSAFLConfig]:
+    """Return the runs of a reading by rule, K and seed: one K and one seed after the other."""
+    return {
+        (rule, K, seed): config(reading, rule, base, seed=seed, K=K)
         for K in top_k
-        for one in seeds
+        for seed in seeds
         for rule in RULES_OF_TABLE
     }
-    judging = yield from _stage(cases, "best reading")
-    no_score = yield from _stage(_without_scores(cases, judging, top_k[0]), "best reading, score")
-    return Read(table, best, judging, no_score)
 
 
 def _stage(

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from companion.osafl import measures, tuning
+from companion.osafl.plans import readings
+from companion.osafl.plans.readings import Read
 from companion.osafl.tuning import Choice
 from companion.plans import Stage, no_runs
 from sflkit.osafl import training
@@ -47,6 +49,8 @@ FACTOR_RANGE = (1 / 64, 4096.0)
 # judged a second time where M-FedAvg comes nearest to it; CNN and SqueezeNet1 take that scale.
 FEDAVG_TABLE_2 = 0.6281
 
+_CASE = ("arm", "K", "seed")
+
 Runs = Generator[Stage, pd.DataFrame, pd.DataFrame]
 
 
@@ -56,7 +60,13 @@ class Dataset1(NamedTuple):
     Attributes
     ----------
     tables : DataFrame
-        The arms `TABLE` at the printed rates.
+        The arms `TABLE` at the printed rates, without the clients that never joined.
+    read : Read
+        The grid of readings, and the rules of Table II under the one that meets most of its
+        numbers.
+    genie : DataFrame
+        Centralised SGD at the scale of that reading, K = 1, by the number of steps a round, the
+        column `steps`.
     buffers : DataFrame
         OSAFL with the printed buffer and with zeros, first K, few seeds.
     chosen : dict
@@ -77,13 +87,15 @@ class Dataset1(NamedTuple):
         As `scan`, at that scale alone, with every K: the seeds of the tables for K = 1, and seeds
         of their own for the others.
     checkpoints : dict
-        "CNN" and "SqueezeNet1" -> their runs with K = 1 until the round that Section V-B names,
-        empty where they were not asked for.
+        "CNN" and "SqueezeNet1" -> their runs under that reading with K = 1 until the round that
+        Section V-B names, empty where they were not asked for.
     columns : dict
         The same over all rounds with every K, which are columns of Tables II and III.
     """
 
     tables: pd.DataFrame
+    read: Read
+    genie: pd.DataFrame
     buffers: pd.DataFrame
     chosen: dict[str, Choice]
     tuned: pd.DataFrame
@@ -136,16 +148,27 @@ def dataset1(
     squeezenet1_seeds: Sequence[int],
     networks: Sequence[str],
     column_seeds: Sequence[int],
+    reading_rounds: int,
+    reading_norms: Sequence[float],
+    reading_seed: int,
+    reading_seeds: Sequence[int],
+    reading_test_size: int,
+    genie_curve: Sequence[int],
 ) -> Generator[Stage, pd.DataFrame, Dataset1]:
     """Yield the stages of notebook 33; see its parameters.
 
-    With `tune_rounds` 0 nothing is searched and no rule is tuned.
+    With `tune_rounds` 0 nothing is searched and no rule is tuned; with `reading_rounds` 0 no
+    reading is tried.
     """
     base = fcn_base(
         hidden, n_clients, rounds, features, input_norm, allocator, genie_steps, test_size
     )
     first, some = list(top_k)[:1], list(seeds)[:few]
     tables = yield from _arms(base, TABLE, top_k, seeds, "tables")
+    own = base | {"test_size": reading_test_size, "rounds": max(1, reading_rounds)}
+    norms_read = reading_norms if reading_rounds else ()
+    read = yield from readings.grid(own, norms_read, reading_seed, reading_seeds, top_k)
+    genie = yield from _genies(own, read, genie_curve, reading_seeds)
     buffers = yield from _arms(base, ("osafl_printed", "osafl_zero"), first, some, "buffers")
     scan = yield from _scan(base, norms, {1: scan_seeds}, "scale")
     norm = nearest_norm(scan)
@@ -171,8 +194,9 @@ def dataset1(
         early = column_base(base, network, until, norm) | {"evaluate_every": 5}
         whole = column_base(base, network, rounds, norm)  # plateaus need every round
         gpu = network == "SqueezeNet1"
-        arms = PRINTED if until else ()
-        checkpoints[network] = yield from _arms(early, arms, [1], early_seeds, network, gpu=gpu)
+        some_seeds = early_seeds if until and read.best else ()
+        cases = readings.cases(read.best, early, some_seeds, [1])
+        checkpoints[network] = yield from _collected(cases, _CASE, network, gpu)
         columns[network] = yield from _arms(
             whole,
             COLUMN if network in networks else (),
@@ -183,6 +207,8 @@ def dataset1(
         )
     return Dataset1(
         tables=tables,
+        read=read,
+        genie=genie,
         buffers=buffers,
         chosen=chosen,
         tuned=tuned,
@@ -324,7 +350,7 @@ def _arms(
         for seed in seeds
         for arm in arms
     }
-    return (yield from _collected(cases, ("arm", "K", "seed"), name, gpu))
+    return (yield from _collected(cases, _CASE, name, gpu))
 
 
 def _collected(
@@ -337,6 +363,19 @@ def _collected(
     found = tuning.collect(frame, cases, names)
     found.attrs["keys"] = frame.attrs["keys"]
     return found
+
+
+def _genies(base: Mapping, read: Read, steps: Sequence[int], seeds: Sequence[int]) -> Runs:
+    """Yield centralised SGD with so many steps a round, at the scale of the best reading."""
+    norm = None if read.best is None else read.best.norm
+    cases = {
+        (n, 1, seed): OSAFLConfig(
+            "genie", seed=seed, **{**base, "input_norm": norm, "genie_steps": n}
+        )
+        for n in (steps if read.best else ())
+        for seed in seeds
+    }
+    return (yield from _collected(cases, ("steps", "K", "seed"), "centralised steps"))
 
 
 def _search(
@@ -379,7 +418,7 @@ def _without_scores(base: Mapping, K: int, with_score: pd.DataFrame, factor: flo
         config = OSAFLConfig("osafl", "exclude", seed=seed, top_k=K, chi=1e9, **base)
         share = round(float(run["mean_score"].mean()), 4)
         cases[arm, K, seed] = tuning.scaled(config, factors[arm] * share)
-    return (yield from _collected(cases, ("arm", "K", "seed"), "no score"))
+    return (yield from _collected(cases, _CASE, "no score"))
 
 
 def _scan(
