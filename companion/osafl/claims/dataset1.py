@@ -5,7 +5,7 @@ judge: seeds 10 to 19, and seeds 40 to 59 for K = 2 at the second scale (docs/ch
 """
 
 from companion.judging.claims import Claim, Part
-from companion.judging.rules import POINTS, Above, Holds, Near, NotBelow, Similar
+from companion.judging.rules import POINTS, Above, EveryReading, Holds, Near, NotBelow, Similar
 
 # The labels of `rules.RULES`, which loads torch.
 LABELS = {
