@@ -1,5 +1,6 @@
-# make figures   every figure, table and verdict      PROFILE=quick|paper  JOBS=2 (notebooks at a time)  ONLY="10 12"
-# make paper     runs that the paper profile lacks   JOBS=2 (runs at a time)  ONLY="33 42"
+# make figures   every figure, table and verdict, from published runs  JOBS=2 (notebooks at a time)  ONLY="10 12"
+# make paper     published runs that are missing     JOBS=2 (runs at a time)  ONLY="33 42"
+# make small     every notebook from scratch at small sizes, into out/small  JOBS=2  ONLY="10 12"
 # make test      lint, tests, all notebooks compared  JOBS=2
 # make faults    kills, full disks, corruptions, damaged calls; `make test` makes a few  N=100
 # make lab       JupyterLab, opened on the learning paths  LAB="--no-browser --port 9000"; as root: LAB="--allow-root"
@@ -13,7 +14,6 @@
 # torch, from there; without it everything comes from pip's own index. PYTHON=python3.12 chooses the interpreter.
 
 PYTHON = python3
-PROFILE = quick
 JOBS = 2
 N = 100
 ONLY =
@@ -27,18 +27,21 @@ READY = .venv/.installed
 PIP = $(PY) -m pip --disable-pip-version-check
 export SFLKIT_WATCH =
 
-.PHONY: help figures paper test faults lab site slides bench data clean
+.PHONY: help figures paper small test faults lab site slides bench data clean
 .DELETE_ON_ERROR:
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
 
 figures: $(READY)
-	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.cli figures --profile "$(PROFILE)" --jobs "$(JOBS)" --only "$(ONLY)"
+	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.cli figures --jobs "$(JOBS)" --only "$(ONLY)"
 
 # At low priority, the cheapest runs first. It may be stopped at any moment: called again, it goes on.
 paper: $(READY)
 	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.cli paper --jobs "$(JOBS)" --only "$(ONLY)"
+
+small: $(READY)
+	@exec $(PY) -m snakemake --cores "$(JOBS)" --nolock --rerun-incomplete --keep-going --quiet all --config only="$(ONLY)"
 
 # Tests compute everything anew and touch no tracked figure. One thread each, as the processes share the cores.
 test: $(READY)

@@ -1,6 +1,6 @@
 """What a reader sees: the house style, curves with intervals, and figures with passports.
 
-Every figure is a png and a pdf under figures/<profile>/ with a passport (json) that names its
+Every figure is a png under figures/ with a passport (json) that names its
 parameters, the keys of the results behind it, versions and a sha256 of the data drawn. Files hold
 neither dates nor commits, and a figure that did not change keeps its passport, so that drawing
 again changes nothing. Tables are in `companion.judging.tables`, claims and their verdicts in
@@ -300,7 +300,6 @@ def save_figure(
     fig: Figure,
     artefact: str,
     *,
-    profile: str,
     data: Drawn,
     parameters: Mapping,
     keys: Iterable[str] = (),
@@ -311,16 +310,14 @@ def save_figure(
     """Write a figure, its passport and its row of index.csv.
 
     The files are `<artefact>.png` (150 dpi, at most 300 kB), the drawn numbers `<artefact>.csv` (at
-    most 1 MB) and the passport `<artefact>.json`; where $SFLKIT_PDF is 1, as `sflkit figures --pdf`
-    sets it, `<artefact>.pdf` as well, which git ignores.
+    most 1 MB) and the passport `<artefact>.json`. Where $SFLKIT_PDF is 1, as under `sflkit figures
+    --pdf`, `<artefact>.pdf` is written to out/figures.
 
     Parameters
     ----------
     fig : matplotlib Figure
     artefact : str
         Its id, such as "sfl-fig5a".
-    profile : str
-        Whose parameters it was drawn with; names the folder.
     data : DataFrame, array, or a dict of them
         What is drawn: it is written as csv, and its digest goes into the passport.
     parameters : mapping
@@ -330,7 +327,7 @@ def save_figure(
     caption, notebook : str
         For the passport and the index.
     folder : path, optional
-        Default `paths.drawn(profile)`; where that is not the folder of the published figures, a
+        Default `paths.drawn()`; where that is not the folder of the published figures, a
         line says so.
 
     Returns
@@ -341,7 +338,7 @@ def save_figure(
     Raises
     ------
     ValueError
-        If `artefact` or `profile` is no id, or the data take more than 1 MB.
+        If `artefact` is no id, or names a table of the folder, or the data take more than 1 MB.
     TypeError
         If JSON cannot hold the parameters.
     """
@@ -349,7 +346,9 @@ def save_figure(
         raise ValueError(
             f"artefact={artefact!r} must be an id of letters, digits and -, such as 'sfl-fig5a'"
         )
-    folder = paths.drawn(profile) if folder is None else Path(folder)
+    if artefact in seals.OTHERS or f"{artefact}.csv" in seals.COLUMNS:
+        raise ValueError(f"artefact={artefact!r} names another file of figures/; take another id")
+    folder = paths.drawn() if folder is None else Path(folder)
     drawn = data_text(data)
     if len(drawn) > LARGEST_CSV:
         raise ValueError(
@@ -358,7 +357,6 @@ def save_figure(
         )
     passport = {
         "artefact": artefact,
-        "profile": paths.check_profile(profile),
         "caption": caption,
         "notebook": notebook,
         "parameters": plain(dict(parameters), "parameters"),
@@ -366,6 +364,8 @@ def save_figure(
         "data_sha256": hashlib.sha256(drawn.encode()).hexdigest(),
         "versions": versions() | {"matplotlib": _matplotlib_version()},
     }
+    if os.environ.get("SFLKIT_PDF") == "1":
+        paths.write_atomic(paths.out() / "figures" / f"{artefact}.pdf", _pdf(fig))
     files = {".png": _png(fig, artefact), ".csv": drawn.encode()}
     with paths.lock(folder / "index.csv"):
         files[".json"] = _passport(folder / artefact, passport, files)
@@ -378,7 +378,7 @@ def save_figure(
         row = {name: passport[name] for name in ("artefact", "notebook", "caption")}
         row |= {"results": len(passport["results"])} | seals.digests(files)
         seals.upsert_rows(folder / "index.csv", artefact, [row])
-    say_if_unpublished(folder / f"{artefact}.png", profile)
+    say_if_unpublished(folder / f"{artefact}.png")
     return folder / f"{artefact}.png"
 
 

@@ -93,7 +93,7 @@ def doctor() -> None:
     except ValueError as error:
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(2) from None
-    typer.echo(f"results    {paths.results_store()}\nfigures    {paths.figures_root()}")
+    typer.echo(f"results    {paths.results_store()}\nfigures    {paths.figures()}")
     if missing.get(""):
         raise typer.Exit(1)
     import torch

@@ -2,12 +2,12 @@
 
 | function | in a clone | outside one | moved by |
 |---|---|---|---|
-| `figures(profile)` | figures/<profile> | <cache>/figures/<profile> | $SFLKIT_FIGURES |
-| `drawn(profile)` | out/figures/<profile> | <cache>/out/figures/<profile> | see `drawn` |
+| `figures()` | figures | <cache>/figures | $SFLKIT_FIGURES |
+| `drawn()` | out/figures | <cache>/out/figures | see `drawn` |
 | `out()` | out | <cache>/out | |
 | `data()` | data | <cache>/data | $SFLKIT_DATA is looked in before, see `data_folders` |
 | `paper_values()` | data/paper_values | <cache>/data/paper_values | |
-| `published("paper")` | data/results | <cache>/data/results | |
+| `published()` | data/results | <cache>/data/results | |
 | `results_store()` | out/results | <cache>/out/results | $SFLKIT_CACHE |
 
 Asking for a folder does not create it; `write_atomic` and `lock` create what they need.
@@ -58,31 +58,25 @@ def user_cache() -> Path:
     return Path(platformdirs.user_cache_dir("sflkit", appauthor=False))
 
 
-def figures(profile: str) -> Path:
-    """Return the folder of a profile's figures, passports, index.csv and verdicts.csv."""
-    return figures_root() / check_profile(profile)
-
-
-def drawn(profile: str) -> Path:
-    """Return the folder that a run writes its figures and verdicts to.
-
-    Exploring never overwrites what is published: a notebook that is run by hand, or with parameters
-    of one's own, writes under `out()`. Only where $SFLKIT_PUBLISH is 1, which `make figures`,
-    `sflkit refresh` and `sflkit run --publish` set for a profile's own parameters, or where
-    $SFLKIT_FIGURES names a folder, this is `figures(profile)`.
-    """
-    if _env("SFLKIT_FIGURES") or os.environ.get(PUBLISH) == "1":
-        return figures(profile)
-    return out() / "figures" / check_profile(profile)
-
-
-def figures_root() -> Path:
-    """Return the folder that holds one folder per profile."""
+def figures() -> Path:
+    """Return the folder of the published figures, passports, index.csv and verdicts.csv."""
     return _env("SFLKIT_FIGURES") or _base() / "figures"
 
 
+def drawn() -> Path:
+    """Return the folder that a run writes its figures and verdicts to.
+
+    Exploring never overwrites what is published: a notebook that is run by hand, or with parameters
+    of one's own, writes under `out()`. Only where $SFLKIT_PUBLISH is 1, which `make figures` and
+    `sflkit refresh` set, or where $SFLKIT_FIGURES names a folder, this is `figures()`.
+    """
+    if _env("SFLKIT_FIGURES") or os.environ.get(PUBLISH) == "1":
+        return figures()
+    return out() / "figures"
+
+
 def out() -> Path:
-    """Return the folder of executed notebooks, stamps and logs."""
+    """Return the folder of executed notebooks, figures of one's own and logs."""
     return _base() / "out"
 
 
@@ -107,34 +101,14 @@ def paper_values() -> Path:
     return data() / "paper_values"
 
 
-def published(profile: str) -> Path:
-    """Return the folder of the tracked results behind a profile's published figures.
-
-    Those of the profile paper, the only ones in the clone, lie in data/results itself.
-    """
-    folder = data() / "results"
-    return folder if check_profile(profile) == "paper" else folder / profile
+def published() -> Path:
+    """Return the folder of the tracked results behind the published figures."""
+    return data() / "results"
 
 
 def results_store() -> Path:
     """Return the folder in which sweeps keep their results: $SFLKIT_CACHE, else out/results."""
     return _env("SFLKIT_CACHE") or out() / "results"
-
-
-def check_profile(profile: str) -> str:
-    """Return `profile` if it can name a folder.
-
-    Raises
-    ------
-    ValueError
-        If it holds anything but lower-case letters, digits, `_` and `-`.
-    """
-    if not isinstance(profile, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", profile):
-        raise ValueError(
-            f"profile={profile!r} must be a name of lower-case letters, digits, _ and -, "
-            "such as 'quick' or 'paper'"
-        )
-    return profile
 
 
 def write_atomic(path: Path | str, content: str | bytes) -> None:

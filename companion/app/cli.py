@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from companion.app import committed, gate, kernels, regenerate, runner
+from companion.app import gate, kernels, refresh, runner
 from companion.judging import seals
 from sflkit import paths
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 Profile = Annotated[
-    str, typer.Option(help="quick (what the notebooks say) or one of notebooks/profiles.yaml")
+    str, typer.Option(help="small, or another of notebooks/profiles.yaml; empty: published sizes")
 ]
 Settings = Annotated[
     list[str] | None,
@@ -46,7 +46,6 @@ def _exits() -> Iterator[None]:
         kernels.NotebookFailed,
         paths.CannotWrite,
         seals.DamagedTable,
-        committed.GitFailed,
     )
     try:
         yield
@@ -57,7 +56,7 @@ def _exits() -> Iterator[None]:
 
 @app.command("list")
 def list_notebooks() -> None:
-    """List the notebooks, what they reproduce and how long the quick profile takes."""
+    """List the notebooks, what they reproduce and how long they take from published runs."""
     with _exits():
         for book in gate.notebooks():
             minutes = f"{book.minutes:g} min" if book.minutes else "-"
@@ -69,106 +68,59 @@ def list_notebooks() -> None:
 @app.command()
 def run(
     notebook: Annotated[str, typer.Argument(help="number, name or path")],
-    profile: Profile = "quick",
+    profile: Profile = "",
     setting: Settings = None,
-    publish: Annotated[
-        bool, typer.Option("--publish", help="write to figures/, as `make figures` does")
-    ] = False,
 ) -> None:
-    """Run one notebook into out/<profile>/, after checking every setting."""
+    """Run one notebook into out/, with sizes of your own, after checking every setting."""
     began = time.time()
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
-        done = runner.run(gate.find(notebook), profile, tuple(setting or ()), publish)
-        typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
-        if not publish:
-            typer.echo(f"figures and verdicts of this run are in {paths.drawn(profile)}")
+        done = runner.run(gate.find(notebook), profile, tuple(setting or ()))
+    typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
+    typer.echo(f"its figures are in {paths.out() / 'figures'}")
 
 
 @app.command()
 def figures(
-    profile: Profile = "quick",
     jobs: Jobs = 2,
     only: Only = "",
     pdf: Annotated[
-        bool, typer.Option("--pdf", help="draw each figure as a pdf as well, which git ignores")
+        bool, typer.Option("--pdf", help="Write each figure as a pdf into out/figures as well.")
     ] = False,
 ) -> None:
-    """Bring the notebooks that a profile names up to date, several at a time, and the README's
-    tables after them.
+    """Execute the notebooks in place from published runs, several at a time, and write the pages
+    that tell of them.
     """
     from companion.app import readme
 
     began = time.time()
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
-        _, left_out = gate.selection(profile, only)
-        if left_out:
-            typer.echo(
-                f"not run, since notebooks/profiles.yaml says nothing of them for {profile!r}: "
-                f"{', '.join(book.name for book in left_out)}"
-            )
-        # what is refused leaves no lock behind
-        jobs = runner.checked_jobs(jobs)
-        kernels.cell_seconds(profile)
-        with regenerate.alone(profile, typer.echo):
-            committed.keep(profile)
-            done = regenerate.figures(profile, jobs, only, echo=typer.echo, pdf=pdf)
-    fresh, already, failed, waiting, damaged = done
-    folder = paths.figures(profile)
-    typer.echo(
-        f"{len(fresh)} run, {len(already)} up to date, {len(failed)} failed in "
-        f"{time.time() - began:.0f} s; {len(list(folder.glob('*.png')))} figures and "
-        f"{readme.count_verdicts(profile)} verdicts in {folder}"
-    )
-    if failed:
-        typer.echo(f"sflkit: failed: {', '.join(failed)}", err=True)
-    if waiting:
-        typer.echo(f"sflkit: not run: {', '.join(waiting)}", err=True)
-    if damaged:  # what README and VERDICTS.md say must not hang on it
-        typer.echo("sflkit: README and VERDICTS.md stay: other notebooks' are damaged", err=True)
+        os.environ[runner.WATCH] = runner.this_process()
+        if pdf:
+            os.environ["SFLKIT_PDF"] = "1"
+        books = gate.select(only)
+        folder = paths.figures()
+        for damage in (damaged := seals.damages(folder)):
+            typer.echo(f"{damage}; drawn anew")
+        seals.mend(folder, damaged)
+        done = refresh.refresh_all(books, jobs, echo=typer.echo, solutions=False)
+        damaged = seals.damages(folder)
+        for damage in damaged:
+            typer.echo(f"sflkit: {damage}; `make figures` draws all anew", err=True)
+        if not damaged:  # what README and VERDICTS.md say must not hang on it
+            readme.refresh_readme()
+    typer.echo(f"{len(books)} notebooks in {time.time() - began:.0f} s; figures in {folder}")
+    if damaged or not done:
         raise typer.Exit(1)
-    try:
-        readme.refresh_readme()
-    except gate.GateError as error:  # too late to be a refusal
-        typer.echo(f"sflkit: {error}", err=True)
-        raise typer.Exit(1) from None
-    _report(profile)
-    if failed or waiting:
-        raise typer.Exit(1)
-
-
-@app.command("compare")
-def compare_figures(profile: Profile = "quick") -> None:
-    """Compare figures and verdicts with the committed ones, and exit 1 where they differ by more
-    than trained numbers may.
-    """
-    with _exits():
-        gate.selection(profile)
-        runner.check_out(profile)
-        same = _report(profile)
-    if not same:
-        raise typer.Exit(1)
-
-
-def _report(profile: str) -> bool:
-    """Print how a profile's figures differ from the committed, and return whether they may."""
-    from companion.app import compare
-
-    with _exits():
-        report = compare.compare(profile)
-        typer.echo(compare.summary(report))
-        compare.write_page(report)
-    return report.as_committed
 
 
 @app.command()
 def paper(
-    profile: Profile = "paper",
     jobs: Annotated[int, typer.Option(min=1, help="runs at a time; the cores are shared out")] = 2,
     only: Only = "",
 ) -> None:
-    """Compute what the notebooks of a profile lack, the cheapest runs first, at low priority.
+    """Compute the published runs that the notebooks lack, the cheapest runs first, at low priority.
 
     It may be stopped at any moment; called again, it goes on. Two beside each other share the work.
     """
@@ -178,7 +130,7 @@ def paper(
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
         jobs = runner.checked_jobs(jobs)
-        agenda = _agenda(profile, only)
+        agenda = _agenda(only)
         waiting = queue.Queue(agenda, jobs, runner.cores(), typer.echo)
     typer.echo(f"{len(agenda.records)} results in {agenda.folder}; {waiting.left()}")
     if origin.was_edited(origin.commit()):
@@ -196,24 +148,23 @@ def paper(
 
 
 @app.command()
-def status(profile: Profile = "paper", only: Only = "") -> None:
-    """Say which runs of a profile are done, running and missing, and how long they will take."""
+def status(only: Only = "") -> None:
+    """Say which published runs are done, running and missing, and how long they will take."""
     from companion.app import state
 
     with _exits():
-        agenda = _agenda(profile, only)
+        agenda = _agenda(only)
         typer.echo(state.table(agenda))
         typer.echo(state.remarks(agenda, everything=not only.strip()))
     if any(course.error for course in agenda.courses):
         raise typer.Exit(1)
 
 
-def _agenda(profile: str, only: str) -> Agenda:
-    """Return the agenda of the notebooks that a profile names."""
+def _agenda(only: str) -> Agenda:
+    """Return the agenda of the notebooks."""
     from companion.app.agenda import Agenda
 
-    books, _ = gate.selection(profile, only)
-    return Agenda(books, profile, paths.published(profile))
+    return Agenda(gate.select(only), "", paths.published())
 
 
 @app.command()
@@ -243,8 +194,8 @@ def verdicts(
             typer.echo(readme.verdicts())
 
 
-@app.command()
-def refresh(
+@app.command("refresh")
+def refresh_notebooks(
     notebook: Names = None,
     jobs: Jobs = 1,
     links: Annotated[
@@ -255,7 +206,6 @@ def refresh(
     outputs are current.
     """
     from companion.app.links import write
-    from companion.app.refresh import refresh_all
 
     with _exits():
         if links:
@@ -264,6 +214,6 @@ def refresh(
             ]
             typer.echo(f"links written: {', '.join(changed) or 'all were current'}")
             return
-        outcome = refresh_all(gate.select(" ".join(notebook or ())), jobs, echo=typer.echo)
+        outcome = refresh.refresh_all(gate.select(" ".join(notebook or ())), jobs, echo=typer.echo)
     if not outcome:
         raise typer.Exit(1)

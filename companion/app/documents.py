@@ -10,8 +10,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sflkit import paths
-
 if TYPE_CHECKING:
     import yaml
 
@@ -54,7 +52,7 @@ def read_notebook(path: Path) -> dict[str, Any]:
 
 
 def read_profiles(file: Path) -> dict[str, dict[str, dict]]:
-    """Return overrides by profile and notebook number, without the profile `quick`.
+    """Return overrides by profile and notebook number.
 
     Raises
     ------
@@ -112,15 +110,12 @@ def _value(node: yaml.Node, loader: yaml.SafeLoader, where: str) -> Any:
 
 
 def _profile(node: yaml.Node, where: str) -> str:
-    try:
-        name = paths.check_profile(node.value)
-    except ValueError as error:
-        raise GateError(f"{_at(node, where)}: {error}") from None
-    if name == "quick":
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", str(node.value)):
         raise GateError(
-            f"{_at(node, where)}: `quick` is what the parameters cells say and takes no overrides"
+            f"{_at(node, where)}: {node.value!r} must be a name of lower-case letters, digits, _ "
+            "and -, such as 'small'"
         )
-    return name
+    return node.value
 
 
 def _pairs(node: yaml.Node | None, where: str, rule: str) -> list[tuple[yaml.Node, yaml.Node]]:

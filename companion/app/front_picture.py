@@ -1,8 +1,8 @@
 """The README's picture: one result of each paper, drawn from the numbers beside the figures.
 
-`figures/overview.png` has four panels. Each takes the csv beside the figure of the profile whose
-verdict counts. `figures/overview.json` keeps the sha256 of what was drawn, so that a test notices a
-picture that is older than its numbers. `sflkit verdicts --write-readme` draws it anew.
+`figures/overview.png` has four panels. Each takes the csv beside a figure.
+`figures/overview.json` keeps the sha256 of what was drawn, so that a test notices a picture that is
+older than its numbers. `sflkit verdicts --write-readme` draws it anew.
 """
 
 from __future__ import annotations
@@ -33,12 +33,7 @@ _GREY = "#666666"
 
 def inputs() -> dict[str, Path]:
     """Return the csv behind each panel by artefact, without those that are not there."""
-    rows = tables.all_verdicts().set_index("artefact")
-    files = {
-        artefact: paths.figures(rows.loc[artefact, "profile"]) / f"{artefact}.csv"
-        for artefact in ARTEFACTS
-        if artefact in rows.index
-    }
+    files = {artefact: paths.figures() / f"{artefact}.csv" for artefact in ARTEFACTS}
     return {artefact: file for artefact, file in files.items() if file.is_file()}
 
 
@@ -47,7 +42,7 @@ def is_current() -> bool:
 
     Where one of them is missing there is nothing to draw, and the picture counts as current.
     """
-    root = paths.figures_root()
+    root = paths.figures()
     if set(inputs()) != set(ARTEFACTS):
         return True
     try:
@@ -82,7 +77,7 @@ def draw() -> Path:
             raise ValueError(f"{files[artefact]} lacks {error}") from None
     picture = _png(fig)
     plt.close(fig)
-    file = paths.figures_root() / "overview.png"
+    file = paths.figures() / "overview.png"
     paths.write_atomic(file, picture)
     passport = json.dumps(_passport(picture), indent=1, sort_keys=True) + "\n"
     paths.write_atomic(file.with_suffix(".json"), passport)
@@ -207,7 +202,7 @@ def _png(fig: figures.Figure) -> bytes:
 
 def _passport(picture: bytes) -> dict:
     """Return what the picture was drawn from, with its own digest."""
-    root = paths.figures_root()
+    root = paths.figures()
     digest = {
         file.relative_to(root).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in inputs().values()

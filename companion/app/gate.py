@@ -312,57 +312,28 @@ def select(only: str = "") -> list[Notebook]:
 def profiles() -> dict[str, dict[str, dict]]:
     """Return overrides by profile and notebook number, from notebooks/profiles.yaml.
 
-    The profile `quick` has none: it is what the parameters cells say. Raises GateError if the file
-    overrides it or is not of that form.
+    Raises GateError if the file is not of that form.
     """
     file = root() / "notebooks" / "profiles.yaml"
-    return {"quick": {}} | (read_profiles(file) if file.is_file() else {})
+    return read_profiles(file) if file.is_file() else {}
 
 
-def selection(profile: str = "quick", only: str = "") -> tuple[list[Notebook], list[Notebook]]:
-    """Return the notebooks of `select(only)` that a profile names, and those that it leaves out.
-
-    `quick` names all. Raises GateError if there is no such profile, or it names none of the
-    notebooks.
-    """
-    named = _profile(profile)
-    books = select(only)
-    if profile == "quick":
-        return books, []
-    chosen = [book for book in books if book.number in named]
-    if not chosen:
-        asked = ", ".join(book.number for book in books) or "the notebooks"
-        raise GateError(
-            f"notebooks/profiles.yaml names none of {asked} for profile {profile!r}, "
-            f"but {', '.join(named) or 'nothing'}"
-        )
-    return chosen, [book for book in books if book.number not in named]
-
-
-def resolve(book: Notebook, profile: str = "quick", settings: Sequence[str] = ()) -> dict[str, Any]:
+def resolve(book: Notebook, profile: str = "", settings: Sequence[str] = ()) -> dict[str, Any]:
     """Return the values to inject into `book`.
 
-    They are those of the profile, then `settings` such as "rounds=50".
+    They are those of the profile, where one is named, then `settings` such as "rounds=50".
 
     Raises
     ------
     GateError
-        On an unknown profile or name, a name set twice, a wrong type or a value out of range, and
-        for a notebook with artefacts that the profile does not name: quick results would be filed
-        as the profile's. The message lists what is valid.
+        On an unknown profile or name, a name set twice, a wrong type or a value out of range. The
+        message lists what is valid.
     """
-    named = _profile(profile)
+    named = _profile(profile) if profile else {}
     parameters = book.parameters
-    if profile != "quick" and book.artefacts and book.number not in named:
-        raise GateError(
-            f"profile {profile!r} has no settings for {book.name}; notebooks/profiles.yaml names "
-            f"{', '.join(named) or 'nothing'} for it. Run it as quick, or give it an entry there"
-        )
     values = {}
     for name, value in named.get(book.number, {}).items():
         values[name] = _known(book, name).check(value)
-    if "profile" in parameters:
-        values["profile"] = parameters["profile"].check(profile)
     given = set()
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -373,17 +344,13 @@ def resolve(book: Notebook, profile: str = "quick", settings: Sequence[str] = ()
             )
         if name in given:
             raise GateError(f"{name} is set twice")
-        if name == "profile":
-            raise GateError(
-                f"choose the profile with --profile {text}, which also brings its overrides"
-            )
         given.add(name)
         values[name] = _known(book, name).parse(text)
     return {name: value for name, value in values.items() if value != parameters[name].default}
 
 
-def values(book: Notebook, profile: str = "quick") -> dict[str, Any]:
-    """Return the value of every parameter of `book` under a profile.
+def values(book: Notebook, profile: str = "") -> dict[str, Any]:
+    """Return the value of every parameter of `book`: its cell's, or those of a profile.
 
     Raises GateError as `resolve`.
     """

@@ -19,7 +19,7 @@ from typing import Any
 from companion.app import gate
 
 CELL_SECONDS = "SFLKIT_CELL_SECONDS"  # how long one cell may take, 0 for ever
-_QUICK_CELL_SECONDS = 900  # no cell of the quick profile takes a minute on two cores
+_CELL_SECONDS = 900  # no cell takes a minute on two cores where published runs are read
 _START_SECONDS = 120
 _LOOK_AGAIN_SECONDS = 1.0
 _OPTIONS = {
@@ -39,11 +39,11 @@ class NotebookFailed(RuntimeError):
     """
 
 
-def cell_seconds(profile: str) -> int | None:
+def cell_seconds(bounded: bool = True) -> int | None:
     """Return after how many seconds a cell counts as hung; None stands for never.
 
-    That is what $SFLKIT_CELL_SECONDS says (0 stands for never), else 900 for the quick profile and
-    never for others.
+    That is what $SFLKIT_CELL_SECONDS says (0 stands for never), else 900, or never where a cell may
+    compute as long as it takes, which is not `bounded`.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def cell_seconds(profile: str) -> int | None:
     """
     text = os.environ.get(CELL_SECONDS, "").strip()
     if not text:
-        return _QUICK_CELL_SECONDS if profile == "quick" else None
+        return _CELL_SECONDS if bounded else None
     if not text.isdecimal():
         raise gate.GateError(f"{CELL_SECONDS}={text!r} must be an integer >= 0")
     return int(text) or None

@@ -93,7 +93,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
             re.split(r"(?<=[.!?]) ", row.claim)[0],
             row.verdict,
             row.setting,
-            " · ".join(_links(row.artefact, row.profile, books.get(row.artefact))),
+            " · ".join(_links(row.artefact, books.get(row.artefact))),
         )
         for row in rows.itertuples()
     ]
@@ -174,12 +174,12 @@ def explorer(rows: pd.DataFrame) -> ipywidgets.VBox:
     return ipywidgets.VBox([ipywidgets.HBox(list(controls.values())), shown])
 
 
-def _links(artefact: str, profile: str, book: gate.Notebook | None) -> list[str]:
+def _links(artefact: str, book: gate.Notebook | None) -> list[str]:
     """Return links to the claim's block in VERDICTS.md, its notebook and its figure."""
     links = [f"[parts](../VERDICTS.md#{anchor(artefact)})"]
     if book:
         links.append(f"[notebook {book.number}]({book.path.name})")
-    figure = f"figures/{profile}/{artefact}.png"
+    figure = f"figures/{artefact}.png"
     if (gate.root() / figure).is_file():
         links.append(f"[figure](../{figure})")
     return links

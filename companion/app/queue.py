@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from companion.app import runner
 from companion.app.agenda import Agenda, Wanted
 from companion.app.prices import Prices, in_words, span
 from companion.app.workers import Worker, WorkerDied
@@ -200,8 +199,6 @@ class Queue:
             return False
         (self.report.computed if here else self.report.found).append(run.key)
         self.prices.learn(record)
-        for course in self.agenda.users(run.key):  # drawn before this result, so out of date
-            runner.stamp(course.book, self.agenda.profile).unlink(missing_ok=True)
         return True
 
     def left(self) -> str:
@@ -273,9 +270,7 @@ def summary(agenda: Agenda, report: Report) -> str:
         for course in agenda.users(key)
     }
     if came:
-        lines.append(
-            f'redraw: make figures PROFILE={agenda.profile} ONLY="{" ".join(sorted(came))}"'
-        )
+        lines.append(f'redraw: make figures ONLY="{" ".join(sorted(came))}"')
     return "\n".join(lines)
 
 

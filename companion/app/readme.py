@@ -152,12 +152,6 @@ def _bench_table(part: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def count_verdicts(profile: str) -> int:
-    """Return how many verdicts a profile has."""
-    file = paths.figures(profile) / "verdicts.csv"
-    return len(pd.read_csv(file)) if file.is_file() else 0
-
-
 def refresh_readme(check: bool = False) -> bool:
     """Bring README, picture, VERDICTS.md and the guides' tables up to date, and return whether they
     were; with `check` only look.

@@ -1,14 +1,18 @@
-"""Execute the committed notebooks in place, so that their outputs are current, and clean them."""
+"""Execute the committed notebooks in place, so that their outputs and figures are current, and
+clean them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from companion import story
 from companion.app import gate, links, runner
 from companion.app.documents import read_notebook
 from companion.app.kernels import NotebookFailed, cell_seconds, watched
@@ -17,14 +21,40 @@ from sflkit import paths
 # What JupyterLab writes into a notebook that it opens with ipykernel's own kernel, so that opening
 # one changes nothing here.
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+ALL_VERDICTS = "90"  # shows what the others have found
 FOLDED = "hide-input"  # the tag of a code cell whose source is folded
 _BAR = re.compile(r"(it|run)/s|s/(it|run)\b")  # what tqdm writes behind a bar, fast or slow
 
 
+@contextlib.contextmanager
+def alone(echo: Callable[[str], Any] = print) -> Iterator[None]:
+    """Let no other command that publishes work in this clone inside `with`; wait for one that does.
+
+    The operating system drops the lock when this process dies.
+    """
+    import filelock
+
+    lock = paths.lock("figures", wait=False, folder=paths.out() / ".locks")
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        echo("another `sflkit figures` or `refresh` is at work in this clone; waiting for its end")
+        lock.acquire(timeout=-1)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def refresh_all(
-    books: list[gate.Notebook], jobs: int = 1, echo: Callable[[str], Any] = print
+    books: list[gate.Notebook],
+    jobs: int = 1,
+    echo: Callable[[str], Any] = print,
+    solutions: bool = True,
 ) -> bool:
-    """Refresh the notebooks in `books` and their solutions, `jobs` at a time.
+    """Refresh the notebooks in `books` and their `solutions`, `jobs` at a time.
+
+    Notebook 90 shows what the others have found and comes last.
 
     `echo` is given one line per notebook. Returns whether none failed.
 
@@ -34,11 +64,14 @@ def refresh_all(
         Before anything starts, when `jobs` or an environment variable is not allowed.
     """
     jobs = runner.checked_jobs(jobs)
-    cell_seconds("quick")
+    cell_seconds()
     files = [
         file
         for book in books
-        for file in (book.path, *sorted(book.path.parent.glob(f"solutions/{book.number}_*.ipynb")))
+        for file in (
+            book.path,
+            *(sorted(book.path.parent.glob(f"solutions/{book.number}_*.ipynb")) * solutions),
+        )
     ]
     for file in files:
         read_notebook(file)
@@ -55,8 +88,11 @@ def refresh_all(
         echo(f"{outcome}, {time.time() - began:.0f} s")
         return not failed
 
-    with ThreadPoolExecutor(jobs) as pool, runner.publishing("quick"):
-        return all(list(pool.map(one, files)))
+    first = [file for file in files if not file.name.startswith(ALL_VERDICTS)]
+    last = [file for file in files if file.name.startswith(ALL_VERDICTS)]
+    with alone(echo), ThreadPoolExecutor(jobs) as pool, runner.publishing(True):
+        story.keep(books)
+        return all([*pool.map(one, first), *pool.map(one, last)])
 
 
 def refresh(file: Path) -> bool:
@@ -67,12 +103,12 @@ def refresh(file: Path) -> bool:
     Raises
     ------
     NotebookFailed
-        When a cell raised or took longer than `cell_seconds("quick")`; the file stays as it was.
+        When a cell raised or took longer than `cell_seconds()`; the file stays as it was.
     """
     import nbclient
     import nbformat
 
-    limit = cell_seconds("quick")
+    limit = cell_seconds()
     content = nbformat.read(file, as_version=4)
     links.put(content, file)
     with watched(file.stem, limit) as options:

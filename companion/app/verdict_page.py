@@ -241,7 +241,7 @@ def _setting(row: Any) -> str:
 
 def _links(row: Any, book: gate.Notebook | None) -> str:
     links = []
-    figure = f"figures/{row.profile}/{row.artefact}.png"
+    figure = f"figures/{row.artefact}.png"
     if (gate.root() / figure).is_file():
         links.append(f"[figure]({figure})")
     if book:

@@ -223,7 +223,6 @@ class Claim:
         evidence: Mapping[str, Any],
         *,
         setting: Setting,
-        profile: str = "quick",
         note: str = "",
     ) -> Verdict:
         """Return the verdict on this claim.
@@ -234,8 +233,6 @@ class Claim:
             Part key -> what its rule takes, or `NotRun(reason)`; every part must be there.
         setting : Setting
             How far the run was from the paper's.
-        profile : str
-            Which profile was run.
         note : str
             A cause that was found, or a deviation.
 
@@ -256,7 +253,7 @@ class Claim:
         answers = tuple(
             Answer(part, _judged(self.artefact, part, evidence[part.key])) for part in self.parts
         )
-        return Verdict(self, overall(answers), setting, answers, profile, note)
+        return Verdict(self, overall(answers), setting, answers, note)
 
     def _repr_markdown_(self) -> str:
         lines = [f"**{self.artefact}** ({self.source}). {self.text}"]
@@ -285,13 +282,12 @@ class Claim:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What became of a claim in one profile."""
+    """What became of a claim."""
 
     claim: Claim
     verdict: str
     setting: Setting
     answers: tuple[Answer, ...]
-    profile: str = "quick"
     note: str = ""
 
     def __post_init__(self):

@@ -1,13 +1,10 @@
-"""The tables of figures/<profile>/, and whether what is published is what was drawn and judged.
+"""The tables of figures/, and whether what is published is what was drawn and judged.
 
 index.csv has a row per figure, with the sha256 of its files. verdicts.csv has a row per claim, with
 a sha256 of that row and of the claim's rows in parts.csv. `damages` compares all of it, so that a
 cut picture or a verdict edited by hand does not pass for a result; `mend` takes rows that cannot be
 trusted out of the tables, and the notebooks that they came from are run again. Digests tell damage
 and slips from results. They do not keep anyone from writing a false row with a right digest.
-
-A row without a digest is damaged, too, such as all rows from before 0.2: `sflkit figures` makes
-anew what they say.
 """
 
 from __future__ import annotations
@@ -34,6 +31,7 @@ _FILES = {
     ".png": "png_sha256",
     ".json": "passport_sha256",
 }
+OTHERS = ("overview", "bench", "parameters")  # files of figures/ that are of no artefact
 COLUMNS = {
     "index.csv": ("artefact", "notebook", "caption", "results", *_FILES.values()),
     "verdicts.csv": (
@@ -46,7 +44,6 @@ COLUMNS = {
         "refuted_by",
         "printed",
         "n_seeds",
-        "profile",
         "note",
         SEAL,
     ),
@@ -66,14 +63,13 @@ COLUMNS = {
         "levels",
     ),
 }
+_LATER = ("size", "levels")  # of parts.csv: not in tables from before the sign decided
 _WAY_OUT = "`sflkit figures` mends what is published, other tables can be deleted"
 NO_ROW = "index.csv has no row for it"
-_LATER = ("size", "levels")  # of parts.csv: not in tables from before the sign decided
-_NEW_COLUMNS = ("png_sha256", "passport_sha256", SEAL, *_LATER)  # not in tables before 0.2
 
 
 class DamagedTable(ValueError):
-    """A table of figures/<profile>/ is not what was written there."""
+    """A table of figures/ is not what was written there."""
 
 
 class Damage(NamedTuple):
@@ -103,7 +99,7 @@ class Damage(NamedTuple):
 
 
 def read_table(file: Path) -> pd.DataFrame:
-    """Return a table of figures/<profile>/ as texts.
+    """Return a table of figures/ as texts.
 
     Raises
     ------
@@ -199,7 +195,7 @@ def _read(file: Path) -> tuple[list[dict[str, str]], list[str]]:
             break
         if not header and not wrong:
             header = fields
-            if header not in ([*known], [name for name in known if name not in _NEW_COLUMNS]):
+            if header != [*known]:
                 return [], ["line 1: the columns are not those that are written there"]
         elif len(fields) == len(header):
             found.append(dict(zip(header, fields, strict=True)))
@@ -217,7 +213,7 @@ def _read(file: Path) -> tuple[list[dict[str, str]], list[str]]:
 
 
 def damages(folder: Path | str) -> list[Damage]:
-    """Return what in figures/<profile>/ is not what was drawn and judged; [] where all is right."""
+    """Return what in figures/ is not what was drawn and judged; [] where all is right."""
     folder = Path(folder)
     if not folder.is_dir():
         return []
@@ -263,7 +259,7 @@ def _figure_damages(folder: Path) -> list[Damage]:
     found = [Damage(table, line) for line in wrong]
     for row in figures:
         found += _files_damages(folder, row)
-    known = {row["artefact"] for row in figures}
+    known = {*OTHERS, *(row["artefact"] for row in figures)}
     for file in sorted(folder.glob("*.png")):
         if file.stem not in known:
             found.append(Damage(file, NO_ROW, file.stem))

@@ -1,6 +1,6 @@
 """Verdicts in files, tables ours beside paper, and the papers' transcribed numbers.
 
-In figures/<profile>/, verdicts.csv has one row per artefact and parts.csv one row per part of its
+In figures/, verdicts.csv has one row per artefact and parts.csv one row per part of its
 claim. Both are written under a lock, so that notebooks may run side by side.
 """
 
@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.judging import seals
-from companion.judging.claims import SETTINGS, Claims, Page, Setting, Verdict, check_declared
+from companion.judging.claims import Claims, Page, Setting, Verdict, check_declared
 from sflkit import checks, paths
 from sflkit.results.intervals import mean_interval
 from sflkit.results.origin import commit, device, versions
@@ -28,20 +28,18 @@ from sflkit.results.origin import commit, device, versions
 def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
     """Put a verdict into verdicts.csv and its parts into parts.csv; return the former.
 
-    The folder is `paths.drawn(profile)` unless given; where that is not the folder of the published
-    verdicts, a line says so. Raises ValueError where the claim was not declared, or the profile is
-    no id.
+    The folder is `paths.drawn()` unless given; where that is not the folder of the published
+    verdicts, a line says so. Raises ValueError where the claim was not declared.
     """
-    folder = paths.drawn(verdict.profile) if folder is None else Path(folder)
+    folder = paths.drawn() if folder is None else Path(folder)
     _put(verdict, folder)
-    say_if_unpublished(folder / "verdicts.csv", verdict.profile)
+    say_if_unpublished(folder / "verdicts.csv")
     return folder / "verdicts.csv"
 
 
 def _put(verdict: Verdict, folder: Path) -> None:
     """Write the rows of a verdict; see `record`."""
     check_declared(verdict)
-    profile = paths.check_profile(verdict.profile)
     claim = verdict.claim
     row = {
         "artefact": verdict.artefact,
@@ -53,7 +51,6 @@ def _put(verdict: Verdict, folder: Path) -> None:
         "refuted_by": claim.refuted_by,
         "printed": claim.printed,
         "n_seeds": verdict.n_seeds,
-        "profile": profile,
         "note": verdict.note,
     }
     parts = _part_rows(verdict)
@@ -68,7 +65,6 @@ def judge(
     evidence: Mapping[str, Mapping[str, Any]],
     *,
     setting: Setting | Mapping[str, Setting],
-    profile: str,
     notes: Mapping[str, str] | None = None,
 ) -> Page:
     """Judge claims by their evidence, record the verdicts and return them as a notebook's page.
@@ -84,8 +80,6 @@ def judge(
         Artefact -> what `Claim.judge` takes.
     setting : Setting, or a mapping artefact -> Setting
         How far the run is from the paper's.
-    profile : str
-        See `record`.
     notes : mapping, optional
         Artefact -> a cause that was found, or a deviation.
 
@@ -95,7 +89,7 @@ def judge(
         If an artefact is not declared, or has no setting; as `Claim.judge` and `record`. Nothing
         is recorded then.
     """
-    folder = paths.drawn(profile)
+    folder = paths.drawn()
     settings = dict.fromkeys(evidence, setting) if isinstance(setting, Setting) else setting
     notes = {} if notes is None else notes
     if unknown := (set(settings) | set(notes)) - set(claims):
@@ -103,9 +97,7 @@ def judge(
     if without := [artefact for artefact in evidence if artefact not in settings]:
         raise ValueError(f"setting={sorted(settings)} has none for {without}")
     verdicts = [
-        claims[artefact].judge(
-            known, setting=settings[artefact], profile=profile, note=notes.get(artefact, "")
-        )
+        claims[artefact].judge(known, setting=settings[artefact], note=notes.get(artefact, ""))
         for artefact, known in evidence.items()
     ]
     # Only when all are judged, so that a bad one leaves the last run's verdicts together.
@@ -114,68 +106,35 @@ def judge(
     not_run = [verdict.artefact for verdict in verdicts if not verdict.was_run]
     pages = [str(verdict) for verdict in verdicts if verdict.was_run]
     if evidence:
-        say_if_unpublished(folder / "verdicts.csv", profile)
+        say_if_unpublished(folder / "verdicts.csv")
     if not_run:
-        pages.append(f"**Not run in this profile:** {', '.join(not_run)}")
+        pages.append(f"**Not run:** {', '.join(not_run)}")
     return Page("\n\n---\n\n".join(pages))
 
 
 def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:
-    """Return the recorded verdicts, one row per artefact: that of the run nearest to the paper's.
+    """Return the recorded verdicts, one row per artefact; `root` is `paths.figures()` by default.
 
     The column `ran` says whether anything was run for it.
-
-    A row that was run counts before one that was not, a `full` setting before a `reduced` one and
-    that before a `stand-in`, and the paper profile before the quick one.
 
     Raises
     ------
     seals.DamagedTable
         If a row, or its parts, are not what was recorded.
     """
-    root = paths.figures_root() if root is None else Path(root)
-    rows = []
-    for file in sorted(root.glob("*/verdicts.csv")):
-        if wrong := seals.verdict_damages(file.parent):
-            raise seals.DamagedTable(
-                f"{wrong[0]}; `sflkit figures --profile {file.parent.name}` mends it"
-            )
-        parts = seals.read_table(file.parent / "parts.csv")
-        ran = set(parts.loc[parts["answer"] != "not run", "artefact"])
-        found = seals.read_table(file).to_dict("records")
-        rows += [row | {"ran": row["artefact"] in ran} for row in found]
-    rank = {"paper": 0, "quick": 1}
-    rows.sort(
-        key=lambda row: (
-            seals.natural_key(row["artefact"]),
-            not row["ran"],
-            SETTINGS.index(row["setting"]) if row["setting"] in SETTINGS else len(SETTINGS),
-            rank.get(row["profile"], 2),
-        )
-    )
-    return (
-        pd.DataFrame(rows, columns=[*seals.COLUMNS["verdicts.csv"], "ran"])
-        .astype({"ran": bool})
-        .drop_duplicates("artefact")
-        .reset_index(drop=True)
-    )
+    folder = paths.figures() if root is None else Path(root)
+    if wrong := seals.verdict_damages(folder):
+        raise seals.DamagedTable(f"{wrong[0]}; `make figures` mends it")
+    parts = seals.read_table(folder / "parts.csv")
+    ran = set(parts.loc[parts["answer"] != "not run", "artefact"])
+    table = seals.read_table(folder / "verdicts.csv")
+    return table.assign(ran=table["artefact"].isin(ran))
 
 
 def all_parts(root: Path | str | None = None) -> pd.DataFrame:
     """Return the judged parts of the rows of `all_verdicts`, in their order."""
-    root = paths.figures_root() if root is None else Path(root)
-    tables = {}
-    frames = []
-    for row in all_verdicts(root).itertuples():
-        file = root / row.profile / "parts.csv"
-        if file not in tables:
-            tables[file] = seals.read_table(file) if file.is_file() else pd.DataFrame()
-        table = tables[file]
-        if len(table):
-            frames.append(table[table["artefact"] == row.artefact])
-    return pd.concat(
-        [pd.DataFrame(columns=list(seals.COLUMNS["parts.csv"])), *frames], ignore_index=True
-    )
+    folder = paths.figures() if root is None else Path(root)
+    return seals.read_table(folder / "parts.csv")
 
 
 def comparison(rows: Iterable[Mapping]) -> pd.DataFrame:
@@ -277,24 +236,16 @@ def _printed(name: str, what: str, files: list[Path]) -> Path:
     return known[name]
 
 
-def provenance(profile: str = "quick") -> str:
-    """Return one line that says what produced the numbers: versions, commit, profile, device.
-
-    Raises ValueError on a profile that is no id.
-    """
+def provenance() -> str:
+    """Return one line that says what produced the numbers: versions, commit, device."""
     found = versions()
     others = [f"{name} {found[name]}" for name in found if name != "sflkit"]
-    first = [
-        f"sflkit {found['sflkit']}",
-        f"commit {commit()}",
-        f"profile {paths.check_profile(profile)}",
-    ]
-    return " · ".join([*first, *others, device()])
+    return " · ".join([f"sflkit {found['sflkit']}", f"commit {commit()}", *others, device()])
 
 
-def say_if_unpublished(file: Path, profile: str) -> None:
+def say_if_unpublished(file: Path) -> None:
     """Print where a file was written that is not among the published ones."""
-    if file.parent == paths.out() / "figures" / profile:
+    if file.parent == paths.out() / "figures":
         where = file.relative_to(paths.out().parent)
         print(f"{where} written; what is published in figures/ stays as it is")
 

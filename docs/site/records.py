@@ -18,7 +18,7 @@ import pandas as pd
 
 from companion.app import gate
 from companion.app.artefacts import PAPERS, name_of, ordered
-from companion.judging import tables
+from companion.judging import seals, tables
 from docs.site.sources import Problem
 from sflkit import paths
 
@@ -89,9 +89,7 @@ def read(root: Path) -> Records:
     for key in dict.fromkeys([*verdicts, *drawn]):
         row = verdicts.get(key)
         name = row.artefact if row is not None else key
-        profiles = drawn.get(key, {})
-        wanted = row.profile if row is not None and row.profile in profiles else None
-        file, entry = profiles.get(wanted or next(iter(profiles), ""), (None, {}))
+        file, entry = drawn.get(key, (None, {}))
         found[name] = Artefact(
             name,
             row,
@@ -111,38 +109,34 @@ def read(root: Path) -> Records:
 
 
 def _undeclared(root: Path, declared: set[str]) -> Iterator[Problem]:
-    for file in sorted(paths.figures_root().glob("*/verdicts.csv")):
-        for line, row in _rows(file):
-            if row["artefact"] not in declared:
-                yield Problem(
-                    _name(file, root),
-                    line,
-                    f"the verdict on {row['artefact']!r} has no claim: declare it in the `claims` "
-                    "of its paper's package",
-                )
+    file = paths.figures() / "verdicts.csv"
+    for line, row in _rows(file):
+        if row["artefact"] not in declared:
+            yield Problem(
+                _name(file, root),
+                line,
+                f"the verdict on {row['artefact']!r} has no claim: declare it in the `claims` of "
+                "its paper's package",
+            )
 
 
-def _drawn(root: Path, problems: list[Problem]) -> dict[str, dict[str, tuple[str, dict]]]:
-    """Return figure and index row by artefact in lower case and profile, the paper's first."""
-    found: dict[str, dict[str, tuple[str, dict]]] = {}
-    files = paths.figures_root().glob("*/index.csv")
-    for file in sorted(files, key=lambda file: (file.parent.name != "paper", file)):
-        listed = set()
-        for line, row in _rows(file):
-            png = file.parent / f"{row['artefact']}.png"
-            listed.add(png.stem)
-            if not png.is_file():
-                problems.append(
-                    Problem(_name(file, root), line, f"the figure {_name(png, root)} is missing")
-                )
-                continue
-            profiles = found.setdefault(row["artefact"].lower(), {})
-            profiles[file.parent.name] = _name(png, root), row
-        for png in sorted(file.parent.glob("*.png")):
-            if png.stem not in listed:
-                problems.append(
-                    Problem(_name(file, root), 1, f"{_name(png, root)} is not in the index")
-                )
+def _drawn(root: Path, problems: list[Problem]) -> dict[str, tuple[str, dict]]:
+    """Return figure and index row by artefact in lower case."""
+    found = {}
+    index = paths.figures() / "index.csv"
+    listed = set(seals.OTHERS)
+    for line, row in _rows(index):
+        png = index.parent / f"{row['artefact']}.png"
+        listed.add(png.stem)
+        if not png.is_file():
+            missing = f"the figure {_name(png, root)} is missing"
+            problems.append(Problem(_name(index, root), line, missing))
+            continue
+        found[row["artefact"].lower()] = _name(png, root), row
+    for png in sorted(index.parent.glob("*.png")):
+        if png.stem not in listed:
+            said = f"{_name(png, root)} is not in the index"
+            problems.append(Problem(_name(index, root), 1, said))
     return found
 
 

@@ -375,7 +375,7 @@ def run_lock(key: str, folder: Path | str, *, wait: bool = True) -> filelock.Bas
 
 
 def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -> list[Path]:
-    """Add results to the archives of the tracked `folder`, such as `paths.published("paper")`.
+    """Add results to the archives of the tracked `folder`, such as `paths.published()`.
 
     They come from `store` (None: `paths.results_store()`), or from files of their own in `folder`.
     Results that are published already are left alone; columns that nothing reads are left out.

@@ -37,6 +37,7 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,40 @@ class SweepError(RuntimeError):
         return SweepError, (self.failures,)  # an exception is rebuilt from its message otherwise
 
 
+class MissingResult(RuntimeError):
+    """A published result that a figure stands on is missing or damaged."""
+
+
+@dataclass(frozen=True)
+class Complete(os.PathLike):
+    """A folder of published results that holds all that is asked for: nothing may be computed.
+
+    Parameters
+    ----------
+    folder : path
+    maker : str
+        The command that computes what it lacks.
+    """
+
+    folder: Path
+    maker: str
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+    def refuse(self, keys: Collection[str]) -> None:
+        """Raise MissingResult that names the results in `keys`, with the way out."""
+        wrong = [look(key, self.folder).wrong for key in keys]
+        said = [f"  {key}: {why or 'missing'}" for key, why in zip(keys, wrong, strict=True)]
+        rest = [f"  and {len(said) - _SAID} more"] if len(said) > _SAID else []
+        raise MissingResult(
+            f"{self.folder} lacks {len(said)} of the published results behind this notebook:\n"
+            + "\n".join([*said[:_SAID], *rest])
+            + f"\n`git checkout -- {self.folder}` brings back what was published, `{self.maker}` "
+            "computes it"
+        )
+
+
 def run_many(
     run: Callable[..., pd.DataFrame],
     configs: Iterable[Any],
@@ -107,7 +142,7 @@ def run_many(
     stream: type | Callable | None = None,
     memory: type | Callable | None = None,
     store: Path | str | None = None,
-    published: Path | str | Sequence[Path | str] | None = None,
+    published: os.PathLike | str | Sequence[os.PathLike | str] | None = None,
     jobs: int | None = None,
     stack: int | None = None,
     progress: bool | None = None,
@@ -131,7 +166,7 @@ def run_many(
         Folder of the results; default `paths.results_store()`.
     published : path or paths, optional
         Tracked results, which are looked in before running and never written to. They count where
-        `store` holds a result of the same key.
+        `store` holds a result of the same key. `Complete(folder, maker)` computes nothing.
     jobs : int, optional
         Parallel runs; default what the surrounding `joblib.parallel_config` says, else 1. Each gets
         its share of SFLKIT_THREADS or, where that is not set, of the cores.
@@ -160,6 +195,8 @@ def run_many(
         Nothing has run then.
     SweepError
         If runs failed; the others are finished first.
+    MissingResult
+        If `published` is `Complete` and lacks one of the results, or has it damaged.
 
     Warns
     -----
@@ -187,6 +224,10 @@ def run_many(
         for config, head in zip(configs, heads, strict=True)
         if not any(is_complete(head["key"], folder) for folder in folders)
     }
+    if isinstance(published, Complete):
+        keys = dict.fromkeys(head["key"] for head in heads)
+        if lost := [key for key in keys if not is_complete(key, published.folder)]:
+            published.refuse(lost)
     _say_damage(dict.fromkeys(head["key"] for head in heads), missing, folders)
     if missing:
         task = Task(run, stacked_run(run), given, store, machine.cores(), os.getpid())
@@ -427,7 +468,7 @@ def _with_config(frame: pd.DataFrame, config: Any, key: str) -> pd.DataFrame:
     return frame
 
 
-def _folders(published: Path | str | Sequence[Path | str] | None) -> list[Path]:
+def _folders(published: os.PathLike | str | Sequence[os.PathLike | str] | None) -> list[Path]:
     if published is None:
         return []
     return [
