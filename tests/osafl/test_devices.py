@@ -135,20 +135,21 @@ TWO = Devices(**GOOD)
 @pytest.mark.parametrize(
     "call",
     [
-        lambda cpu, watt: alternation.least_power(TWO, Link(1e6), cpu / cpu, cpu),
-        lambda cpu, watt: (
-            alternation.objective(TWO, Link(1e6), cpu / cpu, cpu, watt, weight=0.5).total
+        lambda steps, cpu, watt: alternation.least_power(TWO, Link(1e6), steps, cpu),
+        lambda steps, cpu, watt: (
+            alternation.objective(TWO, Link(1e6), steps, cpu, watt, weight=0.5).total
         ),
-        lambda cpu, watt: alternation.algorithm3(TWO, Link(1e6), cpu / cpu, cpu, watt),
-        lambda cpu, watt: alternation.lemma2(TWO, Link(1e6), cpu / cpu, watt),
-        lambda cpu, watt: costs(TWO, Link(1e6), cpu / cpu, cpu, watt).uplink_j,
-        lambda cpu, watt: finish(TWO, Link(1e6), cpu / cpu, cpu, watt).energy_j,
+        lambda steps, cpu, watt: alternation.algorithm3(TWO, Link(1e6), steps, cpu, watt),
+        lambda steps, cpu, watt: alternation.lemma2(TWO, Link(1e6), steps, watt),
+        lambda steps, cpu, watt: costs(TWO, Link(1e6), steps, cpu, watt).uplink_j,
+        lambda steps, cpu, watt: finish(TWO, Link(1e6), steps, cpu, watt).energy_j,
     ],
 )
 def test_clients_are_told_apart_by_their_place_and_not_by_an_index(call):
-    cpu, watt = np.array([5e8, 1e9]), np.array([1.0, 0.5])
-    right = call(cpu, watt)
-    crossed = call(pd.Series(cpu, index=[1, 0]), pd.Series(watt, index=[0, 1]))
+    choices = np.array([1.0, 3.0]), np.array([5e8, 1e9]), np.array([1.0, 0.5])
+    right = call(*choices)
+    indices = ([0, 1], [1, 0], [0, 1])
+    crossed = call(*map(pd.Series, choices, indices))
     assert type(crossed) is np.ndarray and crossed.tolist() == right.tolist()
 
 
