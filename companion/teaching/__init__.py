@@ -1,6 +1,6 @@
 """Exercises that check themselves, one for each notebook.
 
-    from sflkit import teaching
+    from companion import teaching
     teaching.check("10", my_function)
 
 says whether the function does what the exercise of notebook 10 asks for. A wrong answer is told

@@ -11,7 +11,7 @@ import numpy as np
 
 from companion.teaching.exercise import Exercise, Form, number, vector
 
-ANSWERS = ("yes", "no", "no visible effect", "open")
+ANSWERS = ("yes", "no", "too small to see", "open")
 
 
 def _read_answer(value: Any, args: tuple) -> str:
@@ -25,9 +25,9 @@ decide = Exercise(
     "what an interval decides",
     "Write `decide(low, high, smallest)`. A claim says that a difference is above 0. Repeated runs "
     "gave a 95 % interval of it, from `low` to `high`, and nobody would care about a difference of "
-    "less than `smallest` in either direction. Return 'no visible effect' if the interval holds "
-    "nothing that anybody would care about. Otherwise return 'yes' or 'no' if the interval tells "
-    "whether the difference is above 0, and 'open' if it does not.",
+    "less than `smallest` in either direction. Return 'yes' or 'no' if the interval tells whether "
+    "the difference is above 0, however small it is. Otherwise return 'too small to see' if the "
+    "interval holds nothing that anybody would care about, and 'open' if it does.",
     "decide(low, high, smallest)",
     Form(f"one of the texts {', '.join(map(repr, ANSWERS))}", _read_answer),
 )
@@ -41,10 +41,11 @@ def _intervals(rng: np.random.Generator) -> Iterator[tuple[float, float]]:
                 yield float(low), float(high)
 
 
-@decide.must(hint="Does it matter how close to 0 the lower end is, once it is above 0?")
+@decide.must(hint="Does it matter how close to 0 an interval is, once all of it is above 0?")
 def above_zero_is_yes(f, rng):
-    "An interval above 0 that reaches differences that somebody would care about means yes."
-    return all(f(low, low + 2, 0.5) == "yes" for low in (0.1, 0.4, 0.7, 5.0))
+    "An interval above 0 means yes, whether or not anybody would care about the difference."
+    ends = (0.1, 2.1), (0.4, 2.4), (5.0, 7.0), (0.1, 0.3), (0.01, 0.49)
+    return all(f(low, high, 0.5) == "yes" for low, high in ends)
 
 
 @decide.must(hint="Exchange the two things that are compared. What becomes of the ends?", shows=2)
@@ -69,11 +70,11 @@ def more_runs_open_nothing_again(f, rng):
     return True
 
 
-@decide.must(hint="What is asked first, whether it is above 0 or whether anybody would care?")
-def too_small_to_care_is_no_visible_effect(f, rng):
-    "An interval of which every number is too small to care about shows no visible effect."
-    small = ((-0.4, 0.3), (0.1, 0.3), (-0.45, -0.2), (0.01, 0.49))
-    return all(f(low, high, 0.5) == "no visible effect" for low, high in small)
+@decide.must(hint="What can be said when the sign is unsure and no number inside matters?")
+def around_zero_and_small_is_too_small_to_see(f, rng):
+    "An interval around 0 of which no number is worth caring about is too small to see."
+    small = ((-0.4, 0.3), (-0.45, 0.1), (-0.1, 0.49))
+    return all(f(low, high, 0.5) == "too small to see" for low, high in small)
 
 
 @decide.must(hint="Is the middle of an interval more certain than its ends?")

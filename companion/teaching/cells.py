@@ -33,7 +33,7 @@ def code(exercise: Exercise) -> str:
     """Return the source of the cell that checks; it is harmless while nobody has answered."""
     name = exercise.call.partition("(")[0]
     return (
-        "from sflkit import teaching\n\n"
+        "from companion import teaching\n\n"
         f"answer = None  # put {name} here, once you have written it\n"
         f'teaching.check("{exercise.notebook}", answer)'
     )

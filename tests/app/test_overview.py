@@ -19,7 +19,7 @@ ROWS = pd.DataFrame(
         ("fats-fig1", "reproduced", "stand-in", "Accuracy after forgetting."),
     ],
     columns=["artefact", "verdict", "setting", "claim"],
-).assign(profile="quick")
+).assign(profile="quick", ran=True)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_counts_by_hand():
 
 def test_the_bottom_line_by_hand():
     told = overview.bottom_line(ROWS)
-    assert "Of 3 claims 2 hold, 0 of them after a correction, and 1 was refuted outright." in told
+    assert "Of 3 claims 2 hold, 0 of them after a correction, and 1 was not reproduced." in told
     assert "2 were judged at a full setting" in told
 
 

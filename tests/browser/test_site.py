@@ -97,14 +97,14 @@ def test_the_filter_filters(visit, monkeypatch):
     rows = tables.all_verdicts()
     tab = visit("verdicts/index.html")
     assert shown(tab).count() == len(rows)
-    wanted = rows["verdict"] == "undecided"
-    tab.select_option("select[name=verdict]", "undecided")
+    wanted = rows["verdict"] == "open"
+    tab.select_option("select[name=verdict]", "open")
     assert shown(tab).count() == wanted.sum() > 0
     wanted &= rows["artefact"].str.startswith("ds-")
     tab.select_option("select[name=paper]", "Data streams")
     assert shown(tab).count() == wanted.sum() > 0
     assert tab.locator("form.filter output").inner_text() == f"{wanted.sum()} of {len(rows)} shown"
-    assert "verdict=undecided" in tab.url and "paper=Data+streams" in tab.url
+    assert "verdict=open" in tab.url and "paper=Data+streams" in tab.url
     tab.get_by_role("button", name="Show all").click()
     assert shown(tab).count() == len(rows)
     tab.fill("input[name=text]", "drsr FIFO")

@@ -93,15 +93,12 @@ def test_each_line_is_judged_or_said_not_to_be_run(row, fraction):
     setting = evidence.setting([])
     absent = evidence.table_evidence(row, fraction, {}, {})
     assert all(isinstance(given, NotRun) for given in absent.values())
-    assert claim.judge(absent, setting=setting).verdict == "not run"
+    assert claim.judge(absent, setting=setting).in_full == "open, not run"
     found = {(row, fraction): line()}
     printed = {"Ours": (0.601, 0.01), "Optimal": (0.5, 0.01)}
     given = evidence.table_evidence(row, fraction, found, found, printed)
     judged = answers(claim, given)
-    # Optimal leads Fresh by 0.4 points, which counts where the paper prints less than 0.8.
-    if (row, fraction) != ("synthetic", 0.2):
-        seen = (row, fraction) == ("synthetic", 0.05)
-        assert judged["only new data"] == ("yes" if seen else "no visible effect")
+    assert judged["only new data"] == "yes"  # by 0.4 points at every seed: the sign decides
     assert all(judged[key] == "yes" for key in judged if key.startswith("ours, "))
     if row == "synthetic":
         assert given["values"] == {"Ours": True, "Optimal": False}
@@ -115,7 +112,10 @@ def test_figures_and_gaps():
     np.testing.assert_allclose(gap["Uniform", 0.2], score["p_hist=1"] - score["Uniform"])
     assert not np.any(gap["Historical", 0.2])
     verdict = CLAIMS["ds-fig3"].judge(evidence.fig3_evidence(found), setting=evidence.setting([]))
-    assert verdict.verdict == "no visible effect"
+    # Historical is best by 0.3 points at every share, and no gap moves.
+    judged = {one.part.key: one.judged.answer for one in verdict.answers}
+    assert judged.pop("ranking at 5 %") == "no" and judged.pop("ranking at 50 %") == "yes"
+    assert set(judged.values()) == {"too small to see"}
     some = {("CIFAR-10", 0.2): line()}
     assert all(isinstance(e, NotRun) for e in evidence.fig3_evidence(some).values())
     for artefact, row in FIGURES.items():
@@ -136,11 +136,10 @@ def test_similar_to_optimal_line_by_line_and_reuse_takes_5_percent():
     assert len(ours) == len(best) == 8
     np.testing.assert_allclose(best - ours, 0.003, atol=2e-4)
     assert all(evidence.near_optimal(score).answer == "yes" for score in found.values())
-    assert answers(CLAIMS["ds-optimal"], known) == {"often": "yes", "consistently": "yes"}
-    for key, often in ((("CIFAR-10", 0.05), "yes"), (("FEMNIST", 0.2), "no")):
-        found[key] = found[key].assign(Ours=found[key]["Ours"] - 0.02)
-        judged = answers(CLAIMS["ds-optimal"], evidence.optimal_evidence(found))
-        assert judged == {"often": often, "consistently": "partly"}
+    assert answers(CLAIMS["ds-optimal"], known) == {"consistently": "yes"}
+    found["FEMNIST", 0.2] = found["FEMNIST", 0.2].assign(Ours=found["FEMNIST", 0.2]["Ours"] - 0.02)
+    judged = answers(CLAIMS["ds-optimal"], evidence.optimal_evidence(found))
+    assert judged == {"consistently": "partly"}
     reuse = evidence.reuse_evidence(found)
     assert [key for key in reuse if not isinstance(reuse[key], NotRun)] == ["synthetic", "CIFAR-10"]
     CLAIMS["ds-reuse"].judge(reuse, setting=evidence.setting([]))

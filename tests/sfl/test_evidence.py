@@ -307,7 +307,7 @@ def test_a_theta_that_suits_few_and_many_arrivals(sensitive):
     """Then the best one is compared with itself."""
     known = sensed(arms_exchanged(sensitive, "many", LOW, HIGH))
     found = {(name, part): answers(CLAIMS[name], known[name])[part] for name, part in CHOICE}
-    assert found == dict.fromkeys(CHOICE, "no visible effect")
+    assert found == dict.fromkeys(CHOICE, "too small to see")
 
 
 @pytest.mark.parametrize("rule", ["drsr", "srsr"])
@@ -336,7 +336,7 @@ def superclasses_asked(**changes):
 
 def superclasses_invented(stage, config):
     """A linear model has a third of the network's gains."""
-    levels = dict(full=0.6, full_refreshed=0.55, drsr=0.43, srsr=0.5, fifo=0.41, lazy=0.3)
+    levels = dict(full=0.6, full_refreshed=0.55, drsr=0.43, srsr=0.412, fifo=0.41, lazy=0.3)
     level = levels[config.rule]
     fixed = config.model == "linear"
     assert config.local_rate == (0.2 if fixed else 0.1)
@@ -357,7 +357,9 @@ def test_superclasses_in_the_claimed_order_and_with_a_rule_below():
     for fallen in set(rules.values()) - {"beside"}:
         low = runs.judged["accuracy"] - 0.4 * (runs.judged["rule"] == fallen)
         found = answered(judged=runs.judged.assign(accuracy=low))
-        assert found == {part: "no" if rule == fallen else "yes" for part, rule in rules.items()}
+        turned = {part for part, rule in rules.items() if rule == fallen}
+        turned |= {"srsr fifo"} if fallen == "fifo" else set()  # level no more
+        assert found == {part: "no" if part in turned else "yes" for part in rules}
     assert answered(beside=swapped(runs.beside, "rule", "drsr", "lazy")) == claimed | {
         "beside lazy": "no"
     }
@@ -370,9 +372,9 @@ def test_superclasses_with_a_linear_model_judged_and_a_network_beside():
     )  # fmt: skip
     runs = drive(sfl_plans.superclasses(**asked), superclasses_invented)
     found = answers(CLAIMS["sfl-fig10"], evidence.superclass_evidence(runs))
-    beyond = ("beside lazy", "network", "network size")
+    beyond = ("beside lazy", "network")
     assert {found[part] for part in beyond} == {"yes"}  # of the network, whichever is judged
-    assert found["drsr size"] == "no" and found["drsr lazy"] == "no visible effect"
+    assert found["drsr lazy"] == "yes"
 
 
 @pytest.mark.parametrize(

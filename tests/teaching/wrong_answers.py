@@ -439,23 +439,27 @@ noted(
             lambda low, high, s: "open",
             # surely large is more than surely above 0
             lambda low, high, s: "yes" if low > s else "no" if high < -s else "open",
+            # whether anybody would care is not asked first
+            lambda low, high, s: "too small to see" if small(low, high, s) else sides(low, high),
         ],
         "the other way round yes is no": lambda low, high, s: (
-            "no visible effect" if small(low, high, s) else "yes" if low > 0 else "open"
+            "yes" if low > 0 else "too small to see" if small(low, high, s) else "open"
         ),
         "more runs open nothing again": lambda low, high, s: (
-            "no visible effect"
-            if small(low, high, s) and low < 0 < high
-            else "open"
-            if small(low, high, s)
+            "too small to see"
+            if small(low, high, s) and low < 0 < high and high - low > 0.6 * s
             else sides(low, high)
         ),
-        "too small to care is no visible effect": lambda low, high, s: sides(low, high),
+        "around zero and small is too small to see": lambda low, high, s: sides(low, high),
         "an interval on both sides is open": lambda low, high, s: (
-            "no visible effect" if small(low, high, s) else "yes" if low + high > 0 else "no"
+            "too small to see"
+            if small(low, high, s) and low < 0 < high
+            else "yes"
+            if low + high > 0
+            else "no"
         ),
         "units do not matter": lambda low, high, s: (
-            "no visible effect" if small(low, high, 0.5) else sides(low, high)
+            "too small to see" if small(low, high, 0.5) and low < 0 < high else sides(low, high)
         ),
     },
 )

@@ -75,7 +75,7 @@ def gains(
     scores : DataFrame
         One row a seed, one column a cache rule; differences of accuracies.
     smallest : float
-        Half-width of the grey strip in which a difference is no visible effect.
+        Half-width of the grey strip in which a difference around 0 is too small to see.
     labels : mapping, optional
         What the axis calls each rule, in place of the rules' own labels.
     """
