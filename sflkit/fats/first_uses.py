@@ -289,7 +289,7 @@ def _numbers(
     level: str, targets: ArrayLike, sizes: np.ndarray, shape: tuple[int, int]
 ) -> np.ndarray:
     """Return checked targets as numbers of clients, or of samples counted through all clients."""
-    values = checks.array("targets", targets, low=0).astype(np.int64)
+    values = checks.integers("targets", targets, low=0)
     want = shape if level == "client" else (*shape, 2)
     if values.shape != want:
         raise ValueError(f"targets has shape {values.shape}; {level} requests need {want}")

@@ -369,8 +369,7 @@ def client_targets(crowd: Crowd, client: int | Sequence[int]) -> list[Target]:
     ValueError
         For a client that never existed, is forgotten, or is named twice.
     """
-    clients = np.atleast_1d(np.asarray(client, dtype=object))
-    return _not_forgotten(crowd, [crowd.existing(k) for k in clients])
+    return _not_forgotten(crowd, [crowd.existing(k) for k in _numbers("client", client)])
 
 
 def sample_targets(
@@ -386,10 +385,9 @@ def sample_targets(
         For a sample that never existed, is forgotten, or is named twice; for a forgotten client; or
         if there are not as many clients as samples.
     """
-    samples = np.atleast_1d(np.asarray(sample, dtype=object))
-    if np.ndim(client):
-        clients = np.atleast_1d(np.asarray(client, dtype=object))
-    else:
+    samples = _numbers("sample", sample)
+    clients = _numbers("client", client)
+    if not np.ndim(client):
         clients = [client] * len(samples)
     if len(clients) != len(samples) or any(s is None for s in samples):
         raise ValueError(
@@ -397,6 +395,14 @@ def sample_targets(
             "client for several samples is fine, and forget_client forgets a whole client"
         )
     return _not_forgotten(crowd, [crowd.existing(k, s) for k, s in zip(clients, samples)])
+
+
+def _numbers(name: str, value: int | Sequence[int]) -> np.ndarray:
+    """Return what a request names, one or several, as objects, which are checked one by one.
+
+    A mask or an index means nothing here: masked entries are refused, an index is left out."""
+    checks.values(name, value)
+    return np.atleast_1d(np.asarray(value, dtype=object))
 
 
 def _not_forgotten(crowd: Crowd, targets: list[Target]) -> list[Target]:

@@ -28,12 +28,13 @@ start      r         round that recomputing goes back to; R recomputes nothing
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import comb
+from math import prod
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.fats.held import MOST_HELD
 from sflkit.fats.history import Crowd, Target, by_client, client_sizes, pair
 
 
@@ -62,7 +63,7 @@ def slot_spared(
     ValueError
         For sizes out of range, or a target that does not exist or is named twice.
     """
-    n_clients = checks.integer("n_clients", n_clients, 1)
+    n_clients = checks.integer("n_clients", n_clients, 1, MOST_HELD)
     batch_size = checks.integer("batch_size", batch_size, 1)
     local_steps = checks.integer("local_steps", local_steps, 1)
     sizes = client_sizes(samples_per_client, n_clients, batch_size)
@@ -76,7 +77,9 @@ def slot_spared(
         n = int(sizes[client])
         kept = 0.0
         if None not in samples:
-            kept = (comb(n - len(samples), batch_size) / comb(n, batch_size)) ** local_steps
+            # C(n - c, b) / C(n, b), without numbers of more digits than memory has
+            each = ((n - batch_size - i) / (n - i) for i in range(len(samples)))
+            kept = prod(each) ** local_steps
         spared -= (1.0 - kept) / n_clients
     return spared
 
@@ -104,8 +107,8 @@ def hit_law(
         As `slot_spared`.
     """
     k = checks.integer("clients_per_round", clients_per_round, 1)
-    rounds = checks.integer("rounds", rounds, 1)
-    unused = slot_spared(targets, **sizes) ** (k * np.arange(rounds + 1))
+    rounds = checks.integer("rounds", rounds, 1, MOST_HELD)
+    unused = slot_spared(targets, **sizes) ** (float(k) * np.arange(rounds + 1))
     return np.append(unused[:-1] - unused[1:], unused[-1])
 
 

@@ -278,12 +278,14 @@ def refuse_stale(state: State, path: Path | str) -> None:
         If the file is no state or has several names; if it has forgotten what `state` has not, has
         served a request that `state` does not descend from, or is further on.
     """
-    try:
-        if os.stat(path).st_nlink > 1:
+    with contextlib.suppress(FileNotFoundError):
+        found = os.stat(path)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
             raise ValueError(
-                "it has several names (hard links), of which only one would be replaced: under the "
-                "others what is forgotten would live on"
+                f"{str(path)!r} has {found.st_nlink} names (hard links), of which only one would "
+                "be replaced: under the others what is forgotten would live on; remove them"
             )
+    try:
         entries = _entries(path, ("forgotten", "served", "rounds"))
         held, served, done = _forgotten(entries), _served(entries), int(entries["rounds"].max())
     except FileNotFoundError:
@@ -331,8 +333,11 @@ def load(path: Path | str) -> State:
 def _entries(path: Path | str, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
     """Return entries of a state's file, those named or all, refused unless their digests agree."""
     wanted = None if names is None else {*names, "digests"}
+    about = os.stat(path)
+    if not stat.S_ISREG(about.st_mode):  # reading a pipe would wait for ever
+        raise ValueError("it is no regular file")
     # Its entries are stored, not compressed: they cannot take more than the file.
-    found = npzfiles.read_npz(path, names=wanted, largest=Path(path).stat().st_size)
+    found = npzfiles.read_npz(path, names=wanted, largest=about.st_size)
     if "digests" not in found:
         raise ValueError(f"it has no digests; {_ANEW}")
     said = dict(line.split(" ", 1)[::-1] for line in found.pop("digests").tolist())

@@ -576,7 +576,7 @@ def _tensors(k: int, own: Any, size: int, device: torch.device) -> tuple[Tensor,
     if {x.shape[:1], y.shape[:1]} != {(size,)}:
         raise ValueError(
             f"clients[{k}] must be (x, y) with samples_per_client={size} samples each, forgotten "
-            "ones included"
+            "ones included and none masked"
         )
     return x, y
 

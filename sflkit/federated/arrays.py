@@ -19,10 +19,14 @@ def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
     Raises
     ------
     TypeError, ValueError, RuntimeError
-        torch's own, if `value` holds no numbers or is ragged.
+        torch's own, if `value` holds no numbers or is ragged; ValueError for masked entries.
     """
     if isinstance(value, Tensor):
         return value if device is None or value.device == device else value.to(device)
+    if np.ma.is_masked(value):
+        raise ValueError("masked entries; fill them, or leave them out")
+    if not isinstance(value, np.ndarray) and hasattr(value, "__array__"):
+        value = np.asarray(value)  # a table or a series: its values, whatever its index
     if isinstance(value, np.ndarray) and value.ndim:
         if not value.flags.writeable or min(value.strides) < 0:
             value = value.copy()

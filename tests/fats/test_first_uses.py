@@ -186,3 +186,11 @@ def test_bad_values_of_first_uses(change, message):
             | dict(level="sample", n_requests=1, runs=1, rng=np.random.default_rng(0))
             | change
         )
+
+
+def test_numbers_beyond_63_bits_name_nothing():
+    sizes = dict(n_clients=4, samples_per_client=6, clients_per_round=2, batch_size=2)
+    sizes |= dict(local_steps=1, rounds=2, rng=np.random.default_rng(0))
+    targets = np.array([[2**63 + 1]], dtype=np.uint64)
+    with pytest.raises(ValueError, match="targets holds 9223372036854775809"):
+        first_uses(level="client", n_requests=1, runs=1, targets=targets, **sizes)

@@ -6,6 +6,7 @@ import itertools
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -454,6 +455,26 @@ def test_a_rule_that_does_not_forget_is_refused(rules):
         forget_sample(history, 0, 1, rng, "lazy")
     # what was never used needs no repair
     assert forget_sample(history, 0, 5, rng, "lazy").first is None
+
+
+def test_masks_are_refused_and_an_index_means_nothing():
+    """`forget_client` of a masked array forgot the client under the mask."""
+    history, rng = small(), np.random.default_rng(0)
+    masked = np.ma.array([0, 1], mask=[True, False])
+    for call in (
+        lambda: forget_client(history, masked, rng),
+        lambda: forget_client(history, np.ma.masked, rng),
+        lambda: forget_sample(history, masked, [2, 3], rng),
+        lambda: forget_sample(history, 1, masked, rng),
+        lambda: forget_stream(history, [(np.ma.masked, None)], rng),
+    ):
+        with pytest.raises(ValueError, match=r"(client|sample) has masked entries"):
+            call()
+    clients, samples = pd.Series([0, 1], index=[1, 0]), pd.Series([5, 3], index=[9, 8])
+    after = forget_sample(history, clients, samples, rng).history
+    assert after.forgotten == {(0, 5), (1, 3)}
+    with pytest.raises(ValueError, match="client=9223372036854775813 must be"):
+        forget_client(history, np.array([2**63 + 5], dtype=np.uint64), rng)
 
 
 def test_the_table_names_the_rules():

@@ -106,3 +106,17 @@ def test_bad_targets_are_refused():
         hit_law([], **TINY | {"rounds": 0})
     with pytest.raises(ValueError, match="window"):
         mean_after([0.1, 0.2], 0)
+
+
+def test_huge_sizes_end_in_a_law_or_in_words():
+    """2**62 slots wrapped around and gave a law of NaN; a batch of 2**30 never ended."""
+    sizes = dict(n_clients=4, samples_per_client=6, clients_per_round=3, batch_size=2)
+    sizes |= dict(local_steps=3, rounds=5)
+    law = hit_law([(0, 1)], **sizes | dict(clients_per_round=2**62))
+    assert law.tolist() == [1.0, 0, 0, 0, 0, 0]
+    half = dict(samples_per_client=2**31 - 2, batch_size=2**30 - 1, local_steps=1)
+    spared = slot_spared([(0, 0), (0, 1)], n_clients=1, **half)
+    assert spared == pytest.approx(0.25, rel=1e-8)
+    for name in "rounds", "n_clients":
+        with pytest.raises(ValueError, match=f"{name}={2**62} must be"):
+            hit_law([(0, 1)], **sizes | {name: 2**62})

@@ -187,9 +187,13 @@ def test_links_lead_to_the_file(tmp_path):
     learn(task, clients, history, 0.3, start=task.init(0), path=other)
     os.link(other, tmp_path / "third")
     for name in "second", "third":
-        with pytest.raises(ValueError, match="several names"):
+        with pytest.raises(ValueError, match=r"has 2 names \(hard links\)"):
             forget(task, clients, state, [(0, None)], rng, path=tmp_path / name)
     assert load(other).history.forgotten == set()
+    os.mkfifo(tmp_path / "pipe")
+    for use in (lambda: load(tmp_path / "pipe"), lambda: save(state, tmp_path / "pipe")):
+        with pytest.raises(ValueError, match="it is no regular file"):
+            use()
 
 
 def test_files_keep_their_permissions_and_no_planted_link_is_followed(tmp_path):

@@ -9,6 +9,7 @@ import textwrap
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -665,3 +666,16 @@ def test_a_clean_state_shows_by_which_rules_it_forgot(tmp_path):
     assert left.rules == ("exact", "printed", "exact")  # Algorithm 3 needs no rule
     assert not printed.exact and not left.exact
     assert repr(left).startswith("State(clean, rules=('exact', 'printed', 'exact'), exact=False")
+
+
+def test_tables_are_their_values_and_masks_are_refused():
+    task, clients, history, _ = setup(1)
+    plain = learn(task, clients, history, 0.3, start=task.init(0)).params
+    back = [
+        (pd.DataFrame(x, index=range(len(y), 0, -1)), pd.Series(y, index=range(len(y), 0, -1)))
+        for x, y in clients
+    ]
+    assert torch.equal(learn(task, back, history, 0.3, start=task.init(0)).params, plain)
+    masked = [(np.ma.array(x, mask=x > 1), y) for x, y in clients]
+    with pytest.raises(ValueError, match=r"clients\[1\] must be .* none masked"):
+        learn(task, masked, history, 0.3, start=task.init(0))
