@@ -27,8 +27,8 @@ class OSAFLConfig:
     Parameters
     ----------
     rule : one of `rules.RULES`
-        "m_fednova" is Algorithm 8 as printed, "fednova" the rule of its authors (ERRATA 41);
-        "genie" trains centrally.
+        "m_fednova" is Algorithm 8 with this round's steps, "m_fednova_latest" with every client's
+        latest ones, "fednova" the rule of its authors (ERRATA 41); "genie" trains centrally.
     never_joined : {"exclude", "zero", "literal"}
         What stands for a client that has sent nothing yet, see `sflkit.osafl.rules`. M-FedAvg,
         M-FedProx and M-FedDisco as printed are "literal"; FedNova and the genie do not use it.

@@ -11,9 +11,10 @@ A client that has sent nothing yet has no contribution. `never_joined` says what
 - "exclude" (default): nothing. Means and weights run over the clients that ever joined, with
   alpha_u = 1 / #joined.
 - "zero": what would not change the model, a gradient of 0 or the present model; alpha_u = 1 / U.
-- "literal": what is printed. For the rules that keep models that is "zero". For those that keep
-  gradients it is d[u] = w / eta, which multiplies the model by 1 - global_rate * (share of such
-  clients) in OSAFL and lets it diverge (ERRATA 37).
+- "literal": what is printed. For the rules that keep models that is "zero", but that M-FedDisco
+  gives each such client a weight of its own. For those that keep gradients it is d[u] = w / eta,
+  which multiplies the model by 1 - global_rate * (share of such clients) in OSAFL and lets it
+  diverge (ERRATA 37).
 
 `RULES` at the end is the one list of rules: configs, the search for step sizes, legends and menus
 read it. A rule of your own is one class and one row:
