@@ -417,7 +417,8 @@ def exactness_notes(found: Exactness) -> dict[str, str]:
         "ERRATA 22, 45.",
         "fats-alg2": f"Distances as printed: {fractions}; {min(sizes):.3f} to {max(sizes):.3f} at "
         "Table 2's sizes. At a round's first step the clients are drawn again, although a hit says "
-        "that the client took part; keeping them makes it exact (ERRATA 13).",
+        "that the client took part; keeping them makes it exact, as the operator of Claim 1 in the "
+        "paper's own proof does (ERRATA 13).",
         "fats-alg3": "ERRATA 17.",
         "fats-rem1": "The distance is the probability that one of the w is used, which w rho adds "
         "up.",
