@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
+from sflkit.data import catalogue
 from sflkit.results import sweep
 
 Result = TypeVar("Result")
@@ -129,3 +130,12 @@ def no_runs() -> pd.DataFrame:
     frame = pd.DataFrame()
     frame.attrs = {"keys": [], "data": [], "sources": {}, "computed": 0, "reused": 0}
     return frame
+
+
+def data_remarks(*frames: pd.DataFrame) -> str:
+    """Return what a setting must say of the data behind some runs, such as a subset.
+
+    It is "" where the data are complete and faithful, as far as is known.
+    """
+    records = [record for frame in frames for record in frame.attrs.get("data", [])]
+    return "; ".join(dict.fromkeys(filter(None, map(catalogue.remark, records))))

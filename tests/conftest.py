@@ -20,7 +20,6 @@ PAGES = {
     "README.md": ("findings", "notebooks", "verdicts"),
     "docs/guides/notebooks.md": ("notebooks",),
     "docs/guides/speed.md": ("bench",),
-    "docs/changed_rules.md": ("index",),
 }
 THREADS = ("SFLKIT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -18,9 +18,7 @@ from companion.app import findings, front_picture, gate
 from companion.app.artefacts import (
     DRAWINGS,
     PAPERS,
-    anchor_of,
     as_cell,
-    ordered,
     paper_of,
     papers_of,
 )
@@ -171,7 +169,6 @@ def refresh_readme(check: bool = False) -> bool:
         },
         guides / "notebooks.md": {"notebooks": notebooks},
         guides / "speed.md": {"bench": bench},
-        root / "docs" / "changed_rules.md": {"index": changed_rules},
     }
     try:
         current = front_picture.is_current()
@@ -264,26 +261,6 @@ def tally() -> str:
         f"entry by entry: mathematics, bounds, counts, algorithms and drawings. Of those that are "
         f"reproduced {drawn} are drawings without numbers, with little to refute.\n\n{table}"
     )
-
-
-def changed_rules() -> str:
-    """Return what each artefact's verdict is today and which sections of the page of changed rules
-    tell of it, as Markdown."""
-    page = (gate.root() / "docs" / "changed_rules.md").read_text(encoding="utf-8")
-    before_the_index = page.partition("<!-- index:begin -->")[0]
-    sections = re.split(r"^## (.*)$", before_the_index, flags=re.M)[1:]
-    told: dict[str, list[str]] = {}
-    for number, (title, text) in enumerate(zip(sections[::2], sections[1::2], strict=True), 1):
-        for artefact in dict.fromkeys(re.findall(r"`([a-z]+-[\w-]+)`", text)):
-            told.setdefault(artefact, []).append(f"[{number}](#{anchor_of(title)})")
-    rows = tables.all_verdicts()
-    cells = [
-        (f"`{row.artefact}`", row.verdict, ", ".join(told[row.artefact]))
-        for paper in papers_of(rows)
-        for row in ordered(rows[paper_of(rows) == paper])
-        if row.artefact in told
-    ]
-    return tables.markdown(pd.DataFrame(cells, columns=["artefact", "verdict today", "sections"]))
 
 
 def _short(text: str, width: int = 90) -> str:

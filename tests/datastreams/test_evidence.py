@@ -25,6 +25,7 @@ from companion.datastreams.claims.training import (
 from companion.datastreams.evidence import training as evidence
 from companion.judging.claims import NotRun
 from companion.judging.tables import paper_value
+from sflkit.data.catalogue import COPIES
 from sflkit.datastreams.config import DataStreamsConfig
 from tests.invented import answers
 
@@ -211,7 +212,14 @@ def test_settings_say_what_differs():
     assert evidence.setting(cases(rows=["synthetic"])).level == "full"
     patches = evidence.setting(cases(rows=["synthetic", "CIFAR-10"], image_data="cifar10-patches"))
     assert patches.level == "reduced" and "patch features" in patches.differs
+    assert "rates searched from" in patches.differs
+    lossy = pd.DataFrame()
+    lossy.attrs["data"] = [{"digest": next(iter(COPIES))}]
+    cifar = [case for case in cases(rows=["CIFAR-10"])]
+    told = evidence.setting(cifar, {("CIFAR-10", case.fraction): lossy for case in cifar}).differs
+    assert "lossy copy" in told and "lossy" not in evidence.setting(cifar).differs
     digits = evidence.setting(cases(rows=["CIFAR-10", "FEMNIST"]))
+    assert "not searched" in digits.differs
     assert digits.level == "stand-in" and "writers with 60 clients" in digits.differs
 
 

@@ -244,8 +244,9 @@ def all_evidence(scores: evidence.Scores, last: evidence.Scores) -> dict[str, di
     return found
 
 
-def settings_of(cases: Mapping[tuple[str, float], plans.Case]) -> dict[str, Setting]:
+def settings_of(runs: plans.Strategies) -> dict[str, Setting]:
     """Return the setting of each artefact of notebook 21."""
+    cases = runs.cases
     ran = {
         artefact_of(row, f): [cases[row, f]] if (row, f) in cases else []
         for f in TABLES
@@ -255,7 +256,7 @@ def settings_of(cases: Mapping[tuple[str, float], plans.Case]) -> dict[str, Sett
         ran[figure] = [case for (name, _), case in cases.items() if name == row]
     ran["ds-optimal"] = ran["ds-outperforms"] = list(cases.values())
     ran["ds-reuse"] = [case for case in cases.values() if case.fraction == 0.05]
-    found = {artefact: evidence.setting(some) for artefact, some in ran.items()}
+    found = {artefact: evidence.setting(some, runs.found) for artefact, some in ran.items()}
     return found | {"ds-alg1": FULL, "ds-tab1": FULL}
 
 

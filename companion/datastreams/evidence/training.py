@@ -29,6 +29,7 @@ from companion.datastreams.claims.training import (
 from companion.datastreams.plans import HISTORICAL, Case, Strategies
 from companion.judging.claims import SETTINGS, NotRun, Setting
 from companion.judging.rules import Above, Judged, NotBelow
+from companion.plans import data_remarks
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.results.intervals import mean_interval
 
@@ -305,13 +306,23 @@ def notes(found: Scores) -> dict[str, str]:
     return said
 
 
-def setting(cases: Iterable[Case]) -> Setting:
-    """Return how far the runs of some cases are from the paper's."""
+HIGHEST_RATE = 0.1  # of the paper's grid, Appendix D.2
+# The T at which the axis of Fig. 3 ends.
+PAPER_ROUNDS = 800
+
+
+def setting(cases: Iterable[Case], found: Mapping[tuple[str, float], Any] | None = None) -> Setting:
+    """Return how far the runs of some cases are from the paper's.
+
+    `found` has the frame of the runs by (row, fraction), whose records say what data they had.
+    """
     words, level = [], "full"
     for case in cases:
         config, row = case.config, case.row
         ours = f"T = {config.rounds}, E = {config.local_steps}, K = {config.batch_size}"
-        words.append(_differs(row, config, ours))
+        frame = None if found is None else found.get((row, case.fraction))
+        remark = "" if frame is None else data_remarks(frame)
+        words.append(", ".join(filter(None, [_differs(row, config, ours), _rates(case), remark])))
         here = "full" if row == "synthetic" else "stand-in"
         if config.data in ("femnist", "shakespeare") or config.data.startswith("cifar"):
             here = "reduced"
@@ -319,6 +330,15 @@ def setting(cases: Iterable[Case]) -> Setting:
     if not words:
         return Setting("stand-in", "nothing was run")
     return Setting(level, "; ".join(dict.fromkeys(words)))
+
+
+def _rates(case: Case) -> str:
+    """Return how the rates were found, and where they leave the paper's grid."""
+    low, high = min(case.rates), max(case.rates)
+    if len(case.rates) == 1:
+        return f"rate {low:g}, not searched"
+    beyond = " (the paper's grid ends at 0.1)" if high > HIGHEST_RATE else ""
+    return f"rates searched from {low:g} to {high:g}{beyond}"
 
 
 def _differs(row: str, config: DataStreamsConfig, ours: str) -> str:
@@ -337,7 +357,10 @@ def _differs(row: str, config: DataStreamsConfig, ours: str) -> str:
     else:
         about = f"{config.data} with {config.n_clients or 'all'} clients and {config.model}"
     if row.startswith("CIFAR"):
-        ours += " (the paper states no T; the axis of its Fig. 3 ends at 800)"
+        ours += " (the paper states no T; the axis of its Fig. 3 ends at 800"
+        if (larger := round(PAPER_ROUNDS / config.rounds)) > 1:
+            ours += f", so that a fresh batch is {larger} times as large here"
+        ours += ")"
     return f"{row}: {about}; {ours}"
 
 
