@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from companion.app import gate
+from companion.judging import tables
 from sflkit import checks, paths
 from sflkit.results.sweep import Complete
 
@@ -24,8 +25,8 @@ _FREE = ("source", "jobs", "audit")
 def begin(notebook: str, values: Mapping[str, Any]) -> os.PathLike | None:
     """Return where a notebook's published runs lie; None where it is to compute all of them.
 
-    With other parameters than the published ones a line says which, and figures and verdicts go to
-    out/, even where $SFLKIT_PUBLISH is set.
+    With other parameters than the published ones a line says which, figures go to out/, even where
+    $SFLKIT_PUBLISH is set, and `tables.judge` gives no verdict.
 
     Parameters
     ----------
@@ -49,10 +50,11 @@ def begin(notebook: str, values: Mapping[str, Any]) -> os.PathLike | None:
     said = changes(notebook, values)
     if said or source == "compute":
         os.environ.pop(paths.PUBLISH, None)
+    tables.explored[:] = said
     if said:
         print(
             f"other parameters than the published ones: {'; '.join(said)}. What was not published "
-            "is computed here; figures and verdicts go to out/figures"
+            "is computed here; figures go to out/figures, and there is no verdict"
         )
     if source == "compute":
         print("source='compute': runs are computed here, or come from out/results")

@@ -9,16 +9,18 @@ import nbformat
 
 ROOT = Path(__file__).resolve().parents[1]
 PARAMETERS = """\
-profile: str = "quick"  # in {"quick", "paper"}; whose settings
 rounds: int = 3  # in [1, 5000]; communication rounds T
 rate: float = 0.1  # in (0, 1]; local rate
 seeds: list[int] = [0, 1]  # in [0, 1000]; one run each
 rule: str = "drsr"  # in {"fifo", "drsr"}; cache rule
 label: str = "x"  # free text
-use_published: bool = False  # take tracked results
+flag: bool = False  # take tracked results
+source: str = "published"  # in {"published", "compute"}; where runs come from
 """
 # A `run` cell that draws and judges sfl-fig2: the picture shows `rounds`, the verdict hangs on it.
 DRAW = """\
+from companion import story
+story.begin("10_first", globals())
 import matplotlib.figure
 from companion import figures
 from companion.judging import tables
@@ -28,7 +30,7 @@ fig = matplotlib.figure.Figure(figsize=(2, 2))
 fig.subplots().plot([0, 1], [0, rounds])
 data = {"line": [[0.0, 0.0], [1.0, float(rounds)]]}
 figures.save_figure(
-    fig, "sfl-fig2", profile=profile, data=data, parameters={"rounds": rounds}, notebook="10_first"
+    fig, "sfl-fig2", data=data, parameters={"rounds": rounds}, notebook="10_first"
 )
 judged = CLAIMS["sfl-fig2"].judge({"mixes": rounds < 9}, setting=Setting("full"))
 tables.record(judged)

@@ -53,7 +53,7 @@ def test_the_gate_takes_every_command_of_a_lab(path):
             continue
         _, _, number, *options = shlex.split(line)
         settings = [value for value in options if value != "-p"]
-        gate.resolve(gate.find(number), "quick", settings)
+        gate.resolve(gate.find(number), "", settings)
 
 
 @each

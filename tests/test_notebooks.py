@@ -14,6 +14,7 @@ import sys
 
 import pytest
 
+from companion import story
 from companion.app import gate, links, refresh
 from tests import reading
 from tests.helpers import ROOT
@@ -195,18 +196,25 @@ def test_the_claims_are_shown_before_the_run(path):
 @name_of
 def test_the_gate_reads_the_parameters_in_every_profile(path):
     book = gate.Notebook(path)
-    assert book.parameters["profile"].default == "quick"
-    for profile, books in gate.profiles().items():
-        if profile == "quick" or book.number in books or not book.artefacts:
-            gate.resolve(book, profile)
-        else:
-            with pytest.raises(
-                gate.GateError, match=f"profile '{profile}' has no settings for {book.name}"
-            ):
-                gate.resolve(book, profile)
+    for profile in gate.profiles():
+        gate.resolve(book, profile)
+    if "source" in book.parameters:
+        assert book.parameters["source"].default == "published"
+        assert book.parameters["source"].choices == story.SOURCES
+
+
+@name_of
+def test_the_published_parameters_are_those_of_the_cell(path):
+    """`make figures` writes them; a changed cell is an experiment until it is called again."""
+    book = gate.Notebook(path)
+    values = {name: parameter.default for name, parameter in book.parameters.items()}
+    assert book.name in story.published_parameters() and story.changes(book.name, values) == []
+    begun = [f'story.begin("{book.name}", globals())' in source(cell) for cell in code(path)]
+    assert sum(begun) == 1
 
 
 def test_profiles_name_existing_notebooks():
+    assert set(gate.profiles()) == {"small"}
     numbers = {path.stem[:2] for path in BOOKS}
     assert all(set(books) <= numbers for books in gate.profiles().values())
 
@@ -322,7 +330,7 @@ def test_the_front_door_runs_through_the_gate(clone):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    (executed,) = (clone / "out" / "quick").glob("00_*.custom.ipynb")
+    (executed,) = (clone / "out" / "runs").glob("00_*.ipynb")
     injected = [source(cell) for cell in cells_of(executed) if "injected-parameters" in tags(cell)]
     assert len(injected) == 1 and setting.replace("=", " = ") in injected[0].splitlines()
     assert all(cell["execution_count"] for cell in code(executed))

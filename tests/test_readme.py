@@ -159,7 +159,7 @@ def resolve(command):
     book, *rest = shlex.split(command, comments=True)
     options = list(zip(rest[::2], rest[1::2], strict=True))
     assert {name for name, _ in options} <= {"--profile", "-p"}, command
-    profile = dict(options).get("--profile", "quick")
+    profile = dict(options).get("--profile", "")
     return gate.resolve(
         gate.find(book), profile, [value for name, value in options if name == "-p"]
     )
@@ -174,7 +174,7 @@ def test_runs_it_shows_pass_the_gate(file, command, monkeypatch):
 def test_a_shown_run_that_went_stale_would_be_noticed(monkeypatch):
     monkeypatch.chdir(ROOT)
     assert "README.md" in [file for file, _ in shown_runs()]
-    assert resolve('12 --profile quick -p rounds=51 -p "seeds=[7, 8]"  # a comment') == {
+    assert resolve('12 -p rounds=51 -p "seeds=[7, 8]"  # a comment') == {
         "rounds": 51,
         "seeds": [7, 8],
     }

@@ -101,7 +101,8 @@ def figures(
             os.environ["SFLKIT_PDF"] = "1"
         books = gate.select(only)
         folder = paths.figures()
-        for damage in (damaged := seals.damages(folder)):
+        damaged = _of(books, seals.damages(folder)) if only else seals.damages(folder)
+        for damage in damaged:
             typer.echo(f"{damage}; drawn anew")
         seals.mend(folder, damaged)
         done = refresh.refresh_all(books, jobs, echo=typer.echo, solutions=False)
@@ -113,6 +114,15 @@ def figures(
     typer.echo(f"{len(books)} notebooks in {time.time() - began:.0f} s; figures in {folder}")
     if damaged or not done:
         raise typer.Exit(1)
+
+
+def _of(books: list[gate.Notebook], damaged: list[seals.Damage]) -> list[seals.Damage]:
+    """Return what is damaged and drawn or judged by these notebooks."""
+    return [
+        damage
+        for damage in damaged
+        if any(damage.notebook == book.name or damage.artefact in book.artefacts for book in books)
+    ]
 
 
 @app.command()

@@ -22,6 +22,10 @@ from sflkit import checks, paths
 from sflkit.results.intervals import mean_interval
 from sflkit.results.origin import commit, device, versions
 
+# How the parameters of this process differ from the published ones; `story.begin` fills it.
+explored: list[str] = []
+
+
 # --- verdicts and tables --------------------------------------------------------------------------
 
 
@@ -70,7 +74,7 @@ def judge(
     """Judge claims by their evidence, record the verdicts and return them as a notebook's page.
 
     Claims of which nothing was run are named in one line at its end. Where the verdicts are written
-    is said once, see `record`.
+    is said once, see `record`. With `explored` parameters nothing is judged, and the page says so.
 
     Parameters
     ----------
@@ -89,6 +93,11 @@ def judge(
         If an artefact is not declared, or has no setting; as `Claim.judge` and `record`. Nothing
         is recorded then.
     """
+    if explored:
+        return Page(
+            f"**No verdict**, since {'; '.join(explored)}. Those of the published runs are in "
+            "[VERDICTS](../VERDICTS.md)."
+        )
     folder = paths.drawn()
     settings = dict.fromkeys(evidence, setting) if isinstance(setting, Setting) else setting
     notes = {} if notes is None else notes

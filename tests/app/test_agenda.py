@@ -17,12 +17,12 @@ from tests.helpers import ROOT
 
 
 def agenda(profile="paper"):
-    return Agenda(gate.selection(profile)[0], profile, paths.published(profile))
+    return Agenda(gate.select(), profile, paths.published())
 
 
 def compute(runs):
     for run in runs:
-        attempts.attempt(run.stage.run, [run.config], store=paths.published("paper"), threads=1)
+        attempts.attempt(run.stage.run, [run.config], store=paths.published(), threads=1)
 
 
 def test_a_plan_is_given_the_profiles_parameters_and_driven_as_far_as_results_go(planned):
@@ -132,19 +132,17 @@ def test_a_config_in_short_says_what_is_not_the_default(planned):
     assert in_short(queue_probe.Config(2, rule="drsr")) == "seed=2, rule='drsr'"
 
 
-@pytest.mark.parametrize("profile", ["quick", "paper"])
+@pytest.mark.parametrize("profile", ["", "small"])
 def test_every_plan_of_this_repository_begins(profile, monkeypatch):
     monkeypatch.chdir(ROOT)
-    books, _ = gate.selection(profile)
-    for book in books:
+    for book in gate.notebooks():
         if book.plan:
             plan = begin(book, profile)
             assert isinstance(plans.next_stage(plan, None), plans.Stage | plans.Returned), book.name
             plan.close()
 
 
-def test_every_notebook_that_reads_results_of_the_paper_profile_has_a_plan(monkeypatch):
+def test_every_notebook_that_reads_published_results_has_a_plan(monkeypatch):
     monkeypatch.chdir(ROOT)
-    books, _ = gate.selection("paper")
-    reading = [book for book in books if "use_published" in book.parameters]
+    reading = [book for book in gate.notebooks() if "source" in book.parameters]
     assert reading and not [book.name for book in reading if not book.plan]

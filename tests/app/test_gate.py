@@ -33,15 +33,12 @@ def sflkit(*args):
 
 def test_reads_names_types_ranges_and_meanings():
     found = gate.read_parameters(PARAMETERS)
-    assert list(found) == ["profile", "rounds", "rate", "seeds", "rule", "label", "use_published"]
+    assert list(found) == ["rounds", "rate", "seeds", "rule", "label", "flag", "source"]
     assert found["rounds"] == gate.Parameter(
         "rounds", "int", 3, "communication rounds T", ("[", 1.0, 5000.0, "]"), ()
     )
     assert found["rule"].choices == ("fifo", "drsr") and found["rule"].text == "cache rule"
-    assert (
-        found["use_published"].interval is None
-        and found["use_published"].text == "take tracked results"
-    )
+    assert found["flag"].interval is None and found["flag"].text == "take tracked results"
     assert found["seeds"].allowed == "list[int], each in [0, 1000]"
 
 
@@ -126,8 +123,8 @@ def test_texts_are_read_as_literals():
         found["label"].parse("7") == "7"
     )  # plain text does for a str, even when it looks like a number
     for name, text in (
-        ("use_published", "true"),
-        ("use_published", "1"),
+        ("flag", "true"),
+        ("flag", "1"),
         ("rounds", "3.5"),
         ("rounds", "three"),
         ("rate", "1e999"),
@@ -145,44 +142,12 @@ def test_texts_are_read_as_literals():
 def test_profile_then_settings(clone):
     book = gate.find("10")
     assert gate.resolve(book) == {}
-    assert gate.resolve(book, "paper") == {"profile": "paper", "rounds": 4, "rate": 1e-3}
+    assert gate.resolve(book, "paper") == {"rounds": 4, "rate": 1e-3}
     assert gate.resolve(book, "paper", ["rounds=50"]) == {
-        "profile": "paper",
         "rounds": 50,
         "rate": 1e-3,
     }
-    assert gate.resolve(gate.find("12"), "paper") == {"profile": "paper"}
-
-
-def test_a_profile_files_only_what_it_has_settings_for(clone, no_kernel):
-    write_notebook(clone / "notebooks" / "15_third.ipynb", artefacts=("x-fig2",))
-    result = sflkit("run", "15", "--profile", "paper")
-    assert result.exit_code == 2
-    assert (
-        "profile 'paper' has no settings for 15_third; notebooks/profiles.yaml names 10 for it"
-        in result.stderr
-    )
-    assert (
-        sflkit("run", "15", "--profile", "paper", "-p", "rounds=4").exit_code == 2
-    )  # a setting does not make it the paper's
-    assert gate.resolve(gate.find("15")) == {}
-
-    def numbers(*arguments):
-        return [[book.number for book in books] for books in gate.selection(*arguments)]
-
-    assert numbers() == numbers("quick", "") == [["10", "12", "15"], []]
-    assert numbers("paper") == [
-        ["10"],
-        ["12", "15"],
-    ]  # 12 has no artefacts, and none is needed to be left out
-    assert numbers("paper", "15 10") == [["10"], ["15"]]
-    result = sflkit("figures", "--profile", "paper", "--only", "12 15")
-    assert (
-        result.exit_code == 2
-        and "names none of 12, 15 for profile 'paper', but 10" in result.stderr
-    )
-    assert sflkit("figures", "--profile", "papr").exit_code == 2
-    assert not (clone / "out").exists()
+    assert gate.resolve(gate.find("12"), "paper") == {}  # the cell's own
 
 
 @pytest.mark.parametrize(
@@ -199,7 +164,6 @@ def test_a_profile_files_only_what_it_has_settings_for(clone, no_kernel):
         (("10", "-p", "rule=srsr"), "in {'fifo', 'drsr'}"),
         (("10", "-p", "rounds"), "must read name=value"),
         (("10", "-p", "rounds=1", "-p", "rounds=2"), "set twice"),
-        (("10", "-p", "profile=paper"), "--profile paper"),
         (("10", "--profile", "papr"), "did you mean 'paper'"),
         (("77",), "no notebook '77'; there are: 10_first, 12_second"),
         (("10_frst",), "did you mean '10_first'"),
@@ -215,7 +179,6 @@ def test_the_command_refuses_with_2_before_a_kernel_starts(clone, no_kernel, arg
 @pytest.mark.parametrize(
     "text",
     [
-        "quick:\n  '10': {rounds: 1}\n",  # quick is the cell itself
         "paper:\n  10: {rounds: 1}\n",  # 08 and 010 would not be what they look like
         "paper:\n  '10': 3\n",
         "paper:\n  '10': {rounds: '4'}\n",
@@ -242,8 +205,7 @@ def test_bad_profiles_are_refused(clone, no_kernel, text):
         (b"paper:\n  10: {rounds: 1}\n", "line 2: '10' must be a quoted two-digit number"),
         (b"paper:\n  '10': {rounds: 1}\n  '10': {rounds: 2}\n", "line 3: '10' is there twice"),
         (b"paper:\n  '10': {rounds: 1, rounds: 2}\n", "line 2: 'rounds' is there twice"),
-        (b"'../x': {}\n", "line 1: profile='../x' must be a name"),
-        (b"quick:\n", "line 1: `quick` is what the parameters cells say"),
+        (b"'../x': {}\n", "line 1: '../x' must be a name"),
         (b"paper:\n  '10': {label: 2026-99-99}\n", "line 2: month must be in 1..12"),
         (b"paper:\n  '10': {label: !!python/object:os.system x}\n", "line 2: it is not YAML"),
         (b"[a]: {}\n", "line 1: a name must be text"),
@@ -252,7 +214,7 @@ def test_bad_profiles_are_refused(clone, no_kernel, text):
 )
 def test_what_is_wrong_with_the_profiles_is_said_by_line(clone, no_kernel, content, said):
     (clone / "notebooks" / "profiles.yaml").write_bytes(content)
-    for arguments in (("run", "10", "--profile", "paper"), ("figures", "--profile", "paper")):
+    for arguments in [("run", "10", "--profile", "paper")]:
         result = sflkit(*arguments)
         assert result.exit_code == 2 and isinstance(result.exception, SystemExit)
         assert f"notebooks/profiles.yaml, {said}" in result.stderr
@@ -282,19 +244,19 @@ def test_what_is_wrong_with_a_notebook_is_said_by_line(clone, no_kernel, content
 def test_a_folder_that_cannot_be_written_is_a_reason(clone, no_kernel, monkeypatch):
     # before: "1 failed", after minutes, and no word of why
     (clone / "out").mkdir(exist_ok=True)
-    (clone / "out" / "quick").write_text("a file where the folder should be")
-    for arguments in (("run", "10"), ("figures", "--only", "10")):
+    (clone / "out" / "runs").write_text("a file where the folder should be")
+    for arguments in [("run", "10")]:
         result = sflkit(*arguments)
         assert result.exit_code == 2
-        assert f"cannot write {clone / 'out' / 'quick'}: File exists; make it" in result.stderr
-    (clone / "out" / "quick").unlink()
+        assert f"cannot write {clone / 'out' / 'runs'}: File exists; make it" in result.stderr
+    (clone / "out" / "runs").unlink()
 
     def read_only(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("tempfile.NamedTemporaryFile", read_only)  # root may write anywhere
     result = sflkit("run", "10")
-    assert result.exit_code == 2 and "quick: Permission denied; make it writable" in result.stderr
+    assert result.exit_code == 2 and "runs: Permission denied; make it writable" in result.stderr
 
 
 def test_a_disk_that_runs_full_while_a_notebook_runs(clone, monkeypatch):
@@ -308,7 +270,7 @@ def test_a_disk_that_runs_full_while_a_notebook_runs(clone, monkeypatch):
     result = sflkit("run", "10")
     assert result.exit_code == 1 and isinstance(result.exception, SystemExit)
     assert "10_first: cannot write" in result.stderr and "No space left" in result.stderr
-    assert not list((clone / "out" / "quick").glob("*"))
+    assert not list((clone / "out" / "runs").glob("*"))
 
 
 def test_one_parameters_cell(clone):

@@ -60,15 +60,15 @@ def test_exploring_leaves_what_is_published_as_it_is(committed, monkeypatch):
         assert by_hand(committed) == ""
     git("add", "figures")
     git("commit", "-q", "-m", "figures")
-    said = by_hand(committed, rounds=50)  # with rounds=3 the verdict was "reproduced"
+    said = by_hand(committed, rounds=50)
     assert git("status", "--porcelain") == ""
-    drawn = os.path.join("out", "figures", "quick")
+    drawn = os.path.join("out", "figures")
     assert said == (
         f"{drawn}/sfl-fig2.png written; what is published in figures/ stays as it is\n"
         f"{drawn}/verdicts.csv written; what is published in figures/ stays as it is\n"
     )
     folder = committed.parents[1]
-    assert "reproduced" in (folder / "figures" / "quick" / "verdicts.csv").read_text()
+    assert "reproduced" in (folder / "figures" / "verdicts.csv").read_text()
     assert "not reproduced" in (folder / drawn / "verdicts.csv").read_text()
 
 

@@ -19,7 +19,7 @@ ROWS = pd.DataFrame(
         ("fats-fig1", "reproduced", "stand-in", "Accuracy after forgetting."),
     ],
     columns=["artefact", "verdict", "setting", "claim"],
-).assign(profile="quick", ran=True)
+).assign(ran=True)
 
 
 @pytest.mark.parametrize(

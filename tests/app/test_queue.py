@@ -26,7 +26,7 @@ PAPER = [sys.executable, "-m", "sflkit.cli", "paper"]
 
 
 def agenda():
-    return Agenda(gate.selection("paper")[0], "paper", paths.published("paper"))
+    return Agenda(gate.select(), "paper", paths.published())
 
 
 def waiting(jobs=1):
@@ -114,7 +114,7 @@ def test_all_stages_are_computed_and_nothing_twice(planned):
     assert len(log(clone, "start")) == 8
     # 104 follows from the largest loss of the search, 4
     assert {("drsr", 104), ("drsr", 105), ("drsr", 7)} <= set(log(clone))
-    frame, found = store.read_result(next(iter(agenda().records)), paths.published("paper"))
+    frame, found = store.read_result(next(iter(agenda().records)), paths.published())
     assert set(frame["threads"]) == {2} and found["threads"] == 2  # all of them for the only job
     assert set(frame["nice"]) == {min(19, os.nice(0) + 10)}
     line, said = waiting()
@@ -151,7 +151,7 @@ def test_what_a_sweep_has_left_is_copied_not_computed_again(planned):
     report = line.drain()
     assert len(report.found) == 3 and len(report.computed) == 1
     assert log(clone)[3:] == [("drsr", 105)] and not line.agenda.missing()
-    assert len(shelf.survey(paths.published("paper")).records) == 4
+    assert len(shelf.survey(paths.published()).records) == 4
 
 
 def test_what_was_copied_before_the_disk_was_full_is_in_the_report(planned, monkeypatch):
@@ -227,8 +227,8 @@ def test_kill_9_five_times_loses_nothing_and_repeats_only_what_was_in_flight(pla
     clone = planned({"10": ("study", {"seeds": list(range(14))})})
     monkeypatch.setenv("PROBE_SECONDS", "0.1")
     moment = random.Random(7)
-    kept: dict[str, dict] = {}
-    folder = paths.published("paper")
+    kept: dict[str, bytes] = {}
+    folder = paths.published()
     for _ in range(5):
         begun = len(log(clone, "start"))
         process = subprocess.Popen([*PAPER, "--jobs", "2"], stdout=subprocess.DEVNULL)
@@ -271,7 +271,7 @@ def test_no_worker_outlives_the_queue(planned, end):
         assert process.returncode == 1 and "stopped: interrupted" in said
     missing = agenda().missing()
     assert len(missing) == 3 and not log(clone)
-    assert not [key for key in missing if shelf.is_running(key, paths.published("paper"))]
+    assert not [key for key in missing if shelf.is_running(key, paths.published())]
 
 
 def test_a_queue_ends_with_what_started_it(planned):
@@ -310,11 +310,11 @@ def test_a_full_disk_stops_the_queue_with_the_files_name(planned, monkeypatch):
 
     done = paper("--jobs", "1", preexec_fn=little_room)
     assert done.returncode == 1
-    file = paths.published("paper") / f"{large}.csv"
+    file = paths.published() / f"{large}.csv"
     assert f"stopped: cannot write {file}: File too large; what is stored is whole" in done.stdout
-    found = shelf.survey(paths.published("paper"))
+    found = shelf.survey(paths.published())
     assert len(found.records) >= 1 and not found.damaged and f"{large}" not in found.records
-    assert not list(paths.published("paper").rglob("*.tmp"))
+    assert not list(paths.published().rglob("*.tmp"))
     assert "Traceback" not in done.stdout + done.stderr
     monkeypatch.delenv("PROBE_LARGE")
     line, _ = waiting()
@@ -330,10 +330,10 @@ def test_a_disk_that_is_full_before_a_run_stops_the_queue_before_it(planned):
 
     done = paper("--jobs", "1", preexec_fn=no_room)
     (key,) = agenda().missing()
-    file = paths.published("paper") / f"{key}.csv"
+    file = paths.published() / f"{key}.csv"
     assert done.returncode == 1 and f"stopped: cannot write {file}: File too large" in done.stdout
     assert "0 computed, 0 from elsewhere, 0 failed, 1 missing" in done.stdout
-    assert not log(clone, "start") and not list(paths.published("paper").glob("*"))
+    assert not log(clone, "start") and not list(paths.published().glob("*"))
 
 
 def test_room_is_held_without_a_name_and_given_up(tmp_path):
@@ -353,4 +353,4 @@ def test_jobs_and_profiles_are_checked(planned):
     assert paper("--jobs", "0").returncode == 2
     done = paper(env={**os.environ, "SFLKIT_THREADS": "none"})
     assert done.returncode == 2 and "SFLKIT_THREADS='none' must be an integer" in done.stderr
-    assert not paths.published("paper").exists()
+    assert not paths.published().exists()

@@ -15,7 +15,7 @@ from sflkit.results import attempts, store
 
 
 def agenda():
-    return Agenda(gate.selection("paper")[0], "paper", paths.published("paper"))
+    return Agenda(gate.select(), "paper", paths.published())
 
 
 def status(*arguments, code=0):
@@ -27,8 +27,8 @@ def status(*arguments, code=0):
 def compute(count=None):
     """Compute the first missing runs, and set the seconds of each to 2."""
     for run in list(agenda().missing().values())[:count]:
-        attempts.attempt(run.stage.run, [run.config], store=paths.published("paper"), threads=1)
-        file = paths.published("paper") / f"{run.key}.json"
+        attempts.attempt(run.stage.run, [run.config], store=paths.published(), threads=1)
+        file = paths.published() / f"{run.key}.json"
         record = json.loads(file.read_text()) | {"seconds": 2.0}
         del record[
             "record_sha256"
@@ -56,7 +56,7 @@ def test_done_running_missing_and_seconds(planned):
     planned({"10": ("study", {"seeds": [1, 2, 3]})})
     compute(1)
     running = next(iter(agenda().missing()))
-    with store.run_lock(running, paths.published("paper")):
+    with store.run_lock(running, paths.published()):
         # one took 2 s; two more will, one of which runs
         assert row(status(), "10_probe") == "1 1 1 unknown after search 2.0 s about 4.0 s".split()
     compute()
@@ -80,7 +80,7 @@ def test_results_that_no_plan_wants_are_listed_once_all_is_known(planned):
     compute()
     old = sorted(agenda().records)
     planned({"10": ("rules", {"seeds": [100]}), "12": ("study", {"seeds": [200]})})
-    folder = paths.published("paper") / "probe"
+    folder = paths.published() / "probe"
     message = "no plan has asked for yet, though one still may: probe (8); stages to come: 10, 12"
     assert message in status()
     compute()
@@ -94,11 +94,11 @@ def test_results_that_no_plan_wants_are_listed_once_all_is_known(planned):
 
 def test_results_of_another_package_do_not_wait_for_a_plan(planned):
     planned({"10": ("study", {"seeds": [1]})})
-    folder = paths.published("paper") / "retired"
+    folder = paths.published() / "retired"
     head = {"experiment": "retired", "result_version": 1, "config": {"seed": 0}}
     head["key"] = store.key_of(head)
     numbers = pd.DataFrame({"x": [1]})
-    store.write_result(paths.published("paper"), head, numbers, threads=1, seconds=1.0)
+    store.write_result(paths.published(), head, numbers, threads=1, seconds=1.0)
     digits = head["key"].split("/")[1]
     assert f"wanted by no plan: 1 results in {folder}: {digits}\n" in status()
 
@@ -118,10 +118,10 @@ def test_damaged_results_are_named_and_missing(planned):
     planned({"10": ("rules", {"seeds": [0, 1]})})
     compute()
     keys = sorted(agenda().records)
-    (paths.published("paper") / f"{keys[0]}.csv").unlink()
+    (paths.published() / f"{keys[0]}.csv").unlink()
     text = status()
     assert row(text, "10_probe")[:3] == ["1", "0", "1"]
-    file = paths.published("paper") / keys[0]
+    file = paths.published() / keys[0]
     assert f"damaged, taken for missing: {file}: a record without numbers\n" in text
 
 

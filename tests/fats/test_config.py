@@ -107,7 +107,7 @@ def test_every_field_is_documented(config):
 
 
 def passport(artefact):
-    path = ROOT / "figures" / "quick" / f"{artefact}.json"
+    path = ROOT / "figures" / f"{artefact}.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     return content["parameters"], set(content["results"])
 

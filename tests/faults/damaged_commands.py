@@ -37,17 +37,16 @@ TEXTS = (
     "\x00",
     "ä; rm",
 )
-PROFILES = ("papr", "", "QUICK", "../quick", "quick ", "a b", "0", "\x00")
+PROFILES = ("smal", "SMALL", "../small", "small ", "a b", "0", "\x00")
 JOBS = ("0", "-1", "1.5", "two", "", "nan", "1e300", f"{10**22}", "True", "[2]")
 NUMBERS = ("77", "10 77", "1.0", "nonsense", "../10", "10;12", "-1", "[10]")
 OPTIONS = {"--profile": PROFILES, "--jobs": JOBS, "--only": NUMBERS, "notebook": NUMBERS}
 # What each command takes; `notebook` is an argument without a name.
 COMMANDS = {
     "run": ("notebook", "--profile"),
-    "figures": ("--profile", "--jobs", "--only"),
-    "compare": ("--profile",),
-    "paper": ("--profile", "--jobs", "--only"),
-    "status": ("--profile", "--only"),
+    "figures": ("--jobs", "--only"),
+    "paper": ("--jobs", "--only"),
+    "status": ("--only",),
     "refresh": ("notebook", "--jobs"),
     "verdicts": (),
     "doctor": (),
@@ -81,8 +80,6 @@ def settings(books: list[gate.Notebook]) -> Iterator[Setting]:
     """Yield every parameter of some notebooks with every text, and just beyond its range."""
     for book in books:
         for name, parameter in book.parameters.items():
-            if name == "profile":  # set by an option of its own
-                continue
             texts = [*TEXTS, *_beyond(parameter)]
             for text in texts:
                 yield Setting(book, name, text)

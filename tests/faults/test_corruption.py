@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import matplotlib.pyplot as plt
@@ -105,9 +104,7 @@ def published(tmp_path_factory):
         fig, ax = plt.subplots(figsize=(2, 2))
         ax.plot([0, 1])
         data = [[0.0, 0.0], [1.0, 1.0]]
-        figures.save_figure(
-            fig, artefact, profile="quick", data=data, parameters={"rounds": 3}, folder=folder
-        )
+        figures.save_figure(fig, artefact, data=data, parameters={"rounds": 3}, folder=folder)
         plt.close(fig)
     judged = CLAIMS["sfl-fig2"].judge({"mixes": True}, setting=Setting("full"))
     tables.record(judged, folder=folder)
@@ -133,20 +130,3 @@ def test_what_is_published(published, tmp_path, name):
         assert {d.artefact for d in seals.damages(folder)} <= {"sfl-fig2", "sfl-fig3"}
         for file, content in right.items():
             (folder / file).write_bytes(content)
-
-
-def test_stamps_that_cannot_be_read_are_of_no_run(clone, tmp_path):
-    from companion.app import gate, regenerate, runner
-
-    book = gate.find("10")
-    stamp = runner.stamp(book, "quick")
-    stamp.parent.mkdir(parents=True)
-    content = {"figures": [], "verdicts": [], "made_from": runner.made_from(book, {})}
-    stamp.write_text(json.dumps(content))
-    assert not regenerate.is_lost(book, "quick")
-    for _ in corruptions("a stamp", stamp):
-        try:
-            same = json.loads(stamp.read_text()).items() >= content.items()
-        except ValueError:
-            same = False
-        assert same or regenerate.is_lost(book, "quick")

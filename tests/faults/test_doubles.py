@@ -15,11 +15,9 @@ FIGURES = [sys.executable, "-m", "sflkit.cli", "figures", "--only", "10"]
 
 def test_two_times_figures(clone):
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
-    folder = clone / "figures" / "quick"
-    stamp = clone / "out" / "quick" / "10_first.done.json"
+    folder = clone / "figures"
     right = {}
     for number in campaign.tries(1, 0.1):
-        stamp.unlink(missing_ok=True)
         apart = campaign.generator("doubles", number).uniform(0, 3)
         with campaign.attempt("figures, twice at once"):
             first = subprocess.Popen(FIGURES, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -27,12 +25,7 @@ def test_two_times_figures(clone):
             second = subprocess.Popen(FIGURES, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             said = [process.communicate(timeout=300)[0].decode() for process in (first, second)]
             assert [first.returncode, second.returncode] == [0, 0], "\n---\n".join(said)
-            # The one that came second waited, and found all done.
-            assert sorted("0 run, 1 up to date" in text for text in said) == [False, True], said
+            assert apart > 2 or any("waiting for its end" in text for text in said), said
             assert not seals.damages(folder)
             right = right or campaign.contents(folder)
             assert campaign.contents(folder) == right
-            assert sorted(file.name for file in stamp.parent.iterdir()) == [
-                "10_first.done.json",
-                "10_first.ipynb",
-            ]

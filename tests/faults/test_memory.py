@@ -24,10 +24,8 @@ def test_a_notebook(clone):
     for _ in campaign.tries(1, 0.1):
         with campaign.attempt("limit on memory"):
             done = subprocess.run([*SFLKIT, "figures"], capture_output=True, text=True)
-            assert done.returncode == 1 and "failed: 12_second\n" in done.stderr
+            assert done.returncode == 1 and "FAILED 12_second" in done.stdout
             said = done.stdout + done.stderr
             assert "12_second, cell [3]: " in said
             assert "MemoryError" in said or "did memory run out?" in said
-            assert (clone / "figures" / "quick" / "sfl-fig2.png").is_file()
-            assert not (clone / "out" / "quick" / "12_second.done.json").exists()
-            assert not list((clone / "out" / "quick").glob("*.part*"))
+            assert (clone / "figures" / "sfl-fig2.png").is_file()

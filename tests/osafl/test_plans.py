@@ -272,11 +272,10 @@ def test_plateaus_and_convergence_as_claimed_and_turned():
     assert {key for key in rising if answers(flat)[key] == "yes"} == set()
 
 
-def test_the_paper_profile_asks_for_tables_2_and_3_at_full_size_first():
+def test_notebook_33_asks_for_tables_2_and_3_at_full_size_first():
     book = gate.find("33")
-    given = gate.resolve(book, "paper")
     names = inspect.signature(plans.dataset1).parameters
-    asked = {name: given.get(name, book.parameters[name].default) for name in names}
+    asked = {name: book.parameters[name].default for name in names}
     stage = next(plans.dataset1(**asked))
     first, last = stage.configs[0], stage.configs[-1]
     assert len(stage.configs) == 160  # eight arms, ten seeds, both K

@@ -147,7 +147,6 @@ def save(data, artefact="sfl-fig4a", **changes):
     fig, _ = draw(data)
     try:
         options = {
-            "profile": "quick",
             "data": data,
             "parameters": {"rounds": 30, "seeds": [0, 1]},
             "keys": ["b", "a", "b"],
@@ -162,7 +161,7 @@ def save(data, artefact="sfl-fig4a", **changes):
 def test_figure_passport_and_index_are_stable(clone, monkeypatch):
     data = frame()
     png = save(data)
-    folder = clone / "figures" / "quick"
+    folder = clone / "figures"
     assert png == folder / "sfl-fig4a.png" and png.stat().st_size < 300_000
     assert sorted(p.name for p in folder.iterdir()) == [
         "index.csv",
@@ -200,14 +199,11 @@ def test_figure_passport_and_index_are_stable(clone, monkeypatch):
     ].tolist() == [2, 2, 2]
 
 
-def test_a_pdf_on_demand_holds_no_date(clone, monkeypatch):
-    monkeypatch.setenv(figures.PDF, "1")
-    file = save(frame()).with_suffix(".pdf")
-    pdf = file.read_bytes()
+def test_a_pdf_is_made_on_demand_and_holds_no_date(clone, monkeypatch):
+    monkeypatch.setenv("SFLKIT_PDF", "1")
+    assert not save(frame()).with_suffix(".pdf").exists()
+    pdf = (clone / "out" / "figures" / "sfl-fig4a.pdf").read_bytes()
     assert pdf.startswith(b"%PDF") and b"CreationDate" not in pdf and b"Producer" not in pdf
-    monkeypatch.delenv(figures.PDF)
-    save(frame())
-    assert not file.exists()  # an old one would be of another picture
 
 
 def test_large_pictures_are_reduced_or_warned_of(clone, monkeypatch):
@@ -216,7 +212,7 @@ def test_large_pictures_are_reduced_or_warned_of(clone, monkeypatch):
     sizes = []
     for limit in (10**9, 60_000):
         monkeypatch.setattr(figures, "MAX_PNG_BYTES", limit)
-        png = figures.save_figure(fig, "noise", profile="quick", data=np.zeros(3), parameters={})
+        png = figures.save_figure(fig, "noise", data=np.zeros(3), parameters={})
         sizes.append(png.stat().st_size)
         assert plt.imread(png).shape[:2] == (300, 450)  # 150 dots an inch, reduced or not
     assert sizes[1] < 60_000 < sizes[0]
@@ -224,7 +220,7 @@ def test_large_pictures_are_reduced_or_warned_of(clone, monkeypatch):
     with pytest.warns(
         UserWarning, match=r"noise.png has \d+ bytes; figures should stay below 1000"
     ):
-        figures.save_figure(fig, "noise", profile="quick", data=np.zeros(3), parameters={})
+        figures.save_figure(fig, "noise", data=np.zeros(3), parameters={})
     plt.close(fig)
 
 
@@ -243,24 +239,24 @@ def test_data_above_a_megabyte_are_refused(clone):
         save(frame(seeds=40, rounds=500))
 
 
-def verdict(artefact, held=True, profile="quick", level="full", note=""):
+def verdict(artefact, held=True, level="full", note=""):
     """Return a verdict on a claim that is declared here: "reproduced" or "not reproduced"."""
     part = claims.Part("order", "DRSR ends above FIFO", rules.Holds())
     claim = claims.Claim(artefact, "DRSR is best.", "Fig. 4", [part], "FIFO above DRSR")
     claims.Claims("test", [claim])
     evidence = claims.NotRun("no time") if held is None else held
     setting = claims.Setting(level, "small" if level != "full" else "")
-    return claim.judge({"order": evidence}, setting=setting, profile=profile, note=note)
+    return claim.judge({"order": evidence}, setting=setting, note=note)
 
 
-def test_verdicts_are_one_row_an_artefact_and_the_nearest_setting_wins(clone):
+def test_verdicts_are_one_row_an_artefact_and_the_last_counts(clone):
     for item in (
         verdict("sfl-fig10", level="stand-in"),
         verdict("sfl-fig2"),
         verdict("sfl-fig2", held=False, note='a "quoted", note'),
     ):
         file = tables.record(item)
-    assert file == clone / "figures" / "quick" / "verdicts.csv"
+    assert file == clone / "figures" / "verdicts.csv"
     table = pd.read_csv(file, keep_default_na=False)
     assert table["artefact"].tolist() == ["sfl-fig2", "sfl-fig10"]
     assert table["verdict"].tolist() == ["not reproduced", "reproduced"]
@@ -269,13 +265,10 @@ def test_verdicts_are_one_row_an_artefact_and_the_nearest_setting_wins(clone):
     tables.record(verdict("sfl-fig10", level="stand-in"))
     assert file.read_bytes() == before
     assert sorted(p.name for p in file.parent.iterdir()) == ["parts.csv", "verdicts.csv"]
-    # what the paper profile did not run does not hide the quick verdict
-    tables.record(verdict("sfl-fig10", held=False, profile="paper", level="reduced"))
-    tables.record(verdict("sfl-fig2", held=None, profile="paper"))
-    found = tables.all_verdicts()
-    assert found[["artefact", "verdict", "profile"]].to_numpy().tolist() == [
-        ["sfl-fig2", "not reproduced", "quick"],
-        ["sfl-fig10", "not reproduced", "paper"],
+    tables.record(verdict("sfl-fig10", held=False, level="reduced"))
+    assert tables.all_verdicts()[["artefact", "verdict", "setting"]].to_numpy().tolist() == [
+        ["sfl-fig2", "not reproduced", "full"],
+        ["sfl-fig10", "not reproduced", "reduced"],
     ]
     parts = tables.all_parts()
     assert parts[["artefact", "answer"]].to_numpy().tolist() == [
@@ -291,11 +284,9 @@ def test_where_many_verdicts_were_written_is_said_once(clone, monkeypatch, capsy
     many = [claims.Claim(name, "DRSR is best.", "Fig.", [part], "FIFO above") for name in names]
     evidence = {name: {"order": True} for name in names}
     for given in (evidence, {}):
-        tables.judge(
-            claims.Claims("test", many), given, setting=claims.Setting("full"), profile="quick"
-        )
+        tables.judge(claims.Claims("test", many), given, setting=claims.Setting("full"))
     assert capsys.readouterr().out == (
-        "out/figures/quick/verdicts.csv written; what is published in figures/ stays as it is\n"
+        "out/figures/verdicts.csv written; what is published in figures/ stays as it is\n"
     )
 
 
@@ -312,7 +303,6 @@ def test_claims_are_judged_recorded_and_shown_together(clone):
             "sfl-fig2": claims.Setting("full"),
             "sfl-fig10": claims.Setting("reduced", "small"),
         },
-        profile="quick",
         notes={"sfl-fig10": "a cause"},
     )
     assert page._repr_markdown_().split("\n\n---\n\n") == [
@@ -348,23 +338,23 @@ def test_nothing_is_recorded_unless_all_can_be(clone, evidence, options, message
         for name in ("sfl-fig2", "sfl-fig10")
     ]
     with pytest.raises(ValueError, match=message):
-        tables.judge(claims.Claims("test", two), evidence, profile="quick", **options)
+        tables.judge(claims.Claims("test", two), evidence, **options)
     assert tables.all_verdicts().empty
 
 
 def test_exploring_leaves_the_published_files_alone(clone, monkeypatch, capsys):
     save(frame())
     tables.record(verdict("sfl-fig4a"))
-    published = clone / "figures" / "quick"
+    published = clone / "figures"
     before = {p.name: p.read_bytes() for p in published.iterdir()}
     assert capsys.readouterr().out == ""
     monkeypatch.delenv(paths.PUBLISH)
-    mine = clone / "out" / "figures" / "quick"
+    mine = clone / "out" / "figures"
     assert save(frame(seeds=3)) == mine / "sfl-fig4a.png"
     assert tables.record(verdict("sfl-fig4a", held=False)) == mine / "verdicts.csv"
     assert {p.name: p.read_bytes() for p in published.iterdir()} == before
     assert capsys.readouterr().out.splitlines() == [
-        f"out/figures/quick/{name} written; what is published in figures/ stays as it is"
+        f"out/figures/{name} written; what is published in figures/ stays as it is"
         for name in ("sfl-fig4a.png", "verdicts.csv")
     ]
     assert tables.all_verdicts()["verdict"].tolist() == ["reproduced"]
@@ -396,7 +386,7 @@ def test_concurrent_writers_lose_nothing(clone):
     ]
     assert [p.wait(timeout=60) for p in processes] == [0, 0]
     for file in ("verdicts.csv", "parts.csv"):
-        table = pd.read_csv(clone / "figures" / "quick" / file)
+        table = pd.read_csv(clone / "figures" / file)
         assert table["artefact"].tolist() == [
             f"{name}-fig{i}" for name in ("ds", "sfl") for i in range(20)
         ]
@@ -532,13 +522,8 @@ def test_data_streams_values_agree_with_each_other(request, monkeypatch):
 
 
 def test_provenance_names_what_made_the_numbers(clone):
-    line = tables.provenance("paper")
-    assert (
-        line.startswith("sflkit ")
-        and "profile paper" in line
-        and f"numpy {np.__version__}" in line
-        and "\n" not in line
-    )
+    line = tables.provenance()
+    assert line.startswith("sflkit ") and f"numpy {np.__version__}" in line and "\n" not in line
     assert "commit none" in line and str(clone) not in line
 
 
@@ -546,7 +531,8 @@ def test_provenance_names_what_made_the_numbers(clone):
     "changes, message",
     [
         ({"artefact": "Fig 4"}, "artefact='Fig 4'"),
-        ({"profile": "../x"}, "profile='../x'"),
+        ({"artefact": "verdicts"}, "names another file of figures"),
+        ({"artefact": "overview"}, "names another file of figures"),
         ({"parameters": {"rate": np.nan}}, "parameters=nan must be made of finite"),
     ],
 )
@@ -567,7 +553,7 @@ def test_lock_is_exclusive_and_free_of_tracked_folders(tmp_path):
 
 
 def test_hosts_that_share_the_clone_share_its_locks(clone):
-    with paths.lock(clone / "figures" / "quick" / "index.csv"):
+    with paths.lock(clone / "figures" / "index.csv"):
         assert len(list((clone / "out" / ".locks").iterdir())) == 1
     assert not (clone / "figures").exists()
 

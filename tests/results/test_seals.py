@@ -31,7 +31,6 @@ def draw(artefact, folder):
     figures.save_figure(
         fig,
         artefact,
-        profile="quick",
         data=data,
         parameters={"rounds": 3},
         caption="A line, straight",
@@ -48,7 +47,7 @@ def judge(folder):
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("figures") / "quick"
+    folder = tmp_path_factory.mktemp("figures") / "drawn"
     draw("x-fig1", folder)
     draw("x-fig2", folder)
     judge(folder)
@@ -57,7 +56,7 @@ def drawn(tmp_path_factory):
 
 @pytest.fixture
 def folder(drawn, tmp_path):
-    return shutil.copytree(drawn, tmp_path / "quick")
+    return shutil.copytree(drawn, tmp_path / "drawn")
 
 
 def test_what_was_just_drawn_is_not_damaged(folder):
@@ -129,11 +128,11 @@ def test_a_verdict_edited_by_hand_is_named_and_counts_no_more(folder, table, old
     (damage,) = seals.damages(folder)
     assert damage.artefact == "x-fig1" and "differ from their digest" in damage.wrong
     with pytest.raises(seals.DamagedTable, match=r"verdicts\.csv: the row of x-fig1.*mends it"):
-        tables.all_verdicts(folder.parent)
+        tables.all_verdicts(folder)
     seals.mend(folder, [damage])
-    assert seals.damages(folder) == [] and tables.all_verdicts(folder.parent).empty
+    assert seals.damages(folder) == [] and tables.all_verdicts(folder).empty
     judge(folder)
-    assert tables.all_verdicts(folder.parent)["verdict"].tolist() == ["reproduced"]
+    assert tables.all_verdicts(folder)["verdict"].tolist() == ["reproduced"]
 
 
 def test_a_row_that_contradicts_its_passport_is_damaged(folder):
@@ -169,7 +168,7 @@ def test_a_verdict_without_a_digest_is_damaged(folder):
     (damage,) = seals.damages(folder)
     assert damage.wrong == "the row of x-fig1 has no digest" and damage.artefact == "x-fig1"
     with pytest.raises(seals.DamagedTable, match="x-fig1 has no digest"):
-        tables.all_verdicts(folder.parent)
+        tables.all_verdicts(folder)
     judge(folder)
     assert seals.damages(folder) == []
 
@@ -197,18 +196,3 @@ def test_a_table_cut_anywhere_is_named_and_mended(folder, table):
             draw("x-fig2", folder)
             judge(folder)
             assert {file.name: file.read_bytes() for file in folder.iterdir()} == right
-
-
-def test_tables_from_before_the_digests_are_read_and_made_anew(folder):
-    for name, new in (("index.csv", 2), ("verdicts.csv", 1)):
-        table = pd.read_csv(folder / name, dtype=str, keep_default_na=False)
-        table.iloc[:, :-new].to_csv(folder / name, index=False, lineterminator="\n")
-    found = seals.damages(folder)
-    assert len(found) == 2 * 2 + 1 and {damage.artefact for damage in found} == {"x-fig1", "x-fig2"}
-    seals.mend(folder, found)
-    draw("x-fig1", folder)
-    first, second = seals.rows(folder / "index.csv")
-    assert len(first["png_sha256"]) == 64 and second["png_sha256"] == ""
-    draw("x-fig2", folder)
-    judge(folder)
-    assert seals.damages(folder) == []

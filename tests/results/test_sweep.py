@@ -640,26 +640,19 @@ def test_clone_root_and_folders(tmp_path, monkeypatch):
     monkeypatch.chdir(clone / "notebooks")
     for name in ("SFLKIT_CACHE", "SFLKIT_DATA", "SFLKIT_FIGURES", paths.PUBLISH):
         monkeypatch.delenv(name, raising=False)
-    assert paths.drawn("quick") == clone / "out" / "figures" / "quick"
+    assert paths.drawn() == clone / "out" / "figures"
     monkeypatch.setenv(paths.PUBLISH, "1")
-    assert paths.drawn("quick") == clone / "figures" / "quick"
+    assert paths.drawn() == clone / "figures"
     monkeypatch.setenv(paths.PUBLISH, "yes")
-    assert paths.drawn("quick") == clone / "out" / "figures" / "quick"
+    assert paths.drawn() == clone / "out" / "figures"
     assert (
-        paths.figures("quick") == clone / "figures" / "quick"
-        and paths.results_store() == clone / "out" / "results"
+        paths.figures() == clone / "figures" and paths.results_store() == clone / "out" / "results"
     )
-    assert paths.published("paper") == clone / "data" / "results" and paths.data_folders() == [
-        clone / "data"
-    ]
+    assert paths.published() == clone / "data" / "results"
+    assert paths.data_folders() == [clone / "data"]
     monkeypatch.setenv("SFLKIT_DATA", str(tmp_path / "mine"))
     monkeypatch.setenv("SFLKIT_FIGURES", str(tmp_path / "drawn"))
     assert (
         paths.data_folders() == [tmp_path / "mine", clone / "data"]
-        and paths.figures("quick") == paths.drawn("quick") == tmp_path / "drawn" / "quick"
+        and paths.figures() == paths.drawn() == tmp_path / "drawn"
     )
-    for bad in ("", "../up", "Quick", "a/b", None):
-        with pytest.raises(ValueError, match="profile="):
-            paths.figures(bad)
-        with pytest.raises(ValueError, match="profile="):
-            paths.drawn(bad)

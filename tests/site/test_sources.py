@@ -24,11 +24,11 @@ from tests.helpers import ROOT
 @pytest.fixture
 def texts(tmp_path):
     """A folder with a few files that link to one another."""
-    for name in ("docs/guides", "notebooks", "figures/quick", "sflkit/sfl"):
+    for name in ("docs/guides", "notebooks", "figures/deep", "sflkit/sfl"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "sflkit" / "sfl" / "caches.py").write_text('"""Caches."""\n')
     (tmp_path / "notebooks" / "10_first.ipynb").write_text("{}")
-    (tmp_path / "figures" / "quick" / "sfl-fig1.png").write_bytes(b"png")
+    (tmp_path / "figures" / "sfl-fig1.png").write_bytes(b"png")
     (tmp_path / "docs" / "guides" / "data.md").write_text("# Data\n")
     for name in ("README.md", "VERDICTS.md", "ERRATA.md"):
         (tmp_path / name).write_text(f"# {name}\n")
@@ -52,7 +52,7 @@ def test_links_lead_to_pages(texts):
         "../../VERDICTS.md#figure-1-sfl-sfl-fig1": "../verdicts/sfl-fig1.md",
         "../../sflkit/sfl/caches.py": "../code/sflkit/sfl/caches.md",
         "../../sflkit/sfl": "../api/sflkit.sfl.rst",
-        "../../figures/quick/sfl-fig1.png": "../figures/quick/sfl-fig1.png",
+        "../../figures/sfl-fig1.png": "../figures/sfl-fig1.png",
         "https://example.org/a": "https://example.org/a",
         "#below": "#below",
     }.items():
@@ -64,10 +64,10 @@ def test_links_lead_to_pages(texts):
         shown = "../verdicts/sfl-fig1.html" if there.endswith(".png") else built
         file = "docs/guides/library.md"
         assert texts.rewrite_html(tag, file, page_of(file)) == f'<a class="x" href="{shown}">'
-    picture = '<img src="../../figures/quick/sfl-fig1.png">'
-    assert rewritten(texts, picture) == '<img src="../figures/quick/sfl-fig1.png">'
+    picture = '<img src="../../figures/sfl-fig1.png">'
+    assert rewritten(texts, picture) == '<img src="../figures/sfl-fig1.png">'
     assert texts.problems == []
-    assert texts.files["figures/quick/sfl-fig1.png"] == b"png"
+    assert texts.files["figures/sfl-fig1.png"] == b"png"
     assert texts.code == {"sflkit/sfl/caches.py"}
 
 
@@ -113,7 +113,7 @@ def test_text_without_links_stays_as_it_is(text):
 def test_a_link_that_leads_nowhere_is_named_with_file_and_line(texts):
     rewritten(
         texts,
-        "# Title\n\nFine.\n\nSee [it](../gone.md) and [that](../../figures/quick).\n"
+        "# Title\n\nFine.\n\nSee [it](../gone.md) and [that](../../figures/deep).\n"
         "[A verdict](../../VERDICTS.md#sfl-fig1-partly).\n",
     )
     gone, folder, block = texts.problems
@@ -160,7 +160,7 @@ def verdict_line(artefact, claim):
     """A line of verdicts.csv with its digest."""
     row = dict.fromkeys(seals.COLUMNS["verdicts.csv"], "")
     row |= {"artefact": artefact, "verdict": "reproduced", "setting": "full", "claim": claim}
-    row |= {"source": "Fig. 1", "refuted_by": "nothing", "n_seeds": "0", "profile": "quick"}
+    row |= {"source": "Fig. 1", "refuted_by": "nothing", "n_seeds": "0"}
     row["sha256"] = seals.seal(row, [])
     text = io.StringIO()
     csv.DictWriter(text, row, lineterminator="\n").writerow(row)
@@ -170,7 +170,7 @@ def verdict_line(artefact, claim):
 @pytest.fixture
 def damaged(clone, monkeypatch):
     """The small clone with one verdict and one figure that are as they should be."""
-    folder = clone / "figures" / "quick"
+    folder = clone / "figures"
     folder.mkdir(parents=True)
     head = ",".join(seals.COLUMNS["verdicts.csv"])
     line = verdict_line("sfl-fig1", "A claim\nof two lines")
@@ -188,24 +188,24 @@ def add_line(file, line):
 
 
 def test_a_verdict_without_a_claim(damaged):
-    file = damaged / "figures" / "quick" / "verdicts.csv"
+    file = damaged / "figures" / "verdicts.csv"
     add_line(file, verdict_line("sfl-fig99", "A claim"))
     (problem,) = records.read(damaged).problems
-    assert (problem.file, problem.line) == ("figures/quick/verdicts.csv", 4)
+    assert (problem.file, problem.line) == ("figures/verdicts.csv", 4)
     assert "'sfl-fig99' has no claim" in problem.text
 
 
 def test_a_figure_that_is_missing(damaged):
-    add_line(damaged / "figures" / "quick" / "index.csv", "sfl-fig2,10_first,Shares,0,cd\n")
+    add_line(damaged / "figures" / "index.csv", "sfl-fig2,10_first,Shares,0,cd\n")
     assert records.read(damaged).problems == [
-        Problem("figures/quick/index.csv", 3, "the figure figures/quick/sfl-fig2.png is missing")
+        Problem("figures/index.csv", 3, "the figure figures/sfl-fig2.png is missing")
     ]
 
 
 def test_a_figure_that_nothing_describes(damaged):
-    (damaged / "figures" / "quick" / "sfl-fig3.png").write_bytes(b"png")
+    (damaged / "figures" / "sfl-fig3.png").write_bytes(b"png")
     (problem,) = records.read(damaged).problems
-    assert problem.text == "figures/quick/sfl-fig3.png is not in the index"
+    assert problem.text == "figures/sfl-fig3.png is not in the index"
 
 
 def test_a_notebook_of_another_kernel(damaged):
@@ -222,11 +222,11 @@ def test_a_notebook_of_another_kernel(damaged):
 
 
 def test_the_command_names_what_is_wrong_and_builds_nothing(damaged, capsys, monkeypatch):
-    add_line(damaged / "figures" / "quick" / "index.csv", "sfl-fig2,10_first,Shares,0,cd\n")
+    add_line(damaged / "figures" / "index.csv", "sfl-fig2,10_first,Shares,0,cd\n")
     monkeypatch.setattr(command, "collect", _only_records)
     assert command.main(["--out", str(damaged / "out" / "site")]) == 1
     said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("figures/quick/index.csv:3: the figure")
+    assert said[0].startswith("figures/index.csv:3: the figure")
     assert said[1] == "site: not built, 1 problem"
     assert not (damaged / "out" / "site").exists()
 
@@ -258,7 +258,7 @@ def test_every_claim_figure_notebook_erratum_and_module_has_its_place(collected,
     monkeypatch.delenv("SFLKIT_FIGURES", raising=False)
     assert {f"verdicts/{artefact.name}.md" for artefact in found.judged} <= set(sources.files)
     assert len(found.judged) >= 100
-    drawn = {path.stem for path in (ROOT / "figures").glob("*/*.png")}
+    drawn = {path.stem for path in (ROOT / "figures").glob("*.png")} - set(seals.OTHERS)
     assert {
         artefact.figure.rsplit("/", 1)[1][:-4] for artefact in found.artefacts if artefact.figure
     } == drawn

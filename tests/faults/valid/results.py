@@ -6,7 +6,7 @@ import numpy as np
 
 from companion.judging import rules, tables
 from companion.judging.claims import Part, Setting
-from sflkit import paths, randomness, rounding
+from sflkit import randomness, rounding
 from sflkit.results import intervals, sweep
 from sflkit.sfl import cache_paths, caches
 from sflkit.sfl.config import SFLConfig
@@ -77,7 +77,6 @@ CALLS = {
         tables.paper_value,
         {"paper": "fats", "artefact": FIRST["artefact"], "quantity": FIRST["quantity"]},
     ),
-    "check_profile": lambda: (paths.check_profile, {"profile": "quick"}),
     "Part": lambda: (
         Part,
         {"key": "a", "sentence": "It holds.", "rule": rules.Holds(), "role": "paper"},
