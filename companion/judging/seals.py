@@ -63,7 +63,6 @@ COLUMNS = {
         "levels",
     ),
 }
-_LATER = ("size", "levels")  # of parts.csv: not in tables from before the sign decided
 _WAY_OUT = "`sflkit figures` mends what is published, other tables can be deleted"
 NO_ROW = "index.csv has no row for it"
 
@@ -136,9 +135,7 @@ def upsert_rows(file: Path, artefact: str, rows: Iterable[Mapping[str, Any]]) ->
 def seal(row: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> str:
     """Return the digest of a row of verdicts.csv, without its own digest, and of its parts."""
     said = {name: value for name, value in _texts(row).items() if name != SEAL}
-    # Empty ones leave the digests of rows from before sizes and levels were recorded.
-    told = ({k: v for k, v in _texts(part).items() if v or k not in _LATER} for part in parts)
-    content = [said, *told]
+    content = [said, *(_texts(part) for part in parts)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
