@@ -364,17 +364,13 @@ def save_figure(
         "data_sha256": hashlib.sha256(drawn.encode()).hexdigest(),
         "versions": versions() | {"matplotlib": _matplotlib_version()},
     }
-    if os.environ.get("SFLKIT_PDF") == "1":
+    if os.environ.get(PDF) == "1":
         paths.write_atomic(paths.out() / "figures" / f"{artefact}.pdf", _pdf(fig))
     files = {".png": _png(fig, artefact), ".csv": drawn.encode()}
     with paths.lock(folder / "index.csv"):
         files[".json"] = _passport(folder / artefact, passport, files)
         for suffix, content in files.items():
             paths.write_atomic(folder / f"{artefact}{suffix}", content)
-        pdf = folder / f"{artefact}.pdf"
-        pdf.unlink(missing_ok=True)  # one of an older picture would not be this one's
-        if os.environ.get(PDF) == "1":
-            paths.write_atomic(pdf, _pdf(fig))
         row = {name: passport[name] for name in ("artefact", "notebook", "caption")}
         row |= {"results": len(passport["results"])} | seals.digests(files)
         seals.upsert_rows(folder / "index.csv", artefact, [row])

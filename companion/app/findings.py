@@ -40,11 +40,9 @@ class Parts:
         """Return what was found without its sign, such as "1.12 points"."""
         return self._rows[key]["ours"].lstrip("+-")
 
-    def interval(self, key: str, turned: bool = False) -> str:
-        """Return the interval in words; `turned`, that of the opposite, such as a cost."""
+    def interval(self, key: str) -> str:
+        """Return the interval in words."""
         low, high = re.fullmatch(r"\[(.*), (.*)\]", self._rows[key]["interval"]).groups()
-        if turned:
-            low, high = (f"{-float(end):g}" for end in (high, low))
         return f"95 % interval from {low} to {high}"
 
     def n_seeds(self, key: str) -> int:
@@ -128,18 +126,16 @@ def _stragglers(parts: Parts) -> str:
     )
 
 
-def _score(parts: Parts) -> str:
-    here, there = "osafl-fig4/K1_m_fedavg", "osafl-fig4/K1_second_scale"
-    printed, searched = "osafl-score/printed", "osafl-score/searched"
+def _readings(parts: Parts) -> str:
+    ahead = "osafl-tab2/best_m_fedavg"
     return (
-        "The inputs' length decides how long a step is. With inputs of length 10 OSAFL's accuracy, "
-        f"mean over all rounds, is {parts.size(here)} above M-FedAvg's; with inputs of length 28, "
-        f"at which M-FedAvg comes nearest to its printed accuracy, it is {parts.size(there)} "
-        "below. What the score itself adds is seen only beside OSAFL with all scores equal to one "
-        "and steps of the same mean length. At length 10 and "
-        f"over {parts.n_seeds(printed)} seeds the score costs {parts.size(printed)} "
-        f"({parts.interval(printed, turned=True)}) at the printed step and adds "
-        f"{parts.size(searched)} ({parts.interval(searched)}) at the step that a search chose."
+        "As printed, OSAFL diverges, since a client that never joined enters its mean as the model "
+        "divided by the local rate, and M-FedNova hardly moves. With nothing in that place, with "
+        "every client's latest contribution and no second local rate in M-FedNova, and with inputs "
+        "of length 40, most numbers of the table's FCN come out on the seed that chose this "
+        f"reading. On {parts.n_seeds(ahead)} other seeds OSAFL's best accuracy is then "
+        f"{parts.size(ahead)} above M-FedAvg's ({parts.interval(ahead)}), where the paper prints "
+        "3.3 points."
     )
 
 
@@ -190,15 +186,10 @@ FINDINGS = (
         _stragglers,
     ),
     Finding(
-        "OSAFL's lead hangs on a number that the paper does not state.",
-        ("osafl-fig4", "osafl-tab2", "osafl-score"),
-        {
-            "osafl-fig4/K1_m_fedavg": "yes",
-            "osafl-fig4/K1_second_scale": "no",
-            "osafl-score/printed": "no",
-            "osafl-score/searched": "yes",
-        },
-        _score,
+        "Table II cannot be had as printed, and most of it can under one reading of the text.",
+        ("osafl-tab2", "osafl-alg2", "osafl-alg8"),
+        {"osafl-tab2/best_m_fedavg": "yes", "osafl-alg2/printed_buffer": "no"},
+        _readings,
     ),
 )
 

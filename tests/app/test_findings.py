@@ -32,7 +32,6 @@ def test_numbers_come_from_the_parts():
     )
     assert (parts.answer("a/x"), parts.answer("a/none")) == ("yes", "")
     assert parts.value("a/x") == 1.25 and parts.size("a/x") == "1.25 points"
-    assert parts.interval("a/z", turned=True) == "95 % interval from -4 to 1"
     assert parts.interval("a/x") == "95 % interval from 0.5 to 2"
     assert parts.size("a/y").endswith(" 0.2")
 
@@ -48,17 +47,12 @@ def test_a_finding_whose_answer_changed_says_so_and_nothing_else():
     assert told[1:] == before[1:] and findings.CHANGED not in "".join(before)
 
 
-def test_the_finding_on_osafl_tells_both_lengths_and_both_steps():
+def test_the_finding_on_osafl_tells_lead_interval_and_seeds():
     rows = [
-        ("osafl-fig4", "K1_m_fedavg", "yes", "+21.4 points", "[19.7, 23.1]", "10"),
-        ("osafl-fig4", "K1_second_scale", "no", "-34.8 points", "[-44.6, -24.9]", "10"),
-        ("osafl-score", "printed", "no", "-2.66 points", "[-4.57, -0.757]", "3"),
-        ("osafl-score", "searched", "yes", "+0.584 points", "[0.257, 0.911]", "3"),
+        ("osafl-tab2", "best_m_fedavg", "yes", "+2.1 points", "[1.3, 2.9]", "3"),
+        ("osafl-alg2", "printed_buffer", "no", "-60 points", "[-62, -58]", "3"),
     ]
     finding, parts = findings.FINDINGS[-1], findings.Parts(pd.DataFrame(rows, columns=COLUMNS))
-    said = finding.text(parts)
     assert finding.stale(parts) == []
-    assert "is 21.4 points above M-FedAvg's" in said and "it is 34.8 points below" in said
-    assert "over 3 seeds" in said
-    assert "costs 2.66 points (95 % interval from 0.757 to 4.57) at the" in said
-    assert "adds 0.584 points (95 % interval from 0.257 to 0.911) at the step" in said
+    said = "On 3 other seeds OSAFL's best accuracy is then 2.1 points above M-FedAvg's (95 % "
+    assert said + "interval from 1.3 to 2.9)" in finding.text(parts)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from companion.osafl import tuning
+from companion.osafl.plans import readings
 from sflkit.osafl.config import OSAFLConfig
 
 ONE = {
@@ -33,6 +34,9 @@ ONE = {
     "column_seeds": [40, 41, 42],
     "reading_norms": [5.0, 10.0],
     "reading_rounds": 8,
+    "reading_buffers": list(readings.BUFFERS),
+    "reading_fednova": list(readings.FEDNOVA),
+    "reading_top_k": [1, 2],
     "reading_seed": 100,
     "reading_seeds": [200, 201, 202],
     "reading_test_size": 300,

@@ -127,20 +127,20 @@ def test_tables_and_curves_are_judged_under_the_reading_on_seeds_that_chose_noth
         assert answers_of(none, artefact)[part] == "not run"
 
 
-def test_the_race_with_centralised_sgd_is_open_and_says_by_which_steps(first):
+def test_the_race_with_centralised_sgd_is_open_where_its_steps_decide(first):
     stages, found = first
     assert [(c.genie_steps, c.seed) for c in stages["centralised steps"]] == [
         (n, seed) for n in ONE["genie_curve"] for seed in ONE["reading_seeds"]
     ]
     assert {c.input_norm for c in stages["centralised steps"]} == {found.read.best.norm}
-    part = judging.dataset1(found, {1: pd.Series(0.66, index=ONE["seeds"])})["osafl-genie"]
-    reason = part["K1_osafl"].reason
-    means = [
-        100 * runs.groupby("seed")["accuracy"].mean().mean()
-        for runs in (*(run for _, run in found.genie.groupby("steps")),)
-    ]
-    for n, mean in zip(ONE["genie_curve"], means, strict=True):
-        assert f"{n} steps {mean:.1f} %" in reason
+    assert answers_of(found, "osafl-genie") == {  # 0.65 against 0.6 and 0.4, whatever the steps
+        "K1_osafl": "yes",
+        "K1_baseline": "yes",
+        "K2_osafl": "not run",
+        "K2_baseline": "not run",
+    }
+    slow = found.genie.assign(accuracy=found.genie["accuracy"] - 0.1 * (found.genie["steps"] < 10))
+    assert answers_of(found._replace(genie=slow), "osafl-genie")["K1_osafl"] == "open"
 
 
 def test_other_columns_take_that_scale_and_the_gpu_where_it_pays():

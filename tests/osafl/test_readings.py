@@ -96,7 +96,7 @@ def test_the_picture_writes_every_number():
 
 
 def test_the_seed_that_chooses_does_not_judge():
-    plan = readings.grid(BASE, [40.0, 28.0], 3, [4, 5], [1, 2])
+    plan = readings.grid(BASE, readings.star([40.0, 28.0]), 3, [4, 5], [1, 2])
     stage = next(plan)
     assert {c.seed for c in stage.configs} == {3} and {c.top_k for c in stage.configs} == {1}
     # 19 at the first scale and 6 at the second; the first six are the reading near the trial
@@ -132,7 +132,7 @@ def test_the_seed_that_chooses_does_not_judge():
     assert found.best == best and found.table["met"].tolist()[0] == 12
     assert set(found.runs["arm"]) == set(readings.RULES_OF_TABLE) and len(found.runs) == 24
     with pytest.raises(ValueError, match="must not hold 3"):
-        next(readings.grid(BASE, [40.0], 3, [3], [1]))
+        next(readings.grid(BASE, [Reading(40.0)], 3, [3], [1]))
     with pytest.raises(StopIteration) as end:
         next(readings.grid(BASE, [], 3, [4], [1]))
     assert end.value.value.best is None

@@ -6,6 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from companion.osafl.pictures import training as pictures
+from companion.osafl.plans import readings
 from companion.osafl.plans import training as plans
 from sflkit.osafl.rules import RULES
 from tests.osafl.osafl_plans import ONE, TWO, drive
@@ -33,23 +34,24 @@ def test_printed_marks_are_the_tables():
 def test_dataset_1_has_a_panel_per_k_and_what_is_judged_beside(one):
     fig, drawn = pictures.dataset1(one, [1, 2], "accuracy")
     steps = ["K = 1, printed steps", "K = 2, printed steps", "K = 1, tuned steps"]
-    scale = [f"K = {K}, inputs at the scale 5" for K in (1, 2)]
-    assert list(drawn) == [f"FCN, {name}" for name in (*steps, *scale)]
-    assert [len(hollow(ax)) for ax in fig.axes] == [7, 7, 0, 0, 0, 0]
-    assert set(drawn["FCN, K = 2, inputs at the scale 5"]["arm"]) == {"osafl", "m_fedavg"}
+    read = [f"K = {K}, reading judged" for K in (1, 2)]
+    assert list(drawn) == [f"FCN, {name}" for name in (*read, *steps)]
+    assert [len(hollow(ax)) for ax in fig.axes] == [7, 7, 7, 7, 0, 0]
+    assert set(drawn["FCN, K = 2, reading judged"]["arm"]) == set(readings.RULES_OF_TABLE)
     labelled = [bool(ax.xaxis.get_label().get_text()) for ax in fig.axes]
     assert labelled == [False, False, True, True, True, False] and not fig.axes[5].axison
     assert 0.6608 in [y for _, y in hollow(fig.axes[0])]
     assert 0.3384 in [y for _, y in hollow(fig.axes[1])]
-    assert fig.axes[2].get_title() == "FCN, K = 1, tuned steps"
+    assert fig.axes[4].get_title() == "FCN, K = 1, tuned steps"
     means = drawn["FCN, K = 1, tuned steps"].query("seed == -1 and round == 8").set_index("arm")
     assert set(means.index) == {*(set(plans.SEARCHED) - {"m_fednova"}), "genie", "osafl_no_score"}
     # one scale for all panels, and no rule is missing without a word
     assert len({ax.get_ylim() for ax in fig.axes}) == 1
-    told = [text.get_text() for text in fig.axes[2].texts]
+    told = [text.get_text() for text in fig.axes[4].texts]
     assert told == ["not drawn: M-FedNova,\nwhose search was refused"]
     none = one.tuned.iloc[:0]
-    alone, drawn = pictures.dataset1(one._replace(tuned=none, nearest=none), [1], "loss")
+    read = one.read._replace(runs=pd.DataFrame())
+    alone, drawn = pictures.dataset1(one._replace(tuned=none, read=read), [1], "loss")
     assert len(alone.axes) == 1 and list(drawn) == ["FCN, K = 1, printed steps"]
 
 
@@ -75,8 +77,8 @@ def test_intervals_of_the_last_round_by_hand():
 def test_another_network_has_the_papers_numbers_of_its_own_column(one):
     columns = one.columns | {"CNN": one.tables}
     fig, drawn = pictures.dataset1(one._replace(columns=columns), [1, 2], "accuracy")
-    assert list(drawn)[3:5] == ["CNN, K = 1, printed steps", "CNN, K = 2, printed steps"]
-    assert 0.4381 in [y for _, y in hollow(fig.axes[3])]  # M-AFA-CD of Table II's CNN
+    assert list(drawn)[5:7] == ["CNN, K = 1, printed steps", "CNN, K = 2, printed steps"]
+    assert 0.4381 in [y for _, y in hollow(fig.axes[5])]  # M-AFA-CD of Table II's CNN
 
 
 def test_a_rule_has_one_colour_whatever_its_buffer_or_scores(one):

@@ -135,7 +135,8 @@ def paper_table(runs: pd.DataFrame, arms: Sequence[str], network: str, K: int) -
             rule = ARMS[arm][0]
             said = "SGD" if rule == "genie" else LABELS.get(rule)
             # the paper's M-AFA-CD is the one with the printed buffer
-            table = None if arm == "m_afa_cd" else TABLES.get((network, K))
+            repaired = arm == "m_afa_cd" and "m_afa_cd_printed" in arms
+            table = None if repaired else TABLES.get((network, K))
             paper = values.get((table, f"test {what} {said} {network}"))
             rows.append({"quantity": names[arm], "ours": ends[arm].to_numpy(), "paper": paper})
         found[what] = comparison(rows).set_index("quantity")

@@ -266,10 +266,10 @@ def _scale_of_inputs(ax: Axes, found: Dataset1) -> pd.DataFrame:
 def dataset1(found: Dataset1, top_k: Sequence[int], what: str) -> tuple[Figure, dict[str, Any]]:
     """Draw Fig. 4 (what = "accuracy") or 5 ("loss"): printed step sizes, then tuned ones.
 
-    At the printed ones Tables II and III stand beside the curves; after the FCN at the first scale
-    of the inputs come the second scale, at which OSAFL is judged against M-FedAvg alone, and other
-    networks. OSAFL without scores is among the tuned ones. All panels have one scale. Returns the
-    figure and what it draws, for `figures.save_figure`.
+    At the printed ones Tables II and III stand beside the curves: first under the reading that is
+    judged, then without the clients that never joined, at another scale of the inputs, and last
+    other networks. OSAFL without scores is among the tuned ones. All panels have one scale. Returns
+    the figure and what it draws, for `figures.save_figure`.
     """
     import matplotlib.pyplot as plt
 
@@ -301,18 +301,18 @@ def _panels(found: Dataset1, top_k: Sequence[int]) -> dict[str, tuple[pd.DataFra
     """Return the panels of Figs. 4 and 5: title -> runs, table of the paper ("": none), network."""
     table = {1: "osafl-tab2", 2: "osafl-tab3"}
     panels = {
-        f"FCN, K = {K}, printed steps": (at_k(found.tables, K), table.get(K, ""), "FCN")
-        for K in top_k
+        f"FCN, K = {K}, reading judged": (mine, table[K], "FCN")
+        for K in table
+        if len(mine := at_k(found.read.runs, K))
     }
+    for K in top_k:
+        panels[f"FCN, K = {K}, printed steps"] = (at_k(found.tables, K), table.get(K, ""), "FCN")
     if len(found.tuned):
         panels[f"FCN, K = {top_k[0]}, tuned steps"] = (_tuned(found, top_k[0]), "", "FCN")
     for network, runs in found.columns.items():
         for K in top_k if len(runs) else ():
             mine = at_k(runs, K)
             panels[f"{network}, K = {K}, printed steps"] = (mine, table.get(K, ""), network)
-    for K in top_k:
-        if len(mine := at_k(found.nearest, K)):
-            panels[f"FCN, K = {K}, inputs at the scale {found.norm:g}"] = (mine, "", "FCN")
     return panels
 
 

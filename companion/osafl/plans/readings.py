@@ -95,18 +95,23 @@ class Read(NamedTuple):
     no_score: pd.DataFrame
 
 
-def star(norms: Sequence[float | None]) -> list[Reading]:
-    """Return what is tried: every buffer and M-FedNova at the first scale, one reading at the rest.
+def star(
+    norms: Sequence[float | None],
+    buffers: Sequence[str] = tuple(BUFFERS),
+    fednova: Sequence[str] = tuple(FEDNOVA),
+) -> list[Reading]:
+    """Return what is tried: these buffers and forms of M-FedNova at the first scale.
 
-    The round of one step on all samples is kept.
+    At the other scales there is one reading, that of `Reading`'s defaults, with which the list
+    begins. A local round is one step on all samples.
     """
-    first = cells(norms[:1], local_rounds=LOCAL_ROUNDS[:1])
+    first = cells(norms[:1], buffers, fednova, LOCAL_ROUNDS[:1])
     return list(dict.fromkeys([*map(Reading, norms[:1]), *first, *map(Reading, norms[1:])]))
 
 
 def grid(
     base: Mapping,
-    norms: Sequence[float | None],
+    tried: Sequence[Reading],
     seed: int,
     seeds: Sequence[int],
     top_k: Sequence[int],
@@ -117,8 +122,8 @@ def grid(
     ----------
     base : mapping
         As for `config`.
-    norms : sequence
-        Scales for `star`; with none nothing is run.
+    tried : sequence of Reading
+        Such as `star` returns; with none nothing is run.
     seed : int
         It chooses, with K = 1.
     seeds : sequence of int
@@ -132,9 +137,8 @@ def grid(
     none = pd.DataFrame()
     if seed in seeds:
         raise ValueError(f"seeds={list(seeds)} must not hold {seed}, which chooses the reading")
-    if not norms:
+    if not tried:
         return Read(none, None, none, none)
-    tried = star(norms)
     asked = configs(tried, base, [seed])
     frame = yield Stage(training.run, asked, "readings")
     found = tuning.collect(frame, {(i,): one for i, one in enumerate(asked)}, ("case",))

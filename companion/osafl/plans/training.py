@@ -150,8 +150,11 @@ def dataset1(
     column_seeds: Sequence[int],
     reading_rounds: int,
     reading_norms: Sequence[float],
+    reading_buffers: Sequence[str],
+    reading_fednova: Sequence[str],
     reading_seed: int,
     reading_seeds: Sequence[int],
+    reading_top_k: Sequence[int],
     reading_test_size: int,
     genie_curve: Sequence[int],
 ) -> Generator[Stage, pd.DataFrame, Dataset1]:
@@ -166,8 +169,9 @@ def dataset1(
     first, some = list(top_k)[:1], list(seeds)[:few]
     tables = yield from _arms(base, TABLE, top_k, seeds, "tables")
     own = base | {"test_size": reading_test_size, "rounds": max(1, reading_rounds)}
-    norms_read = reading_norms if reading_rounds else ()
-    read = yield from readings.grid(own, norms_read, reading_seed, reading_seeds, top_k)
+    tried = readings.star(reading_norms, reading_buffers, reading_fednova)
+    tried = tried if reading_rounds else []
+    read = yield from readings.grid(own, tried, reading_seed, reading_seeds, reading_top_k)
     genie = yield from _genies(own, read, genie_curve, reading_seeds)
     buffers = yield from _arms(base, ("osafl_printed", "osafl_zero"), first, some, "buffers")
     scan = yield from _scan(base, norms, {1: scan_seeds}, "scale")
