@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from sflkit.osafl import centralised, training
@@ -11,6 +9,7 @@ from sflkit.osafl.centralised import CentralisedConfig
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.rules import RULES
 from sflkit.registry import Rule
+from sflkit.results import shelf
 from sflkit.results.store import result_key
 from tests.helpers import ROOT
 
@@ -27,15 +26,14 @@ def small(**changes) -> OSAFLConfig:
 @pytest.mark.parametrize("experiment", PUBLISHED)
 def test_published_results_keep_their_keys(experiment):
     run, config = PUBLISHED[experiment]
-    files = sorted((ROOT / "data" / "results" / "paper" / experiment).glob("*.json"))
-    assert files
-    for file in files:
-        record = json.loads(file.read_text(encoding="utf-8"))
+    records = list(shelf.records_of(experiment, ROOT / "data" / "results"))
+    assert records
+    for record in records:
         fields = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in record["config"].items()
         }
-        assert result_key(run, config(**fields)) == record["key"] == f"{experiment}/{file.stem}"
+        assert result_key(run, config(**fields)) == record["key"]
 
 
 def test_hyper_parameters():
