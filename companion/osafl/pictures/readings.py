@@ -55,7 +55,7 @@ def grid_picture(table: pd.DataFrame, K: int = 1, most: int = 12) -> tuple[Figur
     values = np.vstack([asked["value"], shown[columns]])
     image = ax.imshow(np.clip(far, -3, 3), cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
     _write(ax, far, values)
-    heads = [f"{LABELS[rule]}\n{what}" for rule, what in asked.index]
+    heads = [f"{LABELS[rule]} {what}" for rule, what in asked.index]
     ax.set_xticks(range(len(heads)), heads, rotation=40, ha="left", fontsize=8)
     ax.xaxis.tick_top()
     names = [
