@@ -79,7 +79,7 @@ class Finding:
 def _forgetting(parts: Parts) -> str:
     farthest = parts.size("fats-alg2/tiny").rsplit(" ", 1)[1]
     return (
-        "FATS's Algorithm 2 draws the clients of the affected round again. That the sample was used "
+        "FATS's Algorithm 2 draws the affected round's clients again. That the sample was used "
         f"says that its client took part, so the draws end up to {farthest} (total variation) away "
         "from those of training without the sample. Where the clients stay, as the paper's own "
         "proof has it, the distance is 0 in all fifteen federations that we counted out."
