@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from companion.app import gate
 from companion.judging import tables
 from sflkit import checks, paths
+from sflkit.results.store import plain
 from sflkit.results.sweep import Complete
 
 SOURCES = ("published", "compute")
 # They choose where numbers come from, or what is tried beside them, but no published number.
 _FREE = ("source", "jobs", "audit")
+_computes: list[str] = []  # not empty where nothing published is to be taken
 
 
 def begin(notebook: str, values: Mapping[str, Any]) -> os.PathLike | None:
@@ -51,6 +55,7 @@ def begin(notebook: str, values: Mapping[str, Any]) -> os.PathLike | None:
     if said or source == "compute":
         os.environ.pop(paths.PUBLISH, None)
     tables.explored[:] = said
+    _computes[:] = [source] if source == "compute" else []
     if said:
         print(
             f"other parameters than the published ones: {'; '.join(said)}. What was not published "
@@ -107,6 +112,48 @@ def keep(books: list[gate.Notebook]) -> None:
         f"{json.dumps(name)}: {json.dumps(kept[name])}" for name in sorted(names & kept.keys())
     )
     paths.write_atomic(_file(), "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def kept(name: str, settings: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    """Return a small result that needs a data set: the published one, else what `make` returns.
+
+    data/results/derived.json holds them by name and settings. What is missing there is computed,
+    and written where figures are published.
+
+    Parameters
+    ----------
+    name : str
+        What it is.
+    settings : mapping
+        All that it depends on, of numbers, texts and lists.
+    make : function
+        Returns numbers, lists, dicts of them, or a DataFrame.
+    """
+    file = paths.published() / "derived.json"
+    key = f"{name}: {json.dumps(plain(dict(settings), 'settings'), sort_keys=True)}"
+    there = _derived(file)
+    if key in there and not _computes:
+        found = there[key]
+        is_frame = isinstance(found, dict) and set(found) == {"columns", "index", "data"}
+        return pd.DataFrame(**found) if is_frame else found
+    found = make()
+    is_frame = isinstance(found, pd.DataFrame)
+    value = plain(found.to_dict(orient="split") if is_frame else found, name)
+    if os.environ.get(paths.PUBLISH) == "1":
+        with paths.lock(file):
+            there = _derived(file) | {key: value}
+            lines = (f"{json.dumps(key)}: {json.dumps(there[key])}" for key in sorted(there))
+            paths.write_atomic(file, "{\n" + ",\n".join(lines) + "\n}\n")
+    return found if is_frame else value
+
+
+def _derived(file: Path) -> dict[str, Any]:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{file}: {error}; `git checkout -- {file}` brings it back") from None
 
 
 def _file() -> Path:

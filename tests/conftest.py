@@ -4,7 +4,6 @@ notebooks of its own.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -75,7 +74,7 @@ def planned(clone, monkeypatch):
     """That clone with `tests/app/queue_probe.py` as a module of plans.
 
     It is a function that writes the notebooks: number -> name of a plan there ("" for none), and
-    the settings of the profile `paper`. What it returns is the clone.
+    the values of its parameters. What it returns is the clone.
     """
     shutil.copy(ROOT / "tests" / "app" / "queue_probe.py", clone)
     monkeypatch.syspath_prepend(str(clone))
@@ -86,14 +85,12 @@ def planned(clone, monkeypatch):
         book.unlink()
 
     def write(books):
-        lines = ["paper:"]
         for number, (function, values) in books.items():
             write_notebook(
                 clone / "notebooks" / f"{number}_probe.ipynb",
                 plan=f"queue_probe:{function}" if function else None,
+                values=values,
             )
-            lines.append(f'  "{number}": {json.dumps(values)}')
-        (clone / "notebooks" / "profiles.yaml").write_text("\n".join(lines) + "\n")
         return clone
 
     sys.modules.pop("queue_probe", None)

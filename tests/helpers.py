@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -38,16 +39,26 @@ tables.record(judged)
 
 
 def write_notebook(
-    path: Path, run: str = "print(rounds)", artefacts=("x-fig1",), plan: str | None = None
+    path: Path,
+    run: str = "print(rounds)",
+    artefacts=("x-fig1",),
+    plan: str | None = None,
+    values: dict | None = None,
 ) -> Path:
-    """Write a small unexecuted notebook whose `run` cell holds the code `run`."""
+    """Write a small unexecuted notebook whose `run` cell holds the code `run`; `values` are other
+    defaults of its parameters.
+    """
+    parameters = PARAMETERS
+    for name, value in (values or {}).items():
+        line = rf"^({name}: [\w\[\]]+ = ).*?(  #.*)$"
+        parameters = re.sub(line, rf"\g<1>{value!r}\2", parameters, flags=re.M)
     cells = [
         nbformat.v4.new_markdown_cell(f"# {path.stem[:2]} · Example", metadata={"tags": ["title"]}),
         *(
             nbformat.v4.new_code_cell(source, metadata={"tags": [tag]})
             for tag, source in (
                 ("imports", "import os, time\nfrom sflkit import paths"),
-                ("parameters", PARAMETERS),
+                ("parameters", parameters),
                 ("run", run),
             )
         ),

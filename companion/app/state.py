@@ -124,7 +124,7 @@ def _may_ask(agenda: Agenda, experiment: str) -> str:
         own = experiment in asked or package in modules or experiment.startswith(f"{package}-")
         if own and not course.ended:
             to_come.append(course.book.number)
-    silent = [book.number for book in agenda.without if "use_published" in book.parameters]
+    silent = [book.number for book in agenda.without if "source" in book.parameters]
     reasons = []
     if to_come:
         reasons.append(f"stages to come: {', '.join(to_come)}")

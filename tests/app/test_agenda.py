@@ -16,7 +16,7 @@ from sflkit.results import attempts
 from tests.helpers import ROOT
 
 
-def agenda(profile="paper"):
+def agenda(profile=""):
     return Agenda(gate.select(), profile, paths.published())
 
 

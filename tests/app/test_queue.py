@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from companion.app import gate, queue, runner
+from companion.app import gate, queue
 from companion.app.agenda import Agenda
 from companion.app.workers import Reserve
 from sflkit import machine, paths
@@ -26,7 +26,7 @@ PAPER = [sys.executable, "-m", "sflkit.cli", "paper"]
 
 
 def agenda():
-    return Agenda(gate.select(), "paper", paths.published())
+    return Agenda(gate.select(), "", paths.published())
 
 
 def waiting(jobs=1):
@@ -103,14 +103,11 @@ def test_all_stages_are_computed_and_nothing_twice(planned):
     clone = planned(
         {"10": ("study", {"seeds": [1, 4], "rounds": 40}), "12": ("lengths", {"seeds": [7]})}
     )
-    mark = runner.stamp(gate.find("10"), "paper")
-    paths.write_atomic(mark, "{}")
     done = paper("--jobs", "1")
     assert done.returncode == 0, done.stderr
     assert "0 results in" in done.stdout and "5 left, 5 unknown" in done.stdout
     assert "8 computed, 0 from elsewhere, 0 failed, 0 missing" in done.stdout
-    assert 'redraw: make figures PROFILE=paper ONLY="10 12"' in done.stdout
-    assert not mark.exists()  # drawn without these results, so out of date
+    assert 'redraw: make figures ONLY="10 12"' in done.stdout
     assert len(log(clone, "start")) == 8
     # 104 follows from the largest loss of the search, 4
     assert {("drsr", 104), ("drsr", 105), ("drsr", 7)} <= set(log(clone))
@@ -188,7 +185,7 @@ def test_failed_runs_and_plans_are_named_and_the_others_finish(planned, monkeypa
     assert "Traceback (most recent call last)" in done.stdout
     message = "the plan queue_probe:upset of 12_probe after 1 stages: LookupError: no rate was best"
     assert message in done.stdout
-    assert 'redraw: make figures PROFILE=paper ONLY="12"' in done.stdout
+    assert 'redraw: make figures ONLY="12"' in done.stdout
 
 
 def test_a_worker_that_dies_costs_its_run_alone(planned, monkeypatch):

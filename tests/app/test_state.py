@@ -15,7 +15,7 @@ from sflkit.results import attempts, store
 
 
 def agenda():
-    return Agenda(gate.select(), "paper", paths.published())
+    return Agenda(gate.select(), "", paths.published())
 
 
 def status(*arguments, code=0):
@@ -140,7 +140,6 @@ def test_what_is_refused(planned, command):
     for arguments, message in (
         ([], "10_probe: its plan queue_probe:misspelt takes 'round', which is no parameter"),
         (["--only", "11"], "no notebook '11'"),
-        (["--profile", "papers"], "no profile 'papers' (did you mean 'paper'?)"),
     ):
         result = CliRunner().invoke(cli.app, [command, *arguments])
         assert result.exit_code == 2 and message in result.stderr

@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from companion import story
 from companion.judging.tables import paper_value
 from sflkit.data.federations import Federation
-from sflkit.datastreams import psi
+from sflkit.datastreams import psi, training
+from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.strategies import client_importance
+from sflkit.results.store import config_dict
 
 STRATEGIES = ("fresh", "historical", "uniform", "ours")
 OPTIMISERS = {"fedavg": "FedAvg", "fedprox": "FedProx", "scaffold": "SCAFFOLD"}
@@ -105,6 +108,44 @@ class Curvature(NamedTuple):
     def certain_rate(self) -> float:
         """The largest rate at which a full-batch step is certain to lower the loss."""
         return 2 / self.bound
+
+
+class Measured(NamedTuple):
+    """What is told of a federation: its samples and clients, and what (204) gives on it.
+
+    sizes, historical : arrays over clients; n_test : test samples; curvature : see `Curvature`;
+    ratio, p_hist, constants : see `estimated_share`, the constants by name.
+    """
+
+    sizes: np.ndarray
+    historical: np.ndarray
+    n_test: int
+    curvature: Curvature
+    ratio: float
+    p_hist: float
+    constants: dict[str, float]
+
+
+def federation_of(config: DataStreamsConfig, model: str, seed: int) -> Measured:
+    """Return what the notebook tells of a federation, which needs its data set; see `Measured`."""
+
+    def make() -> dict[str, Any]:
+        made = training.build(config)
+        ratio, share, constants = estimated_share(made, model, seed)
+        return {
+            "sizes": made.sizes.tolist(),
+            "historical": made.historical.tolist(),
+            "n_test": len(made.y_test),
+            "curvature": list(curvature(made)),
+            "ratio": ratio,
+            "p_hist": share,
+            "constants": constants._asdict(),
+        }
+
+    settings = config_dict(config) | {"network": model, "seed of the estimate": seed}
+    found = story.kept("federation", settings, make)
+    found |= {name: np.array(found[name]) for name in ("sizes", "historical")}
+    return Measured(**found | {"curvature": Curvature(*found["curvature"])})
 
 
 def curvature(federation: Federation) -> Curvature:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from companion import story
 from companion.datastreams import plans
 from companion.datastreams.claims import CLAIMS
 from companion.datastreams.claims.training import (
@@ -29,8 +30,10 @@ from companion.judging.claims import Page, Setting
 from companion.judging.rules import Judged
 from companion.judging.tables import markdown, paper_value
 from sflkit.datastreams import psi, training
+from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.strategies import client_importance
 from sflkit.randomness import generator
+from sflkit.results.store import config_dict
 
 SHOWN = ("Fresh", "Historical", "Uniform", "Ours", "Optimal")
 FULL = Setting("full", "the algorithm and the networks themselves")
@@ -104,25 +107,33 @@ def estimated_shares(
     C.6 measures B, G and D on the first tenth of each historical client's samples, D after a brief
     training whose rate is not stated (ERRATA 68): `rates` are those that are tried.
     """
+    rows = {}
+    for (row, f), case in cases.items():
+        config = replace(case.config, seed=seed)
+        settings = config_dict(config) | {"brief rates": list(rates)}
+        rows[f"{row}, {percent(f)}"] = story.kept(
+            "estimated p_hist", settings, lambda config=config: _estimated(config, rates)
+        )
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(rates)).sort_index(axis=1)
+
+
+def _estimated(config: DataStreamsConfig, rates: Sequence[float]) -> list[float]:
+    """Return the p_hist that the heuristic's ratio gives on a federation, by rate."""
     from sflkit import federated, models
     from sflkit.datastreams.constants import estimate_constants
 
-    rows = []
-    for (row, f), case in cases.items():
-        config = replace(case.config, seed=seed)
-        data = training.build(config)
-        given = {name: getattr(config, name) for name in ("hidden", "padding")}
-        options = {name: value for name, value in given.items() if value is not None}
-        shapes = dict(input_shape=data.input_shape, n_classes=data.n_classes)
-        task = federated.Task(models.create(config.model, **shapes, **options))
-        for rate in rates:
-            constants = estimate_constants(task, data, seed=seed, rate=rate)
-            ratio = psi.estimate_c_ratio(**constants._asdict())
-            p = client_importance("ours", data.sizes, data.historical, c_ratio=ratio)
-            share = p[data.historical].sum()
-            rows.append({"line": f"{row}, {percent(f)}", "rate": rate, "p": share})
-    wide = pd.DataFrame(rows).pivot(index="line", columns="rate", values="p")
-    return wide.reindex([f"{row}, {percent(f)}" for row, f in cases])
+    data = training.build(config)
+    given = {name: getattr(config, name) for name in ("hidden", "padding")}
+    options = {name: value for name, value in given.items() if value is not None}
+    shapes = dict(input_shape=data.input_shape, n_classes=data.n_classes)
+    task = federated.Task(models.create(config.model, **shapes, **options))
+    shares = []
+    for rate in rates:
+        constants = estimate_constants(task, data, seed=config.seed, rate=rate)
+        ratio = psi.estimate_c_ratio(**constants._asdict())
+        p = client_importance("ours", data.sizes, data.historical, c_ratio=ratio)
+        shares.append(float(p[data.historical].sum()))
+    return shares
 
 
 def mean_accuracies(scores: evidence.Scores) -> pd.DataFrame:

@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from companion import story
 from companion.fats.claims import CLAIMS
 from companion.fats.evidence.table_2 import NAMES, paper_sizes, table_2
 from companion.fats.plans.membership import Membership
 from companion.judging.claims import NotRun
 from companion.judging.tables import paper_values
-from sflkit.fats import stability
+from sflkit.fats import membership, stability
+from sflkit.fats.config import MembershipConfig
 from sflkit.fats.methods import METHODS
 from sflkit.results.intervals import mean_interval
+from sflkit.results.store import config_dict
 
 FORGOTTEN = (10, 5, 5, 5, 10, 5)  # samples or clients of each set, Section 6.2.1
 CELL = ["attack", "setting", "data", "level", "state"]
@@ -177,3 +180,24 @@ def ours_and_paper(
 def _mean_and_std(printed: pd.Series, quantity: str) -> tuple[float, float]:
     """Return a printed mean and its standard deviation as shares."""
     return tuple(printed[f"{quantity}{part} (%)"] / 100 for part in ("", " standard deviation"))
+
+
+def counts(config: MembershipConfig, level: str) -> dict[str, Any]:
+    """Return who holds how many samples in an attack where samples or clients are forgotten.
+
+    own : samples that each attacked client trains on; forgotten, unseen, attacker : numbers of
+    samples, the last of those that the attacker holds.
+    """
+
+    def make() -> dict[str, Any]:
+        made = membership.build(config)
+        parts = membership.split(config, made, level)
+        own = [len(ids) for ids in parts.clients]
+        return {
+            "own": own,
+            "forgotten": len(parts.forgotten),
+            "unseen": len(parts.unseen),
+            "attacker": made.sizes[len(own) :].sum(),
+        }
+
+    return story.kept("samples of an attack", config_dict(config) | {"level": level}, make)

@@ -7,12 +7,13 @@ is said with them in `evidence.remarks`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from companion import story
 from companion.judging.claims import Page
 from companion.judging.tables import comparison, paper_values
 from companion.osafl import tuning
@@ -24,6 +25,7 @@ from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.rules import RULES
 from sflkit.results import intervals
 from sflkit.results.intervals import Estimate, mean_interval
+from sflkit.results.store import config_dict
 
 # The table of the paper that has K's numbers, by network and K.
 TABLES = {("LSTM", 1): "osafl-tab4", ("LSTM", 2): "osafl-tab5"} | {
@@ -80,9 +82,14 @@ def ceilings(
 ) -> dict[int, pd.Series]:
     """Return, by K, the accuracy by seed of one who knows every user's law."""
     return {
-        K: pd.Series({s: ceiling(OSAFLConfig(seed=s, top_k=K, **base)) for s in seeds})
+        K: pd.Series({s: _limit(ceiling, OSAFLConfig(seed=s, top_k=K, **base)) for s in seeds})
         for K in top_k
     }
+
+
+def _limit(limit: Callable[[OSAFLConfig], float], config: OSAFLConfig) -> float:
+    """Return a limit of a world, which needs its images, from those that are published."""
+    return story.kept(limit.__name__, config_dict(config), lambda: limit(config))
 
 
 def two_ceilings(
@@ -96,7 +103,7 @@ def two_ceilings(
     return {
         K: pd.DataFrame(
             {
-                name: {s: limit(OSAFLConfig(seed=s, top_k=K, **base)) for s in seeds}
+                name: {s: _limit(limit, OSAFLConfig(seed=s, top_k=K, **base)) for s in seeds}
                 for name, limit in limits.items()
             }
         )

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from companion import story
 from companion.judging.claims import NotRun, Page, Setting
 from sflkit.osafl import centralised
 from sflkit.osafl.centralised import CentralisedConfig
 from sflkit.results.intervals import Estimate, mean_interval
+from sflkit.results.store import config_dict
 
 NAMES = {
     "static": "static",
@@ -45,29 +47,40 @@ def stores(configs: Iterable[CentralisedConfig]) -> pd.DataFrame:
     renewed over the run, the share of samples ever seen, and the total variation distance between
     the label mix of all stores together and that of the training set.
     """
+    chosen = [config for config in configs if config.arm == "time_varying"]
+    return pd.DataFrame(
+        story.kept("stores", config_dict(config), lambda config=config: _stores(config))
+        for config in chosen
+    )
+
+
+def n_test(data: str) -> int:
+    """Return how many test images a data set has."""
     from sflkit.data import load
 
-    rows = []
-    for config in (config for config in configs if config.arm == "time_varying"):
-        labels = load(config.data).y_train
-        whole = np.bincount(labels) / len(labels)
-        clients = centralised.draw_clients(config, labels)
-        held = clients.capacity.sum()
-        mix = np.bincount(labels[clients.at_hand("frozen", 1)], minlength=len(whole)) / held
-        rows.append(
-            {
-                "seed": config.seed,
-                "samples of a user": _range(map(len, clients.samples)),
-                "D_u": _range(clients.capacity),
-                "E_u": _range(clients.slots),
-                "held": held,
-                "share held": held / len(labels),
-                "renewals": clients.windows[-1, :, 0].sum() / held,
-                "share seen": clients.windows[-1, :, 1].sum() / len(labels),
-                "label distance": abs(mix - whole).sum() / 2,
-            }
-        )
-    return pd.DataFrame(rows)
+    return story.kept("test images", {"data": data}, lambda: len(load(data).y_test))
+
+
+def _stores(config: CentralisedConfig) -> dict[str, Any]:
+    """Return a row of `stores`."""
+    from sflkit.data import load
+
+    labels = load(config.data).y_train
+    whole = np.bincount(labels) / len(labels)
+    clients = centralised.draw_clients(config, labels)
+    held = clients.capacity.sum()
+    mix = np.bincount(labels[clients.at_hand("frozen", 1)], minlength=len(whole)) / held
+    return {
+        "seed": config.seed,
+        "samples of a user": _range(map(len, clients.samples)),
+        "D_u": _range(clients.capacity),
+        "E_u": _range(clients.slots),
+        "held": held,
+        "share held": held / len(labels),
+        "renewals": clients.windows[-1, :, 0].sum() / held,
+        "share seen": clients.windows[-1, :, 1].sum() / len(labels),
+        "label distance": abs(mix - whole).sum() / 2,
+    }
 
 
 def scores(frame: pd.DataFrame, episodes: int, test_size: int) -> pd.DataFrame:

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from companion import story
 from companion.judging import tables
 from companion.judging.claims import NotRun
+from sflkit import data
 from sflkit.osafl import stores, video
 from sflkit.randomness import generator
 
@@ -324,6 +326,30 @@ class Ceilings(NamedTuple):
 
     of_k: dict[int, np.ndarray]
     entropy: np.ndarray
+
+
+def images(features: str) -> np.ndarray | None:
+    """Return what the catalogue needs of the files' images, float (100, 3, 32, 32), or None.
+
+    For "cifar100" these are one image of each class. Without the data set they are vectors with the
+    same cosines within each genre, from which the requests are drawn; nothing else is used of them.
+    """
+    if features != "cifar100":
+        return None
+    cosines = story.kept("cosines of one image of each class", {"data": features}, _cosines)
+    vectors = np.zeros((len(cosines), 3 * 32 * 32))
+    for start in range(0, len(cosines), len(cosines[0])):
+        genre = slice(start, start + len(cosines[0]))
+        vectors[genre, : len(cosines[0])] = np.linalg.cholesky(np.array(cosines[genre]))
+    return vectors.reshape(-1, 3, 32, 32)
+
+
+def _cosines() -> list[list[float]]:
+    """Return the cosine of the first image of each class with each of its genre (100, 20)."""
+    found = data.load("cifar100")
+    first = [int(np.flatnonzero(found.y_train == label)[0]) for label in range(100)]
+    x = found.x_train[first].transpose(0, 3, 1, 2) / np.float32(255)
+    return video.catalogue(x, rng=generator(0, "data")).similarity.tolist()
 
 
 def ceilings(

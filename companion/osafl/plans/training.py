@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from companion import story
 from companion.osafl import measures, tuning
 from companion.osafl.plans import readings
 from companion.osafl.plans.readings import Read
@@ -22,6 +23,7 @@ from sflkit.osafl import training
 from sflkit.osafl.clients import constant_guess
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
+from sflkit.results.store import config_dict
 
 # An arm is a rule and what stands in its buffer for a client that never joined. The tables run the
 # baselines without such clients, and M-AFA-CD also as printed, which is what the paper's numbers
@@ -392,7 +394,8 @@ def _search(
     if not factors:
         return {}
     offers = {rule: OSAFLConfig(*ARMS[rule], **short) for rule in SEARCHED}
-    guess = constant_guess(next(iter(offers.values())))
+    first = next(iter(offers.values()))
+    guess = story.kept("constant guess", config_dict(first), lambda: constant_guess(first))
     losses: dict[str, dict[float, float]] = {rule: {} for rule in SEARCHED}
     missing = {rule: list(factors) for rule in SEARCHED}
     chosen: dict[str, Choice] = {}
