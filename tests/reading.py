@@ -29,6 +29,7 @@ class Reading(NamedTuple):
 
     `code`, `prose`, `figure` and `table` (with all other outputs) add up to 1; `longest` is in
     lines, `narrowest` in pixels (None without a figure), `cut` lists table cells that end in "...".
+    `first` counts the lines above the first picture and `words` those of Markdown cells.
     """
 
     code: float
@@ -39,15 +40,18 @@ class Reading(NamedTuple):
     longest: int
     narrowest: int | None
     cut: list[str]
+    first: float
+    words: int
 
 
 def measure(path: Path) -> Reading:
     """Measure a committed notebook, with its outputs."""
     heights = dict.fromkeys(("code", "prose", "figure", "table"), 0.0)
-    longest, widths, cut = 0, [], []
+    longest, widths, cut, first, words = 0, [], [], None, 0
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
+            words += len(re.sub(r"\]\([^)]*\)", "]", source).split())
             heights["prose"] += _prose(source)
             continue
         if not cell["metadata"].get("jupyter", {}).get("source_hidden"):
@@ -62,6 +66,7 @@ def measure(path: Path) -> Reading:
             if "image/png" in data:
                 width, height = png_size(data["image/png"])
                 widths.append(width)
+                first = sum(heights.values()) if first is None else first
                 heights["figure"] += height * min(1, WIDTH / width) / LINE + 1
             elif "text/markdown" in data:
                 heights["prose"] += _prose(data["text/markdown"])
@@ -79,7 +84,29 @@ def measure(path: Path) -> Reading:
     total = sum(heights.values())
     shares = {name: height / total for name, height in heights.items()}
     return Reading(
-        **shares, lines=round(total), longest=longest, narrowest=min(widths, default=None), cut=cut
+        **shares,
+        lines=round(total),
+        longest=longest,
+        narrowest=min(widths, default=None),
+        cut=cut,
+        first=total if first is None else first,
+        words=words,
+    )
+
+
+def outputs(path: Path) -> str:
+    """Return all texts that a committed notebook's outputs show."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    found = [
+        output.get("data") or {"text": output.get("text", "")}
+        for cell in cells
+        for output in cell.get("outputs", [])
+    ]
+    return "\n".join(
+        "".join(text)
+        for data in found
+        for kind, text in data.items()
+        if kind.startswith("text") and isinstance(text, str | list)
     )
 
 
@@ -146,12 +173,16 @@ class _Table(HTMLParser):
 
 def main(numbers: list[str]) -> None:
     """Print a table of the notebooks with these numbers, of all where none is given."""
-    print("no.  code  prose  figure  table  lines  longest cell  narrowest figure  cut cells")
+    print(
+        "no.  code  prose  figure  table  lines  longest cell  narrowest figure  cut cells  "
+        "px to first picture  words"
+    )
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         if not numbers or path.stem[:2] in numbers:
             r = measure(path)
             shares = f"{r.code:4.0%}  {r.prose:5.0%}  {r.figure:6.0%}  {r.table:5.0%}"
             worst = f"{r.longest:12}  {r.narrowest or '-':>16}  {len(r.cut):9}"
+            worst += f"  {r.first * LINE:19.0f}  {r.words:5}"
             print(f"{path.stem[:2]}   {shares}  {r.lines:5}  {worst}")
 
 

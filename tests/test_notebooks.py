@@ -24,24 +24,30 @@ EXPECTED = (
 )
 ORDER = (
     "title",
-    "claim",
+    "answer",
     "imports",
-    "claim-parts",
     "parameters",
     "validate",
     "run",
     "figure",
     "table",
+    "verdict",
+    "how",
+    "try",
     "widget",
     "deviations",
     "exercise",
     "check",
+    "audit",
     "provenance",
     "links",
 )
-MIDDLE = ("run", "figure", "table", "widget")  # these may repeat and alternate
-OPTIONAL = ("widget", "check")
-MARKDOWN = ("title", "claim", "deviations", "exercise", "links")
+MIDDLE = ("run", "figure", "table", "how", "try", "widget")  # these may repeat and alternate
+OPTIONAL = ("table", "verdict", "how", "try", "widget", "check", "audit")
+MARKDOWN = ("title", "answer", "deviations", "exercise", "links")
+GENERAL = ("00", "90", "91", "92", "93")  # they show no figure of a paper
+FIRST_PICTURE = 1350 / reading.LINE  # lines from the top: a screen and a half
+MOST_WORDS = 1500
 BOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))
 name_of = pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
@@ -89,22 +95,18 @@ def test_sections_come_in_order(path):
     # the errata's notebook has two cells for each of them
     assert 12 <= len(cells) <= (40 if path.stem[:2] != "91" else 200)
     found = [section(cell) for cell in cells if section(cell)]
-    # a notebook without claims of its own, such as the first, has none to show
-    several = (*MIDDLE, *OPTIONAL, *([] if gate.Notebook(path).artefacts else ["claim-parts"]))
+    several = (*MIDDLE, *OPTIONAL)
     assert [name for name in ORDER if name not in several and found.count(name) != 1] == [], (
         "not there exactly once"
     )
-    needed = [name for name in MIDDLE if name not in OPTIONAL]
-    assert [name for name in needed if name not in found] == [], "sections are missing"
-    rank = {name: ORDER.index("run") if name in MIDDLE else i for i, name in enumerate(ORDER)}
-    assert [rank[name] for name in found] == sorted(rank[name] for name in found), found
-    assert found.index("run") < min(found.index("figure"), found.index("table"))
-    assert section(cells[0]) == "title" and section(cells[1]) == "claim"
-    middle = cells[
-        [section(c) for c in cells].index("validate") : [section(c) for c in cells].index(
-            "provenance"
-        )
-    ]
+    assert "run" in found and "figure" in found
+    assert found[:2] == ["title", "answer"] and found[-2:] == ["provenance", "links"]
+    head = ["imports", "parameters", "validate"]
+    assert [name for name in found if name in head] == head, "in this order"
+    tail = [name for name in found if name in ORDER[ORDER.index("deviations") :]]
+    assert tail == sorted(tail, key=ORDER.index), "what closes a notebook has an order"
+    assert found.index("validate") < found.index("run") < found.index("figure")
+    middle = cells[[section(c) for c in cells].index("validate") :]
     for cell in cells:
         name = section(cell)
         assert cell["cell_type"] == "markdown" or name or cell in middle, (
@@ -115,6 +117,35 @@ def test_sections_come_in_order(path):
         )
         assert sum(tag in ORDER for tag in tags(cell)) <= 1
         assert set(tags(cell)) <= {*ORDER, "nbval-ignore-output", refresh.FOLDED}
+
+
+@name_of
+def test_the_papers_figure_comes_first(path):
+    """The answer and the paper's figure stand in the first screen and a half, then the verdict,
+    how it works in plain calls, and something to try.
+    """
+    found = reading.measure(path)
+    if path.stem[:2] in GENERAL:
+        return
+    assert found.first <= FIRST_PICTURE, f"the first picture comes after {found.first:.0f} lines"
+    order = [section(cell) for cell in cells_of(path) if section(cell) in (*MIDDLE, "verdict")]
+    first = [order.index(name) for name in ("run", "figure", "verdict", "how", "try")]
+    assert first == sorted(first), order
+    assert order.count("verdict") == 1
+
+
+@name_of
+def test_prose_is_short(path):
+    assert reading.measure(path).words <= (MOST_WORDS if path.stem[:2] != "91" else 6000)
+
+
+@name_of
+def test_numbers_of_the_answer_stand_below(path):
+    """A number that the answer says is one that an output of the notebook shows."""
+    (answer,) = (source(cell) for cell in cells_of(path) if section(cell) == "answer")
+    shown = reading.outputs(path)
+    said = re.findall(r"(?<![\w.$])\d+\.\d+", re.sub(r"\]\([^)]*\)|\$[^$]*\$", "]", answer))
+    assert [number for number in said if not re.search(rf"(?<![\d.]){number}", shown)] == []
 
 
 @name_of
@@ -180,17 +211,16 @@ def test_folded_cells_are_folded_for_jupyterlab_and_the_site(path):
 
 
 @name_of
-def test_the_claims_are_shown_before_the_run(path):
-    cells = [cell for cell in cells_of(path) if section(cell) == "claim-parts"]
+def test_every_claim_of_the_notebook_has_its_verdict(path):
+    cells = [cell for cell in cells_of(path) if section(cell) == "verdict"]
     shown = "".join(
         "".join(output["data"].get("text/markdown", ""))
         for cell in cells
         for output in cell["outputs"]
         if "data" in output
     )
-    artefacts = gate.Notebook(path).artefacts
-    assert [name for name in artefacts if f"**{name}**" not in shown] == []
-    assert shown.count("*Refuted by*") == len(artefacts)
+    missing = [name for name in gate.Notebook(path).artefacts if f"{name}" not in shown]
+    assert missing == [], "every artefact of the metadata is judged, or named as not run"
 
 
 @name_of
@@ -228,7 +258,7 @@ def test_metadata_say_what_is_reproduced_and_how_long_it_takes(path):
     )
     assert meta["artefacts"] or path.stem[:2] in ("00", "90", "91", "92", "93")
     assert len(set(meta["artefacts"])) == len(meta["artefacts"])
-    assert 0 < meta["minutes"] <= 0.7
+    assert 0 < meta["minutes"] <= 1.5
 
 
 def test_each_artefact_has_one_notebook():
@@ -271,21 +301,13 @@ def test_enough_is_compared(path):
 
 
 @any_of
-def test_no_algorithm_is_defined_in_a_notebook(path):
+def test_functions_in_a_notebook_are_short(path):
     for cell in code(path):
         tree = ast.parse(re.sub(r"^[%!].*$", "pass", source(cell), flags=re.MULTILINE))
-        defined = [
-            node
-            for node in ast.walk(tree)
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        ]
-        assert not defined, f"{defined[0].name} belongs into sflkit"
-        long = [
-            ast.unparse(node)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Lambda) and len(ast.unparse(node)) > 80
-        ]
-        assert not long, "a lambda of more than 80 characters belongs into sflkit"
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                lines = node.end_lineno - node.lineno + 1
+                assert lines <= 25, f"{node.name} has {lines} lines and belongs into a module"
 
 
 @any_of

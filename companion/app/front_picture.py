@@ -89,7 +89,6 @@ def draw() -> Path:
 
 def _caches(ax: Axes, frame: pd.DataFrame) -> None:
     """Discrepancy over rounds for the three rules of the SFL paper."""
-    frame = frame[frame["table"] == "reading 0"]
     places = {"fifo": (_GREEN, "FIFO"), "srsr": (_RED, "SRSR"), "drsr": (_BLUE, "DRSR")}
     for rule, (color, label) in places.items():
         part = frame[frame["rule"] == rule]

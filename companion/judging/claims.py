@@ -41,6 +41,9 @@ SETTINGS = ("full", "reduced", "stand-in")
 ROLES = ("paper", "corrected", "beyond")
 LONGEST_CLAIM = 120  # words
 
+# Answers from the one that decides a verdict most to the one that decides it least.
+_DECIDES = ("no", TOO_SMALL, "partly", "open", "not run", "yes")
+
 # Every claim that a paper's package has declared, by artefact.
 _declared: dict[str, Claim] = {}
 
@@ -255,30 +258,6 @@ class Claim:
         )
         return Verdict(self, overall(answers), setting, answers, note)
 
-    def _repr_markdown_(self) -> str:
-        lines = [f"**{self.artefact}** ({self.source}). {self.text}"]
-        lines += ["", f"*Refuted by*: {self.refuted_by}"]
-        if self.printed:
-            lines += ["", f"*The paper prints*: {self.printed}"]
-        rules = [f"- {part.sentence}. *{part.rule.words}*" for part in self._with("paper")]
-        for role, heading in (("corrected", "As corrected"), ("beyond", "Beyond the paper")):
-            if parts := self._with(role):
-                erratum = {part.key: f" (ERRATA {part.erratum})" for part in parts if part.erratum}
-                rules += ["", f"{heading}:", ""]
-                rules += [
-                    f"- {part.sentence}{erratum.get(part.key, '')}. *{part.rule.words}*"
-                    for part in parts
-                ]
-        return "\n".join([*lines, "", *_folded(self._summary(), rules)])
-
-    def _summary(self) -> str:
-        others = len(self.parts) - len(self._with("paper"))
-        count = _counted(len(self._with("paper")), "part")
-        return f"How it is judged: {count}{f' and {others} beyond' if others else ''}, with rules"
-
-    def _with(self, role: str) -> list[Part]:
-        return [part for part in self.parts if part.role == role]
-
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
@@ -317,21 +296,40 @@ class Verdict:
         """Return the answers to the parts of a role."""
         return [answer for answer in self.answers if answer.part.role == role]
 
+    @property
+    def line(self) -> str:
+        """The verdict in a line: what decides it, and how many parts hold."""
+        paper = self.answers_of("paper")
+        held = sum(answer.judged.answer == "yes" for answer in paper)
+        first = min(paper, key=lambda answer: _DECIDES.index(answer.judged.answer))
+        counted = f" {held} of {len(paper)} parts hold." if len(paper) > 1 else ""
+        errata = sorted({a.part.erratum for a in self.answers_of("corrected")})
+        if self.verdict == "corrected":
+            counted += f" True as corrected by ERRATA {', '.join(map(str, errata))}."
+        verdict = f"**{self.artefact}: {self.in_full}** ({self.setting.level})"
+        return f"{verdict}. {first.sentence}.{counted}"
+
     def _repr_markdown_(self) -> str:
-        differs = f": {self.setting.differs}" if self.setting.differs else ""
-        lines = [
-            f"**{self.artefact}: {self.in_full}** (setting: {self.setting.level}{differs})",
+        claim, setting = self.claim, self.setting
+        lines = [f"{claim.text} ({claim.source})", ""]
+        for role, heading in (
+            ("paper", "Parts and their rules:"),
+            ("corrected", "As corrected:"),
+            ("beyond", "Beyond the paper:"),
+        ):
+            if answers := self.answers_of(role):
+                told = [f"- {a.sentence}. *{a.part.rule.words}*" for a in answers]
+                lines += [heading, "", *told, ""]
+        lines += [
+            f"Setting: {setting.level}{f': {setting.differs}' if setting.differs else ''}.",
             "",
         ]
-        lines += [f"- {answer.sentence}" for answer in self.answers_of("paper")]
-        if answers := self.answers_of("corrected"):
-            lines += ["", "As corrected:", "", *(f"- {answer.sentence}" for answer in answers)]
+        lines += [f"Refuted by: {claim.refuted_by}.", ""]
+        if claim.printed:
+            lines += [f"The paper prints: {claim.printed}.", ""]
         if self.note:
-            lines += ["", self.note]
-        if answers := self.answers_of("beyond"):
-            summary = f"Beyond the paper: {_counted(len(answers), 'part')}"
-            lines += ["", *_folded(summary, [f"- {answer.sentence}" for answer in answers])]
-        return "\n".join(lines)
+            lines += [self.note, ""]
+        return "\n".join([self.line, "", *_folded("Claim, parts, rules and setting", lines[:-1])])
 
     def __str__(self) -> str:
         return self._repr_markdown_()
@@ -380,18 +378,10 @@ class Claims(Mapping):
     def __len__(self) -> int:
         return len(self._claims)
 
-    def before(self, *artefacts: str) -> Page:
-        """Return the claims of some artefacts as a notebook shows them before its run."""
-        return Page("\n\n---\n\n".join(self[name]._repr_markdown_() for name in artefacts))
-
 
 def _folded(summary: str, lines: Iterable[str]) -> list[str]:
     """Return lines of Markdown that a notebook and the site show after a click on `summary`."""
     return [f"<details><summary>{summary}</summary>", "", *lines, "", "</details>"]
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def check_declared(verdict: Verdict) -> None:

@@ -118,7 +118,7 @@ def judge(
         say_if_unpublished(folder / "verdicts.csv")
     if not_run:
         pages.append(f"**Not run:** {', '.join(not_run)}")
-    return Page("\n\n---\n\n".join(pages))
+    return Page("\n\n".join(pages))
 
 
 def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:

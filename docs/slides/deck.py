@@ -5,7 +5,7 @@ The tags of a notebook's cells decide, so that nothing has to be kept up to date
 | tag                    | on the slides                                               |
 |------------------------|-------------------------------------------------------------|
 | `title`                | a new column: the heading and the first paragraph           |
-| `claim`                | below it                                                    |
+| `answer`               | below it                                                    |
 | code with a picture    | the picture, without the code; several pictures, as many    |
 | untagged Markdown      | its heading begins a slide; text before the heading stays   |
 |                        | with the picture before it                                  |
@@ -72,7 +72,7 @@ def _slides(notebook: NotebookNode, verdicts: pd.DataFrame) -> Iterator[Notebook
         tags = cell.metadata.get("tags", [])
         if "title" in tags:
             yield _text(_opening(cell.source), "slide")
-        elif "claim" in tags:
+        elif "answer" in tags:
             yield _text(_cut(cell.source), "subslide")
         elif cell.cell_type == "code" and "widget" not in tags:
             for output in cell.outputs:
