@@ -95,8 +95,8 @@ SIX = list(range(6))
 PANEL_A = dict(full=0.92, full_refreshed=0.92, drsr=0.8, srsr=0.8, fifo=0.65, lazy=0.45)
 PANEL_B = PANEL_A | dict(fifo=0.68, lazy=0.56)
 COMPARED = dict(
-    data_a="traffic600", data_b="digits", model="linear", rate_a=0.1, rate_b=0.1, rounds=40,
-    rounds_b=0, seeds=SIX, capacity=20, batch_size=10, theta=2 / 3, classes_per_client=3,
+    data_a="traffic600", data_b="digits", model="linear", model_b="linear", rate_a=0.1,
+    rate_b=0.1, rounds=40, rounds_b=40, seeds=SIX, seeds_b=SIX, capacity=20, batch_size=10, theta=2 / 3, classes_per_client=3,
     evaluate_every=1, label_seeds=SIX, label_rounds=40,
 )  # fmt: skip
 THETAS = [0.1, 0.5, 1.0]
@@ -147,16 +147,20 @@ def compared(panel_a):
 def exchanged(found, place, a, b):
     """Let two rules change places in one frame of a `Comparison`."""
     start, panel = place
-    if start == "labels":
-        return found._replace(labels=swapped(found.labels, "rule", a, b))
-    frames = getattr(found, start)
+    if start != "full":
+        return found._replace(**{start: swapped(getattr(found, start), "rule", a, b)})
+    frames = found.full
     return found._replace(**{start: frames | {panel: swapped(frames[panel], "rule", a, b)}})
 
 
 def order(panel):
     """Part of Fig. 4 -> where two rules must change places so that it fails."""
-    full, append = ("full", panel), ("append", panel)
-    return {
+    full, append = ("full", panel), ("append", None)
+    appending = {
+        "append drsr fifo": (append, "drsr", "fifo"),
+        "append fifo lazy": (append, "fifo", "lazy"),
+    }
+    return (appending if panel == "a" else {}) | {
         "drsr fifo": (full, "drsr", "fifo"),
         "srsr fifo": (full, "srsr", "fifo"),
         "fifo lazy": (full, "fifo", "lazy"),
@@ -164,8 +168,6 @@ def order(panel):
         "full drsr": (full, "full_refreshed", "drsr"),
         "static drsr": (full, "full", "drsr"),
         "loss drsr lazy": (full, "drsr", "lazy"),
-        "append drsr fifo": (append, "drsr", "fifo"),
-        "append fifo lazy": (append, "fifo", "lazy"),
     }
 
 
@@ -406,8 +408,8 @@ def not_run(found):
 
 def test_comparison():
     plan = sfl_plans.comparison(
-        data_a="digits", data_b="digits", model="linear", rate_a=0.1, rate_b=0.1, rounds=8,
-        rounds_b=0, seeds=[0, 1], capacity=20, batch_size=10, theta=2 / 3, classes_per_client=3,
+        data_a="digits", data_b="digits", model="linear", model_b="linear", rate_a=0.1,
+        rate_b=0.1, rounds=8, rounds_b=8, seeds=[0, 1], seeds_b=[0, 1], capacity=20, batch_size=10, theta=2 / 3, classes_per_client=3,
         evaluate_every=1, label_seeds=[0, 1], label_rounds=12,
     )  # fmt: skip
     found = plans.carry_out(plan)

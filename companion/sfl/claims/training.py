@@ -27,11 +27,18 @@ _PANELS = {
 }
 
 
-def _order(full: str) -> list[Part]:
+def _order(images: bool) -> list[Part]:
     """Return the parts of Fig. 4's order in late rounds, and what we add to them.
 
-    `full` is the role of the part on FULL, of which the paper speaks on network traffic alone.
+    Of FULL the paper speaks on network traffic alone.
     """
+    full = "beyond" if images else "paper"
+    appending = [
+        Part("append drsr fifo", "The same with caches that fill by appending: DRSR above FIFO",
+             _ABOVE, "beyond"),
+        Part("append fifo lazy", "The same with caches that fill by appending: FIFO above LAZY",
+             _ABOVE, "beyond"),
+    ]  # fmt: skip
     return [
         Part("drsr fifo", "DRSR ends above FIFO", _ABOVE),
         Part("srsr fifo", "SRSR ends above FIFO", _ABOVE),
@@ -43,10 +50,7 @@ def _order(full: str) -> list[Part]:
         Part("static drsr", "FULL whose samples never change does not end below DRSR", _TIED,
              "beyond"),
         Part("loss drsr lazy", "DRSR's late test loss is below LAZY's", Above(0.01), "beyond"),
-        Part("append drsr fifo", "The same with caches that fill by appending: DRSR above FIFO",
-             _ABOVE, "beyond"),
-        Part("append fifo lazy", "The same with caches that fill by appending: FIFO above LAZY",
-             _ABOVE, "beyond"),
+        *([] if images else appending),
     ]  # fmt: skip
 
 
@@ -54,7 +58,7 @@ def _figure4() -> list[Claim]:
     claims = []
     for artefact, (data, where, source) in _PANELS.items():
         images = artefact == "sfl-fig4b"
-        parts = _order("beyond" if images else "paper")
+        parts = _order(images)
         best = "" if images else "FULL >= "
         text = (
             f"With B = 300, B_s = 150, C = 3 and theta = 2/3 the rules end in the order {best}"

@@ -95,8 +95,7 @@ def gains_over_lazy(evidence: Mapping[str, Evidence]) -> str:
 def _order(found: Comparison, panel: str, late: pd.DataFrame) -> Evidence:
     """Return the evidence of one panel of Fig. 4."""
     loss = window(found.full[panel], LATE, "loss")
-    append = window(found.append[panel], LATE)
-    return {
+    order = {
         "drsr fifo": difference(late, "drsr", "fifo"),
         "srsr fifo": difference(late, "srsr", "fifo"),
         "fifo lazy": difference(late, "fifo", "lazy"),
@@ -104,9 +103,12 @@ def _order(found: Comparison, panel: str, late: pd.DataFrame) -> Evidence:
         "full drsr": difference(late, "full_refreshed", "drsr"),
         "static drsr": difference(late, "full", "drsr"),
         "loss drsr lazy": difference(loss, "lazy", "drsr"),
-        "append drsr fifo": difference(append, "drsr", "fifo"),
-        "append fifo lazy": difference(append, "fifo", "lazy"),
     }
+    if panel == "a":
+        append = window(found.append, LATE)
+        order["append drsr fifo"] = difference(append, "drsr", "fifo")
+        order["append fifo lazy"] = difference(append, "fifo", "lazy")
+    return order
 
 
 def steps(frame: pd.DataFrame, span: tuple[float, float] = LATE, by: str = "rule") -> pd.DataFrame:

@@ -24,10 +24,12 @@ LABELLED = ("full", "drsr", "srsr", "fifo", "lazy")
 
 
 class Comparison(NamedTuple):
-    """Runs of Fig. 4: one frame a panel, "a" and "b", of each start; and those of labels alone."""
+    """Runs of Fig. 4: one frame a panel, "a" and "b", with caches that are full at the start; panel
+    (a) with caches that fill by appending; and those of labels alone.
+    """
 
     full: dict[str, pd.DataFrame]
-    append: dict[str, pd.DataFrame]
+    append: pd.DataFrame
     labels: pd.DataFrame
 
 
@@ -36,11 +38,13 @@ def comparison(
     data_a: str,
     data_b: str,
     model: str,
+    model_b: str,
     rate_a: float,
     rate_b: float,
     rounds: int,
     rounds_b: int,
     seeds: Sequence[int],
+    seeds_b: Sequence[int],
     capacity: int,
     batch_size: int,
     theta: float,
@@ -51,7 +55,7 @@ def comparison(
 ) -> Generator[Stage, pd.DataFrame, Comparison]:
     """Plan notebook 12: the rules on two data sets, and with labels as the only difference.
 
-    `rounds_b` = 0 stands for `rounds`. A label seed is a world and a path of its own.
+    A label seed is a world and a path of its own.
     """
     labelled = LabelOnlyConfig(
         start="full", capacity=300, batch_size=150, theta=theta, rounds=label_rounds
@@ -62,32 +66,28 @@ def comparison(
         "labels alone",
     )
     base = SFLConfig(
-        model=model,
         capacity=capacity,
         batch_size=batch_size,
         theta=theta,
         classes_per_client=classes_per_client,
         evaluate_every=evaluate_every,
     )
-    panels = {
-        "a": replace(base, data=data_a, local_rate=rate_a, rounds=rounds),
-        "b": replace(base, data=data_b, local_rate=rate_b, rounds=rounds_b or rounds),
-    }
-    full, append = {}, {}
-    for panel, config in panels.items():
+    a = replace(base, data=data_a, model=model, local_rate=rate_a, rounds=rounds)
+    b = replace(base, data=data_b, model=model_b, local_rate=rate_b, rounds=rounds_b)
+    full = {}
+    for panel, config, own in (("a", a, seeds), ("b", b, seeds_b)):
         full[panel] = yield Stage(
             training.full_start,
-            [replace(config, rule=r, seed=s) for s in seeds for r in RULES],
+            [replace(config, rule=r, seed=s) for s in own for r in RULES],
             f"panel {panel}",
             gpu=True,
         )
-    for panel, config in panels.items():
-        append[panel] = yield Stage(
-            training.run,
-            [replace(config, rule=r, seed=s) for s in seeds for r in APPENDED],
-            f"panel {panel}, appending",
-            gpu=True,
-        )
+    append = yield Stage(
+        training.run,
+        [replace(a, rule=r, seed=s) for s in seeds for r in APPENDED],
+        "panel a, appending",
+        gpu=True,
+    )
     return Comparison(full, append, labels)
 
 
