@@ -30,7 +30,7 @@ def code(source, *tags, pictures=0):
 def books(tmp_path):
     cells = [
         markdown("# 10 · A question\n\n**Paper.** x\n\nWhat it is about.\n\nMore.", "title"),
-        markdown("## The claim\n\n> A [claim](../ERRATA.md), see [this](https://x.org).", "claim"),
+        markdown("## The claim\n\n> A [claim](../ERRATA.md), see [this](https://x.org).", "answer"),
         code("secret = 1", "imports"),
         markdown("## A heading\n\nBefore the picture."),
         code("plt.show()", "figure", pictures=2),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from companion.judging.claims import LONGEST_CLAIM, Answer, Page, Part
+from companion.judging.claims import LONGEST_CLAIM, Answer, Part
 from companion.judging.rules import Above, Equal, Holds, NotBelow, Rule
 from sflkit import checks
 
@@ -64,18 +64,6 @@ class Question:
         answers = tuple(Answer(part, part.rule.judge(evidence[part.key])) for part in self.parts)
         return Findings(self, answers)
 
-    def _repr_markdown_(self) -> str:
-        parts = [f"- {part.sentence}. *{part.rule.words}*" for part in self.parts]
-        return "\n".join(
-            [
-                f"**{self.name}**. {self.text}",
-                "",
-                *parts,
-                "",
-                f"*What would show that we are wrong*: {self.refuted_by}",
-            ]
-        )
-
 
 @dataclass(frozen=True, repr=False)
 class Findings:
@@ -85,8 +73,8 @@ class Findings:
     answers: tuple[Answer, ...]
 
     def _repr_markdown_(self) -> str:
-        lines = [f"- {answer.sentence}" for answer in self.answers]
-        return "\n".join([f"**{self.question.name}**", "", *lines])
+        lines = [f"- {answer.sentence}. *{answer.part.rule.words}*" for answer in self.answers]
+        return "\n".join([f"**{self.question.name}.** {self.question.text}", "", *lines])
 
     def __str__(self) -> str:
         return self._repr_markdown_()
@@ -108,10 +96,6 @@ class Questions(Mapping):
 
     def __len__(self) -> int:
         return len(self._questions)
-
-    def before(self) -> Page:
-        """Return all questions as the notebook shows them before its runs."""
-        return Page("\n\n---\n\n".join(q._repr_markdown_() for q in self.values()))
 
 
 def _part(key: str, sentence: str, rule: Rule) -> Part:

@@ -132,46 +132,40 @@ def test_judge_by_hand():
         "labels alone move it: yes",
         "with line 7 mended it is exact: largest difference 1, no",
     ]
-    assert verdict._repr_markdown_().splitlines() == [
-        "**sfl-fig4a: reproduced** (setting: reduced: three runs of ten)",
+    assert verdict.line == (
+        "**sfl-fig4a: reproduced** (reduced). "
+        "DRSR ends above FIFO: 81 % against 71 %, +10 points [10, 10], yes."
+    )
+    shown = verdict._repr_markdown_().splitlines()
+    assert shown[:3] == [
+        verdict.line,
         "",
-        "- DRSR ends above FIFO: 81 % against 71 %, +10 points [10, 10], yes",
-        "",
-        "As corrected:",
-        "",
-        "- with line 7 mended it is exact: largest difference 1, no",
-        "",
-        "n",
-        "",
-        "<details><summary>Beyond the paper: 1 part</summary>",
-        "",
-        "- labels alone move it: yes",
-        "",
-        "</details>",
+        "<details><summary>Claim, parts, rules and setting</summary>",
     ]
+    told = [line for line in shown if line.startswith("- ")]
+    assert [line.partition(". *")[0] for line in told] == [
+        "- DRSR ends above FIFO: 81 % against 71 %, +10 points [10, 10], yes",
+        "- with line 7 mended it is exact: largest difference 1, no",
+        "- labels alone move it: yes",
+    ]
+    assert "Setting: reduced: three runs of ten." in shown and "n" in shown
+    assert shown[-1] == "</details>"
     left_out = declared.judge(evidence | {"order": NotRun("no GPU")}, setting=FULL)
     assert (left_out.verdict, left_out.in_full) == ("open", "open, not run")
     assert left_out.answers[0].sentence == "DRSR ends above FIFO: no GPU, not run"
 
 
-def test_what_a_notebook_shows_before_its_run():
-    declared = Claims("sfl", [claim(printed="0.83 at round 200")])
-    page = declared.before("sfl-fig4a")
-    assert page == page._repr_markdown_() == repr(page)
-    assert page.splitlines() == [
-        "**sfl-fig4a** (Fig. 4(a)). DRSR is best.",
-        "",
-        "*Refuted by*: a curve below FIFO's",
-        "",
-        "*The paper prints*: 0.83 at round 200",
-        "",
-        "<details><summary>How it is judged: 1 part, with rules</summary>",
-        "",
-        "- DRSR ends above FIFO. *paired 95 % interval over seeds of the difference above 0; "
-        "around 0 within ±0.5 points: too small to see*",
-        "",
-        "</details>",
-    ]
+def test_the_line_of_a_verdict_names_the_part_that_decides():
+    parts = [PART, Part("fast", "DRSR is fast", Holds()), Part("cheap", "DRSR is cheap", Holds())]
+    verdict = claim(parts=parts).judge(
+        {"order": [0.1, 0.1], "fast": True, "cheap": False}, setting=FULL
+    )
+    assert verdict.line == ("**sfl-fig4a: partly** (full). DRSR is cheap: no. 2 of 3 parts hold.")
+    mended = Part("mended", "mended it is cheap", Holds(), "corrected", 3, ("cheap",))
+    verdict = claim(parts=[*parts, mended]).judge(
+        {"order": [0.1, 0.1], "fast": True, "cheap": False, "mended": True}, setting=FULL
+    )
+    assert verdict.line.endswith("2 of 3 parts hold. True as corrected by ERRATA 3.")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +194,6 @@ def test_what_a_notebook_shows_before_its_run():
         (lambda: claim(source=""), "needs source"),
         (lambda: Claims("sfl", [claim(), claim()]), "'sfl-fig4a' is declared twice"),
         (lambda: Claims("sfl", [claim()])["sfl-fig99"], "artefact='sfl-fig99' must be one of"),
-        (lambda: Claims("sfl", [claim()]).before("x"), "artefact='x' must be one of"),
         (lambda: claim().judge({}, setting=FULL), "sfl-fig4a: .*no evidence for 'order'"),
         (
             lambda: claim().judge({"order": [1.0], "speed": True}, setting=FULL),

@@ -96,8 +96,8 @@ PANEL_A = dict(full=0.92, full_refreshed=0.92, drsr=0.8, srsr=0.8, fifo=0.65, la
 PANEL_B = PANEL_A | dict(fifo=0.68, lazy=0.56)
 COMPARED = dict(
     data_a="traffic600", data_b="digits", model="linear", model_b="linear", rate_a=0.1,
-    rate_b=0.1, rounds=40, rounds_b=40, seeds=SIX, seeds_b=SIX, capacity=20, batch_size=10, theta=2 / 3, classes_per_client=3,
-    evaluate_every=1, label_seeds=SIX, label_rounds=40,
+    rate_b=0.1, rounds=40, rounds_b=40, seeds=SIX, seeds_b=SIX, capacity=20, batch_size=10,
+    theta=2 / 3, classes_per_client=3, evaluate_every=1, label_seeds=SIX, label_rounds=40,
 )  # fmt: skip
 THETAS = [0.1, 0.5, 1.0]
 SIZES = {"few": 4, "many": 20}
@@ -409,8 +409,8 @@ def not_run(found):
 def test_comparison():
     plan = sfl_plans.comparison(
         data_a="digits", data_b="digits", model="linear", model_b="linear", rate_a=0.1,
-        rate_b=0.1, rounds=8, rounds_b=8, seeds=[0, 1], seeds_b=[0, 1], capacity=20, batch_size=10, theta=2 / 3, classes_per_client=3,
-        evaluate_every=1, label_seeds=[0, 1], label_rounds=12,
+        rate_b=0.1, rounds=8, rounds_b=8, seeds=[0, 1], seeds_b=[0, 1], capacity=20,
+        batch_size=10, theta=2 / 3, classes_per_client=3, evaluate_every=1, label_seeds=[0, 1], label_rounds=12,
     )  # fmt: skip
     found = plans.carry_out(plan)
     known = evidence.comparison_evidence(found)

@@ -1,0 +1,53 @@
+"""The map of when the papers are right: differences seed by seed within groups of runs."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from companion.beyond import maps
+
+RUNS = pd.DataFrame(
+    [
+        # data, rule, seed -> late accuracy; the first data set gains 1, 2 and 3 points by hand
+        *[("a", "fifo", s, 0.5) for s in (1, 2, 3)],
+        *[("a", "drsr", s, 0.5 + s / 100) for s in (1, 2, 3)],
+        ("b", "fifo", 1, 0.5),
+        ("b", "drsr", 1, 0.9),
+    ],
+    columns=["data", "rule", "seed", "accuracy"],
+)
+
+
+def invented(experiment):
+    configs = RUNS.drop(columns="accuracy").assign(
+        model="linear", capacity=4, batch_size=2, local_rate=0.1, rounds=4, theta=2 / 3, world=-1
+    )
+    configs.index = [f"key{i}" for i in range(len(RUNS))]
+    early = pd.DataFrame({"key": configs.index, "round": 1, "accuracy": 0.0})
+    late = pd.DataFrame({"key": configs.index, "round": 4, "accuracy": RUNS["accuracy"]})
+    return pd.concat([early, late], ignore_index=True), configs
+
+
+def test_differences_are_taken_seed_by_seed_and_few_seeds_are_left_out(monkeypatch):
+    monkeypatch.setattr(maps, "_published", invented)
+    monkeypatch.setattr(maps, "_streams", lambda: [])
+    monkeypatch.setattr(maps, "_osafl", lambda: [])
+    (row,) = maps.effects().itertuples()
+    assert (row.paper, row.where, row.n) == ("SFL", "a, linear, B = 4, 2 new", 3)
+    # Student's interval of 1, 2, 3: 2 ± 4.3027 / sqrt(3)
+    assert (row.mean, row.high - row.mean) == pytest.approx((2, 2.4841), abs=1e-4)
+
+
+def test_published_effects_have_their_seeds():
+    found = maps.effects()
+    assert set(found["paper"]) == {"SFL", "data streams", "OSAFL"}
+    assert (found["n"] >= maps.LEAST_SEEDS).all() and (found["low"] <= found["high"]).all()
+
+
+def test_savings_fall_from_all_to_nothing():
+    found = maps.savings(np.array([1e-6, 0.5, 1.0, 100.0]))
+    assert found["one request"].is_monotonic_decreasing
+    assert found["one request"].iloc[0] == pytest.approx(100, abs=1e-3)
+    # at rho = 1 one request saves (1 - 1/e), as the exact law says
+    assert found["one request"].iloc[2] == pytest.approx(100 * (1 - np.exp(-1)))
+    assert (found["ten at once"] <= found["one request"]).all()
