@@ -410,7 +410,8 @@ def test_comparison():
     plan = sfl_plans.comparison(
         data_a="digits", data_b="digits", model="linear", model_b="linear", rate_a=0.1,
         rate_b=0.1, rounds=8, rounds_b=8, seeds=[0, 1], seeds_b=[0, 1], capacity=20,
-        batch_size=10, theta=2 / 3, classes_per_client=3, evaluate_every=1, label_seeds=[0, 1], label_rounds=12,
+        batch_size=10, theta=2 / 3, classes_per_client=3, evaluate_every=1, label_seeds=[0, 1],
+        label_rounds=12,
     )  # fmt: skip
     found = plans.carry_out(plan)
     known = evidence.comparison_evidence(found)
