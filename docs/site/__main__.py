@@ -66,7 +66,8 @@ def collect(root: Path) -> Sources:
     texts = [*root.glob("*.md"), *(root / "docs").rglob("*.md"), root / "data" / "README.md"]
     for path in sorted(texts):
         file = path.relative_to(root).as_posix()
-        if file not in ("README.md", "VERDICTS.md", "ERRATA.md"):
+        # answers for the lecturer stay in the clone, off the page that a class reads
+        if file not in ("README.md", "VERDICTS.md", "ERRATA.md") and "answers" not in path.parts:
             sources.add_text(file)
     notebooks.add(sources, found)
     verdicts.add(sources, found)

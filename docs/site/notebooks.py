@@ -41,7 +41,8 @@ def add(sources: Sources, records: Records) -> None:
     """Add the index of notebooks, the notebooks and their solutions."""
     books = gate.notebooks()
     solutions = sorted((sources.root / "notebooks" / "solutions").glob("*.ipynb"))
-    for path in [*(book.path for book in books), *solutions]:
+    worksheets = sorted((sources.root / "notebooks" / "worksheets").glob("*.ipynb"))
+    for path in [*(book.path for book in books), *solutions, *worksheets]:
         file = path.relative_to(sources.root).as_posix()
         try:
             content = documents.read_notebook(path)
