@@ -67,6 +67,17 @@ def integer(
     raise ValueError(f"{name}={value!r} must be an integer{limits(low, high)}")
 
 
+def last_round(stop_after: int | None, rounds: int) -> int:
+    """Return the round after which a run of `rounds` ends: `stop_after`, or its last.
+
+    Raises
+    ------
+    ValueError
+        If `stop_after` is neither None nor an integer in [1, rounds].
+    """
+    return rounds if stop_after is None else integer("stop_after", stop_after, 1, rounds)
+
+
 def flag(name: str, value: Any) -> bool:
     """Return `value` as a bool.
 

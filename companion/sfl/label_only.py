@@ -30,6 +30,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import pandas as pd
 
+from sflkit import checks
 from sflkit.config import Count, OneOf, Positive, Seed, Share, settings
 from sflkit.randomness import generator
 from sflkit.sfl.caches import RULES, Full
@@ -215,8 +216,8 @@ def cached_shares(config: LabelOnlyConfig, stream: LabelStream) -> np.ndarray:
     return shares[len(first) :]
 
 
-def run(config: LabelOnlyConfig) -> pd.DataFrame:
-    """Run one cache rule for T rounds.
+def run(config: LabelOnlyConfig, *, stop_after: int | None = None) -> pd.DataFrame:
+    """Run one cache rule for T rounds, or the first `stop_after` of them.
 
     Returns
     -------
@@ -225,7 +226,7 @@ def run(config: LabelOnlyConfig) -> pd.DataFrame:
         test set, whose classes weigh what the network's long-term mixture gives them.
     """
     stream = make_stream(config)
-    shares = cached_shares(config, stream)
+    shares = cached_shares(config, stream)[: checks.last_round(stop_after, config.rounds)]
     classes = make_classes(config)
     mixture = stream.long_term.mean(axis=0)
     weights = np.zeros((config.features + 1, config.n_classes), np.float32)
@@ -239,7 +240,7 @@ def run(config: LabelOnlyConfig) -> pd.DataFrame:
     loss, accuracy = np.transpose(results)
     return pd.DataFrame(
         {
-            "round": np.arange(1, config.rounds + 1),
+            "round": np.arange(1, len(shares) + 1),
             "discrepancy": ((shares - stream.long_term) ** 2).sum(axis=(1, 2)),
             "accuracy": accuracy,
             "loss": loss,

@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
+from sflkit import checks
 from sflkit.config import Count, OneOf, Positive, Seed, Share, Whole, settings
 from sflkit.randomness import generator
 from sflkit.registry import Registry
@@ -116,8 +117,10 @@ def loss_gap(config: SyntheticConfig) -> float:
     return float(value[0] - value[1])
 
 
-def run(config: SyntheticConfig) -> pd.DataFrame:
+def run(config: SyntheticConfig, *, stop_after: int | None = None) -> pd.DataFrame:
     """Train along `repeats` paths and measure what Lemmas 1-2 and Theorem 1 bound.
+
+    With `stop_after` the run ends after that round; its rows are the first of the whole run's.
 
     Returns
     -------
@@ -135,7 +138,7 @@ def run(config: SyntheticConfig) -> pd.DataFrame:
     held = [make_cache(config, rng) for _ in range(config.n_clients * config.repeats)]
     w = np.tile(_START, (config.repeats, 1)).astype(float)
     rows = []
-    for t in range(config.rounds):
+    for t in range(checks.last_round(stop_after, config.rounds)):
         for k, cache in enumerate(held):
             labels = np.arange(config.n_classes).repeat(counts[t, k])
             cache.update(labels * _POINTS + pick.integers(_POINTS, size=len(labels)), labels, rng)

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from sflkit import checks
 from sflkit.data import federations
 from sflkit.data.federations import Federation
 from sflkit.datastreams.arrivals import Memory, mean_memory, memories
@@ -78,6 +79,7 @@ def run(
     weights: Callable[[int, int, np.ndarray, float], Any] | None = None,
     model: nn.Module | Callable[[tuple[int, ...], int], nn.Module] | None = None,
     server: Callable[..., ServerRule] | None = None,
+    stop_after: int | None = None,
 ) -> pd.DataFrame:
     """Train all arms of a config.
 
@@ -106,6 +108,9 @@ def run(
         built as cls(), or a function (config, shares) -> rule. It is called once per arm, with that
         arm's importance p (n_clients,) as shares. A rule gets weights that do not sum to 1, and
         `work` with the ids of the clients that have any weight.
+    stop_after : int, optional
+        The round after which the run ends, in [1, config.rounds]. Its rows are the first of the
+        whole run's, none before the first evaluation: arrivals and weights stay those of T rounds.
 
     Returns
     -------
@@ -124,6 +129,7 @@ def run(
     """
     from sflkit.datastreams.arms import Arms
 
+    last = checks.last_round(stop_after, config.rounds)
     federation = build(config) if federation is None else federation
     options: dict[str, Any] = dict(
         rounds=config.rounds, seed=config.seed, availability=config.availability, memory=memory
@@ -140,7 +146,7 @@ def run(
         config, federation, importance, memory_size, weights=weights, model=model, server=server
     )
     rows = []
-    for t, held in enumerate(stored, 1):
+    for t, held in zip(range(1, last + 1), stored):  # arrivals of later rounds are never drawn
         arms.step(t, held)
         if t % config.evaluate_every == 0 or t == config.rounds:
             rows += arms.evaluate(t)

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from sflkit import machine
+from sflkit import checks, machine
 from sflkit.data import federations
 from sflkit.data.federations import Federation
 from sflkit.fats.baselines import Fisher
@@ -56,6 +56,7 @@ def run(
     federation: Federation | None = None,
     model: Model | None = None,
     start: ArrayLike | Tensor | None = None,
+    stop_after: int | None = None,
 ) -> pd.DataFrame:
     """Run one method.
 
@@ -68,6 +69,9 @@ def run(
         Your own network.
     start : tensor or array (P,), optional
         Your own first model, pretrained weights for instance; by default drawn from the seed.
+    stop_after : int, optional
+        The round of learning after which the run ends, before any request; at most the round of the
+        requests, and only with training. Its rows are the first of the whole run's.
 
     Returns
     -------
@@ -89,11 +93,17 @@ def run(
     Raises
     ------
     ValueError
-        If the data do not fit the config, so many requests cannot be served, or `model` is no
-        network.
+        If the data do not fit the config, so many requests cannot be served, `model` is no
+        network, or `stop_after` is out of range.
     FloatingPointError
         If the global model stops being finite.
     """
+    if stop_after is not None:
+        if not config.train:
+            raise ValueError(f"stop_after={stop_after!r} needs train=True")
+        last = checks.last_round(stop_after, config.request_round or config.rounds)
+        learnt = _learn(config, federation, model, start, last)
+        return _frame(learnt.rows, config, learnt.federation)
     return _train(config, federation, model, start) if config.train else _count(config)
 
 
@@ -248,13 +258,17 @@ def _train(
     state = replace(learnt.state, method=config.method, fisher=_fisher(config))
     rng = copy.deepcopy(learnt.rng)
     _serve(config, task, learnt.clients, state, requests, rng, record)
-    frame = pd.DataFrame(record.rows)
+    return _frame(record.rows, config, federation)
+
+
+def _frame(rows: list[dict], config: FATSConfig, federation: Federation) -> pd.DataFrame:
+    frame = pd.DataFrame(rows)
     frame.attrs["data"] = {
         "name": federation.name,
         "digest": federation.digest,
         "size": int(federation.sizes.sum()),
         "note": federation.note,
-        "test_size": len(record.test[1]),
+        "test_size": min(config.test_size, len(federation.y_test)),
     }
     return frame
 
@@ -282,9 +296,13 @@ def _shared(config: FATSConfig) -> _Learnt:
 
 
 def _learn(
-    config: FATSConfig, federation: Federation | None, model: Model | None, start: Any
+    config: FATSConfig,
+    federation: Federation | None,
+    model: Model | None,
+    start: Any,
+    last: int | None = None,
 ) -> _Learnt:
-    """Train until the requests come."""
+    """Train until the requests come, or only until round `last`."""
     from sflkit.fats import unlearning
 
     federation = federation_of(config) if federation is None else federation
@@ -315,7 +333,7 @@ def _learn(
         start=task.init(model_seed(config.seed)) if start is None else start,
         method=config.method,
         fisher=_fisher(config),
-        rounds=done,
+        rounds=done if last is None else last,
         every=config.checkpoint_every,
         on_round=record.after_rounds("learning", done),
     )

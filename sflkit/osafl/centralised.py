@@ -294,7 +294,12 @@ def draw_clients(config: CentralisedConfig, labels: np.ndarray) -> Clients:
     return Clients(parts, capacity, slots, probability, np.stack([first, first + capacity], axis=2))
 
 
-def run(config: CentralisedConfig, *, model: nn.Module | Callable | None = None) -> pd.DataFrame:
+def run(
+    config: CentralisedConfig,
+    *,
+    model: nn.Module | Callable | None = None,
+    stop_after: int | None = None,
+) -> pd.DataFrame:
     """Train one arm for T episodes.
 
     Parameters
@@ -303,6 +308,9 @@ def run(config: CentralisedConfig, *, model: nn.Module | Callable | None = None)
     model : torch.nn.Module, class or function, optional
         Your own network: a module, whose weights are not used, or what makes one of (input_shape,
         n_classes).
+    stop_after : int, optional
+        The episode after which the run ends, in [1, config.episodes]. Its rows are the first of the
+        whole run's: arrivals, which depend on T, and rates stay those of all episodes.
 
     Returns
     -------
@@ -323,6 +331,7 @@ def run(config: CentralisedConfig, *, model: nn.Module | Callable | None = None)
 
     from sflkit import federated
 
+    last = checks.last_round(stop_after, config.episodes)
     source = data.load(config.data)
     clients = draw_clients(config, source.y_train)
     task = federated.Task(_network(config, source, model))
@@ -332,7 +341,7 @@ def run(config: CentralisedConfig, *, model: nn.Module | Callable | None = None)
     test = [torch.as_tensor(part("test")).to(device) for part in (source.inputs, source.labels)]
     rows = []
     seen = np.zeros(len(y), dtype=bool)
-    for t in range(1, config.episodes + 1):
+    for t in range(1, last + 1):
         batches, n_samples = mini_batches(config, clients, t)
         params = _pass(task, params, x, y, batches, config.rate_in(t))
         if not bool(torch.isfinite(params).all()):

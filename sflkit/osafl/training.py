@@ -44,6 +44,7 @@ def run(
     server: Callable | None = None,
     model: nn.Module | Callable | None = None,
     cache: Callable | None = None,
+    stop_after: int | None = None,
 ) -> pd.DataFrame:
     """Run one rule for T rounds.
 
@@ -65,6 +66,9 @@ def run(
         first round it gets the D_u samples that the store would start with, then what arrives
         there, by `update(ids, labels, rng)`; `ids` are the samples it holds. The labels are the
         requested files. The cache rules of SFL, but for FULL, are such classes.
+    stop_after : int, optional
+        The round after which the run ends, in [1, config.rounds]. Its rows are the first of the
+        whole run's, but a loss at its end counts as diverged though a later one might be below.
 
     Returns
     -------
@@ -83,11 +87,12 @@ def run(
         For an unknown model, one that does not take the inputs, or a server or model that is not
         as described.
     """
+    last = checks.last_round(stop_after, config.rounds)
     learner = Learner(config, server, model, cache)
     joined = np.zeros(config.n_clients, dtype=bool)
     alive = True
     rows = []
-    for t in range(1, config.rounds + 1):
+    for t in range(1, last + 1):
         kappa = learner.steps[t - 1]
         joined |= kappa > 0
         alive = alive and learner.step(t)

@@ -27,6 +27,7 @@ def run(
     *,
     cache: Callable | None = None,
     stream: LabelStream | Callable | None = None,
+    stop_after: int | None = None,
 ) -> pd.DataFrame:
     """Follow one cache rule for T rounds.
 
@@ -36,6 +37,8 @@ def run(
         Its `train` must be False, so that nobody expects a model.
     cache, stream : optional
         Your own rule and stream, as of `training.run`.
+    stop_after : int, optional
+        The round after which the run ends, as of `training.run`.
 
     Returns
     -------
@@ -52,7 +55,8 @@ def run(
             "train=True must be False here: cache_paths follows the caches only; "
             "sflkit.sfl.training.run trains"
         )
-    return training.run(config, cache=cache, stream=stream)[["round", "discrepancy"]]
+    frame = training.run(config, cache=cache, stream=stream, stop_after=stop_after)
+    return frame[["round", "discrepancy"]]
 
 
 def late_logs(frame: pd.DataFrame, seeds: list[int], first_full: int) -> dict:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from sflkit import data
+from sflkit import checks, data
 from sflkit.results.attempts import Outcome
 from sflkit.sfl.clients import Clients
 from sflkit.sfl.config import FREE, SFLConfig
@@ -50,6 +50,7 @@ def run(
     model: nn.Module | Callable | None = None,
     stream: LabelStream | Callable | None = None,
     backend: str = "auto",
+    stop_after: int | None = None,
 ) -> pd.DataFrame:
     """Run one cache rule for T rounds.
 
@@ -72,6 +73,9 @@ def run(
         (config, n_classes).
     backend : str
         Of `federated.local_sgd`.
+    stop_after : int, optional
+        The round after which the run ends, in [1, config.rounds]. Its rows are the first of the
+        whole run's, since nothing that arrives depends on it.
 
     Returns
     -------
@@ -92,7 +96,7 @@ def run(
         If the global model stops being finite; the message names the round.
     """
     own = {"cache": cache, "server": server, "model": model, "stream": stream}
-    (outcome,) = run_stacked([config], **own, backend=backend)
+    (outcome,) = run_stacked([config], **own, backend=backend, stop_after=stop_after)
     if outcome.error is not None:
         raise outcome.error
     return outcome.frame
@@ -106,13 +110,15 @@ def full_start(
     model: nn.Module | Callable | None = None,
     stream: LabelStream | Callable | None = None,
     backend: str = "auto",
+    stop_after: int | None = None,
 ) -> pd.DataFrame:
     """As `run`, with caches that hold B samples at the start instead of filling by appending.
 
     See `start` of `sflkit.sfl.clients.Clients`. Results are kept as "sfl-training-full-start".
     """
     own = {"cache": cache, "server": server, "model": model, "stream": stream}
-    (outcome,) = run_stacked([config], **own, backend=backend, start="full")
+    how = {"backend": backend, "start": "full", "stop_after": stop_after}
+    (outcome,) = run_stacked([config], **own, **how)
     if outcome.error is not None:
         raise outcome.error
     return outcome.frame
@@ -141,6 +147,7 @@ def run_stacked(
     stream: LabelStream | Callable | None = None,
     backend: str = "auto",
     start: str = "append",
+    stop_after: int | None = None,
 ) -> list[Outcome]:
     """Run several configs side by side.
 
@@ -157,6 +164,8 @@ def run_stacked(
         As of `run`, for every config.
     start : {"append", "full"}
         Of `sflkit.sfl.clients.Clients`, for every config.
+    stop_after : int, optional
+        As of `run`, for every config.
 
     Returns
     -------
@@ -170,6 +179,7 @@ def run_stacked(
         As `run`, or if the configs differ in another field.
     """
     configs = _checked(configs)
+    last = checks.last_round(stop_after, configs[0].rounds)
     if configs[0].train:
         clients, learner, attrs = _learning(configs, cache, server, model, stream, backend, start)
     else:
@@ -187,7 +197,7 @@ def run_stacked(
 
         pairs = [(i, k) for i, run in enumerate(clients) for k in range(len(run.caches))]
         check_not_shared("cache", caches, [f"client {k} of run {i}" for i, k in pairs])
-    rows, errors = _rounds(configs, clients, learner)
+    rows, errors = _rounds(configs, clients, learner, last)
     return [
         Outcome(None, errors[i]) if i in errors else Outcome(_frame(rows[i], attrs[i]), None)
         for i in range(len(configs))
@@ -251,14 +261,14 @@ def _learning(
 
 
 def _rounds(
-    configs: list[SFLConfig], clients: list[Clients], learner: Learner | None
+    configs: list[SFLConfig], clients: list[Clients], learner: Learner | None, last: int
 ) -> tuple[list[list[dict]], dict[int, FloatingPointError]]:
     """Return the rows of each run, and the error of each that stopped being finite, by number."""
     first = configs[0]
     rows: list[list[dict]] = [[] for _ in configs]
     errors: dict[int, FloatingPointError] = {}
     active = list(range(len(configs)))
-    for t in range(1, first.rounds + 1):
+    for t in range(1, last + 1):
         for i in active:
             clients[i].arrive(t)
             rows[i].append(_cache_row(t, clients[i]))
