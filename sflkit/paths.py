@@ -16,9 +16,12 @@ Asking for a folder does not create it; `write_atomic` and `lock` create what th
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
+import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,11 +115,11 @@ def results_store() -> Path:
 
 
 def write_atomic(path: Path | str, content: str | bytes) -> None:
-    """Write a file so that no reader ever sees half of it.
+    """Write a file so that no reader ever sees half of it; an old one keeps its permissions.
 
     The content goes to a temporary name beside `path`, which is then renamed. The temporary name is
     always the same, so that a killed writer leaves at most one behind; writers of one file must
-    therefore hold one `lock`.
+    therefore hold one `lock`. A link that lies at that name is removed, not followed.
 
     Raises
     ------
@@ -127,13 +130,43 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
+        temporary.unlink(missing_ok=True)
+        with open(temporary, "xb", opener=new_file(mode)) as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
         os.replace(temporary, path)
     except OSError as error:
         raise CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
     finally:
         with contextlib.suppress(OSError):  # it is there only after an error
             temporary.unlink(missing_ok=True)
+
+
+def new_file(mode: int | None) -> Callable[[str, int], int]:
+    """Return an opener for `open(..., "x")`, which follows no link: from the start the file has
+    these permissions, by default those that the umask leaves.
+    """
+
+    def opened(name: str, flags: int) -> int:
+        number = os.open(name, flags, 0o666 if mode is None else mode)
+        if mode is not None:
+            os.fchmod(number, mode)  # whatever the umask is
+        return number
+
+    return opened
+
+
+def read(path: Path | str) -> bytes:
+    """Return what a file holds.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, or is a pipe or a device, which might never end.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return Path(path).read_bytes()
 
 
 def check_writable(folder: Path | str) -> None:

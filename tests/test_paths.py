@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from sflkit import paths
@@ -33,3 +35,22 @@ def test_a_folder_that_is_a_file_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(paths.CannotWrite, match=r"cannot write .*inside"):
         paths.write_atomic(tmp_path / "file" / "inside", "x")
+
+
+def test_an_old_file_keeps_its_permissions_and_a_planted_link_is_not_followed(tmp_path):
+    file, other = tmp_path / "file", tmp_path / "other"
+    file.write_text("before")
+    file.chmod(0o600)
+    other.write_text("another's")
+    (tmp_path / ".file.tmp").symlink_to(other)
+    paths.write_atomic(file, "after")
+    assert file.stat().st_mode & 0o777 == 0o600 and file.read_text() == "after"
+    assert other.read_text() == "another's" and sorted(tmp_path.iterdir()) == [file, other]
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device"])
+def test_what_may_never_end_is_not_read(tmp_path, kind):
+    file = tmp_path / "file"
+    os.mkfifo(file) if kind == "a pipe" else file.symlink_to("/dev/zero")
+    with pytest.raises(OSError, match="it is no regular file"):
+        paths.read(file)

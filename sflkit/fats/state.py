@@ -45,7 +45,7 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -234,9 +234,7 @@ def save(state: State, path: Path | str) -> None:
             left.unlink()  # of a killed process: it may hold what is forgotten
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
         try:
-            with open(temporary, "xb", opener=_opener(mode)) as file:  # x follows no link
-                if mode is not None:
-                    os.fchmod(file.fileno(), mode)
+            with open(temporary, "xb", opener=paths.new_file(mode)) as file:
                 np.savez(file, **content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -244,11 +242,6 @@ def save(state: State, path: Path | str) -> None:
         finally:
             with contextlib.suppress(OSError):  # it is there only after an error
                 temporary.unlink(missing_ok=True)
-
-
-def _opener(mode: int | None) -> Callable[[str, int], int]:
-    """Return how a new file is opened: from the start as private as an old one."""
-    return lambda name, flags: os.open(name, flags, 0o666 if mode is None else mode)
 
 
 @contextlib.contextmanager

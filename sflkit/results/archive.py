@@ -30,6 +30,7 @@ UNREAD = {
     "sfl-training-full-start": re.compile(r"accumulated|count_\d+"),
 }
 ROWS, RECORDS = ".csv.xz", ".jsonl.xz"
+MOST = 2**30  # bytes that a file may hold unpacked
 
 
 class Archive(NamedTuple):
@@ -86,12 +87,21 @@ def read(experiment: str, folder: Path | str) -> Archive:
 def _read(experiment: str, folder: Path, stamps: tuple) -> Archive:
     rows, records = files_of(experiment, folder)
     try:
-        kept = [json.loads(line) for line in lzma.decompress(records.read_bytes()).splitlines()]
+        kept = [json.loads(line) for line in _unpacked(records).splitlines()]
         by_key = {record["key"]: record for record in kept}
-        contents = _contents(experiment, lzma.decompress(rows.read_bytes()), by_key)
-    except (OSError, EOFError, lzma.LZMAError, ValueError, KeyError, TypeError) as error:
+        contents = _contents(experiment, _unpacked(rows), by_key)
+    except Exception as error:  # damaged, it fails in lzma, json, csv or here, each in its own way
         return Archive({}, {}, {}, f"an archive that cannot be read: {error!r}")
     return Archive(by_key, contents, {})
+
+
+def _unpacked(file: Path) -> bytes:
+    """Return what a compressed file holds; ValueError where that is cut or more than `MOST`."""
+    unpacker = lzma.LZMADecompressor()
+    content = unpacker.decompress(paths.read(file), MOST)
+    if not unpacker.eof or unpacker.unused_data:
+        raise ValueError(f"{file.name} ends too early, goes on after its end, or is too large")
+    return content
 
 
 def _contents(experiment: str, table: bytes, records: Mapping[str, dict]) -> dict[str, bytes]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import filelock
 
+from sflkit import paths
 from sflkit.results import archive, origin, store
 
 _NO_RUNS = "bench"  # the benchmarks' tables, which lie beside the published runs
@@ -68,8 +69,8 @@ def records_of(experiment: str, folder: Path | str) -> Iterator[dict]:
     """Yield the records of an experiment that can be read, without a look at their numbers."""
     yield from archive.read(experiment, folder).records.values()
     for file in sorted(Path(folder).glob(f"{experiment}/*.json")):
-        with contextlib.suppress(OSError, ValueError):
-            record = json.loads(file.read_text(encoding="utf-8"))
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            record = json.loads(paths.read(file))
             if isinstance(record, dict):
                 yield record
 

@@ -245,7 +245,7 @@ def look_at_files(key: str, folder: Path | str) -> OnDisk:
         return OnDisk(None, csv or b"", "" if csv is None else "numbers without a record")
     try:
         record = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # it may nest too deeply
         record = None
     if not isinstance(record, dict):
         return OnDisk(None, csv or b"", "a record that cannot be read")
@@ -254,7 +254,7 @@ def look_at_files(key: str, folder: Path | str) -> OnDisk:
 
 def _bytes(file: Path) -> bytes | None:
     try:
-        return file.read_bytes()
+        return paths.read(file)
     except (FileNotFoundError, NotADirectoryError):
         return None
 

@@ -186,7 +186,8 @@ def run_many(
     DataFrame
         The rows of every config, in the order of `configs`; config fields as columns (compound ones
         as JSON) and `key`. `attrs`: keys, data (distinct records of the data sets), sources (name
-        and digest of a user's own code), computed and reused (numbers of runs).
+        and digest of a user's own code), computed (by this call) and reused
+        (numbers of runs).
 
     Raises
     ------
@@ -229,10 +230,11 @@ def run_many(
         if lost := [key for key in keys if not is_complete(key, published.folder)]:
             published.refuse(lost)
     _say_damage(dict.fromkeys(head["key"] for head in heads), missing, folders)
+    computed = 0
     if missing:
         task = Task(run, stacked_run(run), given, store, machine.cores(), os.getpid())
-        _compute(task, missing, jobs, stack, progress, description or experiment)
-    return _assemble(configs, heads, folders, len(missing))
+        computed = _compute(task, missing, jobs, stack, progress, description or experiment)
+    return _assemble(configs, heads, folders, computed)
 
 
 def _say_damage(keys: Iterable[str], missing: Collection[str], folders: list[Path]) -> None:
@@ -314,8 +316,10 @@ def _compute(
     stack: int | None,
     progress: bool | None,
     description: str,
-) -> None:
-    """Compute what is missing, here or in workers; raise SweepError when all have ended."""
+) -> int:
+    """Compute what is missing, here or in workers; return how many runs were computed and not found
+    since. SweepError is raised when all have ended.
+    """
     from tqdm import tqdm
 
     paths.check_writable(task.store)
@@ -323,6 +327,7 @@ def _compute(
     batches = _batches(task.run, missing, stack, workers)
     task = task._replace(threads=max(1, task.threads // min(workers, len(batches))))
     failures = {}
+    computed = 0
     with (
         _own_threads(),
         tqdm(total=len(missing), desc=description, disable=not _show(progress), unit="run") as bar,
@@ -340,6 +345,7 @@ def _compute(
                             continue
                         if state in ("failed", "unwritable"):
                             failures[key] = why
+                        computed += state == "computed"
                         bar.update()
             except _lost_workers() as error:
                 failures |= {
@@ -353,6 +359,7 @@ def _compute(
             batches = _batches(task.run, busy, stack, workers)
     if failures:
         raise _failed(missing, failures)
+    return computed
 
 
 def _failed(missing: dict[str, Item], failures: dict[str, str]) -> SweepError:

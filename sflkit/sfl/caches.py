@@ -431,4 +431,6 @@ def _integers(name: str, values: ArrayLike) -> np.ndarray:
             f"{name} must be a one-dimensional array of integers; got dtype {out.dtype}, "
             f"shape {out.shape}"
         )
+    if out.max() > checks.LARGEST:
+        raise ValueError(f"{name} holds {out.max()}; integers must be <= {checks.LARGEST}")
     return out.astype(np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import os
 from dataclasses import dataclass
 
 import pandas as pd
@@ -129,3 +130,21 @@ def test_runs_move_into_the_archive(tmp_path):
     for key, frame in frames.items():
         pd.testing.assert_frame_equal(store.read_result(key, tmp_path)[0], frame, check_exact=True)
     assert shelf.pack(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "nested brackets", "too much", "two"])
+def test_files_that_are_no_archive_are_named(tmp_path, monkeypatch, kind):
+    keys = computed(tmp_path / "runs")
+    rows, records = store.publish(keys, tmp_path / "runs", tmp_path)
+    file = rows if kind in ("too much", "two") else records
+    if kind == "two":
+        file.write_bytes(2 * file.read_bytes())
+    elif kind == "too much":
+        monkeypatch.setattr(archive, "MOST", 100)
+    elif kind == "nested brackets":
+        file.write_bytes(lzma.compress(b"[" * 200_000 + b"]" * 200_000))
+    else:
+        file.unlink()
+        os.mkfifo(file) if kind == "a pipe" else file.symlink_to("/dev/zero")
+    found = shelf.survey(tmp_path)
+    assert "an archive that cannot be read" in found.damaged[EXPERIMENT] and not found.records

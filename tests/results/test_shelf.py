@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 
 import pandas as pd
@@ -52,6 +53,9 @@ def test_records_of_complete_results(keys, tmp_path):
         ("no csv", "a record without numbers"),
         ("json cut", "a record that cannot be read"),
         ("json of a list", "a record that cannot be read"),
+        ("json nested", "a record that cannot be read"),
+        ("json a pipe", "a file that cannot be read: it is no regular file"),
+        ("csv a device", "a file that cannot be read: it is no regular file"),
         ("csv altered", "the numbers differ from the record's digest"),
         ("other key", "the record is of shelf-probe/0"),
     ],
@@ -66,6 +70,14 @@ def test_damaged_results_are_named(keys, tmp_path, damage, wrong):
         record.write_text(record.read_text()[:-9])
     elif damage == "json of a list":
         record.write_text("[]")
+    elif damage == "json nested":
+        record.write_text("[" * 200_000 + "]" * 200_000)
+    elif damage == "json a pipe":
+        record.unlink()
+        os.mkfifo(record)
+    elif damage == "csv a device":
+        csv.unlink()
+        csv.symlink_to("/dev/zero")
     elif damage == "csv altered":
         csv.write_text("loss\n2.5\n")
     else:
@@ -73,6 +85,7 @@ def test_damaged_results_are_named(keys, tmp_path, damage, wrong):
     found = shelf.survey(tmp_path)
     assert found.damaged == {keys[1]: wrong} and len(found.records) == 3
     assert shelf.read_record(keys[1], tmp_path) is None
+    list(shelf.records_of("shelf-probe", tmp_path))  # neither hangs nor raises
     with store.run_lock(keys[1], tmp_path):  # somebody is writing it
         assert shelf.survey(tmp_path).damaged == {}
 

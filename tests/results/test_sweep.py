@@ -170,6 +170,27 @@ def test_runs_once_and_keeps_order_types_and_config(probe, tmp_path):
     )
 
 
+def test_sweeps_beside_each_other_count_what_they_computed(probe, tmp_path):
+    (tmp_path / "hold").touch()
+    wanted, answers = configs(probe, tmp_path, range(3, 7)), []
+    sweeps = [
+        threading.Thread(
+            target=lambda: answers.append(
+                sweep.run_many(probe.run, wanted, store=tmp_path / "store").attrs
+            )
+        )
+        for _ in range(3)
+    ]
+    for one in sweeps:
+        one.start()
+    time.sleep(0.3)  # all have seen that nothing is there
+    (tmp_path / "hold").unlink()
+    for one in sweeps:
+        one.join()
+    assert sum(attrs["computed"] for attrs in answers) == 4 == len(lines(tmp_path, "end"))
+    assert all(attrs["computed"] + attrs["reused"] == 4 for attrs in answers)
+
+
 def test_record_and_key(probe, tmp_path):
     config = probe.Config(str(tmp_path), 1)
     sweep.run_many(probe.run, [config], store=tmp_path / "store")

@@ -304,6 +304,7 @@ def test_bad_arrivals_leave_the_cache_alone(rule):
         ([[1]], [[0]], "ids must be a one-dimensional array of integers"),
         ([1.5], [0], "ids must be a one-dimensional array of integers"),
         (["a"], [0], "ids must be a one-dimensional array of integers"),
+        (np.array([2**63], np.uint64), [0], "ids holds 9223372036854775808; integers must be <= "),
     ):
         with pytest.raises(ValueError, match=message):
             cache.update(ids, labels, rng)
