@@ -22,7 +22,6 @@ from sflkit import machine, paths
 from sflkit.results import attempts, shelf
 
 LOOK_AGAIN = 1.0  # seconds until a run that another process computes is looked for again
-BATCH_ON_GPU = 50  # most runs in one batch there, as in a sweep
 
 
 class Report(NamedTuple):
@@ -114,7 +113,7 @@ class Queue:
         return began
 
     def _next(self) -> list[Wanted]:
-        """Return the runs to compute next as one batch, or nothing where none is free."""
+        """Return the run to compute next, or nothing where none is free."""
         in_flight = {run.key for batch in self._busy.values() for run in batch}
         now = time.monotonic()
         free = [
@@ -122,17 +121,7 @@ class Queue:
             for run in self.order()
             if run.key not in in_flight and self._away.get(run.key, 0.0) <= now
         ]
-        if not free:
-            return []
-        first = free[0].stage.run
-        same = attempts.batch_key(first, free[0].config) if self._has_gpu() else None
-        if same is None:
-            return free[:1]
-        return [
-            run
-            for run in free
-            if run.stage.run is first and attempts.batch_key(first, run.config) == same
-        ][:BATCH_ON_GPU]
+        return free[:1]
 
     def _waits(self) -> bool:
         """Return whether runs of other processes are all that is left to wait for."""

@@ -12,56 +12,20 @@ import multiprocessing
 import os
 import pickle
 import signal
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from companion.app import runner
-from sflkit.results import attempts, store
+from sflkit.results import attempts
 
 NICE = 10  # added to the priority that the queue itself runs at
-RESERVED = 4_000_000  # bytes on the disk that each worker holds; a result is far smaller
 
 
 class WorkerDied(RuntimeError):
     """A worker's process ended while it was computing."""
-
-
-class Reserve:
-    """Room on the disk of `folder`, held while a run computes and given up for its result.
-
-    So a run that began is stored, even where others fill the disk meanwhile. The file that holds
-    the room has no name and goes with its process.
-    """
-
-    def __init__(self, folder: Path):
-        self._folder = folder
-        self._file: IO[bytes] | None = None
-
-    def fill(self, size: int = RESERVED) -> None:
-        """Hold `size` bytes, if not held already. Raises OSError where there is no room."""
-        if self._file is not None:
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        file = tempfile.TemporaryFile(dir=self._folder, buffering=0)
-        try:
-            # Random, since a file system may keep zeros in no room at all.
-            block = os.urandom(size)
-            while block:
-                block = block[file.write(block) :]
-        except OSError:
-            file.close()
-            raise
-        self._file = file
-
-    def release(self) -> None:
-        """Give the room up."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
 
 class Worker:
@@ -120,29 +84,18 @@ def work(pipe: Connection, queue: str, folder: str, threads: int) -> None:
     runner.die_with(queue)
     if hasattr(os, "nice"):
         os.nice(NICE)
-    reserve = Reserve(Path(folder))
     while True:
         try:
             order = pipe.recv_bytes()
         except (EOFError, OSError):
             return
-        pipe.send(_compute(order, Path(folder), threads, reserve))
+        pipe.send(_compute(order, Path(folder), threads))
 
 
-def _compute(
-    order: bytes, folder: Path, threads: int, reserve: Reserve
-) -> list[attempts.Attempt] | str:
+def _compute(order: bytes, folder: Path, threads: int) -> list[attempts.Attempt] | str:
     try:
         module, run, configs = pickle.loads(order)
         importlib.import_module(module)
-        try:
-            reserve.fill()
-        except OSError as error:
-            keys = [store.result_key(run, config) for config in configs]
-            why = f"cannot write {folder / keys[0]}.csv: {error.strerror}"
-            return [attempts.Attempt(key, "unwritable", why) for key in keys]
-        return attempts.attempt(
-            run, configs, store=folder, threads=threads, make_room=reserve.release
-        )
+        return attempts.attempt(run, configs, store=folder, threads=threads)
     except Exception:
         return traceback.format_exc()

@@ -20,12 +20,6 @@ takes them.
 Its results are kept under the name and the source of `MyRule`: the same call finds them again, and
 a change of the source computes them anew. The same holds for a `run` function of your own.
 `sflkit.results.sources` says what counts as source and what is not seen.
-
-**Batches.** A module may also offer `stack_key(config)` and `run_stacked(configs, ...)` -> one
-`attempts.Outcome` per config (`sflkit.sfl.training` does, and `full_start_stacked` for
-`full_start`): missing configs of one key that is not
-None then run as one batch of models, at most `stack` at a time. Every config keeps a result of its
-own, which is that of `run` to rounding.
 """
 
 from __future__ import annotations
@@ -46,7 +40,7 @@ import pandas as pd
 
 from sflkit import checks, machine, paths
 from sflkit.results import archive
-from sflkit.results.attempts import Item, Task, die_with_parent, execute, stacked_run
+from sflkit.results.attempts import Item, Task, die_with_parent, execute
 from sflkit.results.shelf import is_running
 from sflkit.results.store import (
     canonical,
@@ -59,12 +53,6 @@ from sflkit.results.store import (
     read_result,
 )
 
-# Runs in one batch on a GPU, unless the caller says otherwise: 10 seeds of 5 rules. On a CPU each
-# runs alone. There, ten runs of sfl with 10 clients, one thread, busy machine (seconds one by one
-# over seconds in one batch, least and largest of three): linear model with 40 samples per client
-# 1.7 (1.1, 2.1), 100: 1.4 (1.2, 1.9), 300: 0.9 (0.9, 1.0); LeNet 1.0 (0.5, 1.1). That gain of tiny
-# models is not worth numbers whose last digits depend on which other runs happened to be missing.
-_STACK_ON_GPU = 50
 _LOST = (
     "a worker process ended before this run did (killed, or out of memory?); the same call "
     "computes what is missing, with fewer jobs if memory was short"
@@ -144,7 +132,6 @@ def run_many(
     store: Path | str | None = None,
     published: os.PathLike | str | Sequence[os.PathLike | str] | None = None,
     jobs: int | None = None,
-    stack: int | None = None,
     progress: bool | None = None,
     description: str = "",
 ) -> pd.DataFrame:
@@ -170,11 +157,6 @@ def run_many(
     jobs : int, optional
         Parallel runs; default what the surrounding `joblib.parallel_config` says, else 1. Each gets
         its share of SFLKIT_THREADS or, where that is not set, of the cores.
-    stack : int, optional
-        Most runs in one batch, 1 to 200, where the run's module offers batches; default 50 where
-        this process sees a GPU, else 1 (each alone). Fewer where jobs would idle. A killed sweep
-        loses the batches it was in the middle of; the record of a run says how many were `stacked`,
-        on which its last digits depend.
     progress : bool, optional
         Whether to show a bar; default: on a terminal or in JupyterLab, never where SFLKIT_BATCH is
         set.
@@ -207,8 +189,6 @@ def run_many(
     """
     configs = list(checks.instance("configs", configs, Iterable))
     jobs = _checked_jobs(jobs)
-    if stack is not None:
-        stack = checks.integer("stack", stack, 1, 200)  # each holds an open lock file
     progress = None if progress is None else checks.flag("progress", progress)
     if not configs:
         raise ValueError("configs=[] must hold at least one config")
@@ -232,8 +212,8 @@ def run_many(
     _say_damage(dict.fromkeys(head["key"] for head in heads), missing, folders)
     computed = 0
     if missing:
-        task = Task(run, stacked_run(run), given, store, machine.cores(), os.getpid())
-        computed = _compute(task, missing, jobs, stack, progress, description or experiment)
+        task = Task(run, given, store, machine.cores(), os.getpid())
+        computed = _compute(task, missing, jobs, progress, description or experiment)
     return _assemble(configs, heads, folders, computed)
 
 
@@ -274,19 +254,15 @@ def _say_damage(keys: Iterable[str], missing: Collection[str], folders: list[Pat
 
 
 def _check_keywords(run: Callable, given: dict[str, Any]) -> None:
-    """Raise TypeError unless `run`, and `run_stacked` beside it, take what is given."""
-    for function in (run, stacked_run(run)):
-        if function is None or not given:
-            continue
-        takes = inspect.signature(function).parameters
-        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
-            continue
-        unknown = [name for name in given if name not in takes]
-        if unknown:
-            raise TypeError(
-                f"{function.__module__}.{function.__qualname__} takes no {', '.join(unknown)}; "
-                f"besides the config it takes {', '.join(list(takes)[1:]) or 'nothing'}"
-            )
+    """Raise TypeError unless `run` takes what is given."""
+    takes = inspect.signature(run).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        return
+    if unknown := [name for name in given if name not in takes]:
+        raise TypeError(
+            f"{run.__module__}.{run.__qualname__} takes no {', '.join(unknown)}; "
+            f"besides the config it takes {', '.join(list(takes)[1:]) or 'nothing'}"
+        )
 
 
 def _assemble(configs: list, heads: list[dict], folders: list[Path], computed: int) -> pd.DataFrame:
@@ -313,7 +289,6 @@ def _compute(
     task: Task,
     missing: dict[str, Item],
     jobs: int | None,
-    stack: int | None,
     progress: bool | None,
     description: str,
 ) -> int:
@@ -324,8 +299,8 @@ def _compute(
 
     paths.check_writable(task.store)
     workers = joblib.effective_n_jobs(jobs)
-    batches = _batches(task.run, missing, stack, workers)
-    task = task._replace(threads=max(1, task.threads // min(workers, len(batches))))
+    task = task._replace(threads=max(1, task.threads // min(workers, len(missing))))
+    pending = missing
     failures = {}
     computed = 0
     with (
@@ -336,17 +311,16 @@ def _compute(
         # did not finish.
         for wait in (False, True):
             busy = {}
-            calls = [joblib.delayed(execute)(task, batch, wait) for batch in batches]
+            calls = [joblib.delayed(execute)(task, item, wait) for item in pending.values()]
             try:
-                for answers in _parallel(jobs)(calls):
-                    for key, state, why in answers:
-                        if state == "busy":
-                            busy[key] = missing[key]
-                            continue
-                        if state in ("failed", "unwritable"):
-                            failures[key] = why
-                        computed += state == "computed"
-                        bar.update()
+                for key, state, why in _parallel(jobs)(calls):
+                    if state == "busy":
+                        busy[key] = missing[key]
+                        continue
+                    if state in ("failed", "unwritable"):
+                        failures[key] = why
+                    computed += state == "computed"
+                    bar.update()
             except _lost_workers() as error:
                 failures |= {
                     key: _LOST
@@ -356,7 +330,7 @@ def _compute(
                 raise _failed(missing, failures) from error
             if not busy:
                 break
-            batches = _batches(task.run, busy, stack, workers)
+            pending = busy
     if failures:
         raise _failed(missing, failures)
     return computed
@@ -395,35 +369,6 @@ def _own_threads() -> Iterator[None]:
         os.environ.pop(machine.THREADS_VARIABLE, None)
         if before is not None:
             os.environ[machine.THREADS_VARIABLE] = before
-
-
-def _batches(
-    run: Callable, pending: dict[str, Item], stack: int | None, workers: int
-) -> list[list[Item]]:
-    """Split what is pending into what one worker computes at a time.
-
-    That is a single run, or several that `run_stacked` takes at once.
-    """
-    module = inspect.getmodule(run)
-    stackable = stacked_run(run) is not None and stack != 1
-    groups: dict = {}
-    for key, (config, head) in pending.items():
-        same = module.stack_key(config) if stackable else None
-        group = ("alone", key) if same is None else ("stacked", same)
-        groups.setdefault(group, []).append((config, head))
-    if stack is None:
-        worthwhile = any(len(group) > 1 for group in groups.values()) and _has_gpu()
-        stack = _STACK_ON_GPU if worthwhile else 1
-    sizes = {same: min(stack, -(-len(group) // workers)) for same, group in groups.items()}
-    return [
-        group[i : i + sizes[same]]
-        for same, group in groups.items()
-        for i in range(0, len(group), sizes[same])
-    ]
-
-
-def _has_gpu() -> bool:
-    return machine.device().type == "cuda"
 
 
 def _parallel(jobs: int | None) -> joblib.Parallel:

@@ -49,6 +49,18 @@ def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
     )
 
 
+def stream_of(
+    stream: streams.LabelStream | Callable | None, config: SFLConfig, n_classes: int
+) -> streams.LabelStream:
+    """Return the run's stream: a user's own, see `sflkit.sfl.protocol`, or the config's for None.
+
+    Raises ValueError as `protocol.build_stream`.
+    """
+    if stream is None:
+        return make_stream(config, n_classes)
+    return protocol.build_stream(stream, config, n_classes)
+
+
 STARTS = ("append", "full")
 
 
@@ -100,8 +112,7 @@ class Clients:
         self.config = config
         self.labels = labels
         self.n_classes = n_classes
-        stream = make_stream(config, n_classes) if stream is None else stream
-        self.stream = protocol.build_stream(stream, config, n_classes)
+        self.stream = stream_of(stream, config, n_classes)
         self.start = checks.choice("start", start, STARTS)
         first = [config.capacity] if start == "full" else []
         counts = self.stream.sample(

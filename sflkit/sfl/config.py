@@ -11,21 +11,6 @@ from sflkit.config import Count, Flag, OneOf, Positive, Seed, Share, settings
 from sflkit.data import catalogue
 from sflkit.sfl.caches import RULES
 
-# What may differ between runs that train side by side (`run_stacked`): model, sizes, data set and
-# number of steps stay equal.
-FREE = (
-    "rule",
-    "seed",
-    "theta",
-    "classes_per_client",
-    "n_states",
-    "temperature",
-    "exact_counts",
-    "local_rate",
-    "global_rate",
-    "test_size",
-)
-
 
 @settings
 class SFLConfig:

@@ -21,17 +21,15 @@ Your own cache rule, server rule, model or stream goes in by keyword, as `sflkit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from sflkit import checks, data
-from sflkit.results.attempts import Outcome
-from sflkit.sfl.clients import Clients
-from sflkit.sfl.config import FREE, SFLConfig
+from sflkit.sfl.clients import Clients, stream_of
+from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.learner import Learner
 from sflkit.sfl.streams import LabelStream
 
@@ -95,11 +93,7 @@ def run(
     FloatingPointError
         If the global model stops being finite; the message names the round.
     """
-    own = {"cache": cache, "server": server, "model": model, "stream": stream}
-    (outcome,) = run_stacked([config], **own, backend=backend, stop_after=stop_after)
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.frame
+    return _run(config, cache, server, model, stream, backend, "append", stop_after)
 
 
 def full_start(
@@ -116,191 +110,65 @@ def full_start(
 
     See `start` of `sflkit.sfl.clients.Clients`. Results are kept as "sfl-training-full-start".
     """
-    own = {"cache": cache, "server": server, "model": model, "stream": stream}
-    how = {"backend": backend, "start": "full", "stop_after": stop_after}
-    (outcome,) = run_stacked([config], **own, **how)
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.frame
+    return _run(config, cache, server, model, stream, backend, "full", stop_after)
 
 
-def full_start_stacked(
-    configs: Sequence[SFLConfig],
-    *,
-    cache: Callable | None = None,
-    server: Callable | None = None,
-    model: nn.Module | Callable | None = None,
-    stream: LabelStream | Callable | None = None,
-    backend: str = "auto",
-) -> list[Outcome]:
-    """As `run_stacked`, for `full_start`."""
-    own = {"cache": cache, "server": server, "model": model, "stream": stream}
-    return run_stacked(configs, **own, backend=backend, start="full")
-
-
-def run_stacked(
-    configs: Sequence[SFLConfig],
-    *,
-    cache: Callable | None = None,
-    server: Callable | None = None,
-    model: nn.Module | Callable | None = None,
-    stream: LabelStream | Callable | None = None,
-    backend: str = "auto",
-    start: str = "append",
-    stop_after: int | None = None,
-) -> list[Outcome]:
-    """Run several configs side by side.
-
-    One call of `federated.local_sgd` per round trains the clients of all of them, so that 10 seeds
-    of 5 rules with 10 clients train 500 models at once. Each run has its own stream, caches, model,
-    server and test set, and none sees another. Every answer is therefore that of `run(config)`:
-    with backend="pool" on a CPU to the last bit (while there are no more threads than clients in
-    one run and batches in its test), with "stacked" to the rounding of batched products.
-
-    Parameters
-    ----------
-    configs : SFLConfig, at least one; they may differ in the fields of `FREE` only
-    cache, server, model, stream, backend
-        As of `run`, for every config.
-    start : {"append", "full"}
-        Of `sflkit.sfl.clients.Clients`, for every config.
-    stop_after : int, optional
-        As of `run`, for every config.
-
-    Returns
-    -------
-    list of Outcome, one per config
-        `frame`, the DataFrame of `run`; or `error`, the FloatingPointError of a run whose model
-        stopped being finite, while the others went on. The other field is None.
-
-    Raises
-    ------
-    ValueError
-        As `run`, or if the configs differ in another field.
-    """
-    configs = _checked(configs)
-    last = checks.last_round(stop_after, configs[0].rounds)
-    if configs[0].train:
-        clients, learner, attrs = _learning(configs, cache, server, model, stream, backend, start)
-    else:
-        for name, own in (("server", server), ("model", model)):
-            if own is not None:
-                raise ValueError(f"{name}={own!r} needs train=True; this run has train=False")
-        n_classes = configs[0].n_classes
-        labels = np.arange(n_classes).repeat(configs[0].capacity)
-        clients = [Clients(config, labels, n_classes, cache, stream, start) for config in configs]
-        learner = None
-        attrs = [{}] * len(configs)
-    caches = [held for run in clients for held in run.caches]
-    if len(set(map(id, caches))) < len(caches):
-        from sflkit.federated.own import check_not_shared  # brings torch, only for the message
-
-        pairs = [(i, k) for i, run in enumerate(clients) for k in range(len(run.caches))]
-        check_not_shared("cache", caches, [f"client {k} of run {i}" for i, k in pairs])
-    rows, errors = _rounds(configs, clients, learner, last)
-    return [
-        Outcome(None, errors[i]) if i in errors else Outcome(_frame(rows[i], attrs[i]), None)
-        for i in range(len(configs))
-    ]
-
-
-def stack_key(config: SFLConfig) -> tuple | None:
-    """Return what runs must have in common for `sweep.run_many` to put them into one batch.
-
-    None, that is never, without training.
-    """
-    return tuple(_shared(config).values()) if config.train else None
-
-
-def _checked(configs: Sequence[SFLConfig]) -> list[SFLConfig]:
-    configs = list(configs)
-    if not configs:
-        raise ValueError("configs=[] must hold at least one config")
-    for config in configs:
-        shared = _shared(config).items()
-        differ = [name for name, value in shared if value != getattr(configs[0], name)]
-        if differ:
-            raise ValueError(
-                f"configs differ in {', '.join(differ)}; those of one batch may differ only in "
-                f"{', '.join(FREE)}"
-            )
-    return configs
-
-
-def _shared(config: SFLConfig) -> dict[str, Any]:
-    names = [field.name for field in fields(config) if field.name not in FREE]
-    return {name: getattr(config, name) for name in names}
-
-
-def _learning(
-    configs: list[SFLConfig],
+def _run(
+    config: SFLConfig,
     cache: Callable | None,
     server: Callable | None,
     model: nn.Module | Callable | None,
     stream: LabelStream | Callable | None,
     backend: str,
     start: str,
-) -> tuple[list[Clients], Learner, list[dict]]:
-    """Return the clients of each run, their learner, and each result's `attrs`."""
-    source = data.load(configs[0].data)
-    source = source.with_coarse_labels() if configs[0].superclasses else source
-    clients = [
-        Clients(config, source.y_train, source.n_classes, cache, stream, start)
-        for config in configs
-    ]
-    learner = Learner(clients, source, server=server, model=model, backend=backend)
-    about = {
-        "name": source.name,
-        "digest": source.digest,
-        "size": len(source.y_train),
-        "canonical": source.canonical,
-        "note": source.note,
-    }
-    sizes = [len(member.test[1]) for member in learner.members]
-    return clients, learner, [{"data": about | {"test_size": size}} for size in sizes]
-
-
-def _rounds(
-    configs: list[SFLConfig], clients: list[Clients], learner: Learner | None, last: int
-) -> tuple[list[list[dict]], dict[int, FloatingPointError]]:
-    """Return the rows of each run, and the error of each that stopped being finite, by number."""
-    first = configs[0]
-    rows: list[list[dict]] = [[] for _ in configs]
-    errors: dict[int, FloatingPointError] = {}
-    active = list(range(len(configs)))
+    stop_after: int | None,
+) -> pd.DataFrame:
+    last = checks.last_round(stop_after, config.rounds)
+    learner, attrs = None, {}
+    if config.train:
+        source = data.load(config.data)
+        source = source.with_coarse_labels() if config.superclasses else source
+        labels, n_classes = source.y_train, source.n_classes
+        stream = stream_of(stream, config, n_classes)
+        learner = Learner(config, stream, source, server=server, model=model, backend=backend)
+        attrs["data"] = {
+            "name": source.name,
+            "digest": source.digest,
+            "size": len(source.y_train),
+            "canonical": source.canonical,
+            "note": source.note,
+            "test_size": len(learner.test[1]),
+        }
+    else:
+        for name, own in (("server", server), ("model", model)):
+            if own is not None:
+                raise ValueError(f"{name}={own!r} needs train=True; this run has train=False")
+        n_classes = config.n_classes
+        labels = np.arange(n_classes).repeat(config.capacity)
+    crowd = Clients(config, labels, n_classes, cache, stream, start)
+    rows = []
     for t in range(1, last + 1):
-        for i in active:
-            clients[i].arrive(t)
-            rows[i].append(_cache_row(t, clients[i]))
-        if learner is None:
-            continue
-        learner.step([clients[i].contents for i in active])
-        for i, stays in zip(active, learner.keep_finite(), strict=True):
-            if not stays:
-                errors[i] = FloatingPointError(
+        crowd.arrive(t)
+        rows.append(_cache_row(t, crowd))
+        if learner is not None:
+            learner.step(crowd.contents)
+            if not learner.is_finite():
+                raise FloatingPointError(
                     f"the global model is no longer finite after round {t}; lower "
-                    f"local_rate={configs[i].local_rate} or global_rate={configs[i].global_rate}"
+                    f"local_rate={config.local_rate} or global_rate={config.global_rate}"
                 )
-        active = [i for i in active if i not in errors]
-        if not active:
-            break
-        if t % first.evaluate_every == 0 or t == first.rounds:
-            for i, result in zip(active, learner.evaluate(), strict=True):
-                rows[i][-1] |= result._asdict()
-    return rows, errors
-
-
-def _cache_row(t: int, clients: Clients) -> dict[str, Any]:
-    """Return round, discrepancy and label counts; accuracy and loss are filled in later."""
-    counts = clients.cached_counts()
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    discrepancy = ((shares - clients.stream.long_term) ** 2).sum()
-    row = {"round": t, "discrepancy": discrepancy, "accuracy": np.nan, "loss": np.nan}
-    return row | {f"count_{r}": n for r, n in enumerate(counts.sum(axis=0))}
-
-
-def _frame(rows: list[dict], attrs: dict) -> pd.DataFrame:
+            if t % config.evaluate_every == 0 or t == config.rounds:
+                rows[-1] |= learner.evaluate()._asdict()
     frame = pd.DataFrame(rows)
     frame.insert(2, "accumulated", frame["discrepancy"].cumsum())
     frame.attrs |= attrs
     return frame
+
+
+def _cache_row(t: int, crowd: Clients) -> dict[str, Any]:
+    """Return round, discrepancy and label counts; accuracy and loss are filled in later."""
+    counts = crowd.cached_counts()
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    discrepancy = ((shares - crowd.stream.long_term) ** 2).sum()
+    row = {"round": t, "discrepancy": discrepancy, "accuracy": np.nan, "loss": np.nan}
+    return row | {f"count_{r}": n for r, n in enumerate(counts.sum(axis=0))}

@@ -18,7 +18,6 @@ import pytest
 
 from companion.app import gate, queue
 from companion.app.agenda import Agenda
-from companion.app.workers import Reserve
 from sflkit import machine, paths
 from sflkit.results import attempts, shelf, store, sweep
 
@@ -302,7 +301,7 @@ def test_a_full_disk_stops_the_queue_with_the_files_name(planned, monkeypatch):
     monkeypatch.setenv("PROBE_LARGE", "9")
     (large,) = [key for key, run in agenda().missing().items() if run.config.seed == 9]
 
-    def little_room():  # enough for what a worker holds and for small results
+    def little_room():  # enough for small results
         resource.setrlimit(resource.RLIMIT_FSIZE, (5_000_000, 5_000_000))
 
     done = paper("--jobs", "1", preexec_fn=little_room)
@@ -317,32 +316,6 @@ def test_a_full_disk_stops_the_queue_with_the_files_name(planned, monkeypatch):
     line, _ = waiting()
     assert not line.drain().stopped and not line.agenda.missing()
     assert len(log(clone)) == 6  # only the run that was refused is computed again
-
-
-def test_a_disk_that_is_full_before_a_run_stops_the_queue_before_it(planned):
-    clone = planned({"10": ("rules", {"seeds": [0]})})
-
-    def no_room():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-    done = paper("--jobs", "1", preexec_fn=no_room)
-    (key,) = agenda().missing()
-    file = paths.published() / f"{key}.csv"
-    assert done.returncode == 1 and f"stopped: cannot write {file}: File too large" in done.stdout
-    assert "0 computed, 0 from elsewhere, 0 failed, 1 missing" in done.stdout
-    assert not log(clone, "start") and not list(paths.published().glob("*"))
-
-
-def test_room_is_held_without_a_name_and_given_up(tmp_path):
-    reserve = Reserve(tmp_path / "folder")
-    reserve.fill(1000)
-    reserve.fill(10**15)  # held already
-    assert list((tmp_path / "folder").iterdir()) == []
-    reserve.release()
-    reserve.release()
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
-        Reserve(tmp_path / "file").fill(1000)
 
 
 def test_jobs_and_profiles_are_checked(planned):

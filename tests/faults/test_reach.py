@@ -52,7 +52,7 @@ LEFT_OUT = {
         *("machine: cores thread_bound", "judging.tables: judge", "sfl.protocol: contents"),
         *("osafl.centralised: arrivals draw_clients", "osafl.clients: Samples"),
         *("osafl.tuning: collect", "sfl.clients: Clients", "sfl.learner: Learner"),
-        *("sfl.training: run_stacked", "teaching.cells: put"),
+        *("sfl.clients: stream_of", "teaching.cells: put"),
     },
     "called, by the name that `models.create` knows it under": {
         *("models.images: cnn lenet mobilenetv2 vgg16", "models.side_features: fcn lstm"),

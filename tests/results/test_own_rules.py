@@ -21,7 +21,7 @@ import pytest
 
 from sflkit import registry
 from sflkit.federated import FedAvg
-from sflkit.results import attempts, shelf, sources, sweep
+from sflkit.results import shelf, sources, sweep
 from sflkit.results.store import describe, result_key
 from sflkit.sfl import caches
 
@@ -422,24 +422,7 @@ def test_a_run_without_that_keyword_says_so_before_anything_starts(probe, folder
         sweep.run_many(
             probe.plain, [probe.Config()], cache=Rule, model=a_stream, store=folder / "store"
         )
-    probe.run_stacked = lambda configs, *, cache=None: []
-    with pytest.raises(TypeError, match=r"takes no server; besides the config it takes cache$"):
-        sweep.run_many(probe.run, [probe.Config()], server=Rule, store=folder / "store")
     assert not (folder / "store").exists()
-
-
-def test_a_batch_is_given_the_same(probe, folder):
-    calls = []
-
-    def run_stacked(configs, **given):
-        calls.append((len(configs), given))
-        return [attempts.Outcome(probe.run(config, **given)) for config in configs]
-
-    probe.run_stacked = run_stacked
-    probe.stack_key = lambda config: 0
-    configs = [probe.Config(seed) for seed in range(3)]
-    frame = sweep.run_many(probe.run, configs, cache=Rule, store=folder / "store", stack=3)
-    assert calls == [(3, {"cache": Rule})] and set(frame["held"]) == {7}
 
 
 def test_own_rules_in_sweeps_of_training(tmp_path):

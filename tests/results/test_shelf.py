@@ -150,21 +150,6 @@ def test_an_attempt_says_how_it_ended(keys, tmp_path, monkeypatch):
         sweep.run_many(run, [Config(2)], store=there)
 
 
-def test_a_finished_run_is_written_once_there_is_room(keys, tmp_path, monkeypatch):
-    write, there = paths.write_atomic, tmp_path / "there"
-
-    def full(path, content):
-        raise paths.CannotWrite(28, "No space left on device", str(path))
-
-    monkeypatch.setattr(paths, "write_atomic", full)
-
-    def make_room():
-        monkeypatch.setattr(paths, "write_atomic", write)
-
-    done = attempts.attempt(run, [Config(2)], store=there, threads=1, make_room=make_room)
-    assert done == [(keys[2], "computed", "")] and list(shelf.survey(there).records) == [keys[2]]
-
-
 def test_a_record_that_cannot_be_written_leaves_no_numbers_alone(keys, tmp_path, monkeypatch):
     write = paths.write_atomic
 
@@ -178,15 +163,3 @@ def test_a_record_that_cannot_be_written_leaves_no_numbers_alone(keys, tmp_path,
     ((_, state, why),) = attempts.attempt(run, [Config(2)], store=there, threads=1)
     assert state == "unwritable" and f"{keys[2]}.json" in why
     assert not list((there / "shelf-probe").iterdir())
-
-
-def test_a_module_without_batches_has_no_batch_key():
-    assert attempts.batch_key(run, Config(1)) is None
-
-
-def test_configs_of_one_batch_share_their_key():
-    from sflkit.sfl import training
-    from sflkit.sfl.config import SFLConfig
-
-    one, two = (attempts.batch_key(training.run, SFLConfig(seed=seed)) for seed in (1, 2))
-    assert one == two == training.stack_key(SFLConfig(seed=1))

@@ -25,7 +25,7 @@ import psutil
 import pytest
 
 from sflkit import paths
-from sflkit.results import archive, sweep
+from sflkit.results import archive, attempts, sweep
 from sflkit.results.store import (
     describe,
     look,
@@ -677,3 +677,15 @@ def test_clone_root_and_folders(tmp_path, monkeypatch):
         paths.data_folders() == [tmp_path / "mine", clone / "data"]
         and paths.figures() == paths.drawn() == tmp_path / "drawn"
     )
+
+
+def test_an_unreadable_result_is_a_failure_and_frees_its_lock(probe, tmp_path, monkeypatch):
+    def deny(key, folder):
+        raise PermissionError(f"no access to {key}")
+
+    configs = [probe.Config(str(tmp_path), 1)]
+    with monkeypatch.context() as patch:
+        patch.setattr(attempts, "is_complete", deny)
+        with pytest.raises(sweep.SweepError, match="no access"):
+            sweep.run_many(probe.run, configs, store=tmp_path / "store")
+    assert sweep.run_many(probe.run, configs, store=tmp_path / "store").attrs["computed"] == 1

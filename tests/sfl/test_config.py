@@ -1,6 +1,5 @@
 """The settings of SFL's runs: the keys of published results, and what is refused."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 from companion.sfl import toy_problem
 from companion.sfl.toy_problem import SyntheticConfig
+from sflkit.results import archive
 from sflkit.results.store import result_key
 from sflkit.sfl import cache_paths, discrepancy, training
 from sflkit.sfl.config import SFLConfig
@@ -25,12 +25,11 @@ EXPERIMENTS = {
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_published_results_keep_their_keys(experiment):
     run, config = EXPERIMENTS[experiment]
-    files = sorted((ROOT / "data" / "results" / "paper" / experiment).glob("*.json"))
-    assert files
-    for file in files:
-        record = json.loads(file.read_text(encoding="utf-8"))
+    records = archive.read(experiment, ROOT / "data" / "results").records
+    assert records
+    for key, record in records.items():
         fields = {k: tuple(v) if isinstance(v, list) else v for k, v in record["config"].items()}
-        assert result_key(run, config(**fields)) == record["key"], file.name
+        assert result_key(run, config(**fields)) == key
 
 
 @pytest.mark.parametrize(("run", "config"), EXPERIMENTS.values(), ids=EXPERIMENTS)

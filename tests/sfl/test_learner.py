@@ -38,12 +38,12 @@ def test_rows_as_needed_are_bit_for_bit_those_of_the_whole_set(superclasses, mon
     trained = []
     for resident in (None, whole):
         clients = Clients(config, source.y_train, source.n_classes)
-        own = Learner([clients], source)
+        own = Learner(config, clients.stream, source)
         assert own.resident is None  # on a CPU
         own.resident = resident
         for t in range(1, 4):
             clients.arrive(t)
-            own.step([clients.contents])
+            own.step(clients.contents)
         trained.append(own.params)
     assert torch.equal(*trained)
     resident_inputs.cache_clear()
@@ -69,15 +69,14 @@ def test_a_step_moves_the_model_by_the_mean_difference_by_hand():
     source = data.load("digits")
     clients = Clients(config, source.y_train, 10)
     clients.arrive(1)
-    own = Learner([clients], source)
-    start = own.params[0].clone()
+    own = Learner(config, clients.stream, source)
+    start = own.params.clone()
     w = start.clone().requires_grad_()
     ids = clients.caches[0].ids
     x = torch.from_numpy(source.inputs("train", ids)).flatten(1)
     y = torch.from_numpy(source.labels("train", ids))
     weight, bias = w[:7840].view(10, 784), w[7840:]
     torch.nn.functional.cross_entropy(x @ weight.T + bias, y).backward()
-    own.step([clients.contents])
-    torch.testing.assert_close(own.params[0], start - 0.5 * 0.2 * w.grad, rtol=0, atol=1e-6)
-    assert own.keep_finite() == [True]
-    assert np.isfinite(own.evaluate()[0].loss)
+    own.step(clients.contents)
+    torch.testing.assert_close(own.params, start - 0.5 * 0.2 * w.grad, rtol=0, atol=1e-6)
+    assert np.isfinite(own.evaluate().loss)

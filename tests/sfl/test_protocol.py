@@ -16,7 +16,7 @@ from sflkit.sfl.caches import DRSR, FIFO, RULES, SRSR, Cache, SharesRule
 from sflkit.sfl.clients import make_cache
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.streams import LabelStream
-from sflkit.sfl.training import run, run_stacked
+from sflkit.sfl.training import run
 
 BARE = SFLConfig(
     train=False, n_clients=3, n_states=4, capacity=20, batch_size=10, rounds=4, n_classes=5
@@ -155,15 +155,6 @@ def test_clients_and_runs_share_no_cache():
     held.update([0], [0], np.random.default_rng(0))
     with pytest.raises(ValueError, match="holds 1 samples before round 1"):
         run(BARE, cache=lambda config, long_term: held)
-    pool = {}  # one object per client, but the same for all runs of a batch
-
-    def by_client(config, long_term):
-        return pool.setdefault(long_term.tobytes(), FIFO(20, 10))
-
-    with pytest.raises(
-        ValueError, match="one FIFO object for client 0 of run 0 and client 0 of run 1"
-    ):
-        run_stacked([BARE, replace(BARE, theta=0.5)], cache=by_client)
 
 
 class Broken(Plain):
@@ -333,22 +324,6 @@ def test_scaffold_gets_its_clients_steps_and_corrections():
     assert frame.loss[0] == plain.loss[0] and (frame.loss[1:] != plain.loss[1:]).all()
 
 
-def test_servers_of_a_batch_do_not_meet():
-    """Rules with different proximal terms and corrections answer as if each ran alone."""
-
-    def by_seed(config, shares):
-        if config.seed == 3:
-            return federated.Scaffold(config.n_clients, shares)
-        return federated.FedProx(mu=config.seed / 10)
-
-    configs = [replace(TINY, seed=seed) for seed in range(5)]
-    for config, outcome in zip(
-        configs, run_stacked(configs, server=by_seed, backend="pool"), strict=True
-    ):
-        alone = run(config, server=by_seed, backend="pool")
-        pd.testing.assert_frame_equal(outcome.frame, alone, check_exact=True)
-
-
 class Silent(federated.FedAvg):
     def __call__(self, params, updates, weights=None, work=None):
         return None
@@ -362,9 +337,6 @@ class Short(federated.FedAvg):
 class Asks(federated.FedAvg):
     def local_options(self, work):
         return {"momentum": 0.9}
-
-
-ONE = federated.FedAvg()
 
 
 @pytest.mark.parametrize(
@@ -382,11 +354,6 @@ ONE = federated.FedAvg()
 def test_bad_servers(server, message):
     with pytest.raises(ValueError, match=message):
         run(TINY, server=server)
-
-
-def test_runs_share_no_server():
-    with pytest.raises(ValueError, match="one FedAvg object for run 0 and run 1"):
-        run_stacked([TINY, replace(TINY, seed=1)], server=lambda config, shares: ONE)
 
 
 # --- models and streams -----------------------------------------------------------------------
@@ -426,8 +393,8 @@ def test_a_run_without_training_loads_no_torch():
     code = f"""
 import sys
 from sflkit.sfl.config import SFLConfig
-from sflkit.sfl.training import run_stacked
-run_stacked([{BARE!r}] * 2)
+from sflkit.sfl.training import run
+run({BARE!r})
 print('torch' in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
