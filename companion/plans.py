@@ -1,4 +1,4 @@
-"""Plans: which runs a notebook needs, written once for the notebook and for the queue.
+"""Plans: which runs a notebook needs, once for the notebook and for `make paper`.
 
 A plan is a generator. It yields a `Stage` at a time, is given back the frame of that stage's runs,
 and may choose the configs of its next stage by it, such as rates by the runs of a search. What it

@@ -71,14 +71,14 @@ def clone(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def planned(clone, monkeypatch):
-    """That clone with `tests/app/queue_probe.py` as a module of plans.
+    """That clone with `tests/app/paper_probe.py` as a module of plans.
 
     It is a function that writes the notebooks: number -> name of a plan there ("" for none), and
     the values of its parameters. What it returns is the clone.
     """
-    shutil.copy(ROOT / "tests" / "app" / "queue_probe.py", clone)
+    shutil.copy(ROOT / "tests" / "app" / "paper_probe.py", clone)
     monkeypatch.syspath_prepend(str(clone))
-    for name in ("SFLKIT_BATCH", *THREADS):  # the queue sets them for its workers
+    for name in ("SFLKIT_BATCH", *THREADS):  # `sflkit` sets them
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("SFLKIT_THREADS", "2")
     for book in (clone / "notebooks").glob("*.ipynb"):
@@ -88,11 +88,11 @@ def planned(clone, monkeypatch):
         for number, (function, values) in books.items():
             write_notebook(
                 clone / "notebooks" / f"{number}_probe.ipynb",
-                plan=f"queue_probe:{function}" if function else None,
+                plan=f"paper_probe:{function}" if function else None,
                 values=values,
             )
         return clone
 
-    sys.modules.pop("queue_probe", None)
+    sys.modules.pop("paper_probe", None)
     yield write
-    sys.modules.pop("queue_probe", None)
+    sys.modules.pop("paper_probe", None)

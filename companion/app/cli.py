@@ -8,16 +8,13 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from companion.app import gate, kernels, refresh, runner
 from companion.judging import seals
 from sflkit import paths
-
-if TYPE_CHECKING:
-    from companion.app.agenda import Agenda
 
 app = typer.Typer()
 Profile = Annotated[
@@ -125,56 +122,48 @@ def _of(books: list[gate.Notebook], damaged: list[seals.Damage]) -> list[seals.D
     ]
 
 
-@app.command()
-def paper(
+@app.command("paper")
+def compute_published(
     jobs: Annotated[int, typer.Option(min=1, help="runs at a time; the cores are shared out")] = 2,
     only: Only = "",
 ) -> None:
-    """Compute the published runs that the notebooks lack, the cheapest runs first, at low priority.
+    """Compute published runs that the notebooks lack, the cheapest stage first, at low priority.
 
     It may be stopped at any moment; called again, it goes on. Two beside each other share the work.
     """
-    from companion.app import queue
+    from companion.app import paper
     from sflkit.results import origin
 
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
-        jobs = runner.checked_jobs(jobs)
-        agenda = _agenda(only)
-        waiting = queue.Queue(agenda, jobs, runner.cores(), typer.echo)
-    typer.echo(f"{len(agenda.records)} results in {agenda.folder}; {waiting.left()}")
-    if origin.was_edited(origin.commit()):
-        typer.echo(
-            "sflkit/ or notebooks/ have uncommitted changes, as every result computed now will "
-            "say; what is to be published should come from a commit"
-        )
-    try:
-        report = waiting.drain()
-    except KeyboardInterrupt:
-        report = waiting.report._replace(stopped="interrupted")
-    typer.echo(queue.summary(agenda, report))
-    if report.failed or report.stopped or any(course.error for course in agenda.courses):
+        jobs, books = runner.checked_jobs(jobs), gate.select(only)
+        runner.cores()  # refuses a wrong number of threads
+        if hasattr(os, "nice"):
+            os.nice(10)
+        if origin.was_edited(origin.commit()):
+            typer.echo(
+                "sflkit/, companion/ or notebooks/ have uncommitted changes: what is computed now "
+                "says so, and is not published"
+            )
+        try:
+            complete = paper.compute(books, jobs, typer.echo)
+        except KeyboardInterrupt:
+            typer.echo("stopped; what is stored is whole, call again to go on")
+            complete = False
+    if not complete:
         raise typer.Exit(1)
 
 
-@app.command()
-def status(only: Only = "") -> None:
-    """Say which published runs are done, running and missing, and how long they will take."""
-    from companion.app import state
+@app.command("status")
+def published_status(only: Only = "") -> None:
+    """Say which published runs are done and missing, and how long they will take."""
+    from companion.app import paper
 
     with _exits():
-        agenda = _agenda(only)
-        typer.echo(state.table(agenda))
-        typer.echo(state.remarks(agenda, everything=not only.strip()))
-    if any(course.error for course in agenda.courses):
+        text, works = paper.status(gate.select(only), everything=not only.strip())
+        typer.echo(text)
+    if not works:
         raise typer.Exit(1)
-
-
-def _agenda(only: str) -> Agenda:
-    """Return the agenda of the notebooks."""
-    from companion.app.agenda import Agenda
-
-    return Agenda(gate.select(only), "", paths.published())
 
 
 @app.command()

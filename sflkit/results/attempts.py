@@ -1,8 +1,7 @@
 """Runs computed in this process: locks, results in place.
 
-What a worker of a sweep does with its share of the runs (`execute`), and what a queue does that
-chooses the order of its runs itself (`attempt`). Neither raises for a run that fails: each answers
-how its attempt ended.
+What a worker of a sweep does with its share of the runs. It does not raise for a run that fails: it
+answers how each attempt ended.
 """
 
 from __future__ import annotations
@@ -12,15 +11,14 @@ import os
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import filelock
-import pandas as pd
 
 from sflkit import machine, paths
-from sflkit.results.store import describe, is_complete, run_lock, write_result
+from sflkit.results.store import is_complete, run_lock, write_result
 
 
 class Attempt(NamedTuple):
@@ -49,37 +47,6 @@ class Task(NamedTuple):
 Item = tuple[Any, dict]
 
 
-def attempt(
-    run: Callable[..., pd.DataFrame], configs: Sequence[Any], *, store: Path | str, threads: int
-) -> list[Attempt]:
-    """Compute runs in this process, those that are neither complete in `store` nor busy elsewhere.
-
-    This is for those who choose the order of runs themselves; nothing is waited for.
-
-    Parameters
-    ----------
-    run, configs
-        As for `run_many`.
-    store : path
-        Folder of the results.
-    threads : int
-        Threads that the runs may use together; SFLKIT_THREADS of this process is set to it.
-
-    Returns
-    -------
-    list of Attempt
-        One per config.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `run` or a config is not as `run_many` describes.
-    """
-    task = Task(run, {}, Path(store), threads, os.getpid())
-    items = [(config, describe(run, config)) for config in configs]
-    return [execute(task, item, wait=False) for item in items]
-
-
 def execute(task: Task, item: Item, wait: bool) -> Attempt:
     """Compute the result of one run in a worker.
 
@@ -100,6 +67,7 @@ def execute(task: Task, item: Item, wait: bool) -> Attempt:
     try:
         if is_complete(key, task.store):
             return Attempt(key, "found")
+        paths.check_writable(task.store)  # before a run takes hours for a result that finds no room
         start = time.perf_counter()
         frame = task.run(config, **task.given)
         seconds = time.perf_counter() - start

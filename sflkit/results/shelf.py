@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import filelock
 
-from sflkit import paths
 from sflkit.results import archive, origin, store
 
 _NO_RUNS = "bench"  # the benchmarks' tables, which lie beside the published runs
@@ -63,16 +61,6 @@ def read_record(key: str, folder: Path | str) -> dict | None:
     """Return the record of a complete result, or None where `folder` holds none of that key."""
     found = store.look(key, folder)
     return None if found.wrong else found.record
-
-
-def records_of(experiment: str, folder: Path | str) -> Iterator[dict]:
-    """Yield the records of an experiment that can be read, without a look at their numbers."""
-    yield from archive.read(experiment, folder).records.values()
-    for file in sorted(Path(folder).glob(f"{experiment}/*.json")):
-        with contextlib.suppress(OSError, ValueError, RecursionError):
-            record = json.loads(paths.read(file))
-            if isinstance(record, dict):
-                yield record
 
 
 def is_running(key: str, folder: Path | str) -> bool:

@@ -27,10 +27,7 @@ LEFT_OUT = {
     "what a user brings or declares: protocols, registries, claims, with tests of their own": {
         *("beyond.claims: Question", "registry: Registry Rule", "judging.claims: Claim Claims"),
         "judging.errata: CounterExample Reading picture",
-        *(
-            "federated.own: build_model build_server check_not_shared maker",
-            "results.attempts: attempt",
-        ),
+        *("federated.own: build_model build_server check_not_shared maker",),
         *("sfl.protocol: build_caches build_stream", "teaching.exercise: Form"),
         *("datastreams.arms: build_model build_servers",),
     },
@@ -39,6 +36,7 @@ LEFT_OUT = {
             "app.front_picture: draw",
             "app.overview: Filter",
             "app.readme: bench refresh_block write_blocks",
+            "app.verdict_page: verdict_page",
         ),
         *("datastreams.arms: Arms", "datastreams.constants: estimate_constants estimate_sigma0"),
         *("datastreams.arrivals: memories", "datastreams.strategies: ours"),

@@ -9,7 +9,7 @@ from sflkit.osafl.centralised import CentralisedConfig
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.rules import RULES
 from sflkit.registry import Rule
-from sflkit.results import shelf
+from sflkit.results import archive
 from sflkit.results.store import result_key
 from tests.helpers import ROOT
 
@@ -26,7 +26,7 @@ def small(**changes) -> OSAFLConfig:
 @pytest.mark.parametrize("experiment", PUBLISHED)
 def test_published_results_keep_their_keys(experiment):
     run, config = PUBLISHED[experiment]
-    records = list(shelf.records_of(experiment, ROOT / "data" / "results"))
+    records = list(archive.read(experiment, ROOT / "data" / "results").records.values())
     assert records
     for record in records:
         fields = {

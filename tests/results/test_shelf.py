@@ -30,8 +30,7 @@ def run(config: Config) -> pd.DataFrame:
 def keys(tmp_path):
     """Keys of four results in tmp_path."""
     configs = [Config(seed) for seed in range(4)]
-    attempts.attempt(run, configs[:1], store=tmp_path, threads=1)
-    sweep.run_many(run, configs[1:], store=tmp_path)
+    sweep.run_many(run, configs, store=tmp_path)
     return [store.result_key(run, config) for config in configs]
 
 
@@ -41,8 +40,6 @@ def test_records_of_complete_results(keys, tmp_path):
     assert found.records[keys[2]]["config"] == {"seed": 2}
     assert shelf.read_record(keys[2], tmp_path) == found.records[keys[2]]
     assert shelf.survey(tmp_path / "nowhere") == ({}, {})
-    seeds = [r["config"]["seed"] for r in shelf.records_of("shelf-probe", tmp_path)]
-    assert sorted(seeds) == [0, 1, 2, 3]
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -85,7 +82,6 @@ def test_damaged_results_are_named(keys, tmp_path, damage, wrong):
     found = shelf.survey(tmp_path)
     assert found.damaged == {keys[1]: wrong} and len(found.records) == 3
     assert shelf.read_record(keys[1], tmp_path) is None
-    list(shelf.records_of("shelf-probe", tmp_path))  # neither hangs nor raises
     with store.run_lock(keys[1], tmp_path):  # somebody is writing it
         assert shelf.survey(tmp_path).damaged == {}
 
@@ -132,22 +128,37 @@ def test_what_killed_writers_left_is_cleared_but_nothing_in_progress(keys, tmp_p
     assert not new.exists() and len(shelf.survey(tmp_path).records) == 4
 
 
+def attempt(seed, there):
+    """What a worker answers for one run."""
+    item = (Config(seed), store.describe(run, Config(seed)))
+    return attempts.execute(attempts.Task(run, {}, there, 1, 0), item, wait=False)
+
+
 def test_an_attempt_says_how_it_ended(keys, tmp_path, monkeypatch):
     there = tmp_path / "there"
     with store.run_lock(keys[1], there):
-        assert attempts.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "busy", "")]
-    assert attempts.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "computed", "")]
-    assert attempts.attempt(run, [Config(1)], store=there, threads=1) == [(keys[1], "found", "")]
+        assert attempt(1, there) == (keys[1], "busy", "")
+    assert attempt(1, there) == (keys[1], "computed", "")
+    assert attempt(1, there) == (keys[1], "found", "")
 
     def full(path, content):
         raise paths.CannotWrite(28, "No space left on device", str(path))
 
     monkeypatch.setattr(paths, "write_atomic", full)
-    ((_, state, why),) = attempts.attempt(run, [Config(2)], store=there, threads=1)
+    _, state, why = attempt(2, there)
     assert state == "unwritable"
     assert why == f"cannot write {there / keys[2]}.csv: No space left on device"
     with pytest.raises(sweep.SweepError, match=r"cannot write .*No space left on device"):
         sweep.run_many(run, [Config(2)], store=there)
+
+
+def test_where_nothing_can_be_written_nothing_is_computed(keys, tmp_path, monkeypatch):
+    def full(folder):
+        raise paths.CannotWrite(28, "No space left on device", str(folder))
+
+    monkeypatch.setattr(paths, "check_writable", full)
+    why = f"cannot write {tmp_path / 'there'}: No space left on device"
+    assert attempt(2, tmp_path / "there") == (keys[2], "unwritable", why)
 
 
 def test_a_record_that_cannot_be_written_leaves_no_numbers_alone(keys, tmp_path, monkeypatch):
@@ -160,6 +171,6 @@ def test_a_record_that_cannot_be_written_leaves_no_numbers_alone(keys, tmp_path,
 
     monkeypatch.setattr(paths, "write_atomic", nearly_full)
     there = tmp_path / "there"
-    ((_, state, why),) = attempts.attempt(run, [Config(2)], store=there, threads=1)
+    _, state, why = attempt(2, there)
     assert state == "unwritable" and f"{keys[2]}.json" in why
     assert not list((there / "shelf-probe").iterdir())

@@ -1,8 +1,8 @@
-"""Plans and runs for the tests of agenda, queue and status; copied into a clone of their own.
+"""Plans and runs for the tests of `make paper` and status; copied into a clone of their own.
 
 A run says in the file `log` beside this one when it starts and ends. It takes PROBE_SECONDS, waits
-while the file `hold` is there, raises if its rule is PROBE_FAILS, kills its own process if it is
-PROBE_DIES, and has some 6 MB to store if its seed is PROBE_LARGE.
+while the file `hold` is there, raises if its rule is PROBE_FAILS, and kills its own process if it
+is PROBE_DIES.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ def run(config: Config) -> pd.DataFrame:
         raise ArithmeticError(f"seed {config.seed} diverged")
     if config.rule == os.environ.get("PROBE_DIES"):
         os.kill(os.getpid(), signal.SIGKILL)
-    large = config.seed == int(os.environ.get("PROBE_LARGE", -1))
     frame = pd.DataFrame(
         {
-            "round": np.arange(500_000 if large else config.rounds),
+            "round": np.arange(config.rounds),
             "loss": float(config.seed),
             "threads": int(os.environ["SFLKIT_THREADS"]),
             "nice": os.nice(0),
@@ -71,9 +70,13 @@ def rules(*, rule, rounds, seeds):
 
 
 def lengths(*, seeds):
-    """Runs of several lengths, the longest first, and those marked for a GPU last."""
-    yield Stage(run, [Config(0, rounds) for rounds in (40, 10, 20)])
-    yield Stage(run, [Config(seed, 80, "drsr") for seed in seeds], gpu=True)
+    """Runs of several lengths, the longest first."""
+    yield Stage(run, [Config(seed, rounds) for rounds in (40, 10, 20) for seed in seeds])
+
+
+def on_gpu(*, rounds, seeds):
+    """A stage that is marked for a GPU."""
+    yield Stage(run, [Config(seed, rounds, "gpu") for seed in seeds], gpu=True)
 
 
 def upset(*, seeds):
@@ -85,11 +88,6 @@ def upset(*, seeds):
 def misspelt(*, round):
     """An argument that no notebook has."""
     yield Stage(run, [Config(0, round)])
-
-
-def positional(*seeds):
-    """Arguments without names."""
-    yield Stage(run, [Config(seed) for seed in seeds])
 
 
 def no_plan(*, seeds):

@@ -1,0 +1,317 @@
+"""The published runs: `make paper` computes what the notebooks' plans lack, `sflkit status` says.
+
+A notebook's metadata name its plan, as "companion.osafl.plans.training:dataset1" does: a generator
+function as in `companion.plans`, whose arguments are names of the notebook's parameters. Each plan
+is driven as far as its runs lie in `paths.published()`. `compute` takes the incomplete stage that
+costs least, hands it to `sweep.run_many`, and goes on until no plan lacks anything. A run is at
+first a file of its own and is packed into the tracked archives at the end, so that a kill costs the
+runs in flight; a second call beside it shares the work, since every run has a lock.
+
+The price of a run is the median seconds of the runs of its experiment that share most fields with
+it, the seed aside, each scaled by the ratio of their `LENGTHS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import joblib
+
+from companion import plans
+from companion.app import gate
+from sflkit import machine, paths
+from sflkit.results import shelf, store, sweep
+
+LENGTHS = ("rounds", "episodes", "repeats")
+_NAMED = 5  # results that nobody wants which are named
+
+
+class Course:
+    """The plan of one notebook, driven as far as its results go.
+
+    Attributes
+    ----------
+    book : Notebook
+    stage : Stage or None
+        The last one met.
+    runs : dict
+        Config and description (`store.describe`) of that stage's runs by key.
+    wanted : dict
+        The same of all stages met so far; all but the last are complete.
+    ended : bool
+        Whether the plan has said all that it asks for.
+    error : str
+        What the plan or its runs raised; it goes no further then.
+    """
+
+    def __init__(self, book: gate.Notebook, folder: Path):
+        self.book = book
+        self.stage: plans.Stage | None = None
+        self.runs: dict[str, tuple[Any, dict]] = {}
+        self.wanted: dict[str, tuple[Any, dict]] = {}
+        self.ended = False
+        self.error = ""
+        self._folder = folder
+        self._plan = begin(book)
+
+    def __str__(self) -> str:
+        stage = f" ({self.stage.name})" if self.stage and self.stage.name else ""
+        return self.book.name + stage
+
+    def go_on(self, there: Container[str]) -> None:
+        """Go on to the first stage that has a run which is not among the keys `there`."""
+        while not self.ended and not self.error and all(key in there for key in self.runs):
+            try:
+                self._step()
+            except Exception:
+                self.error = traceback.format_exc()
+
+    def _step(self) -> None:
+        frame = None
+        if self.stage is not None:  # all of it is there, so nothing is computed
+            frame = plans.frame_of(self.stage, store=self._folder, progress=False)
+        said = plans.next_stage(self._plan, frame)
+        if not isinstance(said, plans.Stage):
+            self.ended = True
+            return
+        self.stage = said
+        heads = ((config, store.describe(said.run, config)) for config in said.configs)
+        self.runs = {head["key"]: (config, head) for config, head in heads}
+        self.wanted |= self.runs
+
+    def missing(self, there: Container[str]) -> list[str]:
+        """Return the keys of this stage's runs that are not among those `there`."""
+        return [] if self.ended else [key for key in self.runs if key not in there]
+
+    def compute(self, keys: Sequence[str], jobs: int) -> None:
+        """Compute runs of this stage, in the order of their keys, or take them over from a sweep.
+
+        Raises paths.CannotWrite where the folder cannot be written; another error is noted.
+        """
+        for key in keys:
+            shelf.take_over(key, paths.results_store(), self._folder)
+        configs = [self.runs[key][0] for key in keys]
+        try:
+            with joblib.parallel_config(backend="loky"):
+                sweep.run_many(
+                    self.stage.run, configs, store=self._folder, jobs=jobs, description=str(self)
+                )
+        except paths.CannotWrite:
+            raise
+        except sweep.SweepError as error:
+            self.error = str(error)
+        except Exception:
+            self.error = traceback.format_exc()
+
+
+def courses(books: Iterable[gate.Notebook], there: Container[str]) -> list[Course]:
+    """Return the plans of the notebooks that have one, driven as far as the keys `there` go.
+
+    Raises gate.GateError as `begin`.
+    """
+    found = [Course(book, paths.published()) for book in books if book.plan]
+    for course in found:
+        course.go_on(there)
+    return found
+
+
+def compute(books: Sequence[gate.Notebook], jobs: int, echo: Callable[[str], Any] = print) -> bool:
+    """Compute what the plans of some notebooks lack, the cheapest stage first.
+
+    On a GPU the stages that are marked for one come before all others. Returns whether all is there
+    in the end; `echo` is told of each stage, of what failed and which figures to redraw.
+
+    Raises
+    ------
+    gate.GateError
+        If a plan cannot begin.
+    paths.CannotWrite
+        If the disk is full or the folder cannot be written; what is stored is whole.
+    """
+    folder = paths.published()
+    shelf.clear_left_over(folder)
+    records = shelf.survey(folder).records
+    before = set(records)
+    found = courses(books, records)
+    echo(f"{len(records)} results in {folder}; {_left(found, records, jobs)}")
+    while waiting := [c for c in found if not c.error and c.missing(records)]:
+        prices = Prices(records.values())
+        course = min(waiting, key=lambda c: _turn(c, records, prices))
+        cost = {key: prices.of(course.runs[key][1]) for key in course.missing(records)}
+        echo(f"{course}: {len(cost)} runs, {in_words(list(cost.values()), jobs)}")
+        course.compute(sorted(cost, key=lambda key: (cost[key] is None, cost[key])), jobs)
+        came = ((key, shelf.read_record(key, folder)) for key in cost)
+        records |= {key: record for key, record in came if record is not None}
+        for other in found:
+            other.go_on(records)
+    shelf.pack(folder)
+    new = records.keys() - before
+    echo(f"{len(new)} runs came; {_left(found, records, jobs)}")
+    for course in found:
+        if course.error:
+            echo(f"failed: {course}, {course.book.plan}: {course.error.rstrip()}")
+    if redraw := " ".join(course.book.number for course in found if new & course.wanted.keys()):
+        echo(f'redraw: make figures ONLY="{redraw}"')
+    return not any(course.error for course in found)
+
+
+def _turn(course: Course, records: Mapping, prices: Prices) -> tuple[bool, float]:
+    """Return by what stages are ordered: those for a GPU first, where there is one; then seconds,
+    a stage of unknown price last.
+    """
+    known = [prices.of(course.runs[key][1]) for key in course.missing(records)]
+    seconds = math.inf if None in known else sum(known)
+    return not (course.stage.gpu and machine.device().type == "cuda"), seconds
+
+
+def _left(found: Iterable[Course], records: Mapping[str, dict], jobs: int) -> str:
+    wanted = {key: run for course in found for key, run in course.wanted.items()}
+    prices = Prices(records.values())
+    left = [prices.of(head) for key, (_, head) in wanted.items() if key not in records]
+    return f"{len(left)} are missing, {in_words(left, jobs)}" if left else "none is missing"
+
+
+def status(books: Sequence[gate.Notebook], everything: bool = True) -> tuple[str, bool]:
+    """Return a table of how far the runs of some notebooks are, and whether every plan works.
+
+    Below it stand errors of plans, damaged results and, where the notebooks are `everything`, those
+    that no plan asks for. A run that several notebooks share counts once in the total. Nothing is
+    written or deleted. Raises gate.GateError as `begin`.
+    """
+    records, damaged = shelf.survey(paths.published())
+    found = courses(books, records)
+    prices = Prices(records.values())
+    rows = [("notebook", "done", "missing", "spent", "left")]
+    shared: dict[str, tuple[Any, dict]] = {}
+    for course in found:
+        later = "" if course.ended else ", then error" if course.error else ", then later stages"
+        rows.append(_row(course.book.name, course.wanted, records, prices, later))
+        shared |= course.wanted
+    rows.append(_row("total", shared, records, prices, ""))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:4], widths[1:])), row[4]]
+        )
+        for row in rows
+    ]
+    for course in found:
+        if course.error:
+            last = course.error.strip().splitlines()[-1]
+            lines.append(f"failed: the plan {course.book.plan} of {course}: {last}")
+    for key, wrong in damaged.items():
+        lines.append(f"damaged, taken for missing: {paths.published() / key}: {wrong}")
+    if everything:
+        lines += _unwanted(records.keys() - shared.keys(), found)
+    return "\n".join(lines), not any(course.error for course in found)
+
+
+def _row(
+    name: str, wanted: Mapping, records: Mapping, prices: Prices, later: str
+) -> tuple[str, ...]:
+    done = [key for key in wanted if key in records]
+    left = [prices.of(head) for key, (_, head) in wanted.items() if key not in records]
+    spent = sum(records[key]["seconds"] for key in done)
+    time = (in_words(left) if left else "-") + later
+    return name, str(len(done)), str(len(left)), span(spent), time
+
+
+def _unwanted(keys: Iterable[str], found: Sequence[Course]) -> list[str]:
+    """Return a line per experiment that has results which no plan asks for."""
+    folders = defaultdict(list)
+    for key in sorted(keys):
+        experiment, _, name = key.partition("/")
+        folders[experiment].append(name)
+    to_come = [course.book.number for course in found if not course.ended]
+    still = f" (stages of {', '.join(to_come)} are to come and may ask for them)" if to_come else ""
+    return [
+        f"wanted by no plan{still}: {len(names)} results of {experiment}: "
+        + ", ".join(names[:_NAMED])
+        + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        for experiment, names in folders.items()
+    ]
+
+
+class Prices:
+    """What runs will cost, in seconds, by the records of finished ones."""
+
+    def __init__(self, records: Iterable[dict]):
+        self._seen = defaultdict(list)
+        for record in records:
+            self._seen[record["experiment"]].append((record["config"], record["seconds"]))
+        self._known: dict[str, float | None] = {}
+
+    def of(self, head: dict) -> float | None:
+        """Return the price of the run that `store.describe` describes; None where no run of its
+        experiment has ended yet.
+        """
+        config = {name: value for name, value in head["config"].items() if name != "seed"}
+        text = store.canonical([head["experiment"], config])
+        if text not in self._known:
+            self._known[text] = _nearest(config, self._seen.get(head["experiment"], []))
+        return self._known[text]
+
+
+def _nearest(config: dict, seen: Sequence[tuple[dict, float]]) -> float | None:
+    """Return the median seconds of the runs whose configs share most fields with `config`."""
+    shared = [sum(n in c and c[n] == value for n, value in config.items()) for c, _ in seen]
+    alike = [run for run, share in zip(seen, shared, strict=True) if share == max(shared)]
+    return median([seconds * _ratio(config, c) for c, seconds in alike]) if alike else None
+
+
+def _ratio(config: dict, other: dict) -> float:
+    """Return how many times as long as a run of `other` one of `config` is."""
+    names = [name for name in LENGTHS if config.get(name) and other.get(name)]
+    return math.prod(config[name] / other[name] for name in names)
+
+
+def in_words(prices: Sequence[float | None], jobs: int = 1) -> str:
+    """Return how long runs of these prices will take, `jobs` at a time, and how many are unknown.
+
+    The sum is shared out evenly, but nothing ends before the dearest run does.
+    """
+    known = [price for price in prices if price is not None]
+    parts = [f"about {span(max(sum(known) / jobs, *known))}"] if known else []
+    if unknown := len(prices) - len(known):
+        parts.append(f"{unknown} unknown")
+    return " + ".join(parts)
+
+
+def span(seconds: float) -> str:
+    """Return a number of seconds as people say it: 0.4 s, 38 s, 12 min, 3.4 h."""
+    if seconds < 99.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 99.5 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def begin(book: gate.Notebook, profile: str = "") -> Any:
+    """Return the generator of a notebook's plan with its own parameters, or those of a profile.
+
+    Raises
+    ------
+    gate.GateError
+        If the plan cannot be imported, answers with no generator, or has an argument that is no
+        parameter of the notebook; the message names both. Also where a setting is not allowed.
+    """
+    given = gate.values(book, profile)
+    module, _, name = str(book.plan).partition(":")
+    try:
+        function = getattr(importlib.import_module(module), name)
+        names = list(inspect.signature(function).parameters)
+        if unknown := [name for name in names if name not in given]:
+            raise TypeError(f"it takes {unknown[0]!r}, which is no parameter of the notebook")
+        plan = function(**{name: given[name] for name in names})
+        plans.check_plan(plan)
+    except Exception as error:
+        raise gate.GateError(
+            f"{book.name}: its plan {book.plan} cannot begin: {type(error).__name__}: {error}"
+        ) from None
+    return plan

@@ -1,0 +1,454 @@
+"""The published runs: which plans ask for them, in what order they are computed, what a kill or a
+second call costs, and what `sflkit status` says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from types import SimpleNamespace
+
+import pandas as pd
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from companion import plans
+from companion.app import cli, gate, paper
+from sflkit import machine, paths
+from sflkit.results import shelf, store, sweep
+from tests.helpers import ROOT, git
+
+PAPER = [sys.executable, "-m", "sflkit.cli", "paper"]
+
+
+@pytest.fixture
+def log(planned):
+    """What runs have said, as (rule, seed), in order."""
+
+    def said(word="end"):
+        file = paths.clone_root() / "log"
+        lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+        return [(rule, int(seed)) for what, rule, seed in lines if what == word]
+
+    return said
+
+
+def compute(only=""):
+    """Compute in this process; return whether all is there and what was said."""
+    said = []
+    return paper.compute(gate.select(only), 1, said.append), "\n".join(said)
+
+
+def there():
+    return shelf.survey(paths.published()).records
+
+
+def command(*arguments, **kwargs):
+    return subprocess.run(
+        [*PAPER, *arguments], capture_output=True, text=True, timeout=120, **kwargs
+    )
+
+
+def status(*arguments, code=0):
+    result = CliRunner().invoke(cli.app, ["status", *arguments])
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def commit():
+    """Commit all that is in the working directory."""
+    git("init", "-q")
+    git("add", "--all")
+    git("commit", "-q", "-m", "all")
+
+
+def wait_for(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "timed out"
+        time.sleep(0.02)
+
+
+# --- plans
+
+
+def test_a_plan_is_given_the_notebooks_parameters_and_driven_as_far_as_results_go(planned):
+    planned({"10": ("study", {"rounds": 4, "seeds": [1, 5, 3]})})
+    (course,) = paper.courses(gate.select(), [])
+    assert course.stage.name == "search" and not course.ended
+    assert [config.seed for config, _ in course.runs.values()] == [1, 5, 3]
+    assert {config.rounds for config, _ in course.runs.values()} == {4}
+    keys = course.missing([])
+    course.compute(keys[:2], 1)
+    course.go_on(there())
+    assert course.missing(there()) == keys[2:] and course.stage.name == "search"
+    # The last of the search: the second stage follows from its largest loss, 5.
+    course.compute(keys[2:], 1)
+    course.go_on(there())
+    assert [config.seed for config, _ in course.runs.values()] == [105, 106]
+    assert course.stage.name == "judge" and len(course.wanted) == 5
+    course.compute(course.missing(there()), 1)
+    (again,) = paper.courses(gate.select(), there())  # as another process sees it
+    assert again.ended and not again.missing(there())
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ("misspelt", "TypeError: it takes 'round', which is no parameter of the notebook"),
+        ("no_plan", r"TypeError: plan=\[0, 1\] must be a generator"),
+        ("absent", "AttributeError: .*'absent'"),
+        ("EXPERIMENT", "TypeError: 'probe' is not a callable"),
+    ],
+)
+def test_what_cannot_be_a_plan_is_refused_by_name(planned, plan, message):
+    planned({"10": (plan, {})})
+    with pytest.raises(gate.GateError, match=f"10_probe: its plan .* cannot begin: {message}"):
+        paper.courses(gate.select(), [])
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ("nowhere.plans:study", "10_probe: its plan .* cannot begin: ModuleNotFoundError"),
+        ("paper_probe", "10_probe: plan='paper_probe' in the metadata must read module:function"),
+        ("paper probe:study", "must read module:function"),
+        (["paper_probe:study"], "must read module:function"),
+    ],
+)
+def test_what_the_metadata_say_is_checked(planned, plan, message):
+    clone = planned({"10": ("study", {})})
+    path = clone / "notebooks" / "10_probe.ipynb"
+    content = json.loads(path.read_text())
+    content["metadata"]["sflkit"]["plan"] = plan
+    path.write_text(json.dumps(content))
+    with pytest.raises(gate.GateError, match=message):
+        paper.begin(gate.find("10"))
+
+
+def test_settings_are_checked_as_for_a_run(planned):
+    planned({"10": ("study", {"rounds": 0})})
+    with pytest.raises(gate.GateError, match="rounds=0 is not allowed"):
+        paper.begin(gate.find("10"))
+
+
+@pytest.mark.parametrize("profile", ["", "small"])
+def test_every_plan_of_this_repository_begins(profile, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for book in gate.notebooks():
+        if book.plan:
+            plan = paper.begin(book, profile)
+            assert isinstance(plans.next_stage(plan, None), plans.Stage | plans.Returned), book.name
+            plan.close()
+
+
+def test_every_notebook_that_reads_published_runs_has_a_plan(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    reading = [book for book in gate.notebooks() if "source" in book.parameters]
+    assert reading and not [book.name for book in reading if not book.plan]
+
+
+# --- prices and order
+
+
+def head(seed=0, experiment="probe", **config):
+    return {"experiment": experiment, "config": {"seed": seed, **config}}
+
+
+PRICES = paper.Prices(
+    head(seed, rule=rule, rounds=rounds) | {"seconds": seconds}
+    for rule, rounds, seed, seconds in [
+        ("fifo", 10, 0, 1.0),
+        ("fifo", 10, 1, 3.0),
+        ("fifo", 10, 2, 8.0),
+        ("drsr", 10, 0, 10.0),
+        ("drsr", 20, 0, 26.0),
+        ("srsr", 40, 0, 40.0),
+    ]
+)
+
+
+def test_prices():
+    # The same config but for the seed: the median of 1, 3 and 8.
+    assert PRICES.of(head(9, rule="fifo", rounds=10)) == 3.0
+    # Nearest to (drsr, 40) are those that share one field: drsr at 10 rounds (10 s, times 4), drsr
+    # at 20 (26 s, times 2), srsr at 40 (40 s): the median of 40, 52 and 40.
+    assert PRICES.of(head(rule="drsr", rounds=40)) == 40.0
+    # Nearest to (lazy, 20) is drsr at 20 alone.
+    assert PRICES.of(head(rule="lazy", rounds=20)) == 26.0
+    # No field in common: the median of 1, 3, 8, 10, 26 and 40, each times 5 over its rounds:
+    # 0.5, 1.5, 4, 5, 6.5, 5.
+    assert PRICES.of(head(rule="lazy", rounds=5)) == 4.5
+    assert PRICES.of(head(experiment="another", rule="fifo", rounds=10)) is None
+
+
+def test_prices_in_words():
+    assert paper.in_words([3.0, None, 5.0, None], jobs=2) == "about 5.0 s + 2 unknown"
+    assert paper.in_words([3.0, 5.0]) == "about 8.0 s"
+    assert paper.in_words([None]) == "1 unknown"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (99.4, "99 s"), (99.6, "2 min"),
+     (99.4 * 60, "99 min"), (99.6 * 60, "1.7 h"), (36000, "10.0 h")],
+)  # fmt: skip
+def test_spans(seconds, text):
+    assert paper.span(seconds) == text
+
+
+def test_the_cheapest_stage_and_in_it_the_cheapest_run_come_first(planned, log, monkeypatch):
+    planned(
+        {"10": ("rules", {"seeds": [0, 1, 2]}), "12": ("rules", {"seeds": [7], "rule": "fifo"})}
+    )
+    seconds = {0: 9.0, 1: 3.0, 2: None, 7: 8.0}
+    monkeypatch.setattr(paper.Prices, "of", lambda _, head: seconds[head["config"]["seed"]])
+    _, said = compute()
+    # A stage with a run of unknown price comes last, and such a run the last of its stage.
+    assert log() == [("fifo", 7), ("drsr", 1), ("drsr", 0), ("drsr", 2)]
+    assert said.splitlines()[1] == "12_probe (fifo): 1 runs, about 8.0 s"
+    assert said.splitlines()[2] == "10_probe (drsr): 3 runs, about 12 s + 1 unknown"
+
+
+def test_on_a_gpu_the_stages_marked_for_it_come_first(planned, monkeypatch):
+    for number, (kind, first) in enumerate((("cpu", "10_probe"), ("cuda", "12_probe"))):
+        seeds = {"seeds": [number]}
+        planned({"10": ("rules", seeds), "12": ("on_gpu", seeds)})
+        monkeypatch.setattr(machine, "device", lambda kind=kind: SimpleNamespace(type=kind))
+        assert compute()[1].splitlines()[1].startswith(first)
+
+
+def test_without_marked_stages_nobody_asks_for_a_gpu(planned, monkeypatch):
+    planned({"10": ("rules", {"seeds": [0]})})
+    monkeypatch.setattr(paper.machine, "device", lambda: pytest.fail("torch was loaded"))
+    assert compute()[0]
+
+
+# --- whole calls
+
+
+def test_all_stages_are_computed_and_nothing_twice(planned, log):
+    planned({"10": ("study", {"seeds": [1, 4], "rounds": 40}), "12": ("lengths", {"seeds": [7]})})
+    done = command("--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    assert "0 results in" in done.stdout and "5 are missing, 5 unknown" in done.stdout
+    assert "7 runs came; none is missing" in done.stdout
+    assert 'redraw: make figures ONLY="10 12"' in done.stdout
+    # 104 follows from the largest loss of the search, 4
+    assert {("drsr", 104), ("drsr", 105)} <= set(log()) and len(log("start")) == 7
+    key = next(iter(there()))
+    frame, found = store.read_result(key, paths.published())
+    assert set(frame["threads"]) == {2} and found["threads"] == 2  # all of them for the only job
+    assert set(frame["nice"]) == {min(19, os.nice(0) + 10)}
+    complete, said = compute()
+    assert complete and "0 runs came; none is missing" in said and "redraw" not in said
+
+
+def test_what_several_notebooks_ask_for_is_computed_once(planned, log):
+    planned({"10": ("rules", {"seeds": [0, 1]}), "12": ("rules", {"seeds": [1, 2]})})
+    assert compute()[0]
+    assert sorted(log("start")) == [("drsr", 0), ("drsr", 1), ("drsr", 2)]
+
+
+def test_what_a_sweep_has_left_is_copied_not_computed_again(planned, log):
+    planned({"10": ("study", {"seeds": [1, 4]})})
+    import paper_probe
+
+    left = [(1, 3), (4, 3), (104, 3, "drsr")]
+    configs = [paper_probe.Config(*values) for values in left]
+    sweep.run_many(paper_probe.run, configs, store=paths.results_store())
+    assert compute()[0] and log()[3:] == [("drsr", 105)] and len(there()) == 4
+
+
+def test_only_what_comes_from_a_commit_is_published(planned, monkeypatch):
+    clone = planned({"10": ("rules", {"seeds": [0, 1]})})
+    commit()
+    (clone / "notebooks" / "new.txt").write_text("not committed")
+    said = command("--jobs", "1").stdout
+    assert "uncommitted changes: what is computed now says so, and is not published" in said
+    folder = paths.published()
+    assert len(there()) == 2 and not list(folder.glob("*.xz"))
+    (clone / "notebooks" / "new.txt").unlink()
+    planned({"10": ("rules", {"seeds": [2]})})
+    commit()
+    assert "uncommitted" not in command("--jobs", "1").stdout
+    assert len(list(folder.glob("*.xz"))) == 2 and len(list(folder.glob("probe/*.json"))) == 2
+
+
+def test_failed_runs_and_plans_are_named_and_the_others_finish(planned, monkeypatch):
+    planned({"10": ("rules", {"seeds": [0, 1]}), "12": ("upset", {"seeds": [0]})})
+    monkeypatch.setenv("PROBE_FAILS", "drsr")
+    done = command("--jobs", "1")
+    assert done.returncode == 1
+    assert "1 runs came; 2 are missing" in done.stdout
+    assert "failed: 10_probe (drsr), paper_probe:rules: 2 of the runs failed" in done.stdout
+    assert "ArithmeticError: seed 1 diverged" in done.stdout
+    assert "failed: 12_probe (first), paper_probe:upset: Traceback" in done.stdout
+    assert "LookupError: no rate was best" in done.stdout
+    assert 'redraw: make figures ONLY="12"' in done.stdout
+
+
+def test_a_worker_that_dies_costs_its_stage_alone(planned, log, monkeypatch):
+    planned(
+        {"10": ("rules", {"seeds": [0, 1]}), "12": ("rules", {"seeds": [1, 2], "rule": "fifo"})}
+    )
+    monkeypatch.setenv("PROBE_DIES", "drsr")
+    done = command("--jobs", "2")
+    assert done.returncode == 1 and sorted(log()) == [("fifo", 1), ("fifo", 2)]
+    assert "a worker process ended before this run did (killed, or out of memory?)" in done.stdout
+
+
+# --- ends, second calls; tests/faults kills it
+
+
+def living(processes):
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_no_worker_outlives_the_call(planned, log, end):
+    clone = planned({"10": ("rules", {"seeds": [0, 1, 2]})})
+    (clone / "hold").touch()
+    process = subprocess.Popen(
+        [*PAPER, "--jobs", "2"],
+        stdout=subprocess.PIPE,
+        text=True,
+        # tests that run in the background of a shell inherit that SIGINT is ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    wait_for(lambda: len(log("start")) == 2)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    assert len(workers) >= 2
+    process.send_signal(end)
+    said, _ = process.communicate(timeout=30)
+    wait_for(lambda: not living(workers), 10)
+    if end == signal.SIGINT:
+        assert process.returncode == 1 and "stopped; what is stored is whole" in said
+    assert not there() and not log()
+
+
+def test_a_call_ends_with_what_started_it(planned, log):
+    clone = planned({"10": ("rules", {"seeds": [0]})})
+    (clone / "hold").touch()
+    starter = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    environment = {**os.environ, "SFLKIT_WATCH": str(starter.pid)}
+    process = subprocess.Popen(PAPER, stdout=subprocess.DEVNULL, env=environment)
+    wait_for(lambda: log("start"))
+    workers = psutil.Process(process.pid).children(recursive=True)
+    starter.kill()
+    starter.wait()
+    assert process.wait(timeout=10) == 1
+    wait_for(lambda: not living(workers), 10)
+
+
+def test_two_calls_share_the_work(planned, log, monkeypatch):
+    planned({"10": ("study", {"seeds": list(range(6))}), "12": ("rules", {"seeds": [20]})})
+    monkeypatch.setenv("PROBE_SECONDS", "0.2")
+    two = [subprocess.Popen([*PAPER, "--jobs", "1"], stdout=subprocess.PIPE, text=True)
+           for _ in range(2)]  # fmt: skip
+    said = [process.communicate(timeout=60)[0] for process in two]
+    assert [process.returncode for process in two] == [0, 0], said
+    assert max(Counter(log("start")).values()) == 1 and len(log()) == 9
+    assert all("none is missing" in text.splitlines()[-2] for text in said)
+
+
+def test_a_folder_that_cannot_be_written_stops_the_call(planned, log):
+    clone = planned({"10": ("rules", {"seeds": [0]})})
+    (clone / "data").write_text("a file where a folder should be")
+    done = command("--jobs", "1")
+    assert done.returncode == 1 and "Traceback" not in done.stdout + done.stderr
+    assert f"sflkit: cannot write {paths.published()}" in done.stderr and not log("start")
+
+
+def test_jobs_and_threads_are_checked(planned):
+    planned({"10": ("rules", {"seeds": [0]})})
+    assert command("--jobs", "0").returncode == 2
+    done = command(env={**os.environ, "SFLKIT_THREADS": "none"})
+    assert done.returncode == 2 and "SFLKIT_THREADS='none' must be an integer" in done.stderr
+    assert not paths.published().exists()
+
+
+# --- status
+
+
+def test_with_nothing_at_hand_everything_is_missing_and_nothing_is_made(planned):
+    clone = planned({"10": ("study", {"seeds": [1, 2]}), "12": ("rules", {"seeds": [0]})})
+    before = sorted(clone.rglob("*"))
+    lines = status().splitlines()
+    assert lines == [
+        "notebook  done  missing  spent  left",
+        "10_probe     0        2  0.0 s  2 unknown, then later stages",
+        "12_probe     0        1  0.0 s  1 unknown, then later stages",
+        "total        0        3  0.0 s  3 unknown",
+    ]
+    assert [p for p in sorted(clone.rglob("*")) if "__pycache__" not in p.parts] == before
+
+
+def test_done_missing_and_seconds(planned, monkeypatch):
+    planned({"10": ("rules", {"seeds": [0, 1]}), "12": ("rules", {"seeds": [1, 2]})})
+    compute("10")
+    survey = shelf.survey
+
+    def two_seconds(folder):
+        records, damaged = survey(folder)
+        return shelf.Shelf({k: r | {"seconds": 2.0} for k, r in records.items()}, damaged)
+
+    monkeypatch.setattr(shelf, "survey", two_seconds)
+    assert status().splitlines()[1:] == [
+        "10_probe     2        0  4.0 s  -",
+        "12_probe     1        1  2.0 s  about 2.0 s, then later stages",
+        "total        2        1  4.0 s  about 2.0 s",  # what both share counts once
+    ]
+    assert status("--only", "12").splitlines()[-1] == "total        1        1  2.0 s  about 2.0 s"
+
+
+def test_results_that_no_plan_wants_are_listed(planned):
+    planned({"10": ("rules", {"seeds": [0, 1, 2, 3, 4, 5, 6]})})
+    compute()
+    names = [key.partition("/")[2] for key in sorted(there())]
+    listed = f"7 results of probe: {', '.join(names[:5])} and 2 more"
+    planned({"10": ("rules", {"seeds": [100]}), "12": ("study", {"seeds": [200]})})
+    message = "wanted by no plan (stages of 10, 12 are to come and may ask for them): "
+    assert message + listed in status()
+    compute()
+    assert f"wanted by no plan: {listed}" in status()
+    assert "wanted by no plan" not in status("--only", "10")  # nor can it be said there
+
+
+def test_damaged_results_are_named_and_missing(planned):
+    planned({"10": ("rules", {"seeds": [0]})})
+    header = {"experiment": "probe", "result_version": 1, "config": {"seed": 0}}
+    header["key"] = store.key_of(header)
+    store.write_result(paths.published(), header, pd.DataFrame({"x": [1]}), threads=1, seconds=1.0)
+    (paths.published() / f"{header['key']}.csv").unlink()
+    file = paths.published() / header["key"]
+    assert f"damaged, taken for missing: {file}: a record without numbers\n" in status()
+
+
+def test_a_plan_that_raises_is_named(planned):
+    planned({"10": ("upset", {"seeds": [0]}), "12": ("rules", {"seeds": [0]})})
+    compute()
+    text = status(code=1)
+    assert "10_probe     1        0  " in text and "-, then error" in text
+    message = (
+        "failed: the plan paper_probe:upset of 10_probe (first): LookupError: no rate was best"
+    )
+    assert message in text
+
+
+@pytest.mark.parametrize("name", ["status", "paper"])
+def test_what_is_refused(planned, name):
+    planned({"10": ("misspelt", {}), "12": ("rules", {})})
+    for arguments, message in (
+        ([], "10_probe: its plan paper_probe:misspelt cannot begin: TypeError: it takes 'round'"),
+        (["--only", "11"], "no notebook '11'"),
+    ):
+        result = CliRunner().invoke(cli.app, [name, *arguments])
+        assert result.exit_code == 2 and message in result.stderr
+    assert not (paths.clone_root() / "data").exists()
