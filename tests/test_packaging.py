@@ -164,7 +164,7 @@ def test_the_version_is_one(root):
 def test_every_import_is_declared(root, project, folder, extras):
     known = {canonicalize_name(requirement.name) for requirement in declared(project, *extras)}
     # distributed is dask[distributed]; the site lies in the clone
-    known |= {"sflkit", "companion", "distributed", "docs"}
+    known |= {"sflkit", "sflkit-companion", "distributed", "docs"}
     providers = metadata.packages_distributions()
     for path in (root / folder).rglob("*.py"):
         if "bench" in path.parts:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from companion.app import findings, front_picture, gate
+from companion.app import findings, front_picture, gate, verdict_page
 from companion.app.artefacts import (
     DRAWINGS,
     PAPERS,
@@ -22,7 +22,6 @@ from companion.app.artefacts import (
     paper_of,
     papers_of,
 )
-from companion.app.verdict_page import verdict_page
 from companion.judging import tables
 from companion.judging.claims import SETTINGS, VERDICTS
 from sflkit import paths
@@ -174,7 +173,7 @@ def refresh_readme(check: bool = False) -> bool:
         current = front_picture.is_current()
         if not current and not check:
             front_picture.draw()
-        current &= _write(root / "VERDICTS.md", verdict_page(tally()), check)
+        current &= _write(root / "VERDICTS.md", verdict_page.verdict_page(tally()), check)
         for page, blocks in pages.items():
             current &= write_blocks(page, blocks, check=check)
     except (OSError, ValueError) as error:
@@ -244,22 +243,23 @@ def tally() -> str:
         return "No verdicts yet: `make figures` writes them."
     paper = paper_of(rows)
     used = [name for name in VERDICTS if (rows["verdict"] == name).any()]
-    lines = [
-        [PAPERS.get(name, name), *((rows["verdict"][paper == name] == v).sum() for v in used)]
-        for name in papers_of(rows)
-    ]
-    lines.append(["all", *((rows["verdict"] == v).sum() for v in used)])
-    settings = rows[rows["ran"]]["setting"].value_counts()
-    counts = ", ".join(f"{settings.get(level, 0)} at a {level}" for level in SETTINGS) + " setting"
-    table = tables.markdown(pd.DataFrame(lines, columns=["paper", *used]))
+    count = pd.crosstab(paper, rows["verdict"]).reindex(index=papers_of(rows), columns=used)
     full = rows[rows["ran"] & (rows["setting"] == "full")]
-    over_seeds = (full["n_seeds"].replace("", "0").astype(int) > 0).sum()
-    drawn = (rows["artefact"].isin(DRAWINGS) & (rows["verdict"] == "reproduced")).sum()
+    drawn = rows["artefact"].isin(DRAWINGS) & (rows["verdict"] == "reproduced")
+    settings = rows[rows["ran"]]["setting"].value_counts()
     return (
-        f"{len(rows)} claims; of those that were run {counts}. Of the {len(full)} at a full "
-        f"setting {over_seeds} are judged by intervals over seeds or drawn histories, the others "
-        f"entry by entry: mathematics, bounds, counts, algorithms and drawings. Of those that are "
-        f"reproduced {drawn} are drawings without numbers, with little to refute.\n\n{table}"
+        verdict_page.pages()
+        .get_template("tally.md.j2")
+        .render(
+            claims=len(rows),
+            settings={level: settings.get(level, 0) for level in SETTINGS},
+            full=len(full),
+            over_seeds=(full["n_seeds"].replace("", "0").astype(int) > 0).sum(),
+            drawn=drawn.sum(),
+            verdicts=used,
+            papers={PAPERS.get(name, name): list(count.loc[name]) for name in count.index},
+            total=list(count.sum()),
+        )
     )
 
 

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import yaml
 
+from companion import templates
 from companion.app import gate
 from companion.app.artefacts import (
     PAPERS,
@@ -24,12 +28,15 @@ from companion.app.artefacts import (
     paper_of,
     papers_of,
 )
-from companion.app.in_short import in_short
 from companion.judging import tables
 from companion.judging.claims import in_full
 from companion.judging.rules import TOO_SMALL
 
+if TYPE_CHECKING:
+    import jinja2
+
 MOST_WORDS = 12_000
+MOST_WORDS_IN_SHORT = 10
 # How many parts of a block that do not hold, and that hold, may stand in its table: the first pair
 # with which the page is short enough is taken.
 _SHOWN = ((12, 12), (12, 6), (12, 3), (12, 2), (12, 1), (12, 0), (6, 0), (3, 0), (2, 0), (1, 0))
@@ -65,8 +72,9 @@ def verdict_page(tally: str) -> str:
 
     Raises ValueError where even the fewest parts make the page longer than `MOST_WORDS`.
     """
+    rows, parts = tables.all_verdicts(), tables.all_parts()
     for most in _SHOWN:
-        page = _page(tally, most)
+        page = _page(tally, most, rows, parts)
         if len(page.split()) <= MOST_WORDS:
             return page
     raise ValueError(
@@ -74,51 +82,58 @@ def verdict_page(tally: str) -> str:
     )
 
 
-def _page(tally: str, most: tuple[int, int]) -> str:
-    rows, parts = tables.all_verdicts(), tables.all_parts()
+def _page(tally: str, most: tuple[int, int], rows: pd.DataFrame, parts: pd.DataFrame) -> str:
     books = {name: book for book in gate.notebooks() for name in book.artefacts}
-    papers = {key: rows[paper_of(rows) == key] for key in papers_of(rows)}
     of = {name: group for name, group in parts[parts["role"] != "beyond"].groupby("artefact")}
-    none = parts.iloc[:0]
-    blocks = [
-        "# Verdicts",
-        "First a table of all claims, then a short block for each: search the page for the number "
-        'and paper, such as "Figure 4a (SFL)". What the verdicts mean is said in '
-        "[a guide](docs/guides/verdicts.md). All parts with their rules stand in the notebooks and "
-        "in `parts.csv` beside the figures. `sflkit verdicts --write-readme` makes the page.",
-        tally,
-    ]
-    for key, mine in papers.items():
-        lines = [_line(row, of.get(row.artefact, none), books) for row in ordered(mine)]
-        columns = ["claim", "what it says", "verdict", "ours", "paper", "see"]
-        blocks += [f"**{PAPERS.get(key, key)}**", _table(columns, lines)]
-    for key, mine in papers.items():
-        every = list(dict.fromkeys(map(_setting, ordered(mine))))
-        settings = {text: n for n, text in enumerate(every, start=1)}
-        told = (f"{n}. {text}" for text, n in settings.items())
-        blocks += [f"## {PAPERS.get(key, key)}", "**Settings**\n\n" + "\n".join(told)]
-        for row in ordered(mine):
-            number = f"Setting {settings[_setting(row)]}."
-            blocks.append(f"### {heading(row.artefact)}")
-            blocks.append(
-                block(row, of.get(row.artefact, none), None, most=most, setting=number, short=True)
-            )
-    return "\n\n".join(blocks) + "\n"
+    papers = []
+    for key in papers_of(rows):
+        mine = ordered(rows[paper_of(rows) == key])
+        settings = list(dict.fromkeys(map(_setting, mine)))
+        claims = [
+            _line(row, of.get(row.artefact, parts.iloc[:0]), books.get(row.artefact))
+            | {
+                "block": block(
+                    row,
+                    of.get(row.artefact, parts.iloc[:0]),
+                    None,
+                    most=most,
+                    setting=f"Setting {settings.index(_setting(row)) + 1}.",
+                    short=True,
+                )
+            }
+            for row in mine
+        ]
+        papers.append({"name": PAPERS.get(key, key), "settings": settings, "claims": claims})
+    return pages().get_template("verdicts.md.j2").render(tally=tally, papers=papers).rstrip() + "\n"
 
 
-def _line(row: Any, parts: pd.DataFrame, books: dict[str, gate.Notebook]) -> list[str]:
-    """Return a claim's line of the table: name, claim, verdict, ours, paper, links."""
+@cache
+def pages() -> jinja2.Environment:
+    """Return the templates of this folder's pages."""
+    found = templates.environment(Path(__file__).parent / "templates")
+    found.filters |= {"sentence": _sentence, "found": _found}
+    return found
+
+
+@cache
+def in_short() -> dict[str, str]:
+    """Return every claim in at most `MOST_WORDS_IN_SHORT` words, by its artefact."""
+    return yaml.safe_load((Path(__file__).parent / "in_short.yaml").read_text(encoding="utf-8"))
+
+
+def _line(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> dict[str, str]:
+    """Return a claim's line of the table and its heading."""
     first = next(_ranked(row.verdict, parts).itertuples(), None)
-    ours = _found(first, brief=True) if first is not None else ""
-    name = f"[{name_of(row.artefact)}](#{anchor(row.artefact)})"
-    return [
-        name,
-        in_short(row.artefact),
-        _verdict(row, parts),
-        ours,
-        _printed(row, first),
-        _links(row, books.get(row.artefact)),
-    ]
+    return {
+        "name": name_of(row.artefact),
+        "anchor": anchor(row.artefact),
+        "heading": heading(row.artefact),
+        "short": in_short().get(row.artefact, row.artefact),
+        "verdict": _verdict(row, parts),
+        "ours": _found(first, brief=True) if first is not None else "",
+        "printed": _printed(row, first),
+        "links": _links(row, book),
+    }
 
 
 def block(
@@ -148,29 +163,27 @@ def block(
         Whether the claim is said in ten words, without remark and links.
     """
     parts = parts[parts["role"] != "beyond"]
-    ranked = _ranked(row.verdict, parts)
-    claim = in_short(row.artefact) if short else row.claim
-    lines = [
-        f"*Claim* ({row.source}): {_sentence(claim)}",
-        f"**{_sentence(_verdict(row, parts))}** {answer(row.verdict, parts)}",
-    ]
-    others = ranked.iloc[1:] if (parts["answer"] != "not run").any() else ranked.iloc[:0]
+    others = _ranked(row.verdict, parts).iloc[1:]
+    if not (parts["answer"] != "not run").any():
+        others = others.iloc[:0]
     holds = others["answer"] == "yes"
-    shown = [
-        [_sentence(part.sentence).rstrip("."), _ANSWERS[part.answer], _found(part)]
-        for group, n in ((others[~holds], most[0]), (others[holds], most[1]))
-        for part in group.iloc[:n].itertuples()
-    ]
-    if shown:
-        lines.append(_table(["other parts", "", "ours"], shown))
-    if row.note and not short:
-        lines.append(_sentence(row.note))
-    if row.printed and not short:
-        lines.append(f"The paper prints {row.printed.rstrip('.')}.")
-    lines.append(setting or f"{_setting(row)}")
-    if not short and (links := _links(row, book)):
-        lines.append(f"See {links}.")
-    return "\n\n".join(lines)
+    shown = pd.concat([others[~holds].iloc[: most[0]], others[holds].iloc[: most[1]]])
+    return (
+        pages()
+        .get_template("claim.md.j2")
+        .render(
+            source=row.source,
+            claim=in_short().get(row.artefact, row.artefact) if short else row.claim,
+            verdict=_verdict(row, parts),
+            answer=answer(row.verdict, parts),
+            others=list(shown.itertuples()),
+            answers=_ANSWERS,
+            note="" if short else row.note,
+            printed="" if short else row.printed,
+            setting=setting or _setting(row),
+            links="" if short else _links(row, book),
+        )
+    )
 
 
 def answer(verdict: str, parts: pd.DataFrame) -> str:
@@ -247,13 +260,6 @@ def _links(row: Any, book: gate.Notebook | None) -> str:
     if book:
         links.append(f"[{book.number}](notebooks/{book.path.name})")
     return ", ".join(links)
-
-
-def _table(columns: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table whose bars touch the cells."""
-    cells = [[re.sub(r"\s+", " ", cell).replace("|", "\\|") for cell in row] for row in rows]
-    lines = [columns, ["---"] * len(columns), *cells]
-    return "\n".join(f"|{'|'.join(line)}|" for line in lines)
 
 
 def _sentence(text: str) -> str:

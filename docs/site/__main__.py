@@ -14,7 +14,7 @@ from pathlib import Path
 
 from companion.app import gate
 from docs.site import errata, gallery, links, notebooks, records, reference, verdicts
-from docs.site.sources import Problem, Sources
+from docs.site.sources import Problem, Sources, templates
 from sflkit import paths
 
 # What stands below the title of the start page: where everything lies in the clone.
@@ -86,12 +86,8 @@ def _start(root: Path, sections: list[str]) -> str:
     text = (root / "README.md").read_text(encoding="utf-8")
     doors = " · ".join(f"[{name}]({target})" for name, target in _DOORS if (root / target).exists())
     title, _, rest = text.partition("\n")
-    entries = ["notebooks/index", "gallery/index", "verdicts/index", "Errata <errata>"]
-    entries += [*(f"{section}/index" for section in sections), "api/index"]
-    toctree = "\n".join(entries)
-    return (
-        f"{title}\n\n{doors}\n{rest}\n\n```{{toctree}}\n:hidden:\n:maxdepth: 2\n\n{toctree}\n```\n"
-    )
+    page = templates().get_template("start.md.j2")
+    return page.render(title=title, doors=doors, rest=rest, sections=sections)
 
 
 def _add_section(name: str, sources: Sources) -> bool:
@@ -99,11 +95,10 @@ def _add_section(name: str, sources: Sources) -> bool:
     pages = [page for page in sources.files if page.startswith(f"{name}/")]
     if pages and f"{name}/index.md" not in pages:
         title, about = _SECTIONS[name]
-        entries = "\n".join(sorted(page.removeprefix(f"{name}/") for page in pages))
-        sources.add(
-            f"{name}/index.md",
-            f"# {title}\n\n{about}\n\n```{{toctree}}\n:maxdepth: 1\n\n{entries}\n```\n",
-        )
+        entries = sorted(page.removeprefix(f"{name}/") for page in pages)
+        page = templates().get_template("section.md.j2")
+        page = page.render(title=title, about=about, entries=entries)
+        sources.add(f"{name}/index.md", page)
     return bool(pages)
 
 

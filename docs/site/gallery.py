@@ -6,9 +6,8 @@ import io
 from pathlib import Path
 
 from companion.app.artefacts import PAPERS
-from docs.site.records import OTHER, Artefact, Records
-from docs.site.sources import Sources, page_of_claim, plain
-from docs.site.verdicts import badge
+from docs.site.records import OTHER, Records
+from docs.site.sources import Sources, templates
 
 _THUMB = (760, 560)  # pixels; twice what a card shows, for screens with small ones
 _TITLES = {**PAPERS, OTHER: "The tour, and beyond the papers"}
@@ -22,17 +21,14 @@ def add(sources: Sources, records: Records) -> None:
         if (figures := [artefact for artefact in records.of(paper) if artefact.figure])
     }
     for paper, figures in shown.items():
-        cards = "\n\n".join(_card(artefact) for artefact in figures)
-        sources.add(
-            f"gallery/{paper}.md",
-            f"# {_TITLES[paper]}: {len(figures)} figures\n\n"
-            "A figure leads to its claim, the numbers behind it, and the notebook that draws it.\n"
-            f"\n::::{{grid}} 1 1 2 2\n:gutter: 3\n\n{cards}\n\n::::\n",
-        )
+        page = templates().get_template("gallery.md.j2")
+        page = page.render(title=_TITLES[paper], figures=figures)
+        sources.add(f"gallery/{paper}.md", page)
         for artefact in figures:
             sources.add(f"gallery/small/{artefact.name}.png", small(sources.root / artefact.figure))
             sources.add(artefact.figure, (sources.root / artefact.figure).read_bytes())
-    sources.add("gallery/index.md", _index(shown))
+    index = templates().get_template("gallery_index.md.j2").render(shown=shown, titles=_TITLES)
+    sources.add("gallery/index.md", index)
 
 
 def small(file: Path) -> bytes:
@@ -45,45 +41,3 @@ def small(file: Path) -> bytes:
         target = io.BytesIO()
         image.quantize(64, method=Image.Quantize.FASTOCTREE).save(target, "png")
     return target.getvalue()
-
-
-def _index(shown: dict[str, list[Artefact]]) -> str:
-    cards = "\n\n".join(
-        f":::{{grid-item-card}} {_TITLES[paper]}\n:link: {paper}\n:link-type: doc\n"
-        f":img-top: small/{figures[0].name}.png\n:img-alt: {_alt(figures[0])}\n"
-        f":class-card: door\n\n{len(figures)} figures\n:::"
-        for paper, figures in shown.items()
-    )
-    entries = "\n".join(shown)
-    return (
-        "# Gallery\n\nEvery figure that the notebooks draw, by paper and number, with the verdict "
-        "on its claim and the numbers that the paper prints.\n\n"
-        f"::::{{grid}} 1 2 2 2\n:gutter: 3\n\n{cards}\n\n::::\n\n"
-        f"```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
-    )
-
-
-def _card(artefact: Artefact) -> str:
-    row = artefact.verdict
-    if row is not None:
-        link = f":link: ../{page_of_claim(artefact.name).removesuffix('.md')}\n:link-type: doc\n"
-    elif artefact.notebook is not None:
-        link = f":link: ../notebooks/{artefact.notebook.name}\n:link-type: doc\n"
-    else:
-        link = ""
-    told = [badge(row.verdict)] if row is not None else []
-    told.append(plain(artefact.caption))
-    if row is not None and row.printed:
-        told.append(f"**The paper prints:** {plain(row.printed)}")
-    if artefact.notebook is not None:
-        told.append(f"*Notebook {artefact.notebook.number}*")
-    return (
-        f":::{{grid-item-card}} {plain(artefact.label)}\n{link}"
-        f":img-top: small/{artefact.name}.png\n:img-alt: {_alt(artefact)}\n:class-card: figure\n\n"
-        + "\n\n".join(told)
-        + "\n:::"
-    )
-
-
-def _alt(artefact: Artefact) -> str:
-    return " ".join(artefact.caption.split()) or artefact.label

@@ -15,7 +15,7 @@ from typing import Any
 from companion.app import documents, gate
 from companion.app.artefacts import PAPERS
 from docs.site.records import OTHER, Records
-from docs.site.sources import PAGES, Sources
+from docs.site.sources import PAGES, Sources, templates
 
 KERNEL = "python3"
 _README = "notebooks/README.md"
@@ -105,36 +105,18 @@ def index(root: Path, books: list[gate.Notebook], solutions: list[str], records:
     """Return the page of notebooks: the learning paths, then all of them by paper."""
     text = (root / _README).read_text(encoding="utf-8") if (root / _README).is_file() else ""
     paths = re.search(r"^## Learning paths$.*?(?=^## |\Z)", text, re.M | re.S)
-    blocks = [
-        "# Notebooks",
-        "Each notebook asks a question, shows a picture, and gives an answer beside the paper's. "
-        "Start with notebook 00, which walks through all four papers.",
-        *([paths[0].strip()] if paths else []),
-        "Below, every paper has its notebooks in order, with the minutes that it takes to run them "
-        "and with what became of their claims.",
-    ]
-    listed = []
+    parts = []
     for digit, (name, about) in _PAPERS.items():
-        mine = [book for book in books if book.number.startswith(digit)]
+        mine = [(book, _told(book, records)) for book in books if book.number.startswith(digit)]
         if mine:
-            heading = PAPERS.get(name, name)
-            blocks += [f"## {heading}", about]
-            blocks.append("\n".join(_line(book, records) for book in mine))
-            listed += mine
-    entries = "\n".join(book.name for book in listed)
-    blocks.append(f"```{{toctree}}\n:hidden:\n:maxdepth: 1\n\n{entries}\n```")
-    if solutions:
-        entries = "\n".join(f"solutions/{name}" for name in solutions)
-        blocks += [
-            "## Solutions",
-            "Every exercise has an answer that was run. Try it yourself first.",
-            f"```{{toctree}}\n:maxdepth: 1\n\n{entries}\n```",
-        ]
-    return "\n\n".join(blocks) + "\n"
+            parts.append({"name": PAPERS.get(name, name), "about": about, "books": mine})
+    page = templates().get_template("notebooks.md.j2")
+    paths = paths[0].strip() if paths else ""
+    return page.render(paths=paths, parts=parts, solutions=solutions)
 
 
-def _line(book: gate.Notebook, records: Records) -> str:
-    """Return a notebook as an item: its title, its minutes, and how its claims came out."""
+def _told(book: gate.Notebook, records: Records) -> str:
+    """Return a notebook's minutes and how its claims came out, in brackets."""
     found = Counter(
         artefact.verdict.verdict
         for artefact in records.judged
@@ -145,7 +127,7 @@ def _line(book: gate.Notebook, records: Records) -> str:
     told = ", ".join(f"{count} {verdict}" for verdict, count in found.items())
     minutes = f"{book.minutes:g} min" if book.minutes else ""
     rest = "; ".join(text for text in (minutes, told) if text)
-    return f"- **{book.number}** [{book.title}]({book.path.name}){f' ({rest})' if rest else ''}"
+    return f" ({rest})" if rest else ""
 
 
 def _joined(source: str | list[str]) -> str:

@@ -52,6 +52,11 @@ class Artefact:
         """What the paper calls it, such as "Figure 4a"."""
         return name_of(self.name) if self.paper in PAPERS else self.name.replace("-", " ")
 
+    @property
+    def alt(self) -> str:
+        """What stands in the place of its figure."""
+        return " ".join(self.caption.split()) or self.label
+
 
 @dataclass
 class Records:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from docs.site.sources import Sources, code_page
+from docs.site.sources import Sources, code_page, templates
 
 _TABLE = re.compile(r"^\|.*\|[ ]*\n\|[-:| ]+\|[ ]*\n(?:\|.*(?:\n|$))+", re.M)
 # A paragraph that is not indented, and behind an empty line code that is.
@@ -133,28 +133,25 @@ def _list_table(table: str) -> str:
 
 
 def _index(modules: dict[str, Path], packages: list[str]) -> str:
-    blocks = [
-        "# API reference",
-        "The library, module by module, from its docstrings. What a paper has is in one package; "
-        "what the papers share lies in the packages after them.",
-    ]
-    halls = [name for name in _HALLS if name in modules]
-    halls += [name for name in packages if name.count(".") == 1 and name not in halls]
-    for hall in halls:
-        below = [name for name in modules if name.startswith(f"{hall}.")]
-        blocks.append(f"## {_HALLS.get(hall, hall)}")
-        blocks.append("\n".join(_item(name, modules) for name in [hall, *below]))
+    found = [name for name in _HALLS if name in modules]
+    found += [name for name in packages if name.count(".") == 1 and name not in found]
     rest = [name for name in modules if name.count(".") == 1 and name not in packages]
-    blocks += ["## What all of it uses", "\n".join(_item(name, modules) for name in rest)]
-    entries = "\n".join([*halls, *rest])
-    blocks.append(f"```{{toctree}}\n:hidden:\n:maxdepth: 2\n\n{entries}\n```")
-    return "\n\n".join(blocks) + "\n"
+    halls = [
+        (_HALLS.get(hall, hall), [hall, *(n for n in modules if n.startswith(f"{hall}."))])
+        for hall in found
+    ]
+    halls.append(("What all of it uses", rest))
+    told = [
+        {"title": title, "modules": [(name, _about(modules[name])) for name in names]}
+        for title, names in halls
+    ]
+    return templates().get_template("reference.md.j2").render(halls=told, entries=[*found, *rest])
 
 
-def _item(name: str, modules: dict[str, Path]) -> str:
-    docstring = ast.get_docstring(ast.parse(modules[name].read_text(encoding="utf-8"))) or ""
-    first = " ".join(docstring.split("\n\n")[0].split())
-    return f"- [`{name}`]({name}.rst): {first.removesuffix('.')}."
+def _about(file: Path) -> str:
+    """Return the first paragraph of a module's docstring, without its full stop."""
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return " ".join(docstring.split("\n\n")[0].split()).removesuffix(".")
 
 
 def _module(name: str, below: list[str]) -> str:

@@ -12,9 +12,13 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
+import jinja2
+
 from companion.app.artefacts import anchor
+from companion.templates import environment
 
 # The files that become pages under another name than their own.
 PAGES = {
@@ -205,6 +209,19 @@ class Sources:
         for path in folder.rglob("*"):
             if path.is_file() and path.relative_to(folder).as_posix() not in self.files:
                 path.unlink()
+
+
+@cache
+def templates() -> jinja2.Environment:
+    """Return the templates of the pages that are written from records."""
+    found = environment(Path(__file__).parent / "templates")
+    found.filters |= {"plain": plain, "page_of_claim": page_of_claim, "badge": badge}
+    return found
+
+
+def badge(verdict: str) -> str:
+    """Return a verdict as a coloured word."""
+    return f'<span class="verdict {verdict.replace(" ", "-")}">{verdict}</span>'
 
 
 def page_of(file: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jinja2
 import pandas as pd
 import pytest
 
@@ -14,51 +15,56 @@ ROWS = tables.all_verdicts(ROOT / "figures")
 COLUMNS = ["artefact", "part", "answer", "ours", "interval", "n_seeds"]
 
 
-@pytest.mark.parametrize("finding", findings.FINDINGS, ids=lambda finding: finding.artefacts[0])
-def test_each_finding_is_written_for_today_s_answers(finding):
+def frame(*rows):
+    return pd.DataFrame([*rows], columns=COLUMNS)
+
+
+def finding(text="{{ gain.size }}"):
+    values = {"gain": ["a/x", "yes"], "rule": ["a/y", "no"]}
+    return {"title": "It is so.", "claims": ["a"], "values": values, "text": text}
+
+
+TOLD = frame(
+    ("a", "x", "yes", "+1.25 points", "[0.5, 2]", "40"),
+    ("a", "y", "no", "0 of 15 hold, largest difference 0.2", "", ""),
+)
+
+
+@pytest.mark.parametrize("finding", findings.findings(), ids=lambda finding: finding["claims"][0])
+def test_each_finding_is_written_for_today_s_answers_in_sixty_words(finding):
     """One that is not must be written anew: look at what VERDICTS.md says of its claims."""
-    assert finding.stale(findings.Parts(PARTS)) == []
-    assert set(finding.artefacts) <= set(ROWS["artefact"])
+    text = findings.text(finding, PARTS)
+    assert text != findings.CHANGED and len(text.split()) <= 60
+    assert len(f"{finding['title']} {text}".split()) <= 75
+    assert set(finding["claims"]) <= set(ROWS["artefact"])
 
 
 def test_numbers_come_from_the_parts():
-    rows = [
-        ("a", "x", "yes", "+1.25 points", "[0.5, 2]"),
-        ("a", "y", "no", "0 of 15 hold, largest difference 0.2", ""),
-        ("a", "z", "no", "1.5 points", "[-1, 4]"),
-    ]
-    parts = findings.Parts(
-        pd.DataFrame(rows, columns=["artefact", "part", "answer", "ours", "interval"])
+    text = (
+        "{{ gain.size }}, {{ gain.low }} to {{ gain.high }}, {{ gain.n_seeds }} seeds, "
+        '{{ "%g" | format(rule.number) }}'
     )
-    assert (parts.answer("a/x"), parts.answer("a/none")) == ("yes", "")
-    assert parts.value("a/x") == 1.25 and parts.size("a/x") == "1.25 points"
-    assert parts.interval("a/x") == "95 % interval from 0.5 to 2"
-    assert parts.size("a/y").endswith(" 0.2")
+    assert findings.text(finding(text), TOLD) == "1.25 points, 0.5 to 2, 40 seeds, 0.2"
 
 
-def test_a_finding_whose_answer_changed_says_so_and_nothing_else():
-    changed = PARTS.copy()
-    first = (changed["artefact"] == "fats-alg2") & (changed["part"] == "tiny")
-    assert first.sum() == 1
-    changed.loc[first, "answer"] = "yes"
-    told = findings.as_markdown(ROWS, changed, {}).splitlines()
-    before = findings.as_markdown(ROWS, PARTS, {}).splitlines()
-    assert findings.CHANGED in told[0] and "tiny federations" not in told[0]
-    assert told[1:] == before[1:] and findings.CHANGED not in "".join(before)
+def test_a_finding_whose_answer_changed_or_whose_claim_was_not_judged_says_so_and_nothing_else():
+    changed = TOLD.assign(answer=["yes", "yes"])
+    assert findings.text(finding(), changed) == findings.CHANGED
+    assert findings.text(finding(), TOLD.iloc[:0]) == findings.CHANGED
+
+
+def test_a_value_that_is_gone_stops_the_page_with_its_name():
+    with pytest.raises(ValueError, match="rule is gone, as a/y is no part"):
+        findings.text(finding(), TOLD.iloc[:1])
+    with pytest.raises(jinja2.UndefinedError, match="'lead' is undefined"):
+        findings.text(finding("{{ lead.size }}"), TOLD)
 
 
 def test_the_finding_on_osafl_tells_lead_interval_and_seeds():
-    rows = [
+    parts = frame(
         ("osafl-tab2", "best_m_fedavg", "yes", "+2.1 points", "[1.3, 2.9]", "3"),
         ("osafl-alg2", "printed_buffer", "no", "-60 points", "[-62, -58]", "3"),
-    ]
-    finding, parts = findings.FINDINGS[-1], findings.Parts(pd.DataFrame(rows, columns=COLUMNS))
-    assert finding.stale(parts) == []
+    )
     said = "on 3 seeds that chose nothing OSAFL's best accuracy is 2.1 points above M-FedAvg's "
-    assert said + "(95 % interval from 1.3 to 2.9; the paper: 3.3 points)" in finding.text(parts)
-
-
-@pytest.mark.parametrize("finding", findings.FINDINGS, ids=lambda finding: finding.artefacts[0])
-def test_a_finding_has_sixty_words_at_most(finding):
-    text = finding.text(findings.Parts(PARTS))
-    assert len(f"{finding.title} {text}".split()) <= 75 and len(text.split()) <= 60
+    text = findings.text(findings.findings()[-1], parts)
+    assert said + "(95 % interval from 1.3 to 2.9; the paper: 3.3 points)" in text

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from companion.app import artefacts, gate, verdict_page
-from companion.app.in_short import IN_SHORT, MOST_WORDS
 from companion.judging import tables
 from tests.helpers import ROOT
 
@@ -149,8 +148,9 @@ def test_a_block_has_claim_answer_other_parts_and_setting():
 
 def test_every_claim_has_ten_words_at_most():
     declared = {name for book in gate.notebooks() for name in book.artefacts}
-    assert set(IN_SHORT) == declared
-    assert max(len(text.split()) for text in IN_SHORT.values()) <= MOST_WORDS
+    in_short = verdict_page.in_short()
+    assert set(in_short) == declared
+    assert max(len(text.split()) for text in in_short.values()) <= verdict_page.MOST_WORDS_IN_SHORT
 
 
 def test_every_claim_has_one_block_that_a_search_finds(monkeypatch):

@@ -20,7 +20,6 @@ from scipy import stats
 
 from companion import figures
 from companion.app.readme import refresh_block, tally, write_blocks
-from companion.app.verdict_page import verdict_page
 from companion.judging import claims, rules, tables
 from sflkit import paths
 from sflkit.registry import Look, Registry, Rule
@@ -614,15 +613,3 @@ def test_drawn_data_do_not_depend_on_how_results_are_called():
     text = figures.data_text(drawn)
     assert figures.data_text(drawn.assign(key="sfl-training/0123")) == text
     assert figures.data_text(drawn.assign(accuracy=0.0)) != text
-
-
-def test_verdict_page(clone):
-    tables.record(verdict("sfl-fig2", held=False, level="reduced", note="The cause is known."))
-    page = verdict_page("the tally")
-    assert page.startswith("# Verdicts\n") and "\n\nthe tally\n\n**SFL**\n\n" in page
-    assert page.endswith(
-        "## SFL\n\n### Figure 2 (SFL), sfl-fig2\n\n**Claim** (Fig. 4). DRSR is best.\n\n"
-        "**Verdict: not reproduced.** The claim has one part, which fails.\n\n"
-        "**Remark.** The cause is known.\n\n- **Fails.** DRSR ends above FIFO.\n\n"
-        "**Setting.** A reduced setting: small.\n"
-    )
