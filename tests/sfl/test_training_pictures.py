@@ -4,6 +4,7 @@ import matplotlib
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -32,19 +33,29 @@ def axes():
 def test_differences_from_fifo_are_paired_by_seed(axes):
     """DRSR is 0.03 above FIFO in every seed: 3 points, without spread."""
     frame = sweep({"fifo": 0.5, "drsr": 0.53, "lazy": 0.4})
-    drawn = training_pictures.above_fifo(axes, frame, ["drsr", "fifo", "lazy"])
-    assert set(drawn["rule"]) == {"drsr", "lazy"}
-    drsr = drawn[drawn["rule"] == "drsr"]
-    assert drsr["mean"].tolist() == pytest.approx([3.0] * 4)
-    assert drsr["std"].tolist() == pytest.approx([0.0] * 4, abs=1e-9)
+    training_pictures.figure4(axes, frame, ["drsr", "fifo", "lazy"])
     assert [t.get_text() for t in axes[1].get_yticklabels()] == ["DRSR", "LAZY"]
+    bars = [line.get_xdata() for line in axes[1].lines if line.get_linewidth() == 3]
+    np.testing.assert_allclose(bars, [[3, 3], [-10, -10]])  # the intervals have no length
+
+
+def test_figure_4_has_a_curve_of_every_rule_as_the_paper_draws_it(axes):
+    """Seeds 0 to 3 lie 0, 1, 2 and 3 points above the level: 1.5 in the mean."""
+    frame = sweep({"fifo": 0.5, "drsr": 0.53, "lazy": 0.4})
+    drawn = training_pictures.figure4(axes, frame, ["drsr", "fifo", "lazy"])
+    means = drawn.groupby("rule")["mean"].agg(list)
+    assert means["fifo"] == pytest.approx([51.5] * 4) and means["lazy"] == pytest.approx([41.5] * 4)
+    assert [t.get_text() for t in axes[0].get_legend().get_texts()] == ["DRSR", "FIFO", "LAZY"]
+    heights = [line.get_ydata()[0] for line in axes[0].lines if len(line.get_ydata())]
+    assert heights == pytest.approx([54.5, 51.5, 41.5])
 
 
 def test_the_two_readings_of_full_have_names_of_their_own(axes):
     frame = sweep({"full": 0.5, "full_refreshed": 0.6, "fifo": 0.5})
-    training_pictures.above_fifo(axes, frame, ["full", "full_refreshed", "fifo"])
+    training_pictures.figure4(axes, frame, ["full", "full_refreshed", "fifo"])
     names = ["FULL (static)", "FULL (renewed)"]
-    assert [t.get_text() for t in axes[0].get_legend().get_texts()] == names
+    legend = [t.get_text() for t in axes[0].get_legend().get_texts()]
+    assert legend == ["FULL (static)", "FIFO", "FULL (renewed)"]  # the order of the registry
     assert [t.get_text() for t in axes[1].get_yticklabels()] == names
 
 
