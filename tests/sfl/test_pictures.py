@@ -65,6 +65,13 @@ def test_share_bars_stack_to_one_and_name_large_parts_only():
     ]  # 0.04 is too small for a name
 
 
+def test_hollow_share_bars_stand_where_they_are_told():
+    ax = axes()
+    pictures.share_bars(ax, [[0.5, 0.5]], at=[3.2], width=0.4, hollow=True)
+    assert {patch.get_facecolor()[:3] for patch in ax.patches} == {(1.0, 1.0, 1.0)}
+    assert [patch.get_x() for patch in ax.patches] == pytest.approx([3.0, 3.0])
+
+
 def test_a_round_is_drawn_from_as_many_clients_as_given():
     ax = axes()
     pictures.sfl_round(ax, [[0, 1]] * 2, [[0, 0, 1]] * 2, [[False, True, True]] * 2)

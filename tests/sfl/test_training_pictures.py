@@ -74,12 +74,25 @@ def test_cache_sizes_have_the_papers_numbers_beside_them(axes):
     assert min(x for x, _ in told.values()) > 1  # a share of the axes: right of it, over no curve
 
 
-def test_superclasses_show_the_papers_ends_only_where_the_run_is_as_long(axes):
-    levels = {"drsr": 0.4, "lazy": 0.25}
-    read = {"LAZY": 0.25, "all others": 0.41, "": 0.38}
-    training_pictures.superclasses(axes, sweep(levels), read, chance=0.2)
-    assert [t.get_text() for t in axes[0].texts] == ["chance"]
-    axes[0].clear()
-    drawn = training_pictures.superclasses(axes, sweep(levels, rounds=(590, 600)), read, chance=0.2)
-    assert [t.get_text() for t in axes[0].texts] == ["chance", "paper: LAZY", "paper: all others"]
-    assert drawn["count"].tolist() == [4] * 4
+def test_figure_10_has_the_authors_curves_of_the_rules_that_ran(axes):
+    """Dashed in the colour of the same rule; ours solid, in per cent."""
+    frame = sweep({"full": 0.3, "full_refreshed": 0.4, "lazy": 0.25}, rounds=(590, 600))
+    drawn = training_pictures.figure10(axes[0], frame)
+    ours = [line for line in axes[0].lines if line.get_linestyle() == "-"]
+    paper = [
+        line for line in axes[0].lines if line.get_linestyle() == "--" and len(line.get_xdata())
+    ]
+    assert [line.get_ydata()[0] for line in ours] == pytest.approx([31.5, 26.5, 41.5])
+    assert {line.get_color() for line in paper} == {ours[1].get_color(), ours[2].get_color()}
+    lazy = next(line for line in paper if line.get_color() == ours[1].get_color())
+    late = [y for x, y in lazy.get_xydata() if x > 539]
+    assert sum(late) / len(late) == pytest.approx(27.92, abs=0.01)  # as data/paper_values/sfl.csv
+    assert drawn["count"].tolist() == [4] * 6
+
+
+def test_gains_over_lazy_have_the_papers_beside_them(axes):
+    score = pd.DataFrame({"full": [0.3, 0.3], "drsr": [0.35, 0.36], "lazy": [0.3, 0.3]})
+    training_pictures.gains_over_lazy(axes[0], score, {"DRSR": 0.39, "LAZY": 0.28})
+    hollow = [line for line in axes[0].lines if line.get_marker() == "D" and len(line.get_xdata())]
+    assert [tuple(line.get_xydata()[0]) for line in hollow] == [(pytest.approx(11.0), 1)]
+    assert [t.get_text() for t in axes[0].get_yticklabels()] == ["FULL (static)", "DRSR"]

@@ -161,33 +161,36 @@ def squares(
             )
 
 
-def share_bars(ax: Axes, shares: ArrayLike, *, least: float = 0.06) -> None:
-    """Draw a stacked bar for each row of `shares` (n_bars, n_classes).
+def share_bars(
+    ax: Axes,
+    shares: ArrayLike,
+    *,
+    least: float = 0.06,
+    at: ArrayLike | None = None,
+    width: float = 0.8,
+    hollow: bool = False,
+) -> None:
+    """Draw a stacked bar for each row of `shares` (n_bars, n_classes), at 0, 1, ... or `at`.
 
-    The class is written in every part above `least`.
+    The class is written in every part above `least`. A hollow bar has no colours: the paper's.
     """
     shares = checks.array("shares", shares, ndim=2, low=0.0)
+    at = np.arange(len(shares)) if at is None else np.asarray(at)
     bottom = np.zeros(len(shares))
     for label in range(shares.shape[1]):
         part = shares[:, label]
-        ax.bar(
-            np.arange(len(shares)),
-            part,
-            bottom=bottom,
-            color=label_color(label),
-            edgecolor="black",
-            linewidth=0.5,
-            width=0.8,
-        )
+        color = "white" if hollow else label_color(label)
+        look = {"color": color, "edgecolor": "black", "linewidth": 0.5, "width": width}
+        ax.bar(at, part, bottom=bottom, **look)
         for k in np.flatnonzero(part >= least):
             ax.text(
-                k,
+                at[k],
                 bottom[k] + part[k] / 2,
                 str(label),
                 ha="center",
                 va="center",
                 fontsize=8,
-                color=text_color(label),
+                color="black" if hollow else text_color(label),
             )
         bottom += part
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from companion import figures
+from companion import figures, sheets
 from companion.sfl.evidence import training as evidence
 from companion.sfl.pictures import shared as pictures
 from sflkit.sfl.caches import RULES
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 Arms = Mapping[tuple[str, str, float], pd.DataFrame]
 # FULL in Figs. 4 and 10, where it stands beside the one whose samples are renewed.
 _LABELS = RULES.labels() | {"full": "FULL (static)"}
+# Whose curve of the paper is whose: its FULL renews its samples (ERRATA 85).
+PRINTED_AS = {"full_refreshed": "FULL"} | {
+    r: RULES[r].label for r in ("drsr", "srsr", "fifo", "lazy")
+}
 _DISCREPANCY = r"expected discrepancy $\mathbb{E}\,\psi_t$"
 _THETA_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
@@ -229,45 +233,54 @@ def cache_sizes(
     return groups.agg(["mean", "std", "count"]).reset_index()
 
 
-def superclasses(
-    axes: Sequence[Axes], frame: pd.DataFrame, printed: Mapping[str, float], chance: float
-) -> pd.DataFrame:
-    """Draw Fig. 10: mean accuracy over rounds, and the gain over LAZY in the last tenth of them.
-
-    Seeds and intervals stand beside the gains: the rules of one seed share its luck.
+def figure10(ax: Axes, frame: pd.DataFrame) -> pd.DataFrame:
+    """Draw Fig. 10: the accuracy of every rule over rounds, and the authors' curves dashed.
 
     Parameters
     ----------
-    axes : two Axes
+    ax : Axes
     frame : DataFrame
-        Rows of a sweep over rules and seeds.
-    printed : mapping
-        Name -> where a curve of the paper ends after 600 rounds, read off to 0.01; drawn where the
-        run is as long. A value with an empty name is drawn without one.
-    chance : float
-        Accuracy of a guess.
+        Rows of a sweep over rules and seeds. Only the rules in it are drawn, of both.
 
     Returns
     -------
     DataFrame
-        Mean, std and count of the accuracy by rule and round.
+        Ours: mean, std and count of the accuracy in per cent, by rule and round.
     """
-    shown = frame.dropna(subset="accuracy")
+    shown = frame.dropna(subset="accuracy")[["rule", "seed", "round", "accuracy"]]
+    shown = shown.assign(accuracy=100 * shown["accuracy"])
     last = int(shown["round"].max())
     look = {"rules": RULES, "labels": _LABELS, "interval": None}
-    figures.curves(axes[0], shown, "round", "accuracy", "rule", **look)
-    axes[0].axhline(chance, color="0.5", linewidth=1, linestyle=":")
-    beside = {"textcoords": "offset points", "ha": "right", "fontsize": 9}
-    axes[0].annotate("chance", (last, chance), (0, 3), color="0.4", **beside)
-    if last >= 600:
-        for name, value in printed.items():
-            at = 1.06 * last, value  # beside the curves, which some of them lie on
-            axes[0].errorbar(*at, yerr=0.01, fmt="kx", capsize=3, clip_on=False)
-            if name:
-                axes[0].annotate(f"paper: {name}", at, (-8, -13), **beside)
-    axes[0].set(xlabel="round t", ylabel="test accuracy")
-    score = evidence.window(frame, (0.9, 1.0))
-    others = [rule for rule in RULES if rule in score and rule != "lazy"]
-    pictures.gains(axes[1], score.sub(score["lazy"], axis=0)[others], labels=_LABELS)
-    axes[1].set(xlabel="minus LAZY, points", title="last tenth of the rounds")
+    figures.curves(ax, shown, "round", "accuracy", "rule", **look)
+    for line in ax.lines:  # a rule's own dashes would be taken for the paper's
+        line.set_linestyle("-")
+    ran = {PRINTED_AS[rule]: rule for rule in PRINTED_AS if rule in set(shown["rule"])}
+    colors = {name: pictures.line(rule)["color"] for name, rule in ran.items()}
+    sheets.authors_curves(ax, "sfl-fig10", "a", colors, scale=100, within=(0, last))
+    ax.set(xlabel="round t", ylabel="test accuracy, %", xlim=(0, last), ylim=(5, 50))
+    sheets.explain_marks(ax, curves=True, ncols=2, fontsize=9, loc="lower right")
     return shown.groupby(["rule", "round"])["accuracy"].agg(["mean", "std", "count"]).reset_index()
+
+
+def gains_over_lazy(ax: Axes, score: pd.DataFrame, printed: Mapping[str, float]) -> None:
+    """Draw each rule's accuracy minus LAZY's, and the difference that the paper's curves have.
+
+    Parameters
+    ----------
+    ax : Axes
+    score : DataFrame
+        One row a seed, one column a rule; shares.
+    printed : mapping
+        "FULL", "DRSR" and so on -> the paper's accuracy, a share. Static FULL has none.
+    """
+    rules = [rule for rule in RULES if rule in score and rule != "lazy"]
+    pictures.gains(ax, score.sub(score["lazy"], axis=0)[rules], labels=_LABELS)
+    known = {
+        rule: 100 * (printed[PRINTED_AS[rule]] - printed["LAZY"])
+        for rule in rules
+        if rule in PRINTED_AS
+    }
+    colors = {rule: pictures.line(rule)["color"] for rule in known}
+    sheets.printed_marks(ax, known, {rule: rules.index(rule) for rule in known}, colors)
+    sheets.explain_marks(ax, marks=True, loc="best", fontsize=9)
+    ax.set(xlabel="minus LAZY, points")
