@@ -76,7 +76,6 @@ def test_optimal_is_one_of_the_grid_and_never_above_the_best_of_a_seed(seed):
     # A share that is best at every seed is always taken.
     grid[2] += 10
     assert evidence.optimal(score_frame(list(grid))).tolist() == grid[2].tolist()
-    assert evidence.best_share(score_frame(list(grid))) == 0.5
 
 
 def line(offset=0.0, n=6):
@@ -136,7 +135,6 @@ def test_similar_to_optimal_line_by_line_and_reuse_takes_5_percent():
     ours, best = known["consistently"]["synthetic, 5 %"]
     assert len(ours) == len(best) == 8
     np.testing.assert_allclose(best - ours, 0.003, atol=2e-4)
-    assert all(evidence.near_optimal(score).answer == "yes" for score in found.values())
     assert answers(CLAIMS["ds-optimal"], known) == {"consistently": "yes"}
     found["FEMNIST", 0.2] = found["FEMNIST", 0.2].assign(Ours=found["FEMNIST", 0.2]["Ours"] - 0.02)
     judged = answers(CLAIMS["ds-optimal"], evidence.optimal_evidence(found))

@@ -1,4 +1,4 @@
-"""What notebook 21 shows beside its runs: the lines of the tables, predictions, and limits.
+"""What notebook 21 shows beside its verdicts: the tables beside the paper's, predictions, limits.
 
 Source: FDS (Federated Learning for Data Streams), Sections 5 and 6, Appendices C.6 and D, Tables 2
 to 5, Fig. 3, (204).
@@ -6,6 +6,7 @@ to 5, Fig. 3, (204).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,61 +14,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from companion import story
+from companion import sheets, story
 from companion.datastreams import plans
-from companion.datastreams.claims import CLAIMS
-from companion.datastreams.claims.training import (
-    BASELINES,
-    FIGURES,
-    PRINTED,
-    TABLES,
-    artefact_of,
-    percent,
-)
+from companion.datastreams.claims.training import FIGURES, TABLES, artefact_of, percent, rivals
 from companion.datastreams.evidence import training as evidence
 from companion.datastreams.evidence.algorithm import algorithm_evidence, table1_evidence
-from companion.judging.claims import Page, Setting
-from companion.judging.rules import Judged
-from companion.judging.tables import markdown, paper_value
+from companion.judging.claims import Setting
+from companion.judging.tables import paper_value
 from sflkit.datastreams import psi, training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.strategies import client_importance
 from sflkit.randomness import generator
+from sflkit.results.intervals import mean_interval
 from sflkit.results.store import config_dict
 
 SHOWN = ("Fresh", "Historical", "Uniform", "Ours", "Optimal")
 FULL = Setting("full", "the algorithm and the networks themselves")
-
-
-def claims_before() -> Page:
-    """Return the claims of notebook 21 as it shows them before its run.
-
-    The lines of Tables 2, 4 and 5 claim the same of one data set and share each. They are a table
-    of what the paper prints, with the claims themselves folded behind it.
-    """
-    printed = pd.DataFrame(
-        {
-            "data": row,
-            "old samples": percent(f),
-            "p_hist of Ours": PRINTED[row, f][0],
-            **dict(zip(SHOWN, PRINTED[row, f][1:], strict=True)),
-        }
-        for row in plans.ROWS
-        for f in TABLES
-    )
-    lines = CLAIMS.before(*(artefact_of(row, f) for f in (0.2, 0.05, 0.5) for row in plans.ROWS))
-    return Page(
-        f"{CLAIMS.before('ds-alg1', 'ds-tab1')}\n\n---\n\n"
-        "**The lines of Tables 2, 4 and 5.** On every line Ours is at least as good as the best of "
-        "Fresh, Historical and Uniform, and working only with new data is not optimal. A line is "
-        "refuted where Ours ends more than half a point below one of the three, or Fresh is as "
-        "good as any share of the historical clients. An order counts from half of the printed "
-        "difference on. The paper prints these accuracies in %:\n\n"
-        f"{markdown(printed)}\n\n"
-        "<details><summary>The claims of the lines one by one, with their rules</summary>\n\n"
-        f"{lines}\n\n</details>\n\n---\n\n"
-        f"{CLAIMS.before('ds-fig3', *FIGURES, 'ds-optimal', 'ds-outperforms', 'ds-reuse')}"
-    )
 
 
 def table1() -> str:
@@ -136,39 +98,159 @@ def _estimated(config: DataStreamsConfig, rates: Sequence[float]) -> list[float]
     return shares
 
 
-def mean_accuracies(scores: evidence.Scores) -> pd.DataFrame:
-    """Return mean accuracies in per cent, a row per line, and the best share of the grid.
+@functools.cache
+def printed_cells(row: str, fraction: float) -> dict[str, tuple[float, float]]:
+    """Return number and half width that a line of Tables 2, 4, 5 prints, in %, by strategy."""
+    return {
+        name: tuple(
+            paper_value("datastreams", TABLES[fraction], f"{row} {name.lower()}{part}")
+            for part in ("", " half width")
+        )
+        for name in SHOWN
+    }
 
-    The ends of the grid are left out: they are Fresh and Historical.
+
+def cells(score: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Return our cells of a line of the tables, in %, a value for each seed, by strategy.
+
+    Optimal is `evidence.optimal`: no seed chooses the share that it judges.
     """
-    means = {f"{row}, {percent(f)}": 100 * score.mean() for (row, f), score in scores.items()}
-    table = pd.DataFrame(means).T.round(1).drop(columns=["p_hist=0", "p_hist=1"])
-    table["best p_hist of the grid"] = [evidence.best_share(score) for score in scores.values()]
-    return table.astype(object).fillna("")
+    ours = {name: score[name].to_numpy() for name in SHOWN[:-1]} | {
+        "Optimal": evidence.optimal(score)
+    }
+    return {name: 100 * sample for name, sample in ours.items()}
 
 
-def lines_at_a_glance(scores: evidence.Scores) -> pd.DataFrame:
-    """Return the differences that decide each line, in points, with intervals and answers.
+def both_iterates(
+    averaged: Mapping[str, Mapping], last: Mapping[str, Mapping], paper: Mapping[str, Mapping]
+) -> pd.DataFrame:
+    """Return a table of the paper with both readings of ours: four lines for each of its rows.
 
-    The rules are those of the claims; the last column's is that of `ds-optimal`, line by line.
+    The averaged output of Algorithm 1, the last iterate, the paper, and the difference of each from
+    the paper. The arguments are those of `sheets.table`.
     """
+    mean, end = (sheets.table(ours, paper, corner="data") for ours in (averaged, last))
+    both = mean.loc[(slice(None), sheets.DIFFERENCE), :] + ",  "
+    both += end.loc[(slice(None), sheets.DIFFERENCE), :]
+    lines = {}
+    for row in paper:
+        lines[row, "averaged"] = mean.loc[(row, sheets.OURS)]
+        lines[row, "last iterate"] = end.loc[(row, sheets.OURS)]
+        lines[row, sheets.PAPER] = mean.loc[(row, sheets.PAPER)]
+        lines[row, "differences"] = both.loc[(row, sheets.DIFFERENCE)]
+    return pd.DataFrame(lines).T.rename_axis(mean.index.names)
+
+
+def table_sheet(fraction: float, scores: evidence.Scores, last: evidence.Scores) -> pd.DataFrame:
+    """Return one of Tables 2, 4, 5 in its own rows and columns: ours, paper, difference.
+
+    Our p_hist is the minimiser of psi at the printed ratio.
+    """
+    rows = [row for row, share in scores if share == fraction]
+    paper = {row: printed_cells(row, fraction) for row in rows}
+    ours = ({row: cells(of[row, fraction]) for row in rows} for of in (scores, last))
+    found = both_iterates(*ours, paper)
+    share = {
+        row: {"p*hist": paper_value("datastreams", TABLES[fraction], f"{row} p_hist")}
+        for row in rows
+    }
+    mine = {row: {"p*hist": plans.minimiser(row, fraction)} for row in rows}
+    shares = sheets.table(mine, share, digits=2)["p*hist"]
+    line_of = {"averaged": sheets.OURS, "differences": sheets.DIFFERENCE, "paper": sheets.PAPER}
+    column = [shares.get((row, line_of.get(line)), "") for row, line in found.index]
+    found.insert(0, "p*hist", column)
+    return found
+
+
+def differences(scores: evidence.Scores, last: evidence.Scores) -> pd.DataFrame:
+    """Return the printed differences of strategies beside ours, in points.
+
+    Returns
+    -------
+    DataFrame
+        row, fraction, pair (such as "Ours - Fresh"), paper, and for "averaged" and "last": mean,
+        low, high. Ours is not compared with the strategy that it is.
+    """
+    rows = []
+    for (row, f), score in scores.items():
+        pairs = [("Ours", name) for name in rivals(row, f)] + [("Optimal", "Ours")]
+        print_of = printed_cells(row, f)
+        both = {"averaged": cells(score), "last": cells(last[row, f])}
+        for first, second in pairs:
+            line = {"row": row, "fraction": f, "pair": f"{first} − {second}"}
+            line["paper"] = round(print_of[first][0] - print_of[second][0], 1)
+            for name, of in both.items():
+                found = mean_interval(of[first] - of[second])
+                line |= {name: found.mean, f"{name} low": found.low, f"{name} high": found.high}
+            rows.append(line)
+    return pd.DataFrame(rows)
+
+
+def readings_compared(
+    scores: evidence.Scores, last: evidence.Scores, found: pd.DataFrame
+) -> pd.DataFrame:
+    """Return how near each reading of the tables, averaged or last, comes to the print.
+
+    `found` is the answer of `differences`. A printed difference above 0 is *seen* where our whole
+    interval is above 0.
+    """
+    table = {}
+    said = found[found["paper"] > 0]
+    for name, of in (("averaged", scores), ("last", last)):
+        away = np.array(
+            [
+                cells(score)[cell].mean() - value
+                for line, score in of.items()
+                for cell, (value, _) in printed_cells(*line).items()
+            ]
+        )
+        table[name] = {
+            "cells": len(away),
+            "cells within 1 point of print": int((np.abs(away) <= 1).sum()),
+            "mean distance, points": round(float(np.abs(away).mean()), 1),
+            "printed differences above 0": len(said),
+            "seen": int((said[f"{name} low"] > 0).sum()),
+            "reversed": int((said[f"{name} high"] < 0).sum()),
+            "median size, % of print": round(100 * (said[name] / said["paper"]).median()),
+        }
+    return pd.DataFrame(table)
+
+
+def other_readings(scores: evidence.Scores, last: evidence.Scores) -> pd.DataFrame:
+    """Return accuracies in % of the readings of Ours, where there are several (ERRATA 25, 26)."""
     rows = {}
     for (row, f), score in scores.items():
-        known = evidence.table_evidence(row, f, scores, scores)
-        cells = dict.fromkeys([f"Ours − {name}" for name in BASELINES], "the same")
-        for part in CLAIMS[artefact_of(row, f)].parts:
-            if part.key.startswith("ours, "):
-                judged = part.rule.judge(known[part.key])
-                cells[f"Ours − {part.key.removeprefix('ours, ')}"] = _cell(judged)
-            elif part.key == "only new data":
-                cells["Optimal − Fresh"] = _cell(part.rule.judge(known[part.key]))
-        cells["Ours − Optimal, at most 1 below"] = _cell(evidence.near_optimal(score))
-        rows[f"{row}, {percent(f)}"] = cells
-    return pd.DataFrame(rows).T
+        names = [name for name in score if name.startswith("Ours")]
+        for kind, of in (("averaged", score), ("last iterate", last[row, f])):
+            if len(names) > 1:
+                means = {name: 100 * of[name].mean() for name in ("Uniform", *names)}
+                rows[f"{row}, {percent(f)}", kind] = means
+    return pd.DataFrame(rows).T.round(1).astype(object).fillna("")
 
 
-def _cell(judged: Judged) -> str:
-    return f"{judged.ours.removesuffix(' points')} {judged.interval} {judged.answer}"
+def gap_sheet(scores: evidence.Scores, last: evidence.Scores) -> pd.DataFrame:
+    """Return the gaps to Optimal that Section 6 prints for Fig. 3, in points: both readings."""
+    paper = {
+        name: {
+            percent(f): tuple(
+                paper_value(
+                    "datastreams", "ds-fig3", f"gap {name.lower()} to optimal at {percent(f)}{part}"
+                )
+                for part in ("", " half width")
+            )
+            for f in TABLES
+        }
+        for name in ("Historical", "Uniform")
+    }
+
+    def ours(of: evidence.Scores) -> dict[str, dict[str, np.ndarray]]:
+        gap = evidence.gaps(of)
+        return {
+            name: {percent(f): 100 * sample for (n, f), sample in gap.items() if n == name}
+            for name in paper
+        }
+
+    return both_iterates(ours(scores), ours(last), paper)
 
 
 def predicted_gaps(row: str = "CIFAR-10") -> pd.DataFrame:
@@ -243,9 +325,12 @@ def all_evidence(scores: evidence.Scores, last: evidence.Scores) -> dict[str, di
         `evidence.all_scores` of the averaged output and of the last iterate.
     """
     found = {"ds-alg1": algorithm_evidence(), "ds-tab1": table1_evidence()}
-    for f, table in TABLES.items():
+    for f in TABLES:
         for row in plans.ROWS:
-            printed = _printed(table) if row == "synthetic" else {}
+            printed = {}
+            if row == "synthetic":
+                found_cells = printed_cells(row, f).items()
+                printed = {name: (value / 100, half / 100) for name, (value, half) in found_cells}
             found[artefact_of(row, f)] = evidence.table_evidence(row, f, scores, last, printed)
     found["ds-fig3"] = evidence.fig3_evidence(scores)
     found |= {figure: evidence.figure_evidence(figure, scores) for figure in FIGURES}
@@ -275,14 +360,3 @@ def _two_groups(fraction: float) -> tuple[np.ndarray, np.ndarray]:
     """Return shares of samples (50,) and who is historical: two groups of 25 equal clients."""
     n = np.repeat([fraction / 25, (1 - fraction) / 25], 25)
     return n, np.arange(50) < 25
-
-
-def _printed(table: str) -> dict[str, tuple[float, float]]:
-    """Return value and half width of the synthetic line as shares, by strategy."""
-    return {
-        name: tuple(
-            paper_value("datastreams", table, f"synthetic {name.lower()}{part}") / 100
-            for part in ("", " half width")
-        )
-        for name in SHOWN
-    }

@@ -28,12 +28,11 @@ from companion.datastreams.claims.training import (
 )
 from companion.datastreams.plans import HISTORICAL, Case, Strategies
 from companion.judging.claims import SETTINGS, NotRun, Setting
-from companion.judging.rules import Above, Judged, NotBelow
+from companion.judging.rules import Above
 from companion.plans import data_remarks
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.results.intervals import mean_interval
 
-NEAR_OPTIMAL = 0.01  # one point: "similar to the optimal one"
 # With fewer historical writers or roles a line judges how few they are: 5 % of 60 writers are
 # three, and the paper has 180.
 FEWEST_HISTORICAL = 10
@@ -44,7 +43,7 @@ _RATIO = (
     "ratio (ERRATA 25, 26); the heuristic's own ratio depends on the rate that gives D (ERRATA 68)"
 )
 _GAPS = (
-    "In the paper profile Historical is close to the best share with 20 % of old data already, so "
+    "Historical is close to the best share with 20 % of old data already, so "
     "that little of the gaps is left to fall. The paper's network learns its features from the "
     "same samples and may need more of them than a linear model on patch features; this was not "
     "tested"
@@ -54,12 +53,12 @@ _FRESH_IS_BEST = (
     "gains from old data here and a linear model on patch features does not was not examined"
 )
 _FEW_WRITERS = (
-    "The reported p_hist is 1, so that Ours learns from the historical writers alone; in the paper "
-    "profile 5 % of the writers are 15, where the paper has 180, which may be why it fails there. "
-    "In that profile Ours ends above Fresh with 20 and 50 %, which are 60 and 150 writers"
+    "The reported p_hist is 1, so that Ours learns from the historical writers alone; 5 % of "
+    "the writers are 15 here, where the paper has 180, which may be why it fails there. Ours ends "
+    "above Fresh with 20 and 50 %, which are 60 and 150 writers"
 )
 _SHAKESPEARE = (
-    "In the paper profile the network sees the last eight characters and learns for 50 rounds of "
+    "The network sees the last eight characters and learns for 50 rounds of "
     "20 steps; all strategies are at 22 to 25 % then, far below the printed values, and still "
     "rise. A recurrent network of 64 units, a quarter of the paper's, was at 13 to 16 % after 50 "
     "rounds of 5 steps (seed 0); whether it learns in 50 rounds of 20 was not tried"
@@ -136,12 +135,6 @@ def optimal(score: pd.DataFrame, *, above_0: bool = False) -> np.ndarray:
     grid = (grid.drop(columns="p_hist=0") if above_0 else grid).to_numpy()
     others = grid.sum(axis=0) - grid  # each row: the sum over the other seeds
     return grid[np.arange(len(grid)), others.argmax(axis=1)]
-
-
-def best_share(score: pd.DataFrame) -> float:
-    """Return the share of the grid with the best mean, the paper's Optimal."""
-    means = {name: score[name].mean() for name in score if name.startswith("p_hist=")}
-    return float(max(means, key=means.get).split("=")[1])
 
 
 def table_evidence(
@@ -257,12 +250,6 @@ def outperforms_evidence(found: Scores) -> dict[str, Any]:
     return evidence
 
 
-def near_optimal(score: pd.DataFrame) -> Judged:
-    """Return Ours minus Optimal in points, and whether it is surely not more than one below."""
-    rule = NotBelow(smallest=NEAR_OPTIMAL, scale=100, unit="points")
-    return rule.judge((score["Ours"], optimal(score)))
-
-
 def reuse_evidence(found: Scores) -> dict[str, Any]:
     """Return, for each data set, Optimal of the shares above 0 and Fresh at 5 %."""
     evidence: dict[str, Any] = {}
@@ -273,20 +260,6 @@ def reuse_evidence(found: Scores) -> dict[str, Any]:
         else:
             evidence[row] = (optimal(score, above_0=True), score["Fresh"])
     return evidence
-
-
-def comparison_rows(fraction: float, found: Scores) -> list[dict]:
-    """Return ours and the paper's numbers, in %, for a table of `results.tables.comparison`."""
-    lines = []
-    for row in [row for row, share in found if share == fraction]:
-        score = found[row, fraction]
-        _, *values = PRINTED[row, fraction]
-        printed = dict(zip((*BASELINES, "Ours", "Optimal"), values, strict=True))
-        ours = {name: score[name] for name in score if not name.startswith("p_hist=")}
-        for name, sample in (ours | {"Optimal": optimal(score)}).items():
-            lines.append({"quantity": f"{row}, {name}", "ours": 100 * np.asarray(sample)})
-            lines[-1]["paper"] = printed.get(name.split(" (")[0])
-    return lines
 
 
 def notes(found: Scores) -> dict[str, str]:
