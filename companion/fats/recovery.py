@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from companion import story
 from sflkit.fats import hit_rounds
 from sflkit.fats.config import FATSConfig
 from sflkit.fats.methods import METHODS
@@ -85,7 +86,7 @@ def laws_of(frame: pd.DataFrame, *, streaming: bool = False) -> tuple[np.ndarray
         if METHODS[config.method].build().from_scratch:
             laws.append(np.eye(1, config.rounds + 1)[0])
             continue
-        sizes = federation_of(config).sizes
+        sizes = sizes_of(config)
         shared = dict(
             n_clients=len(sizes),
             samples_per_client=sizes,
@@ -167,6 +168,19 @@ def stream_scores(frame: pd.DataFrame) -> pd.DataFrame:
     mean = pd.Series(held).rename_axis(RUN)
     found = {"late": late.groupby(RUN)["accuracy"].mean(), "mean": mean, "after": fallen}
     return pd.DataFrame(found).sort_index()
+
+
+def sizes_of(config: FATSConfig) -> np.ndarray:
+    """Return how many samples each client of a config holds, int (n_clients,).
+
+    The published numbers where they are there, so that no data set is needed.
+    """
+    names = ("data", "n_clients", "seed", "alpha", "n_samples", "samples_per_client")
+    settings = {name: getattr(config, name) for name in names}
+    settings |= {"min_samples": max(config.min_samples, config.batch_size)}
+    return np.array(
+        story.kept("samples of each client", settings, lambda: federation_of(config).sizes.tolist())
+    )
 
 
 def configs_of(frame: pd.DataFrame) -> list[FATSConfig]:

@@ -88,6 +88,14 @@ def test_the_laws_are_those_of_the_requests():
     assert np.allclose(stream, laws, rtol=1e-14)
 
 
+def test_published_sizes_are_those_of_the_data_set(monkeypatch):
+    # Kept where a data set must be fetched; digits are at hand, and computed.
+    assert recovery.sizes_of(SMALL).tolist() == federation_of(SMALL).sizes.tolist()
+    monkeypatch.setattr(recovery, "federation_of", None)  # nothing may be loaded
+    sizes = recovery.sizes_of(replace(SMALL, data="mnist", n_clients=300, batch_size=10, seed=15))
+    assert len(sizes) == 300 and sizes.sum() == 60000
+
+
 def test_a_stream_by_hand():
     # Two requests, two rounds apart: the first is hit at round 3 of 4 and done after a round, the
     # second hits nothing. Shown: 0.5, 0.7, then 0.7, 0.7. The last quarter of learning is round 4.

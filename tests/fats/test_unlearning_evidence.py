@@ -5,7 +5,12 @@ import pandas as pd
 import pytest
 
 from companion.fats.claims import CLAIMS
-from companion.fats.evidence.unlearning import evidence, mean_curves
+from companion.fats.evidence.unlearning import (
+    around_requests,
+    evidence,
+    mean_curves,
+    printed_around_requests,
+)
 from companion.fats.recovery import RUN
 from tests.invented import answers, noise
 
@@ -58,6 +63,32 @@ def test_more_seeds_are_no_more_rows_and_missing_values_are_left_out():
 
 def test_one_seed_has_no_interval():
     assert np.isinf(mean_curves(runs(1))[["low", "high"]]).all(axis=None)
+
+
+def test_levels_around_requests_by_hand():
+    # Requests after 5 of 5 rounds: 0.1 to 0.5 before, then 0.2 and 0.02 more each round.
+    clock = [(("learning", time), 0.1 * time) for time in range(1, 6)]
+    clock += [(("recovery", 5 + i), 0.2 + 0.02 * i) for i in range(21)]
+    rows = [(*at, "mnist", "client", 0, "fr2", a) for at, a in clock]
+    columns = ["phase", "clock", "data", "level", "seed", "method", "accuracy"]
+    found = around_requests(pd.DataFrame(rows, columns=columns), "mnist", 5)
+    levels = {row: by["FR²"][0] for row, by in found.items()}
+    assert levels == {
+        "clients: before, five rounds": pytest.approx(30),
+        "clients: least of the next five": pytest.approx(20),
+        "clients: drop": pytest.approx(10),
+        "clients: 16 to 20 rounds later": pytest.approx(20 + 2 * 18),
+    }
+
+
+def test_levels_of_the_authors_curves():
+    # By hand from the digitised curve: FRS falls by 0.76 on MNIST's samples, FATS by 0.18.
+    found = printed_around_requests({"sample": "a"}, 30)
+    assert found["samples: drop"] == {
+        "FATS": pytest.approx(17.6, abs=0.1),
+        "FR²": pytest.approx(77.6, abs=0.1),
+        "FRS": pytest.approx(76.1, abs=0.1),
+    }
 
 
 def table(scores, *datasets):

@@ -18,11 +18,11 @@ from companion.fats.claims import CLAIMS
 from companion.fats.claims.training import SUPERIOR
 from companion.fats.plans.unlearning import COLUMNS
 from companion.judging.claims import NotRun, Setting
-from companion.judging.tables import paper_value
-from sflkit.data import federations
+from companion.judging.tables import paper_curve
 from sflkit.fats import training
 from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.first_uses import LEVELS
+from sflkit.fats.methods import METHODS
 from sflkit.results.intervals import mean_interval
 
 # Our data set -> the paper's that it stands for, and the ones that are not its own data.
@@ -52,40 +52,12 @@ OTHERS = ("frs", "fr2")
 Settings = Mapping[str, Mapping[str, Any]]
 
 
-def _samples(data: str, setting: Mapping[str, Any], seed: int, min_samples: int) -> int:
+def _samples(setting: Mapping[str, Any], seed: int) -> int:
     """Return how many samples the clients of a setting hold together."""
-    federation = federations.static(
-        data,
-        n_clients=setting["n_clients"],
-        seed=seed,
-        min_samples=max(min_samples, setting["batch_size"]),
-    )
-    return int(federation.sizes.sum())
+    return int(recovery.sizes_of(FATSConfig(**setting, seed=seed)).sum())
 
 
-def implied_uses(settings: Settings, *, seed: int, min_samples: int) -> pd.DataFrame:
-    """Return w rho_S and w rho_C of the settings, and of Table 2's MNIST and FEMNIST.
-
-    That product, not rho alone, decides how early a batch of w requests hits.
-
-    Parameters
-    ----------
-    settings : dict of data set -> fields of a `FATSConfig`
-    seed, min_samples : int
-        Which federation is counted, and the least samples of a natural client.
-    """
-    rows = {}
-    for data, s in settings.items():
-        rows[data] = _uses(s, s["n_requests"], _samples(data, s, seed, min_samples))
-    for name, artefact in (("MNIST", "fats-fig5"), ("FEMNIST", "fats-fig1")):
-        s = TABLE_2[name.lower()]
-        w = paper_value("fats", artefact, f"{name} samples or clients unlearned at once")
-        samples = s["n_clients"] * s["samples_per_client"]
-        rows[f"{name}, Table 2, w = {w:.0f}"] = _uses(s, w, samples)
-    return pd.DataFrame(rows, index=["w rho_S", "w rho_C"]).T
-
-
-def expected_shares(settings: Settings, *, seed: int, min_samples: int) -> pd.DataFrame:
+def expected_shares(settings: Settings, *, seed: int) -> pd.DataFrame:
     """Return the share of T that FATS recomputes, by formula and over 1000 drawn histories.
 
     If w requests have w rho uses on average, spread evenly over the steps, the first comes after an
@@ -95,14 +67,13 @@ def expected_shares(settings: Settings, *, seed: int, min_samples: int) -> pd.Da
     mnist = TABLE_2["mnist"]
     rho_1 = mnist | dict(n_clients=150, samples_per_client=100)
     cases = [
-        ("MNIST, w = 10", mnist, 10),
         ("MNIST, w = 1", mnist, 1),
         ("rho = 1, w = 10", rho_1, 10),
     ]
     own = []
     for data, s in settings.items():
         size = {name: s[name] for name in COLUMNS}
-        size |= {"samples_per_client": _samples(data, s, seed, min_samples) // s["n_clients"]}
+        size |= {"samples_per_client": _samples(s, seed) // s["n_clients"]}
         own.append((f"{data}, w = {s['n_requests']}", size, s["n_requests"]))
     rows = []
     for name, size, w in own + cases:
@@ -219,19 +190,64 @@ def note_on(artefact: str, scores: pd.DataFrame) -> str:
     )
 
 
-def costs(scores: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
-    """Return the rows of the table ours | paper: what FATS costs of FRS, by artefact."""
-    return [
-        {
-            "quantity": f"{artefact}, {data}, {level}s: expected cost of FATS over FRS's",
-            "ours": values.to_numpy(),
-            "paper": None,
-        }
-        for artefact, table in scores.items()
-        for (data, level), values in table["share"]
-        .xs("fats", level="method")
-        .groupby(["data", "level"])
-    ]
+def around_requests(shown: pd.DataFrame, data: str, rounds: int) -> dict[str, dict[str, Any]]:
+    """Return what the table of Fig. 5 compares, in per cent: row -> method -> our runs.
+
+    Parameters
+    ----------
+    shown : DataFrame
+        `clocked` of runs whose requests came all at once.
+    data : str
+        The data set.
+    rounds : int
+        After how many rounds the requests came.
+    """
+    found = {}
+    for level in LEVELS:
+        part = shown[(shown["data"] == data) & (shown["level"] == level)]
+        for method, runs in part.groupby("method"):
+            learning = runs[runs["phase"] == "learning"].assign(x=lambda f: f["clock"] - 1)
+            made = runs[runs["phase"] == "recovery"].assign(x=lambda f: f["clock"])
+            of_runs = pd.concat([learning, made]).assign(y=lambda f: 100 * f["accuracy"])
+            each = [_around(run, rounds) for _, run in of_runs.groupby("seed")]
+            for name in each[0]:
+                values = np.array([run[name] for run in each])
+                found.setdefault(f"{level}s: {name}", {})[METHODS[method].label] = values
+    return found
+
+
+def printed_around_requests(panels: Mapping[str, str], rounds: int) -> dict[str, dict[str, float]]:
+    """Return the same of the authors' curves of Fig. 5: row -> method -> number.
+
+    Parameters
+    ----------
+    panels : mapping
+        Level -> the panel of its curves.
+    rounds : int
+        The round of the requests.
+    """
+    curves = paper_curve("fats-fig5")
+    curves = curves.assign(y=100 * curves["y"])
+    found = {}
+    for level, panel in panels.items():
+        for series, curve in curves[curves["panel"] == panel].groupby("series"):
+            for name, value in _around(curve, rounds).items():
+                label = series.replace("2", "²")
+                found.setdefault(f"{level}s: {name}", {})[label] = value
+    return found
+
+
+def _around(curve: pd.DataFrame, rounds: int) -> dict[str, float]:
+    """Return the levels of one curve of x and y around requests in round `rounds`."""
+    before = curve.loc[curve["x"].between(rounds - 5, rounds - 1), "y"].mean()
+    least = curve.loc[curve["x"].between(rounds, rounds + 4), "y"].min()
+    later = curve.loc[curve["x"].between(rounds + 16, rounds + 20), "y"].mean()
+    return {
+        "before, five rounds": before,
+        "least of the next five": least,
+        "drop": before - least,
+        "16 to 20 rounds later": later,
+    }
 
 
 def late_learning(frame: pd.DataFrame) -> pd.Series:

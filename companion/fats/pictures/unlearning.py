@@ -1,164 +1,146 @@
-"""The pictures of notebook 42: accuracy around requests, all at once and one after another."""
+"""The pictures of notebook 42: Figs. 1, 5 and 8 as the paper draws them, and the law behind them.
+
+Each function draws into axes that it is given. Accuracies are those of
+`evidence.unlearning.clocked`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from companion import figures
+from companion import figures, sheets
 from companion.fats import recovery
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.methods import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-Settings = Mapping[str, Mapping[str, Any]]
+# Panels of the authors' curves: figure -> the paper's data set -> level -> panel.
+PANELS = {
+    "fats-fig5": {
+        "MNIST": {"sample": "a", "client": "d"},
+        "Fashion-MNIST": {"sample": "b", "client": "e"},
+        "CIFAR-10": {"sample": "c", "client": "f"},
+    },
+    "fats-fig8": {
+        "MNIST": {"sample": "a", "client": "b"},
+        "FEMNIST": {"sample": "c", "client": "d"},
+    },
+}
+# The authors' name of a method -> our colour of it.
+COLORS = {
+    "FATS": METHODS["fats"].look.color,
+    "FRS": METHODS["frs"].look.color,
+    "FR2": METHODS["fr2"].look.color,
+}
 
 
-def at_once(
-    shown: pd.DataFrame, runs: pd.DataFrame, datasets: Sequence[str], settings: Settings
-) -> Figure:
-    """Return Fig. 1 or 5: accuracy over rounds, and beside it the law of the hit round.
+def figure5(axes: np.ndarray, shown: pd.DataFrame, ran: Mapping[str, str]) -> None:
+    """Draw Fig. 5: samples above, clients below, a column for each of the paper's data sets.
 
     Parameters
     ----------
+    axes : array of Axes (2, 3)
     shown : DataFrame
-        `evidence.unlearning.clocked` of the runs.
-    runs : DataFrame
-        Rows of `training.run` with their configs.
-    datasets, settings
-        Which data sets are drawn, and the fields of their configs.
+        `evidence.unlearning.clocked` of our runs.
+    ran : mapping
+        The paper's data set -> ours that was run for it; the others show the authors' curves alone.
     """
-    import matplotlib.pyplot as plt
-
-    size = (10.4 * len(datasets), 6.6)
-    grid = dict(figsize=size, sharex="col", sharey="row", squeeze=False)
-    fig, axes = plt.subplots(2, 2 * len(datasets), **grid)
-    for j, data in enumerate(datasets):
-        mine = runs[runs["data"] == data]
-        rounds, w = settings[data]["rounds"], settings[data]["n_requests"]
-        for i, level in enumerate(LEVELS):
-            left, right = axes[i, 2 * j], axes[i, 2 * j + 1]
-            top = _accuracy(left, shown, data, level, markers=6)
-            left.axvline(rounds, color="0.4", linestyle=":", linewidth=1.2)
-            left.set_title(f"{data}: {w} {level}{'s' * (w > 1)} forgotten, mean of the runs")
-            _law(right, mine, level, top)
-            right.set_title(f"{data}, {level}s: where FATS goes back to")
-        axes[1, 2 * j].set_xlabel("communication rounds")
-        axes[1, 2 * j + 1].set_xlabel("round that FATS goes back to")
-    for row in axes:
-        row[0].set_ylabel("test accuracy")
-    methods, laws = (ax.get_legend_handles_labels() for ax in axes[0, :2])
-    # A legend is filled column by column: a method, and below it what the right panels draw.
-    handles, labels = (
-        [shown for pair in zip(*both, strict=True) for shown in pair]
-        for both in zip(methods, laws, strict=True)
-    )
-    fig.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=10)
-    return fig
+    for column, (name, panels) in zip(axes.T, PANELS["fats-fig5"].items(), strict=True):
+        for ax, level in zip(column, LEVELS, strict=True):
+            if name in ran:
+                accuracy(ax, shown, ran[name], level)
+            drawn = sheets.authors_curves(ax, "fats-fig5", panels[level], COLORS)
+            note = "" if name in ran else " (not run)"
+            ax.set(title=f"{name}, {level}s{note}", xlim=(0, drawn["x"].max()), ylim=(0, 1))
+        column[1].set_xlabel("communication round")
+    _label(axes)
 
 
-def one_by_one(
-    shown: pd.DataFrame,
-    runs: pd.DataFrame,
-    datasets: Sequence[str],
-    settings: Settings,
-    interval: int,
-) -> Figure:
-    """Return Fig. 8: accuracy on a clock that brings a request every `interval` rounds, and costs.
+def figure8(axes: np.ndarray, shown: pd.DataFrame, data: str) -> None:
+    """Draw Fig. 8: our stream on `data` beside the authors' curves, samples above, clients below.
 
-    Means are thick lines and runs are thin ones, as intervals of a few runs would fill the panels.
-    In the right panels FRS's line is wide, since FR² costs the same. The parameters are those of
-    `at_once`.
+    The requests come at other rounds than the authors', so that the curves have panels of their
+    own: ours, and the authors' on MNIST and on FEMNIST, in axes of the same range.
+
+    Parameters
+    ----------
+    axes : array of Axes (2, 3)
+    shown : DataFrame
+        `evidence.unlearning.clocked` of our runs.
+    data : str
+        Which of our data sets stands in the first column.
     """
-    import matplotlib.pyplot as plt
-
-    ratios = [3, 2] * len(datasets)
-    grid = dict(sharex="col", squeeze=False, width_ratios=ratios)
-    fig, axes = plt.subplots(2, len(ratios), figsize=(9.6 * len(datasets), 6), **grid)
-    spent = steps_spent(runs)
-    for j, data in enumerate(datasets):
-        rounds, w = settings[data]["rounds"], settings[data]["n_requests"]
-        for i, level in enumerate(LEVELS):
-            left, right = axes[i, 2 * j], axes[i, 2 * j + 1]
-            _accuracy(left, shown, data, level, markers=8, runs=True)
-            for n in range(w):
-                left.axvline(rounds + n * interval, color="0.4", linestyle=":", linewidth=1.2)
-            left.set(ylabel="test accuracy", title=f"{data}: {w} {level}s, one by one")
-            mine = spent[(spent["level"] == level) & (spent["data"] == data)]
-            columns = ("requests", "unlearning_steps", "method")
-            figures.curves(right, mine, *columns, rules=METHODS, interval=None)
-            for line in right.get_lines():
-                if line.get_label() == METHODS["frs"].label:
-                    line.set(linewidth=5, markersize=8)
-            _runs(right, mine, *columns[:2])
-            right.legend().remove()
-            right.set(xlabel="", ylabel="steps recomputed so far", title=f"{level}s: cost")
-            right.set(xticks=range(1, w + 1, max(1, w // 5)), ylim=(0, None))
-        axes[1, 2 * j].set_xlabel("clock, communication rounds")
-        axes[1, 2 * j + 1].set_xlabel("requests so far")
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    return fig
+    for row, level in zip(axes, LEVELS, strict=True):
+        accuracy(row[0], shown, data, level)
+        row[0].set(title=f"MNIST, {level}s: ours", xlim=(0, 120), ylim=(0, 1))
+        for ax, (name, panels) in zip(row[1:], PANELS["fats-fig8"].items(), strict=True):
+            sheets.authors_curves(ax, "fats-fig8", panels[level], COLORS)
+            ax.set(title=f"{name}, {level}s: the paper", xlim=(0, 120), ylim=(0, 1))
+    for ax in axes[1]:
+        ax.set_xlabel("communication round")
+    _label(axes)
 
 
-def steps_spent(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the steps recomputed until each request of a stream is served, methods in order."""
-    made = runs[runs["phase"] == "recovery"]
-    by = [*recovery.RUN, "requests"]
-    spent = made.groupby(by)["unlearning_steps"].last().reset_index()
-    order = list(METHODS)
-    return spent.sort_values("method", key=lambda names: names.map(order.index), kind="stable")
+def figure1(axes: np.ndarray, shown: pd.DataFrame, data: str) -> None:
+    """Draw our data set of Fig. 1: samples left, clients right."""
+    for ax, level in zip(axes, LEVELS, strict=True):
+        accuracy(ax, shown, data, level)
+        ax.set(title=f"{data}, a stand-in for FEMNIST: one {level}", ylim=(0, 1))
+        ax.set_xlabel("communication round")
+    axes[0].set_ylabel("test accuracy")
+    axes[0].legend(ncols=3)
 
 
-def _accuracy(
-    ax: Axes, shown: pd.DataFrame, data: str, level: str, markers: int, *, runs: bool = False
-) -> float:
-    """Draw the mean accuracy of each method on the clock and return the largest value.
-
-    With it go the 95 % intervals, or all runs where `runs` says so.
-    """
+def accuracy(ax: Axes, shown: pd.DataFrame, data: str, level: str) -> None:
+    """Draw each method's mean accuracy over the runs with its 95 % interval, without a legend."""
     part = shown[(shown["level"] == level) & (shown["data"] == data)]
     # The fall at a request is drawn upright: what is recomputed starts a little later.
     part = part.assign(clock=part["clock"] + 0.02 * (part["phase"] == "recovery"))
-    how = {"rules": METHODS, "markers": markers, "interval": None if runs else 0.95}
-    figures.curves(ax, part, "clock", "accuracy", "method", **how)
-    if runs:
-        _runs(ax, part.sort_values("clock"), "clock", "accuracy")
-    top = float(part["accuracy"].max())
-    ax.set(xlabel="", ylabel="", ylim=(0, min(1.02, 1.15 * top)))
+    figures.curves(ax, part, "clock", "accuracy", "method", rules=METHODS, markers=0)
+    for line in ax.get_lines():
+        line.set_marker("None")
     ax.legend().remove()
-    return top
+    ax.set(xlabel="", ylabel="")
 
 
-def _runs(ax: Axes, frame: pd.DataFrame, x: str, y: str) -> None:
-    """Draw each run of `frame` as a thin line in its method's colour."""
-    for (method, _), run in frame.groupby(["method", "seed"]):
-        ax.plot(run[x], run[y], color=METHODS[method].look.color, linewidth=0.6, alpha=0.6)
+def law(ax: Axes, runs: pd.DataFrame, level: str) -> None:
+    """Draw the law of the round that FATS goes back to, and the accuracy at each such round.
 
-
-def _law(ax: Axes, runs: pd.DataFrame, level: str, top: float) -> None:
-    """Draw the law of the round that FATS goes back to, and the accuracy at each such round."""
+    Parameters
+    ----------
+    ax : Axes
+    runs : DataFrame
+        Rows of `training.run` with their configs, of one data set.
+    level : {"sample", "client"}
+    """
     paths = recovery.paths_of(runs)
     laws, keys = recovery.laws_of(runs)
     mine = keys.get_locs([slice(None), level, slice(None), "fats"])
-    law = laws[mine].mean(axis=0)
+    chances = laws[mine].mean(axis=0)
     path = paths.recomputed[paths.index.get_indexer(keys[mine])].mean(axis=0)
-    rounds, after = np.arange(len(law)), float((law * path).sum())
-    scaled = law / law.max() * top
-    ax.bar(rounds, scaled, color="0.82", width=0.8, label="probability p of the round, own scale")
-    color = METHODS["fats"].look.color
-    ax.plot(rounds, path, color=color, label="FATS's accuracy after so many rounds")
-    dashed = dict(color="black", linestyle="--", linewidth=1.4)
-    ax.axhline(after, **dashed, label="expected accuracy after the request")
-    ax.text(0.7 * rounds[-1], after + 0.015, f"{after:.2f}", fontsize=10)
-    # The bars have no axis of their own: the first and the last say how much they are.
-    ax.text(0.6, scaled[0], f"p = {law[0]:.2g}", va="center", fontsize=8)
-    text = f"no hit: p = {law[-1]:.2g}"
-    ax.text(rounds[-1], 0.02 * top, text, rotation=90, ha="center", va="bottom", fontsize=8)
-    ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set_xlim(-0.6, rounds[-1] + 0.6)
+    rounds, after = np.arange(len(chances)), float((chances * path).sum())
+    ax.bar(rounds, chances, color="0.8", width=0.8, label="probability of that round")
+    ax.plot(rounds, path, color=COLORS["FATS"], label="accuracy of the model kept before it")
+    ax.axhline(after, color="black", linestyle="--", linewidth=1.4, label="its mean over the bars")
+    ax.annotate(f"{after:.2f}", (0.72 * rounds[-1], after), (0, 4), textcoords="offset points")
+    ax.annotate("no use", (rounds[-1], chances[-1]), (0, 3), textcoords="offset points", ha="right")
+    ax.set(xlabel="round that FATS goes back to", ylim=(0, 1), title=f"{level}s")
+
+
+def _label(axes: np.ndarray) -> None:
+    """Name the axes of a sheet, and put its legend above it."""
+    for row in axes:
+        row[0].set_ylabel("test accuracy")
+        for ax in row[1:]:
+            ax.tick_params(labelleft=False)
+    handles = [axes[0, 0].plot([], [], color=color)[0] for color in COLORS.values()]
+    for line in ("-", "--"):
+        handles += axes[0, 0].plot([], [], color="0.35", linestyle=line)
+    names = [name.replace("2", "²") for name in COLORS] + ["ours, 95 %", "the paper"]
+    axes[0, 0].figure.legend(handles, names, loc="outside upper center", ncols=5)
