@@ -134,3 +134,16 @@ def test_bytes_as_claimed_and_turned():
             known = evidence.bytes_evidence(shares.assign(**{part: share}))
             judged = answers(CLAIMS["fats-bytes"], known)
             assert judged == dict.fromkeys(shares, "yes") | {part: answer}
+
+
+def test_the_authors_points_of_figure_6_beside_exact_means():
+    beside = evidence.beside_figure6()
+    assert beside.groupby("level").size().to_dict() == {"client": 42, "sample": 28}
+    row = beside[(beside["line"] == 390) & (beside["K"] == 2)].iloc[0]
+    spared = (1 - 1 / 390) ** (2 * np.arange(1, 51))
+    assert row["paper"] == pytest.approx(550.061)
+    assert row["recomputed"] == pytest.approx(100 * (1 - spared).sum(), rel=1e-9)
+    assert row["first"] == pytest.approx(100 * (1 + spared[:-1].sum() - 50 * spared[-1]), rel=1e-9)
+    table = evidence.misses(beside)
+    assert table.loc[("clients", "first participation"), ["least, %", "most, %"]].abs().max() < 1.5
+    assert table.loc[("clients", "recomputed work"), "mean, %"] > 15

@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike
 
 from companion.fats.claims.training import SIX_SETS
 from companion.fats.plans.efficiency import largest_clients
-from companion.judging.tables import paper_value
+from companion.judging.tables import paper_curve, paper_value
 from sflkit.fats import bounds, enumeration, hit_rounds
 from sflkit.fats.config import TABLE_2
-from sflkit.fats.expected_time import client_time, sample_time
+from sflkit.fats.expected_time import client_time, first_participation, sample_time
 from sflkit.randomness import generator
 
 NAMES = {"femnist": "FEMNIST", "shakespeare": "Shakespeare"}
@@ -100,6 +100,56 @@ def exact_means(lines: pd.DataFrame) -> pd.DataFrame:
                 rho *= line.b * table["local_steps"] / n
             rows.append((*line[:4], k, rho, table["rounds"] * table["local_steps"], steps))
     return pd.DataFrame(rows, columns=[*LINE, "K", "rho", "T", "exact"])
+
+
+def beside_figure6() -> pd.DataFrame:
+    """Return the authors' points of Fig. 6 and the exact means at the same places, in steps.
+
+    With R = 50 rounds, which the curves show (FRS stands at 5,000 steps), where Table 2 has 30.
+
+    Returns
+    -------
+    DataFrame
+        level, line (b or M), K, paper, recomputed (the work from the first use on), first (the
+        client's first participation, NaN for samples).
+    """
+    table = TABLE_2["shakespeare"] | {"rounds": 50}
+    rows = []
+    for at in paper_curve("fats-fig6").itertuples():
+        if at.series == "FRS":
+            continue
+        name, value = at.series.removeprefix("FATS ").split("=")
+        sizes = table | {{"b": "batch_size", "M": "n_clients"}[name]: int(value)}
+        sizes["clients_per_round"] = int(at.x)
+        if name == "b":
+            rows.append(("sample", int(value), at.x, at.y, sample_time(**sizes), np.nan))
+            continue
+        sizes = {
+            key: sizes[key] for key in sizes if key not in ("batch_size", "samples_per_client")
+        }
+        times = client_time(**sizes), first_participation(**sizes)
+        rows.append(("client", int(value), at.x, at.y, *times))
+    return pd.DataFrame(rows, columns=["level", "line", "K", "paper", "recomputed", "first"])
+
+
+def misses(beside: pd.DataFrame) -> pd.DataFrame:
+    """Return by how many per cent the exact means of `beside_figure6` differ from the points."""
+    off = pd.DataFrame(
+        {
+            ("samples", "recomputed work"): _off(beside, "sample", "recomputed"),
+            ("clients", "recomputed work"): _off(beside, "client", "recomputed"),
+            ("clients", "first participation"): _off(beside, "client", "first"),
+        }
+    )
+    table = off.agg(["count", "mean", "min", "max"]).T.round(1)
+    return table.rename(
+        columns={"count": "points", "mean": "mean, %", "min": "least, %", "max": "most, %"}
+    )
+
+
+def _off(beside: pd.DataFrame, level: str, column: str) -> pd.Series:
+    mine = beside[beside["level"] == level]
+    return 100 * (mine[column] / mine["paper"] - 1)
 
 
 def drawn_means(one: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,48 @@ from sflkit.fats.expected_time import rule_of_thumb
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def figure6(axes: Sequence[Axes], beside: pd.DataFrame) -> None:
+    """Draw Fig. 6 in the paper's axes: the authors' points hollow, our exact means as lines.
+
+    Left a sample, one line a batch size b; in the middle a client, one line a number of clients M,
+    by the work that is recomputed; right the same points beside the first participation.
+
+    Parameters
+    ----------
+    axes : three Axes
+    beside : DataFrame
+        `evidence.efficiency.beside_figure6`.
+    """
+    import seaborn
+
+    panels = (
+        ("sample", "recomputed", "b"),
+        ("client", "recomputed", "M"),
+        ("client", "first", "M"),
+    )
+    for ax, (level, column, name) in zip(axes, panels, strict=True):
+        lines = beside[beside["level"] == level].groupby("line")
+        colors = seaborn.color_palette("viridis", len(lines))
+        for color, (value, line) in zip(colors, lines, strict=True):
+            label = f"{name} = {value}"
+            ax.plot(line["K"], line[column], color=color, linewidth=1.3, label=label)
+            ax.plot(
+                line["K"], line["paper"], "D", color=color, markerfacecolor="none", markersize=6
+            )
+        ax.axhline(5000, color="black", linewidth=1)
+        ax.annotate("FRS", (12, 5000), (0, -12), textcoords="offset points", ha="right")
+        ax.set(yscale="log", ylim=(100, 7000), xlim=(1, 12.5), xlabel="clients per round K")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    axes[0].set(ylabel="unlearning time, steps", title="a sample: work recomputed")
+    axes[1].set_title("a client: work recomputed")
+    axes[2].set_title("a client: first participation")
+    axes[1].plot([], [], color="0.35", label="ours, exact")
+    axes[1].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper")
+    axes[0].legend(fontsize=8, ncols=2, loc="lower right")
+    axes[1].legend(loc="lower right")
+    axes[2].legend(fontsize=8, ncols=2, loc="lower right")
 
 
 def one_request(exact: pd.DataFrame, drawn: pd.DataFrame, data: str) -> Figure:
