@@ -59,19 +59,42 @@ def test_the_two_readings_of_full_have_names_of_their_own(axes):
     assert [t.get_text() for t in axes[1].get_yticklabels()] == names
 
 
-def test_cache_sizes_have_the_papers_numbers_beside_them(axes):
+def test_figure_7_has_a_panel_a_cache_size_and_the_papers_number_at_round_200(axes):
     small, large = (sweep({"drsr": v, "srsr": v}, capacity=n, batch_size=n // 10)
-                    for v, n in ((0.5, 20), (0.6, 60)))  # fmt: skip
+                    for v, n in ((0.5, 100), (0.6, 300)))  # fmt: skip
     frame = pd.concat([small, large], ignore_index=True)
-    drawn = training_pictures.cache_sizes(axes, frame, {100: 0.72, 300: 0.83})
+    drawn = training_pictures.figure7(axes, frame, {100: 0.72, 300: 0.83})
     assert len(drawn) == 2 * 2 * 4
-    printed = [line.get_ydata()[0] for line in axes[0].lines if line.get_color() == "0.4"]
-    assert printed == [0.72, 0.83]
-    assert [ax.get_title() for ax in axes] == ["DRSR", "SRSR"]
-    assert not any(line.get_marker() == "x" for line in axes[0].lines)  # round 200 is not reached
-    told = {text.get_text(): text.get_position() for text in axes[1].texts}
-    assert list(told) == ["paper, round 200\n0.72 (B = 100)", "paper, round 200\n0.83 (B = 300)"]
-    assert min(x for x, _ in told.values()) > 1  # a share of the axes: right of it, over no curve
+    assert [ax.get_title() for ax in axes] == [
+        "Figure 7: B = 100, $B_s$ = 10",
+        "Figure 7: B = 300, $B_s$ = 30",
+    ]
+    for ax, printed, ours in zip(axes, (72, 83), (51.5, 61.5), strict=True):
+        (mark,) = (m for m in ax.lines if m.get_marker() == "D" and len(m.get_xdata()))
+        assert mark.get_xydata().tolist() == [[200, printed]]
+        assert [line.get_ydata()[0] for line in ax.lines[:2]] == pytest.approx([ours] * 2)
+
+
+def test_curves_over_paths_have_the_spread_within_a_world(axes):
+    """World 1 is 10 points above world 0; in each, two paths lie 1 point around the mean: the
+    variance within a world is 2 (of two values a = -1, +1: (1 + 1) / (2 - 1)).
+    """
+    rows = pd.DataFrame(
+        [
+            {
+                "world": w,
+                "seed": f"{w}/{s}",
+                "round": t,
+                "accuracy": 0.5 + w / 10 + (2 * s - 1) / 100,
+            }
+            for w in (0, 1)
+            for s in (0, 1)
+            for t in (1, 2)
+        ]
+    )
+    drawn = training_pictures.over_paths(axes[0], {"DRSR": rows}, [{"color": "black"}])
+    assert drawn["mean"].tolist() == pytest.approx([55, 55])
+    assert drawn["std"].tolist() == pytest.approx([2**0.5] * 2)
 
 
 def test_figure_10_has_the_authors_curves_of_the_rules_that_ran(axes):

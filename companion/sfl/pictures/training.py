@@ -95,10 +95,44 @@ def labels_alone(axes: Sequence[Axes], frame: pd.DataFrame, seed: int) -> dict[s
     return {"one": one[["rule", "round", "accuracy"]], "throughout": whole, "steps": steps}
 
 
+def over_paths(
+    ax: Axes, arms: Mapping[str, pd.DataFrame], looks: Sequence[Mapping]
+) -> pd.DataFrame:
+    """Draw Figs. 6 and 8: the mean accuracy of some arms, and one standard deviation around it.
+
+    Parameters
+    ----------
+    ax : Axes
+    arms : mapping
+        What the legend calls an arm -> rows of `evidence.arm`.
+    looks : sequence of mappings
+        Matplotlib's keywords for the line of each arm.
+
+    Returns
+    -------
+    DataFrame
+        arm, round, mean and std, in per cent. The std is that over the paths of a world, the root
+        of its mean square over worlds.
+    """
+    drawn = []
+    for (name, rows), look in zip(arms.items(), looks, strict=True):
+        mean = 100 * rows.groupby("round")["accuracy"].mean()
+        curves = 100 * evidence.path_curves(rows, evidence.THROUGHOUT)
+        std = np.sqrt((curves**2).sum(axis=0) / (len(curves) - rows["world"].nunique()))
+        ax.plot(mean.index, mean, label=name, **look)
+        ax.fill_between(mean.index, mean - std, mean + std, color=look["color"], alpha=0.18, lw=0)
+        drawn.append(
+            pd.DataFrame({"arm": name, "round": mean.index, "mean": mean.to_numpy(), "std": std})
+        )
+    ax.set(xlabel="round t", ylabel="test accuracy, %")
+    ax.legend(loc="upper right")
+    return pd.concat(drawn, ignore_index=True)
+
+
 def arrivals(
     axes: np.ndarray, arms: Arms, sizes: Mapping[str, int], theta: float, how: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Draw Fig. 6: above the spread of the accuracy, below the expected discrepancy.
+    """Draw what Fig. 6 rests on: above the spread of the accuracy, below the discrepancy.
 
     The spread is the root of the mean variance over the paths of a world, smoothed over five
     rounds.
@@ -145,7 +179,7 @@ def weights(
     theta: float,
     how: Mapping[str, Any],
 ) -> dict[str, np.ndarray]:
-    """Draw Fig. 8: above SRSR's expected discrepancy by theta, below the accuracy.
+    """Draw what Fig. 8 rests on: above SRSR's discrepancy by theta, below the accuracy.
 
     Arguments are those of `arrivals`, and `thetas`, SRSR's weights. Accuracies are shown less
     DRSR's. Dotted lines are caches that fill by appending.
@@ -191,44 +225,40 @@ def _exact(
     return np.mean([evidence.exact_psi(w, rule, at, **how) for w in worlds], axis=0)
 
 
-def cache_sizes(
+def figure7(
     axes: Sequence[Axes], frame: pd.DataFrame, printed: Mapping[int, float]
 ) -> pd.DataFrame:
-    """Draw Fig. 7: accuracy by cache size, one picture a rule, beside what the paper prints.
+    """Draw Fig. 7: DRSR and SRSR over rounds, a panel a cache size, with the printed accuracies.
 
     Parameters
     ----------
     axes : two Axes
-        For DRSR and SRSR.
+        For the small and the large cache.
     frame : DataFrame
         Rows of a sweep over rules, seeds and capacities.
     printed : mapping
-        B -> the paper's accuracy at round 200.
+        B -> the paper's accuracy at round 200, a share; which rule's it does not say.
 
     Returns
     -------
     DataFrame
-        Mean, std and count of the accuracy by rule, capacity and round.
+        Mean, std and count of the accuracy in per cent, by rule, capacity and round.
     """
     shown = frame.dropna(subset="accuracy")
-    text = "B = " + shown["capacity"].astype(str) + ", $B_s$ = " + shown["batch_size"].astype(str)
-    shown = shown.assign(cache=text)
-    last = int(shown["round"].max())
+    shown = shown.assign(accuracy=100 * shown["accuracy"])
     band = 0.95 if shown["seed"].nunique() >= 4 else None
-    for ax, rule in zip(axes, ("drsr", "srsr"), strict=True):
-        part = shown[shown["rule"] == rule]
-        figures.curves(ax, part, "round", "accuracy", "cache", interval=band)
-        for value in printed.values():
-            ax.axhline(value, color="0.4", linewidth=1, linestyle=":")
-            if last >= 200:
-                ax.plot(200, value, "kx", markersize=8, markeredgewidth=2, zorder=4)
-        ax.set(xlabel="round t", ylabel="test accuracy", xlim=(0, 1.05 * last))
-        ax.set_title(pictures.label(rule))
-        ax.legend(loc="lower right")
-    right = axes[1].get_yaxis_transform()
-    for size, value in printed.items():  # beside the lines, where no curve passes
-        note = f"paper, round 200\n{value:g} (B = {size})"
-        axes[1].text(1.02, value, note, transform=right, va="center", fontsize=9)
+    for ax, (size, part) in zip(axes, shown.groupby("capacity"), strict=True):
+        look = {"rules": RULES, "interval": band}
+        figures.curves(ax, part, "round", "accuracy", "rule", **look)
+        ax.set(xlabel="round t", ylabel="test accuracy, %", ylim=(0, 100))
+        ax.set_title(f"Figure 7: B = {size}, $B_s$ = {part['batch_size'].iloc[0]}")
+        if size in printed:
+            value = {"paper": 100 * printed[size]}
+            sheets.printed_marks(ax, 200, value, {"paper": "black"})
+            ax.annotate(
+                f"{value['paper']:.0f}", (200, value["paper"]), (7, 5), textcoords="offset points"
+            )
+        sheets.explain_marks(ax, marks=True, loc="lower right")
     groups = shown.groupby(["rule", "capacity", "round"])["accuracy"]
     return groups.agg(["mean", "std", "count"]).reset_index()
 
