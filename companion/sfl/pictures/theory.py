@@ -79,8 +79,10 @@ def wandering_shares(ax: Axes, short: ArrayLike, long: ArrayLike) -> None:
     ax.legend(ncols=5, loc="upper left")
 
 
-def discrepancies(ax: Axes, frame: pd.DataFrame, column: str, text: str) -> None:
-    """Draw Fig. 5: a column of a frame over rounds, by cache rule.
+def discrepancies(
+    ax: Axes, frame: pd.DataFrame, column: str, text: str, one: int | None = None
+) -> None:
+    """Draw Fig. 5: a column of a frame over rounds, by cache rule: mean and 95 % interval.
 
     Parameters
     ----------
@@ -88,6 +90,12 @@ def discrepancies(ax: Axes, frame: pd.DataFrame, column: str, text: str) -> None
         Rows of a sweep over rules and seeds.
     column, text : str
         What is drawn, and what the axis calls it.
+    one : int, optional
+        A seed whose own run is drawn beside the mean, thin: a mean fluctuates less than a run does.
     """
     figures.curves(ax, frame, "round", column, "rule", rules=RULES)
+    if one is not None:
+        for rule, run in frame[frame["seed"] == one].groupby("rule"):
+            color = pictures.line(str(rule))["color"]
+            ax.plot(run["round"], run[column], color=color, linewidth=0.6, alpha=0.6)
     ax.set(xlabel="round t", ylabel=text, xlim=(1, int(frame["round"].max())), ylim=(0, None))
