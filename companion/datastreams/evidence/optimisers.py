@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from companion import story
+from companion.datastreams.evidence.strategies import both_iterates, printed_cells
 from companion.judging.tables import paper_value
 from sflkit.data.federations import Federation
 from sflkit.datastreams import psi, training
@@ -37,31 +38,40 @@ def printed_accuracies() -> dict[tuple[str, str], float]:
     }
 
 
-def printed_half_widths() -> dict[str, float]:
-    """Return strategy -> half width of FedAvg's printed interval in points; others have none."""
-    return {
-        strategy: paper_value("datastreams", "ds-tab2", f"CIFAR-10 {strategy} half width")
-        for strategy in STRATEGIES
-    }
+def final_scores(
+    frame: pd.DataFrame, seeds: Sequence[int], column: str = "accuracy"
+) -> pd.DataFrame:
+    """Return the accuracy after the last round, (n_seeds, (server, arm)).
 
-
-def printed_changes() -> pd.DataFrame:
-    """Return the paper's own changes against its FedAvg in points, and FedAvg's half widths."""
-    paper = printed_accuracies()
-    changes = {
-        label: [paper[name, s] - paper["fedavg", s] for s in STRATEGIES]
-        for name, label in OPTIMISERS.items()
-        if name != "fedavg"
-    }
-    table = pd.DataFrame(changes, index=list(STRATEGIES)).round(1)
-    return table.assign(half_width=list(printed_half_widths().values()))
-
-
-def final_scores(frame: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
-    """Return the accuracy after the last round, (n_seeds, (server, arm))."""
+    `column` is "accuracy" of the averaged output, or "accuracy_last" of the last iterate.
+    """
     last = frame[frame["round"] == frame["round"].max()]
-    wide = last.pivot(index="seed", columns=["server", "arm"], values="accuracy")
+    wide = last.pivot(index="seed", columns=["server", "arm"], values=column)
     return wide.loc[list(seeds)]
+
+
+def appendix_e(score: pd.DataFrame, last: pd.DataFrame) -> pd.DataFrame:
+    """Return Appendix E's numbers as a table, in %, with FedAvg's of Table 2: ours and the paper's.
+
+    The arguments are `final_scores` of both columns.
+    """
+    printed = printed_accuracies()
+    paper: dict[str, dict[str, Any]] = {label: {} for label in OPTIMISERS.values()}
+    for (name, strategy), value in printed.items():
+        paper[OPTIMISERS[name]][strategy.capitalize()] = value
+    paper["FedAvg"] = {
+        name: cell
+        for name, cell in printed_cells("CIFAR-10", 0.2).items()
+        if name.lower() in STRATEGIES
+    }
+    ours = (
+        {
+            label: {s.capitalize(): 100 * of[name, s] for s in STRATEGIES}
+            for name, label in OPTIMISERS.items()
+        }
+        for of in (score, last)
+    )
+    return both_iterates(*ours, paper)
 
 
 def searched_rates(search: pd.DataFrame, chosen: dict[str, dict[str, float]]) -> pd.DataFrame:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from companion import figures
+from companion import figures, sheets
 from companion.datastreams.drift_example import CURVATURE, OWN_BEST, optimum
 from companion.datastreams.evidence.optimisers import (
     OPTIMISERS,
     STRATEGIES,
     printed_accuracies,
-    printed_half_widths,
 )
 from sflkit.results.intervals import mean_interval
 
@@ -52,37 +51,35 @@ def drift(fixed: dict[str, np.ndarray], streaming: dict[str, np.ndarray]) -> Fig
 
 
 def by_optimiser(score: pd.DataFrame, title: str) -> Figure:
-    """Return our accuracies, the paper's, and what each optimiser changes against FedAvg.
+    """Return accuracies by strategy and optimiser, and what each optimiser changes against FedAvg.
 
-    `score` is `optimiser_evidence.final_scores`; `title` says what was trained.
+    The paper's numbers stand in the same axes, hollow. `score` is `final_scores` of the evidence;
+    `title` says what was trained.
     """
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(1, 3, figsize=(11, 3.8))
-    paper, half = printed_accuracies(), printed_half_widths()
-    place = np.arange(len(STRATEGIES))
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=[3, 2])
+    paper, place = printed_accuracies(), np.arange(len(STRATEGIES))
     for i, (name, label) in enumerate(OPTIMISERS.items()):
         look = figures.series_style(label, i) | {"linestyle": "None"}
         bar = look | dict(capsize=3, elinewidth=1.4, label=label)
-        at = place + 0.16 * (i - 1)
-        ours = {s: 100 * score[name, s] for s in STRATEGIES}
-        axes[0].errorbar(at, *_bars(list(ours.values())), **bar)
-        printed = [paper[name, s] for s in STRATEGIES]
-        widths = [half[s] if name == "fedavg" else np.nan for s in STRATEGIES]
-        axes[1].errorbar(at, printed, widths, **bar)
+        color, at = {label: look["color"]}, place + 0.22 * (i - 1)
+        left.errorbar(at, *_bars([100 * score[name, s] for s in STRATEGIES]), **bar)
+        for x, s in zip(at, STRATEGIES, strict=True):
+            sheets.printed_marks(left, x + 0.08, {label: paper[name, s]}, color)
+            if name != "fedavg":
+                change = paper[name, s] - paper["fedavg", s]
+                sheets.printed_marks(right, x + 0.08, {label: change}, color)
         if name != "fedavg":
-            changes = [ours[s] - 100 * score["fedavg", s] for s in STRATEGIES]
-            axes[2].errorbar(at, *_bars(changes), **bar)
-            crosses = [paper[name, s] - paper["fedavg", s] for s in STRATEGIES]
-            axes[2].plot(at, crosses, "x", color=look["color"], markersize=8)
-    axes[2].axhline(0, color="0.4", linewidth=1)
-    titles = (title, "paper: CIFAR-10", "change against FedAvg (crosses: paper)")
+            changes = [100 * (score[name, s] - score["fedavg", s]) for s in STRATEGIES]
+            right.errorbar(at, *_bars(changes), **bar)
+    right.axhline(0, color="0.4", linewidth=1)
     names = [s.capitalize() for s in STRATEGIES]
-    for ax, text in zip(axes, titles):
+    for ax, text in ((left, title), (right, "change against FedAvg")):
         ax.set(xticks=place, xticklabels=names, title=text, xlim=(-0.5, 3.5))
-    axes[0].set_ylabel("test accuracy, %")
-    axes[2].set_ylabel("percentage points")
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncol=3)
+    left.set_ylabel("test accuracy, %")
+    right.set_ylabel("percentage points")
+    sheets.explain_marks(left, marks=True, loc="upper left")
     return fig
 
 
