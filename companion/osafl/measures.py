@@ -121,10 +121,12 @@ def by_arm(runs: pd.DataFrame, measure: Callable[[pd.DataFrame], float]) -> pd.D
 
 
 def as_printed(found: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of `by_arm` in which M-AFA-CD is the one with the printed buffer.
+    """Return a table of `by_arm` in which M-AFA-CD is the one with the printed buffer, if any.
 
     That one is what the paper's numbers show (ERRATA 38).
     """
+    if "m_afa_cd_printed" not in found:
+        return found
     kept = found.drop(columns="m_afa_cd", errors="ignore")
     return kept.rename(columns={"m_afa_cd_printed": "m_afa_cd"})
 

@@ -1,21 +1,14 @@
-"""What OSAFL's comparison runs: every rule at the printed rates, and every rule with its step size
-chosen by one search.
+"""A rule's one step size, and runs told apart by case.
 
-Source: OSAFL, Section V-B, Tables II to V, Appendix D-B; ERRATA 37, 38, 44. The printed server
-steps differ by orders of magnitude: with the FCN, OSAFL moves by eta eta-tilde = 7 times a mean of
-gradients and M-AFA-CD by 0.2 times. Which rule is better and which step is larger cannot be told
-apart then. So each rule also runs at the best multiple of its one step size: the server's where it
-has one, else the local rate (`step_name`). The best is the one with the least loss over the last
-quarter of a short run; a multiple at the end of the grid, or one that is no better than a constant
-guess, is refused, and the grid grows."""
+Source: OSAFL, Section V-B, Appendix D-B. The step size is the server's where a rule has one, else
+the local rate (`step_name`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from sflkit import checks
@@ -27,7 +20,7 @@ SERVER_STEPS = ("global_rate", "slowdown")
 
 
 def step_name(rule: str) -> str:
-    """Return which field of the config is the step size of `rule` that the search varies.
+    """Return which field of the config is the step size of `rule`.
 
     Raises
     ------
@@ -50,66 +43,6 @@ def scaled(config: OSAFLConfig, factor: float = 1.0) -> OSAFLConfig:
     return replace(config, **{name: config.hyper[name] * checks.real("factor", factor, above=0)})
 
 
-class Choice(NamedTuple):
-    """What a search chose for one rule.
-
-    Attributes
-    ----------
-    factor : float
-        Of the rule's one step size.
-    loss : float
-        Its logarithm, mean over the last quarter of the rounds.
-    refused : str
-        Why the rule is not compared at this factor: "edge" (a longer or shorter step might be
-        better still), "guess" (no better than a prediction that is always the same), or "".
-    """
-
-    factor: float
-    loss: float
-    refused: str
-
-
-def choose(losses: Mapping[float, float], guess: float) -> Choice:
-    """Return the factor with the least loss, and whether it may be compared.
-
-    Parameters
-    ----------
-    losses : mapping
-        Factor -> `measures.late_log_loss` of its run, at least three factors; of equally good ones
-        the smaller wins.
-    guess : float
-        The loss of a constant guess, `clients.constant_guess`, in nats.
-
-    Raises
-    ------
-    ValueError
-        For fewer than three factors, or a guess that is no number > 0.
-    """
-    guess = checks.real("guess", guess, above=0)
-    grid = sorted(checks.instance("losses", losses, Mapping))
-    if len(grid) < 3:
-        raise ValueError(f"losses holds the factors {grid}; there must be three at least")
-    factor = min(grid, key=lambda factor: losses[factor])
-    edge = "edge" if factor in (grid[0], grid[-1]) else ""
-    refused = edge if losses[factor] < np.log(guess) else "guess"
-    return Choice(factor, float(losses[factor]), refused)
-
-
-def grown(grid: Iterable[float], choice: Choice, low: float, high: float) -> list[float]:
-    """Return the factors that a search still has to try after `choice` was refused.
-
-    The grid grows by half the smallest or twice the largest factor, on the side where the best one
-    lies; where nothing beats a constant guess, towards longer steps. It ends at `low` and `high`,
-    both included.
-    """
-    if not choice.refused:
-        return []
-    grid = sorted(grid)
-    shorter = choice.refused == "edge" and choice.factor == grid[0]
-    factor = grid[0] / 2 if shorter else grid[-1] * 2
-    return [factor] if low <= factor <= high else []
-
-
 def collect(
     frame: pd.DataFrame, plan: Mapping[tuple, OSAFLConfig], names: Sequence[str]
 ) -> pd.DataFrame:
@@ -121,7 +54,7 @@ def collect(
         Results of `sweep.run_many(run, plan.values())`.
     plan : mapping
         The config of each case, which is a tuple as long as `names`. Several cases may share a
-        config, such as a rule whose best factor is 1.
+        config.
     names : sequence of str
         What the columns are called.
 

@@ -8,8 +8,8 @@ import pytest
 
 from companion.app import gate
 from companion.judging.claims import NotRun, Setting
-from companion.osafl import tuning
 from companion.osafl.claims import CLAIMS
+from companion.osafl.claims.dataset1 import LABELS
 from companion.osafl.evidence import training as judging
 from companion.osafl.plans import training as plans
 from sflkit.osafl.config import OSAFLConfig
@@ -21,85 +21,39 @@ def first():
     return drive(plans.dataset1(**ONE))
 
 
-def test_the_tables_come_first_one_seed_after_the_other(first):
-    stages, _ = first
-    assert next(iter(stages)) == "tables" and len(stages["tables"]) == 2 * 4 * 8
-    start = [(c.rule, c.never_joined, c.seed, c.top_k) for c in stages["tables"][:8]]
-    assert start == [(*plans.ARMS[arm], 10, 1) for arm in plans.TABLE]
-    assert [c.top_k for c in stages["tables"]] == [1] * 32 + [2] * 32
-    assert {c.seed for c in stages["buffers"]} == {10, 11}  # few
-    base = stages["tables"][0]
+def test_the_readings_come_first_and_buffers_one_seed_after_the_other(first):
+    stages, found = first
+    order = ["readings", "best reading", "best reading, score", "centralised steps"]
+    assert list(stages)[:7] == [*order, "buffer", "buffers", "scale"]
+    start = [(c.rule, c.never_joined, c.seed, c.top_k) for c in stages["buffers"][:3]]
+    without = ("osafl", "m_afa_cd_printed", "m_afa_cd")
+    assert start == [(*plans.ARMS[arm], 10, 1) for arm in without]
+    assert [c.seed for c in stages["buffers"]] == [s for s in ONE["seeds"] for _ in without]
+    assert {c.seed for c in stages["buffer"]} == {10, 11}  # few
+    counts = found.buffers.groupby("arm")["seed"].nunique().to_dict()
+    assert counts == dict.fromkeys(without, 4) | {"osafl_printed": 2, "osafl_zero": 2}
+    base = stages["buffers"][0]
     assert base.payload_bits == 33 * 1_779_556  # the full network's stragglers
-    assert plans.fcn_base(
-        [512, 256], *list(ONE.values())[1:3], "synthetic", 10.0, "none", 1, 9
-    ).keys() == {
-        "model",
-        "features",
-        "n_clients",
-        "rounds",
-        "input_norm",
-        "allocator",
-        "genie_steps",
-        "test_size",
-    }
+    whole = plans.fcn_base([512, 256], 20, 8, "synthetic", 10.0, "none", 1, 9)
+    assert not {"hidden", "payload_bits"} & set(whole)
 
 
-def test_the_search_grows_until_the_best_is_inside(first):
+def test_the_scan_has_both_rules_at_every_scale(first):
     stages, found = first
-    tried = {}
-    for config in stages["search"]:
-        name = tuning.step_name(config.rule)
-        printed = OSAFLConfig(config.rule, model=config.model).hyper[name]
-        tried.setdefault(config.rule, []).append(round(getattr(config, name) / printed, 6))
-    # M-FedNova is no better than a constant guess at any factor: its grid grows to the limit
-    assert max(tried.pop("m_fednova")) == 4096
-    assert found.chosen["m_fednova"].refused == "guess"
-    # the others' best factor is 2, the end of the first grid, so that 4 is tried as well
-    assert {tuple(sorted(f)) for f in tried.values()} == {(0.5, 1.0, 2.0, 4.0)}
-    others = [choice for rule, choice in found.chosen.items() if rule != "m_fednova"]
-    assert {(choice.factor, choice.refused) for choice in others} == {(2.0, "")}
-    assert "m_fednova" not in set(found.tuned["arm"])
-    assert {c.seed for c in stages["search"]} == {1000}
-    assert {c.global_rate for c in stages["tuned"] if c.rule == "osafl"} == {70.0}
+    assert [(c.rule, c.input_norm, c.seed) for c in stages["scale"]] == [
+        (rule, norm, 0) for norm in ONE["norms"] for rule in ("m_fedavg", "osafl")
+    ]
+    table = plans.scan_table(found.scan)
+    assert list(table.index) == ONE["norms"] and (table["osafl"] > table["m_fedavg"]).all()
+    assert plans.scan_table(pd.DataFrame()).empty
 
 
-def test_without_scores_the_steps_are_as_long(first):
-    stages, _ = first
-    assert {(round(c.global_rate, 6), c.chi) for c in stages["no score"]} == {
-        (35 * 0.7, 1e9),
-        (70 * 0.7, 1e9),
-    }
-
-
-def test_the_scan_chooses_the_scale_by_m_fedavg():
-    scan = pd.DataFrame(
-        {
-            "arm": ["m_fedavg", "m_fedavg", "m_fedavg", "osafl"],
-            "norm": [5.0, 10.0, 20.0, 5.0],
-            "seed": 0,
-            "best_accuracy": [0.4, 0.61, 0.7, 0.628],
-        }
-    )
-    assert plans.nearest_norm(scan) == 10.0
-    assert np.isnan(plans.nearest_norm(pd.DataFrame()))
-
-
-def test_the_second_scale_has_the_seeds_of_table_2_and_its_own_for_table_3(first):
-    stages, found = first
-    configs = stages["nearest scale"]
-    assert {(c.rule, c.top_k, c.seed) for c in configs} == {
-        (rule, K, seed)
-        for rule in ("osafl", "m_fedavg")
-        for K, name in ((1, "seeds"), (2, "second_seeds"))
-        for seed in ONE[name]
-    }
-    assert {c.input_norm for c in configs} == {found.norm}
-    assert {c.top_k for c in stages["scale"]} == {1}
+KNOWN = pd.Series(0.66, index=ONE["seeds"])
 
 
 def answers_of(found, artefact):
     """Today's answers to the parts of a claim, by part."""
-    evidence = judging.dataset1(found, {1: pd.Series(0.66, index=ONE["seeds"])})[artefact]
+    evidence = judging.dataset1(found, KNOWN)[artefact]
     verdict = CLAIMS[artefact].judge(evidence, setting=Setting("full"))
     return {a.part.key: a.judged.answer for a in verdict.answers}
 
@@ -143,7 +97,7 @@ def test_the_race_with_centralised_sgd_is_open_where_its_steps_decide(first):
     assert answers_of(found._replace(genie=slow), "osafl-genie")["K1_osafl"] == "open"
 
 
-def test_other_columns_take_that_scale_and_the_gpu_where_it_pays():
+def test_other_columns_take_the_reading():
     asked = ONE | {"cnn_rounds": 5, "squeezenet1_rounds": 30}
     stages, found = drive(plans.dataset1(**asked))
     for name, rounds, seeds in (("CNN", 5, {20, 21, 22}), ("SqueezeNet1", 30, {23, 24})):
@@ -159,7 +113,7 @@ def test_other_columns_take_that_scale_and_the_gpu_where_it_pays():
 def test_columns_of_the_tables_run_all_rounds_with_both_k_on_seeds_of_their_own():
     stages, found = drive(plans.dataset1(**ONE | {"rounds": 100, "networks": ["FCN", "CNN"]}))
     configs = stages["CNN, tables"]
-    assert len(configs) == 7 * 3 * 2 and {c.rounds for c in configs} == {100}
+    assert len(configs) == 6 * 3 * 2 and {c.rounds for c in configs} == {100}
     assert {c.evaluate_every for c in configs} == {1} and {c.seed for c in configs} == {40, 41, 42}
     verdict = CLAIMS["osafl-cnn"].judge(
         judging._checkpoint("CNN", found.checkpoints["CNN"])
@@ -192,7 +146,7 @@ def test_a_column_is_on_its_plateau_where_its_curves_were_put():
         return frame.assign(arm=rule, K=1, seed=seed, best_accuracy=best, diverged=False)
 
     def answers(network):
-        column = pd.concat(run(rule, seed) for rule in plans.PRINTED for seed in range(3))
+        column = pd.concat(run(rule, seed) for rule in LABELS for seed in range(3))
         none = pd.DataFrame()
         parts = judging._checkpoint(network, none) | judging._column(network, column)
         verdict = CLAIMS[f"osafl-{network.lower()}"].judge(parts, setting=Setting("full"))
@@ -206,7 +160,6 @@ def test_a_column_is_on_its_plateau_where_its_curves_were_put():
 
 def test_what_the_score_adds_is_judged_under_the_reading(first):
     stages, found = first
-    assert {c.seed for c in stages["no score"]} == {10, 11, 12, 13}  # few, and those of the search
     assert {(c.seed, c.chi) for c in stages["best reading, score"]} == {
         (seed, 1e9) for seed in (200, 201, 202)
     }
@@ -219,17 +172,14 @@ def test_what_the_score_adds_is_judged_under_the_reading(first):
 
 def test_evidence_answers_every_part_of_every_claim(first):
     _, found = first
-    known = {K: pd.Series(0.66 / K, index=ONE["seeds"]) for K in (1, 2)}
-    evidence = judging.dataset1(found, known)
+    evidence = judging.dataset1(found, KNOWN)
     for artefact, parts in evidence.items():
         keys = {part.key for part in CLAIMS[artefact].parts}
         assert set(parts) | {"by_hand"} >= keys >= set(parts), artefact
     verdict = CLAIMS["osafl-tab2"].judge(evidence["osafl-tab2"], setting=Setting("full"))
     answers = {answer.part.key: answer.judged.answer for answer in verdict.answers}
     assert answers["best_m_fedavg"] == "yes" and answers["fails"] == "yes"
-    small = judging.dataset1(found, known, stand_in=True)
     for artefact in ("osafl-fig4", "osafl-alg9"):
-        assert all(isinstance(part, NotRun) for part in small[artefact].values())
         assert not any(isinstance(part, NotRun) for part in evidence[artefact].values())
     assert isinstance(evidence["osafl-saturation"]["osafl_K1"], NotRun)  # 8 rounds
 
@@ -272,41 +222,35 @@ def test_plateaus_and_convergence_as_claimed_and_turned():
     assert {key for key in rising if answers(flat)[key] == "yes"} == set()
 
 
-def test_notebook_33_asks_for_tables_2_and_3_at_full_size_first():
+def test_notebook_33_asks_for_the_readings_at_full_size_first():
     book = gate.find("33")
     names = inspect.signature(plans.dataset1).parameters
     asked = {name: book.parameters[name].default for name in names}
-    stage = next(plans.dataset1(**asked))
-    first, last = stage.configs[0], stage.configs[-1]
-    assert len(stage.configs) == 160  # eight arms, ten seeds, both K
+    first = next(plans.dataset1(**asked)).configs[0]
     assert first == OSAFLConfig(
+        never_joined="zero",
         model="osafl_fcn",
         features="cifar100",
         n_clients=100,
         rounds=100,
-        input_norm=10.0,
+        input_norm=40.0,
         allocator="alternating",
         genie_steps=30,
-        test_size=1000,
-        seed=10,
-        global_rate=35.0,
+        test_size=2000,
+        seed=100,
     )
-    assert (last.rule, last.seed, last.top_k) == ("genie", 19, 2)
 
 
-def test_the_tables_alone():
-    asked = {"few": 0, "norms": [], "scan_seeds": [], "top_k": [1], "reading_rounds": 0}
+def test_a_part_that_was_left_out_is_not_run():
+    asked = {"few": 0, "norms": [], "reading_top_k": [1]}
     stages, found = drive(plans.dataset1(**ONE | asked))
-    assert [name for name, configs in stages.items() if configs] == ["tables"]
-    evidence = judging.dataset1(found, {1: pd.Series(0.66, index=ONE["seeds"])})
-    for artefact, parts in evidence.items():
-        for part in CLAIMS[artefact].parts:
-            if part.role == "beyond" and part.key != "repaired":
-                assert isinstance(parts[part.key], NotRun), (artefact, part.key)
+    assert not stages["buffer"] and plans.scan_table(found.scan).empty
+    evidence = judging.dataset1(found, KNOWN)
     assert isinstance(evidence["osafl-tab3"]["best_m_fedavg"], NotRun)  # K = 2 was not asked for
-    assert isinstance(evidence["osafl-tab2"]["best_m_fedavg"], NotRun)  # nor the readings
+    assert isinstance(evidence["osafl-alg2"]["printed_buffer"], NotRun)
     assert not isinstance(evidence["osafl-alg9"]["repaired"], NotRun)
-    assert plans.scan_table(found.scan).empty
+    said = evidence["osafl-cnn"]["value"].reason
+    assert "CNN was not trained for 5 rounds" in said and "(13 CPU minutes)" in said  # 18 of 40 s
 
 
 def test_dataset_2_one_k_after_the_other():

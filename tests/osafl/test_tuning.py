@@ -1,10 +1,10 @@
-"""The comparison's arms: one step size a rule, and the search's choice."""
+"""The comparison's arms: one step size a rule, and runs by case."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from companion.osafl.tuning import Choice, choose, collect, grown, scaled, step_name
+from companion.osafl.tuning import collect, scaled, step_name
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.rules import RULES
 
@@ -29,25 +29,6 @@ def test_each_rule_has_one_step_size():
         scaled(OSAFLConfig(rule="fednova", preset="lstm")).rate
         == RULES["m_fedavg"].presets["lstm"]["rate"]
     )
-
-
-def test_the_least_loss_wins_and_edges_and_guesses_are_refused():
-    guess = np.exp(1.5)  # a constant guess has a loss whose logarithm is 1.5
-    assert choose({1: 1.0, 2: 0.8, 4: 0.9}, guess) == Choice(2, 0.8, "")
-    assert choose({4: 0.9, 2: 0.8, 1: 0.8}, guess) == Choice(1, 0.8, "edge")  # the smaller first
-    assert choose({1: 1.0, 2: 0.8, 4: 0.7}, guess) == Choice(4, 0.7, "edge")
-    assert choose({1: 1.9, 2: 1.6, 4: 1.7}, guess) == Choice(2, 1.6, "guess")
-    assert choose({1: 1.9, 2: 1.7, 4: 1.6}, guess).refused == "guess"
-
-
-def test_a_refused_grid_grows_on_the_side_of_the_best():
-    grid = [0.5, 1, 2]
-    assert grown(grid, Choice(1, 0.0, ""), 0.01, 100) == []
-    assert grown(grid, Choice(2, 0.0, "edge"), 0.01, 100) == [4]
-    assert grown(grid, Choice(0.5, 0.0, "edge"), 0.01, 100) == [0.25]
-    assert grown(grid, Choice(1, 0.0, "guess"), 0.01, 100) == [4]  # towards longer steps
-    assert grown(grid, Choice(2, 0.0, "edge"), 0.01, 4) == [4]  # both ends are included
-    assert grown(grid, Choice(2, 0.0, "edge"), 0.01, 3) == []
 
 
 def runs(curves):
@@ -80,9 +61,6 @@ def test_collect_names_every_case():
         collect(frame[frame["key"] == "run0"], plan, ("rates", "arm"))
 
 
-@pytest.mark.parametrize(
-    "bad", [lambda: scaled(OSAFLConfig(), 0), lambda: choose({1: 0.5, 2: 0.4}, 4.0)]
-)
-def test_bad_input(bad):
-    with pytest.raises(ValueError, match=r"factor=0|three at least"):
-        bad()
+def test_bad_input():
+    with pytest.raises(ValueError, match="factor=0"):
+        scaled(OSAFLConfig(), 0)

@@ -15,7 +15,6 @@ from companion.osafl.claims.dataset1 import BASELINES, LABELS
 from companion.osafl.measures import as_printed, at_k, best, between, by_arm
 from companion.osafl.plans.readings import Read, name_of
 from companion.osafl.plans.training import Dataset1, Dataset2
-from sflkit.osafl.networks import SIZES
 
 _NOTHING_MISSING = (
     "Who knows the last file only is as often right, at best, as who knows every user's law (the "
@@ -39,7 +38,7 @@ BY_HAND = Setting("full", "three clients and two parameters, by hand")
 def settings_1(
     evidence: Iterable[str], hidden: Sequence[int], base: Mapping[str, Any], found: Dataset1
 ) -> dict[str, Setting]:
-    """Return the setting of every artefact of notebook 33; see `is_full`.
+    """Return the setting of every artefact of notebook 33.
 
     Parameters
     ----------
@@ -52,28 +51,20 @@ def settings_1(
     found : Dataset1
         The runs.
     """
-    sizes = "-".join(map(str, hidden))
-    full = is_full(hidden, base["n_clients"], base["rounds"], base["features"])
-    scale = f"inputs at the scale {base['input_norm']:g}"
-    if full:
-        ours = f"FCN of {sizes} units, {scale} and {base['genie_steps']} centralised steps a round"
-        trained = Setting("full", f"{ours}, which the paper does not state")
-    else:
-        trained = Setting(
-            "stand-in",
-            f"FCN of {sizes} units, {base['n_clients']} clients, {base['rounds']} rounds, "
-            f"{base['features']} images, {scale}",
-        )
+    ours = f"FCN of {'-'.join(map(str, hidden))} units"
+    scale = f"inputs at the scale {base['input_norm']:g}, which the paper does not state"
     by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
     special = dict.fromkeys(by_hand, BY_HAND) | {"osafl-fig7": Setting("full")}
-    if full and found.read.best:
-        said = f"reading: {name_of(found.read.best)}, one of {len(found.read.table)} tried"
-        special |= dict.fromkeys(_READ, Setting("full", f"FCN of {sizes} units; {said}"))
-        for network in found.checkpoints:
-            level = "full" if len(found.columns[network]) else "reduced"
-            words = f"{network} {_how_far(found, network)}; {said}, by the FCN"
-            special[f"osafl-{network.lower()}"] = Setting(level, words)
-    return {artefact: special.get(artefact, trained) for artefact in evidence}
+    said = f"reading: {name_of(found.read.best)}, one of {len(found.read.table)} tried"
+    special |= dict.fromkeys(_READ, Setting("full", f"{ours}; {said}"))
+    for network in found.checkpoints:
+        level = "full" if len(found.columns[network]) else "reduced"
+        words = f"{network} {_how_far(found, network)}; {said}, by the FCN"
+        special[f"osafl-{network.lower()}"] = Setting(level, words)
+    return {
+        artefact: special.get(artefact, Setting("full", f"{ours}, {scale}"))
+        for artefact in evidence
+    }
 
 
 def _how_far(found: Dataset1, network: str) -> str:
@@ -88,24 +79,12 @@ def _how_far(found: Dataset1, network: str) -> str:
     return " and ".join(said) or "not trained"
 
 
-def is_full(hidden: Sequence[int], n_clients: int, rounds: int, features: str) -> bool:
-    """Return whether Tables II and III are judged: our full FCN, and the paper's other numbers."""
-    size = SIZES["FCN"].options["hidden"]
-    return (tuple(hidden), n_clients, features) == (size, 100, "cifar100") and rounds >= 100
-
-
 def settings_2(
     evidence: Iterable[str], layers: int, hidden: int, n_clients: int, rounds: int
 ) -> dict[str, Setting]:
     """Return the setting of every artefact of notebook 34."""
-    plural = "s" if layers > 1 else ""
-    sizes = f"{layers} LSTM layer{plural} of {hidden} units, {n_clients} clients, {rounds} rounds"
-    full = layers == 3 and n_clients == 100 and rounds >= 100
-    trained = (
-        Setting("reduced", f"{sizes}; the paper's width is not known")
-        if full
-        else Setting("stand-in", sizes)
-    )
+    sizes = f"{layers} LSTM layers of {hidden} units, {n_clients} clients, {rounds} rounds"
+    trained = Setting("reduced", f"{sizes}; the paper's width is not known")
     return {
         artefact: Setting("full") if artefact == "osafl-fig8" else trained for artefact in evidence
     }
@@ -114,22 +93,9 @@ def settings_2(
 # --- remarks --------------------------------------------------------------------------------------
 
 
-def notes_1(found: Dataset1, judged: bool) -> dict[str, str]:
-    """Return the remarks on notebook 33's verdicts, by artefact.
-
-    Parameters
-    ----------
-    found : Dataset1
-    judged : bool
-        As `comparison.bottom_line_1` takes it; only then is there more to say than what an erratum
-        says.
-    """
-    notes = {"osafl-alg9": "ERRATA 38.", "osafl-genie": _GENIE}
-    if not judged:
-        return notes
-    notes["osafl-alg9"] += f" {_both_ways(found)}"
-    if not len(found.read.runs):
-        return notes
+def notes_1(found: Dataset1) -> dict[str, str]:
+    """Return the remarks on notebook 33's verdicts, by artefact."""
+    notes = {"osafl-alg9": f"ERRATA 38. {_both_ways(found.buffers)}", "osafl-genie": _GENIE}
     said = _reading_words(found.read)
     for K, artefact in ((1, "osafl-tab2"), (2, "osafl-tab3")):
         runs = at_k(found.read.runs, K)
@@ -138,10 +104,8 @@ def notes_1(found: Dataset1, judged: bool) -> dict[str, str]:
     return notes | {"osafl-fig4": said, "osafl-fig5": said, "osafl-score": said}
 
 
-def notes_2(found: Dataset2, judged: bool) -> dict[str, str]:
-    """Return the remarks on notebook 34's verdicts, by artefact; none unless they are judged."""
-    if not judged:
-        return {}
+def notes_2(found: Dataset2) -> dict[str, str]:
+    """Return the remarks on notebook 34's verdicts, by artefact."""
     notes = {"osafl-datasets": _NOTHING_MISSING}
     for K, artefact in ((1, "osafl-tab4"), (2, "osafl-tab5")):
         runs = at_k(found.tables, K)
@@ -172,20 +136,21 @@ def _reading_words(read: Read) -> str:
     )
 
 
-def _both_ways(found: Dataset1) -> str:
+def _both_ways(buffers: pd.DataFrame) -> str:
     """Say what the printed buffer does to M-AFA-CD and to OSAFL."""
-    ends = by_arm(at_k(found.tables, 1), best).mean()
+    ends = by_arm(buffers, best)
+    means = ends.mean()
     words = (
         "The printed buffer harms OSAFL too (ERRATA 37). Without the clients that never joined "
-        f"OSAFL reaches {ends['osafl']:.3f} and M-AFA-CD {ends['m_afa_cd']:.3f}"
+        f"OSAFL reaches {means['osafl']:.3f} and M-AFA-CD {means['m_afa_cd']:.3f}"
     )
-    if not len(found.buffers):
+    if "osafl_printed" not in ends:
         return f"{words}."
-    printed = by_arm(found.buffers, best)["osafl_printed"]
+    printed = ends["osafl_printed"].dropna()
     what = f"reaches {printed.mean():.3f}" if printed.any() else "diverges"
     return (
         f"{words}; with the buffer as printed OSAFL {what} ({len(printed)} runs) and "
-        f"M-AFA-CD reaches {ends['m_afa_cd_printed']:.3f}. What the paper reports is OSAFL of the "
+        f"M-AFA-CD reaches {means['m_afa_cd_printed']:.3f}. What the paper reports is OSAFL of the "
         "first pair beside M-AFA-CD of the second."
     )
 

@@ -47,7 +47,7 @@ def grid_picture(table: pd.DataFrame, K: int = 1, most: int = 12) -> tuple[Figur
     if not len(table):
         raise ValueError("table has no rows; at least one reading must have been run")
     shown = table.head(checks.integer("most", most, 1))
-    fig, ax = plt.subplots(figsize=(11, 1.6 + 0.42 * (len(shown) + 1)))
+    fig, ax = plt.subplots(figsize=(9.6, 1.0 + 0.44 * (len(shown) + 1)))
     asked = printed(K)
     columns = [f"{rule} {what}" for rule, what in asked.index]
     far = (shown[columns].to_numpy() - asked["value"].to_numpy()) / asked["tolerance"].to_numpy()
@@ -55,24 +55,24 @@ def grid_picture(table: pd.DataFrame, K: int = 1, most: int = 12) -> tuple[Figur
     values = np.vstack([asked["value"], shown[columns]])
     image = ax.imshow(np.clip(far, -3, 3), cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
     _write(ax, far, values)
-    heads = [f"{LABELS[rule]} {what}" for rule, what in asked.index]
-    ax.set_xticks(range(len(heads)), heads, rotation=40, ha="left", fontsize=8)
+    heads = [LABELS[rule] if what == "accuracy" else "loss" for rule, what in asked.index]
+    ax.set_xticks(range(len(heads)), heads, rotation=35, ha="left", fontsize=9)
     ax.xaxis.tick_top()
+    readings = [Reading(*row[list(Reading._fields)]) for _, row in shown.iterrows()]
     names = [
-        f"{name_of(Reading(*row[list(Reading._fields)]))}: {row['met']} of 12"
-        for _, row in shown.iterrows()
+        f"{met} of 12: {name_of(reading)}".replace(", M-FedNova", ",\nM-FedNova")
+        for met, reading in zip(shown["met"], readings, strict=True)
     ]
-    ax.set_yticks(range(len(names) + 1), [f"Table {'I' * (K + 1)}", *names], fontsize=8)
+    ax.set_yticks(range(len(names) + 1), [f"the paper's Table {'I' * (K + 1)}", *names], fontsize=9)
     ax.grid(visible=False)
-    fig.colorbar(image, ax=ax, label="ours minus print, in tolerances", pad=0.01)
+    fig.colorbar(image, ax=ax, label="ours minus print, in tolerances", pad=0.01, aspect=40)
     return fig, {"readings": table, "printed": asked.reset_index()}
 
 
 def _write(ax: Axes, far: np.ndarray, values: np.ndarray) -> None:
     """Write each number in its cell, bold where it is met."""
     for (i, j), value in np.ndenumerate(values):
-        met = abs(far[i, j]) <= 1
-        look = {"weight": "bold" if met else "normal", "fontsize": 7, "ha": "center"}
-        color = "white" if abs(far[i, j]) > 2 else "black"
-        text = f"{value:.3g}" if np.isfinite(value) else "diverged"
-        ax.text(j, i, text, va="center", color=color, **look)
+        look = {"weight": "bold" if abs(far[i, j]) <= 1 else "normal", "fontsize": 9}
+        look |= {"color": "white" if abs(far[i, j]) > 2 else "black", "ha": "center"}
+        text = (f"{value:.2f}" if j % 2 else f"{value:.3f}") if np.isfinite(value) else "∞"
+        ax.text(j, i, text, va="center", **look)

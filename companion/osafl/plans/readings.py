@@ -79,8 +79,8 @@ class Read(NamedTuple):
     ----------
     table : DataFrame
         As `grid_table` returns, of the seed that chooses.
-    best : Reading or None
-        The first of the table; None where no reading was asked for.
+    best : Reading
+        The first of the table.
     runs : DataFrame
         The six rules under that reading on the seeds that judge, with the columns `arm`, `K` and
         `seed`.
@@ -90,7 +90,7 @@ class Read(NamedTuple):
     """
 
     table: pd.DataFrame
-    best: Reading | None
+    best: Reading
     runs: pd.DataFrame
     no_score: pd.DataFrame
 
@@ -123,7 +123,7 @@ def grid(
     base : mapping
         As for `config`.
     tried : sequence of Reading
-        Such as `star` returns; with none nothing is run.
+        Such as `star` returns, at least one.
     seed : int
         It chooses, with K = 1.
     seeds : sequence of int
@@ -134,11 +134,8 @@ def grid(
     ValueError
         If a seed chooses and judges.
     """
-    none = pd.DataFrame()
     if seed in seeds:
         raise ValueError(f"seeds={list(seeds)} must not hold {seed}, which chooses the reading")
-    if not tried:
-        return Read(none, None, none, none)
     asked = configs(tried, base, [seed])
     frame = yield Stage(training.run, asked, "readings")
     found = tuning.collect(frame, {(i,): one for i, one in enumerate(asked)}, ("case",))
@@ -190,8 +187,9 @@ def _without_scores(
 
 
 def name_of(reading: Reading) -> str:
-    """Return a reading in words, such as "40, OSAFL without w/eta, M-FedNova latest"."""
-    norm = "raw" if reading.norm is None or reading.norm != reading.norm else f"{reading.norm:g}"
+    """Return a reading in words, "scale 40, OSAFL without w/eta, M-FedNova latest" for one."""
+    raw = reading.norm is None or reading.norm != reading.norm
+    norm = "raw inputs" if raw else f"scale {reading.norm:g}"
     more = "" if reading.local_round == "gradient" else ", 32 steps"
     return f"{norm}, {reading.buffer}, M-FedNova {reading.fednova}{more}"
 

@@ -1,9 +1,9 @@
 """Which runs notebooks 33 and 34 need, in the order in which they are worth most.
 
 Source: OSAFL, Section V-B, Tables II to V, Figs. 4 to 6. A plan is a generator of stages
-(`companion.plans`); its arguments are the notebook's parameters. The first stage holds the
-printed arms of the tables, and the next ones what else the paper claims. What is beyond the paper
-(tuned rates) comes later and takes the first few seeds. Other networks, the dearest, come last.
+(`companion.plans`); its arguments are the notebook's parameters. The first stages hold the readings
+of the tables and the runs that judge them, and the next ones what else the paper claims. Other
+networks, the dearest, come last.
 """
 
 from __future__ import annotations
@@ -13,20 +13,16 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from companion import story
-from companion.osafl import measures, tuning
+from companion.osafl import tuning
 from companion.osafl.plans import readings
 from companion.osafl.plans.readings import Read
-from companion.osafl.tuning import Choice
 from companion.plans import Stage, no_runs
 from sflkit.osafl import training
-from sflkit.osafl.clients import constant_guess
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
-from sflkit.results.store import config_dict
 
-# An arm is a rule and what stands in its buffer for a client that never joined. The tables run the
-# baselines without such clients, and M-AFA-CD also as printed, which is what the paper's numbers
+# An arm is a rule and what stands in its buffer for a client that never joined. Notebook 34 runs
+# the baselines without such clients, and M-AFA-CD as printed, which is what the paper's numbers
 # show (ERRATA 38).
 ARMS = {
     "osafl": ("osafl", "exclude"),
@@ -39,17 +35,9 @@ ARMS = {
     "genie": ("genie", "exclude"),
     "osafl_printed": ("osafl", "literal"),
     "osafl_zero": ("osafl", "zero"),
-    "fednova": ("fednova", "exclude"),
 }
-TABLE = tuple(ARMS)[:8]
-PRINTED = TABLE[:6]
+PRINTED = tuple(ARMS)[:6]
 COLUMN = (*PRINTED, "genie")
-SEARCHED = ("osafl", "m_fedavg", "m_afa_cd", "m_fednova", "m_fedprox", "m_feddisco", "fednova")
-# The search ends here: a factor of 4096 takes M-FedNova's printed step of 0.1 to 410.
-FACTOR_RANGE = (1 / 64, 4096.0)
-# The accuracy of M-FedAvg in Table II. The scale of the inputs, which the paper does not state, is
-# judged a second time where M-FedAvg comes nearest to it; CNN and SqueezeNet1 take that scale.
-FEDAVG_TABLE_2 = 0.6281
 
 _CASE = ("arm", "K", "seed")
 
@@ -61,8 +49,6 @@ class Dataset1(NamedTuple):
 
     Attributes
     ----------
-    tables : DataFrame
-        The arms `TABLE` at the printed rates, without the clients that never joined.
     read : Read
         The grid of readings, and the rules of Table II under the one that meets most of its
         numbers.
@@ -70,43 +56,22 @@ class Dataset1(NamedTuple):
         Centralised SGD at the scale of that reading, K = 1, by the number of steps a round, the
         column `steps`.
     buffers : DataFrame
-        OSAFL with the printed buffer and with zeros, first K, few seeds.
-    chosen : dict
-        Rule -> `tuning.Choice`.
-    tuned : DataFrame
-        The arms `SEARCHED` at the chosen factors, refused ones left out, first K, few seeds.
-    no_score : DataFrame
-        OSAFL with all scores 1 at steps of the same mean length; arms "printed" and "tuned".
-    with_score : DataFrame
-        OSAFL itself at these steps, with the same arms and seeds.
-    score_seeds : list of int
-        The seeds of the last two that judge; they also hold those of `tuned`.
+        OSAFL and M-AFA-CD by what stands in their buffers for clients that never joined, K = 1, at
+        another scale: OSAFL with the printed buffer and with zeros on few seeds, M-AFA-CD as
+        printed and both without these clients on all.
     scan : DataFrame
-        OSAFL and M-FedAvg with the columns `norm` and `K`, which is 1.
-    norm : float
-        The scale of the scan at which M-FedAvg comes nearest to Table II; NaN without a scan.
-    nearest : DataFrame
-        As `scan`, at that scale alone, with every K: the seeds of the tables for K = 1, and seeds
-        of their own for the others.
+        OSAFL and M-FedAvg without the clients that never joined, by the scale `norm`, K = 1.
     checkpoints : dict
-        "CNN" and "SqueezeNet1" -> their runs under that reading with K = 1 until the round that
+        "CNN" and "SqueezeNet1" -> their runs under the reading with K = 1 until the round that
         Section V-B names, empty where they were not asked for.
     columns : dict
-        The same over all rounds with every K, which are columns of Tables II and III.
+        The same over all rounds with both K, which are columns of Tables II and III.
     """
 
-    tables: pd.DataFrame
     read: Read
     genie: pd.DataFrame
     buffers: pd.DataFrame
-    chosen: dict[str, Choice]
-    tuned: pd.DataFrame
-    no_score: pd.DataFrame
-    with_score: pd.DataFrame
-    score_seeds: list[int]
     scan: pd.DataFrame
-    norm: float
-    nearest: pd.DataFrame
     checkpoints: dict[str, pd.DataFrame]
     columns: dict[str, pd.DataFrame]
 
@@ -130,20 +95,14 @@ def dataset1(
     n_clients: int,
     rounds: int,
     seeds: Sequence[int],
-    top_k: Sequence[int],
     features: str,
     input_norm: float,
     allocator: str,
     genie_steps: int,
     test_size: int,
     few: int,
-    factors: Sequence[float],
-    tune_seed: int,
-    tune_rounds: int,
     norms: Sequence[float],
     scan_seeds: Sequence[int],
-    second_seeds: Sequence[int],
-    score_seeds: Sequence[int],
     cnn_rounds: int,
     cnn_seeds: Sequence[int],
     squeezenet1_rounds: int,
@@ -160,73 +119,36 @@ def dataset1(
     reading_test_size: int,
     genie_curve: Sequence[int],
 ) -> Generator[Stage, pd.DataFrame, Dataset1]:
-    """Yield the stages of notebook 33; see its parameters.
-
-    With `tune_rounds` 0 nothing is searched and no rule is tuned; with `reading_rounds` 0 no
-    reading is tried.
-    """
+    """Yield the stages of notebook 33; see its parameters."""
     base = fcn_base(
         hidden, n_clients, rounds, features, input_norm, allocator, genie_steps, test_size
     )
-    first, some = list(top_k)[:1], list(seeds)[:few]
-    tables = yield from _arms(base, TABLE, top_k, seeds, "tables")
-    own = base | {"test_size": reading_test_size, "rounds": max(1, reading_rounds)}
+    own = base | {"test_size": reading_test_size, "rounds": reading_rounds}
     tried = readings.star(reading_norms, reading_buffers, reading_fednova)
-    tried = tried if reading_rounds else []
     read = yield from readings.grid(own, tried, reading_seed, reading_seeds, reading_top_k)
     genie = yield from _genies(own, read, genie_curve, reading_seeds)
-    buffers = yield from _arms(base, ("osafl_printed", "osafl_zero"), first, some, "buffers")
-    scan = yield from _scan(base, norms, {1: scan_seeds}, "scale")
-    norm = nearest_norm(scan)
-    own = {K: second_seeds if K > 1 else seeds for K in top_k}
-    nearest = yield from _scan(base, [norm] if len(scan) else [], own, "nearest scale")
-    short = base | {"seed": tune_seed, "rounds": tune_rounds, "top_k": first[0]}
-    chosen = yield from _search(short, factors if some and tune_rounds else ())
-    by = {rule: choice.factor for rule, choice in chosen.items() if not choice.refused}
-    tuned = yield from _arms(base, tuple(by), first, some, "tuned", by)
-    compared = list(dict.fromkeys([*some, *score_seeds])) if some else []
-    own = tables[(tables["arm"] == "osafl") & (tables["K"] == first[0])]
-    with_score = own[own["seed"].isin(compared)].assign(arm="printed")
-    if "osafl" in by and compared:
-        searched = yield from _arms(base, ("osafl",), first, compared, "score, tuned", by)
-        with_score = pd.concat([with_score, searched.assign(arm="tuned")], ignore_index=True)
-    no_score = yield from _without_scores(base, first[0], with_score, by.get("osafl"))
+    as_printed = yield from _arms(base, ("osafl_printed", "osafl_zero"), [1], seeds[:few], "buffer")
+    without = ("osafl", "m_afa_cd_printed", "m_afa_cd")
+    others = yield from _arms(base, without, [1], seeds, "buffers")
+    buffers = pd.concat([as_printed, others], ignore_index=True)
+    buffers.attrs["keys"] = [*as_printed.attrs["keys"], *others.attrs["keys"]]
+    scan = yield from _scan(base, norms, scan_seeds)
     checkpoints, columns = {}, {}
     asked = {
         "CNN": (cnn_rounds, cnn_seeds),
         "SqueezeNet1": (squeezenet1_rounds, squeezenet1_seeds),
     }
     for network, (until, early_seeds) in asked.items():
-        early = column_base(base, network, until, norm) | {"evaluate_every": 5}
-        whole = column_base(base, network, rounds, norm)  # plateaus need every round
+        early = column_base(base, network, until) | {"evaluate_every": 5}
+        whole = column_base(base, network, rounds)  # plateaus need every round
         gpu = network == "SqueezeNet1"
-        some_seeds = early_seeds if until and read.best else ()
+        some_seeds = early_seeds if until else ()
         cases = readings.cases(read.best, early, some_seeds, [1])
         checkpoints[network] = yield from _collected(cases, _CASE, network, gpu)
-        columns[network] = yield from _arms(
-            whole,
-            COLUMN if network in networks else (),
-            top_k,
-            column_seeds,
-            f"{network}, tables",
-            gpu=gpu,
-        )
-    return Dataset1(
-        tables=tables,
-        read=read,
-        genie=genie,
-        buffers=buffers,
-        chosen=chosen,
-        tuned=tuned,
-        no_score=no_score,
-        with_score=with_score,
-        score_seeds=list(score_seeds),
-        scan=scan,
-        norm=norm,
-        nearest=nearest,
-        checkpoints=checkpoints,
-        columns=columns,
-    )
+        some_seeds = column_seeds if network in networks else ()
+        cases = readings.cases(read.best, whole, some_seeds, reading_top_k)
+        columns[network] = yield from _collected(cases, _CASE, f"{network}, tables", gpu)
+    return Dataset1(read, genie, buffers, scan, checkpoints, columns)
 
 
 def dataset2(
@@ -300,11 +222,10 @@ def fcn_base(
     return base
 
 
-def column_base(base: Mapping, network: str, rounds: int, norm: float) -> dict:
+def column_base(base: Mapping, network: str, rounds: int) -> dict:
     """Return the settings of another column of Tables II and III."""
     kept = {name: base[name] for name in base if name not in ("hidden", "payload_bits")}
-    kept |= {"model": SIZES[network].model, "rounds": max(1, rounds)}
-    return kept | ({"input_norm": norm} if norm == norm else {})  # NaN: there was no scan
+    return kept | {"model": SIZES[network].model, "rounds": max(1, rounds)}
 
 
 def lstm_base(
@@ -337,26 +258,16 @@ def lstm_base(
 
 
 def _arms(
-    base: Mapping,
-    arms: Iterable[str],
-    top_k: Iterable[int],
-    seeds: Iterable[int],
-    name: str,
-    factors: Mapping[str, float] | None = None,
-    *,
-    gpu: bool = False,
+    base: Mapping, arms: Iterable[str], top_k: Iterable[int], seeds: Iterable[int], name: str
 ) -> Runs:
     """Yield the runs of some arms, one K and one seed after the other; return them with `arm`."""
-    factors = factors or {}
     cases = {
-        (arm, K, seed): tuning.scaled(
-            OSAFLConfig(*ARMS[arm], seed=seed, top_k=K, **base), factors.get(arm, 1.0)
-        )
+        (arm, K, seed): tuning.scaled(OSAFLConfig(*ARMS[arm], seed=seed, top_k=K, **base))
         for K in top_k
         for seed in seeds
         for arm in arms
     }
-    return (yield from _collected(cases, _CASE, name, gpu))
+    return (yield from _collected(cases, _CASE, name))
 
 
 def _collected(
@@ -373,75 +284,26 @@ def _collected(
 
 def _genies(base: Mapping, read: Read, steps: Sequence[int], seeds: Sequence[int]) -> Runs:
     """Yield centralised SGD with so many steps a round, at the scale of the best reading."""
-    norm = None if read.best is None else read.best.norm
+    own = {**base, "input_norm": read.best.norm}
     cases = {
-        (n, 1, seed): OSAFLConfig(
-            "genie", seed=seed, **{**base, "input_norm": norm, "genie_steps": n}
-        )
-        for n in (steps if read.best else ())
+        (n, 1, seed): OSAFLConfig("genie", seed=seed, **own | {"genie_steps": n})
+        for n in steps
         for seed in seeds
     }
     return (yield from _collected(cases, ("steps", "K", "seed"), "centralised steps"))
 
 
-def _search(
-    short: Mapping, factors: Sequence[float]
-) -> Generator[Stage, pd.DataFrame, dict[str, Choice]]:
-    """Yield short runs of every rule at every factor until each best one is accepted.
-
-    It ends earlier for a rule whose grid has reached the end of `FACTOR_RANGE`.
-    """
-    if not factors:
-        return {}
-    offers = {rule: OSAFLConfig(*ARMS[rule], **short) for rule in SEARCHED}
-    first = next(iter(offers.values()))
-    guess = story.kept("constant guess", config_dict(first), lambda: constant_guess(first))
-    losses: dict[str, dict[float, float]] = {rule: {} for rule in SEARCHED}
-    missing = {rule: list(factors) for rule in SEARCHED}
-    chosen: dict[str, Choice] = {}
-    while any(missing.values()):
-        cases = {
-            (rule, factor): tuning.scaled(offers[rule], factor)
-            for rule, more in missing.items()
-            for factor in more
-        }
-        found = yield from _collected(cases, ("arm", "factor"), "search")
-        for (rule, factor), run in found.groupby(["arm", "factor"]):
-            losses[rule][factor] = measures.late_log_loss(run)
-        chosen = {rule: tuning.choose(losses[rule], guess) for rule in SEARCHED}
-        missing = {
-            rule: tuning.grown(losses[rule], chosen[rule], *FACTOR_RANGE) for rule in SEARCHED
-        }
-    return chosen
-
-
-def _without_scores(base: Mapping, K: int, with_score: pd.DataFrame, factor: float | None) -> Runs:
-    """Yield OSAFL without scores: chi large, so that all are 1, at steps of OSAFL's mean length.
-
-    `with_score` holds the runs with scores, whose arms "printed" and "tuned" say by which step.
-    """
-    cases, factors = {}, {"printed": 1.0, "tuned": factor}
-    for (arm, seed), run in with_score.groupby(["arm", "seed"], sort=False):
-        config = OSAFLConfig("osafl", "exclude", seed=seed, top_k=K, chi=1e9, **base)
-        share = round(float(run["mean_score"].mean()), 4)
-        cases[arm, K, seed] = tuning.scaled(config, factors[arm] * share)
-    return (yield from _collected(cases, _CASE, "no score"))
-
-
-def _scan(
-    base: Mapping, norms: Sequence[float], seeds: Mapping[int, Sequence[int]], name: str
-) -> Runs:
-    """Yield OSAFL and M-FedAvg at every scale of the inputs, all rounds; `seeds` are by K."""
+def _scan(base: Mapping, norms: Sequence[float], seeds: Sequence[int]) -> Runs:
+    """Yield OSAFL and M-FedAvg at every scale of the inputs, all rounds."""
     cases = {
-        (arm, norm, K, seed): tuning.scaled(
-            OSAFLConfig(*ARMS[arm], seed=seed, top_k=K, **{**base, "input_norm": norm})
+        (arm, norm, 1, seed): tuning.scaled(
+            OSAFLConfig(*ARMS[arm], seed=seed, top_k=1, **{**base, "input_norm": norm})
         )
         for norm in norms
-        for K in seeds
-        for seed in seeds[K]
+        for seed in seeds
         for arm in ("m_fedavg", "osafl")
     }
-    return (yield from _collected(cases, ("arm", "norm", "K", "seed"), name))
+    return (yield from _collected(cases, ("arm", "norm", "K", "seed"), "scale"))
 
 
 def scan_table(scan: pd.DataFrame) -> pd.DataFrame:
@@ -453,12 +315,3 @@ def scan_table(scan: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(index=pd.Index([], name="norm"))
     best = scan.groupby(["norm", "arm", "seed"])["best_accuracy"].last().fillna(0)
     return best.groupby(["norm", "arm"]).mean().unstack("arm")
-
-
-def nearest_norm(scan: pd.DataFrame, target: float = FEDAVG_TABLE_2) -> float:
-    """Return the scale at which M-FedAvg's mean best accuracy comes nearest to `target`.
-
-    `scan` is that of `scan_table`; NaN where it has no rows.
-    """
-    table = scan_table(scan)
-    return float((table["m_fedavg"] - target).abs().idxmin()) if len(table) else float("nan")

@@ -228,7 +228,6 @@ CALLS = {
         video.dataset_2,
         {"cat": catalogue(), "requests": np.array([0, 3, 2, 9]), "past": 2},
     ),
-    "choose": lambda: (tuning.choose, {"losses": {0.5: 1.0, 1.0: 0.9, 2.0: 1.1}, "guess": 1.0}),
     "OSAFLConfig": lambda: (
         config.OSAFLConfig,
         {"rule": "osafl", "seed": 0, "rounds": 5, "n_clients": 4},
