@@ -132,6 +132,19 @@ def test_the_paper_plots_the_first_participation():
     assert (np.array(short) / plotted[:42] < 0.6).all()
 
 
+def test_figure_7a_is_the_recomputed_work_up_to_a_half():
+    """ERRATA 86: b = 40 rho_S at Table 2's MNIST; beyond one half the paper's curve levels off."""
+    fig7 = paper_curve("fats-fig7")
+    fig7 = fig7[(fig7["panel"] == "a") & (fig7["series"] == "Unlearning Time")]
+    sizes = dict(n_clients=300, samples_per_client=200, clients_per_round=5)
+    work = [
+        sample_time(**sizes, batch_size=round(40 * rho), local_steps=10, rounds=30)
+        for rho in fig7["x"]
+    ]
+    off = np.array(work) / fig7["y"].to_numpy() - 1
+    assert (np.abs(off[:4]) < 0.006).all() and (off[4:] > 0.1).all() and off[-1] < 0.28
+
+
 def test_limits():
     # A mini-batch of all samples uses a sample as soon as its client is drawn, but only from the
     # step on, and each of the E steps of that round uses it: the same as the client.

@@ -18,10 +18,10 @@ import pandas as pd
 from companion.fats.evidence.table_2 import table_2
 from companion.fats.plans.tradeoff import Tradeoff, counting_configs
 from companion.judging.claims import Setting
-from companion.judging.tables import paper_value
+from companion.judging.tables import paper_curve, paper_value
 from sflkit.fats import training
 from sflkit.fats.config import FATSConfig
-from sflkit.fats.expected_time import client_time, sample_time
+from sflkit.fats.expected_time import client_time, first_participation, sample_time
 from sflkit.results import store
 
 KNEE = 0.5  # rho beyond which the paper's curves flatten
@@ -33,7 +33,8 @@ class Measured(NamedTuple):
     """The grid with what was measured at each of its settings.
 
     grid : DataFrame
-        `tradeoff_grid` with columns time (exact mean, one request), "time 1", "error 1", "time w",
+        `tradeoff_grid` with columns time (exact mean, one request), first (a client's first
+        participation, exact; ERRATA 86), "time 1", "error 1", "time w",
         "error w" (mean and standard error over drawn histories), accuracy and seeds.
     times : array (n_histories, n_settings)
         Unlearning time of every drawn history, one request.
@@ -106,7 +107,10 @@ def measure(
     **sizes : int
         n_clients, samples_per_client, local_steps.
     """
-    grid = grid.assign(time=[_exact_share(row, **sizes) for row in grid.itertuples()])
+    grid = grid.assign(
+        time=[_exact_share(row, **sizes) for row in grid.itertuples()],
+        first=[_first_share(row, **sizes) for row in grid.itertuples()],
+    )
     one = _shares(found.one, counting_configs(grid, 1, repeats, **sizes))
     several = _shares(found.several, counting_configs(grid, requests, repeats, **sizes))
     for w, shares in ((1, one), (requests, several)):
@@ -141,21 +145,34 @@ def evidence(measured: Measured) -> dict[str, dict[str, Any]]:
     }
 
 
-def ours_and_paper(measured: Measured) -> list[dict[str, Any]]:
-    """Return the rows of the table ours | paper: the ends of each line and the gain of accuracy."""
-    numbers: list[dict[str, Any]] = []
-    for artefact in ("fats-fig7", "fats-fig4"):
-        for over in ("rho_S", "rho_C"):
-            x, scores, _ = measured.line(artefact, over)
-            for which, value in (("smallest", x[0]), ("largest", x[-1])):
-                printed = paper_value("fats", artefact, f"{which} {over}")
-                quantity = f"{artefact}, {which} {over}"
-                numbers.append({"quantity": quantity, "ours": float(value), "paper": printed})
-            ends = scores.iloc[:, [0, -1]].dropna()
-            gained = (ends.iloc[:, 1] - ends.iloc[:, 0]).to_numpy()
-            quantity = f"{artefact}, gain of accuracy over {over}"
-            numbers.append({"quantity": quantity, "ours": gained, "paper": None})
-    return numbers
+def figure7(measured: Measured, over: str, steps: int) -> tuple[dict, dict]:
+    """Return ours and the paper's numbers of a panel of Fig. 7, for `sheets.table`.
+
+    Rows are the time in steps and the accuracy in per cent, columns the values of rho that we ran;
+    over rho_C also the first participation, beside the same printed times.
+
+    Parameters
+    ----------
+    measured : Measured
+    over : {"rho_S", "rho_C"}
+    steps : int
+        T, steps of a training.
+    """
+    x, scores, rows = measured.line("fats-fig7", over)
+    curves = paper_curve("fats-fig7")
+    curves = curves[curves["panel"] == {"rho_S": "a", "rho_C": "b"}[over]]
+    curves = curves.pivot(index="x", columns="series", values="y")
+    at = [f"{value:g}" for value in x]
+    printed = curves.loc[x.round(6)]
+    recomputed = dict(zip(at, steps * rows["time"], strict=True))
+    accuracy = dict(zip(at, (100 * scores[i].dropna().to_numpy() for i in scores), strict=True))
+    times = dict(zip(at, printed["Unlearning Time"], strict=True))
+    utility = dict(zip(at, 100 * printed["Learning Utility"], strict=True))
+    ours, paper = {"time recomputed, steps": recomputed}, {"time recomputed, steps": times}
+    if over == "rho_C":
+        ours["first participation, steps"] = dict(zip(at, steps * rows["first"], strict=True))
+        paper["first participation, steps"] = times
+    return ours | {"accuracy, %": accuracy}, paper | {"accuracy, %": utility}
 
 
 def setting_of(
@@ -231,6 +248,13 @@ def _exact_share(row: Any, **sizes: int) -> float:
         return sample_time(**sizes, **shared, batch_size=row.b) / steps
     sizes = {name: sizes[name] for name in ("n_clients", "local_steps")}
     return client_time(**sizes, **shared) / steps
+
+
+def _first_share(row: Any, n_clients: int, local_steps: int, **_: int) -> float:
+    """Return the mean step of a client's first participation as a share of T."""
+    own = dict(n_clients=n_clients, local_steps=local_steps)
+    found = first_participation(**own, clients_per_round=row.K, rounds=row.R)
+    return found / (row.R * local_steps)
 
 
 def _shares(frame: pd.DataFrame, configs: list[FATSConfig]) -> np.ndarray:

@@ -2,70 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from companion import figures
-from companion.fats.evidence.tradeoff import KNEE, Measured
+from companion import figures, sheets
+from companion.fats.evidence.tradeoff import Measured
 from sflkit.results import intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-_SYMBOLS = {
-    "rho_S": r"$\rho_S$ (forgetting samples)",
-    "rho_C": r"$\rho_C$ (forgetting clients)",
-}
+_SYMBOLS = {"rho_S": r"$\rho_S$ (samples)", "rho_C": r"$\rho_C$ (clients)"}
+_ACCURACY, _TIME = "#0072B2", "#D55E00"
+# The authors' panel of Fig. 7.
+_PANELS = {"rho_S": "a", "rho_C": "b"}
 
 
-def draw(measured: Measured, artefact: str, *, requests: int, title: str) -> Figure:
-    """Return the figure of one data set: accuracy above time, over rho_S and over rho_C.
+def draw(axes: Sequence[Axes], measured: Measured, artefact: str, steps: int) -> None:
+    """Draw Fig. 4 or 7 as the paper does: time on the left axis, accuracy on the right one.
+
+    Fig. 7 has the authors' curves beside ours, dashed, and over rho_C the first participation,
+    which is what they plot.
 
     Parameters
     ----------
+    axes : two Axes
+        Over rho_S and over rho_C.
     measured : Measured
     artefact : {"fats-fig7", "fats-fig4"}
-    requests : int
-        How many requests the histories with several have.
-    title : str
-        What was trained, in words.
+    steps : int
+        T, steps of a training.
     """
-    import matplotlib.pyplot as plt
+    for ax, over in zip(axes, ("rho_S", "rho_C"), strict=True):
+        x, scores, rows = measured.line(artefact, over)
+        right = ax.twinx()
+        ax.plot(x, steps * rows["time"], color=_TIME, marker="s", label="time recomputed, exact")
+        if over == "rho_C":
+            ax.plot(
+                x, steps * rows["first"], color=_TIME, linestyle=":", label="first participation"
+            )
+        found = [intervals.mean_interval(scores[i].dropna()) for i in scores]
+        middle = np.array([one.mean for one in found])
+        error = [middle - [one.low for one in found], [one.high for one in found] - middle]
+        right.errorbar(x, middle, error, color=_ACCURACY, marker="o", capsize=2)
+        if artefact == "fats-fig7":
+            which = {"Unlearning Time": _TIME}, {"Learning Utility": _ACCURACY}
+            for side, colors in zip((ax, right), which, strict=True):
+                sheets.authors_curves(side, artefact, _PANELS[over], colors)
+        ax.set(xlabel=_SYMBOLS[over], ylim=(0, 0.42 * steps))
+        right.set(ylim=(0.7, 1))
+        right.grid(visible=False)
+        if ax is axes[0]:
+            ax.set_ylabel("unlearning time, steps", color=_TIME)
+            right.tick_params(labelright=False, right=False)
+            continue
+        right.set_ylabel("test accuracy", color=_ACCURACY)
+        ax.plot([], [], color=_ACCURACY, marker="o", label="accuracy, 95 %")
+        sheets.explain_marks(ax, curves=artefact == "fats-fig7", fontsize=8, loc="lower right")
 
-    fig, axes = plt.subplots(2, 2, figsize=(9.2, 6.0), sharex="col", sharey="row")
-    for column, over in enumerate(("rho_S", "rho_C")):
-        _accuracy(axes[0, column], measured, artefact, over)
-        _time(axes[1, column], measured, artefact, over, requests)
-        for ax in axes[:, column]:
-            ax.axvline(KNEE, color="0.55", linewidth=1, linestyle=(0, (2, 3)))
-        rows = measured.line(artefact, over)[2]
-        fixed = (
-            f"b varies, K = {rows['K'].iloc[0]}"
-            if over == "rho_S"
-            else f"K varies, b = {rows['b'].iloc[0]}"
-        )
-        axes[0, column].set_title(fixed)
-        axes[1, column].set_xlabel(_SYMBOLS[over])
-    axes[0, 0].set_ylabel("test accuracy")
-    axes[1, 0].set(ylabel="recomputed steps / T", ylim=(0, 1.32), yticks=np.arange(0, 1.1, 0.2))
-    axes[1, 0].legend(fontsize=8, ncol=2, loc="upper left")
-    fig.suptitle(title, fontsize="medium")
-    return fig
 
-
-def _accuracy(ax: Axes, measured: Measured, artefact: str, over: str) -> None:
-    """Draw the trainings that every setting has, their mean, and its 95 % interval."""
-    x, scores, _ = measured.line(artefact, over)
-    blue = figures.series_style(None, 0)["color"]
-    ax.plot(x, scores.dropna().T, "o", color=blue, markersize=3, alpha=0.35)
-    ax.plot(x, scores.mean(axis=0), "-", color=blue)
-    columns = [scores[i].dropna().to_numpy() for i in scores]
-    if min(map(len, columns)) > 1:
-        found = [intervals.mean_interval(values) for values in columns]
-        low, high = [one.low for one in found], [one.high for one in found]
-        ax.fill_between(x, low, high, color=blue, alpha=0.18, linewidth=0)
+def times(axes: Sequence[Axes], measured: Measured, artefact: str, requests: int) -> None:
+    """Draw the time of one and of several requests over rho_S and over rho_C, in trainings."""
+    for ax, over in zip(axes, ("rho_S", "rho_C"), strict=True):
+        _time(ax, measured, artefact, over, requests)
+        ax.set(xlabel=_SYMBOLS[over], ylim=(0, 1.05))
+    axes[0].set_ylabel("recomputed steps / T")
+    axes[0].legend(fontsize=8, loc="center right")
 
 
 def _time(ax: Axes, measured: Measured, artefact: str, over: str, requests: int) -> None:
