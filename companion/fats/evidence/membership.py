@@ -6,7 +6,7 @@ attack are shares; a blind attack has one half of both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -156,25 +156,45 @@ def evidence(results: pd.DataFrame, data: str) -> dict[str, Any]:
     return parts
 
 
-def ours_and_paper(
-    results: pd.DataFrame, data: Sequence[str], partner: dict[str, str]
-) -> list[dict[str, Any]]:
-    """Return the rows of the table ours | paper: the ordinary federations against Table 1.
+def table1(results: pd.DataFrame, partner: Mapping[str, str]) -> tuple[dict, dict]:
+    """Return ours and the paper's numbers of Table 1 in per cent, for `sheets.table`.
 
-    `partner` names the paper's data set that each of ours stands for.
+    Rows are the paper's data sets, and below them our federation that learnt its samples by heart;
+    columns accuracy and precision by method.
+
+    Parameters
+    ----------
+    results : DataFrame
+        `results_of`.
+    partner : mapping
+        Our data set -> the row of the paper that it stands in.
     """
-    seeds, printed = by_seed(results), printed_table()
-    return [
-        dict(
-            quantity=f"{what} {title} (%), {name} | {partner[name]}",
-            ours=100
-            * seeds.loc[("shadow", "ordinary", name, "sample", method), f"whole_{what}"].to_numpy(),
-            paper=float(printed[f"{partner[name]} {what} {title} (%)"]),
-        )
-        for name in data
+    seeds, printed = by_seed(results).loc["shadow"].mul(100), printed_table()
+    columns = {
+        f"{what} {METHODS[method].label}": (what, method, title)
         for what in ("accuracy", "precision")
         for method, title in printed_names().items()
-    ]
+    }
+
+    def cells(values: pd.DataFrame) -> dict[str, np.ndarray]:
+        return {
+            column: values.loc[method, f"whole_{what}"].to_numpy()
+            for column, (what, method, _) in columns.items()
+        }
+
+    paper = {
+        name: {
+            column: tuple(100 * x for x in _mean_and_std(printed, f"{name} {what} {title}"))
+            for column, (what, _, title) in columns.items()
+        }
+        for name in NAMES
+    }
+    ours = {}
+    for setting, data, level in results.groupby(["setting", "data", "level"], sort=False).groups:
+        row = partner[data] if setting == "ordinary" else f"ours, by heart: {level}s"
+        ours[row] = cells(seeds.loc[setting, data, level])
+        paper.setdefault(row, {})
+    return ours, paper
 
 
 def _mean_and_std(printed: pd.Series, quantity: str) -> tuple[float, float]:

@@ -1,7 +1,8 @@
-"""The picture of notebook 45: accuracy of the attack before and after forgetting, and Table 1."""
+"""The picture of notebook 45: Table 1 with ours in the same rows and columns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,89 +15,79 @@ from sflkit.results.intervals import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-_BEFORE = ("#000000", "D")
-_STEP = 0.19  # between the rows of one cell
+_STEP = 0.17  # between the marks of one row
+_COLORS = {"before": "#000000"} | {name: row.look.color for name, row in METHODS.items()}
+_LABELS = {"before": "before forgetting"} | METHODS.labels()
 
 
-def draw(results: pd.DataFrame, ceiling: pd.DataFrame) -> Figure:
-    """Return the figure: ours on the left, the paper's Table 1 with its limit on the right.
+def table1(
+    axes: Sequence[Axes], results: pd.DataFrame, ceiling: pd.DataFrame, partner: Mapping[str, str]
+) -> None:
+    """Draw Table 1: its rows from above, the paper's cells hollow, ours full, accuracy left.
+
+    Below stand the rows of a federation of ours that learnt its samples by heart.
 
     Parameters
     ----------
+    axes : two Axes
+        For accuracy and precision, with a shared y.
     results : DataFrame
         `evidence.membership.results_of`.
     ceiling : DataFrame
         `evidence.membership.ceilings`.
+    partner : mapping
+        Our data set -> the row of the paper that it stands in.
     """
-    import matplotlib.pyplot as plt
-
-    fig, (left, right) = plt.subplots(1, 2, figsize=(10.2, 4.4), width_ratios=[3, 2])
-    _ours(left, results)
-    _printed(right, ceiling)
-    left.axvspan(48, 52, color="0.88", zorder=0, label="within two points")
-    for ax in (left, right):
-        ax.axvline(50, color="0.4", linewidth=1, zorder=1)
-        ax.invert_yaxis()
-        ax.grid(axis="y", visible=False)
-        ax.set_xlabel("accuracy of the attack, %")
-    left.set_title("ours: seeds or mirror pairs (dots), mean, 95 % interval")
-    right.set_title("the paper's Table 1: mean ± std")
-    below = dict(fontsize=8.5, loc="upper center", handlelength=1)
-    left.legend(ncols=5, bbox_to_anchor=(0.4, -0.14), columnspacing=1, **below)
-    right.legend(bbox_to_anchor=(0.5, -0.14), **below)
-    return fig
-
-
-def _looks() -> dict[str, tuple[str, str]]:
-    """Return state -> colour and marker: before forgetting, then by method."""
-    return {name: (row.look.color, row.look.marker) for name, row in METHODS.items()}
-
-
-def _ours(ax: Axes, results: pd.DataFrame) -> None:
-    """Draw every seed, the mean and its interval of each cell and state."""
+    seeds = by_seed(results).loc["shadow"].mul(100)
     cells = list(results.groupby(["setting", "data", "level"], sort=False).groups)
-    seeds = by_seed(results).loc["shadow", "whole_accuracy"].mul(100)
-    labels = {"before": "before forgetting"} | METHODS.labels()
-    for i, (setting, data, level) in enumerate(cells):
-        part = seeds.loc[setting, data, level]
-        for j, (state, (color, marker)) in enumerate(({"before": _BEFORE} | _looks()).items()):
-            values, place = part.loc[state].to_numpy(), i + _STEP * (j - 1.5)
-            estimate = mean_interval(values)
-            places = np.full(len(values), place)
-            ax.plot(values, places, ".", color=color, alpha=0.35, markersize=5)
-            if len(values) > 1:
-                ends = [estimate.low, estimate.high]
-                ax.plot(ends, [place, place], color=color, linewidth=1.6)
-            label = labels[state] if i == 0 else None
-            ax.plot(estimate.mean, place, marker, color=color, label=label)
-    names = [f"{data}, {setting}\n{level}s forgotten" for setting, data, level in cells]
-    ax.set_yticks(range(len(cells)), names, fontsize=9)
+    by_heart = [cell for cell in cells if cell[0] == "overfitted"]
+    rows = {(setting, data, level): NAMES.index(partner[data]) for setting, data, level in cells}
+    rows |= {cell: len(NAMES) + i for i, cell in enumerate(by_heart)}
+    for ax, what in zip(axes, ("accuracy", "precision"), strict=True):
+        _printed(ax, what)
+        for cell, row in rows.items():
+            _ours(ax, seeds.loc[cell, f"whole_{what}"], row)
+        ax.axvline(50, color="0.4", linewidth=1, zorder=1)
+        ax.grid(axis="y", visible=False)
+        ax.set_xlabel(f"{what} of the attack, %")
+    best = 100 * ceiling["best attack before forgetting"]
+    look = {"color": "black", "markersize": 16, "markeredgewidth": 2.5}
+    axes[0].plot(best, range(len(NAMES)), "|", **look, label="best possible before")
+    axes[0].set(xlim=(40, 78))
+    axes[1].set(xlim=(0, 82))
+    names = [*NAMES, *(f"ours: by heart, {level}s" for *_, level in by_heart)]
+    axes[0].set_yticks(range(len(names)), names)
+    axes[0].invert_yaxis()
+    for name, color in _COLORS.items():
+        axes[0].plot([], [], "o", color=color, label=_LABELS[name])
+    axes[0].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper ± std")
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[0].figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=9)
 
 
-def _printed(ax: Axes, ceiling: pd.DataFrame) -> None:
-    """Draw Table 1, and the best that any attack can do before forgetting."""
+def _printed(ax: Axes, what: str) -> None:
+    """Draw the paper's cells of one column group, with their standard deviations."""
     printed = printed_table()
     for i, data in enumerate(NAMES):
         for j, (method, title) in enumerate(printed_names().items()):
-            color, marker = _looks()[method]
             ax.errorbar(
-                printed[f"{data} accuracy {title} (%)"],
+                printed[f"{data} {what} {title} (%)"],
                 i + _STEP * (j - 1),
-                xerr=printed[f"{data} accuracy {title} standard deviation (%)"],
-                fmt=marker,
-                color=color,
+                xerr=printed[f"{data} {what} {title} standard deviation (%)"],
+                fmt="D",
+                color=_COLORS[method],
+                markerfacecolor="none",
                 markersize=5,
-                elinewidth=1.4,
+                elinewidth=1,
             )
-    ax.plot(
-        100 * ceiling["best attack before forgetting"],
-        range(len(NAMES)),
-        "|",
-        color="black",
-        markersize=16,
-        markeredgewidth=2.5,
-        label="no attack before\nforgetting can be better",
-    )
-    ax.set_yticks(range(len(NAMES)), NAMES)
+
+
+def _ours(ax: Axes, seeds: pd.Series, row: int) -> None:
+    """Draw the mean of each state over the seeds, with its 95 % interval where there are many."""
+    for j, (state, color) in enumerate(_COLORS.items()):
+        values, place = seeds.loc[state].to_numpy(), row + _STEP * (j - 2)
+        ax.plot(np.mean(values), place, "o", color=color, markersize=5, zorder=4)
+        if len(values) > 2:
+            found = mean_interval(values)
+            ax.plot([found.low, found.high], [place, place], color=color, linewidth=2)
