@@ -15,7 +15,7 @@ FLOORS = {
     "sfl datastreams osafl fats cli": 4,
     "data federated results": 3,
     "models randomness config machine rounding": 2,
-    "checks registry paths npzfiles torch_draws installed": 1,
+    "checks exports registry paths npzfiles torch_draws installed": 1,
 }
 FLOOR = {name: floor for names, floor in FLOORS.items() for name in names.split()}
 # Packages that take a second to load or open a display.

@@ -108,7 +108,7 @@ def weight_runs(
     frames, keys = [], []
     for name, memory in MEMORIES.items():
         frame = run_many(
-            streams_training.run, configs, memory=memory, description=f"memory {name}", **options
+            streams_training.run, configs, cache=memory, description=f"memory {name}", **options
         )
         keys += frame.attrs["keys"]
         # the config's own arms and rates are columns of the same name; those of the rows count

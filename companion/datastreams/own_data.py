@@ -251,8 +251,8 @@ def run(
 
     frame = training.run(
         settings_of,
-        federation=clients,
-        memory=None if cache is None else memory,
+        data=clients,
+        cache=None if cache is None else memory,
         model=model,
         server=server,
     )

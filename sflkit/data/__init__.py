@@ -15,6 +15,14 @@
 
 from sflkit.data.catalogue import DataUnavailableError, available, names
 from sflkit.data.files import DataCorruptError
-from sflkit.data.images import Dataset, load
+from sflkit.data.images import Dataset, dataset, load
 
-__all__ = ["DataCorruptError", "DataUnavailableError", "Dataset", "available", "load", "names"]
+__all__ = [
+    "DataCorruptError",
+    "DataUnavailableError",
+    "Dataset",
+    "available",
+    "dataset",
+    "load",
+    "names",
+]

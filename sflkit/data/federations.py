@@ -174,7 +174,7 @@ class Federation:
 
 
 def data_streams(
-    name: str,
+    data: str | images.Dataset | tuple,
     *,
     n_clients: int | None,
     hist_fraction: float,
@@ -197,8 +197,8 @@ def data_streams(
 
     Parameters
     ----------
-    name : str
-        One of `NAMES`.
+    data : str, Dataset or tuple of arrays
+        One of `NAMES`; or your own, see `images.dataset`, which is treated as a set of images.
     n_clients : int or None
         M >= 2 (FDS: synthetic 11, CIFAR 50). Natural clients: a random choice of that many; None
         takes all.
@@ -232,7 +232,7 @@ def data_streams(
     sflkit.data.DataUnavailableError, sflkit.data.DataCorruptError
         As `data.load`.
     """
-    checks.choice("name", name, NAMES)
+    name = _name(data, NAMES)
     fraction = checks.real("hist_fraction", hist_fraction, above=0, below=1)
     alpha = checks.real("alpha", alpha, above=0)
     epsilon = checks.real("epsilon", epsilon, 0)
@@ -245,7 +245,7 @@ def data_streams(
     n_clients = checks.integer("n_clients", n_clients, 2)
     n_historical = checks.integer("n_historical", n_historical, 1, n_clients - 1)
     historical = np.arange(n_clients) < n_historical
-    source = None if name == "logistic" else images.load(name, root=root)
+    source = None if name == "logistic" else _source(data, root)
     rows, note = _rows(source, n_samples, seed)
     # The historical part is a prefix of one random order: a larger fraction keeps the samples of a
     # smaller one.
@@ -263,7 +263,7 @@ def data_streams(
 
 
 def static(
-    name: str,
+    data: str | images.Dataset | tuple,
     *,
     n_clients: int | None,
     seed: int,
@@ -282,8 +282,8 @@ def static(
 
     Parameters
     ----------
-    name : str
-        One of `NAMES` except "logistic".
+    data : str, Dataset or tuple of arrays
+        As in `data_streams`, but not "logistic".
     n_clients : int or None
         M >= 1 (FATS: 100 in the text, 300 to 3556 in Table 2). For natural clients None takes all.
     seed : int
@@ -306,7 +306,7 @@ def static(
     ValueError, sflkit.data.DataUnavailableError, sflkit.data.DataCorruptError
         As `data_streams`; also when there are too few samples or natural clients.
     """
-    checks.choice("name", name, NAMES[1:])
+    name = _name(data, NAMES[1:])
     min_samples = checks.integer("min_samples", min_samples, 1)
     alpha = checks.real("alpha", alpha, above=0)
     if name in NATURAL:
@@ -320,7 +320,7 @@ def static(
         )
     _no_options(name, natural_options)
     n_clients = checks.integer("n_clients", n_clients, 1)
-    source = images.load(name, root=root)
+    source = _source(data, root)
     rows, note = _rows(source, n_samples, seed)
     if n_clients > len(rows):
         raise ValueError(f"n_clients={n_clients} must be at most the {len(rows)} samples there are")
@@ -336,6 +336,15 @@ def static(
     # With one level of labels Pachinko allocation is Hsu et al.'s law.
     local = partitions.pachinko(y, y, n_clients, generator(seed, "partition", 1), alpha=alpha)
     return _images(source, rows, [ids[part] for part in local], np.ones(n_clients, bool), note)
+
+
+def _name(data: str | images.Dataset | tuple, allowed: Sequence[str]) -> str:
+    """Return the name that was given, checked; "own" for data of the caller's own."""
+    return checks.choice("data", data, allowed) if isinstance(data, str) else "own"
+
+
+def _source(data: str | images.Dataset | tuple, root: str | os.PathLike | None) -> images.Dataset:
+    return images.load(data, root=root) if isinstance(data, str) else images.dataset(data)
 
 
 def validation_split(federation: Federation, share: float, rng: np.random.Generator) -> Federation:

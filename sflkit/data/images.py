@@ -58,6 +58,7 @@ from sflkit.data.catalogue import (
     unavailable,
 )
 from sflkit.data.files import DataCorruptError, contents_digest, in_own_order, read
+from sflkit.randomness import generator
 
 
 class Inputs:
@@ -181,6 +182,67 @@ class Dataset:
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
 
+    @classmethod
+    def of(
+        cls,
+        x: ArrayLike,
+        y: ArrayLike,
+        x_test: ArrayLike | None = None,
+        y_test: ArrayLike | None = None,
+        *,
+        name: str = "own arrays",
+    ) -> Dataset:
+        """Return the data set of arrays of your own.
+
+        Parameters
+        ----------
+        x : array (n, ...)
+            One sample a row: numbers, which the network gets as float32, or uint8 images (n, H, W)
+            or (n, H, W, 3), which are standardised by their own mean and spread.
+        y : int array (n,)
+            Classes 0, 1, ...
+        x_test, y_test : arrays, optional
+            The test set. Without it a fifth of the samples, drawn once and for all, is held out.
+        name : str
+            What results call it.
+
+        Raises
+        ------
+        ValueError
+            If there is not one label per sample, a value is not finite, or the two parts differ in
+            the shape of a sample.
+        """
+        x, y = _own_part("x", x, "y", y)
+        if x_test is None:
+            order = generator(0, "test_set").permutation(len(y))
+            train, test = order[len(y) // 5 :], order[: len(y) // 5]
+            x, y, x_test, y_test = x[train], y[train], x[test], y[test]
+        x_test, y_test = _own_part("x_test", x_test, "y_test", y_test)
+        if x.shape[1:] != x_test.shape[1:] or x.dtype != x_test.dtype:
+            raise ValueError(
+                f"x_test is {x_test.dtype} {x_test.shape}; its samples must be as those of x, "
+                f"{x.dtype} {x.shape}"
+            )
+        mean = std = ()
+        if x.dtype == np.uint8:
+            channels = (x / 255).reshape(-1, x.shape[3] if x.ndim == 4 else 1)
+            mean, std = (tuple(map(float, v)) for v in (channels.mean(0), channels.std(0) + 1e-6))
+        arrays = {"x_train": x, "y_train": y, "x_test": x_test, "y_test": y_test}
+        return cls(
+            name=name,
+            **arrays,
+            n_classes=int(max(y.max(), y_test.max())) + 1,
+            mean=mean,
+            std=std,
+            digest=contents_digest(arrays),
+            canonical=False,
+            source="arrays of the caller",
+        )
+
+    def identity(self) -> dict[str, str]:
+        """Return what the keys of results hold of this data set: its name and digest."""
+        return {"name": self.name, "source_sha256": self.digest}
+
     @property
     def input_shape(self) -> tuple[int, ...]:
         """(channels, height, width) of one input, or (n_features,)."""
@@ -264,6 +326,47 @@ class Dataset:
                 f"indices must be integers in [0, {len(array) - 1}] for {self.name!r} {split}"
             )
         return array[indices.astype(np.int64, copy=False)]
+
+
+def _own_part(
+    x_name: str, x: ArrayLike, y_name: str, y: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return samples and labels of a user's own, checked and copied."""
+    y = checks.labels(y_name, y).astype(np.int64)
+    values = checks.values(x_name, x)
+    if values.dtype != np.uint8 or values.ndim not in (3, 4):
+        values = checks.array(x_name, values).astype(np.float32)
+    if values.ndim < 2 or len(values) != len(y):
+        raise ValueError(
+            f"{x_name} has shape {values.shape}; it must hold one sample a row, as many as there "
+            f"are labels in {y_name}, {len(y)}"
+        )
+    return np.array(values), y
+
+
+def dataset(data: str | Dataset | tuple) -> Dataset:
+    """Return the data set that a run is asked for.
+
+    Parameters
+    ----------
+    data : str, Dataset or tuple of arrays
+        A name, see `load`; a data set; or (x, y) or (x, y, x_test, y_test), see `Dataset.of`.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these, or as `load` and `Dataset.of`.
+    """
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, str):
+        return load(data)
+    if isinstance(data, (tuple, list)) and len(data) in (2, 4):
+        return Dataset.of(*data)
+    raise ValueError(
+        f"data of type {type(data).__name__} must be a name, a Dataset, or arrays (x, y) or "
+        "(x, y, x_test, y_test)"
+    )
 
 
 def load(name: str, *, root: str | os.PathLike | None = None, download: bool = True) -> Dataset:

@@ -9,3 +9,21 @@ that is minimised, Section 5). `strategies` turns a strategy's name into weights
 says who holds which samples when, `arms` trains the models, and `constants` measures what the bound
 needs to know. `explorers` draws with sliders.
 """
+
+from sflkit.exports import exports
+
+__getattr__, __dir__, __all__ = exports(
+    __name__,
+    {
+        "psi": "estimate_c_ratio minimize_psi",
+        "importance": "effective_samples",
+        "strategies": "client_importance",
+        "training": "run",
+        "config": "DataStreamsConfig",
+        "arms": "",
+        "arrivals": "",
+        "bounds": "",
+        "case_study": "",
+        "constants": "",
+    },
+)

@@ -47,7 +47,7 @@ def memories(
     seed: int,
     availability: str = "stream",
     participation: int | None = None,
-    memory: Callable[[int, int], Memory] | None = None,
+    cache: Callable[[int, int], Memory] | None = None,
 ) -> list[dict[int, np.ndarray]]:
     """Return for each round the rows stored by each client that takes part, {client: rows}.
 
@@ -63,7 +63,7 @@ def memories(
         Clients and which of them are historical.
     rounds, seed, availability, participation
         As in `DataStreamsConfig`.
-    memory : class or callable, optional
+    cache : class or callable, optional
         Your own rule at the fresh clients. A function (client, most) -> `Memory` is called once for
         each client, where `most` is the largest number of samples that arrive at once; a class is
         built as cls(most, most), a cache rule (capacity, batch_size) with room for one round. By
@@ -77,12 +77,12 @@ def memories(
     Raises
     ------
     ValueError
-        If an argument is out of range, `memory` is an object where its class is meant, serves two
+        If an argument is out of range, `cache` is an object where its class is meant, serves two
         clients with one object, has room for more samples than the client ever receives, or holds
         rows that it was not given or more of them than it has room for.
     """
     arrivals = _arrivals(federation, rounds, seed, availability)
-    stores = {} if memory is None else _new_memories(memory, federation, arrivals)
+    stores = {} if cache is None else _new_memories(cache, federation, arrivals)
     received: dict[int, Counter[int]] = {m: Counter() for m in stores}
     result = []
     for t, batch in enumerate(arrivals, 1):
@@ -121,26 +121,26 @@ def _drawn(batch: dict[int, np.ndarray], participation: int | None, seed: int, t
 
 
 def _new_memories(
-    memory: Any, federation: Federation, arrivals: list[dict[int, np.ndarray]]
+    cache: Any, federation: Federation, arrivals: list[dict[int, np.ndarray]]
 ) -> dict[int, Memory]:
     """Return an empty memory of every fresh client, checked."""
-    if not callable(memory) or (hasattr(memory, "ids") and not isinstance(memory, type)):
+    if not callable(cache) or (hasattr(cache, "ids") and not isinstance(cache, type)):
         raise ValueError(
-            f"memory={memory!r} must be the class of a memory or a function (client, most) that "
+            f"cache={cache!r} must be the class of a memory or a function (client, most) that "
             "returns a new one, such as lambda client, most: FIFO(2 * most, most)"
         )
     stores: dict[int, Memory] = {}
     for m in np.flatnonzero(~federation.historical).tolist():
         most = max(len(batch[m]) for batch in arrivals if m in batch)
-        store = memory(most, most) if isinstance(memory, type) else memory(m, most)
+        store = cache(most, most) if isinstance(cache, type) else cache(m, most)
         if not hasattr(store, "ids") or not callable(getattr(store, "update", None)):
             raise ValueError(
-                f"memory made {store!r} for client {m}; it must have `ids` and "
+                f"cache made {store!r} for client {m}; it must have `ids` and "
                 "update(ids, labels, rng)"
             )
         if any(store is other for other in stores.values()):
             raise ValueError(
-                f"memory made the same object for client {m} and another one; each client needs a "
+                f"cache made the same object for client {m} and another one; each client needs a "
                 "new one"
             )
         capacity = getattr(store, "capacity", 1)

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 
 from sflkit import checks
 from sflkit.datastreams.importance import SIMPLEX_TOL, check_same_length, checked_clients
+from sflkit.exports import short_repr
 
 _BISECTIONS = 200  # some 60 halvings exhaust a double
 
@@ -72,6 +73,7 @@ class PsiMinimum(NamedTuple):
     p: np.ndarray
     value: float
     p_hist: float
+    __repr__ = short_repr
 
 
 def minimize_psi(n: ArrayLike, historical: ArrayLike, c1: float, c2: float) -> PsiMinimum:

@@ -34,7 +34,7 @@ import numpy as np
 import pandas as pd
 
 from sflkit import checks
-from sflkit.data import federations
+from sflkit.data import Dataset, federations
 from sflkit.data.federations import Federation
 from sflkit.datastreams.arrivals import Memory, mean_memory, memories
 from sflkit.datastreams.config import DataStreamsConfig
@@ -50,14 +50,16 @@ EXPERIMENT = "datastreams-training"
 RESULT_VERSION = 1
 
 
-def build(config: DataStreamsConfig) -> Federation:
-    """Return the config's federation.
+def build(config: DataStreamsConfig, data: Any = None) -> Federation:
+    """Return the config's federation, of `data` in place of config.data if given; see `run`.
 
     Where config.validation > 0, that share of every client's samples is held out and replaces the
     test set.
     """
+    if isinstance(data, Federation):
+        return data
     full = federations.data_streams(
-        config.data,
+        config.data if data is None else data,
         n_clients=config.n_clients,
         n_historical=config.n_historical,
         seed=config.seed,
@@ -74,8 +76,8 @@ def build(config: DataStreamsConfig) -> Federation:
 def run(
     config: DataStreamsConfig,
     *,
-    federation: Federation | None = None,
-    memory: Callable[[int, int], Memory] | None = None,
+    data: Federation | Dataset | tuple | str | None = None,
+    cache: Callable[[int, int], Memory] | None = None,
     weights: Callable[[int, int, np.ndarray, float], Any] | None = None,
     model: nn.Module | Callable[[tuple[int, ...], int], nn.Module] | None = None,
     server: Callable[..., ServerRule] | None = None,
@@ -87,11 +89,12 @@ def run(
     ----------
     config : DataStreamsConfig
         The settings.
-    federation : Federation, optional
-        Your own clients, in place of `build(config)`.
-    memory : class or callable, optional
-        Your own memory of the fresh clients: a function (client, most) -> memory, or a cache rule's
-        class, see `arrivals.memories`.
+    data : Federation, Dataset, arrays or str, optional
+        Your own clients; or data that are dealt to clients as the config says, in place of
+        config.data: (x, y), (x, y, x_test, y_test), a data set or a name, see `data.dataset`.
+    cache : class or callable, optional
+        Your own memory of the fresh clients: a cache rule's class, or a function (client, most) ->
+        memory, see `arrivals.memories`.
     weights : callable, optional
         Your own sample weights, (round, client, rows of x, p_m) -> lambda (n,) >= 0. A client whose
         weights are all 0 sits out. The default is lambda_m = p_m / `mean_memory`: every sample of a
@@ -130,9 +133,9 @@ def run(
     from sflkit.datastreams.arms import Arms
 
     last = checks.last_round(stop_after, config.rounds)
-    federation = build(config) if federation is None else federation
+    federation = build(config, data)
     options: dict[str, Any] = dict(
-        rounds=config.rounds, seed=config.seed, availability=config.availability, memory=memory
+        rounds=config.rounds, seed=config.seed, availability=config.availability, cache=cache
     )
     stored = planned = memories(federation, **options)
     if config.participation is not None:

@@ -11,3 +11,30 @@ and FR2 compute, `attacks` membership inference.
 `training` and `membership` are the experiments, with settings in `config` and networks from
 `tasks`; `bounds` holds the rates and costs, `explorers` draws with sliders.
 """
+
+from sflkit.exports import exports
+
+__getattr__, __dir__, __all__ = exports(
+    __name__,
+    {
+        "history": "History draw_history",
+        "forgetting": "forget_client forget_sample forget_stream",
+        "stability": "plan",
+        "training": "run",
+        "config": "FATSConfig",
+        "attacks": "",
+        "baselines": "",
+        "bounds": "",
+        "enumeration": "",
+        "expected_time": "",
+        "first_uses": "",
+        "held": "",
+        "hit_rounds": "",
+        "ledger": "",
+        "membership": "",
+        "methods": "",
+        "state": "",
+        "tasks": "",
+        "unlearning": "",
+    },
+)

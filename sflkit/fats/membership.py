@@ -46,7 +46,7 @@ import numpy as np
 import pandas as pd
 
 from sflkit import checks
-from sflkit.data import federations
+from sflkit.data import Dataset, federations
 from sflkit.data.federations import Federation
 from sflkit.fats.config import MembershipConfig
 from sflkit.fats.first_uses import LEVELS
@@ -85,14 +85,15 @@ class Split(NamedTuple):
     others: np.ndarray
 
 
-def build(config: MembershipConfig, federation: Federation | None = None) -> Federation:
+def build(config: MembershipConfig, data: Any = None) -> Federation:
     """Return the 2M clients with their false labels, the same for every seed.
 
-    `federation` takes the place of the config's.
+    `data` takes the place of the config's, see `run`.
     """
-    if federation is None:
+    federation = data
+    if not isinstance(data, Federation):
         federation = federations.static(
-            config.data,
+            config.data if data is None else data,
             n_clients=None if config.n_clients is None else 2 * config.n_clients,
             seed=config.population_seed,
             samples_per_client=config.samples_per_client,
@@ -184,7 +185,7 @@ def shadow_attack(
 def run(
     config: MembershipConfig,
     *,
-    federation: Federation | None = None,
+    data: Federation | Dataset | tuple | str | None = None,
     model: Model | None = None,
     attack: MembershipAttack | None = None,
 ) -> pd.DataFrame:
@@ -195,8 +196,9 @@ def run(
     Parameters
     ----------
     config : MembershipConfig
-    federation : Federation, optional
-        Your own clients, in place of the config's; the first half of them is attacked.
+    data : Federation, Dataset, arrays or str, optional
+        Your own clients, in place of the config's; the first half of them is attacked. Or data
+        that are dealt to clients as it says, see `data.dataset`.
     model : torch.nn.Module, or class or function (input_shape, n_classes) -> Module, optional
         Your own network, of the target and of the shadows.
     attack : sflkit.fats.attacks.MembershipAttack, optional
@@ -219,10 +221,10 @@ def run(
     FloatingPointError
         If a model stops being finite.
     """
-    if federation is None and model is None:
+    if data is None and model is None:
         made, fitted = _population(config, attack is None)
     else:
-        made = build(config, federation)
+        made = build(config, data)
         fitted = shadow_attack(config, made, model) if attack is None else None
     attack = fitted if attack is None else attack
     splits = {level: split(config, made, level) for level in config.levels}

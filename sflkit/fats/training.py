@@ -27,7 +27,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from sflkit import checks, machine
-from sflkit.data import federations
+from sflkit.data import Dataset, federations
 from sflkit.data.federations import Federation
 from sflkit.fats.baselines import Fisher
 from sflkit.fats.config import FATSConfig
@@ -53,7 +53,7 @@ _locks: dict[FATSConfig, threading.Lock] = {}
 def run(
     config: FATSConfig,
     *,
-    federation: Federation | None = None,
+    data: Federation | Dataset | tuple | str | None = None,
     model: Model | None = None,
     start: ArrayLike | Tensor | None = None,
     stop_after: int | None = None,
@@ -63,8 +63,10 @@ def run(
     Parameters
     ----------
     config : FATSConfig
-    federation : Federation, optional
-        Your own clients and data, in place of `data`, `n_clients` and the sizes.
+    data : Federation, Dataset, arrays or str, optional
+        Your own clients, in place of `data`, `n_clients` and the sizes of the config; or data that
+        are dealt to clients as it says: (x, y), (x, y, x_test, y_test), a data set or a name, see
+        `data.dataset`.
     model : torch.nn.Module, or class or function (input_shape, n_classes) -> Module, optional
         Your own network.
     start : tensor or array (P,), optional
@@ -102,9 +104,9 @@ def run(
         if not config.train:
             raise ValueError(f"stop_after={stop_after!r} needs train=True")
         last = checks.last_round(stop_after, config.request_round or config.rounds)
-        learnt = _learn(config, federation, model, start, last)
+        learnt = _learn(config, federation_of(config, data), model, start, last)
         return _frame(learnt.rows, config, learnt.federation)
-    return _train(config, federation, model, start) if config.train else _count(config)
+    return _train(config, data, model, start) if config.train else _count(config)
 
 
 def choose_requests(config: FATSConfig, sizes: np.ndarray) -> list[Target]:
@@ -242,14 +244,12 @@ class _Learnt(NamedTuple):
     rng: np.random.Generator
 
 
-def _train(
-    config: FATSConfig, federation: Federation | None, model: Model | None, start: Any
-) -> pd.DataFrame:
+def _train(config: FATSConfig, data: Any, model: Model | None, start: Any) -> pd.DataFrame:
     """Learn, serve the requests, and evaluate on the way."""
-    if federation is None and model is None and start is None:
+    if data is None and model is None and start is None:
         learnt = _learnt(_learning_part(config))
     else:
-        learnt = _learn(config, federation, model, start)
+        learnt = _learn(config, federation_of(config, data), model, start)
     federation = learnt.federation
     task = make_task(config.model, federation, model, **_options(config))
     requests = choose_requests(config, federation.sizes)
@@ -292,12 +292,12 @@ def _learnt(config: FATSConfig) -> _Learnt:
 
 @functools.lru_cache(maxsize=4)
 def _shared(config: FATSConfig) -> _Learnt:
-    return _learn(config, None, None, None)
+    return _learn(config, federation_of(config), None, None)
 
 
 def _learn(
     config: FATSConfig,
-    federation: Federation | None,
+    federation: Federation,
     model: Model | None,
     start: Any,
     last: int | None = None,
@@ -305,7 +305,6 @@ def _learn(
     """Train until the requests come, or only until round `last`."""
     from sflkit.fats import unlearning
 
-    federation = federation_of(config) if federation is None else federation
     task = make_task(config.model, federation, model, **_options(config))
     choose_requests(config, federation.sizes)  # refuses what cannot be served before the long part
     clients = _clients(federation)
@@ -371,16 +370,18 @@ def _serve(
             state = unlearning.resume(task, clients, state, until=until, on_round=on_round)
 
 
-def federation_of(config: FATSConfig) -> Federation:
-    """Return the clients and data of a config.
+def federation_of(config: FATSConfig, data: Any = None) -> Federation:
+    """Return the clients and data of a config, of `data` in place of its own if given; see `run`.
 
     Raises
     ------
     ValueError
         As `federations.static`.
     """
+    if isinstance(data, Federation):
+        return data
     return federations.static(
-        config.data,
+        config.data if data is None else data,
         n_clients=config.n_clients,
         seed=config.seed,
         alpha=config.alpha,

@@ -8,3 +8,25 @@ settings, `protocol` says how rules and models of your own go in, `clients` buil
 `tuning` searches step sizes, `centralised` is the comparison of Fig. 1. `networks` names the
 paper's four networks and their payloads, `bounds` holds Theorem 1, `pictures` and `explorers`
 draw."""
+
+from sflkit.exports import exports
+
+__getattr__, __dir__, __all__ = exports(
+    __name__,
+    {
+        "scores": "osafl_scores",
+        "rules": "OSAFL",
+        "devices": "Allocation Devices Link",
+        "allocation": "allocate",
+        "channels": "draw_devices",
+        "training": "run",
+        "config": "OSAFLConfig",
+        "alternation": "",
+        "bounds": "",
+        "centralised": "",
+        "clients": "",
+        "networks": "",
+        "stores": "",
+        "video": "",
+    },
+)

@@ -37,6 +37,7 @@ from numpy.typing import ArrayLike
 
 from sflkit import checks
 from sflkit.config import Count, NotNegative, Positive, settings
+from sflkit.exports import short_repr
 
 BANDWIDTH_HZ = 540e3  # OSAFL, Section V-A: three times 180 kHz
 
@@ -184,6 +185,7 @@ class Allocation(NamedTuple):
     energy_j: np.ndarray
     time_s: np.ndarray
     feasible: np.ndarray
+    __repr__ = short_repr
 
 
 def checked_choices(function: Callable) -> Callable:

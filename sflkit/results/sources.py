@@ -37,7 +37,7 @@ _IN_PYTHON = 1 << 9  # the flag of classes that a class statement made (Py_TPFLA
 _GENERATED = ("__init__", "__repr__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
 
 
-def identity(keyword: str, thing: type | Callable) -> dict[str, str]:
+def identity(keyword: str, thing: Any) -> dict[str, str]:
     """Return the name and the source digest of a class or function.
 
     Parameters
@@ -46,7 +46,7 @@ def identity(keyword: str, thing: type | Callable) -> dict[str, str]:
         What the error message calls it, such as "cache".
     thing : class or function
         It has a name of its own, at the top level of a module, a script or a notebook cell, or
-        within such a class.
+        within such a class; or a data set, which says itself what it is (`Dataset.identity`).
 
     Returns
     -------
@@ -61,6 +61,8 @@ def identity(keyword: str, thing: type | Callable) -> dict[str, str]:
         it takes from there could not be seen), something without a source that can be read, or with
         a file that was edited after it was imported.
     """
+    if callable(known := getattr(thing, "identity", None)) and not inspect.isclass(thing):
+        return known()
     named = inspect.isclass(thing) or inspect.isfunction(thing)
     if not named or "<" in thing.__qualname__:
         raise ValueError(

@@ -15,7 +15,7 @@ lock of its own that dies with its process: two sweeps over the same configs sha
 after a kill -9 the same call computes only what is missing.
 
 **Rules of your own.** `run_many(run, configs, cache=MyRule)` hands the class `MyRule` to every run
-as `run(config, cache=MyRule)`, and likewise `server`, `model`, `stream` and `memory`, where `run`
+as `run(config, cache=MyRule)`, and likewise `server`, `model`, `stream` and `data`, where `run`
 takes them.
 Its results are kept under the name and the source of `MyRule`: the same call finds them again, and
 a change of the source computes them anew. The same holds for a `run` function of your own.
@@ -128,7 +128,7 @@ def run_many(
     server: type | Callable | None = None,
     model: type | Callable | None = None,
     stream: type | Callable | None = None,
-    memory: type | Callable | None = None,
+    data: Any = None,
     store: Path | str | None = None,
     published: os.PathLike | str | Sequence[os.PathLike | str] | None = None,
     jobs: int | None = None,
@@ -145,10 +145,12 @@ def run_many(
         size of the data set) and `frame.attrs["device"]` go into the record.
     configs : frozen dataclasses with a `seed`
         One that occurs twice runs once.
-    cache, server, model, stream, memory : class or function, optional
+    cache, server, model, stream : class or function, optional
         Your own; what is given is passed to `run` as keyword. `run` says what it makes of a class
         and of a function. Name and source are part of the results' keys; the frame's columns show
         the config alone, so tell such results apart by `frame.assign(rule="mine")`.
+    data : sflkit.data.Dataset, optional
+        Your own data, such as `Dataset.of(x, y)`; its digest is part of the keys.
     store : path, optional
         Folder of the results; default `paths.results_store()`.
     published : path or paths, optional
@@ -192,7 +194,7 @@ def run_many(
     progress = None if progress is None else checks.flag("progress", progress)
     if not configs:
         raise ValueError("configs=[] must hold at least one config")
-    given = {"cache": cache, "server": server, "model": model, "stream": stream, "memory": memory}
+    given = {"cache": cache, "server": server, "model": model, "stream": stream, "data": data}
     given = {name: thing for name, thing in given.items() if thing is not None}
     store = paths.results_store() if store is None else Path(store).expanduser().resolve()
     folders = [*_folders(published), store]  # a stale result of one's own must not win

@@ -6,3 +6,23 @@ propositions and Theorem 1. `training` runs a federation with one rule; `config`
 `clients` holds streams and caches, `learner` the global model. `cache_paths` follows the caches
 without training, `toy_problem` measures Theorem 1's quantities on a small convex problem.
 `pictures` and `explorers` draw."""
+
+from sflkit.exports import exports
+
+__getattr__, __dir__, __all__ = exports(
+    __name__,
+    {
+        "caches": "Cache DRSR FIFO Full Lazy Reservoir SRSR SharesRule",
+        "streams": "LabelStream ShareStream kl_markov_stream",
+        "discrepancy": "exact_discrepancy",
+        "training": "run",
+        "config": "SFLConfig",
+        "bounds": "",
+        "cache_paths": "",
+        "clients": "",
+        "full_start": "",
+        "learner": "",
+        "protocol": "",
+        "sampling": "",
+    },
+)

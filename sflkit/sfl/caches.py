@@ -27,6 +27,7 @@ target              n tilde   (n_labels,)  samples of each label the rule aims a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,7 +40,7 @@ MAX_LABEL = checks.MAX_LABEL  # rules hold one number for each label up to the l
 
 
 class Cache(ABC):
-    """What every rule has in common: the stored samples, and the checks of what arrives.
+    """What every rule has in common: the stored samples, and the check of what arrives.
 
     Derive from it to write a rule. `take` is all that you must write: it gets the checked arrivals
     of one round and calls `keep` with what the cache holds from then on. For example, a cache that
@@ -52,6 +53,11 @@ class Cache(ABC):
     >>> cache.update([7, 8], [0, 1], np.random.default_rng(0))
     >>> cache.ids
     array([7, 8])
+
+    A rule that looks at more than ids and labels names it in `needs`: "inputs" (n, ...) are the
+    samples as the network gets them, "losses" (n,) what the global model of the round's start
+    loses on each. A run that trains then hands them to `take` as keywords, in the order of
+    `joined`: first of the samples that are held, then of the arrivals.
 
     Parameters
     ----------
@@ -67,6 +73,7 @@ class Cache(ABC):
         If a number is out of range.
     """
 
+    needs: tuple[str, ...] = ()
     # Whether at most `capacity` samples may arrive at once. FULL picks from a pool of any size.
     bounded_arrivals = True
 
@@ -75,8 +82,7 @@ class Cache(ABC):
         if batch_size is not None:
             batch_size = checks.integer("batch_size", batch_size, 1, self.capacity)
         self.batch_size = batch_size
-        self._ids = np.empty(0, dtype=np.int64)
-        self._labels = np.empty(0, dtype=np.int64)
+        self._ids = self._labels = np.empty(0, dtype=np.int64)
 
     @property
     def ids(self) -> np.ndarray:
@@ -91,6 +97,9 @@ class Cache(ABC):
     def __len__(self) -> int:
         return len(self._ids)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}: {len(self)} of {self.capacity} samples"
+
     def label_counts(self, n_classes: int) -> np.ndarray:
         """Return how many cached samples carry each label, int64 array (n_classes,).
 
@@ -99,14 +108,14 @@ class Cache(ABC):
         ValueError
             If a cached label is not below `n_classes`.
         """
-        n_classes = checks.integer("n_classes", n_classes, 1)
-        if len(self._labels) and self._labels.max() >= n_classes:
-            raise ValueError(
-                f"n_classes={n_classes} is too small: the cache holds label {self._labels.max()}"
-            )
-        return np.bincount(self._labels, minlength=n_classes)
+        most = self._labels.max(initial=-1)
+        if checks.integer("n_classes", n_classes, 1) <= most:
+            raise ValueError(f"n_classes={n_classes} is too small: the cache holds label {most}")
+        return np.bincount(self._labels, minlength=int(n_classes))
 
-    def update(self, ids: ArrayLike, labels: ArrayLike, rng: np.random.Generator) -> None:
+    def update(
+        self, ids: ArrayLike, labels: ArrayLike, rng: np.random.Generator, **needed: np.ndarray
+    ) -> None:
         """Check one round of arrivals and `take` it into the cache; nothing is taken of none.
 
         Parameters
@@ -116,6 +125,8 @@ class Cache(ABC):
             `capacity`, none is fine.
         rng : numpy.random.Generator
             Decides which samples of a label stay.
+        **needed : arrays (n_held + n_arrivals, ...)
+            What the rule `needs`.
 
         Raises
         ------
@@ -123,19 +134,18 @@ class Cache(ABC):
             If lengths differ, an entry is no non-negative integer label, or more samples arrive
             than the cache holds. The cache is left as it was.
         """
-        ids = _integers("ids", ids)
-        labels = _integers("labels", labels)
+        ids = checks.integers("ids", ids, ndim=1)
+        labels = checks.integers("labels", labels, ndim=1, low=0, high=MAX_LABEL)
         if len(ids) != len(labels):
             raise ValueError(
                 f"ids has {len(ids)} entries but labels has {len(labels)}; they must be aligned"
             )
-        _check_labels(labels)
         if self.bounded_arrivals and len(ids) > self.capacity:
             raise ValueError(
                 f"{len(ids)} samples arrive at once; at most capacity={self.capacity} can"
             )
         if len(ids):
-            self.take(ids, labels, checks.generator(rng))
+            self.take(ids, labels, checks.generator(rng), **needed)
 
     @abstractmethod
     def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
@@ -150,6 +160,10 @@ class Cache(ABC):
             The only source of chance, so that runs can be repeated.
         """
 
+    def joined(self, ids: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ids and labels of the samples held so far, and then of these."""
+        return np.concatenate([self._ids, ids]), np.concatenate([self._labels, labels])
+
     def keep(self, ids: ArrayLike, labels: ArrayLike) -> None:
         """Hold exactly these samples from now on.
 
@@ -160,22 +174,18 @@ class Cache(ABC):
         Raises
         ------
         ValueError
-            If they are no integers, a label is out of [0, MAX_LABEL], their lengths differ, or
-            there are more than the cache holds.
+            If they are no integers, their lengths differ, or there are more than the cache holds.
         """
-        ids = _integers("ids", ids)
-        labels = _integers("labels", labels)
-        if len(ids) != len(labels):
+        ids, labels = (
+            checks.integers(name, values, ndim=1).copy()
+            for name, values in (("ids", ids), ("labels", labels))
+        )
+        if not len(ids) == len(labels) <= self.capacity:
             raise ValueError(
-                f"keep got {len(ids)} ids but {len(labels)} labels; they must be aligned"
+                f"keep got {len(ids)} ids and {len(labels)} labels; they must be aligned, and at "
+                f"most capacity={self.capacity} can stay"
             )
-        _check_labels(labels)
-        if len(ids) > self.capacity:
-            raise ValueError(
-                f"keep got {len(ids)} samples; at most capacity={self.capacity} can stay"
-            )
-        self._ids = ids
-        self._labels = labels
+        self._ids, self._labels = ids, labels
 
 
 class FIFO(Cache):
@@ -183,10 +193,8 @@ class FIFO(Cache):
 
     def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
         """Append the arrivals and drop the oldest samples beyond `capacity`."""
-        self.keep(
-            np.concatenate([self.ids, ids])[-self.capacity :],
-            np.concatenate([self.labels, labels])[-self.capacity :],
-        )
+        ids, labels = self.joined(ids, labels)
+        self.keep(ids[-self.capacity :], labels[-self.capacity :])
 
 
 class Lazy(Cache):
@@ -197,10 +205,8 @@ class Lazy(Cache):
 
     def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
         """Append the first arrivals for which there is room."""
-        room = self.capacity - len(self)
-        self.keep(
-            np.concatenate([self.ids, ids[:room]]), np.concatenate([self.labels, labels[:room]])
-        )
+        ids, labels = self.joined(ids, labels)
+        self.keep(ids[: self.capacity], labels[: self.capacity])
 
 
 class Reservoir(Cache):
@@ -209,25 +215,20 @@ class Reservoir(Cache):
     Source: Vitter (1985), Algorithm R; not in the paper.
     """
 
-    def __init__(self, capacity: int, batch_size: int | None = None):
-        super().__init__(capacity, batch_size)
-        self.seen = 0
+    seen = 0
 
     def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
         """Fill the room; each later arrival then replaces a random sample, or is dropped."""
         room = self.capacity - len(self)
-        kept_ids = np.concatenate([self.ids, ids[:room]])
-        kept_labels = np.concatenate([self.labels, labels[:room]])
-        # The place of each later arrival in the whole stream, counted from 1.
-        position = self.seen + np.arange(1, len(ids) + 1)[room:]
-        slots = rng.integers(0, position)
-        hit = slots < self.capacity
-        # A slot that is drawn twice keeps the later arrival, because numpy assigns repeated indices
-        # in order. That is what taking the arrivals one by one would give.
-        kept_ids[slots[hit]] = ids[room:][hit]
-        kept_labels[slots[hit]] = labels[room:][hit]
+        # Arrival t of the whole stream, counted from 1, takes slot j ~ U{0, ..., t-1} if j < B.
+        slots = rng.integers(0, self.seen + np.arange(room + 1, len(ids) + 1))
         self.seen += len(ids)
-        self.keep(kept_ids, kept_labels)
+        ids, labels = self.joined(ids, labels)
+        kept = np.arange(len(ids))
+        hit = slots < self.capacity
+        # numpy assigns repeated indices in order: a slot that is drawn twice keeps the later one.
+        kept[slots[hit]] = kept[self.capacity :][hit]
+        self.keep(ids[kept[: self.capacity]], labels[kept[: self.capacity]])
 
 
 class SelectiveReplacement(Cache):
@@ -242,10 +243,7 @@ class SelectiveReplacement(Cache):
     """
 
     new_first = True  # False: samples that are held stay before any new one is taken
-
-    def __init__(self, capacity: int, batch_size: int | None = None):
-        super().__init__(capacity, batch_size)
-        self.shares = np.empty(0)
+    shares = np.empty(0)
 
     @abstractmethod
     def wanted(self, available: np.ndarray) -> np.ndarray:
@@ -258,17 +256,14 @@ class SelectiveReplacement(Cache):
     def replace(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
         """Hold `wanted` samples of each label, chosen among the old ones and the arrivals."""
         held = len(self)
-        all_ids = np.concatenate([self.ids, ids])
-        all_labels = np.concatenate([self.labels, labels])
-        wanted = self.wanted(np.bincount(all_labels, minlength=len(self.shares)))
-        age = np.zeros(len(all_ids))
-        age[:held] = 1 if self.new_first else -1
-        order = np.lexsort((rng.random(len(all_ids)), age, all_labels))
-        sorted_labels = all_labels[order]
-        rank = np.arange(len(order)) - np.searchsorted(sorted_labels, sorted_labels)
-        kept = order[rank < wanted[sorted_labels]]
-        kept.sort()
-        self.keep(all_ids[kept], all_labels[kept])
+        ids, labels = self.joined(ids, labels)
+        wanted = self.wanted(np.bincount(labels, minlength=len(self.shares)))
+        old = np.arange(len(ids)) < held
+        order = np.lexsort((rng.random(len(ids)), old == self.new_first, labels))
+        by_label = labels[order]
+        rank = np.arange(len(order)) - np.searchsorted(by_label, by_label)
+        kept = np.sort(order[rank < wanted[by_label]])
+        self.keep(ids[kept], labels[kept])
 
 
 class SharesRule(SelectiveReplacement):
@@ -333,9 +328,7 @@ class DRSR(SharesRule):
     is exactly "append everything" (ERRATA 3).
     """
 
-    def __init__(self, capacity: int, batch_size: int | None = None):
-        super().__init__(capacity, batch_size)
-        self.seen = 0
+    seen = 0
 
     def weight(self, n_arrivals: int) -> float:
         """Return the arrivals' part of everything seen."""
@@ -365,8 +358,7 @@ class Full(SelectiveReplacement):
     def __init__(self, capacity: int, shares: ArrayLike, refresh: bool = False):
         super().__init__(capacity)
         self.shares = checks.simplex("shares", shares).copy()
-        self.refresh = checks.flag("refresh", refresh)
-        self.new_first = self.refresh
+        self.refresh = self.new_first = checks.flag("refresh", refresh)
         self.quota = largest_remainder(self.shares * self.capacity, self.capacity)
 
     def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
@@ -383,14 +375,8 @@ class Full(SelectiveReplacement):
         return np.minimum(self.quota, available)
 
 
-def full(capacity: int, batch_size: int, long_term: np.ndarray) -> Full:
-    """Return FULL from what a run knows, which includes the client's long-term shares."""
-    return Full(capacity, long_term)
-
-
-def full_refreshed(capacity: int, batch_size: int, long_term: np.ndarray) -> Full:
-    """Return FULL that renews its samples in each round; see `full`."""
-    return Full(capacity, long_term, refresh=True)
+def _full(refresh: bool) -> Callable[..., Full]:
+    return lambda capacity, batch_size, long_term: Full(capacity, long_term, refresh)
 
 
 # Every rule of a run, in the order of legends and menus. A row's `build` is called with capacity
@@ -400,37 +386,14 @@ def full_refreshed(capacity: int, batch_size: int, long_term: np.ndarray) -> Ful
 RULES = Registry(
     "cache rule",
     {
-        "full": Rule(full, "FULL", Look("#000000"), options=("long_term",)),
+        "full": Rule(_full(False), "FULL", Look("#000000"), options=("long_term",)),
         "drsr": Rule(DRSR, "DRSR", Look("#0072B2", "-", "o")),
         "srsr": Rule(SRSR, "SRSR", Look("#D55E00", (0, (5, 1.5)), "s"), options=("theta",)),
         "fifo": Rule(FIFO, "FIFO", Look("#009E73", (0, (4, 1.5, 1, 1.5)), "^")),
         "lazy": Rule(Lazy, "LAZY", Look("#CC79A7", (0, (1, 1.2)), "D")),
         "reservoir": Rule(Reservoir, "Reservoir", Look("#E69F00", (0, (3, 1, 1, 1, 1, 1)), "v")),
         "full_refreshed": Rule(
-            full_refreshed, "FULL (renewed)", Look("#666666", (0, (8, 2)), "x"), ("long_term",)
+            _full(True), "FULL (renewed)", Look("#666666", (0, (8, 2)), "x"), ("long_term",)
         ),
     },
 )
-
-
-def _check_labels(labels: np.ndarray) -> None:
-    if len(labels) and (labels.min() < 0 or labels.max() > MAX_LABEL):
-        wrong = labels.min() if labels.min() < 0 else labels.max()
-        raise ValueError(f"labels holds {wrong}; labels must be integers in [0, {MAX_LABEL}]")
-
-
-def _integers(name: str, values: ArrayLike) -> np.ndarray:
-    try:
-        out = np.asarray(values)
-    except ValueError:  # ragged
-        out = np.asarray(None)
-    if out.size == 0 and out.ndim == 1:
-        return out.astype(np.int64)
-    if out.ndim != 1 or out.dtype.kind not in "iu":
-        raise ValueError(
-            f"{name} must be a one-dimensional array of integers; got dtype {out.dtype}, "
-            f"shape {out.shape}"
-        )
-    if out.max() > checks.LARGEST:
-        raise ValueError(f"{name} holds {out.max()}; integers must be <= {checks.LARGEST}")
-    return out.astype(np.int64)

@@ -6,6 +6,7 @@ Source: SFL, Section IV.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -49,9 +50,7 @@ def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
     )
 
 
-def stream_of(
-    stream: streams.LabelStream | Callable | None, config: SFLConfig, n_classes: int
-) -> streams.LabelStream:
+def stream_of(stream: Any, config: SFLConfig, n_classes: int) -> protocol.Stream:
     """Return the run's stream: a user's own, see `sflkit.sfl.protocol`, or the config's for None.
 
     Raises ValueError as `protocol.build_stream`.
@@ -84,10 +83,12 @@ class Clients:
         paper does not say; "keeps the initial training data set" (Section VI, LAZY) reads as the
         latter. They come from round 0 of the stream: from one state, and the rounds follow from
         there. FULL holds its own set either way.
+    observe : function, optional
+        (names, ids) -> {name: array}, the inputs and losses of samples, for caches that need them.
 
     Attributes
     ----------
-    stream : LabelStream
+    stream : LabelStream or ShareStream
     counts : int array (rounds, n_clients, n_classes)
         Labels of the arrivals.
     caches : list of cache objects, one per client; their ids are rows of the training set.
@@ -106,14 +107,16 @@ class Clients:
         labels: np.ndarray,
         n_classes: int,
         cache: Callable | None = None,
-        stream: streams.LabelStream | Callable | None = None,
+        stream: Any = None,
         start: str = "append",
+        observe: Callable[[tuple[str, ...], np.ndarray], dict] | None = None,
     ):
         self.config = config
         self.labels = labels
         self.n_classes = n_classes
         self.stream = stream_of(stream, config, n_classes)
-        self.start = checks.choice("start", start, STARTS)
+        self.observe = observe
+        checks.choice("start", start, STARTS)
         first = [config.capacity] if start == "full" else []
         counts = self.stream.sample(
             len(first) + config.rounds,
@@ -155,6 +158,15 @@ class Clients:
         counts = np.bincount(cells, minlength=n_clients * self.n_classes)
         return counts.reshape(n_clients, self.n_classes)
 
+    def _needed(self, cache: protocol.CacheLike, ids: np.ndarray) -> dict[str, np.ndarray]:
+        """Return what the cache asks for of the samples that it holds, and then of the arrivals."""
+        names = protocol.needs(cache)
+        if not names:
+            return {}
+        if self.observe is None:
+            raise ValueError(f"needs {', '.join(names)}, which only a run with train=True has")
+        return self.observe(names, np.concatenate([cache.ids, ids]))
+
     def _first_set(self, k: int, held: list[np.ndarray]) -> np.ndarray:
         """Return the ids of what client k's cache holds before the first arrival.
 
@@ -174,7 +186,7 @@ class Clients:
                 continue
             rng = generator(self.config.seed, "cache", k, t)
             try:
-                cache.update(ids[k], self.labels[ids[k]], rng)
+                cache.update(ids[k], self.labels[ids[k]], rng, **self._needed(cache, ids[k]))
             except ValueError as error:
                 raise ValueError(f"{protocol.where(cache, k, t)}: {error}") from error
         self.contents = protocol.contents(self.caches, self.config.capacity, t)

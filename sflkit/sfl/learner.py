@@ -10,7 +10,6 @@ Source: SFL, Section IV-A, (2)-(6).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +74,7 @@ class Learner:
         self.device = machine.device()
         self.resident = None
         if self.device.type != "cpu":
-            self.resident = resident_inputs(source.name, source.digest, self.device)
+            self.resident = resident_inputs(source, self.device)
         model = _named_model(config.model, config.width) if model is None else model
         self.task = Task(build_model(model, source.input_shape, source.n_classes))
         self.server = FedAvg(config.global_rate)
@@ -115,6 +114,18 @@ class Learner:
 
         return evaluate(self.task, self.params, *self.test)
 
+    def observe(self, names: tuple[str, ...], ids: np.ndarray) -> dict[str, np.ndarray]:
+        """Return inputs and losses of training samples under the global model, as far as named."""
+        import torch
+
+        x, y = self._samples(ids)
+        seen = {"inputs": x.cpu().numpy()}
+        if "losses" in names:
+            with torch.no_grad():
+                outputs = self.task.build(self.params)(x)
+                seen["losses"] = self.task.sample_losses(outputs, y).cpu().numpy()
+        return {name: seen[name] for name in names}
+
     def _test_set(self, shares: np.ndarray) -> tuple[Tensor, Tensor]:
         """Return inputs and labels of a test set with these label shares."""
         import torch
@@ -126,33 +137,42 @@ class Learner:
 
     def _local_steps(self, contents: protocol.Contents) -> list[list[tuple]]:
         """Return each client's local steps; a client without samples has none."""
-        import torch
-
-        ids = contents.ids
-        if self.resident is None:
-            x = torch.from_numpy(self.source.inputs("train", ids))
-        else:
-            x = self.resident[torch.from_numpy(ids).to(self.device)]
-        y = torch.from_numpy(self.source.labels("train", ids)).to(self.device)
+        x, y = self._samples(contents.ids)
         samples = zip(x.split(contents.sizes), y.split(contents.sizes), strict=True)
         # (3): E steps on the whole cache
         return [[batch] * self.config.local_steps if len(batch[1]) else [] for batch in samples]
 
+    def _samples(self, ids: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Return inputs and labels of training samples."""
+        import torch
 
-@functools.lru_cache(maxsize=1)  # the runs of a sweep share one data set
-def resident_inputs(name: str, digest: str, device: torch.device) -> Tensor:
+        if self.resident is None:
+            x = torch.from_numpy(self.source.inputs("train", ids))
+        else:
+            x = self.resident[torch.from_numpy(ids).to(self.device)]
+        return x, torch.from_numpy(self.source.labels("train", ids)).to(self.device)
+
+
+_resident: dict[tuple[str, torch.device], Tensor] = {}
+
+
+def resident_inputs(source: data.Dataset, device: torch.device) -> Tensor:
     """Return all training inputs of a data set on `device`, (n_samples, channels, height, width).
 
-    They are normalised in parts, so that the host never holds them all as float32. `digest` is that
-    of the data set, so that one that changed is read again.
+    They are normalised in parts, so that the host never holds them all as float32. The runs of a
+    sweep share those of one data set.
     """
     import torch
 
-    source = data.load(name)
+    key = (source.digest, device)
+    if key in _resident:
+        return _resident[key]
     out = torch.empty((len(source.y_train), *source.input_shape), device=device)
     for first in range(0, len(out), _PART):
         part = np.arange(first, min(first + _PART, len(out)))
         out[first : first + _PART] = torch.from_numpy(source.inputs("train", part)).to(device)
+    _resident.clear()
+    _resident[key] = out
     return out
 
 

@@ -12,8 +12,9 @@ cache    cls(config.capacity, config.batch_size)  f(config, long_term), per clie
 stream   (a function only)                        f(config, n_classes), per run
 =======  =======================================  =====================================
 
-`long_term` (n_classes,) holds the client's long-term label shares. A stream may also be a finished
-`LabelStream`, which does not change in a run.
+`long_term` (n_classes,) holds the client's long-term label shares. A stream may also be finished: a
+`LabelStream` or `ShareStream`, which do not change in a run, or the shares themselves, an array
+(rounds, n_clients, n_classes).
 
 A cache, by the protocol `CacheLike`, must keep four promises: it holds at most B samples; it holds
 only what arrived at its client; the labels it gives are those of the data set; and no two clients
@@ -31,8 +32,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from sflkit.sfl.config import SFLConfig
-from sflkit.sfl.streams import LabelStream
+from sflkit.sfl.streams import LabelStream, ShareStream
 
+Stream = LabelStream | ShareStream
+NEEDS = ("inputs", "losses")  # what a cache may ask for
 _INT64 = np.dtype(np.int64)
 
 
@@ -52,7 +55,10 @@ class CacheLike(Protocol):
     def labels(self) -> np.ndarray: ...
 
     def update(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
-        """Take one round of arrivals, int64 arrays (n_arrivals,)."""
+        """Take one round of arrivals, int64 arrays (n_arrivals,).
+
+        A cache with the attribute `needs` gets what it names as well, see `caches.Cache`.
+        """
 
 
 class Contents(NamedTuple):
@@ -110,6 +116,11 @@ def build_caches(
                 f"cache={name_of(cache)} made {made!r}, which lacks {', '.join(lacks)}; derive "
                 "your rule from sflkit.sfl.caches.Cache"
             )
+        if unknown := set(needs(made)) - set(NEEDS):
+            raise ValueError(
+                f"needs of cache rule {name_of(cache)} holds {', '.join(sorted(unknown))}; it may "
+                f"hold {', '.join(NEEDS)}"
+            )
         if len(made.ids):
             raise ValueError(
                 f"cache={name_of(cache)} made a cache for client {k} that holds {len(made.ids)} "
@@ -119,21 +130,29 @@ def build_caches(
     return built
 
 
-def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> LabelStream:
-    """Return the stream: `stream` itself, or what the function `stream` makes.
+def needs(cache: CacheLike) -> tuple[str, ...]:
+    """Return what a cache asks for besides ids and labels."""
+    return tuple(getattr(cache, "needs", ()))
+
+
+def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> Stream:
+    """Return the stream: `stream` itself, of the shares `stream`, or what the function makes.
 
     Raises
     ------
     ValueError
-        If `stream` is no LabelStream and cannot be called as the table says, or makes none; or if
-        its numbers of clients and classes are not those of the run.
+        If `stream` is none of these, cannot be called as the table says, or makes none; or if its
+        numbers of clients and classes are not those of the run.
     """
-    if not isinstance(stream, LabelStream):
+    if isinstance(stream, (np.ndarray, list, tuple)):
+        stream = ShareStream(stream)
+    if not isinstance(stream, Stream):
         from sflkit.federated.own import maker, name_of  # they bring torch
 
         make = maker("stream", stream, of_class=None, of_function=("config", "n_classes"))
         made = make(config, n_classes)
-        if not isinstance(made, LabelStream):
+        made = ShareStream(made) if isinstance(made, (np.ndarray, list, tuple)) else made
+        if not isinstance(made, Stream):
             raise ValueError(f"stream={name_of(stream)} made {made!r}, which is no LabelStream")
         stream = made
     if stream.long_term.shape != (config.n_clients, n_classes):

@@ -19,6 +19,7 @@ cache_rounds      M = B / B_s     scalar      rounds of arrivals the cache holds
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -193,19 +194,48 @@ class LabelStream:
         exact = checks.flag("exact", exact)
         path_rng, count_rng = checks.generator(rng).spawn(2)
         path = self.states(rounds, path_rng)
-        sizes = _sizes(batch_size, len(path))
-        if exact:
-            counts = np.empty((*path.shape, self.short_term.shape[2]), np.int64)
-            for size in set(sizes.tolist()):
-                table = largest_remainder(self.short_term * size, size)
-                counts[sizes == size] = table[np.arange(path.shape[1]), path[sizes == size]]
-            return counts
-        children = count_rng.spawn(path.shape[1])
-        counts = [
-            child.multinomial(sizes, self.short_term[k, path[:, k]])
-            for k, child in enumerate(children)
-        ]
-        return np.stack(counts, axis=1)
+        shares = (own[path[:, k]] for k, own in enumerate(self.short_term))
+        return _counts(shares, path.shape[1], _sizes(batch_size, len(path)), count_rng, exact)
+
+
+class ShareStream:
+    """A stream of given label shares: those of every client in every round.
+
+    Parameters
+    ----------
+    shares : array (rounds, n_clients, n_classes)
+        The label shares u of each round, each a probability vector.
+
+    Attributes
+    ----------
+    long_term : array (n_clients, n_classes)
+        The mean over the rounds.
+
+    Raises
+    ------
+    ValueError
+        If `shares` is no such array.
+    """
+
+    def __init__(self, shares: ArrayLike):
+        self.shares = checks.simplex("stream", shares, ndim=3).copy()
+        self.long_term = self.shares.mean(axis=0)
+
+    def sample(
+        self, rounds: int, batch_size: ArrayLike, rng: np.random.Generator, exact: bool = False
+    ) -> np.ndarray:
+        """Draw the label counts of the first rounds, as `LabelStream.sample`.
+
+        Raises
+        ------
+        ValueError
+            As there, or if there are fewer rounds.
+        """
+        rounds = checks.integer("rounds", rounds, 1, len(self.shares))
+        _, count_rng = checks.generator(rng).spawn(2)
+        shares = self.shares[:rounds].swapaxes(0, 1)
+        sizes = _sizes(batch_size, rounds)
+        return _counts(shares, len(shares), sizes, count_rng, checks.flag("exact", exact))
 
 
 def kl_markov_stream(
@@ -290,6 +320,28 @@ def moving_average_stream(corr_rounds: int, swing: float = 0.4) -> LabelStream:
     for new in (0, 1):  # the oldest coin leaves at the top, the new one enters at the bottom
         transition[states, (states << 1) % len(states) + new] += 0.5
     return LabelStream([np.stack([share, 1 - share], axis=1)], [transition])
+
+
+def _counts(
+    shares: Iterable[np.ndarray],
+    n_clients: int,
+    sizes: np.ndarray,
+    rng: np.random.Generator,
+    exact: bool,
+) -> np.ndarray:
+    """Return label counts (rounds, n_clients, n_classes), from each client's shares (rounds, R)."""
+    counts = [
+        _rounded(own, sizes) if exact else child.multinomial(sizes, own)
+        for own, child in zip(shares, rng.spawn(n_clients), strict=True)
+    ]
+    return np.stack(counts, axis=1)
+
+
+def _rounded(shares: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    counts = np.empty(shares.shape, np.int64)
+    for size in set(sizes.tolist()):
+        counts[sizes == size] = largest_remainder(shares[sizes == size] * size, size)
+    return counts
 
 
 def _sizes(batch_size: ArrayLike, rounds: int) -> np.ndarray:

@@ -26,12 +26,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from sflkit import checks, data
+from sflkit.data import Dataset
 from sflkit.sfl.clients import Clients, stream_of
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.learner import Learner
-from sflkit.sfl.streams import LabelStream
+from sflkit.sfl.protocol import Stream
 
 if TYPE_CHECKING:
     from torch import nn
@@ -43,10 +45,11 @@ RESULT_VERSION = 1
 def run(
     config: SFLConfig,
     *,
+    data: str | Dataset | tuple | None = None,
     cache: Callable | None = None,
     server: Callable | None = None,
     model: nn.Module | Callable | None = None,
-    stream: LabelStream | Callable | None = None,
+    stream: Stream | ArrayLike | Callable | None = None,
     backend: str = "auto",
     stop_after: int | None = None,
 ) -> pd.DataFrame:
@@ -55,10 +58,14 @@ def run(
     Parameters
     ----------
     config : SFLConfig
+    data : str, Dataset or tuple of arrays, optional
+        Your own data in place of `config.data`: (x, y), (x, y, x_test, y_test), a data set or a
+        name, see `data.dataset`.
     cache : class or function, optional
         Your own cache rule in place of `config.rule`: a class, which is built as
         cls(config.capacity, config.batch_size), or a function (config, long_term) -> empty cache,
-        where long_term (n_classes,) holds the client's long-term label shares.
+        where long_term (n_classes,) holds the client's long-term label shares. It may ask for
+        inputs and losses, see `needs` of `caches.Cache`.
     server : class or function, optional
         Your own server rule in place of FedAvg with `config.global_rate`: a class, which is built
         as cls(), or a function (config, shares) -> rule, where shares (n_clients,) are the clients'
@@ -66,9 +73,9 @@ def run(
     model : torch.nn.Module, class or function, optional
         Your own network in place of `config.model`; a class or function gets (input_shape,
         n_classes).
-    stream : LabelStream or function, optional
-        Your own stream, of config.n_clients clients and the data set's classes; a function gets
-        (config, n_classes).
+    stream : LabelStream, array (rounds, n_clients, n_classes) or function, optional
+        Your own stream, of config.n_clients clients and the data set's classes: a Markov chain, or
+        the label shares of every round. A function (config, n_classes) makes either.
     backend : str
         Of `federated.local_sgd`.
     stop_after : int, optional
@@ -93,16 +100,17 @@ def run(
     FloatingPointError
         If the global model stops being finite; the message names the round.
     """
-    return _run(config, cache, server, model, stream, backend, "append", stop_after)
+    return _run(config, data, cache, server, model, stream, backend, "append", stop_after)
 
 
 def full_start(
     config: SFLConfig,
     *,
+    data: str | Dataset | tuple | None = None,
     cache: Callable | None = None,
     server: Callable | None = None,
     model: nn.Module | Callable | None = None,
-    stream: LabelStream | Callable | None = None,
+    stream: Stream | ArrayLike | Callable | None = None,
     backend: str = "auto",
     stop_after: int | None = None,
 ) -> pd.DataFrame:
@@ -110,15 +118,16 @@ def full_start(
 
     See `start` of `sflkit.sfl.clients.Clients`. Results are kept as "sfl-training-full-start".
     """
-    return _run(config, cache, server, model, stream, backend, "full", stop_after)
+    return _run(config, data, cache, server, model, stream, backend, "full", stop_after)
 
 
 def _run(
     config: SFLConfig,
+    own_data: Any,
     cache: Callable | None,
     server: Callable | None,
     model: nn.Module | Callable | None,
-    stream: LabelStream | Callable | None,
+    stream: Any,
     backend: str,
     start: str,
     stop_after: int | None,
@@ -126,7 +135,7 @@ def _run(
     last = checks.last_round(stop_after, config.rounds)
     learner, attrs = None, {}
     if config.train:
-        source = data.load(config.data)
+        source = data.dataset(config.data if own_data is None else own_data)
         source = source.with_coarse_labels() if config.superclasses else source
         labels, n_classes = source.y_train, source.n_classes
         stream = stream_of(stream, config, n_classes)
@@ -140,12 +149,13 @@ def _run(
             "test_size": len(learner.test[1]),
         }
     else:
-        for name, own in (("server", server), ("model", model)):
+        for name, own in (("data", own_data), ("server", server), ("model", model)):
             if own is not None:
-                raise ValueError(f"{name}={own!r} needs train=True; this run has train=False")
+                raise ValueError(f"{name} needs train=True; this run has train=False")
         n_classes = config.n_classes
         labels = np.arange(n_classes).repeat(config.capacity)
-    crowd = Clients(config, labels, n_classes, cache, stream, start)
+    observe = None if learner is None else learner.observe
+    crowd = Clients(config, labels, n_classes, cache, stream, start, observe)
     rows = []
     for t in range(1, last + 1):
         crowd.arrive(t)

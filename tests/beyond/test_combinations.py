@@ -116,18 +116,18 @@ def test_a_cache_of_one_round_is_none():
     The 160 fresh samples arrive in 8 rounds of 20 each, so that every round fills the cache.
     """
     config = DataStreamsConfig(rounds=8, evaluate_every=8, local_steps=1)
-    plain, cached = (streams_training.run(config, memory=m) for m in (None, FIFO))
+    plain, cached = (streams_training.run(config, cache=m) for m in (None, FIFO))
     pd.testing.assert_frame_equal(plain, cached, check_exact=True)
 
 
 def test_a_sweep_hands_a_memory_over_and_keeps_its_results_apart(tmp_path):
     config = DataStreamsConfig(rounds=8, evaluate_every=8, local_steps=1)
     plain, cached = (
-        run_many(streams_training.run, [config], memory=m, store=tmp_path)
+        run_many(streams_training.run, [config], cache=m, store=tmp_path)
         for m in (None, memories.drsr)
     )
     assert plain.attrs["keys"] != cached.attrs["keys"]
-    own = streams_training.run(config, memory=memories.drsr)
+    own = streams_training.run(config, cache=memories.drsr)
     np.testing.assert_allclose(cached["accuracy"], own["accuracy"], rtol=1e-6)
 
 

@@ -33,11 +33,11 @@ def test_clients_without_weight_are_left_out(monkeypatch):
     monkeypatch.setattr(
         federated, "local_sgd", lambda *a, **k: calls.append(len(a[2])) or train(*a, **k)
     )
-    run(config, federation=fed)
+    run(config, data=fed)
     monkeypatch.setattr(
         arms_module, "STACKED_NUMBERS", 100
     )  # 4 clients of 12 parameters: two arms a call
-    run(config, federation=fed)
+    run(config, data=fed)
     assert calls == [2 + 2 + 4, 2 + 2, 4]
 
 
@@ -90,9 +90,9 @@ def test_projection_keeps_the_ball():
         assert slow <= 0.05 * (1 + 1e-5) and fast == pytest.approx(0.05, rel=1e-5)
         assert t > 1 or slow < 0.04
     assert slow == pytest.approx(0.05, rel=1e-5)
-    free = run(replace(config, radius=1e6), federation=fed)
+    free = run(replace(config, radius=1e6), data=fed)
     pd.testing.assert_frame_equal(
-        free, run(replace(config, radius=None), federation=fed), check_exact=True
+        free, run(replace(config, radius=None), data=fed), check_exact=True
     )
 
 
@@ -115,7 +115,7 @@ def test_own_server(monkeypatch):
     fed, made, seen = random_federation([5, 3, 7, 11], 2), [], []
     frame = run(
         CONFIG,
-        federation=fed,
+        data=fed,
         server=lambda config, shares: made.append(shares) or Doubled(shares, seen),
     )
     np.testing.assert_allclose(
@@ -123,20 +123,18 @@ def test_own_server(monkeypatch):
     )
     assert len(seen) == 2 * CONFIG.rounds and seen[0] == ([0, 1, 2, 3], 0.1)
     # the arms differ in prox, and each is what it is alone
-    prox = run(
-        CONFIG, federation=fed, server=lambda config, shares: servers.FedProx(5 * shares.max())
-    )
+    prox = run(CONFIG, data=fed, server=lambda config, shares: servers.FedProx(5 * shares.max()))
     for a, arm in enumerate(CONFIG.arms):
         alone = run(
             replace(CONFIG, arms=(arm,), rates=(0.1,)),
-            federation=fed,
+            data=fed,
             server=lambda config, shares: Doubled(shares, []),
         )
         same = frame[frame["arm"] == arm].reset_index(drop=True)
         pd.testing.assert_frame_equal(same, alone, rtol=1e-5)
         want = run(
             replace(CONFIG, arms=(arm,), rates=(0.1,), server="fedprox", prox=5 * made[a].max()),
-            federation=fed,
+            data=fed,
         )
         pd.testing.assert_frame_equal(
             prox[prox["arm"] == arm].reset_index(drop=True), want, rtol=1e-5
@@ -145,14 +143,14 @@ def test_own_server(monkeypatch):
     # no effect in the first step)
     first = run(
         HAND,
-        federation=hand_federation(),
+        data=hand_federation(),
         model=Zero(1, 2),
         server=lambda config, shares: Doubled(shares, []),
     )
     assert first["loss_last"][0] == pytest.approx(loss(0.15), abs=1e-6)
     monkeypatch.setattr(Doubled, "local_options", lambda self, work: {"momentum": 0.9})
     with pytest.raises(ValueError, match=r"local_options=\['momentum'\]"):
-        run(CONFIG, federation=fed, server=lambda config, shares: Doubled(shares, []))
+        run(CONFIG, data=fed, server=lambda config, shares: Doubled(shares, []))
 
 
 def test_bad_weights():
@@ -163,7 +161,7 @@ def test_bad_weights():
         (lambda t, m, ids, p: -np.ones(len(ids)), r"weights\(round=1, client=0\) holds -1.0"),
     ):
         with pytest.raises(ValueError, match=message):
-            run(CONFIG, federation=fed, weights=weights)
+            run(CONFIG, data=fed, weights=weights)
 
 
 def logits(frame):
@@ -181,7 +179,7 @@ def test_server_momentum_by_hand():
     # which starts from the same model: the logit of x = 1 gets 0.9 * 0.075 on top.
     fed = hand_federation()
     plain, momentum = (
-        logits(run(replace(HAND, server=server), federation=fed, model=Zero(1, 2)))
+        logits(run(replace(HAND, server=server), data=fed, model=Zero(1, 2)))
         for server in ("fedavg", "fedavgm")
     )
     assert momentum == pytest.approx([0.075, plain[1] + 0.0675], abs=1e-6)
@@ -193,7 +191,7 @@ def test_adaptive_servers_by_hand(server):
     # Adam, tau^2 + 0.01 Delta^2 for Yogi (Delta^2 > tau^2): 0.03 m / (sqrt(v) + tau) each.
     start = {"fedadam": 0.99e-6, "fedyogi": 1e-6}[server]
     want = sum(0.003 * d / ((start + 0.01 * d**2) ** 0.5 + 1e-3) for d in (0.05, 0.025))
-    frame = run(replace(HAND, server=server), federation=hand_federation(), model=Zero(1, 2))
+    frame = run(replace(HAND, server=server), data=hand_federation(), model=Zero(1, 2))
     assert logits(frame)[0] == pytest.approx(want, abs=1e-6)
 
 
@@ -203,12 +201,12 @@ def test_a_class_is_built_without_arguments():
             super().__init__(momentum=0.0)
 
     fed = random_federation([5, 3, 7, 11], 2)
-    plain = run(CONFIG, federation=fed)
+    plain = run(CONFIG, data=fed)
     pd.testing.assert_frame_equal(
-        run(CONFIG, federation=fed, server=servers.FedAvg), plain, check_exact=True
+        run(CONFIG, data=fed, server=servers.FedAvg), plain, check_exact=True
     )
     # with momentum 0, FedAvgM is FedAvg
-    pd.testing.assert_frame_equal(run(CONFIG, federation=fed, server=Forgetful), plain, rtol=1e-6)
+    pd.testing.assert_frame_equal(run(CONFIG, data=fed, server=Forgetful), plain, rtol=1e-6)
 
 
 def test_a_registered_server_of_ones_own_runs(monkeypatch):
@@ -223,8 +221,8 @@ def test_a_registered_server_of_ones_own_runs(monkeypatch):
     fed = random_federation([5, 3, 7, 11], 2)
     config = replace(CONFIG, prox=0.7)
     pd.testing.assert_frame_equal(
-        run(replace(config, server="mine"), federation=fed),
-        run(replace(config, server="fedprox"), federation=fed),
+        run(replace(config, server="mine"), data=fed),
+        run(replace(config, server="fedprox"), data=fed),
         check_exact=True,
     )
     p = [client_importance(arm, fed.sizes, fed.historical).tolist() for arm in CONFIG.arms]
@@ -246,7 +244,7 @@ ONE = servers.FedAvg()
 )
 def test_bad_servers(server, message):
     with pytest.raises(ValueError, match=message):
-        run(CONFIG, federation=random_federation([5, 3, 7, 11], 2), server=server)
+        run(CONFIG, data=random_federation([5, 3, 7, 11], 2), server=server)
 
 
 def test_a_server_may_answer_with_numpy_arrays():
@@ -258,8 +256,8 @@ def test_a_server_may_answer_with_numpy_arrays():
             return super().__call__(params.numpy(), updates.numpy(), weights, work)
 
     fed = random_federation([5, 3, 7, 11], 2)
-    frame = run(CONFIG, federation=fed, server=Arrays)
-    pd.testing.assert_frame_equal(frame, run(CONFIG, federation=fed), rtol=1e-5)
+    frame = run(CONFIG, data=fed, server=Arrays)
+    pd.testing.assert_frame_equal(frame, run(CONFIG, data=fed), rtol=1e-5)
 
 
 def test_a_server_must_return_parameters():
@@ -268,7 +266,7 @@ def test_a_server_must_return_parameters():
             return super().__call__(params, updates, weights, work).mean()
 
     with pytest.raises(ValueError, match=r"server returns have shape \(\); it must be \(12,\)"):
-        run(CONFIG, federation=random_federation([5, 3, 7, 11], 2), server=Mean)
+        run(CONFIG, data=random_federation([5, 3, 7, 11], 2), server=Mean)
 
 
 def test_a_server_must_correct_every_client():
@@ -278,7 +276,7 @@ def test_a_server_must_correct_every_client():
 
     message = r"the server's corrections have shape \(1, 12\); it must be \(4, 12\)"
     with pytest.raises(ValueError, match=message):
-        run(CONFIG, federation=random_federation([5, 3, 7, 11], 2), server=First)
+        run(CONFIG, data=random_federation([5, 3, 7, 11], 2), server=First)
 
 
 def test_own_models():
@@ -288,14 +286,14 @@ def test_own_models():
 
     fed = random_federation([5, 3, 7, 11], 2)
     frames = [
-        run(CONFIG, federation=fed, model=model)
+        run(CONFIG, data=fed, model=model)
         for model in (Small((3,), 3), Small, lambda input_shape, n_classes: Small(input_shape, 3))
     ]
     for frame in frames[1:]:
         pd.testing.assert_frame_equal(frame, frames[0], check_exact=True)
-    assert not frames[0].equals(run(CONFIG, federation=fed))
+    assert not frames[0].equals(run(CONFIG, data=fed))
 
 
 def test_a_bad_model():
     with pytest.raises(ValueError, match=r"model='mlp' must be a torch\.nn\.Module"):
-        run(CONFIG, federation=random_federation([5, 3, 7, 11], 2), model="mlp")
+        run(CONFIG, data=random_federation([5, 3, 7, 11], 2), model="mlp")

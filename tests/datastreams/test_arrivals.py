@@ -86,7 +86,7 @@ def test_use_counts_and_importance(sizes, rounds, seed, data):
 
 def test_participation_draws_so_many_and_loses_what_arrives_meanwhile():
     fed = random_federation([5, 3, 12, 12], 2)
-    stored = memories(fed, rounds=6, seed=0, participation=2, memory=lambda m, b: FIFO(12, b))
+    stored = memories(fed, rounds=6, seed=0, participation=2, cache=lambda m, b: FIFO(12, b))
     assert {len(memory) for memory in stored} == {2} and len(
         {tuple(memory) for memory in stored}
     ) > 1
@@ -111,21 +111,21 @@ def test_memory_rule_is_used():
         made.append((client, arrivals))
         return Lazy(arrivals, arrivals)
 
-    stored = memories(fed, rounds=4, seed=0, memory=lazy)
+    stored = memories(fed, rounds=4, seed=0, cache=lazy)
     assert made == [(2, 3), (3, 2)]
     assert all(
         memory[2].tolist() == fed.clients[2][:3].tolist() for memory in stored
     )  # the first samples, kept for ever
-    assert not run(CONFIG, federation=fed, memory=lazy).equals(run(CONFIG, federation=fed))
+    assert not run(CONFIG, data=fed, cache=lazy).equals(run(CONFIG, data=fed))
     with pytest.raises(ValueError, match=r"memory of client 3 has capacity=9; it must be <= 8"):
-        run(CONFIG, federation=fed, memory=lambda m, b: FIFO(9, b))
+        run(CONFIG, data=fed, cache=lambda m, b: FIFO(9, b))
 
 
 def test_a_class_of_memory_has_room_for_one_round():
     # FIFO with room for what arrives at once is the default of the paper
     fed = random_federation([5, 3, 12, 8], 2)
     for mine, default in zip(
-        memories(fed, rounds=4, seed=0, memory=FIFO), memories(fed, rounds=4, seed=0), strict=True
+        memories(fed, rounds=4, seed=0, cache=FIFO), memories(fed, rounds=4, seed=0), strict=True
     ):
         assert mine.keys() == default.keys()
         assert all(mine[m].tolist() == default[m].tolist() for m in mine)
@@ -149,10 +149,10 @@ class Kept:
 
 def test_any_object_with_the_protocol_is_a_memory():
     fed = random_federation([5, 3, 12, 8], 2)
-    stored = memories(fed, rounds=4, seed=0, memory=lambda m, most: Kept(np.array))
+    stored = memories(fed, rounds=4, seed=0, cache=lambda m, most: Kept(np.array))
     assert stored[-1][2].tolist() == fed.clients[2].tolist()
     # with availability "2" the samples arrive twice, and may be held twice
-    twice = memories(fed, rounds=4, seed=0, availability="2", memory=lambda m, b: Kept(np.array))
+    twice = memories(fed, rounds=4, seed=0, availability="2", cache=lambda m, b: Kept(np.array))
     assert max(len(memory.get(2, ())) for memory in twice) in (12, 24)
 
 
@@ -162,9 +162,9 @@ SHARED = Kept(np.array)
 @pytest.mark.parametrize(
     ("memory", "message"),
     [
-        (FIFO(4, 2), r"memory=.* must be the class of a memory or a function \(client, most\)"),
-        (3, "memory=3 must be the class of a memory"),
-        (lambda m, most: None, "memory made None for client 2; it must have `ids` and update"),
+        (FIFO(4, 2), r"cache=.* must be the class of a memory or a function \(client, most\)"),
+        (3, "cache=3 must be the class of a memory"),
+        (lambda m, most: None, "cache made None for client 2; it must have `ids` and update"),
         (lambda m, most: SHARED, "the same object for client 3 and another one"),
         (lambda m, most: Kept(lambda seen: [0]), r"client 2 holds rows \[0\] more often than"),
         (lambda m, most: Kept(lambda seen: seen[:1] * 2), "more often than they arrived there"),
@@ -176,7 +176,7 @@ SHARED = Kept(np.array)
 def test_bad_memories(memory, message):
     fed = random_federation([5, 3, 12, 8], 2)
     with pytest.raises(ValueError, match=message):
-        memories(fed, rounds=4, seed=0, memory=memory)
+        memories(fed, rounds=4, seed=0, cache=memory)
 
 
 @pytest.mark.parametrize(

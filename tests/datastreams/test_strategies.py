@@ -130,7 +130,7 @@ def test_a_strategy_of_ones_own_is_one_row(monkeypatch):
     with pytest.raises(ValueError, match="c_ratio=None must be a finite number"):
         DataStreamsConfig(arms=("tilted=0.5",), rates=(0.1,), c_ratio=None)
     config = DataStreamsConfig(**{**vars(CONFIG), "arms": ("equal", "uniform"), "rounds": 1})
-    frame = run(config, federation=random_federation([5, 3, 7, 11], 2))
+    frame = run(config, data=random_federation([5, 3, 7, 11], 2))
     assert frame["p_hist"].tolist() == pytest.approx([0.5, 8 / 26])
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from sflkit import models
+from sflkit.data import load
 from sflkit.datastreams import arms as arms_module
 from sflkit.datastreams import importance
 from sflkit.datastreams.arms import mini_batches
@@ -37,7 +38,7 @@ def test_one_round_by_hand():
     # each round, so (7): class 0 moves by -0.1 (1/4 - 3/4) (1, 1/2) = (0.05, 0.025), class 1 by its
     # negative: the logits of x = 1 are +-0.075.
     fed = federation([[1], [3], [2], [5]], [1, 1, 0, 0], [2, 2], [True, False], [[1]], [0])
-    frame = run(HAND, federation=fed, model=Zero(1, 2))
+    frame = run(HAND, data=fed, model=Zero(1, 2))
     assert frame["loss_last"][0] == pytest.approx(loss(0.075), abs=1e-6)
     # theta-bar: theta^(1) = 0 after round 1, (theta^(1) + theta^(2)) / 2 after round 2 (q = 1/2,
     # 1/2)
@@ -65,7 +66,7 @@ def test_round_without_a_sample_and_q_by_hand(seed):
     fed = federation([[1], [3], [2]], [1, 1, 0], [2, 1], [True, False], [[1]], [0])
     config = replace(HAND, seed=seed)
     first = 1 in memories(fed, rounds=2, seed=seed)[0]
-    frame = run(config, federation=fed, model=Zero(1, 2))
+    frame = run(config, data=fed, model=Zero(1, 2))
     logit = 0.15 * (6 - 1) / 7 if first else -0.15
     assert frame["loss_last"][0] == pytest.approx(loss(logit), abs=1e-6)
     assert frame["loss"][1] == pytest.approx(
@@ -80,12 +81,12 @@ def loss_of(model, fed):
     return float(fed.test_weights @ losses.detach().numpy())
 
 
-def plain_loop(config, fed, weights=None, memory=None, radius=None):
+def plain_loop(config, fed, weights=None, cache=None, radius=None):
     """Algorithm 1 for one arm by torch.optim-like steps, lambda as one array and (5), (6) from
     sflkit.datastreams.importance.
     """
     options = dict(
-        rounds=config.rounds, seed=config.seed, availability=config.availability, memory=memory
+        rounds=config.rounds, seed=config.seed, availability=config.availability, cache=cache
     )
     stored = memories(fed, **options, participation=config.participation)
     size = mean_memory(memories(fed, **options), fed.n_clients)
@@ -147,14 +148,14 @@ def skewed(t, m, ids, p):
         ({"participation": 2}, {}),
         ({"radius": 0.1, "rates": (0.5,)}, {}),
         ({"batch_size": 3}, {"weights": skewed}),
-        ({"participation": 3}, {"weights": skewed, "memory": lambda m, b: FIFO(4, b)}),
-        ({}, {"memory": lambda m, b: FIFO(4, b)}),
+        ({"participation": 3}, {"weights": skewed, "cache": lambda m, b: FIFO(4, b)}),
+        ({}, {"cache": lambda m, b: FIFO(4, b)}),
     ],
 )
 def test_against_a_plain_loop(change, extra):
     fed = random_federation([5, 3, 7, 11], 2)
     config = replace(CONFIG, **{"arms": ("uniform",), "rates": (0.3,), "local_steps": 2, **change})
-    frame = run(config, federation=fed, **extra)
+    frame = run(config, data=fed, **extra)
     assert not config.radius or (
         plain_loop(config, fed) != plain_loop(config, fed, radius=config.radius)
     )  # it binds
@@ -184,9 +185,7 @@ def test_uniform_in_one_round_is_fedavg_by_size():
             optimiser.step()
         new += len(ids) / 26 * torch.nn.utils.parameters_to_vector(model.parameters()).detach()
     torch.nn.utils.vector_to_parameters(new, model.parameters())
-    assert run(config, federation=fed)["loss_last"][0] == pytest.approx(
-        loss_of(model, fed), abs=1e-6
-    )
+    assert run(config, data=fed)["loss_last"][0] == pytest.approx(loss_of(model, fed), abs=1e-6)
 
 
 @pytest.mark.parametrize("server", servers.RULES)
@@ -199,9 +198,9 @@ def test_arms_are_paired(server, monkeypatch):
         (0.1, 0.2, 0.3, 0.1, 0.1, 0.01),
     )
     config = replace(CONFIG, arms=arms, rates=rates, server=server)
-    together = run(config, federation=fed)
+    together = run(config, data=fed)
     alone = [
-        run(replace(config, arms=(arm,), rates=(rate,)), federation=fed)
+        run(replace(config, arms=(arm,), rates=(rate,)), data=fed)
         for arm, rate in zip(arms, rates, strict=True)
     ]
     for a, frame in enumerate(alone):
@@ -212,21 +211,19 @@ def test_arms_are_paired(server, monkeypatch):
     monkeypatch.setattr(
         arms_module, "STACKED_NUMBERS", 100
     )  # 4 clients of 12 parameters: calls of two arms
-    pd.testing.assert_frame_equal(run(config, federation=fed), together, rtol=1e-5)
+    pd.testing.assert_frame_equal(run(config, data=fed), together, rtol=1e-5)
 
 
 def test_same_seed_same_rows_and_another_seed_others():
     fed = random_federation([5, 3, 7, 11], 2)
-    pd.testing.assert_frame_equal(
-        run(CONFIG, federation=fed), run(CONFIG, federation=fed), check_exact=True
-    )
-    assert not run(replace(CONFIG, seed=6), federation=fed).equals(run(CONFIG, federation=fed))
+    pd.testing.assert_frame_equal(run(CONFIG, data=fed), run(CONFIG, data=fed), check_exact=True)
+    assert not run(replace(CONFIG, seed=6), data=fed).equals(run(CONFIG, data=fed))
 
 
 def test_servers_and_their_limits():
     fed = random_federation([5, 3, 7, 11], 2)
     avg, prox0, prox, scaffold = (
-        run(replace(CONFIG, **c), federation=fed)
+        run(replace(CONFIG, **c), data=fed)
         for c in (
             {},
             {"server": "fedprox", "prox": 0.0},
@@ -249,7 +246,7 @@ def test_fresh_without_fresh_samples_stands_still():
     fed = federation([[1], [3], [2]], [1, 1, 0], [2, 1], [True, False], [[1]], [0])
     config = replace(HAND, arms=("fresh",), rounds=3, seed=1)
     there = [1 in memory for memory in memories(fed, rounds=3, seed=1)].index(True)
-    frame = run(config, federation=fed, model=Zero(1, 2))
+    frame = run(config, data=fed, model=Zero(1, 2))
     assert frame["loss_last"].tolist() == pytest.approx(
         [np.log(2)] * there + [loss(0.15)] * (3 - there), abs=1e-6
     )
@@ -260,7 +257,7 @@ def test_fresh_without_fresh_samples_stands_still():
 def test_divergence_stops_one_arm_only(server):
     fed = random_federation([5, 3, 7, 11], 2)
     config = replace(CONFIG, arms=("uniform", "uniform"), rates=(1e38, 0.1), server=server)
-    frame = run(config, federation=fed)
+    frame = run(config, data=fed)
     wild, tame = frame[frame["rate"] == 1e38], frame[frame["rate"] == 0.1].reset_index(drop=True)
     assert (
         wild["diverged"].iloc[-1]
@@ -272,9 +269,9 @@ def test_divergence_stops_one_arm_only(server):
         .isna()
         .all(axis=None)
     )
-    want = run(replace(config, arms=("uniform",), rates=(0.1,)), federation=fed)
+    want = run(replace(config, arms=("uniform",), rates=(0.1,)), data=fed)
     pd.testing.assert_frame_equal(tame, want, rtol=1e-5)
-    assert run(replace(config, arms=("uniform",), rates=(1e38,)), federation=fed)["diverged"].iloc[
+    assert run(replace(config, arms=("uniform",), rates=(1e38,)), data=fed)["diverged"].iloc[
         -1
     ]  # nobody is left
 
@@ -329,3 +326,14 @@ def test_real_federations(tmp_path):
     pd.testing.assert_frame_equal(
         store.read_result(head["key"], tmp_path)[0], run(natural), rtol=1e-6
     )
+
+
+def test_own_arrays_are_dealt_as_the_config_says():
+    digits = load("digits")
+    parts = digits.inputs("train"), digits.y_train, digits.inputs("test"), digits.y_test
+    config = DataStreamsConfig(
+        data="digits", model="linear", n_clients=4, n_historical=2, rounds=2, n_samples=80
+    )
+    own = run(replace(config, data="mnist"), data=parts)
+    pd.testing.assert_frame_equal(own, run(config), check_exact=True)
+    assert own.attrs["data"]["name"] == "own arrays"

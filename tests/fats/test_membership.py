@@ -121,7 +121,7 @@ def test_members_are_certain_before_and_gone_after():
     (the common bias moves too): weights and biases in +-1/sqrt(72) give logits at most 20/sqrt(72)
     = 2.36 apart, a probability of 0.91 and a loss of 0.09. So the attack is right about every
     sample before; afterwards it calls nobody a member, accuracy and precision are 1/2."""
-    frame = run(BY_HEART, federation=federation(), attack=SURE)
+    frame = run(BY_HEART, data=federation(), attack=SURE)
     frame = frame[frame.attack == "shadow"].set_index(["level", "state"])
     for level in "sample", "client":
         before = frame.loc[level, "before"]
@@ -152,13 +152,13 @@ def test_the_attacker_has_other_peoples_samples(monkeypatch):
 
 def test_shadows_of_other_people_give_away_members():
     config = replace(BY_HEART, n_shadows=2, methods=("fats",), levels=("sample",))
-    found = run(config, federation=federation()).query("attack == 'shadow'").set_index("state")
+    found = run(config, data=federation()).query("attack == 'shadow'").set_index("state")
     assert found.accuracy["before"] == 1 and abs(found.accuracy["fats"] - 0.5) < 0.25
 
 
 def test_a_run_from_its_parts():
     made = federation()
-    frame = run(TINY, federation=made, attack=SURE).set_index(["level", "state", "attack"])
+    frame = run(TINY, data=made, attack=SURE).set_index(["level", "state", "attack"])
     task, sizes = (
         Task(create("linear", input_shape=(72,), n_classes=2)),
         TINY.sizes | {"n_clients": 4, "samples_per_client": 6},
@@ -227,15 +227,15 @@ def test_rows_depend_on_the_seed_and_on_nothing_beside():
     # draws
     made, config = federation(each=30), replace(TINY, rate=0.3, rounds=10, clients_per_round=1)
     shown = ["accuracy", "fit", "test"]
-    full = run(config, federation=made)
-    assert run(config, federation=made).equals(full)
-    assert not run(replace(config, seed=1), federation=made)[shown].equals(full[shown])
+    full = run(config, data=made)
+    assert run(config, data=made).equals(full)
+    assert not run(replace(config, seed=1), data=made)[shown].equals(full[shown])
     for methods, levels in (
         (("fr2",), ("client",)),
         (("fats",), ("client",)),
         (("frs", "fats"), ("sample",)),
     ):
-        part = run(replace(config, methods=methods, levels=levels), federation=made)
+        part = run(replace(config, methods=methods, levels=levels), data=made)
         both = full[full.state.isin(["before", *methods]) & full.level.isin(levels)]
         keys = ["level", "state", "attack"]
         assert part.sort_values(keys, ignore_index=True).equals(
@@ -309,7 +309,7 @@ def test_whole_sets_by_hand():
     # Learnt by heart, the attack is right about everybody before; afterwards it calls nobody a
     # member, in both lots: 8 pairs of samples, 3 of a client.
     for mirror in (False, True):
-        frame = run(replace(BY_HEART, mirror=mirror), federation=federation(), attack=SURE)
+        frame = run(replace(BY_HEART, mirror=mirror), data=federation(), attack=SURE)
         frame = frame[frame.attack == "shadow"].set_index(["level", "state"])
         for level, pairs in ("sample", 8), ("client", 3):
             before, after = frame.loc[level, "before"], frame.loc[level, "fats"]

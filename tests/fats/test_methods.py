@@ -82,7 +82,7 @@ def test_a_method_of_ones_own_in_an_experiment(methods):
     methods.add("plain", Rule(type("Plain", (FATS,), {}), "FATS again"))
     methods.add("weighted", Rule(Weighted, "FATS, weighted"))
     frames = {
-        name: training.run(replace(TINY_RUN, method=name), federation=federation())
+        name: training.run(replace(TINY_RUN, method=name), data=federation())
         for name in ("fats", "plain", "weighted")
     }
     shown = [name for name in frames["fats"] if name != "unlearning_seconds"]

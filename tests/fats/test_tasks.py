@@ -27,8 +27,8 @@ def net(input_shape, n_classes):
 @pytest.mark.parametrize("own", [Net, net, net((4,), 3)], ids=["class", "function", "network"])
 def test_networks_of_ones_own(own):
     made = federation()
-    frame = training.run(TINY_RUN, federation=made, model=own)
-    named = training.run(TINY_RUN, federation=made)
+    frame = training.run(TINY_RUN, data=made, model=own)
+    named = training.run(TINY_RUN, data=made)
     shown = [name for name in frame if name != "unlearning_seconds"]
     assert frame[shown].equals(named[shown])
     assert make_task("linear", made, own).n_params == 4 * 3 + 3
@@ -47,8 +47,8 @@ def test_a_network_of_ones_own_is_attacked():
         n_shadows=1,
         repeats=5,
     )
-    own = membership.run(config, federation=made, model=net)
-    assert own.equals(membership.run(replace(config, model="linear"), federation=made))
+    own = membership.run(config, data=made, model=net)
+    assert own.equals(membership.run(replace(config, model="linear"), data=made))
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_a_network_of_ones_own_is_attacked():
 )
 def test_what_is_no_network_is_refused(own, message):
     with pytest.raises(ValueError, match=message):
-        training.run(TINY_RUN, federation=federation(), model=own)
+        training.run(TINY_RUN, data=federation(), model=own)

@@ -5,10 +5,11 @@ and the library's own.
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from sflkit.data import federations
+from sflkit.data import federations, load
 from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.first_uses import first_uses
 from sflkit.fats.history import draw_history
@@ -24,7 +25,7 @@ from tests.fats.fats_cases import TINY_RUN, federation
 @pytest.mark.parametrize("level", ["sample", "client"])
 def test_a_run_is_learning_request_recovery(level):
     config, made = replace(TINY_RUN, level=level), federation()
-    frame = run(config, federation=made)
+    frame = run(config, data=made)
     # the same from the parts
     task = Task(create("linear", input_shape=(4,), n_classes=3))
     start = task.init(int(generator(2, "model").integers(2**31)))
@@ -69,7 +70,7 @@ def test_a_run_is_learning_request_recovery(level):
 
 
 def test_methods_share_model_and_requests_and_differ_in_recovery():
-    frames = {m: run(replace(TINY_RUN, method=m), federation=federation()) for m in METHODS}
+    frames = {m: run(replace(TINY_RUN, method=m), data=federation()) for m in METHODS}
     frs, fr2 = frames["frs"], frames["fr2"]
     assert frs[:5].equals(fr2[:5]) and not np.allclose(frs.loss[6:], fr2.loss[6:])
     for frame in frs, fr2:  # from the start again
@@ -87,7 +88,7 @@ def test_streams_of_requests(interval):
     config = replace(
         TINY_RUN, method="frs", level="client", n_requests=3, streaming=True, interval=interval
     )
-    frame = run(config, federation=federation())
+    frame = run(config, data=federation())
     if interval == 0:  # each request falls back to the start and is served whole
         assert frame.model_round.tolist() == [1, 2, 3, 4, 5] + 3 * [0, 1, 2, 3, 4, 5]
         assert frame.unlearning_steps.iloc[-1] == 30
@@ -102,7 +103,7 @@ def test_streams_of_requests(interval):
 
 def test_a_request_that_hits_nothing_changes_nothing():
     made, config = federation(n_clients=40), replace(TINY_RUN, n_clients=40, n_requests=1, rounds=2)
-    frame = run(config, federation=made)
+    frame = run(config, data=made)
     k, s = choose_requests(config, made.sizes)[0]
     history = draw_history(
         n_clients=40,
@@ -125,10 +126,10 @@ def test_a_request_that_hits_nothing_changes_nothing():
 
 
 def test_evaluations_can_be_rarer_and_the_request_earlier():
-    full = run(replace(TINY_RUN, level="client", request_round=4), federation=federation())
+    full = run(replace(TINY_RUN, level="client", request_round=4), data=federation())
     rare = run(
         replace(TINY_RUN, level="client", request_round=4, evaluate_every=3),
-        federation=federation(),
+        data=federation(),
     )
     assert rare.model_round.iloc[-1] == 4 and rare.model_round[:2].tolist() == [3, 4]
     columns = [c for c in full if c != "unlearning_seconds"]
@@ -204,7 +205,7 @@ def test_requests_are_those_that_can_be_served():
 
 def test_a_start_of_ones_own():
     start = torch.zeros(15)
-    frame = run(replace(TINY_RUN, method="frs"), federation=federation(), start=start)
+    frame = run(replace(TINY_RUN, method="frs"), data=federation(), start=start)
     assert frame.loss[5] == pytest.approx(np.log(3))  # all scores equal
 
 
@@ -226,6 +227,17 @@ def test_runs_that_share_their_learning_equal_runs_that_learn_alone():
     for method in METHODS:
         for changes in ({"level": "client"}, {"streaming": True, "interval": 2}):
             case = replace(config, method=method, **changes)
-            shared, alone = run(case), run(case, federation=made)
+            shared, alone = run(case), run(case, data=made)
             seconds = ["unlearning_seconds"]
             assert shared.drop(columns=seconds).equals(alone.drop(columns=seconds))
+
+
+def test_own_arrays_are_dealt_as_the_config_says():
+    digits = load("digits")
+    parts = digits.inputs("train"), digits.y_train, digits.inputs("test"), digits.y_test
+    config = replace(TINY_RUN, data="digits", n_clients=4, samples_per_client=10)
+    own, named = (
+        run(c, **g) for c, g in ((replace(config, data="mnist"), {"data": parts}), (config, {}))
+    )
+    columns = named.columns.drop("unlearning_seconds")
+    pd.testing.assert_frame_equal(own[columns], named[columns], check_exact=True)

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import filelock
+import numpy as np
 import pytest
 
 from sflkit import registry
@@ -446,6 +447,24 @@ def test_own_rules_in_sweeps_of_training(tmp_path):
     theirs = sweep.run_many(training.run, built_in, store=tmp_path)
     assert own.drop(columns="key").equals(theirs.drop(columns="key"))
     assert set(own["key"]).isdisjoint(theirs["key"])
+
+
+def test_own_data_in_sweeps_are_known_by_their_digest(tmp_path):
+    from sflkit.data import Dataset
+    from sflkit.sfl import SFLConfig, run
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 200)
+    x = rng.normal(size=(200, 3)) + y[:, None]
+    config = SFLConfig(
+        model="linear", n_clients=2, capacity=20, batch_size=10, rounds=2, local_rate=0.01
+    )
+    keys = set()
+    for made, count in ((Dataset.of(x, y), 1), (Dataset.of(x, y), 0), (Dataset.of(2 * x, y), 1)):
+        frame = sweep.run_many(run, [config], data=made, store=tmp_path)
+        assert frame.attrs["computed"] == count
+        keys |= set(frame["key"])
+    assert len(keys) == 2
 
 
 class OwnFIFO(caches.FIFO):

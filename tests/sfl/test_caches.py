@@ -298,13 +298,12 @@ def test_bad_arrivals_leave_the_cache_alone(rule):
     before = cache.ids.tolist()
     for ids, labels, message in (
         ([1, 2], [0], "ids has 2 entries but labels has 1"),
-        ([1], [-1], r"labels holds -1; labels must be integers in \[0, 1000000\]"),
+        ([1], [-1], "labels holds -1; entries must be integers >= 0 and <= 1000000"),
         ([1], [10**12], "labels holds 1000000000000"),
-        ([1], [0.5], "labels must be a one-dimensional array of integers"),
-        ([[1]], [[0]], "ids must be a one-dimensional array of integers"),
-        ([1.5], [0], "ids must be a one-dimensional array of integers"),
-        (["a"], [0], "ids must be a one-dimensional array of integers"),
-        (np.array([2**63], np.uint64), [0], "ids holds 9223372036854775808; integers must be <= "),
+        ([1], [0.5], "labels holds 0.5; entries must be integers"),
+        ([[1]], [[0]], r"ids has shape \(1, 1\); it must have 1 axes"),
+        ([1.5], [0], "ids holds 1.5; entries must be integers"),
+        (["a"], [0], "ids=.* must be an array of numbers"),
     ):
         with pytest.raises(ValueError, match=message):
             cache.update(ids, labels, rng)

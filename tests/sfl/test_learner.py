@@ -32,8 +32,8 @@ def test_rows_as_needed_are_bit_for_bit_those_of_the_whole_set(superclasses, mon
     source = data.load("digits")
     source = source.with_coarse_labels() if superclasses else source
     monkeypatch.setattr(learner, "_PART", 100)  # so that the set comes in several parts
-    resident_inputs.cache_clear()
-    whole = resident_inputs(source.name, source.digest, torch.device("cpu"))
+    learner._resident.clear()
+    whole = resident_inputs(source, torch.device("cpu"))
     assert torch.equal(whole, torch.from_numpy(source.inputs("train")))
     trained = []
     for resident in (None, whole):
@@ -46,7 +46,7 @@ def test_rows_as_needed_are_bit_for_bit_those_of_the_whole_set(superclasses, mon
             own.step(clients.contents)
         trained.append(own.params)
     assert torch.equal(*trained)
-    resident_inputs.cache_clear()
+    learner._resident.clear()
 
 
 def test_only_what_the_caches_hold_is_normalised(monkeypatch):

@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 from torch import nn
 
-from sflkit import federated
+from sflkit import data, federated
+from sflkit.randomness import model_seed
 from sflkit.registry import Rule
 from sflkit.sfl import cache_paths
 from sflkit.sfl.caches import DRSR, FIFO, RULES, SRSR, Cache, SharesRule
-from sflkit.sfl.clients import make_cache
+from sflkit.sfl.clients import Clients, make_cache
 from sflkit.sfl.config import SFLConfig
-from sflkit.sfl.streams import LabelStream
+from sflkit.sfl.streams import LabelStream, ShareStream
 from sflkit.sfl.training import run
 
 BARE = SFLConfig(
@@ -254,9 +255,9 @@ def test_broken_promises_name_rule_client_and_round(cache, message):
 def test_keep_takes_no_more_than_the_cache_holds():
     cache = Newest(2)
     for ids, labels, message in (
-        ([1, 2, 3], [0, 0, 0], "keep got 3 samples; at most capacity=2"),
-        ([1, 2], [0], "keep got 2 ids but 1 labels"),
-        ([1.5], [0], "ids must be a one-dimensional array of integers"),
+        ([1, 2, 3], [0, 0, 0], "keep got 3 ids and 3 labels; .* at most capacity=2"),
+        ([1, 2], [0], "keep got 2 ids and 1 labels; they must be aligned"),
+        ([1.5], [0], "ids holds 1.5; entries must be integers"),
     ):
         with pytest.raises(ValueError, match=message):
             cache.keep(ids, labels)
@@ -447,3 +448,100 @@ def test_own_parts_and_built_in_ones_are_one_run():
         "stream": None,
     }
     pd.testing.assert_frame_equal(run(config, **own), run(config), check_exact=True)
+
+
+# --- data, shares, and caches that ask for more -----------------------------------------------
+
+
+def test_shares_of_every_round_are_a_stream():
+    # alternating all of class 0 and all of class 1, so that pi = (1/2, 1/2): the newest round is
+    # off by 2 * (1/2)^2 at each client, and the average of an even number of rounds by nothing
+    shares = np.stack([np.eye(5)[[t % 2] * 3] for t in range(4)])
+    np.testing.assert_allclose(run(BARE, cache=Plain, stream=shares).discrepancy, 3 * 0.5)
+    whole = run(BARE, stream=shares.tolist()).discrepancy
+    np.testing.assert_allclose(whole[[1, 3]], 0, atol=1e-12)
+    made = run(BARE, stream=lambda config, n_classes: shares)
+    np.testing.assert_array_equal(made.discrepancy, whole)
+    counts = ShareStream(shares).sample(3, [10, 7, 1], np.random.default_rng(0), exact=True)
+    assert counts[:, 0, :2].tolist() == [[10, 0], [0, 7], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (np.full((4, 3, 5), 0.3), "stream must sum to 1 along its last axis"),
+        (np.full((4, 2, 5), 0.2), "stream has 2 clients and 5 classes; this run needs 3 and 5"),
+        (np.full((3, 3, 5), 0.2), "rounds=4 must be an integer >= 1 and <= 3"),
+        ([[0.5, 0.5]], "stream has shape"),
+    ],
+)
+def test_bad_shares(stream, message):
+    with pytest.raises(ValueError, match=message):
+        run(BARE, stream=stream)
+
+
+def test_own_arrays_take_the_place_of_a_data_set():
+    digits = data.load("digits")
+    parts = digits.inputs("train"), digits.y_train, digits.inputs("test"), digits.y_test
+    named, own = run(TINY), run(replace(TINY, data="mnist"), data=parts)
+    pd.testing.assert_frame_equal(own, named, check_exact=True)
+    assert own.attrs["data"]["name"] == "own arrays" and not own.attrs["data"]["canonical"]
+    images = run(TINY, data=(digits.x_train, digits.y_train))
+    made = data.Dataset.of(digits.x_train, digits.y_train)
+    pd.testing.assert_frame_equal(images, run(TINY, data=made), check_exact=True)
+    assert images.attrs["data"]["size"] == len(made.y_train) == 1154 and len(made.y_test) == 288
+    x = made.inputs("train")
+    assert abs(x.mean()) < 0.02 and abs(x.std() - 1) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        (([[1.0]], [0, 1]), r"x has shape \(1, 1\); .* as many as there are labels in y, 2"),
+        (([[np.nan]], [0]), "x holds nan"),
+        (([1.0, 2.0], [0, 1]), "one sample a row"),
+        (([[1.0]], [0.5]), "y has shape .* non-empty vector of integers"),
+        (([[1.0]], [0], [[1.0, 2.0]], [0]), "x_test is float32"),
+        (3, "data of type int must be a name, a Dataset, or arrays"),
+    ],
+)
+def test_bad_data(own, message):
+    with pytest.raises(ValueError, match=message):
+        run(TINY, data=own)
+
+
+def test_a_cache_gets_the_inputs_and_losses_that_it_asks_for():
+    digits, seen = data.load("digits"), []
+
+    class Looks(FIFO):
+        needs = ("losses", "inputs")
+
+        def take(self, ids, labels, rng, losses, inputs):
+            all_ids, all_labels = self.joined(ids, labels)
+            np.testing.assert_array_equal(inputs, digits.inputs("train", all_ids))
+            assert losses.shape == all_labels.shape
+            seen.append(losses)
+            super().take(ids, labels, rng)
+
+    start = federated.Task(Small((1, 28, 28), 10)).init(model_seed(TINY.seed)).numpy()
+    frame = run(TINY, cache=Looks)
+    pd.testing.assert_frame_equal(frame, run(replace(TINY, rule="fifo")), check_exact=True)
+    assert [len(losses) for losses in seen] == [10] * 3 + [20] * 3 + [30] * 6
+    # by hand: softmax cross-entropy of the first model on the first client's first arrivals
+    clients = Clients(TINY, digits.y_train, 10)
+    clients.arrive(1)
+    x = digits.inputs("train", clients.caches[0].ids).reshape(10, -1).astype(float)
+    logits = x @ start[:7840].reshape(10, 784).T + start[7840:]
+    chosen = logits[np.arange(10), clients.caches[0].labels]
+    np.testing.assert_allclose(seen[0], np.log(np.exp(logits).sum(1)) - chosen, atol=1e-5)
+
+
+def test_what_a_cache_cannot_get_is_said():
+    class Wants(FIFO):
+        needs = ("losses",)
+
+    with pytest.raises(ValueError, match="Wants, client 0, round 1: needs losses, which only a"):
+        run(BARE, cache=Wants)
+    Wants.needs = ("gradients",)
+    with pytest.raises(ValueError, match="needs of cache rule Wants holds gradients; it may hold"):
+        run(TINY, cache=Wants)
