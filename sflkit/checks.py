@@ -12,11 +12,9 @@ integer 5. Booleans and text are no numbers, whatever they could be read as. Onl
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -24,7 +22,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 Value = TypeVar("Value")
-Answer = TypeVar("Answer")
 # What numpy counts and places things with; a size beyond it could only overflow or never end.
 LARGEST = 2**63 - 1
 MAX_LABEL = 10**6  # labels are counted in arrays with one number for each up to the largest
@@ -327,39 +324,6 @@ def integers(
             f"{name} holds {out[bad][0].item()!r}; entries must be integers{limits(low, high)}"
         )
     return out.astype(np.int64, copy=False)
-
-
-def overflow_named(function: Callable[..., Answer]) -> Callable[..., Answer]:
-    """Make a function of numbers say which of them were too large to compute with.
-
-    Python's own OverflowError names neither the argument nor its value. Named are all numbers that
-    lie beyond 1e50 or below 1e-50, and without such a one all that were given.
-
-    Raises
-    ------
-    ValueError
-        From the function's call, where it overflows.
-    """
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def named(*args: Any, **options: Any) -> Answer:
-        try:
-            return function(*args, **options)
-        except OverflowError:
-            given = signature.bind(*args, **options).arguments
-            extreme = {name: value for name, value in given.items() if _is_extreme(value)}
-            said = ", ".join(f"{name}={value!r}" for name, value in (extreme or given).items())
-            raise ValueError(
-                f"{said}: too large or too small to compute with; a result would lie beyond 1.8e308"
-            ) from None
-
-    return named
-
-
-def _is_extreme(value: Any) -> bool:
-    size = abs(_as_float(value))
-    return size > 1e50 or 0 < size < 1e-50
 
 
 def choice(name: str, value: Value, allowed: Iterable[Any]) -> Value:

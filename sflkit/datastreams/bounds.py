@@ -279,7 +279,6 @@ class OptimizationBound(NamedTuple):
     rate: float
 
 
-@checks.overflow_named
 def optimization_bound(
     *,
     sigma_bar: float,
@@ -372,7 +371,6 @@ class SigmaBarBound(NamedTuple):
     total: float
 
 
-@checks.overflow_named
 def sigma_bar2_bound(
     *, sigma0: float, dissimilarity: float, aggregation: ArrayLike, q: ArrayLike
 ) -> SigmaBarBound:

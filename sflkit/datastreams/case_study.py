@@ -32,7 +32,6 @@ from sflkit.datastreams.bounds import (
 )
 
 
-@checks.overflow_named
 def sigma_bar2_case_study(p: ArrayLike, historical: ArrayLike, sigma0: float) -> float:
     """Return sigma_0^2 (M - M_hist) times the sum of p_m^2 over the fresh clients.
 
@@ -66,7 +65,6 @@ class PsiConstants(NamedTuple):
     c2: float
 
 
-@checks.overflow_named
 def corollary51(
     *,
     loss_bound: float,
@@ -130,7 +128,6 @@ class TrueErrorBound(NamedTuple):
     total: float
 
 
-@checks.overflow_named
 def corollary51_general(
     p: ArrayLike,
     counts: ArrayLike,

@@ -89,7 +89,6 @@ class _Setting(NamedTuple):
         return self.steps * math.sqrt(self.gamma) >= 2 * self.heterogeneity
 
 
-@checks.overflow_named
 def lemma4(
     *,
     loss_gap: float,
@@ -152,7 +151,6 @@ def lemma4(
     return Bound(value, -0.5 + curvature + rate * heterogeneity * smoothness / 2 < 0)
 
 
-@checks.overflow_named
 def theorem5(
     *,
     loss_gap: float,
@@ -204,7 +202,6 @@ def theorem5(
     return Theorem5(value, rate, setting.gamma, feasible)
 
 
-@checks.overflow_named
 def corollary6(
     *,
     loss_gap: float,

@@ -43,7 +43,6 @@ class OSAFLBound(NamedTuple):
     feasible: bool
 
 
-@checks.overflow_named
 def theorem1(
     *,
     loss_decrease: float,
@@ -109,7 +108,6 @@ def theorem1(
     return OSAFLBound(value, a, server_fits and local_fits)
 
 
-@checks.overflow_named
 def score_objective(
     score: ArrayLike,
     *,
@@ -149,7 +147,6 @@ def score_objective(
     return noise - checks.real("psi", psi, 0) * a
 
 
-@checks.overflow_named
 def optimal_scores(
     *,
     beta: float,

@@ -27,7 +27,6 @@ from sflkit.osafl.devices import BANDWIDTH_HZ, Devices
 _LIGHT = 299_792_458.0  # m/s
 
 
-@checks.overflow_named
 def path_loss_db(
     distance_m: ArrayLike,
     *,

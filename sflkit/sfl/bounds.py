@@ -160,7 +160,6 @@ class Lemma2(NamedTuple):
     feasible: bool
 
 
-@checks.overflow_named
 def lemma2(
     *,
     smoothness: float,
@@ -215,7 +214,6 @@ class SFLConvergence(NamedTuple):
     feasible: bool
 
 
-@checks.overflow_named
 def theorem1(
     *,
     loss_gap: float,

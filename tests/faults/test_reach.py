@@ -12,7 +12,7 @@ from tests.helpers import ROOT
 # What promises a ValueError and is not called with damaged arguments, by the reason.
 LEFT_OUT = {
     "the checks themselves, which the calls go through, and decorators": {
-        *("checks: flag flags instance integer overflow_named real simplex span workers",),
+        *("checks: flag flags instance integer real simplex span workers",),
         *("checks: array choice generator indices integers labels values", "config: settings"),
         "osafl.devices: checked_choices",
     },
