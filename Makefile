@@ -2,7 +2,7 @@
 # make paper     published runs that are missing     JOBS=2 (runs at a time)  ONLY="33 42"
 # make small     every notebook from scratch at small sizes, into out/small  JOBS=2  ONLY="10 12"
 # make test      lint, tests, all notebooks compared  JOBS=2
-# make faults    kills, full disks, corruptions, damaged calls; `make test` makes a few  N=100
+# make faults    kills, full disks, corruptions, damaged calls; `make test` makes a few; what takes long  N=100
 # make lab       JupyterLab, opened on the learning paths  LAB="--no-browser --port 9000"; as root: LAB="--allow-root"
 # make site      the site, from what is committed    into out/site; JOBS=2
 # make slides    slides for a lecture, one deck per paper, into out/slides
@@ -49,11 +49,14 @@ test: $(READY)
 	@echo "ruff" && $(PY) -m ruff check . && $(PY) -m ruff format --check .
 	@SFLKIT_BATCH=1 SFLKIT_CACHE="$(CURDIR)/out/test/results" SFLKIT_FIGURES="$(CURDIR)/out/test/figures" SFLKIT_THREADS=1 OMP_NUM_THREADS=1 \
 	  $(PY) -m pytest -q -n "$(JOBS)" --dist loadscope --doctest-modules --nbval --nbval-current-env --durations 10 \
-	  --ignore tests/bench sflkit companion tests notebooks
+	  --ignore tests/bench --ignore notebooks/solutions sflkit companion tests notebooks
 
-# The tests of tests/faults in full: N kills of each kind and so on; `make test` makes a part of them.
+# The tests of tests/faults in full, N kills of each kind and so on, of which `make test` makes a part; the tests that
+# take long; the solutions, compared with what is committed.
 faults: $(READY)
-	@SFLKIT_BATCH=1 SFLKIT_FAULTS="$(N)" SFLKIT_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -q tests/faults
+	@SFLKIT_BATCH=1 SFLKIT_FAULTS="$(N)" SFLKIT_THREADS=1 OMP_NUM_THREADS=1 \
+	  $(PY) -m pytest -q -m "faults or slow" --ignore tests/bench tests
+	@SFLKIT_BATCH=1 SFLKIT_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -q --nbval --nbval-current-env notebooks/solutions
 
 # docs/lab lets JupyterLab show Markdown as a page, and opening a notebook change no file.
 lab: $(READY)

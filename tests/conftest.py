@@ -33,6 +33,15 @@ def pytest_configure(config):
         os.environ.setdefault("SFLKIT_FIGURES", f"{config.sflkit_scratch}/figures")
 
 
+def pytest_collection_modifyitems(items):
+    """What is marked slow runs only where $SFLKIT_FAULTS is set, as `make faults` does."""
+    if not os.environ.get("SFLKIT_FAULTS"):
+        skip = pytest.mark.skip(reason="takes long: `make faults` runs it")
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(skip)
+
+
 def pytest_unconfigure(config):
     if hasattr(config, "sflkit_scratch"):
         shutil.rmtree(config.sflkit_scratch, ignore_errors=True)

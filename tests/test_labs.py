@@ -17,23 +17,6 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 each = pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
 
 
-def test_there_is_a_lab_for_each_paper():
-    assert [path.stem for path in LABS] == ["datastreams", "fats", "osafl", "sfl"]
-
-
-@each
-def test_a_lab_takes_ninety_minutes_and_has_its_parts(path):
-    text = path.read_text(encoding="utf-8")
-    headings = re.findall(r"^## (.+)$", text, re.M)
-    assert headings[:3] == ["Goals", "Before the lab", "Schedule"]
-    assert headings[-1] == "Questions"
-    minutes = [int(m) for m in re.findall(r"^\| (\d+) \|", text, re.M)]
-    assert sum(minutes) == 90, minutes
-    parts = dict(re.findall(r"^## (.+) \((\d+) minutes\)$", text, re.M))
-    assert all(int(m) in minutes for m in parts.values())
-    assert "Write down" in text or "predict" in text
-
-
 @each
 def test_every_question_has_an_answer(path):
     text = path.read_text(encoding="utf-8")
@@ -91,12 +74,3 @@ def test_the_glossary_names_what_the_code_has():
     names = {n for n in re.findall(r"`([a-zA-Z_]\w*)`", text)} - {"False"}
     assert len(names) > 60
     assert names - names_in_the_code() == set()
-
-
-def test_the_glossary_has_a_cell_for_each_column():
-    rows = [line for line in GLOSSARY.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
-    width = 0
-    for row in rows:
-        cells = row.count("|") - 1
-        width = cells if row.startswith(("| concept", "| letter")) else width
-        assert cells == width, row

@@ -13,6 +13,8 @@ import pytest
 import sflkit
 from tests.helpers import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):

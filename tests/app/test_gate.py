@@ -151,32 +151,6 @@ def test_profile_then_settings(clone):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("10", "-p", "round=3"), "did you mean 'rounds'"),
-        (("10", "-p", "round=3"), "seeds = [0, 1]: list[int], each in [0, 1000]; one run each"),
-        (
-            ("10", "-p", "rounds=0"),
-            "rounds=0 is not allowed: int, in [1, 5000] (communication rounds T)",
-        ),
-        (("10", "-p", "rounds=2.5"), "rounds=2.5 is not allowed"),
-        (("10", "-p", "rate=0"), "float, in (0, 1]"),
-        (("10", "-p", "rule=srsr"), "in {'fifo', 'drsr'}"),
-        (("10", "-p", "rounds"), "must read name=value"),
-        (("10", "-p", "rounds=1", "-p", "rounds=2"), "set twice"),
-        (("10", "--profile", "papr"), "did you mean 'paper'"),
-        (("77",), "no notebook '77'; there are: 10_first, 12_second"),
-        (("10_frst",), "did you mean '10_first'"),
-    ],
-)
-def test_the_command_refuses_with_2_before_a_kernel_starts(clone, no_kernel, arguments, message):
-    result = sflkit("run", *arguments)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert not (clone / "out").exists()
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "paper:\n  10: {rounds: 1}\n",  # 08 and 010 would not be what they look like

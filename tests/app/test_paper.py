@@ -266,6 +266,7 @@ def test_what_a_sweep_has_left_is_copied_not_computed_again(planned, log):
     assert compute()[0] and log()[3:] == [("drsr", 105)] and len(there()) == 4
 
 
+@pytest.mark.slow
 def test_only_what_comes_from_a_commit_is_published(planned, monkeypatch):
     clone = planned({"10": ("rules", {"seeds": [0, 1]})})
     commit()
@@ -294,6 +295,7 @@ def test_failed_runs_and_plans_are_named_and_the_others_finish(planned, monkeypa
     assert 'redraw: make figures ONLY="12"' in done.stdout
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_its_stage_alone(planned, log, monkeypatch):
     planned(
         {"10": ("rules", {"seeds": [0, 1]}), "12": ("rules", {"seeds": [1, 2], "rule": "fifo"})}
@@ -311,6 +313,7 @@ def living(processes):
     return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_no_worker_outlives_the_call(planned, log, end):
     clone = planned({"10": ("rules", {"seeds": [0, 1, 2]})})
@@ -333,6 +336,7 @@ def test_no_worker_outlives_the_call(planned, log, end):
     assert not there() and not log()
 
 
+@pytest.mark.slow
 def test_a_call_ends_with_what_started_it(planned, log):
     clone = planned({"10": ("rules", {"seeds": [0]})})
     (clone / "hold").touch()
@@ -347,6 +351,7 @@ def test_a_call_ends_with_what_started_it(planned, log):
     wait_for(lambda: not living(workers), 10)
 
 
+@pytest.mark.slow
 def test_two_calls_share_the_work(planned, log, monkeypatch):
     planned({"10": ("study", {"seeds": list(range(6))}), "12": ("rules", {"seeds": [20]})})
     monkeypatch.setenv("PROBE_SECONDS", "0.2")
@@ -366,6 +371,7 @@ def test_a_folder_that_cannot_be_written_stops_the_call(planned, log):
     assert f"sflkit: cannot write {paths.published()}" in done.stderr and not log("start")
 
 
+@pytest.mark.slow
 def test_jobs_and_threads_are_checked(planned):
     planned({"10": ("rules", {"seeds": [0]})})
     assert command("--jobs", "0").returncode == 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import signal
 import subprocess
 import sys
 import time
@@ -83,6 +82,7 @@ def test_published_figures_are_drawn_by_refresh_alone(clone):
     assert last_output(book) == by_hand
 
 
+@pytest.mark.slow
 def test_figures_go_on_after_a_failure_and_name_it_and_page_90_comes_last(clone):
     draw = f"{DRAW}print(os.environ['SFLKIT_THREADS'])"
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=draw, artefacts=["sfl-fig2"])
@@ -103,6 +103,7 @@ def test_figures_go_on_after_a_failure_and_name_it_and_page_90_comes_last(clone)
     assert result.returncode == 0 and "12_second: changed" in result.stdout
 
 
+@pytest.mark.slow
 def test_figures_drawn_twice_are_the_same_bytes_and_pdfs_are_made_on_demand(clone):
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
     assert sflkit("figures").returncode == 0
@@ -114,6 +115,7 @@ def test_figures_drawn_twice_are_the_same_bytes_and_pdfs_are_made_on_demand(clon
     assert (clone / "out" / "figures" / "sfl-fig2.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_damage_to_what_is_published_is_said_and_made_anew(clone):
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
     assert sflkit("figures").returncode == 0
@@ -145,27 +147,6 @@ def test_damage_to_what_is_published_is_said_and_made_anew(clone):
     assert f"{folder / 'verdicts.csv'}: line 2: " in result.stdout
     assert result.returncode == 0 and "Traceback" not in result.stderr
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == right
-
-
-def test_kill_9_leaves_no_orphans(clone):
-    write_notebook(
-        clone / "notebooks" / "12_second.ipynb",
-        run="open('../kernel', 'w').write(str(os.getpid()))\ntime.sleep(600)",
-    )
-    driver = subprocess.Popen(
-        [*SFLKIT, "figures", "--jobs", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 60
-    while not (clone / "kernel").exists() or not (clone / "kernel").read_text():
-        assert time.monotonic() < deadline and driver.poll() is None, "the notebooks did not start"
-        time.sleep(0.1)
-    kernel = psutil.Process(int((clone / "kernel").read_text()))
-    below = psutil.Process(driver.pid).children(recursive=True)
-    assert kernel in below
-    os.kill(driver.pid, signal.SIGKILL)
-    driver.wait()
-    _, alive = psutil.wait_procs(below, timeout=15)
-    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
 
 
 def last_output(book):
@@ -267,6 +248,7 @@ def test_links_follow_the_folder(clone):
     assert not links.write(solution)
 
 
+@pytest.mark.slow
 def test_a_cell_that_hangs_is_named_and_its_kernel_gone(clone, monkeypatch):
     write_notebook(
         clone / "notebooks" / "10_first.ipynb",
@@ -296,6 +278,7 @@ def test_a_cell_that_hangs_is_named_and_its_kernel_gone(clone, monkeypatch):
     assert path.read_text() == before
 
 
+@pytest.mark.slow
 def test_a_kernel_that_dies_is_named(clone):
     write_notebook(clone / "notebooks" / "10_first.ipynb", run="os.kill(os.getpid(), 9)")
     result = sflkit("run", "10")
@@ -364,6 +347,7 @@ def test_the_kernels_client_looks_often():
         channel.close()
 
 
+@pytest.mark.slow
 def test_worker_processes_end_with_the_kernel(clone):
     write_notebook(
         clone / "notebooks" / "10_first.ipynb",
@@ -395,6 +379,7 @@ def test_worker_processes_end_with_the_kernel(clone):
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["", f"{platform.node()}:"])  # the Makefile gives a pid alone
 def test_die_with_ends_a_process_whose_starter_is_gone(host):
     starter = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -414,6 +399,7 @@ def test_die_with_ends_a_process_whose_starter_is_gone(host):
     runner.die_with("")
 
 
+@pytest.mark.slow
 def test_a_process_of_another_host_is_not_watched():
     """A cluster job inherits SFLKIT_WATCH; the pid means nothing there, and this one is not in use
     here.
@@ -457,14 +443,6 @@ def test_threads_and_jobs_are_checked(clone, monkeypatch):
         with pytest.raises(gate.GateError, match=f"jobs={jobs!r} must be an integer >= 1"):
             refresh.refresh_all([], jobs=jobs)
     assert refresh.refresh_all([], jobs=1000)  # more than there are cores
-
-
-def test_list_shows_number_title_artefacts_and_minutes(clone):
-    result = CliRunner().invoke(cli.app, ["list"])
-    assert result.exit_code == 0
-    assert (
-        "10  Example" in result.stdout and "0.1 min" in result.stdout and "x-fig1" in result.stdout
-    )
 
 
 def test_readme_check_goes_stale_and_fresh(clone):

@@ -25,7 +25,6 @@ from companion.datastreams.claims.training import (
 from companion.datastreams.evidence import training as evidence
 from companion.judging.claims import NotRun
 from companion.judging.tables import paper_value
-from sflkit.data.catalogue import COPIES
 from sflkit.datastreams.config import DataStreamsConfig
 from tests.invented import answers
 
@@ -194,33 +193,6 @@ def test_appendix_e_by_hand():
     assert judged["SCAFFOLD, improvement"] == "yes"  # three of four gain a point
 
 
-def test_settings_say_what_differs():
-    def cases(**changed):
-        given = dict(SMALL, **changed)
-        plan = plans.strategies(**given)
-        found = []
-        try:
-            stage = next(plan)
-            while True:
-                found += stage.configs
-                stage = plan.send(pd.DataFrame())
-        except StopIteration as end:
-            return end.value.cases.values()
-
-    assert evidence.setting(cases(rows=["synthetic"])).level == "full"
-    patches = evidence.setting(cases(rows=["synthetic", "CIFAR-10"], image_data="cifar10-patches"))
-    assert patches.level == "reduced" and "patch features" in patches.differs
-    assert "rates searched from" in patches.differs
-    lossy = pd.DataFrame()
-    lossy.attrs["data"] = [{"digest": next(iter(COPIES))}]
-    cifar = [case for case in cases(rows=["CIFAR-10"])]
-    told = evidence.setting(cifar, {("CIFAR-10", case.fraction): lossy for case in cifar}).differs
-    assert "lossy copy" in told and "lossy" not in evidence.setting(cifar).differs
-    digits = evidence.setting(cases(rows=["CIFAR-10", "FEMNIST"]))
-    assert "not searched" in digits.differs
-    assert digits.level == "stand-in" and "writers with 60 clients" in digits.differs
-
-
 SMALL = dict(
     rows=["synthetic"],
     fractions=[0.05, 0.2, 0.5],
@@ -334,33 +306,6 @@ def test_a_plan_searches_synthetic_data_at_every_share_or_not_at_all():
     found, value = stages(plans.strategies(**SMALL), [pd.DataFrame()] * 6)
     assert [len(stage.configs) for stage in found] == [0, 0, 0, 3, 3, 3]
     assert set(value.found) == {("synthetic", f) for f in TABLES}
-
-
-def test_writers_and_plays_have_seeds_of_their_own():
-    rows = ["synthetic", "CIFAR-10", "FEMNIST", "Shakespeare"]
-    plan = plans.strategies(**SMALL | {"rows": rows, "fractions": [0.2], "rates_images": [0.1]})
-    found, _ = stages(plan, [pd.DataFrame()] * 8)
-    judged = [stage.configs for stage in found if stage.configs]
-    assert [[config.seed for config in configs] for configs in judged] == [
-        [40, 41, 42],
-        [40, 41],
-        [60, 61],
-        [50, 51],
-    ]
-
-
-def test_the_plan_of_appendix_e():
-    given = dict(data="digits", n_samples=500, model="linear", n_clients=20, hist_fraction=0.2)
-    given |= dict(c_ratio=0.237, rounds=10, local_steps=5, batch_size=32, prox=0.1)
-    plan = plans.optimisers(**given, rates=[0.01, 0.1], search_seeds=[0], seeds=[40, 41])
-    search = next(plan)
-    assert [c.server for c in search.configs] == ["fedavg", "fedprox", "scaffold"]
-    best = dict(fresh=0.01, historical=0.1, uniform=0.1, ours=0.01)
-    tried = pd.concat([searched(c, best).assign(server=c.server) for c in search.configs])
-    runs = plan.send(tried)
-    assert len(runs.configs) == 6 and {c.seed for c in runs.configs} == {40, 41}
-    assert all(c.rates == (0.01, 0.1, 0.1, 0.01) for c in runs.configs)
-    assert {c.prox for c in runs.configs} == {0.1}
 
 
 def test_printed_numbers_are_the_transcribed_ones():

@@ -1,12 +1,10 @@
 """The experiments of notebook 20: turning points, crossings, present samples, Table 3."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from companion.datastreams.claims import CLAIMS
 from companion.datastreams.evidence import psi as psi_evidence
-from companion.datastreams.pictures import psi as psi_pictures
 from companion.judging.claims import Setting
 from sflkit.datastreams.psi import equal_fresh_p_hist, psi
 from sflkit.datastreams.strategies import client_importance
@@ -113,24 +111,3 @@ def test_the_evidence_is_judged_and_can_fail(sweep):
     found = answers("ds-fig1", bad["ds-fig1"])
     assert found["right"] == "no" and found["between"] == "no" and found["left"] == "yes"
     assert answers("ds-fig2", bad["ds-fig2"])["uniform"] == "no"
-
-
-def test_pictures_draw_the_tables(sweep):
-    import matplotlib.pyplot as plt
-
-    line = float(AXIS[150])
-    excess = psi_evidence.excess(GROUPS, FRACTIONS, line)
-    assert excess.shape == (3, 3) and (excess >= -1e-9).all(axis=None)
-    left, right = psi_pictures.minimiser(GROUPS, sweep, excess, line).axes
-    curve = left.get_lines()[0].get_ydata()
-    assert curve == pytest.approx(sweep.loc[sweep["fraction"] == 0.1, "p_hist"].to_numpy())
-    assert [bar.get_height() for bar in right.patches] == pytest.approx(excess.to_numpy().ravel())
-    assert len(psi_pictures.trade(GROUPS, sweep, line).axes) == 3
-    gaps = psi_evidence.gaps(GROUPS, [0.1, 2.0], 51)
-    fig = psi_pictures.simple_strategies(gaps, psi_evidence.crossings(GROUPS, gaps))
-    assert len(fig.axes) == 3
-    weights = psi_evidence.held_now(np.array([1, 10]))
-    drawn = psi_pictures.held_now(np.array([1, 10]), weights).axes[0].get_lines()
-    assert drawn[0].get_ydata() == pytest.approx(weights[0.05])
-    assert isinstance(psi_evidence.terms_of_204(), pd.DataFrame)
-    plt.close("all")

@@ -6,7 +6,6 @@ import pytest
 from companion.datastreams import plane_problem
 from companion.datastreams.claims import CLAIMS
 from companion.datastreams.evidence import theory as theory_evidence
-from companion.datastreams.pictures import theory as theory_pictures
 from companion.judging.claims import Setting
 from sflkit.randomness import generator
 
@@ -92,21 +91,3 @@ def test_the_evidence_is_judged_and_can_fail(problem, found):
     bad = theory_evidence.evidence(problem, worse)
     assert answers("ds-thm44", bad["ds-thm44"]) == {"decomposition": "no"}
     assert answers("ds-lemB5", bad["ds-lemB5"])["needed, M"] in ("no", "partly")  # of several M
-
-
-def test_pictures_draw_the_tables(found):
-    import matplotlib.pyplot as plt
-
-    table, last = found.measured.table, found.measured.last
-    left = theory_pictures.generalisation(table, found.thresholds).axes[0]
-    uniform = table.loc[table["strategy"] == "uniform", "gen"].to_numpy()
-    assert left.get_lines()[0].get_ydata() == pytest.approx(uniform)
-    bars = theory_pictures.variability(last, found.turns).axes[0].patches
-    assert len(bars) == len(theory_pictures.VARIABILITY) * 4
-    assert bars[0].get_height() == pytest.approx(last.loc["uniform", "at_one"])
-    sums = last.assign(decomposition=last["opt"] + 2 * last["gen"])
-    height = theory_pictures.true_error(sums).axes[0].patches[0].get_height()
-    assert height == pytest.approx(last.loc["uniform", "true"])
-    assert len(theory_pictures.optimisation(table, found.worked, found.mended).axes) == 2
-    assert len(theory_pictures.corollary(found.corollary.leans).axes) == 2
-    plt.close("all")

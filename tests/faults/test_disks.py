@@ -115,6 +115,7 @@ def test_full_disk(tmp_path, kind):
             assert not seals.damages(folder)
 
 
+@pytest.mark.slow
 def test_full_disk_under_figures(clone):
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
     command = [*SFLKIT, "figures", "--only", "10"]

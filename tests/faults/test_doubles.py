@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from companion.judging import seals
 from tests.faults import campaign
 from tests.helpers import DRAW, write_notebook
@@ -13,6 +15,7 @@ from tests.helpers import DRAW, write_notebook
 FIGURES = [sys.executable, "-m", "sflkit.cli", "figures", "--only", "10"]
 
 
+@pytest.mark.slow
 def test_two_times_figures(clone):
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
     folder = clone / "figures"

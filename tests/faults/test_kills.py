@@ -35,6 +35,7 @@ def whole(command):
     return time.monotonic() - began
 
 
+@pytest.mark.slow
 def test_figures(clone):
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
     command = [*SFLKIT, "figures", "--only", "10"]
@@ -51,6 +52,7 @@ def test_figures(clone):
             assert campaign.contents(folder) == right  # and no temporary file
 
 
+@pytest.mark.slow
 def test_paper(planned, monkeypatch):
     clone = planned({"10": ("study", {"seeds": list(range(10))})})
     monkeypatch.setenv("PROBE_SECONDS", "0.1")
@@ -159,7 +161,7 @@ SWEEPING = textwrap.dedent("""
 """)
 
 
-@pytest.mark.parametrize("backend", ["loky", "dask"])
+@pytest.mark.parametrize("backend", ["loky", pytest.param("dask", marks=pytest.mark.slow)])
 def test_sweep(tmp_path, monkeypatch, backend):
     if backend == "dask":
         pytest.importorskip("distributed")

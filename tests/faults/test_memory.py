@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.faults import campaign
 from tests.helpers import DRAW, write_notebook
 
@@ -18,6 +20,7 @@ blocks = [np.ones(2**26) for _ in range(100)]
 """
 
 
+@pytest.mark.slow
 def test_a_notebook(clone):
     write_notebook(clone / "notebooks" / "10_first.ipynb", DRAW, ["sfl-fig2"])
     write_notebook(clone / "notebooks" / "12_second.ipynb", GREEDY, ())

@@ -87,7 +87,7 @@ def judged(path, targets):
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("n", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_processes_that_forget_on_one_state(tmp_path, kind, n):
     task, clients, history, _ = setup(1, n_clients=6)
     learned = learn(task, clients, history, 0.3, start=task.init(0), path=tmp_path / "learned")

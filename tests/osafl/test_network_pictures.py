@@ -1,8 +1,6 @@
 """Drawings of networks: every block once, with its shape and its parameters."""
 
-import pytest
 import torch
-from matplotlib.figure import Figure
 
 from companion.osafl.pictures import networks
 from sflkit import models
@@ -34,23 +32,6 @@ def test_fire_modules_are_one_block_each():
     assert [name for name, *_ in rows].count("Fire") == 8 and sum(n for *_, n in rows) == 783_396
 
 
-def test_chain_draws_every_block_once():
-    ax = Figure().subplots()
-    networks.chain(
-        ax, [("Dense", "8", 72), ("MaxPool", "4", 0)], title="net", source="8 numbers", places=5
-    )
-    assert [t.get_text() for t in ax.texts if t.get_text()] == [
-        "8 numbers",
-        "Dense\n72 parameters",
-        "8",
-        "MaxPool",
-        "4",
-    ]
-    assert ax.get_ylim()[0] < -5
-    with pytest.raises(ValueError, match=r"rows=\[\]"):
-        networks.chain(ax, [], title="", source="")
-
-
 def test_the_papers_networks_are_drawn_at_our_full_sizes():
     blocks = networks.blocks_of(("FCN", "LSTM"))
     for name, rows in blocks.items():
@@ -63,17 +44,3 @@ def test_the_papers_networks_are_drawn_at_our_full_sizes():
     ]
     # one scale: an axes has room for as many boxes as the longest network
     assert len({ax.get_ylim() for ax in fig.axes}) == 1
-
-
-def test_what_joins_stands_in_front_of_the_first_dense_layer():
-    plain = [("MaxPool", "4", 0), ("Dense", "8", 72), ("Dense", "2", 18)]
-    rows = [networks.Layer(*row) for row in plain]
-    fig = networks.side_by_side(
-        {"net": rows, "other": rows}, {"net": "an image", "other": "numbers"}, {"net": "3 features"}
-    )
-    first, second = ([t for t in ax.texts if t.get_text()] for ax in fig.axes)
-    assert first[0].get_text() == "an image" and second[0].get_text() == "numbers"
-    (joins,) = (text for text in first if text.get_text() == "3 features")
-    # the boxes are one unit apart, the first dense one at -1.5
-    assert joins.xy[1] == -1.0 and joins.get_position()[1] == -1.0
-    assert "3 features" not in [text.get_text() for text in second]

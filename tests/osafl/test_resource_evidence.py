@@ -145,24 +145,3 @@ def test_the_value_reached_by_start_and_weight(fleets):
     line = fig.axes[0].get_lines()[0].get_ydata()
     mean = curve.query("epsilon == 0.5").groupby("start")["reached"].mean()
     assert line == pytest.approx(mean.to_numpy()) and drawn["reached"] is curve
-
-
-def test_pictures_draw_what_was_found(fleets, out):
-    import matplotlib.pyplot as plt
-
-    client = resource_evidence.middling()
-    power, steps = np.geomspace(1e-3, 1, 60) * client.max_tx_watt, np.linspace(0.02, 5, 20)
-    window = resource_evidence.window(client, LINK, power, steps)
-    best = allocation.allocate(client, LINK)
-    left = resource_pictures.one_client(window, best, 0.3).axes[0]
-    assert left.get_lines()[0].get_xydata()[0] == pytest.approx((best.tx_watt[0], 5))
-    found = straggler_evidence.by_start(fleets[0], N, points=3)
-    curve = resource_pictures.starts(found, 0.3).axes[0].get_lines()[0]
-    assert curve.get_ydata() == pytest.approx(found.left_out["SqueezeNet1"])
-    fig, drawn = resource_pictures.stragglers(out, ROUNDS)
-    assert len(fig.axes) == 3 and set(drawn) == {
-        f"{kind} {name}" for kind in (0.3, "exact") for name in resource_evidence.NETWORKS
-    }
-    # at x = 1 those are counted who are out in fewer than all rounds
-    assert drawn["exact FCN"][-1] == np.mean(out.often["exact", "FCN"] < 1 - 1e-9)
-    plt.close("all")

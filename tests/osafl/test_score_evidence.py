@@ -7,7 +7,6 @@ from companion.judging.claims import Setting
 from companion.osafl import quadratics
 from companion.osafl.claims import CLAIMS
 from companion.osafl.evidence import scores as score_evidence
-from companion.osafl.pictures import scores as score_pictures
 from sflkit.osafl.scores import osafl_scores
 from sflkit.randomness import generator
 
@@ -94,22 +93,3 @@ def test_the_evidence_is_judged_and_can_fail(found):
         verdict = CLAIMS[artefact].judge(bad[artefact], setting=Setting("full"))
         answers = {a.part.key: a.judged.answer for a in verdict.answers}
         assert answers[part] in ("no", "partly"), part
-
-
-def test_pictures_draw_what_was_found(found):
-    import matplotlib.pyplot as plt
-
-    updates = score_evidence.six_updates()
-    scores = osafl_scores(updates)
-    fig = score_pictures.score(updates, scores, found.coefficients, found.one_client)
-    plane, curve, spread, why = fig.axes
-    assert [text.get_text() for text in plane.texts if text.get_text()] == [
-        f"{s:.2f}" for s in scores
-    ]
-    assert curve.get_lines()[0].get_ydata()[[0, -1]] == pytest.approx([1, 0])
-    assert len(spread.get_lines()) == 5 and len(why.get_lines()) == 4
-    right = score_pictures.theorem1(found.static, found.moving).axes[2]
-    assert len(right.get_lines()) == 5
-    left = score_pictures.remark4(found.special).axes[0]
-    assert left.get_lines()[0].get_ydata() == pytest.approx(np.ones(25))  # one step: (26) is exact
-    plt.close("all")

@@ -3,13 +3,10 @@
 import pandas as pd
 import pytest
 
-from companion import plans
 from companion.judging.claims import NotRun, Setting
 from companion.osafl.claims import CLAIMS
 from companion.osafl.evidence import static_vs_streaming as evidence
-from companion.osafl.pictures import static_vs_streaming as pictures
 from companion.osafl.plans.static_vs_streaming import static_vs_streaming
-from sflkit.osafl import centralised
 
 SETTINGS = dict(
     data="digits",
@@ -33,37 +30,6 @@ SETTINGS = dict(
 )
 
 
-def test_the_papers_pair_comes_first_seed_by_seed():
-    plan = static_vs_streaming(**SETTINGS)
-    stage = next(plan)
-    assert stage.run is centralised.run
-    assert [(c.arm, c.seed, c.batch_size) for c in stage.configs] == [
-        ("static", 3, 32),
-        ("time_varying", 3, 16),
-        ("static", 4, 32),
-        ("time_varying", 4, 16),
-        ("frozen", 3, 16),
-        ("frozen", 4, 16),
-    ]
-    # Appendix A's cuts at 10, 25, 50 and 75 of 100 episodes, and at 10, 20, 40, 60, 80, 90
-    assert stage.configs[1].decay_at == (1, 2, 5, 8)
-    assert stage.configs[0].decay_at == (1, 2, 4, 6, 8, 9)
-    assert stage.configs[0].hidden == 8
-    frame, other = pd.DataFrame({"seed": [3]}), pd.DataFrame({"seed": [5]})
-    frozen = plan.send(frame).configs
-    assert [(c.arm, c.seed) for c in frozen] == [("frozen", 5), ("time_varying", 5)]
-    assert frozen[0].batch_size == frozen[1].batch_size == 16
-    assert frozen[0].decay_at == frozen[1].decay_at
-    with pytest.raises(StopIteration) as end:
-        plan.send(other)
-    assert end.value.value.arms is frame and end.value.value.frozen is other
-
-
-def test_hidden_0_is_the_networks_own():
-    stage = next(static_vs_streaming(**SETTINGS | {"hidden": 0}))
-    assert {c.hidden for c in stage.configs} == {None}
-
-
 @pytest.mark.parametrize(
     "arms, match",
     [(["static"], "time_varying among"), (["static", "time_varying", "melted"], "melted")],
@@ -71,14 +37,6 @@ def test_hidden_0_is_the_networks_own():
 def test_what_it_refuses(arms, match):
     with pytest.raises(ValueError, match=match):
         next(static_vs_streaming(**SETTINGS | {"arms": arms}))
-
-
-def test_a_driver_gets_the_frame_of_all_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("SFLKIT_CACHE", str(tmp_path))
-    small = SETTINGS | {"arms": ["static", "time_varying"], "seeds": [0], "episodes": 2}
-    frame, frozen = plans.carry_out(static_vs_streaming(**small), jobs=1)
-    assert set(frame["arm"]) == {"static", "time_varying"} and len(frame) == 4
-    assert set(frozen["arm"]) == {"frozen", "time_varying"} and set(frozen["seed"]) == {5}
 
 
 # --- evidence and pictures ------------------------------------------------------------------------
@@ -181,29 +139,6 @@ def test_an_open_difference_is_called_open():
     assert "does not move by more than chance allows" in said and "cannot tell" in said
 
 
-def test_settings_and_notes(scores):
-    assert evidence.setting("cifar10", "lenet", 100, 50, 5).level == "full"
-    small = evidence.setting("digits", "mlp", 40, 10, 5)
-    assert small.level == "stand-in" and small.differs.endswith("40 episodes, 10 users")
-    told = evidence.note(scores, ["static", "frozen"])
-    assert told == (
-        "Mean accuracy, and in brackets the median change of accuracy from one episode to the "
-        "next: static 0.9060 (0.0200), frozen stores 0.8010 (0.0100)."
-    )
-    change = evidence.note(scores, ["static", "frozen", "time_varying"])
-    frozen, moving = (
-        scores.xs(arm, level="arm")["accuracy"].mean() for arm in ("frozen", "time_varying")
-    )
-    assert f"stores end {100 * abs(moving - frozen):.2f} points" in change
-    assert ("higher than" in change) == (moving > frozen)
-    rows = evidence.comparison_rows(scores, ["static"])
-    assert [row["quantity"] for row in rows] == [
-        "static: accuracy",
-        "static: loss",
-        "static: instability",
-    ]
-
-
 def test_the_stores_by_hand():
     """Nobody's samples arrive with probability 0: nothing is renewed, and what is seen is held."""
     still = SETTINGS | {"arrival_low": 0.0, "arrival_high": 0.0}
@@ -216,15 +151,3 @@ def test_the_stores_by_hand():
     assert table["label distance"].between(0, 1).all()
     moving = evidence.stores(next(static_vs_streaming(**SETTINGS)).configs)
     assert (moving["renewals"] > 0).all()
-
-
-def test_the_figure_shows_every_arm_and_every_step(scores):
-    frame, arms = invented(LEVELS), list(LEVELS)
-    fig, drawn = pictures.taken_apart(frame, scores, arms, title="invented")
-    assert len(drawn) == len(frame) and list(dict.fromkeys(drawn["arm"])) == arms
-    accuracy, loss, gain, _ = fig.axes
-    assert accuracy.get_title() == "invented" and loss.get_legend() is None
-    names = [text.get_text().replace("\n", " ") for text in gain.get_yticklabels()]
-    assert names[0] == "batches, rates, number of steps" and names[-1].startswith("all together")
-    means = [line.get_xdata()[0] for line in gain.get_lines() if line.get_marker() == "D"]
-    assert means == pytest.approx([-0.5, -10, 5, -1, 4, -6.5])

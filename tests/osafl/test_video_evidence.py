@@ -7,7 +7,6 @@ import pytest
 from companion.judging.claims import Setting
 from companion.osafl.claims import CLAIMS
 from companion.osafl.evidence import video as video_evidence
-from companion.osafl.pictures import video as video_pictures
 from sflkit.osafl import video
 from sflkit.randomness import generator
 
@@ -115,23 +114,3 @@ def test_the_evidence_is_judged_and_can_fail(world, simulated):
     assert answer(bad, "osafl-alg5", "stay") in ("no", "partly")
     assert answer(bad, "osafl-alg5", "choice") == "not run"
     assert answer(bad, "osafl-tab1", "one") == answer(bad, "osafl-tab1", "features") == "no"
-
-
-def test_pictures_draw_what_was_found(world, simulated):
-    import matplotlib.pyplot as plt
-
-    cat, users = world
-    printed = video_evidence.printed_popularity(cat, 1.2, 2.0)
-    fig, drawn = video_pictures.law(cat.popularity, printed, simulated[2], 2, "law")
-    assert fig.axes[0].get_lines()[1].get_ydata() == pytest.approx(cat.popularity)
-    assert drawn["simulated"].shape == (2, simulated[2].big.sum())
-    found = video_evidence.movements(cat, users, 30, 5, top_k=1, user=2)
-    paths = pd.DataFrame(
-        {"seed": 5, "round": range(31), "distance": found.distance, "what": "mean"}
-    )
-    top = video_pictures.store(found.example, paths, 2).axes[0].get_lines()[0]
-    assert top.get_ydata() == pytest.approx(100 * found.example.shares[:, found.example.top[0]])
-    requests = video.request_files(cat, users, 50, generator(5, "requests"))[2]
-    bars = video_pictures.sample(video_evidence.samples(cat, users, 2, requests)).axes[0].patches
-    assert [bar.get_width() for bar in bars] == [3072, 5, 20, 70, 1]
-    plt.close("all")

@@ -1,9 +1,7 @@
 """A figure's sweep on a Dask cluster: the numbers of one process on any number of workers, and
 nothing lost with a killed worker.
 
-The workers are processes on this host. `python -m tests.results.test_cluster` does the same with
-the 50 runs of 150 rounds behind Fig. 5 of SFL (notebook 10) and prints how long each took and how
-many runs were begun twice.
+The workers are processes on this host.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from sflkit.results import sweep
 from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
 
+pytestmark = pytest.mark.slow
 RULES = ("fifo", "srsr", "drsr", "lazy", "reservoir")
 # What `cache_paths.run` does, with a note of every beginning; `hold` is the rule and seed of a run
 # that notes its process and waits while that file exists.
@@ -32,6 +31,7 @@ PROBE = """
 import os, time
 from pathlib import Path
 from sflkit.sfl import cache_paths
+from sflkit.sfl.config import SFLConfig
 EXPERIMENT = "cluster-probe"
 RESULT_VERSION = 1
 FOLDER = Path(__file__).parent
@@ -164,48 +164,3 @@ def _until(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.01)
-
-
-def measure(folder):
-    """Print seconds, equality and repeated runs at the size of notebook 10's quick profile."""
-    sys.path.insert(0, str(folder))
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), str(Path(sweep.__file__).parents[2])])
-    probe, configs = load(folder), figure(10, rounds=150, capacity=300, batch_size=150)
-    start = time.perf_counter()
-    one_process = sweep.run_many(cache_paths.run, configs, store=folder / "serial", jobs=1)
-    print(f"{len(configs)} runs, one process: {time.perf_counter() - start:.1f} s")
-    for name, workers, kill in (("1", 1, False), ("4", 4, False), ("killed", 4, True)):
-        (folder / "begun").unlink(missing_ok=True)
-        store = folder / name
-
-        with cluster(workers) as client:
-            pids = client.run(os.getpid)
-
-            def busy_after_a_third(store=store, client=client, pids=pids):
-                third_done = len(list(store.rglob("*.json"))) > len(configs) // 3
-                return (
-                    next(
-                        (pids[worker] for worker, calls in client.processing().items() if calls), 0
-                    )
-                    if third_done
-                    else 0
-                )
-
-            with killer(busy_after_a_third) if kill else contextlib.nullcontext():
-                start = time.perf_counter()
-                frame = sweep.run_many(probe.run, configs, store=store)
-                seconds = time.perf_counter() - start
-        same(one_process, frame)
-        times = begun(probe)
-        print(
-            f"{workers} workers{', one killed after a third' if kill else ''}: {seconds:.1f} s, "
-            f"the same numbers, {len(times)} runs, "
-            f"begun twice: {sum(n > 1 for n in times.values())}"
-        )
-
-
-if __name__ == "__main__":
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as scratch:
-        measure(Path(scratch))

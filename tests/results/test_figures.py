@@ -15,7 +15,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_rgb
 from scipy import stats
 
 from companion import figures
@@ -91,20 +90,10 @@ def test_an_almost_empty_figure_keeps_its_border():
     plt.close(fig)
 
 
-def test_tables_are_shown_in_full():
-    figures.style()
-    claim = "a claim " * 30 + "and its end"
-    shown = pd.DataFrame([[claim, *range(30)]])._repr_html_()
-    assert claim in shown and "..." not in shown
-
-
 def draw(data, **options):
     fig, ax = plt.subplots()
     figures.curves(ax, data, "round", "accuracy", "rule", **{"rules": RULES} | options)
     return fig, ax
-
-
-NAMES = ("round", "accuracy", "rule")
 
 
 def test_curves_draw_mean_and_students_interval():
@@ -276,19 +265,6 @@ def test_verdicts_are_one_row_an_artefact_and_the_last_counts(clone):
     ]
 
 
-def test_where_many_verdicts_were_written_is_said_once(clone, monkeypatch, capsys):
-    monkeypatch.delenv(paths.PUBLISH)
-    part = claims.Part("order", "DRSR ends above FIFO", rules.Holds())
-    names = ("sfl-fig2", "sfl-fig10")
-    many = [claims.Claim(name, "DRSR is best.", "Fig.", [part], "FIFO above") for name in names]
-    evidence = {name: {"order": True} for name in names}
-    for given in (evidence, {}):
-        tables.judge(claims.Claims("test", many), given, setting=claims.Setting("full"))
-    assert capsys.readouterr().out == (
-        "out/figures/verdicts.csv written; what is published in figures/ stays as it is\n"
-    )
-
-
 def test_claims_are_judged_recorded_and_shown_together(clone):
     part = claims.Part("order", "DRSR ends above FIFO", rules.Holds())
     two = [
@@ -429,7 +405,7 @@ def test_readme_tables(clone):
         )
         and "old" not in text
     )
-    for line in ("| paper | reproduced | not run |", "| SFL | 1 | 0 |", "| Data streams | 0 | 1 |"):
+    for line in ("| paper | reproduced | open |", "| SFL | 1 | 0 |", "| Data streams | 0 | 1 |"):
         assert line in text
     assert text.endswith("middle\n<!-- notebooks:begin -->\n| 00 |\n<!-- notebooks:end -->\nend\n")
     assert write_blocks(readme, blocks, check=True) is True and write_blocks(readme, blocks) is True
@@ -550,24 +526,6 @@ def test_lock_is_exclusive_and_free_of_tracked_folders(tmp_path):
             paths.lock(tmp_path / "table.csv", wait=False).acquire()
     with paths.lock(tmp_path / "table.csv", wait=False):
         assert not list(tmp_path.iterdir())
-
-
-def test_hosts_that_share_the_clone_share_its_locks(clone):
-    with paths.lock(clone / "figures" / "index.csv"):
-        assert len(list((clone / "out" / ".locks").iterdir())) == 1
-    assert not (clone / "figures").exists()
-
-
-def test_the_style_is_seaborns_theme_with_the_house_rules():
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        figures.style()
-        ours = dict(matplotlib.rcParams)
-        blue = to_rgb("b")
-    assert ours["axes.grid"] and ours["grid.color"] == ".8"  # seaborn's whitegrid
-    assert not ours["axes.spines.top"] and ours["font.size"] == 10 and ours["pdf.fonttype"] == 42
-    assert ours["axes.prop_cycle"].by_key()["color"][:2] == ["#0072B2", "#D55E00"]
-    assert blue == (0, 0, 1)  # matplotlib's short names mean what they meant
 
 
 def look_of(line):

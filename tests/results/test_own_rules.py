@@ -160,6 +160,7 @@ def wait_for(condition, seconds=60.0):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["threading", "loky", "dask"])
 def test_killed_resumed_found_again_and_computed_anew_when_the_source_changes(folder, backend):
     if backend == "dask":
@@ -192,6 +193,7 @@ def test_bases_and_functions_count_too(folder):
     assert study(folder, "threading") == "0 1"
 
 
+@pytest.mark.slow
 def test_every_back_end_finds_the_results_of_the_others(folder):
     assert study(folder, "loky") == "4 2"
     assert study(folder, "threading") == "0 2"
@@ -280,6 +282,7 @@ def test_code_that_was_replaced_in_place_is_seen(tmp_path, monkeypatch):
     assert len(set(found)) == 3
 
 
+@pytest.mark.slow
 def test_two_scripts_that_each_define_run_do_not_share_results(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(sweep.__file__).parents[2]))
     script = """

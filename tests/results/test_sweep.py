@@ -436,38 +436,6 @@ def test_backends_give_the_same_numbers_and_share_threads(probe, tmp_path, backe
     assert lines(tmp_path, "end") == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_dask_cluster_gives_the_same_numbers_and_survives_a_lost_worker(probe, tmp_path):
-    distributed = pytest.importorskip("distributed")
-    one = sweep.run_many(probe.run, configs(probe, tmp_path), store=tmp_path / "one")
-    (tmp_path / "log").unlink()
-    (tmp_path / "hold").touch()  # seed 3 waits in its worker until that worker is killed
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-        joblib.parallel_config(backend="dask"),
-    ):
-        pids = client.run(os.getpid)
-        assert len(set(pids.values())) == 2 and os.getpid() not in pids.values()
-
-        def kill():
-            while not (tmp_path / "log").exists() or 3 not in lines(tmp_path, "start"):
-                time.sleep(0.02)
-            busy = [address for address, calls in client.processing().items() if calls]
-            os.kill(pids[busy[0]], signal.SIGKILL)
-            (tmp_path / "hold").unlink()
-
-        killer = threading.Thread(target=kill)
-        killer.start()
-        two = sweep.run_many(probe.run, configs(probe, tmp_path), store=tmp_path / "two")
-        killer.join()
-    assert set(two["threads"]) == {2} and os.getpid() not in set(two["pid"])
-    pd.testing.assert_frame_equal(
-        one.drop(columns=["threads", "pid"]), two.drop(columns=["threads", "pid"]), check_exact=True
-    )
-
-
 def wait_for(condition, seconds=20.0):
     end = time.monotonic() + seconds
     while not condition():
@@ -475,6 +443,7 @@ def wait_for(condition, seconds=20.0):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_resume_after_kill_loses_nothing_and_repeats_nothing(probe, tmp_path, backend):
     store = tmp_path / "store"

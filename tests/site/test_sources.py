@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from companion.app import gate, readme
+from companion.app import gate
 from companion.judging import seals
 from docs.site import __main__ as command
 from docs.site import notebooks, records
-from docs.site.sources import PAGES, Problem, Sources, code_page, page_of, plain
-from sflkit import paths
+from docs.site.sources import PAGES, Problem, Sources, page_of, plain
 from tests.helpers import ROOT
 
 
@@ -104,12 +103,6 @@ def test_code_stays_as_it_is(texts, code):
     assert rewritten(texts, text) == text and texts.problems == []
 
 
-@given(st.text(alphabet="ab `*_[]\n#.(", max_size=60))
-def test_text_without_links_stays_as_it_is(text):
-    if "](" not in text:
-        assert Sources(ROOT).rewrite(text, "README.md", "index.md") == text
-
-
 def test_a_link_that_leads_nowhere_is_named_with_file_and_line(texts):
     rewritten(
         texts,
@@ -143,14 +136,6 @@ def test_sources_are_written_once_and_old_ones_go(tmp_path):
     sources.write(tmp_path / "out")
     assert (tmp_path / "out" / "a" / "one.md").stat().st_mtime_ns == first
     assert not (tmp_path / "out" / "old.md").exists()
-
-
-def test_pages_do_not_collide():
-    files = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("*.md")]
-    files += [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")]
-    pages = [page_of(file) for file in files]
-    assert len(set(pages)) == len(pages) and set(PAGES.values()) & set(pages)
-    assert code_page("sflkit/sfl/caches.py") == "code/sflkit/sfl/caches.md"
 
 
 # --- what stops the build -------------------------------------------------------------------------
@@ -285,10 +270,3 @@ def test_live_widgets_give_way_to_a_sentence():
     assert list(made["outputs"][0]["data"]) == ["text/markdown"]
     assert "needs a running kernel" in made["outputs"][0]["data"]["text/markdown"]
     assert made["metadata"]["tags"] == ["widget", "hide-input"]
-
-
-def test_the_tally_is_that_of_the_readme(collected, monkeypatch):
-    monkeypatch.delenv("SFLKIT_FIGURES", raising=False)
-    monkeypatch.chdir(ROOT)
-    assert readme.tally() in collected[0].files["verdicts/index.md"]
-    assert paths.clone_root() == ROOT
