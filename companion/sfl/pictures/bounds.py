@@ -103,8 +103,10 @@ def long_run(
     axes[2].plot(ratio, limit, **_BOUND, label=r"$L/\delta^2$, $\Gamma$ = 1")
     axes[2].axhline(1, color="gray", linewidth=1, label="one round, no averaging")
     axes[2].set(xlabel=r"weight of a round $\theta/M$", yscale="log", title="bound without limit")
+    axes[0].set_ylim(top=0.1)
+    axes[2].set_ylim(top=2000)
     for ax in axes:
-        ax.legend()
+        ax.legend(fontsize=8)
 
 
 def speed(axes: Sequence[Axes], case: Case, found: Speed) -> None:
@@ -119,9 +121,10 @@ def speed(axes: Sequence[Axes], case: Case, found: Speed) -> None:
         axes[2].plot(THETAS[1:], found.settled[rule].max(axis=1), marker="o", label=text)
     axes[0].set(ylabel="exact discrepancy")
     axes[2].set(**_LOGS, xlabel=r"weight of new data $\theta$")
-    axes[2].set_title("rounds to within a tenth of the limit")
+    axes[2].set_title("rounds to its limit (± 10 %)")
     axes[0].legend()
-    axes[2].legend()
+    axes[2].legend(loc="lower left", fontsize=8)
+    axes[2].set_ylim(bottom=5)
 
 
 def drsr(axes: Sequence[Axes], case: Case, simulated: pd.DataFrame) -> None:
