@@ -67,24 +67,29 @@ def descend_psi(
     # A step across the simplex is at most sqrt(2) long.
     length = checks.real("length", length, above=0, high=1e6)
     p = n.copy() if start is None else checks.simplex("start", start)
-    best, least = p, psi(p, n, historical, c1, c2)
-    for k in range(1, checks.integer("steps", steps, 1) + 1):
-        noise, spread = np.linalg.norm(p[~historical]), np.sqrt((p * (p / n)).sum())
-        value = c1 * noise + c2 * spread
-        if value < least:
-            best, least = p, value
-        slope = c2 * p / n / spread
-        if noise:
-            slope = slope + np.where(historical, 0.0, c1 * p / noise)
-        slope = slope - slope.mean()  # along the simplex
-        size = np.linalg.norm(slope)
-        if not size:
-            break
-        if not np.isfinite(size):  # its square overflowed
-            slope = slope / np.abs(slope).max()
-            size = np.linalg.norm(slope)
-        p = _projected(p - length / np.sqrt(k) * slope / size)
+    psi(p, n, historical, c1, c2)  # refuses what cannot be descended
+    best = _descend(p, n, historical, np.array([c1, c2, length]), checks.integer("steps", steps, 1))
     return PsiMinimum(best, psi(best, n, historical, c1, c2), float(best[historical].sum()))
+
+
+def descend_each(
+    n: np.ndarray, historical: np.ndarray, c1: np.ndarray, c2: np.ndarray, length: float
+) -> np.ndarray:
+    """Return the psi that 2000 steps of `descend_psi` reach on many problems at once, (R,).
+
+    Parameters
+    ----------
+    n : array (R, n_clients)
+        Fractions > 0, rows on the simplex.
+    historical : bool array (n_clients,)
+    c1, c2 : array (R,)
+    length : float
+        Of the first step.
+    """
+    constants = np.stack([c1, c2, np.full(len(n), length)])
+    best = _descend(n.copy(), n, historical, constants, 2000)
+    found = zip(best, n, c1, c2, strict=True)
+    return np.array([psi(p, share, historical, a, b) for p, share, a, b in found])
 
 
 def descend_generalization(
@@ -134,8 +139,34 @@ def descend_generalization(
     return float(minimize(bound, start, method="Powell", options={"maxiter": 40}).fun)
 
 
+def _descend(
+    p: np.ndarray, n: np.ndarray, historical: np.ndarray, constants: np.ndarray, steps: int
+) -> np.ndarray:
+    """Return the best point that descent from p meets, (..., n_clients).
+
+    `constants` holds c1, c2 and the length of the first step, (3, ...).
+    """
+    c1, c2, length = constants[..., None]
+    best, least = p, np.full((*p.shape[:-1], 1), np.inf)
+    for k in range(1, steps + 1):
+        noise = np.linalg.norm(np.where(historical, 0.0, p), axis=-1, keepdims=True)
+        spread = np.sqrt((p * (p / n)).sum(axis=-1, keepdims=True))
+        value = c1 * noise + c2 * spread
+        best, least = np.where(value < least, p, best), np.minimum(value, least)
+        slope = c2 * p / n / spread
+        slope = slope + np.where(historical, 0.0, c1 * p / np.where(noise > 0, noise, 1.0))
+        slope = slope - slope.mean(axis=-1, keepdims=True)  # along the simplex
+        largest = np.abs(slope).max(axis=-1, keepdims=True)
+        slope = slope / np.where(largest > 0, largest, 1.0)  # so that no square overflows
+        size = np.linalg.norm(slope, axis=-1, keepdims=True)
+        p = _projected(p - length / np.sqrt(k) * slope / np.where(size > 0, size, 1.0))
+    return best
+
+
 def _projected(point: np.ndarray) -> np.ndarray:
-    falling = np.sort(point)[::-1]
-    excess = np.cumsum(falling) - 1
-    kept = np.flatnonzero(falling * np.arange(1, len(point) + 1) > excess)[-1]
-    return np.maximum(point - excess[kept] / (kept + 1), 0)
+    """Return the points of the simplex that are nearest to `point` (..., n)."""
+    falling = -np.sort(-point, axis=-1)
+    excess = np.cumsum(falling, axis=-1) - 1
+    positive = falling * np.arange(1, point.shape[-1] + 1) > excess
+    kept = point.shape[-1] - 1 - positive[..., ::-1].argmax(axis=-1, keepdims=True)
+    return np.maximum(point - np.take_along_axis(excess, kept, -1) / (kept + 1), 0)

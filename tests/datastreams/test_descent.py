@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from companion.datastreams.descent import descend_generalization, descend_psi, project_simplex
+from companion.datastreams.descent import (
+    descend_each,
+    descend_generalization,
+    descend_psi,
+    project_simplex,
+)
 from sflkit.datastreams.psi import minimize_psi
 
 
@@ -36,6 +41,17 @@ def test_descent_gets_near_the_exact_minimum_and_not_below(ratio):
     )
     assert 1 - 1e-12 <= found.value / exact.value < 1.02
     assert found.p.sum() == pytest.approx(1, abs=1e-9)
+
+
+def test_many_descents_at_once_are_those_one_by_one():
+    rng, historical = np.random.default_rng(3), np.arange(5) < 2
+    n = rng.dirichlet(np.ones(5), 4)
+    c1, c2 = rng.uniform(0.1, 1, (2, 4))
+    one = [
+        descend_psi(*given, length=0.05).value
+        for given in zip(n, [historical] * 4, c1, c2, strict=True)
+    ]
+    np.testing.assert_allclose(descend_each(n, historical, c1, c2, 0.05), one, rtol=1e-6)
 
 
 def test_the_minimum_stays_the_minimum():

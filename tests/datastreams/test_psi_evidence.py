@@ -47,15 +47,6 @@ def test_turning_points_are_where_the_closed_form_turns(sweep):
         assert (seen > 1).all() and (seen <= step * (1 + 1e-9)).all()
 
 
-def test_a_ratio_that_was_not_swept_is_refused(sweep):
-    points = psi_evidence.turning_points(GROUPS, sweep)
-    assert len(psi_evidence.turning_table(points, sweep, AXIS[0])) == len(FRACTIONS)
-    with pytest.raises(
-        ValueError, match=r"line=0.1234 must be one of the ratios of the sweep, 0.001 to 1000"
-    ):
-        psi_evidence.turning_table(points, sweep, 0.1234)
-
-
 def test_historical_and_uniform_are_equal_where_they_cross():
     gaps = psi_evidence.gaps(GROUPS, [0.1, 0.3, 2.0], 51)
     crossings = psi_evidence.crossings(GROUPS, gaps).set_index("c2/c1")
@@ -96,6 +87,9 @@ def test_table_3_gives_femnist_and_no_other_ratio_throughout():
     assert ((table["lowest"] <= table["(204)"]) & (table["(204)"] <= table["highest"])).all()
     reported = psi_evidence.reported_importance(table)
     assert reported["agrees"].sum() == 9
+    sheet = psi_evidence.ratio_sheet(table, reported)
+    assert sheet.loc["CIFAR-10", "c2/c1, 20 %"].tolist() == ["0.381", "0.150", "+0.231"]
+    assert sheet.loc["Shakespeare", "p*hist, 50 %"].tolist() == ["0.63", "1.00", "-0.37"]
 
 
 def test_the_evidence_is_judged_and_can_fail(sweep):

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from companion import sheets
 from companion.datastreams import descent
 from companion.judging import tables
 from sflkit import checks
@@ -97,32 +98,6 @@ def turning_points(groups: Groups, found: pd.DataFrame) -> pd.DataFrame:
             "seen_halfway": part.loc[part["p_hist"] < (1 + fraction) / 2, "ratio"].min(),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("fraction")
-
-
-def _at(found: pd.DataFrame, line: float) -> pd.DataFrame:
-    """Return the rows of one ratio c2 / c1, by fraction."""
-    at = found[found["ratio"] == line]
-    if at.empty:
-        raise ValueError(
-            f"line={line!r} must be one of the ratios of the sweep, "
-            f"{found['ratio'].min():g} to {found['ratio'].max():g}"
-        )
-    return at.set_index("fraction")
-
-
-def turning_table(points: pd.DataFrame, found: pd.DataFrame, line: float) -> pd.DataFrame:
-    """Return the turning points beside the minimiser at the ratio `line`, for a reader.
-
-    Raises ValueError if `line` is none of the ratios of `found`.
-    """
-    at = _at(found, line)
-    named = points.set_axis(
-        ["p_hist leaves 1 at", "first < 1", "half-way at", "first below"], axis=1
-    )
-    there = at[["p_hist", "n_eff", "noise"]].set_axis(
-        [f"p_hist at {line:g}", "N_eff/N", "noise"], axis=1
-    )
-    return named.join(there).rename_axis("N_hist/N").reset_index()
 
 
 def excess(groups: Groups, fractions: Sequence[float], ratio: float) -> pd.DataFrame:
@@ -349,7 +324,7 @@ def _random_problems(rng: np.random.Generator, size: int, problems: int) -> list
     """Return what the other ways differ by on random problems of one size."""
     mask = rng.permutation(size) < max(1, size // 3)  # historical clients
     cone, u, (root, weight, noise) = cone_program(mask)
-    rows = []
+    rows, drawn = [], []
     for _ in range(problems):
         n, ratio = rng.lognormal(0, 1, size), 10 ** rng.uniform(-2, 1.5)
         c1, weight.value, root.value = min(1.0, 1 / ratio), min(1.0, ratio), np.sqrt(n / n.sum())
@@ -360,12 +335,9 @@ def _random_problems(rng: np.random.Generator, size: int, problems: int) -> list
         theirs /= theirs.sum()
         alike = np.where(mask, n, n[~mask].mean())  # fresh clients of one size
         closed = equal_fresh_p_hist(n[mask].sum() / alike.sum(), (~mask).sum(), weight.value / c1)
-        descents = [
-            descent.descend_psi(n, mask, c1, weight.value, length=length).value
-            for length in (0.5, 0.05, 0.005)
-        ]
+        drawn.append((n / n.sum(), c1, float(weight.value)))
         row = {
-            "descent": min(descents) / ours.value - 1,
+            "least": ours.value,
             "clients": size,
             "status": cone.status,
             "value": abs(ours.value - cone.value),
@@ -374,6 +346,10 @@ def _random_problems(rng: np.random.Generator, size: int, problems: int) -> list
             "closed form": abs(minimize_psi(alike, mask, c1, weight.value).p_hist - closed),
         }
         rows.append(row)
+    n, c1, c2 = (np.array(part) for part in zip(*drawn, strict=True))
+    ended = [descent.descend_each(n, mask, c1, c2, length) for length in (0.5, 0.05, 0.005)]
+    for row, value in zip(rows, np.min(ended, axis=0), strict=True):
+        row["descent"] = value / row.pop("least") - 1
     return rows
 
 
@@ -571,27 +547,23 @@ def notes() -> Mapping[str, str]:
     }
 
 
-def comparison_rows(found: pd.DataFrame, ratios: pd.DataFrame, line: float) -> list[dict]:
-    """Return ours and the paper's numbers for a table of `results.tables.comparison`.
+def ratio_sheet(ratios: pd.DataFrame, importances: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns c2/c1 and p_hist of Tables 4, 2, 5: ours, paper, difference.
 
-    Raises ValueError if `line` is none of the ratios of `found`.
+    Ours are (204) with Table 3's constants, and the minimiser of psi at the *reported* ratio. The
+    arguments are the answers of `table3_ratios` and `reported_importance`.
     """
-    values = _paper()
-    at = _at(found, line)["p_hist"]
-    rows = [
-        {
-            "quantity": f"p_hist, CIFAR-10, {100 * fraction:g} %",
-            "ours": at[fraction],
-            "paper": values[table, "CIFAR-10 p_hist"],
-        }
-        for fraction, table in REPORTED.items()
-        if fraction in at
-    ]
-    for name in DATA:
-        row = ratios[(ratios["data"] == name) & (ratios["N_hist/N"] == 0.2)].iloc[0]
-        what = f"c2/c1 by (204), {name}, 20 %"
-        rows.append({"quantity": what, "ours": row["(204)"], "paper": row["reported"]})
-    return rows
+    stated = ratios[~ratios["N"].isin(UNSTATED_N)]
+    parts = (("c2/c1", stated, "(204)", 3), ("p*hist", importances, "minimiser", 2))
+    found = []
+    for name, table, column, digits in parts:
+        ours: dict[str, dict[str, float]] = {data: {} for data in DATA}
+        paper: dict[str, dict[str, float]] = {data: {} for data in DATA}
+        for _, row in table.iterrows():
+            cell = f"{name}, {100 * row['N_hist/N']:g} %"
+            ours[row["data"]][cell], paper[row["data"]][cell] = row[column], row["reported"]
+        found.append(sheets.table(ours, paper, digits=digits, corner="data"))
+    return pd.concat(found, axis=1)
 
 
 def _monotone(values: pd.Series, sign: int) -> bool:

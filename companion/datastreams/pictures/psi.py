@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from companion import figures
+from companion import figures, sheets
 from companion.datastreams.evidence.psi import REPORTED, Groups, rounds_until, turning_points
 from companion.judging import tables
 
@@ -45,26 +45,23 @@ def minimiser(groups: Groups, found: pd.DataFrame, excess: pd.DataFrame, line: f
     """
     import matplotlib.pyplot as plt
 
-    fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=(1.25, 1))
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=(1.4, 1))
     leaves = turning_points(groups, found)["leaves"]
-    known = set(REPORTED) & set(leaves.index)
     for i, (fraction, part) in enumerate(found.groupby("fraction")):
-        look = _line(i)
-        left.plot(part["ratio"], part["p_hist"], **look, label=f"{100 * fraction:g} %")
+        look, name = _line(i), f"{100 * fraction:g} %"
+        left.plot(part["ratio"], part["p_hist"], **look, label=name)
         dot = dict(color=look["color"], markersize=6, clip_on=False, zorder=4)
         left.plot(leaves[fraction], 1, "o", **dot)
         left.axhline(fraction, xmin=0.45, color=look["color"], linewidth=0.8, linestyle=":")
-        if fraction in known:
+        if fraction in REPORTED:
             value = tables.paper_value("datastreams", REPORTED[fraction], "CIFAR-10 p_hist")
-            cross = dict(color=look["color"], markeredgecolor="black", markersize=8, zorder=5)
-            name = "reported" if fraction == max(known) else None
-            left.errorbar(line, value, 0.005, fmt="X", label=name, **cross)
+            sheets.printed_marks(left, line, {name: value}, {name: look["color"]})
     left.axvline(line, color="gray", linestyle="--", linewidth=1.2)
     near = dict(xytext=(4, 0), textcoords="offset points", color="dimgray", fontsize=9)
     left.annotate("CIFAR-10", (line, 0.02), **near)
     left.set(xscale="log", xlabel="$c_2/c_1$", ylabel=r"$p^*_\mathrm{hist}$", ylim=(0, 1.03))
-    left.set_title("importance of old data")
-    left.legend(title=_SHARE, fontsize=9, loc="center left")
+    left.set_title(f"Figure 1: M = {sum(groups)}, $M_\\mathrm{{hist}}$ = {groups.n_historical}")
+    sheets.explain_marks(left, marks=True, title=_SHARE, fontsize=9, loc="lower left")
     _bars(right, excess, line)
     return fig
 
@@ -99,7 +96,7 @@ def trade(groups: Groups, found: pd.DataFrame, line: float) -> Figure:
         ax.axvline(line, color="gray", linestyle="--", linewidth=1.0)
         ax.set(xscale="log", xlabel="$c_2/c_1$", ylim=(0, None))
     axes[0].set_title(r"$p^*_\mathrm{hist}$")
-    axes[1].set_title(r"effective samples $N_\mathrm{eff}/N$")
+    axes[1].set_title(r"Figure 4: $N_\mathrm{eff}/N$")
     axes[2].set_title("gradient noise")
     axes[1].legend(title=_SHARE, fontsize=9, loc="lower right")
     return fig
@@ -124,7 +121,7 @@ def simple_strategies(gaps: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
             axes[2].plot(equal[ratio], 0, "o", color=look["color"], markersize=6, zorder=4)
     axes[0].set(yscale="log", ylim=(1e-5, 30), title=r"$\psi_\mathrm{hist}-\psi^*$")
     axes[0].set_ylabel("difference, in units of $c_1$")
-    axes[1].set(title=r"$\psi_\mathrm{unif}-\psi^*$", ylim=(0, None))
+    axes[1].set(title=r"Figure 2: $\psi_\mathrm{unif}-\psi^*$", ylim=(0, None))
     axes[2].set(title=r"$\psi_\mathrm{hist}-\psi_\mathrm{unif}$", ylim=(-0.2, 0.4))
     axes[2].axhline(0, color="black", linewidth=0.8)
     for ax in axes:
