@@ -80,24 +80,16 @@ class Window(NamedTuple):
 
     Attributes
     ----------
-    client : Devices
     power : array (n_power,)
         In W.
     steps : array (n_steps,)
     cpu_hz : array (n_steps, n_power)
         Lemma 2's frequency, the lowest that meets the deadline; NaN where the choice does not fit.
-    upload_j : array (n_power,)
-        Energy of sending.
-    computing_j : array (n_power,)
-        Energy of computing the largest number of steps; NaN where that does not fit.
     """
 
-    client: Devices
     power: np.ndarray
     steps: np.ndarray
     cpu_hz: np.ndarray
-    upload_j: np.ndarray
-    computing_j: np.ndarray
 
 
 def middling(distance_m: float = 450.0, energy_budget_j: float = 1.8) -> Devices:
@@ -115,8 +107,7 @@ def window(client: Devices, link: Link, power: np.ndarray, steps: np.ndarray) ->
     spent = costs(many, link, kappa, np.maximum(cpu, 0), power)
     within = spent.compute_j + spent.uplink_j <= many.energy_budget_j
     fits = (cpu > 0) & (cpu <= many.max_cpu_hz) & within
-    computing = np.where(fits[-1], spent.compute_j[-1], np.nan)
-    return Window(client, power, steps, np.where(fits, cpu, np.nan), spent.uplink_j, computing)
+    return Window(power, steps, np.where(fits, cpu, np.nan))
 
 
 # --- problem (5) ----------------------------------------------------------------------------------

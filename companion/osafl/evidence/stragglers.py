@@ -30,50 +30,6 @@ NOTES = {
 }
 
 
-class ByStart(NamedTuple):
-    """The alternation over the start, for one fleet.
-
-    Attributes
-    ----------
-    shares : array (n_starts,)
-    left_out : dict
-        Network -> share of stragglers per round, (n_starts,).
-    energy : array (n_starts, 3)
-        Energy over the least at equal steps, CNN: 10 %, median and 90 % of the clients.
-    exact : dict
-        Network -> share of stragglers per round with the exact allocation.
-    """
-
-    shares: np.ndarray
-    left_out: dict[str, np.ndarray]
-    energy: np.ndarray
-    exact: dict[str, float]
-
-
-def by_start(fleet: Devices, n_clients: int, points: int = 25) -> ByStart:
-    """Return stragglers and energy of the alternation over the power that it starts from."""
-    shares = np.geomspace(1e-3, 1, points)
-    exact = {name: allocation.allocate(fleet, link) for name, link in links().items()}
-    left_out: dict[str, list] = {name: [] for name in NETWORKS}
-    energy = []
-    for share in shares:
-        for name, link in links().items():
-            start = alternation.Start(1.0, share)
-            found = allocation.allocate(fleet, link, _ALTERNATING, start=start)
-            left_out[name].append(np.mean(_out(found, n_clients)))
-            if name == "CNN":
-                least = exact[name]
-                same = found.feasible & (found.local_steps == least.local_steps)
-                over = found.energy_j[same] / least.energy_j[same]
-                energy.append(np.quantile(over, (0.1, 0.5, 0.9)))
-    return ByStart(
-        shares,
-        {name: np.array(values) for name, values in left_out.items()},
-        np.array(energy),
-        {name: float(np.mean(~found.feasible)) for name, found in exact.items()},
-    )
-
-
 class Stragglers(NamedTuple):
     """Who is left out, how often, on every fleet.
 
@@ -191,15 +147,3 @@ def evidence(out: Stragglers) -> dict[str, Evidence]:
         "sample_bits": (max(np.abs(lstm - np.mean(v)) for v in out.few_bits.values()), 0.01),
     }
     return {"osafl-fig3": judged}
-
-
-def comparison_rows(out: Stragglers) -> list[dict]:
-    """Return ours and the paper's numbers for a table of `results.tables.comparison`."""
-    paper, start = printed_shares(), out.start
-    rows = [(f"{name}, start {start:g} (fitted)", out.half(start, name), name) for name in NETWORKS]
-    rows += [(f"{name}, exact", out.half("exact", name), name) for name in NETWORKS]
-    rows += [
-        (f"LSTM, start {start:g}, {bits} bits a sample", value, "LSTM")
-        for bits, value in out.few_bits.items()
-    ]
-    return [{"quantity": what, "ours": ours, "paper": paper[name]} for what, ours, name in rows]
