@@ -449,3 +449,47 @@ def test_readme_check_goes_stale_and_fresh(clone):
     assert CliRunner().invoke(cli.app, ["verdicts", "--check"]).exit_code == 1
     assert CliRunner().invoke(cli.app, ["verdicts", "--write-readme"]).exit_code == 0
     assert CliRunner().invoke(cli.app, ["verdicts", "--check"]).exit_code == 0
+
+
+def _book(commit, accuracy, word="late", png="AAAA"):
+    import nbformat
+
+    v4 = nbformat.v4
+    cells = [
+        v4.new_code_cell(
+            "train()",
+            metadata={"tags": ["try"]},
+            outputs=[
+                v4.new_output("stream", name="stdout", text=f"{word} {accuracy}\n"),
+                v4.new_output("display_data", {"image/png": png, "text/plain": "<Figure>"}),
+            ],
+        ),
+        v4.new_code_cell(
+            "provenance()",
+            metadata={"tags": ["provenance"]},
+            outputs=[v4.new_output("stream", name="stdout", text=f"commit {commit}\n")],
+        ),
+    ]
+    return v4.new_notebook(cells=cells)
+
+
+def _texts(book):
+    return [cell.outputs[0].text for cell in book.cells]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "word", "kept"),
+    [
+        (0.962, "late", ["late 0.961\n", "commit a\n"]),  # rounded differently: all stays
+        (0.5, "late", ["late 0.5\n", "commit b\n"]),  # another result
+        (0.961, "early", ["early 0.961\n", "commit b\n"]),  # another word
+    ],
+)
+def test_outputs_that_differ_by_rounding_or_commit_alone_stay(accuracy, word, kept):
+    before, now = _book("a", 0.961), _book("b", accuracy, word, png="BBBB")
+    refresh.keep_alike(now, before)
+    assert _texts(now) == kept
+    changed = _book("b", 0.961)
+    changed.cells[0].source = "train(2)"
+    refresh.keep_alike(changed, before)
+    assert _texts(changed) == ["late 0.961\n", "commit b\n"]
