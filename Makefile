@@ -3,6 +3,7 @@
 # make small     every notebook from scratch at small sizes, into out/small  JOBS=2  ONLY="10 12"
 # make test      lint, tests, all notebooks compared  JOBS=2
 # make faults    kills, full disks, corruptions, damaged calls; `make test` makes a few; what takes long  N=100
+# make audit     published runs recomputed in part    N=100 (picked at random)  ONLY="10 12"
 # make lab       JupyterLab, opened on the learning paths  LAB="--no-browser --port 9000"; as root: LAB="--allow-root"
 # make site      the site, from what is committed    into out/site; JOBS=2
 # make slides    slides for a lecture, one deck per paper, into out/slides
@@ -27,7 +28,7 @@ READY = .venv/.installed
 PIP = $(PY) -m pip --disable-pip-version-check
 export SFLKIT_WATCH =
 
-.PHONY: help figures paper small test faults lab site slides bench data clean
+.PHONY: help figures paper small test faults audit lab site slides bench data clean
 .DELETE_ON_ERROR:
 
 help:
@@ -57,6 +58,10 @@ faults: $(READY)
 	@SFLKIT_BATCH=1 SFLKIT_FAULTS="$(N)" SFLKIT_THREADS=1 OMP_NUM_THREADS=1 \
 	  $(PY) -m pytest -q -m "faults or slow" --ignore tests/bench tests
 	@SFLKIT_BATCH=1 SFLKIT_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -q --nbval --nbval-current-env notebooks/solutions
+
+# The first rounds of N published runs, those whose data sets are at hand, compared with what is published.
+audit: $(READY)
+	@exec $(PY) -m sflkit.cli audit --runs "$(N)" $(ONLY)
 
 # docs/lab lets JupyterLab show Markdown as a page, and opening a notebook change no file.
 lab: $(READY)

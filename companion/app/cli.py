@@ -166,6 +166,31 @@ def published_status(only: Only = "") -> None:
         raise typer.Exit(1)
 
 
+@app.command("audit")
+def audit_runs(
+    notebook: Names = None,
+    runs: Annotated[int, typer.Option(min=0, help="published runs, picked at random")] = 20,
+    rounds: Annotated[int, typer.Option(min=1, help="first rounds of each")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="another one picks other runs")] = 0,
+) -> None:
+    """Recompute the first rounds of published runs and compare them with what is published."""
+    from companion import audit
+
+    audit.as_published()
+    with _exits():
+        books = gate.select(" ".join(notebook or ()))
+        asked = list(
+            {run.key: run for book in books for run in audit.published_runs(book)}.values()
+        )
+        findings = []
+        for run in audit.pick(asked, runs, seed):
+            findings.append(audit.check(run, rounds))
+            typer.echo(audit.said(findings[-1]))
+    typer.echo("\n".join([*audit.largest(findings), audit.line(findings, asked)]))
+    if any(finding.state == "differs" for finding in findings):
+        raise typer.Exit(1)
+
+
 @app.command()
 def verdicts(
     write_readme: Annotated[

@@ -1,0 +1,299 @@
+"""The audit: what it recomputes of published runs, what it calls equal, and planted errors that it
+must find.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from companion import audit
+from companion.app import cli, gate
+from sflkit import paths
+from sflkit.data import catalogue
+from sflkit.federated import servers
+from sflkit.results import archive, store
+from sflkit.sfl import caches
+from tests.helpers import ROOT
+
+FOLDER = ROOT / "data" / "results"
+
+
+def digested(record: dict, content: bytes) -> dict:
+    """The record of a forger who knows of the digests."""
+    record = {**record, "sha256": hashlib.sha256(content).hexdigest()}
+    record.pop("record_sha256")
+    text = json.dumps(record, sort_keys=True)
+    return record | {"record_sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def changed(key: str, column: str, row: int, digit: int) -> tuple[dict, bytes]:
+    """The published record and rows of a run, with one digit of a cell raised by 5, modulo 10."""
+    found = archive.read(key.partition("/")[0], FOLDER)
+    record, lines = found.records[key], found.contents[key].split(b"\n")
+    cells = lines[1 + row].decode().split(",")
+    place = list(record["columns"]).index(column)
+    text = cells[place]
+    at = [i for i, letter in enumerate(text) if letter.isdigit()][digit]
+    cells[place] = text[:at] + str((int(text[at]) + 5) % 10) + text[at + 1 :]
+    lines[1 + row] = ",".join(cells).encode()
+    return record, b"\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def books() -> dict[str, list[audit.Published]]:
+    """The published runs of some notebooks, by number."""
+    numbers = ("10", "12", "14", "21", "34", "42", "44")
+    return {number: audit.published_runs(gate.find(number)) for number in numbers}
+
+
+@pytest.fixture(scope="module")
+def published(books) -> dict[str, list[audit.Published]]:
+    """Published runs whose data come with the install, by experiment and what tells runs apart."""
+    groups: dict[str, list[audit.Published]] = {}
+    for run in (run for runs in books.values() for run in runs if not run.data):
+        config = run.record["config"]
+        kind = f", {config['data']}" if "data" in config else ""
+        trained = "" if config.get("train", True) else ", without training"
+        groups.setdefault(run.record["experiment"] + (trained or kind), []).append(run)
+    return groups
+
+
+GROUPS = {  # first rounds, so that all of it takes a minute
+    "sfl-caches, without training": 10,
+    "sfl-label-only": 10,
+    "sfl-training, traffic600": 5,
+    "sfl-training-full-start, traffic600": 5,
+    "sfl-toy-problem": 2,
+    "datastreams-training, logistic": 10,
+    "osafl-training": 1,
+    "fats-training, writers": 10,
+    "fats-training, without training": 10,
+}
+
+
+def test_every_experiment_whose_data_come_with_the_install_is_audited(published):
+    every = {f.name.split(".")[0] for f in FOLDER.glob("*.jsonl.xz")}
+    # These need MNIST or CIFAR-10; sfl-discrepancy cannot stop early and takes a minute a run, and
+    # no plan asks for sfl-caches-uneven.
+    others = {"fats-membership", "osafl-centralised", "sfl-discrepancy", "sfl-caches-uneven"}
+    assert {name.partition(",")[0] for name in published} == every - others
+    assert set(published) == set(GROUPS)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_published_runs_come_out_again(published, group):
+    number = 1 if group in ("sfl-toy-problem", "osafl-training") else 2
+    for run in audit.pick(published[group], number, seed=2):
+        finding = audit.check(run, GROUPS[group])
+        assert finding.state == "equal", audit.said(finding)
+
+
+def test_the_runs_of_a_notebook_are_those_of_all_stages_of_its_plan(books):
+    runs = books["12"]
+    assert len({run.key for run in runs}) == len(runs)
+    experiments = {run.record["experiment"] for run in runs}
+    assert experiments == {"sfl-training", "sfl-training-full-start", "sfl-label-only"}
+    assert all(store.result_key(run.run, run.config) == run.key for run in runs[:5])
+    assert audit.published_runs(gate.find("23")) == []  # it has no plan
+
+
+def test_a_plan_is_followed_as_far_as_its_runs_are_there(books, tmp_path):
+    first = books["12"][0].record["experiment"]
+    for file in archive.files_of(first, FOLDER):
+        shutil.copy(file, tmp_path)
+    runs = audit.published_runs(gate.find("12"), tmp_path)
+    assert {run.record["experiment"] for run in runs} == {first}
+
+
+# --- planted errors -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "group, column, digit",
+    [
+        ("sfl-label-only", "accuracy", 2),  # 0.4217 -> 0.4717
+        ("sfl-label-only", "discrepancy", 6),
+        ("fats-training, writers", "model_round", 0),
+        ("datastreams-training, logistic", "loss_last", 2),
+        ("datastreams-training, logistic", "rate", 1),
+    ],
+)
+def test_one_digit_of_an_early_round_is_found(published, tmp_path, group, column, digit):
+    run = audit.pick(published[group], 1, seed=4)[0]
+    record, content = changed(run.key, column, 2, digit)
+    store.write_pair(tmp_path, run.key, content, json.dumps(digested(record, content)))
+    assert store.look(run.key, tmp_path).wrong == ""  # no digest tells
+    finding = audit.check(run, 10, tmp_path)
+    assert finding.state == "differs"
+    assert finding.why.startswith(f"{column} is ") and finding.why.endswith("in row 3")
+    assert audit.check(run, 10, FOLDER).state == "equal"
+
+
+@pytest.mark.parametrize("knowing", [True, False])
+def test_the_command_finds_the_digit(published, tmp_path, monkeypatch, knowing):
+    run = published["sfl-caches, without training"][7]
+    found = archive.read("sfl-caches", FOLDER)
+    runs = {key: (record, found.contents[key]) for key, record in found.records.items()}
+    record, content = changed(run.key, "discrepancy", 1, 3)
+    runs[run.key] = (digested(record, content) if knowing else record, content)
+    archive.write("sfl-caches", tmp_path, runs)
+    monkeypatch.setattr(paths, "published", lambda: tmp_path)
+    number = "30" if knowing else "0"  # a damaged run is always looked at
+    done = CliRunner().invoke(cli.app, ["audit", "10", "--runs", number, "--rounds", "2"])
+    assert done.exit_code == 1, done.output
+    last = done.output.strip().splitlines()[-1]
+    why = "discrepancy is " if knowing else "the published run is damaged: the numbers differ"
+    assert f"**1 differ**: {run.key}: {why}" in last
+
+
+def test_the_command_passes_where_nothing_differs():
+    done = CliRunner().invoke(cli.app, ["audit", "10", "23", "--runs", "3", "--rounds", "2"])
+    assert done.exit_code == 0, done.output
+    assert done.output.strip().splitlines()[-1] == (
+        "Audit: rounds 1 to 2 of 3 of 30 published runs recomputed; counts equal, trained numbers "
+        f"within {audit.TOLERANCE:g}."
+    )
+
+
+def of_rule(runs: list[audit.Published], rule: str) -> audit.Published:
+    return next(run for run in runs if run.config.rule == rule)
+
+
+def test_one_line_of_a_cache_rule_is_found(published, monkeypatch):
+    weight = caches.DRSR.weight
+    monkeypatch.setattr(caches.DRSR, "weight", lambda self, n: weight(self, n) ** 1.1)
+    drsr, fifo = (
+        audit.check(of_rule(published["sfl-caches, without training"], rule), 10)
+        for rule in ("drsr", "fifo")
+    )
+    assert drsr.state == "differs" and drsr.why.startswith("discrepancy is ")
+    assert fifo.state == "equal"
+
+
+def test_one_line_of_the_aggregation_is_found(published, monkeypatch):
+    runs = published["sfl-training, traffic600"]
+    call = servers.FedAvg.__call__
+
+    def wrong(self, params, updates, weights=None, work=None):
+        return call(self, params, 1.05 * updates, weights, work)  # a rate of the server of 1.05
+
+    monkeypatch.setattr(servers.FedAvg, "__call__", wrong)
+    finding = audit.check(of_rule(runs, "drsr"), 10)
+    assert finding.state == "differs" and "discrepancy" not in finding.why
+    assert finding.why.startswith(("accuracy", "loss"))
+
+
+def test_an_error_of_the_run_is_a_difference(published, monkeypatch):
+    def broken(self, *_):
+        raise ZeroDivisionError("a planted error")
+
+    monkeypatch.setattr(caches.DRSR, "weight", broken)
+    finding = audit.check(of_rule(published["sfl-caches, without training"], "drsr"), 2)
+    assert finding.state == "differs" and finding.why == "ZeroDivisionError: a planted error"
+
+
+# --- what is compared, and what is not ------------------------------------------------------------
+
+
+def frame(**columns) -> pd.DataFrame:
+    base = {"round": [1, 2], "arm": ["a", "b"], "accuracy": [np.nan, 0.5], "discrepancy": [0.1, 3]}
+    return pd.DataFrame(base | columns)
+
+
+@pytest.mark.parametrize(
+    "columns, why",
+    [
+        ({}, ""),
+        ({"accuracy": [np.nan, 0.5 + 0.99 * audit.TOLERANCE]}, ""),
+        ({"accuracy": [np.nan, 0.5 + 1.01 * audit.TOLERANCE]}, "accuracy is 0.5"),
+        ({"accuracy": [0.5, 0.5]}, "accuracy is 0.5 in place of nan in row 1"),
+        ({"accuracy": [np.nan, np.nan]}, "accuracy is nan in place of 0.5 in row 2"),
+        ({"discrepancy": [0.1 + 4e-8, 3]}, ""),  # seven digits
+        ({"discrepancy": [0.1, 3.00001]}, "discrepancy is 3.00001 in place of 3.0 in row 2"),
+        ({"round": [1, 3]}, "round is 3 in place of 2 in row 2"),
+        ({"arm": ["b", "b"]}, "arm is b in place of a in row 1"),
+        ({"count_1": [3, 4]}, ""),  # not published, or not any more
+    ],
+)
+def test_counts_are_equal_and_trained_numbers_within_the_tolerance(columns, why):
+    found, gaps = audit.differences(frame(**columns), frame())
+    assert found.startswith(why) and bool(found) == bool(why)
+    assert set(gaps) == {"accuracy"}
+
+
+def test_large_numbers_are_compared_by_their_size_and_clocks_not_at_all():
+    there = pd.DataFrame({"loss": [1000.0], "unlearning_seconds": [1.0]})
+    here = pd.DataFrame({"loss": [1001.0], "unlearning_seconds": [9.0]})
+    assert audit.differences(here, there) == ("", {"loss": pytest.approx(0.001)})
+    assert audit.differences(here, frame())[0] == "1 rows in place of 2"
+    assert audit.differences(frame().drop(columns="arm"), frame())[0] == "there is no column arm"
+
+
+def test_a_data_set_that_is_not_at_hand_or_another_copy_is_not_audited(
+    books, published, monkeypatch
+):
+    monkeypatch.setattr(catalogue, "find", lambda name: None)
+    runs = books["42"]
+    away = next(run for run in runs if run.data)
+    finding = audit.check(away, 10)
+    assert (finding.state, finding.why) == ("not audited", "mnist is not at hand")
+    assert not any(run.data for run in audit.pick(runs, 1000))
+    n = sum(run.data == "mnist" for run in runs)
+    said = audit.line([], runs)
+    assert (
+        said == f"Audit: none of {len(runs)} published runs recomputed; {n} need mnist, which "
+        "is not at hand."
+    )
+    run = of_rule(published["sfl-training, traffic600"], "fifo")
+    other = run._replace(record=run.record | {"data": {"digest": "0"}})
+    finding = audit.check(other, 1)
+    assert finding.state == "differs"  # these data are made on the spot
+    assert finding.why == "the traffic600 at hand have another digest than those of the run"
+
+
+def test_the_line_counts_what_was_done():
+    runs = [audit.Published(f"a/{i}", None, None, {}) for i in range(9)]
+    done = [
+        audit.Finding(f"a/{i}", "equal", "", last, {}, 0.1) for i, last in enumerate((10, 0, 10))
+    ]
+    assert audit.line(done, runs) == (
+        "Audit: all of 1 and rounds 1 to 10 of 2 of 9 published runs recomputed; counts equal, "
+        f"trained numbers within {audit.TOLERANCE:g}."
+    )
+    done += [audit.Finding("a/7", "not audited", "x is not at hand", 0, {}, 0.0)]
+    done += [audit.Finding("a/8", "differs", "round is 1", 10, {}, 0.0)]
+    assert audit.line(done, runs).endswith(
+        "rounds 1 to 10 of 3 of 9 published runs recomputed; **1 differ**: a/8: round is 1; "
+        "1 not audited: x is not at hand."
+    )
+
+
+def test_picks_repeat_and_bad_numbers_are_refused(published):
+    runs = published["sfl-label-only"]
+    first = audit.pick(runs, 5, seed=1)
+    assert [r.key for r in first] == [r.key for r in audit.pick(runs[::-1], 5, seed=1)]
+    assert [r.key for r in first] != [r.key for r in audit.pick(runs, 5, seed=2)]
+    assert len({r.key for r in audit.pick(runs * 2, 10_000)}) == len(runs)
+    with pytest.raises(ValueError, match=r"runs=-1 must be an integer >= 0"):
+        audit.pick(runs, -1)
+    with pytest.raises(ValueError, match=r"rounds=0 must be an integer >= 1"):
+        audit.check(runs[0], 0)
+    assert CliRunner().invoke(cli.app, ["audit", "no-such"]).exit_code == 2
+
+
+def test_the_cell_of_a_notebook():
+    said = audit.cell("10", runs=1, rounds=1).data
+    assert said.startswith(
+        "Audit: rounds 1 to 1 of 1 of 30 published runs recomputed; counts equal"
+    )
+    assert audit.cell("45").data == (
+        "Audit: none of 82 published runs recomputed; 82 need mnist, which is "
+        "not part of the install."
+    )
