@@ -458,6 +458,6 @@ def _passport(stem: Path, passport: dict, files: Mapping[str, bytes]) -> bytes:
             and all(old.get(name) == said for name, said in passport.items() if name != "versions")
             and all(stem.with_name(stem.name + end).read_bytes() == files[end] for end in files)
         )
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         same = False
     return content if same else (json.dumps(passport, indent=1, sort_keys=True) + "\n").encode()

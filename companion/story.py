@@ -17,6 +17,7 @@ import pandas as pd
 from companion.app import gate
 from companion.judging import tables
 from sflkit import checks, paths
+from sflkit.results import sums
 from sflkit.results.store import plain
 from sflkit.results.sweep import Complete
 
@@ -30,7 +31,8 @@ def begin(notebook: str, values: Mapping[str, Any]) -> os.PathLike | None:
     """Return where a notebook's published runs lie; None where it is to compute all of them.
 
     With other parameters than the published ones a line says which, figures go to out/, even where
-    $SFLKIT_PUBLISH is set, and `tables.judge` gives no verdict.
+    $SFLKIT_PUBLISH is set, and `tables.judge` gives no verdict. Nor is anything published of a
+    notebook whose published parameters are not known.
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ def begin(notebook: str, values: Mapping[str, Any]) -> os.PathLike | None:
     """
     source = checks.choice("source", values.get("source", "published"), SOURCES)
     said = changes(notebook, values)
-    if said or source == "compute":
+    if said or source == "compute" or notebook not in published_parameters():
         os.environ.pop(paths.PUBLISH, None)
     tables.explored[:] = said
     _computes[:] = [source] if source == "compute" else []
@@ -88,10 +90,10 @@ def published_parameters() -> dict[str, dict[str, Any]]:
         If the file cannot be read; the message names it and the way out.
     """
     try:
-        return json.loads(_file().read_text(encoding="utf-8"))
+        return json.loads(paths.read(_file()))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{_file()}: {error}; `git checkout -- figures` brings it back, `make figures` makes "
             "it anew"
@@ -100,18 +102,27 @@ def published_parameters() -> dict[str, dict[str, Any]]:
 
 def keep(books: list[gate.Notebook]) -> None:
     """Write down the parameters cells of notebooks as those of the published figures."""
-    kept = published_parameters()
-    for book in books:
-        kept[book.name] = {
+    names = {book.name for book in gate.notebooks()}
+    kept = {name: said for name, said in published_parameters().items() if name in names}
+    paths.write_atomic(_file(), as_text(kept | of_cells(books)))
+
+
+def of_cells(books: list[gate.Notebook]) -> dict[str, dict[str, Any]]:
+    """Return what the parameters cells of notebooks say of their published figures."""
+    return {
+        book.name: {
             name: parameter.default
             for name, parameter in book.parameters.items()
             if name not in _FREE and not name.startswith("try_")
         }
-    names = {book.name for book in gate.notebooks()}
-    lines = (
-        f"{json.dumps(name)}: {json.dumps(kept[name])}" for name in sorted(names & kept.keys())
-    )
-    paths.write_atomic(_file(), "{\n" + ",\n".join(lines) + "\n}\n")
+        for book in books
+    }
+
+
+def as_text(values: Mapping[str, Any]) -> str:
+    """Return values by name as parameters.json and derived.json hold them, one a line."""
+    lines = (f"{json.dumps(name)}: {json.dumps(values[name])}" for name in sorted(values))
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def kept(name: str, settings: Mapping[str, Any], make: Callable[[], Any]) -> Any:
@@ -142,17 +153,17 @@ def kept(name: str, settings: Mapping[str, Any], make: Callable[[], Any]) -> Any
     if os.environ.get(paths.PUBLISH) == "1":
         with paths.lock(file):
             there = _derived(file) | {key: value}
-            lines = (f"{json.dumps(key)}: {json.dumps(there[key])}" for key in sorted(there))
-            paths.write_atomic(file, "{\n" + ",\n".join(lines) + "\n}\n")
+            paths.write_atomic(file, as_text(there))
+            sums.put(file.parent, [file.name])
     return found if is_frame else value
 
 
 def _derived(file: Path) -> dict[str, Any]:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(paths.read(file))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{file}: {error}; `git checkout -- {file}` brings it back") from None
 
 

@@ -156,13 +156,38 @@ def compute_published(
 
 @app.command("status")
 def published_status(only: Only = "") -> None:
-    """Say which published runs are done and missing, and how long they will take."""
-    from companion.app import paper
+    """Say which published runs are done and missing, and how long they will take.
+
+    Exit code 1 where what is published is damaged, see `sflkit check`.
+    """
+    from companion.app import check, paper
 
     with _exits():
         text, works = paper.status(gate.select(only), everything=not only.strip())
         typer.echo(text)
-    if not works:
+        damaged = check.damages()
+        typer.echo(check.in_short(damaged))
+    if damaged or not works:
+        raise typer.Exit(1)
+
+
+@app.command("check")
+def check_published() -> None:
+    """Check that what is published is whole: runs, figures, verdicts, the papers' numbers, pages.
+
+    Exit code 1 on any damage, with file, what is wrong and the way out.
+    """
+    from companion.app import check
+
+    began = time.time()
+    with _exits():
+        found = check.damages()
+        for damage in found:
+            typer.echo(damage)
+        if differing := check.differing():
+            typer.echo(f"other than in git's HEAD: {', '.join(differing)}")
+    typer.echo(f"{check.in_short(found)} ({time.time() - began:.1f} s)")
+    if found:
         raise typer.Exit(1)
 
 
@@ -197,20 +222,12 @@ def verdicts(
         bool,
         typer.Option("--write-readme", help="Write README, picture, VERDICTS.md and guides anew."),
     ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Exit 1 unless these are up to date.")
-    ] = False,
 ) -> None:
     """Print the verdict of every claim, or bring the README's tables up to date."""
     from companion.app import readme
 
     with _exits():
         gate.root()
-        if check:
-            current = readme.refresh_readme(check=True)
-            state = "up to date" if current else "out of date: sflkit verdicts --write-readme"
-            typer.echo(f"the README's tables are {state}")
-            raise typer.Exit(0 if current else 1)
         if write_readme:
             readme.refresh_readme()
             typer.echo("README tables written")

@@ -46,11 +46,11 @@ def is_current() -> bool:
     if set(inputs()) != set(ARTEFACTS):
         return True
     try:
-        kept = json.loads((root / "overview.json").read_text(encoding="utf-8"))
-        picture = (root / "overview.png").read_bytes()
-    except (OSError, ValueError):
+        kept = paths.read(root / "overview.json")
+        picture = paths.read(root / "overview.png")
+    except OSError:
         return False
-    return kept == _passport(picture)
+    return kept.decode(errors="replace") == _passport(picture)
 
 
 def draw() -> Path:
@@ -79,8 +79,7 @@ def draw() -> Path:
     plt.close(fig)
     file = paths.figures() / "overview.png"
     paths.write_atomic(file, picture)
-    passport = json.dumps(_passport(picture), indent=1, sort_keys=True) + "\n"
-    paths.write_atomic(file.with_suffix(".json"), passport)
+    paths.write_atomic(file.with_suffix(".json"), _passport(picture))
     return file
 
 
@@ -199,11 +198,12 @@ def _png(fig: figures.Figure) -> bytes:
     return buffer.getvalue()
 
 
-def _passport(picture: bytes) -> dict:
-    """Return what the picture was drawn from, with its own digest."""
+def _passport(picture: bytes) -> str:
+    """Return what the picture was drawn from, with its own digest, as overview.json holds it."""
     root = paths.figures()
     digest = {
         file.relative_to(root).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in inputs().values()
     }
-    return {"drawn from": digest, "picture": hashlib.sha256(picture).hexdigest()}
+    said = {"drawn from": digest, "picture": hashlib.sha256(picture).hexdigest()}
+    return json.dumps(said, indent=1, sort_keys=True) + "\n"

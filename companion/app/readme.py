@@ -8,6 +8,7 @@ its share of the processor's measured peak.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -149,18 +150,14 @@ def _bench_table(part: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def refresh_readme(check: bool = False) -> bool:
-    """Bring README, picture, VERDICTS.md and the guides' tables up to date, and return whether they
-    were; with `check` only look.
+def pages() -> dict[Path, Callable[[str], str]]:
+    """Return the pages that are generated, wholly or in part: page -> function (text) -> new text.
 
-    Raises
-    ------
-    gate.GateError
-        Outside a clone, or where a page lacks a block or a file behind it cannot be read.
+    Raises GateError outside a clone.
     """
     root = gate.root()
     guides = root / "docs" / "guides"
-    pages = {
+    blocks = {
         root / "README.md": {
             "findings": told_findings,
             "notebooks": notebooks_in_brief,
@@ -169,24 +166,42 @@ def refresh_readme(check: bool = False) -> bool:
         guides / "notebooks.md": {"notebooks": notebooks},
         guides / "speed.md": {"bench": bench},
     }
+    return {
+        root / "VERDICTS.md": lambda _: verdict_page.verdict_page(tally()),
+        **{page: functools.partial(with_blocks, blocks=made) for page, made in blocks.items()},
+    }
+
+
+def refresh_readme() -> list[Path]:
+    """Bring picture, README, VERDICTS.md and the guides' tables up to date, and return the files
+    that were not.
+
+    Raises
+    ------
+    gate.GateError
+        Outside a clone, or where a page lacks a block or a file behind it cannot be read.
+    """
+    stale, made = [], pages()
+    page = paths.figures() / "overview.png"
     try:
-        current = front_picture.is_current()
-        if not current and not check:
-            front_picture.draw()
-        current &= _write(root / "VERDICTS.md", verdict_page.verdict_page(tally()), check)
-        for page, blocks in pages.items():
-            current &= write_blocks(page, blocks, check=check)
+        if not front_picture.is_current():
+            stale.append(front_picture.draw())
+        for page, make in made.items():
+            text = page.read_text(encoding="utf-8") if page.is_file() else ""
+            new = make(text)
+            if new != text:
+                paths.write_atomic(page, new)
+                stale.append(page)
     except (OSError, ValueError) as error:
-        raise gate.GateError(f"cannot refresh what the README shows: {error}") from None
-    return current
+        raise gate.GateError(f"cannot refresh {page}: {error}") from None
+    return stale
 
 
-def _write(page: Path, text: str, check: bool) -> bool:
-    """Write a page unless it is current or `check` is set; return whether it was."""
-    current = page.is_file() and page.read_text(encoding="utf-8") == text
-    if not current and not check:
-        paths.write_atomic(page, text)
-    return current
+def with_blocks(text: str, blocks: Mapping[str, Callable[[], str]]) -> str:
+    """Return a page with its generated blocks anew: name -> function that returns Markdown."""
+    for name, content in blocks.items():
+        text = refresh_block(text, name, content())
+    return text
 
 
 def refresh_block(text: str, name: str, content: str) -> str:
@@ -202,32 +217,6 @@ def refresh_block(text: str, name: str, content: str) -> str:
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise ValueError(f"the text must hold {begin} and then {end}, once each")
     return f"{text[: text.index(begin)]}{begin}\n{content.strip()}\n{text[text.index(end) :]}"
-
-
-def write_blocks(
-    path: Path | str, blocks: Mapping[str, Callable[[], str]], *, check: bool = False
-) -> bool:
-    """Rewrite the generated blocks of a file and return whether they were up to date.
-
-    Parameters
-    ----------
-    path : path
-        The file, which names every block, see `refresh_block`.
-    blocks : mapping
-        Block name -> function that returns its Markdown.
-    check : bool
-        Only look.
-
-    Raises
-    ------
-    ValueError
-        If a block is missing from the file.
-    """
-    path = Path(path)
-    text = path.read_text(encoding="utf-8")
-    for name, content in blocks.items():
-        text = refresh_block(text, name, content())
-    return _write(path, text, check)
 
 
 def told_findings() -> str:

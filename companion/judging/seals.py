@@ -163,12 +163,24 @@ def _texts(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _write(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
+    paths.write_atomic(file, _text(file.name, rows))
+
+
+def _text(name: str, rows: Iterable[Mapping[str, str]]) -> str:
     table = sorted(rows, key=lambda row: natural_key(row["artefact"]))
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS[file.name], restval="", lineterminator="\n")
+    writer = csv.DictWriter(text, COLUMNS[name], restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(table)
-    paths.write_atomic(file, text.getvalue())
+    return text.getvalue()
+
+
+def _checked(file: Path) -> tuple[list[dict[str, str]], list[str]]:
+    """Return what `_read` does; a table with other bytes than `_write` gives its rows is wrong."""
+    found, wrong = _read(file)
+    if file.is_file() and not wrong and file.read_bytes() != _text(file.name, found).encode():
+        wrong = ["it holds its rows otherwise than they are written"]
+    return found, wrong
 
 
 def _read(file: Path) -> tuple[list[dict[str, str]], list[str]]:
@@ -252,7 +264,7 @@ def mend(folder: Path | str, found: Collection[Damage]) -> None:
 
 def _figure_damages(folder: Path) -> list[Damage]:
     table = folder / "index.csv"
-    figures, wrong = _read(table)
+    figures, wrong = _checked(table)
     found = [Damage(table, line) for line in wrong]
     for row in figures:
         found += _files_damages(folder, row)
@@ -289,7 +301,7 @@ def _contradicts(passport: Path, row: Mapping[str, str]) -> str:
         said = json.loads(passport.read_text(encoding="utf-8"))
         same = {name: said[name] for name in ("artefact", "notebook", "caption", "data_sha256")}
         same["results"] = str(len(said["results"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return f"{passport.name} is no passport"
     other = [name for name, value in same.items() if row[name] != value]
     return f"{', '.join(other)} of {row['artefact']} are not those of its passport" if other else ""
@@ -297,9 +309,9 @@ def _contradicts(passport: Path, row: Mapping[str, str]) -> str:
 
 def _verdict_damages(folder: Path) -> list[Damage]:
     table = folder / "verdicts.csv"
-    verdicts, wrong = _read(table)
+    verdicts, wrong = _checked(table)
     found = [Damage(table, line) for line in wrong]
-    lines, wrong = _read(folder / "parts.csv")
+    lines, wrong = _checked(folder / "parts.csv")
     found += [Damage(folder / "parts.csv", line) for line in wrong]
     parts = defaultdict(list)
     for line in lines:

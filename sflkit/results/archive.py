@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sflkit import paths
+from sflkit.results import sums
 
 # Columns by experiment that no notebook, claim, picture or test reads from published runs. They are
 # two thirds of the bytes, and a run computes them again.
@@ -156,8 +157,8 @@ def kept(experiment: str, columns: Mapping[str, str]) -> dict[str, str]:
 def write(experiment: str, folder: Path | str, runs: Mapping[str, tuple[dict, bytes]]) -> None:
     """Write all published runs of an experiment: key -> record and csv text.
 
-    The caller holds the lock of the files. The records are put in place last: a kill between leaves
-    rows without a record, which nothing reads.
+    The caller holds the lock of the files. The records are put in place after the rows: a kill
+    between leaves rows without a record, which nothing reads. Their digests come last, see `sums`.
 
     Raises
     ------
@@ -175,6 +176,7 @@ def write(experiment: str, folder: Path | str, runs: Mapping[str, tuple[dict, by
     said = [json.dumps(runs[key][0], separators=(",", ":")) for key in sorted(runs)]
     paths.write_atomic(rows, lzma.compress(b"\n".join([*lines, b""]), preset=6))
     paths.write_atomic(records, lzma.compress("\n".join([*said, ""]).encode(), preset=6))
+    sums.put(folder, [rows.name, records.name])
 
 
 def _lines(key: str, record: dict, content: bytes, names: list[str]) -> list[bytes]:

@@ -46,7 +46,7 @@ import pandas as pd
 
 from sflkit import checks, paths
 from sflkit.config import registries
-from sflkit.results import archive, origin, sources
+from sflkit.results import archive, origin, sources, sums
 
 if TYPE_CHECKING:
     import filelock
@@ -418,7 +418,9 @@ def _add(experiment: str, keys: list[str], store: Path, folder: Path) -> None:
         if not _wrong(key, record, found.contents.get(key))
     }
     new = {key: _to_publish(key, store, folder) for key in keys if key not in there}
-    if new:
+    names = {file.name for file in archive.files_of(experiment, folder)}
+    stale = {file.name for file, _ in sums.damages(folder, names)} & {*names, sums.NAME}
+    if new or (stale and len(there) == len(found.records)):  # as after a kill before the digests
         archive.write(experiment, folder, there | new)
 
 

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from companion import story
-from companion.app import cli, gate, kernels, links, refresh, runner
+from companion.app import check, cli, gate, kernels, links, refresh, runner
 from sflkit import paths
 from tests.helpers import DRAW, write_notebook
 
@@ -445,10 +445,13 @@ def test_threads_and_jobs_are_checked(clone, monkeypatch):
     assert refresh.refresh_all([], jobs=1000)  # more than there are cores
 
 
-def test_readme_check_goes_stale_and_fresh(clone):
-    assert CliRunner().invoke(cli.app, ["verdicts", "--check"]).exit_code == 1
+def test_pages_go_stale_and_fresh(clone, monkeypatch):
+    monkeypatch.setattr(check, "PARTS", (check.pages,))
+    found = CliRunner().invoke(cli.app, ["check"])
+    assert found.exit_code == 1 and "\nREADME.md: " in found.output
     assert CliRunner().invoke(cli.app, ["verdicts", "--write-readme"]).exit_code == 0
-    assert CliRunner().invoke(cli.app, ["verdicts", "--check"]).exit_code == 0
+    found = CliRunner().invoke(cli.app, ["check"])
+    assert (found.exit_code, found.output[:26]) == (0, "what is published is whole")
 
 
 def _book(commit, accuracy, word="late", png="AAAA"):

@@ -14,6 +14,7 @@ import pandas as pd
 
 from companion import figures
 from sflkit import checks
+from sflkit.results import sums
 from tests.bench.scaling import AXES, GROWTH_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +64,8 @@ def draw(results: Path = RESULTS, file: Path = FIGURE) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=150, metadata={"Software": None})
     plt.close(figure)
+    if file == FIGURE:
+        sums.put(file.parent, [file.name])
     return file
 
 

@@ -32,6 +32,7 @@ import torch
 
 from sflkit import checks
 from sflkit.federated import Task, local_sgd
+from sflkit.results import sums
 from tests.bench.peers import PEERS, Ours, select
 from tests.bench.workloads import WORKLOADS, Workload
 
@@ -302,12 +303,14 @@ def _time(peer, rounds: int) -> float:
 
 
 def write(file: Path, columns, rows: list[dict]) -> None:
-    """Write the rows as csv with these columns."""
+    """Write the rows as csv with these columns, and its digest where the results are published."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "w", newline="") as f:
         writer = csv.DictWriter(f, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+    if (file.parents[1] / sums.NAME).is_file():
+        sums.put(file.parents[1], [f"{file.parent.name}/{file.name}"])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import pytest
 from scipy import stats
 
 from companion import figures
-from companion.app.readme import refresh_block, tally, write_blocks
+from companion.app.readme import refresh_block, tally, with_blocks
 from companion.judging import claims, rules, tables
 from sflkit import paths
 from sflkit.registry import Look, Registry, Rule
@@ -388,17 +388,14 @@ def test_comparison_and_markdown():
 
 
 def test_readme_tables(clone):
-    readme = clone / "README.md"
-    readme.write_text(
+    old = (
         "top\n<!-- verdicts:begin -->\nold\n<!-- verdicts:end -->\nmiddle\n"
         "<!-- notebooks:begin --><!-- notebooks:end -->\nend\n"
     )
     tables.record(verdict("sfl-fig2"))
     tables.record(verdict("ds-fig3", held=None))
     blocks = {"verdicts": tally, "notebooks": lambda: "| 00 |"}
-    assert write_blocks(readme, blocks, check=True) is False and "old" in readme.read_text()
-    assert write_blocks(readme, blocks) is False
-    text = readme.read_text()
+    text = with_blocks(old, blocks)
     assert (
         text.startswith(
             "top\n<!-- verdicts:begin -->\n2 claims; of those that were run 1 at a full"
@@ -408,9 +405,9 @@ def test_readme_tables(clone):
     for line in ("| paper | reproduced | open |", "| SFL | 1 | 0 |", "| Data streams | 0 | 1 |"):
         assert line in text
     assert text.endswith("middle\n<!-- notebooks:begin -->\n| 00 |\n<!-- notebooks:end -->\nend\n")
-    assert write_blocks(readme, blocks, check=True) is True and write_blocks(readme, blocks) is True
+    assert with_blocks(text, blocks) == text
     tables.record(verdict("ds-fig3"))
-    assert write_blocks(readme, blocks, check=True) is False
+    assert with_blocks(text, blocks) != text
     for broken in (
         "nothing",
         "<!-- x:end --><!-- x:begin -->",

@@ -1,0 +1,295 @@
+"""Whether what is published is what was computed, drawn, judged and transcribed: `sflkit check`.
+
+| what | against |
+|---|---|
+| data/results: runs, small results, benchmarks | SHA256SUMS; each run's record and its digests |
+| data/paper_values | SHA256SUMS; sources and numbers in each table |
+| figures: pictures, numbers, passports | index.csv; the runs behind them, which must be published |
+| figures/verdicts.csv, parts.csv | the digest of each row; the declared claims; the answers |
+| figures/parameters.json | the notebooks' parameters cells |
+| VERDICTS.md, tables of README and guides | what the templates make of the verdicts |
+
+Digests tell damage and slips. What only git knows, such as a changed sentence of a guide or another
+output of a notebook, is no damage: `differing` names the tracked files that differ from HEAD.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import companion
+from companion import story
+from companion.app import front_picture, gate, readme
+from companion.judging import seals, tables
+from companion.judging.claims import Answer, Claim, overall
+from companion.judging.rules import Judged
+from sflkit import paths
+from sflkit.results import archive, store, sums
+
+# What is looked at; git says of the same files whether they differ from HEAD.
+TRACKED = ("data", "figures", "notebooks", "docs", "README.md", "VERDICTS.md")
+_BACK = "`git checkout -- {}` brings it back"
+_SUMS = "where the change is meant: cd {} && sha256sum *.csv > SHA256SUMS"
+_DRAW = "`make figures` makes it anew"
+_WRITE = "`sflkit verdicts --write-readme` writes it anew"
+_OTHERS = {"overview.json", "parameters.json"}  # of figures/, without a row in index.csv
+
+
+class Damage(NamedTuple):
+    """A file, what is wrong with it, and the way out."""
+
+    file: Path
+    wrong: str
+    way: str
+
+    def __str__(self) -> str:
+        root = gate.root()
+        name = self.file.relative_to(root) if self.file.is_relative_to(root) else self.file
+        return f"{name}: {self.wrong}; {self.way.format(name)}"
+
+
+def damages() -> list[Damage]:
+    """Return all that is wrong with what the clone publishes; [] where nothing is.
+
+    Nothing is written. $SFLKIT_FIGURES does not count: looked at is the clone's own folder. Raises
+    GateError outside a clone.
+    """
+    root, found = gate.root(), []
+    elsewhere = os.environ.pop("SFLKIT_FIGURES", None)
+    try:
+        for part in PARTS:
+            try:
+                found += part(root)
+            except Exception as error:  # a damaged file fails in any library, in ways of its own
+                said = f"{part.__name__} cannot be checked: {error!r}"
+                found.append(Damage(root, said, "mend what is named above, and check again"))
+    finally:
+        if elsewhere is not None:
+            os.environ["SFLKIT_FIGURES"] = elsewhere
+    return found
+
+
+def in_short(found: list[Damage]) -> str:
+    """Return one line on what `damages` found."""
+    if not found:
+        return "what is published is whole"
+    files = len({damage.file for damage in found})
+    return f"{files} published file{'s are' if files > 1 else ' is'} damaged: `sflkit check`"
+
+
+def differing() -> list[str]:
+    """Return the tracked files, of those that are looked at, which differ from git's HEAD.
+
+    There are none where git cannot be asked.
+    """
+    root = gate.root()
+    command = ["git", "--no-optional-locks", "-C", str(root)]
+    options = {"capture_output": True, "text": True, "timeout": 60, "check": True}
+    try:
+        top = subprocess.run([*command, "rev-parse", "--show-toplevel"], **options).stdout.strip()
+        if Path(top).resolve() != root.resolve():  # a copy without history inside another clone
+            return []
+        names = ["diff", "-z", "--name-only", "HEAD", "--", *TRACKED]
+        return subprocess.run([*command, *names], **options).stdout.split("\0")[:-1]
+    except (OSError, subprocess.SubprocessError):
+        return []
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def runs(root: Path) -> Iterator[Damage]:
+    """Compare data/results with its digests, and each run with its record."""
+    folder = paths.published()
+    files = [f for end in ("*.xz", "*.json", "bench/*.csv") for f in folder.glob(end)]
+    names = [file.relative_to(folder).as_posix() for file in files]
+    wrong = dict(sums.damages(folder, names))
+    yield from (Damage(file, said, _BACK) for file, said in wrong.items())
+    for experiment in archive.experiments(folder):
+        rows, records = archive.files_of(experiment, folder)
+        found = archive.read(experiment, folder)
+        if found.wrong and not {rows, records} & wrong.keys():
+            yield Damage(records, found.wrong, _BACK)
+        looked = {key: store.look_in_archive(key, folder).wrong for key in _keys(found)}
+        bad = [f"{key}: {said}" for key, said in looked.items() if said]
+        if bad:
+            yield Damage(records, f"{len(bad)} of {len(looked)} runs, such as {bad[0]}", _BACK)
+
+
+def _keys(found: archive.Archive) -> list[str]:
+    return sorted({*found.records, *found.contents})
+
+
+def paper_values(root: Path) -> Iterator[Damage]:
+    """Compare data/paper_values with its digests, and read every table."""
+    folder = paths.paper_values()
+    way = f"{_BACK}; {_SUMS.format(folder.relative_to(root))}"
+    files = sorted(folder.glob("*.csv"))
+    wrong = dict(sums.damages(folder, [file.name for file in files]))
+    yield from (Damage(file, said, way) for file, said in wrong.items())
+    for file in files:
+        read = tables.paper_curve if "-fig" in file.stem else tables.paper_values
+        try:
+            read(file.stem)
+        except (OSError, ValueError, KeyError) as error:
+            if file not in wrong:
+                yield Damage(file, f"it cannot be read: {error}", _BACK)
+
+
+# --- figures and verdicts -------------------------------------------------------------------------
+
+
+def figures(root: Path) -> Iterator[Damage]:
+    """Compare the files of figures/ with index.csv and passports, and these with their runs."""
+    folder = root / "figures"
+    wrong = seals.damages(folder)
+    yield from (Damage(damage.file, damage.wrong, _DRAW) for damage in wrong)
+    for name in seals.COLUMNS:
+        if not (folder / name).is_file():
+            yield Damage(folder / name, "it is missing", _DRAW)
+    rows = {row["artefact"]: row for row in seals.rows(folder / "index.csv")}
+    for file in sorted({*folder.glob("*.csv"), *folder.glob("*.json")}):
+        if file.stem not in rows and file.name not in {*_OTHERS, *seals.COLUMNS}:
+            yield Damage(file, seals.NO_ROW, _DRAW)
+    bench = [Path(name).name for name in folder.glob("bench.png")]
+    for file, said in sums.damages(folder, bench):
+        yield Damage(file, said, f"{_BACK}, `make bench` makes it anew")
+    if not front_picture.is_current():
+        said = "it, or overview.json, is not what was drawn from the numbers beside it"
+        yield Damage(folder / "overview.png", said, _WRITE)
+    damaged = {damage.artefact for damage in wrong}
+    planned = {book.name for book in gate.notebooks() if book.plan}  # others compute as they run
+    published = _published()
+    for artefact in rows.keys() - damaged:
+        if rows[artefact]["notebook"] in planned:
+            yield from _passport(folder / f"{artefact}.json", published)
+
+
+def _published() -> set[str]:
+    folder = paths.published()
+    return {
+        key for name in archive.experiments(folder) for key in archive.read(name, folder).records
+    }
+
+
+def _passport(file: Path, published: set[str]) -> Iterator[Damage]:
+    """Compare a passport with the published runs."""
+    said = json.loads(paths.read(file))
+    if lost := sorted(set(said["results"]) - published):
+        text = (
+            f"{len(lost)} of its {len(said['results'])} runs are not published, such as {lost[0]}"
+        )
+        yield Damage(file, text, f"`make paper ONLY={said['notebook'][:2]}` computes them")
+
+
+def declared() -> dict[str, Claim]:
+    """Return every claim that a paper's package declares, by artefact."""
+    found: dict[str, Claim] = {}
+    for package in pkgutil.iter_modules(companion.__path__):
+        name = f"companion.{package.name}.claims"
+        if package.name not in ("judging", "beyond") and _is_there(name):
+            found |= importlib.import_module(name).CLAIMS
+    return found
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def verdicts(root: Path) -> Iterator[Damage]:
+    """Compare the recorded verdicts with the claims as they are declared today."""
+    file = root / "figures" / "verdicts.csv"
+    claims, parts = declared(), {}
+    for part in seals.rows(file.with_name("parts.csv")):
+        parts.setdefault(part["artefact"], []).append(part)
+    rows = {row["artefact"]: row for row in seals.rows(file)}
+    if lost := sorted(claims.keys() - rows.keys()):
+        said = f"there is no verdict on {len(lost)} claims, such as {lost[0]}"
+        yield Damage(file, said, _DRAW)
+    for artefact, row in rows.items():
+        if artefact not in claims:
+            yield Damage(file, f"{artefact} is no declared claim", _DRAW)
+        elif said := _differs(claims[artefact], row, parts.get(artefact, [])):
+            yield Damage(file, f"{said} of {artefact} differ from the declared claim", _DRAW)
+
+
+def _differs(claim: Claim, row: Mapping[str, str], parts: list[Mapping[str, str]]) -> str:
+    """Return in words what a recorded verdict says otherwise than its claim and its answers."""
+    fields = {"claim": claim.text, "source": claim.source, "refuted_by": claim.refuted_by,
+              "printed": claim.printed}  # fmt: skip
+    other = [name for name, text in fields.items() if row[name] != text]
+    wanted = [
+        (part.key, part.sentence, part.rule.words, part.role, str(part.erratum or ""))
+        for part in claim.parts
+    ]
+    names = ("part", "sentence", "rule", "role", "erratum")
+    if [tuple(part[name] for name in names) for part in parts] != wanted:
+        return ", ".join([*other, "parts"])
+    answers = zip(
+        claim.parts, (Judged(part["answer"], part["ours"]) for part in parts), strict=True
+    )
+    if overall(Answer(*answer) for answer in answers) != row["verdict"]:
+        other.append("verdict and answers")
+    return ", ".join(other)
+
+
+# --- notebooks and pages --------------------------------------------------------------------------
+
+
+def parameters(root: Path) -> Iterator[Damage]:
+    """Compare figures/parameters.json with the notebooks' parameters cells."""
+    file, cells = root / "figures" / "parameters.json", {}
+    for book in gate.notebooks():
+        try:
+            cells |= story.of_cells([book])
+        except gate.GateError as error:
+            yield Damage(book.path, str(error), _BACK)
+    try:
+        content = paths.read(file)
+    except OSError as error:
+        yield Damage(file, f"it cannot be read: {error.strerror}", _BACK)
+        return
+    if content == story.as_text(cells).encode():
+        return
+    lines = {name: story.as_text({name: said})[2:-3].encode() for name, said in cells.items()}
+    other = [name for name, line in lines.items() if line not in content]
+    said = f"the parameters cells say otherwise of {', '.join(other) or 'all notebooks'}"
+    run = f'`make figures ONLY="{" ".join(name[:2] for name in other)}"` publishes what they say'
+    yield Damage(file, said, f"{_BACK}, {run}")
+
+
+def pages(root: Path) -> Iterator[Damage]:
+    """Compare the generated pages with what their templates make of the verdicts."""
+    for page, make in readme.pages().items():
+        yield from _page(page, make)
+
+
+def _page(page: Path, make: Callable[[str], str]) -> Iterator[Damage]:
+    try:
+        content = paths.read(page)
+        if make(content.decode("utf-8")).encode() != content:
+            yield Damage(page, "its generated part is not what the verdicts say today", _WRITE)
+    except seals.DamagedTable:
+        yield Damage(page, "it hangs on verdicts that are damaged", "mend these first")
+    except (OSError, ValueError) as error:
+        yield Damage(page, str(error), _BACK)
+
+
+PARTS: tuple[Callable[[Path], Iterator[Damage]], ...] = (
+    runs,
+    paper_values,
+    figures,
+    verdicts,
+    parameters,
+    pages,
+)
