@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from companion.datastreams import case_study
 from sflkit import checks
-from sflkit.datastreams import bounds, case_study, importance, psi, strategies
+from sflkit.datastreams import bounds, importance, psi, strategies
 
 STRATEGIES = ("uniform", "historical", "fresh", "ours")
 ENGINE_ROUNDS = 10  # that are trained by the library's engine as well

@@ -3,7 +3,7 @@ data?
 
 Start with `importance` (what the weights of samples mean, Sections 3 and 4) and `psi` (the bound
 that is minimised, Section 5). `strategies` turns a strategy's name into weights of clients.
-`bounds` and `case_study` hold the theory.
+`bounds` holds the theory.
 
 `training` runs Algorithm 1 with several strategies at once: `config` lists its settings, `arrivals`
 says who holds which samples when, `arms` trains the models, and `constants` measures what the bound
@@ -23,7 +23,6 @@ __getattr__, __dir__, __all__ = exports(
         "arms": "",
         "arrivals": "",
         "bounds": "",
-        "case_study": "",
         "constants": "",
     },
 )

@@ -4,8 +4,8 @@ Source: FDS (Federated Learning for Data Streams), Theorems 4.1 and 4.3, Lemmas 
 with the corrections of ERRATA 26 and 29.
 
 Where the text has order symbols, here are the constants of the proofs. By (9) the true error is at
-most the optimisation error plus twice the generalisation error (Theorem 4.4); `case_study` has that
-sum for Section 5.
+most the optimisation error plus twice the generalisation error (Theorem 4.4); the companion's
+`case_study` has that sum for Section 5.
 
 | code          | symbol            | shape  | meaning                                             |
 |---------------|-------------------|--------|-----------------------------------------------------|

@@ -20,7 +20,6 @@ __getattr__, __dir__, __all__ = exports(
         "bounds": "",
         "cache_paths": "",
         "clients": "",
-        "full_start": "",
         "learner": "",
         "protocol": "",
         "sampling": "",

@@ -393,7 +393,7 @@ def test_validation_of_text_is_its_end():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": "cifar"}, "name='cifar' must be one of 'logistic', 'digits'"),
+        ({"data": "cifar"}, "data='cifar' must be one of 'logistic', 'digits'"),
         ({"hist_fraction": 0.0}, "hist_fraction=0.0"),
         ({"hist_fraction": 1.0}, "hist_fraction=1.0"),
         ({"n_historical": 0}, "n_historical=0 .* <= 4"),
@@ -407,20 +407,20 @@ def test_validation_of_text_is_its_end():
         ({"alpha": 0}, "alpha=0"),
         ({"seed": -1}, "seed=-1"),
         ({"stride": 3}, "stride: only data sets with natural clients"),
-        ({"name": "logistic", "epsilon": -0.1}, "epsilon=-0.1"),
-        ({"name": "logistic", "n_samples": 0}, "n_samples=0"),
-        ({"name": "logistic", "alpha": 0}, "alpha=0"),
-        ({"name": "writers", "alpha": -1}, "alpha=-1"),
-        ({"name": "writers", "n_historical": -5}, "n_historical=-5"),
-        ({"name": "digits", "epsilon": -0.1}, "epsilon=-0.1"),
-        ({"name": "plays", "epsilon": -0.1}, "epsilon=-0.1"),
-        ({"name": "writers", "n_clients": 61}, "n_clients=61 .* <= 60"),
-        ({"name": "writers", "n_samples": 3}, "n_samples=3 .* >= 5"),
-        ({"name": "plays", "vocabulary": "ascii"}, "vocabulary='ascii'"),
+        ({"data": "logistic", "epsilon": -0.1}, "epsilon=-0.1"),
+        ({"data": "logistic", "n_samples": 0}, "n_samples=0"),
+        ({"data": "logistic", "alpha": 0}, "alpha=0"),
+        ({"data": "writers", "alpha": -1}, "alpha=-1"),
+        ({"data": "writers", "n_historical": -5}, "n_historical=-5"),
+        ({"data": "digits", "epsilon": -0.1}, "epsilon=-0.1"),
+        ({"data": "plays", "epsilon": -0.1}, "epsilon=-0.1"),
+        ({"data": "writers", "n_clients": 61}, "n_clients=61 .* <= 60"),
+        ({"data": "writers", "n_samples": 3}, "n_samples=3 .* >= 5"),
+        ({"data": "plays", "vocabulary": "ascii"}, "vocabulary='ascii'"),
     ],
 )
 def test_bad_values(change, message):
-    good = {"name": "digits", "n_clients": 5, "n_historical": 2, "hist_fraction": 0.5, "seed": 0}
+    good = {"data": "digits", "n_clients": 5, "n_historical": 2, "hist_fraction": 0.5, "seed": 0}
     with pytest.raises(ValueError, match=message):
         federations.data_streams(**(good | change))
 
@@ -428,16 +428,16 @@ def test_bad_values(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": "logistic"}, "name='logistic'"),
+        ({"data": "logistic"}, "data='logistic'"),
         ({"n_clients": 0}, "n_clients=0"),
         ({"samples_per_client": 0}, "samples_per_client=0"),
         ({"samples_per_client": 500}, "need 2500 samples; there are 1442"),
         ({"n_clients": 2000}, "n_clients=2000 must be at most the 1442 samples"),
         ({"alpha": -1}, "alpha=-1"),
-        ({"name": "writers", "alpha": -1}, "alpha=-1"),
+        ({"data": "writers", "alpha": -1}, "alpha=-1"),
         ({"vocabulary": "leaf"}, "vocabulary: only data sets with natural clients"),
     ],
 )
 def test_bad_static_values(change, message):
     with pytest.raises(ValueError, match=message):
-        federations.static(**({"name": "digits", "n_clients": 5, "seed": 0} | change))
+        federations.static(**({"data": "digits", "n_clients": 5, "seed": 0} | change))

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from companion.datastreams.case_study import (
+    sigma_bar2_case_study,
+)
 from sflkit.datastreams.bounds import (
     discrepancy_bound,
     drift_constants,
@@ -21,9 +24,6 @@ from sflkit.datastreams.bounds import (
     sigma_bar2,
     sigma_bar2_bound,
     weighted_discrepancy,
-)
-from sflkit.datastreams.case_study import (
-    sigma_bar2_case_study,
 )
 from sflkit.datastreams.importance import (
     effective_samples,

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sflkit.datastreams import case_study
+from companion.datastreams import case_study
+from companion.datastreams.case_study import (
+    corollary51,
+    corollary51_general,
+    lower_bound_example,
+    sigma_bar2_case_study,
+)
 from sflkit.datastreams.bounds import (
     drift_constants,
     gradient_bound,
     optimization_bound,
     sigma_bar2,
-)
-from sflkit.datastreams.case_study import (
-    corollary51,
-    corollary51_general,
-    lower_bound_example,
-    sigma_bar2_case_study,
 )
 from sflkit.datastreams.psi import minimize_psi, psi
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from companion.sfl.full_start import RULES, full_start_weights
 from sflkit.randomness import generator
 from sflkit.sfl import caches
 from sflkit.sfl.clients import Clients
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.discrepancy import exact_discrepancy, rule_weights
-from sflkit.sfl.full_start import RULES, full_start_weights
 from sflkit.sfl.streams import LabelStream, kl_markov_stream
 from sflkit.sfl.training import full_start, run
 

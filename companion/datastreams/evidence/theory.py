@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion.datastreams import descent
+from companion.datastreams import case_study, descent
 from companion.datastreams.plane_problem import Measured, Problem
-from sflkit.datastreams import bounds, case_study, importance, psi
+from sflkit.datastreams import bounds, importance, psi
 
 Evidence = dict[str, Any]
 KOLMOGOROV = 0.8687  # limit of sqrt(N) times the mean Kolmogorov-Smirnov distance

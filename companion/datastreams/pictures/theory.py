@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from companion import figures
+from companion.datastreams import case_study
 from companion.datastreams.evidence.theory import KOLMOGOROV
 from companion.datastreams.plane_problem import STRATEGIES
-from sflkit.datastreams import case_study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

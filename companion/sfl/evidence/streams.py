@@ -6,17 +6,73 @@ Source: SFL, Sections III to V; the claims are in `companion.sfl.claims.theory`,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sflkit.sfl import cache_paths
-from sflkit.sfl.clients import Clients
+from sflkit.sfl import discrepancy
+from sflkit.sfl.clients import Clients, make_stream
 from sflkit.sfl.config import SFLConfig
 
 Evidence = dict[str, Any]
+
+
+def late_logs(frame: pd.DataFrame, seeds: list[int], first_full: int) -> dict:
+    """Return what Fig. 5 is judged by, as logarithms, for the rules FIFO, SRSR and DRSR.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Of `run` for these rules and seeds.
+    seeds : list of int
+    first_full : int
+        M, the round in which the cache is full for the first time.
+
+    Returns
+    -------
+    dict
+        "mean", "fluctuation" and "total": rule -> (n_seeds,) logarithms of the mean and of the
+        standard deviation over the last half of the rounds, and of the sum over all rounds;
+        "falls": log psi_t of DRSR (n_seeds, T - M), and log t.
+    """
+    psi = {
+        rule: part.pivot(index="seed", columns="round", values="discrepancy").loc[seeds]
+        for rule, part in frame.groupby("rule")
+        if rule in ("fifo", "srsr", "drsr")
+    }
+    t = next(iter(psi.values())).columns.to_numpy()
+    late = {rule: table.to_numpy()[:, t > t[-1] // 2] for rule, table in psi.items()}
+    falling = psi["drsr"].to_numpy()[:, t > first_full]
+    return {
+        "mean": {rule: np.log(values.mean(axis=1)) for rule, values in late.items()},
+        "fluctuation": {rule: np.log(values.std(axis=1)) for rule, values in late.items()},
+        "total": {rule: np.log(table.to_numpy().sum(axis=1)) for rule, table in psi.items()},
+        "falls": (np.log(falling), np.log(t[t > first_full])),
+    }
+
+
+def expected_totals(config: SFLConfig, seeds: Iterable[int]) -> dict[str, np.ndarray]:
+    """Return rule -> (rounds,) accumulated discrepancy of FIFO, SRSR and DRSR, in expectation.
+
+    It is the mean over the seeds' streams, for exact counts, that is without the noise of drawing
+    B_s labels and without rounding. `config` names the stream's and the caches' settings.
+    """
+    cache_rounds = math.ceil(config.capacity / config.batch_size)
+    paths: dict[str, list] = {"fifo": [], "srsr_filled": [], "drsr": []}
+    for seed in seeds:
+        stream = make_stream(replace(config, seed=seed), config.n_classes)
+        for rule, found in paths.items():
+            theta = config.theta if rule == "srsr_filled" else None
+            path = discrepancy.exact_path(
+                stream, rule, config.rounds, cache_rounds=cache_rounds, theta=theta
+            )
+            found.append(path.sum(axis=(1, 2)).cumsum())
+    names = {"fifo": "fifo", "srsr_filled": "srsr", "drsr": "drsr"}
+    return {names[rule]: np.mean(found, axis=0) for rule, found in paths.items()}
 
 
 # --- notebook 10 ----------------------------------------------------------------------------------
@@ -41,8 +97,8 @@ def stream_evidence(
     """
     long = clients.stream.long_term
     apart = [np.abs(a - b).sum() / 2 for i, a in enumerate(long) for b in long[:i]]
-    logs = cache_paths.late_logs(frame, seeds, -(-config.capacity // config.batch_size))
-    expected = cache_paths.expected_totals(config, [seed + len(seeds) for seed in seeds])
+    logs = late_logs(frame, seeds, -(-config.capacity // config.batch_size))
+    expected = expected_totals(config, [seed + len(seeds) for seed in seeds])
     others = np.stack([expected["srsr"], expected["fifo"]])
     return {
         "sfl-fig1": _wandering(config, clients),

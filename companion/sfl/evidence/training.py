@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from companion.judging.claims import NotRun
+from companion.sfl.full_start import full_start_weights
 from companion.sfl.label_only import LabelOnlyConfig, make_stream
 from companion.sfl.plans.training import Comparison, Superclasses
 from sflkit.sfl.discrepancy import exact_discrepancy, rule_weights
-from sflkit.sfl.full_start import full_start_weights
 
 LATE = (0.75, 1.0)
 THROUGHOUT = (0.0, 1.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from companion.datastreams import descent
-from sflkit.datastreams import bounds, case_study, config, importance, psi, strategies
+from companion.datastreams import case_study, descent
+from sflkit.datastreams import bounds, config, importance, psi, strategies
 
 mask, n = np.array([True, False, False]), np.array([5.0, 3.0, 2.0])
 of_samples = np.array([[[1.0, 2], [3, 4]], [[1, 1], [0, 1]]])

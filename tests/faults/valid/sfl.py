@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from companion.sfl import coin
+from companion.sfl import coin, full_start
 from sflkit.sfl import (
     bounds,
     cache_paths,
     caches,
     config,
     discrepancy,
-    full_start,
     sampling,
     streams,
 )
