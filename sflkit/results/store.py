@@ -17,7 +17,7 @@ source (`sflkit.results.sources`). The source of a run of this library is record
 that an edit that was taken back leaves nothing there (`publish`).
 
 The record holds config, versions, commit, device, threads, data set, seconds, the columns' types,
-the sha256 of the csv and one of the record itself (records from before 0.2 have none). The csv is
+the sha256 of the csv and one of the record itself. The csv is
 put in place first and the json last, so the json makes a result complete. One that is incomplete,
 truncated or altered, or whose key is not that of its own config, is never used; `look` says what is
 wrong with it. Floats are kept
@@ -54,12 +54,6 @@ if TYPE_CHECKING:
 # Where the locks of runs lie in a folder of results; git ignores it.
 LOCKS = ".locks"
 FLOAT_FORMAT = "%.7g"
-# What a record holds, besides the digest that those from before 0.2 lack.
-_NAMES = {
-    *("key", "experiment", "result_version", "config", "sources", "source_sha256", "stacked"),
-    *("rows", "columns", "sha256", "data", "device", "machine", "threads", "versions", "commit"),
-    "seconds",
-}
 _EXPERIMENT = re.compile(r"[a-z0-9][a-z0-9-]*")
 _DTYPES = {"i": "int64", "u": "int64", "f": "float64", "b": "bool"}
 
@@ -208,9 +202,8 @@ def look(key: str, folder: Path | str) -> OnDisk:
     """Return what a folder holds under a key, without a look at the numbers themselves.
 
     A result is complete when its record can be read and is of this key, by what it says and by what
-    follows from its own config; when nothing in it differs from its own digest, where it has one,
-    or is of another form than `write_result` writes; and when the csv has the digest that the
-    record says.
+    follows from its own config; when it has its own digest; and when the csv has the digest that
+    the record says.
 
     Of a result that is published and lies in a file of its own as well, the whole one is taken.
     """
@@ -263,15 +256,13 @@ def _wrong(key: str, record: dict, csv: bytes | None) -> str:
     """Return what is wrong with a record that could be read and its numbers, or nothing."""
     if record.get("key") != key:
         return f"the record is of {record.get('key')}"
-    if (missing := [name for name in _FORMS if name not in record]) or csv is None:
-        return f"the record lacks {', '.join(missing)}" if missing else "a record without numbers"
+    if csv is None:
+        return "a record without numbers"
+    if missing := [name for name in ("sha256", "record_sha256") if name not in record]:
+        return f"the record lacks {', '.join(missing)}"
     if hashlib.sha256(csv).hexdigest() != record["sha256"]:
         return "the numbers differ from the record's digest"
-    if (digest := record.get("record_sha256")) is None:
-        # A damaged name of the digest would make a record look as if it were from before 0.2.
-        if unknown := ", ".join(map(repr, record.keys() - _NAMES)):
-            return f"the record lacks its own digest and holds {unknown}, which no run writes"
-    elif digest != _record_sha256(record):
+    if record["record_sha256"] != record_sha256(record):
         return "the record differs from its own digest"
     try:
         own = key_of(record)
@@ -279,39 +270,13 @@ def _wrong(key: str, record: dict, csv: bytes | None) -> str:
         own = "none"
     if own != key:
         return f"the record's config, experiment or result version are those of another key, {own}"
-    for name, fits in _FORMS.items():
-        if not fits(record[name]):
-            return f"the record's {name} are {record[name]!r}, which no run writes"
     return ""
 
 
-def _record_sha256(record: Mapping[str, Any]) -> str:
+def record_sha256(record: Mapping[str, Any]) -> str:
     """Return the digest of a record without its own digest."""
     rest = {name: value for name, value in record.items() if name != "record_sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
-def _is_number(value: Any, low: float) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < np.inf
-
-
-# What a record must hold, and whether a value is of the form that `write_result` writes.
-_FORMS: dict[str, Callable[[Any], bool]] = {
-    "sha256": lambda value: isinstance(value, str),
-    "columns": lambda value: (
-        isinstance(value, dict)
-        and bool(value)
-        and set(value.values()) <= {*_DTYPES.values(), "str"}
-    ),
-    "rows": lambda value: _is_number(value, 1) and isinstance(value, int),
-    "threads": lambda value: _is_number(value, 1) and isinstance(value, int),
-    "seconds": lambda value: _is_number(value, 0),
-    "versions": lambda value: (
-        isinstance(value, dict)
-        and {"python", "numpy", "sflkit"} <= value.keys()
-        and all(isinstance(version, str) and version for version in value.values())
-    ),
-}
 
 
 def is_complete(key: str, folder: Path | str) -> bool:
@@ -348,7 +313,7 @@ def write_result(
         "seconds": round(seconds, 3),
     }
     record = plain(record)
-    record["record_sha256"] = _record_sha256(record)
+    record["record_sha256"] = record_sha256(record)
     text = json.dumps(record, indent=1) + "\n"
     write_pair(Path(folder), head["key"], content, text)
 
@@ -447,7 +412,7 @@ def _to_publish(key: str, store: Path, folder: Path) -> tuple[dict, bytes]:
         cells = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
         content = cells[list(columns)].to_csv(index=False, lineterminator="\n").encode()
     record |= {"columns": columns, "sha256": hashlib.sha256(content).hexdigest()}
-    record["record_sha256"] = _record_sha256(record)
+    record["record_sha256"] = record_sha256(record)
     return record, content
 
 

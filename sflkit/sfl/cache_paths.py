@@ -52,4 +52,6 @@ def run(
             "train=True must be False here: cache_paths follows the caches only; "
             "sflkit.sfl.training.run trains"
         )
-    return training.run(config, cache=cache, stream=stream, stop_after=stop_after)[["round", "discrepancy"]]
+    return training.run(config, cache=cache, stream=stream, stop_after=stop_after)[
+        ["round", "discrepancy"]
+    ]
