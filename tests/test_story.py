@@ -59,6 +59,13 @@ def test_other_parameters_compute_and_are_told_and_jobs_are_none(clone, capsys, 
         story.begin("10_first", values())
 
 
+def test_what_was_published_of_a_notebook_must_be_known_before_it_publishes(clone, monkeypatch):
+    """Else papermill with parameters of its own would write over the published figures."""
+    monkeypatch.setenv(paths.PUBLISH, "1")
+    story.begin("10_first", values(rounds=50))  # there is no parameters.json
+    assert paths.PUBLISH not in os.environ and paths.drawn() == clone / "out" / "figures"
+
+
 def test_a_small_result_is_made_once_and_kept_to_the_last_digit(clone, monkeypatch):
     made = []
 

@@ -278,7 +278,7 @@ def _page(page: Path, make: Callable[[str], str]) -> Iterator[Damage]:
     try:
         content = paths.read(page)
         if make(content.decode("utf-8")).encode() != content:
-            yield Damage(page, "its generated part is not what the verdicts say today", _WRITE)
+            yield Damage(page, "its generated part is out of date", _WRITE)
     except seals.DamagedTable:
         yield Damage(page, "it hangs on verdicts that are damaged", "mend these first")
     except (OSError, ValueError) as error:

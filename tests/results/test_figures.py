@@ -504,8 +504,10 @@ def test_provenance_names_what_made_the_numbers(clone):
     "changes, message",
     [
         ({"artefact": "Fig 4"}, "artefact='Fig 4'"),
-        ({"artefact": "verdicts"}, "names another file of figures"),
-        ({"artefact": "overview"}, "names another file of figures"),
+        *(
+            ({"artefact": name}, "names another file of figures")
+            for name in ("verdicts", "parts", "index", "parameters", "overview")
+        ),
         ({"parameters": {"rate": np.nan}}, "parameters=nan must be made of finite"),
     ],
 )
