@@ -25,10 +25,10 @@ from typing import Any
 
 import joblib
 
-from companion import plans
+from companion import plans, shelf
 from companion.app import gate
 from sflkit import machine, paths
-from sflkit.results import shelf, store, sweep
+from sflkit.results import store, sweep
 
 LENGTHS = ("rounds", "episodes", "repeats")
 _NAMED = 5  # results that nobody wants which are named

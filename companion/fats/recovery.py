@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from companion import story
-from sflkit.fats import hit_rounds
+from companion.fats import hit_rounds
 from sflkit.fats.config import FATSConfig
 from sflkit.fats.methods import METHODS
 from sflkit.fats.training import choose_requests, federation_of

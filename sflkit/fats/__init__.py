@@ -29,7 +29,6 @@ __getattr__, __dir__, __all__ = exports(
         "expected_time": "",
         "first_uses": "",
         "held": "",
-        "hit_rounds": "",
         "ledger": "",
         "membership": "",
         "methods": "",

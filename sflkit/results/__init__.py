@@ -1,7 +1,4 @@
-"""Runs, figures and verdicts.
+"""Runs: `sweep` computes many, each once; `attempts` is what its workers do.
 
-`sweep` computes many runs, each once: `attempts` is what its workers do, `store` keeps the results
-with a record of their `origin`, and `shelf` says what a folder of them holds. `plans` say which
-runs a notebook needs. `claims` declares what a paper claims, `rules` and `intervals` decide it,
-`figures` draws with a passport, `tables` sets ours beside the paper's and records verdicts,
-`widgets` holds what the explorers share."""
+`store` keeps the results with a record of their `origin` and `sources`, `archive` those that are
+published, and `intervals` says how far a few seeds carry."""

@@ -14,7 +14,7 @@ user's own counts as well: a `run` function from outside this library, the rules
 given to a sweep, and rules that a user added to a registry and that the config names, by name and
 source (`sflkit.results.sources`). The source of a run of this library is recorded, not hashed: its
 `RESULT_VERSION` is raised when its numbers change. What is published must come from a commit, so
-that an edit that was taken back leaves nothing there (`publish`).
+that an edit that was taken back leaves nothing there.
 
 The record holds config, versions, commit, device, threads, data set, seconds, the columns' types,
 the sha256 of the csv and one of the record itself. The csv is
@@ -26,7 +26,6 @@ to 7 significant digits: small files, and far below any effect we report.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import functools
@@ -37,7 +36,7 @@ import platform
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,7 +45,7 @@ import pandas as pd
 
 from sflkit import checks, paths
 from sflkit.config import registries
-from sflkit.results import archive, origin, sources, sums
+from sflkit.results import archive, origin, sources
 
 if TYPE_CHECKING:
     import filelock
@@ -157,7 +156,7 @@ def read_result(key: str, folder: Path | str) -> tuple[pd.DataFrame, dict] | Non
                 _parse_alike(published, types)
             frame = published.frames[types][key].copy()
         else:
-            frame = _parse(found.content, types)
+            frame = parse(found.content, types)
     except (ValueError, TypeError, KeyError):
         return None
     return (frame, copy.copy(found.record)) if len(frame) == found.record["rows"] else None
@@ -171,7 +170,7 @@ def _parse_alike(published: archive.Archive, types: tuple[tuple[str, str], ...])
         if tuple(record.get("columns", {}).items()) == types
         and not _wrong(key, record, published.contents.get(key))
     }
-    table = _parse(archive.together(contents.values()), types)
+    table = parse(archive.together(contents.values()), types)
     frames, start = {}, 0
     for key in contents:
         stop = start + published.records[key]["rows"]
@@ -339,81 +338,16 @@ def run_lock(key: str, folder: Path | str, *, wait: bool = True) -> filelock.Bas
     return paths.lock(folder / key, wait=wait, folder=folder / LOCKS)
 
 
-def publish(keys: Iterable[str], store: Path | str | None, folder: Path | str) -> list[Path]:
-    """Add results to the archives of the tracked `folder`, such as `paths.published()`.
-
-    They come from `store` (None: `paths.results_store()`), or from files of their own in `folder`.
-    Results that are published already are left alone; columns that nothing reads are left out.
-
-    Returns
-    -------
-    list of Path
-        The archives' files, two per distinct experiment.
-
-    Raises
-    ------
-    ValueError
-        If neither folder holds a complete result of a key, or the one to be added was computed
-        while sflkit/ or notebooks/ had uncommitted changes; if an archive that is to grow cannot be
-        read.
-    paths.CannotWrite
-        If the disk is full or the folder cannot be written.
-    """
-    store = paths.results_store() if store is None else Path(store)
+def is_running(key: str, folder: Path | str) -> bool:
+    """Return whether a living process holds the lock of a run, which says that it computes it."""
     folder = Path(folder)
-    by_experiment: dict[str, list[str]] = {}
-    for key in dict.fromkeys(keys):
-        by_experiment.setdefault(key.partition("/")[0], []).append(key)
-    written = []
-    for experiment, wanted in by_experiment.items():
-        with paths.lock(folder / experiment, folder=folder / LOCKS):
-            _add(experiment, wanted, store, folder)
-        written += archive.files_of(experiment, folder)
-    return written
-
-
-def _add(experiment: str, keys: list[str], store: Path, folder: Path) -> None:
-    """Add runs of an experiment to its archive, whose lock the caller holds."""
-    found = archive.read(experiment, folder)
-    if found.wrong:
-        raise ValueError(f"{archive.files_of(experiment, folder)[0]}: {found.wrong}")
-    there = {
-        key: (record, found.contents.get(key, b""))
-        for key, record in found.records.items()
-        if not _wrong(key, record, found.contents.get(key))
-    }
-    new = {key: _to_publish(key, store, folder) for key in keys if key not in there}
-    names = {file.name for file in archive.files_of(experiment, folder)}
-    stale = {file.name for file, _ in sums.damages(folder, names)} & {*names, sums.NAME}
-    if new or (stale and len(there) == len(found.records)):  # as after a kill before the digests
-        archive.write(experiment, folder, there | new)
-
-
-def _to_publish(key: str, store: Path, folder: Path) -> tuple[dict, bytes]:
-    """Return record and csv text of a complete result with the columns that are published."""
-    for place in (folder, store):
-        with contextlib.suppress(KeyError, ValueError, TypeError):
-            found = look_at_files(key, place)
-            if found.record is not None and not found.wrong:
-                _parse(found.content, tuple(found.record["columns"].items()))
-                break
-    else:
-        raise ValueError(f"key={key!r} must name a complete result in {store} or {folder}")
-    record = dict(found.record)
-    if origin.was_edited(record["commit"]):
-        raise ValueError(
-            f"key={key!r} was computed with uncommitted changes of sflkit/ or notebooks/; "
-            f"commit them, delete {place / key}.json and compute it again"
-        )
-    columns = archive.kept(record["experiment"], record["columns"])
-    content = found.content
-    if columns != record["columns"]:
-        # As text, so that every number stays as it was written.
-        cells = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
-        content = cells[list(columns)].to_csv(index=False, lineterminator="\n").encode()
-    record |= {"columns": columns, "sha256": hashlib.sha256(content).hexdigest()}
-    record["record_sha256"] = record_sha256(record)
-    return record, content
+    if not (folder / LOCKS / f"{Path(key).name}.lock").is_file():
+        return False  # asking would make the file
+    try:
+        with run_lock(key, folder, wait=False):
+            return False
+    except OSError:  # held (filelock.Timeout is one), or not ours to open
+        return True
 
 
 def _format(frame: pd.DataFrame) -> tuple[bytes, dict[str, str]]:
@@ -448,7 +382,7 @@ def _format(frame: pd.DataFrame) -> tuple[bytes, dict[str, str]]:
     return text.encode("utf-8"), columns
 
 
-def _parse(content: bytes, types: tuple[tuple[str, str], ...]) -> pd.DataFrame:
+def parse(content: bytes, types: tuple[tuple[str, str], ...]) -> pd.DataFrame:
     columns = dict(types)
     frame = pd.read_csv(
         io.BytesIO(content),

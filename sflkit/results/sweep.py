@@ -41,13 +41,13 @@ import pandas as pd
 from sflkit import checks, machine, paths
 from sflkit.results import archive
 from sflkit.results.attempts import Item, Task, die_with_parent, execute
-from sflkit.results.shelf import is_running
 from sflkit.results.store import (
     canonical,
     config_dict,
     describe,
     experiment_name,
     is_complete,
+    is_running,
     look,
     own_code,
     read_result,

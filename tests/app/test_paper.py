@@ -18,10 +18,10 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from companion import plans
+from companion import plans, shelf
 from companion.app import cli, gate, paper
 from sflkit import machine, paths
-from sflkit.results import shelf, store, sweep
+from sflkit.results import store, sweep
 from tests.helpers import ROOT, git
 
 PAPER = [sys.executable, "-m", "sflkit.cli", "paper"]

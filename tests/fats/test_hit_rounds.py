@@ -4,9 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from sflkit.fats.config import TABLE_2, FATSConfig
-from sflkit.fats.enumeration import drawn_law, forgotten_law
-from sflkit.fats.hit_rounds import (
+from companion.fats.hit_rounds import (
     expected,
     expected_share,
     hit_law,
@@ -15,6 +13,8 @@ from sflkit.fats.hit_rounds import (
     slot_spared,
     stream_laws,
 )
+from sflkit.fats.config import TABLE_2, FATSConfig
+from sflkit.fats.enumeration import drawn_law, forgotten_law
 from sflkit.fats.training import run
 
 TINY = dict(

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from companion.fats import recovery
+from companion.fats.hit_rounds import hit_law
 from sflkit.fats.config import FATSConfig
-from sflkit.fats.hit_rounds import hit_law
 from sflkit.fats.training import choose_requests, federation_of
 
 SMALL = FATSConfig(

@@ -16,10 +16,11 @@ import time
 import pytest
 import torch
 
+from companion import shelf
 from sflkit import paths
 from sflkit.fats.state import PendingRequestError, load
 from sflkit.fats.unlearning import learn, resume
-from sflkit.results import shelf, store
+from sflkit.results import store
 from tests.faults import campaign
 from tests.helpers import DRAW, ROOT, write_notebook
 

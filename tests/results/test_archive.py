@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import pandas as pd
 import pytest
 
-from sflkit.results import archive, shelf, store
+from companion import shelf
+from sflkit.results import archive, store
 
 pytestmark = pytest.mark.usefixtures("committed")
 EXPERIMENT = "archive-probe"
@@ -42,7 +43,7 @@ def computed(folder, seeds=range(5)):
 @pytest.mark.parametrize("seeds", [range(5), range(6)])  # the sixth has commas and line breaks
 def test_frames_and_records_are_those_of_the_runs(tmp_path, seeds):
     keys = computed(tmp_path / "runs", seeds)
-    files = store.publish(keys, tmp_path / "runs", tmp_path)
+    files = shelf.publish(keys, tmp_path / "runs", tmp_path)
     assert files == archive.files_of(EXPERIMENT, tmp_path)
     for key in keys:
         before, record = store.read_result(key, tmp_path / "runs")
@@ -57,9 +58,9 @@ def test_frames_and_records_are_those_of_the_runs(tmp_path, seeds):
 
 def test_the_same_bytes_in_any_order(tmp_path):
     keys = computed(tmp_path / "runs")
-    store.publish(keys, tmp_path / "runs", tmp_path / "a")
+    shelf.publish(keys, tmp_path / "runs", tmp_path / "a")
     for key in reversed(keys):
-        store.publish([key], tmp_path / "runs", tmp_path / "b")
+        shelf.publish([key], tmp_path / "runs", tmp_path / "b")
     for one, other in zip(
         archive.files_of(EXPERIMENT, tmp_path / "a"),
         archive.files_of(EXPERIMENT, tmp_path / "b"),
@@ -71,7 +72,7 @@ def test_the_same_bytes_in_any_order(tmp_path):
 def test_columns_that_nothing_reads_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setitem(archive.UNREAD, EXPERIMENT, archive.UNREAD["sfl-training"])
     keys = computed(tmp_path / "runs")
-    store.publish(keys, tmp_path / "runs", tmp_path)
+    shelf.publish(keys, tmp_path / "runs", tmp_path)
     for key in keys:
         before, _ = store.read_result(key, tmp_path / "runs")
         after, record = store.read_result(key, tmp_path)
@@ -82,7 +83,7 @@ def test_columns_that_nothing_reads_are_left_out(tmp_path, monkeypatch):
 
 def test_a_reader_may_change_its_frame(tmp_path):
     (key,) = store_keys = computed(tmp_path / "runs", [0])
-    store.publish(store_keys, tmp_path / "runs", tmp_path)
+    shelf.publish(store_keys, tmp_path / "runs", tmp_path)
     frame, _ = store.read_result(key, tmp_path)
     frame.loc[0, "loss"] = 7.0
     assert store.read_result(key, tmp_path)[0].loc[0, "loss"] == 0.1
@@ -90,7 +91,7 @@ def test_a_reader_may_change_its_frame(tmp_path):
 
 def test_one_altered_run_is_named_and_the_others_stay(tmp_path):
     keys = computed(tmp_path / "runs")
-    rows, _ = store.publish(keys, tmp_path / "runs", tmp_path)
+    rows, _ = shelf.publish(keys, tmp_path / "runs", tmp_path)
     digits = keys[2].split("/")[1].encode()
     text = lzma.decompress(rows.read_bytes())
     assert text.count(digits + b",1,0.1,a") == 1
@@ -98,25 +99,25 @@ def test_one_altered_run_is_named_and_the_others_stay(tmp_path):
     found = shelf.survey(tmp_path)
     assert found.damaged == {keys[2]: "the numbers differ from the record's digest"}
     assert sorted(found.records) == sorted(set(keys) - {keys[2]})
-    store.publish([keys[2]], tmp_path / "runs", tmp_path)  # mended from the run's own files
+    shelf.publish([keys[2]], tmp_path / "runs", tmp_path)  # mended from the run's own files
     assert not shelf.survey(tmp_path).damaged
 
 
 def test_a_file_that_cannot_be_read_is_never_written_over(tmp_path):
     keys = computed(tmp_path / "runs")
-    rows, _ = store.publish(keys[:1], tmp_path / "runs", tmp_path)
+    rows, _ = shelf.publish(keys[:1], tmp_path / "runs", tmp_path)
     rows.write_bytes(rows.read_bytes()[:-9])
     assert "an archive that cannot be read" in shelf.survey(tmp_path).damaged[EXPERIMENT]
     assert "an archive that cannot be read" in store.look(keys[0], tmp_path).wrong
     with pytest.raises(ValueError, match="an archive that cannot be read"):
-        store.publish(keys, tmp_path / "runs", tmp_path)
+        shelf.publish(keys, tmp_path / "runs", tmp_path)
 
 
 def test_a_kill_between_the_two_files_costs_nothing_but_the_new_run(tmp_path):
     keys = computed(tmp_path / "runs")
-    store.publish(keys[:4], tmp_path / "runs", tmp_path)
+    shelf.publish(keys[:4], tmp_path / "runs", tmp_path)
     old = archive.files_of(EXPERIMENT, tmp_path)[1].read_bytes()
-    store.publish(keys, tmp_path / "runs", tmp_path)
+    shelf.publish(keys, tmp_path / "runs", tmp_path)
     archive.files_of(EXPERIMENT, tmp_path)[1].write_bytes(old)
     found = shelf.survey(tmp_path)
     assert sorted(found.records) == sorted(keys[:4])
@@ -135,7 +136,7 @@ def test_runs_move_into_the_archive(tmp_path):
 @pytest.mark.parametrize("kind", ["a pipe", "a device", "nested brackets", "too much", "two"])
 def test_files_that_are_no_archive_are_named(tmp_path, monkeypatch, kind):
     keys = computed(tmp_path / "runs")
-    rows, records = store.publish(keys, tmp_path / "runs", tmp_path)
+    rows, records = shelf.publish(keys, tmp_path / "runs", tmp_path)
     file = rows if kind in ("too much", "two") else records
     if kind == "two":
         file.write_bytes(2 * file.read_bytes())

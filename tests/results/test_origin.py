@@ -8,8 +8,9 @@ import subprocess
 
 import pytest
 
+from companion import shelf
 from sflkit import paths
-from sflkit.results import origin, shelf
+from sflkit.results import origin
 from tests.helpers import ROOT
 
 

@@ -20,9 +20,10 @@ import filelock
 import numpy as np
 import pytest
 
+from companion import shelf
 from sflkit import registry
 from sflkit.federated import FedAvg
-from sflkit.results import shelf, sources, sweep
+from sflkit.results import sources, sweep
 from sflkit.results.store import describe, result_key
 from sflkit.sfl import caches
 

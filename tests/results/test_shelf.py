@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pandas as pd
 import pytest
 
+from companion import shelf
 from sflkit import paths
-from sflkit.results import attempts, origin, shelf, store, sweep
+from sflkit.results import attempts, origin, store, sweep
 
 pytestmark = pytest.mark.usefixtures("committed")
 EXPERIMENT = "shelf-probe"
@@ -111,7 +112,7 @@ def test_a_result_of_an_edited_library_is_not_taken_over(keys, tmp_path, monkeyp
     sweep.run_many(run, [Config(1)], store=there)
     assert not shelf.take_over(keys[1], there, published)
     with pytest.raises(ValueError, match=f"{keys[1]}.* was computed with uncommitted changes of"):
-        store.publish([keys[1]], there, published)
+        shelf.publish([keys[1]], there, published)
     assert not shelf.survey(published).records
 
 

@@ -24,12 +24,12 @@ import pandas as pd
 import psutil
 import pytest
 
+from companion.shelf import publish
 from sflkit import paths
 from sflkit.results import archive, attempts, sweep
 from sflkit.results.store import (
     describe,
     look,
-    publish,
     read_result,
     result_key,
     write_result,

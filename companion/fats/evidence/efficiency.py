@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from companion.fats import hit_rounds
 from companion.fats.claims.training import SIX_SETS
 from companion.fats.plans.efficiency import largest_clients
 from companion.judging.tables import paper_curve, paper_value
-from sflkit.fats import bounds, enumeration, hit_rounds
+from sflkit.fats import bounds, enumeration
 from sflkit.fats.config import TABLE_2
 from sflkit.fats.expected_time import client_time, first_participation, sample_time
 from sflkit.randomness import generator

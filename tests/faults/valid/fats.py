@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from companion.fats import hit_rounds
 from sflkit.fats import (
     attacks,
     baselines,
@@ -16,7 +17,6 @@ from sflkit.fats import (
     first_uses,
     forgetting,
     history,
-    hit_rounds,
     ledger,
     stability,
     unlearning,

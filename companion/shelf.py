@@ -1,4 +1,4 @@
-"""What a folder of results holds: records of the complete ones, damaged ones, runs in progress.
+"""What a folder of results holds, and how runs are published from it.
 
 A result counts as complete here when its record can be read and its csv has the record's sha256;
 the numbers are not parsed, so that thousands of results are looked through in seconds.
@@ -7,13 +7,19 @@ the numbers are not parsed, so that thousands of results are looked through in s
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import io
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import filelock
+import pandas as pd
 
-from sflkit.results import archive, origin, store
+from sflkit import paths
+from sflkit.results import archive, origin, store, sums
+from sflkit.results.store import is_running
 
 _NO_RUNS = "bench"  # the benchmarks' tables, which lie beside the published runs
 
@@ -63,18 +69,6 @@ def read_record(key: str, folder: Path | str) -> dict | None:
     return None if found.wrong else found.record
 
 
-def is_running(key: str, folder: Path | str) -> bool:
-    """Return whether a living process holds the lock of a run, which says that it computes it."""
-    folder = Path(folder)
-    if not (folder / store.LOCKS / f"{Path(key).name}.lock").is_file():
-        return False  # asking would make the file
-    try:
-        with store.run_lock(key, folder, wait=False):
-            return False
-    except OSError:  # held (filelock.Timeout is one), or not ours to open
-        return True
-
-
 def take_over(key: str, source: Path | str, folder: Path | str) -> bool:
     """Copy a complete result from `source` into `folder`; return whether it is there now.
 
@@ -103,7 +97,7 @@ def pack(folder: Path | str) -> list[str]:
     """Move the complete runs that lie in files of their own into the archives of `folder`.
 
     Runs that were computed with uncommitted changes stay where they are. Returns the keys moved;
-    errors are those of `store.publish`.
+    errors are those of `publish`.
     """
     folder = Path(folder)
     single = {key for key in survey(folder).records if (folder / f"{key}.json").is_file()}
@@ -112,7 +106,7 @@ def pack(folder: Path | str) -> list[str]:
         for key in sorted(single)
         if (record := read_record(key, folder)) and not origin.was_edited(record["commit"])
     ]
-    store.publish(keys, folder, folder)
+    publish(keys, folder, folder)
     for key in keys:
         for suffix in (".json", ".csv"):
             (folder / f"{key}{suffix}").unlink(missing_ok=True)
@@ -120,6 +114,83 @@ def pack(folder: Path | str) -> list[str]:
         with contextlib.suppress(OSError):  # others are left there
             (folder / experiment).rmdir()
     return keys
+
+
+def publish(keys: Iterable[str], source: Path | str | None, folder: Path | str) -> list[Path]:
+    """Add results to the archives of the tracked `folder`, such as `paths.published()`.
+
+    They come from `source` (None: `paths.results_store()`), or from files of their own in `folder`.
+    Results that are published already are left alone; columns that nothing reads are left out.
+
+    Returns
+    -------
+    list of Path
+        The archives' files, two per distinct experiment.
+
+    Raises
+    ------
+    ValueError
+        If neither folder holds a complete result of a key, or the one to be added was computed
+        while sflkit/ or notebooks/ had uncommitted changes; if an archive that is to grow cannot be
+        read.
+    paths.CannotWrite
+        If the disk is full or the folder cannot be written.
+    """
+    source = paths.results_store() if source is None else Path(source)
+    folder = Path(folder)
+    by_experiment: dict[str, list[str]] = {}
+    for key in dict.fromkeys(keys):
+        by_experiment.setdefault(key.partition("/")[0], []).append(key)
+    written = []
+    for experiment, wanted in by_experiment.items():
+        with paths.lock(folder / experiment, folder=folder / store.LOCKS):
+            _add(experiment, wanted, source, folder)
+        written += archive.files_of(experiment, folder)
+    return written
+
+
+def _add(experiment: str, keys: list[str], source: Path, folder: Path) -> None:
+    """Add runs of an experiment to its archive, whose lock the caller holds."""
+    found = archive.read(experiment, folder)
+    if found.wrong:
+        raise ValueError(f"{archive.files_of(experiment, folder)[0]}: {found.wrong}")
+    there = {
+        key: (record, found.contents.get(key, b""))
+        for key, record in found.records.items()
+        if not store.look_in_archive(key, folder).wrong
+    }
+    new = {key: _to_publish(key, source, folder) for key in keys if key not in there}
+    names = {file.name for file in archive.files_of(experiment, folder)}
+    stale = {file.name for file, _ in sums.damages(folder, names)} & {*names, sums.NAME}
+    if new or (stale and len(there) == len(found.records)):  # as after a kill before the digests
+        archive.write(experiment, folder, there | new)
+
+
+def _to_publish(key: str, source: Path, folder: Path) -> tuple[dict, bytes]:
+    """Return record and csv text of a complete result with the columns that are published."""
+    for place in (folder, source):
+        with contextlib.suppress(KeyError, ValueError, TypeError):
+            found = store.look_at_files(key, place)
+            if found.record is not None and not found.wrong:
+                store.parse(found.content, tuple(found.record["columns"].items()))
+                break
+    else:
+        raise ValueError(f"key={key!r} must name a complete result in {source} or {folder}")
+    record = dict(found.record)
+    if origin.was_edited(record["commit"]):
+        raise ValueError(
+            f"key={key!r} was computed with uncommitted changes of sflkit/ or notebooks/; "
+            f"commit them, delete {place / key}.json and compute it again"
+        )
+    columns = archive.kept(record["experiment"], record["columns"])
+    content = found.content
+    if columns != record["columns"]:
+        # As text, so that every number stays as it was written.
+        cells = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+        content = cells[list(columns)].to_csv(index=False, lineterminator="\n").encode()
+    record |= {"columns": columns, "sha256": hashlib.sha256(content).hexdigest()}
+    record["record_sha256"] = store.record_sha256(record)
+    return record, content
 
 
 def clear_left_over(folder: Path | str) -> None:
