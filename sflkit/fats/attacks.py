@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 # A model as seen from outside: inputs (n, ...) -> class probabilities (n, C).
 Predict = Callable[[np.ndarray], np.ndarray]
-CLASSIFIERS = ("logistic", "forest")
 _SMALLEST = 1e-12  # a probability below counts as this, so that a loss stays finite
 _SIMPLEX_TOL = 1e-4  # room for float32 rows
 
@@ -64,17 +63,16 @@ class MembershipAttack(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ShadowAttack:
-    """Attack classifiers that `shadow_attack` fitted.
+    """The attack classifier that `shadow_attack` fitted, one for all classes.
 
     Parameters
     ----------
-    classifiers : dict
-        One for all classes, under the key None, or one per class, under the class.
+    classifier : scikit-learn classifier
     n_classes : int
         C, the number of classes that the shadows answered with.
     """
 
-    classifiers: dict
+    classifier: ClassifierMixin
     n_classes: int
 
     def score(self, probabilities: ArrayLike | Tensor, y: ArrayLike) -> np.ndarray:
@@ -83,8 +81,7 @@ class ShadowAttack:
         Raises
         ------
         ValueError
-            On rows off the simplex, labels out of range, another number of classes, or, with a
-            classifier per class, a class that the shadows did not have.
+            On rows off the simplex, labels out of range, or another number of classes.
         """
         probabilities, y = _checked(probabilities, y)
         if probabilities.shape[1] != self.n_classes:
@@ -92,16 +89,7 @@ class ShadowAttack:
                 f"probabilities has {probabilities.shape[1]} columns; the shadows had "
                 f"{self.n_classes} classes"
             )
-        if None in self.classifiers:
-            columns = features(probabilities, y, with_class=True)
-            return self.classifiers[None].predict_proba(columns)[:, 1]
-        out = np.empty(len(y))
-        for c in np.unique(y).tolist():
-            checks.choice("class", c, self.classifiers)
-            rows = y == c
-            columns = features(probabilities[rows], y[rows], with_class=False)
-            out[rows] = self.classifiers[c].predict_proba(columns)[:, 1]
-        return out
+        return self.classifier.predict_proba(features(probabilities, y))[:, 1]
 
 
 @dataclass(frozen=True)
@@ -231,21 +219,20 @@ def losses(probabilities: ArrayLike | Tensor, y: ArrayLike) -> np.ndarray:
     return -np.log(np.maximum(probabilities[np.arange(len(y)), y], _SMALLEST))
 
 
-def features(probabilities: np.ndarray, y: np.ndarray, *, with_class: bool) -> np.ndarray:
+def features(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return what an attack classifier sees of each sample, one row per sample.
 
     The columns are the probabilities in falling order (C), that of the true class, the loss, and
-    with_class which class it is (C indicators). FATS does not say what its attack saw.
+    which class it is (C indicators). FATS does not say what its attack saw.
     """
-    with_class = checks.flag("with_class", with_class)
-    columns = [
-        -np.sort(-probabilities, axis=1),
-        probabilities[np.arange(len(y)), y][:, None],
-        losses(probabilities, y)[:, None],
-    ]
-    if with_class:
-        columns.append(np.eye(probabilities.shape[1])[y])
-    return np.hstack(columns)
+    return np.hstack(
+        [
+            -np.sort(-probabilities, axis=1),
+            probabilities[np.arange(len(y)), y][:, None],
+            losses(probabilities, y)[:, None],
+            np.eye(probabilities.shape[1])[y],
+        ]
+    )
 
 
 def shadow_attack(
@@ -255,14 +242,14 @@ def shadow_attack(
     *,
     n_shadows: int = 4,
     n_train: int | None = None,
-    per_class: bool = False,
-    classifier: str | ClassifierMixin = "logistic",
     rng: np.random.Generator,
 ) -> ShadowAttack:
     """Train shadow models, and learn from them how answers on trained and unseen samples differ.
 
     Each shadow is trained on a random part of a pool. Source: Shokri et al., Section V. Every
-    shadow gives equally many records of both kinds; `features` says what a record holds.
+    shadow gives equally many records of both kinds; `features` says what a record holds. The attack
+    is a logistic regression on standardised features, one for all classes, where Shokri has one
+    for each.
 
     Parameters
     ----------
@@ -276,32 +263,28 @@ def shadow_attack(
     n_train : int, optional
         Samples that a shadow trains on, in [1, n_pool - 1]; half the pool unless given. Best the
         target's own number.
-    per_class : bool
-        True: an attack classifier for each class, as Shokri; needs many records per class. False:
-        one, with the class as indicator features.
-    classifier : {"logistic", "forest"} or scikit-learn classifier with predict_proba
-        Copied before it is fitted; give yours a random_state. "logistic": logistic regression on
-        standardised features; "forest": 100 random trees with at least 10 records per leaf.
     rng : numpy.random.Generator
 
     Raises
     ------
     ValueError
-        An argument out of range, a shadow whose answers are no probabilities or that differ in the
-        number of classes, or a class without records of both kinds (`per_class`).
+        An argument out of range, or shadows whose answers are no probabilities or that differ in
+        the number of classes.
     """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     pool_x, pool_y = _samples("pool", (pool_x, pool_y))
     n_pool = len(pool_y)
     n_shadows = checks.integer("n_shadows", n_shadows, 1)
-    per_class = checks.flag("per_class", per_class)
     if n_pool < 2:
         raise ValueError(
             f"the pool has {n_pool} sample; it must have at least 2, one to train on and one to "
             "leave out"
         )
     n_train = n_pool // 2 if n_train is None else checks.integer("n_train", n_train, 1, n_pool - 1)
-    # Before the long part, so that a bad classifier stops here.
-    unfitted = _classifier(classifier, checks.generator(rng))
+    checks.generator(rng)
     shadows = [
         _shadow_records(train_shadow, pool_x, pool_y, n_train, rng) for _ in range(n_shadows)
     ]
@@ -311,7 +294,9 @@ def shadow_attack(
             f"the shadows answer with {sorted(widths)} classes; all must have the same number"
         )
     records = _Records(*map(np.concatenate, zip(*shadows)))
-    return ShadowAttack(_fitted(unfitted, records, per_class), widths.pop())
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    classifier.fit(features(records.answers, records.labels), records.member)
+    return ShadowAttack(classifier, widths.pop())
 
 
 def membership_metrics(
@@ -459,52 +444,12 @@ def _shadow_records(
     return _Records(_answers(predict, x[rows], y[rows]), y[rows], np.repeat([True, False], n))
 
 
-def _fitted(unfitted: ClassifierMixin, records: _Records, per_class: bool) -> dict:
-    """Return fitted copies of a classifier, one per class or one for all under the key None."""
-    from sklearn.base import clone
-
-    answers, labels, member = records
-    fitted = {}
-    for c in np.unique(labels).tolist() if per_class else [None]:
-        rows = labels == c if per_class else np.full(len(labels), True)
-        if member[rows].all() or not member[rows].any():
-            raise ValueError(
-                f"class {c} has {int(member[rows].sum())} trained and "
-                f"{int((~member[rows]).sum())} unseen records; per_class needs at least 1 of each "
-                "(more shadows, a larger pool, or per_class=False)"
-            )
-        columns = features(answers[rows], labels[rows], with_class=not per_class)
-        fitted[c] = clone(unfitted).fit(columns, member[rows])
-    return fitted
-
-
 def _resampled(values: np.ndarray, confidence: float) -> Resampled:
     """Return the spread of a figure over evaluation sets (repeats,)."""
     tail = (1 - confidence) / 2
     low, high = np.quantile(values, [tail, 1 - tail])
     std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return Resampled(float(values.mean()), std, float(low), float(high))
-
-
-def _classifier(classifier: Any, rng: np.random.Generator) -> ClassifierMixin:
-    """Return an unfitted classifier, by its name or as given."""
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    if isinstance(classifier, str):
-        checks.choice("classifier", classifier, CLASSIFIERS)
-        if classifier == "logistic":
-            return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        seed = int(rng.integers(2**31))
-        return RandomForestClassifier(100, min_samples_leaf=10, random_state=seed)
-    if not hasattr(classifier, "fit") or not hasattr(classifier, "predict_proba"):
-        raise ValueError(
-            f"classifier={classifier!r} must be one of {', '.join(map(repr, CLASSIFIERS))} or a "
-            "scikit-learn classifier with predict_proba"
-        )
-    return classifier
 
 
 def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:

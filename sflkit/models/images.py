@@ -146,7 +146,7 @@ def vgg16(
     Thirteen 3 x 3 convolutions with five 2 x 2 max-poolings between them and one dense layer on 512
     averages: 14 728 266 parameters for 3 x 32 x 32 and ten classes, 14 774 436 for hundred, and
     8448 fewer without normalisation. FATS, Section 6.1.2, takes VGG16 "pre-trained on ImageNet1K"
-    for CIFAR-10 and CIFAR-100; `sflkit.models.pretrained` puts such weights in.
+    for CIFAR-10 and CIFAR-100; such weights enter a run by its `start`.
 
     Deviations from the original:
 

@@ -1,8 +1,6 @@
 """Sizes of the networks counted by hand, shapes, what they must not contain, and bad input."""
 
 import copy
-import json
-import pickle
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ from torch import nn
 
 from sflkit import models
 from sflkit.federated import Task, evaluate, local_sgd
-from sflkit.models import pretrained
 from sflkit.registry import Rule
 
 # Those of OSAFL take 3168 features or 10 labels: see test_side_features.py.
@@ -272,148 +269,6 @@ def test_vgg16_needs_its_norms_to_pass_a_signal():
         task = Task(models.create("vgg16", input_shape=(3, 32, 32), n_classes=10, norm=norm))
         spread[norm] = task.build(task.init(0))(x).std(0).mean()
     assert spread["group"] > 0.01 and spread["none"] < 1e-5
-
-
-@pytest.fixture(scope="module")
-def vgg():
-    """A narrow VGG16's task and start, and arrays for its convolutions with a file's other
-    contents.
-    """
-    task = Task(models.create("vgg16", input_shape=(3, 32, 32), n_classes=4, width=0.125))
-    rng = np.random.default_rng(0)
-    arrays = {
-        n: rng.standard_normal(s).astype(np.float32)
-        for n, s in zip(task.names, task.shapes, strict=True)
-        if n.startswith("features.") and "norm" not in n
-    }
-    return task, task.init(5), arrays
-
-
-def safetensors(arrays, code="F32"):
-    header, data = {"__metadata__": {"format": "pt"}}, b""
-    for name, value in arrays.items():
-        header[name] = {
-            "dtype": code,
-            "shape": list(value.shape),
-            "data_offsets": [len(data), len(data) + value.nbytes],
-        }
-        data += value.tobytes()
-    text = json.dumps(header).encode()
-    return len(text).to_bytes(8, "little") + text + data
-
-
-@pytest.mark.parametrize("form", ["npz", "npz16", "safetensors", "safetensors16"])
-def test_pretrained(vgg, tmp_path, form):
-    task, w, arrays = vgg
-    if form.endswith("16"):
-        arrays = {name: value.astype(np.float16) for name, value in arrays.items()}
-    path = tmp_path / f"vgg.{form.removesuffix('16')}"
-    extra = {
-        "classifier.6.weight": np.zeros((1000, 8), np.float32),
-        "classifier.weight": np.zeros((4, 64), np.float32),
-    }
-    if form.startswith("npz"):
-        np.savez(path, **arrays, **extra)
-    else:
-        path.write_bytes(safetensors({**extra, **arrays}, "F16" if form.endswith("16") else "F32"))
-    before = w.clone()
-    new = dict(task.build(pretrained.load(task, w, path)).named_parameters())
-    old = dict(task.build(w).named_parameters())
-    assert torch.equal(w, before)
-    for name in task.names:
-        want = torch.as_tensor(arrays[name]).float() if name in arrays else old[name]
-        assert torch.equal(new[name], want), name
-    assert len(arrays) == 26
-
-
-def cut(arrays):
-    return {k: v for k, v in arrays.items() if k != "features.28.bias"}
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("v.npz", cut, "has no features.28.bias; .* vgg16"),
-        (
-            "v.npz",
-            lambda a: {**a, "features.0.weight": np.zeros((8, 3, 3))},
-            r"features.0.weight has shape \(8, 3, 3\)",
-        ),
-        (
-            "v.npz",
-            lambda a: {**a, "features.0.bias": np.full(8, np.nan)},
-            "features.0.bias .* finite",
-        ),
-        (
-            "v.npz",
-            lambda a: {**a, "features.0.bias": np.full(8, 1e300)},
-            "features.0.bias .* finite",
-        ),
-        (
-            "v.npz",
-            lambda a: {**a, "features.0.bias": np.zeros(8, np.int64)},
-            "features.0.bias .* dtype torch.int64",
-        ),
-        ("v.npz", lambda a: {**a, "features.0.bias": np.array([None] * 8)}, "no readable .npz"),
-        ("v.npz", lambda a: b"", "no readable .npz"),
-        ("v.npz", lambda a: pickle.dumps(a), "no readable .npz"),
-        ("v.pth", lambda a: pickle.dumps(a), "must end in .npz or .safetensors"),
-        ("v.safetensors", lambda a: safetensors(cut(a)), "has no features.28.bias"),
-        ("v.safetensors", lambda a: safetensors(a)[:-4], "data_offsets=[0-9]+ must be an integer"),
-        ("v.safetensors", lambda a: safetensors(a)[:100], "header ends at"),
-        ("v.safetensors", lambda a: b"\0" * 5, "header ends at"),
-        (
-            "v.safetensors",
-            lambda a: (4).to_bytes(8, "little") + b"[{]}",
-            "no readable .safetensors",
-        ),
-        ("v.safetensors", lambda a: safetensors(a, "I32"), "dtype of features.*='I32'"),
-        # twice the bytes that are there
-        ("v.safetensors", lambda a: safetensors(a, "F64"), "no readable .safetensors"),
-    ],
-)
-def test_pretrained_refuses(vgg, tmp_path, name, content, message):
-    task, w, arrays = vgg
-    made = content(arrays)
-    path = tmp_path / name
-    if isinstance(made, bytes):
-        path.write_bytes(made)
-    else:
-        np.savez(path, **made)
-    with pytest.raises(ValueError, match=message):
-        pretrained.load(task, w, path)
-
-
-class Trap:
-    """Makes the file `path` when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return open, (str(self.path), "w")
-
-
-def test_pretrained_runs_no_code_of_a_file(vgg, tmp_path):
-    task, w, arrays = vgg
-    np.savez(
-        tmp_path / "v.npz",
-        **{**arrays, "features.0.bias": np.array([Trap(tmp_path / "ran")], dtype=object)},
-    )
-    with pytest.raises(ValueError, match=r"no readable \.npz file"):
-        pretrained.load(task, w, tmp_path / "v.npz")
-    assert not (tmp_path / "ran").exists()
-
-
-def test_pretrained_bad_calls(vgg, tmp_path):
-    task, w, _ = vgg
-    with pytest.raises(FileNotFoundError, match=r"none\.npz"):
-        pretrained.load(task, w, tmp_path / "none.npz")
-    with pytest.raises(ValueError, match=r"params has shape \(3,\)"):
-        pretrained.load(task, w[:3], tmp_path / "none.npz")
-    linear = Task(models.create("linear", input_shape=(3,), n_classes=2))
-    with pytest.raises(ValueError, match=r"no parameters named features\.N\.weight"):
-        pretrained.load(linear, linear.init(0), tmp_path / "none.npz")
 
 
 def test_mobilenet_strides_and_norms():
