@@ -204,22 +204,3 @@ def test_make_explains_itself_and_names_a_python_that_will_do(root, tmp_path):
     assert refused.returncode == 2
     assert "sflkit needs Python 3.11, 3.12 or 3.13; python3 is Python 3.9.1" in refused.stderr
     assert not (tmp_path / ".venv").exists()
-
-
-def test_the_whole_check_is_the_tests_and_then_the_site(root):
-    script = root / ".ci" / "run"
-    assert os.access(script, os.X_OK) and script.read_text(encoding="utf-8").endswith(
-        "make test\nexec make site\n"
-    )
-
-
-def test_options_reach_jupyterlab(root):
-    # it refuses root without --allow-root, and nothing passed that on
-    done = subprocess.run(
-        ["make", "-n", "lab", "LAB=--allow-root --no-browser"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "/lab/tree/notebooks/README.md --allow-root --no-browser" in done.stdout

@@ -61,6 +61,7 @@ def test_a_round_in_groups_is_the_same_round(monkeypatch):
     assert not torch.equal(whole.params(), start) and groups.out.shape == (4, len(start))
 
 
+@pytest.mark.slow
 def test_memory_is_the_new_process_alone():
     ballast = np.ones(2**26)  # 512 MiB of this process must not count
     found = scaling.peak_memory("W4", "sflkit auto")

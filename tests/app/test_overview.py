@@ -57,12 +57,6 @@ def test_a_claim_is_told_by_its_first_sentence():
     assert overview.page(ROWS[:0]) == "No claim passes."
 
 
-def test_counts_by_hand():
-    found = overview.counts(ROWS)
-    assert found.loc["sfl", "reproduced"] == found.loc["fats", "reproduced"] == 1
-    assert found.to_numpy().sum() == 3
-
-
 def test_the_bottom_line_by_hand():
     told = overview.bottom_line(ROWS)
     assert "Of 3 claims 2 hold, 0 of them after a correction, and 1 was not reproduced." in told

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 
-import pytest
-
 from docs.site import reference
 from docs.site.sources import Sources
 from sflkit.sfl import caches
@@ -16,20 +14,6 @@ def turned(text):
     lines = text.split("\n")
     reference.as_rst(None, "module", "x", None, None, lines)
     return "\n".join(lines)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Plain text with `code`, *emphasis* and **strength**.",
-        "Parameters\n----------\nx : int\n    Count.\n\n    More of it.",
-        ">>> a | b\n1",
-        "Code::\n\n    f(*a, **b) | c\n\nText.",
-        "* an item\n* another",
-    ],
-)
-def test_what_is_restructured_text_stays(text):
-    assert turned(text) == text
 
 
 def test_a_markdown_table_becomes_a_list_table():
@@ -49,16 +33,6 @@ def test_a_markdown_table_becomes_a_list_table():
         "",
         "More.",
     ]
-
-
-def test_code_that_is_only_indented_becomes_a_block():
-    made = turned("A config:\n\n    f(*a, **b)\n\nText.")
-    assert made == "A config:\n\n::\n\n    f(*a, **b)\n\nText."
-
-
-def test_bars_and_stars_mean_themselves():
-    assert turned("|x| is 2*y, `|z|` is code") == r"\|x\| is 2\*y, `|z|` is code"
-    assert turned("array (*clients.shape, n)") == r"array (\*clients.shape, n)"
 
 
 def test_a_source_is_shown_at_its_line():
