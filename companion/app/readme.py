@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import jinja2
 import pandas as pd
 
 from companion.app import findings, front_picture, gate, verdict_page
@@ -192,7 +193,7 @@ def refresh_readme() -> list[Path]:
             if new != text:
                 paths.write_atomic(page, new)
                 stale.append(page)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, jinja2.TemplateError) as error:
         raise gate.GateError(f"cannot refresh {page}: {error}") from None
     return stale
 

@@ -1,4 +1,4 @@
-"""Which runs the FATS notebooks need, a module per notebook, for the notebooks and for the queue.
+"""Which runs the FATS notebooks need, a module per notebook, also for `make paper`.
 
 Every plan is a generator of stages, see `companion.plans`; its arguments are parameters of its
 notebook.

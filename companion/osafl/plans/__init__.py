@@ -1,4 +1,4 @@
-"""Which runs the OSAFL notebooks need, for the notebooks and for the queue.
+"""Which runs the OSAFL notebooks need, for the notebooks and for `make paper`.
 
 Every plan is a generator of stages, see `companion.plans`; its arguments are parameters of its
 notebook.

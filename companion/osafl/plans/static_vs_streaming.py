@@ -1,4 +1,4 @@
-"""Which runs notebook 35 needs, for the notebook and for the queue (`companion.plans`)."""
+"""Which runs notebook 35 needs, for the notebook and for `make paper` (`companion.plans`)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def static_vs_streaming(
 
     Arguments are the parameters of notebook 35. `hidden` 0 means the network's own width. With
     other than 100 episodes the rates fall at the same shares of the run as in Appendix A. The
-    paper's two arms come first, seed by seed, so that a queue that is cut leaves whole pairs.
+    paper's two arms come first, seed by seed, so that a sweep that is cut leaves whole pairs.
 
     Raises
     ------
