@@ -1,6 +1,6 @@
 """The two kinds of files that the command reads and people write: notebooks and profiles.yaml.
 
-Whatever is wrong with one is said by file and line, before anything runs.
+Whatever is wrong with one is said by its name, before anything runs.
 """
 
 from __future__ import annotations
@@ -8,10 +8,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import yaml
+from typing import Any
 
 
 class GateError(ValueError):
@@ -57,89 +54,33 @@ def read_profiles(file: Path) -> dict[str, dict[str, dict]]:
     Raises
     ------
     GateError
-        If the file cannot be read or is not of the form that its own head describes.
+        If the file cannot be read, or is not of the form that its own head describes.
     """
     import yaml
 
-    where = _name(file)
     try:
-        tree = yaml.compose(_text(file), Loader=yaml.SafeLoader)
-        loader = yaml.SafeLoader("")
-        profiles = {
-            _profile(name, where): _books(books, loader, where)
-            for name, books in _pairs(tree, where, "the file must hold profiles by name")
-        }
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise GateError(f"{where}{line}: it is not YAML ({problem})") from None
-    except RecursionError:
-        raise GateError(f"{where}: it nests too deeply") from None
-    return profiles
-
-
-def _books(node: yaml.Node, loader: yaml.SafeLoader, where: str) -> dict[str, dict[str, Any]]:
-    """Return the overrides of one profile by the number of the notebook."""
-    books = {}
-    rule = "a profile must hold notebooks by quoted two-digit number, such as '12'"
-    for number, values in _pairs(node, where, rule):
-        quoted = number.tag == "tag:yaml.org,2002:str"
-        if not quoted or not re.fullmatch(r"\d\d", number.value) or not _is_mapping(values):
+        profiles = yaml.safe_load(_text(file)) or {}
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        if isinstance(error, GateError):
+            raise
+        said = " ".join(str(error).split())
+        raise GateError(f"{_name(file)}: it is not YAML ({said})") from None
+    for name, books in profiles.items() if isinstance(profiles, dict) else [("", None)]:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", str(name)) or not _are_overrides(books):
             raise GateError(
-                f"{_at(number, where)}: {number.value!r} must be a quoted two-digit number with "
-                "`name: value` below"
+                f"{_name(file)}: {name!r} must be a name of lower-case letters, digits, _ and -, "
+                "with notebooks by quoted two-digit number below, such as '12': {rounds: 4}"
             )
-        books[number.value] = {
-            name.value: _value(value, loader, where)
-            for name, value in _pairs(values, where, "must hold `name: value`")
-        }
-    return books
+    return {name: books or {} for name, books in profiles.items()}
 
 
-def _value(node: yaml.Node, loader: yaml.SafeLoader, where: str) -> Any:
-    import yaml
-
-    try:
-        return loader.construct_object(node, deep=True)
-    except yaml.YAMLError:
-        raise
-    except Exception as error:  # such as a date that there never was; yaml lets all kinds through
-        said = error if isinstance(error, ValueError) else f"{node.value!r} is no {node.tag}"
-        raise GateError(f"{_at(node, where)}: {said}") from None
-
-
-def _profile(node: yaml.Node, where: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", str(node.value)):
-        raise GateError(
-            f"{_at(node, where)}: {node.value!r} must be a name of lower-case letters, digits, _ "
-            "and -, such as 'small'"
-        )
-    return node.value
-
-
-def _pairs(node: yaml.Node | None, where: str, rule: str) -> list[tuple[yaml.Node, yaml.Node]]:
-    """Return the entries of a mapping, none of one that is empty; no name may be there twice."""
-    if node is None or node.tag == "tag:yaml.org,2002:null":
-        return []
-    if not _is_mapping(node):
-        raise GateError(f"{_at(node, where)}: {rule}")
-    seen = set()
-    for name, _ in node.value:
-        if not isinstance(name.value, str):
-            raise GateError(f"{_at(name, where)}: a name must be text")
-        if name.value in seen:
-            raise GateError(f"{_at(name, where)}: {name.value!r} is there twice")
-        seen.add(name.value)
-    return node.value
-
-
-def _is_mapping(node: yaml.Node) -> bool:
-    return node.tag == "tag:yaml.org,2002:map"
-
-
-def _at(node: yaml.Node, where: str) -> str:
-    return f"{where}, line {node.start_mark.line + 1}"
+def _are_overrides(books: Any) -> bool:
+    """Return whether something has names and values by the quoted number of a notebook."""
+    return books is None or (
+        isinstance(books, dict)
+        and all(re.fullmatch(r"\d\d", n) if isinstance(n, str) else False for n in books)
+        and all(isinstance(values, dict) for values in books.values())
+    )
 
 
 def _is_cell(cell: Any) -> bool:
