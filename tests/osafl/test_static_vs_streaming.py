@@ -3,10 +3,13 @@
 import pandas as pd
 import pytest
 
+from companion import plans
 from companion.judging.claims import NotRun, Setting
 from companion.osafl.claims import CLAIMS
 from companion.osafl.evidence import static_vs_streaming as evidence
+from companion.osafl.pictures import static_vs_streaming as pictures
 from companion.osafl.plans.static_vs_streaming import static_vs_streaming
+from sflkit.osafl import centralised
 
 SETTINGS = dict(
     data="digits",
@@ -30,6 +33,37 @@ SETTINGS = dict(
 )
 
 
+def test_the_papers_pair_comes_first_seed_by_seed():
+    plan = static_vs_streaming(**SETTINGS)
+    stage = next(plan)
+    assert stage.run is centralised.run
+    assert [(c.arm, c.seed, c.batch_size) for c in stage.configs] == [
+        ("static", 3, 32),
+        ("time_varying", 3, 16),
+        ("static", 4, 32),
+        ("time_varying", 4, 16),
+        ("frozen", 3, 16),
+        ("frozen", 4, 16),
+    ]
+    # Appendix A's cuts at 10, 25, 50 and 75 of 100 episodes, and at 10, 20, 40, 60, 80, 90
+    assert stage.configs[1].decay_at == (1, 2, 5, 8)
+    assert stage.configs[0].decay_at == (1, 2, 4, 6, 8, 9)
+    assert stage.configs[0].hidden == 8
+    frame, other = pd.DataFrame({"seed": [3]}), pd.DataFrame({"seed": [5]})
+    frozen = plan.send(frame).configs
+    assert [(c.arm, c.seed) for c in frozen] == [("frozen", 5), ("time_varying", 5)]
+    assert frozen[0].batch_size == frozen[1].batch_size == 16
+    assert frozen[0].decay_at == frozen[1].decay_at
+    with pytest.raises(StopIteration) as end:
+        plan.send(other)
+    assert end.value.value.arms is frame and end.value.value.frozen is other
+
+
+def test_hidden_0_is_the_networks_own():
+    stage = next(static_vs_streaming(**SETTINGS | {"hidden": 0}))
+    assert {c.hidden for c in stage.configs} == {None}
+
+
 @pytest.mark.parametrize(
     "arms, match",
     [(["static"], "time_varying among"), (["static", "time_varying", "melted"], "melted")],
@@ -37,6 +71,14 @@ SETTINGS = dict(
 def test_what_it_refuses(arms, match):
     with pytest.raises(ValueError, match=match):
         next(static_vs_streaming(**SETTINGS | {"arms": arms}))
+
+
+def test_a_driver_gets_the_frame_of_all_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("SFLKIT_CACHE", str(tmp_path))
+    small = SETTINGS | {"arms": ["static", "time_varying"], "seeds": [0], "episodes": 2}
+    frame, frozen = plans.carry_out(static_vs_streaming(**small), jobs=1)
+    assert set(frame["arm"]) == {"static", "time_varying"} and len(frame) == 4
+    assert set(frozen["arm"]) == {"frozen", "time_varying"} and set(frozen["seed"]) == {5}
 
 
 # --- evidence and pictures ------------------------------------------------------------------------
@@ -108,35 +150,21 @@ def test_frozen_stores_are_judged_by_their_own_runs(scores):
         assert judged.verdict == verdict
 
 
-def test_the_bottom_line_says_what_the_difference_is_made_of(scores):
-    said = evidence.bottom_line(scores, list(LEVELS))
-    # level and half a step: 0.905, 0.90, 0.80, 0.85, 0.84
-    assert "From static to time-varying data the accuracy falls by 6.5" in said
-    assert "training -0.5, size -10.0, new samples come +5.0, old samples go -1.0" in said
-    assert "rises by 4.0 points (95 % interval 4.0 to 4.0 points over 3 seeds) when" in said
-    assert "the figure is right and its reading is not" in said
-    # (0.02 + 0.01) / (0.01 + 0.01), and / (0 + 0.01)
-    assert "moves 1.5 times as much as on static data (95 % interval 1.5 to 1.5)" in said
-    assert "and 3.0 times as much as on frozen stores" in said
-
-
-def test_the_bottom_line_blames_the_change_where_it_does_harm():
-    levels = {"static": (0.9, 0.01), "frozen": (0.8, 0.01), "time_varying": (0.7, 0.01)}
-    found = evidence.scores(invented(levels), 20, test_size=50)
-    said = evidence.bottom_line(found, list(levels))
-    assert "falls by 10.0" in said and "does come from the change of the samples" in said
-    assert "Step by step" not in said and "moves about as much as on static data" in said
-    short = evidence.bottom_line(found, ["static", "time_varying"])
-    assert "frozen" not in short
-
-
-def test_an_open_difference_is_called_open():
-    levels = {"static": (0.9, 0.01), "frozen": (0.8, 0.01), "time_varying": (0.8, 0.01)}
-    frame = invented(levels)
-    shaken = (frame["arm"] == "time_varying") & (frame["seed"] == 1)
-    frame.loc[shaken, "accuracy"] += 0.05
-    said = evidence.bottom_line(evidence.scores(frame, 20, 50), list(levels))
-    assert "does not move by more than chance allows" in said and "cannot tell" in said
+def test_settings_and_notes(scores):
+    assert evidence.setting("cifar10", "lenet", 100, 50, 5).level == "full"
+    small = evidence.setting("digits", "mlp", 40, 10, 5)
+    assert small.level == "stand-in" and small.differs.endswith("40 episodes, 10 users")
+    told = evidence.note(scores, ["static", "frozen"])
+    assert told == (
+        "Mean accuracy, and in brackets the median change of accuracy from one episode to the "
+        "next: static 0.9060 (0.0200), frozen stores 0.8010 (0.0100)."
+    )
+    change = evidence.note(scores, ["static", "frozen", "time_varying"])
+    frozen, moving = (
+        scores.xs(arm, level="arm")["accuracy"].mean() for arm in ("frozen", "time_varying")
+    )
+    assert f"stores end {100 * abs(moving - frozen):.2f} points" in change
+    assert ("higher than" in change) == (moving > frozen)
 
 
 def test_the_stores_by_hand():
@@ -151,3 +179,22 @@ def test_the_stores_by_hand():
     assert table["label distance"].between(0, 1).all()
     moving = evidence.stores(next(static_vs_streaming(**SETTINGS)).configs)
     assert (moving["renewals"] > 0).all()
+
+
+def test_the_figure_shows_the_papers_pair_and_every_step(scores):
+    import matplotlib.pyplot as plt
+
+    frame, arms = invented(LEVELS), list(LEVELS)
+    accuracy, loss = plt.subplots(1, 2)[1]
+    drawn = pictures.figure1((accuracy, loss), frame, evidence.PAPERS_PAIR)
+    assert list(dict.fromkeys(drawn["arm"])) == list(evidence.PAPERS_PAIR)
+    told = [text.get_text() for text in accuracy.get_legend().get_texts()]
+    assert told == ["static", "time-varying"] and loss.get_legend() is None
+    gain, calm = plt.subplots(1, 2)[1]
+    drawn = pictures.differences((gain, calm), scores, arms)
+    assert len(drawn) == 2 * 6 * scores.index.get_level_values("seed").nunique()
+    names = [text.get_text().replace("\n", " ") for text in gain.get_yticklabels()]
+    assert names[0] == "batches, rates, number of steps" and names[-1].startswith("all together")
+    means = [line.get_xdata()[0] for line in gain.get_lines() if line.get_marker() == "D"]
+    assert means == pytest.approx([-0.5, -10, 5, -1, 4, -6.5])
+    plt.close("all")

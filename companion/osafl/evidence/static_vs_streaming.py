@@ -1,4 +1,4 @@
-"""From runs to what notebook 35 shows and judges of Fig. 1: scores, evidence, and a bottom line.
+"""From runs to what notebook 35 shows and judges of Fig. 1: scores and evidence.
 
 Source: OSAFL, Section I, Fig. 1, Appendix A. The arms are those of `sflkit.osafl.centralised`, the
 claims are `osafl-fig1` and `osafl-frozen`.
@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 
 from companion import story
-from companion.judging.claims import NotRun, Page, Setting
+from companion.judging.claims import NotRun, Setting
 from sflkit.osafl import centralised
 from sflkit.osafl.centralised import CentralisedConfig
-from sflkit.results.intervals import Estimate, mean_interval
 from sflkit.results.store import config_dict
 
 NAMES = {
@@ -35,8 +34,6 @@ STEPS = {
     ("frozen", "time_varying"): "samples change",
 }
 PAPERS_PAIR = ("static", "time_varying")
-_ON = {"static": "static data", "frozen": "frozen stores"}
-JUDGED = ("accuracy", "loss", "instability")
 
 
 def stores(configs: Iterable[CentralisedConfig]) -> pd.DataFrame:
@@ -186,71 +183,6 @@ def note(found: pd.DataFrame, arms: Sequence[str]) -> str:
         f"{change}Mean accuracy, and in brackets the median change of accuracy from one episode to "
         f"the next: {', '.join(told)}."
     )
-
-
-def comparison_rows(found: pd.DataFrame, arms: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rows for `tables.comparison`; the paper prints no numbers."""
-    table = found.unstack("arm")
-    return [
-        {"quantity": f"{NAMES[arm]}: {what}", "ours": table[what, arm].to_numpy(), "paper": None}
-        for what in JUDGED
-        for arm in arms
-    ]
-
-
-def bottom_line(found: pd.DataFrame, arms: Sequence[str]) -> Page:
-    """Say in words what Fig. 1's difference is made of, and what the change of samples does."""
-    pair = mean_interval(gains(found, "accuracy", PAPERS_PAIR))
-    said = [f"From static to time-varying data the accuracy {_moves(pair)}."]
-    chain = [step for step in list(STEPS)[:4] if step in steps_between(arms)]
-    if len(chain) == 4:
-        parts = [f"{STEPS[step]} {gains(found, 'accuracy', step).mean():+.1f}" for step in chain]
-        said.append(f"Step by step, in points: {', '.join(parts)}.")
-    if "frozen" in arms:
-        change = mean_interval(gains(found, "accuracy", ("frozen", "time_varying")))
-        said.append(
-            "With the same number of samples and the same training, the accuracy "
-            f"{_moves(change)} when the samples change instead of staying for ever."
-        )
-        said.append(_conclusion(pair, change))
-    others = [arm for arm in _ON if arm in arms]
-    moves = " and ".join(_calm(found, arm) for arm in others)
-    said.append(f"From one episode to the next the accuracy on time-varying data moves {moves}.")
-    return Page("**The bottom line of this run.** " + " ".join(said))
-
-
-def _conclusion(pair: Estimate, change: Estimate) -> str:
-    if pair.high < 0 and change.low > 0:
-        return (
-            "So the figure is right and its reading is not: time-varying data do worse because "
-            "there are fewer of them at a time and they are trained on otherwise. The change "
-            "itself helps."
-        )
-    if pair.high < 0 and change.high < 0:
-        return "So a part of the figure's difference does come from the change of the samples."
-    return "So these seeds cannot tell the change of the samples from the other differences."
-
-
-def _calm(found: pd.DataFrame, arm: str) -> str:
-    """Say how much more the accuracy on time-varying data moves than that of another arm."""
-    log = np.log(found["instability"].unstack("arm"))
-    by = mean_interval(log["time_varying"] - log[arm])
-    if by.low <= 0 <= by.high:
-        return f"about as much as on {_ON[arm]}, as far as {by.n} seeds can tell,"
-    low, middle, high = np.exp([by.low, by.mean, by.high])
-    interval = f"(95 % interval {low:.1f} to {high:.1f})"
-    return f"{middle:.1f} times as much as on {_ON[arm]} {interval}"
-
-
-def _moves(by: Estimate) -> str:
-    over = f"points over {by.n} seeds)"
-    if by.high < 0:
-        interval = f"(95 % interval {-by.high:.1f} to {-by.low:.1f} {over}"
-        return f"falls by {-by.mean:.1f} points {interval}"
-    interval = f"(95 % interval {by.low:+.1f} to {by.high:+.1f} {over}"
-    if by.low > 0:
-        return f"rises by {by.mean:.1f} points {interval.replace('+', '')}"
-    return f"does not move by more than chance allows {interval}"
 
 
 def _range(numbers: Iterable[int]) -> str:

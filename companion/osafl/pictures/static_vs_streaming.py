@@ -1,4 +1,4 @@
-"""Fig. 1 with its confounders taken apart: curves of all arms, and what each difference does.
+"""Fig. 1, and what each difference between its arms does.
 
 Source: OSAFL, Section I, Fig. 1, Appendix A. Scores come from
 `companion.osafl.evidence.static_vs_streaming`.
@@ -18,7 +18,6 @@ from sflkit.results import intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # How the figure calls the steps from one arm to another, where it says more than their names.
 _WORDS = {
@@ -27,40 +26,53 @@ _WORDS = {
 }
 
 
-def taken_apart(
-    frame: pd.DataFrame, scores: pd.DataFrame, arms: Sequence[str], title: str
-) -> tuple[Figure, pd.DataFrame]:
-    """Draw accuracy and loss over the episodes, and below what each difference between arms does.
+def figure1(axes: Sequence[Axes], frame: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
+    """Draw Fig. 1: test accuracy and loss over the episodes.
 
     Parameters
     ----------
+    axes : two Axes
     frame : DataFrame
         Rows of `centralised.run`.
+    arms : sequence of str
+        In the order of `centralised.ARMS`.
+
+    Returns
+    -------
+    DataFrame
+        What is drawn, for `figures.save_figure`.
+    """
+    ordered = pd.concat([frame[frame["arm"] == arm] for arm in arms])
+    for ax, what in zip(axes, ("accuracy", "loss"), strict=True):
+        _curves(ax, ordered, what)
+    axes[0].legend(loc="lower right")
+    axes[1].get_legend().remove()
+    return ordered[["arm", "seed", "episode", "accuracy", "loss"]]
+
+
+def differences(axes: Sequence[Axes], scores: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
+    """Draw what each difference between two arms does to accuracy (left) and instability (right).
+
+    Parameters
+    ----------
+    axes : two Axes
     scores : DataFrame
         `evidence.static_vs_streaming.scores`.
     arms : sequence of str
         In the order of `centralised.ARMS`.
-    title : str
 
     Returns
     -------
-    fig : Figure
-    drawn : DataFrame
-        What the upper row draws, for `figures.save_figure`.
+    DataFrame
+        what, step, and the change in points, one row per seed.
     """
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(2, 2, figsize=(10, 6.8), height_ratios=(1.15, 1))
-    ordered = pd.concat([frame[frame["arm"] == arm] for arm in arms])
-    for ax, what in zip(axes[0], ("accuracy", "loss"), strict=True):
-        _curves(ax, ordered, what)
-    axes[0, 0].set_title(title)
-    axes[0, 0].legend(loc="lower right", fontsize=8)
-    axes[0, 1].get_legend().remove()
-    for ax, what in zip(axes[1], ("accuracy", "instability"), strict=True):
+    rows = []
+    for ax, what in zip(axes, ("accuracy", "instability"), strict=True):
         _differences(ax, scores, arms, what)
-    axes[1, 1].set_yticklabels([])
-    return fig, ordered[["arm", "seed", "episode", "accuracy", "loss"]]
+        for pair, step in steps_between(arms).items():
+            rows += [(what, step, gain) for gain in gains(scores, what, pair)]
+    axes[1].set_yticklabels([])
+    return pd.DataFrame(rows, columns=["what", "step", "points"])
 
 
 def _curves(ax: Axes, ordered: pd.DataFrame, what: str) -> None:
