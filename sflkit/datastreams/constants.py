@@ -11,7 +11,6 @@ itself, (204), is `sflkit.datastreams.psi.estimate_c_ratio`.
 | n_params   | d          | parameters of the model                                                |
 | n_samples  | N          | samples of all clients over the whole training                         |
 | n_fresh    | M - M_hist | fresh clients                                                          |
-| sigma0     | sigma_0    | deviation of a sample's gradient from the client's mean, (203)         |
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from sflkit import checks, federated
@@ -27,9 +25,6 @@ from sflkit.data.federations import Federation
 from sflkit.datastreams.arms import Tensors, mini_batches
 from sflkit.federated import Task
 from sflkit.randomness import model_seed
-
-# Numbers of the gradients of single samples that are held at once, 256 MiB.
-GRADIENT_NUMBERS = 2**26
 
 
 class Constants(NamedTuple):
@@ -64,8 +59,8 @@ def estimate_constants(
     the untrained loss.)
 
     The bound's own B and G are suprema over single samples and over all of Theta, so these means
-    are smaller. The paper's sigma_0 = 2 G then need not bound the sigma_0 of (203), which
-    `estimate_sigma0` measures. Source: FDS, Section 5, C.6.
+    are smaller. The paper's sigma_0 = 2 G then need not bound the sigma_0 of (203). Source: FDS,
+    Section 5, C.6.
 
     Parameters
     ----------
@@ -103,66 +98,6 @@ def estimate_constants(
         n_samples=int(federation.sizes.sum()),
         n_fresh=int((~federation.historical).sum()),
     )
-
-
-def estimate_sigma0(
-    task: Task,
-    federation: Federation,
-    *,
-    seed: int,
-    fraction: float = 0.1,
-    steps: int = 10,
-    rate: float = 0.1,
-    batch_size: int = 32,
-    max_samples: int = 64,
-) -> float:
-    """Measure sigma_0 of (203): how far a sample's gradient is from its client's mean gradient.
-
-    For each sample z of a historical client's part, ||grad l(z) - grad L_m||^2 is taken under the
-    initial model and under the client's briefly trained one, and the larger of the two counts.
-    Their mean over the part, largest over the clients, is sigma_0^2. As (203) has the supremum over
-    Theta in place of two models, this is a lower estimate; the paper takes 2 G instead. ERRATA 26:
-    (203)'s own bound on it is misprinted. Source: FDS, C.6.
-
-    Parameters
-    ----------
-    task, federation, seed, fraction, steps, rate, batch_size
-        As `estimate_constants`.
-    max_samples : int
-        >= 1. The mean is over at most so many of a client's part, the first ones; grad L_m is the
-        gradient on the whole part.
-
-    Raises
-    ------
-    ValueError
-        As `estimate_constants`.
-    """
-    max_samples = checks.integer("max_samples", max_samples, 1)
-    whole, start, trained = _brief_training(
-        task, federation, seed, fraction, steps, rate, batch_size
-    )
-    means = [_gradients(task, params, whole) for params in (start, trained)]
-    worst = 0.0
-    for m, (x, y) in enumerate(whole):
-        x, y = x[:max_samples], y[:max_samples]
-        squares = [
-            _squared_deviations(task, params[m], mean[m], x, y)
-            for params, mean in zip((start, trained), means, strict=True)
-        ]
-        worst = max(worst, float(torch.stack(squares).amax(dim=0).mean()))
-    return worst**0.5
-
-
-def _squared_deviations(task: Task, params: Tensor, mean: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Return ||grad l(z) - mean||^2 of each sample, (n,), a few gradients at a time."""
-    at_once = max(1, GRADIENT_NUMBERS // task.n_params)
-    squares = []
-    for first in range(0, len(x), at_once):
-        rows = range(first, min(first + at_once, len(x)))
-        single = [(x[i : i + 1], y[i : i + 1]) for i in rows]
-        gradients = _gradients(task, params.expand(len(single), -1), single)
-        squares.append(((gradients - mean) ** 2).sum(dim=1))
-    return torch.cat(squares)
 
 
 def _brief_training(

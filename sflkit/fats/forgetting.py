@@ -212,8 +212,7 @@ def forget_sample(
     rng : numpy.random.Generator
         Untouched when nothing has to be redrawn.
     rule : {"exact", "printed", "minimal", "claim1"} or another name in `RULES`
-        See `repair_exact`, `repair_printed`, `repair_minimal` and `repair_claim1`. What each costs
-        is said by `expected_time.rule_cost`.
+        See `repair_exact`, `repair_printed`, `repair_minimal` and `repair_claim1`.
     steps_done : int, optional
         Steps t_u in [0, T] that have run when the request comes; the end by default. A history
         reaches ahead of the run: a later hit is repaired likewise but costs nothing, so that

@@ -139,8 +139,9 @@ class Crowd:
             return held[np.isin(held, self.remaining(client), assume_unique=True)]
         if (client, None) in self.forgotten:
             return np.empty(0, dtype=np.int64)
-        gone = [s for k, s in self.forgotten if k == client]
-        return _without(self.samples_per_client[client], gone)
+        left = np.ones(self.samples_per_client[client], dtype=bool)
+        left[[s for k, s in self.forgotten if k == client]] = False
+        return np.flatnonzero(left)
 
     def without(self, targets: Sequence[Target], batch_size: int) -> Crowd:
         """Return the crowd that has forgotten the targets as well.
@@ -464,15 +465,27 @@ def draw_batches(
     ValueError
         If `rounds` is missing where it is needed.
     """
+    sizes = crowd.samples_left[clients]
     if crowd.held is not None:
-        return _draw_held(crowd, clients, steps, batch_size, rng, rounds)
-    sizes = np.repeat(crowd.samples_left[clients].reshape(-1), steps)
-    ranks = subsets(sizes, batch_size, rng).reshape(*clients.shape, steps, batch_size)
-    gone = by_client(target for target in crowd.forgotten if target[1] is not None)
-    for client, samples in gone.items():
-        slots = clients == client
-        if slots.any():  # rank r is the r-th sample that is left; ascending ranks stay ascending
-            ranks[slots] = _without(crowd.samples_per_client[client], samples)[ranks[slots]]
+        if rounds is None:
+            raise ValueError(
+                "rounds=None must say the round of each slot: these clients hold their samples for "
+                "a time only"
+            )
+        rounds = np.broadcast_to(rounds, clients.shape)
+        sizes = crowd.held.counts(crowd.forgotten)[clients, rounds]
+    # Rank r is the r-th sample that is left; ascending ranks stay ascending.
+    ranks = subsets(np.repeat(sizes.reshape(-1), steps), batch_size, rng)
+    ranks = ranks.reshape(*clients.shape, steps, batch_size)
+    if crowd.held is None:
+        for client in {client for client, sample in crowd.forgotten if sample is not None}:
+            slots = clients == client
+            if slots.any():
+                ranks[slots] = crowd.remaining(client)[ranks[slots]]
+        return ranks
+    for client, r in set(zip(clients.reshape(-1).tolist(), rounds.reshape(-1).tolist())):
+        slots = (clients == client) & (rounds == r)
+        ranks[slots] = crowd.remaining(client, r)[ranks[slots]]
     return ranks
 
 
@@ -541,31 +554,6 @@ def _check_draws(clients: np.ndarray, batches: np.ndarray, sizes: np.ndarray) ->
         )
 
 
-def _draw_held(
-    crowd: Crowd,
-    clients: np.ndarray,
-    steps: int,
-    batch_size: int,
-    rng: np.random.Generator,
-    rounds: ArrayLike | None,
-) -> np.ndarray:
-    """Draw mini-batches as `draw_batches`, from what the clients hold in the rounds of the slots.
-
-    Where that is everything, the draws are the same as without `held`."""
-    if rounds is None:
-        raise ValueError(
-            "rounds=None must say the round of each slot: these clients hold their samples for a "
-            "time only"
-        )
-    rounds = np.broadcast_to(rounds, clients.shape)
-    sizes = np.repeat(crowd.held.counts(crowd.forgotten)[clients, rounds].reshape(-1), steps)
-    ranks = subsets(sizes, batch_size, rng).reshape(*clients.shape, steps, batch_size)
-    for client, r in set(zip(clients.reshape(-1).tolist(), rounds.reshape(-1).tolist())):
-        slots = (clients == client) & (rounds == r)
-        ranks[slots] = crowd.remaining(client, r)[ranks[slots]]
-    return ranks
-
-
 def _check_rounds(held: Held | None, rounds: int) -> None:
     """Refuse a `held` that is about another number of rounds."""
     if held is not None and held.rounds != rounds:
@@ -586,10 +574,3 @@ def pair(name: str, target: Any) -> Target:
         f"{name} holds {target!r}; entries must be (client, sample), or (client, None) for a whole "
         "client"
     )
-
-
-def _without(size: int, samples: Sequence[int]) -> np.ndarray:
-    """Return the numbers 0..size-1 that are not among `samples`, ascending."""
-    keep = np.ones(size, dtype=bool)
-    keep[samples] = False
-    return np.flatnonzero(keep)
