@@ -14,8 +14,7 @@ from tests.faults.campaign import SHARE
 from tests.faults.valid import CALLS
 
 # Answers to NaN that are right, as the docstrings say: the model of a run that diverged is
-# measured, and seen by the updates that it makes; inputs are not searched for NaN. An exercise is
-# told what is wrong with an answer of another kind.
+# measured, and seen by the updates that it makes; inputs are not searched for NaN.
 SAID = {
     ("weighted_average", "updates"),
     ("mean_update", "updates"),
@@ -23,7 +22,6 @@ SAID = {
     ("one step", "x"),
     ("fisher_sgd", "batches"),
     ("learn of clients", "x"),
-    ("check", "answer"),
     ("FedAvg()", "updates"),
     ("FedAvg() of tensors", "updates"),
     ("FedAvgM()", "updates"),

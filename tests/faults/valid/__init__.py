@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.faults.valid import (
-    beyond,
     data,
     datastreams,
     fats,
@@ -19,7 +18,7 @@ from tests.faults.valid import (
     sfl,
 )
 
-MODULES = (federated, osafl, fats, data, datastreams, sfl, results, beyond)
+MODULES = (federated, osafl, fats, data, datastreams, sfl, results)
 CALLS: dict[str, Callable[[], tuple[Callable, dict[str, Any]]]] = {
     name: make for module in MODULES for name, make in module.CALLS.items()
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from companion.datastreams import case_study, descent
 from sflkit.datastreams import bounds, config, importance, psi, strategies
 
 mask, n = np.array([True, False, False]), np.array([5.0, 3.0, 2.0])
@@ -107,67 +106,6 @@ CALLS = {
             "aggregation": np.full((2, 3), 1 / 3),
             "q": np.full(2, 0.5),
         },
-    ),
-    "sigma_bar2_case_study": lambda: (
-        case_study.sigma_bar2_case_study,
-        {"p": p, "historical": mask, "sigma0": 1.0},
-    ),
-    "corollary51": lambda: (
-        case_study.corollary51,
-        constants
-        | {
-            "pseudo_dim": 5.0,
-            "n_samples": 100,
-            "max_disc": 0.5,
-            "sigma0": 1.0,
-            "n_fresh": 5,
-            "rounds": 10,
-        },
-    ),
-    "corollary51_general": lambda: (
-        case_study.corollary51_general,
-        constants
-        | {
-            "p": p,
-            "counts": n,
-            "historical": mask,
-            "target": n / 10,
-            "pseudo_dim": 5.0,
-            "max_disc": 0.5,
-            "sigma0": 1.0,
-            "rounds": 10,
-        },
-    ),
-    "lower_bound_example": lambda: (case_study.lower_bound_example, {"q": 0.4}),
-    "repaired_lower_bound": lambda: (case_study.repaired_lower_bound, {"largest": 1.5}),
-    "example_path": lambda: (
-        case_study.example_path,
-        {"rounds": 6, "first_rounds": 3, "local_steps": 2},
-    ),
-    "example_excess": lambda: (
-        case_study.example_excess,
-        {"theta": np.array([0.5, 0.5]), "q": 0.4},
-    ),
-    "discrepancy_example": lambda: (
-        case_study.discrepancy_example,
-        {"shift": 0.1, "rounds": 5, "n_samples": 100},
-    ),
-    "project_simplex": lambda: (descent.project_simplex, {"point": n}),
-    "descend_psi": lambda: (
-        descent.descend_psi,
-        {
-            "n": n,
-            "historical": mask,
-            "c1": 1.0,
-            "c2": 2.0,
-            "steps": 20,
-            "length": 0.5,
-            "start": p,
-        },
-    ),
-    "descend_generalization": lambda: (
-        descent.descend_generalization,
-        {"losses": np.arange(6.0).reshape(2, 3), "counts": n, "capacity": 1.0, "start": p},
     ),
     "DataStreamsConfig": lambda: (
         config.DataStreamsConfig,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from companion.osafl import tuning
 from sflkit.osafl import (
     allocation,
     alternation,
@@ -232,8 +231,6 @@ CALLS = {
         config.OSAFLConfig,
         {"rule": "osafl", "seed": 0, "rounds": 5, "n_clients": 4},
     ),
-    "step_name": lambda: (tuning.step_name, {"rule": "osafl"}),
-    "scaled": lambda: (tuning.scaled, {"config": config.OSAFLConfig(), "factor": 2.0}),
     "make_rule": lambda: (
         training.make_rule,
         {"config": config.OSAFLConfig(n_clients=3), "sizes": np.array([3, 4, 5]), "server": None},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from companion.sfl import coin, full_start
 from sflkit.sfl import (
     bounds,
     cache_paths,
@@ -97,10 +96,6 @@ CALLS = {
         bounds.fifo_discrepancy,
         {"cache_rounds": 3.0, "corr_rounds": 1.0, "delta2": 0.1},
     ),
-    "squared_gradient": lambda: (
-        coin.squared_gradient,
-        {"rounds": 5, "step": 0.5, "cache_rounds": 2, "refreshed": True},
-    ),
     "SFLConfig": lambda: (
         config.SFLConfig,
         {"rule": "drsr", "seed": 0, "rounds": 5, "theta": 0.5, "local_rate": 0.1},
@@ -159,10 +154,6 @@ CALLS = {
         discrepancy.DiscrepancyConfig,
         {"rule": "drsr", "seed": 0, "n_clients": 4, "temperature": 0.2},
     ),
-    "full_start_weights": lambda: (
-        full_start.full_start_weights,
-        {"rule": "srsr", "t": 5, "cache_rounds": 3, "theta": 0.5},
-    ),
     "srsr_discrepancy": lambda: (
         bounds.srsr_discrepancy,
         {
@@ -188,25 +179,6 @@ CALLS = {
         {"n_classes": 3, "lambda2": 0.1, "sigma_m2": 1.0, "max_share": 0.5},
     ),
     "corollary2": lambda: (bounds.corollary2, {"rounds": 9, "local_steps": 2, "n_clients": 4}),
-    "limit": lambda: (coin.limit, {"step": 0.5, "cache_rounds": 2, "refreshed": True}),
-    "step_of": lambda: (
-        coin.step_of,
-        {"local_steps": 2, "local_rate": 0.1, "global_rate": 1.0},
-    ),
-    "simulate": lambda: (
-        coin.simulate,
-        {
-            "rounds": 3,
-            "step": 0.5,
-            "cache_rounds": 2,
-            "coins": np.array([[1, -1, 1], [-1, 1, 1]]),
-            "refreshed": True,
-        },
-    ),
-    "coin.bound": lambda: (
-        coin.bound,
-        {"rounds": 5, "local_steps": 2, "local_rate": 0.01, "global_rate": 1.0},
-    ),
     "cache_paths": lambda: (
         lambda **brought: cache_paths.run(
             config.SFLConfig(train=False, rounds=2, n_clients=2, capacity=4, batch_size=2),
