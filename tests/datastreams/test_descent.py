@@ -61,13 +61,6 @@ def test_the_minimum_stays_the_minimum():
     assert again.value == pytest.approx(exact.value, rel=1e-12)
 
 
-def test_bad_values():
-    with pytest.raises(ValueError, match="point"):
-        project_simplex([])
-    with pytest.raises(ValueError, match="length"):
-        descend_psi([1, 2], [True, False], 1.0, 1.0, length=0.0)
-
-
 def test_uniform_is_where_the_generalization_bound_is_least():
     """At p = n the discrepancy is 0 and sum p^2 / N is 1 / N; elsewhere both are larger."""
     counts, rng = np.array([10, 30, 60]), np.random.default_rng(2)

@@ -53,13 +53,3 @@ def test_the_step_of_a_round():
     assert coin.step_of(1, 0.1, 2.0) == pytest.approx(0.2, rel=1e-14)
     # for a tiny rate E steps move E times as far
     assert coin.step_of(50, 1e-7, 1.0) == pytest.approx(50e-7, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    "bad", [dict(rounds=0), dict(step=0.0), dict(step=1.1), dict(cache_rounds=0)]
-)
-def test_bad_values(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        coin.squared_gradient(**(dict(rounds=3, step=0.5, cache_rounds=2) | bad))
-    with pytest.raises(ValueError, match="coins"):
-        coin.simulate(3, 0.5, 2, np.ones((2, 4)))

@@ -115,10 +115,3 @@ def test_worlds_and_paths_are_apart():
     assert not frame["loss"].equals(other_path["loss"])
     assert not frame["loss"].equals(other_world["loss"])
     assert frame["loss"].iloc[-1] < frame["loss"].iloc[0]
-
-
-def test_bad_values():
-    with pytest.raises(ValueError, match="start"):
-        replace(TINY, start="half")
-    with pytest.raises(ValueError, match="world"):
-        replace(TINY, world=-1)
