@@ -29,7 +29,7 @@ def test_published_results_keep_their_keys(experiment):
     assert records
     for key, record in records.items():
         fields = {k: tuple(v) if isinstance(v, list) else v for k, v in record["config"].items()}
-        assert result_key(run, config(**fields)) == key
+        assert result_key(run, config(**fields)) == record["key"] == key
 
 
 @pytest.mark.parametrize(("run", "config"), EXPERIMENTS.values(), ids=EXPERIMENTS)
