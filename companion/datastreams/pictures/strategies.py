@@ -64,7 +64,7 @@ def grid_curves(runs: Strategies, row: str, number: int) -> tuple[Figure, dict[s
             case = runs.cases[row, fraction]
             lines = means(runs.found[row, fraction], case, column)
             _panel(ax[j], lines, case)
-            drawn[f"{column} {fraction:g}"] = lines
+            drawn[f"last {fraction:g}" if "last" in column else f"{fraction:g}"] = lines
         ax[0].set(ylabel=name, ylim=_range(drawn, row, shown))
     for ax, fraction in zip(axes[0], shown, strict=True):
         ax.set_title(f"{percent(fraction)} historical")

@@ -136,10 +136,10 @@ def optimisation(table: pd.DataFrame, worked: pd.DataFrame, mended: pd.DataFrame
     look = dict(color="#009E73", markersize=5, label="mended example, simulated")
     right.plot(at, 2 * mended["error / sigma_bar"] * at, "D", **look)
     right.set(xscale="log", yscale="log", xlabel=r"gradient variability $\bar\sigma$")
-    right.set(ylabel="excess risk", title="the paper's example")
+    right.set(ylabel="excess risk", title="the paper's example", ylim=(None, 300))
     right.set_xticks([0.5, 1, 2], ["0.5", "1", "2"])
     right.minorticks_off()
-    right.legend(fontsize=9, loc="lower right")
+    right.legend(fontsize=9, loc="upper left")
     return fig
 
 
