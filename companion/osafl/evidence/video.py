@@ -463,23 +463,3 @@ def notes(gamma: float, q: float, top_k: int, label_bits: int) -> dict[str, str]
         "osafl-tab1": f"log2(100) = {np.log2(100):.2f}; ids of equal length need {label_bits} bits "
         "(ERRATA 40).",
     }
-
-
-def comparison_rows(sample: Sample, known: Ceilings, n_files: int) -> list[dict]:
-    """Return ours and the paper's numbers for a table of `results.tables.comparison`."""
-    rows = [
-        (
-            f"K = {k}: ceiling; paper: centralised FCN",
-            values,
-            tables.paper_value("osafl", *REACHED[k]),
-        )
-        for k, values in known.of_k.items()
-        if k in REACHED
-    ]
-    bits = sample.features * FLOAT_BITS
-    rows += [
-        ("features of a Dataset-1 sample", sample.features, _table1("features Dataset-1")),
-        ("bits of a Dataset-1 sample", bits, _table1("bits Dataset-1")),
-        ("bits of a Dataset-2 id, fixed length", sample.label_bits, float(np.log2(n_files))),
-    ]
-    return [{"quantity": name, "ours": ours, "paper": paper} for name, ours, paper in rows]
