@@ -1,5 +1,6 @@
 """The evidence of notebook 45 with invented attacks: which way it is judged."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -81,3 +82,19 @@ def test_an_attack_without_power_proves_nothing(level, results):
     assert found[f"power_{level}"] == "no"
     assert {part for part, answer in found.items() if answer == "not run"} == blind
     assert {found[part] for part in set(ROWS) - blind} == {"yes"}
+
+
+def test_table_1_has_the_papers_cells_and_ours_below(results):
+    ours, paper = evidence.table1(results, {"digits": "MNIST", "writers": "FEMNIST"})
+    assert paper["FEMNIST"]["precision FR²"] == pytest.approx((33.20, 42.12))
+    assert list(paper)[:6] == [
+        "MNIST",
+        "FashionM",
+        "Cifar-10",
+        "Cifar-100",
+        "FEMNIST",
+        "Shakespeare",
+    ]
+    heart = ours["ours, by heart: samples"]["accuracy FATS"]
+    assert len(heart) == results.query("setting == 'overfitted'")["seed"].nunique()
+    assert np.abs(heart - 50).max() < 5 and paper["ours, by heart: samples"] == {}

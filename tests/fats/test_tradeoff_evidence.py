@@ -137,3 +137,18 @@ def test_times_that_rise_ever_more(level, grid):
 def test_remark_2_turned(part, otherwise, level, grid):
     found = answered(level, grid, fig7=otherwise)["fats-rem2-accuracy"]
     assert found == {"free": "yes", "mixes": "yes"} | {part: "no"}
+
+
+def test_a_panel_of_figure_7_beside_the_authors_points(grid):
+    # The authors' curve starts at 16.16 steps and an accuracy of 0.785.
+    rows = grid[(grid["artefact"] == "fats-fig7") & (grid["over"] == "rho_S")]
+    scores = pd.DataFrame(0.5, range(3), rows.index)
+    measured = evidence.Measured(
+        grid.assign(time=0.1, first=0.05), np.empty(0), {("fats-fig7", "rho_S"): scores}, None
+    )
+    ours, paper = evidence.figure7(measured, "rho_S", 300)
+    assert list(paper["accuracy, %"]) == ["0.125", "0.5", "1"]
+    assert paper["time recomputed, steps"]["0.125"] == pytest.approx(16.1596)
+    assert paper["accuracy, %"]["0.125"] == pytest.approx(78.4909)
+    assert ours["time recomputed, steps"]["1"] == pytest.approx(30)
+    assert ours["accuracy, %"]["1"].tolist() == [50, 50, 50]

@@ -191,17 +191,6 @@ def drawn_several(several: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
     return means.merge(exact, on=["data", "streaming", "K", "w"])
 
 
-def ends_in_trainings(exact: pd.DataFrame) -> pd.DataFrame:
-    """Return the exact times of Fig. 3 in trainings for the fewest and the most requests."""
-    shown = exact[exact["w"].isin([1, exact["w"].max()])]
-    shown = shown.assign(
-        trainings=shown["exact"] / shown["T"],
-        way=shown["streaming"].map({False: "at once", True: "one by one"}),
-    )
-    table = shown.pivot(index=["data", "K", "rho_C"], columns=["way", "w"], values="trainings")
-    return table.reset_index()
-
-
 def five_runs(one: pd.DataFrame, data: str, seed: int) -> str:
     """Return in words what a mean of five histories, as the paper takes, says of a client's time.
 

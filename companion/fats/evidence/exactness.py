@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from companion import story
 from companion.fats.evidence.table_2 import KEYWORDS, NAMES, TINY, Sizes
 from companion.judging import tables
 from sflkit.fats import enumeration, forgetting, stability
+from sflkit.fats.expected_time import rule_cost
 from sflkit.fats.history import draw_history
 from sflkit.randomness import generator
 
@@ -26,6 +28,7 @@ FEDERATIONS = (
     *((2, 3, 1, 1, 1, 1), (2, 3, 1, 2, 1, 2), (3, 3, 1, 2, 1, 2), (3, 2, 2, 1, 1, 1)),
     *((3, 3, 1, 1, 2, 1), (2, 3, 2, 2, 1, 1), (3, 2, 1, 1, 2, 2)),
 )
+LIVE = 1000  # larger federations come from the published table, unless all is to be computed
 # CIFAR has so many training images; Table 2 counts the 10,000 test images as well.
 CIFAR_TRAINING = 50_000
 IMAGES = {"MNIST": 60_000, "FashionM": 60_000, "Cifar-10": 50_000, "Cifar-100": 50_000}
@@ -85,23 +88,42 @@ def enumerated(federations: Sequence[tuple[int, ...]] = FEDERATIONS) -> pd.DataF
     """
     rows = []
     for sizes in federations:
-        setting = dict(zip(KEYWORDS, sizes, strict=True))
         m, n, k, b, e, r = sizes
-        law = enumeration.drawn_law(**setting)
-        each = Fraction(1, m ** (k * r) * comb(n, b) ** (k * r * e))
-        row = dict(zip("MNKbER", sizes, strict=True)) | {"histories": len(law)}
-        row["uniform"] = {p for p, _ in law.values()} == {each}
-        for request, name in (((0, 0), "sample"), ((0, None), "client")):
-            less = enumeration.retrained_law([request], **setting)
-            row[f"TV {name}"] = enumeration.total_variation(law, less)
-            used = (p for p, h in law.values() if h.first_use(*request) is not None)
-            row[f"involved {name}"] = sum(used)
-            for rule in forgetting.RULES if name == "sample" else ["client"]:
-                drawn_by = rule if name == "sample" else "exact"
-                after = enumeration.forgotten_law(law, request, drawn_by)
-                row[rule] = enumeration.total_variation(after, less)
-        rows.append(row | {"setting": setting})
+        setting = dict(zip(KEYWORDS, sizes, strict=True))
+        if (m * comb(n, b) ** e) ** (k * r) <= LIVE:
+            found = _enumerated(**setting)
+        else:  # as texts: a fraction is no number of JSON
+            texts = story.kept(
+                "enumerated federation",
+                setting,
+                lambda setting=setting: {
+                    name: str(value) for name, value in _enumerated(**setting).items()
+                },
+            )
+            found = {name: Fraction(text) for name, text in texts.items()}
+        found = found | {name: int(found[name]) for name in ("histories", "uniform")}
+        found["uniform"] = bool(found["uniform"])
+        rows.append(dict(zip("MNKbER", sizes, strict=True)) | found | {"setting": setting})
     return pd.DataFrame(rows)
+
+
+def _enumerated(**setting: int) -> dict[str, Fraction]:
+    """Return the columns of `enumerated` of one federation, as fractions."""
+    m, n, k, b, e, r = setting.values()
+    law = enumeration.drawn_law(**setting)
+    each = Fraction(1, m ** (k * r) * comb(n, b) ** (k * r * e))
+    uniform = {p for p, _ in law.values()} == {each}
+    found = {"histories": Fraction(len(law)), "uniform": Fraction(uniform)}
+    for request, name in (((0, 0), "sample"), ((0, None), "client")):
+        less = enumeration.retrained_law([request], **setting)
+        found[f"TV {name}"] = enumeration.total_variation(law, less)
+        used = (p for p, h in law.values() if h.first_use(*request) is not None)
+        found[f"involved {name}"] = Fraction(sum(used))
+        for rule in forgetting.RULES if name == "sample" else ["client"]:
+            drawn_by = rule if name == "sample" else "exact"
+            after = enumeration.forgotten_law(law, request, drawn_by)
+            found[rule] = enumeration.total_variation(after, less)
+    return found
 
 
 def two_requests() -> dict[str, Fraction]:
@@ -170,13 +192,44 @@ def without_several(exact: pd.DataFrame) -> dict[str, np.ndarray]:
 def printed_distances(
     sizes: Mapping[str, Sizes], *, seed: int, repeats: int
 ) -> list[enumeration.Distance]:
-    """Return the distance of Algorithm 2 as printed at each of the sizes, with its error."""
-    return [
-        enumeration.printed_rule_distance(
-            **each, rng=generator(seed, "monte_carlo", i), repeats=repeats
-        )
-        for i, each in enumerate(sizes.values())
-    ]
+    """Return the distance of Algorithm 2 as printed at each of the sizes, with its error.
+
+    The published numbers where they are there, since a million draws take half a minute.
+    """
+
+    def make() -> list[list[float]]:
+        return [
+            [
+                *enumeration.printed_rule_distance(
+                    **each, rng=generator(seed, "monte_carlo", i), repeats=repeats
+                )
+            ]
+            for i, each in enumerate(sizes.values())
+        ]
+
+    settings = {"sizes": {name: dict(each) for name, each in sizes.items()}}
+    settings |= {"seed": seed, "repeats": repeats}
+    found = story.kept("distance of Algorithm 2 as printed", settings, make)
+    return [enumeration.Distance(*pair) for pair in found]
+
+
+def rule_costs(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
+    """Return how many samples each rule draws anew for one request, on average.
+
+    One row for each of the sizes, one column for each rule. "gradients" are those of the exact rule
+    as a share of a training, and "gradients, claim1" those of Claim 1's. Source: FATS, Appendix
+    B.2; `expected_time.rule_cost`.
+    """
+    rows = {}
+    for name, each in sizes.items():
+        whole = {key: int(value) for key, value in each.items()}
+        found = {rule: rule_cost(rule, **whole) for rule in forgetting.RULES}
+        training = whole["clients_per_round"] * whole["local_steps"] * whole["rounds"]
+        rows[name] = {rule: cost.samples for rule, cost in found.items()} | {
+            "gradients": found["exact"].gradients / training,
+            "gradients, claim1": found["claim1"].gradients / training,
+        }
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def used_shares(
@@ -186,26 +239,32 @@ def used_shares(
 
     Samples are split as equally as whole numbers allow. Columns: the means "samples" and "clients",
     their standard errors "se ...", the exact probabilities "p ...", and the number of histories,
-    `repeats` or, for the two large sets, `repeats_large`.
+    `repeats` or, for the two large sets, `repeats_large`. The published table where it is there.
     """
-    rates = {}
-    for i, (name, row) in enumerate(table.iterrows()):
-        rng = generator(seed, "monte_carlo", 10, i)
-        each = np.diff(np.linspace(0, row.samples, row.M + 1).astype(int))
-        values = (int(row.M), each, *(int(row[key]) for key in ("K", "b", "E", "R")))
-        setting = dict(zip(KEYWORDS, values, strict=True))
-        offsets, found = np.cumsum(each) - each, []
-        for _ in range(repeats if row.samples < 100_000 else repeats_large):
-            history = draw_history(**setting, rng=rng)
-            used = np.zeros(row.samples, dtype=bool)
-            used[offsets[history.clients][:, :, None, None] + history.batches] = True
-            found.append((used.mean(), np.isin(np.arange(row.M), history.clients).mean()))
-        expected = stability.stability(**setting)
-        target = np.average(expected.p_sample, weights=each), expected.p_client
-        means, n = np.mean(found, axis=0), len(found)
-        rates[name] = [*means, *(np.std(found, axis=0, ddof=1) / n**0.5), *target, n]
-    columns = ["samples", "clients", "se samples", "se clients", "p samples", "p clients"]
-    return pd.DataFrame(rates, index=[*columns, "histories"]).T
+    settings = {"table": table.to_dict(orient="index"), "seed": seed}
+    settings |= {"repeats": repeats, "repeats_large": repeats_large}
+
+    def make() -> pd.DataFrame:
+        rates = {}
+        for i, (name, row) in enumerate(table.iterrows()):
+            rng = generator(seed, "monte_carlo", 10, i)
+            each = np.diff(np.linspace(0, row.samples, row.M + 1).astype(int))
+            values = (int(row.M), each, *(int(row[key]) for key in ("K", "b", "E", "R")))
+            setting = dict(zip(KEYWORDS, values, strict=True))
+            offsets, found = np.cumsum(each) - each, []
+            for _ in range(repeats if row.samples < 100_000 else repeats_large):
+                history = draw_history(**setting, rng=rng)
+                used = np.zeros(row.samples, dtype=bool)
+                used[offsets[history.clients][:, :, None, None] + history.batches] = True
+                found.append((used.mean(), np.isin(np.arange(row.M), history.clients).mean()))
+            expected = stability.stability(**setting)
+            target = np.average(expected.p_sample, weights=each), expected.p_client
+            means, n = np.mean(found, axis=0), len(found)
+            rates[name] = [*means, *(np.std(found, axis=0, ddof=1) / n**0.5), *target, n]
+        columns = ["samples", "clients", "se samples", "se clients", "p samples", "p clients"]
+        return pd.DataFrame(rates, index=[*columns, "histories"]).T
+
+    return story.kept("share that simulated histories use", settings, make)
 
 
 class AnyHit(NamedTuple):
@@ -429,25 +488,3 @@ def exactness_notes(found: Exactness) -> dict[str, str]:
         "fats-tab2": "CIFAR's 60,000 samples count the test images, and 300 and 600 clients "
         "contradict the text's 100, with which no rho_C would be allowed (ERRATA 21).",
     }
-
-
-def exactness_numbers(found: Exactness) -> list[dict[str, Any]]:
-    """Return the rows of notebook 40's table, ours beside the paper's."""
-    numbers: list[dict[str, Any]] = [
-        {
-            "quantity": f"Algorithm 2 as printed, {name}: TV to retraining",
-            "ours": distance.value,
-            "paper": 0.0,
-        }
-        for name, distance in zip(NAMES, found.printed, strict=True)
-    ]
-    numbers += [
-        {
-            "quantity": f"{name}: probability of use {level} | rho",
-            "ours": found.rates.loc[name, f"{level}s"],
-            "paper": found.rho.loc[name, column],
-        }
-        for name in NAMES
-        for level, column in (("sample", "rho_s"), ("client", "rho_c"))
-    ]
-    return numbers
