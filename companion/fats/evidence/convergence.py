@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from companion import story
 from companion.fats.evidence.table_2 import KEYWORDS, TINY, Sizes
 from sflkit import checks
 from sflkit.fats import bounds, stability
@@ -159,41 +160,62 @@ def train(
 ) -> dict[int, Trained]:
     """Return what training on histories of the library gives at Theorem 5's step.
 
-    The rounds of a history are independent, so that one long one is cut into `paths`.
+    The published numbers where they are there; `simulated` makes them.
     """
-    sizes, found = problem.sizes, {}
+    settings = dict(**problem.sizes, seed=seed, dimension=dimension, paths=paths)
+    found = {}
+    for e, of in cases.items():
+        numbers = story.kept(
+            "training on the noisy problem",
+            settings | {"local_steps": e},
+            lambda e=e, of=of: simulated(
+                problem, e, of.rates[0], seed=seed, dimension=dimension, paths=paths
+            ),
+        )
+        found[e] = _trained(of, *numbers)
+    return found
+
+
+def simulated(
+    problem: Problem, local_steps: int, rate: float, *, seed: int, dimension: int, paths: int
+) -> tuple[float, float, float]:
+    """Train on histories of the library; return the mean squared gradient, its error, and lambda.
+
+    The rounds of a history are independent, so that one long one is cut into `paths`. lambda is the
+    largest that was seen, or for one local step that of the problem.
+    """
+    sizes, e = problem.sizes, local_steps
     m, n, k, b, rounds = (sizes[key] for key in (*KEYWORDS[:4], "rounds"))
     noise = generator(seed, "data").normal(size=(m, n, dimension))
     noise -= noise.mean(axis=1, keepdims=True)
     noise *= np.sqrt(GRAD_VAR / (noise**2).sum(axis=2).mean(axis=1))[:, None, None]
-    for e, of in cases.items():
-        rng = generator(seed, "batches", e)
-        history = draw_history(**sizes | {"rounds": rounds * paths}, local_steps=e, rng=rng)
-        clients = history.clients.reshape(paths, rounds, k)
-        batches = history.batches.reshape(paths, rounds, k, e, b)
-        theta, summed = np.full((paths, dimension), dimension**-0.5), np.zeros(paths)
-        spread = 1.0 if e > 1 else problem.heterogeneity
-        for r in range(rounds):
-            local = np.repeat(theta[:, None], k, axis=1)
-            a = problem.curvature[clients[:, r], None]
-            drawn = noise[clients[:, r, :, None, None], batches[:, r]].mean(axis=3)
-            for i in range(e):
-                summed += (local.mean(axis=1) ** 2).sum(axis=1)
-                if e > 1:
-                    apart = ((a * local) ** 2).sum(axis=2).mean(axis=1)
-                    together = ((a * local).mean(axis=1) ** 2).sum(axis=1)
-                    spread = max(spread, float((apart / together).max()))
-                local = local - of.rates[0] * (a * local - drawn[:, :, i])
-            theta = local.mean(axis=1)
-        found[e] = _trained(of, summed / (rounds * e), spread)
-    return found
+    rng = generator(seed, "batches", e)
+    history = draw_history(**sizes | {"rounds": rounds * paths}, local_steps=e, rng=rng)
+    clients = history.clients.reshape(paths, rounds, k)
+    batches = history.batches.reshape(paths, rounds, k, e, b)
+    theta, summed = np.full((paths, dimension), dimension**-0.5), np.zeros(paths)
+    spread = 1.0 if e > 1 else problem.heterogeneity
+    for r in range(rounds):
+        local = np.repeat(theta[:, None], k, axis=1)
+        a = problem.curvature[clients[:, r], None]
+        drawn = noise[clients[:, r, :, None, None], batches[:, r]].mean(axis=3)
+        for i in range(e):
+            summed += (local.mean(axis=1) ** 2).sum(axis=1)
+            if e > 1:
+                apart = ((a * local) ** 2).sum(axis=2).mean(axis=1)
+                together = ((a * local).mean(axis=1) ** 2).sum(axis=1)
+                spread = max(spread, float((apart / together).max()))
+            local = local - rate * (a * local - drawn[:, :, i])
+        theta = local.mean(axis=1)
+    means = summed / (rounds * e)
+    return float(means.mean()), float(means.std(ddof=1) / len(means) ** 0.5), spread
 
 
-def _trained(of: Case, means: np.ndarray, spread: float) -> Trained:
+def _trained(of: Case, simulated: float, error: float, spread: float) -> Trained:
     limits = [bounds.lemma4(**of.setting, heterogeneity=spread, rate=rate) for rate in of.rates]
     return Trained(
-        float(means.mean()),
-        float(means.std(ddof=1) / len(means) ** 0.5),
+        simulated,
+        error,
         spread,
         np.array([bound.value for bound in limits]),
         np.array([bound.feasible for bound in limits]),
