@@ -40,11 +40,9 @@ def exactness_explorer() -> ipywidgets.VBox:
         _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.2))
         looks = [RULES[rule].look.color for rule in RULES]
         heights = [float(distance) for distance in distances.values()]
-        bars = left.bar([RULES[rule].label for rule in RULES], heights,
-                        color=looks)  # fmt: skip
+        bars = left.bar(list(RULES), heights, color=looks)
         left.bar_label(bars, [str(d) for d in distances.values()])
         left.set(ylabel="TV to retraining", ylim=(0, 0.25))
-        left.tick_params(axis="x", labelsize=8)
         shares = {
             "learned": law,
             "printed": after["printed"],
