@@ -41,7 +41,7 @@ AT_ONCE = {
     "fats-fig5": ("MNIST", {"fmnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}),
     "fats-fig1": ("FEMNIST", {"cifar100": "CIFAR-100", "shakespeare": "Shakespeare"}),
 }
-# What it would take, where a data set of the paper is in no profile.
+# What it would take to run a data set of the paper that was not run.
 _WHY_ABSENT = {
     "Fashion-MNIST": "its images have to be fetched",
     "CIFAR-10": "a small network on it takes some two CPU hours",

@@ -89,9 +89,10 @@ def figure8(axes: np.ndarray, shown: pd.DataFrame, data: str) -> None:
 
 def figure1(axes: np.ndarray, shown: pd.DataFrame, data: str) -> None:
     """Draw our data set of Fig. 1: samples left, clients right."""
-    for ax, level in zip(axes, LEVELS, strict=True):
+    notes = (f"FEMNIST (stand-in: {data})", "CIFAR-100, Shakespeare: not run")
+    for ax, level, note in zip(axes, LEVELS, notes, strict=True):
         accuracy(ax, shown, data, level)
-        ax.set(title=f"{data}, a stand-in for FEMNIST: one {level}", ylim=(0, 1))
+        ax.set(title=f"Figure 1, {level}s; {note}", ylim=(0, 1))
         ax.set_xlabel("communication round")
     axes[0].set_ylabel("test accuracy")
     axes[0].legend(ncols=3)
