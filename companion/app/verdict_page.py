@@ -84,17 +84,19 @@ def verdict_page(tally: str) -> str:
 
 def _page(tally: str, most: tuple[int, int], rows: pd.DataFrame, parts: pd.DataFrame) -> str:
     books = {name: book for book in gate.notebooks() for name in book.artefacts}
-    of = {name: group for name, group in parts[parts["role"] != "beyond"].groupby("artefact")}
+    of: dict[str, list] = {}
+    for part in parts[parts["role"] != "beyond"].itertuples():
+        of.setdefault(part.artefact, []).append(part)
     papers = []
     for key in papers_of(rows):
         mine = ordered(rows[paper_of(rows) == key])
         settings = list(dict.fromkeys(map(_setting, mine)))
         claims = [
-            _line(row, of.get(row.artefact, parts.iloc[:0]), books.get(row.artefact))
+            _line(row, of.get(row.artefact, []), books.get(row.artefact))
             | {
                 "block": block(
                     row,
-                    of.get(row.artefact, parts.iloc[:0]),
+                    of.get(row.artefact, []),
                     None,
                     most=most,
                     setting=f"Setting {settings.index(_setting(row)) + 1}.",
@@ -121,9 +123,9 @@ def in_short() -> dict[str, str]:
     return yaml.safe_load((Path(__file__).parent / "in_short.yaml").read_text(encoding="utf-8"))
 
 
-def _line(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> dict[str, str]:
+def _line(row: Any, parts: list, book: gate.Notebook | None) -> dict[str, str]:
     """Return a claim's line of the table and its heading."""
-    first = next(_ranked(row.verdict, parts).itertuples(), None)
+    first = next(iter(_ranked(row.verdict, parts)), None)
     return {
         "name": name_of(row.artefact),
         "anchor": anchor(row.artefact),
@@ -138,7 +140,7 @@ def _line(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> dict[str
 
 def block(
     row: Any,
-    parts: pd.DataFrame,
+    parts: pd.DataFrame | list,
     book: gate.Notebook | None,
     *,
     most: tuple[int, int] = (1000, 1000),
@@ -151,8 +153,8 @@ def block(
     ----------
     row : named tuple
         A row of `tables.all_verdicts`.
-    parts : DataFrame
-        The rows of `tables.all_parts` of that claim.
+    parts : DataFrame, or its rows as named tuples
+        Those of `tables.all_parts` of that claim.
     book : Notebook or None
         The notebook that judges it.
     most : (int, int)
@@ -162,12 +164,12 @@ def block(
     short : bool
         Whether the claim is said in ten words, without remark and links.
     """
-    parts = parts[parts["role"] != "beyond"]
-    others = _ranked(row.verdict, parts).iloc[1:]
-    if not (parts["answer"] != "not run").any():
-        others = others.iloc[:0]
-    holds = others["answer"] == "yes"
-    shown = pd.concat([others[~holds].iloc[: most[0]], others[holds].iloc[: most[1]]])
+    parts = [part for part in _rows(parts) if part.role != "beyond"]
+    others = _ranked(row.verdict, parts)[1:]
+    if all(part.answer == "not run" for part in parts):
+        others = []
+    fails = [part for part in others if part.answer != "yes"]
+    shown = fails[: most[0]] + [part for part in others if part.answer == "yes"][: most[1]]
     return (
         pages()
         .get_template("claim.md.j2")
@@ -176,7 +178,7 @@ def block(
             claim=in_short().get(row.artefact, row.artefact) if short else row.claim,
             verdict=_verdict(row, parts),
             answer=answer(row.verdict, parts),
-            others=list(shown.itertuples()),
+            others=shown,
             answers=_ANSWERS,
             note="" if short else row.note,
             printed="" if short else row.printed,
@@ -186,36 +188,43 @@ def block(
     )
 
 
-def answer(verdict: str, parts: pd.DataFrame) -> str:
+def answer(verdict: str, parts: pd.DataFrame | list) -> str:
     """Return in one sentence what decides a verdict, and how many parts hold."""
-    judged = parts[parts["role"] == "paper"]
-    n, held = len(judged), int((judged["answer"] == "yes").sum())
-    if (judged["answer"] == "not run").all():
-        reasons = dict.fromkeys(judged["ours"])
-        return _sentence(next(iter(reasons), "nothing was run"))
-    first = next(_ranked(verdict, parts).itertuples())
+    parts = _rows(parts)
+    judged = [part for part in parts if part.role == "paper"]
+    n, held = len(judged), sum(part.answer == "yes" for part in judged)
+    if all(part.answer == "not run" for part in judged):
+        return _sentence(next((part.ours for part in judged), "nothing was run"))
+    first = _ranked(verdict, parts)[0]
     words = first.sentence.rstrip(".")
     if first.answer != "yes":
         words = f"{_ANSWERS[first.answer].capitalize()}: {words}"
     found = _found(first)
     text = _sentence(f"{words}: {found}" if found else words)
     if verdict == "corrected":
-        errata = sorted({int(number) for number in parts["erratum"] if number})
+        errata = sorted({int(part.erratum) for part in parts if part.erratum})
         return f"{text} True as corrected by [ERRATA](ERRATA.md) {_joined(map(str, errata))}."
     return text if n == 1 else f"{text} {held} of {n} parts hold."
 
 
-def _ranked(verdict: str, parts: pd.DataFrame) -> pd.DataFrame:
+def _rows(parts: pd.DataFrame | list) -> list:
+    return list(parts.itertuples()) if isinstance(parts, pd.DataFrame) else parts
+
+
+def _ranked(verdict: str, parts: list) -> list:
     """Return the parts, those first that decide the verdict; numbers before bare facts."""
-    role = (parts["role"] == "corrected") == (verdict == "corrected")
-    order = parts["answer"].map(_ORDER.index)
-    bare = parts["interval"].eq("") & parts["levels"].eq("")
-    keys = pd.DataFrame({"role": ~role, "order": order, "bare": bare}, index=parts.index)
-    return parts.loc[keys.sort_values(["role", "order", "bare"], kind="stable").index]
+    return sorted(
+        parts,
+        key=lambda part: (
+            (part.role == "corrected") != (verdict == "corrected"),
+            _ORDER.index(part.answer),
+            not (part.interval or part.levels),
+        ),
+    )
 
 
-def _verdict(row: Any, parts: pd.DataFrame) -> str:
-    return in_full(row.verdict, parts.loc[parts["role"] == "paper", "answer"])
+def _verdict(row: Any, parts: list) -> str:
+    return in_full(row.verdict, [part.answer for part in parts if part.role == "paper"])
 
 
 def _found(part: Any, brief: bool = False) -> str:
