@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gzip
 import io
+import re
 import tarfile
 
 import pytest
@@ -85,3 +86,12 @@ def test_every_address_without_tls_comes_after_those_with_it():
         secure = [address.startswith("https://") for address in source.addresses]
         assert secure == sorted(secure, reverse=True) and secure[0], name
         assert all(len(digest.split(":")[-1]) in (32, 64) for digest in source.files.values())
+
+
+def test_every_promise_names_a_test_that_is_there():
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    table = text[: text.index("## What is not")].splitlines()
+    rows = [line.split(" | ") for line in table if line.startswith("|")][2:]
+    named = [re.findall(r"tests/[\w/]+\.py", row[-1]) for row in rows]
+    assert len(rows) >= 9 and all(named)
+    assert [name for names in named for name in names if not (ROOT / name).is_file()] == []

@@ -107,7 +107,8 @@ def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as file:
+        partial.unlink(missing_ok=True)
+        with open(partial, "xb") as file:  # x follows no link
             if isinstance(content, bytes):
                 file.write(content)
             else:
@@ -118,8 +119,7 @@ def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
         # file with a wrong record.
         recorded.unlink(missing_ok=True)
         os.replace(partial, path)
-        partial.write_text(f"{digest}  {path.name}\n", encoding="utf-8")
-        os.replace(partial, recorded)
+        paths.write_atomic(recorded, f"{digest}  {path.name}\n")
     except OSError as error:
         raise paths.CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
     finally:

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import http.server
 import io
+import os
 import tarfile
 import threading
 
@@ -337,3 +338,13 @@ def test_bad_arguments_and_a_plain_table():
             for checksum in source.files.values()
         )
         assert all(address.endswith("/") for address in source.addresses)
+
+
+def test_a_planted_link_is_not_followed(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("another's")
+    (tmp_path / f".set.npz.{os.getpid()}.partial").symlink_to(other)
+    (tmp_path / ".set.npz.sha256.tmp").symlink_to(other)
+    digest = files.write(tmp_path / "set.npz", b"content")
+    assert files.check(tmp_path / "set.npz") == (digest, True)
+    assert other.read_text() == "another's" and not (tmp_path / "set.npz").is_symlink()
