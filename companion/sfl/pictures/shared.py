@@ -42,18 +42,14 @@ _GAP = 0.12
 _OTHER = Look("#56B4E9", (0, (6, 1, 1, 1, 1, 1)), "P")
 
 
-def line(rule: str, *, marker: bool = False) -> dict[str, Any]:
-    """Return matplotlib's keywords for the line of a cache rule: color, linestyle and marker.
+def line(rule: str) -> dict[str, Any]:
+    """Return matplotlib's keywords for the line of a cache rule, which has no marker.
 
     A rule without a look of its own gets one that no rule of the library has. Raises ValueError if
     no such rule is in `caches.RULES`.
     """
     look = RULES[rule].look or _OTHER
-    return {
-        "color": look.color,
-        "linestyle": look.linestyle,
-        "marker": look.marker if marker else "None",
-    }
+    return {"color": look.color, "linestyle": look.linestyle, "marker": "None"}
 
 
 def label(rule: str) -> str:

@@ -117,8 +117,7 @@ def over_paths(
     drawn = []
     for (name, rows), look in zip(arms.items(), looks, strict=True):
         mean = 100 * rows.groupby("round")["accuracy"].mean()
-        curves = 100 * evidence.path_curves(rows, evidence.THROUGHOUT)
-        std = np.sqrt((curves**2).sum(axis=0) / (len(curves) - rows["world"].nunique()))
+        std = _spread(rows)
         ax.plot(mean.index, mean, label=name, **look)
         ax.fill_between(mean.index, mean - std, mean + std, color=look["color"], alpha=0.18, lw=0)
         drawn.append(
@@ -134,8 +133,7 @@ def arrivals(
 ) -> dict[str, np.ndarray]:
     """Draw what Fig. 6 rests on: above the spread of the accuracy, below the discrepancy.
 
-    The spread is the root of the mean variance over the paths of a world, smoothed over five
-    rounds.
+    The spread is that of `over_paths`, smoothed over five rounds.
 
     Parameters
     ----------
@@ -155,8 +153,7 @@ def arrivals(
     for column, (name, n) in zip(axes.T, sizes.items(), strict=True):
         for rule in ("drsr", "srsr"):
             look = pictures.line(rule) | {"label": pictures.label(rule)}
-            curves = 100 * evidence.path_curves(arms[name, rule, theta], evidence.THROUGHOUT)
-            spread = np.sqrt((curves**2).sum(axis=0) / (len(curves) - len(worlds)))
+            spread = _spread(arms[name, rule, theta])
             calm = pd.Series(spread).rolling(5, center=True, min_periods=1).mean()
             column[0].plot(np.arange(1, len(calm) + 1), calm, **look)
             exact = _exact(worlds, rule, at, theta, n, how["capacity"], "full")
@@ -205,6 +202,12 @@ def weights(
     axes[1, 0].set(ylabel="accuracy minus\nDRSR's, points")
     axes[0, 1].legend(fontsize=9)
     return drawn | {"rounds": at}
+
+
+def _spread(rows: pd.DataFrame) -> np.ndarray:
+    """Return the root of the mean variance over the paths of a world, in points, by round."""
+    curves = 100 * evidence.path_curves(rows, evidence.THROUGHOUT)
+    return np.sqrt((curves**2).sum(axis=0) / (len(curves) - rows["world"].nunique()))
 
 
 def _some_rounds(rounds: int) -> np.ndarray:
