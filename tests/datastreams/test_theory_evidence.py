@@ -39,11 +39,11 @@ def answers(artefact, parts):
 
 def test_effective_samples_of_two_clients(found):
     """Weights (1/2, 1/6, 1/6, 1/6) have the squares 1/4 + 3/36 = 1/3, so N_eff = 3 of N = 4."""
-    table = theory_evidence.inside_table(found.samples)
-    assert table.loc["1 and 3", ["N", "N_eff", "N attained"]].tolist() == [4, 3, False]
-    assert table.loc["2 and 2", "N attained"]
+    inside = found.samples.inside
+    assert inside["1 and 3"].samples == 4 and not inside["1 and 3"].attained
+    assert inside["1 and 3"].effective == pytest.approx(3) and inside["2 and 2"].attained
     # ten times 1/20 and ninety times 1/180: 1 / (10/400 + 90/32400) = 36
-    assert table.loc["10 and 90", "N_eff"] == pytest.approx(36)
+    assert inside["10 and 90"].effective == pytest.approx(36)
 
 
 def test_clients_in_turn(found):

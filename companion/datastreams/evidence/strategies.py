@@ -46,21 +46,6 @@ def table1() -> str:
     return pd.DataFrame(rows, index=["ours", "the paper's"]).T.to_string()
 
 
-def lines_of_the_tables() -> pd.DataFrame:
-    """Return ratio, reported p_hist, the minimiser of psi and Table 3's reading of each line."""
-    return pd.DataFrame(
-        {
-            "line": f"{row}, {percent(f)}",
-            "c2/c1": plans.RATIOS[row][f],
-            "reported p_hist": paper_value("datastreams", TABLES[f], f"{row} p_hist"),
-            "minimiser": round(plans.minimiser(row, f), 4),
-            "Ours (Table 3)": plans.readings(row, f).get("Ours (Table 3)", "")[7:],
-        }
-        for row in plans.ROWS
-        for f in TABLES
-    )
-
-
 def estimated_shares(
     cases: Mapping[tuple[str, float], plans.Case], rates: Sequence[float], seed: int
 ) -> pd.DataFrame:

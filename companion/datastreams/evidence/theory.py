@@ -73,15 +73,6 @@ def samples(rng: np.random.Generator) -> Samples:
     return Samples(*(np.array(pair).T for pair in pairs), inside, all(below))
 
 
-def inside_table(found: Samples) -> pd.DataFrame:
-    """Return N, N_eff and whether N is attained, by the sizes of the two clients."""
-    rows = {
-        name: {"N": v.samples, "N_eff": round(v.effective, 4), "N attained": v.attained}
-        for name, v in found.inside.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("samples of the two clients")
-
-
 class Least(NamedTuple):
     """Bound (14) of Uniform, of random importances of samples, and where descent ends."""
 
