@@ -79,6 +79,20 @@ def test_the_score_by_hand():
     assert not len(readings.grid_table({}, [cell], BASE, seed=3))
 
 
+def test_means_over_seeds_meet_print_or_not():
+    """Seeds 0.02 to either side of print meet it in the mean; M-FedAvg's loss 0.3 above misses."""
+    asked = readings.printed(2)["value"]
+    rows = [
+        (rule, 2, seed, asked[rule, "accuracy"] + by, asked[rule, "loss"] + 0.2 * late)
+        for rule in readings.RULES_OF_TABLE
+        for seed, by, late in ((0, 0.02, rule == "m_fedavg"), (1, -0.02, rule == "m_fedavg"))
+    ]
+    runs = pd.DataFrame(rows, columns=["arm", "K", "seed", "best_accuracy", "best_loss"])
+    assert readings.met(runs, 2) == 12  # 0.2 is within 0.15 and twice 0.0443
+    worse = runs.assign(best_loss=runs["best_loss"] + 0.1 * (runs["arm"] == "m_fedavg"))
+    assert readings.met(worse, 2) == 11
+
+
 def test_the_picture_writes_every_number():
     cell, other = Reading(40.0), Reading(None, local_round="minibatches")
     runs = runs_of([cell]) | runs_of([other], {"osafl": (np.nan, np.nan)})

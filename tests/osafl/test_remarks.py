@@ -45,6 +45,7 @@ def test_the_remark_tells_the_reading_and_how_many_were_tried(one):
     notes = remarks.notes_1(one)
     met = one.read.table.loc[0, "met"]
     said = f"It meets {met} of the twelve numbers, the most of 17 readings tried"
+    assert "On the seeds that judge it meets " in notes["osafl-tab3"]
     for artefact in ("osafl-tab2", "osafl-tab3", "osafl-fig4", "osafl-score"):
         assert said in notes[artefact] and name_of(one.read.best) in notes[artefact]
     # best accuracies of the invented runs: 0.6 for OSAFL

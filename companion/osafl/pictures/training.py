@@ -118,6 +118,7 @@ def dataset1(found: Dataset1, what: str) -> tuple[Figure, dict[str, pd.DataFrame
     import matplotlib.pyplot as plt
 
     panels = list(dict.fromkeys(found.read.runs["K"]))
+    number = 4 if what == "accuracy" else 5
     fig, axes = plt.subplots(1, len(panels), figsize=(9.6, 4.3), squeeze=False)
     drawn = {}
     for ax, K in zip(axes[0], panels, strict=True):
@@ -127,7 +128,7 @@ def dataset1(found: Dataset1, what: str) -> tuple[Figure, dict[str, pd.DataFrame
             genie = genie[genie["steps"] == genie["steps"].max()].assign(arm="genie")
         printed = printed_marks(f"osafl-tab{1 + K}", what, "FCN")
         drawn[f"K = {K}"] = compared(ax, pd.concat([runs, genie]), what, printed)
-        ax.set_title(f"FCN, K = {K}")
+        ax.set_title(f"Figure {number}, FCN, K = {K}")
         ax.set(ylim=(0, 0.7 if K == 1 else 0.4) if what == "accuracy" else (1.8, 5))
     if len(panels) > 1:  # none was run with K = 2
         axes[0, 1].plot([], [], color=colors()["genie"], label="centralised SGD")
@@ -257,7 +258,9 @@ def dataset2(found: Dataset2, top_k: Sequence[int]) -> tuple[Figure, dict[str, p
             printed = printed_marks(f"osafl-tab{3 + K}", what, "LSTM")
             drawn[f"{what}, K = {K}"] = compared(ax, at_k(found.tables, K), what, printed)
             high = {1: 0.7, 2: 0.4}[K]
-            ax.set(ylim=(0, high) if what == "accuracy" else (1.5, 5), title=f"LSTM, K = {K}")
+            ax.set(
+                ylim=(0, high) if what == "accuracy" else (1.5, 5), title=f"Figure 6, LSTM, K = {K}"
+            )
         sheets.printed_marks(pair[0], 40, ROUND_40[K], colors())
     one_legend(fig)
     return fig, drawn

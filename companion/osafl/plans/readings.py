@@ -313,6 +313,25 @@ def grid_table(
     return table.sort_values(["met", "distance"], ascending=[False, True], ignore_index=True)
 
 
+def met(runs: pd.DataFrame, K: int) -> int:
+    """Return how many of Table II's or III's twelve numbers the means over some seeds meet.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The six rules, with the columns `arm`, `K` and `seed`; the rows of K are taken.
+    K : int
+        1 or 2.
+    """
+    rows = runs[runs["K"] == K].groupby(["arm", "seed"])
+    asked = printed(K)
+    ours = {
+        (rule, what): np.mean([_number(run, what) for (arm, _), run in rows if arm == rule])
+        for rule, what in asked.index
+    }
+    return int(((pd.Series(ours) - asked["value"]).abs() <= asked["tolerance"]).sum())
+
+
 def _number(run: pd.DataFrame, what: str) -> float:
     value = run[f"best_{what}"].iloc[-1]
     return float(value) if value == value else {"accuracy": 0.0, "loss": np.inf}[what]
