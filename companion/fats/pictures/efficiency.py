@@ -52,10 +52,10 @@ def figure6(axes: Sequence[Axes], beside: pd.DataFrame) -> None:
     axes[0].set(ylabel="unlearning time, steps", title="a sample: work recomputed")
     axes[1].set_title("a client: work recomputed")
     axes[2].set_title("a client: first participation")
-    ours = axes[1].plot([], [], color="0.35", label="ours, exact")
-    paper = axes[1].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper")
+    axes[1].plot([], [], color="0.35", label="ours, exact")
+    axes[1].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper")
     axes[0].legend(fontsize=8, ncols=2, loc="lower right")
-    axes[1].legend(handles=[*ours, *paper], loc="lower right")
+    axes[1].legend(handles=axes[1].lines[-2:], loc="lower right")
     axes[2].legend(fontsize=8, ncols=2, loc="lower right")
 
 
