@@ -229,7 +229,7 @@ class Dataset:
             mean, std = (tuple(map(float, v)) for v in (channels.mean(0), channels.std(0) + 1e-6))
         arrays = {"x_train": x, "y_train": y, "x_test": x_test, "y_test": y_test}
         return cls(
-            name=name,
+            name=checks.instance("name", name, str),
             **arrays,
             n_classes=int(max(y.max(), y_test.max())) + 1,
             mean=mean,

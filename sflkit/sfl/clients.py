@@ -189,5 +189,4 @@ class Clients:
                 cache.update(ids[k], self.labels[ids[k]], rng, **self._needed(cache, ids[k]))
             except ValueError as error:
                 raise ValueError(f"{protocol.where(cache, k, t)}: {error}") from error
-        self.contents = protocol.contents(self.caches, self.config.capacity, t)
-        self._arrivals.check(self.contents, self.caches, t)
+        self.contents = self._arrivals.contents(self.caches, self.config.capacity, t)

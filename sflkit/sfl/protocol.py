@@ -18,7 +18,7 @@ stream   (a function only)                        f(config, n_classes), per run
 
 A cache, by the protocol `CacheLike`, must keep four promises: it holds at most B samples; it holds
 only what arrived at its client; the labels it gives are those of the data set; and no two clients
-share it. All are checked in every round (see `contents` and `Arrivals`). A cache may hold a sample
+share it. All are checked in every round (see `Arrivals.contents`). A cache may hold a sample
 twice: with a small data set the same sample arrives again and again, and a rule may weigh a sample
 by repeating it.
 """
@@ -36,7 +36,6 @@ from sflkit.sfl.streams import LabelStream, ShareStream
 
 Stream = LabelStream | ShareStream
 NEEDS = ("inputs", "losses")  # what a cache may ask for
-_INT64 = np.dtype(np.int64)
 
 
 class CacheLike(Protocol):
@@ -164,26 +163,8 @@ def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> Stream:
     return stream
 
 
-def contents(caches: Sequence[CacheLike], capacity: int, t: int) -> Contents:
-    """Return what the caches of a run hold after round t.
-
-    Raises
-    ------
-    ValueError
-        If the ids and labels of a cache are no int64 arrays of one length, or hold more samples
-        than `capacity`. The message names the rule, the client and the round.
-    """
-    held = [(cache.ids, cache.labels) for cache in caches]
-    for k, (ids, labels) in enumerate(held):
-        fits = type(ids) is type(labels) is np.ndarray and ids.dtype == labels.dtype == _INT64
-        if not (fits and ids.ndim == 1 and ids.shape == labels.shape and len(ids) <= capacity):
-            raise ValueError(f"{where(caches[k], k, t)}: {_misshapen(ids, labels, capacity)}")
-    all_ids, all_labels = (np.concatenate(parts) for parts in zip(*held, strict=True))
-    return Contents(all_ids, all_labels, [len(ids) for ids, _ in held])
-
-
 class Arrivals:
-    """What has arrived at every client so far, against which `check` compares the caches.
+    """What has arrived at every client so far, against which the caches are compared.
 
     It is cheap enough for every round, since it looks at the samples of all clients at once, and
     for the client at fault only where something is wrong.
@@ -199,52 +180,50 @@ class Arrivals:
     def __init__(self, n_clients: int, labels: np.ndarray):
         self.labels = labels
         # The label of each sample that arrived at a client; -1 where it did not.
-        self._known = np.full(n_clients * len(labels), -1, dtype=np.int32)
-        self._first = np.arange(n_clients) * len(labels)
+        self._known = np.full((n_clients, len(labels)), -1, dtype=np.int32)
 
     def add(self, ids: Sequence[np.ndarray]) -> None:
         """Note the arrivals of one round, an int64 array of ids for each client."""
         together = np.concatenate(ids)
-        places = together + self._first.repeat([len(own) for own in ids])
-        self._known[places] = self.labels[together]
+        rows = np.arange(len(ids)).repeat([len(own) for own in ids])
+        self._known[rows, together] = self.labels[together]
 
-    def check(self, held: Contents, caches: Sequence[CacheLike], t: int) -> None:
-        """Compare what the `caches` hold after round t with what arrived.
+    def contents(self, caches: Sequence[CacheLike], capacity: int, t: int) -> Contents:
+        """Return what the caches of a run hold after round t.
 
         Raises
         ------
         ValueError
-            If a cache holds a sample that did not arrive at its client, or gives it a label that is
-            not its own. The message names the rule, the client and the round.
+            If the ids and labels of a cache are no int64 arrays of one length, or hold more samples
+            than `capacity`, one that did not arrive at the client, or a label that is not the
+            sample's own. The message names the rule, the client and the round.
         """
+        held = [(cache.ids, cache.labels) for cache in caches]
+        for k, (ids, labels) in enumerate(held):
+            if wrong := _misshapen(ids, labels, capacity):
+                raise ValueError(f"{where(caches[k], k, t)}: {wrong}")
+        ids, labels = (np.concatenate(parts) for parts in zip(*held, strict=True))
+        sizes = [len(own) for own, _ in held]
+        rows = np.arange(len(held)).repeat(sizes)
         # Seen as unsigned numbers, negative ids are beyond the data set as well.
-        if not len(held.ids) or held.ids.view(np.uint64).max() < len(self.labels):
-            known = self._known.take(held.ids + self._first.repeat(held.sizes))
-            if (known == held.labels).all():
-                return
-        ends = np.cumsum(held.sizes)[:-1]
-        parts = zip(np.split(held.ids, ends), np.split(held.labels, ends), strict=True)
-        for k, (ids, labels) in enumerate(parts):
-            self._find_wrong(where(caches[k], k, t), k, ids, labels)
+        outside = ids.view(np.uint64) >= len(self.labels)
+        if outside.any() or (self._known[rows, ids] != labels).any():
+            for k, own in enumerate(held):
+                if wrong := self._wrong(k, *own):
+                    raise ValueError(f"{where(caches[k], k, t)}: {wrong}")
+        return Contents(ids, labels, sizes)
 
-    def _find_wrong(self, place: str, k: int, ids: np.ndarray, labels: np.ndarray) -> None:
-        n_samples = len(self.labels)
-        outside = (ids < 0) | (ids >= n_samples)
-        if outside.any():
-            raise ValueError(
-                f"{place}: holds id {ids[outside][0]}; ids are rows of the training set, in "
-                f"[0, {n_samples - 1}]"
-            )
-        known = self._known[self._first[k] + ids]
-        if (known < 0).any():
-            raise ValueError(
-                f"{place}: holds id {ids[known < 0][0]}, a sample that never arrived at this client"
-            )
-        if (known != labels).any():
-            i = int((known != labels).argmax())
-            raise ValueError(
-                f"{place}: gives sample {ids[i]} the label {labels[i]}; its label is {known[i]}"
-            )
+    def _wrong(self, k: int, ids: np.ndarray, labels: np.ndarray) -> str:
+        """Return what is wrong with the samples that client k's cache holds, if anything is."""
+        for i, label in zip(ids.tolist(), labels.tolist(), strict=True):
+            if not 0 <= i < len(self.labels):
+                last = len(self.labels) - 1
+                return f"holds id {i}; ids are rows of the training set, in [0, {last}]"
+            if self._known[k, i] < 0:
+                return f"holds id {i}, a sample that never arrived at this client"
+            if self._known[k, i] != label:
+                return f"gives sample {i} the label {label}; its label is {self._known[k, i]}"
+        return ""
 
 
 def where(cache: CacheLike, client: int, t: int) -> str:
@@ -252,12 +231,15 @@ def where(cache: CacheLike, client: int, t: int) -> str:
     return f"cache rule {type(cache).__name__}, client {client}, round {t}"
 
 
-def _misshapen(ids: Any, own: Any, capacity: int) -> str:
-    for name, value in (("ids", ids), ("labels", own)):
+def _misshapen(ids: Any, labels: Any, capacity: int) -> str:
+    """Return what is wrong with the form of a cache's arrays, if anything is."""
+    for name, value in (("ids", ids), ("labels", labels)):
         if type(value) is not np.ndarray or value.dtype != np.int64 or value.ndim != 1:
             kind = type(value).__name__
             form = f" of {value.dtype}, shape {value.shape}" if kind == "ndarray" else ""
             return f"{name} is a {kind}{form}; it must be a numpy array of int64, shape (n,)"
-    if len(ids) != len(own):
-        return f"has {len(ids)} ids but {len(own)} labels; they must be aligned"
-    return f"holds {len(ids)} samples; it may hold at most capacity={capacity}"
+    if len(ids) != len(labels):
+        return f"has {len(ids)} ids but {len(labels)} labels; they must be aligned"
+    if len(ids) > capacity:
+        return f"holds {len(ids)} samples; it may hold at most capacity={capacity}"
+    return ""

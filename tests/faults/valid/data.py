@@ -19,6 +19,10 @@ def static() -> federations.Federation:
 
 
 CALLS = {
+    "Dataset.of": lambda: (
+        data.Dataset.of,
+        {"x": np.ones((6, 2)), "y": np.array([0, 1, 0, 1, 0, 1]), "name": "mine"},
+    ),
     "label_weights": lambda: (
         federations.label_weights,
         {

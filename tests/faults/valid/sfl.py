@@ -55,6 +55,11 @@ CALLS = {
             "common": False,
         },
     ),
+    "ShareStream": lambda: (streams.ShareStream, {"shares": np.full((3, 2, 2), 0.5)}),
+    "ShareStream.sample": lambda: (
+        streams.ShareStream(np.full((3, 2, 2), 0.5)).sample,
+        {"rounds": 3, "batch_size": 4, "rng": rng(), "exact": False},
+    ),
     "LabelStream.sample": lambda: (
         stream().sample,
         {"rounds": 3, "batch_size": 4, "rng": rng(), "exact": False},
