@@ -79,26 +79,26 @@ def _bars(ax: Axes, excess: pd.DataFrame, line: float) -> None:
 
 
 def trade(groups: Groups, found: pd.DataFrame, line: float) -> Figure:
-    """Draw p_hist, effective samples and gradient noise of the minimiser over c2/c1 (Fig. 4)."""
+    """Draw effective samples, gradient noise and p_hist of the minimiser over c2/c1 (Fig. 4)."""
     import matplotlib.pyplot as plt
 
     fig, axes = plt.subplots(1, 3, figsize=(10.4, 3.8))
     halfway = turning_points(groups, found)["halfway"]
     for i, (fraction, part) in enumerate(found.groupby("fraction")):
         look = _line(i)
-        for ax, column in zip(axes, ("p_hist", "n_eff", "noise"), strict=True):
+        for ax, column in zip(axes, ("n_eff", "noise", "p_hist"), strict=True):
             ax.plot(part["ratio"], part[column], **look, label=f"{100 * fraction:g} %")
         noise = (1 - fraction) / groups.n_fresh**0.5  # Uniform's
-        axes[2].axhline(noise, color=look["color"], linewidth=0.8, linestyle=":")
+        axes[1].axhline(noise, color=look["color"], linewidth=0.8, linestyle=":")
         diamond = dict(color=look["color"], markersize=6, zorder=4)
-        axes[0].plot(halfway[fraction], (1 + fraction) / 2, "D", **diamond)
+        axes[2].plot(halfway[fraction], (1 + fraction) / 2, "D", **diamond)
     for ax in axes:
         ax.axvline(line, color="gray", linestyle="--", linewidth=1.0)
         ax.set(xscale="log", xlabel="$c_2/c_1$", ylim=(0, None))
-    axes[0].set_title(r"$p^*_\mathrm{hist}$")
-    axes[1].set_title(r"Figure 4: $N_\mathrm{eff}/N$")
-    axes[2].set_title("gradient noise")
-    axes[1].legend(title=_SHARE, fontsize=9, loc="lower right")
+    axes[0].set_title(r"Figure 4: effective samples $N_\mathrm{eff}/N$")
+    axes[1].set_title(r"gradient noise $\sqrt{\sum_\mathrm{fresh}p_m^2}$")
+    axes[2].set_title(r"$p^*_\mathrm{hist}$")
+    axes[0].legend(title=_SHARE, fontsize=9, loc="lower right")
     return fig
 
 
