@@ -104,6 +104,28 @@ def test_figure_7a_is_the_recomputed_work_up_to_a_half():
     assert (np.abs(off[:4]) < 0.006).all() and (off[4:] > 0.1).all() and off[-1] < 0.28
 
 
+def test_figure_6a_would_fit_other_sizes():
+    """ERRATA 86: R = 50; Table 2 has 660 clients with 5573 samples each."""
+    fig6 = paper_curve("fats-fig6")
+    fig6 = fig6[(fig6["panel"] == "a") & (fig6["series"] != "FRS")]
+
+    def off(clients, samples):
+        work = [
+            sample_time(
+                n_clients=clients,
+                samples_per_client=samples,
+                clients_per_round=int(k),
+                batch_size=int(b),
+                local_steps=100,
+                rounds=50,
+            )
+            for b, k in zip(fig6["series"].str.removeprefix("FATS b="), fig6["x"])
+        ]
+        return np.array(work) / fig6["y"].to_numpy() - 1
+
+    assert np.abs(off(1070, 4800)).max() < 0.027 and off(660, 5573).min() > 0.4
+
+
 def test_limits():
     # A mini-batch of all samples uses a sample as soon as its client is drawn, but only from the
     # step on, and each of the E steps of that round uses it: the same as the client.
