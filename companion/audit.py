@@ -261,15 +261,16 @@ def line(findings: Sequence[Finding], runs: Sequence[Published], *, files: bool 
     It is the same on every processor: trained numbers agree within the tolerance, or do not.
     """
     done = [finding for finding in findings if finding.state != "not audited"]
-    ends = Counter(finding.last for finding in sorted(done, key=lambda f: f.last))
+    damaged = {run.key for run in runs if run.wrong}
+    ends = Counter(sorted(finding.last for finding in done if finding.key not in damaged))
     spans = [f"{f'rounds 1 to {end}' if end else 'all'} of {n}" for end, n in ends.items()]
     text = f"Audit: {' and '.join(spans) or 'none'} of {len(runs)} published runs recomputed"
     if differ := [f"{f.key}: {f.why}" for f in done if f.state == "differs"]:
-        text += f"; **{len(differ)} differ**: {'; '.join(differ)}"
+        text += f"; **{len(differ)} wrong**: {'; '.join(differ)}"
     elif done:
         text += f"; counts equal, trained numbers within {TOLERANCE:g}"
     if apart := sum(finding.state == "drifts" for finding in done):
-        text += f", but {apart} drift apart in later rounds, as networks do on another processor"
+        text += f"; {apart} drifting apart later, as networks do on another processor"
     left = Counter(f.why for f in findings if f.state == "not audited")
     text += "".join(f"; {n} not audited: {why}" for why, n in left.items())
     away = Counter(run.data for run in runs if (not run.at_hand if files else run.data))

@@ -151,7 +151,8 @@ def test_the_command_finds_the_digit(published, tmp_path, monkeypatch, knowing):
     assert done.exit_code == 1, done.output
     last = done.output.strip().splitlines()[-1]
     why = "discrepancy is " if knowing else "the published run is damaged: the numbers differ"
-    assert f"**1 differ**: {run.key}: {why}" in last
+    assert f"**1 wrong**: {run.key}: {why}" in last
+    assert last.startswith(f"Audit: {'rounds 1 to 2 of 30' if knowing else 'none'} of 30 published")
 
 
 def test_the_command_passes_where_nothing_differs():
@@ -277,7 +278,7 @@ def test_only_networks_with_hidden_layers_may_drift(published):
     assert finding.state == "drifts"
     assert audit.line([finding], [net]) == (
         "Audit: rounds 1 to 10 of 1 of 1 published runs recomputed; counts equal, trained numbers "
-        "within 0.005, but 1 drift apart in later rounds, as networks do on another processor."
+        "within 0.005; 1 drifting apart later, as networks do on another processor."
     )
 
 
@@ -323,7 +324,7 @@ def test_the_line_counts_what_was_done():
     done += [audit.Finding("a/7", "not audited", "x is not at hand", 0, {}, 0.0)]
     done += [audit.Finding("a/8", "differs", "round is 1", 10, {}, 0.0)]
     assert audit.line(done, runs).endswith(
-        "rounds 1 to 10 of 3 of 9 published runs recomputed; **1 differ**: a/8: round is 1; "
+        "rounds 1 to 10 of 3 of 9 published runs recomputed; **1 wrong**: a/8: round is 1; "
         "1 not audited: x is not at hand."
     )
 
