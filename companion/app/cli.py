@@ -88,7 +88,7 @@ def figures(
     """Execute the notebooks in place from published runs, several at a time, and write the pages
     that tell of them.
     """
-    from companion.app import readme
+    from companion.app import check, readme
 
     began = time.time()
     with _exits():
@@ -108,6 +108,7 @@ def figures(
             typer.echo(f"sflkit: {damage}; `make figures` draws all anew", err=True)
         if not damaged:  # what README and VERDICTS.md say must not hang on it
             readme.refresh_readme()
+            typer.echo(check.in_short(check.damages()))
     typer.echo(f"{len(books)} notebooks in {time.time() - began:.0f} s; figures in {folder}")
     if damaged or not done:
         raise typer.Exit(1)

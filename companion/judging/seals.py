@@ -324,9 +324,9 @@ def _verdict_damages(folder: Path) -> list[Damage]:
         elif not row.get(SEAL):
             found.append(Damage(table, f"the row of {artefact} has no digest", artefact))
         elif row[SEAL] != seal(row, parts[artefact]):
-            said = f"the row of {artefact}, or its parts, differ from their digest"
+            said = f"the row of {artefact}, or its parts in parts.csv, differ from their digest"
             found.append(Damage(table, said, artefact))
         seen.add(artefact)
     for artefact in sorted(parts.keys() - seen):
-        found.append(Damage(table, f"{artefact} has parts and no row", artefact))
+        found.append(Damage(table, f"{artefact} has parts in parts.csv and no row", artefact))
     return found
