@@ -21,15 +21,15 @@ Your own cache rule, server rule, model or stream goes in by keyword, as `sflkit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from sflkit import checks, data
-from sflkit.data import Dataset
+from sflkit import checks
+from sflkit.data import Dataset, dataset
 from sflkit.sfl.clients import Clients, stream_of
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.learner import Learner
@@ -50,6 +50,7 @@ def run(
     server: Callable | None = None,
     model: nn.Module | Callable | None = None,
     stream: Stream | ArrayLike | Callable | None = None,
+    start: str = "append",
     backend: str = "auto",
     stop_after: int | None = None,
 ) -> pd.DataFrame:
@@ -76,6 +77,9 @@ def run(
     stream : LabelStream, array (rounds, n_clients, n_classes) or function, optional
         Your own stream, of config.n_clients clients and the data set's classes: a Markov chain, or
         the label shares of every round. A function (config, n_classes) makes either.
+    start : {"append", "full"}
+        Whether caches are empty at the start and fill by appending, or hold B samples, see
+        `sflkit.sfl.clients.Clients`.
     backend : str
         Of `federated.local_sgd`.
     stop_after : int, optional
@@ -100,47 +104,15 @@ def run(
     FloatingPointError
         If the global model stops being finite; the message names the round.
     """
-    return _run(config, data, cache, server, model, stream, backend, "append", stop_after)
-
-
-def full_start(
-    config: SFLConfig,
-    *,
-    data: str | Dataset | tuple | None = None,
-    cache: Callable | None = None,
-    server: Callable | None = None,
-    model: nn.Module | Callable | None = None,
-    stream: Stream | ArrayLike | Callable | None = None,
-    backend: str = "auto",
-    stop_after: int | None = None,
-) -> pd.DataFrame:
-    """As `run`, with caches that hold B samples at the start instead of filling by appending.
-
-    See `start` of `sflkit.sfl.clients.Clients`. Results are kept as "sfl-training-full-start".
-    """
-    return _run(config, data, cache, server, model, stream, backend, "full", stop_after)
-
-
-def _run(
-    config: SFLConfig,
-    own_data: Any,
-    cache: Callable | None,
-    server: Callable | None,
-    model: nn.Module | Callable | None,
-    stream: Any,
-    backend: str,
-    start: str,
-    stop_after: int | None,
-) -> pd.DataFrame:
     last = checks.last_round(stop_after, config.rounds)
     learner, attrs = None, {}
     if config.train:
-        source = data.dataset(config.data if own_data is None else own_data)
+        source = dataset(config.data if data is None else data)
         source = source.with_coarse_labels() if config.superclasses else source
         labels, n_classes = source.y_train, source.n_classes
         stream = stream_of(stream, config, n_classes)
         learner = Learner(config, stream, source, server=server, model=model, backend=backend)
-        attrs["data"] = {
+        attrs = {
             "name": source.name,
             "digest": source.digest,
             "size": len(source.y_train),
@@ -149,17 +121,32 @@ def _run(
             "test_size": len(learner.test[1]),
         }
     else:
-        for name, own in (("data", own_data), ("server", server), ("model", model)):
+        for name, own in (("data", data), ("server", server), ("model", model)):
             if own is not None:
                 raise ValueError(f"{name} needs train=True; this run has train=False")
         n_classes = config.n_classes
         labels = np.arange(n_classes).repeat(config.capacity)
     observe = None if learner is None else learner.observe
     crowd = Clients(config, labels, n_classes, cache, stream, start, observe)
-    rows = []
+    frame = pd.DataFrame(_rows(config, crowd, learner, last))
+    frame.insert(2, "accumulated", frame["discrepancy"].cumsum())
+    if attrs:
+        frame.attrs["data"] = attrs
+    return frame
+
+
+def full_start(config: SFLConfig, **own: Any) -> pd.DataFrame:
+    """As `run` with start="full". Results are kept as "sfl-training-full-start"."""
+    return run(config, start="full", **own)
+
+
+def _rows(
+    config: SFLConfig, crowd: Clients, learner: Learner | None, last: int
+) -> Iterator[dict[str, Any]]:
+    """Run the rounds until `last`; yield the row of each."""
     for t in range(1, last + 1):
         crowd.arrive(t)
-        rows.append(_cache_row(t, crowd))
+        row = _cache_row(t, crowd)
         if learner is not None:
             learner.step(crowd.contents)
             if not learner.is_finite():
@@ -168,11 +155,8 @@ def _run(
                     f"local_rate={config.local_rate} or global_rate={config.global_rate}"
                 )
             if t % config.evaluate_every == 0 or t == config.rounds:
-                rows[-1] |= learner.evaluate()._asdict()
-    frame = pd.DataFrame(rows)
-    frame.insert(2, "accumulated", frame["discrepancy"].cumsum())
-    frame.attrs |= attrs
-    return frame
+                row |= learner.evaluate()._asdict()
+        yield row
 
 
 def _cache_row(t: int, crowd: Clients) -> dict[str, Any]:
