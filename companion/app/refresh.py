@@ -64,7 +64,8 @@ def refresh_all(
     Raises
     ------
     gate.GateError
-        Before anything starts, when `jobs` or an environment variable is not allowed.
+        Before anything starts, when `jobs` or an environment variable is not allowed, or nothing
+        can be written to `paths.out()`.
     """
     jobs = runner.checked_jobs(jobs)
     cell_seconds()
@@ -79,6 +80,10 @@ def refresh_all(
     for file in files:
         read_notebook(file)
     runner.quietly(max(1, runner.cores() // jobs))
+    try:
+        paths.check_writable(paths.out())
+    except paths.CannotWrite as error:
+        raise gate.GateError(f"{error}; make it writable, or remove what lies there") from None
 
     def one(file: Path) -> bool:
         began = time.time()

@@ -147,7 +147,7 @@ SWEEPING = textwrap.dedent("""
     import contextlib, sys
     sys.path.insert(0, sys.argv[2])
     import joblib
-    import queue_probe
+    import paper_probe
     from sflkit.results import sweep
     if __name__ == "__main__":
         with contextlib.ExitStack() as stack:
@@ -157,8 +157,8 @@ SWEEPING = textwrap.dedent("""
                 local = stack.enter_context(distributed.LocalCluster(n_workers=2, **options))
                 stack.enter_context(distributed.Client(local))
             stack.enter_context(joblib.parallel_config(backend=sys.argv[3]))
-            configs = [queue_probe.Config(seed) for seed in range(12)]
-            sweep.run_many(queue_probe.run, configs, store=sys.argv[1], jobs=2)
+            configs = [paper_probe.Config(seed) for seed in range(12)]
+            sweep.run_many(paper_probe.run, configs, store=sys.argv[1], jobs=2)
 """)
 
 
@@ -166,7 +166,7 @@ SWEEPING = textwrap.dedent("""
 def test_sweep(tmp_path, monkeypatch, backend):
     if backend == "dask":
         pytest.importorskip("distributed")
-    shutil.copy(ROOT / "tests" / "app" / "queue_probe.py", tmp_path)
+    shutil.copy(ROOT / "tests" / "app" / "paper_probe.py", tmp_path)
     (tmp_path / "sweeping.py").write_text(SWEEPING)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
     monkeypatch.setenv("PROBE_SECONDS", "0.05")
