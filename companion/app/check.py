@@ -36,6 +36,10 @@ from sflkit.results import archive, store, sums
 # What is looked at; git says of the same files whether they differ from HEAD.
 TRACKED = ("data", "figures", "notebooks", "docs", "README.md", "VERDICTS.md")
 _BACK = "`git checkout -- {}` brings it back"
+_WHOLE = (  # as after a kill between an archive and its digests
+    "its runs are whole, so where they were published since: cd data/results && sha256sum *.xz "
+    "derived.json bench/*.csv > SHA256SUMS; else"
+)
 _SUMS = "where the change is meant: cd {} && sha256sum *.csv > SHA256SUMS"
 _DRAW = "`make figures` makes it anew"
 _WRITE = "`sflkit verdicts --write-readme` writes it anew"
@@ -111,20 +115,23 @@ def runs(root: Path) -> Iterator[Damage]:
     files = [f for end in ("*.xz", "*.json", "bench/*.csv") for f in folder.glob(end)]
     names = [file.relative_to(folder).as_posix() for file in files]
     wrong = dict(sums.damages(folder, names))
-    yield from (Damage(file, said, _BACK) for file, said in wrong.items())
     for experiment in archive.experiments(folder):
         rows, records = archive.files_of(experiment, folder)
-        found = archive.read(experiment, folder)
-        if found.wrong and not {rows, records} & wrong.keys():
-            yield Damage(records, found.wrong, _BACK)
-        looked = {key: store.look_in_archive(key, folder).wrong for key in _keys(found)}
-        bad = [f"{key}: {said}" for key, said in looked.items() if said]
-        if bad:
-            yield Damage(records, f"{len(bad)} of {len(looked)} runs, such as {bad[0]}", _BACK)
+        said = _in_archive(experiment, folder)
+        ways = {file: _BACK if said else f"{_WHOLE} {_BACK}" for file in (rows, records)}
+        if said and not ways.keys() & wrong.keys():
+            yield Damage(records, said, _BACK)
+        for file in ways.keys() & wrong.keys():
+            yield Damage(file, wrong.pop(file), ways[file])
+    yield from (Damage(file, said, _BACK) for file, said in wrong.items())
 
 
-def _keys(found: archive.Archive) -> list[str]:
-    return sorted({*found.records, *found.contents})
+def _in_archive(experiment: str, folder: Path) -> str:
+    """Return what is wrong with the published runs of an experiment by their own digests."""
+    found = archive.read(experiment, folder)
+    keys = sorted({*found.records, *found.contents})
+    bad = [f"{key}: {said}" for key in keys if (said := store.look_in_archive(key, folder).wrong)]
+    return found.wrong or (f"{len(bad)} of {len(keys)} runs, such as {bad[0]}" if bad else "")
 
 
 def paper_values(root: Path) -> Iterator[Damage]:

@@ -79,6 +79,16 @@ def test_a_run_that_differs_from_its_own_digest_is_named(copy, new):
     assert "sfl-caches.jsonl.xz: " in said and "git checkout" in said
 
 
+def test_runs_that_were_published_without_their_digests_are_not_to_be_thrown_away(copy, new):
+    """As after a kill between the two."""
+    file = copy[0] / "data" / "results" / "sfl-caches.csv.xz"
+    kept = file.read_bytes()
+    file.write_bytes(lzma.compress(lzma.decompress(kept), preset=0))
+    (said,) = new()
+    assert "differs from its digest" in said and "sha256sum *.xz derived.json" in said
+    file.write_bytes(kept)
+
+
 def test_a_number_of_a_paper_without_its_source_is_named(copy, new):
     file = copy[0] / "data" / "paper_values" / "sfl.csv"
     with changed(file, file.read_bytes().replace(b',"Section VI, setup"', b",", 1)):
