@@ -31,13 +31,13 @@ CASES = {
     "datastreams": (
         datastreams.run,
         replace(CONFIG, rounds=6, evaluate_every=2),
-        {"federation": random_federation([5, 6, 7, 8], 2)},
+        {"data": random_federation([5, 6, 7, 8], 2)},
     ),
     "osafl": (osafl.run, replace(VIDEO, rule="osafl", features="synthetic"), {}),
     # arrivals by (36) and the rates depend on the number of episodes
     "osafl, centralised": (centralised.run, CENTRALISED, {}),
-    "fats": (fats.run, TINY_RUN, {"federation": federation()}),
-    "fats, frs": (fats.run, replace(TINY_RUN, method="frs"), {"federation": federation()}),
+    "fats": (fats.run, TINY_RUN, {"data": federation()}),
+    "fats, frs": (fats.run, replace(TINY_RUN, method="frs"), {"data": federation()}),
 }
 
 
@@ -67,8 +67,8 @@ def test_rounds_that_are_none_of_the_run_are_refused(name):
 
 
 def test_fats_stops_before_the_requests_and_only_what_trains_stops():
-    whole = untimed(fats.run(TINY_RUN, federation=federation()))
-    learning = untimed(fats.run(TINY_RUN, federation=federation(), stop_after=TINY_RUN.rounds))
+    whole = untimed(fats.run(TINY_RUN, data=federation()))
+    learning = untimed(fats.run(TINY_RUN, data=federation(), stop_after=TINY_RUN.rounds))
     assert set(learning["phase"]) == {"learning"}
     pd.testing.assert_frame_equal(learning, whole[: len(learning)], check_exact=True)
     with pytest.raises(ValueError, match="stop_after=1 needs train=True"):
