@@ -81,9 +81,8 @@ GROUPS = {  # first rounds, so that all of it takes a minute
 
 def test_every_experiment_whose_data_come_with_the_install_is_audited(published):
     every = {f.name.split(".")[0] for f in FOLDER.glob("*.jsonl.xz")}
-    # These need MNIST or CIFAR-10; sfl-discrepancy cannot stop early and takes a minute a run, and
-    # no plan asks for sfl-caches-uneven.
-    others = {"fats-membership", "osafl-centralised", "sfl-discrepancy", "sfl-caches-uneven"}
+    # These need MNIST or CIFAR-10; sfl-discrepancy cannot stop early and takes a minute a run.
+    others = {"fats-membership", "osafl-centralised", "sfl-discrepancy"}
     assert {name.partition(",")[0] for name in published} == every - others
     assert set(published) == set(GROUPS)
 
