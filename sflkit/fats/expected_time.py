@@ -26,6 +26,8 @@ requests            w       clients that ask to be forgotten
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sflkit import checks
@@ -60,6 +62,80 @@ def sample_time(
     in_round = spared**k  # (E,): all slots spare it in the first 1, ..., E steps of a round
     before = in_round[-1] ** np.arange(r)
     return float((1 - np.outer(before, in_round)).sum())
+
+
+class RuleCost(NamedTuple):
+    """What forgetting one sample costs on average, by a rule of `forgetting.RULES`.
+
+    Attributes
+    ----------
+    steps : float
+        Time steps that are repeated, from the first use on, `sample_time`: the same by every rule,
+        since the global model changes from there on.
+    gradients : float
+        Gradients of a mini-batch that are computed again: all K slots of later rounds, and of the
+        hit round the slots that the rule changes, each from its first change on.
+    samples : float
+        Samples that are drawn anew for mini-batches.
+    """
+
+    steps: float
+    gradients: float
+    samples: float
+
+
+def rule_cost(
+    rule: str,
+    *,
+    n_clients: int,
+    samples_per_client: int,
+    clients_per_round: int,
+    batch_size: int,
+    local_steps: int,
+    rounds: int,
+) -> RuleCost:
+    """Return what one sample costs on average by a rule, without drawing a history.
+
+    A round is reached unhit with probability q^r, q of its K E mini-batches. With n slots of the
+    client, Binomial(K, 1/M), and a = 1 - b/N, the first e steps of the round spare the sample with
+    probability a^(e n). "exact" redoes all n slots from the first hit on, E[n (1 - a^(e n))] summed
+    over e; "minimal" and "claim1" each slot from its own first hit on, E[n] (1 - a^e); "printed"
+    all K. Of mini-batches "claim1" draws those with the sample anew, rho_S on average, and
+    "minimal" one sample in each; the others all that they redo. Source: FATS, Algorithm 2 and
+    Appendix B.2; the sums are ours.
+
+    Parameters
+    ----------
+    rule : {"exact", "printed", "minimal", "claim1"}
+    n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds : int
+        As for `sample_time`.
+
+    Raises
+    ------
+    ValueError
+        For another rule, or a number out of range.
+    """
+    checks.choice("rule", rule, ("exact", "printed", "minimal", "claim1"))
+    time = sample_time(
+        n_clients=n_clients,
+        samples_per_client=samples_per_client,
+        clients_per_round=clients_per_round,
+        batch_size=batch_size,
+        local_steps=local_steps,
+        rounds=rounds,
+    )
+    m, k, b = int(n_clients), int(clients_per_round), int(batch_size)
+    if rule == "printed":
+        return RuleCost(time, k * time, b * k * time)
+    spared = (1 - b / int(samples_per_client)) ** np.arange(1, int(local_steps) + 1)
+    slot = 1 - (1 - spared) / m
+    unhit = slot[-1] ** (k * np.arange(int(rounds)))
+    later = k * int(local_steps) * (1 - unhit).sum()
+    both = slot ** (k - 1) if rule == "exact" else 1.0
+    gradients = float(later + unhit.sum() * k / m * (1 - spared * both).sum())
+    uses = b * k * int(local_steps) * int(rounds) / (m * int(samples_per_client))
+    samples = {"exact": b * gradients, "claim1": b * uses, "minimal": uses}[rule]
+    return RuleCost(time, gradients, samples)
 
 
 def client_time(
@@ -100,6 +176,33 @@ def client_time(
         spared = np.array([1 - w / m])
     by_round = spared[:, None] ** (k * np.arange(1, r + 1))
     return float(e * (1 - by_round).sum())
+
+
+def first_participation(
+    *, n_clients: int, clients_per_round: int, local_steps: int, rounds: int
+) -> float:
+    """Return the mean step at the end of a client's first round, 0 if no round draws it.
+
+    This is what the paper plots as the unlearning time of clients (ERRATA 86), E r for the first
+    round r = 1 to R, and not what is recomputed, E (R - r + 1), which is `client_time`. Both add up
+    to E (R + 1) times the probability of being drawn. By symmetry it is also the mean time from the
+    start of the last round that draws the client to the end. Source: FATS, Figures 6b and 7b; the
+    sum is ours.
+
+    Parameters
+    ----------
+    n_clients, clients_per_round, local_steps, rounds : int
+        M, K, E, R, each at least 1.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+    m, k = checks.integer("n_clients", n_clients, 1), _count("clients_per_round", clients_per_round)
+    e, r = _count("local_steps", local_steps), _count("rounds", rounds)
+    unused = (1 - 1 / m) ** (k * np.arange(r + 1))
+    return float(e * (unused[:-1] - unused[-1]).sum())
 
 
 def rule_of_thumb(rho: float) -> float:

@@ -4,20 +4,17 @@ import numpy as np
 import pytest
 
 from companion.judging.tables import paper_curve
-from sflkit.fats.enumeration import drawn_law, forgotten_law
-from sflkit.fats.expected_time import client_time, rule_of_thumb, sample_time
+from sflkit.fats.enumeration import _Tape, drawn_law, forgotten_law
+from sflkit.fats.expected_time import (
+    client_time,
+    first_participation,
+    rule_cost,
+    rule_of_thumb,
+    sample_time,
+)
+from sflkit.fats.forgetting import forget_sample
 
 SIZES = dict(n_clients=6, clients_per_round=2, local_steps=3, rounds=5)
-
-
-def first_participation(*, n_clients, clients_per_round, local_steps, rounds):
-    """The mean step at the end of a client's first round, 0 if no round draws it.
-
-    It is what FATS plots as the unlearning time of clients (ERRATA 86), E r for the first round r =
-    1 to R, and not what is recomputed, E (R - r + 1).
-    """
-    unused = (1 - 1 / n_clients) ** (clients_per_round * np.arange(rounds + 1))
-    return float(local_steps * (unused[:-1] - unused[-1]).sum())
 
 
 def test_the_means_by_hand():
@@ -38,6 +35,50 @@ def test_the_means_equal_those_over_all_histories(k, e, r):
     mean = sample_time(samples_per_client=2, batch_size=1, **sizes)
     assert mean == pytest.approx(float(sample), rel=1e-12)
     assert client_time(**sizes) == pytest.approx(float(client), rel=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["exact", "printed", "minimal", "claim1"])
+@pytest.mark.parametrize("k, e, r, n, b", [(1, 1, 2, 2, 1), (2, 2, 1, 3, 1), (1, 2, 2, 3, 2)])
+def test_the_costs_of_the_rules_are_those_of_the_code(rule, k, e, r, n, b):
+    """Over all histories: what the rule draws is counted by the tape that it draws from."""
+    sizes = dict(n_clients=2, clients_per_round=k, local_steps=e, rounds=r)
+    sizes |= dict(samples_per_client=n, batch_size=b)
+    samples = gradients = 0
+    for p, history in drawn_law(**sizes).values():
+        tape, first = _Tape(), history.first_use(0, 0)
+        after, _ = forget_sample(history, 0, 0, tape, rule)
+        if first is None:
+            assert tape.at == 0 and after.draws is history.draws
+            continue
+        hit, step = first
+        again = hit + (rule == "exact" or step > 0) if rule in ("exact", "printed") else r
+        samples += p * (tape.at - k * (r - again))  # less the clients of rounds drawn afresh
+        own = history.clients[hit] == 0
+        uses = (history.batches[hit] == 0).any(axis=-1) & own[:, None]
+        redone = {
+            "printed": k * (e - step),
+            "exact": own.sum() * (e - step),
+        }.get(rule, np.logical_or.accumulate(uses, axis=1).sum())
+        gradients += p * (int(redone) + k * e * (r - hit - 1))
+    cost = rule_cost(rule, **sizes)
+    assert cost.samples == pytest.approx(float(samples), rel=1e-12)
+    assert cost.gradients == pytest.approx(float(gradients), rel=1e-12)
+    assert cost.steps == sample_time(**sizes)
+
+
+def test_the_costs_of_the_rules_by_hand():
+    """Two clients, K = E = b = 1, two samples each, two rounds: 1/4 use the sample in a round.
+
+    Claim 1's operator draws rho_S = 1/2 samples anew. The printed and the exact rule draw the hit
+    round's and all later ones, 1/4 * 2 + 3/16 * 1.
+    """
+    sizes = dict(n_clients=2, clients_per_round=1, local_steps=1, rounds=2)
+    sizes |= dict(samples_per_client=2, batch_size=1)
+    assert rule_cost("claim1", **sizes) == (11 / 16, 11 / 16, 1 / 2)
+    assert rule_cost("minimal", **sizes) == rule_cost("claim1", **sizes)
+    assert rule_cost("exact", **sizes) == rule_cost("printed", **sizes) == (11 / 16,) * 3
+    with pytest.raises(ValueError, match="rule='best'"):
+        rule_cost("best", **sizes)
 
 
 def test_two_requests_equal_those_over_all_histories():
@@ -102,28 +143,6 @@ def test_figure_7a_is_the_recomputed_work_up_to_a_half():
     ]
     off = np.array(work) / fig7["y"].to_numpy() - 1
     assert (np.abs(off[:4]) < 0.006).all() and (off[4:] > 0.1).all() and off[-1] < 0.28
-
-
-def test_figure_6a_would_fit_other_sizes():
-    """ERRATA 86: R = 50; Table 2 has 660 clients with 5573 samples each."""
-    fig6 = paper_curve("fats-fig6")
-    fig6 = fig6[(fig6["panel"] == "a") & (fig6["series"] != "FRS")]
-
-    def off(clients, samples):
-        work = [
-            sample_time(
-                n_clients=clients,
-                samples_per_client=samples,
-                clients_per_round=int(k),
-                batch_size=int(b),
-                local_steps=100,
-                rounds=50,
-            )
-            for b, k in zip(fig6["series"].str.removeprefix("FATS b="), fig6["x"])
-        ]
-        return np.array(work) / fig6["y"].to_numpy() - 1
-
-    assert np.abs(off(1070, 4800)).max() < 0.027 and off(660, 5573).min() > 0.4
 
 
 def test_limits():

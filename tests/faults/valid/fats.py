@@ -108,6 +108,11 @@ CALLS = {
         },
     ),
     "sample_time": lambda: (expected_time.sample_time, dict(sizes)),
+    "rule_cost": lambda: (expected_time.rule_cost, {"rule": "claim1", **sizes}),
+    "first_participation": lambda: (
+        expected_time.first_participation,
+        {"n_clients": 4, "clients_per_round": 2, "local_steps": 2, "rounds": 3},
+    ),
     "client_time": lambda: (
         expected_time.client_time,
         {
