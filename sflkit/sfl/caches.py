@@ -134,8 +134,10 @@ class Cache(ABC):
             If lengths differ, an entry is no non-negative integer label, or more samples arrive
             than the cache holds. The cache is left as it was.
         """
-        ids = checks.integers("ids", ids, ndim=1)
-        labels = checks.integers("labels", labels, ndim=1, low=0, high=MAX_LABEL)
+        ids = _vector("ids", ids)
+        labels = _vector("labels", labels)
+        if len(labels) and (labels.min() < 0 or labels.max() > MAX_LABEL):
+            checks.integers("labels", labels, low=0, high=MAX_LABEL)  # says which
         if len(ids) != len(labels):
             raise ValueError(
                 f"ids has {len(ids)} entries but labels has {len(labels)}; they must be aligned"
@@ -176,10 +178,7 @@ class Cache(ABC):
         ValueError
             If they are no integers, their lengths differ, or there are more than the cache holds.
         """
-        ids, labels = (
-            checks.integers(name, values, ndim=1).copy()
-            for name, values in (("ids", ids), ("labels", labels))
-        )
+        ids, labels = _vector("ids", ids).copy(), _vector("labels", labels).copy()
         if not len(ids) == len(labels) <= self.capacity:
             raise ValueError(
                 f"keep got {len(ids)} ids and {len(labels)} labels; they must be aligned, and at "
@@ -397,3 +396,10 @@ RULES = Registry(
         ),
     },
 )
+
+
+def _vector(name: str, values: ArrayLike) -> np.ndarray:
+    """Return an int64 vector, at once where it is one: this is called in every round of a cache."""
+    if type(values) is np.ndarray and values.dtype == np.int64 and values.ndim == 1:
+        return values
+    return checks.integers(name, values, ndim=1)
