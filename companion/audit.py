@@ -38,6 +38,7 @@ import pandas as pd
 
 from companion import plans
 from companion.app import gate
+from companion.judging.claims import Page
 from sflkit import checks, paths
 from sflkit.data import catalogue
 from sflkit.results import store
@@ -306,13 +307,11 @@ def _experiment(finding: Finding) -> str:
     return finding.key.partition("/")[0]
 
 
-def cell(notebook: str, runs: int = 2, rounds: int = 10, seed: int = 0) -> Any:
+def cell(notebook: str, runs: int = 2, rounds: int = 10, seed: int = 0) -> Page:
     """Return the audit of a notebook, such as "12_sfl_training" or "12", as a line of Markdown.
 
     It takes runs that need no file of data, so that it says the same in every clone.
     """
-    from IPython.display import Markdown
-
     asked = published_runs(gate.find(notebook))
     chosen = pick(asked, runs, seed, files=False)
-    return Markdown(line([check(run, rounds) for run in chosen], asked, files=False))
+    return Page(line([check(run, rounds) for run in chosen], asked, files=False))

@@ -342,11 +342,11 @@ def test_picks_repeat_and_bad_numbers_are_refused(published):
 
 
 def test_the_cell_of_a_notebook():
-    said = audit.cell("10", runs=1, rounds=1).data
+    said = audit.cell("10", runs=1, rounds=1)
     assert said.startswith(
         "Audit: rounds 1 to 1 of 1 of 30 published runs recomputed; counts equal"
     )
-    assert audit.cell("45").data == (
+    assert audit.cell("45") == (
         "Audit: none of 82 published runs recomputed; 82 need mnist, which is "
         "not part of the install."
     )

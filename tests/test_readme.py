@@ -73,7 +73,7 @@ def test_no_cell_of_a_table_is_a_wall_of_text(name):
     cells = [
         cell.strip()
         for line in PAGES[name].splitlines()
-        if line.startswith("|")
+        if line.count("|") > 4  # a table of two or three columns has room
         for cell in line.strip("|").split("|")
     ]
     shown = [re.sub(r"\]\([^)]*\)", "]", cell) for cell in cells]  # a link's address is not seen

@@ -67,4 +67,4 @@ def test_the_finding_on_osafl_tells_lead_interval_and_seeds():
     )
     said = "on 3 seeds that chose nothing OSAFL's best accuracy is 2.1 points above M-FedAvg's "
     text = findings.text(findings.findings()[-1], parts)
-    assert said + "(95 % interval from 1.3 to 2.9; the paper: 3.3 points)" in text
+    assert said + "(interval from 1.3 to 2.9; print: 3.3)" in text

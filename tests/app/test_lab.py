@@ -18,7 +18,8 @@ from jupyter_server.serverapp import ServerApp
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from traitlets.config.loader import PyFileConfigLoader
 
-from companion.app import lab, refresh
+from companion import story
+from companion.app import gate, lab, refresh
 from sflkit import paths
 from tests.helpers import DRAW, ROOT, git, write_notebook
 
@@ -34,6 +35,7 @@ OPENED = {
 def committed(clone):
     """The clone with a notebook that draws, all of it in git."""
     path = write_notebook(clone / "notebooks" / "10_first.ipynb", DRAW, ["sfl-fig2"])
+    story.keep([gate.Notebook(path)])
     git("init", "-q")
     git("add", "--all")
     git("commit", "-q", "-m", "all")

@@ -121,7 +121,7 @@ def test_a_symbol_keeps_its_letter(text, sentence):
 
 
 def row(**more):
-    fields = {"artefact": "osafl-tab3", "source": "Table III"}
+    fields = {"artefact": "osafl-tab33", "source": "Table III"}
     fields |= {"claim": "OSAFL leads.", "verdict": "partly", "note": "", "printed": ""}
     return SimpleNamespace(**fields | {"setting": "full", "differs": "FCN", "n_seeds": "40"} | more)
 
