@@ -1,9 +1,9 @@
-"""sflkit: executable companion to four papers on federated learning with streams, small caches,
-weak devices and forgetting.
+"""sflkit: the algorithms of four papers on federated learning with streams, small caches, weak
+devices and forgetting.
 
 Each paper has a package of its own: `sflkit.sfl` (cache rules), `sflkit.datastreams` (old and new
 data), `sflkit.osafl` (weak devices) and `sflkit.fats` (forgetting). They stand on shared ones:
 `sflkit.federated` trains clients, `sflkit.data` loads data sets, `sflkit.models` builds networks,
-`sflkit.results` keeps runs and draws figures. Importing `sflkit` alone loads nothing."""
+`sflkit.results` keeps runs. Importing `sflkit` alone loads nothing."""
 
 __version__ = "0.1.0"

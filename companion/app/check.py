@@ -15,7 +15,7 @@ output of a notebook, is no damage: `differing` names the tracked files that dif
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import os
 import pkgutil

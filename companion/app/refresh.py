@@ -159,7 +159,20 @@ def clean(content: Any) -> Any:
         ]
         for output in cell.outputs:
             output.get("metadata", {}).clear()
+        cell.outputs = _joined(cell.outputs)
     return content
+
+
+def _joined(outputs: list) -> list:
+    """Return outputs with what was printed in one piece, which a kernel may send in several."""
+    found: list = []
+    for output in outputs:
+        last = found[-1] if found else {}
+        if output.output_type == last.get("output_type") == "stream" and output.name == last.name:
+            last.text += output.text
+        else:
+            found.append(output)
+    return found
 
 
 def keep_alike(content: Any, before: Any) -> None:

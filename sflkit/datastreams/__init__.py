@@ -7,7 +7,7 @@ that is minimised, Section 5). `strategies` turns a strategy's name into weights
 
 `training` runs Algorithm 1 with several strategies at once: `config` lists its settings, `arrivals`
 says who holds which samples when, `arms` trains the models, and `constants` measures what the bound
-needs to know. `explorers` draws with sliders.
+needs to know.
 """
 
 from sflkit.exports import exports

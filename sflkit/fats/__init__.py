@@ -9,7 +9,7 @@ laws on tiny cases, `first_uses` simulates the cost of requests.
 and FR2 compute, `attacks` membership inference.
 
 `training` and `membership` are the experiments, with settings in `config` and networks from
-`tasks`; `bounds` holds the rates and costs, `explorers` draws with sliders.
+`tasks`; `bounds` holds the rates and costs.
 """
 
 from sflkit.exports import exports

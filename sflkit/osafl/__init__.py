@@ -4,10 +4,8 @@ Start with `scores` (how well a client's update agrees with the mean) and `rules
 the modified baselines). `devices` says what a round costs a client, `allocation` and `alternation`
 how steps, CPU frequency and power are chosen, `channels` draws the radio links, `video` the content
 requests and `stores` the clients' storage. `training` runs a federation; `config` lists its
-settings, `protocol` says how rules and models of your own go in, `clients` builds its data,
-`tuning` searches step sizes, `centralised` is the comparison of Fig. 1. `networks` names the
-paper's four networks and their payloads, `bounds` holds Theorem 1, `pictures` and `explorers`
-draw."""
+settings, `clients` builds its data, `centralised` is the comparison of Fig. 1. `networks` names the
+paper's four networks and their payloads, `bounds` holds Theorem 1."""
 
 from sflkit.exports import exports
 

@@ -45,7 +45,7 @@ def evidence(found: Rates, sizes: Mapping[str, Sizes]) -> dict[str, dict[str, An
         **_corollary(found),
         "fats-thm7": _requests(found, sizes),
         "fats-lookup": {
-            "flat": found.looked_up.look_slope,
+            "flat": round(found.looked_up.look_slope, 9),
             "right": found.looked_up.agrees,
             "search": found.looked_up.search_slope,
         },
