@@ -112,7 +112,8 @@ def index(root: Path, books: list[gate.Notebook], solutions: list[str], records:
             parts.append({"name": PAPERS.get(name, name), "about": about, "books": mine})
     page = templates().get_template("notebooks.md.j2")
     paths = paths[0].strip() if paths else ""
-    return page.render(paths=paths, parts=parts, solutions=solutions)
+    worksheets = [path.stem for path in sorted((root / "notebooks/worksheets").glob("*.ipynb"))]
+    return page.render(paths=paths, parts=parts, solutions=solutions, worksheets=worksheets)
 
 
 def _told(book: gate.Notebook, records: Records) -> str:
