@@ -21,7 +21,6 @@ once more with all that the processor has.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import itertools
 import multiprocessing
@@ -37,7 +36,7 @@ import numpy as np
 import pandas as pd
 
 from companion import plans
-from companion.app import gate
+from companion.app import gate, paper
 from companion.judging.claims import Page
 from sflkit import checks, paths
 from sflkit.data import catalogue
@@ -124,10 +123,7 @@ def published_runs(book: gate.Notebook, folder: Path | str | None = None) -> lis
     found: dict[str, Published] = {}
     if not book.plan:
         return []
-    module, _, name = book.plan.partition(":")
-    function = getattr(importlib.import_module(module), name)
-    values = gate.values(book)
-    plan = function(**{name: values[name] for name in inspect.signature(function).parameters})
+    plan = paper.begin(book)
     said = plans.next_stage(plan, None)
     while isinstance(said, plans.Stage):
         keys = [store.result_key(said.run, config) for config in said.configs]
