@@ -26,7 +26,7 @@ import matplotlib.figure
 from companion import figures
 from companion.judging import tables
 from companion.judging.claims import Setting
-from companion.sfl.claims import CLAIMS
+from companion.claims import SFL as CLAIMS
 fig = matplotlib.figure.Figure(figsize=(2, 2))
 fig.subplots().plot([0, 1], [0, rounds])
 data = {"line": [[0.0, 0.0], [1.0, float(rounds)]]}

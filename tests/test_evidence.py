@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from companion.app import check, gate
+from companion.app import gate
+from companion.claims import declared
 from tests.helpers import ROOT
 
-DECLARED = check.declared()
+DECLARED = declared()
 
 
 def owners():

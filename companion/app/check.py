@@ -15,18 +15,16 @@ output of a notebook, is no damage: `differing` names the tracked files that dif
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-import pkgutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import companion
 from companion import story
 from companion.app import front_picture, gate, readme
+from companion.claims import declared
 from companion.judging import seals, tables
 from companion.judging.claims import Answer, Claim, overall
 from companion.judging.rules import Judged
@@ -194,23 +192,6 @@ def _passport(file: Path, published: set[str]) -> Iterator[Damage]:
             f"{len(lost)} of its {len(said['results'])} runs are not published, such as {lost[0]}"
         )
         yield Damage(file, text, f"`make paper ONLY={said['notebook'][:2]}` computes them")
-
-
-def declared() -> dict[str, Claim]:
-    """Return every claim that a paper's package declares, by artefact."""
-    found: dict[str, Claim] = {}
-    for package in pkgutil.iter_modules(companion.__path__):
-        name = f"companion.{package.name}.claims"
-        if package.name not in ("judging", "beyond") and _is_there(name):
-            found |= importlib.import_module(name).CLAIMS
-    return found
-
-
-def _is_there(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def verdicts(root: Path) -> Iterator[Damage]:

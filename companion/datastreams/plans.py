@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from companion.datastreams.claims.training import PRINTED, ROWS
+from companion.datastreams.printed import ROWS, printed_line
 from companion.plans import Stage
 from sflkit.datastreams import psi, training
 from sflkit.datastreams.config import DataStreamsConfig
@@ -116,7 +116,7 @@ def readings(row: str, fraction: float) -> dict[str, str]:
     reported ratio (ERRATA 25), "Ours (psi)" is the minimiser; on synthetic data "Ours (Table 3)" is
     the minimiser at the ratio that (204) gives for Table 3 (ERRATA 26).
     """
-    reported, least = PRINTED[row, fraction][0], minimiser(row, fraction)
+    reported, least = printed_line(row, fraction)["p_hist"], minimiser(row, fraction)
     by_psi = "historical" if least == 1 else "ours"
     named = {"Fresh": "fresh", "Historical": "historical", "Uniform": "uniform"}
     if abs(least - reported) < 0.005 + 1e-9:

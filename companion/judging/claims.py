@@ -1,9 +1,8 @@
 """Claims of the papers, declared before the runs that judge them.
 
 A claim is a sentence of the paper, taken apart into parts that each have a rule
-(`companion.judging.rules`). Each paper's package has a `claims` module that declares all of its
-claims; a notebook shows them before its run, hands the evidence over after it, and records the
-verdict. What the paper says, what corrects it, and what we add are kept apart by the part's role:
+(`companion.judging.rules`). `companion.claims` declares them; a notebook hands the evidence over
+after its run and records the verdict. What the paper says, what corrects it, and what we add are kept apart by the part's role:
 
 | role | counts for the verdict | meaning |
 |---|---|---|
@@ -44,7 +43,7 @@ LONGEST_CLAIM = 120  # words
 # Answers from the one that decides a verdict most to the one that decides it least.
 _DECIDES = ("no", TOO_SMALL, "partly", "open", "not run", "yes")
 
-# Every claim that a paper's package has declared, by artefact.
+# Every claim that `companion.claims` has read, by artefact.
 _declared: dict[str, Claim] = {}
 
 
@@ -385,11 +384,11 @@ def _folded(summary: str, lines: Iterable[str]) -> list[str]:
 
 
 def check_declared(verdict: Verdict) -> None:
-    """Raise ValueError unless a verdict's claim is one that a paper's package declares."""
+    """Raise ValueError unless a verdict's claim is one that `companion.claims` declares."""
     if _declared.get(verdict.artefact) != verdict.claim:
         raise ValueError(
-            f"artefact={verdict.artefact!r} is not a declared claim; declare it in the `claims` of "
-            "its paper's package before it is judged"
+            f"artefact={verdict.artefact!r} is not a declared claim; declare it in companion/claims "
+            "before it is judged"
         )
 
 

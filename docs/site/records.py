@@ -8,7 +8,6 @@ file and line.
 from __future__ import annotations
 
 import csv
-import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ import pandas as pd
 
 from companion.app import gate
 from companion.app.artefacts import PAPERS, name_of, ordered
+from companion.claims import declared
 from companion.judging import seals, tables
 from docs.site.sources import Problem
 from sflkit import paths
@@ -78,12 +78,7 @@ class Records:
 def read(root: Path) -> Records:
     """Return what the clone at `root` has recorded."""
     problems: list[Problem] = []
-    declared = {
-        name
-        for package in PACKAGES.values()
-        for name in importlib.import_module(f"companion.{package}.claims").CLAIMS
-    }
-    problems += _undeclared(root, declared)
+    problems += _undeclared(root, set(declared()))
     verdicts = {row.artefact.lower(): row for row in tables.all_verdicts().itertuples()}
     parts = tables.all_parts()
     drawn = _drawn(root, problems)
@@ -120,8 +115,7 @@ def _undeclared(root: Path, declared: set[str]) -> Iterator[Problem]:
             yield Problem(
                 _name(file, root),
                 line,
-                f"the verdict on {row['artefact']!r} has no claim: declare it in the `claims` of "
-                "its paper's package",
+                f"the verdict on {row['artefact']!r} has no claim: declare it in companion/claims",
             )
 
 

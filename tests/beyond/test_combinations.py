@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 
 from companion.beyond import costs, evidence, memories, stores
-from companion.beyond.claims import QUESTIONS, Question
 from companion.beyond.forgetting import PROVED
+from companion.claims import BEYOND as QUESTIONS
 from companion.judging.claims import Part
+from companion.judging.questions import Question
 from companion.judging.rules import Holds
 from sflkit.datastreams import training as streams_training
 from sflkit.datastreams.config import DataStreamsConfig

@@ -6,23 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.claims import DATASTREAMS as CLAIMS
 from companion.datastreams import plans
-from companion.datastreams.claims import CLAIMS
-from companion.datastreams.claims.training import (
-    APPENDIX_E,
+from companion.datastreams.evidence import training as evidence
+from companion.datastreams.printed import (
     BASELINES,
     FIGURES,
-    FRESH_LEADS,
-    GAPS,
-    NO_ORDER,
-    PRINTED,
     ROWS,
     TABLES,
     artefact_of,
     nearest_share,
+    percent,
+    printed_line,
     rivals,
 )
-from companion.datastreams.evidence import training as evidence
 from companion.judging.claims import NotRun
 from companion.judging.tables import paper_value
 from sflkit.datastreams.config import DataStreamsConfig
@@ -308,38 +305,91 @@ def test_a_plan_searches_synthetic_data_at_every_share_or_not_at_all():
     assert set(value.found) == {("synthetic", f) for f in TABLES}
 
 
-def test_printed_numbers_are_the_transcribed_ones():
-    names = ("p_hist", "fresh", "historical", "uniform", "ours", "optimal")
-    for (row, fraction), printed in PRINTED.items():
-        table = TABLES[fraction]
-        values = [paper_value("datastreams", table, f"{row} {name}") for name in names]
-        assert list(printed) == values, (row, fraction)
-        ratio = paper_value("datastreams", table, f"{row} c2/c1")
-        assert ratio == plans.RATIOS[row][fraction]
+def printed_in(artefact):
+    """The printed difference of each part of a claim that has one, in points, by key."""
+    rules = {part.key: part.rule for part in CLAIMS[artefact].parts}
+    given = {key: getattr(rule, "printed", None) for key, rule in rules.items()}
+    return {key: 100 * value for key, value in given.items() if value is not None}
+
+
+def test_numbers_of_the_tables_are_the_transcribed_ones():
+    for row in ROWS:
+        for fraction in TABLES:
+            said = printed_line(row, fraction)
+            claim, leads = (
+                CLAIMS[artefact_of(row, fraction)],
+                printed_in(artefact_of(row, fraction)),
+            )
+            expected = {
+                "only new data": said["Optimal"] - said["Fresh"],
+                "historical is poor": said["Uniform"] - said["Historical"],
+                "uniform is poor": said["Historical"] - said["Uniform"],
+            }
+            assert "only new data" in leads
+            assert leads == pytest.approx({key: expected[key] for key in leads})
+            for part in claim.parts:
+                if part.key in leads:
+                    assert f"({leads[part.key]:g} points in print)" in part.sentence
+            names = (*BASELINES, "Ours", "Optimal")
+            assert claim.printed == ", ".join(f"{name} {said[name]:g}" for name in names) + " %"
+            assert f"reported p_hist = {said['p_hist']:g}." in claim.text
+            ratio = paper_value("datastreams", TABLES[fraction], f"{row} c2/c1")
+            assert ratio == plans.RATIOS[row][fraction]
+
+
+def test_other_printed_numbers_are_the_transcribed_ones():
+    leads = {}
+    for row in ROWS:
+        said = printed_line(row, 0.05)
+        assert printed_in("ds-reuse")[row] == pytest.approx(said["Optimal"] - said["Fresh"])
+        for fraction in TABLES:
+            said = printed_line(row, fraction)
+            ahead = {name: round(said["Ours"] - said[name], 9) for name in rivals(row, fraction)}
+            leads |= {
+                (row, f"{name}, {percent(fraction)}"): x for name, x in ahead.items() if x > 0
+            }
+    parts = CLAIMS["ds-outperforms"].parts
+    judged = {(p.key, key): 100 * one.printed for p in parts for key, one in p.rule.rules.items()}
+    assert judged == pytest.approx(leads)
+    gap = {
+        name: [
+            paper_value("datastreams", "ds-fig3", f"gap {name} to optimal at {percent(f)}")
+            for f in TABLES
+        ]
+        for name in ("historical", "uniform")
+    }
+    (h5, h20, h50), (u5, u20, u50) = gap.values()
+    falls = [h5 - h20, h20 - h50, u20 - u5, u20 - u50, h5 - u5]
+    assert [*printed_in("ds-fig3").values()] == pytest.approx(falls)
+    arms, fedavg = ("fresh", "historical", "uniform", "ours"), printed_line("CIFAR-10", 0.2)
+    for name in ("FedProx", "SCAFFOLD"):
+        of = [paper_value("datastreams", "ds-appE", f"{name} {arm}") for arm in arms]
+        gain = np.mean(of) - np.mean([fedavg[arm.capitalize()] for arm in arms])
+        assert printed_in("ds-appE")[f"{name}, improvement"] == pytest.approx(gain)
     for row, n in plans.CLIENTS.items():
         assert paper_value("datastreams", "ds-tab1", f"{row} clients") == n
-    for name, printed in APPENDIX_E.items():
-        arms = ("fresh", "historical", "uniform", "ours")
-        assert [paper_value("datastreams", "ds-appE", f"{name} {a}") for a in arms] == [*printed]
-    for name, printed in GAPS.items():
-        keys = [f"gap {name.lower()} to optimal at {100 * f:g} %" for f in TABLES]
-        assert [paper_value("datastreams", "ds-fig3", key) for key in keys] == [*printed]
     keys = dict(loss_bound="B", grad_bound="G", diameter="D", n_params="parameters d")
     for field, key in keys.items():
         assert plans.TABLE_3[field] == paper_value("datastreams", "ds-c2c1", f"synthetic {key}")
 
 
 def test_orders_are_judged_where_printed_intervals_do_not_overlap():
-    for row in FIGURES.values():
+    for artefact, row in FIGURES.items():
+        parts, leads = {part.key: part for part in CLAIMS[artefact].parts}, printed_in(artefact)
         for fraction, table in TABLES.items():
-            _, fresh, historical, *_ = PRINTED[row, fraction]
+            said, key = printed_line(row, fraction), f"order at {percent(fraction)}"
             room = sum(
                 paper_value("datastreams", table, f"{row} {name} half width")
                 for name in ("fresh", "historical")
             )
-            assert ((row, fraction) in NO_ORDER) == (abs(fresh - historical) <= room)
-            if (row, fraction) not in NO_ORDER:
-                assert ((row, fraction) in FRESH_LEADS) == (fresh > historical)
+            lead = said["Fresh"] - said["Historical"]
+            assert (key in parts) == (abs(lead) > room)
+            if key in parts:
+                first = "Fresh" if lead > 0 else "Historical"
+                assert parts[key].sentence.startswith(f"{first} ends above")
+                assert leads[key] == pytest.approx(abs(lead))
+            share = f"p_hist = {nearest_share(row, fraction):g}, "
+            assert parts[f"share at {percent(fraction)}"].sentence.startswith(share)
     assert nearest_share("CIFAR-100", 0.5) == 0.8 and nearest_share("CIFAR-10", 0.05) == 0.2
 
 

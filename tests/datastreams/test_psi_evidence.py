@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from companion.datastreams.claims import CLAIMS
+from companion.claims import DATASTREAMS as CLAIMS
 from companion.datastreams.evidence import psi as psi_evidence
 from companion.judging.claims import Setting
 from sflkit.datastreams.psi import equal_fresh_p_hist, psi

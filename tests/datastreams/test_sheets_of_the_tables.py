@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from companion.datastreams import plans
-from companion.datastreams.claims.training import PRINTED, TABLES
 from companion.datastreams.evidence import optimisers
 from companion.datastreams.evidence import strategies as shown
 from companion.datastreams.pictures import strategies as pictures
+from companion.datastreams.printed import ROWS, TABLES, printed_line
 
 LINE = ("CIFAR-10", 0.2)  # prints 59.6, 59.8, 61.5, 66.9, 67.7
 
@@ -21,11 +21,14 @@ def scores(ours, uniform=0.60):
 
 
 def test_every_cell_of_the_paper_is_transcribed():
-    for line, (_, *values) in PRINTED.items():
+    lines = [(row, fraction) for row in ROWS for fraction in TABLES]
+    for line in lines:
         printed = shown.printed_cells(*line)
-        assert [value for value, _ in printed.values()] == values
+        assert {name: value for name, (value, _) in printed.items()}.items() <= (
+            printed_line(*line).items()
+        )
         assert all(0 < half < 6 for _, half in printed.values())
-    assert len(PRINTED) * len(shown.SHOWN) == 75
+    assert len(lines) * len(shown.SHOWN) == 75
 
 
 def test_a_table_has_both_readings_the_paper_and_both_differences():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from companion.claims import DATASTREAMS as CLAIMS
 from companion.datastreams import plane_problem
-from companion.datastreams.claims import CLAIMS
 from companion.datastreams.evidence import theory as theory_evidence
 from companion.judging.claims import Setting
 from sflkit.randomness import generator

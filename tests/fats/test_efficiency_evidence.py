@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.fats.claims import CLAIMS
+from companion.claims import FATS as CLAIMS
 from companion.fats.evidence import efficiency as evidence
 from companion.fats.plans import efficiency as plans
 from sflkit.fats.expected_time import client_time, sample_time

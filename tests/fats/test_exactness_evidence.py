@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.fats.claims import CLAIMS
+from companion.claims import FATS as CLAIMS
 from companion.fats.evidence import exactness
 from companion.fats.evidence.table_2 import paper_sizes, table_2
 from companion.judging.claims import Setting

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from companion import figures
+from companion.claims import SFL as CLAIMS
 from companion.judging import seals, tables
 from companion.judging.claims import Setting
-from companion.sfl.claims import CLAIMS
 from sflkit.data import catalogue, files
 from sflkit.fats.state import load
 from sflkit.fats.unlearning import learn

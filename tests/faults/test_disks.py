@@ -21,9 +21,9 @@ import pandas as pd
 import pytest
 
 from companion import figures
+from companion.claims import SFL as CLAIMS
 from companion.judging import seals, tables
 from companion.judging.claims import Setting
-from companion.sfl.claims import CLAIMS
 from sflkit import paths
 from sflkit.data import files
 from sflkit.fats.state import save

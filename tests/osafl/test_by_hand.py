@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import Setting
 from companion.osafl import sharing
-from companion.osafl.claims import CLAIMS
 from companion.osafl.evidence import by_hand
 from sflkit.osafl.rules import MAFACD, RULES
 

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from companion.app import gate
+from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import NotRun, Setting
-from companion.osafl.claims import CLAIMS
-from companion.osafl.claims.dataset1 import LABELS
 from companion.osafl.evidence import training as judging
 from companion.osafl.plans import training as plans
+from companion.osafl.printed import LABELS
 from sflkit.osafl.config import OSAFLConfig
 from tests.osafl.osafl_plans import ONE, TWO, drive
 

@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from companion.osafl.claims.dataset1 import BASELINES
 from companion.osafl.evidence import remarks
 from companion.osafl.plans import training as plans
 from companion.osafl.plans.readings import name_of
+from companion.osafl.printed import BASELINES
 from sflkit.osafl.networks import SIZES
 from tests.osafl.osafl_plans import ONE, TWO, drive
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import Setting
-from companion.osafl.claims import CLAIMS
 from companion.osafl.evidence import resources as resource_evidence
 from companion.osafl.evidence import stragglers as straggler_evidence
 from companion.osafl.pictures import resources as resource_pictures

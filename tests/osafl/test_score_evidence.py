@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import Setting
 from companion.osafl import quadratics
-from companion.osafl.claims import CLAIMS
 from companion.osafl.evidence import scores as score_evidence
 from sflkit.osafl.scores import osafl_scores
 from sflkit.randomness import generator

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from companion import plans
+from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import NotRun, Setting
-from companion.osafl.claims import CLAIMS
 from companion.osafl.evidence import static_vs_streaming as evidence
 from companion.osafl.pictures import static_vs_streaming as pictures
 from companion.osafl.plans.static_vs_streaming import static_vs_streaming

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import Setting
-from companion.osafl.claims import CLAIMS
 from companion.osafl.evidence import video as video_evidence
 from sflkit.osafl import video
 from sflkit.randomness import generator

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from companion import plans
+from companion.claims import SFL as CLAIMS
 from companion.sfl import label_only
-from companion.sfl.claims import CLAIMS
 from companion.sfl.evidence import training as evidence
 from companion.sfl.plans import training as sfl_plans
 from sflkit.sfl.discrepancy import exact_discrepancy

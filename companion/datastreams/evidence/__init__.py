@@ -1,4 +1,4 @@
 """From runs to the evidence that the claims of federated learning for data streams ask for.
 
-The claims are in `companion.datastreams.claims`, the runs in `companion.datastreams.plans`.
+The claims are in `companion.claims`, the runs in `companion.datastreams.plans`.
 """

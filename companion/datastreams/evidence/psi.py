@@ -1,7 +1,7 @@
 """What notebook 20 computes about the minimiser of psi, and the evidence for its claims.
 
 Source: FDS, Section 5 (Figs. 1 and 2), Section 6 (baselines), Appendices C.4 to C.6, Tables 1 to 5.
-The claims are in `companion.datastreams.claims.theory`. Samples are spread equally within the
+The claims are in `companion.claims`. Samples are spread equally within the
 group of historical and within the group of fresh clients, unless a function says otherwise.
 
 | code     | symbol      | meaning                                             |

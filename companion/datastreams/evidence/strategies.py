@@ -16,9 +16,9 @@ import pandas as pd
 
 from companion import sheets, story
 from companion.datastreams import plans
-from companion.datastreams.claims.training import FIGURES, TABLES, artefact_of, percent, rivals
 from companion.datastreams.evidence import training as evidence
 from companion.datastreams.evidence.algorithm import algorithm_evidence, table1_evidence
+from companion.datastreams.printed import FIGURES, TABLES, artefact_of, percent, rivals
 from companion.judging.claims import Setting
 from companion.judging.tables import paper_value
 from sflkit.datastreams import psi, training

@@ -1,7 +1,7 @@
 """What notebook 23 computes beside its trainings, and the evidence for its claims.
 
 Source: FDS, Section 4, Corollaries 5.1 and 5.1', Lemmas 4.2, B.1 to B.3 and B.5, the example in the
-proof of Theorem 4.3. The claims are in `companion.datastreams.claims.theory`, the trainings in
+proof of Theorem 4.3. The claims are in `companion.claims`, the trainings in
 `companion.datastreams.plane_problem`, the notation is that of `bounds` and `case_study`.
 """
 

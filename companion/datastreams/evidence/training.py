@@ -14,19 +14,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from companion.datastreams.claims import CLAIMS
-from companion.datastreams.claims.training import (
+from companion.claims import DATASTREAMS as CLAIMS
+from companion.datastreams.plans import HISTORICAL, Case, Strategies
+from companion.datastreams.printed import (
     BASELINES,
     FIGURES,
-    FRESH_LEADS,
-    PRINTED,
     ROWS,
     TABLES,
     artefact_of,
     nearest_share,
     percent,
+    printed_line,
 )
-from companion.datastreams.plans import HISTORICAL, Case, Strategies
 from companion.judging.claims import SETTINGS, NotRun, Setting
 from companion.judging.rules import Above
 from companion.plans import data_remarks
@@ -187,8 +186,8 @@ def figure_evidence(artefact: str, found: Scores) -> dict[str, Any]:
             evidence |= dict.fromkeys(keys, reason)
             continue
         score = found[row, fraction]
-        pair = ("p_hist=0", "p_hist=1")
-        first, second = pair if (row, fraction) in FRESH_LEADS else pair[::-1]
+        said = printed_line(row, fraction)
+        first, second = sorted(("p_hist=0", "p_hist=1"), reverse=said["Fresh"] < said["Historical"])
         evidence[f"order {at}"] = (score[first], score[second])
         evidence[f"share {at}"] = (
             score[f"p_hist={nearest_share(row, fraction):g}"],
@@ -266,13 +265,12 @@ def notes(found: Scores) -> dict[str, str]:
     """Return the causes that were found, and what Ours leads by here and in print, by artefact."""
     said = dict(_CAUSES)
     for (row, fraction), score in found.items():
-        _, *values = PRINTED[row, fraction]
-        theirs = dict(zip((*BASELINES, "Ours"), values[:4], strict=True))
+        theirs = printed_line(row, fraction)
         leads = [100 * (score["Ours"] - score[name]).mean() for name in BASELINES]
-        printed = [theirs["Ours"] - theirs[name] for name in BASELINES]
+        in_print = [theirs["Ours"] - theirs[name] for name in BASELINES]
         words = (
             f"Ours minus {_listed(BASELINES)} is {_listed(f'{x:z.1f}' for x in leads)} points "
-            f"here, and {_listed(f'{x:z.1f}' for x in printed)} in print"
+            f"here, and {_listed(f'{x:z.1f}' for x in in_print)} in print"
         )
         artefact = artefact_of(row, fraction)
         said[artefact] = f"{said[artefact]}. {words}" if artefact in said else words

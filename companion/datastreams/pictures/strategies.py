@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from companion import figures, sheets
-from companion.datastreams.claims.training import percent
 from companion.datastreams.evidence.strategies import printed_cells
 from companion.datastreams.plans import Case, Strategies
+from companion.datastreams.printed import percent
 from sflkit.data import catalogue
 
 if TYPE_CHECKING:

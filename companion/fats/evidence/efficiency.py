@@ -17,7 +17,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.fats import hit_rounds
-from companion.fats.claims.training import SIX_SETS
 from companion.fats.plans.efficiency import largest_clients
 from companion.judging.tables import paper_curve, paper_value
 from sflkit.fats import bounds, enumeration
@@ -25,6 +24,7 @@ from sflkit.fats.config import TABLE_2
 from sflkit.fats.expected_time import client_time, first_participation, sample_time
 from sflkit.randomness import generator
 
+SIX_SETS = ("MNIST", "Fashion-MNIST", "CIFAR-10", "CIFAR-100", "FEMNIST", "Shakespeare")
 NAMES = {"femnist": "FEMNIST", "shakespeare": "Shakespeare"}
 FIGURES = {"fats-fig2": "femnist", "fats-fig6": "shakespeare"}
 # Level of a request, which size tells its lines apart, how it is called in a run, and which way the

@@ -1,6 +1,6 @@
 """Exactness counted out: from enumerations and simulations to the evidence of FATS's claims.
 
-Notebook 40 shows what these functions return, and `companion.fats.claims` judges it. The notation
+Notebook 40 shows what these functions return, and `companion.claims` judges it. The notation
 is that of `sflkit.fats.history`. Distances are total variations, as fractions.
 """
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from companion import story
-from companion.fats.claims import CLAIMS
+from companion.claims import FATS as CLAIMS
 from companion.fats.evidence.table_2 import NAMES, paper_sizes, table_2
 from companion.fats.plans.membership import Membership
 from companion.judging.claims import NotRun

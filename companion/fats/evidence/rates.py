@@ -1,7 +1,7 @@
 """From what notebook 41 found to the evidence of FATS's Lemma 4 to Theorem 7.
 
 `convergence` computes what learning costs, `unlearning_costs` what forgetting costs, and
-`companion.fats.claims` judges both.
+`companion.claims` judges both.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ import pandas as pd
 
 from companion import story
 from companion.judging.tables import paper_values
-from companion.osafl.claims.dataset1 import LABELS
 from companion.osafl.measures import as_printed, best, best_loss, by_arm
+from companion.osafl.printed import LABELS
 from sflkit.osafl.clients import ceiling, ceiling_of_strangers
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.rules import RULES

@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 
 from companion.judging.claims import Setting
-from companion.osafl.claims.dataset1 import BASELINES, LABELS
 from companion.osafl.measures import as_printed, at_k, best, between, by_arm
 from companion.osafl.plans.readings import Read, met, name_of
 from companion.osafl.plans.training import Dataset1, Dataset2
+from companion.osafl.printed import BASELINES, LABELS
 
 _NOTHING_MISSING = (
     "Who knows the last file only is as often right, at best, as who knows every user's law (the "

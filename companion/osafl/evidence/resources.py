@@ -2,7 +2,7 @@
 
 Source: OSAFL, Section II-C (problem (5), Lemmas 1 and 2, Algorithms 1 and 3), Appendix B (Algorithm
 4), with ERRATA 34 to 36. Fig. 3 is in `stragglers`. The claims are in
-`companion.osafl.claims.resources`. A *fleet* is all clients of a seed in all rounds, one long row,
+`companion.claims`. A *fleet* is all clients of a seed in all rounds, one long row,
 since a client's answer depends on nobody else's; a *share* is that of its largest power with which
 the alternation starts.
 """

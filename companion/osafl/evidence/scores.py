@@ -2,7 +2,7 @@
 
 Source: OSAFL, Section III-B (score, Remark 2), Section IV, (27) to (35), with the corrections of
 ERRATA 31, 32 and 79. Theorem 1 and Remark 4 are put to the test in `companion.osafl.quadratics`;
-the claims are in `companion.osafl.claims.scores`. chi is 1 where nothing else is said.
+the claims are in `companion.claims`. chi is 1 where nothing else is said.
 """
 
 from __future__ import annotations

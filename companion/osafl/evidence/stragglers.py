@@ -1,7 +1,7 @@
 """Whom problem (5) leaves out, from which start of the alternation: Fig. 3 and its claims.
 
 Source: OSAFL, Section V-A (Fig. 3), with ERRATA 35. The claim is in
-`companion.osafl.claims.resources`. A *straggler* is a client for which an allocation finds no step
+`companion.claims`. A *straggler* is a client for which an allocation finds no step
 within its energy and deadline; fleets and starts are those of `resources`.
 """
 

@@ -1,6 +1,6 @@
 """From runs to the evidence of OSAFL's claims: artefact -> part -> what the part's rule takes.
 
-The claims are in `companion.osafl.claims`, the runs in `companion.osafl.plans.training`, the
+The claims are in `companion.claims`, the runs in `companion.osafl.plans.training`, the
 numbers taken from a run in `companion.osafl.measures`.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from companion.claims import OSAFL
 from companion.judging.claims import NotRun
-from companion.osafl.claims.dataset1 import BASELINES, CHECKPOINT_ROUND, LEVEL
 from companion.osafl.measures import (
     area,
     as_printed,
@@ -28,6 +28,7 @@ from companion.osafl.measures import (
     plateau,
 )
 from companion.osafl.plans.training import Dataset1, Dataset2
+from companion.osafl.printed import BASELINES, CHECKPOINT_ROUND
 
 Evidence = dict[str, Any]
 PAPER_ROUNDS = 100  # the claims about plateaus and whole tables are about so many
@@ -197,7 +198,8 @@ def _checkpoint(network: str, runs: pd.DataFrame) -> Evidence:
 
 def _column(network: str, runs: pd.DataFrame) -> Evidence:
     """The evidence of a network's column of the tables, under the reading."""
-    level = [f"level_{rule}" for rule in ("m_fednova", *LEVEL[network])]
+    parts = OSAFL[f"osafl-{network.lower()}"].parts
+    level = [part.key for part in parts if part.key.startswith("level_")]
     evidence: Evidence = {}
     for K in (1, 2):
         keys = [f"K{K}_{rule}" for rule in BASELINES]

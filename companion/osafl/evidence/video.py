@@ -1,7 +1,7 @@
 """What notebook 30 computes about requests and stores, and the evidence for its claims.
 
 Source: OSAFL, Section II-A (stores, Fig. 2), Table I, Appendix D-A (Algorithm 5), with ERRATA 39
-and 40. The claims are in `companion.osafl.claims.video`, the model is in `sflkit.osafl.video` and
+and 40. The claims are in `companion.claims`, the model is in `sflkit.osafl.video` and
 `sflkit.osafl.stores`.
 """
 

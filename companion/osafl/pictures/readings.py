@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from companion.osafl.claims.dataset1 import LABELS
 from companion.osafl.plans.readings import Reading, name_of, printed
+from companion.osafl.printed import LABELS
 from sflkit import checks
 
 if TYPE_CHECKING:

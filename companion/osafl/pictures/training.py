@@ -13,15 +13,15 @@ import pandas as pd
 
 from companion import figures, sheets
 from companion.judging.tables import paper_value
-from companion.osafl.claims.dataset1 import (
-    BASELINES,
-    CHECKPOINT_ROUND,
-    CHECKPOINTS,
-    LABELS,
-)
-from companion.osafl.claims.dataset2 import ROUND_40
 from companion.osafl.measures import at_k, at_round, best, by_arm
 from companion.osafl.plans.training import scan_table
+from companion.osafl.printed import (
+    BASELINES,
+    CHECKPOINT_ROUND,
+    LABELS,
+    at_checkpoint,
+    at_round_40,
+)
 from sflkit.results.intervals import mean_interval
 
 if TYPE_CHECKING:
@@ -184,12 +184,13 @@ def checkpoint(ax: Axes, runs: pd.DataFrame, network: str) -> pd.DataFrame:
     Returns the accuracies in per cent, one row per seed and one column per rule.
     """
     ends = 100 * by_arm(runs, at_round(CHECKPOINT_ROUND[network]))[list(LABELS)]
+    printed = at_checkpoint(network)
     for x, rule in enumerate(LABELS):
         at = mean_interval(ends[rule])
         look = {"color": colors()[rule], "capsize": 4}
         ax.errorbar(x, at.mean, at.high - at.mean, fmt="o", **look)
         ax.plot(np.full(len(ends), x + 0.12), ends[rule], ".", color=colors()[rule], markersize=4)
-        sheets.printed_marks(ax, x - 0.15, {rule: 100 * CHECKPOINTS[network][rule]}, colors())
+        sheets.printed_marks(ax, x - 0.15, {rule: 100 * printed[rule]}, colors())
     ax.set_xticks(range(len(LABELS)), list(LABELS.values()))
     ax.set(ylabel="test accuracy, %", ylim=(0, 70))
     ax.set_title(f"{network}, K = 1, after {CHECKPOINT_ROUND[network]} rounds")
@@ -261,6 +262,6 @@ def dataset2(found: Dataset2, top_k: Sequence[int]) -> tuple[Figure, dict[str, p
             ax.set(
                 ylim=(0, high) if what == "accuracy" else (1.5, 5), title=f"Figure 6, LSTM, K = {K}"
             )
-        sheets.printed_marks(pair[0], 40, ROUND_40[K], colors())
+        sheets.printed_marks(pair[0], 40, at_round_40(K), colors())
     one_legend(fig)
     return fig, drawn

@@ -27,7 +27,7 @@ import pandas as pd
 
 from companion.judging.tables import paper_values
 from companion.osafl import tuning
-from companion.osafl.claims.dataset1 import LABELS
+from companion.osafl.printed import LABELS
 from companion.plans import Stage
 from sflkit import checks
 from sflkit.osafl import training

@@ -1,6 +1,6 @@
 """The bounds of SFL's Propositions 1 to 3 beside exact expectations, and what their claims take.
 
-Source: SFL, Section IV-B and its supplement; the claims are in `companion.sfl.claims.theory`, the
+Source: SFL, Section IV-B and its supplement; the claims are in `companion.claims`, the
 pictures in `companion.sfl.pictures.bounds`. Expectations are those of `sflkit.sfl.discrepancy`, for
 exact counts. "Pairs" are the (client, label) pairs with a share above 0.
 

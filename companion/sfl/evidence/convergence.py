@@ -1,6 +1,6 @@
 """SFL's convergence theory on a problem that meets every assumption, and what its claims take.
 
-Source: SFL, Section V and its supplement; the claims are in `companion.sfl.claims.theory`, the
+Source: SFL, Section V and its supplement; the claims are in `companion.claims`, the
 pictures in `companion.sfl.pictures.convergence`, the problem in `companion.sfl.toy_problem`, the
 coin in `companion.sfl.coin`.
 

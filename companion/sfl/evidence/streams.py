@@ -1,6 +1,6 @@
 """From streams, caches and bounds to what the rules of their claims take.
 
-Source: SFL, Sections III to V; the claims are in `companion.sfl.claims.theory`, the pictures in
+Source: SFL, Sections III to V; the claims are in `companion.claims`, the pictures in
 `companion.sfl.pictures.theory`.
 """
 

@@ -1,6 +1,6 @@
 """From the runs of SFL's training figures to what the rules of their claims take.
 
-Source: SFL, Section VI and supplement; the claims are in `companion.sfl.claims.training`. *Late* is
+Source: SFL, Section VI and supplement; the claims are in `companion.claims`. *Late* is
 the last quarter of the rounds, *throughout* all of them. Scores are frames with one row a seed and
 one column a cache rule, so that differences are taken seed by seed.
 """

@@ -1,0 +1,93 @@
+"""Questions of ours, in parts that each have a rule: what no paper claims.
+
+They are written like a paper's claims and before the runs that judge them, but all parts have the
+role "beyond", there is no verdict on a paper, and nothing enters verdicts.csv.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from companion.judging.claims import LONGEST_CLAIM, Answer, Part
+from sflkit import checks
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of ours, in parts that each have a rule.
+
+    Parameters
+    ----------
+    name : str
+    text : str
+        What we ask and expect, in at most 120 words.
+    parts : tuple of Part
+        All of the role "beyond".
+    refuted_by : str
+        What would show that we are wrong.
+
+    Raises
+    ------
+    ValueError
+        If the text is too long, there is no part, or one speaks for a paper.
+    """
+
+    name: str
+    text: str
+    parts: tuple[Part, ...]
+    refuted_by: str
+
+    def __post_init__(self):
+        if len(self.text.split()) > LONGEST_CLAIM:
+            raise ValueError(f"question {self.name!r} must have at most {LONGEST_CLAIM} words")
+        if not self.parts or any(part.role != "beyond" for part in self.parts):
+            raise ValueError(f"question {self.name!r} must have parts, all with role='beyond'")
+
+    def judge(self, evidence: Mapping[str, Any]) -> Findings:
+        """Return the answers to the parts; `evidence` has what each part's rule takes, by key.
+
+        Raises
+        ------
+        ValueError
+            If parts are missing or unknown, or a rule cannot take its evidence.
+        """
+        keys = [part.key for part in self.parts]
+        if sorted(evidence) != sorted(keys):
+            raise ValueError(f"{self.name}: evidence is for {sorted(evidence)}; parts are {keys}")
+        answers = tuple(Answer(part, part.rule.judge(evidence[part.key])) for part in self.parts)
+        return Findings(self, answers)
+
+
+@dataclass(frozen=True, repr=False)
+class Findings:
+    """A question with the answers to its parts."""
+
+    question: Question
+    answers: tuple[Answer, ...]
+
+    def _repr_markdown_(self) -> str:
+        lines = [f"- {answer.sentence}. *{answer.part.rule.words}*" for answer in self.answers]
+        return "\n".join([f"**{self.question.name}.** {self.question.text}", "", *lines])
+
+    def __str__(self) -> str:
+        return self._repr_markdown_()
+
+    __repr__ = __str__
+
+
+class Questions(Mapping):
+    """The questions by name; an unknown name is refused with the known ones."""
+
+    def __init__(self, *questions: Question):
+        self._questions = {question.name: question for question in questions}
+
+    def __getitem__(self, name: str) -> Question:
+        return self._questions[checks.choice("question", name, self._questions)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._questions)
+
+    def __len__(self) -> int:
+        return len(self._questions)
