@@ -2,7 +2,8 @@
 
 A claim is a sentence of the paper, taken apart into parts that each have a rule
 (`companion.judging.rules`). `companion.claims` declares them; a notebook hands the evidence over
-after its run and records the verdict. What the paper says, what corrects it, and what we add are kept apart by the part's role:
+after its run and records the verdict. What the paper says, what corrects it, and what we add are
+kept apart by the part's role:
 
 | role | counts for the verdict | meaning |
 |---|---|---|
@@ -28,7 +29,7 @@ show) or `stand-in` (other data or a much smaller network, which shows the mecha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -337,7 +338,7 @@ class Verdict:
         return f"<verdict on {self.artefact}: {self.verdict}>"
 
 
-class Claims(Mapping):
+class Claims(dict):
     """The claims of one paper, by artefact.
 
     Parameters
@@ -354,28 +355,14 @@ class Claims(Mapping):
 
     def __init__(self, paper: str, claims: Iterable[Claim]):
         self.paper = paper
-        self._claims: dict[str, Claim] = {}
         for claim in claims:
-            if claim.artefact in self._claims:
+            if claim.artefact in self:
                 raise ValueError(f"{paper}: {claim.artefact!r} is declared twice")
-            self._claims[claim.artefact] = claim
-        _declared.update(self._claims)
+            self[claim.artefact] = claim
+        _declared.update(self)
 
-    def __getitem__(self, artefact: str) -> Claim:
-        return self._claims[checks.choice("artefact", artefact, self._claims)]
-
-    def get(self, artefact: str, default: Any = None) -> Any:
-        """Return the claim, or `default` where it is not declared."""
-        return self._claims.get(artefact, default)
-
-    def __contains__(self, artefact: object) -> bool:
-        return artefact in self._claims
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._claims)
-
-    def __len__(self) -> int:
-        return len(self._claims)
+    def __missing__(self, artefact: Any) -> Claim:
+        return checks.choice("artefact", artefact, self)
 
 
 def _folded(summary: str, lines: Iterable[str]) -> list[str]:
@@ -387,8 +374,8 @@ def check_declared(verdict: Verdict) -> None:
     """Raise ValueError unless a verdict's claim is one that `companion.claims` declares."""
     if _declared.get(verdict.artefact) != verdict.claim:
         raise ValueError(
-            f"artefact={verdict.artefact!r} is not a declared claim; declare it in companion/claims "
-            "before it is judged"
+            f"artefact={verdict.artefact!r} is not a declared claim; declare it in "
+            "companion/claims before it is judged"
         )
 
 

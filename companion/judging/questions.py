@@ -6,7 +6,7 @@ role "beyond", there is no verdict on a paper, and nothing enters verdicts.csv.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,17 +77,11 @@ class Findings:
     __repr__ = __str__
 
 
-class Questions(Mapping):
+class Questions(dict):
     """The questions by name; an unknown name is refused with the known ones."""
 
     def __init__(self, *questions: Question):
-        self._questions = {question.name: question for question in questions}
+        super().__init__({question.name: question for question in questions})
 
-    def __getitem__(self, name: str) -> Question:
-        return self._questions[checks.choice("question", name, self._questions)]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._questions)
-
-    def __len__(self) -> int:
-        return len(self._questions)
+    def __missing__(self, name: Any) -> Question:
+        return checks.choice("question", name, self)

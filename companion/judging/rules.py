@@ -107,7 +107,7 @@ class _OverSeeds:
 
     def __post_init__(self):
         checks.real("scale", self.scale, above=0.0)
-        self._flag("ratio")
+        checks.flag("ratio", self.ratio)
 
     def _positive(self, name: str) -> None:
         value = getattr(self, name)
@@ -146,8 +146,37 @@ class _OverSeeds:
         first, second = (f"{self.scale * np.mean(one):.3g}{unit}" for one in evidence)
         return f"{first} against {second}"
 
-    def _flag(self, name: str) -> None:
-        checks.flag(name, getattr(self, name))
+
+@dataclass(frozen=True, kw_only=True)
+class _OfTwo(_OverSeeds):
+    """What the rules on the difference of two samples share.
+
+    `paired` says whether the two share their seeds; otherwise Welch's interval is taken. Evidence
+    is a tuple of two (n_seeds,) samples, or one (n_seeds,) sample of differences.
+    """
+
+    paired: bool = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        checks.flag("paired", self.paired)
+
+    def _of(self) -> str:
+        how = "paired" if self.paired else "Welch's"
+        return f"{how} {_INTERVAL} of the"
+
+    def _difference(self, evidence: Any) -> Estimate:
+        if not isinstance(evidence, tuple):
+            return mean_interval(sample_of("evidence", evidence))
+        if len(evidence) != 2:
+            raise ValueError(f"evidence has {len(evidence)} samples; it must be a pair (a, b)")
+        return difference_interval(*evidence, paired=self.paired)
+
+    def _inside(self, evidence: Any, low: float, high: float) -> Judged:
+        """Judge whether the mean of the difference lies in (low, high)."""
+        estimate = self._difference(evidence)
+        judged = self._judged(estimate, _within(estimate, low, high), [(low, high)])
+        return replace(judged, levels=self._levels(evidence))
 
 
 @dataclass(frozen=True)
@@ -193,9 +222,6 @@ class _Ordering(_OverSeeds):
         scale = ", on the scale of logarithms" if self.ratio else ""
         return f"{mean:.0f} % of the printed {self._shown(self.printed)}{ends}{scale}"
 
-    def _what(self) -> str:
-        return "ratio above 1" if self.ratio else "difference above 0"
-
     def _small(self) -> str:
         if self.ratio:
             return f"around 1 within a factor of {math.exp(self.smallest):.3g}: {TOO_SMALL}"
@@ -203,88 +229,56 @@ class _Ordering(_OverSeeds):
 
 
 @dataclass(frozen=True)
-class Above(_Ordering):
-    """The first quantity is greater than the second.
-
-    Parameters
-    ----------
-    smallest, printed : float
-        As of every ordering: the smallest effect that can be seen, and the printed difference.
-    paired : bool
-        Whether the two samples share their seeds; otherwise Welch's interval is taken.
-
-    Evidence is a tuple of two (n_seeds,) samples, or one (n_seeds,) sample of differences.
-    """
-
-    paired: bool = True
-
-    def __post_init__(self):
-        super().__post_init__()
-        self._flag("paired")
+class Above(_OfTwo, _Ordering):
+    """The first quantity is greater than the second."""
 
     @property
     def words(self) -> str:
-        how = "paired" if self.paired else "Welch's"
-        return f"{how} {_INTERVAL} of the {self._what()}; {self._small()}"
+        what = "ratio above 1" if self.ratio else "difference above 0"
+        return f"{self._of()} {what}; {self._small()}"
 
     def judge(self, evidence: Any) -> Judged:
-        judged = self._ordered(_difference(evidence, self.paired))
+        judged = self._ordered(self._difference(evidence))
         return replace(judged, levels=self._levels(evidence))
 
 
 @dataclass(frozen=True)
-class NotBelow(_OverSeeds):
+class NotBelow(_OfTwo):
     """The first quantity is at most `smallest` below the second: better, or as good.
 
-    `paired` and the evidence are those of `Above`. A printed difference is not taken, since "as
-    good" has no size.
+    A printed difference is not taken, since "as good" has no size.
     """
 
     smallest: float | None = None
-    paired: bool = True
 
     def __post_init__(self):
         super().__post_init__()
         self._positive("smallest")
-        self._flag("paired")
 
     @property
     def words(self) -> str:
-        how = "paired" if self.paired else "Welch's"
-        return f"{how} {_INTERVAL} of the difference above {self._shown(-self.smallest)}"
+        return f"{self._of()} difference above {self._shown(-self.smallest)}"
 
     def judge(self, evidence: Any) -> Judged:
-        estimate = _difference(evidence, self.paired)
-        region = (-self.smallest, math.inf)
-        judged = self._judged(estimate, _within(estimate, *region), [region])
-        return replace(judged, levels=self._levels(evidence))
+        return self._inside(evidence, -self.smallest, math.inf)
 
 
 @dataclass(frozen=True)
-class Similar(_OverSeeds):
-    """Two quantities differ by less than `within` (Schuirmann's two one-sided tests).
-
-    `paired` and the evidence are those of `Above`.
-    """
+class Similar(_OfTwo):
+    """Two quantities differ by less than `within` (Schuirmann's two one-sided tests)."""
 
     within: float | None = None
-    paired: bool = True
 
     def __post_init__(self):
         super().__post_init__()
         self._positive("within")
-        self._flag("paired")
 
     @property
     def words(self) -> str:
-        how = "paired" if self.paired else "Welch's"
-        return f"{how} {_INTERVAL} of the difference within ±{self._shown(self.within)}"
+        return f"{self._of()} difference within ±{self._shown(self.within)}"
 
     def judge(self, evidence: Any) -> Judged:
-        estimate = _difference(evidence, self.paired)
-        region = (-self.within, self.within)
-        judged = self._judged(estimate, _within(estimate, *region), [region])
-        return replace(judged, levels=self._levels(evidence))
+        return self._inside(evidence, -self.within, self.within)
 
 
 @dataclass(frozen=True)
@@ -302,7 +296,7 @@ class Near(_OverSeeds):
         super().__post_init__()
         checks.real("target", self.target)
         self._positive("within")
-        self._flag("relative")
+        checks.flag("relative", self.relative)
         if self.relative and self.target == 0:
             raise ValueError(
                 "target=0 with relative=True leaves no room around it; give an absolute one"
@@ -333,24 +327,21 @@ class Rises(_Ordering):
     (n_points,) places. `smallest` is a slope.
     """
 
+    _side = "above"
+
     @property
     def words(self) -> str:
-        return f"{_INTERVAL} of the slope above 0; {self._small()}"
+        return f"{_INTERVAL} of the slope {self._side} 0; {self._small()}"
 
     def judge(self, evidence: Any) -> Judged:
-        return self._ordered(mean_interval(_slopes(evidence)))
+        return self._ordered(mean_interval(_slopes(evidence)), below=self._side == "below")
 
 
 @dataclass(frozen=True)
-class Falls(_Ordering):
+class Falls(Rises):
     """A curve falls: its slope is below 0. Evidence is that of `Rises`."""
 
-    @property
-    def words(self) -> str:
-        return f"{_INTERVAL} of the slope below 0; {self._small()}"
-
-    def judge(self, evidence: Any) -> Judged:
-        return self._ordered(mean_interval(_slopes(evidence)), below=True)
+    _side = "below"
 
 
 @dataclass(frozen=True)
@@ -547,14 +538,6 @@ class Holds:
 
 
 # --- helpers --------------------------------------------------------------------------------------
-
-
-def _difference(evidence: Any, paired: bool) -> Estimate:
-    if isinstance(evidence, tuple):
-        if len(evidence) != 2:
-            raise ValueError(f"evidence has {len(evidence)} samples; it must be a pair (a, b)")
-        return difference_interval(*evidence, paired=paired)
-    return mean_interval(sample_of("evidence", evidence))
 
 
 def _above(estimate: Estimate, smallest: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -271,13 +272,7 @@ def _part_rows(verdict: Verdict) -> list[dict]:
             "erratum": answer.part.erratum or "",
             "sentence": answer.part.sentence,
             "rule": answer.part.rule.words,
-            "answer": answer.judged.answer,
-            "ours": answer.judged.ours,
-            "interval": answer.judged.interval,
-            "n_seeds": answer.judged.n_seeds,
-            "hint": answer.judged.hint,
-            "size": answer.judged.size,
-            "levels": answer.judged.levels,
+            **asdict(answer.judged),
         }
         for answer in verdict.answers
     ]
