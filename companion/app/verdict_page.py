@@ -60,7 +60,7 @@ _NUMBER = r"[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf)"
 # What rules found, in their words -> the same for a reader.
 _WORDS = (
     (rf"largest value / bound ({_NUMBER})", r"at most \1 times the bound"),
-    (rf"largest difference ({_NUMBER})", r"difference \1 at most"),
+    (rf"largest difference ({_NUMBER})", r"differs by up to \1"),
     (rf"largest \|z\| ({_NUMBER})", r"\1 standard errors off at most"),
     (r"^(\d+) of (\d+) hold, not: (.*)$", r"\1 of \2 hold, not \3"),
     (r"\b(\d+) of \1 hold(?:, )?", r""),

@@ -70,6 +70,20 @@ class NotRun:
 
 
 @dataclass(frozen=True)
+class Undecided:
+    """Stands for evidence that was computed and decides nothing, such as a range over readings.
+
+    `found` says what was found and, after a semicolon, why that leaves the part open.
+    """
+
+    found: str
+
+    def __post_init__(self):
+        if not isinstance(self.found, str) or not self.found.strip():
+            raise ValueError(f"found={self.found!r} must say what was found, and why it is open")
+
+
+@dataclass(frozen=True)
 class Setting:
     """How far a run is from the paper's. `differs` says in words what is not as in the paper.
 
@@ -233,7 +247,8 @@ class Claim:
         Parameters
         ----------
         evidence : mapping
-            Part key -> what its rule takes, or `NotRun(reason)`; every part must be there.
+            Part key -> what its rule takes, `NotRun(reason)` or `Undecided(found)`; every part
+            must be there.
         setting : Setting
             How far the run was from the paper's.
         note : str
@@ -436,6 +451,8 @@ def in_full(verdict: str, answers: Iterable[str]) -> str:
 def _judged(artefact: str, part: Part, evidence: Any) -> Judged:
     if isinstance(evidence, NotRun):
         return Judged("not run", evidence.reason)
+    if isinstance(evidence, Undecided):
+        return Judged("open", evidence.found)
     try:
         return part.rule.judge(evidence)
     except ValueError as error:

@@ -61,9 +61,10 @@ class Judged:
     """What a rule found.
 
     `ours` is our number or count in words and `interval` its interval, "" where there is none.
-    `n_seeds` is 0 without randomness. `hint` says what would settle an open part, or below which
-    size an effect cannot be seen. `size` is our effect as a share of the printed one, "" where the
-    paper prints none, and `levels` the two means that an ordering compares, where they are known.
+    `n_seeds` is 0 without randomness. `hint` says what would settle an open part, or within which
+    range of 0 an effect is too small to see. `size` is our effect as a share of the printed one, ""
+    where the paper prints none, and `levels` the two means that an ordering compares, where they
+    are known.
     """
 
     answer: str
@@ -98,16 +99,19 @@ class _OverSeeds:
     `scale` and `unit` say how numbers are shown: scale=100, unit="points" shows an accuracy of
     0.01 as 1 point. `ratio` says that the evidence holds logarithms of ratios, which are shown as
     ratios: 4.79 as "120 times". Numbers that a rule is declared with are in the units of the
-    evidence.
+    evidence. `gaps` says that what is compared are differences of accuracies themselves, so that
+    the two are shown in points, too, and not in per cent.
     """
 
     unit: str = ""
     scale: float = 1.0
     ratio: bool = False
+    gaps: bool = False
 
     def __post_init__(self):
         checks.real("scale", self.scale, above=0.0)
         checks.flag("ratio", self.ratio)
+        checks.flag("gaps", self.gaps)
 
     def _positive(self, name: str) -> None:
         value = getattr(self, name)
@@ -142,7 +146,13 @@ class _OverSeeds:
         """Return the two means, "" where the evidence holds differences only."""
         if self.ratio or not isinstance(evidence, tuple):
             return ""
-        unit = " %" if self.unit == "points" else f" {self.unit}" if self.unit else ""
+        unit = (
+            " %"
+            if self.unit == "points" and not self.gaps
+            else f" {self.unit}"
+            if self.unit
+            else ""
+        )
         first, second = (f"{self.scale * np.mean(one):.3g}{unit}" for one in evidence)
         return f"{first} against {second}"
 
@@ -208,7 +218,7 @@ class _Ordering(_OverSeeds):
         regions = [(0.0, math.inf), (-self.smallest, self.smallest)]
         judged = self._judged(estimate, answer, regions, ours)
         if answer == TOO_SMALL:
-            judged = replace(judged, hint=f"below {self._shown(self.smallest)} nothing is seen")
+            judged = replace(judged, hint=self._around())
         return replace(judged, size=self._share(wanted))
 
     def _share(self, wanted: Estimate) -> str:
@@ -223,9 +233,12 @@ class _Ordering(_OverSeeds):
         return f"{mean:.0f} % of the printed {self._shown(self.printed)}{ends}{scale}"
 
     def _small(self) -> str:
+        return f"{self._around()}: {TOO_SMALL}"
+
+    def _around(self) -> str:
         if self.ratio:
-            return f"around 1 within a factor of {math.exp(self.smallest):.3g}: {TOO_SMALL}"
-        return f"around 0 within ±{self._shown(self.smallest)}: {TOO_SMALL}"
+            return f"around 1 within a factor of {math.exp(self.smallest):.3g}"
+        return f"around 0 within ±{self._shown(self.smallest)}"
 
 
 @dataclass(frozen=True)
@@ -460,6 +473,8 @@ class Equal:
         ours, expected = _one_shape(evidence, ("ours", "expected"))
         error = np.abs(ours - expected)
         held = error <= self.atol + self.rtol * np.abs(expected)
+        if held.size == 1 and not held.all():
+            return Judged("no", f"{ours.item():,.6g} where {expected.item():,.6g} is asked")
         return _counted(held, f"largest difference {float(error.max(initial=0.0)):.2g}")
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from companion.judging import claims
-from companion.judging.claims import Claim, Claims, NotRun, Part, Setting
+from companion.judging.claims import Claim, Claims, NotRun, Part, Setting, Undecided
 from companion.judging.rules import ANSWERS, TOO_SMALL, Above, Equal, Holds, Judged
 
 PART = Part("order", "DRSR ends above FIFO", Above(smallest=0.005, scale=100, unit="points"))
@@ -130,7 +130,7 @@ def test_judge_by_hand():
     assert [answer.sentence for answer in verdict.answers] == [
         "DRSR ends above FIFO: 81 % against 71 %, +10 points [10, 10], yes",
         "labels alone move it: yes",
-        "with line 7 mended it is exact: largest difference 1, no",
+        "with line 7 mended it is exact: 1 where 2 is asked, no",
     ]
     assert verdict.line == (
         "**sfl-fig4a: reproduced** (reduced). "
@@ -145,7 +145,7 @@ def test_judge_by_hand():
     told = [line for line in shown if line.startswith("- ")]
     assert [line.partition(". *")[0] for line in told] == [
         "- DRSR ends above FIFO: 81 % against 71 %, +10 points [10, 10], yes",
-        "- with line 7 mended it is exact: largest difference 1, no",
+        "- with line 7 mended it is exact: 1 where 2 is asked, no",
         "- labels alone move it: yes",
     ]
     assert "Setting: reduced: three runs of ten." in shown and "n" in shown
@@ -153,6 +153,11 @@ def test_judge_by_hand():
     left_out = declared.judge(evidence | {"order": NotRun("no GPU")}, setting=FULL)
     assert (left_out.verdict, left_out.in_full) == ("open", "open, not run")
     assert left_out.answers[0].sentence == "DRSR ends above FIFO: no GPU, not run"
+    ranges = declared.judge(evidence | {"order": Undecided("2 to 9; by the start")}, setting=FULL)
+    assert (ranges.verdict, ranges.in_full) == ("open", "open, undecided")
+    assert ranges.answers[0].sentence == "DRSR ends above FIFO: 2 to 9; by the start, open"
+    with pytest.raises(ValueError, match="found=' ' must say what was found"):
+        Undecided(" ")
 
 
 def test_the_line_of_a_verdict_names_the_part_that_decides():

@@ -59,7 +59,7 @@ def test_the_sign_decides_and_a_small_interval_around_0_is_too_small_to_see():
     # differences -1, 0, 1: half width 4.302653 / sqrt(3) = 2.484 around 0
     around = [-1.0, 0.0, 1.0]
     found = Above(smallest=2.5, unit="points").judge(around)
-    assert (found.answer, found.hint) == ("too small to see", "below 2.5 points nothing is seen")
+    assert (found.answer, found.hint) == ("too small to see", "around 0 within ±2.5 points")
     assert Above(smallest=2.4).judge(around).answer == "open"
     # equal samples: the interval is the point 0
     assert Above(smallest=1e-6).judge(([1, 2], [1, 2])).answer == "too small to see"
@@ -80,6 +80,9 @@ def test_levels_and_ratios_are_told_in_a_readers_words():
     # means 27 and 25
     assert Above(smallest=1, unit="rounds").judge(FOUR).levels == "27 rounds against 25 rounds"
     assert Above(smallest=1).judge(FOUR[0] - FOUR[1]).levels == ""
+    points = dict(smallest=1, unit="points")
+    assert Above(**points).judge(FOUR).levels == "27 % against 25 %"
+    assert Above(**points, gaps=True).judge(FOUR).levels == "27 points against 25 points"
     logs = (np.log([20.0, 20.0]), np.log([10.0, 10.0]))
     found = Above(smallest=0.1, ratio=True).judge(logs)
     assert (found.answer, found.ours, found.interval) == ("yes", "2 times", "[2, 2]")
@@ -209,7 +212,8 @@ def test_equal_at_most_within_errors():
     assert Equal().judge(([1.0, 2.0], [1.0, 2.0 + 1e-12])).answer == "yes"
     half = Equal().judge(([1.0, 2.0], [1.0, 2.1]))
     assert (half.answer, half.ours) == ("partly", "1 of 2 hold, largest difference 0.1")
-    assert Equal().judge((1.0, 2.0)).answer == "no"
+    one = Equal().judge((825220, 226180))
+    assert (one.answer, one.ours) == ("no", "825,220 where 226,180 is asked")
     assert Equal().judge(([1.0, 1.0], 1.0)).answer == "yes"
     assert AtMost().judge(([0.1, 0.2, 0.0], [0.1, np.inf, 0.0])).answer == "yes"
     broken = AtMost().judge(([0.0530, 0.01], [0.0500, 0.02]))  # ERRATA 7: 0.0530 > 0.0500

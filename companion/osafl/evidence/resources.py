@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion.judging.claims import NotRun
+from companion.judging.claims import NotRun, Undecided
 from sflkit.osafl import allocation, alternation, channels, networks
 from sflkit.osafl.devices import Allocation, Devices, Link, costs
 from sflkit.randomness import generator
@@ -434,12 +434,12 @@ def _median(values: np.ndarray) -> float:
 # --- the verdicts ---------------------------------------------------------------------------------
 
 
-def _unstated(curve: pd.DataFrame) -> NotRun:
-    """Return why the value reached is not judged: how far it depends on what is not stated."""
+def _unstated(curve: pd.DataFrame) -> Undecided:
+    """Return how far the value reached depends on what the paper does not state."""
     ends = curve.groupby(["start", "epsilon"])["reached"].mean()
-    return NotRun(
-        "the paper states neither the start nor epsilon, and by them the algorithm reaches from "
-        f"{100 * ends.min():.0f} to {100 * ends.max():.0f} % of the best value"
+    return Undecided(
+        f"{100 * ends.min():.0f} to {100 * ends.max():.0f} % of the best value; by the start and "
+        "epsilon, neither of which the paper states"
     )
 
 
