@@ -99,10 +99,10 @@ def stragglers(found: Stragglers, rounds: int) -> tuple[Figure, dict[str, Any]]:
     slanted = dict(rotation=30, ha="right", rotation_mode="anchor")
     payload.set_xticks(range(len(NETWORKS)), NETWORKS, **slanted)
     payload.grid(visible=False, axis="x")
-    payload.set(ylabel="payload (Mbit)", title="(a) payload, ours")
+    payload.set(ylabel="payload (Mbit)", title="Figure 3(a): payload, ours")
     titles = {
-        found.start: f"(b) alternation from {found.start:g} $p_\\mathrm{{max}}$",
-        "exact": "(c) exact allocation",
+        found.start: f"Figure 3(b): alternation from {found.start:g} $p_\\mathrm{{max}}$",
+        "exact": "not in the paper: exact allocation",
     }
     drawn: dict[str, Any] = {}
     for ax, (kind, title) in zip(others, titles.items(), strict=True):

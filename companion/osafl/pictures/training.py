@@ -171,7 +171,7 @@ def leads(axes: Sequence[Axes], runs: pd.DataFrame) -> pd.DataFrame:
             sheets.printed_marks(ax, paper, {rule: y - 0.25}, colors())
             rows.append((K, LABELS[rule], at.mean, at.low, at.high, paper))
         ax.axvline(0, color="0.4", linewidth=1)
-        ax.set(xlabel="OSAFL minus the rule, points", title=f"FCN, K = {K}")
+        ax.set(xlabel="OSAFL minus the rule, points", title=f"Table {'I' * (K + 1)}, FCN, K = {K}")
         ax.set_yticks(range(len(rules)), [LABELS[rule] for rule in rules])
         ax.invert_yaxis()
     sheets.explain_marks(axes[1], marks=True, loc=(0.55, 0.58))
@@ -213,7 +213,10 @@ def never_joined(axes: Sequence[Axes], found: Dataset1) -> dict[str, pd.DataFram
             look |= {"linewidth": 1.2, "marker": "x" if run["accuracy"].count() == 1 else "None"}
             axes[0].plot(run["round"], run["accuracy"], **look, label=name if i == 0 else None)
     axes[0].set(
-        xlabel="round", ylabel="test accuracy", ylim=(0, 1.05), title="by buffer, scale 10, K = 1"
+        xlabel="round",
+        ylabel="test accuracy",
+        ylim=(0, 1.05),
+        title="by buffer, scale 10, K = 1, a line a seed",
     )
     axes[0].legend(fontsize=9, loc="upper left")
     scale = scan_table(found.scan)
@@ -234,7 +237,7 @@ def never_joined(axes: Sequence[Axes], found: Dataset1) -> dict[str, pd.DataFram
         )
     axes[1].set(xlabel="scale of the inputs", ylabel="best accuracy", xscale="log", ylim=(0, 1.05))
     axes[1].set_xticks(scale.index, [f"{norm:g}" for norm in scale.index])
-    axes[1].set_title("by scale, K = 1, one seed")
+    axes[1].set_title("by scale, K = 1; lines and dashes: one seed each, not the same")
     axes[1].minorticks_off()
     sheets.explain_marks(axes[1], marks=True, fontsize=9, loc="upper left")
     runs = found.buffers[["arm", "seed", "round", "accuracy", "loss"]]

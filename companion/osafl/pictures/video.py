@@ -95,7 +95,7 @@ def store(example: Example, paths: pd.DataFrame, user: int) -> Figure:
     for ax in (axes["top"], axes["least"]):
         ax.set(xlim=(0, rounds), ylim=(0, 1.05 * ax.get_ylim()[1]), ylabel="share (%)")
         ax.legend(fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
-    axes["top"].set(title=f"user {user}, store of {example.size} samples", xticklabels=[])
+    axes["top"].set(title=f"Figure 2: user {user}, store of {example.size} samples", xticklabels=[])
     axes["least"].set(xlabel="round")
     far = axes["far"]
     figures.curves(far, paths, "round", "distance", "what")

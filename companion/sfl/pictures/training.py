@@ -250,11 +250,11 @@ def figure7(
     shown = frame.dropna(subset="accuracy")
     shown = shown.assign(accuracy=100 * shown["accuracy"])
     band = 0.95 if shown["seed"].nunique() >= 4 else None
-    for ax, (size, part) in zip(axes, shown.groupby("capacity"), strict=True):
+    for ax, letter, (size, part) in zip(axes, "ab", shown.groupby("capacity"), strict=True):
         look = {"rules": RULES, "interval": band}
         figures.curves(ax, part, "round", "accuracy", "rule", **look)
         ax.set(xlabel="round t", ylabel="test accuracy, %", ylim=(0, 100))
-        ax.set_title(f"Figure 7: B = {size}, $B_s$ = {part['batch_size'].iloc[0]}")
+        ax.set_title(f"Figure 7({letter}): B = {size}, $B_s$ = {part['batch_size'].iloc[0]}")
         if size in printed:
             value = {"paper": 100 * printed[size]}
             sheets.printed_marks(ax, 200, value, {"paper": "black"})
