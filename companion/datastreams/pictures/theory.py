@@ -70,7 +70,8 @@ def generalisation(table: pd.DataFrame, thresholds: pd.DataFrame) -> Figure:
     import matplotlib.pyplot as plt
 
     fig, (left, right) = plt.subplots(1, 2, figsize=_SIZE)
-    _by_horizon(left, table, "gen", "measured, and bound (dotted)", ("center left", (0, 0.52)))
+    title = "Theorem 4.1: measured, and bound (dotted)"
+    _by_horizon(left, table, "gen", title, ("center left", (0, 0.52)))
     place = np.arange(len(thresholds))
     bars = (
         ("sqrt(N_eff) eps_gen", r"$\sqrt{N_\mathrm{eff}}\,\epsilon_\mathrm{gen}$", "#0072B2", ""),
@@ -96,7 +97,7 @@ def variability(last: pd.DataFrame, turns: pd.DataFrame) -> Figure:
 
     fig, (left, right) = plt.subplots(1, 2, figsize=_SIZE)
     _grouped_bars(left, last, VARIABILITY, 0.2)
-    title = f"T = {last['T'].iloc[0]}"
+    title = f"Lemma B.5: T = {last['T'].iloc[0]}"
     left.set(yscale="log", ylabel=r"$\bar\sigma^2$", title=title, ylim=(1e-3, 300))
     left.legend(fontsize=8.5, ncol=2, loc="upper center")
     clients = turns["M"]
@@ -119,7 +120,7 @@ def optimisation(table: pd.DataFrame, worked: pd.DataFrame, mended: pd.DataFrame
     import matplotlib.pyplot as plt
 
     fig, (left, right) = plt.subplots(1, 2, figsize=_SIZE)
-    title = "measured, and bound (107) (dotted)"
+    title = "Theorem 4.3: measured, and bound (107) (dotted)"
     _by_horizon(left, table, "opt", title, ("center", (0.5, 0.6)))
     fine = [case_study.lower_bound_example(q) for q in np.linspace(0.5, 0.995, 100)]
     spread = np.array([e.sigma_bar2 for e in fine]) ** 0.5
@@ -149,7 +150,7 @@ def true_error(last: pd.DataFrame) -> Figure:
 
     fig, ax = plt.subplots(figsize=(8.6, 3.8))
     _grouped_bars(ax, last, TRUE_ERROR, 0.16)
-    title = f"measured (blue) and bounded, T = {last['T'].iloc[0]}"
+    title = f"Theorem 4.4: measured (blue) and bounded, T = {last['T'].iloc[0]}"
     ax.set(yscale="log", ylabel="error", title=title)
     fig.legend(*ax.get_legend_handles_labels(), loc="outside right center", fontsize=9)
     return fig
@@ -170,7 +171,7 @@ def corollary(leans: pd.DataFrame) -> Figure:
     left.plot(x, np.sqrt(x) - 1, **look)
     left.plot(4, 1.5, "o", color="#0072B2", label=r"$\|n-p\|_1$ of the two clients")
     left.set(xlabel=r"$x=\sum_m p_m^2/n_m$", ylabel="in units of 2 max disc")
-    left.set_title("what the derivation needs")
+    left.set_title("Corollary 5.1: what its derivation needs")
     left.legend(fontsize=9)
     for column, name, look in (
         ("true_error", "true error", dict(color="#0072B2", marker="o")),

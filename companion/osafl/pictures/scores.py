@@ -101,7 +101,8 @@ def theorem1(static: pd.DataFrame, moving: pd.DataFrame) -> Figure:
         dotted = dict(color=look["color"], linestyle=":", marker=".")
         left.plot(line["rate"][ok], line["bound"][ok], **dotted)
     left.set(xscale="log", yscale="log", xlabel=r"local rate $\eta$")
-    left.set(ylabel="mean squared gradient", title=r"$\Delta=1$, $\kappa=5$ (dotted: (24))")
+    title = r"Theorem 1: $\Delta=1$, $\kappa=5$ (dotted: (24))"
+    left.set(ylabel="mean squared gradient", title=title)
     left.set_ylim(top=15)
     left.legend(fontsize=8.5, loc="upper left")
     order = {"1/4": 0.25, "1/2": 0.5, "3/4": 0.75, "1": 1.0}

@@ -92,7 +92,7 @@ def long_run(
     text = f"simulated, t = {case.rounds}"
     axes[0].plot([case.theta] * len(last), last["mean"], "k_", markersize=9, label=text)
     axes[0].set(**_LOGS, xlabel=r"weight of new data $\theta$")
-    axes[0].set(ylabel="discrepancy (squared share)", title=f"long run, M = {case.cache_rounds}")
+    axes[0].set(ylabel="discrepancy (squared share)", title=f"Corollary 1: M = {case.cache_rounds}")
     t, small = rare.full["t"], found.rare_largest / 4
     axes[1].plot(t, found.rare_paper, **_PRINTED, label=r"bound, $\theta$ = 2/3")
     axes[1].plot(t, found.rare_small, **_BOUND, label=rf"bound, $\theta$ = {small:.2f}")
