@@ -17,6 +17,7 @@ import pytest
 import yaml
 from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -142,8 +143,10 @@ def test_what_is_installed_is_what_is_locked(lock):
 def test_environment_takes_python_and_the_lock(root, project):
     environment = yaml.safe_load((root / "environment.yml").read_text(encoding="utf-8"))
     *conda, pip = environment["dependencies"]
-    assert conda == [f"python {project['requires-python']}", "pip"]
-    assert pip == {"pip": ["-r requirements.lock", "-e .", "-e companion"]}
+    assert conda == ["python =3.11", "pip"] and "3.11" in SpecifierSet(project["requires-python"])
+    index, *packages = pip["pip"]
+    assert index == "--extra-index-url https://download.pytorch.org/whl/cpu", "no CUDA"
+    assert packages == ["-r requirements.lock", "-e .", "-e companion"]
 
 
 def test_the_version_is_one(root):
