@@ -54,14 +54,16 @@ _ANSWERS = {
     "not run": "not run",
 }
 # Which answer decides a claim, first of all, where they differ.
-_ORDER = ("no", "partly", TOO_SMALL, "open", "yes", "not run")
+_ORDER = ("no", "partly", TOO_SMALL, "open", "not run", "yes")
 _SYMBOLS = set("alpha beta chi delta epsilon eta kappa lambda mu phi psi rho sigma theta".split())
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf)"
 # What rules found, in their words -> the same for a reader.
 _WORDS = (
-    (rf"largest value / bound ({_NUMBER})", r"at most \1 times the bound"),
+    (rf"largest value / bound ({_NUMBER})", r"up to \1 times the bound"),
+    (r"largest difference 0(?![\d.])", r"equal"),
     (rf"largest difference ({_NUMBER})", r"differs by up to \1"),
     (rf"largest \|z\| ({_NUMBER})", r"\1 standard errors off at most"),
+    (r"^0 of (\d+) hold(, not: .*)?", r"none of \1 holds"),
     (r"^(\d+) of (\d+) hold, not: (.*)$", r"\1 of \2 hold, not \3"),
     (r"\b(\d+) of \1 hold(?:, )?", r""),
 )

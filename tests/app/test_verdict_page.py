@@ -76,7 +76,7 @@ def frame(*parts):
         (part("no"), "Fails: FIFO ends above LAZY."),
         (
             part("partly", "1 of 3 hold, largest value / bound 2.05e+03"),
-            "Holds in part: FIFO ends above LAZY: 1 of 3 hold, at most 2,050 times the bound.",
+            "Holds in part: FIFO ends above LAZY: 1 of 3 hold, up to 2,050 times the bound.",
         ),
         (
             part("yes", "6 of 6 hold, largest |z| 1.80"),
@@ -102,6 +102,8 @@ def test_the_part_that_decides_is_told_first():
     small = part("too small to see", "+0.1 points", "[-0.1, 0.3]", sentence="DRSR ends above FIFO")
     told = verdict_page.answer("partly", frame(holds, small, part("no")))
     assert told == "Fails: FIFO ends above LAZY. 1 of 3 parts hold."
+    told = verdict_page.answer("open", frame(holds, part("not run", "it takes two CPU hours")))
+    assert told == "Not run: FIFO ends above LAZY: it takes two CPU hours. 1 of 2 parts hold."
     mended = part("yes", "0", sentence="It is exact", role="corrected", erratum="13")
     told = verdict_page.answer("corrected", frame(part("no"), mended))
     assert told == "It is exact: 0. True as corrected by [ERRATA](ERRATA.md) 13."
