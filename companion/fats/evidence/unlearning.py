@@ -177,8 +177,7 @@ def setting_of(
     once.
     """
     each = "; ".join(
-        f"{data} for {STANDS_FOR[data]}, {settings[data]['model']} network, rate "
-        f"{settings[data]['rate']:g}, "
+        f"{_named(data)}, {settings[data]['model']} network, rate {settings[data]['rate']:g}, "
         + ", ".join(f"{symbol} = {settings[data][name]}" for symbol, name in zip("MKREb", COLUMNS))
         + f", {settings[data]['n_requests']} to forget"
         for data in datasets
@@ -191,6 +190,10 @@ def setting_of(
             "where three come, in rounds 20, 40 and 60"
         )
     return Setting(level, words)
+
+
+def _named(data: str) -> str:
+    return f"{data} for {STANDS_FOR[data]}" if data in STAND_INS else STANDS_FOR[data]
 
 
 def note_on(artefact: str, scores: pd.DataFrame) -> str:
