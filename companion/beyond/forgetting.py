@@ -250,7 +250,7 @@ def follow(
         gone = np.setdiff1d(before, now, assume_unique=True)
         new = np.setdiff1d(now, before, assume_unique=True)
         for step in range(history.local_steps):
-            batches[r, slot, step] = _moved(batches[r, slot, step], gone, new, now, rng)
+            batches[r, slot, step] = renamed(batches[r, slot, step], gone, new, now, rng)
     return History(Draws.of(history.clients.copy(), batches, history.samples_per_client), crowd)
 
 
@@ -321,7 +321,7 @@ def _is_drawn_from(history: History, caches: Caches) -> bool:
     )
 
 
-def _moved(
+def renamed(
     batch: np.ndarray,
     gone: np.ndarray,
     new: np.ndarray,
