@@ -174,6 +174,8 @@ def told(
     Such as "OSAFL ends above M-FedAvg: 66.1 % against 39.2 %, +26.9 points [22.7, 31.1], yes; 82 %
     of the printed 32.8 points [69, 95]".
     """
+    if answer == "not run":
+        return f"{sentence}: not run ({ours})"
     found = " ".join(text for text in (ours, interval) if text)
     ends = f"; {size}" if size else ""
     return (

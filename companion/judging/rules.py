@@ -109,9 +109,9 @@ class _OverSeeds:
     gaps: bool = False
 
     def __post_init__(self):
+        checks.flag("gaps", self.gaps)
         checks.real("scale", self.scale, above=0.0)
         checks.flag("ratio", self.ratio)
-        checks.flag("gaps", self.gaps)
 
     def _positive(self, name: str) -> None:
         value = getattr(self, name)

@@ -152,7 +152,7 @@ def test_judge_by_hand():
     assert shown[-1] == "</details>"
     left_out = declared.judge(evidence | {"order": NotRun("no GPU")}, setting=FULL)
     assert (left_out.verdict, left_out.in_full) == ("open", "open, not run")
-    assert left_out.answers[0].sentence == "DRSR ends above FIFO: no GPU, not run"
+    assert left_out.answers[0].sentence == "DRSR ends above FIFO: not run (no GPU)"
     ranges = declared.judge(evidence | {"order": Undecided("2 to 9; by the start")}, setting=FULL)
     assert (ranges.verdict, ranges.in_full) == ("open", "open, undecided")
     assert ranges.answers[0].sentence == "DRSR ends above FIFO: 2 to 9; by the start, open"

@@ -77,7 +77,7 @@ def one_request(exact: pd.DataFrame, drawn: pd.DataFrame, data: str) -> Figure:
             _line(ax, look, line["K"], line["exact"], dots, dots["K"], f"${column}={value}$")
             style = look | {"marker": "None", "linestyle": "-" if level == "client" else ":"}
             axes[2].plot(line["rho"], line["exact"], **style)
-        ax.set(xlabel="clients per round K", title=f"a {level}")
+        ax.set(xlabel="clients per round K", title=f"Figure 2, {data.upper()}: a {level}")
         ax.xaxis.get_major_locator().set_params(integer=True)
     _limits(axes[2], full)
     for ax in axes:
@@ -114,7 +114,7 @@ def several_requests(exact: pd.DataFrame, drawn: pd.DataFrame) -> Figure:
                 shares, look = line["exact"] / line["T"], figures.series_style(None, i)
                 _line(ax, look, line["w"], shares, here, here["w"], f"K = {k}")
             _references(ax, mine, streaming)
-            ax.set(title=f"{name}, {'one by one' if streaming else 'at once'}")
+            ax.set(title=f"Figure 3, {name}: {'one by one' if streaming else 'at once'}")
         axes[1, column].set_xlabel("clients that ask to be forgotten")
         axes[0, column].xaxis.get_major_locator().set_params(integer=True)
     for ax in axes[:, 0]:

@@ -78,10 +78,10 @@ def figure8(axes: np.ndarray, shown: pd.DataFrame, data: str) -> None:
     """
     for row, level in zip(axes, LEVELS, strict=True):
         accuracy(row[0], shown, data, level)
-        row[0].set(title=f"{level}s, MNIST: ours, ten requests", xlim=(0, 120), ylim=(0, 1))
+        row[0].set(title=f"{level}s, MNIST: ours, 10 requests", xlim=(0, 120), ylim=(0, 1))
         for ax, (name, panels) in zip(row[1:], PANELS["fats-fig8"].items(), strict=True):
             sheets.authors_curves(ax, "fats-fig8", panels[level], COLORS)
-            ax.set(title=f"{level}s, {name}: the paper, three", xlim=(0, 120), ylim=(0, 1))
+            ax.set(title=f"{level}s, {name}: paper, 3 requests", xlim=(0, 120), ylim=(0, 1))
     for ax in axes[1]:
         ax.set_xlabel("communication round")
     _label(axes)
