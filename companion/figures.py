@@ -451,12 +451,12 @@ def _passport(stem: Path, passport: dict, files: Mapping[str, bytes]) -> bytes:
     """
     file = stem.with_name(f"{stem.name}.json")
     try:
-        content = file.read_bytes()
+        content = paths.read(file)
         old = json.loads(content)
         same = (
             seals.is_right(file, "passport_sha256")
             and all(old.get(name) == said for name, said in passport.items() if name != "versions")
-            and all(stem.with_name(stem.name + end).read_bytes() == files[end] for end in files)
+            and all(paths.read(stem.with_name(stem.name + end)) == files[end] for end in files)
         )
     except (OSError, ValueError, AttributeError, RecursionError):
         same = False

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 Value = TypeVar("Value")
 # What numpy counts and places things with; a size beyond it could only overflow or never end.
 LARGEST = 2**63 - 1
+MAX_AXES = 32  # of numpy's iterators; an array may have twice as many
 MAX_LABEL = 10**6  # labels are counted in arrays with one number for each up to the largest
 
 
@@ -61,7 +62,7 @@ def integer(
             high = LARGEST
         if not too_large and (low is None or whole >= low) and (high is None or whole <= high):
             return whole
-    raise ValueError(f"{name}={value!r} must be an integer{limits(low, high)}")
+    raise ValueError(f"{name}={shown(value)} must be an integer{limits(low, high)}")
 
 
 def last_round(stop_after: int | None, rounds: int) -> int:
@@ -90,7 +91,7 @@ def flag(name: str, value: Any) -> bool:
         return bool(value)
     if isinstance(value, np.ndarray) and value.dtype == bool and value.ndim == 0:
         return bool(value)
-    raise ValueError(f"{name}={value!r} must be True or False")
+    raise ValueError(f"{name}={shown(value)} must be True or False")
 
 
 def flags(name: str, value: ArrayLike) -> np.ndarray:
@@ -104,7 +105,7 @@ def flags(name: str, value: ArrayLike) -> np.ndarray:
     out = values(name, value)
     if out.dtype == bool:
         return out
-    raise ValueError(f"{name}={value!r} must be True or False, or an array of them")
+    raise ValueError(f"{name}={shown(value)} must be True or False, or an array of them")
 
 
 def instance(name: str, value: Any, kind: type[Value]) -> Value:
@@ -120,14 +121,17 @@ def instance(name: str, value: Any, kind: type[Value]) -> Value:
     article = "an" if kind.__name__[0] in "AEIO" else "a"
     raise ValueError(
         f"{name} must be {article} {kind.__module__}.{kind.__name__}; "
-        f"it is {_shortened(value)} of type {type(value).__name__}"
+        f"it is {shown(value, 80)} of type {type(value).__name__}"
     )
 
 
-def _shortened(value: Any) -> str:
-    """Return the text of any object, short enough for a message."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def shown(value: Any, most: int = 500) -> str:
+    """Return the text of any object, in one line and short enough for a message."""
+    try:
+        text = " ".join(repr(value).split())
+    except RecursionError:
+        text = f"<a {type(value).__name__} that nests too deeply>"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def process_cores() -> int:
@@ -195,15 +199,15 @@ def real(
     ):
         return number
     allowed = limits(low, high, above, below)
-    raise ValueError(f"{name}={value!r} must be a finite number{allowed}")
+    raise ValueError(f"{name}={shown(value)} must be a finite number{allowed}")
 
 
 def values(name: str, value: ArrayLike) -> np.ndarray:
     """Return `value` as a plain array of its values: without an index, a mask or a history.
 
     It is the one conversion of all checks of arrays. What numpy cannot read (a ragged list, a
-    tensor of a type that numpy does not have) comes back as an array of one None, which they
-    refuse.
+    tensor of a type that numpy does not have, more axes than numpy can go through) comes back as an
+    array of one None, which they refuse.
 
     Raises
     ------
@@ -216,9 +220,10 @@ def values(name: str, value: ArrayLike) -> np.ndarray:
     if getattr(value, "requires_grad", False):
         raise ValueError(f"{name} is a tensor with gradients; pass its values, .detach()")
     try:
-        return np.asarray(value)
+        out = np.asarray(value)
     except (TypeError, ValueError, RuntimeError):
         return np.asarray(None)
+    return out if out.ndim <= MAX_AXES else np.asarray(None)
 
 
 def array(
@@ -263,7 +268,7 @@ def array(
             raise TypeError
         out = out.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name}={value!r} must be an array of numbers") from None
+        raise ValueError(f"{name}={shown(value)} must be an array of numbers") from None
     if ndim is not None and out.ndim != ndim:
         raise ValueError(f"{name} has shape {out.shape}; it must have {ndim} axes")
     bad = ~np.isfinite(out)
@@ -301,11 +306,13 @@ def integers(
     """
     out = values(name, value)
     if out.ndim == 0 and out.dtype == object:  # ragged, or no numbers
-        raise ValueError(f"{name}={value!r} must be an array of integers")
+        raise ValueError(f"{name}={shown(value)} must be an array of integers")
     if out.dtype.kind not in "iu":
         objects = out.flat if out.dtype == object else ()
         if out.dtype == bool or any(isinstance(entry, bool | np.bool_) for entry in objects):
-            raise ValueError(f"{name}={value!r} must be an array of integers; booleans are none")
+            raise ValueError(
+                f"{name}={shown(value)} must be an array of integers; booleans are none"
+            )
         floats = array(name, out)
         broken = floats[(floats != np.floor(floats)) | (np.abs(floats) >= 2.0**63)]
         if broken.size:
@@ -338,7 +345,7 @@ def choice(name: str, value: Value, allowed: Iterable[Any]) -> Value:
     """
     allowed = list(allowed)
     if not any(type(value) is type(a) and value == a for a in allowed):
-        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
+        raise ValueError(f"{name}={shown(value)} must be one of {', '.join(map(repr, allowed))}")
     return value
 
 
@@ -355,7 +362,8 @@ def generator(rng: Any) -> np.random.Generator:
     """
     if not isinstance(rng, np.random.Generator):
         raise ValueError(
-            f"rng={rng!r} must be a numpy.random.Generator, for example numpy.random.default_rng(0)"
+            f"rng={shown(rng)} must be a numpy.random.Generator, for example "
+            "numpy.random.default_rng(0)"
         )
     return rng
 
@@ -372,7 +380,7 @@ def span(
     """
     ends = array(name, value, low=low, high=high)
     if ends.shape != (2,) or ends[0] > ends[1]:
-        raise ValueError(f"{name}={value!r} must be (low, high) with low <= high")
+        raise ValueError(f"{name}={shown(value)} must be (low, high) with low <= high")
     return float(ends[0]), float(ends[1])
 
 
@@ -434,7 +442,7 @@ def indices(name: str, value: ArrayLike, size: int, *, of: str = "") -> np.ndarr
     """
     out = values(name, value)
     if out.ndim != 1 or (out.size and out.dtype.kind not in "iu"):
-        raise ValueError(f"{name}={value!r} must be a vector of integers")
+        raise ValueError(f"{name}={shown(value)} must be a vector of integers")
     if out.size and (out.min() < 0 or out.max() >= size):
         bad = out[(out < 0) | (out >= size)][0]
         places = f", places in {of}" if of else ""

@@ -164,9 +164,20 @@ def read(path: Path | str) -> bytes:
     OSError
         If it cannot be read, or is a pipe or a device, which might never end.
     """
+    check_regular(path)
+    return Path(path).read_bytes()
+
+
+def check_regular(path: Path | str) -> None:
+    """Make sure that what lies at a path, behind links, is a file and no pipe, device or folder.
+
+    Raises
+    ------
+    OSError
+        If it is not, or cannot be looked at.
+    """
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    return Path(path).read_bytes()
 
 
 def check_writable(folder: Path | str) -> None:
@@ -215,7 +226,7 @@ def lock(
     """
     import filelock
 
-    path = Path(path).resolve()
+    path = Path(os.path.realpath(path))  # unlike `resolve` it bears a link to itself
     name = path.name
     if folder is None:
         folder = (_env("SFLKIT_FIGURES") or out()) / ".locks"
@@ -240,7 +251,7 @@ def _is_clone(folder: Path) -> bool:
 
 def _env(name: str) -> Path | None:
     value = os.environ.get(name)
-    return Path(value).expanduser().resolve() if value else None
+    return Path(os.path.realpath(Path(value).expanduser())) if value else None
 
 
 def _base() -> Path:

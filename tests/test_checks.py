@@ -316,6 +316,16 @@ def test_masks_gradients_and_foreign_types_are_named(check):
             check("v", value)
 
 
+def test_messages_are_one_short_line_whatever_the_value():
+    nested = []
+    for _ in range(200_000):
+        nested = [nested]
+    for value in (nested, np.ones((30, 30)), "x" * 10_000):
+        with pytest.raises(ValueError, match=r"^v=.* must be") as error:
+            checks.integers("v", value, ndim=1) if value is nested else checks.real("v", value)
+        assert "\n" not in str(error.value) and len(str(error.value)) < 600
+
+
 def test_a_duration_is_no_number():
     for value in (np.timedelta64(5), np.timedelta64(5, "s"), np.timedelta64("NaT")):
         for check in (checks.integer, checks.real):

@@ -54,3 +54,11 @@ def test_what_may_never_end_is_not_read(tmp_path, kind):
     os.mkfifo(file) if kind == "a pipe" else file.symlink_to("/dev/zero")
     with pytest.raises(OSError, match="it is no regular file"):
         paths.read(file)
+
+
+def test_a_link_to_itself_can_be_locked(tmp_path):
+    """`resolve` raises RuntimeError there, until Python 3.13."""
+    file = tmp_path / "file"
+    file.symlink_to(file)
+    with paths.lock(file, folder=tmp_path):
+        assert file.is_symlink()

@@ -72,12 +72,18 @@ def check(path: Path) -> tuple[str, bool]:
     Raises
     ------
     DataCorruptError
-        If the file is not the recorded one.
+        If the file is not the recorded one, or one of the two cannot be read.
     """
-    digest = _file_digest(path)
     recorded = path.with_name(path.name + ".sha256")
-    if recorded.is_file():
-        words = recorded.read_text(encoding="utf-8", errors="replace").split()
+    has_record = os.path.lexists(recorded)
+    try:
+        digest = _file_digest(path)
+        words = paths.read(recorded).decode(errors="replace").split() if has_record else []
+    except OSError as error:
+        if not path.exists():
+            raise
+        raise DataCorruptError(f"{error.filename} cannot be read: {error.strerror}") from error
+    if has_record:
         expected = words[0].lower() if words else ""
         if not re.fullmatch("[0-9a-f]{64}", expected):
             raise DataCorruptError(
@@ -90,7 +96,7 @@ def check(path: Path) -> tuple[str, bool]:
                 f"(from {recorded.name}), found {digest}. "
                 f"Remove both files and fetch the data set again: sflkit data {path.stem}"
             )
-    return digest, recorded.is_file()
+    return digest, has_record
 
 
 def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
@@ -105,6 +111,7 @@ def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
         If the disk is full or the folder cannot be written.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    recorded = path.with_name(path.name + ".sha256")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.unlink(missing_ok=True)
@@ -114,14 +121,14 @@ def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
             else:
                 np.savez(file, **content)
         digest = _file_digest(partial)
-        recorded = path.with_name(path.name + ".sha256")
         # The old record goes first: a crash in between leaves an unrecorded file, never a right
         # file with a wrong record.
         recorded.unlink(missing_ok=True)
         os.replace(partial, path)
         paths.write_atomic(recorded, f"{digest}  {path.name}\n")
     except OSError as error:
-        raise paths.CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
+        wrong = str(recorded if error.filename == str(recorded) else path)
+        raise paths.CannotWrite(error.errno, error.strerror or str(error), wrong) from error
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -152,6 +159,7 @@ def in_own_order(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _file_digest(path: Path) -> str:
+    paths.check_regular(path)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

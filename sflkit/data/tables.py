@@ -258,7 +258,10 @@ def _refuse_gaps(path: Path, frame: pd.DataFrame) -> None:
 
 
 def _from_npz(path: Path) -> tuple:
-    arrays = npzfiles.read_npz(path, names=("x", "y", "client"))
+    try:
+        arrays = npzfiles.read_npz(path, names=("x", "y", "client"))
+    except ValueError as error:
+        raise ValueError(f"{path.name} cannot be read as npz: {error}") from error
     missing = [name for name in ("x", "y") if name not in arrays]
     if missing:
         raise ValueError(f"{path.name} has no array {missing[0]!r}; it needs x and y")

@@ -229,14 +229,11 @@ def checked_clients(n: ArrayLike, historical: ArrayLike) -> tuple[np.ndarray, np
 
 def _mask(historical: ArrayLike, of: str, values: np.ndarray) -> np.ndarray:
     """Return a mask that marks clients, one entry per entry of `values`, which is called `of`."""
-    try:
-        mask = np.asarray(historical)
-    except ValueError:  # ragged
-        mask = np.asarray(None)
+    mask = checks.values("historical", historical)
     if mask.dtype != bool or mask.shape != values.shape:
         raise ValueError(
-            f"historical={historical!r} must be a bool mask of shape {values.shape}, one entry per "
-            f"client, as {of} has"
+            f"historical={checks.shown(historical)} must be a bool mask of shape {values.shape}, "
+            f"one entry per client, as {of} has"
         )
     return mask
 

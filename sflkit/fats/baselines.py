@@ -211,7 +211,7 @@ def fisher_sgd(
     from sflkit.federated.workers import for_each_client
 
     if not isinstance(params, Tensor):
-        raise ValueError(f"params={params!r} must be a tensor")
+        raise ValueError(f"params={checks.shown(params)} must be a tensor")
     if params.shape != (task.n_params,):
         raise ValueError(
             f"params has shape {tuple(np.shape(params))}; it must be a tensor of shape "

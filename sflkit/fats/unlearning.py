@@ -391,7 +391,8 @@ def _first_model(task: federated.Task, start: Any) -> Tensor:
         first = given.to("cpu", torch.float32, copy=True)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(
-            f"start={start!r} must be a tensor or an array of numbers, ({task.n_params},)"
+            f"start={checks.shown(start)} must be a tensor or an array of numbers, "
+            f"({task.n_params},)"
         ) from None
     if first.shape != (task.n_params,) or not torch.isfinite(first).all():
         raise ValueError(

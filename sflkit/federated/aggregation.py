@@ -82,7 +82,9 @@ def check_work(work: LocalWork | None, n_clients: int, updates: Any = None) -> L
             f"n_clients={n_clients}"
         )
     if updates is not None and not np.ndim(array_of(updates)):
-        raise ValueError(f"updates={updates!r} must be an array with one row per participant")
+        raise ValueError(
+            f"updates={checks.shown(updates)} must be an array with one row per participant"
+        )
     if updates is not None and len(updates) != len(work.clients):
         raise ValueError(
             f"updates has {len(updates)} rows, but work names {len(work.clients)} clients; "
@@ -107,7 +109,7 @@ def weighted_average(updates: Any, weights: Any = None) -> Any:
     ValueError
         If a shape does not fit, there is no client, or a weight is out of range.
     """
-    updates = _numbers("updates", updates)
+    updates = numbers("updates", updates)
     if updates.ndim != 2 or len(updates) == 0:
         raise ValueError(
             f"updates has shape {tuple(updates.shape)}; it must be (n_clients, n_params) with at "
@@ -118,8 +120,8 @@ def weighted_average(updates: Any, weights: Any = None) -> Any:
     weights = checks.array("weights", array_of(weights), ndim=1, low=0.0)
     if len(weights) != len(updates) or not weights.sum() > 0:
         raise ValueError(
-            f"weights={weights!r} must be {len(updates)} numbers >= 0, one per row of updates, "
-            "not all 0"
+            f"weights={checks.shown(weights)} must be {len(updates)} numbers >= 0, one per row of "
+            "updates, not all 0"
         )
     used = np.flatnonzero(weights)
     shares = weights[used] / weights.sum()
@@ -143,7 +145,7 @@ def mean_update(params: Any, updates: Any, weights: Any = None) -> Any:
         not have the shape of one update, or is not finite.
     """
     if not isinstance(params, (Tensor, np.ndarray)):
-        raise ValueError(f"params={params!r} must be a tensor or an array (n_params,)")
+        raise ValueError(f"params={checks.shown(params)} must be a tensor or an array (n_params,)")
     if isinstance(params, np.ndarray) and isinstance(updates, Tensor):
         raise ValueError("params is an array and updates a tensor; both must be of one kind")
     mean = weighted_average(updates, weights)
@@ -155,18 +157,16 @@ def mean_update(params: Any, updates: Any, weights: Any = None) -> Any:
     return mean
 
 
-def _numbers(name: str, value: Any) -> Any:
+def numbers(name: str, value: Any) -> Any:
     """Return a tensor or array of real floating-point numbers; integers become float64."""
-    try:
-        value = value if isinstance(value, Tensor) else np.asarray(value)
-    except ValueError:  # ragged
-        raise ValueError(f"{name}={value!r} must be a tensor or an array of numbers") from None
     if isinstance(value, Tensor):
-        real = not value.is_complex()
-        floating = value.is_floating_point()
+        real, floating = not value.is_complex(), value.is_floating_point()
     else:
-        real = value.dtype.kind in "biuf"
-        floating = value.dtype.kind == "f"
+        given, value = value, checks.values(name, value)
+        real, floating = value.dtype.kind in "biuf", value.dtype.kind == "f"
+        if value.dtype == object and not value.ndim:  # ragged, or no numbers
+            said = checks.shown(given)
+            raise ValueError(f"{name}={said} must be a tensor or an array of numbers")
     if not real:
         raise ValueError(f"{name} is of {value.dtype}; it must hold real numbers")
     if floating:

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sflkit import checks
+
 
 def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
     """Return `value` as a tensor, on `device` if one is given.
@@ -64,7 +66,9 @@ def rows_of(name: str, value: Any) -> Tensor:
     try:
         rows = tensor_of(value).detach()
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"{name}={value!r} must be a tensor or an array of numbers") from None
+        raise ValueError(
+            f"{name}={checks.shown(value)} must be a tensor or an array of numbers"
+        ) from None
     if rows.ndim != 2 or rows.is_complex():
         raise ValueError(
             f"{name} has shape {tuple(rows.shape)} and dtype {rows.dtype}; "
@@ -84,7 +88,9 @@ def finite_vector(name: str, value: Any) -> Tensor:
     try:
         vector = tensor_of(value).detach()
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"{name}={value!r} must be a tensor or an array of numbers") from None
+        raise ValueError(
+            f"{name}={checks.shown(value)} must be a tensor or an array of numbers"
+        ) from None
     if vector.ndim != 1:
         raise ValueError(f"{name} has shape {tuple(vector.shape)}; it must be (n_params,)")
     vector = rows_of(name, vector[None])[0]

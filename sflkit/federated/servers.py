@@ -31,7 +31,7 @@ from torch import Tensor
 
 from sflkit import checks
 from sflkit.federated.adaptive import FedAdam, FedAvgM, FedYogi
-from sflkit.federated.aggregation import LocalWork, check_work, mean_update
+from sflkit.federated.aggregation import LocalWork, check_work, mean_update, numbers
 from sflkit.federated.arrays import array_of
 from sflkit.registry import Look, Registry, Rule
 
@@ -190,6 +190,7 @@ class Scaffold:
     ) -> Any:
         """Return the next global parameters (n_params,); ValueError on a bad argument."""
         work = check_work(work, self.n_clients, updates)
+        updates = numbers("updates", updates)  # the rows of a table are its columns' names
         new = self._average(params, updates, weights)
         weights = np.ones(len(updates)) if weights is None else array_of(weights)
         if self.mean is None:

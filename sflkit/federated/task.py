@@ -198,7 +198,9 @@ class Task:
         try:
             flat = tensor_of(value).detach()
         except (TypeError, ValueError, RuntimeError):
-            raise ValueError(f"{name}={value!r} must be a tensor or an array of numbers") from None
+            raise ValueError(
+                f"{name}={checks.shown(value)} must be a tensor or an array of numbers"
+            ) from None
         if flat.ndim not in (1, 2) or flat.shape[-1] != self.n_params:
             raise ValueError(
                 f"{name} has shape {tuple(flat.shape)}; it must be ({self.n_params},) or "

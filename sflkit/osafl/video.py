@@ -424,7 +424,7 @@ def dataset_1(
         np.repeat(genre[:, None], GENRE_REPEATS, axis=1),
         np.full((n, 1), users.stick[user]),
     )
-    return np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"), requests[1:]
+    return np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"), requests[1:].copy()
 
 
 def dataset_2(
@@ -456,7 +456,8 @@ def dataset_2(
     requests = _files(cat, requests)
     if len(requests) <= past:
         return np.empty((0, past), dtype=np.int64), np.empty(0, dtype=np.int64)
-    return np.lib.stride_tricks.sliding_window_view(requests, past)[:-1].copy(), requests[past:]
+    before = np.lib.stride_tricks.sliding_window_view(requests, past)[:-1]
+    return before.copy(), requests[past:].copy()
 
 
 def _inverse(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:

@@ -196,7 +196,8 @@ def run_many(
         raise ValueError("configs=[] must hold at least one config")
     given = {"cache": cache, "server": server, "model": model, "stream": stream, "data": data}
     given = {name: thing for name, thing in given.items() if thing is not None}
-    store = paths.results_store() if store is None else Path(store).expanduser().resolve()
+    store = paths.results_store() if store is None else Path(store).expanduser()
+    store = Path(os.path.realpath(store))
     folders = [*_folders(published), store]  # a stale result of one's own must not win
     experiment = experiment_name(run)  # is it a run function at all?
     code = own_code(run, given)

@@ -141,13 +141,11 @@ def draw_test_set(
 
 
 def _counts(name: str, value: ArrayLike) -> np.ndarray:
-    try:
-        out = np.asarray(value)
-    except ValueError:  # ragged
-        out = np.asarray(None)
+    out = checks.values(name, value)
     if out.ndim != 1 or (out.size and out.dtype.kind not in "iu"):
         raise ValueError(
-            f"{name}={value!r} must be a vector of integers, one number of samples per class"
+            f"{name}={checks.shown(value)} must be a vector of integers, one number of samples "
+            "per class"
         )
     if out.size and out.min() < 0:
         raise ValueError(f"{name} holds {out.min()}; it must be >= 0")

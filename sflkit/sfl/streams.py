@@ -218,7 +218,7 @@ class ShareStream:
     """
 
     def __init__(self, shares: ArrayLike):
-        self.shares = checks.simplex("stream", shares, ndim=3).copy()
+        self.shares = checks.simplex("shares", shares, ndim=3).copy()
         self.long_term = self.shares.mean(axis=0)
 
     def sample(

@@ -97,6 +97,13 @@ def test_what_is_wrong_in_an_npz_file_is_named(tmp_path, arrays, message):
         tables.read(tmp_path / "mine.npz")
 
 
+@pytest.mark.parametrize("content", [b"", b"[" * 1000])
+def test_a_file_that_is_no_npz_is_named(tmp_path, content):
+    (tmp_path / "mine.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"mine\.npz cannot be read as npz"):
+        tables.read(tmp_path / "mine.npz")
+
+
 def test_files_that_are_not_there_or_of_another_kind(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nothing.csv': there is no such file"):
         tables.read(tmp_path / "nothing.csv")

@@ -2,7 +2,8 @@
 
 `make test` makes a bounded part, which is the same every time. `make faults N=100` makes all: of
 each kind of kill 0.3 N to N, of full disks 0.2 N to 0.5 N, of clocks, doubles and memory limits
-0.1 N, 10 N corruptions of each kind of file, and every damaged call. The moments of kills and the
+0.1 N, 10 N corruptions of each kind of file, 0.4 N times two writers of each, and every damaged
+call and file. The moments of kills and the
 places of corruptions are drawn from a seed, $SFLKIT_SEED or 0.
 """
 
@@ -35,7 +36,8 @@ class Row(NamedTuple):
 
 
 ROWS: list[Row] = []
-WORDS: dict[str, collections.Counter] = {}  # what was damaged -> how its calls ended
+WORDS: dict[str, collections.Counter] = {}  # kind of damage -> how the calls ended
+COLUMNS = ("good", "right", "vague", "silent", "other", "slow")
 
 
 def tries(few: int, share: float = 1.0) -> range:
@@ -82,13 +84,23 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def count(kind: str, word: str, times: int = 1) -> None:
+    """Count calls with a kind of damage by how they ended, one of `COLUMNS`."""
+    assert word in COLUMNS
+    WORDS.setdefault(kind, collections.Counter())[word] += times
+
+
 def tally() -> str:
-    """Return how the damaged calls ended, a line for each kind of them."""
-    return "\n".join(
-        f"damaged {kind}: {words.total()} tried, "
-        + ", ".join(f"{count} {word}" for word, count in words.items())
-        for kind, words in WORDS.items()
-    )
+    """Return how the damaged calls ended, a line for each kind of damage and one for all.
+
+    Good is an error that names what is wrong, right an answer that may be so; see
+    `tests.faults.damaged_calls` for the other words.
+    """
+    lines = [f"{'kind of damage':<30} {'tried':>7}" + "".join(f"{word:>8}" for word in COLUMNS)]
+    for kind, words in (WORDS | {"all": sum(WORDS.values(), collections.Counter())}).items():
+        counts = "".join(f"{words[word]:>8}" for word in COLUMNS)
+        lines.append(f"{kind:<30} {words.total():>7}{counts}")
+    return "\n".join(lines)
 
 
 def kill(process: subprocess.Popen, seconds: float) -> None:

@@ -12,6 +12,8 @@ A damaged call is
             complex numbers, text in place of numbers, or True in place of a number |
 | other   | any other error, such as AttributeError for an object of a wholly wrong type |
 | slow    | more than a second |
+
+`tests.faults.campaign.tally` counts answers, and those to NaN that a docstring explains, as right.
 """
 
 from __future__ import annotations

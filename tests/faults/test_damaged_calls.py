@@ -38,9 +38,9 @@ def outcomes():
     again = [  # a busy machine is slow now and then; what hangs, hangs again
         (case, damaged_calls.outcome(case) if how.word == "slow" else how) for case, how in found
     ]
-    words = dict.fromkeys(("good", "answer", "said", "vague", "silent", "other", "slow"), 0)
-    campaign.WORDS["calls of the library"] = tally = collections.Counter(words)
-    tally.update("said" if is_said(case, how) else how.word for case, how in again)
+    for case, how in again:
+        right = how.word == "answer" or is_said(case, how)
+        campaign.count("a damaged argument", "right" if right else how.word)
     return again
 
 

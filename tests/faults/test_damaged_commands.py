@@ -6,7 +6,6 @@ are few and all made.
 
 from __future__ import annotations
 
-import collections
 import functools
 import time
 
@@ -37,8 +36,7 @@ def test_command_lines_are_refused(clone, option):
         assert option.removeprefix("--") in said or any(repr(w) in said for w in words), line
         assert "Traceback" not in said and time.monotonic() - began < 5
     assert not (clone / "out").exists() and not (clone / "figures").exists()
-    words = campaign.WORDS.setdefault("command lines", collections.Counter())
-    words["refused with exit code 2"] += len(cases)
+    campaign.count("command lines", "good", len(cases))
 
 
 def test_settings_are_refused_or_right(monkeypatch):
@@ -68,8 +66,8 @@ def test_settings_are_refused_or_right(monkeypatch):
         if time.monotonic() - began > 1:
             wrong.append((book.name, name, text, "slow"))
     tried = len(cases[::SHARE])
-    campaign.WORDS["parameters of notebooks"] = collections.Counter(
-        refused=refused, right=tried - refused - len(wrong), wrong=len(wrong)
-    )
+    campaign.count("parameters of notebooks", "good", refused)
+    campaign.count("parameters of notebooks", "right", tried - refused - len(wrong))
+    campaign.count("parameters of notebooks", "silent", len(wrong))
     assert not wrong
     assert refused > 0.5 * len(cases[::SHARE])

@@ -146,6 +146,16 @@ def save(data, artefact="sfl-fig4a", **changes):
         plt.close(fig)
 
 
+def test_a_passport_that_never_ends_is_drawn_over(clone):
+    """It was read until the memory was full."""
+    passport = save(frame()).with_suffix(".json")
+    right = passport.read_bytes()
+    passport.unlink()
+    passport.symlink_to("/dev/zero")
+    save(frame())
+    assert passport.read_bytes() == right and not passport.is_symlink()
+
+
 def test_figure_passport_and_index_are_stable(clone, monkeypatch):
     data = frame()
     png = save(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sflkit.federated.aggregation import LocalWork
 from sflkit.osafl import (
     allocation,
     alternation,
@@ -37,6 +38,14 @@ round_ = {
     "skew": np.array([0.1, 0.2]),
 }
 
+SERVERS = {
+    "OSAFL": lambda: rules.OSAFL(2, 1.0),
+    "MAFACD": lambda: rules.MAFACD(2, 1.0),
+    "MFedProx": lambda: rules.MFedProx(2, 0.1),
+    "MFedDisco": lambda: rules.MFedDisco(2),
+    "MFedNova": lambda: rules.MFedNova([3, 4]),
+}
+
 
 def rng() -> np.random.Generator:
     """Return a generator of its own."""
@@ -54,6 +63,18 @@ def users() -> video.Users:
 
 
 CALLS = {
+    **{
+        f"{name}()": lambda make=make: (
+            make(),
+            {
+                "params": np.ones(3),
+                "updates": np.array([[1.0, 2, 3], [0, 1, 2]]),
+                "weights": np.array([0.25, 0.75]),
+                "work": LocalWork([1, 0], [2, 3], 0.1),
+            },
+        )
+        for name, make in SERVERS.items()
+    },
     "path_loss_db": lambda: (
         channels.path_loss_db,
         {
