@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from companion.app import check, cli
 from companion.judging import seals
+from sflkit import data
 from sflkit.results import sums
 from tests.helpers import ROOT
 
@@ -163,6 +164,27 @@ def test_status_says_it_in_a_line(clone, monkeypatch):
     done = CliRunner().invoke(cli.app, ["status"])
     assert done.exit_code == 1
     assert "1 published file is damaged: `sflkit check`\n" in done.output
+
+
+def test_status_asks_for_no_data_and_no_network(monkeypatch, tmp_path):
+    """A clean clone has no data set; the plans of its notebooks are told from what is published."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("SFLKIT_DATA", raising=False)
+    monkeypatch.setattr("sflkit.paths.data_folders", lambda: [tmp_path / "data"])
+    asked = []
+
+    def refused(*arguments, **options):
+        asked.append(arguments)
+        raise OSError("a test that asks for nothing")
+
+    for name in ("socket.socket.connect", "socket.getaddrinfo", "sflkit.data.downloads.fetch"):
+        monkeypatch.setattr(name, refused)
+    with pytest.raises(OSError, match="asks for nothing"):
+        data.load("mnist", download=True)
+    asked.clear()
+    done = CliRunner().invoke(cli.app, ["status"])
+    assert asked == [] and "failed" not in done.output, done.output
+    assert "\ntotal" in done.output and not (tmp_path / "data").exists()
 
 
 def test_a_check_that_cannot_be_made_is_damage_and_no_traceback(clone, monkeypatch):
