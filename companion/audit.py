@@ -262,12 +262,15 @@ def line(findings: Sequence[Finding], runs: Sequence[Published], *, files: bool 
     ends = Counter(sorted(finding.last for finding in done if finding.key not in damaged))
     spans = [f"{f'rounds 1 to {end}' if end else 'all'} of {n}" for end, n in ends.items()]
     text = f"Audit: {' and '.join(spans) or 'none'} of {len(runs)} published runs recomputed"
+    apart = sum(finding.state == "drifts" for finding in done)
     if differ := [f"{f.key}: {f.why}" for f in done if f.state == "differs"]:
         text += f"; **{len(differ)} wrong**: {'; '.join(differ)}"
     elif done:
-        text += f"; counts equal, trained numbers within {TOLERANCE:g}"
-    if apart := sum(finding.state == "drifts" for finding in done):
-        text += f"; {apart} drifting apart later, as networks do on another processor"
+        of = f" of {len(done) - apart}" if apart else ""
+        within = f", trained numbers{of} within {TOLERANCE:g}" if apart < len(done) else ""
+        text += f"; counts equal{within}"
+    if apart:
+        text += f"; {apart} drifting apart, as networks do on another processor"
     left = Counter(f.why for f in findings if f.state == "not audited")
     text += "".join(f"; {n} not audited: {why}" for why, n in left.items())
     away = Counter(run.data for run in runs if (not run.at_hand if files else run.data))

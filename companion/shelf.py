@@ -131,8 +131,8 @@ def publish(keys: Iterable[str], source: Path | str | None, folder: Path | str) 
     ------
     ValueError
         If neither folder holds a complete result of a key, or the one to be added was computed
-        while sflkit/ or notebooks/ had uncommitted changes; if an archive that is to grow cannot be
-        read.
+        while sflkit/, companion/ or notebooks/ had uncommitted changes; if an archive that is to
+        grow cannot be read.
     paths.CannotWrite
         If the disk is full or the folder cannot be written.
     """
@@ -179,8 +179,8 @@ def _to_publish(key: str, source: Path, folder: Path) -> tuple[dict, bytes]:
     record = dict(found.record)
     if origin.was_edited(record["commit"]):
         raise ValueError(
-            f"key={key!r} was computed with uncommitted changes of sflkit/ or notebooks/; "
-            f"commit them, delete {place / key}.json and compute it again"
+            f"key={key!r} was computed with uncommitted changes of sflkit/, companion/ or "
+            f"notebooks/; commit them, delete {place / key}.json and compute it again"
         )
     columns = archive.kept(record["experiment"], record["columns"])
     content = found.content

@@ -36,7 +36,7 @@ def _exits() -> Iterator[None]:
     """Turn refusals into exit code 2 and failed notebooks into 1, with the message alone.
 
     What could not be written, on a disk that ran full for example, is a failure as well, and so is
-    a damaged table, or a git that does not work.
+    a damaged table.
     """
     failures = (
         gate.GateError,

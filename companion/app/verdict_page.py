@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     import jinja2
 
 MOST_WORDS = 12_000
-MOST_WORDS_IN_SHORT = 10
 # How many parts of a block that do not hold, and that hold, may stand in its table: the first pair
 # with which the page is short enough is taken.
 _SHOWN = ((12, 12), (12, 6), (12, 3), (12, 2), (12, 1), (12, 0), (6, 0), (3, 0), (2, 0), (1, 0))
@@ -121,7 +120,7 @@ def pages() -> jinja2.Environment:
 
 @cache
 def in_short() -> dict[str, str]:
-    """Return every claim in at most `MOST_WORDS_IN_SHORT` words, by its artefact."""
+    """Return every claim in at most ten words, by its artefact."""
     return yaml.safe_load((Path(__file__).parent / "in_short.yaml").read_text(encoding="utf-8"))
 
 

@@ -30,7 +30,6 @@ from sflkit.models import tabular, text
 N_FEATURES = 3168  # of a sample of Dataset-1
 IMAGE = (3, 32, 32)  # its first numbers, as channels, height and width
 PAST = 10  # file ids of a sample of Dataset-2
-N_FILES = 100
 
 
 def fcn(

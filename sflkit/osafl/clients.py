@@ -217,17 +217,6 @@ def ceiling_of_strangers(config: OSAFLConfig) -> float:
     return float(law[users, last, guess[last]].mean())
 
 
-def constant_guess(config: OSAFLConfig) -> float:
-    """Return the least loss on the test requests of a prediction that is always the same.
-
-    It is the entropy of their labels, in nats.
-    """
-    labels = world(config).test_requests[:, _PAST[config.dataset] :]
-    shares = np.bincount(labels.ravel()) / labels.size
-    shares = shares[shares > 0]
-    return float(-(shares * np.log(shares)).sum())
-
-
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
     """Return each row's cross-entropy (n,).
 

@@ -13,7 +13,7 @@ from sflkit import paths
 
 
 def commit() -> str:
-    """Return the short commit of the clone, with `+` when sflkit/ or notebooks/ differ from it.
+    """Return the short commit of the clone, with `+` when sflkit/, companion/ or notebooks/ differ.
 
     The `+` also stands where git does not say whether they differ. Outside a clone it is "none".
     """
@@ -26,7 +26,7 @@ def commit() -> str:
 
 
 def was_edited(commit: str) -> bool:
-    """Return whether a record's commit says that sflkit/ or notebooks/ differed from it.
+    """Return whether a record's commit says that sflkit/, companion/ or notebooks/ differed.
 
     Of "none", which stands where git could not be asked, nobody knows.
     """

@@ -152,7 +152,7 @@ def test_every_claim_has_ten_words_at_most():
     declared = {name for book in gate.notebooks() for name in book.artefacts}
     in_short = verdict_page.in_short()
     assert set(in_short) == declared
-    assert max(len(text.split()) for text in in_short.values()) <= verdict_page.MOST_WORDS_IN_SHORT
+    assert max(len(text.split()) for text in in_short.values()) <= 10
 
 
 def test_every_claim_has_one_block_that_a_search_finds(monkeypatch):

@@ -99,7 +99,7 @@ def test_data_files(tmp_path, recorded):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("figures") / "quick"
+    folder = tmp_path_factory.mktemp("figures") / "published"
     for artefact in ("sfl-fig2", "sfl-fig3"):
         fig, ax = plt.subplots(figsize=(2, 2))
         ax.plot([0, 1])
@@ -116,7 +116,7 @@ def published(tmp_path_factory):
     [*(f"sfl-fig2{end}" for end in (".png", ".csv", ".json")), *seals.COLUMNS],
 )
 def test_what_is_published(published, tmp_path, name):
-    folder = shutil.copytree(published, tmp_path / "quick")
+    folder = shutil.copytree(published, tmp_path / "published")
     right = campaign.contents(folder)
     rows = seals.rows(folder / name) if name in seals.COLUMNS else []
     for _ in corruptions(f"{name}", folder / name):
