@@ -19,7 +19,8 @@ the difference of two printed numbers.
 
 `for` makes a claim or a part once for each row of a list, such as `[{rule: drsr, name: DRSR}]`,
 whose fields stand in braces: `"{name} ends above FIFO"`. `{rule: [drsr, srsr], size: [30, 150]}`
-stands for all combinations. With `parts` in place of a key the whole group is made for each row.
+stands for all combinations. With `parts` in place of a key the whole group is made for each row,
+and a loop inside may take its rows from a field: `for: "{others}"`.
 
 `from companion.claims import SFL` reads a paper's file when it is first asked for; DATASTREAMS,
 OSAFL and FATS are the others, and BEYOND has the questions.

@@ -8,6 +8,7 @@ import pytest
 
 from companion import plans
 from companion.claims import SFL as CLAIMS
+from companion.judging.tables import paper_value
 from companion.sfl import label_only
 from companion.sfl.evidence import training as evidence
 from companion.sfl.plans import training as sfl_plans
@@ -443,3 +444,22 @@ def test_superclasses():
         capacity=20, batch_size=10, theta=0.5, evaluate_every=1,
     )  # fmt: skip
     assert not not_run({"sfl-fig10": evidence.superclass_evidence(plans.carry_out(plan))})
+
+
+def test_printed_differences_are_the_transcribed_ones():
+    def printed(artefact):
+        rules = {part.key: part.rule for part in CLAIMS[artefact].parts}
+        return {key: rule.printed for key, rule in rules.items() if getattr(rule, "printed", None)}
+
+    where = "accuracy at round 200 with B = "
+    low, high = (paper_value("sfl", "sfl-fig7", f"{where}{B}") for B in (100, 300))
+    expected = dict.fromkeys(("round 200 drsr", "round 200 srsr"), high - low)
+    assert printed("sfl-fig7") == pytest.approx(expected)
+    ends = {
+        rule: paper_value(
+            "sfl", "sfl-fig10", f"mean accuracy over rounds 540 to 600 {rule.upper()}"
+        )
+        for rule in ("full", "drsr", "srsr", "fifo", "lazy")
+    }
+    leads = {f"{a} {b}": ends[a] - ends[b] for a, b in map(str.split, printed("sfl-fig10"))}
+    assert len(leads) == 5 and printed("sfl-fig10") == pytest.approx(leads, abs=1e-3)
