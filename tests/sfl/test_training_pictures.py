@@ -66,8 +66,8 @@ def test_figure_7_has_a_panel_a_cache_size_and_the_papers_number_at_round_200(ax
     drawn = training_pictures.figure7(axes, frame, {100: 0.72, 300: 0.83})
     assert len(drawn) == 2 * 2 * 4
     assert [ax.get_title() for ax in axes] == [
-        "Figure 7: B = 100, $B_s$ = 10",
-        "Figure 7: B = 300, $B_s$ = 30",
+        "Figure 7(a): B = 100, $B_s$ = 10",
+        "Figure 7(b): B = 300, $B_s$ = 30",
     ]
     for ax, printed, ours in zip(axes, (72, 83), (51.5, 61.5), strict=True):
         (mark,) = (m for m in ax.lines if m.get_marker() == "D" and len(m.get_xdata()))
