@@ -9,6 +9,7 @@ and slips from results. They do not keep anyone from writing a false row with a 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import io
@@ -206,7 +207,7 @@ def damages(folder: Path | str) -> list[Damage]:
     folder = Path(folder)
     if not folder.is_dir():
         return []
-    with paths.lock(folder / "index.csv"):
+    with _reading(folder / "index.csv"):
         found = _figure_damages(folder)
     return found + verdict_damages(folder)
 
@@ -216,8 +217,16 @@ def verdict_damages(folder: Path | str) -> list[Damage]:
     folder = Path(folder)
     if not _verdict_damages(folder):
         return []
-    with paths.lock(folder / "verdicts.csv"):  # one that was just being recorded is none
+    with _reading(folder / "verdicts.csv"):  # one that was just being recorded is none
         return _verdict_damages(folder)
+
+
+def _reading(file: Path) -> contextlib.AbstractContextManager:
+    """Return the lock of a table, or none where the clone is another user's, to read only."""
+    try:
+        return paths.lock(file)
+    except paths.CannotWrite:
+        return contextlib.nullcontext()
 
 
 def mend(folder: Path | str, found: Collection[Damage]) -> None:

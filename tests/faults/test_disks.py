@@ -203,3 +203,21 @@ def test_an_output_folder_that_cannot_be_written_is_named_before_anything_runs(c
     done = subprocess.run([*SFLKIT, "figures"], capture_output=True, text=True)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert f"cannot write {paths.out()}" in done.stderr
+
+
+def test_what_is_published_can_be_checked_in_a_clone_that_is_read_only(locked, monkeypatch):
+    """`sflkit check` wanted a lock there, and called the figures damaged."""
+    top, lock = locked
+    (top / "notebooks").mkdir()
+    (top / "pyproject.toml").write_text('[project]\nname = "sflkit"\n')
+    monkeypatch.chdir(top)
+    monkeypatch.delenv("SFLKIT_FIGURES", raising=False)
+    draw(top / "figures", 1)
+    judge(top / "figures", 2)
+    shutil.rmtree(top / "out")
+    for damaged in (False, True):
+        if damaged:
+            (top / "figures" / "verdicts.csv").write_text("cut")
+        with lock():
+            found = seals.damages(top / "figures")
+        assert bool(found) == damaged and not (top / "out").exists()
