@@ -85,6 +85,8 @@ def fetch(
         If no address answers.
     sflkit.data.DataCorruptError
         If files arrive, but none with the right checksum or form.
+    paths.CannotWrite
+        If the folder cannot be written.
     """
     import filelock
 
@@ -95,7 +97,7 @@ def fetch(
     target_folder = paths.data() if folder is None else Path(folder).expanduser()
     target = target_folder / catalogue.file_name(name)
     raw = target_folder / f".{name}.download"
-    raw.mkdir(parents=True, exist_ok=True)
+    paths.check_writable(raw)
     with filelock.FileLock(target_folder / f".{name}.lock"):
         try:
             if not target.is_file() or force:

@@ -13,7 +13,7 @@ import threading
 import numpy as np
 import pytest
 
-from sflkit import data
+from sflkit import data, paths
 from sflkit.data import catalogue, downloads, files, images, natural
 
 FAST = {"retries": 0, "timeout": 5.0}
@@ -348,3 +348,9 @@ def test_a_planted_link_is_not_followed(tmp_path):
     digest = files.write(tmp_path / "set.npz", b"content")
     assert files.check(tmp_path / "set.npz") == (digest, True)
     assert other.read_text() == "another's" and not (tmp_path / "set.npz").is_symlink()
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_anything_is_fetched(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(paths.CannotWrite, match=r"cannot write .*file/.mnist.download"):
+        downloads.fetch("mnist", folder=tmp_path / "file")
