@@ -88,9 +88,9 @@ clean:
 	@find sflkit companion tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "kept: out/results (computed runs), data/, figures/ and .venv; delete them by hand if you mean to"
 
-# The interpreter is checked before anything is made. torch comes first and alone, so that an index named for it serves
-# nothing else and a torch that is there and satisfies the pin stays.
-$(READY): requirements.lock pyproject.toml companion/pyproject.toml
+# sflkit/__init__.py holds the version. The interpreter is checked before anything is made. torch comes first and alone, so
+# that an index named for it serves nothing else and a torch that is there and satisfies the pin stays.
+$(READY): requirements.lock pyproject.toml companion/pyproject.toml sflkit/__init__.py
 	@python=; for p in "$(PYTHON)" python3.13 python3.12 python3.11; do \
 	  if "$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then python="$$p"; break; fi; done; \
 	if [ -z "$$python" ]; then \

@@ -6,4 +6,4 @@ data), `sflkit.osafl` (weak devices) and `sflkit.fats` (forgetting). They stand 
 `sflkit.federated` trains clients, `sflkit.data` loads data sets, `sflkit.models` builds networks,
 `sflkit.results` keeps runs. Importing `sflkit` alone loads nothing."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

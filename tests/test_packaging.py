@@ -152,7 +152,11 @@ def test_environment_takes_python_and_the_lock(root, project):
 def test_the_version_is_one(root):
     citation = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == sflkit.__version__ == metadata.version("sflkit")
-    assert f"## {sflkit.__version__}" in (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"version = {{{sflkit.__version__}}}" in (root / "README.md").read_text(encoding="utf-8")
+    version = Version(sflkit.__version__)
+    changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    top = re.search(r"^## (.+)$", changes, re.MULTILINE)[1]
+    assert top == version.base_version + " (unreleased)" * version.is_devrelease
 
 
 @pytest.mark.parametrize(
@@ -189,7 +193,13 @@ def test_make_explains_itself_and_names_a_python_that_will_do(root, tmp_path):
         f"make {target} " in said
         for target in ("figures", "test", "lab", "site", "bench", "data", "clean")
     )
-    for name in ("Makefile", "requirements.lock", "pyproject.toml", "companion/pyproject.toml"):
+    needed = (
+        "requirements.lock",
+        "pyproject.toml",
+        "companion/pyproject.toml",
+        "sflkit/__init__.py",
+    )
+    for name in ("Makefile", *needed):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((root / name).read_bytes())
     # What an old machine answers.
