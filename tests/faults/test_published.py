@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from companion.app import cli
-from tests.faults import campaign
+from tests.faults import campaign, file_doors
 from tests.helpers import ROOT
 
 KINDS = {
@@ -84,3 +84,25 @@ def test_every_corruption_is_named(copy, monkeypatch):
             assert code == 1 and any(file.name in line for line in new), (kind, file, new)
         file.write_bytes(right)
     assert checked()[1] == before
+
+
+def test_what_is_no_file_of_its_kind_is_named(copy, monkeypatch):
+    """Pipes, devices, folders, nested brackets: in place of one file of each kind, all at once."""
+    monkeypatch.chdir(copy)
+    ways = [way for name, way in file_doors.OTHER.items() if name != "items of no bytes"]
+    for number in campaign.tries(1, 0.1):
+        place, kept = {}, {}
+        for kind, pattern in KINDS.items():
+            rng = campaign.generator(f"no file {kind}", number)
+            if "**" in pattern or kind in place:
+                continue
+            place[kind] = file = rng.choice(sorted(set(copy.glob(pattern)) - set(kept)))
+            kept[file] = file.read_bytes()
+            ways[(number + len(place)) % len(ways)](file)
+        code, lines = checked()
+        for file, content in kept.items():
+            shutil.rmtree(file) if file.is_dir() else file.unlink()
+            file.write_bytes(content)
+        missed = [kind for kind, file in place.items() if not any(file.name in x for x in lines)]
+        campaign.count("published: no file of its kind", "good", len(place) - len(missed))
+        assert code == 1 and not missed, (missed, lines)
