@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -75,6 +76,12 @@ def test_sflkit_imports_downwards_and_nothing_of_the_companion():
             elif len(there) > 1 and there[1] != parts[1] and FLOOR[there[1]] >= FLOOR[parts[1]]:
                 wrong.append(f"{name} (floor {FLOOR[parts[1]]}) imports {other}")
     assert not wrong
+
+
+def test_a_notebooks_module_imports_no_other_notebooks():
+    ours = {name for name in MODULES if re.fullmatch(r"companion\.notebooks\.n\d\d", name)}
+    assert {f"companion.notebooks.n{number}" for number in (10, 12, 13)} <= ours
+    assert not [(name, other) for name in ours for other in used(name) & ours]
 
 
 def test_no_circles():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from companion.sfl import label_only, toy_problem
+from companion.notebooks import label_only, toy_problem
 from sflkit.datastreams import training as datastreams
 from sflkit.fats import training as fats
 from sflkit.osafl import centralised

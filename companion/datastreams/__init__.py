@@ -1,1 +1,1 @@
-"""Federated learning for data streams in the notebooks: claims, runs, evidence, pictures."""
+"""Where FDS is wrong or silent, as switches between readings."""

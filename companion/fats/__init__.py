@@ -1,1 +1,1 @@
-"""FATS in the notebooks: what it claims, which runs judge it, and their pictures."""
+"""Where FATS is wrong or silent, as switches between readings."""

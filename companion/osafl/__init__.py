@@ -1,1 +1,1 @@
-"""OSAFL in the notebooks: what it claims, which runs judge it, and their pictures."""
+"""Where OSAFL is wrong or silent, as switches between readings."""

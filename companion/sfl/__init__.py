@@ -1,1 +1,1 @@
-"""SFL in the notebooks: what it claims, which runs judge it, and their pictures."""
+"""Where SFL is wrong or silent, as switches between readings."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from companion.judging.errata import CounterExample, corrected, counter_example, printed
-from companion.sfl import coin
+from companion.notebooks import n14
 from sflkit.rounding import largest_remainder
 from sflkit.sfl import bounds
 from sflkit.sfl.caches import DRSR, SRSR
@@ -191,9 +191,9 @@ def missing_cap() -> CounterExample:
 def dropped_term() -> CounterExample:
     """Show item 9: the coin with one local step, eta_L = 10^-4 and eta eta_L = 1/4."""
     sizes = {"rounds": 2000, "local_steps": 1, "local_rate": 1e-4, "global_rate": 2500.0}
-    bound = coin.bound(**sizes)
-    step = coin.step_of(1, 1e-4, 2500.0)
-    least = coin.squared_gradient(2000, step, 2).min()
+    bound = n14.bound(**sizes)
+    step = n14.step_of(1, 1e-4, 2500.0)
+    least = n14.squared_gradient(2000, step, 2).min()
     return counter_example(
         9,
         f"Theorem 1's bound is at least the exact squared gradient of the coin, {least:.4f}.",
@@ -300,8 +300,8 @@ def frozen_shares() -> CounterExample:
 def coin_gradient() -> CounterExample:
     """Show item 52: the coin with E = 50 local steps, M = 2 rounds in the cache, and a = 1/4."""
     sizes = {"rounds": 3000, "local_steps": 50, "local_rate": 1e-6, "global_rate": 5000.0}
-    bound = coin.bound(**sizes)
-    least = coin.squared_gradient(3000, coin.step_of(50, 1e-6, 5000.0), 2).min()
+    bound = n14.bound(**sizes)
+    least = n14.squared_gradient(3000, n14.step_of(50, 1e-6, 5000.0), 2).min()
     return counter_example(
         52,
         f"Theorem 1's bound is at least the exact squared gradient of the coin, {least:.4f}.",
@@ -314,10 +314,10 @@ def coin_gradient() -> CounterExample:
 def kept_samples() -> CounterExample:
     """Show item 74: the first two coins kept for ever, and a short step of 1/200 a round."""
     sizes = {"rounds": 4000, "local_steps": 1, "local_rate": 1e-5, "global_rate": 500.0}
-    bound = coin.bound(**sizes)
-    step = coin.step_of(1, 1e-5, 500.0)
+    bound = n14.bound(**sizes)
+    step = n14.step_of(1, 1e-5, 500.0)
     lazy, fifo = (
-        coin.squared_gradient(4000, step, 2, refreshed=refreshed).min()
+        n14.squared_gradient(4000, step, 2, refreshed=refreshed).min()
         for refreshed in (False, True)
     )
     whole = bound.total + sizes["local_steps"] * bound.phi_m_missing

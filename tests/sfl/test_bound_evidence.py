@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from companion.sfl.evidence import bounds as bound_evidence
+from companion.notebooks import n11
 from sflkit.sfl import bounds, streams
 
 
@@ -11,13 +11,13 @@ from sflkit.sfl import bounds, streams
 def case():
     """One client, two labels; the share is 0.3 or 0.7 and stays with probability 0.8."""
     stream = streams.LabelStream([[[0.3, 0.7], [0.7, 0.3]]], [[[0.8, 0.2], [0.2, 0.8]]])
-    return bound_evidence.Case(stream, cache_rounds=2, theta=0.5, rounds=5, sizes=[1, 2, 4])
+    return n11.Case(stream, cache_rounds=2, theta=0.5, rounds=5, sizes=[1, 2, 4])
 
 
 def test_a_stream_of_two_speeds_by_hand():
     """rho(1) = 0.96 * 0.2 + 0.04 * 0.999 = 0.23196, rho(2) = 0.96 * 0.04 + 0.04 * 0.998001 =
     0.07832; the mean of three rounds has the variance (3 + 2 (2 rho(1) + rho(2))) / 9."""
-    found = bound_evidence.two_speeds((1, 3, 1000))
+    found = n11.two_speeds((1, 3, 1000))
     expected = (3 + 4 * 0.23196 + 2 * 0.07832004) / 9
     assert found["exact"].tolist()[:2] == pytest.approx([1.0, expected])
     # the cut bound is 5 delta^2 / M and fails for a large cache, the integrated one does not
@@ -39,7 +39,7 @@ def test_curves_of_a_case_by_hand(case):
 def test_a_rare_label_by_hand(case):
     """pi = 0.8 * 0 + 0.2 * 0.1 = 0.02, variance 0.2 * 0.1^2 - 0.02^2 = 0.0016. After one round the
     weight is theta / M = 1/4."""
-    rare = bound_evidence.rare_label(case)
+    rare = n11.rare_label(case)
     assert rare.share == pytest.approx(0.02)
     noise = 0.0625 * 0.0016
     assert rare.empty[0] == pytest.approx(noise + 0.5625 * 0.02**2)
@@ -50,16 +50,16 @@ def test_a_rare_label_by_hand(case):
 
 
 def test_the_long_run_and_the_way_to_it(case):
-    limit = bound_evidence.long_run(case, bound_evidence.rare_label(case))
+    limit = n11.long_run(case, n11.rare_label(case))
     # independent of the start, theta = 1 and M = 2: a_j = 2^-(j+1), so that with rho = 0.6^tau the
     # variance is 0.04 (a / (2 - a)) (1 + 0.6 (1 - a)) / (1 - 0.6 (1 - a)), a = 1/2
     assert limit.exact[-1, 0] == pytest.approx(0.04 / 3 * 1.3 / 0.7, rel=1e-6)
     assert (limit.exact <= limit.bound[:, None]).all()
     assert all((np.diff(bound) < 0).all() for bound in limit.falling)
-    pace = bound_evidence.speed(case, limit.exact)
+    pace = n11.speed(case, limit.exact)
     slow, fast = pace.settled["srsr"][0].max(), pace.settled["srsr"][-1].max()
     assert slow > fast
-    path = pace.paths["srsr", bound_evidence.THETAS[-1]][:, 0]
+    path = pace.paths["srsr", n11.THETAS[-1]][:, 0]
     at = pace.settled["srsr"][-1, 0]
     assert abs(path[at - 1] / limit.exact[-1, 0] - 1) <= 0.1  # settled from that round on
     assert abs(path[at - 2] / limit.exact[-1, 0] - 1) > 0.1
@@ -70,10 +70,10 @@ def test_evidence_compares_each_value_with_its_own_bound(case):
 
     columns = ["rule", "cache_rounds", "round", "client", "label", "mean", "standard_error"]
     none = pd.DataFrame(columns=columns)
-    rare = bound_evidence.rare_label(case)
-    limit = bound_evidence.long_run(case, rare)
-    pace = bound_evidence.speed(case, limit.exact)
-    found = bound_evidence.evidence(case, none, bound_evidence.two_speeds(), rare, limit, pace)
+    rare = n11.rare_label(case)
+    limit = n11.long_run(case, rare)
+    pace = n11.speed(case, limit.exact)
+    found = n11.evidence(case, none, n11.two_speeds(), rare, limit, pace)
     values, bound = found["sfl-prop1"]["every size"]
     assert values.shape == bound.shape == (2, 2)  # M = 2 and 4; M = 1 has its variance as bound
     assert bound[1, 0] == pytest.approx(bounds.fifo_discrepancy(4, case.gamma, case.delta2))

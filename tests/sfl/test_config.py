@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from companion.sfl import toy_problem
-from companion.sfl.toy_problem import SyntheticConfig
+from companion.notebooks import toy_problem
+from companion.notebooks.toy_problem import SyntheticConfig
 from sflkit.results import archive
 from sflkit.results.store import result_key
 from sflkit.sfl import cache_paths, discrepancy, training

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from companion.sfl.evidence import convergence as convergence_evidence
-from companion.sfl.toy_problem import SyntheticConfig
+from companion.notebooks import n14
+from companion.notebooks.toy_problem import SyntheticConfig
 
 SETTINGS = {
     "n_clients": 2,
@@ -22,12 +22,12 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def case():
-    return convergence_evidence.Case(SyntheticConfig(**SETTINGS))
+    return n14.Case(SyntheticConfig(**SETTINGS))
 
 
 def test_step_sizes_that_theorem_1_does_not_allow_are_refused():
     with pytest.raises(ValueError, match=r"global_rate=50\.0, local_steps=5: Theorem 1 asks"):
-        convergence_evidence.Case(SyntheticConfig(**SETTINGS | {"global_rate": 50.0}))
+        n14.Case(SyntheticConfig(**SETTINGS | {"global_rate": 50.0}))
 
 
 def test_all_rules_agree_until_the_cache_is_full(case):
@@ -43,7 +43,7 @@ def test_two_opposite_classes_make_lemma_1_tight():
     variance lambda^2 = 0.04 / 10 (1 + 2 sum_k (1 - k / 10) 0.6^k); Lemma 1 allows 4 lambda^2."""
     k = np.arange(1, 10)
     lambda2 = 0.004 * (1 + 2 * ((1 - k / 10) * 0.6**k).sum())
-    found = convergence_evidence.opposite_classes(seed=0)
+    found = n14.opposite_classes(seed=0)
     assert found.lambda2 == pytest.approx(lambda2)
     assert found.allowed == pytest.approx(4 * lambda2)
     assert abs(found.gap2 - found.allowed) < 4 * found.error
@@ -51,8 +51,8 @@ def test_two_opposite_classes_make_lemma_1_tight():
 
 def test_a_label_error_drifts_beyond_its_term_from_seven_steps_on(case):
     """In units of eta_L^2 R^2 lambda^2 sigma_M^2 the drift is (E - 1)^2 and the term 5 E."""
-    two = convergence_evidence.opposite_classes(seed=0, n_caches=10)
-    found = convergence_evidence.drift_by_labels(case, two)
+    two = n14.opposite_classes(seed=0, n_caches=10)
+    found = n14.drift_by_labels(case, two)
     unit = 0.01**2 * 4 * two.lambda2
     np.testing.assert_allclose(found["drift"] / unit, (found["E"] - 1) ** 2)
     np.testing.assert_allclose(found["lambda term"] / unit, 5 * found["E"])
@@ -60,12 +60,12 @@ def test_a_label_error_drifts_beyond_its_term_from_seven_steps_on(case):
 
 
 def test_lemma_2_is_always_looser_than_one_line():
-    one_line, second_term = convergence_evidence.looseness()
+    one_line, second_term = n14.looseness()
     assert (second_term / one_line).min() > 60
 
 
 def test_the_coin_is_above_the_printed_bound_and_a_cache_kept_for_ever_above_a_twelfth():
-    found = convergence_evidence.coin_in_a_cache()
+    found = n14.coin_in_a_cache()
     assert found.t[0] == 1 and all(values[0] == 0.25 for values in found.true.values())
     assert found.true[1.0][-1] == pytest.approx(1 / 32, rel=0.01)
     assert found.true[1.0][-1] > found.bound[1.0]["total"].iloc[-1]
@@ -76,7 +76,7 @@ def test_the_coin_is_above_the_printed_bound_and_a_cache_kept_for_ever_above_a_t
 
 
 def test_corollary_2_has_the_stated_orders_with_the_corrected_step_size_only(case):
-    orders = convergence_evidence.corollary2_orders(case)
+    orders = n14.corollary2_orders(case)
     for term in ("vanishing", "phi_g", "phi_m"):
         np.testing.assert_allclose(orders.slopes["corrected"][term], orders.stated[term], atol=1e-3)
     # with 1 / sqrt(T E) they grow like E, since eta_L^2 E^2 = E / T

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.sfl import toy_problem
-from companion.sfl.evidence import streams as streams_evidence
-from companion.sfl.toy_problem import SyntheticConfig
+from companion.notebooks import n10, toy_problem
+from companion.notebooks.toy_problem import SyntheticConfig
 from sflkit.sfl import discrepancy
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.discrepancy import DiscrepancyConfig, exact_discrepancy
@@ -181,7 +180,7 @@ def test_what_figure_5_is_judged_by():
             for t, value in enumerate(row, start=1)
         ]
     )
-    found = streams_evidence.late_logs(frame, [10, 11], first_full=1)
+    found = n10.late_logs(frame, [10, 11], first_full=1)
     np.testing.assert_allclose(np.exp(found["mean"]["fifo"]), [3, 6])
     np.testing.assert_allclose(np.exp(found["fluctuation"]["srsr"]), [0.5, 1])
     np.testing.assert_allclose(np.exp(found["total"]["drsr"]), [25 / 3, 50 / 3])
@@ -191,6 +190,6 @@ def test_what_figure_5_is_judged_by():
 
 def test_expected_totals_of_the_three_rules_grow():
     config = SFLConfig(train=False, rounds=30, n_clients=3, seed=10, rule="drsr", temperature=0.2)
-    totals = streams_evidence.expected_totals(config, [10, 11])
+    totals = n10.expected_totals(config, [10, 11])
     assert set(totals) == {"fifo", "srsr", "drsr"} and totals["drsr"].shape == (30,)
     assert (np.diff(totals["drsr"]) > 0).all()

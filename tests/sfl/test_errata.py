@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from companion.sfl import coin, errata
+from companion.notebooks import n14
+from companion.sfl import errata
 
 
 def values(number, role="printed"):
@@ -34,8 +35,8 @@ def test_by_hand(number, printed, corrected):
 def test_the_coin_s_step_sizes_are_those_of_the_theorem():
     # eta eta_L is at most 1/(4EL), and the round's step is E times it for a tiny eta_L
     for local_steps, local_rate, global_rate in ((1, 1e-4, 2500.0), (50, 1e-6, 5000.0)):
-        assert coin.bound(3, local_steps, local_rate, global_rate).feasible
-        assert coin.step_of(local_steps, local_rate, global_rate) == pytest.approx(0.25, rel=1e-4)
+        assert n14.bound(3, local_steps, local_rate, global_rate).feasible
+        assert n14.step_of(local_steps, local_rate, global_rate) == pytest.approx(0.25, rel=1e-4)
     # then the squared gradient tends to 1/32 for two rounds in the cache (tests of `coin`)
     assert errata.coin_gradient().readings[0].needed == pytest.approx(1 / 32, rel=1e-4)
     # and is never below 1/12 where the first two coins stay (item 74)

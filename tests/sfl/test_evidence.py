@@ -9,9 +9,7 @@ import pytest
 from companion import plans
 from companion.claims import SFL as CLAIMS
 from companion.judging.tables import paper_value
-from companion.sfl import label_only
-from companion.sfl.evidence import training as evidence
-from companion.sfl.plans import training as sfl_plans
+from companion.notebooks import label_only, n12, n13, n15, sfl_shared
 from sflkit.sfl.discrepancy import exact_discrepancy
 from tests.invented import answers, drive, noise, swapped
 
@@ -29,11 +27,11 @@ ROUNDS = pd.DataFrame(
 
 def test_window_by_hand():
     # The last half is rounds 3 and 4: drsr (0.6, 0.6), fifo (0.3, 0.4).
-    score = evidence.window(ROUNDS, (0.5, 1.0))
+    score = sfl_shared.window(ROUNDS, (0.5, 1.0))
     np.testing.assert_allclose(score["drsr"], [0.6, 0.6])
-    np.testing.assert_allclose(evidence.difference(score, "drsr", "fifo"), [0.3, 0.2])
+    np.testing.assert_allclose(sfl_shared.difference(score, "drsr", "fifo"), [0.3, 0.2])
     # Of all rounds, the one that was not evaluated does not count: (0.1 + 0.5 + 0.7) / 3.
-    whole = evidence.window(ROUNDS, evidence.THROUGHOUT)
+    whole = sfl_shared.window(ROUNDS, sfl_shared.THROUGHOUT)
     assert whole.loc[0, "drsr"] == pytest.approx(1.3 / 3)
 
 
@@ -44,14 +42,14 @@ def test_a_run_s_best_theta_is_chosen_by_the_others():
     Without one of the others it is 9 against 4: 0.2.
     """
     score = pd.DataFrame({0.2: [9, 0, 0], 0.8: [0, 4, 4]}, index=["10/0", "10/1", "11/0"])
-    chosen = evidence._chosen_by_the_others(score)
+    chosen = n13._chosen_by_the_others(score)
     assert chosen.tolist() == [0.8, 0.2, 0.2]
-    assert evidence._pick(score, chosen).tolist() == [0, 0, 0]
+    assert n13._pick(score, chosen).tolist() == [0, 0, 0]
 
 
 def test_steps_by_hand():
     # drsr of seed 0: steps 0.4, 0.2 with standard deviation 0.2 / sqrt(2).
-    moves = evidence.steps(ROUNDS, (0.0, 1.0))
+    moves = sfl_shared.steps(ROUNDS, (0.0, 1.0))
     assert moves.loc[0, "drsr"] == pytest.approx(0.2 / np.sqrt(2))
 
 
@@ -65,27 +63,27 @@ def test_spread_is_that_within_a_world():
             "accuracy": [0.1, 0.3, 0.7, 0.9],
         }
     )
-    curves = evidence.path_curves(rows, evidence.THROUGHOUT)
+    curves = n13.path_curves(rows, sfl_shared.THROUGHOUT)
     np.testing.assert_allclose(curves[:, 0], [-0.1, 0.1, -0.1, 0.1])
 
 
 def test_exact_gap_is_zero_between_equal_weights_and_falls_with_time():
     sizes = {"batch_size": 30, "capacity": 300, "rounds": 40}
-    same = evidence.exact_gap(3, 0.5, 0.5, span=(0.0, 1.0), start="full", **sizes)
+    same = n13.exact_gap(3, 0.5, 0.5, span=(0.0, 1.0), start="full", **sizes)
     assert same == 0
     early, late = (
-        evidence.exact_gap(3, 0.1, 2 / 3, span=span, start="full", **sizes)
+        n13.exact_gap(3, 0.1, 2 / 3, span=span, start="full", **sizes)
         for span in ((0.0, 0.5), (0.9, 1.0))
     )
     assert early > 0 and late > 0
-    append = evidence.exact_gap(3, 0.1, 2 / 3, span=(0.0, 0.5), start="append", **sizes)
+    append = n13.exact_gap(3, 0.1, 2 / 3, span=(0.0, 0.5), start="append", **sizes)
     assert append < early
 
 
 def test_exact_psi_starts_at_the_variance_of_one_state():
     # DRSR with B = B_s: after one round it holds the mean of u_0 and u_1.
     stream = label_only.make_stream(label_only.LabelOnlyConfig(world=5))
-    (psi,) = evidence.exact_psi(5, "drsr", [1], theta=0.5, batch_size=10, capacity=10, start="full")
+    (psi,) = n13.exact_psi(5, "drsr", [1], theta=0.5, batch_size=10, capacity=10, start="full")
     assert psi == pytest.approx(exact_discrepancy(stream, weights=[0.5, 0.5]).sum())
 
 
@@ -142,7 +140,7 @@ def compared(panel_a):
         moves = 0.01 if config.rule == "drsr" else 0.05
         return course(config, 0.1 if config.rule == "lazy" else 0.3, level, moves=moves)
 
-    return drive(sfl_plans.comparison(**COMPARED), invented)
+    return drive(n12.comparison(**COMPARED), invented)
 
 
 def exchanged(found, place, a, b):
@@ -199,7 +197,7 @@ def ordered():
 @pytest.mark.parametrize("artefact", TURNED)
 def test_rules_in_the_claimed_order_and_turned(artefact, ordered):
     def answered(found):
-        return answers(CLAIMS[artefact], evidence.comparison_evidence(found)[artefact])
+        return answers(CLAIMS[artefact], n12.comparison_evidence(found)[artefact])
 
     claimed = answered(ordered)
     assert set(claimed.values()) == {"yes"}
@@ -215,7 +213,7 @@ def test_close_to_full_and_far_from_it():
     close = compared(PANEL_A | dict.fromkeys(("full_refreshed", "fifo"), PANEL_A["drsr"]))
 
     def answered(found):
-        known = evidence.comparison_evidence(found)["sfl-nearfull"]
+        known = n12.comparison_evidence(found)["sfl-nearfull"]
         return answers(CLAIMS["sfl-nearfull"], known)
 
     rules = ("drsr", "srsr", "fifo")
@@ -226,9 +224,9 @@ def test_close_to_full_and_far_from_it():
 
 def sensed(found):
     """The evidence of notebook 13."""
-    known = evidence.arrival_evidence(found.labels, SIZES, 0.5)
-    known |= evidence.theta_evidence(found.labels, SIZES, THETAS, 0.5, 40)
-    return known | evidence.size_evidence(found.sizes, 20, 40, 200)
+    known = n13.arrival_evidence(found.labels, SIZES, 0.5)
+    known |= n13.theta_evidence(found.labels, SIZES, THETAS, 0.5, 40)
+    return known | n13.size_evidence(found.sizes, 20, 40, 200)
 
 
 def rows_of(labels, arrivals, arm):
@@ -254,7 +252,7 @@ def sensitive():
         large = config.capacity == 40  # printed is a gain of 11 points at round 200
         return course(config, *((0.5, 0.8) if large else (0.3, 0.69)))
 
-    return drive(sfl_plans.sensitivity(**ASKED), invented)
+    return drive(n13.sensitivity(**ASKED), invented)
 
 
 # Artefact and part -> arms of the runs with labels alone that must change places so that it fails.
@@ -302,7 +300,7 @@ def test_arms_of_the_sensitivity_turned(sensitive):
 def test_a_spread_that_grows(sensitive):
     rows = sensitive.labels
     halves = rows.assign(round=(rows["round"] + 79) % 160 + 1)  # the second half comes first
-    known = evidence.arrival_evidence(halves, SIZES, 0.5)["sfl-steadier"]
+    known = n13.arrival_evidence(halves, SIZES, 0.5)["sfl-steadier"]
     assert answers(CLAIMS["sfl-steadier"], known) == {"falls few": "no", "falls many": "no"}
 
 
@@ -317,7 +315,7 @@ def test_a_theta_that_suits_few_and_many_arrivals(sensitive):
 def test_caches_of_two_sizes_turned(rule, sensitive):
     sizes = sensitive.sizes
     other = swapped(sizes, "capacity", 20, 40).where(sizes["rule"] == rule, sizes)
-    known = evidence.size_evidence(other, 20, 40, 200)
+    known = n13.size_evidence(other, 20, 40, 200)
     found = answers(CLAIMS["sfl-fig7"], known["sfl-fig7"])
     assert {part for part, answer in found.items() if answer == "no"} == {
         f"late {rule}",
@@ -328,7 +326,7 @@ def test_caches_of_two_sizes_turned(rule, sensitive):
 
 
 def superclasses_asked(**changes):
-    """Arguments of `sfl_plans.superclasses`: LeNet is judged and a linear model stands beside."""
+    """Arguments of `n15.superclasses`: LeNet is judged and a linear model stands beside."""
     return dict(
         data="digits", model="lenet", width=1.0, classes_per_client=2, rate=0.1, rounds=40,
         seeds=SIX, beside_data="digits", beside_model="linear", beside_rate=0.2,
@@ -348,10 +346,10 @@ def superclasses_invented(stage, config):
 
 
 def test_superclasses_in_the_claimed_order_and_with_a_rule_below():
-    runs = drive(sfl_plans.superclasses(**superclasses_asked()), superclasses_invented)
+    runs = drive(n15.superclasses(**superclasses_asked()), superclasses_invented)
 
     def answered(**frames):
-        return answers(CLAIMS["sfl-fig10"], evidence.superclass_evidence(runs._replace(**frames)))
+        return answers(CLAIMS["sfl-fig10"], n15.superclass_evidence(runs._replace(**frames)))
 
     claimed = answered()
     assert set(claimed.values()) == {"yes"}
@@ -373,8 +371,8 @@ def test_superclasses_with_a_linear_model_judged_and_a_network_beside():
         data="cifar100-patches", model="linear", rate=0.2, beside_data="cifar100",
         beside_model="lenet", beside_rate=0.1,
     )  # fmt: skip
-    runs = drive(sfl_plans.superclasses(**asked), superclasses_invented)
-    found = answers(CLAIMS["sfl-fig10"], evidence.superclass_evidence(runs))
+    runs = drive(n15.superclasses(**asked), superclasses_invented)
+    found = answers(CLAIMS["sfl-fig10"], n15.superclass_evidence(runs))
     beyond = ("beside lazy", "network")
     assert {found[part] for part in beyond} == {"yes"}  # of the network, whichever is judged
     assert found["drsr lazy"] == "yes"
@@ -391,7 +389,7 @@ def test_superclasses_with_a_linear_model_judged_and_a_network_beside():
 )
 def test_superclasses_refuse_models_and_rules_that_do_not_compare(changes, message):
     with pytest.raises(ValueError, match=message):
-        drive(sfl_plans.superclasses(**superclasses_asked(**changes)), superclasses_invented)
+        drive(n15.superclasses(**superclasses_asked(**changes)), superclasses_invented)
 
 
 # --- computed runs: what the plans deliver is what the evidence takes -----------------------------
@@ -408,42 +406,42 @@ def not_run(found):
 
 
 def test_comparison():
-    plan = sfl_plans.comparison(
+    plan = n12.comparison(
         data_a="digits", data_b="digits", model="linear", model_b="linear", rate_a=0.1,
         rate_b=0.1, rounds=8, rounds_b=8, seeds=[0, 1], seeds_b=[0, 1], capacity=20,
         batch_size=10, theta=2 / 3, classes_per_client=3, evaluate_every=1, label_seeds=[0, 1],
         label_rounds=12,
     )  # fmt: skip
     found = plans.carry_out(plan)
-    known = evidence.comparison_evidence(found)
+    known = n12.comparison_evidence(found)
     assert not not_run(known)
     # One data set in both panels: the gain cannot differ.
     np.testing.assert_array_equal(*known["sfl-fig4b"]["gain"])
 
 
 def test_sensitivity():
-    plan = sfl_plans.sensitivity(
+    plan = n13.sensitivity(
         data="digits", model="linear", rate=0.1, rounds=8, seeds=[0, 1], capacity=40,
         small_capacity=20, few=0.1, many=0.5, theta=0.5, thetas=[0.1, 1.0], evaluate_every=1,
         worlds=[0, 1], paths_of_each=[0, 1, 2], label_capacity=40, label_rounds=12,
     )  # fmt: skip
     found = plans.carry_out(plan)
     sizes = {"few": 4, "many": 20}
-    known = evidence.arrival_evidence(found.labels, sizes, 0.5)
-    known |= evidence.theta_evidence(found.labels, sizes, [0.1, 1.0], 0.5, 40)
-    known |= evidence.size_evidence(found.sizes, 20, 40, 8)
+    known = n13.arrival_evidence(found.labels, sizes, 0.5)
+    known |= n13.theta_evidence(found.labels, sizes, [0.1, 1.0], 0.5, 40)
+    known |= n13.size_evidence(found.sizes, 20, 40, 8)
     assert not_run(known) == {("sfl-fig7", f"round 200 {rule}") for rule in ("drsr", "srsr")}
     assert found.labels["key"].nunique() == 2 * 3 * 2 * 4  # worlds, paths, sizes, arms
 
 
 def test_superclasses():
-    plan = sfl_plans.superclasses(
+    plan = n15.superclasses(
         data="digits", model="mlp", width=1.0, classes_per_client=2, rate=0.1, rounds=10,
         seeds=[0, 1], beside_data="digits", beside_model="linear", beside_rate=0.1,
         beside_rules=["drsr", "lazy"], beside_seeds=[0, 1],
         capacity=20, batch_size=10, theta=0.5, evaluate_every=1,
     )  # fmt: skip
-    assert not not_run({"sfl-fig10": evidence.superclass_evidence(plans.carry_out(plan))})
+    assert not not_run({"sfl-fig10": n15.superclass_evidence(plans.carry_out(plan))})
 
 
 def test_printed_differences_are_the_transcribed_ones():

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from companion.sfl import label_only
-from companion.sfl.label_only import LabelOnlyConfig, cached_shares, make_stream, run
+from companion.notebooks import label_only
+from companion.notebooks.label_only import LabelOnlyConfig, cached_shares, make_stream, run
 from sflkit.randomness import generator
 
 TINY = LabelOnlyConfig(

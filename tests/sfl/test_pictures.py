@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from companion import figures
 from companion.datastreams import explorers as datastreams_explorers
 from companion.fats import explorers as fats_explorers
-from companion.sfl import explorers
-from companion.sfl.pictures import shared as pictures
+from companion.notebooks import n10, sfl_shared
 from sflkit.sfl import cache_paths, training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
@@ -23,7 +22,7 @@ def axes():
 
 def test_squares_show_every_sample_once_and_cross_out_what_leaves():
     ax = axes()
-    pictures.squares(
+    n10.squares(
         ax,
         [2, 0, 1, 1],
         columns=3,
@@ -38,7 +37,7 @@ def test_squares_show_every_sample_once_and_cross_out_what_leaves():
 
 
 def test_ten_classes_have_ten_colors_that_the_text_reads_on():
-    rgb = [matplotlib.colors.to_rgb(pictures.label_color(r)) for r in range(10)]
+    rgb = [matplotlib.colors.to_rgb(sfl_shared.label_color(r)) for r in range(10)]
     assert len(set(rgb)) == 10
     for r, color in enumerate(rgb):
         # contrast ratio of WCAG 2: relative luminances (L1 + 0.05) / (L2 + 0.05), 3 is the least
@@ -46,12 +45,12 @@ def test_ten_classes_have_ten_colors_that_the_text_reads_on():
         linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
         luminance = np.dot(linear, [0.2126, 0.7152, 0.0722])
         white, black = 1.05 / (luminance + 0.05), (luminance + 0.05) / 0.05
-        assert (white if pictures.text_color(r) == "white" else black) >= 3
+        assert (white if sfl_shared.text_color(r) == "white" else black) >= 3
 
 
 def test_share_bars_stack_to_one_and_name_large_parts_only():
     ax = axes()
-    pictures.share_bars(ax, [[0.5, 0.46, 0.04], [0.0, 0.3, 0.7]])
+    sfl_shared.share_bars(ax, [[0.5, 0.46, 0.04], [0.0, 0.3, 0.7]])
     tops = {}
     for patch in ax.patches:
         place = round(patch.get_x() + patch.get_width() / 2)
@@ -67,19 +66,19 @@ def test_share_bars_stack_to_one_and_name_large_parts_only():
 
 def test_hollow_share_bars_stand_where_they_are_told():
     ax = axes()
-    pictures.share_bars(ax, [[0.5, 0.5]], at=[3.2], width=0.4, hollow=True)
+    sfl_shared.share_bars(ax, [[0.5, 0.5]], at=[3.2], width=0.4, hollow=True)
     assert {patch.get_facecolor()[:3] for patch in ax.patches} == {(1.0, 1.0, 1.0)}
     assert [patch.get_x() for patch in ax.patches] == pytest.approx([3.0, 3.0])
 
 
 def test_a_round_is_drawn_from_as_many_clients_as_given():
     ax = axes()
-    pictures.sfl_round(ax, [[0, 1]] * 2, [[0, 0, 1]] * 2, [[False, True, True]] * 2)
+    n10.sfl_round(ax, [[0, 1]] * 2, [[0, 0, 1]] * 2, [[False, True, True]] * 2)
     texts = [text.get_text() for text in ax.texts]
     assert [t for t in texts if t.startswith("client")] == ["client 1", "client 2"]
     assert sum(t in ("0", "1") for t in texts) == 2 * 5
     with pytest.raises(ValueError, match="2, 1 and 2 clients"):
-        pictures.sfl_round(ax, [[0]] * 2, [[0]], [[True]] * 2)
+        n10.sfl_round(ax, [[0]] * 2, [[0]], [[True]] * 2)
 
 
 def test_the_cache_explorer_draws_for_every_rule(monkeypatch):
@@ -91,7 +90,7 @@ def test_the_cache_explorer_draws_for_every_rule(monkeypatch):
         "show",
         lambda: drawn.append([len(ax.lines) + len(ax.collections) for ax in plt.gcf().axes]),
     )
-    explorer = explorers.cache_explorer()
+    explorer = sfl_shared.cache_explorer()
     first, second = (box.children for box in explorer.children[0].children)
     assert len(drawn) == 1
     for _, rule in first[0].options:
@@ -121,7 +120,7 @@ def test_the_discrepancy_explorer_draws_the_three_bounds(monkeypatch):
     monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gca()))
     controls = {
         child.description.split()[0]: child
-        for child in explorers.discrepancy_explorer().children[:-1]
+        for child in sfl_shared.discrepancy_explorer().children[:-1]
     }
     assert list(controls) == ["memory", "deviation", "cache", "theta", "share"] and len(drawn) == 1
     fifo, srsr, drsr, one_round = drawn[0].lines

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.sfl.pictures import training as training_pictures
+from companion.notebooks import n12, n13, n15
 
 
 def sweep(levels, seeds=4, rounds=(2, 4, 6, 8), **columns):
@@ -33,7 +33,7 @@ def axes():
 def test_differences_from_fifo_are_paired_by_seed(axes):
     """DRSR is 0.03 above FIFO in every seed: 3 points, without spread."""
     frame = sweep({"fifo": 0.5, "drsr": 0.53, "lazy": 0.4})
-    training_pictures.figure4(axes, frame, ["drsr", "fifo", "lazy"])
+    n12.figure4(axes, frame, ["drsr", "fifo", "lazy"])
     assert [t.get_text() for t in axes[1].get_yticklabels()] == ["DRSR", "LAZY"]
     bars = [line.get_xdata() for line in axes[1].lines if line.get_linewidth() == 3]
     np.testing.assert_allclose(bars, [[3, 3], [-10, -10]])  # the intervals have no length
@@ -42,7 +42,7 @@ def test_differences_from_fifo_are_paired_by_seed(axes):
 def test_figure_4_has_a_curve_of_every_rule_as_the_paper_draws_it(axes):
     """Seeds 0 to 3 lie 0, 1, 2 and 3 points above the level: 1.5 in the mean."""
     frame = sweep({"fifo": 0.5, "drsr": 0.53, "lazy": 0.4})
-    drawn = training_pictures.figure4(axes, frame, ["drsr", "fifo", "lazy"])
+    drawn = n12.figure4(axes, frame, ["drsr", "fifo", "lazy"])
     means = drawn.groupby("rule")["mean"].agg(list)
     assert means["fifo"] == pytest.approx([51.5] * 4) and means["lazy"] == pytest.approx([41.5] * 4)
     assert [t.get_text() for t in axes[0].get_legend().get_texts()] == ["DRSR", "FIFO", "LAZY"]
@@ -52,7 +52,7 @@ def test_figure_4_has_a_curve_of_every_rule_as_the_paper_draws_it(axes):
 
 def test_the_two_readings_of_full_have_names_of_their_own(axes):
     frame = sweep({"full": 0.5, "full_refreshed": 0.6, "fifo": 0.5})
-    training_pictures.figure4(axes, frame, ["full", "full_refreshed", "fifo"])
+    n12.figure4(axes, frame, ["full", "full_refreshed", "fifo"])
     names = ["FULL (static)", "FULL (renewed)"]
     legend = [t.get_text() for t in axes[0].get_legend().get_texts()]
     assert legend == ["FULL (static)", "FIFO", "FULL (renewed)"]  # the order of the registry
@@ -63,7 +63,7 @@ def test_figure_7_has_a_panel_a_cache_size_and_the_papers_number_at_round_200(ax
     small, large = (sweep({"drsr": v, "srsr": v}, capacity=n, batch_size=n // 10)
                     for v, n in ((0.5, 100), (0.6, 300)))  # fmt: skip
     frame = pd.concat([small, large], ignore_index=True)
-    drawn = training_pictures.figure7(axes, frame, {100: 0.72, 300: 0.83})
+    drawn = n13.figure7(axes, frame, {100: 0.72, 300: 0.83})
     assert len(drawn) == 2 * 2 * 4
     assert [ax.get_title() for ax in axes] == [
         "Figure 7(a): B = 100, $B_s$ = 10",
@@ -92,7 +92,7 @@ def test_curves_over_paths_have_the_spread_within_a_world(axes):
             for t in (1, 2)
         ]
     )
-    drawn = training_pictures.over_paths(axes[0], {"DRSR": rows}, [{"color": "black"}])
+    drawn = n13.over_paths(axes[0], {"DRSR": rows}, [{"color": "black"}])
     assert drawn["mean"].tolist() == pytest.approx([55, 55])
     assert drawn["std"].tolist() == pytest.approx([2**0.5] * 2)
 
@@ -100,7 +100,7 @@ def test_curves_over_paths_have_the_spread_within_a_world(axes):
 def test_figure_10_has_the_authors_curves_of_the_rules_that_ran(axes):
     """Dashed in the colour of the same rule; ours solid, in per cent."""
     frame = sweep({"full": 0.3, "full_refreshed": 0.4, "lazy": 0.25}, rounds=(590, 600))
-    drawn = training_pictures.figure10(axes[0], frame)
+    drawn = n15.figure10(axes[0], frame)
     ours = [line for line in axes[0].lines if line.get_linestyle() == "-"]
     paper = [
         line for line in axes[0].lines if line.get_linestyle() == "--" and len(line.get_xdata())
@@ -115,7 +115,7 @@ def test_figure_10_has_the_authors_curves_of_the_rules_that_ran(axes):
 
 def test_gains_over_lazy_have_the_papers_beside_them(axes):
     score = pd.DataFrame({"full": [0.3, 0.3], "drsr": [0.35, 0.36], "lazy": [0.3, 0.3]})
-    training_pictures.gains_over_lazy(axes[0], score, {"DRSR": 0.39, "LAZY": 0.28})
+    n15.gains_over_lazy(axes[0], score, {"DRSR": 0.39, "LAZY": 0.28})
     hollow = [line for line in axes[0].lines if line.get_marker() == "D" and len(line.get_xdata())]
     assert [tuple(line.get_xydata()[0]) for line in hollow] == [(pytest.approx(11.0), 1)]
     assert [t.get_text() for t in axes[0].get_yticklabels()] == ["FULL (static)", "DRSR"]

@@ -12,6 +12,7 @@ F(w; x) = sqrt(1 + |w - x|^2): the gradient is shorter than 1 everywhere and 1-L
 Local training is Algorithm (2)-(6) with E full-batch steps on the cache and ERRATA 2's server step.
 All repeats follow the same label stream with exact counts, so that lambda_t^2 is known from
 `sflkit.sfl.discrepancy.exact_discrepancy`.
+
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ variance across runs that the paper speaks of is that over the paths of one worl
 | shares  | v_t      | (K, R)      | label shares of the caches                                    |
 | weights | W_t      | (R, F+1, R) | model: from features and a constant to the scores of R classes|
 | x       |          | (R, n, F+1) | features of n samples of each class, the last one constant    |
+
 """
 
 from __future__ import annotations

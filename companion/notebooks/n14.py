@@ -1,29 +1,158 @@
-"""SFL's convergence theory on a problem that meets every assumption, and what its claims take.
+"""Notebook 14, SFL's convergence theory on a problem that meets every assumption.
 
-Source: SFL, Section V and its supplement; the claims are in `companion.claims`, the
-pictures in `companion.sfl.pictures.convergence`, the problem in `companion.sfl.toy_problem`, the
-coin in `companion.sfl.coin`.
+Source: SFL, Section V and its supplement, with ERRATA 9, 52 and 74. The problem is `toy_problem`.
+In the pictures rules have their usual looks, bounds are dotted, and a printed bound that fails is
+dashed.
 
-| code       | symbol      | shape          | meaning                                           |
-|------------|-------------|----------------|---------------------------------------------------|
-| exact2     | lambda_t^2  | (rounds,)      | exact error of the label mix, largest of all      |
-| bounded2   | lambda_t^2  | (max horizon,) | the same as Propositions 1 to 3 bound it          |
-| HORIZONS   | T           | (n_horizons,)  | numbers of rounds at which a bound is drawn       |
+Theorem 1's counter-example is one client with one class and a fair coin in place of a sample. The
+loss of a round's sample is h(w) + c w / 2, where c = 1 or -1 is the round's coin and h has
+curvature 1 for |w| <= 1/2 and slope 1/2 or less beyond. Then L = sigma_M = 1, sigma_G = A =
+lambda_t = 0, and the long-term loss is h. With the coins of M rounds in the cache, E local steps
+move the model by w <- (1 - a) w - a n, where n is the cache's mean of c / 2. From w_0 = 1/2 the
+model stays in [-1/2, 1/2], so that this is exact and grad f(w) = w.
+
+| code         | symbol     | shape          | meaning                                             |
+|--------------|------------|----------------|-----------------------------------------------------|
+| exact2       | lambda_t^2 | (rounds,)      | exact error of the label mix, largest of all        |
+| bounded2     | lambda_t^2 | (max horizon,) | the same as Propositions 1 to 3 bound it            |
+| HORIZONS     | T          | (n_horizons,)  | numbers of rounds at which a bound is drawn         |
+| step         | a          |                | what a round moves, (1 - (1 - eta_L)^E) eta, (0, 1] |
+| cache_rounds | M          |                | rounds in the cache, B / B_s                        |
+| refreshed    |            |                | True: the last M rounds (FIFO); False: the first M  |
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion.sfl import coin, toy_problem
-from companion.sfl.toy_problem import SyntheticConfig
+from companion.notebooks import sfl_shared, toy_problem
+from companion.notebooks.toy_problem import SyntheticConfig
+from companion.plans import Stage
+from sflkit import checks
 from sflkit.randomness import generator
 from sflkit.sfl import bounds, discrepancy, streams
 from sflkit.sfl.discrepancy import exact_discrepancy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def convergence(
+    *,
+    seed: int,
+    n_clients: int,
+    n_classes: int,
+    temperature: float,
+    batch_size: int,
+    cache_rounds: int,
+    theta: float,
+    rounds: int,
+    local_steps: int,
+    local_rate: float,
+    global_rate: float,
+    repeats: int,
+    parts: int,
+) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
+    """Notebook 14: three rules on the problem that meets every assumption."""
+    config = SyntheticConfig(
+        seed=seed,
+        n_clients=n_clients,
+        n_classes=n_classes,
+        classes_per_client=n_classes,
+        temperature=temperature,
+        batch_size=batch_size,
+        cache_rounds=cache_rounds,
+        theta=theta,
+        rounds=rounds,
+        local_steps=local_steps,
+        local_rate=local_rate,
+        global_rate=global_rate,
+        repeats=repeats,
+    )
+    runs = [replace(config, rule=r, part=p) for r in toy_problem.RULES for p in range(parts)]
+    return (yield Stage(toy_problem.run, runs, "training"))
+
+
+def squared_gradient(
+    rounds: int, step: float, cache_rounds: int, *, refreshed: bool = True
+) -> np.ndarray:
+    """Return E||grad f(w_t)||^2 = E[w_t^2] for t = 0, ..., rounds - 1, exactly, shape (rounds,).
+
+    While the cache fills, it holds every coin so far. The model is a weighted sum of the coins and
+    of w_0, so its second moment is (1 - a)^(2t) / 4 plus a quarter of the sum of squared weights.
+
+    Parameters
+    ----------
+    rounds, cache_rounds : int
+        T, M >= 1.
+    step : float
+        a in (0, 1].
+    refreshed : bool
+        Whether new coins replace old ones once the cache is full.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    rounds = checks.integer("rounds", rounds, 1)
+    step = checks.real("step", step, 0, 1, above=0)
+    cache_rounds = checks.integer("cache_rounds", cache_rounds, 1)
+    refreshed = checks.flag("refreshed", refreshed)
+    weights = np.zeros(rounds)  # of coin s in w_t
+    moments = np.empty(rounds)
+    for t in range(rounds):
+        moments[t] = (1 - step) ** (2 * t) / 4 + (weights**2).sum() / 4
+        held = min(t + 1, cache_rounds)
+        first = t + 1 - held if refreshed else 0
+        weights *= 1 - step
+        weights[first : first + held] -= step / held
+    return moments
+
+
+def step_of(local_steps: int, local_rate: float, global_rate: float) -> float:
+    """Return a = eta (1 - (1 - eta_L)^E), what E local steps and the server's step move in a round.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    local_steps = checks.integer("local_steps", local_steps, 1)
+    local_rate = checks.real("local_rate", local_rate, 0, 1, above=0)
+    return checks.real("global_rate", global_rate, above=0) * (1 - (1 - local_rate) ** local_steps)
+
+
+def bound(
+    rounds: int, local_steps: int, local_rate: float, global_rate: float
+) -> bounds.SFLConvergence:
+    """Return Theorem 1's bound on the least of the first `rounds` squared gradients.
+
+    The loss gap is h(1/2) - h(0) = 1/8. Raises ValueError as `bounds.theorem1`.
+    """
+    rounds = checks.integer("rounds", rounds, 1)
+    return bounds.theorem1(
+        loss_gap=0.125,
+        rounds=rounds,
+        local_steps=local_steps,
+        smoothness=1.0,
+        local_rate=local_rate,
+        global_rate=global_rate,
+        n_classes=1,
+        max_share=1.0,
+        sigma_m2=1.0,
+        sigma_g2=0.0,
+        dissimilarity2=0.0,
+        lambda2=np.zeros(rounds),
+        n_clients=1,
+    )
+
 
 Evidence = dict[str, Any]
 # The three rules as the problem runs them, and whose looks and labels they have.
@@ -278,11 +407,11 @@ def coin_in_a_cache(local_steps: int = 50, rate: float = 1e-4) -> Coin:
     found = Coin(t, {}, {}, {}, {})
     for s in (1.0, 0.3, 0.1, 0.03):
         global_rate = s / (4 * local_steps * rate)
-        step = coin.step_of(local_steps, rate, global_rate)
+        step = step_of(local_steps, rate, global_rate)
         for kept_forever, values in ((False, found.true), (True, found.never_refreshed)):
-            moments = coin.squared_gradient(t[-1], step, 2, refreshed=not kept_forever)
+            moments = squared_gradient(t[-1], step, 2, refreshed=not kept_forever)
             values[s] = np.minimum.accumulate(moments)[t - 1]
-        rows = [coin.bound(int(n), local_steps, rate, global_rate) for n in t]
+        rows = [bound(int(n), local_steps, rate, global_rate) for n in t]
         found.bound[s] = pd.DataFrame(rows)
         dropped = local_steps * found.bound[s]["phi_m_missing"]
         found.completed[s] = (found.bound[s]["total"] + dropped).to_numpy()
@@ -491,3 +620,137 @@ def _corollary2_evidence(orders: Orders) -> Evidence:
         "dropped": (printed["phi_m_missing"][0] + 1, 0.05),
         "drsr, dropped": (left.loc["drsr", "with E times dropped"].to_numpy(), 0.1),
     }
+
+
+_BOUND: dict[str, Any] = {"color": "black", "linestyle": ":"}
+_PRINTED: dict[str, Any] = {"color": "#CC79A7", "linestyle": "--"}
+# Where the three rules lie on one another: those below are wider, so that all are seen.
+_WIDTHS = dict(zip(SHOWN, (5.0, 3.0, 1.2), strict=True))
+
+
+def lemma1(axes: Sequence[Axes], case: Case, found: Measured, bound: dict[str, np.ndarray]) -> None:
+    """Draw the two gaps of Lemma 1, measured and bounded, over rounds."""
+    for rule, look in SHOWN.items():
+        style, name = sfl_shared.line(look), sfl_shared.label(look)
+        axes[0].plot(case.t, found.worst(rule, "real_to_virtual"), **style, label=name)
+        axes[0].plot(case.t, bound[rule][:, 0], color=style["color"], linewidth=1, linestyle=":")
+        wide = style | {"linewidth": _WIDTHS[rule]}
+        axes[1].plot(case.t, found.worst(rule, "virtual_to_expected"), **wide, label=name)
+    axes[0].plot([], [], color="0.3", linewidth=1, linestyle=":", label="bounds")
+    axes[1].axhline(bound["drsr"][0, 1], **_BOUND, label="bound (all rules)")
+    axes[0].set(xlabel="round t", ylabel="squared length", yscale="log")
+    axes[0].set_title(r"real to virtual gradient, $\mathbb{E}\|g-\hat g\|^2$")
+    axes[1].set(xlabel="round t", yscale="log")
+    axes[1].set_title(r"virtual to expected, $\mathbb{E}\|\hat g-\nabla f^k\|^2$")
+    axes[0].set_ylim(bottom=axes[0].get_ylim()[0] / 6)
+    axes[0].legend(ncols=2, loc="lower left")
+    axes[1].legend(loc="center right")
+
+
+def lemma2(axes: Sequence[Axes], case: Case, found: Measured, bound: np.ndarray) -> None:
+    """Draw the drift within a round beside its bounds, and that of a wrong label mix alone.
+
+    `bound` (rounds,) is Lemma 2's for DRSR.
+    """
+    config = case.config
+    for rule, look in SHOWN.items():
+        text = f"{sfl_shared.label(look)}, measured"
+        axes[0].plot(case.t, found.worst(rule, "drift"), **sfl_shared.line(look), label=text)
+    axes[0].plot(case.t, bound, **_BOUND, label="Lemma 2 (DRSR)")
+    simple = (config.local_steps - 1) ** 2 * config.local_rate**2
+    text = r"one line: $(E-1)^2\eta_L^2\sigma_M^2$"
+    axes[0].axhline(simple, color="gray", linewidth=1, label=text)
+    axes[0].set(xlabel="round t", ylabel="squared drift", yscale="log")
+    axes[0].set_title(f"drift, E = {config.local_steps}")
+    axes[0].legend(loc="center right", bbox_to_anchor=(1, 0.7))
+    steps = np.arange(1, 21)
+    axes[1].plot(steps, (steps - 1) ** 2, color="#0072B2", label="drift by a label error alone")
+    axes[1].plot(steps, 5 * steps, **_BOUND, label=r"$\lambda$ term of Lemma 2")
+    axes[1].set(xlabel="local steps E", ylabel=r"in units of $\eta_L^2R^2\lambda_t^2\sigma_M^2$")
+    axes[1].set(title="two opposite classes", xticks=[1, 5, 10, 15, 20])
+    axes[1].legend()
+
+
+def theorem1(axes: Sequence[Axes], found: Found) -> None:
+    """Draw Theorem 1's terms over rounds, and what was measured beside its total."""
+    _terms(axes[0], found.terms, {"phi_m_missing": "dropped term"})
+    axes[0].set(xlabel="rounds T", ylabel="squared gradient length", title="terms of the bound")
+    t = found.case.t
+    for rule, look in SHOWN.items():
+        text = f"{sfl_shared.label(look)}, measured"
+        wide = sfl_shared.line(look) | {"linewidth": _WIDTHS[rule]}
+        axes[1].plot(t, found.smallest[rule], **wide, label=text)
+    axes[1].plot(t, found.totals["drsr"], **_BOUND, label="Theorem 1 (DRSR)")
+    axes[1].axhline(1, color="gray", linewidth=1, label=r"$\sigma_M^2$: always true")
+    axes[1].set(yscale="log", xlabel="rounds T", title="training, measured")
+    axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def coin(axes: Sequence[Axes], found: Coin) -> None:
+    """Draw the coin in a cache of two: at the largest step, and at a small one.
+
+    Left the true value is above the printed bound; right it stays above every bound if the cache
+    is never refreshed.
+    """
+    for ax, s, title in zip(axes, (1.0, 0.03), ("largest step", "step 0.03"), strict=True):
+        total = found.bound[s]["total"]
+        ax.plot(found.t, found.true[s], color="#0072B2", label="true value")
+        ax.plot(found.t, found.never_refreshed[s], color="#009E73", label="never refreshed")
+        ax.plot(found.t, total, **_PRINTED, label="bound as printed")
+        some = total + found.bound[s]["phi_m_missing"]
+        ax.plot(found.t, some, color="#E69F00", linestyle="-.", label="with the dropped term")
+        ax.plot(found.t, found.completed[s], **_BOUND, label="with E times it")
+        ax.set(xscale="log", yscale="log", xlabel="rounds T", title=f"a coin, M = 2: {title}")
+    axes[0].set_ylabel("squared gradient length")
+    axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5), title="both panels")
+
+
+def corollary2(axes: Sequence[Axes], case: Case, found: Orders) -> dict[str, np.ndarray]:
+    """Draw the terms over rounds under the corrected step sizes, and what E does under both."""
+    _terms(axes[0], found.curves, {"phi_m_missing": "dropped term"}, slopes=True)
+    axes[0].plot(HORIZONS, found.curves["drsr"]["total"], color="black", label="total, DRSR")
+    axes[0].set(xlabel="rounds T", ylabel="squared gradient length")
+    axes[0].set_title("corrected step sizes, E = 4, K = 10, L = 0.1")
+    axes[0].legend(ncols=2, loc="lower left", fontsize=8)
+    rounds, many = 100_000, np.array([1, 2, 4, 8, 16, 32])
+    zeros, drawn = np.zeros(rounds), {}
+    for name, look in (("printed", _PRINTED), ("corrected", {"color": "#0072B2"})):
+        rates = 1 / np.sqrt(rounds * many) if name == "printed" else 1 / (np.sqrt(rounds) * many)
+        over = []
+        for e, rate in zip(many, rates, strict=True):
+            how = {"rounds": rounds, "local_steps": int(e), "n_clients": 10, "lambda2": zeros}
+            how |= {"local_rate": rate, "global_rate": np.sqrt(10 * e)}
+            over.append(bounds.theorem1(**flat_problem(case), **how))
+        for term, marker, text in (
+            ("vanishing", "o", "vanishing"),
+            ("phi_g", "^", r"$\Phi_G$, $\Phi_M$"),
+        ):
+            values = np.array([getattr(b, term) for b in over])
+            drawn[f"{name} {term}"] = values / values[0]
+            label = f"{text}, {name}"
+            axes[1].plot(many, drawn[f"{name} {term}"], **look, marker=marker, label=label)
+    axes[1].plot(many, many**-0.5, **_BOUND, label=r"stated: $E^{-1/2}$ and constant")
+    axes[1].plot(many, np.ones(len(many)), **_BOUND)
+    axes[1].set(xscale="log", yscale="log", xlabel="local steps E", ylabel="relative to E = 1")
+    axes[1].set_title("what E does, T = 100 000, L = 0.1")
+    axes[1].legend(loc="upper left")
+    axes[1].set_ylim(top=4000)
+    return drawn
+
+
+def _terms(
+    ax: Axes, curves: dict[str, Any], extra: dict[str, str], *, slopes: bool = False
+) -> None:
+    """Draw Phi_L of each rule, and the other terms, which are the same for all, in grey."""
+    for rule, look in SHOWN.items():
+        text = rf"$\Phi_L$, {sfl_shared.label(look)}"
+        ax.plot(HORIZONS, curves[rule]["phi_l"], **sfl_shared.line(look), label=text)
+    names = {"vanishing": "vanishing", "phi_m": r"$\Phi_M$", **extra, "phi_g": r"$\Phi_G$"}
+    slope = {"vanishing": "-1/2", "phi_m": "-1", "phi_m_missing": "-1/2", "phi_g": "-1"}
+    for (column, text), line in zip(names.items(), ("-", "--", ":", "-."), strict=True):
+        label = f"{text}, slope {slope[column]}" if slopes else text
+        look = {"color": "gray", "linestyle": line, "linewidth": 1.2}
+        ax.plot(HORIZONS, curves["drsr"][column], **look, label=label)
+    ax.set(xscale="log", yscale="log")
+    ax.legend(ncols=2, loc="lower left", fontsize=8)
+    ax.set_ylim(bottom=ax.get_ylim()[0] / 60)

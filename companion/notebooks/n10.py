@@ -1,0 +1,425 @@
+"""Notebook 10, streams and caches: which caches are followed, what is measured, what is drawn.
+
+Source: SFL, Sections III to V, Figs. 1, 2, 3 and 5. Samples are squares whose colour and figure are
+the label, so that nothing is lost in grey print; one square is one unit of the axes wide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from companion import figures
+from companion.notebooks import sfl_shared
+from companion.notebooks.sfl_shared import label_color, text_color
+from companion.plans import Stage
+from sflkit.sfl import cache_paths, discrepancy
+from sflkit.sfl.caches import RULES
+from sflkit.sfl.clients import Clients, make_stream
+from sflkit.sfl.config import SFLConfig
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def cache_configs(rules: list[str], seeds: list[int], **settings) -> list[SFLConfig]:
+    """Return one config for each rule and seed; `settings` are other fields of SFLConfig."""
+    return [
+        SFLConfig(train=False, rule=rule, seed=seed, **settings)
+        for rule in dict.fromkeys(rules)
+        for seed in seeds
+    ]
+
+
+def streams_and_caches(
+    *,
+    seeds: list[int],
+    rounds: int,
+    rules: list[str],
+    n_clients: int,
+    classes_per_client: int,
+    n_states: int,
+    temperature: float,
+    capacity: int,
+    batch_size: int,
+    theta: float,
+) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
+    """Notebook 10: every rule on every seed's streams."""
+    settings = dict(
+        rounds=rounds,
+        n_clients=n_clients,
+        classes_per_client=classes_per_client,
+        n_states=n_states,
+        temperature=temperature,
+        capacity=capacity,
+        batch_size=batch_size,
+        theta=theta,
+    )
+    return (yield Stage(cache_paths.run, cache_configs(rules, seeds, **settings), "caches"))
+
+
+Evidence = dict[str, Any]
+
+
+def late_logs(frame: pd.DataFrame, seeds: list[int], first_full: int) -> dict:
+    """Return what Fig. 5 is judged by, as logarithms, for the rules FIFO, SRSR and DRSR.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Of `run` for these rules and seeds.
+    seeds : list of int
+    first_full : int
+        M, the round in which the cache is full for the first time.
+
+    Returns
+    -------
+    dict
+        "mean", "fluctuation" and "total": rule -> (n_seeds,) logarithms of the mean and of the
+        standard deviation over the last half of the rounds, and of the sum over all rounds;
+        "falls": log psi_t of DRSR (n_seeds, T - M), and log t.
+    """
+    psi = {
+        rule: part.pivot(index="seed", columns="round", values="discrepancy").loc[seeds]
+        for rule, part in frame.groupby("rule")
+        if rule in ("fifo", "srsr", "drsr")
+    }
+    t = next(iter(psi.values())).columns.to_numpy()
+    late = {rule: table.to_numpy()[:, t > t[-1] // 2] for rule, table in psi.items()}
+    falling = psi["drsr"].to_numpy()[:, t > first_full]
+    return {
+        "mean": {rule: np.log(values.mean(axis=1)) for rule, values in late.items()},
+        "fluctuation": {rule: np.log(values.std(axis=1)) for rule, values in late.items()},
+        "total": {rule: np.log(table.to_numpy().sum(axis=1)) for rule, table in psi.items()},
+        "falls": (np.log(falling), np.log(t[t > first_full])),
+    }
+
+
+def expected_totals(config: SFLConfig, seeds: Iterable[int]) -> dict[str, np.ndarray]:
+    """Return rule -> (rounds,) accumulated discrepancy of FIFO, SRSR and DRSR, in expectation.
+
+    It is the mean over the seeds' streams, for exact counts, that is without the noise of drawing
+    B_s labels and without rounding. `config` names the stream's and the caches' settings.
+    """
+    cache_rounds = math.ceil(config.capacity / config.batch_size)
+    paths: dict[str, list] = {"fifo": [], "srsr_filled": [], "drsr": []}
+    for seed in seeds:
+        stream = make_stream(replace(config, seed=seed), config.n_classes)
+        for rule, found in paths.items():
+            theta = config.theta if rule == "srsr_filled" else None
+            path = discrepancy.exact_path(
+                stream, rule, config.rounds, cache_rounds=cache_rounds, theta=theta
+            )
+            found.append(path.sum(axis=(1, 2)).cumsum())
+    names = {"fifo": "fifo", "srsr_filled": "srsr", "drsr": "drsr"}
+    return {names[rule]: np.mean(found, axis=0) for rule, found in paths.items()}
+
+
+# --- notebook 10 ----------------------------------------------------------------------------------
+
+
+def stream_evidence(
+    config: SFLConfig, clients: Clients, frame: pd.DataFrame, seeds: Sequence[int]
+) -> dict[str, Evidence]:
+    """Return the evidence of Figs. 1, 3 and 5, artefact -> part -> what the rule takes.
+
+    Parameters
+    ----------
+    config : SFLConfig
+        Of the clients.
+    clients : Clients
+        Those of Figs. 1 and 3.
+    frame : DataFrame
+        Rows of the sweep over rules and `seeds`, with the columns discrepancy and accumulated.
+    seeds : sequence of int
+        "Throughout" is judged by the expectations on as many other streams: those of the next
+        seeds, which no rule has seen.
+    """
+    long = clients.stream.long_term
+    apart = [np.abs(a - b).sum() / 2 for i, a in enumerate(long) for b in long[:i]]
+    logs = late_logs(frame, seeds, -(-config.capacity // config.batch_size))
+    expected = expected_totals(config, [seed + len(seeds) for seed in seeds])
+    others = np.stack([expected["srsr"], expected["fifo"]])
+    return {
+        "sfl-fig1": _wandering(config, clients),
+        "sfl-fig3": {"apart": bool(np.mean(apart) > 0.5)},
+        "sfl-fig5a": {
+            f"{what} {rule}": (logs[what]["fifo"], logs[what][rule])
+            for what in ("mean", "fluctuation")
+            for rule in ("srsr", "drsr")
+        }
+        | {"falls": logs["falls"]},
+        "sfl-fig5b": {
+            "fifo srsr": (logs["total"]["fifo"], logs["total"]["srsr"]),
+            "srsr drsr": (logs["total"]["srsr"], logs["total"]["drsr"]),
+            "throughout": (np.stack([expected["drsr"]] * 2), others),
+        },
+    }
+
+
+def _wandering(config: SFLConfig, clients: Clients) -> dict[str, bool]:
+    """Return whether rounds are off the long-term shares, alike, and right on average."""
+    shares, long = clients.counts / config.batch_size, clients.stream.long_term
+    off = np.abs(shares - long).max(axis=2)  # (rounds, clients)
+    mean_off = np.abs(shares.mean(axis=0) - long).max(axis=1)
+    return {
+        "off": bool((off > 0.05).mean() > 0.5),
+        "alike": bool((clients.stream.autocovariance(1).sum(axis=1) > 0).all()),
+        "average": bool((mean_off < off.mean(axis=0)).all()),
+    }
+
+
+Held = tuple[np.ndarray, np.ndarray]  # ids and labels of what a cache holds
+
+
+def updates_by_hand(
+    axes: np.ndarray, steps: Mapping[str, tuple[Held, Held]], new_labels: ArrayLike, first_id: int
+) -> None:
+    """Draw one update of small caches: what was held, what arrives, what is held then.
+
+    Parameters
+    ----------
+    axes : array of Axes (n_rules, 3)
+    steps : mapping
+        Name of a rule -> (ids, labels) before and after the update.
+    new_labels : int array (n,)
+        Labels of the arrivals, whose ids follow on `first_id`.
+    first_id : int
+    """
+    new_ids = first_id + np.arange(len(np.asarray(new_labels)))
+    for row, (name, (before, after)) in zip(axes, steps.items(), strict=True):
+        order = np.lexsort((after[0], after[1]))
+        squares(row[0], before[1], gone=~np.isin(before[0], after[0]))
+        thrown = ~np.isin(new_ids, after[0])
+        squares(row[1], new_labels, y=-0.5, new=np.ones(len(new_ids), bool), gone=thrown)
+        squares(row[2], after[1][order], new=after[0][order] >= first_id)
+        row[0].text(-0.4, -1.06, name, ha="right", va="center", weight="bold")
+        for ax in row:
+            ax.set(xlim=(-0.2, 6.2), ylim=(-2.3, 0.2), aspect="equal")
+            ax.axis("off")
+    titles = "cache before (crossed: leaves)", "arrivals (crossed: not kept)", "cache after"
+    for ax, title in zip(axes[0], titles, strict=True):
+        ax.set_title(title, fontsize=11)
+
+
+def wandering_shares(ax: Axes, short: ArrayLike, long: ArrayLike) -> None:
+    """Draw Fig. 1: the label shares of one client's arrivals around its long-term shares.
+
+    Parameters
+    ----------
+    short : array (n_rounds, n_classes)
+        Shares of the arrivals.
+    long : array (n_classes,)
+        Long-term shares.
+    """
+    short, long = np.asarray(short), np.asarray(long)
+    held, height = np.flatnonzero(long), -1.0
+    rounds = np.arange(1, len(short) + 1)
+    for i, r in enumerate(held):
+        look = figures.series_style("", i)
+        look |= {"linestyle": "-", "markersize": 3.5, "linewidth": 1.2}
+        ax.plot(rounds, short[:, r], label=f"class {r}", **look)
+        ax.axhline(long[r], color=look["color"], linestyle="--", linewidth=1.8)
+    for r in sorted(held, key=long.__getitem__):
+        height = max(height + 0.1, long[r])  # names do not overlap
+        ax.text(rounds[-1] + 0.8, height, f"$\\pi$ of class {r}", va="center", fontsize=9)
+    ax.set(ylabel="share of the arrivals", ylim=(0, 1), xlim=(0, rounds[-1] + 0.5))
+    ax.set_xlabel("round t")
+    ax.legend(ncols=5, loc="upper left")
+
+
+def discrepancies(
+    ax: Axes, frame: pd.DataFrame, column: str, text: str, one: int | None = None
+) -> None:
+    """Draw Fig. 5: a column of a frame over rounds, by cache rule: mean and 95 % interval.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of a sweep over rules and seeds.
+    column, text : str
+        What is drawn, and what the axis calls it.
+    one : int, optional
+        A seed whose own run is drawn beside the mean, thin: a mean fluctuates less than a run does.
+    """
+    figures.curves(ax, frame, "round", column, "rule", rules=RULES)
+    if one is not None:
+        for rule, run in frame[frame["seed"] == one].groupby("rule"):
+            color = sfl_shared.line(str(rule))["color"]
+            ax.plot(run["round"], run[column], color=color, linewidth=0.6, alpha=0.6)
+    ax.set(xlabel="round t", ylabel=text, xlim=(1, int(frame["round"].max())), ylim=(0, None))
+
+
+_GAP = 0.12
+
+
+def squares(
+    ax: Axes,
+    labels: ArrayLike,
+    *,
+    x: float = 0.0,
+    y: float = 0.0,
+    columns: int = 6,
+    new: ArrayLike | None = None,
+    gone: ArrayLike | None = None,
+    fontsize: float = 8,
+) -> None:
+    """Draw samples as squares in rows of `columns`, the first at the top left corner (x, y).
+
+    Parameters
+    ----------
+    labels : int array (n,)
+    new, gone : bool arrays (n,), optional
+        Samples with a thick frame, and samples crossed out.
+    """
+    from matplotlib.patches import Rectangle
+
+    labels = np.asarray(labels, dtype=int)
+    new, gone = (
+        np.zeros(len(labels), bool) if flags is None else np.asarray(flags, bool)
+        for flags in (new, gone)
+    )
+    for i, label in enumerate(labels):
+        left, bottom = x + i % columns, y - 1 - i // columns
+        side = 1 - _GAP
+        ax.add_patch(
+            Rectangle(
+                (left, bottom),
+                side,
+                side,
+                facecolor=label_color(label),
+                edgecolor="black",
+                linewidth=2.2 if new[i] else 0.6,
+                alpha=0.45 if gone[i] else 1.0,
+                zorder=3,
+            )
+        )
+        ax.text(
+            left + side / 2,
+            bottom + side / 2 - 0.03,
+            str(label),
+            ha="center",
+            va="center",
+            fontsize=fontsize,
+            color="black" if gone[i] else text_color(label),
+            zorder=4,
+        )
+        if gone[i]:
+            ax.plot(
+                [left, left + side], [bottom, bottom + side], color="black", linewidth=1.1, zorder=5
+            )
+
+
+def sfl_round(
+    ax: Axes, arrivals: Sequence, caches: Sequence, new: Sequence, *, columns: int = 6
+) -> None:
+    """Draw the three stages of a round of SFL.
+
+    They are arrivals (S1), caches after the update (S2), and local models with the server (S3).
+
+    Parameters
+    ----------
+    arrivals, caches : per client an int array of labels
+    new : per client a bool array, which cached samples arrived in this round
+    """
+    from matplotlib.patches import FancyBboxPatch
+
+    if not len(arrivals) == len(caches) == len(new) or not len(arrivals):
+        raise ValueError(
+            f"arrivals, caches and new have {len(arrivals)}, {len(caches)} and {len(new)} clients; "
+            "they need the same number, at least 1"
+        )
+    rows = max(-(-max(map(len, (*arrivals, *caches))) // columns), 1)
+    pitch, middle = rows + 1.6, -rows / 2
+    s1, s2, s3, server = 0.0, columns + 2.0, 2 * columns + 4.0, 2 * columns + 11.5
+
+    def box(x, y, width, height, text, color="white"):
+        ax.add_patch(
+            FancyBboxPatch(
+                (x, y - height / 2),
+                width,
+                height,
+                boxstyle="round,pad=0.12,rounding_size=0.25",
+                facecolor=color,
+                edgecolor="black",
+                linewidth=1.0,
+                zorder=2,
+            )
+        )
+        ax.text(x + width / 2, y, text, ha="center", va="center", fontsize=8.5, zorder=4)
+
+    def arrow(start, end, bend=0.0, color="black"):
+        ax.annotate(
+            "",
+            end,
+            start,
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": color,
+                "linewidth": 1.3,
+                "shrinkA": 0,
+                "shrinkB": 0,
+                "connectionstyle": f"arc3,rad={bend}",
+            },
+            zorder=1,
+        )
+
+    bottom = -pitch * (len(caches) - 1) - rows
+    centre = bottom / 2
+    for k, (arrived, cached, fresh) in enumerate(zip(arrivals, caches, new, strict=True)):
+        y = -pitch * k
+        ax.text(s1 - 0.5, y + middle, f"client {k + 1}", ha="right", va="center", fontsize=9)
+        top = y + middle + -(-len(arrived) // columns) / 2
+        squares(ax, arrived, x=s1, y=top, columns=columns, new=np.ones(len(arrived), bool))
+        box(s2 - 0.06, y + middle + 0.06, columns, rows + 0.1, "", "#F3F3F3")
+        squares(
+            ax,
+            cached,
+            x=s2,
+            y=y + middle + -(-len(cached) // columns) / 2,
+            columns=columns,
+            new=fresh,
+        )
+        box(s3, y + middle, 4.6, 1.5, f"$E$ steps: $w_t \\to w_t^{k + 1}$", "#E8F1FA")
+        arrow((s1 + columns + 0.1, y + middle), (s2 - 0.4, y + middle))
+        arrow((s2 + columns + 0.25, y + middle), (s3 - 0.25, y + middle))
+        arrow((s3 + 4.85, y + middle), (server - 0.25, centre + 0.35 * (y + middle - centre)))
+    box(
+        server,
+        centre,
+        5.4,
+        3.6,
+        "server\n\n$w_{t+1} = w_t +$\n$\\eta$ mean$_k(w_t^k - w_t)$",
+        "#FDF0DD",
+    )
+    turn = bottom - 1.0
+    ax.plot(
+        [server + 2.7, server + 2.7, s3 + 2.3],
+        [centre - 1.95, turn, turn],
+        color="#555555",
+        linestyle="--",
+        linewidth=1.3,
+    )
+    arrow((s3 + 2.3, turn), (s3 + 2.3, bottom + rows / 2 - 0.95), color="#555555")
+    ax.text(
+        (s3 + 2.3 + server + 2.7) / 2,
+        turn - 0.35,
+        "$w_{t+1}$ goes to every client",
+        ha="center",
+        va="top",
+        fontsize=8.5,
+    )
+    for x, width, title in (
+        (s1, columns, "$S_1$ streaming\ndata arrival"),
+        (s2, columns, "$S_2$ local\ncache update"),
+        (s3, 4.6, "$S_3$ local\nmodel update"),
+    ):
+        ax.text(x + width / 2, 0.9, title, ha="center", va="bottom", fontsize=10)
+    ax.set(xlim=(s1 - 4.0, server + 5.9), ylim=(turn - 1.4, 2.9), aspect="equal")
+    ax.axis("off")

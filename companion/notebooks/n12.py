@@ -1,0 +1,238 @@
+"""Notebook 12, Fig. 4: the runs, what its claims take of them, and its pictures.
+
+Source: SFL, Section VI. Accuracies are shares in the frames and per cent, or points of them, in
+the pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import pandas as pd
+
+from companion import figures
+from companion.notebooks import label_only, sfl_shared
+from companion.notebooks.label_only import LabelOnlyConfig
+from companion.notebooks.sfl_shared import (
+    ALL_RULES,
+    LATE,
+    THROUGHOUT,
+    WITH_STATIC_FULL,
+    Evidence,
+    difference,
+    steps,
+    window,
+)
+from companion.plans import Stage
+from sflkit.sfl import training
+from sflkit.sfl.caches import RULES
+from sflkit.sfl.config import SFLConfig
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+# With caches that fill by appending only what that reading changes is run.
+APPENDED = ("drsr", "fifo", "lazy")
+LABELLED = ("full", "drsr", "srsr", "fifo", "lazy")
+
+
+class Comparison(NamedTuple):
+    """Runs of Fig. 4: one frame a panel, "a" and "b", with caches that are full at the start; panel
+    (a) with caches that fill by appending; and those of labels alone.
+    """
+
+    full: dict[str, pd.DataFrame]
+    append: pd.DataFrame
+    labels: pd.DataFrame
+
+
+def comparison(
+    *,
+    data_a: str,
+    data_b: str,
+    model: str,
+    model_b: str,
+    rate_a: float,
+    rate_b: float,
+    rounds: int,
+    rounds_b: int,
+    seeds: Sequence[int],
+    seeds_b: Sequence[int],
+    capacity: int,
+    batch_size: int,
+    theta: float,
+    classes_per_client: int,
+    evaluate_every: int,
+    label_seeds: Sequence[int],
+    label_rounds: int,
+) -> Generator[Stage, pd.DataFrame, Comparison]:
+    """Plan notebook 12: the rules on two data sets, and with labels as the only difference.
+
+    A label seed is a world and a path of its own.
+    """
+    labelled = LabelOnlyConfig(
+        start="full", capacity=300, batch_size=150, theta=theta, rounds=label_rounds
+    )
+    labels = yield Stage(
+        label_only.run,
+        [replace(labelled, rule=r, seed=s, world=s) for s in label_seeds for r in LABELLED],
+        "labels alone",
+    )
+    base = SFLConfig(
+        capacity=capacity,
+        batch_size=batch_size,
+        theta=theta,
+        classes_per_client=classes_per_client,
+        evaluate_every=evaluate_every,
+    )
+    a = replace(base, data=data_a, model=model, local_rate=rate_a, rounds=rounds)
+    b = replace(base, data=data_b, model=model_b, local_rate=rate_b, rounds=rounds_b)
+    full = {}
+    for panel, config, own in (("a", a, seeds), ("b", b, seeds_b)):
+        full[panel] = yield Stage(
+            training.full_start,
+            [replace(config, rule=r, seed=s) for s in own for r in ALL_RULES],
+            f"panel {panel}",
+            gpu=True,
+        )
+    append = yield Stage(
+        training.run,
+        [replace(a, rule=r, seed=s) for s in seeds for r in APPENDED],
+        "panel a, appending",
+        gpu=True,
+    )
+    return Comparison(full, append, labels)
+
+
+def comparison_evidence(found: Comparison) -> dict[str, Evidence]:
+    """Return the evidence of notebook 12, artefact -> part -> what the rule takes."""
+    late = {panel: window(frame, LATE) for panel, frame in found.full.items()}
+    evidence = {f"sfl-fig4{panel}": _order(found, panel, late[panel]) for panel in late}
+    gain = {
+        panel: (score[["drsr", "srsr", "fifo"]].mean(axis=1) - score["lazy"]).to_numpy()
+        for panel, score in late.items()
+    }
+    evidence["sfl-fig4b"]["gain"] = (gain["a"], gain["b"])
+    whole = {panel: window(frame, THROUGHOUT) for panel, frame in found.full.items()}
+    labels = window(found.labels, THROUGHOUT)
+    evidence["sfl-throughout"] = {
+        f"{rule} {panel}": difference(score, rule, "fifo")
+        for panel, score in whole.items()
+        for rule in ("drsr", "srsr")
+    }
+    evidence["sfl-throughout"] |= {
+        f"labels {rule}": difference(labels, rule, "fifo") for rule in ("drsr", "srsr")
+    }
+    moves = steps(found.labels)
+    evidence["sfl-throughout"]["labels steadier"] = difference(moves, "fifo", "drsr")
+    early = {panel: window(frame, (0.0, 0.5)) for panel, frame in found.full.items()}
+    evidence["sfl-speed"] = {
+        f"{rule} {panel}": difference(score, rule, "lazy")
+        for panel, score in early.items()
+        for rule in ("drsr", "srsr", "fifo")
+    }
+    evidence["sfl-nearfull"] = {
+        rule: difference(late["a"], rule, "full_refreshed") for rule in ("drsr", "srsr", "fifo")
+    }
+    return evidence
+
+
+def gains_over_lazy(evidence: Mapping[str, Evidence]) -> str:
+    """Say how large the gains behind `sfl-speed` are, beside the smallest that counts."""
+    gains = [100 * gain.mean() for gain in evidence["sfl-speed"].values()]
+    return (
+        f"The gains over LAZY lie between {min(gains):.2g} and {max(gains):.2g} points, and less "
+        "than half a point counts as none."
+    )
+
+
+def _order(found: Comparison, panel: str, late: pd.DataFrame) -> Evidence:
+    """Return the evidence of one panel of Fig. 4."""
+    loss = window(found.full[panel], LATE, "loss")
+    order = {
+        "drsr fifo": difference(late, "drsr", "fifo"),
+        "srsr fifo": difference(late, "srsr", "fifo"),
+        "fifo lazy": difference(late, "fifo", "lazy"),
+        "drsr srsr": difference(late, "drsr", "srsr"),
+        "full drsr": difference(late, "full_refreshed", "drsr"),
+        "static drsr": difference(late, "full", "drsr"),
+        "loss drsr lazy": difference(loss, "lazy", "drsr"),
+    }
+    if panel == "a":
+        append = window(found.append, LATE)
+        order["append drsr fifo"] = difference(append, "drsr", "fifo")
+        order["append fifo lazy"] = difference(append, "fifo", "lazy")
+    return order
+
+
+def figure4(axes: Sequence[Axes], frame: pd.DataFrame, rules: Sequence[str]) -> pd.DataFrame:
+    """Draw Fig. 4: left the accuracy of every rule over rounds, right late differences from FIFO.
+
+    Parameters
+    ----------
+    axes : two Axes
+    frame : DataFrame
+        Rows of a sweep over rules and seeds.
+    rules : sequence of str
+        In the order of the right picture.
+
+    Returns
+    -------
+    DataFrame
+        Mean, std and count of the accuracies in per cent, by rule and round.
+    """
+    shown = frame.dropna(subset="accuracy")[["rule", "seed", "round", "accuracy"]]
+    shown = shown.assign(accuracy=100 * shown["accuracy"])
+    figures.curves(
+        axes[0],
+        shown,
+        "round",
+        "accuracy",
+        "rule",
+        rules=RULES,
+        interval=None,
+        labels=WITH_STATIC_FULL,
+    )
+    axes[0].set(xlabel="round t", ylabel="test accuracy, %")
+    axes[0].legend(ncols=2, fontsize=9)
+    late = window(frame, LATE)
+    others = [rule for rule in rules if rule != "fifo"]
+    sfl_shared.gains(axes[1], late.sub(late["fifo"], axis=0)[others], labels=WITH_STATIC_FULL)
+    axes[1].set(xlabel="minus FIFO, points", title="last quarter, a dot a seed, bars 95 %")
+    return shown.groupby(["rule", "round"])["accuracy"].agg(["mean", "std", "count"]).reset_index()
+
+
+def labels_alone(axes: Sequence[Axes], frame: pd.DataFrame, seed: int) -> dict[str, pd.DataFrame]:
+    """Draw rules that differ in labels only: left one world over rounds, right all worlds.
+
+    Parameters
+    ----------
+    axes : two Axes
+    frame : DataFrame
+        Rows of a sweep of `label_only.run` over rules and seeds.
+    seed : int
+        Whose curves are drawn, from a quarter of the rounds on.
+    """
+    one = frame[frame["seed"] == seed]
+    last = int(one["round"].max())
+    for rule in ("lazy", "fifo", "srsr", "drsr"):
+        rows = one[one["rule"] == rule]
+        look = sfl_shared.line(rule) | {"linewidth": 1.4, "label": sfl_shared.label(rule)}
+        axes[0].plot(rows["round"], 100 * rows["accuracy"], **look)
+    inside = 100 * one[one["round"] > last / 4]["accuracy"]
+    axes[0].set(
+        xlabel="round t",
+        ylabel="test accuracy, %",
+        xlim=(last / 4, last),
+        ylim=(inside.min() - 0.2, inside.max() + 0.2),
+    )
+    axes[0].legend(ncols=4, fontsize=9)
+    whole = window(frame, THROUGHOUT)
+    chosen = ["full", "drsr", "srsr", "lazy"]
+    sfl_shared.gains(axes[1], whole.sub(whole["fifo"], axis=0)[chosen])
+    axes[1].set(xlabel="minus FIFO, points, all rounds", title="mean accuracy, one dot a world")
+    steps = 100 * sfl_shared.steps(frame)
+    return {"one": one[["rule", "round", "accuracy"]], "throughout": whole, "steps": steps}

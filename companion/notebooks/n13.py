@@ -1,0 +1,542 @@
+"""Notebook 13, Figs. 6, 7 and 8: arrivals, cache size and SRSR's weight.
+
+Source: SFL, Section VI and supplement. Accuracies are shares in the frames and per cent, or points
+of them, in the pictures.
+
+A cache that starts full holds B samples of round 0 of the stream, all from its state u_0, so that
+v_t = a_0 u_t + ... + a_{t-1} u_1 + a_t u_0 (`full_start_weights`). Two things of the paper then
+appear that appending hides: LAZY never leaves u_0, whose expected discrepancy is the largest of all
+rounds, and SRSR with a small theta leaves it slowly (Fig. 8(a)). DRSR takes the B samples for the M
+rounds that they fill. While FIFO still holds some of round 0, chance decides which of these samples
+go first; the weights are those of its expected shares. `sflkit.sfl.training.full_start` trains with
+such caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from companion import figures, sheets
+from companion.judging.claims import NotRun
+from companion.notebooks import label_only, sfl_shared
+from companion.notebooks.label_only import LabelOnlyConfig, make_stream
+from companion.notebooks.sfl_shared import LATE, THROUGHOUT, Evidence, difference, steps, window
+from companion.plans import Stage
+from sflkit import checks
+from sflkit.sfl import training
+from sflkit.sfl.caches import RULES
+from sflkit.sfl.config import SFLConfig
+from sflkit.sfl.discrepancy import exact_discrepancy, rule_weights
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Sensitivity(NamedTuple):
+    """Runs of Figs. 6 and 8 (labels alone) and of Fig. 7 (cache size)."""
+
+    labels: pd.DataFrame
+    sizes: pd.DataFrame
+
+
+def sensitivity(
+    *,
+    data: str,
+    model: str,
+    rate: float,
+    rounds: int,
+    seeds: Sequence[int],
+    capacity: int,
+    small_capacity: int,
+    few: float,
+    many: float,
+    theta: float,
+    thetas: Sequence[float],
+    evaluate_every: int,
+    worlds: Sequence[int],
+    paths_of_each: Sequence[int],
+    label_capacity: int,
+    label_rounds: int,
+) -> Generator[Stage, pd.DataFrame, Sensitivity]:
+    """Plan notebook 13: arrivals and SRSR's weight by labels alone, cache size by training.
+
+    `few` and `many` are B_s / B. With labels alone, every world meets every path.
+    """
+    base = LabelOnlyConfig(start="full", capacity=label_capacity, rounds=label_rounds)
+    weights = sorted({theta, *thetas})
+    arms = [("drsr", theta), *(("srsr", value) for value in weights)]
+    labels = yield Stage(
+        label_only.run,
+        [
+            replace(base, rule=r, theta=value, batch_size=arrivals(share, label_capacity), **where)
+            for where in ({"world": w, "seed": s} for w in worlds for s in paths_of_each)
+            for share in (few, many)
+            for r, value in arms
+        ],
+        "labels alone",
+    )
+    trained = SFLConfig(
+        data=data,
+        model=model,
+        local_rate=rate,
+        rounds=rounds,
+        theta=theta,
+        evaluate_every=evaluate_every,
+    )
+    sizes = yield Stage(
+        training.full_start,
+        [
+            replace(trained, rule=r, seed=s, capacity=size, batch_size=arrivals(few, size))
+            for s in seeds
+            for r in ("drsr", "srsr")
+            for size in (small_capacity, capacity)
+        ],
+        "cache size",
+        gpu=True,
+    )
+    return Sensitivity(labels, sizes)
+
+
+def arrivals(share: float, capacity: int) -> int:
+    """Return B_s for a share B_s / B of the cache, at least one sample."""
+    return max(1, round(share * capacity))
+
+
+FULL_STARTS = ("fifo", "lazy", "drsr", "srsr")
+
+
+def full_start_weights(
+    rule: str, t: int, *, cache_rounds: int, theta: float | None = None
+) -> np.ndarray:
+    """Return the weights a, newest round first and the round 0 that filled the cache last.
+
+    Parameters
+    ----------
+    rule : {"fifo", "lazy", "drsr", "srsr"}
+    t : int
+        Round, >= 0; in round 0 the cache holds u_0 alone.
+    cache_rounds : int
+        M = B / B_s >= 1, rounds of arrivals that the cache holds.
+    theta : float, optional
+        SRSR's weight in [0, 1]; required by "srsr" and refused by the others.
+
+    Returns
+    -------
+    array (t + 1,), >= 0 with sum 1
+
+    Raises
+    ------
+    ValueError
+        For an unknown rule, t or cache_rounds out of range, or theta missing or out of place.
+    """
+    checks.choice("rule", rule, FULL_STARTS)
+    t = checks.integer("t", t, 0)
+    cache_rounds = checks.integer("cache_rounds", cache_rounds, 1)
+    if rule != "srsr" and theta is not None:
+        raise ValueError(f"theta={theta!r} belongs to the rule 'srsr', not to {rule!r}")
+    if rule == "lazy":
+        return np.append(np.zeros(t), 1.0)
+    if rule == "fifo":  # each round pushes out an M-th of the samples, those of round 0 first
+        new = min(t, cache_rounds)
+        gone = np.zeros(max(t - cache_rounds, 0))
+        return np.concatenate([np.full(new, 1 / cache_rounds), gone, [1 - new / cache_rounds]])
+    if rule == "drsr":
+        return np.append(np.full(t, 1.0), cache_rounds) / (cache_rounds + t)
+    step = checks.real("theta", theta, 0, 1) / cache_rounds
+    return np.append(step * (1 - step) ** np.arange(t), (1 - step) ** t)
+
+
+# --- notebook 13 ----------------------------------------------------------------------------------
+
+
+def arm(frame: pd.DataFrame, rule: str, batch_size: int, theta: float) -> pd.DataFrame:
+    """Return the rows of one arm; the run of world w and path s gets the seed "w/s"."""
+    chosen = frame[
+        (frame["rule"] == rule)
+        & (frame["batch_size"] == batch_size)
+        & np.isclose(frame["theta"], theta)
+    ]
+    run = chosen["world"].astype(str) + "/" + chosen["seed"].astype(str)
+    return chosen.assign(seed=run.to_numpy(), arm=f"{rule} {theta:.3g}")
+
+
+def path_curves(rows: pd.DataFrame, span: tuple[float, float]) -> np.ndarray:
+    """Return the accuracies of an arm in a span, minus the mean over the paths of their world.
+
+    Returns
+    -------
+    array (n_worlds * n_paths, n_rounds)
+        What is left is the spread within a world; runs are in the order of their names "w/s".
+    """
+    last = rows["round"].max()
+    inside = rows[(rows["round"] > span[0] * last) & (rows["round"] <= span[1] * last)]
+    curves = inside.pivot(index=["world", "seed"], columns="round", values="accuracy")
+    return (curves - curves.groupby("world").transform("mean")).to_numpy()
+
+
+def arrival_evidence(
+    frame: pd.DataFrame, sizes: Mapping[str, int], theta: float
+) -> dict[str, Evidence]:
+    """Return the evidence of Fig. 6 and of DRSR's falling variance.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Runs with labels as the only difference.
+    sizes : mapping
+        "few" and "many" -> B_s.
+    theta : float
+        SRSR's weight.
+    """
+    figure, falls = {}, {}
+    for name, size in sizes.items():
+        rows = {rule: arm(frame, rule, size, theta) for rule in ("drsr", "srsr")}
+        both = pd.concat(rows.values())
+        moves = steps(both)
+        figure[f"across {name}"] = tuple(path_curves(rows[rule], LATE) for rule in rows)
+        figure[f"rounds {name}"] = difference(moves, "srsr", "drsr")
+        spans = (LATE, (0.25, 0.5))
+        falls[f"falls {name}"] = tuple(path_curves(rows["drsr"], span) for span in spans)
+    return {"sfl-fig6": figure, "sfl-steadier": falls}
+
+
+def theta_evidence(
+    frame: pd.DataFrame,
+    sizes: Mapping[str, int],
+    thetas: Sequence[float],
+    theta: float,
+    capacity: int,
+) -> dict[str, Evidence]:
+    """Return the evidence of Fig. 8, of theta's variation and of DRSR without a theta to choose.
+
+    Parameters
+    ----------
+    frame, sizes
+        As of `arrival_evidence`.
+    thetas : sequence of float
+        SRSR's weights, ascending.
+    theta : float
+        The paper's usual weight, against which a small one is slow.
+    capacity : int
+        B.
+    """
+    few, many = ({v: arm(frame, "srsr", sizes[n], v) for v in thetas} for n in ("few", "many"))
+    low, high = thetas[0], thetas[-1]
+    usual = arm(frame, "srsr", sizes["few"], theta)
+    worlds = sorted(set(frame["world"]))
+    last = int(frame["round"].max())
+    exact = {
+        "slow": (sizes["few"], low, theta, (0.0, 0.25), "full"),
+        "append slow": (sizes["few"], low, theta, (0.0, 0.25), "append"),
+        "shift": (sizes["many"], high, low, LATE, "full"),
+    }
+    figure: Evidence = {
+        key: np.array([exact_gap(w, a, b, n, capacity, last, span, start) for w in worlds])
+        for key, (n, a, b, span, start) in exact.items()
+    }
+    figure["few"] = _gap(usual, few[low], (0.0, 0.25))
+    figure["many"] = _gap(many[low], many[high], LATE)
+    figure["loss many"] = _gap(many[high], many[low], LATE, "loss")
+    moves = [steps(rows, by="arm").iloc[:, 0].to_numpy() for rows in (many[high], many[low])]
+    variation = {
+        "across": (path_curves(many[low], LATE), path_curves(many[high], LATE)),
+        "rounds": tuple(moves),
+    }
+    untuned: Evidence = {}
+    scores = {"few": _by_theta(few), "many": _by_theta(many)}
+    chosen = {name: _chosen_by_the_others(score) for name, score in scores.items()}
+    for name, other in (("few", "many"), ("many", "few")):
+        best, foreign = (_pick(scores[name], chosen[n]) for n in (name, other))
+        drsr = window(arm(frame, "drsr", sizes[name], theta), THROUGHOUT, "accuracy", "arm")
+        untuned[name] = drsr.iloc[:, 0].to_numpy() - best
+        untuned[f"{name} choice"] = best - foreign
+    best_of_all = scores["many"].mean().idxmax()
+    rows = arm(frame, "drsr", sizes["many"], theta), many[best_of_all]
+    untuned["steady"] = tuple(path_curves(one, LATE) for one in rows)
+    return {"sfl-fig8": figure, "sfl-thetavar": variation, "sfl-untuned": untuned}
+
+
+def _by_theta(arms: Mapping[float, pd.DataFrame]) -> pd.DataFrame:
+    """Return the mean accuracy of every run, one row a run "w/s" and one column a theta."""
+    return pd.DataFrame(
+        {v: window(rows, THROUGHOUT, "accuracy", "arm").iloc[:, 0] for v, rows in arms.items()}
+    )
+
+
+def _chosen_by_the_others(score: pd.DataFrame) -> pd.Series:
+    """Return for every run the theta that is best in the mean over the other runs.
+
+    A choice by all runs could never be below another one in their mean.
+    """
+    return (score.sum() - score).idxmax(axis=1)
+
+
+def _pick(score: pd.DataFrame, chosen: pd.Series) -> np.ndarray:
+    """Return each run's score under the theta that was chosen for it."""
+    return np.array([score.at[run, v] for run, v in chosen.items()])
+
+
+def _gap(
+    a: pd.DataFrame, b: pd.DataFrame, span: tuple[float, float], column: str = "accuracy"
+) -> np.ndarray:
+    """Return the mean of a column over a span in arm a minus that in arm b, run by run."""
+    first, second = (window(rows, span, column, "arm").iloc[:, 0] for rows in (a, b))
+    return (first - second).to_numpy()
+
+
+def exact_gap(
+    world: int,
+    theta: float,
+    other: float,
+    batch_size: int,
+    capacity: int,
+    rounds: int,
+    span: tuple[float, float],
+    start: str,
+    points: int = 6,
+) -> float:
+    """Return how far SRSR's exact psi_t with `theta` lies above that with `other`.
+
+    The mean over `points` rounds in the span, see `exact_psi`.
+    """
+    first, last = (share * rounds for share in span)
+    chosen = np.unique(np.linspace(first, last, points + 1).astype(int)[1:].clip(1))
+    sizes = {"batch_size": batch_size, "capacity": capacity, "start": start}
+    curves = [exact_psi(world, "srsr", chosen, theta=v, **sizes) for v in (theta, other)]
+    return float(np.mean(curves[0] - curves[1]))
+
+
+def exact_psi(
+    world: int,
+    rule: str,
+    rounds: Sequence[int],
+    *,
+    theta: float,
+    batch_size: int,
+    capacity: int,
+    start: str,
+) -> np.ndarray:
+    """Return sum_k sum_r E[(v_t - pi)^2] in some rounds, on the stream of a world of `label_only`.
+
+    As E[v_t] = pi, it is the variance of the cached label mix.
+
+    Parameters
+    ----------
+    world : int
+    rule : {"drsr", "srsr"}
+    rounds : sequence of int
+        t >= 1.
+    theta : float
+        SRSR's weight; DRSR takes none.
+    batch_size, capacity : int
+        B_s and B, a multiple of it.
+    start : {"full", "append"}
+        How caches start, see `sflkit.sfl.clients.Clients`.
+    """
+    stream = make_stream(replace(LabelOnlyConfig(), world=world))
+    weigh: Callable = full_start_weights if start == "full" else rule_weights
+    name = "srsr_filled" if rule == "srsr" and start == "append" else rule
+    how = {"cache_rounds": capacity // batch_size, "theta": theta if rule == "srsr" else None}
+    weights = (weigh(name, int(t), **how) for t in rounds)
+    return np.array([exact_discrepancy(stream, weights=w).sum() for w in weights])
+
+
+def size_evidence(frame: pd.DataFrame, small: int, large: int, rounds: int) -> dict[str, Evidence]:
+    """Return the evidence of Fig. 7: caches of `large` against `small` samples.
+
+    The printed gain is that of round 200; a run that ends before has none.
+    """
+    late, early, printed = {}, {}, {}
+    for rule in ("drsr", "srsr"):
+        rows = frame[frame["rule"] == rule]
+        late[f"late {rule}"] = difference(window(rows, LATE, by="capacity"), large, small)
+        early[rule] = difference(window(rows, (0.0, 0.25), by="capacity"), large, small)
+        at = rows[rows["round"] == 200].dropna(subset=["accuracy"])
+        score = at.pivot(index="seed", columns="capacity", values="accuracy")
+        printed[f"round 200 {rule}"] = (
+            difference(score, large, small)
+            if len(score)
+            else NotRun(f"{rounds} rounds, and the paper's number is that of round 200")
+        )
+    return {"sfl-fig7": late | printed, "sfl-faster": early}
+
+
+Arms = Mapping[tuple[str, str, float], pd.DataFrame]
+_DISCREPANCY = r"expected discrepancy $\mathbb{E}\,\psi_t$"
+_THETA_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+def over_paths(
+    ax: Axes, arms: Mapping[str, pd.DataFrame], looks: Sequence[Mapping]
+) -> pd.DataFrame:
+    """Draw Figs. 6 and 8: the mean accuracy of some arms, and one standard deviation around it.
+
+    Parameters
+    ----------
+    ax : Axes
+    arms : mapping
+        What the legend calls an arm -> rows of `arm`.
+    looks : sequence of mappings
+        Matplotlib's keywords for the line of each arm.
+
+    Returns
+    -------
+    DataFrame
+        arm, round, mean and std, in per cent. The std is that over the paths of a world, the root
+        of its mean square over worlds.
+    """
+    drawn = []
+    for (name, rows), look in zip(arms.items(), looks, strict=True):
+        mean = 100 * rows.groupby("round")["accuracy"].mean()
+        std = _spread(rows)
+        ax.plot(mean.index, mean, label=name, **look)
+        ax.fill_between(mean.index, mean - std, mean + std, color=look["color"], alpha=0.18, lw=0)
+        drawn.append(
+            pd.DataFrame({"arm": name, "round": mean.index, "mean": mean.to_numpy(), "std": std})
+        )
+    ax.set(xlabel="round t", ylabel="test accuracy, %")
+    ax.legend(loc="upper right")
+    return pd.concat(drawn, ignore_index=True)
+
+
+def draw_arrivals(
+    axes: np.ndarray, arms: Arms, sizes: Mapping[str, int], theta: float, how: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Draw what Fig. 6 rests on: above the spread of the accuracy, below the discrepancy.
+
+    The spread is that of `over_paths`, smoothed over five rounds.
+
+    Parameters
+    ----------
+    axes : array of Axes (2, 2)
+        A column for few and one for many arrivals.
+    arms : mapping
+        (few or many, rule, theta) -> rows of `arm`.
+    sizes : mapping
+        few or many -> B_s.
+    theta : float
+        SRSR's weight.
+    how : mapping
+        worlds, capacity and rounds.
+    """
+    worlds, at = how["worlds"], _some_rounds(how["rounds"])
+    drawn = {}
+    for column, (name, n) in zip(axes.T, sizes.items(), strict=True):
+        for rule in ("drsr", "srsr"):
+            look = sfl_shared.line(rule) | {"label": sfl_shared.label(rule)}
+            spread = _spread(arms[name, rule, theta])
+            calm = pd.Series(spread).rolling(5, center=True, min_periods=1).mean()
+            column[0].plot(np.arange(1, len(calm) + 1), calm, **look)
+            exact = _exact(worlds, rule, at, theta, n, how["capacity"], "full")
+            column[1].plot(at, exact, **look)
+            drawn[f"spread {name} {rule}"] = spread
+            drawn[f"psi {name} {rule}"] = np.stack([at, exact])
+        column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
+        column[1].set_xlabel("round t")
+    axes[0, 0].set(ylabel="spread of the accuracy\nover paths, points", ylim=(0, None))
+    axes[1, 0].set(ylabel=_DISCREPANCY, ylim=(0, None))
+    axes[0, 1].legend()
+    return drawn
+
+
+def weights(
+    axes: np.ndarray,
+    arms: Arms,
+    sizes: Mapping[str, int],
+    thetas: Sequence[float],
+    theta: float,
+    how: Mapping[str, Any],
+) -> dict[str, np.ndarray]:
+    """Draw what Fig. 8 rests on: above SRSR's discrepancy by theta, below the accuracy.
+
+    Arguments are those of `arrivals`, and `thetas`, SRSR's weights. Accuracies are shown less
+    DRSR's. Dotted lines are caches that fill by appending.
+    """
+    worlds, at = how["worlds"], _some_rounds(how["rounds"])
+    drawn = {}
+    for column, (name, n) in zip(axes.T, sizes.items(), strict=True):
+        drsr = arms[name, "drsr", theta].groupby("round")["accuracy"].mean()
+        for value, color in zip(thetas, _THETA_COLORS, strict=False):
+            for start, line in (("full", "-"), ("append", ":")):
+                exact = _exact(worlds, "srsr", at, value, n, how["capacity"], start)
+                text = f"θ = {value:.2g}" if start == "full" else None
+                column[0].plot(at, exact, line, color=color, label=text)
+                drawn[f"psi {name} {value:.3g} {start}"] = exact
+            mean = arms[name, "srsr", value].groupby("round")["accuracy"].mean()
+            column[1].plot(mean.index, 100 * (mean - drsr), color=color)
+            drawn[f"accuracy {name} {value:.3g}"] = mean.to_numpy()
+        column[1].axhline(0, color="0.4", linewidth=1)
+        column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
+        column[1].set_xlabel("round t")
+    axes[0, 1].plot([], [], ":", color="0.3", label="fills by appending")
+    axes[0, 0].set(ylabel=_DISCREPANCY, ylim=(0, None))
+    axes[1, 0].set(ylabel="accuracy minus\nDRSR's, points")
+    axes[0, 1].legend(fontsize=9)
+    return drawn | {"rounds": at}
+
+
+def _spread(rows: pd.DataFrame) -> np.ndarray:
+    """Return the root of the mean variance over the paths of a world, in points, by round."""
+    curves = 100 * path_curves(rows, THROUGHOUT)
+    return np.sqrt((curves**2).sum(axis=0) / (len(curves) - rows["world"].nunique()))
+
+
+def _some_rounds(rounds: int) -> np.ndarray:
+    return np.unique(np.linspace(1, rounds, 25).astype(int))
+
+
+def _exact(
+    worlds: Sequence[int],
+    rule: str,
+    at: np.ndarray,
+    theta: float,
+    batch_size: int,
+    capacity: int,
+    start: str,
+) -> np.ndarray:
+    """Return a rule's expected discrepancy in the rounds `at`, mean over the worlds."""
+    how = {"theta": theta, "batch_size": batch_size, "capacity": capacity, "start": start}
+    return np.mean([exact_psi(w, rule, at, **how) for w in worlds], axis=0)
+
+
+def figure7(
+    axes: Sequence[Axes], frame: pd.DataFrame, printed: Mapping[int, float]
+) -> pd.DataFrame:
+    """Draw Fig. 7: DRSR and SRSR over rounds, a panel a cache size, with the printed accuracies.
+
+    Parameters
+    ----------
+    axes : two Axes
+        For the small and the large cache.
+    frame : DataFrame
+        Rows of a sweep over rules, seeds and capacities.
+    printed : mapping
+        B -> the paper's accuracy at round 200, a share; which rule's it does not say.
+
+    Returns
+    -------
+    DataFrame
+        Mean, std and count of the accuracy in per cent, by rule, capacity and round.
+    """
+    shown = frame.dropna(subset="accuracy")
+    shown = shown.assign(accuracy=100 * shown["accuracy"])
+    band = 0.95 if shown["seed"].nunique() >= 4 else None
+    for ax, letter, (size, part) in zip(axes, "ab", shown.groupby("capacity"), strict=True):
+        look = {"rules": RULES, "interval": band}
+        figures.curves(ax, part, "round", "accuracy", "rule", **look)
+        ax.set(xlabel="round t", ylabel="test accuracy, %", ylim=(0, 100))
+        ax.set_title(f"Figure 7({letter}): B = {size}, $B_s$ = {part['batch_size'].iloc[0]}")
+        if size in printed:
+            value = {"paper": 100 * printed[size]}
+            sheets.printed_marks(ax, 200, value, {"paper": "black"})
+            ax.annotate(
+                f"{value['paper']:.0f}", (200, value["paper"]), (7, 5), textcoords="offset points"
+            )
+        sheets.explain_marks(ax, marks=True, loc="lower right")
+    groups = shown.groupby(["rule", "capacity", "round"])["accuracy"]
+    return groups.agg(["mean", "std", "count"]).reset_index()

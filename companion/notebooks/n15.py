@@ -1,0 +1,171 @@
+"""Notebook 15, Fig. 10: the superclasses of CIFAR-100.
+
+Source: SFL, supplement. Accuracies are shares in the frames and per cent, or points of them, in
+the pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import pandas as pd
+
+from companion import figures, sheets
+from companion.notebooks import sfl_shared
+from companion.notebooks.sfl_shared import ALL_RULES, WITH_STATIC_FULL, Evidence, difference, window
+from companion.plans import Stage
+from sflkit.sfl import training
+from sflkit.sfl.caches import RULES
+from sflkit.sfl.config import SFLConfig
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Superclasses(NamedTuple):
+    """Runs of Fig. 10, of the model that is judged and of another one beside it.
+
+    `by_network` says whether the judged model learns its features and the other one is linear on
+    features that stay fixed, or the other way round.
+    """
+
+    judged: pd.DataFrame
+    beside: pd.DataFrame
+    by_network: bool
+
+
+def superclasses(
+    *,
+    data: str,
+    model: str,
+    width: float,
+    classes_per_client: int,
+    rate: float,
+    rounds: int,
+    seeds: Sequence[int],
+    beside_data: str,
+    beside_model: str,
+    beside_rate: float,
+    beside_rules: Sequence[str],
+    beside_seeds: Sequence[int],
+    capacity: int,
+    batch_size: int,
+    theta: float,
+    evaluate_every: int,
+) -> Generator[Stage, pd.DataFrame, Superclasses]:
+    """Plan notebook 15: the rules on superclasses, with a network and with a linear model.
+
+    One of the two is judged by all rules, the other one stands beside it, with some of them. The
+    linear model is trained on features of the images that the network sees.
+
+    Raises
+    ------
+    ValueError
+        If not exactly one of the two models is linear, the images are not the same, or DRSR or LAZY
+        is not run with both.
+    """
+    if (model == "linear") == (beside_model == "linear"):
+        raise ValueError(f"one of model={model!r} and beside_model={beside_model!r} must be linear")
+    if data.removesuffix("-patches") != beside_data.removesuffix("-patches"):
+        raise ValueError(f"data={data!r} and beside_data={beside_data!r} must be the same images")
+    if missing := {"drsr", "lazy"} - set(beside_rules):
+        raise ValueError(f"beside_rules={list(beside_rules)} must have {sorted(missing)}")
+    base = SFLConfig(
+        data=data,
+        superclasses=True,
+        model=model,
+        width=width,
+        local_rate=rate,
+        rounds=rounds,
+        capacity=capacity,
+        batch_size=batch_size,
+        theta=theta,
+        classes_per_client=classes_per_client,
+        evaluate_every=evaluate_every,
+    )
+    other = replace(base, data=beside_data, model=beside_model, local_rate=beside_rate)
+    frames = []
+    for config, chosen, rules, name in (
+        (base, seeds, ALL_RULES, "judged"),
+        (other, beside_seeds, beside_rules, "beside"),
+    ):
+        configs = [replace(config, rule=r, seed=s) for s in chosen for r in rules]
+        frame = yield Stage(training.full_start, configs, name, gpu=True)
+        frames.append(frame)
+    return Superclasses(*frames, by_network=model != "linear")
+
+
+# --- notebook 15 ----------------------------------------------------------------------------------
+
+
+def superclass_evidence(found: Superclasses) -> Evidence:
+    """Return the evidence of Fig. 10, by the mean over the last tenth of the rounds."""
+    score, other = (window(frame, (0.9, 1.0)) for frame in (found.judged, found.beside))
+    rules = {"full": "full_refreshed", "static": "full"} | {r: r for r in ("drsr", "srsr", "fifo")}
+    gain = {name: difference(score, rule, "lazy") for name, rule in rules.items()}
+    ordered = {f"{name} lazy": values for name, values in gain.items()}
+    beside = difference(other, "drsr", "lazy")
+    network, linear = (gain["drsr"], beside) if found.by_network else (beside, gain["drsr"])
+    ordered |= {f"{rule} fifo": difference(score, rule, "fifo") for rule in ("drsr", "srsr")}
+    return ordered | {"beside lazy": beside, "network": (network, linear)}
+
+
+# Whose curve of the paper is whose: its FULL renews its samples (ERRATA 85).
+PRINTED_AS = {"full_refreshed": "FULL"} | {
+    r: RULES[r].label for r in ("drsr", "srsr", "fifo", "lazy")
+}
+
+
+def figure10(ax: Axes, frame: pd.DataFrame) -> pd.DataFrame:
+    """Draw Fig. 10: the accuracy of every rule over rounds, and the authors' curves dashed.
+
+    Parameters
+    ----------
+    ax : Axes
+    frame : DataFrame
+        Rows of a sweep over rules and seeds. Only the rules in it are drawn, of both.
+
+    Returns
+    -------
+    DataFrame
+        Ours: mean, std and count of the accuracy in per cent, by rule and round.
+    """
+    shown = frame.dropna(subset="accuracy")[["rule", "seed", "round", "accuracy"]]
+    shown = shown.assign(accuracy=100 * shown["accuracy"])
+    last = int(shown["round"].max())
+    look = {"rules": RULES, "labels": WITH_STATIC_FULL, "interval": None}
+    figures.curves(ax, shown, "round", "accuracy", "rule", **look)
+    for line in ax.lines:  # a rule's own dashes would be taken for the paper's
+        line.set_linestyle("-")
+    ran = {PRINTED_AS[rule]: rule for rule in PRINTED_AS if rule in set(shown["rule"])}
+    colors = {name: sfl_shared.line(rule)["color"] for name, rule in ran.items()}
+    sheets.authors_curves(ax, "sfl-fig10", "a", colors, scale=100, within=(0, last))
+    ax.set(xlabel="round t", ylabel="test accuracy, %", xlim=(0, last), ylim=(5, 50))
+    sheets.explain_marks(ax, curves=True, ncols=2, fontsize=9, loc="lower right")
+    return shown.groupby(["rule", "round"])["accuracy"].agg(["mean", "std", "count"]).reset_index()
+
+
+def gains_over_lazy(ax: Axes, score: pd.DataFrame, printed: Mapping[str, float]) -> None:
+    """Draw each rule's accuracy minus LAZY's, and the difference that the paper's curves have.
+
+    Parameters
+    ----------
+    ax : Axes
+    score : DataFrame
+        One row a seed, one column a rule; shares.
+    printed : mapping
+        "FULL", "DRSR" and so on -> the paper's accuracy, a share. Static FULL has none.
+    """
+    rules = [rule for rule in RULES if rule in score and rule != "lazy"]
+    sfl_shared.gains(ax, score.sub(score["lazy"], axis=0)[rules], labels=WITH_STATIC_FULL)
+    known = {
+        rule: 100 * (printed[PRINTED_AS[rule]] - printed["LAZY"])
+        for rule in rules
+        if rule in PRINTED_AS
+    }
+    colors = {rule: sfl_shared.line(rule)["color"] for rule in known}
+    sheets.printed_marks(ax, known, {rule: rules.index(rule) for rule in known}, colors)
+    sheets.explain_marks(ax, marks=True, loc="best", fontsize=9)
+    ax.set(xlabel="minus LAZY, points")
