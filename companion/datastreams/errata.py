@@ -14,9 +14,9 @@ from itertools import product
 
 import numpy as np
 
-from companion.datastreams import case_study
 from companion.judging import tables
 from companion.judging.errata import CounterExample, corrected, counter_example, printed
+from companion.notebooks import case_study
 from sflkit.datastreams.bounds import (
     discrepancy_bound,
     gradient_bound,

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from companion.datastreams.case_study import (
-    sigma_bar2_case_study,
-)
+from companion.notebooks.case_study import sigma_bar2_case_study
 from sflkit.datastreams.bounds import (
     discrepancy_bound,
     drift_constants,
@@ -25,9 +23,7 @@ from sflkit.datastreams.bounds import (
     sigma_bar2_bound,
     weighted_discrepancy,
 )
-from sflkit.datastreams.importance import (
-    effective_samples,
-)
+from sflkit.datastreams.importance import effective_samples
 
 
 def test_gradient_bounds_by_hand():

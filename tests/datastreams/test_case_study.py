@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from companion.datastreams import case_study
-from companion.datastreams.case_study import (
+from companion.notebooks import case_study
+from companion.notebooks.case_study import (
     corollary51,
     corollary51_general,
     lower_bound_example,

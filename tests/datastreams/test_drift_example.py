@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from companion.datastreams.drift_example import fixed_point, optimisers, optimum, path
+from companion.notebooks.n22 import fixed_point, optimum, path, penalties_of
 
 
 def test_optimum_and_fixed_point_by_hand():
@@ -32,7 +32,7 @@ def test_scaffold_reaches_the_optimum_and_jitters_as_fedavg_does():
 
 def test_a_path_starts_at_the_start_and_names_follow_the_penalties():
     assert np.array_equal(path(0.0, rounds=1)[0], np.float32([1.5, -0.5]))
-    assert optimisers([0.1, 4.0]) == {
+    assert penalties_of([0.1, 4.0]) == {
         "FedAvg": 0.0,
         "FedProx 0.1": 0.1,
         "FedProx 4": 4.0,

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from companion.claims import DATASTREAMS as CLAIMS
-from companion.datastreams import plans
-from companion.datastreams.evidence import training as evidence
-from companion.datastreams.printed import (
+from companion.judging.claims import NotRun
+from companion.judging.tables import paper_value
+from companion.notebooks import n21, n22
+from companion.notebooks.datastreams_shared import (
     BASELINES,
     FIGURES,
     ROWS,
@@ -20,15 +21,13 @@ from companion.datastreams.printed import (
     printed_line,
     rivals,
 )
-from companion.judging.claims import NotRun
-from companion.judging.tables import paper_value
 from sflkit.datastreams.config import DataStreamsConfig
 from tests.invented import answers
 
 
 def score_frame(grid, **named):
     """Scores of some seeds: a list per share of the grid, and other strategies by name."""
-    shares = {f"p_hist={x:g}": values for x, values in zip(plans.GRID, grid, strict=True)}
+    shares = {f"p_hist={x:g}": values for x, values in zip(n21.GRID, grid, strict=True)}
     return pd.DataFrame(named | shares, index=range(40, 40 + len(grid[0])))
 
 
@@ -42,20 +41,20 @@ def test_optimal_leaves_a_seed_out_of_its_own_choice():
     """
     low = [0.0, 0.0, 0.0]
     score = score_frame([[5, 1, 1], low, low, low, [2, 3, 2]])
-    assert evidence.optimal(score).tolist() == [2, 1, 1]
-    assert evidence.optimal(score, above_0=True).tolist() == [2, 3, 2]
+    assert n21.optimal(score).tolist() == [2, 1, 1]
+    assert n21.optimal(score, above_0=True).tolist() == [2, 3, 2]
 
 
 def test_optimal_needs_a_seed_that_chooses():
     with pytest.raises(ValueError, match="score holds one seed"):
-        evidence.optimal(score_frame([[0.5]] * 5))
+        n21.optimal(score_frame([[0.5]] * 5))
 
 
 def test_what_ours_leads_by_is_said_beside_the_printed_lead():
     """Ours 0.5 and 0.7, Fresh 0.4 and 0.4: 20 points; the paper prints 61.0 and 59.5."""
     low = [0.0, 0.0]
     score = score_frame([low] * 5, Ours=[0.5, 0.7], Fresh=[0.4, 0.4], Historical=low, Uniform=low)
-    said = evidence.notes({("CIFAR-10", 0.05): score})
+    said = n21.notes({("CIFAR-10", 0.05): score})
     assert said["ds-tab4-cifar10"].endswith(
         "Ours minus Fresh, Historical and Uniform is 20.0, 60.0 and 60.0 points here, and 1.5, "
         "12.8 and 0.3 in print"
@@ -67,11 +66,11 @@ def test_what_ours_leads_by_is_said_beside_the_printed_lead():
 def test_optimal_is_one_of_the_grid_and_never_above_the_best_of_a_seed(seed):
     grid = np.random.default_rng(seed).random((5, 7))
     score = score_frame(list(grid), Fresh=grid[0])
-    found = evidence.optimal(score)
+    found = n21.optimal(score)
     assert all(value in grid[:, i] for i, value in enumerate(found))
     # A share that is best at every seed is always taken.
     grid[2] += 10
-    assert evidence.optimal(score_frame(list(grid))).tolist() == grid[2].tolist()
+    assert n21.optimal(score_frame(list(grid))).tolist() == grid[2].tolist()
 
 
 def line(offset=0.0, n=6):
@@ -86,13 +85,13 @@ def line(offset=0.0, n=6):
 @pytest.mark.parametrize("fraction", TABLES)
 def test_each_line_is_judged_or_said_not_to_be_run(row, fraction):
     claim = CLAIMS[artefact_of(row, fraction)]
-    setting = evidence.setting([])
-    absent = evidence.table_evidence(row, fraction, {}, {})
+    setting = n21.setting([])
+    absent = n21.table_evidence(row, fraction, {}, {})
     assert all(isinstance(given, NotRun) for given in absent.values())
     assert claim.judge(absent, setting=setting).in_full == "open, not run"
     found = {(row, fraction): line()}
     printed = {"Ours": (0.601, 0.01), "Optimal": (0.5, 0.01)}
-    given = evidence.table_evidence(row, fraction, found, found, printed)
+    given = n21.table_evidence(row, fraction, found, found, printed)
     judged = answers(claim, given)
     assert judged["only new data"] == "yes"  # by 0.4 points at every seed: the sign decides
     assert all(judged[key] == "yes" for key in judged if key.startswith("ours, "))
@@ -102,21 +101,21 @@ def test_each_line_is_judged_or_said_not_to_be_run(row, fraction):
 
 def test_figures_and_gaps():
     found = {("CIFAR-10", f): line(f) for f in TABLES}
-    gap = evidence.gaps(found)
+    gap = n21.gaps(found)
     score = found["CIFAR-10", 0.2]
     # Share 1 is the best at every seed.
     np.testing.assert_allclose(gap["Uniform", 0.2], score["p_hist=1"] - score["Uniform"])
     assert not np.any(gap["Historical", 0.2])
-    verdict = CLAIMS["ds-fig3"].judge(evidence.fig3_evidence(found), setting=evidence.setting([]))
+    verdict = CLAIMS["ds-fig3"].judge(n21.fig3_evidence(found), setting=n21.setting([]))
     # Historical is best by 0.3 points at every share, and no gap moves.
     judged = {one.part.key: one.judged.answer for one in verdict.answers}
     assert judged.pop("ranking at 5 %") == "no" and judged.pop("ranking at 50 %") == "yes"
     assert set(judged.values()) == {"too small to see"}
     some = {("CIFAR-10", 0.2): line()}
-    assert all(isinstance(e, NotRun) for e in evidence.fig3_evidence(some).values())
+    assert all(isinstance(e, NotRun) for e in n21.fig3_evidence(some).values())
     for artefact, row in FIGURES.items():
-        given = evidence.figure_evidence(artefact, {(row, 0.05): line()})
-        CLAIMS[artefact].judge(given, setting=evidence.setting([]))
+        given = n21.figure_evidence(artefact, {(row, 0.05): line()})
+        CLAIMS[artefact].judge(given, setting=n21.setting([]))
         assert not isinstance(given["share at 5 %"], NotRun)
         assert isinstance(given["share at 50 %"], NotRun)
 
@@ -127,17 +126,17 @@ def test_similar_to_optimal_line_by_line_and_reuse_takes_5_percent():
         ("CIFAR-10", 0.05): line(0.1),
         ("FEMNIST", 0.2): line(),
     }
-    known = evidence.optimal_evidence(found)
+    known = n21.optimal_evidence(found)
     ours, best = known["consistently"]["synthetic, 5 %"]
     assert len(ours) == len(best) == 8
     np.testing.assert_allclose(best - ours, 0.003, atol=2e-4)
     assert answers(CLAIMS["ds-optimal"], known) == {"consistently": "yes"}
     found["FEMNIST", 0.2] = found["FEMNIST", 0.2].assign(Ours=found["FEMNIST", 0.2]["Ours"] - 0.02)
-    judged = answers(CLAIMS["ds-optimal"], evidence.optimal_evidence(found))
+    judged = answers(CLAIMS["ds-optimal"], n21.optimal_evidence(found))
     assert judged == {"consistently": "partly"}
-    reuse = evidence.reuse_evidence(found)
+    reuse = n21.reuse_evidence(found)
     assert [key for key in reuse if not isinstance(reuse[key], NotRun)] == ["synthetic", "CIFAR-10"]
-    CLAIMS["ds-reuse"].judge(reuse, setting=evidence.setting([]))
+    CLAIMS["ds-reuse"].judge(reuse, setting=n21.setting([]))
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -149,12 +148,12 @@ def test_ours_outperforms_or_is_overtaken(row):
         others = rivals(row, fraction)
         ours = score["Ours"] + 0.13 if len(others) == 3 else score[BASELINES[-1]] * 0 + 0.73
         lines[row, fraction] = score.assign(Ours=ours)
-    found = answers(CLAIMS["ds-outperforms"], evidence.outperforms_evidence(lines))
+    found = answers(CLAIMS["ds-outperforms"], n21.outperforms_evidence(lines))
     assert found == dict.fromkeys(ROWS, "not run") | {row: "yes"}
     some = {key: score for key, score in lines.items() if key[1] != 0.5}
-    assert evidence.outperforms_evidence(some)[row].reason.startswith(f"{row} was not run at all")
+    assert n21.outperforms_evidence(some)[row].reason.startswith(f"{row} was not run at all")
     turned = {key: score.assign(Ours=score["Ours"] - 0.3) for key, score in lines.items()}
-    judged = answers(CLAIMS["ds-outperforms"], evidence.outperforms_evidence(turned))
+    judged = answers(CLAIMS["ds-outperforms"], n21.outperforms_evidence(turned))
     assert judged[row] == "no"
 
 
@@ -164,14 +163,14 @@ def test_appendix_e_sees_two_strategies_that_change_their_order():
     columns = {(name, arm): value for name in names for arm, value in arms.items()}
     score = pd.DataFrame(columns, index=[40, 41, 42])
     score += 1e-5 * np.random.default_rng(0).standard_normal(score.shape)
-    found = answers(CLAIMS["ds-appE"], evidence.appendix_e_evidence(score))
+    found = answers(CLAIMS["ds-appE"], n22.appendix_e_evidence(score))
     assert found["FedProx, order"] == found["SCAFFOLD, order"] == "yes"
     both = score.copy()
     both["scaffold", "fresh"], both["scaffold", "uniform"] = 0.62, 0.60
-    found = answers(CLAIMS["ds-appE"], evidence.appendix_e_evidence(both))
+    found = answers(CLAIMS["ds-appE"], n22.appendix_e_evidence(both))
     assert found["FedProx, order"] == "yes" and found["SCAFFOLD, order"] == "partly"
     level = pd.DataFrame({key: [0.6, 0.61, 0.59] for key in columns}, index=[40, 41, 42])
-    found = answers(CLAIMS["ds-appE"], evidence.appendix_e_evidence(level))
+    found = answers(CLAIMS["ds-appE"], n22.appendix_e_evidence(level))
     assert found["FedProx, order"] == "not run"
 
 
@@ -182,7 +181,7 @@ def test_appendix_e_by_hand():
     columns |= {("fedprox", arm): value + 0.002 for arm, value in arms.items()}
     columns |= {("scaffold", arm): value + 0.01 * (arm != "ours") for arm, value in arms.items()}
     score = pd.DataFrame(columns, index=[40, 41, 42])
-    given = evidence.appendix_e_evidence(score)
+    given = n22.appendix_e_evidence(score)
     after, before = given["SCAFFOLD, lead over Fresh"]
     np.testing.assert_allclose(before - after, 0.01)
     judged = answers(CLAIMS["ds-appE"], given)
@@ -244,7 +243,7 @@ def stages(plan, answers):
 def case(row, fraction, **fields):
     """A line's case, of which only the config's numbers of clients matter."""
     config = replace(DataStreamsConfig(), hist_fraction=fraction, **fields)
-    return plans.Case(row, fraction, config, {}, (0.1,), range(1), range(0))
+    return n21.Case(row, fraction, config, {}, (0.1,), range(1), range(0))
 
 
 def test_a_line_with_three_old_writers_is_not_judged():
@@ -253,9 +252,9 @@ def test_a_line_with_three_old_writers_is_not_judged():
     cases = {("FEMNIST", f): case("FEMNIST", f, **writers) for f in (0.05, 0.2)}
     images = dict(data="digits", n_clients=50, n_historical=25)
     cases["CIFAR-10", 0.05] = case("CIFAR-10", 0.05, **images)
-    judged = evidence.judged_lines({key: line() for key in cases}, cases)
+    judged = n21.judged_lines({key: line() for key in cases}, cases)
     assert list(judged) == [("FEMNIST", 0.2), ("CIFAR-10", 0.05)]
-    told = evidence.table_evidence("FEMNIST", 0.05, judged, judged)
+    told = n21.table_evidence("FEMNIST", 0.05, judged, judged)
     assert {given.reason for given in told.values()} == {
         "FEMNIST at 5 % was not run with 10 or more historical clients"
     }
@@ -271,7 +270,7 @@ def searched(config, best):
 
 
 def test_a_plan_searches_images_at_the_middle_share_and_judges_with_its_rates():
-    plan = plans.strategies(**SMALL | {"rows": ["CIFAR-10"]})
+    plan = n21.strategies(**SMALL | {"rows": ["CIFAR-10"]})
     first = next(plan)
     (search,) = first.configs
     assert search.hist_fraction == 0.2 and search.seed == 0 and search.validation == 0.2
@@ -292,7 +291,7 @@ def test_a_plan_searches_images_at_the_middle_share_and_judges_with_its_rates():
 
 def test_a_plan_searches_synthetic_data_at_every_share_or_not_at_all():
     rates = SMALL | {"rates": [0.01, 0.1]}
-    plan = plans.strategies(**rates)
+    plan = n21.strategies(**rates)
     shares = []
     stage = next(plan)
     for _ in range(3):
@@ -300,7 +299,7 @@ def test_a_plan_searches_synthetic_data_at_every_share_or_not_at_all():
         best = dict.fromkeys(stage.configs[0].arms, 0.1)
         stage = plan.send(searched(stage.configs[0], best))
     assert shares == [[0.05] * 2, [0.2] * 2, [0.5] * 2] and stage.configs[0].validation == 0
-    found, value = stages(plans.strategies(**SMALL), [pd.DataFrame()] * 6)
+    found, value = stages(n21.strategies(**SMALL), [pd.DataFrame()] * 6)
     assert [len(stage.configs) for stage in found] == [0, 0, 0, 3, 3, 3]
     assert set(value.found) == {("synthetic", f) for f in TABLES}
 
@@ -334,7 +333,7 @@ def test_numbers_of_the_tables_are_the_transcribed_ones():
             assert claim.printed == ", ".join(f"{name} {said[name]:g}" for name in names) + " %"
             assert f"reported p_hist = {said['p_hist']:g}." in claim.text
             ratio = paper_value("datastreams", TABLES[fraction], f"{row} c2/c1")
-            assert ratio == plans.RATIOS[row][fraction]
+            assert ratio == n21.RATIOS[row][fraction]
 
 
 def test_other_printed_numbers_are_the_transcribed_ones():
@@ -366,11 +365,11 @@ def test_other_printed_numbers_are_the_transcribed_ones():
         of = [paper_value("datastreams", "ds-appE", f"{name} {arm}") for arm in arms]
         gain = np.mean(of) - np.mean([fedavg[arm.capitalize()] for arm in arms])
         assert printed_in("ds-appE")[f"{name}, improvement"] == pytest.approx(gain)
-    for row, n in plans.CLIENTS.items():
+    for row, n in n21.CLIENTS.items():
         assert paper_value("datastreams", "ds-tab1", f"{row} clients") == n
     keys = dict(loss_bound="B", grad_bound="G", diameter="D", n_params="parameters d")
     for field, key in keys.items():
-        assert plans.TABLE_3[field] == paper_value("datastreams", "ds-c2c1", f"synthetic {key}")
+        assert n21.TABLE_3[field] == paper_value("datastreams", "ds-c2c1", f"synthetic {key}")
 
 
 def test_orders_are_judged_where_printed_intervals_do_not_overlap():
@@ -394,10 +393,10 @@ def test_orders_are_judged_where_printed_intervals_do_not_overlap():
 
 
 def test_readings_of_ours():
-    assert plans.readings("CIFAR-10", 0.2)["Ours"] == "ours"
-    assert plans.readings("FEMNIST", 0.5)["Ours"] == "historical"
-    named = plans.readings("synthetic", 0.05)
+    assert n21.readings("CIFAR-10", 0.2)["Ours"] == "ours"
+    assert n21.readings("FEMNIST", 0.5)["Ours"] == "historical"
+    named = n21.readings("synthetic", 0.05)
     assert named["Ours"] == "p_hist=0.06" and named["Ours (psi)"] == "historical"
-    assert plans.readings("Shakespeare", 0.2)["Ours (psi)"] == "ours"
+    assert n21.readings("Shakespeare", 0.2)["Ours (psi)"] == "ours"
     for row in ROWS:
-        assert list(plans.readings(row, 0.2))[:4] == ["Fresh", "Historical", "Uniform", "Ours"]
+        assert list(n21.readings(row, 0.2))[:4] == ["Fresh", "Historical", "Uniform", "Ours"]

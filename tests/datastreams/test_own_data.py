@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.datastreams import own_data
+from companion.notebooks import n93, own_data
 from sflkit.data import tables
 from sflkit.federated import FedAvg
 from sflkit.results import sweep
@@ -201,10 +201,10 @@ def test_no_seed_chooses_what_it_judges():
     """By hand: without seed 0 the means are 0.5 and 0.6, so that seed 0 gets p = 1's 0.1 although
     its own p = 0 has 0.9; the other two see a mean of 0.7 against 0.35 and get p = 0's 0.5.
     """
-    found = own_data.chosen(scores(fifo={0.0: [0.9, 0.5, 0.5], 1.0: [0.1, 0.6, 0.6]}), "fifo")
+    found = n93.chosen(scores(fifo={0.0: [0.9, 0.5, 0.5], 1.0: [0.1, 0.6, 0.6]}), "fifo")
     assert found.tolist() == [0.1, 0.5, 0.5]
     with pytest.raises(ValueError, match="'fifo' have one seed"):
-        own_data.chosen(scores(fifo={0.0: [0.9]}), "fifo")
+        n93.chosen(scores(fifo={0.0: [0.9]}), "fifo")
 
 
 def test_late_scores_are_means_over_the_last_fifth():
@@ -224,14 +224,14 @@ def test_late_scores_are_means_over_the_last_fifth():
 def test_the_comparison_and_the_bottom_line_say_what_the_numbers_say():
     better = {0.0: [0.5, 0.52, 0.51], 0.5: [0.7, 0.71, 0.73], 1.0: [0.7, 0.7, 0.74]}
     found = scores(fifo=better, drsr={share: [v[0] + 0.1] * 3 for share, v in better.items()})
-    table = own_data.comparison(found)
+    table = n93.comparison(found)
     assert table["cache rule"].tolist() == ["fifo", "drsr"]
     assert table["best p_hist"].tolist() == ["0.5", "0.5"]
     assert table["minus stream alone"][1] == "+0.200 (+0.200 to +0.200)"
     assert table["minus fifo"][0] == ""
-    said = own_data.bottom_line(found, "fifo")
+    said = n93.bottom_line(found, "fifo")
     assert said.startswith("With fifo caches the archive should count for p_hist = 0.5.")
     assert "Compared with the stream alone this gains 2" in said
     assert "the archive alone this makes no difference that these seeds could tell" in said
     alone = scores(fifo={0.0: [0.9, 0.9], 1.0: [0.1, 0.2]})
-    assert "That is the stream alone." in own_data.bottom_line(alone, "fifo")
+    assert "That is the stream alone." in n93.bottom_line(alone, "fifo")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from companion.datastreams import plane_problem
+from companion.notebooks import plane_problem
 from sflkit.randomness import generator
 
 SIZES = {"n_clients": 3, "n_historical": 1, "n_old": 40, "batch": 2, "pool": 30}

@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 
 from companion.claims import DATASTREAMS as CLAIMS
-from companion.datastreams.evidence import psi as psi_evidence
 from companion.judging.claims import Setting
+from companion.notebooks import n20
 from sflkit.datastreams.psi import equal_fresh_p_hist, psi
 from sflkit.datastreams.strategies import client_importance
 from sflkit.randomness import generator
 
-GROUPS = psi_evidence.Groups(3, 5)
+GROUPS = n20.Groups(3, 5)
 FRACTIONS = [0.1, 0.4, 0.7]
 AXIS = np.geomspace(1e-3, 1e3, 301)
 
 
 @pytest.fixture(scope="module")
 def sweep():
-    return psi_evidence.sweep(GROUPS, FRACTIONS, AXIS)
+    return n20.sweep(GROUPS, FRACTIONS, AXIS)
 
 
 def answers(artefact, parts):
@@ -36,7 +36,7 @@ def test_turning_points_are_where_the_closed_form_turns(sweep):
     f + a (1 - f) f / sqrt(1 - a^2 (1 - f) f) = (1 + f) / 2, which is
     a f / sqrt(1 - a^2 (1 - f) f) = 1 / 2, so 4 a^2 f^2 = 1 - a^2 (1 - f) f, a^2 f (3 f + 1) = 1.
     """
-    points = psi_evidence.turning_points(GROUPS, sweep)
+    points = n20.turning_points(GROUPS, sweep)
     for fraction, row in points.iterrows():
         assert equal_fresh_p_hist(fraction, 5, row["leaves"]) == 1
         assert equal_fresh_p_hist(fraction, 5, 1.001 * row["leaves"]) < 1
@@ -48,8 +48,8 @@ def test_turning_points_are_where_the_closed_form_turns(sweep):
 
 
 def test_historical_and_uniform_are_equal_where_they_cross():
-    gaps = psi_evidence.gaps(GROUPS, [0.1, 0.3, 2.0], 51)
-    crossings = psi_evidence.crossings(GROUPS, gaps).set_index("c2/c1")
+    gaps = n20.gaps(GROUPS, [0.1, 0.3, 2.0], 51)
+    crossings = n20.crossings(GROUPS, gaps).set_index("c2/c1")
     for ratio, share in crossings["Historical = Uniform at N_hist/N"].dropna().items():
         n = GROUPS.sizes(share)
         of = [
@@ -64,44 +64,44 @@ def test_historical_and_uniform_are_equal_where_they_cross():
 
 
 def test_the_rounds_until_are_the_first_with_so_little_weight():
-    for fraction, rounds in psi_evidence.rounds_until(0.05).items():
-        before, at = psi_evidence.held_now(np.array([rounds - 1, rounds]))[fraction]
+    for fraction, rounds in n20.rounds_until(0.05).items():
+        before, at = n20.held_now(np.array([rounds - 1, rounds]))[fraction]
         assert before > 0.05 >= at - 1e-12
     # (1 - 0.05) / 0.05 = 19 times the samples; 19 / T of them against 1: 5 % at 19 * 19 = 361
-    assert psi_evidence.rounds_until(0.05)[0.05] == 361
+    assert n20.rounds_until(0.05)[0.05] == 361
 
 
 def test_four_ways_agree_and_a_wrong_minimum_is_found():
-    ways = psi_evidence.four_ways(generator(3, "monte_carlo"), 2)
-    assert set(psi_evidence.agreement(ways)["answer"]) == {"yes"}
+    ways = n20.four_ways(generator(3, "monte_carlo"), 2)
+    assert set(n20.agreement(ways)["answer"]) == {"yes"}
     worse = ways._replace(problems=ways.problems.assign(descent=0.02), chords=ways.chords[::-1])
-    assert (psi_evidence.agreement(worse)["answer"] == "no").sum() == 2
+    assert (n20.agreement(worse)["answer"] == "no").sum() == 2
     assert ways.chords.shape == (2, 200)
 
 
 def test_table_3_gives_femnist_and_no_other_ratio_throughout():
-    table = psi_evidence.table3_ratios()
-    stated = table[~table["N"].isin(psi_evidence.UNSTATED_N)]
+    table = n20.table3_ratios()
+    stated = table[~table["N"].isin(n20.UNSTATED_N)]
     agrees = stated.groupby("data")["agrees"].all()
     assert agrees[agrees].index.tolist() == ["FEMNIST"]
     assert ((table["lowest"] <= table["(204)"]) & (table["(204)"] <= table["highest"])).all()
-    reported = psi_evidence.reported_importance(table)
+    reported = n20.reported_importance(table)
     assert reported["agrees"].sum() == 9
-    sheet = psi_evidence.ratio_sheet(table, reported)
+    sheet = n20.ratio_sheet(table, reported)
     assert sheet.loc["CIFAR-10", "c2/c1, 20 %"].tolist() == ["0.381", "0.150", "+0.231"]
     assert sheet.loc["Shakespeare", "p*hist, 50 %"].tolist() == ["0.63", "1.00", "-0.37"]
 
 
 def test_the_evidence_is_judged_and_can_fail(sweep):
-    gaps = psi_evidence.gaps(GROUPS, [0.05, 0.3], 51)
-    ways = psi_evidence.four_ways(generator(3, "monte_carlo"), 1)
-    ratios = psi_evidence.table3_ratios()
-    good = psi_evidence.evidence(GROUPS, sweep, gaps, ways, ratios)
-    assert set(good) == set(psi_evidence.notes())
+    gaps = n20.gaps(GROUPS, [0.05, 0.3], 51)
+    ways = n20.four_ways(generator(3, "monte_carlo"), 1)
+    ratios = n20.table3_ratios()
+    good = n20.evidence(GROUPS, sweep, gaps, ways, ratios)
+    assert set(good) == set(n20.notes())
     assert set(answers("ds-fig1", good["ds-fig1"]).values()) == {"yes"}
     risen = sweep.assign(p_hist=sweep["p_hist"].where(sweep["ratio"] < 500, 0.99))
     flat = gaps.assign(uniform=0.1)
-    bad = psi_evidence.evidence(GROUPS, risen, flat, ways, ratios)
+    bad = n20.evidence(GROUPS, risen, flat, ways, ratios)
     found = answers("ds-fig1", bad["ds-fig1"])
     assert found["right"] == "no" and found["between"] == "no" and found["left"] == "yes"
     assert answers("ds-fig2", bad["ds-fig2"])["uniform"] == "no"

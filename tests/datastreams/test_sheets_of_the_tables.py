@@ -4,18 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.datastreams import plans
-from companion.datastreams.evidence import optimisers
-from companion.datastreams.evidence import strategies as shown
-from companion.datastreams.pictures import strategies as pictures
-from companion.datastreams.printed import ROWS, TABLES, printed_line
+from companion.notebooks import datastreams_shared, n21, n22
+from companion.notebooks.datastreams_shared import ROWS, TABLES, printed_line
 
 LINE = ("CIFAR-10", 0.2)  # prints 59.6, 59.8, 61.5, 66.9, 67.7
 
 
 def scores(ours, uniform=0.60):
     """Two seeds of one line: Fresh 0.58, Historical 0.59, Uniform, Ours, and a grid of 0.5."""
-    grid = {f"p_hist={x:g}": [0.5, 0.5] for x in plans.GRID}
+    grid = {f"p_hist={x:g}": [0.5, 0.5] for x in n21.GRID}
     named = {"Fresh": 0.58, "Historical": 0.59, "Uniform": uniform, "Ours": ours}
     return {LINE: pd.DataFrame({name: [x - 0.01, x + 0.01] for name, x in named.items()} | grid)}
 
@@ -23,17 +20,17 @@ def scores(ours, uniform=0.60):
 def test_every_cell_of_the_paper_is_transcribed():
     lines = [(row, fraction) for row in ROWS for fraction in TABLES]
     for line in lines:
-        printed = shown.printed_cells(*line)
+        printed = datastreams_shared.printed_cells(*line)
         assert {name: value for name, (value, _) in printed.items()}.items() <= (
             printed_line(*line).items()
         )
         assert all(0 < half < 6 for _, half in printed.values())
-    assert len(lines) * len(shown.SHOWN) == 75
+    assert len(lines) * len(datastreams_shared.SHOWN) == 75
 
 
 def test_a_table_has_both_readings_the_paper_and_both_differences():
-    table = shown.table_sheet(0.2, scores(0.61), scores(0.66))
-    assert table.columns.tolist() == ["p*hist", *shown.SHOWN]
+    table = n21.table_sheet(0.2, scores(0.61), scores(0.66))
+    assert table.columns.tolist() == ["p*hist", *datastreams_shared.SHOWN]
     lines = table.loc["CIFAR-10"]
     # mean 61 of the seeds 60 and 62: half of the interval is 12.7 standard errors of 1
     assert lines["Ours"].tolist() == ["61.0 ± 12.7", "66.0 ± 12.7", "66.9 ± 0.8", "-5.9,  -0.9"]
@@ -42,12 +39,12 @@ def test_a_table_has_both_readings_the_paper_and_both_differences():
 
 
 def test_differences_are_paired_and_ours_is_compared_with_what_it_is_not():
-    found = shown.differences(scores(0.61), scores(0.66)).set_index("pair")
+    found = n21.differences(scores(0.61), scores(0.66)).set_index("pair")
     row = found.loc["Ours − Uniform"]
     # each seed differs by the same, so that the interval has no width
     assert row["paper"] == 5.4 and row["averaged"] == pytest.approx(1)
     assert row["last low"] == pytest.approx(6) == row["last high"]
-    ours = shown.differences(
+    ours = n21.differences(
         {("FEMNIST", 0.5): scores(0.6)[LINE]}, {("FEMNIST", 0.5): scores(0.6)[LINE]}
     )
     assert "Ours − Historical" not in set(ours["pair"])
@@ -55,7 +52,7 @@ def test_differences_are_paired_and_ours_is_compared_with_what_it_is_not():
 
 def test_readings_are_compared_by_cells_and_by_printed_differences():
     averaged, last = scores(0.61), scores(0.59)
-    found = shown.readings_compared(averaged, last, shown.differences(averaged, last))
+    found = n21.readings_compared(averaged, last, n21.differences(averaged, last))
     # Historical is 0.8 away from print, Fresh 1.6, Uniform 1.5, Ours and Optimal more
     assert found.loc["cells within 1 point of print"].tolist() == [1, 1]
     # Ours leads all three by 3, 2, 1 points; then by 1, 0 and -1, the same at each seed. Optimal is
@@ -65,24 +62,22 @@ def test_readings_are_compared_by_cells_and_by_printed_differences():
 
 
 def test_appendix_e_in_its_own_rows():
-    score = pd.DataFrame(
-        {(o, s): [0.60, 0.62] for o in optimisers.OPTIMISERS for s in optimisers.STRATEGIES}
-    )
-    table = optimisers.appendix_e(score, score - 0.01)
+    score = pd.DataFrame({(o, s): [0.60, 0.62] for o in n22.OPTIMISERS for s in n22.STRATEGIES})
+    table = n22.appendix_e(score, score - 0.01)
     assert table.loc[("SCAFFOLD", "paper")].tolist() == ["60.1", "59.8", "62.6", "67.4"]
     assert table.loc[("FedAvg", "paper"), "Ours"] == "66.9 ± 0.8"
     assert table.loc[("FedProx", "differences"), "Ours"] == "-6.1,  -7.1"
 
 
 def test_means_over_seeds_have_students_interval():
-    case = plans.Case(*LINE, None, {}, (), range(3), range(1))
+    case = n21.Case(*LINE, None, {}, (), range(3), range(1))
     rows = [
         {"arm": arm, "round": 1, "seed": seed, "accuracy": 0.5 + 0.01 * seed}
         for arm in case.grid.values()
         for seed in (-1, 0, 1)
     ]
-    lines = pictures.means(pd.DataFrame(rows), case, "accuracy")
-    assert lines["p"].tolist() == sorted(plans.GRID) and set(lines["seeds"]) == {3}
+    lines = n21.means(pd.DataFrame(rows), case, "accuracy")
+    assert lines["p"].tolist() == sorted(n21.GRID) and set(lines["seeds"]) == {3}
     # standard deviation 1 point, t(0.975, 2) = 4.303
     np.testing.assert_allclose(lines["high"] - 50, 4.3027 / 3**0.5, rtol=1e-4)
 
@@ -90,8 +85,8 @@ def test_means_over_seeds_have_students_interval():
 def test_the_forest_draws_print_and_both_readings():
     import matplotlib.pyplot as plt
 
-    found = shown.differences(scores(0.61), scores(0.66))
-    fig = pictures.forest(found)
+    found = n21.differences(scores(0.61), scores(0.66))
+    fig = n21.forest(found)
     assert [ax.get_title() for ax in fig.axes] == found["pair"].tolist()
     (hollow,) = [
         line for line in fig.axes[2].get_lines() if line.get_label() == "hollow: the paper"

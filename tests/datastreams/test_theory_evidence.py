@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from companion.claims import DATASTREAMS as CLAIMS
-from companion.datastreams import plane_problem
-from companion.datastreams.evidence import theory as theory_evidence
 from companion.judging.claims import Setting
+from companion.notebooks import n23, plane_problem
 from sflkit.randomness import generator
 
 
@@ -19,16 +18,16 @@ def problem():
 @pytest.fixture(scope="module")
 def found(problem):
     rng = generator(1, "monte_carlo")
-    return theory_evidence.Found(
+    return n23.Found(
         plane_problem.measure(problem, [12, 48], 2, 20, generator(1, "stream")),
-        theory_evidence.samples(rng),
-        theory_evidence.least_generalization(problem, 48, rng),
-        theory_evidence.gradients(problem, rng),
-        theory_evidence.thresholds(rng, 400, 200),
-        theory_evidence.turns(),
-        theory_evidence.worked_example((500, 2000)),
-        theory_evidence.mended_example((1000, 4000)),
-        theory_evidence.corollary(rng),
+        n23.samples(rng),
+        n23.least_generalization(problem, 48, rng),
+        n23.gradients(problem, rng),
+        n23.thresholds(rng, 400, 200),
+        n23.turns(),
+        n23.worked_example((500, 2000)),
+        n23.mended_example((1000, 4000)),
+        n23.corollary(rng),
     )
 
 
@@ -59,7 +58,7 @@ def test_clients_in_turn(found):
 
 def test_equal_weights_give_the_known_limit_and_unequal_ones_follow_n_eff(found):
     scaled = found.thresholds["sqrt(N_eff) eps_gen"].to_numpy()
-    assert scaled == pytest.approx(np.full(4, theory_evidence.KOLMOGOROV), rel=0.1)
+    assert scaled == pytest.approx(np.full(4, n23.KOLMOGOROV), rel=0.1)
     assert found.thresholds["sqrt(N) eps_gen"].iloc[-1] > 2
 
 
@@ -78,8 +77,8 @@ def test_uniform_is_least_and_psi_with_the_appendix_s_constant_is_above(found):
 
 
 def test_the_evidence_is_judged_and_can_fail(problem, found):
-    good = theory_evidence.evidence(problem, found)
-    assert set(good) == set(theory_evidence.notes(problem, found))
+    good = n23.evidence(problem, found)
+    assert set(good) == set(n23.notes(problem, found))
     corrected = ("ds-lem42", "ds-lemB2", "ds-lemB3", "ds-remark1", "ds-lemB5")
     for artefact in corrected:
         verdict = CLAIMS[artefact].judge(good[artefact], setting=Setting("full"))
@@ -88,6 +87,6 @@ def test_the_evidence_is_judged_and_can_fail(problem, found):
     assert answers("ds-lemB1", good["ds-lemB1"])["everywhere"] == "yes"
     assert answers("ds-lemB1", good["ds-lemB1"])["on the set"] in ("no", "partly")
     worse = found._replace(measured=measured, turns=found.turns.assign(ratio=found.turns["M"] ** 2))
-    bad = theory_evidence.evidence(problem, worse)
+    bad = n23.evidence(problem, worse)
     assert answers("ds-thm44", bad["ds-thm44"]) == {"decomposition": "no"}
     assert answers("ds-lemB5", bad["ds-lemB5"])["needed, M"] in ("no", "partly")  # of several M

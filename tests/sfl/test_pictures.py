@@ -8,9 +8,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from companion import figures
-from companion.datastreams import explorers as datastreams_explorers
 from companion.fats import explorers as fats_explorers
-from companion.notebooks import n10, sfl_shared
+from companion.notebooks import n10, n20, sfl_shared
 from sflkit.sfl import cache_paths, training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
@@ -146,9 +145,7 @@ def test_the_importance_explorer_draws_the_minimiser(monkeypatch):
 
     drawn = []
     monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf().axes))
-    ratio, share, n_historical, n_clients = datastreams_explorers.importance_explorer().children[
-        :-1
-    ]
+    ratio, share, n_historical, n_clients = n20.importance_explorer().children[:-1]
     left, right = drawn[0]
     curve, point, level = left.lines
     # 25 + 25 clients, c2/c1 = 0.15, N_hist/N = 0.2: p_hist = 0.4522, reported as 0.45; the curve

@@ -14,6 +14,7 @@ which makes them slightly too small.
 | n               | alpha = n | (M,)        | clients' shares of the samples                    |
 | sigma0, zeta    |           |             | gradient noise, dissimilarity of clients          |
 | max_disc        | max disc  |             | largest discrepancy of two clients                |
+
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion.datastreams import case_study
+from companion.notebooks import case_study
 from sflkit import checks
 from sflkit.datastreams import bounds, importance, psi, strategies
 

@@ -12,6 +12,7 @@ that of `bounds` and `importance`; besides:
 | rounds      | T                   |       | communication rounds                             |
 | local_steps | E                   |       | full-batch gradient steps per round              |
 | max_disc    | max disc(P_m, P_m') |       | largest discrepancy of two clients               |
+
 """
 
 from __future__ import annotations

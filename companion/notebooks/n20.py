@@ -1,8 +1,8 @@
-"""What notebook 20 computes about the minimiser of psi, and the evidence for its claims.
+"""Notebook 20, the minimiser of psi: what is computed, the evidence for its claims, pictures.
 
 Source: FDS, Section 5 (Figs. 1 and 2), Section 6 (baselines), Appendices C.4 to C.6, Tables 1 to 5.
-The claims are in `companion.claims`. Samples are spread equally within the
-group of historical and within the group of fresh clients, unless a function says otherwise.
+Samples are spread equally within the group of historical and within the group of fresh clients,
+unless a function says otherwise.
 
 | code     | symbol      | meaning                                             |
 |----------|-------------|-----------------------------------------------------|
@@ -16,18 +16,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import sheets
-from companion.datastreams import descent
+from companion import figures, sheets
 from companion.judging import tables
+from companion.widgets import SLIDER, picture
 from sflkit import checks
 from sflkit.datastreams import importance
-from sflkit.datastreams.psi import equal_fresh_p_hist, estimate_c_ratio, minimize_psi, psi
-from sflkit.datastreams.strategies import client_importance
+from sflkit.datastreams.psi import (
+    equal_fresh_p_hist,
+    estimate_c_ratio,
+    minimize_psi,
+    psi,
+)
+from sflkit.datastreams.strategies import RULES, client_importance, takes_value
+
+if TYPE_CHECKING:
+    import ipywidgets
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 Evidence = dict[str, Any]
 REPORTED = {0.05: "ds-tab4", 0.2: "ds-tab2", 0.5: "ds-tab5"}  # N_hist / N -> the table with p_hist
@@ -347,7 +358,7 @@ def _random_problems(rng: np.random.Generator, size: int, problems: int) -> list
         }
         rows.append(row)
     n, c1, c2 = (np.array(part) for part in zip(*drawn, strict=True))
-    ended = [descent.descend_each(n, mask, c1, c2, length) for length in (0.5, 0.05, 0.005)]
+    ended = [descend_each(n, mask, c1, c2, length) for length in (0.5, 0.05, 0.005)]
     for row, value in zip(rows, np.min(ended, axis=0), strict=True):
         row["descent"] = value / row.pop("least") - 1
     return rows
@@ -576,3 +587,259 @@ def _up_and_down(values: np.ndarray) -> bool:
     top = values.argmax()
     inside = 0 < top < len(values) - 1
     return inside and _monotone(values[: top + 1], 1) and _monotone(values[top:], -1)
+
+
+def descend_each(
+    n: np.ndarray, historical: np.ndarray, c1: np.ndarray, c2: np.ndarray, length: float
+) -> np.ndarray:
+    """Return the psi that 2000 steps of `descend_psi` reach on many problems at once, (R,).
+
+    Parameters
+    ----------
+    n : array (R, n_clients)
+        Fractions > 0, rows on the simplex.
+    historical : bool array (n_clients,)
+    c1, c2 : array (R,)
+    length : float
+        Of the first step.
+    """
+    constants = np.stack([c1, c2, np.full(len(n), length)])
+    best = _descend(n.copy(), n, historical, constants, 2000)
+    found = zip(best, n, c1, c2, strict=True)
+    return np.array([psi(p, share, historical, a, b) for p, share, a, b in found])
+
+
+def _descend(
+    p: np.ndarray, n: np.ndarray, historical: np.ndarray, constants: np.ndarray, steps: int
+) -> np.ndarray:
+    """Return the best point that descent from p meets, (..., n_clients).
+
+    `constants` holds c1, c2 and the length of the first step, (3, ...).
+    """
+    c1, c2, length = constants[..., None]
+    best, least = p, np.full((*p.shape[:-1], 1), np.inf)
+    for k in range(1, steps + 1):
+        noise = np.linalg.norm(np.where(historical, 0.0, p), axis=-1, keepdims=True)
+        spread = np.sqrt((p * (p / n)).sum(axis=-1, keepdims=True))
+        value = c1 * noise + c2 * spread
+        best, least = np.where(value < least, p, best), np.minimum(value, least)
+        slope = c2 * p / n / spread
+        slope = slope + np.where(historical, 0.0, c1 * p / np.where(noise > 0, noise, 1.0))
+        slope = slope - slope.mean(axis=-1, keepdims=True)  # along the simplex
+        largest = np.abs(slope).max(axis=-1, keepdims=True)
+        slope = slope / np.where(largest > 0, largest, 1.0)  # so that no square overflows
+        size = np.linalg.norm(slope, axis=-1, keepdims=True)
+        p = _projected(p - length / np.sqrt(k) * slope / np.where(size > 0, size, 1.0))
+    return best
+
+
+def _projected(point: np.ndarray) -> np.ndarray:
+    """Return the points of the simplex that are nearest to `point` (..., n)."""
+    falling = -np.sort(-point, axis=-1)
+    excess = np.cumsum(falling, axis=-1) - 1
+    positive = falling * np.arange(1, point.shape[-1] + 1) > excess
+    kept = point.shape[-1] - 1 - positive[..., ::-1].argmax(axis=-1, keepdims=True)
+    return np.maximum(point - np.take_along_axis(excess, kept, -1) / (kept + 1), 0)
+
+
+_SHARE = r"$N_\mathrm{hist}/N$"
+_BARS = {  # look of a strategy: colour and hatch
+    "fresh": ("#E69F00", "//"),
+    "historical": ("#0072B2", ""),
+    "uniform": ("#009E73", ".."),
+}
+
+
+def _line(i: int) -> dict:
+    return figures.series_style(None, i) | {"marker": "None"}
+
+
+def minimiser(groups: Groups, found: pd.DataFrame, excess: pd.DataFrame, line: float) -> Figure:
+    """Draw p_hist over c2/c1 with the reported values (Fig. 1), and what other strategies lose.
+
+    Parameters
+    ----------
+    groups : Groups
+    found, excess : DataFrame
+        Of `sweep` and `excess`.
+    line : float
+        The ratio at which strategies are compared, CIFAR-10's.
+    """
+    import matplotlib.pyplot as plt
+
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=(1.4, 1))
+    leaves = turning_points(groups, found)["leaves"]
+    for i, (fraction, part) in enumerate(found.groupby("fraction")):
+        look, name = _line(i), f"{100 * fraction:g} %"
+        left.plot(part["ratio"], part["p_hist"], **look, label=name)
+        dot = dict(color=look["color"], markersize=6, clip_on=False, zorder=4)
+        left.plot(leaves[fraction], 1, "o", **dot)
+        left.axhline(fraction, xmin=0.45, color=look["color"], linewidth=0.8, linestyle=":")
+        if fraction in REPORTED:
+            value = tables.paper_value("datastreams", REPORTED[fraction], "CIFAR-10 p_hist")
+            sheets.printed_marks(left, line, {name: value}, {name: look["color"]})
+    left.axvline(line, color="gray", linestyle="--", linewidth=1.2)
+    near = dict(xytext=(4, 0), textcoords="offset points", color="dimgray", fontsize=9)
+    left.annotate("CIFAR-10", (line, 0.02), **near)
+    left.set(xscale="log", xlabel="$c_2/c_1$", ylabel=r"$p^*_\mathrm{hist}$", ylim=(0, 1.03))
+    left.set_title(f"Figure 1: M = {sum(groups)}, $M_\\mathrm{{hist}}$ = {groups.n_historical}")
+    sheets.explain_marks(left, marks=True, title=_SHARE, fontsize=9, loc="lower left")
+    _bars(right, excess, line)
+    return fig
+
+
+def _bars(ax: Axes, excess: pd.DataFrame, line: float) -> None:
+    place = np.arange(len(excess.columns))
+    for i, (name, row) in enumerate(excess.iterrows()):
+        color, hatch = _BARS[name]
+        look = dict(color=color, hatch=hatch, edgecolor="white", label=name.capitalize())
+        ax.bar(place + 0.27 * (i - 1), row, 0.25, **look)
+    ax.set(xlabel=_SHARE, ylabel=r"excess of $\psi$ over its minimum, %")
+    ax.set(title=f"$c_2/c_1={line:g}$, $c_0=0$", ylim=(0, 1.35 * excess.to_numpy().max()))
+    ax.set_xticks(place, [f"{100 * f:g} %" for f in excess.columns])
+    ax.legend(fontsize=9, loc="upper center", ncol=3, columnspacing=1.0, handlelength=1.5)
+
+
+def trade(groups: Groups, found: pd.DataFrame, line: float) -> Figure:
+    """Draw effective samples, gradient noise and p_hist of the minimiser over c2/c1 (Fig. 4)."""
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 3, figsize=(10.4, 3.8))
+    halfway = turning_points(groups, found)["halfway"]
+    for i, (fraction, part) in enumerate(found.groupby("fraction")):
+        look = _line(i)
+        for ax, column in zip(axes, ("n_eff", "noise", "p_hist"), strict=True):
+            ax.plot(part["ratio"], part[column], **look, label=f"{100 * fraction:g} %")
+        noise = (1 - fraction) / groups.n_fresh**0.5  # Uniform's
+        axes[1].axhline(noise, color=look["color"], linewidth=0.8, linestyle=":")
+        diamond = dict(color=look["color"], markersize=6, zorder=4)
+        axes[2].plot(halfway[fraction], (1 + fraction) / 2, "D", **diamond)
+    for ax in axes:
+        ax.axvline(line, color="gray", linestyle="--", linewidth=1.0)
+        ax.set(xscale="log", xlabel="$c_2/c_1$", ylim=(0, None))
+    axes[0].set_title(r"Figure 4: effective samples $N_\mathrm{eff}/N$")
+    axes[1].set_title(r"gradient noise $\sqrt{\sum_\mathrm{fresh}p_m^2}$")
+    axes[2].set_title(r"$p^*_\mathrm{hist}$")
+    axes[0].legend(title=_SHARE, fontsize=9, loc="lower right")
+    return fig
+
+
+def simple_strategies(gaps: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
+    """Draw how far Historical and Uniform are above the least psi, and their difference (Fig. 2).
+
+    The tables are those of `gaps` and `crossings`.
+    """
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 3, figsize=(10.4, 4.0))
+    equal = crossings.set_index("c2/c1")["Historical = Uniform at N_hist/N"]
+    for i, (ratio, part) in enumerate(gaps.groupby("ratio")):
+        look = _line(i)
+        above = part["historical"].where(part["historical"] > 1e-12)
+        axes[0].plot(part["share"], above, **look, label=f"{ratio:.2g}")
+        axes[1].plot(part["share"], part["uniform"], **look)
+        axes[2].plot(part["share"], part["difference"], **look)
+        if np.isfinite(equal[ratio]):
+            axes[2].plot(equal[ratio], 0, "o", color=look["color"], markersize=6, zorder=4)
+    axes[0].set(yscale="log", ylim=(1e-5, 30), title=r"$\psi_\mathrm{hist}-\psi^*$")
+    axes[0].set_ylabel("difference, in units of $c_1$")
+    axes[1].set(title=r"Figure 2: $\psi_\mathrm{unif}-\psi^*$", ylim=(0, None))
+    axes[2].set(title=r"$\psi_\mathrm{hist}-\psi_\mathrm{unif}$", ylim=(-0.2, 0.4))
+    axes[2].axhline(0, color="black", linewidth=0.8)
+    for ax in axes:
+        ax.set(xlabel=_SHARE, xlim=(0, 1))
+    handles = axes[0].get_legend_handles_labels()
+    fig.legend(*handles, title="$c_2/c_1$", loc="outside right center", fontsize=9)
+    return fig
+
+
+def draw_held_now(rounds: np.ndarray, weights: Mapping[float, np.ndarray]) -> Figure:
+    """Draw the weight of fresh clients over the rounds if clients count by what they hold now.
+
+    `weights` is the answer of `held_now`.
+    """
+    import matplotlib.pyplot as plt
+
+    fig, ax = plt.subplots(figsize=(8.6, 3.8))
+    needed = rounds_until()
+    for i, (fraction, curve) in enumerate(weights.items()):
+        name = f"{100 * fraction:g} %, 5 % from T = {needed[fraction]}"
+        ax.plot(rounds, curve, **_line(i), label=name)
+    ax.axhline(0.05, color="black", linestyle=":", linewidth=1)
+    ax.axvline(100, color="gray", linestyle="--", linewidth=1)
+    ax.set(xscale="log", yscale="log", xlabel="rounds T", ylabel="weight of fresh clients")
+    ax.set_title("weights by the samples held now")
+    ax.legend(title=_SHARE, fontsize=9)
+    return fig
+
+
+def importance_explorer() -> ipywidgets.VBox:
+    """Return sliders for c2/c1, N_hist/N, M_hist and M beside two pictures.
+
+    On the left is the minimiser's p_hist over c2/c1, with the chosen point; on the right is psi
+    (c0 = 0) of the strategies there, in units of the larger of c1 and c2. Sizes are equal within
+    the two groups of clients. Source: FDS, Section 5, Figs. 1 and 2.
+    """
+    import ipywidgets
+    import matplotlib.pyplot as plt
+
+    def draw(ratio: float, share: float, n_historical: int, n_clients: int) -> None:
+        historical = np.arange(n_clients) < n_historical
+        n_fresh = n_clients - n_historical
+        n = np.where(historical, share / n_historical, (1 - share) / n_fresh)
+        _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.2), width_ratios=(1.3, 1))
+        _draw_minimiser(left, n, historical, ratio, share)
+        _draw_strategies(right, n, historical, ratio)
+        plt.show()
+
+    controls = _controls()
+    # There is at least one fresh client: the maximum of M_hist follows M, and the slider itself
+    # cuts down a value above it.
+    ipywidgets.dlink(
+        (controls["n_clients"], "value"), (controls["n_historical"], "max"), lambda m: m - 1
+    )
+    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])
+
+
+def _controls() -> dict[str, Any]:
+    from ipywidgets import FloatLogSlider, FloatSlider, IntSlider
+
+    return {
+        "ratio": FloatLogSlider(0.15, min=-3, max=2, step=0.05, description="c2/c1", **SLIDER),
+        "share": FloatSlider(0.2, min=0.01, max=0.99, step=0.01, description="N_hist/N", **SLIDER),
+        "n_historical": IntSlider(25, 1, 49, description="historical clients M_hist", **SLIDER),
+        "n_clients": IntSlider(50, 2, 200, description="clients M", **SLIDER),
+    }
+
+
+def _draw_minimiser(
+    ax: Axes, n: np.ndarray, historical: np.ndarray, ratio: float, share: float
+) -> None:
+    axis = np.geomspace(1e-3, 1e2, 201)
+    n_fresh = int((~historical).sum())
+    p_hist = minimize_psi(n, historical, 1.0, ratio).p_hist
+    leaves = (share / n_fresh) ** 0.5
+    curve = [equal_fresh_p_hist(share, n_fresh, r) for r in axis]
+    ax.plot(axis, curve, color=RULES["ours"].look.color)
+    ax.plot(ratio, p_hist, "o", color="#D55E00", markersize=8, zorder=4, clip_on=False)
+    ax.axhline(share, color="gray", linestyle=":", linewidth=1)
+    ax.set(
+        xscale="log",
+        ylim=(0, 1.03),
+        xlabel="$c_2/c_1$",
+        ylabel=r"$p^*_\mathrm{hist}$",
+        title=f"$p^*_\\mathrm{{hist}}={p_hist:.3f}$; 1 up to $c_2/c_1={leaves:.3g}$",
+    )
+
+
+def _draw_strategies(ax: Axes, n: np.ndarray, historical: np.ndarray, ratio: float) -> None:
+    c1, c2 = min(1.0, 1 / ratio), min(1.0, ratio)
+    rules = {name: rule for name, rule in RULES.items() if not takes_value(name)}
+    values = [
+        psi(client_importance(name, n, historical, c_ratio=ratio), n, historical, c1, c2)
+        for name in rules
+    ]
+    labels = [rule.label for rule in rules.values()]
+    colors = [rule.look.color if rule.look else "gray" for rule in rules.values()]
+    ax.bar_label(ax.bar(labels, values, color=colors), fmt="%.3g")
+    ax.set(ylabel=r"$\psi/\max(c_1,c_2)$", ylim=(0, 1.15 * max(values)))

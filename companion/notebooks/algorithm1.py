@@ -3,6 +3,7 @@
 Source: FDS (Federated Learning for Data Streams), Algorithm 1, (5) to (9), (15), Tables 1 and 3.
 The round is written a second time here, as a plain loop with the gradient of softmax regression
 spelt out, and compared with the library's; only the draw of the mini-batches is shared.
+
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from companion.datastreams.plans import ROWS
 from companion.judging.tables import paper_value
+from companion.notebooks.datastreams_shared import ROWS
 from sflkit.datastreams import arrivals, importance, training
 from sflkit.datastreams.arms import Arms, mini_batches
 from sflkit.datastreams.config import DataStreamsConfig

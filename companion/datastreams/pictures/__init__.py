@@ -1,1 +1,0 @@
-"""What the notebooks of federated learning for data streams draw, a module per topic."""
