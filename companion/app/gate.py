@@ -164,7 +164,7 @@ class Notebook:
         if plan is not None and not (isinstance(plan, str) and _PLAN.fullmatch(plan)):
             raise GateError(
                 f"{self.name}: plan={plan!r} in the metadata must read module:function, such as "
-                "'companion.osafl.plans.training:dataset1'"
+                "'companion.notebooks.n33:dataset1'"
             )
         return plan
 

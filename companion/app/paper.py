@@ -1,6 +1,6 @@
 """The published runs: `make paper` computes what the notebooks' plans lack, `sflkit status` says.
 
-A notebook's metadata name its plan, as "companion.osafl.plans.training:dataset1" does: a generator
+A notebook's metadata name its plan, as "companion.notebooks.n33:dataset1" does: a generator
 function as in `companion.plans`, whose arguments are names of the notebook's parameters. Each plan
 is driven as far as its runs lie in `paths.published()`. `compute` takes the incomplete stage that
 costs least, hands it to `sweep.run_many`, and goes on until no plan lacks anything. A run is at

@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from companion.osafl import tuning
-from companion.osafl.plans import readings
+from companion.notebooks import osafl_shared, table2_readings
 from sflkit.osafl.config import OSAFLConfig
 
 ONE = {
@@ -28,8 +27,8 @@ ONE = {
     "column_seeds": [40, 41, 42],
     "reading_norms": [5.0, 10.0],
     "reading_rounds": 8,
-    "reading_buffers": list(readings.BUFFERS),
-    "reading_fednova": list(readings.FEDNOVA),
+    "reading_buffers": list(table2_readings.BUFFERS),
+    "reading_fednova": list(table2_readings.FEDNOVA),
     "reading_top_k": [1, 2],
     "reading_seed": 100,
     "reading_seeds": [200, 201, 202],
@@ -62,9 +61,11 @@ def invented(config, key):
     level = {"osafl": 0.6, "genie": 0.65, "m_fednova": 0.1}.get(config.rule, 0.4)
     if config.never_joined == "literal" and config.rule in ("osafl", "m_afa_cd"):
         level = 0.05
-    step = config.hyper[tuning.step_name(config.rule)]
+    step = config.hyper[osafl_shared.step_name(config.rule)]
     printed = OSAFLConfig(config.rule, model=config.model, dataset=config.dataset).hyper
-    off = abs(np.log2(step / printed[tuning.step_name(config.rule)]) - 1)  # best at twice the step
+    off = abs(
+        np.log2(step / printed[osafl_shared.step_name(config.rule)]) - 1
+    )  # best at twice the step
     level = level - 0.02 * off + 0.001 * (config.seed % 5)
     curve = level * (1 - 0.8 ** np.arange(1, config.rounds + 1))
     return pd.DataFrame(

@@ -6,8 +6,7 @@ import pytest
 
 from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import Setting
-from companion.osafl import sharing
-from companion.osafl.evidence import by_hand
+from companion.notebooks import rules_by_hand
 from sflkit.osafl.rules import MAFACD, RULES
 
 SIX = ("osafl", "m_fedavg", "m_afa_cd", "m_fednova", "m_fedprox", "m_feddisco")
@@ -15,12 +14,12 @@ SIX = ("osafl", "m_fedavg", "m_afa_cd", "m_fednova", "m_fedprox", "m_feddisco")
 
 @pytest.fixture(scope="module")
 def found():
-    return by_hand.rounds()
+    return rules_by_hand.rounds()
 
 
 @pytest.fixture(scope="module")
 def needs():
-    return sharing.private_needs(SIX)
+    return rules_by_hand.private_needs(SIX)
 
 
 def test_every_rule_of_the_paper_gives_what_the_hand_gives(found):
@@ -30,19 +29,21 @@ def test_every_rule_of_the_paper_gives_what_the_hand_gives(found):
     # d_2 = w / eta = (2, 4) has the direction of the mean (1, 2): score 1, and a third of it counts
     scores = (1 + np.array([1, 2]) / 5**0.5) / 2
     expected = np.array([1.0, 2.0]) - (scores @ np.array([[1, 0], [0, 2]]) + [2, 4]) / 3
-    assert set(found.table["form"]) == set(by_hand.FORMS.values())  # words, not names of the code
+    assert set(found.table["form"]) == set(
+        rules_by_hand.FORMS.values()
+    )  # words, not names of the code
     assert ("FedNova", "as its authors define it") in table.index
     assert table.loc[("OSAFL", "as printed"), "sflkit"] == "({:.4f}, {:.4f})".format(*expected)
 
 
 def test_the_expected_models_are_reached_without_the_library():
     """M-FedAvg, M-AFA-CD and both forms of FedNova, from the clients' moves alone."""
-    moves, w = np.array(by_hand.SENT), np.array(by_hand.MODEL)
+    moves, w = np.array(rules_by_hand.SENT), np.array(rules_by_hand.MODEL)
     gradients = -moves / (0.5 * np.array([[2], [1]]))
-    known = by_hand.cases()
+    known = rules_by_hand.cases()
     assert known["M-FedAvg", "exclude"].expected == pytest.approx((w + moves).mean(0))
     assert known["M-AFA-CD", "exclude"].expected == pytest.approx(w - 0.3 * gradients.mean(0))
-    sizes = np.array(by_hand.SIZES[:2])
+    sizes = np.array(rules_by_hand.SIZES[:2])
     printed = w + 0.5 * (sizes / 8) @ moves
     assert known["M-FedNova", "printed"].expected == pytest.approx(printed)
     p = sizes / sizes.sum()
@@ -57,20 +58,20 @@ def test_m_fednova_goes_elsewhere(found):
 
 def test_a_rule_that_differs_from_the_hand_is_found(monkeypatch):
     monkeypatch.setattr(MAFACD, "next_params", lambda self, params, rate: params - 0.1)
-    checked = by_hand.rounds().checked
+    checked = rules_by_hand.rounds().checked
     assert not checked["M-AFA-CD"]["exclude"] and not checked["M-AFA-CD"]["stale"]
     assert checked["M-AFA-CD"]["exclude, nobody joins"]
     assert all(checked["M-FedAvg"].values())
 
 
 def test_m_fedprox_and_m_feddisco_by_hand():
-    assert by_hand.pulled_client() == pytest.approx([0.5])
+    assert rules_by_hand.pulled_client() == pytest.approx([0.5])
     expected = [3 / 8 - 0.2 * 2**0.5 / 4 + 0.1, 1 / 8 - 0.2 * 2**0.5 / 2 + 0.1, 0.6]
-    assert by_hand.disco_weights() == pytest.approx(expected)
+    assert rules_by_hand.disco_weights() == pytest.approx(expected)
 
 
 def test_the_evidence_answers_every_part_that_is_judged_by_hand(found, needs):
-    evidence = by_hand.evidence(found, needs)
+    evidence = rules_by_hand.evidence(found, needs)
     for artefact in ("osafl-alg6", "osafl-alg7", "osafl-alg8", "osafl-alg10", "osafl-private"):
         assert set(evidence[artefact]) == {part.key for part in CLAIMS[artefact].parts}
     verdict = CLAIMS["osafl-alg8"].judge(evidence["osafl-alg8"], setting=Setting("full"))
@@ -78,7 +79,7 @@ def test_the_evidence_answers_every_part_that_is_judged_by_hand(found, needs):
 
 
 def test_the_table_of_needs_names_what_is_needed(needs):
-    table = by_hand.needs_table(needs)
+    table = rules_by_hand.needs_table(needs)
     assert list(table.index) == [RULES[rule].label for rule in SIX]
     assert table.loc["M-FedDisco"].tolist() == ["needed", "-", "needed"]
     assert set(table.loc["OSAFL"]) == {"-"}

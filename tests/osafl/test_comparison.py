@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.osafl.evidence import comparison
-from companion.osafl.measures import at_k
-from companion.osafl.plans import training as plans
+from companion.notebooks import n33, n34, osafl_shared
+from companion.notebooks.osafl_shared import at_k
 from sflkit.osafl.networks import SIZES
 from tests.osafl.test_plans import ONE, TWO, drive
 
@@ -15,17 +14,17 @@ FULL = SIZES["FCN"].options["hidden"]
 
 @pytest.fixture(scope="module")
 def one():
-    return drive(plans.dataset1(**ONE))[1]
+    return drive(n33.dataset1(**ONE))[1]
 
 
 @pytest.fixture(scope="module")
 def two():
-    return drive(plans.dataset2(**TWO))[1]
+    return drive(n34.dataset2(**TWO))[1]
 
 
 def test_the_longest_steps_by_hand():
-    base = plans.fcn_base(FULL, 100, 100, "synthetic", 10.0, "none", 1, 9)
-    table = comparison.printed_steps(base)
+    base = osafl_shared.fcn_base(FULL, 100, 100, "synthetic", 10.0, "none", 1, 9)
+    table = osafl_shared.printed_steps(base)
     # OSAFL 0.2 * 35, the models' rules five steps at 0.15 or 0.1, M-FedNova slowed down by 0.1
     expected = {"OSAFL": "7", "M-FedAvg": "0.75", "M-AFA-CD": "0.2", "M-FedNova": "0.005"}
     expected |= {"M-FedProx": "0.5", "M-FedDisco": "0.75"}
@@ -38,33 +37,33 @@ def test_participation_leaves_the_genie_out():
     runs = pd.DataFrame(
         {"arm": ["osafl", "osafl", "genie"], "stragglers": [3, 1, 0], "joined": [2, 3, 0]}
     )
-    said = comparison.participation(runs, 4)
+    said = n34.participation(runs, 4)
     # a share of all rounds, and the largest number of all runs
     assert said.startswith("In a round 50% of the clients are stragglers on average,")
     assert said.endswith("and at most 3 of 4 ever take part.")
 
 
 def test_tables_stand_beside_the_papers(one, two):
-    paper = comparison.printed_table("osafl-tab3", "FCN")
+    paper = osafl_shared.printed_table("osafl-tab3", "FCN")
     assert list(paper)[:2] == ["centralised SGD", "OSAFL"]
     assert paper["OSAFL"]["accuracy"] == (0.3384, 0.0010)
     assert paper["centralised SGD"]["loss"] == (2.4209, 0.0169)
-    ours = comparison.our_table(at_k(one.read.runs, 2))
+    ours = osafl_shared.our_table(at_k(one.read.runs, 2))
     assert set(ours) == set(paper) - {"centralised SGD"}
     # invented: 0.6, less 0.02 at the printed step, 1 - 0.8^8 of it after 8 rounds; a seed each
     level = (0.58 + 0.001 * np.array([0, 1, 2])) * (1 - 0.8**8)
     np.testing.assert_allclose(ours["OSAFL"]["accuracy"], level)
-    with_genie = comparison.our_table(at_k(two.tables, 1))
+    with_genie = osafl_shared.our_table(at_k(two.tables, 1))
     assert set(with_genie) == set(paper)
     # the paper's M-AFA-CD is the one with the printed buffer
     assert with_genie["M-AFA-CD"]["accuracy"].max() < 0.1
 
 
 def test_the_limits_are_those_of_the_requests():
-    base = plans.lstm_base(1, 8, 8, 5, 4, 4, [30, 40]) | {"allocator": "none", "test_size": 200}
-    (limits,) = comparison.two_ceilings(base, [1], [3, 4]).values()
+    base = n34.lstm_base(1, 8, 8, 5, 4, 4, [30, 40]) | {"allocator": "none", "test_size": 200}
+    (limits,) = n34.two_ceilings(base, [1], [3, 4]).values()
     assert list(limits.columns) == ["user", "file"] and list(limits.index) == [3, 4]
     assert ((limits["file"] <= limits["user"]) & (limits["user"] < 1)).all()
-    own = comparison.ceilings(base, [1, 2], [3, 4])
+    own = n33.ceilings(base, [1, 2], [3, 4])
     assert own[1].tolist() == limits["user"].tolist()
     assert (own[2] < own[1]).all()  # two similar files are harder to tell apart than one

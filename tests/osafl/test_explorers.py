@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 
+from companion.notebooks import n31
+
 
 def test_the_resource_explorer_draws_what_fits(monkeypatch):
     import matplotlib.pyplot as plt
 
-    from companion.osafl import explorers
     from sflkit.osafl import allocation, alternation, channels
     from sflkit.osafl.devices import Devices, Link
 
     drawn = []
     monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf().axes))
-    distance, million, budget, start = explorers.resource_explorer().children[:-1]
+    distance, million, budget, start = n31.resource_explorer().children[:-1]
     client = Devices(channels.snr_per_watt(450), 160 * 101376 * 32.5, 1.8, 1.4e9, 10**-0.5)
     exact = allocation.allocate(client, Link(33e6))
     kept = allocation.allocate(client, Link(33e6), "alternating", start=alternation.Start(1.0, 0.3))

@@ -9,16 +9,15 @@ import pytest
 from companion.app import gate
 from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import NotRun, Setting
-from companion.osafl.evidence import training as judging
-from companion.osafl.plans import training as plans
-from companion.osafl.printed import LABELS
+from companion.notebooks import n33, n34, osafl_shared
+from companion.notebooks.osafl_shared import LABELS
 from sflkit.osafl.config import OSAFLConfig
 from tests.osafl.osafl_plans import ONE, TWO, drive
 
 
 @pytest.fixture(scope="module")
 def first():
-    return drive(plans.dataset1(**ONE))
+    return drive(n33.dataset1(**ONE))
 
 
 def test_the_readings_come_first_and_buffers_one_seed_after_the_other(first):
@@ -27,14 +26,14 @@ def test_the_readings_come_first_and_buffers_one_seed_after_the_other(first):
     assert list(stages)[:7] == [*order, "buffer", "buffers", "scale"]
     start = [(c.rule, c.never_joined, c.seed, c.top_k) for c in stages["buffers"][:3]]
     without = ("osafl", "m_afa_cd_printed", "m_afa_cd")
-    assert start == [(*plans.ARMS[arm], 10, 1) for arm in without]
+    assert start == [(*osafl_shared.ARMS[arm], 10, 1) for arm in without]
     assert [c.seed for c in stages["buffers"]] == [s for s in ONE["seeds"] for _ in without]
     assert {c.seed for c in stages["buffer"]} == {10, 11}  # few
     counts = found.buffers.groupby("arm")["seed"].nunique().to_dict()
     assert counts == dict.fromkeys(without, 4) | {"osafl_printed": 2, "osafl_zero": 2}
     base = stages["buffers"][0]
     assert base.payload_bits == 33 * 1_779_556  # the full network's stragglers
-    whole = plans.fcn_base([512, 256], 20, 8, "synthetic", 10.0, "none", 1, 9)
+    whole = osafl_shared.fcn_base([512, 256], 20, 8, "synthetic", 10.0, "none", 1, 9)
     assert not {"hidden", "payload_bits"} & set(whole)
 
 
@@ -43,9 +42,9 @@ def test_the_scan_has_both_rules_at_every_scale(first):
     assert [(c.rule, c.input_norm, c.seed) for c in stages["scale"]] == [
         (rule, norm, 0) for norm in ONE["norms"] for rule in ("m_fedavg", "osafl")
     ]
-    table = plans.scan_table(found.scan)
+    table = n33.scan_table(found.scan)
     assert list(table.index) == ONE["norms"] and (table["osafl"] > table["m_fedavg"]).all()
-    assert plans.scan_table(pd.DataFrame()).empty
+    assert n33.scan_table(pd.DataFrame()).empty
 
 
 KNOWN = pd.Series(0.66, index=ONE["seeds"])
@@ -53,7 +52,7 @@ KNOWN = pd.Series(0.66, index=ONE["seeds"])
 
 def answers_of(found, artefact):
     """Today's answers to the parts of a claim, by part."""
-    evidence = judging.dataset1(found, KNOWN)[artefact]
+    evidence = n33.evidence(found, KNOWN)[artefact]
     verdict = CLAIMS[artefact].judge(evidence, setting=Setting("full"))
     return {a.part.key: a.judged.answer for a in verdict.answers}
 
@@ -99,7 +98,7 @@ def test_the_race_with_centralised_sgd_is_open_where_its_steps_decide(first):
 
 def test_other_columns_take_the_reading():
     asked = ONE | {"cnn_rounds": 5, "squeezenet1_rounds": 30}
-    stages, found = drive(plans.dataset1(**asked))
+    stages, found = drive(n33.dataset1(**asked))
     for name, rounds, seeds in (("CNN", 5, {20, 21, 22}), ("SqueezeNet1", 30, {23, 24})):
         configs = stages[name]
         assert {c.rounds for c in configs} == {rounds}
@@ -111,13 +110,12 @@ def test_other_columns_take_the_reading():
 
 
 def test_columns_of_the_tables_run_all_rounds_with_both_k_on_seeds_of_their_own():
-    stages, found = drive(plans.dataset1(**ONE | {"rounds": 100, "networks": ["FCN", "CNN"]}))
+    stages, found = drive(n33.dataset1(**ONE | {"rounds": 100, "networks": ["FCN", "CNN"]}))
     configs = stages["CNN, tables"]
     assert len(configs) == 6 * 3 * 2 and {c.rounds for c in configs} == {100}
     assert {c.evaluate_every for c in configs} == {1} and {c.seed for c in configs} == {40, 41, 42}
     verdict = CLAIMS["osafl-cnn"].judge(
-        judging._checkpoint("CNN", found.checkpoints["CNN"])
-        | judging._column("CNN", found.columns["CNN"]),
+        n33._checkpoint("CNN", found.checkpoints["CNN"]) | n33._column("CNN", found.columns["CNN"]),
         setting=Setting("full"),
     )
     answers = {a.part.key: a.judged.answer for a in verdict.answers}
@@ -126,7 +124,7 @@ def test_columns_of_the_tables_run_all_rounds_with_both_k_on_seeds_of_their_own(
     names = {"osafl": "m_fedavg", "m_fedavg": "osafl"}
     turned = found.columns["CNN"].replace({"arm": names})
     verdict = CLAIMS["osafl-cnn"].judge(
-        judging._checkpoint("CNN", found.checkpoints["CNN"]) | judging._column("CNN", turned),
+        n33._checkpoint("CNN", found.checkpoints["CNN"]) | n33._column("CNN", turned),
         setting=Setting("full"),
     )
     answers = {a.part.key: a.judged.answer for a in verdict.answers}
@@ -148,7 +146,7 @@ def test_a_column_is_on_its_plateau_where_its_curves_were_put():
     def answers(network):
         column = pd.concat(run(rule, seed) for rule in LABELS for seed in range(3))
         none = pd.DataFrame()
-        parts = judging._checkpoint(network, none) | judging._column(network, column)
+        parts = n33._checkpoint(network, none) | n33._column(network, column)
         verdict = CLAIMS[f"osafl-{network.lower()}"].judge(parts, setting=Setting("full"))
         return {a.part.key: a.judged.answer for a in verdict.answers}
 
@@ -172,7 +170,7 @@ def test_what_the_score_adds_is_judged_under_the_reading(first):
 
 def test_evidence_answers_every_part_of_every_claim(first):
     _, found = first
-    evidence = judging.dataset1(found, KNOWN)
+    evidence = n33.evidence(found, KNOWN)
     for artefact, parts in evidence.items():
         keys = {part.key for part in CLAIMS[artefact].parts}
         assert set(parts) | {"by_hand"} >= keys >= set(parts), artefact
@@ -206,9 +204,7 @@ def test_plateaus_and_convergence_as_claimed_and_turned():
     tables = {K: pd.concat(run(a, K, s) for a in arms for s in range(3)) for K in (1, 2)}
 
     def answers(tables):
-        verdict = CLAIMS["osafl-saturation"].judge(
-            judging._saturation(tables), setting=Setting("full")
-        )
+        verdict = CLAIMS["osafl-saturation"].judge(n33._saturation(tables), setting=Setting("full"))
         return {answer.part.key: answer.judged.answer for answer in verdict.answers}
 
     found = answers(tables)
@@ -224,9 +220,9 @@ def test_plateaus_and_convergence_as_claimed_and_turned():
 
 def test_notebook_33_asks_for_the_readings_at_full_size_first():
     book = gate.find("33")
-    names = inspect.signature(plans.dataset1).parameters
+    names = inspect.signature(n33.dataset1).parameters
     asked = {name: book.parameters[name].default for name in names}
-    first = next(plans.dataset1(**asked)).configs[0]
+    first = next(n33.dataset1(**asked)).configs[0]
     assert first == OSAFLConfig(
         never_joined="zero",
         model="osafl_fcn",
@@ -243,9 +239,9 @@ def test_notebook_33_asks_for_the_readings_at_full_size_first():
 
 def test_a_part_that_was_left_out_is_not_run():
     asked = {"few": 0, "norms": [], "reading_top_k": [1]}
-    stages, found = drive(plans.dataset1(**ONE | asked))
-    assert not stages["buffer"] and plans.scan_table(found.scan).empty
-    evidence = judging.dataset1(found, KNOWN)
+    stages, found = drive(n33.dataset1(**ONE | asked))
+    assert not stages["buffer"] and n33.scan_table(found.scan).empty
+    evidence = n33.evidence(found, KNOWN)
     assert isinstance(evidence["osafl-tab3"]["best_m_fedavg"], NotRun)  # K = 2 was not asked for
     assert isinstance(evidence["osafl-alg2"]["printed_buffer"], NotRun)
     assert not isinstance(evidence["osafl-alg9"]["repaired"], NotRun)
@@ -254,7 +250,7 @@ def test_a_part_that_was_left_out_is_not_run():
 
 
 def test_dataset_2_one_k_after_the_other():
-    stages, found = drive(plans.dataset2(**TWO))
+    stages, found = drive(n34.dataset2(**TWO))
     assert list(stages) == ["LSTM, K = 1", "LSTM, K = 2", "Dataset-1", "Dataset-2"]
     assert [(c.rule, c.seed) for c in stages["LSTM, K = 1"][:8]] == [
         ("osafl", 10),
@@ -272,7 +268,7 @@ def test_dataset_2_one_k_after_the_other():
         assert {(c.rule, c.dataset, c.seed) for c in genies} == {
             ("genie", number, seed) for seed in TWO["genie_seeds"]
         }
-    deep, flat = (judging.dataset2(found, layers) for layers in (3, 1))
+    deep, flat = (n34.evidence(found, layers) for layers in (3, 1))
     for artefact, parts in deep.items():
         assert set(parts) == {part.key for part in CLAIMS[artefact].parts}
         CLAIMS[artefact].judge(parts, setting=Setting("reduced", "invented"))
@@ -281,7 +277,7 @@ def test_dataset_2_one_k_after_the_other():
     for lower, answer in (("names", "yes"), ("features", "no")):
         frame = getattr(found, lower)
         less = found._replace(**{lower: frame.assign(best_accuracy=frame["best_accuracy"] - 0.1)})
-        parts = judging.dataset2(less, 3)["osafl-datasets"]
+        parts = n34.evidence(less, 3)["osafl-datasets"]
         verdict = CLAIMS["osafl-datasets"].judge(parts, setting=Setting("full"))
         judged = {one.part.key: one.judged.answer for one in verdict.answers}
         assert judged["K1_gap"] == judged["K2_gap"] == answer

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from companion.osafl import quadratics
+from companion.notebooks import quadratics
 from sflkit.randomness import generator
 
 

@@ -3,10 +3,9 @@
 import pandas as pd
 import pytest
 
-from companion.osafl.evidence import remarks
-from companion.osafl.plans import training as plans
-from companion.osafl.plans.readings import name_of
-from companion.osafl.printed import BASELINES
+from companion.notebooks import n33, n34
+from companion.notebooks.osafl_shared import BASELINES
+from companion.notebooks.table2_readings import name_of
 from sflkit.osafl.networks import SIZES
 from tests.osafl.osafl_plans import ONE, TWO, drive
 
@@ -15,7 +14,7 @@ FULL = SIZES["FCN"].options["hidden"]
 
 @pytest.fixture(scope="module")
 def one():
-    return drive(plans.dataset1(**ONE))[1]
+    return drive(n33.dataset1(**ONE))[1]
 
 
 def test_settings_differ_by_size(one):
@@ -23,8 +22,8 @@ def test_settings_differ_by_size(one):
     runs = pd.DataFrame({"seed": [20, 20, 21]})
     early = one._replace(checkpoints=one.checkpoints | {"CNN": runs})
     asked = ["osafl-tab2", "osafl-alg2", "osafl-cnn", "osafl-alg8", "osafl-fig7"]
-    full = remarks.settings_1(asked, FULL, base, early)
-    assert full["osafl-alg8"] is remarks.BY_HAND and full["osafl-fig7"].level == "full"
+    full = n33.settings_1(asked, FULL, base, early)
+    assert full["osafl-alg8"] is n33.BY_HAND and full["osafl-fig7"].level == "full"
     assert full["osafl-tab2"].level == "full" and full["osafl-cnn"].level == "reduced"
     # what the paper leaves open is named, and it is not the same for all artefacts
     reading = f"reading: {name_of(one.read.best)}, one of 17 tried"
@@ -33,16 +32,16 @@ def test_settings_differ_by_size(one):
     said = f"CNN until the checkpoint in the text on 2 seeds; {reading}, by the FCN"
     assert full["osafl-cnn"].differs == said
     both = early._replace(columns=one.columns | {"CNN": runs})
-    said = remarks.settings_1(["osafl-cnn"], FULL, base, both)["osafl-cnn"]
+    said = n33.settings_1(["osafl-cnn"], FULL, base, both)["osafl-cnn"]
     assert "on 2 seeds and over all rounds on 2 seeds" in said.differs and said.level == "full"
-    second = remarks.settings_2(["osafl-tab4", "osafl-fig8"], 3, 64, 100, 100)
+    second = n34.settings_2(["osafl-tab4", "osafl-fig8"], 3, 64, 100, 100)
     assert second["osafl-tab4"].level == "reduced" and second["osafl-fig8"].level == "full"
     said = "3 LSTM layers of 64 units, 100 clients, 100 rounds; the paper's width is not known"
     assert second["osafl-tab4"].differs == said
 
 
 def test_the_remark_tells_the_reading_and_how_many_were_tried(one):
-    notes = remarks.notes_1(one)
+    notes = n33.notes_1(one)
     met = one.read.table.loc[0, "met"]
     said = f"It meets {met} of the twelve numbers, the most of 17 readings tried"
     assert "On the seeds that judge it meets " in notes["osafl-tab3"]
@@ -56,14 +55,14 @@ def test_the_remark_tells_the_reading_and_how_many_were_tried(one):
     gone = one.buffers["best_accuracy"].where(one.buffers["arm"] != "osafl_printed", 0.0)
     gone = one._replace(buffers=one.buffers.assign(best_accuracy=gone))
     diverged = "with the buffer as printed OSAFL diverges (2 runs) and M-AFA-CD reaches 0."
-    assert diverged in remarks.notes_1(gone)["osafl-alg9"]
-    bare = remarks.notes_1(one._replace(buffers=one.buffers.query("arm != 'osafl_printed'")))
+    assert diverged in n33.notes_1(gone)["osafl-alg9"]
+    bare = n33.notes_1(one._replace(buffers=one.buffers.query("arm != 'osafl_printed'")))
     assert "as printed" not in bare["osafl-alg9"] and "M-AFA-CD 0." in bare["osafl-alg9"]
 
 
 def test_dataset_2_tells_its_accuracies_where_they_are_judged():
-    found = drive(plans.dataset2(**TWO | {"top_k": [1]}))[1]
-    notes = remarks.notes_2(found)
+    found = drive(n34.dataset2(**TWO | {"top_k": [1]}))[1]
+    notes = n34.notes_2(found)
     # 0.6, less 0.02 at the printed step, and the mean of 0, 1 and 2 thousandths by seed
     assert set(notes) == {"osafl-tab4", "osafl-datasets"} and notes["osafl-tab4"].startswith(
         "Ours: OSAFL 0.581"
@@ -71,7 +70,7 @@ def test_dataset_2_tells_its_accuracies_where_they_are_judged():
     assert "first plateau" not in notes["osafl-tab4"]  # M-FedAvg is at 0.4
     stuck = found.tables["arm"].isin(BASELINES) | (found.tables["arm"] == "m_afa_cd_printed")
     low = found.tables.assign(accuracy=found.tables["accuracy"].where(~stuck, 0.05))
-    told = remarks.notes_2(found._replace(tables=low))["osafl-tab4"]
+    told = n34.notes_2(found._replace(tables=low))["osafl-tab4"]
     assert "last quarter the highest is right in 5.0 % of the requests" in told
-    both = remarks.notes_2(found._replace(tables=low))
+    both = n34.notes_2(found._replace(tables=low))
     assert both["osafl-fig6"].startswith("K = 1: No baseline leaves")

@@ -5,27 +5,22 @@ import pytest
 
 from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import Setting
-from companion.osafl.evidence import resources as resource_evidence
-from companion.osafl.evidence import stragglers as straggler_evidence
-from companion.osafl.pictures import resources as resource_pictures
+from companion.notebooks import n31
 from sflkit.osafl import allocation
 from sflkit.osafl.devices import costs
 
 N, ROUNDS = 12, 3
-LINK = resource_evidence.links()["CNN"]
+LINK = n31.links()["CNN"]
 
 
 @pytest.fixture(scope="module")
 def fleets():
-    return [
-        resource_evidence.draw_fleet(seed, N, ROUNDS, radius_m=600.0, shadowing_db=8.0)
-        for seed in (3, 4)
-    ]
+    return [n31.draw_fleet(seed, N, ROUNDS, radius_m=600.0, shadowing_db=8.0) for seed in (3, 4)]
 
 
 @pytest.fixture(scope="module")
 def out(fleets):
-    return straggler_evidence.stragglers(fleets, N, 0.3)
+    return n31.stragglers(fleets, N, 0.3)
 
 
 def test_a_fleet_keeps_its_hardware_and_changes_its_channel(fleets):
@@ -34,83 +29,79 @@ def test_a_fleet_keeps_its_hardware_and_changes_its_channel(fleets):
     assert (cycles == cycles[0]).all()
     snr = fleet.snr_per_watt.reshape(ROUNDS, N)
     assert not np.allclose(snr[0], snr[1])
-    first = resource_evidence.take(fleet, slice(N))
+    first = n31.take(fleet, slice(N))
     assert len(first) == N and (first.snr_per_watt == snr[0]).all()
 
 
 def test_the_window_uses_the_deadline_up_and_keeps_the_budget():
-    client = resource_evidence.middling()
+    client = n31.middling()
     power, steps = np.geomspace(1e-3, 1, 50) * client.max_tx_watt, np.array([1.0, 5.0])
-    found = resource_evidence.window(client, LINK, power, steps)
+    found = n31.window(client, LINK, power, steps)
     fits = np.isfinite(found.cpu_hz)
     # a window: too little and too much power do not fit, what is between does
     inside = np.flatnonzero(fits[1])
     assert 0 < inside[0] and inside[-1] < 49 and fits[1, inside[0] : inside[-1] + 1].all()
-    many = resource_evidence.take(client, np.zeros(len(inside), dtype=int))
+    many = n31.take(client, np.zeros(len(inside), dtype=int))
     paid = costs(many, LINK, 5.0, found.cpu_hz[1, inside], power[inside])
     assert paid.compute_s + paid.uplink_s == pytest.approx(np.full(len(inside), 200.0))
     assert (paid.compute_j + paid.uplink_j <= client.energy_budget_j).all()
-    none = resource_evidence.window(resource_evidence.middling(5000.0), LINK, power, steps)
+    none = n31.window(n31.middling(5000.0), LINK, power, steps)
     assert np.isnan(none.cpu_hz).all()
 
 
 def test_the_value_of_5_falls_with_the_steps(fleets):
     """ERRATA 34: with weight 1 the value is (t_th - t_up)^2 / (0.5 v C^3 kappa)."""
-    first = resource_evidence.take(fleets[0], slice(N))
-    value = resource_evidence.values_by_steps(first, LINK, 1.0, 200)
+    first = n31.take(fleets[0], slice(N))
+    value = n31.values_by_steps(first, LINK, 1.0, 200)
     able = value[-1] > 0
     assert able.any()
     assert (value[:, able] * np.arange(1, 6)[:, None]) == pytest.approx(
         np.tile(value[0, able], (5, 1)), rel=0.05
     )
-    table = resource_evidence.fewest_steps(first, 50)
+    table = n31.fewest_steps(first, 50)
     assert (table["maximiser has 1 step"] == table["clients that can"]).all()
 
 
 def test_no_grid_beats_the_sub_problems(fleets):
-    found = resource_evidence.sub_problems(fleets[0], LINK, 0.3, 0.5, 201)
+    found = n31.sub_problems(fleets[0], LINK, 0.3, 0.5, 201)
     for name, answers in found.items():
         assert answers.feasible.all() and (answers.ratio <= 1 + 1e-9).all(), name
 
 
 def test_the_alternation_stands_still_and_stays_far_below_the_best(fleets):
-    found = resource_evidence.alternated(
-        fleets, N, solver="closed", share=0.3, weight=0.5, grid=200
-    )
+    found = n31.alternated(fleets, N, solver="closed", share=0.3, weight=0.5, grid=200)
     assert all(found.met.values()) and set(found.moved.values()) == {0.0}
     assert found.reached.shape == (2,) and (found.reached < 0.5).all()
     for before, after in found.rising:
         assert (after >= before * (1 - 1e-6)).all()
-    table = resource_evidence.alternation_table(found)
+    table = n31.alternation_table(found)
     assert table.index.tolist() == ["closed"] * 3 + ["exact"]
 
 
 def test_who_is_left_out(fleets, out):
-    for name, link in resource_evidence.links().items():
+    for name, link in n31.links().items():
         feasible = allocation.allocate(fleets[1], link).feasible.reshape(ROUNDS, N)
         assert out.often["exact", name][1] == pytest.approx(1 - feasible.mean(axis=0))
         able, left = out.wrongly[name]
         assert 0 <= able <= left
         assert left == pytest.approx(ROUNDS * out.often[0.3, name].sum())
     assert out.kinds == (0.3, 1.0, 0.1, 0.01, "exact")
-    table = straggler_evidence.overview(out)
+    table = n31.overview(out)
     assert table["paper"].tolist() == [0.22, 0.34, 0.51, 0.72]
     assert table.loc["FCN", "start 0.3"] == pytest.approx(out.half(0.3, "FCN").mean())
 
 
 def test_the_evidence_is_judged_and_can_fail(fleets, out):
-    answers = resource_evidence.sub_problems(fleets[0], LINK, 0.3, 0.5, 101)
+    answers = n31.sub_problems(fleets[0], LINK, 0.3, 0.5, 101)
     found = {
-        "osafl-alg1": resource_evidence.alternated(
-            fleets, N, solver="closed", share=0.3, weight=0.5, grid=100
-        )
+        "osafl-alg1": n31.alternated(fleets, N, solver="closed", share=0.3, weight=0.5, grid=100)
     }
-    good = resource_evidence.evidence(answers, found) | straggler_evidence.evidence(out)
-    causes = resource_evidence.notes(0.5, 0.3, 4) | straggler_evidence.NOTES
+    good = n31.evidence(answers, found) | n31.straggler_evidence(out)
+    causes = n31.notes(0.5, 0.3, 4) | n31.NOTES
     assert set(good) | {"osafl-alg4"} == set(causes)
     better = answers | {"Lemma 1": answers["Lemma 1"]._replace(ratio=np.full(3, 1.1))}
     broken = {"osafl-alg1": found["osafl-alg1"]._replace(met={1.0: False}, reached=np.ones(2))}
-    bad = resource_evidence.evidence(better, broken) | straggler_evidence.evidence(out)
+    bad = n31.evidence(better, broken) | n31.straggler_evidence(out)
 
     def answer(parts, artefact, part):
         verdict = CLAIMS[artefact].judge(parts[artefact], setting=Setting("full"))
@@ -127,20 +118,16 @@ def test_the_evidence_is_judged_and_can_fail(fleets, out):
 
 
 def test_the_value_reached_by_start_and_weight(fleets):
-    curve = resource_evidence.by_start_and_weight(
-        fleets[:1], N, starts=(1.0, 0.01), weights=(0.5, 1.0), grid=100
-    )
+    curve = n31.by_start_and_weight(fleets[:1], N, starts=(1.0, 0.01), weights=(0.5, 1.0), grid=100)
     assert len(curve) == 4 * 2 * 2 and (curve["reached"] <= 1 + 1e-6).all()
     # the same number as the table of the alternation has, for one start and epsilon
-    one = resource_evidence.alternated(
-        fleets[:1], N, solver="cvxpy", share=0.01, weight=0.5, grid=100
-    )
+    one = n31.alternated(fleets[:1], N, solver="cvxpy", share=0.01, weight=0.5, grid=100)
     row = curve.query("network == 'CNN' and start == 0.01 and epsilon == 0.5").iloc[0]
     assert row["reached"] == pytest.approx(one.reached[0], rel=1e-4)
     # epsilon = 1 has no uplink term; with 0.5 it outweighs the other, the more the less the power
     sending = curve.query("network == 'CNN'").set_index(["start", "epsilon"])["sending"]
     assert sending[1.0, 1.0] == 0 and sending[0.01, 0.5] > sending[1.0, 0.5] > 1
-    fig, drawn = resource_pictures.value_by_start(curve)
+    fig, drawn = n31.value_by_start(curve)
     line = fig.axes[0].get_lines()[0].get_ydata()
     mean = curve.query("epsilon == 0.5").groupby("start")["reached"].mean()
     assert line == pytest.approx(mean.to_numpy()) and drawn["reached"] is curve
@@ -149,9 +136,9 @@ def test_the_value_reached_by_start_and_weight(fleets):
 def test_pictures_draw_what_was_found(out):
     import matplotlib.pyplot as plt
 
-    fig, drawn = resource_pictures.stragglers(out, ROUNDS)
+    fig, drawn = n31.draw_stragglers(out, ROUNDS)
     assert len(fig.axes) == 3 and set(drawn) == {
-        f"{kind} {name}" for kind in (0.3, "exact") for name in resource_evidence.NETWORKS
+        f"{kind} {name}" for kind in (0.3, "exact") for name in n31.NETWORKS
     }
     # at x = 1 those are counted who are out in fewer than all rounds
     assert drawn["exact FCN"][-1] == np.mean(out.often["exact", "FCN"] < 1 - 1e-9)

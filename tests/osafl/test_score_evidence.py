@@ -5,8 +5,7 @@ import pytest
 
 from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import Setting
-from companion.osafl import quadratics
-from companion.osafl.evidence import scores as score_evidence
+from companion.notebooks import n32, quadratics
 from sflkit.osafl.scores import osafl_scores
 from sflkit.randomness import generator
 
@@ -15,14 +14,14 @@ from sflkit.randomness import generator
 def found():
     problem = quadratics.draw(generator(4, "data"), 3, 4)
     rng = generator(4, "monte_carlo")
-    return score_evidence.Found(
-        scored=score_evidence.from_scratch(4, 20),
+    return n32.Found(
+        scored=n32.from_scratch(4, 20),
         identical=osafl_scores(np.ones((5, 4))),
-        operations=score_evidence.operations(rng),
-        next_models=score_evidence.next_models(rng, 4),
-        solved=score_evidence.against_solver(4, 8),
-        coefficients=score_evidence.coefficients(4, score_evidence.paper_rates()),
-        one_client=score_evidence.one_client(),
+        operations=n32.operations(rng),
+        next_models=n32.next_models(rng, 4),
+        solved=n32.against_solver(4, 8),
+        coefficients=n32.coefficients(4, n32.paper_rates()),
+        one_client=n32.one_client(),
         static=quadratics.static(problem, 20, 1.0),
         conditions=quadratics.conditions(rng),
         online=quadratics.online(problem, 20, 5, 1.0, rng),
@@ -47,7 +46,7 @@ def test_only_osafl_asks_for_nothing_but_the_updates(found):
 
 
 def test_34_is_the_minimiser_with_psi_and_as_printed_for_psi_1_alone(found):
-    table = score_evidence.solver_table(found.solved)
+    table = n32.solver_table(found.solved)
     assert (table["with psi in C_u it is right"] == table["problems"]).all()
     right = table["(34) as printed is right"]
     assert right[right > 0].index.tolist() == [1.0]
@@ -68,12 +67,12 @@ def test_the_score_is_21_from_scratch_and_too_large_as_printed(found):
     scored = found.scored
     assert scored.errors.max() < 1e-12 and 0 <= scored.low.min() and scored.high.max() <= 1
     assert scored.as_printed.max() > 1
-    assert score_evidence.paper_rates()["CNN"] == (0.08, 22.0)
+    assert n32.paper_rates()["CNN"] == (0.08, 22.0)
 
 
 def test_the_evidence_is_judged_and_can_fail(found):
-    good = score_evidence.evidence(found)
-    assert set(good) == set(score_evidence.notes(found))
+    good = n32.evidence(found)
+    assert set(good) == set(n32.notes(found))
     verdicts = {
         name: CLAIMS[name].judge(parts, setting=Setting("full")).verdict
         for name, parts in good.items()
@@ -84,7 +83,7 @@ def test_the_evidence_is_judged_and_can_fail(found):
         identical=np.full(5, 0.9),
         walks=found.walks[:, ::-1],
     )
-    bad = score_evidence.evidence(broken)
+    bad = n32.evidence(broken)
     for artefact, part in (
         ("osafl-thm1", "static"),
         ("osafl-thm1", "old_data"),

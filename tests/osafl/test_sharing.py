@@ -1,6 +1,6 @@
 """Which private quantities a server needs, against what the printed formulas name."""
 
-from companion.osafl.sharing import private_needs
+from companion.notebooks.rules_by_hand import private_needs
 
 
 def test_needs_are_those_of_the_printed_formulas():

@@ -6,9 +6,8 @@ import pytest
 from companion import plans
 from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import NotRun, Setting
-from companion.osafl.evidence import static_vs_streaming as evidence
-from companion.osafl.pictures import static_vs_streaming as pictures
-from companion.osafl.plans.static_vs_streaming import static_vs_streaming
+from companion.notebooks import n35
+from companion.notebooks.n35 import static_vs_streaming
 from sflkit.osafl import centralised
 
 SETTINGS = dict(
@@ -107,7 +106,7 @@ LEVELS = {
 
 @pytest.fixture
 def scores():
-    return evidence.scores(invented(LEVELS), 20, test_size=50)
+    return n35.scores(invented(LEVELS), 20, test_size=50)
 
 
 def test_scores_by_hand(scores):
@@ -119,47 +118,47 @@ def test_scores_by_hand(scores):
     assert row["instability"] == pytest.approx(0.01 + 0.01)
     assert (row["best"], row["steps"], row["seen"]) == (pytest.approx(0.911), 60, 120)
     assert scores.loc[0, "frozen"]["instability"] == pytest.approx(0.01)
-    table = evidence.mean_scores(scores, ["frozen", "static"])
+    table = n35.mean_scores(scores, ["frozen", "static"])
     assert list(table.index) == ["frozen stores", "static"]
 
 
 def test_steps_change_one_thing_and_add_up(scores):
-    steps = evidence.steps_between(list(LEVELS))
+    steps = n35.steps_between(list(LEVELS))
     assert list(steps.values())[:4] == ["training", "size", "new samples come", "old samples go"]
-    total = sum(evidence.gains(scores, "accuracy", pair) for pair in list(steps)[:4])
-    assert total == pytest.approx(evidence.gains(scores, "accuracy", evidence.PAPERS_PAIR))
-    two = evidence.steps_between(["static", "time_varying"])
-    assert list(two) == [evidence.PAPERS_PAIR]
+    total = sum(n35.gains(scores, "accuracy", pair) for pair in list(steps)[:4])
+    assert total == pytest.approx(n35.gains(scores, "accuracy", n35.PAPERS_PAIR))
+    two = n35.steps_between(["static", "time_varying"])
+    assert list(two) == [n35.PAPERS_PAIR]
 
 
 def test_the_evidence_answers_every_part(scores):
-    known = evidence.evidence(scores, scores)
+    known = n35.evidence(scores, scores)
     verdict = CLAIMS["osafl-fig1"].judge(known["osafl-fig1"], setting=Setting("full"))
     assert verdict.verdict == "reproduced"
-    pair = scores[scores.index.get_level_values("arm").isin(evidence.PAPERS_PAIR)]
-    without = evidence.evidence(pair, scores)["osafl-fig1"]
+    pair = scores[scores.index.get_level_values("arm").isin(n35.PAPERS_PAIR)]
+    without = n35.evidence(pair, scores)["osafl-fig1"]
     assert isinstance(without["frozen_instability"], NotRun)
 
 
 def test_frozen_stores_are_judged_by_their_own_runs(scores):
     turned = LEVELS | {"frozen": LEVELS["time_varying"], "time_varying": LEVELS["frozen"]}
-    others = evidence.scores(invented(turned), 20, test_size=50)
+    others = n35.scores(invented(turned), 20, test_size=50)
     for frozen, verdict in ((scores, "reproduced"), (others, "not reproduced")):
-        known = evidence.evidence(scores, frozen)["osafl-frozen"]
+        known = n35.evidence(scores, frozen)["osafl-frozen"]
         judged = CLAIMS["osafl-frozen"].judge(known, setting=Setting("full"))
         assert judged.verdict == verdict
 
 
 def test_settings_and_notes(scores):
-    assert evidence.setting("cifar10", "lenet", 100, 50, 5).level == "full"
-    small = evidence.setting("digits", "mlp", 40, 10, 5)
+    assert n35.setting("cifar10", "lenet", 100, 50, 5).level == "full"
+    small = n35.setting("digits", "mlp", 40, 10, 5)
     assert small.level == "stand-in" and small.differs.endswith("40 episodes, 10 users")
-    told = evidence.note(scores, ["static", "frozen"])
+    told = n35.note(scores, ["static", "frozen"])
     assert told == (
         "Mean accuracy, and in brackets the median change of accuracy from one episode to the "
         "next: static 0.9060 (0.0200), frozen stores 0.8010 (0.0100)."
     )
-    change = evidence.note(scores, ["static", "frozen", "time_varying"])
+    change = n35.note(scores, ["static", "frozen", "time_varying"])
     frozen, moving = (
         scores.xs(arm, level="arm")["accuracy"].mean() for arm in ("frozen", "time_varying")
     )
@@ -171,13 +170,13 @@ def test_the_stores_by_hand():
     """Nobody's samples arrive with probability 0: nothing is renewed, and what is seen is held."""
     still = SETTINGS | {"arrival_low": 0.0, "arrival_high": 0.0}
     configs = next(static_vs_streaming(**still)).configs
-    table = evidence.stores(configs)
+    table = n35.stores(configs)
     assert table["seed"].tolist() == [3, 4] and (table["renewals"] == 0).all()
     assert (table["share seen"] == table["share held"]).all()
     assert table["held"].between(5 * 10, 5 * 12).all()
     assert set(table["D_u"]) <= {"10 to 12", "10 to 11", "11 to 12"}
     assert table["label distance"].between(0, 1).all()
-    moving = evidence.stores(next(static_vs_streaming(**SETTINGS)).configs)
+    moving = n35.stores(next(static_vs_streaming(**SETTINGS)).configs)
     assert (moving["renewals"] > 0).all()
 
 
@@ -186,12 +185,12 @@ def test_the_figure_shows_the_papers_pair_and_every_step(scores):
 
     frame, arms = invented(LEVELS), list(LEVELS)
     accuracy, loss = plt.subplots(1, 2)[1]
-    drawn = pictures.figure1((accuracy, loss), frame, evidence.PAPERS_PAIR)
-    assert list(dict.fromkeys(drawn["arm"])) == list(evidence.PAPERS_PAIR)
+    drawn = n35.figure1((accuracy, loss), frame, n35.PAPERS_PAIR)
+    assert list(dict.fromkeys(drawn["arm"])) == list(n35.PAPERS_PAIR)
     told = [text.get_text() for text in accuracy.get_legend().get_texts()]
     assert told == ["static", "time-varying"] and loss.get_legend() is None
     gain, calm = plt.subplots(1, 2)[1]
-    drawn = pictures.differences((gain, calm), scores, arms)
+    drawn = n35.differences((gain, calm), scores, arms)
     assert len(drawn) == 2 * 6 * scores.index.get_level_values("seed").nunique()
     names = [text.get_text().replace("\n", " ") for text in gain.get_yticklabels()]
     assert names[0] == "batches, rates, number of steps" and names[-1].startswith("all together")

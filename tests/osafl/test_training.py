@@ -13,18 +13,12 @@ import pytest
 import torch
 from torch import nn
 
-from companion.osafl.plans.training import fcn_base
+from companion.notebooks.osafl_shared import fcn_base
 from sflkit import models
 from sflkit.federated import FedAvg, Scaffold, Task, local_sgd
 from sflkit.osafl import clients, rules, training, video
 from sflkit.osafl import clients as osafl_clients
-from sflkit.osafl.clients import (
-    Samples,
-    ceiling,
-    ceiling_of_strangers,
-    local_steps,
-    world,
-)
+from sflkit.osafl.clients import Samples, ceiling, ceiling_of_strangers, local_steps, world
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.devices import Link
 from sflkit.osafl.rules import RULES

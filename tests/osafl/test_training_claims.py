@@ -6,7 +6,7 @@ import pytest
 
 from companion.claims import OSAFL as CLAIMS
 from companion.judging.tables import paper_value
-from companion.osafl.printed import BASELINES, CHECKPOINT_ROUND, LABELS
+from companion.notebooks.osafl_shared import BASELINES, CHECKPOINT_ROUND, LABELS
 from sflkit.osafl.rules import RULES
 
 

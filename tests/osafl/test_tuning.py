@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.osafl.tuning import collect, scaled, step_name
+from companion.notebooks.osafl_shared import collect, scaled, step_name
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.rules import RULES
 

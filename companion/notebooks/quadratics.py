@@ -16,6 +16,7 @@ squared gradient and the loss, follow by an exact recursion as long as scores ar
 | weight, of_loss | alpha_u Delta_u  | (U,)  | weights of the step, and of the loss (18)        |
 | pull            |                  | (U,)  | the mean of d_u is pull * (w - m_u)              |
 | rho1, skew      | rho_1, delta_u   |       | gradient dissimilarity; rho_2 is 1               |
+
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ choice of each, and every choice is the same for all six rules:
 A rule does not see all four, so that readings share runs: `configs` lists each once. One seed
 chooses the reading that meets most of the printed numbers, and other seeds judge what it says of
 the rules (`grid`).
+
 """
 
 from __future__ import annotations
@@ -20,18 +21,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from companion.judging.tables import paper_values
-from companion.osafl import tuning
-from companion.osafl.printed import LABELS
+from companion.notebooks import osafl_shared
+from companion.notebooks.osafl_shared import LABELS
 from companion.plans import Stage
 from sflkit import checks
 from sflkit.osafl import training
 from sflkit.osafl.config import OSAFLConfig
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 # Buffer -> what stands in OSAFL's and in the baselines' buffers for a client that never joined.
 BUFFERS = {
@@ -138,7 +144,7 @@ def grid(
         raise ValueError(f"seeds={list(seeds)} must not hold {seed}, which chooses the reading")
     asked = configs(tried, base, [seed])
     frame = yield Stage(training.run, asked, "readings")
-    found = tuning.collect(frame, {(i,): one for i, one in enumerate(asked)}, ("case",))
+    found = osafl_shared.collect(frame, {(i,): one for i, one in enumerate(asked)}, ("case",))
     runs = {one: found[found["case"] == i] for i, one in enumerate(asked)}
     table = grid_table(runs, tried, base, seed=seed)
     first = Reading(*table.loc[0, list(Reading._fields)])
@@ -168,7 +174,7 @@ def _stage(
     frame = yield Stage(training.run, list(dict.fromkeys(cases.values())), name)
     if not cases:
         return pd.DataFrame()
-    found = tuning.collect(frame, cases, ("arm", "K", "seed"))
+    found = osafl_shared.collect(frame, cases, ("arm", "K", "seed"))
     found.attrs["keys"] = frame.attrs["keys"]
     return found
 
@@ -182,7 +188,7 @@ def _without_scores(
         if (rule, one_k) == ("osafl", K):
             mine = (runs["arm"] == rule) & (runs["K"] == K) & (runs["seed"] == seed)
             share = round(float(runs.loc[mine, "mean_score"].mean()), 4)
-            found["printed", K, seed] = tuning.scaled(replace(own, chi=1e9), share)
+            found["printed", K, seed] = osafl_shared.scaled(replace(own, chi=1e9), share)
     return found
 
 
@@ -203,7 +209,7 @@ def config(reading: Reading, rule: str, base: Mapping, *, seed: int, K: int = 1)
     rule : str
         One of the six of the table; "m_fednova" stands for whichever form the reading names.
     base : mapping
-        The settings that all runs share, such as `plans.training.fcn_base` returns.
+        The settings that all runs share, such as `osafl_shared.fcn_base` returns.
     seed, K : int
 
     Raises
@@ -335,3 +341,62 @@ def met(runs: pd.DataFrame, K: int) -> int:
 def _number(run: pd.DataFrame, what: str) -> float:
     value = run[f"best_{what}"].iloc[-1]
     return float(value) if value == value else {"accuracy": 0.0, "loss": np.inf}[what]
+
+
+def grid_picture(table: pd.DataFrame, K: int = 1, most: int = 12) -> tuple[Figure, dict[str, Any]]:
+    """Draw the best readings, one a row, and how far each of the twelve numbers is from print.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `grid_table` returns, at least one row.
+    K : int
+        1 for Table II, 2 for Table III.
+    most : int
+        So many rows are drawn; all have their say in what is returned.
+
+    Returns
+    -------
+    fig : Figure
+    drawn : dict
+        What it draws, for `figures.save_figure`.
+
+    Raises
+    ------
+    ValueError
+        If the table has no row.
+    """
+    import matplotlib.pyplot as plt
+
+    if not len(table):
+        raise ValueError("table has no rows; at least one reading must have been run")
+    shown = table.head(checks.integer("most", most, 1))
+    fig, ax = plt.subplots(figsize=(9.6, 1.0 + 0.44 * (len(shown) + 1)))
+    asked = printed(K)
+    columns = [f"{rule} {what}" for rule, what in asked.index]
+    far = (shown[columns].to_numpy() - asked["value"].to_numpy()) / asked["tolerance"].to_numpy()
+    far = np.vstack([np.zeros(len(columns)), far])
+    values = np.vstack([asked["value"], shown[columns]])
+    image = ax.imshow(np.clip(far, -3, 3), cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
+    _write(ax, far, values)
+    heads = [LABELS[rule] if what == "accuracy" else "loss" for rule, what in asked.index]
+    ax.set_xticks(range(len(heads)), heads, rotation=35, ha="left", fontsize=9)
+    ax.xaxis.tick_top()
+    readings = [Reading(*row[list(Reading._fields)]) for _, row in shown.iterrows()]
+    names = [
+        f"{met} of 12: {name_of(reading)}".replace(", M-FedNova", ",\nM-FedNova")
+        for met, reading in zip(shown["met"], readings, strict=True)
+    ]
+    ax.set_yticks(range(len(names) + 1), [f"the paper's Table {'I' * (K + 1)}", *names], fontsize=9)
+    ax.grid(visible=False)
+    fig.colorbar(image, ax=ax, label="ours minus print, in tolerances", pad=0.01, aspect=40)
+    return fig, {"readings": table, "printed": asked.reset_index()}
+
+
+def _write(ax: Axes, far: np.ndarray, values: np.ndarray) -> None:
+    """Write each number in its cell, bold where it is met."""
+    for (i, j), value in np.ndenumerate(values):
+        look = {"weight": "bold" if abs(far[i, j]) <= 1 else "normal", "fontsize": 9}
+        look |= {"color": "white" if abs(far[i, j]) > 2 else "black", "ha": "center"}
+        text = (f"{value:.2f}" if j % 2 else f"{value:.3f}") if np.isfinite(value) else "∞"
+        ax.text(j, i, text, va="center", **look)

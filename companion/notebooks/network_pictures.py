@@ -1,6 +1,7 @@
 """Drawings of networks, layer by layer.
 
 Source: OSAFL, Figs. 7 and 8.
+
 """
 
 from __future__ import annotations

@@ -1,25 +1,36 @@
-"""What notebook 31 computes about a client's resources, and the evidence for its claims.
+"""Notebook 31, a client's resources: what is computed, the evidence for its claims, pictures.
 
-Source: OSAFL, Section II-C (problem (5), Lemmas 1 and 2, Algorithms 1 and 3), Appendix B (Algorithm
-4), with ERRATA 34 to 36. Fig. 3 is in `stragglers`. The claims are in
-`companion.claims`. A *fleet* is all clients of a seed in all rounds, one long row,
-since a client's answer depends on nobody else's; a *share* is that of its largest power with which
-the alternation starts.
+Source: OSAFL, Section II-C (problem (5), Lemmas 1 and 2, Algorithms 1 and 3), Section V-A (Fig. 3),
+Appendix B (Algorithm 4), with ERRATA 34 to 36. A *fleet* is all clients of a seed in all rounds,
+one long row, since a client's answer depends on nobody else's; a *share* is that of its largest
+power with which the alternation starts; a *straggler* is a client for which an allocation finds no
+step within its energy and deadline.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from companion import figures, sheets
+from companion.judging import tables
 from companion.judging.claims import NotRun, Undecided
+from companion.widgets import SLIDER, picture
 from sflkit.osafl import allocation, alternation, channels, networks
 from sflkit.osafl.devices import Allocation, Devices, Link, costs
 from sflkit.randomness import generator
+
+if TYPE_CHECKING:
+    from ipywidgets import VBox
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 Evidence = dict[str, Any]
 NETWORKS = tuple(networks.SIZES)
@@ -57,19 +68,6 @@ def take(devices: Devices, which: Any) -> Devices:
     """Return some of the devices, by a mask, a slice or indices."""
     fields = dataclasses.fields(devices)
     return Devices(**{field.name: getattr(devices, field.name)[which] for field in fields})
-
-
-def sizes() -> pd.DataFrame:
-    """Return parameters, payload and least spectral efficiency of each network."""
-    rows = {
-        name: {
-            "parameters": networks.SIZES[name].parameters,
-            "payload (Mbit)": link.payload_bits / 1e6,
-            "least bit/s/Hz": link.payload_bits / link.deadline_s / link.bandwidth_hz,
-        }
-        for name, link in links().items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("network")
 
 
 # --- one client -----------------------------------------------------------------------------------
@@ -485,3 +483,299 @@ def notes(weight: float, share: float, n_cvxpy: int) -> dict[str, str]:
         f"The weight is epsilon = {weight:g} and the start {share:g} p_max, for all four networks.",
         "osafl-alg4": f"As Algorithm 1, solved with cvxpy; {n_cvxpy} clients a seed, CNN.",
     }
+
+
+FEW_BITS = (77, 7)  # of Dataset-2: ten past ids and the next one, or one id
+_ALTERNATING = "alternating"
+# Causes that were found, by artefact.
+NOTES = {
+    "osafl-fig3": "The shares are those of an unstated start and channel, and most clients left "
+    "out could take part."
+}
+
+
+class Stragglers(NamedTuple):
+    """Who is left out, how often, on every fleet.
+
+    Attributes
+    ----------
+    often : dict
+        (start or "exact", network) -> share of the rounds in which a client is a straggler,
+        (n_seeds, n_clients).
+    wrongly : dict
+        Network -> clients left out although they could do a step, and all left out, over seeds and
+        rounds, from the judged start.
+    few_bits : dict
+        Bits of a sample -> share of stragglers in half of the rounds with the LSTM, (n_seeds,).
+    seconds : float
+        Of the fastest exact allocation of a fleet.
+    start : float
+        The judged start.
+    """
+
+    often: dict[tuple[Any, str], np.ndarray]
+    wrongly: dict[str, tuple[int, int]]
+    few_bits: dict[int, np.ndarray]
+    seconds: float
+    start: float
+
+    def half(self, kind: float | str, network: str) -> np.ndarray:
+        """Return the share of clients out in at least half of the rounds, (n_seeds,)."""
+        return np.mean(self.often[kind, network] >= 0.5, axis=1)
+
+    @property
+    def kinds(self) -> tuple:
+        """The starts, the judged one first, and "exact"."""
+        return (self.start, *SHARES, "exact")
+
+
+def stragglers(fleets: Sequence[Devices], n_clients: int, start: float) -> Stragglers:
+    """Return who is a straggler with the exact allocation and with the alternation."""
+    often: dict[tuple, list] = {}
+    wrongly, seconds = {name: np.zeros(2, int) for name in NETWORKS}, []
+    for fleet in fleets:
+        for name, link in links().items():
+            begin = time.perf_counter()
+            exact = allocation.allocate(fleet, link)
+            seconds.append(time.perf_counter() - begin)
+            often.setdefault(("exact", name), []).append(_out(exact, n_clients))
+            for share in (start, *SHARES):
+                found = allocation.allocate(
+                    fleet, link, _ALTERNATING, start=alternation.Start(1.0, share)
+                )
+                often.setdefault((share, name), []).append(_out(found, n_clients))
+                if share == start:
+                    out = ~found.feasible
+                    wrongly[name] += (exact.feasible & out).sum(), out.sum()
+    few = {bits: _few_bits(fleets, n_clients, start, bits) for bits in FEW_BITS}
+    shares = {key: np.array(rows) for key, rows in often.items()}
+    pairs = {name: (int(able), int(out)) for name, (able, out) in wrongly.items()}
+    return Stragglers(shares, pairs, few, min(seconds), start)
+
+
+def _out(found: Allocation, n_clients: int) -> np.ndarray:
+    """Return the share of the rounds in which each client is left out, (n_clients,)."""
+    return np.mean(~found.feasible.reshape(-1, n_clients), axis=0)
+
+
+def _few_bits(fleets: Sequence[Devices], n_clients: int, start: float, bits: int) -> np.ndarray:
+    """Return the LSTM's stragglers in half of the rounds if a sample has so few bits."""
+    shares = []
+    for fleet in fleets:
+        cycles = fleet.cycles_per_step * bits / SAMPLE_BITS
+        found = allocation.allocate(
+            dataclasses.replace(fleet, cycles_per_step=cycles),
+            links()["LSTM"],
+            _ALTERNATING,
+            start=alternation.Start(1.0, start),
+        )
+        shares.append(np.mean(_out(found, n_clients) >= 0.5))
+    return np.array(shares)
+
+
+def printed_shares() -> dict[str, float]:
+    """Return the paper's shares of stragglers in at least half of the rounds, by network."""
+    what = "share of stragglers in at least half of the rounds"
+    return {name: tables.paper_value("osafl", "osafl-fig3", f"{what} {name}") for name in NETWORKS}
+
+
+def overview(found: Stragglers) -> pd.DataFrame:
+    """Return the paper's shares beside ours, means over seeds, and who was left out wrongly."""
+    rows = []
+    for name, paper in printed_shares().items():
+        row = {"network": name, "paper": paper}
+        for kind in found.kinds:
+            key = kind if kind == "exact" else f"start {kind:g}"
+            row[key] = found.half(kind, name).mean()
+        able, out = found.wrongly[name]
+        rows.append(row | {"left out, but able": able / max(out, 1)})
+    return pd.DataFrame(rows).set_index("network")
+
+
+def straggler_evidence(out: Stragglers) -> dict[str, Evidence]:
+    """Return the evidence of Fig. 3: artefact -> part -> what its rule takes."""
+    paper = printed_shares()
+    means = {key: np.mean(np.mean(rows >= 0.5, axis=1)) for key, rows in out.often.items()}
+    pairs = list(pairwise((*SHARES, SHARES[0])))
+    apart = [max(np.abs(means[a, name] - means[c, name]) for a, c in pairs) for name in NETWORKS]
+    off = [abs(means[out.start, name] - paper[name]) for name in NETWORKS]
+    lstm = means[out.start, "LSTM"]
+    judged: Evidence = {
+        f"{larger}_over_{smaller}": (out.half(out.start, larger), out.half(out.start, smaller))
+        for smaller, larger in pairwise(NETWORKS)
+    }
+    judged |= {
+        "infeasible": {name: not able for name, (able, _) in out.wrongly.items()},
+        "starts": (np.array(apart), 0.05),
+        "fitted": (np.array(off), 0.1),
+        "sample_bits": (max(np.abs(lstm - np.mean(v)) for v in out.few_bits.values()), 0.01),
+    }
+    return {"osafl-fig3": judged}
+
+
+_LEVELS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1400]  # MHz
+
+
+def fits(ax: Axes, found: Window) -> None:
+    """Colour the powers and steps that fit by the lowest CPU frequency, if any do."""
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import LogNorm
+
+    ax.set(xscale="log", xlabel="transmit power p (W)", ylabel=r"local steps $\kappa$")
+    if not np.isfinite(found.cpu_hz).any():
+        return
+    shown = ax.contourf(
+        found.power,
+        found.steps,
+        found.cpu_hz / 1e6,
+        levels=_LEVELS,
+        norm=LogNorm(1, 1400),
+        cmap="cividis",
+        extend="min",
+    )
+    label = "lowest CPU frequency (MHz)"
+    plt.colorbar(shown, ax=ax, label=label, format="%g", ticks=_LEVELS)
+
+
+def value_by_start(found: pd.DataFrame) -> tuple[Figure, dict[str, Any]]:
+    """Draw how much of the best value of (5) Algorithm 1 reaches, over its start and epsilon.
+
+    Parameters
+    ----------
+    found : DataFrame
+        As `resources.by_start_and_weight` returns.
+
+    Returns
+    -------
+    fig : Figure
+    drawn : dict
+        What it draws, for `figures.save_figure`.
+    """
+    import matplotlib.pyplot as plt
+
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0))
+    weights = found["epsilon"].unique()
+    by = found.groupby(["network", "epsilon", "start"])["reached"].mean().unstack("start")
+    for i, weight in enumerate(weights):
+        look = figures.series_style(None, i)
+        mean = by.xs(weight, level="epsilon").mean()
+        left.plot(mean.index, mean, **look, label=f"$\\varepsilon$ = {weight:g}")
+    for i, name in enumerate(NETWORKS):
+        row = by.loc[name].loc[weights[len(weights) // 2]]
+        right.plot(row.index, row, **figures.series_style(None, i), label=name)
+    left.set(title="mean of the four networks", ylabel="value reached / best value")
+    right.set(title=f"$\\varepsilon$ = {weights[len(weights) // 2]:g}")
+    for ax in (left, right):
+        ax.set(xscale="log", ylim=(0, 1), xlabel=r"start $p/p_\mathrm{max}$")
+        ax.legend(fontsize=9)
+    return fig, {"reached": found}
+
+
+def draw_stragglers(found: Stragglers, rounds: int) -> tuple[Figure, dict[str, Any]]:
+    """Draw payloads and the distribution over clients of the share of rounds left out (Fig. 3).
+
+    `rounds` is how many rounds a client had.
+
+    Returns
+    -------
+    fig : Figure
+    drawn : dict
+        What it draws, for `figures.save_figure`.
+    """
+    import matplotlib.pyplot as plt
+
+    fig, (payload, *others) = plt.subplots(1, 3, figsize=(11, 4.0), width_ratios=(0.8, 1, 1))
+    for i, link in enumerate(links().values()):
+        color = figures.series_style(None, i)["color"]
+        payload.bar_label(
+            payload.bar(i, link.payload_bits / 1e6, color=color, width=0.7), fmt="%.0f"
+        )
+    slanted = dict(rotation=30, ha="right", rotation_mode="anchor")
+    payload.set_xticks(range(len(NETWORKS)), NETWORKS, **slanted)
+    payload.grid(visible=False, axis="x")
+    payload.set(ylabel="payload (Mbit)", title="Figure 3(a): payload, ours")
+    titles = {
+        found.start: f"Figure 3(b): alternation from {found.start:g} $p_\\mathrm{{max}}$",
+        "exact": "not in the paper: exact allocation",
+    }
+    drawn: dict[str, Any] = {}
+    for ax, (kind, title) in zip(others, titles.items(), strict=True):
+        drawn |= _distribution(ax, found, kind, rounds)
+        ax.set_title(title)
+    sheets.explain_marks(others[1], marks=True, fontsize=9, loc="lower right")
+    return fig, drawn
+
+
+def _distribution(ax: Axes, found: Stragglers, kind: Any, rounds: int) -> dict[str, np.ndarray]:
+    level, drawn = np.linspace(0, 1, rounds + 1), {}
+    for i, (name, paper) in enumerate(printed_shares().items()):
+        everyone = found.often[kind, name].ravel()
+        drawn[f"{kind} {name}"] = np.mean(everyone[None] < level[:, None] - 1e-9, axis=1)
+        look = figures.series_style(None, i)
+        every = (3 * i, max(1, rounds // 6))
+        ax.plot(level, drawn[f"{kind} {name}"], **look, markevery=every, label=name)
+        if kind != "exact":
+            sheets.printed_marks(ax, 0.5, {name: 1 - paper}, {name: look["color"]})
+    ax.axvline(0.5, color="gray", linestyle=":", linewidth=1)
+    ax.set(
+        xlim=(0, 1), ylim=(0, 1), xlabel="share of rounds x", ylabel="clients out in less than x"
+    )
+    return drawn
+
+
+_PARAMETERS_BITS = 33e6  # a million parameters
+
+
+def resource_explorer() -> VBox:
+    """Return sliders over what one client can do in a round: distance, payload, budget and start.
+
+    The picture shows which powers and numbers of local steps fit, coloured by the lowest CPU
+    frequency that meets the deadline (Lemma 2), with the exact answer and that of the alternation,
+    which keeps the power it starts from. The client has middling hardware and no shadowing. Source:
+    OSAFL, problem (5), ERRATA 34 and 35.
+    """
+    import ipywidgets
+    import matplotlib.pyplot as plt
+
+    from sflkit.osafl import allocation, alternation
+    from sflkit.osafl.devices import Link
+
+    def draw(distance: float, million: float, budget: float, start: float) -> None:
+        link = Link(_PARAMETERS_BITS * million)
+        client = middling(distance, budget)
+        most = client.max_tx_watt[0]
+        power, steps = np.geomspace(1e-4, 1, 400) * most, np.linspace(0.02, 5, 100)
+        at = alternation.Start(1.0, start)
+        _, ax = plt.subplots(figsize=(8.4, 4.2))
+        fits(ax, window(client, link, power, steps))
+        _mark(ax, "exact", allocation.allocate(client, link), "*", "#D55E00", 17)
+        found = allocation.allocate(client, link, "alternating", start=at)
+        _mark(ax, "alternation", found, "o", "#56B4E9", 9)
+        ax.axvline(start * most, color="#56B4E9", linestyle=":", linewidth=1.5)
+        ax.set(xlim=(power[0], power[-1]), ylim=(0, 5.15))
+        ax.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.17), ncol=2)
+        plt.show()
+
+    controls = {
+        "distance": ipywidgets.IntSlider(450, 10, 1000, 10, description="distance (m)", **SLIDER),
+        "million": ipywidgets.FloatLogSlider(
+            1.0, min=-1, max=1, step=0.05, description="million parameters", **SLIDER
+        ),
+        "budget": ipywidgets.FloatSlider(
+            1.8, min=0.05, max=5, step=0.05, description="energy budget (J)", **SLIDER
+        ),
+        "start": ipywidgets.FloatLogSlider(
+            0.3, min=-3, max=0, step=0.05, description="start p / p_max", **SLIDER
+        ),
+    }
+    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])
+
+
+def _mark(ax: Axes, name: str, answer: Allocation, marker: str, color: str, size: int) -> None:
+    """Draw one answer where it takes part, and say so in the legend where it does not."""
+    place, label = (np.nan, np.nan), f"{name}: straggler"
+    if answer.feasible[0]:
+        place = (answer.tx_watt[0], answer.local_steps[0])
+        label = f"{name}: {answer.local_steps[0]} steps, {answer.energy_j[0]:.3g} J"
+    look = dict(color=color, markersize=size, markeredgecolor="white", linestyle="none")
+    ax.plot(*place, marker, **look, label=label, clip_on=False, zorder=4)

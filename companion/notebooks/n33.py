@@ -1,0 +1,681 @@
+"""Notebook 33, Dataset-1: runs, evidence, settings and remarks, pictures.
+
+Source: OSAFL, Section V-B, Tables II and III, Figs. 4, 5 and 7. The first stages of the plan hold
+the readings of the tables (`table2_readings`) and the runs that judge them, and the next ones what
+else the paper claims. Other networks, the dearest, come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from companion import figures, sheets
+from companion.claims import OSAFL
+from companion.judging.claims import NotRun, Setting
+from companion.notebooks import osafl_shared, table2_readings
+from companion.notebooks.osafl_shared import (
+    ARMS,
+    BASELINES,
+    CASE,
+    CHECKPOINT_ROUND,
+    LABELS,
+    Evidence,
+    Runs,
+    accuracy,
+    at_checkpoint,
+    at_k,
+    at_round,
+    best,
+    best_in_words,
+    best_loss,
+    between,
+    by_arm,
+    cases_of_arms,
+    collected,
+    colors,
+    compared,
+    fcn_base,
+    first_window,
+    limit_of,
+    loss,
+    missing,
+    one_legend,
+    part_of,
+    printed_marks,
+)
+from companion.notebooks.table2_readings import Read, met, name_of
+from companion.plans import Stage
+from sflkit import checks
+from sflkit.osafl.clients import ceiling
+from sflkit.osafl.config import OSAFLConfig
+from sflkit.osafl.networks import SIZES
+from sflkit.results.intervals import mean_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Dataset1(NamedTuple):
+    """What notebook 33 draws and judges; frames of runs have the columns `arm`, `K` and `seed`.
+
+    Attributes
+    ----------
+    read : Read
+        The grid of readings, and the rules of Table II under the one that meets most of its
+        numbers.
+    genie : DataFrame
+        Centralised SGD at the scale of that reading, K = 1, by the number of steps a round, the
+        column `steps`.
+    buffers : DataFrame
+        OSAFL and M-AFA-CD by what stands in their buffers for clients that never joined, K = 1, at
+        another scale: OSAFL with the printed buffer and with zeros on few seeds, M-AFA-CD as
+        printed and both without these clients on all.
+    scan : DataFrame
+        OSAFL and M-FedAvg without the clients that never joined, by the scale `norm`, K = 1.
+    checkpoints : dict
+        "CNN" and "SqueezeNet1" -> their runs under the reading with K = 1 until the round that
+        Section V-B names, empty where they were not asked for.
+    columns : dict
+        The same over all rounds with both K, which are columns of Tables II and III.
+    """
+
+    read: Read
+    genie: pd.DataFrame
+    buffers: pd.DataFrame
+    scan: pd.DataFrame
+    checkpoints: dict[str, pd.DataFrame]
+    columns: dict[str, pd.DataFrame]
+
+
+def dataset1(
+    *,
+    hidden: Sequence[int],
+    n_clients: int,
+    rounds: int,
+    seeds: Sequence[int],
+    features: str,
+    input_norm: float,
+    allocator: str,
+    genie_steps: int,
+    test_size: int,
+    few: int,
+    norms: Sequence[float],
+    scan_seeds: Sequence[int],
+    cnn_rounds: int,
+    cnn_seeds: Sequence[int],
+    squeezenet1_rounds: int,
+    squeezenet1_seeds: Sequence[int],
+    networks: Sequence[str],
+    column_seeds: Sequence[int],
+    reading_rounds: int,
+    reading_norms: Sequence[float],
+    reading_buffers: Sequence[str],
+    reading_fednova: Sequence[str],
+    reading_seed: int,
+    reading_seeds: Sequence[int],
+    reading_top_k: Sequence[int],
+    reading_test_size: int,
+    genie_curve: Sequence[int],
+) -> Generator[Stage, pd.DataFrame, Dataset1]:
+    """Yield the stages of notebook 33; see its parameters."""
+    base = fcn_base(
+        hidden, n_clients, rounds, features, input_norm, allocator, genie_steps, test_size
+    )
+    own = base | {"test_size": reading_test_size, "rounds": reading_rounds}
+    tried = table2_readings.star(reading_norms, reading_buffers, reading_fednova)
+    read = yield from table2_readings.grid(own, tried, reading_seed, reading_seeds, reading_top_k)
+    genie = yield from _genies(own, read, genie_curve, reading_seeds)
+    as_printed = yield from cases_of_arms(
+        base, ("osafl_printed", "osafl_zero"), [1], seeds[:few], "buffer"
+    )
+    without = ("osafl", "m_afa_cd_printed", "m_afa_cd")
+    others = yield from cases_of_arms(base, without, [1], seeds, "buffers")
+    buffers = pd.concat([as_printed, others], ignore_index=True)
+    buffers.attrs["keys"] = [*as_printed.attrs["keys"], *others.attrs["keys"]]
+    scan = yield from _scan(base, norms, scan_seeds)
+    checkpoints, columns = {}, {}
+    asked = {
+        "CNN": (cnn_rounds, cnn_seeds),
+        "SqueezeNet1": (squeezenet1_rounds, squeezenet1_seeds),
+    }
+    for network, (until, early_seeds) in asked.items():
+        early = column_base(base, network, until) | {"evaluate_every": 5}
+        whole = column_base(base, network, rounds)  # plateaus need every round
+        gpu = network == "SqueezeNet1"
+        some_seeds = early_seeds if until else ()
+        cases = table2_readings.cases(read.best, early, some_seeds, [1])
+        checkpoints[network] = yield from collected(cases, CASE, network, gpu)
+        some_seeds = column_seeds if network in networks else ()
+        cases = table2_readings.cases(read.best, whole, some_seeds, reading_top_k)
+        columns[network] = yield from collected(cases, CASE, f"{network}, tables", gpu)
+    return Dataset1(read, genie, buffers, scan, checkpoints, columns)
+
+
+def column_base(base: Mapping, network: str, rounds: int) -> dict:
+    """Return the settings of another column of Tables II and III."""
+    kept = {name: base[name] for name in base if name not in ("hidden", "payload_bits")}
+    return kept | {"model": SIZES[network].model, "rounds": max(1, rounds)}
+
+
+def _genies(base: Mapping, read: Read, steps: Sequence[int], seeds: Sequence[int]) -> Runs:
+    """Yield centralised SGD with so many steps a round, at the scale of the best reading."""
+    own = {**base, "input_norm": read.best.norm}
+    cases = {
+        (n, 1, seed): OSAFLConfig("genie", seed=seed, **own | {"genie_steps": n})
+        for n in steps
+        for seed in seeds
+    }
+    return (yield from collected(cases, ("steps", "K", "seed"), "centralised steps"))
+
+
+def _scan(base: Mapping, norms: Sequence[float], seeds: Sequence[int]) -> Runs:
+    """Yield OSAFL and M-FedAvg at every scale of the inputs, all rounds."""
+    cases = {
+        (arm, norm, 1, seed): osafl_shared.scaled(
+            OSAFLConfig(*ARMS[arm], seed=seed, top_k=1, **{**base, "input_norm": norm})
+        )
+        for norm in norms
+        for seed in seeds
+        for arm in ("m_fedavg", "osafl")
+    }
+    return (yield from collected(cases, ("arm", "norm", "K", "seed"), "scale"))
+
+
+def scan_table(scan: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean best accuracies of a scan, one row per scale and one column per arm.
+
+    `scan` has the columns `arm`, `norm` and `seed`; without rows there is nothing in the table.
+    """
+    if not len(scan):
+        return pd.DataFrame(index=pd.Index([], name="norm"))
+    best = scan.groupby(["norm", "arm", "seed"])["best_accuracy"].last().fillna(0)
+    return best.groupby(["norm", "arm"]).mean().unstack("arm")
+
+
+def area(run: pd.DataFrame) -> float:
+    """Return the mean accuracy over the evaluated rounds."""
+    return float(accuracy(run).mean())
+
+
+def late_log_loss(run: pd.DataFrame) -> float:
+    """Return the mean of the loss's logarithm over the last quarter of the rounds."""
+    return float(np.log(part_of(loss(run), 0.75, 1)).mean())
+
+
+def plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> float:
+    """Return after how many rounds a run is on its plateau.
+
+    Parameters
+    ----------
+    run : DataFrame
+        Evaluated in every round.
+    share : float
+        In (0, 1].
+    window : int
+        >= 1.
+
+    Returns
+    -------
+    float
+        The middle of the first `window` rounds whose mean accuracy is at least `share` of the mean
+        over the last quarter; NaN where there are none.
+    """
+    curve = accuracy(run)
+    level = checks.real("share", share, above=0, high=1) * part_of(curve, 0.75, 1).mean()
+    return first_window(curve, window, lambda means: means >= level)
+
+
+def loss_plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> float:
+    """Return after how many rounds the loss of a run is on its plateau.
+
+    As `plateau`, but what counts is the first `window` of whose mean loss the mean over the last
+    quarter is at least `share`.
+    """
+    curve = loss(run)
+    level = part_of(curve, 0.75, 1).mean() / checks.real("share", share, above=0, high=1)
+    return first_window(curve, window, lambda means: means <= level)
+
+
+def ceilings(
+    base: Mapping[str, Any], top_k: Iterable[int], seeds: Iterable[int]
+) -> dict[int, pd.Series]:
+    """Return, by K, the accuracy by seed of one who knows every user's law."""
+    return {
+        K: pd.Series({s: limit_of(ceiling, OSAFLConfig(seed=s, top_k=K, **base)) for s in seeds})
+        for K in top_k
+    }
+
+
+PAPER_ROUNDS = 100  # the claims about plateaus and whole tables are about so many
+# CPU minutes of a run until the checkpoint, and over all rounds.
+MINUTES = {"CNN": (0.7, 14), "SqueezeNet1": (7, 23)}
+
+_NO_FEW = "few = 0 leaves out the printed buffer"
+
+
+def evidence(found: Dataset1, known: pd.Series) -> dict[str, Evidence]:
+    """Return the evidence of notebook 33's trained claims.
+
+    Parameters
+    ----------
+    found : Dataset1
+    known : Series
+        Accuracy of one who knows every user's law, K = 1, by seed of the buffers.
+    """
+    read = {K: at_k(found.read.runs, K) for K in (1, 2)}
+    evidence = {
+        "osafl-tab2": _table(read[1], 1),
+        "osafl-tab3": _table(read[2], 2),
+        "osafl-fig4": _curves(read, area),
+        "osafl-score": _scores(found),
+        "osafl-fig5": _curves(read, late_log_loss, falls=True),
+        "osafl-saturation": _saturation(read),
+        "osafl-genie": _genie(found),
+        "osafl-alg2": _printed_buffer(found.buffers, known),
+        "osafl-alg9": _mafacd(found.buffers),
+    }
+    for network, runs in found.checkpoints.items():
+        evidence[f"osafl-{network.lower()}"] = _checkpoint(network, runs) | _column(
+            network, found.columns[network]
+        )
+    return evidence
+
+
+# --- Dataset-1 ------------------------------------------------------------------------------------
+
+
+def _table(runs: pd.DataFrame, K: int) -> Evidence:
+    keys = [*(f"best_{rule}" for rule in BASELINES), "fails"]
+    if why := missing(K, runs):
+        return dict.fromkeys(keys, NotRun(why))
+    found = by_arm(runs, best)
+    pairs = [(found["osafl"], found[rule]) for rule in BASELINES]
+    return dict(zip(keys, [*pairs, (found["osafl"] / 2, found["m_afa_cd"])], strict=True))
+
+
+def _curves(tables: Mapping[int, pd.DataFrame], measure: Callable, falls: bool = False) -> Evidence:
+    evidence: Evidence = {}
+    for K, runs in tables.items():
+        why = missing(K, runs)
+        ends = None if why else by_arm(runs, measure)
+        for rule in BASELINES:
+            pair = NotRun(why) if why else (ends["osafl"], ends[rule])
+            evidence[f"K{K}_{rule}"] = pair[::-1] if falls and not why else pair
+    return evidence
+
+
+def _scores(found: Dataset1) -> Evidence:
+    """The evidence on what the score adds, under the reading that is judged."""
+    runs = at_k(found.read.runs, 1)
+    if why := missing(1, runs):
+        return {"printed": NotRun(why)}
+    return {"printed": (by_arm(runs, area)["osafl"], by_arm(found.read.no_score, area)["printed"])}
+
+
+def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:
+    evidence: Evidence = {}
+    for K in (1, 2):
+        keys = [f"{what}_K{K}" for what in ("osafl", "loss", "fednova_plateau", "fednova")]
+        if why := missing(K, tables[K]) or _short(tables[K]):
+            evidence |= dict.fromkeys(keys, NotRun(why))
+        else:
+            reached = by_arm(tables[K], plateau)
+            loss = by_arm(tables[K], loss_plateau)["osafl"]
+            level = by_arm(tables[K], between(0.75, 1))["osafl"]
+            nova = (by_arm(tables[K], best)["m_fednova"], level)
+            found = (reached["osafl"], loss, reached["m_fednova"], nova)
+            evidence |= dict(zip(keys, found, strict=True))
+    return evidence | _convergence(tables[1])
+
+
+def _convergence(runs: pd.DataFrame) -> Evidence:
+    rising = ("m_fedavg", "m_fedprox", "m_feddisco")
+    if why := missing(1, runs) or _short(runs):
+        return dict.fromkeys([*(f"rising_{rule}" for rule in rising), "afa_flat"], NotRun(why))
+    before, after = by_arm(runs, between(0.75, 0.875)), by_arm(runs, between(0.875, 1))
+    late, early = by_arm(runs, between(0.75, 1)), by_arm(runs, between(0.04, 0.25))
+    return {
+        **{f"rising_{rule}": (after[rule], before[rule]) for rule in rising},
+        "afa_flat": (late["m_afa_cd"], early["m_afa_cd"]),
+    }
+
+
+def _genie(found: Dataset1) -> Evidence:
+    """The race with centralised SGD at every number of steps a round, which decides it."""
+    evidence: Evidence = {}
+    for K in (1, 2):
+        runs, genie = at_k(found.read.runs, K), at_k(found.genie, K)
+        keys = (f"K{K}_osafl", f"K{K}_baseline")
+        if why := missing(K, runs) or missing(K, genie):
+            evidence |= dict.fromkeys(keys, NotRun(why))
+            continue
+        steps = by_arm(genie.assign(arm=genie["steps"]), area)
+        ours = by_arm(runs, area)
+        strongest = ours[list(BASELINES)].mean().idxmax()
+        for key, rule in zip(keys, ("osafl", strongest), strict=True):
+            evidence[key] = {f"{n} steps": (steps[n], ours[rule]) for n in steps}
+    return evidence
+
+
+def _printed_buffer(buffers: pd.DataFrame, known: pd.Series) -> Evidence:
+    ends = by_arm(buffers, best)
+    evidence: Evidence = {"without": (ends["osafl"], known.loc[ends.index] / 2)}
+    if "osafl_printed" not in ends:
+        return evidence | {"printed_buffer": NotRun(_NO_FEW)}
+    printed = ends["osafl_printed"].dropna()
+    return evidence | {"printed_buffer": (printed, ends["osafl"].loc[printed.index])}
+
+
+def _mafacd(runs: pd.DataFrame) -> Evidence:
+    found = by_arm(runs, best)
+    return {
+        "fails": (found["osafl"] / 2, found["m_afa_cd_printed"]),
+        "loss": by_arm(runs, best_loss)["m_afa_cd_printed"],
+        "accuracy": found["m_afa_cd_printed"],
+        "repaired": (found["m_afa_cd"], found["osafl"] / 2),
+    }
+
+
+def _checkpoint(network: str, runs: pd.DataFrame) -> Evidence:
+    """The evidence of the round that Section V-B names."""
+    at = CHECKPOINT_ROUND[network]
+    if not len(runs) or runs["round"].max() < at:
+        keys = [*(f"ahead_{rule}" for rule in BASELINES), "value"]
+        return dict.fromkeys(keys, NotRun(_price(network, at, "", 18 * MINUTES[network][0])))
+    found = by_arm(runs, at_round(at))
+    evidence: Evidence = {f"ahead_{rule}": (found["osafl"], found[rule]) for rule in BASELINES}
+    return evidence | {"value": found["osafl"]}
+
+
+def _column(network: str, runs: pd.DataFrame) -> Evidence:
+    """The evidence of a network's column of the tables, under the reading."""
+    parts = OSAFL[f"osafl-{network.lower()}"].parts
+    level = [part.key for part in parts if part.key.startswith("level_")]
+    evidence: Evidence = {}
+    for K in (1, 2):
+        keys = [f"K{K}_{rule}" for rule in BASELINES]
+        keys += ["plateau", "fednova_plateau", *level] if K == 1 else []
+        part = at_k(runs, K)
+        if not len(part) or part["round"].max() < PAPER_ROUNDS:
+            why = _price(network, PAPER_ROUNDS, f" with K = {K}", 18 * MINUTES[network][1])
+            evidence |= dict.fromkeys(keys, NotRun(why))
+            continue
+        found = by_arm(part, best)
+        pairs = [(found["osafl"], found[rule]) for rule in BASELINES]
+        if K == 1:
+            reached = by_arm(part, plateau)
+            end = by_arm(part, between(0.75, 1))["osafl"]
+            pairs += [reached["osafl"], reached["m_fednova"]]
+            pairs += [(found[key.removeprefix("level_")], end) for key in level]
+        evidence |= dict(zip(keys, pairs, strict=True))
+    return evidence
+
+
+# --- helpers --------------------------------------------------------------------------------------
+
+
+def _price(network: str, rounds: int, how: str, minutes: float) -> str:
+    """Say that a network was not trained, and what six rules on three seeds cost."""
+    costs = f"{minutes / 60:.1f} CPU hours" if minutes > 90 else f"{minutes:.0f} CPU minutes"
+    return f"{network} was not trained for {rounds} rounds{how} under the reading judged ({costs})"
+
+
+def _short(runs: pd.DataFrame) -> str:
+    rounds = int(runs["round"].max())
+    return "" if rounds >= PAPER_ROUNDS else f"{rounds} rounds are fewer than {PAPER_ROUNDS}"
+
+
+_GENIE = (
+    "Who is ahead depends on how many steps a round centralised SGD takes, which the paper does "
+    "not say."
+)
+# Judged under the reading that meets most of Table II's numbers.
+_READ = tuple(
+    f"osafl-{name}" for name in ("tab2", "tab3", "fig4", "fig5", "saturation", "score", "genie")
+)
+BY_HAND = Setting("full", "three clients and two parameters, by hand")
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def settings_1(
+    evidence: Iterable[str], hidden: Sequence[int], base: Mapping[str, Any], found: Dataset1
+) -> dict[str, Setting]:
+    """Return the setting of every artefact of notebook 33.
+
+    Parameters
+    ----------
+    evidence : iterable of str
+        The artefacts.
+    hidden : sequence of int
+        Widths of the FCN.
+    base : mapping
+        As `printed_steps` takes it.
+    found : Dataset1
+        The runs.
+    """
+    ours = f"FCN of {'-'.join(map(str, hidden))} units"
+    scale = f"inputs at the scale {base['input_norm']:g}, which the paper does not state"
+    by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
+    special = dict.fromkeys(by_hand, BY_HAND) | {"osafl-fig7": Setting("full")}
+    said = f"reading: {name_of(found.read.best)}, one of {len(found.read.table)} tried"
+    special |= dict.fromkeys(_READ, Setting("full", f"{ours}; {said}"))
+    for network in found.checkpoints:
+        level = "full" if len(found.columns[network]) else "reduced"
+        words = f"{network} {_how_far(found, network)}; {said}, by the FCN"
+        special[f"osafl-{network.lower()}"] = Setting(level, words)
+    return {
+        artefact: special.get(artefact, Setting("full", f"{ours}, {scale}"))
+        for artefact in evidence
+    }
+
+
+def _how_far(found: Dataset1, network: str) -> str:
+    """Say until which round a network was trained, on how many seeds."""
+    said = []
+    for runs, until in (
+        (found.checkpoints[network], "until the checkpoint in the text"),
+        (found.columns[network], "over all rounds"),
+    ):
+        if len(runs):
+            said.append(f"{until} on {runs['seed'].nunique()} seeds")
+    return " and ".join(said) or "not trained"
+
+
+# --- remarks --------------------------------------------------------------------------------------
+
+
+def notes_1(found: Dataset1) -> dict[str, str]:
+    """Return the remarks on notebook 33's verdicts, by artefact."""
+    notes = {"osafl-alg9": f"ERRATA 38. {_both_ways(found.buffers)}", "osafl-genie": _GENIE}
+    said = _reading_words(found.read)
+    for K, artefact in ((1, "osafl-tab2"), (2, "osafl-tab3")):
+        runs = at_k(found.read.runs, K)
+        if len(runs):
+            there = f"On the seeds that judge it meets {met(runs, K)} of this table's twelve."
+            notes[artefact] = f"{best_in_words(runs)} {said} {there}"
+    return notes | {"osafl-fig4": said, "osafl-fig5": said, "osafl-score": said}
+
+
+def _reading_words(read: Read) -> str:
+    """Say which reading is judged, how many were tried, and what it meets."""
+    first = read.table.iloc[0]
+    return (
+        f"The reading: {name_of(read.best)}. It meets {first['met']} of the twelve numbers, the "
+        f"most of {len(read.table)} readings tried, on a seed that judges nothing."
+    )
+
+
+def _both_ways(buffers: pd.DataFrame) -> str:
+    """Say what the printed buffer does to M-AFA-CD and to OSAFL."""
+    ends = by_arm(buffers, best)
+    means = ends.mean()
+    words = (
+        "The printed buffer harms OSAFL too (ERRATA 37). Without the clients that never joined "
+        f"OSAFL reaches {means['osafl']:.3f} and M-AFA-CD {means['m_afa_cd']:.3f}"
+    )
+    if "osafl_printed" not in ends:
+        return f"{words}."
+    printed = ends["osafl_printed"].dropna()
+    what = f"reaches {printed.mean():.3f}" if printed.any() else "diverges"
+    return (
+        f"{words}; with the buffer as printed OSAFL {what} ({len(printed)} runs) and "
+        f"M-AFA-CD reaches {means['m_afa_cd_printed']:.3f}. What the paper reports is OSAFL of the "
+        "first pair beside M-AFA-CD of the second."
+    )
+
+
+# What stands for a client that never joined, in the arms of Algorithm 2's figure. A rule keeps its
+# colour in every figure; the line says what its buffer holds.
+NEVER_JOINED = {
+    "osafl_zero": "OSAFL, nothing in their place",
+    "osafl": "OSAFL, mean over who joined",
+    "osafl_printed": "OSAFL, as printed: w/η",
+    "m_afa_cd": "M-AFA-CD, mean over who joined",
+    "m_afa_cd_printed": "M-AFA-CD, as printed: w/η",
+}
+_BUFFER_LINES = {"osafl_zero": "--", "osafl_printed": ":", "m_afa_cd_printed": ":"}
+
+
+def draw_curves(found: Dataset1, what: str) -> tuple[Figure, dict[str, pd.DataFrame]]:
+    """Draw Fig. 4 (what = "accuracy") or 5 ("loss"): the FCN, K = 1 and 2, under the reading.
+
+    Returns the figure and what it draws, for `figures.save_figure`.
+    """
+    import matplotlib.pyplot as plt
+
+    panels = list(dict.fromkeys(found.read.runs["K"]))
+    number = 4 if what == "accuracy" else 5
+    fig, axes = plt.subplots(1, len(panels), figsize=(9.6, 4.3), squeeze=False)
+    drawn = {}
+    for ax, K in zip(axes[0], panels, strict=True):
+        runs = at_k(found.read.runs, K)
+        genie = at_k(found.genie, K)
+        if len(genie):
+            genie = genie[genie["steps"] == genie["steps"].max()].assign(arm="genie")
+        printed = printed_marks(f"osafl-tab{1 + K}", what, "FCN")
+        drawn[f"K = {K}"] = compared(ax, pd.concat([runs, genie]), what, printed)
+        ax.set_title(f"Figure {number}, FCN, K = {K}")
+        ax.set(ylim=(0, 0.7 if K == 1 else 0.4) if what == "accuracy" else (1.8, 5))
+    if len(panels) > 1:  # none was run with K = 2
+        axes[0, 1].plot([], [], color=colors()["genie"], label="centralised SGD")
+        axes[0, 1].set_ylabel("")
+    one_legend(fig)
+    return fig, drawn
+
+
+def leads(axes: Sequence[Axes], runs: pd.DataFrame) -> pd.DataFrame:
+    """Draw how far OSAFL's best accuracy lies above each baseline's, ours and the paper's.
+
+    M-AFA-CD, which lies far outside, is left out.
+
+    Parameters
+    ----------
+    axes : two Axes
+        For K = 1 and 2.
+    runs : DataFrame
+        The six rules under the reading.
+
+    Returns
+    -------
+    DataFrame
+        K, rule, ours, low, high (95 % interval over seeds) and paper, in points.
+    """
+    rules = [rule for rule in BASELINES if rule != "m_afa_cd"]
+    rows = []
+    for ax, K in zip(axes, dict.fromkeys(runs["K"]), strict=False):
+        ends, printed = (
+            by_arm(at_k(runs, K), best),
+            printed_marks(f"osafl-tab{K + 1}", "accuracy", "FCN"),
+        )
+        for y, rule in enumerate(rules):
+            own = 100 * (ends["osafl"] - ends[rule])
+            at = mean_interval(own)
+            look = {"color": colors()[rule], "markersize": 7, "capsize": 4}
+            ax.errorbar(at.mean, y, xerr=[[at.mean - at.low], [at.high - at.mean]], fmt="o", **look)
+            ax.plot(own, [y + 0.2] * len(own), "|", color=colors()[rule], markersize=7)
+            paper = 100 * (printed["osafl"] - printed[rule])
+            sheets.printed_marks(ax, paper, {rule: y - 0.25}, colors())
+            rows.append((K, LABELS[rule], at.mean, at.low, at.high, paper))
+        ax.axvline(0, color="0.4", linewidth=1)
+        ax.set(xlabel="OSAFL minus the rule, points", title=f"Table {'I' * (K + 1)}, FCN, K = {K}")
+        ax.set_yticks(range(len(rules)), [LABELS[rule] for rule in rules])
+        ax.invert_yaxis()
+    sheets.explain_marks(axes[1], marks=True, loc=(0.55, 0.58))
+    return pd.DataFrame(rows, columns=["K", "rule", "ours", "low", "high", "paper"])
+
+
+def checkpoint(ax: Axes, runs: pd.DataFrame, network: str) -> pd.DataFrame:
+    """Draw accuracies at the round that Section V-B names, a dot a seed, beside the printed ones.
+
+    Returns the accuracies in per cent, one row per seed and one column per rule.
+    """
+    ends = 100 * by_arm(runs, at_round(CHECKPOINT_ROUND[network]))[list(LABELS)]
+    printed = at_checkpoint(network)
+    for x, rule in enumerate(LABELS):
+        at = mean_interval(ends[rule])
+        look = {"color": colors()[rule], "capsize": 4}
+        ax.errorbar(x, at.mean, at.high - at.mean, fmt="o", **look)
+        ax.plot(np.full(len(ends), x + 0.12), ends[rule], ".", color=colors()[rule], markersize=4)
+        sheets.printed_marks(ax, x - 0.15, {rule: 100 * printed[rule]}, colors())
+    ax.set_xticks(range(len(LABELS)), list(LABELS.values()))
+    ax.set(ylabel="test accuracy, %", ylim=(0, 70))
+    ax.set_title(f"{network}, K = 1, after {CHECKPOINT_ROUND[network]} rounds")
+    sheets.explain_marks(ax, marks=True)
+    return ends.reset_index()
+
+
+def never_joined(axes: Sequence[Axes], found: Dataset1) -> dict[str, pd.DataFrame]:
+    """Draw what stands for clients that never joined (left), and the scale of the inputs (right).
+
+    Left every seed has a line; a run that has diverged has no accuracy from there on, and a cross
+    marks its last one. Right one seed each, by what counts for such clients.
+    """
+    from sflkit.osafl.rules import RULES
+
+    for arm, name in NEVER_JOINED.items():
+        for i, (_, run) in enumerate(found.buffers[found.buffers["arm"] == arm].groupby("seed")):
+            rule = "osafl" if arm.startswith("osafl") else "m_afa_cd"
+            look = {"color": RULES[rule].look.color, "linestyle": _BUFFER_LINES.get(arm, "-")}
+            look |= {"linewidth": 1.2, "marker": "x" if run["accuracy"].count() == 1 else "None"}
+            axes[0].plot(run["round"], run["accuracy"], **look, label=name if i == 0 else None)
+    axes[0].set(
+        xlabel="round",
+        ylabel="test accuracy",
+        ylim=(0, 1.05),
+        title="by buffer, scale 10, K = 1",
+    )
+    axes[0].legend(fontsize=9, loc="upper left")
+    scale = scan_table(found.scan)
+    tried = found.read.table
+    tried = (
+        tried[tried["buffer"] == "OSAFL without w/eta"].drop_duplicates("norm").sort_values("norm")
+    )
+    for rule in scale:
+        look = figures.series_style(rule, rules=RULES) | {"linestyle": "-"}
+        axes[1].plot(
+            scale.index, scale[rule], **look, label=f"{LABELS[rule]}, mean over who joined"
+        )
+        look |= {"linestyle": "--", "markersize": 9}
+        name = f"{LABELS[rule]}, nothing in their place"
+        axes[1].plot(tried["norm"], tried[f"{rule} accuracy"], **look, label=name)
+        sheets.printed_marks(
+            axes[1], 46, {rule: printed_marks("osafl-tab2", "accuracy", "FCN")[rule]}, colors()
+        )
+    axes[1].set(xlabel="scale of the inputs", ylabel="best accuracy", xscale="log", ylim=(0, 1.05))
+    axes[1].set_xticks(scale.index, [f"{norm:g}" for norm in scale.index])
+    axes[1].set_title("by scale, K = 1; dashed: another seed")
+    axes[1].minorticks_off()
+    sheets.explain_marks(axes[1], marks=True, fontsize=9, loc="upper left")
+    runs = found.buffers[["arm", "seed", "round", "accuracy", "loss"]]
+    return {
+        "runs": runs,
+        "scan": scale.reset_index(),
+        "tried": tried[["norm", *(f"{r} accuracy" for r in scale)]],
+    }

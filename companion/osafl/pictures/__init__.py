@@ -1,1 +1,0 @@
-"""What the OSAFL notebooks draw, a module per topic."""
