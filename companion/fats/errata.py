@@ -14,9 +14,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from companion.fats.evidence.exactness import TINY, restart_distances
 from companion.judging import tables
 from companion.judging.errata import CounterExample, corrected, counter_example, printed
+from companion.notebooks.fats_shared import TINY
+from companion.notebooks.n40 import restart_distances
 from sflkit.fats import bounds, enumeration, expected_time, forgetting, stability
 from sflkit.fats.history import Draws, History, draw_batches, draw_clients, draw_history
 

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from companion.fats.plans.membership import attacks_on
 from companion.judging import tables
+from companion.notebooks.n45 import attacks_on
 from sflkit.fats import membership, training
 from sflkit.fats.config import TABLE_2, FATSConfig, MembershipConfig
 from sflkit.results.store import config_dict, result_key

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from companion.claims import FATS as CLAIMS
-from companion.fats.evidence import efficiency as evidence
-from companion.fats.plans import efficiency as plans
+from companion.notebooks import n43
 from sflkit.fats.expected_time import client_time, sample_time
 from tests.invented import answers, drive, noise
 
@@ -48,17 +47,17 @@ def found():
     timed = dict(train_data="digits", train_model="linear", train_clients=20, train_samples=14)
     timed |= dict(train_rounds=5, train_rate=0.1, train_steps=2, train_seeds=[10])
     asked = dict(seed=10, runs=6, points=3, drawn_clients=DRAWN_CLIENTS, requests=REQUESTS)
-    return drive(plans.efficiency(**LINES, **asked, **timed), invented)
+    return drive(n43.efficiency(**LINES, **asked, **timed), invented)
 
 
 @pytest.fixture(scope="module")
 def exact():
-    return evidence.exact_means(evidence.lines_of(**LINES))
+    return n43.exact_means(n43.lines_of(**LINES))
 
 
 @pytest.fixture(scope="module")
 def exact_several():
-    return evidence.exact_several(DRAWN_CLIENTS, max(REQUESTS))
+    return n43.exact_several(DRAWN_CLIENTS, max(REQUESTS))
 
 
 def reversed_along(frame, rows, line, column):
@@ -73,19 +72,19 @@ def reversed_along(frame, rows, line, column):
 
 def one_answers(artefact, one, exact, given=None):
     """The answers on Fig. 2 or 6; the evidence may be `given` other exact times than `drawn`."""
-    drawn = evidence.drawn_means(one, exact)
-    data = evidence.FIGURES[artefact]
-    parts = evidence.one_request(one, exact if given is None else given, drawn, data)
+    drawn = n43.drawn_means(one, exact)
+    data = n43.FIGURES[artefact]
+    parts = n43.one_request(one, exact if given is None else given, drawn, data)
     return answers(CLAIMS[artefact], parts)
 
 
 def several_answers(several, exact, given=None):
-    drawn = evidence.drawn_several(several, exact)
-    parts = evidence.several_requests(several, exact if given is None else given, drawn)
+    drawn = n43.drawn_several(several, exact)
+    parts = n43.several_requests(several, exact if given is None else given, drawn)
     return answers(CLAIMS["fats-fig3"], parts)
 
 
-@pytest.mark.parametrize("artefact", evidence.FIGURES)
+@pytest.mark.parametrize("artefact", n43.FIGURES)
 def test_one_request_as_claimed_and_turned(artefact, found, exact):
     one = found.one
     assert set(one_answers(artefact, one, exact).values()) == {"yes"}
@@ -131,19 +130,19 @@ def test_bytes_as_claimed_and_turned():
     shares = pd.DataFrame(0.3, index=range(6), columns=[p.key for p in CLAIMS["fats-bytes"].parts])
     for part in shares:
         for share, answer in ((0.3, "yes"), (0.8, "no")):
-            known = evidence.bytes_evidence(shares.assign(**{part: share}))
+            known = n43.bytes_evidence(shares.assign(**{part: share}))
             judged = answers(CLAIMS["fats-bytes"], known)
             assert judged == dict.fromkeys(shares, "yes") | {part: answer}
 
 
 def test_the_authors_points_of_figure_6_beside_exact_means():
-    beside = evidence.beside_figure6()
+    beside = n43.beside_figure6()
     assert beside.groupby("level").size().to_dict() == {"client": 42, "sample": 28}
     row = beside[(beside["line"] == 390) & (beside["K"] == 2)].iloc[0]
     spared = (1 - 1 / 390) ** (2 * np.arange(1, 51))
     assert row["paper"] == pytest.approx(550.061)
     assert row["recomputed"] == pytest.approx(100 * (1 - spared).sum(), rel=1e-9)
     assert row["first"] == pytest.approx(100 * (1 + spared[:-1].sum() - 50 * spared[-1]), rel=1e-9)
-    table = evidence.misses(beside)
+    table = n43.misses(beside)
     assert table.loc[("clients", "first participation"), ["least, %", "most, %"]].abs().max() < 1.5
     assert table.loc[("clients", "recomputed work"), "mean, %"] > 15

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from companion.claims import FATS as CLAIMS
-from companion.fats.evidence import exactness
-from companion.fats.evidence.table_2 import paper_sizes, table_2
 from companion.judging.claims import Setting
+from companion.notebooks import n40
+from companion.notebooks.fats_shared import paper_sizes, table_2
 from sflkit.fats import stability
 
 HERE = Setting("reduced", "few histories")
@@ -17,23 +17,23 @@ HERE = Setting("reduced", "few histories")
 def found():
     table = table_2()
     sizes = paper_sizes(table)
-    exact = exactness.enumerated(exactness.FEDERATIONS[8:12])
-    return table, exactness.Exactness(
+    exact = n40.enumerated(n40.FEDERATIONS[8:12])
+    return table, n40.Exactness(
         exact,
-        exactness.restart_distances(),
-        exactness.two_requests(),
-        exactness.without_several(exact),
+        n40.restart_distances(),
+        n40.two_requests(),
+        n40.without_several(exact),
         pd.DataFrame([stability.stability(**s) for s in sizes.values()], index=sizes),
-        exactness.printed_distances(sizes, seed=0, repeats=200),
-        exactness.used_shares(table, seed=0, repeats=2, repeats_large=2),
-        exactness.any_hit(sizes, seed=0, repeats=5, requests=3),
-        exactness.planned(sizes),
+        n40.printed_distances(sizes, seed=0, repeats=200),
+        n40.used_shares(table, seed=0, repeats=2, repeats_large=2),
+        n40.any_hit(sizes, seed=0, repeats=5, requests=3),
+        n40.planned(sizes),
     )
 
 
 def test_forgetting_by_hand():
     """Four histories of 1/4; the one hit gives half of its 1/4 to client B as printed."""
-    shares = exactness.forgetting_by_hand().sample
+    shares = n40.forgetting_by_hand().sample
     assert shares.iloc[:, 0].tolist() == [0.25] * 4
     assert shares.iloc[:, 1].tolist() == [0, 0.375, 0.3125, 0.3125]
     assert shares.iloc[:, 2].tolist() == shares.iloc[:, 3].tolist() == [0, 0.5, 0.25, 0.25]
@@ -41,8 +41,8 @@ def test_forgetting_by_hand():
 
 def test_every_part_of_the_claims_gets_evidence(found):
     table, all_of_it = found
-    evidence = exactness.exactness(all_of_it, table)
-    assert set(evidence) == set(exactness.exactness_notes(all_of_it))
+    evidence = n40.exactness(all_of_it, table)
+    assert set(evidence) == set(n40.exactness_notes(all_of_it))
     verdicts = {
         name: CLAIMS[name].judge(parts, setting=HERE).verdict for name, parts in evidence.items()
     }
@@ -65,21 +65,21 @@ def test_rounding_down_breaks_no_promise(found):
 
 def test_a_large_federation_has_the_same_columns_as_a_counted_one(monkeypatch, found):
     """The published table holds fractions as texts; here the kept way is taken for a small one."""
-    counted = exactness.enumerated(exactness.FEDERATIONS[8:9])
-    monkeypatch.setattr(exactness, "LIVE", 0)
-    pd.testing.assert_frame_equal(exactness.enumerated(exactness.FEDERATIONS[8:9]), counted)
+    counted = n40.enumerated(n40.FEDERATIONS[8:9])
+    monkeypatch.setattr(n40, "LIVE", 0)
+    pd.testing.assert_frame_equal(n40.enumerated(n40.FEDERATIONS[8:9]), counted)
 
 
 def test_the_published_counts_need_no_counting(monkeypatch):
-    monkeypatch.setattr(exactness, "_enumerated", None)
-    largest = exactness.enumerated([(2, 2, 2, 1, 2, 2)]).iloc[0]
+    monkeypatch.setattr(n40, "_enumerated", None)
+    largest = n40.enumerated([(2, 2, 2, 1, 2, 2)]).iloc[0]
     assert largest["histories"] == 2 ** (2 * 2) * 2 ** (2 * 2 * 2) and largest["uniform"]
     assert (largest["exact"], largest["claim1"], largest["minimal"]) == (0, 0, 0)
     assert largest["printed"] > 0
 
 
 def test_claim_1_draws_rho_s_mini_batches_anew():
-    costs = exactness.rule_costs(paper_sizes(table_2()))
+    costs = n40.rule_costs(paper_sizes(table_2()))
     assert costs.loc["MNIST", "claim1"] == pytest.approx(0.25 * 10)  # rho_S = 1/4, b = 10
     assert costs.loc["MNIST", "minimal"] == pytest.approx(0.25)
     assert (costs["claim1"] < costs["exact"] / 100).all()

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from companion.fats import history_pictures
+from companion.notebooks import n00
 from sflkit.fats.history import draw_history
 
 
@@ -18,7 +18,7 @@ def test_all_rounds_from_the_first_use_on_are_shaded(client):
     history = draw_history(**sizes, batch_size=2, local_steps=1, rounds=9, rng=rng)
     first = history.first_use(client)
     fig, ax = plt.subplots()
-    history_pictures.participation(ax, history, client)
+    n00.participation(ax, history, client)
     others, own = ax.lines[:2]
     assert len(others.get_xdata()) + len(own.get_xdata()) == 9 * 2
     assert set(own.get_ydata()) == {client} and client not in others.get_ydata()

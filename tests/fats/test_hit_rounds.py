@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from companion.fats.hit_rounds import (
+from companion.notebooks.hit_rounds import (
     expected,
     expected_share,
     hit_law,

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from companion.claims import FATS as CLAIMS
-from companion.fats.evidence import membership as evidence
-from companion.fats.plans import membership as plans
+from companion.notebooks import n45
 from tests.invented import answers, drive, noise
 
 ASKED = dict(
@@ -46,11 +45,11 @@ def results():
                     rows[-1] |= dict(zip(names, found))
         return pd.DataFrame(rows)
 
-    return evidence.results_of(drive(plans.attacks_on(**ASKED), invented))
+    return n45.results_of(drive(n45.attacks_on(**ASKED), invented))
 
 
 def answered(results):
-    found = answers(CLAIMS["fats-tab1"], evidence.evidence(results, "digits"))
+    found = answers(CLAIMS["fats-tab1"], n45.evidence(results, "digits"))
     return {part: answer for part, answer in found.items() if part not in LEFT_OUT}
 
 
@@ -85,7 +84,7 @@ def test_an_attack_without_power_proves_nothing(level, results):
 
 
 def test_table_1_has_the_papers_cells_and_ours_below(results):
-    ours, paper = evidence.table1(results, {"digits": "MNIST", "writers": "FEMNIST"})
+    ours, paper = n45.table1(results, {"digits": "MNIST", "writers": "FEMNIST"})
     assert paper["FEMNIST"]["precision FR²"] == pytest.approx((33.20, 42.12))
     assert list(paper)[:6] == [
         "MNIST",

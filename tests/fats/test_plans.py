@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from companion.app import gate
-from companion.fats.plans import efficiency, membership, tradeoff, unlearning
+from companion.notebooks import n42, n43, n44, n45
 from companion.plans import Stage
 
 
@@ -21,10 +21,10 @@ def stages(plan):
 
 
 PLANS = {
-    "42": unlearning.unlearning,
-    "43": efficiency.efficiency,
-    "44": tradeoff.tradeoff,
-    "45": membership.attacks_on,
+    "42": n42.unlearning,
+    "43": n43.efficiency,
+    "44": n44.tradeoff,
+    "45": n45.attacks_on,
 }
 
 
@@ -53,8 +53,8 @@ def test_table_2_gives_sizes_and_requests_of_the_papers_data_sets_alone():
     own |= dict(n_requests=7, n_requests_natural=1)
 
     def sizes(data, table_2):
-        found = unlearning.settings_of(data, table_2=table_2, **own)
-        return [found[name] for name in (*unlearning.COLUMNS, "n_requests")]
+        found = n42.settings_of(data, table_2=table_2, **own)
+        return [found[name] for name in (*n42.COLUMNS, "n_requests")]
 
     # Table 2, and "5 (10 for MNIST and FEMNIST)" of Section 6.2.1
     assert sizes("mnist", True) == [300, 5, 30, 10, 10, 10]
@@ -65,11 +65,11 @@ def test_table_2_gives_sizes_and_requests_of_the_papers_data_sets_alone():
 
 
 def test_end_points_have_more_seeds_after_a_figures_largest():
-    assert tradeoff.at_ends([3, 9], 2) == [3, 9, 10, 11] and tradeoff.at_ends([4], 0) == [4]
+    assert n44.at_ends([3, 9], 2) == [3, 9, 10, 11] and n44.at_ends([4], 0) == [4]
 
 
 def test_the_grid_holds_rho_s_where_rho_c_is_alone():
-    grid = tradeoff.tradeoff_grid(
+    grid = n44.tradeoff_grid(
         n_clients=120,
         samples_per_client=12,
         local_steps=3,
@@ -90,7 +90,7 @@ def test_the_grid_holds_rho_s_where_rho_c_is_alone():
     line = grid.query("artefact == 'fats-fig7' and over == 'rho_S'")
     assert line["rho"].tolist() == [0.125, 0.5, 1.0] and line["end"].tolist() == [True, False, True]
     with pytest.raises(ValueError, match="batch size"):
-        tradeoff.tradeoff_grid(
+        n44.tradeoff_grid(
             n_clients=4,
             samples_per_client=4,
             local_steps=1,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from companion.fats.evidence import convergence, unlearning_costs
+from companion.notebooks import learning_costs, unlearning_costs
 from sflkit.fats import expected_time
 from sflkit.randomness import generator
 
@@ -36,19 +36,19 @@ def test_the_exact_mean_of_one_step_is_the_start():
     # |theta_0| = 1, so that with T = 1 the mean squared gradient is 1, whatever the rate
     sizes = SMALL | {"rounds": 1}
     np.testing.assert_allclose(
-        convergence.exact_means(np.array([0.5, 1.5]), sizes, [0.1, 0.7], 1), 1
+        learning_costs.exact_means(np.array([0.5, 1.5]), sizes, [0.1, 0.7], 1), 1
     )
 
 
 def test_the_exact_mean_by_hand():
     """Two rounds of one step, a = 1 for all: 1, then (1 - eta)^2 + eta^2 V / K, V = 4/2 * 4/5."""
     sizes = SMALL | {"rounds": 2}
-    (mean,) = convergence.exact_means(np.ones(12), sizes, [0.5], 1)
+    (mean,) = learning_costs.exact_means(np.ones(12), sizes, [0.5], 1)
     assert mean == pytest.approx((1 + 0.25 + 0.25 * 1.6 / 2) / 2)
 
 
 def test_training_follows_the_exact_mean():
-    problem = convergence.problem(
+    problem = learning_costs.problem(
         n_clients=2000, samples_per_client=30, clients_per_round=5, batch_size=5, rounds=350,
         local_steps=(1,),
     )  # fmt: skip
@@ -58,8 +58,8 @@ def test_training_follows_the_exact_mean():
         sizes=SMALL | {"rounds": 8},
         constants=problem.constants | {"n_clients": 12, "samples_per_client": 6},
     )
-    cases = {e: convergence.case(short, e) for e in (1, 2)}
-    for e, found in convergence.train(short, cases, seed=1, dimension=5, paths=300).items():
+    cases = {e: learning_costs.case(short, e) for e in (1, 2)}
+    for e, found in learning_costs.train(short, cases, seed=1, dimension=5, paths=300).items():
         assert abs(found.simulated - cases[e].exact[0]) < 4.5 * found.error
 
 
@@ -116,4 +116,4 @@ def test_bad_problems(change, message):
         n_clients=2000, samples_per_client=30, clients_per_round=5, batch_size=5, rounds=350
     )
     with pytest.raises(ValueError, match=message):
-        convergence.problem(**sizes | change, local_steps=(1, 5))
+        learning_costs.problem(**sizes | change, local_steps=(1, 5))

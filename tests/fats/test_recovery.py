@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.fats import recovery
-from companion.fats.hit_rounds import hit_law
+from companion.notebooks import n42
+from companion.notebooks.hit_rounds import hit_law
 from sflkit.fats.config import FATSConfig
 from sflkit.fats.training import choose_requests, federation_of
 
@@ -46,14 +46,14 @@ def made():
 
 
 def test_paths_by_hand():
-    paths = recovery.paths_of(made())
+    paths = n42.paths_of(made())
     assert paths.index.get_level_values("method").tolist() == ["fats", "frs"]
     assert paths.learning.tolist() == [[0.1, 0.2, 0.3, 0.5, 0.6]] * 2  # the first model is shared
     assert paths.recomputed.tolist() == [[0.1, 0.2, 0.3, 0.55, 0.7], [0.1, 0.2, 0.2, 0.4, 0.6]]
 
 
 def test_scores_by_hand():
-    table = recovery.scores(made()).droplevel(["data", "level", "seed"])
+    table = n42.scores(made()).droplevel(["data", "level", "seed"])
     # One client of 20 in two slots a round: spared with (19/20)^2 = 0.9025 a round.
     law = np.append(0.0975 * 0.9025 ** np.arange(4), 0.9025**4)
     fats, frs = table.loc["fats"], table.loc["frs"]
@@ -70,7 +70,7 @@ def test_scores_by_hand():
 
 def test_the_laws_are_those_of_the_requests():
     frame = pd.concat([made(), *(rows(replace(SMALL, seed=s), [0] * 4, [0]) for s in (1, 2))])
-    laws, index = recovery.laws_of(frame)
+    laws, index = n42.laws_of(frame)
     sizes = federation_of(SMALL).sizes
     for law, key in zip(laws, index):
         config = replace(SMALL, seed=key[2])
@@ -84,15 +84,15 @@ def test_the_laws_are_those_of_the_requests():
             rounds=4,
         )
         assert law.tolist() == ([1, 0, 0, 0, 0] if key[3] == "frs" else exact.tolist())
-    stream, _ = recovery.laws_of(frame, streaming=True)  # of one request it is the same
+    stream, _ = n42.laws_of(frame, streaming=True)  # of one request it is the same
     assert np.allclose(stream, laws, rtol=1e-14)
 
 
 def test_published_sizes_are_those_of_the_data_set(monkeypatch):
     # Kept where a data set must be fetched; digits are at hand, and computed.
-    assert recovery.sizes_of(SMALL).tolist() == federation_of(SMALL).sizes.tolist()
-    monkeypatch.setattr(recovery, "federation_of", None)  # nothing may be loaded
-    sizes = recovery.sizes_of(replace(SMALL, data="mnist", n_clients=300, batch_size=10, seed=15))
+    assert n42.sizes_of(SMALL).tolist() == federation_of(SMALL).sizes.tolist()
+    monkeypatch.setattr(n42, "federation_of", None)  # nothing may be loaded
+    sizes = n42.sizes_of(replace(SMALL, data="mnist", n_clients=300, batch_size=10, seed=15))
     assert len(sizes) == 300 and sizes.sum() == 60000
 
 
@@ -108,13 +108,13 @@ def test_a_stream_by_hand():
             "accuracy": [0.1, 0.2, 0.3, 0.9, 0.5, 0.7, 0.7],
         }
     ).assign(**asdict(replace(SMALL, streaming=True, interval=2, n_requests=2)))
-    score = recovery.stream_scores(table).iloc[0]
+    score = n42.stream_scores(table).iloc[0]
     assert score["mean"] == pytest.approx((0.5 + 0.7 + 0.7 + 0.7) / 4)
     assert score["after"] == pytest.approx(0.6) and score["late"] == pytest.approx(0.9)
 
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="one data set"):
-        recovery.paths_of(pd.concat([made(), made().assign(data="mnist")]))
+        n42.paths_of(pd.concat([made(), made().assign(data="mnist")]))
     with pytest.raises(ValueError, match="every round"):
-        recovery.paths_of(made().query("phase == 'recovery' or model_round != 2"))
+        n42.paths_of(made().query("phase == 'recovery' or model_round != 2"))

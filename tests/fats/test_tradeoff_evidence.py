@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from companion.claims import FATS as CLAIMS
-from companion.fats.evidence import tradeoff as evidence
-from companion.fats.plans import tradeoff as plans
+from companion.notebooks import n44
 from tests.invented import answers, drive, noise
 
 SIZES = dict(n_clients=120, samples_per_client=12, local_steps=3)
@@ -45,7 +44,7 @@ TURNED = {
 
 @pytest.fixture(scope="module")
 def grid():
-    return plans.tradeoff_grid(**SIZES, **LINES)
+    return n44.tradeoff_grid(**SIZES, **LINES)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +61,7 @@ def level():
 
     asked = dict(data_fig7="digits", data_fig4="fmnist", model="linear", rate=0.1, requests=10)
     asked |= dict(repeats=6, seeds_fig7=range(6), seeds_fig4=range(6), more_ends=2, test_size=100)
-    return drive(plans.tradeoff(**asked, **SIZES, **LINES), invented)
+    return drive(n44.tradeoff(**asked, **SIZES, **LINES), invented)
 
 
 def answered(found, grid, **figures):
@@ -87,8 +86,8 @@ def answered(found, grid, **figures):
         trained=_trained(found.trained, accuracy),
         equal_mixes=_trained(found.equal_mixes, equal),
     )
-    measured = evidence.measure(found, grid, data=DATA, requests=10, repeats=6, **SIZES)
-    known = evidence.evidence(measured)
+    measured = n44.measure(found, grid, data=DATA, requests=10, repeats=6, **SIZES)
+    known = n44.evidence(measured)
     return {artefact: answers(CLAIMS[artefact], parts) for artefact, parts in known.items()}
 
 
@@ -143,10 +142,10 @@ def test_a_panel_of_figure_7_beside_the_authors_points(grid):
     # The authors' curve starts at 16.16 steps and an accuracy of 0.785.
     rows = grid[(grid["artefact"] == "fats-fig7") & (grid["over"] == "rho_S")]
     scores = pd.DataFrame(0.5, range(3), rows.index)
-    measured = evidence.Measured(
+    measured = n44.Measured(
         grid.assign(time=0.1, first=0.05), np.empty(0), {("fats-fig7", "rho_S"): scores}, None
     )
-    ours, paper = evidence.figure7(measured, "rho_S", 300)
+    ours, paper = n44.figure7(measured, "rho_S", 300)
     assert list(paper["accuracy, %"]) == ["0.125", "0.5", "1"]
     assert paper["time recomputed, steps"]["0.125"] == pytest.approx(16.1596)
     assert paper["accuracy, %"]["0.125"] == pytest.approx(78.4909)

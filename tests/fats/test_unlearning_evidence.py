@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 
 from companion.claims import FATS as CLAIMS
-from companion.fats.evidence.unlearning import (
+from companion.notebooks.n42 import (
+    RUN,
     around_requests,
     evidence,
     mean_curves,
     printed_around_requests,
 )
-from companion.fats.recovery import RUN
 from tests.invented import answers, noise
 
 LEVELS = ("sample", "client")

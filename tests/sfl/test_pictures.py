@@ -8,8 +8,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from companion import figures
-from companion.fats import explorers as fats_explorers
-from companion.notebooks import n10, n20, sfl_shared
+from companion.notebooks import n10, n20, n43, sfl_shared
 from sflkit.sfl import cache_paths, training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
@@ -180,7 +179,7 @@ def test_the_unlearning_explorer_draws_means_and_bounds(monkeypatch):
 
     drawn = []
     monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf().axes))
-    rho_s, rho_c, requests = fats_explorers.unlearning_explorer().children[:-1]
+    rho_s, rho_c, requests = n43.unlearning_explorer().children[:-1]
     rho_c.value, requests.value = 1.0, 3
     left, right = drawn[-1]
     lines = {line.get_label(): line.get_ydata() for line in left.lines}

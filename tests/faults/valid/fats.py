@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from companion.fats import hit_rounds
+from companion.notebooks import hit_rounds
 from sflkit.fats import (
     attacks,
     baselines,

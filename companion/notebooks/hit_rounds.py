@@ -23,6 +23,7 @@ law        P         (R + 1,) probability that the first use is in round r; the 
 path       a         (..., R + 1) accuracy of the model after 0, 1, ..., R rounds
 start      r         round that recomputing goes back to; R recomputes nothing
 =========  ========  ======================================================================
+
 """
 
 from __future__ import annotations

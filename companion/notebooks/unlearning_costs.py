@@ -1,7 +1,6 @@
 """What requests cost, computed: FATS's Theorem 7, the look-up of Section 5.3 and its space.
 
-Notebook 41 shows what these functions return, and `rates` judges it. The notation is that of
-`sflkit.fats.history` and `sflkit.fats.bounds`.
+The notation is that of `sflkit.fats.history` and `sflkit.fats.bounds`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from companion import story
-from companion.fats.evidence.table_2 import TINY, Sizes
+from companion.notebooks.fats_shared import TINY, Sizes
 from sflkit.fats import bounds, enumeration, expected_time, forgetting, stability
 from sflkit.fats.history import Crowd, History, draw_clients, draw_history
 from sflkit.randomness import generator

@@ -1,28 +1,229 @@
-"""From the runs of notebook 44 to the evidence on Figs. 4 and 7 and Remark 2.
+"""Notebook 44, accuracy and unlearning time over rho_S and rho_C: Figs. 4 and 7, Remark 2.
 
-Accuracy is the mean test accuracy of the global models of the last fifth of the rounds, one number
-per training, before the request. Unlearning time is a share of a whole training.
-
-Source: FATS, Sections 5.2 and 6.2.4, Appendix A.4.
+Source: FATS, Sections 5.2 and 6.2.4, Appendix A.4. Accuracy is the mean test accuracy of the global
+models of the last fifth of the rounds, one number per training, before the request. Unlearning time
+is a share of a whole training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion.fats.evidence.table_2 import table_2
-from companion.fats.plans.tradeoff import Tradeoff, counting_configs
+from companion import figures, sheets
 from companion.judging.claims import Setting
 from companion.judging.tables import paper_curve, paper_value
-from sflkit.fats import training
+from companion.notebooks.fats_shared import table_2
+from companion.plans import Stage
+from sflkit.fats import stability, training
 from sflkit.fats.config import FATSConfig
 from sflkit.fats.expected_time import client_time, first_participation, sample_time
-from sflkit.results import store
+from sflkit.results import intervals, store
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+EQUAL_MIXES = 1e4  # Dirichlet parameter at which label mixes hardly differ
+
+
+class Tradeoff(NamedTuple):
+    """Drawn histories of one and of several requests, and the trainings, over the grid.
+
+    `equal_mixes` repeats the two settings of Remark 2 on clients with nearly equal label mixes.
+    """
+
+    one: pd.DataFrame
+    several: pd.DataFrame
+    trained: pd.DataFrame
+    equal_mixes: pd.DataFrame
+
+
+def tradeoff_grid(
+    *,
+    n_clients: int,
+    samples_per_client: int,
+    local_steps: int,
+    rounds_fig7: int,
+    rounds_fig4: int,
+    draws_fig7: int,
+    draws_fig4: int,
+    batches_fig7: list[int],
+    batches_fig4: list[int],
+    batch_size: int,
+    clients_fig7: list[int],
+    clients_fig4: list[int],
+) -> pd.DataFrame:
+    """Return the settings of Figs. 7 and 4, one row each, and those of Remark 2.
+
+    Columns: artefact, over (which rho varies; "fixed" holds rho_S = that of Fig. 7's largest K and
+    K b with it), K, b, R, rho_S, rho_C, rho (the one that varies), end (whether an end point).
+
+    Raises
+    ------
+    ValueError
+        If a batch size is not below samples_per_client, so that nobody could forget a sample.
+    """
+    most, least = max(clients_fig7), min(clients_fig7)
+    figures = (
+        ("fats-fig7", rounds_fig7, draws_fig7, batches_fig7, clients_fig7),
+        ("fats-fig4", rounds_fig4, draws_fig4, batches_fig4, clients_fig4),
+    )
+    lines = [
+        (artefact, over, k, b, rounds)
+        for artefact, rounds, draws, batches, clients in figures
+        for over, points in (
+            ("rho_S", [(draws, b) for b in sorted(set(batches))]),
+            ("rho_C", [(k, batch_size) for k in sorted(set(clients))]),
+        )
+        for k, b in points
+    ]
+    lines += [
+        ("fats-rem2-accuracy", "fixed", least, batch_size * most // least, rounds_fig7),
+        ("fats-rem2-accuracy", "fixed", most, batch_size, rounds_fig7),
+    ]
+    grid = pd.DataFrame(lines, columns=["artefact", "over", "K", "b", "R"])
+    if grid["b"].max() >= samples_per_client:
+        raise ValueError(
+            f"batch size {grid['b'].max()} must be below samples_per_client={samples_per_client}, "
+            "or nobody could forget"
+        )
+    rhos = [
+        stability.stability(
+            n_clients=n_clients,
+            samples_per_client=samples_per_client,
+            clients_per_round=row.K,
+            batch_size=row.b,
+            local_steps=local_steps,
+            rounds=row.R,
+        )
+        for row in grid.itertuples()
+    ]
+    grid["rho_S"], grid["rho_C"] = [r.rho_s for r in rhos], [r.rho_c for r in rhos]
+    grid["rho"] = grid["rho_S"].where(grid["over"] == "rho_S", grid["rho_C"])
+    line = grid.groupby(["artefact", "over"])["rho"]
+    grid["end"] = (grid["rho"] == line.transform("min")) | (grid["rho"] == line.transform("max"))
+    return grid
+
+
+def check_lines(grid: pd.DataFrame, knee: float) -> None:
+    """Check that every line of the grid ends at rho <= 1 and has the knee and points around it.
+
+    Raises
+    ------
+    ValueError
+        If a line does not; the message lists its values of rho.
+    """
+    lines = grid[grid["over"] != "fixed"].groupby(["artefact", "over"], sort=False)["rho"]
+    for (artefact, over), rho in lines:
+        below, above = (rho <= knee + 1e-9).sum(), (rho >= knee - 1e-9).sum()
+        if rho.max() > 1 + 1e-9 or below < 2 or above < 2 or below + above != len(rho) + 1:
+            raise ValueError(
+                f"{artefact} over {over} has {rho.round(4).tolist()}; it must hold {knee}, end at "
+                f"1 at most and have points on both sides of {knee}"
+            )
+
+
+def tradeoff(
+    *,
+    data_fig7: str,
+    data_fig4: str,
+    model: str,
+    rate: float,
+    requests: int,
+    repeats: int,
+    seeds_fig7: list[int],
+    seeds_fig4: list[int],
+    more_ends: int,
+    test_size: int,
+    n_clients: int,
+    samples_per_client: int,
+    local_steps: int,
+    rounds_fig7: int,
+    rounds_fig4: int,
+    draws_fig7: int,
+    draws_fig4: int,
+    batches_fig7: list[int],
+    batches_fig4: list[int],
+    batch_size: int,
+    clients_fig7: list[int],
+    clients_fig4: list[int],
+) -> Generator[Stage, pd.DataFrame, Tradeoff]:
+    """Plan notebook 44: a figure's seeds at every setting, and at end points `more_ends` others.
+
+    These follow the figure's largest seed. The settings of Remark 2 count as end points of Fig. 7,
+    and are trained with the same seeds once more on nearly equal label mixes.
+    """
+    sizes = dict(n_clients=n_clients, samples_per_client=samples_per_client)
+    sizes |= dict(local_steps=local_steps)
+    lines = dict(rounds_fig7=rounds_fig7, rounds_fig4=rounds_fig4, draws_fig7=draws_fig7)
+    lines |= dict(draws_fig4=draws_fig4, batches_fig7=batches_fig7, batches_fig4=batches_fig4)
+    lines |= dict(batch_size=batch_size, clients_fig7=clients_fig7, clients_fig4=clients_fig4)
+    grid = tradeoff_grid(**sizes, **lines)
+    one = yield Stage(training.run, counting_configs(grid, 1, repeats, **sizes), "one request")
+    some = counting_configs(grid, requests, repeats, **sizes)
+    several = yield Stage(training.run, some, "several requests")
+    trains = dict(**sizes, model=model, rate=rate, test_size=test_size)
+    fig7, fig4 = sorted(set(seeds_fig7)), sorted(set(seeds_fig4))
+    configs = []
+    for row in grid.itertuples():
+        data, seeds = (data_fig4, fig4) if row.artefact == "fats-fig4" else (data_fig7, fig7)
+        these = at_ends(seeds, more_ends) if row.end else seeds
+        configs += training_configs(row, these, data=data, **trains)
+    trained = yield Stage(training.run, configs, "trainings")
+    mixes = [
+        config
+        for row in grid[grid["over"] == "fixed"].itertuples()
+        for config in training_configs(
+            row, at_ends(fig7, more_ends), data=data_fig7, alpha=EQUAL_MIXES, **trains
+        )
+    ]
+    equal_mixes = yield Stage(training.run, mixes, "equal label mixes")
+    return Tradeoff(one, several, trained, equal_mixes)
+
+
+def at_ends(seeds: list[int], more: int) -> list[int]:
+    """Return the seeds of end points: `seeds`, and so many that follow the largest of them."""
+    return [*seeds, *range(max(seeds) + 1, max(seeds) + 1 + more)]
+
+
+def counting_configs(
+    grid: pd.DataFrame, n_requests: int, repeats: int, **sizes: int
+) -> list[FATSConfig]:
+    """Return the configs of drawn histories, one for each row of `tradeoff_grid`."""
+    return [
+        FATSConfig(
+            train=False,
+            level="sample" if row.over == "rho_S" else "client",
+            n_requests=n_requests,
+            runs=repeats,
+            clients_per_round=row.K,
+            batch_size=row.b,
+            rounds=row.R,
+            **sizes,
+        )
+        for row in grid.itertuples()
+    ]
+
+
+def training_configs(row: Any, seeds: list[int], **settings: Any) -> list[FATSConfig]:
+    """Return the configs of the trainings of one row of `tradeoff_grid`, one for each seed."""
+    return [
+        FATSConfig(
+            n_requests=1,
+            clients_per_round=row.K,
+            batch_size=row.b,
+            rounds=row.R,
+            seed=seed,
+            **settings,
+        )
+        for seed in seeds
+    ]
+
 
 KNEE = 0.5  # rho beyond which the paper's curves flatten
 LATE = 0.8  # accuracy is taken after this share of the rounds
@@ -99,7 +300,7 @@ def measure(
     ----------
     found : Tradeoff
     grid : DataFrame
-        `plans.tradeoff.tradeoff_grid` of the same parameters; it is not changed.
+        `tradeoff_grid` of the same parameters; it is not changed.
     data : dict of artefact -> str
         Which data set each artefact was trained on.
     requests, repeats : int
@@ -270,3 +471,83 @@ def _late(frame: pd.DataFrame) -> pd.Series:
     late = frame[(frame["phase"] == "learning") & (frame["round"] > LATE * frame["rounds"])]
     by = ["data", "rounds", "clients_per_round", "batch_size", "seed"]
     return late.groupby(by)["accuracy"].mean()
+
+
+_SYMBOLS = {"rho_S": r"$\rho_S$ (samples)", "rho_C": r"$\rho_C$ (clients)"}
+_ACCURACY, _TIME = "#0072B2", "#D55E00"
+# The authors' panel of Fig. 7.
+_PANELS = {"rho_S": "a", "rho_C": "b"}
+
+
+def draw(axes: Sequence[Axes], measured: Measured, artefact: str, steps: int) -> None:
+    """Draw Fig. 4 or 7 as the paper does: time on the left axis, accuracy on the right one.
+
+    Fig. 7 has the authors' curves beside ours, dashed, and over rho_C the first participation,
+    which is what they plot.
+
+    Parameters
+    ----------
+    axes : two Axes
+        Over rho_S and over rho_C.
+    measured : Measured
+    artefact : {"fats-fig7", "fats-fig4"}
+    steps : int
+        T, steps of a training.
+    """
+    for ax, over in zip(axes, ("rho_S", "rho_C"), strict=True):
+        x, scores, rows = measured.line(artefact, over)
+        right = ax.twinx()
+        ax.plot(x, steps * rows["time"], color=_TIME, marker="s", label="time recomputed, exact")
+        if over == "rho_C":
+            ax.plot(
+                x, steps * rows["first"], color=_TIME, linestyle=":", label="first participation"
+            )
+        found = [intervals.mean_interval(scores[i].dropna()) for i in scores]
+        middle = np.array([one.mean for one in found])
+        error = [middle - [one.low for one in found], [one.high for one in found] - middle]
+        right.errorbar(x, middle, error, color=_ACCURACY, marker="o", capsize=2)
+        if artefact == "fats-fig7":
+            which = {"Unlearning Time": _TIME}, {"Learning Utility": _ACCURACY}
+            for side, colors in zip((ax, right), which, strict=True):
+                sheets.authors_curves(side, artefact, _PANELS[over], colors)
+        ax.set(xlabel=_SYMBOLS[over], ylim=(0, 0.42 * steps))
+        right.set(ylim=(0.7, 1))
+        right.grid(visible=False)
+        if ax is axes[0]:
+            ax.set_ylabel("unlearning time, steps", color=_TIME)
+            right.tick_params(labelright=False, right=False)
+            continue
+        right.set_ylabel("test accuracy", color=_ACCURACY)
+        ax.plot([], [], color=_ACCURACY, marker="o", label="accuracy, 95 %")
+        sheets.explain_marks(ax, curves=artefact == "fats-fig7", fontsize=8, loc="lower right")
+
+
+def times(axes: Sequence[Axes], measured: Measured, artefact: str, requests: int) -> None:
+    """Draw the time of one and of several requests over rho_S and over rho_C, in trainings."""
+    for ax, over in zip(axes, ("rho_S", "rho_C"), strict=True):
+        _time(ax, measured, artefact, over, requests)
+        ax.set(xlabel=_SYMBOLS[over], ylim=(0, 1.05))
+    axes[0].set_ylabel("recomputed steps / T")
+    axes[0].legend(fontsize=8, loc="center right")
+
+
+def _time(ax: Axes, measured: Measured, artefact: str, over: str, requests: int) -> None:
+    """Draw the exact time of one request and the drawn ones of one and of several."""
+    x, _, rows = measured.line(artefact, over)
+    orange, green = (figures.series_style(None, i)["color"] for i in (1, 2))
+    ax.plot(x, rows["time"], "-", color=orange, label="one request, exact")
+    for w, color, fmt, label in (
+        (1, orange, "o", "one request, histories"),
+        (requests, green, "s--", f"{requests} at once, histories"),
+    ):
+        ax.errorbar(
+            x,
+            rows[f"time {w}"],
+            1.96 * rows[f"error {w}"],
+            fmt=fmt,
+            color=color,
+            linewidth=1.2,
+            markersize=4,
+            label=label,
+        )
+    ax.axhline(1, color="black", linewidth=1, linestyle=":", label="training again (FRS)")

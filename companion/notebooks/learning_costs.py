@@ -1,7 +1,6 @@
 """What learning costs, computed: FATS's Lemma 4, Theorem 5, Corollary 6 and Remark 2.
 
-Notebook 41 shows what these functions return, and `rates` judges it. The notation is that of
-`sflkit.fats.history` and `sflkit.fats.bounds`.
+The notation is that of `sflkit.fats.history` and `sflkit.fats.bounds`.
 
 The problem whose constants are known: client k has the loss a_k |theta|^2 / 2 - <theta, xi> for
 each of its samples xi, which add up to 0; half of the clients have a_k = 1/2, half 3/2. Then the
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from companion import story
-from companion.fats.evidence.table_2 import KEYWORDS, TINY, Sizes
+from companion.notebooks.fats_shared import KEYWORDS, TINY, Sizes
 from sflkit import checks
 from sflkit.fats import bounds, stability
 from sflkit.fats.expected_time import sample_time
@@ -28,6 +27,7 @@ GRAD_VAR = 4.0  # G^2
 LOSS_GAP = 0.5  # |theta_0| = 1
 LONG = 4000  # rounds of the clients that disagree
 UNIT = {"loss_gap": 1.0, "smoothness": 1.0, "grad_var": 1.0, "heterogeneity": 1.0}
+
 
 # --- Lemma 4 on problems with known constants -----------------------------------------------------
 

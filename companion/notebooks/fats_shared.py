@@ -1,4 +1,4 @@
-"""Table 2 of FATS as printed: the sizes of the six settings, for the evidence of several notebooks.
+"""Table 2 of FATS as printed: the sizes of the six settings, for several notebooks.
 
 `sflkit.fats.config.TABLE_2` holds the same sizes as settings of a run, with whole numbers of
 samples.

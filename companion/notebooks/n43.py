@@ -1,28 +1,154 @@
-"""From the drawn histories of notebook 43 to the evidence on Figs. 2, 3 and 6 and on the bytes.
+"""Notebook 43, how long forgetting takes: Figs. 2, 3 and 6 and the bytes, evidence, pictures.
 
-Unlearning time is counted in steps, so that nothing has to be trained. Exact means follow a formula
-and could not fail, so that trends are judged on drawn histories, which know nothing of it.
-
-Source: FATS, Sections 5.3.1, 6.2.2 and 6.2.3, Appendix A.3, Theorem 7, Table 2.
+Source: FATS, Sections 5.3.1, 6.2.2 and 6.2.3, Appendix A.3, Theorem 7, Table 2. Unlearning time is
+counted in steps, so that nothing has to be trained. Exact means follow a formula and could not
+fail, so that trends are judged on drawn histories, which know nothing of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from companion.fats import hit_rounds
-from companion.fats.plans.efficiency import largest_clients
+from companion import figures
 from companion.judging.tables import paper_curve, paper_value
-from sflkit.fats import bounds, enumeration
-from sflkit.fats.config import TABLE_2
-from sflkit.fats.expected_time import client_time, first_participation, sample_time
+from companion.notebooks import hit_rounds
+from companion.plans import Stage
+from companion.widgets import SLIDER, picture
+from sflkit.fats import bounds, enumeration, training
+from sflkit.fats.config import TABLE_2, FATSConfig
+from sflkit.fats.expected_time import client_time, first_participation, rule_of_thumb, sample_time
+from sflkit.fats.methods import METHODS
 from sflkit.randomness import generator
+
+if TYPE_CHECKING:
+    import ipywidgets
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Efficiency(NamedTuple):
+    """The frames of Figs. 2 and 6 (one request), of Fig. 3 (several), and of the timed training."""
+
+    one: pd.DataFrame
+    several: pd.DataFrame
+    trained: pd.DataFrame
+
+
+def efficiency(
+    *,
+    seed: int,
+    runs: int,
+    points: int,
+    femnist_b: list[int],
+    femnist_m: list[int],
+    shakespeare_b: list[int],
+    shakespeare_m: list[int],
+    drawn_clients: list[int],
+    requests: list[int],
+    train_data: str,
+    train_model: str,
+    train_clients: int,
+    train_samples: int,
+    train_rounds: int,
+    train_rate: float,
+    train_steps: int,
+    train_seeds: list[int],
+) -> Generator[Stage, pd.DataFrame, Efficiency]:
+    """Plan notebook 43: drawn histories at Table 2's sizes, and a training for the seconds."""
+    counted = dict(seed=seed, train=False, runs=runs)
+    lines = dict(femnist=(femnist_b, femnist_m), shakespeare=(shakespeare_b, shakespeare_m))
+    one = yield Stage(
+        training.run,
+        [
+            FATSConfig(**sizes, data=data, level=level, n_requests=1, **counted)
+            for data, (batches, clients) in lines.items()
+            for level, sizes in _points_of_lines(data, batches, clients, points)
+        ],
+        "one request",
+    )
+    several = yield Stage(
+        training.run,
+        [
+            FATSConfig(
+                **sizes | {"clients_per_round": k},
+                data=data,
+                level="client",
+                n_requests=count,
+                streaming=streaming,
+                **counted,
+            )
+            for data, name in (("femnist", "FEMNIST"), ("shakespeare", "Shakespeare"))
+            for sizes in [
+                TABLE_2[data]
+                | {"n_clients": int(paper_value("fats", "fats-fig3", f"{name} clients M"))}
+            ]
+            for k in drawn_clients
+            for streaming in (False, True)
+            for count in requests
+        ],
+        "several requests",
+    )
+    timed = dict(level="client", n_requests=5, streaming=True, data=train_data, model=train_model)
+    timed |= dict(n_clients=train_clients, samples_per_client=train_samples, rounds=train_rounds)
+    timed |= dict(local_steps=train_steps, rate=train_rate, test_size=200)
+    timed |= dict(evaluate_every=train_rounds)
+    trained = yield Stage(
+        training.run,
+        [
+            FATSConfig(
+                **timed,
+                method=method,
+                seed=s,
+                clients_per_round=max(1, train_clients // train_rounds),
+            )
+            for s in train_seeds
+            for method in ("fats", "frs")
+        ],
+        "timed",
+    )
+    return Efficiency(one, several, trained)
+
+
+def _points_of_lines(
+    data: str, batches: list[int], clients: list[int], points: int
+) -> list[tuple[str, dict[str, int]]]:
+    """Return level and sizes of the drawn points of Fig. 2 or 6.
+
+    A line ends at the largest K whose rho is at most 1; the largest K that all lines of a level
+    have is among its points.
+    """
+    table = TABLE_2[data]
+    lines = [("sample", table["n_clients"], b) for b in sorted(batches)]
+    lines += [("client", m, table["batch_size"]) for m in sorted(clients)]
+    last = {line: largest_clients(data, *line) for line in lines}
+    found = []
+    for level, m, b in lines:
+        common = min(k for line, k in last.items() if line[0] == level)
+        ks = np.linspace(1, last[level, m, b], points).round().astype(int)
+        found += [
+            (level, table | {"n_clients": m, "batch_size": b, "clients_per_round": int(k)})
+            for k in np.unique([*ks, common])
+        ]
+    return found
+
+
+def largest_clients(data: str, level: str, n_clients: int, batch_size: int) -> int:
+    """Return the largest K at which rho_S (level "sample") or rho_C ("client") is at most 1.
+
+    R, E and N are those of the data set in Table 2; the total of samples is Table 2's as well.
+    """
+    table = TABLE_2[data]
+    if level == "client":
+        return n_clients // table["rounds"]
+    samples = n_clients * table["samples_per_client"]
+    return samples // (batch_size * table["rounds"] * table["local_steps"])
+
 
 SIX_SETS = ("MNIST", "Fashion-MNIST", "CIFAR-10", "CIFAR-100", "FEMNIST", "Shakespeare")
 NAMES = {"femnist": "FEMNIST", "shakespeare": "Shakespeare"}
@@ -374,3 +500,217 @@ def _change(line: pd.DataFrame, way: int) -> tuple[ArrayLike, ArrayLike]:
     """
     x = line.columns.to_numpy(float)
     return way * line.to_numpy() / line.to_numpy().mean(), (x - x.min()) / np.ptp(x)
+
+
+def figure6(axes: Sequence[Axes], beside: pd.DataFrame) -> None:
+    """Draw Fig. 6 in the paper's axes: the authors' points hollow, our exact means as lines.
+
+    Left a sample, one line a batch size b; in the middle a client, one line a number of clients M,
+    by the work that is recomputed; right the same points beside the first participation.
+
+    Parameters
+    ----------
+    axes : three Axes
+    beside : DataFrame
+        `beside_figure6`.
+    """
+    import seaborn
+
+    panels = (
+        ("sample", "recomputed", "b"),
+        ("client", "recomputed", "M"),
+        ("client", "first", "M"),
+    )
+    for ax, (level, column, name) in zip(axes, panels, strict=True):
+        lines = beside[beside["level"] == level].groupby("line")
+        colors = seaborn.color_palette("viridis", len(lines))
+        for color, (value, line) in zip(colors, lines, strict=True):
+            label = f"{name} = {value}"
+            ax.plot(line["K"], line[column], color=color, linewidth=1.3, label=label)
+            ax.plot(
+                line["K"], line["paper"], "D", color=color, markerfacecolor="none", markersize=6
+            )
+        ax.axhline(5000, color="black", linewidth=1)
+        ax.annotate("FRS", (12, 5000), (0, -12), textcoords="offset points", ha="right")
+        ax.set(yscale="log", ylim=(100, 7000), xlim=(1, 12.5), xlabel="clients per round K")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    axes[0].set(ylabel="unlearning time, steps", title="Figure 6(a), a sample: work recomputed")
+    axes[1].set_title("(b), a client: work recomputed")
+    axes[2].set_title("(b), a client: first participation")
+    axes[1].plot([], [], color="0.35", label="ours, exact")
+    axes[1].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper")
+    axes[0].legend(fontsize=8, ncols=2, loc="lower right")
+    axes[1].legend(handles=axes[1].lines[-2:], loc="lower right")
+    axes[2].legend(fontsize=8, ncols=2, loc="lower right")
+
+
+def draw_one_request(exact: pd.DataFrame, drawn: pd.DataFrame, data: str) -> Figure:
+    """Return Fig. 2 or 6: a sample's and a client's time over K, and all lines over rho.
+
+    Lines are exact means, points those of drawn histories with their 95 % intervals; `exact` and
+    `drawn` are `exact_means` and `drawn_means`.
+    """
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 3, figsize=(11.4, 3.9), sharey=True)
+    exact, drawn = exact[exact["data"] == data], drawn[drawn["data"] == data]
+    full = int(exact["T"].iloc[0])
+    for ax, (level, column, *_) in zip(axes, LEVELS):
+        for i, (value, line) in enumerate(exact[exact["level"] == level].groupby(column)):
+            look = figures.series_style(None, i)
+            dots = drawn[(drawn["level"] == level) & (drawn[column] == value)]
+            _line(ax, look, line["K"], line["exact"], dots, dots["K"], f"${column}={value}$")
+            style = look | {"marker": "None", "linestyle": "-" if level == "client" else ":"}
+            axes[2].plot(line["rho"], line["exact"], **style)
+        ax.set(xlabel="clients per round K", title=f"Figure 2, {data.upper()}: a {level}")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    _limits(axes[2], full)
+    for ax in axes:
+        ax.axhline(full, color="black", linewidth=1)
+        ax.axhline(full / 2, color="black", linewidth=1, linestyle="--")
+        ax.set_ylim(0, 1.08 * full)
+        ax.legend(fontsize=8.5, loc="upper left", bbox_to_anchor=(0, 0.94))
+    end = exact[exact["level"] == "sample"]["K"].max()
+    axes[0].text(end, full, "FRS", ha="right", va="bottom")
+    axes[0].text(end, full / 2, "half of FRS", ha="right", va="bottom")
+    axes[0].set_ylabel("unlearning time (steps)")
+    return fig
+
+
+def draw_several_requests(exact: pd.DataFrame, drawn: pd.DataFrame) -> Figure:
+    """Return Fig. 3: the time of several clients, at once and one by one, in trainings.
+
+    `exact` and `drawn` are `exact_several` and `drawn_several`.
+    """
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(2, 2, figsize=(9.4, 5.9), sharex=True)
+    for column, (data, name) in enumerate(NAMES.items()):
+        for row, streaming in enumerate((False, True)):
+            ax = axes[row, column]
+            mine, dots = (
+                frame[(frame["data"] == data) & (frame["streaming"] == streaming)]
+                for frame in (exact, drawn)
+            )
+            for i, (k, line) in enumerate(mine.groupby("K")):
+                here = dots[dots["K"] == k].assign(
+                    mean=lambda x: x["mean"] / x["T"], sem=lambda x: x["sem"] / x["T"]
+                )
+                shares, look = line["exact"] / line["T"], figures.series_style(None, i)
+                _line(ax, look, line["w"], shares, here, here["w"], f"K = {k}")
+            _references(ax, mine, streaming)
+            ax.set(title=f"Figure 3, {name}: {'one by one' if streaming else 'at once'}")
+        axes[1, column].set_xlabel("clients that ask to be forgotten")
+        axes[0, column].xaxis.get_major_locator().set_params(integer=True)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("unlearning time / training")
+    axes[0, 1].legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1, 0.5))
+    return fig
+
+
+def _line(
+    ax: Axes,
+    look: dict,
+    x: pd.Series,
+    exact: pd.Series,
+    dots: pd.DataFrame,
+    at: pd.Series,
+    label: str,
+) -> None:
+    """Draw an exact line, its drawn points with their 95 % intervals, and one entry for both."""
+    ax.plot(x, exact, **look | {"marker": "None"})
+    style = {"color": look["color"], "marker": look["marker"], "linestyle": "none"}
+    ax.errorbar(at, dots["mean"], 1.96 * dots["sem"], **style, markersize=4)
+    ax.plot([], [], **look, label=label)
+
+
+def _limits(ax: Axes, full: int) -> None:
+    """Draw the rule of thumb and Theorem 7's order over rho."""
+    rho = np.linspace(0.01, 1, 50)
+    thumb = full * np.array([rule_of_thumb(value) for value in rho])
+    label = r"$T[1-(1-e^{-\rho})/\rho]$"
+    ax.plot(rho, thumb, color="black", linewidth=4, alpha=0.25, label=label)
+    dotted = dict(color="black", linestyle=(0, (1, 2)))
+    ax.plot(rho, full * rho, **dotted, label=r"Theorem 7: order $\rho T$")
+    ax.plot([], [], color="gray", label=r"clients, over $\rho_C$")
+    ax.plot([], [], color="gray", linestyle=":", label=r"samples, over $\rho_S$")
+    ax.set(xlabel=r"stability $\rho$", title="all lines")
+
+
+def _references(ax: Axes, mine: pd.DataFrame, streaming: bool) -> None:
+    """Draw FRS and Theorem 7's order for the smallest K of a panel of Fig. 3."""
+    w = np.arange(1, mine["w"].max() + 1)
+    ax.plot(w, w if streaming else np.ones(len(w)), color="black", linewidth=1.2, label="FRS")
+    label = rf"$w\rho_C$, K = {mine['K'].min()}"
+    ax.plot(w, w * mine["rho_C"].min(), color="gray", linestyle=":", label=label)
+    ax.set_ylim(0, 5.2 if streaming else 1.08)
+
+
+def unlearning_explorer() -> ipywidgets.VBox:
+    """Return sliders for rho_S, rho_C and the requests w, over what forgetting costs on average.
+
+    The left picture shows the mean unlearning time in trainings over w, served one after another
+    and at once, with the order of Theorem 7; the right one the mean number of re-computations of w
+    requests in a row, beside the bound 4 w rho. Both take the limits of many clients, many rounds
+    and small mini-batches, in which a use comes at a uniform time and a request hits with
+    probability 1 - exp(-rho). Source: FATS, Theorem 7, Fig. 3.
+    """
+    import ipywidgets
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    from sflkit.fats import bounds
+
+    # A training in look-ups: FEMNIST's T, so many that the bound's second part, w look-ups, hardly
+    # shows.
+    steps = 7000
+    axis = np.arange(1, 21)
+
+    def mean_time(rho):
+        return 1 + np.expm1(-rho) / rho
+
+    def draw(rho_s, rho_c, requests):
+        _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.4), width_ratios=(1.3, 1))
+        levels = (("samples", rho_s, "#0072B2"), ("clients", rho_c, "#D55E00"))
+        for i, (level, rho, color) in enumerate(levels):
+            found = [bounds.theorem7(rho=rho, requests=int(w), training_time=steps) for w in axis]
+            lines = {
+                "one by one": (axis * mean_time(rho), "-"),
+                "at once": (mean_time(axis * rho), "--"),
+                "order of Theorem 7": ([b.time / steps for b in found], ":"),
+            }
+            for name, (values, line) in lines.items():
+                left.plot(axis, values, color=color, linestyle=line, label=f"{level}, {name}")
+                left.plot(
+                    requests, values[requests - 1], "o", color=color, markersize=6, clip_on=False
+                )
+            bars = right.bar(
+                [3 * i, 3 * i + 1],
+                [-requests * np.expm1(-rho), found[requests - 1].recomputations],
+                color=[color, "lightgray"],
+                edgecolor=color,
+            )
+            right.bar_label(bars, fmt="%.3g")
+        again = f"training again, once ({METHODS['frs'].label})"
+        left.axhline(1, color="black", linewidth=1, label=again)
+        left.set(
+            xlabel="requests w",
+            ylabel="unlearning time / training",
+            ylim=(0, None),
+            xticks=[1, 5, 10, 15, 20],
+        )
+        left.legend(fontsize=7, loc="upper left")
+        right.set_xticks([0, 1, 3, 4], ["samples", r"$4w\rho_S$", "clients", r"$4w\rho_C$"])
+        right.set(ylabel="re-computations", title=f"{requests} in a row")
+        plt.show()
+
+    controls = {
+        "rho_s": ipywidgets.FloatSlider(
+            0.43, min=0.01, max=1, step=0.01, description="rho_S (samples)", **SLIDER
+        ),
+        "rho_c": ipywidgets.FloatSlider(
+            0.49, min=0.01, max=1, step=0.01, description="rho_C (clients)", **SLIDER
+        ),
+        "requests": ipywidgets.IntSlider(10, 1, 20, description="requests w", **SLIDER),
+    }
+    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])

@@ -1,4 +1,4 @@
-"""From the runs of notebook 45 to the evidence on Table 1, and what that table can show at all.
+"""Notebook 45, membership inference before and after forgetting: Table 1.
 
 Source: FATS, Sections 6.1.3, 6.2.1 and 6.2.5, Tables 1 and 2. Accuracies and precisions of an
 attack are shares; a blind attack has one half of both.
@@ -6,23 +6,151 @@ attack are shares; a blind attack has one half of both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from companion import story
 from companion.claims import FATS as CLAIMS
-from companion.fats.evidence.table_2 import NAMES, paper_sizes, table_2
-from companion.fats.plans.membership import Membership
 from companion.judging.claims import NotRun
 from companion.judging.tables import paper_values
+from companion.notebooks.fats_shared import NAMES, paper_sizes, table_2
+from companion.plans import Stage
+from sflkit.data import federations
 from sflkit.fats import membership, stability
 from sflkit.fats.config import MembershipConfig
+from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.methods import METHODS
 from sflkit.results.intervals import mean_interval
 from sflkit.results.store import config_dict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Membership(NamedTuple):
+    """The frames of the federation that learnt by heart, and of the ordinary ones."""
+
+    overfitted: pd.DataFrame
+    ordinary: pd.DataFrame
+
+
+def membership_settings(
+    *,
+    data: list[str],
+    model: str,
+    hidden: int,
+    n_clients: int,
+    samples_per_client: int,
+    clients_per_round: int,
+    local_steps: int,
+    batch_size: int,
+    rounds: int,
+    rate: float,
+    model_over: str,
+    n_clients_over: int,
+    samples_over: int,
+    clients_over: int,
+    rounds_over: int,
+    rate_over: float,
+    noise: float,
+    forget_share: float,
+    n_shadows: int,
+    repeats: int,
+) -> dict[tuple[str, str], MembershipConfig]:
+    """Return ("ordinary", data set) and ("overfitted", first data set) -> config.
+
+    The arguments are notebook 45's parameters. Natural clients come as they are.
+    """
+    shared = dict(hidden=hidden, local_steps=local_steps, batch_size=batch_size)
+    shared |= dict(forget_share=forget_share, n_shadows=n_shadows, repeats=repeats)
+    ordinary = dict(n_clients=n_clients, samples_per_client=samples_per_client)
+    over = dict(n_clients=n_clients_over, samples_per_client=samples_over)
+    whole = dict(n_clients=None, samples_per_client=None)
+    settings = {
+        ("ordinary", name): MembershipConfig(
+            **shared,
+            **whole if name in federations.NATURAL else ordinary,
+            data=name,
+            model=model,
+            clients_per_round=clients_per_round,
+            rounds=rounds,
+            rate=rate,
+        )
+        for name in data
+    }
+    settings["overfitted", data[0]] = MembershipConfig(
+        **shared,
+        **whole if data[0] in federations.NATURAL else over,
+        data=data[0],
+        model=model_over,
+        clients_per_round=clients_over,
+        rounds=rounds_over,
+        rate=rate_over,
+        noise=noise,
+        levels=LEVELS,
+    )
+    return settings
+
+
+def attacks_on(
+    *,
+    seeds: list[int],
+    seeds_ordinary: list[int],
+    data: list[str],
+    model: str,
+    hidden: int,
+    n_clients: int,
+    samples_per_client: int,
+    clients_per_round: int,
+    local_steps: int,
+    batch_size: int,
+    rounds: int,
+    rate: float,
+    model_over: str,
+    n_clients_over: int,
+    samples_over: int,
+    clients_over: int,
+    rounds_over: int,
+    rate_over: float,
+    noise: float,
+    forget_share: float,
+    n_shadows: int,
+    repeats: int,
+) -> Generator[Stage, pd.DataFrame, Membership]:
+    """Plan notebook 45: mirror pairs where the attack has power, single runs where it has none."""
+    settings = membership_settings(
+        data=data,
+        model=model,
+        hidden=hidden,
+        n_clients=n_clients,
+        samples_per_client=samples_per_client,
+        clients_per_round=clients_per_round,
+        local_steps=local_steps,
+        batch_size=batch_size,
+        rounds=rounds,
+        rate=rate,
+        model_over=model_over,
+        n_clients_over=n_clients_over,
+        samples_over=samples_over,
+        clients_over=clients_over,
+        rounds_over=rounds_over,
+        rate_over=rate_over,
+        noise=noise,
+        forget_share=forget_share,
+        n_shadows=n_shadows,
+        repeats=repeats,
+    )
+    over = settings["overfitted", data[0]]
+    pairs = [replace(over, seed=s, mirror=mirror) for s in seeds for mirror in (False, True)]
+    overfitted = yield Stage(membership.run, pairs, "mirror pairs")
+    plain = [replace(settings["ordinary", name], seed=s) for name in data for s in seeds_ordinary]
+    ordinary = yield Stage(membership.run, plain, "ordinary federations")
+    return Membership(overfitted, ordinary)
+
 
 FORGOTTEN = (10, 5, 5, 5, 10, 5)  # samples or clients of each set, Section 6.2.1
 CELL = ["attack", "setting", "data", "level", "state"]
@@ -221,3 +349,80 @@ def counts(config: MembershipConfig, level: str) -> dict[str, Any]:
         }
 
     return story.kept("samples of an attack", config_dict(config) | {"level": level}, make)
+
+
+_STEP = 0.17  # between the marks of one row
+_COLORS = {"before": "#000000"} | {name: row.look.color for name, row in METHODS.items()}
+_LABELS = {"before": "before forgetting"} | METHODS.labels()
+
+
+def draw_table1(
+    axes: Sequence[Axes], results: pd.DataFrame, ceiling: pd.DataFrame, partner: Mapping[str, str]
+) -> None:
+    """Draw Table 1: its rows from above, the paper's cells hollow, ours full, accuracy left.
+
+    Below stand the rows of a federation of ours that learnt its samples by heart.
+
+    Parameters
+    ----------
+    axes : two Axes
+        For accuracy and precision, with a shared y.
+    results : DataFrame
+        `results_of`.
+    ceiling : DataFrame
+        `ceilings`.
+    partner : mapping
+        Our data set -> the row of the paper that it stands in.
+    """
+    seeds = by_seed(results).loc["shadow"].mul(100)
+    cells = list(results.groupby(["setting", "data", "level"], sort=False).groups)
+    by_heart = [cell for cell in cells if cell[0] == "overfitted"]
+    rows = {(setting, data, level): NAMES.index(partner[data]) for setting, data, level in cells}
+    rows |= {cell: len(NAMES) + i for i, cell in enumerate(by_heart)}
+    for ax, what in zip(axes, ("accuracy", "precision"), strict=True):
+        _printed(ax, what)
+        for cell, row in rows.items():
+            _ours(ax, seeds.loc[cell, f"whole_{what}"], row)
+        ax.axvline(50, color="0.4", linewidth=1, zorder=1)
+        ax.grid(axis="y", visible=False)
+        ax.set_xlabel(f"{what} of the attack, %")
+    best = 100 * ceiling["best attack before forgetting"]
+    look = {"color": "black", "markersize": 16, "markeredgewidth": 2.5}
+    axes[0].plot(best, range(len(NAMES)), "|", **look, label="best possible before")
+    axes[0].set(xlim=(40, 78))
+    axes[1].set(xlim=(0, 82))
+    names = [*NAMES, *(f"ours: by heart, {level}s" for *_, level in by_heart)]
+    axes[0].set_yticks(range(len(names)), names)
+    axes[0].invert_yaxis()
+    for name, color in _COLORS.items():
+        axes[0].plot([], [], "o", color=color, label=_LABELS[name])
+    axes[0].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper ± std")
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[0].figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=9)
+
+
+def _printed(ax: Axes, what: str) -> None:
+    """Draw the paper's cells of one column group, with their standard deviations."""
+    printed = printed_table()
+    for i, data in enumerate(NAMES):
+        for j, (method, title) in enumerate(printed_names().items()):
+            ax.errorbar(
+                printed[f"{data} {what} {title} (%)"],
+                i + _STEP * (j - 1),
+                xerr=printed[f"{data} {what} {title} standard deviation (%)"],
+                fmt="D",
+                color=_COLORS[method],
+                markerfacecolor="none",
+                markersize=5,
+                elinewidth=1,
+            )
+
+
+def _ours(ax: Axes, seeds: pd.Series, row: int) -> None:
+    """Draw the mean of each state over the seeds, with its 95 % interval where there are many."""
+    for j, (state, color) in enumerate(_COLORS.items()):
+        values, place = seeds.loc[state].to_numpy(), row + _STEP * (j - 2)
+        ax.plot(np.mean(values), place, "o", color=color, markersize=5, zorder=4)
+        if len(values) > 2:
+            found = mean_interval(values)
+            ax.plot([found.low, found.high], [place, place], color=color, linewidth=2)

@@ -1,1 +1,0 @@
-"""What the FATS notebooks draw, a module per notebook."""

@@ -1,0 +1,772 @@
+"""Notebook 42, Figs. 1, 5 and 8: runs, means over the law of the hit round, evidence, pictures.
+
+Source: FATS, Sections 5.2 and 6.2.1, Remark 4, Appendices A.2 and A.5. A run tells one draw of the
+hit round; `hit_rounds` knows the law of it. Here the accuracies of a run become two paths of R + 1
+models each, and `scores` are means over that law along them. FRS and FR2 always go back to the
+first model.
+
+==========  ==============  ===============================================================
+code        shape           meaning
+==========  ==============  ===============================================================
+learning    (runs, R + 1)   accuracy of the model after 0..R rounds of learning
+recomputed  (runs, R + 1)   that of the models that stand after the request: what was kept,
+                            then what was made again
+laws        (runs, R + 1)   of the round that recomputing starts from
+==========  ==============  ===============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from companion import figures, sheets, story
+from companion.claims import FATS as CLAIMS
+from companion.judging.claims import NotRun, Setting
+from companion.judging.tables import paper_curve
+from companion.notebooks import hit_rounds
+from companion.plans import Stage
+from sflkit.data import federations
+from sflkit.fats import training
+from sflkit.fats.config import TABLE_2, FATSConfig
+from sflkit.fats.first_uses import LEVELS
+from sflkit.fats.methods import METHODS
+from sflkit.fats.training import choose_requests, federation_of
+from sflkit.results.intervals import mean_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+# Samples or clients forgotten at once, Section 6.2.1; five where nothing is said here.
+REQUESTS = {"mnist": 10, "femnist": 10}
+COLUMNS = ("n_clients", "clients_per_round", "rounds", "local_steps", "batch_size")
+
+
+class Unlearning(NamedTuple):
+    """The frames of Figs. 1, 5 and 8, and of the paper's own rate."""
+
+    fig1: pd.DataFrame
+    fig5: pd.DataFrame
+    fig8: pd.DataFrame
+    paper_rate: pd.DataFrame
+
+
+def settings_of(
+    data: str,
+    *,
+    table_2: bool,
+    images: list[int],
+    natural: list[int],
+    min_samples: int,
+    model: str,
+    model_natural: str,
+    rate: float,
+    rate_natural: float,
+    fisher_rate: float,
+    n_requests: int,
+    n_requests_natural: int,
+    test_size: int,
+) -> dict[str, Any]:
+    """Return the fields of a `FATSConfig` that a data set shares in all figures of notebook 42.
+
+    Parameters
+    ----------
+    data : str
+        A name of `FATSConfig.data`.
+    table_2 : bool
+        Whether a data set that the paper has takes its sizes from Table 2 and its number of
+        requests from Section 6.2.1, in place of `images`, `natural` and `n_requests`.
+    images, natural : list of five int
+        M, K, R, E, b for images, and for natural clients.
+    min_samples, model, model_natural, rate, rate_natural, fisher_rate, n_requests,
+    n_requests_natural, test_size
+        The notebook's parameters of these names.
+
+    Raises
+    ------
+    ValueError
+        If `images` or `natural` does not hold five integers.
+    """
+    for name, row in (("images", images), ("natural", natural)):
+        if len(row) != len(COLUMNS):
+            raise ValueError(f"{name}={row} must hold five integers: M, K, R, E, b")
+    shared = dict(data=data, test_size=test_size, fisher_rate=fisher_rate)
+    if data in federations.NATURAL:
+        sizes = dict(zip(COLUMNS, natural)) | dict(n_requests=n_requests_natural)
+        own = dict(model=model_natural, rate=rate_natural, min_samples=min_samples)
+    else:
+        sizes = dict(zip(COLUMNS, images)) | dict(n_requests=n_requests)
+        own = dict(model=model, rate=rate)
+    if table_2 and data in TABLE_2:
+        sizes = {name: TABLE_2[data][name] for name in COLUMNS}
+        sizes |= dict(n_requests=REQUESTS.get(data, 5))
+    return sizes | own | shared
+
+
+def unlearning(
+    *,
+    data_fig1: list[str],
+    data_fig5: list[str],
+    data_fig8: list[str],
+    paper_rate: float,
+    interval: int,
+    seeds_fig1: list[int],
+    seeds_fig5: list[int],
+    seeds_fig8: list[int],
+    seeds_rate: list[int],
+    table_2: bool,
+    images: list[int],
+    natural: list[int],
+    min_samples: int,
+    model: str,
+    model_natural: str,
+    rate: float,
+    rate_natural: float,
+    fisher_rate: float,
+    n_requests: int,
+    n_requests_natural: int,
+    test_size: int,
+) -> Generator[Stage, pd.DataFrame, Unlearning]:
+    """Plan notebook 42: every data set, level, method and seed of Figs. 1, 5 and 8."""
+    shared = dict(table_2=table_2, images=images, natural=natural, min_samples=min_samples)
+    shared |= dict(model=model, model_natural=model_natural, rate=rate, rate_natural=rate_natural)
+    shared |= dict(fisher_rate=fisher_rate, n_requests=n_requests)
+    shared |= dict(n_requests_natural=n_requests_natural, test_size=test_size)
+
+    def configs(datasets: list[str], seeds: list[int], **more: Any) -> list[FATSConfig]:
+        return [
+            FATSConfig(**settings_of(data, **shared), **more, level=level, method=method, seed=seed)
+            for data in datasets
+            for seed in seeds
+            for level in LEVELS
+            for method in METHODS
+        ]
+
+    fig5 = yield Stage(training.run, configs(data_fig5, seeds_fig5), "fats-fig5")
+    stream = dict(streaming=True, interval=interval)
+    fig8 = yield Stage(training.run, configs(data_fig8, seeds_fig8, **stream), "fats-fig8")
+    fig1 = yield Stage(training.run, configs(data_fig1, seeds_fig1), "fats-fig1")
+    at_rate = [
+        FATSConfig(
+            **settings_of(data_fig5[0], **shared | dict(rate=paper_rate)), method=method, seed=seed
+        )
+        for seed in seeds_rate
+        for method in METHODS
+    ]
+    slow = yield Stage(training.run, at_rate, "the paper's rate")
+    return Unlearning(fig1, fig5, fig8, slow)
+
+
+RUN = ["data", "level", "seed", "method"]
+
+
+class Paths(NamedTuple):
+    """Accuracies of the runs in `index`, each (runs, R + 1); see the module."""
+
+    index: pd.MultiIndex
+    learning: np.ndarray
+    recomputed: np.ndarray
+
+
+def paths_of(frame: pd.DataFrame) -> Paths:
+    """Return the paths of runs of one data set, whose requests came all at once after R rounds.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `training.run` with the columns of their configs, every round evaluated, among them
+        a run of "frs" for each level and seed: it shows the first model, which all methods share.
+
+    Raises
+    ------
+    ValueError
+        If there are several data sets or numbers of rounds, or a round was not evaluated.
+    """
+    rounds = frame["rounds"].unique()
+    if len(rounds) != 1 or frame["data"].nunique() != 1:
+        raise ValueError("frame must hold runs of one data set with one number of rounds")
+    learning = _wide(frame[frame["phase"] == "learning"], int(rounds[0]))
+    made = _wide(frame[frame["phase"] == "recovery"], int(rounds[0]))
+    first = made.xs("frs", level="method")[0]
+    places = learning.index.droplevel("method")
+    learning[0] = first.reindex(places).to_numpy()
+    recomputed = made.reindex(learning.index).fillna(learning)
+    if learning.isna().any(axis=None):
+        raise ValueError("every round must be evaluated, and each level and seed needs a frs run")
+    return Paths(learning.index, learning.to_numpy(), recomputed.to_numpy())
+
+
+def laws_of(frame: pd.DataFrame, *, streaming: bool = False) -> tuple[np.ndarray, pd.MultiIndex]:
+    """Return the law of the start of each run, (runs, R + 1), and the runs, sorted.
+
+    FATS has that of its own requests (a seed decides them), the others start from round 0. With
+    `streaming` the law is the mean over requests that are served one after another.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `training.run` with the columns of their configs.
+    """
+    configs = {tuple(getattr(config, name) for name in RUN): config for config in configs_of(frame)}
+    index = pd.MultiIndex.from_tuples(sorted(configs), names=RUN)
+    laws = []
+    for key in index:
+        config = configs[key]
+        if METHODS[config.method].build().from_scratch:
+            laws.append(np.eye(1, config.rounds + 1)[0])
+            continue
+        sizes = sizes_of(config)
+        shared = dict(
+            n_clients=len(sizes),
+            samples_per_client=sizes,
+            clients_per_round=config.clients_per_round,
+            batch_size=config.batch_size,
+            local_steps=config.local_steps,
+            rounds=config.rounds,
+        )
+        targets = choose_requests(config, sizes)
+        if streaming:
+            laws.append(hit_rounds.stream_laws(targets, **shared).mean(axis=0))
+        else:
+            laws.append(hit_rounds.hit_law(targets, **shared))
+    return np.array(laws), index
+
+
+def scores(frame: pd.DataFrame, *, band: float = 0.02) -> pd.DataFrame:
+    """Return what the claims of Figs. 1, 5 and 8 and of Remark 4 are judged by, one row per run.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As for `paths_of`.
+    band : float
+        A method is back when its accuracy is within this of its late mean before the request.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by `RUN`. before, kept: mean over the last quarter of the rounds, of learning and of
+        the recomputed path. speed: mean over all rounds of learning. after, back, share: expected
+        accuracy of the model that is fallen back to, expected rounds until it is back, expected
+        share of the rounds that is recomputed. finished: mean accuracy over the R rounds after a
+        request, in a stream of which every request is served to its end. moves: mean absolute
+        change of accuracy from round to round, over the last half of the recomputed path.
+    """
+    paths = paths_of(frame)
+    laws, index = laws_of(frame)
+    stream, _ = laws_of(frame, streaming=True)
+    order = paths.index.get_indexer(index)
+    learning, recomputed = paths.learning[order], paths.recomputed[order]
+    rounds = learning.shape[1] - 1
+    late = np.arange(rounds + 1) > 0.75 * rounds
+    before = learning[:, late].mean(axis=1)
+    table = {
+        "before": before,
+        "speed": learning[:, 1:].mean(axis=1),
+        "after": hit_rounds.expected(laws, recomputed),
+        "back": hit_rounds.expected(laws, hit_rounds.rounds_back(recomputed, before - band)),
+        "share": hit_rounds.expected_share(laws),
+        "kept": recomputed[:, late].mean(axis=1),
+        "finished": hit_rounds.expected(stream, hit_rounds.mean_after(recomputed, rounds)),
+        "moves": np.abs(np.diff(recomputed[:, rounds // 2 :], axis=1)).mean(axis=1),
+    }
+    return pd.DataFrame(table, index=index)
+
+
+def stream_scores(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return what the streams of Fig. 8 are judged by, one row per run, indexed by `RUN`.
+
+    late: the mean accuracy over the last quarter of learning. mean: the accuracy from the first
+    request to one interval after the last, on a clock on which a request comes every `interval`
+    rounds and a method with nothing to do keeps its model. after: the accuracy of the models
+    fallen back to, mean over the requests.
+    """
+    learning = frame[frame["phase"] == "learning"]
+    late = learning[learning["round"] > 0.75 * learning["round"].max()]
+    made = frame[frame["phase"] == "recovery"].copy()
+    made["since"] = made["round"] - made.groupby([*RUN, "requests"])["round"].transform("min")
+    fallen = made[made["since"] == 0].groupby(RUN)["accuracy"].mean()
+    held = {}
+    for key, run in made.groupby(RUN):
+        interval = int(run["interval"].iloc[0])
+        kept = [
+            part.set_index("since")["accuracy"].reindex(range(interval)).ffill().mean()
+            for _, part in run.groupby("requests")
+        ]
+        held[key] = np.mean(kept)
+    mean = pd.Series(held).rename_axis(RUN)
+    found = {"late": late.groupby(RUN)["accuracy"].mean(), "mean": mean, "after": fallen}
+    return pd.DataFrame(found).sort_index()
+
+
+def sizes_of(config: FATSConfig) -> np.ndarray:
+    """Return how many samples each client of a config holds, int (n_clients,).
+
+    The published numbers where they are there, so that no data set is needed.
+    """
+    names = ("data", "n_clients", "seed", "alpha", "n_samples", "samples_per_client")
+    settings = {name: getattr(config, name) for name in names}
+    settings |= {"min_samples": max(config.min_samples, config.batch_size)}
+    return np.array(
+        story.kept("samples of each client", settings, lambda: federation_of(config).sizes.tolist())
+    )
+
+
+def configs_of(frame: pd.DataFrame) -> list[FATSConfig]:
+    """Return the configs whose fields are columns of a frame of `sweep.run_many`, each once."""
+    names = [field.name for field in fields(FATSConfig)]
+    rows = frame.drop_duplicates("key")[names].to_dict("records")
+    return [
+        FATSConfig(**{name: None if pd.isna(value) else value for name, value in row.items()})
+        for row in rows
+    ]
+
+
+def _wide(rows: pd.DataFrame, rounds: int) -> pd.DataFrame:
+    """Return the last accuracy of each model round as columns 0..R, one row per run."""
+    wide = rows.pivot_table(index=RUN, columns="model_round", values="accuracy", aggfunc="last")
+    return wide.reindex(columns=range(rounds + 1))
+
+
+# Our data set -> the paper's that it stands for, and the ones that are not its own data.
+STANDS_FOR = {
+    "digits": "MNIST",
+    "mnist": "MNIST",
+    "fmnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "writers": "FEMNIST",
+    "femnist": "FEMNIST",
+}
+# Part of Fig. 1 -> the data set on which the paper finds FATS superior to FedAvg.
+SUPERIOR = {"superior": "FEMNIST", "superior_shakespeare": "Shakespeare"}
+STAND_INS = ("digits", "writers")
+# Artefact -> the data set that is judged part by part, and the others as key -> name.
+AT_ONCE = {
+    "fats-fig5": ("MNIST", {"fmnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}),
+    "fats-fig1": ("FEMNIST", {"cifar100": "CIFAR-100", "shakespeare": "Shakespeare"}),
+}
+# What it would take to run a data set of the paper that was not run.
+_WHY_ABSENT = {
+    "Fashion-MNIST": "its runs take some two CPU hours",
+    "CIFAR-10": "a small network on it takes some two CPU hours",
+    "CIFAR-100": "the paper's VGG16 on it is work for a GPU",
+    "Shakespeare": "one training takes 60,000 steps of an LSTM",
+}
+OTHERS = ("frs", "fr2")
+Settings = Mapping[str, Mapping[str, Any]]
+
+
+def _samples(setting: Mapping[str, Any], seed: int) -> int:
+    """Return how many samples the clients of a setting hold together."""
+    return int(sizes_of(FATSConfig(**setting, seed=seed)).sum())
+
+
+def expected_shares(settings: Settings, *, seed: int) -> pd.DataFrame:
+    """Return the share of T that FATS recomputes, by formula and over 1000 drawn histories.
+
+    If w requests have w rho uses on average, spread evenly over the steps, the first comes after an
+    exponential time: the share is 1 - (1 - e^(-w rho)) / (w rho), and nothing is hit with
+    probability e^(-w rho).
+    """
+    mnist = TABLE_2["mnist"]
+    rho_1 = mnist | dict(n_clients=150, samples_per_client=100)
+    cases = [
+        ("MNIST, w = 1", mnist, 1),
+        ("rho = 1, w = 10", rho_1, 10),
+    ]
+    own = []
+    for data, s in settings.items():
+        size = {name: s[name] for name in COLUMNS}
+        size |= {"samples_per_client": _samples(s, seed) // s["n_clients"]}
+        own.append((f"{data}, w = {s['n_requests']}", size, s["n_requests"]))
+    rows = []
+    for name, size, w in own + cases:
+        for level in LEVELS:
+            config = FATSConfig(train=False, level=level, n_requests=w, runs=1000, **size)
+            frame = training.run(config)
+            samples = size["n_clients"] * size["samples_per_client"]
+            x = _uses(size, w, samples)[LEVELS.index(level)]
+            share = (frame["steps"] / (size["rounds"] * size["local_steps"])).mean()
+            rows.append((name, level, x, 1 - (1 - np.exp(-x)) / x, share, np.exp(-x)))
+            rows[-1] += ((frame["hits"] == 0).mean(),)
+    columns = ["setting", "forgotten", "w rho", "share of T, formula", "share of T"]
+    return pd.DataFrame(rows, columns=[*columns, "no hit, formula", "no hit"])
+
+
+def clocked(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return accuracies on the clock of the pictures: phase, clock, `recovery.RUN`, accuracy.
+
+    The clock counts rounds since the start, on which all methods agree; a method that has nothing
+    to do keeps its model. During recovery the accuracy is that of the model being recomputed.
+    """
+    by = RUN
+    learning, made = frame[frame["phase"] == "learning"], frame[frame["phase"] == "recovery"]
+    began = made.groupby([*by, "requests"])["round"].transform("min")
+    waited = (made["requests"] - 1) * made["interval"]
+    made = made.assign(clock=made["rounds"] + waited + made["round"] - began)
+    held = []
+    for _, part in made.groupby("data"):
+        end = 2 * part["rounds"].iloc[0] + (part["requests"].max() - 1) * part["interval"].max()
+        times = np.arange(part["clock"].min(), end + 1)
+        wide = part.pivot_table(index="clock", columns=by, values="accuracy", aggfunc="last")
+        wide = wide.reindex(times).ffill().melt(ignore_index=False, value_name="accuracy")
+        held.append(wide.reset_index())
+    learnt = learning.assign(clock=learning["round"])[["phase", "clock", *by, "accuracy"]]
+    return pd.concat([learnt, pd.concat(held).assign(phase="recovery")], ignore_index=True)
+
+
+def mean_curves(shown: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines that are drawn of `clocked`: means over seeds, with 95 % intervals.
+
+    One row per phase, clock, data, level and method, with the columns mean, low and high.
+    """
+    by = [name for name in shown.columns if name not in ("seed", "accuracy")]
+    samples = shown.dropna(subset="accuracy").groupby(by, sort=False)["accuracy"]
+    found = {key: mean_interval(sample) for key, sample in samples}
+    index = pd.MultiIndex.from_tuples(found, names=by)
+    rows = [(at.mean, at.low, at.high) for at in found.values()]
+    return pd.DataFrame(rows, index, ["mean", "low", "high"]).reset_index()
+
+
+def all_scores(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return `recovery.scores` of runs of several data sets."""
+    return pd.concat([scores(part) for _, part in frame.groupby("data", sort=False)])
+
+
+# Part of Fig. 8 -> the two scores that it compares, each with its method.
+_STREAMED = {"stable": ("mean", "fats", "late", "fats"), "after": ("after", "fats", "after", "frs")}
+
+
+def evidence(
+    fig1: pd.DataFrame, fig5: pd.DataFrame, stream: pd.DataFrame
+) -> dict[str, dict[str, Any]]:
+    """Return the evidence on the four artefacts, artefact -> part -> what the rule takes.
+
+    Parameters
+    ----------
+    fig1, fig5 : DataFrame
+        `all_scores` of the runs of Figs. 1 and 5.
+    stream : DataFrame
+        `recovery.stream_scores` of those of Fig. 8.
+    """
+    found = {"fats-fig1": _at_once("fats-fig1", fig1), "fats-fig5": _at_once("fats-fig5", fig5)}
+    one, end = _of_set(stream, "MNIST"), _of_set(fig5, "MNIST")
+    none = _absent("MNIST")
+    eight: dict[str, Any] = {"femnist": NotRun("the stream is run on MNIST alone")}
+    four: dict[str, Any] = {}
+    for level in LEVELS:
+        for other in OTHERS:
+            for key, table in (("mean", one), ("finished", end)):
+                pair = none if table is None else _pair(table, level, key, "fats", key, other)
+                eight[f"{key}_{level}s_{other}"] = pair
+        for key, pair in _STREAMED.items():
+            eight[f"{key}_{level}s"] = none if one is None else _pair(one, level, *pair)
+        for key, column, method in (("kept", "before", "fats"), ("retrained", "kept", "frs")):
+            pair = none if end is None else _pair(end, level, "kept", "fats", column, method)
+            four[f"{key}_{level}s"] = pair
+    return found | {"fats-fig8": eight, "fats-rem4": four}
+
+
+def setting_of(
+    settings: Settings,
+    datasets: Sequence[str],
+    runs: int,
+    test_size: int,
+    interval: int | None = None,
+) -> Setting:
+    """Return the setting of a verdict on the data sets that were run for it.
+
+    `interval` is the number of rounds between two requests of a stream, None where all come at
+    once.
+    """
+    each = "; ".join(
+        f"{_named(data)}, {settings[data]['model']} network, rate {settings[data]['rate']:g}, "
+        + ", ".join(f"{symbol} = {settings[data][name]}" for symbol, name in zip("MKREb", COLUMNS))
+        + f", {settings[data]['n_requests']} to forget"
+        for data in datasets
+    )
+    level = "stand-in" if set(datasets) & set(STAND_INS) else "reduced"
+    words = f"{each}; {runs} runs; the paper's rate is 0.001, {test_size} test images"
+    if interval is not None:
+        words += (
+            f"; one request every {interval} rounds, which is harder than on the authors' curves, "
+            "where three come, in rounds 20, 40 and 60"
+        )
+    return Setting(level, words)
+
+
+def _named(data: str) -> str:
+    return f"{data} for {STANDS_FOR[data]}" if data in STAND_INS else STANDS_FOR[data]
+
+
+def note_on(artefact: str, scores: pd.DataFrame) -> str:
+    """Return what FATS recomputes of the rounds, as the note of an artefact's verdict."""
+    share = scores["share"].xs("fats", level="method").groupby(["data", "level"]).mean()
+    each = ", ".join(f"{data} {level}s {value:.2f}" for (data, level), value in share.items())
+    words = f"expected share of the rounds that FATS recomputes: {each}"
+    if artefact == "fats-rem4":
+        return words
+    return (
+        f"{words}. That FATS falls back to a better model than the first one follows wherever "
+        "learning has begun; what says something is by how much"
+    )
+
+
+def around_requests(shown: pd.DataFrame, data: str, rounds: int) -> dict[str, dict[str, Any]]:
+    """Return what the table of Fig. 5 compares, in per cent: row -> method -> our runs.
+
+    Parameters
+    ----------
+    shown : DataFrame
+        `clocked` of runs whose requests came all at once.
+    data : str
+        The data set.
+    rounds : int
+        After how many rounds the requests came.
+    """
+    found = {}
+    for level in LEVELS:
+        part = shown[(shown["data"] == data) & (shown["level"] == level)]
+        for method, runs in part.groupby("method"):
+            learning = runs[runs["phase"] == "learning"].assign(x=lambda f: f["clock"] - 1)
+            made = runs[runs["phase"] == "recovery"].assign(x=lambda f: f["clock"])
+            of_runs = pd.concat([learning, made]).assign(y=lambda f: 100 * f["accuracy"])
+            each = [_around(run, rounds) for _, run in of_runs.groupby("seed")]
+            for name in each[0]:
+                values = np.array([run[name] for run in each])
+                found.setdefault(f"{level}s: {name}", {})[METHODS[method].label] = values
+    return found
+
+
+def printed_around_requests(panels: Mapping[str, str], rounds: int) -> dict[str, dict[str, float]]:
+    """Return the same of the authors' curves of Fig. 5: row -> method -> number.
+
+    Parameters
+    ----------
+    panels : mapping
+        Level -> the panel of its curves.
+    rounds : int
+        The round of the requests.
+    """
+    curves = paper_curve("fats-fig5")
+    curves = curves.assign(y=100 * curves["y"])
+    found = {}
+    for level, panel in panels.items():
+        for series, curve in curves[curves["panel"] == panel].groupby("series"):
+            for name, value in _around(curve, rounds).items():
+                label = series.replace("2", "²")
+                found.setdefault(f"{level}s: {name}", {})[label] = value
+    return found
+
+
+def _around(curve: pd.DataFrame, rounds: int) -> dict[str, float]:
+    """Return the levels of one curve of x and y around requests in round `rounds`."""
+    before = curve.loc[curve["x"].between(rounds - 5, rounds - 1), "y"].mean()
+    least = curve.loc[curve["x"].between(rounds, rounds + 4), "y"].min()
+    later = curve.loc[curve["x"].between(rounds + 16, rounds + 20), "y"].mean()
+    return {
+        "before, five rounds": before,
+        "least of the next five": least,
+        "drop": before - least,
+        "16 to 20 rounds later": later,
+    }
+
+
+def late_learning(frame: pd.DataFrame) -> pd.Series:
+    """Return the mean accuracy of the last quarter of learning, one entry per run."""
+    paths = paths_of(frame)
+    late = paths.learning[:, int(0.75 * paths.learning.shape[1]) :]
+    return pd.Series(late.mean(axis=1), index=paths.index, name="late accuracy")
+
+
+def _uses(size: Mapping[str, Any], w: float, samples: int) -> tuple[float, float]:
+    """Return w rho_S and w rho_C, in the order of `LEVELS`."""
+    slots = w * size["clients_per_round"] * size["rounds"]
+    return slots * size["batch_size"] * size["local_steps"] / samples, slots / size["n_clients"]
+
+
+def _absent(name: str) -> NotRun:
+    why = f" ({_WHY_ABSENT[name]})" if name in _WHY_ABSENT else ""
+    return NotRun(f"{name} is not among the data sets of these settings{why}")
+
+
+def _of_set(scores: pd.DataFrame, name: str) -> pd.DataFrame | None:
+    """Return the scores of the first data set that stands for `name`, a column per method."""
+    for data in dict.fromkeys(scores.index.get_level_values("data")):
+        if STANDS_FOR[data] == name:
+            return scores.xs(data, level="data").unstack("method")
+    return None
+
+
+def _pair(
+    table: pd.DataFrame, level: str, a: str, method_a: str, b: str, method_b: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return two columns of scores of a level, seed by seed."""
+    part = table.xs(level, level="level")
+    return part[a, method_a].to_numpy(), part[b, method_b].to_numpy()
+
+
+def _comparisons(table: pd.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the pairs that one data set of Fig. 1 or 5 is judged by."""
+    samples, clients = (table.xs(level, level="level")["moves"] for level in LEVELS)
+    moves = (samples + clients) / 2
+    pairs = {
+        "before": _pair(table, "sample", "before", "fats", "before", "frs"),
+        "speed": _pair(table, "sample", "speed", "fats", "speed", "frs"),
+        "fluctuates": (moves["fr2"].to_numpy(), moves["frs"].to_numpy()),
+    }
+    for level in LEVELS:
+        pairs[f"after_{level}s"] = _pair(table, level, "after", "fats", "after", "frs")
+        for other in OTHERS:
+            pairs[f"sooner_{level}s_{other}"] = _pair(table, level, "back", other, "back", "fats")
+    return pairs
+
+
+def _at_once(artefact: str, scores: pd.DataFrame) -> dict[str, Any]:
+    """Return the evidence on Fig. 1 or 5."""
+    first, others = AT_ONCE[artefact]
+    keys = [part.key for part in CLAIMS[artefact].parts]
+    main = _of_set(scores, first)
+    pairs = {} if main is None else _comparisons(main)
+    found = {key: pairs.get(key, _absent(first)) for key in keys if key not in others}
+    for key, name in others.items():
+        table = _of_set(scores, name)
+        found[key] = _absent(name) if table is None else _comparisons(table)
+    for key, name in SUPERIOR.items():
+        if key in keys:  # than FedAvg: the accuracies that "before" compares
+            table = _of_set(scores, name)
+            found[key] = _absent(name) if table is None else _comparisons(table)["before"]
+    return found
+
+
+# Panels of the authors' curves: figure -> the paper's data set -> level -> panel.
+PANELS = {
+    "fats-fig5": {
+        "MNIST": {"sample": "a", "client": "d"},
+        "Fashion-MNIST": {"sample": "b", "client": "e"},
+        "CIFAR-10": {"sample": "c", "client": "f"},
+    },
+    "fats-fig8": {
+        "MNIST": {"sample": "a", "client": "b"},
+        "FEMNIST": {"sample": "c", "client": "d"},
+    },
+}
+# The authors' name of a method -> our colour of it.
+COLORS = {
+    "FATS": METHODS["fats"].look.color,
+    "FRS": METHODS["frs"].look.color,
+    "FR2": METHODS["fr2"].look.color,
+}
+
+
+def figure5(axes: np.ndarray, shown: pd.DataFrame, ran: Mapping[str, str]) -> None:
+    """Draw Fig. 5: samples above, clients below, a column for each of the paper's data sets.
+
+    Parameters
+    ----------
+    axes : array of Axes (2, 3)
+    shown : DataFrame
+        `clocked` of our runs.
+    ran : mapping
+        The paper's data set -> ours that was run for it; the others show the authors' curves alone.
+    """
+    for column, (name, panels) in zip(axes.T, PANELS["fats-fig5"].items(), strict=True):
+        for ax, level in zip(column, LEVELS, strict=True):
+            if name in ran:
+                accuracy(ax, shown, ran[name], level)
+            drawn = sheets.authors_curves(ax, "fats-fig5", panels[level], COLORS)
+            note = "" if name in ran else " (not run)"
+            ax.set(title=f"{name}, {level}s{note}", xlim=(0, drawn["x"].max()), ylim=(0, 1))
+        column[1].set_xlabel("communication round")
+    _label(axes)
+
+
+def figure8(axes: np.ndarray, shown: pd.DataFrame, data: str) -> None:
+    """Draw Fig. 8: our stream on `data` beside the authors' curves, samples above, clients below.
+
+    The requests come at other rounds than the authors', so that the curves have panels of their
+    own: ours, and the authors' on MNIST and on FEMNIST, in axes of the same range.
+
+    Parameters
+    ----------
+    axes : array of Axes (2, 3)
+    shown : DataFrame
+        `clocked` of our runs.
+    data : str
+        Which of our data sets stands in the first column.
+    """
+    for row, level in zip(axes, LEVELS, strict=True):
+        accuracy(row[0], shown, data, level)
+        row[0].set(title=f"{level}s, MNIST: ours, 10 requests", xlim=(0, 120), ylim=(0, 1))
+        for ax, (name, panels) in zip(row[1:], PANELS["fats-fig8"].items(), strict=True):
+            sheets.authors_curves(ax, "fats-fig8", panels[level], COLORS)
+            ax.set(title=f"{level}s, {name}: paper, 3 requests", xlim=(0, 120), ylim=(0, 1))
+    for ax in axes[1]:
+        ax.set_xlabel("communication round")
+    _label(axes)
+
+
+def figure1(axes: np.ndarray, shown: pd.DataFrame, data: str) -> None:
+    """Draw our data set of Fig. 1: samples left, clients right."""
+    notes = (f"FEMNIST (stand-in: {data})", "CIFAR-100, Shakespeare: not run")
+    for ax, level, note in zip(axes, LEVELS, notes, strict=True):
+        accuracy(ax, shown, data, level)
+        ax.set(title=f"Figure 1, {level}s; {note}", ylim=(0, 1))
+        ax.set_xlabel("communication round")
+    axes[0].set_ylabel("test accuracy")
+    axes[0].legend(ncols=3)
+
+
+def accuracy(ax: Axes, shown: pd.DataFrame, data: str, level: str) -> None:
+    """Draw each method's mean accuracy over the runs with its 95 % interval, without a legend."""
+    part = shown[(shown["level"] == level) & (shown["data"] == data)]
+    # The fall at a request is drawn upright: what is recomputed starts a little later.
+    part = part.assign(clock=part["clock"] + 0.02 * (part["phase"] == "recovery"))
+    figures.curves(ax, part, "clock", "accuracy", "method", rules=METHODS, markers=0)
+    for line in ax.get_lines():
+        line.set_marker("None")
+    ax.legend().remove()
+    ax.set(xlabel="", ylabel="")
+
+
+def law(ax: Axes, runs: pd.DataFrame, level: str) -> None:
+    """Draw the law of the round that FATS goes back to, and the accuracy at each such round.
+
+    Parameters
+    ----------
+    ax : Axes
+    runs : DataFrame
+        Rows of `training.run` with their configs, of one data set.
+    level : {"sample", "client"}
+    """
+    paths = paths_of(runs)
+    laws, keys = laws_of(runs)
+    mine = keys.get_locs([slice(None), level, slice(None), "fats"])
+    chances = laws[mine].mean(axis=0)
+    path = paths.recomputed[paths.index.get_indexer(keys[mine])].mean(axis=0)
+    rounds, after = np.arange(len(chances)), float((chances * path).sum())
+    ax.bar(rounds, chances, color="0.8", width=0.8, label="probability of that round")
+    ax.plot(rounds, path, color=COLORS["FATS"], label="accuracy of the model kept before it")
+    ax.axhline(after, color="black", linestyle="--", linewidth=1.4, label="its mean over the bars")
+    ax.annotate(f"{after:.2f}", (0.72 * rounds[-1], after), (0, 4), textcoords="offset points")
+    ax.annotate("no use", (rounds[-1], chances[-1]), (0, 3), textcoords="offset points", ha="right")
+    ax.set(xlabel="round that FATS goes back to", ylim=(0, 1), title=f"{level}s")
+
+
+def _label(axes: np.ndarray) -> None:
+    """Name the axes of a sheet, and put its legend above it."""
+    for row in axes:
+        row[0].set_ylabel("test accuracy")
+        for ax in row[1:]:
+            ax.tick_params(labelleft=False)
+    handles = [axes[0, 0].plot([], [], color=color)[0] for color in COLORS.values()]
+    for line in ("-", "--"):
+        handles += axes[0, 0].plot([], [], color="0.35", linestyle=line)
+    names = [name.replace("2", "²") for name in COLORS] + ["ours, 95 %", "the paper"]
+    axes[0, 0].figure.legend(handles, names, loc="outside upper center", ncols=5)
