@@ -34,9 +34,7 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sflkit import checks
-from sflkit.fats.held import MOST_HELD
-from sflkit.fats.history import Crowd, Target, by_client, client_sizes, pair
+from sflkit.fats.history import Target, by_client, client_sizes
 
 
 def slot_spared(
@@ -58,21 +56,8 @@ def slot_spared(
     targets : list of (client, sample), or (client, None) for a whole client
     n_clients, samples_per_client, batch_size, local_steps
         M, N_k, b, E, as for `history.draw_history`.
-
-    Raises
-    ------
-    ValueError
-        For sizes out of range, or a target that does not exist or is named twice.
     """
-    n_clients = checks.integer("n_clients", n_clients, 1, MOST_HELD)
-    batch_size = checks.integer("batch_size", batch_size, 1)
-    local_steps = checks.integer("local_steps", local_steps, 1)
     sizes = client_sizes(samples_per_client, n_clients, batch_size)
-    crowd = Crowd.of(sizes)
-    checks.instance("targets", targets, Iterable)
-    targets = [crowd.existing(*pair("targets", target)) for target in targets]
-    if len(set(targets)) < len(targets):
-        raise ValueError(f"targets={targets} names something twice")
     spared = 1.0
     for client, samples in by_client(targets).items():
         n = int(sizes[client])
@@ -101,15 +86,8 @@ def hit_law(
         K, R.
     **sizes
         n_clients, samples_per_client, batch_size and local_steps, as for `slot_spared`.
-
-    Raises
-    ------
-    ValueError
-        As `slot_spared`.
     """
-    k = checks.integer("clients_per_round", clients_per_round, 1)
-    rounds = checks.integer("rounds", rounds, 1, MOST_HELD)
-    unused = slot_spared(targets, **sizes) ** (float(k) * np.arange(rounds + 1))
+    unused = slot_spared(targets, **sizes) ** (float(clients_per_round) * np.arange(rounds + 1))
     return np.append(unused[:-1] - unused[1:], unused[-1])
 
 
@@ -131,24 +109,11 @@ def stream_laws(
         Of one kind, in the order of the stream.
     n_clients, samples_per_client, **sizes
         As for `hit_law`.
-
-    Raises
-    ------
-    ValueError
-        As `hit_law`, or if no client would be left.
     """
-    n_clients = checks.integer("n_clients", n_clients, 1)
     left = client_sizes(samples_per_client, n_clients, 1).copy()
-    crowd = Crowd.of(left)
-    checks.instance("targets", targets, Iterable)
-    targets = [crowd.existing(*pair("targets", target)) for target in targets]
-    if len(set(targets)) < len(targets):
-        raise ValueError(f"targets={targets} names something twice")
     gone: list[int] = []
     laws = []
     for client, sample in targets:
-        if client in gone:
-            raise ValueError(f"targets names client {client} again after it has left")
         present = np.delete(np.arange(n_clients), gone)
         where = int(np.flatnonzero(present == client)[0])
         laws.append(
@@ -196,7 +161,6 @@ def mean_after(path: ArrayLike, window: int) -> np.ndarray:
         Rounds, >= 1.
     """
     path = np.asarray(path, dtype=float)
-    window = checks.integer("window", window, 1)
     last = path.shape[-1] - 1
     shown = np.minimum(np.arange(last + 1)[:, None] + np.arange(window), last)
     return path[..., shown].mean(axis=-1)

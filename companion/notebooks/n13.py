@@ -27,7 +27,6 @@ from companion.notebooks import label_only, sfl_shared
 from companion.notebooks.label_only import LabelOnlyConfig, make_stream
 from companion.notebooks.sfl_shared import LATE, THROUGHOUT, Evidence, difference, steps, window
 from companion.plans import Stage
-from sflkit import checks
 from sflkit.sfl import training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
@@ -107,9 +106,6 @@ def arrivals(share: float, capacity: int) -> int:
     return max(1, round(share * capacity))
 
 
-FULL_STARTS = ("fifo", "lazy", "drsr", "srsr")
-
-
 def full_start_weights(
     rule: str, t: int, *, cache_rounds: int, theta: float | None = None
 ) -> np.ndarray:
@@ -123,22 +119,12 @@ def full_start_weights(
     cache_rounds : int
         M = B / B_s >= 1, rounds of arrivals that the cache holds.
     theta : float, optional
-        SRSR's weight in [0, 1]; required by "srsr" and refused by the others.
+        SRSR's weight in [0, 1]; the others have none.
 
     Returns
     -------
     array (t + 1,), >= 0 with sum 1
-
-    Raises
-    ------
-    ValueError
-        For an unknown rule, t or cache_rounds out of range, or theta missing or out of place.
     """
-    checks.choice("rule", rule, FULL_STARTS)
-    t = checks.integer("t", t, 0)
-    cache_rounds = checks.integer("cache_rounds", cache_rounds, 1)
-    if rule != "srsr" and theta is not None:
-        raise ValueError(f"theta={theta!r} belongs to the rule 'srsr', not to {rule!r}")
     if rule == "lazy":
         return np.append(np.zeros(t), 1.0)
     if rule == "fifo":  # each round pushes out an M-th of the samples, those of round 0 first
@@ -147,7 +133,7 @@ def full_start_weights(
         return np.concatenate([np.full(new, 1 / cache_rounds), gone, [1 - new / cache_rounds]])
     if rule == "drsr":
         return np.append(np.full(t, 1.0), cache_rounds) / (cache_rounds + t)
-    step = checks.real("theta", theta, 0, 1) / cache_rounds
+    step = theta / cache_rounds
     return np.append(step * (1 - step) ** np.arange(t), (1 - step) ** t)
 
 

@@ -24,7 +24,6 @@ import pandas as pd
 from companion import figures, sheets
 from companion.judging import tables
 from companion.widgets import SLIDER, picture
-from sflkit import checks
 from sflkit.datastreams import importance
 from sflkit.datastreams.psi import (
     equal_fresh_p_hist,
@@ -247,7 +246,6 @@ def held_now(rounds: np.ndarray) -> dict[float, np.ndarray]:
 
 def rounds_until(weight: float = 0.05) -> dict[float, int]:
     """Return after how many rounds fresh clients have at most this weight, by fraction."""
-    checks.real("weight", weight, above=0, below=1)
     return {f: int(np.ceil((1 - f) / f * (1 - weight) / weight)) for f in REPORTED}
 
 

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from companion import figures
 from companion.notebooks import case_study
 from companion.notebooks.plane_problem import STRATEGIES, Measured, Problem
-from sflkit import checks
 from sflkit.datastreams import bounds, importance, psi
-from sflkit.datastreams.importance import check_same_length
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def descend_generalization(
-    losses: ArrayLike, counts: ArrayLike, capacity: float, start: ArrayLike
+    losses: np.ndarray, counts: np.ndarray, capacity: float, start: np.ndarray
 ) -> float:
     """Return the bound (14) where Powell's method ends from some importance of the clients.
 
@@ -45,24 +42,9 @@ def descend_generalization(
         >= 0, the second term's factor.
     start : array (n_clients,)
         Logarithms of the importance to begin with, up to a constant.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or the lengths differ.
     """
     from scipy.optimize import minimize
 
-    losses = checks.array("losses", losses, ndim=2, low=0)
-    counts = checks.array("counts", counts, ndim=1, above=0)
-    capacity = checks.real("capacity", capacity, 0)
-    start = checks.array("start", start, ndim=1)
-    check_same_length("counts", counts, "start", start)
-    if not losses.size or losses.shape[1] != len(counts):
-        raise ValueError(
-            f"losses has shape {losses.shape}; it must be (n_hypotheses, {len(counts)}), with one "
-            "column per entry of counts"
-        )
     target = counts / counts.sum()
 
     def bound(logs: np.ndarray) -> float:

@@ -39,7 +39,6 @@ from companion.notebooks.osafl_shared import (
     colors,
     compared,
     fcn_base,
-    first_window,
     limit_of,
     loss,
     missing,
@@ -49,7 +48,6 @@ from companion.notebooks.osafl_shared import (
 )
 from companion.notebooks.table2_readings import Read, met, name_of
 from companion.plans import Stage
-from sflkit import checks
 from sflkit.osafl.clients import ceiling
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
@@ -208,26 +206,14 @@ def late_log_loss(run: pd.DataFrame) -> float:
 
 
 def plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> float:
-    """Return after how many rounds a run is on its plateau.
+    """Return after how many rounds a run, evaluated in every round, is on its plateau.
 
-    Parameters
-    ----------
-    run : DataFrame
-        Evaluated in every round.
-    share : float
-        In (0, 1].
-    window : int
-        >= 1.
-
-    Returns
-    -------
-    float
-        The middle of the first `window` rounds whose mean accuracy is at least `share` of the mean
-        over the last quarter; NaN where there are none.
+    The middle of the first `window` rounds whose mean accuracy is at least `share` of the mean over
+    the last quarter; NaN where there are none.
     """
     curve = accuracy(run)
-    level = checks.real("share", share, above=0, high=1) * part_of(curve, 0.75, 1).mean()
-    return first_window(curve, window, lambda means: means >= level)
+    level = share * part_of(curve, 0.75, 1).mean()
+    return _first_window(curve, window, lambda means: means >= level)
 
 
 def loss_plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> float:
@@ -237,8 +223,14 @@ def loss_plateau(run: pd.DataFrame, share: float = 0.98, window: int = 5) -> flo
     quarter is at least `share`.
     """
     curve = loss(run)
-    level = part_of(curve, 0.75, 1).mean() / checks.real("share", share, above=0, high=1)
-    return first_window(curve, window, lambda means: means <= level)
+    level = part_of(curve, 0.75, 1).mean() / share
+    return _first_window(curve, window, lambda means: means <= level)
+
+
+def _first_window(curve: pd.Series, window: int, good: Callable[[pd.Series], pd.Series]) -> float:
+    means = curve.rolling(window).mean()
+    ends = means.index[good(means).to_numpy()]
+    return float(ends[0] - (window - 1) / 2) if len(ends) else float("nan")
 
 
 def ceilings(

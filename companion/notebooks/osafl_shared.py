@@ -18,7 +18,6 @@ import pandas as pd
 from companion import figures, sheets, story
 from companion.judging.tables import paper_value, paper_values
 from companion.plans import Stage, no_runs
-from sflkit import checks
 from sflkit.osafl import training
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
@@ -148,27 +147,15 @@ SERVER_STEPS = ("global_rate", "slowdown")
 
 
 def step_name(rule: str) -> str:
-    """Return which field of the config is the step size of `rule`.
-
-    Raises
-    ------
-    ValueError
-        If `rule` is not in `RULES`.
-    """
+    """Return which field of the config is the step size of `rule`."""
     options = RULES[rule].options
     return next((name for name in SERVER_STEPS if name in options), "rate")
 
 
 def scaled(config: OSAFLConfig, factor: float = 1.0) -> OSAFLConfig:
-    """Return the config with `factor` times its rule's step size, which is then explicit.
-
-    Raises
-    ------
-    ValueError
-        If `factor` is not a number > 0.
-    """
-    name = step_name(checks.instance("config", config, OSAFLConfig).rule)
-    return replace(config, **{name: config.hyper[name] * checks.real("factor", factor, above=0)})
+    """Return the config with `factor` times its rule's step size, which is then explicit."""
+    name = step_name(config.rule)
+    return replace(config, **{name: config.hyper[name] * factor})
 
 
 def collect(
@@ -223,9 +210,6 @@ def best_loss(run: pd.DataFrame) -> float:
 
 def between(first: float, last: float) -> Callable[[pd.DataFrame], float]:
     """Return the measure "mean accuracy over these shares of the rounds", such as 0.75 to 1."""
-    checks.real("first", first, 0, 1)
-    checks.real("last", last, above=first, high=1)
-
     return lambda run: float(part_of(accuracy(run), first, last).mean())
 
 
@@ -283,12 +267,6 @@ def as_printed(found: pd.DataFrame) -> pd.DataFrame:
 def part_of(curve: pd.Series, first: float, last: float) -> pd.Series:
     end = curve.index.max()
     return curve[(curve.index > first * end) & (curve.index <= last * end)]
-
-
-def first_window(curve: pd.Series, window: int, good: Callable[[pd.Series], pd.Series]) -> float:
-    means = curve.rolling(checks.integer("window", window, 1)).mean()
-    ends = means.index[good(means).to_numpy()]
-    return float(ends[0] - (window - 1) / 2) if len(ends) else float("nan")
 
 
 def _evaluated(run: pd.DataFrame) -> pd.Series:

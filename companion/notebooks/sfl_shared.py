@@ -17,7 +17,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.widgets import SLIDER, picture
-from sflkit import checks
 from sflkit.registry import Look
 from sflkit.results.intervals import mean_interval
 from sflkit.sfl.caches import RULES
@@ -138,7 +137,7 @@ def gains(
 
 def label_color(label: int) -> str:
     """Return the fill of a class; the ten colours repeat after ten classes."""
-    return _COLORS[checks.integer("label", int(label), 0) % len(_COLORS)]
+    return _COLORS[int(label) % len(_COLORS)]
 
 
 def text_color(label: int) -> str:
@@ -159,7 +158,7 @@ def share_bars(
 
     The class is written in every part above `least`. A hollow bar has no colours: the paper's.
     """
-    shares = checks.array("shares", shares, ndim=2, low=0.0)
+    shares = np.asarray(shares)
     at = np.arange(len(shares)) if at is None else np.asarray(at)
     bottom = np.zeros(len(shares))
     for label in range(shares.shape[1]):

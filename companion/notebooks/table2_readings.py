@@ -259,7 +259,7 @@ def printed(K: int = 1) -> pd.DataFrame:
     DataFrame, one row per rule and what, "accuracy" or "loss"
         value, spread, and tolerance: twice the spread plus `TOLERANCE`.
     """
-    artefact = f"osafl-tab{checks.integer('K', K, 1, 2) + 1}"
+    artefact = f"osafl-tab{K + 1}"
     table = paper_values("osafl").set_index(["artefact", "quantity"])["value"].astype(float)
     rows = {}
     for rule, what in itertools.product(RULES_OF_TABLE, TOLERANCE):
@@ -276,15 +276,14 @@ def grid_table(
     base: Mapping,
     *,
     seed: int,
-    K: int = 1,
 ) -> pd.DataFrame:
-    """Return how many of the twelve printed numbers each reading meets.
+    """Return how many of the twelve numbers of Table II each reading meets.
 
     Parameters
     ----------
     runs : mapping
         Config -> its rows, as far as they were run.
-    readings, base, seed, K
+    readings, base, seed
         As for `configs`.
 
     Returns
@@ -295,10 +294,10 @@ def grid_table(
         `accuracies` and `losses`, its two parts; `distance`, the mean absolute difference from
         print of the accuracies. The best reading comes first.
     """
-    asked = printed(K)
+    asked = printed()
     rows = []
     for reading in readings:
-        own = {rule: config(reading, rule, base, seed=seed, K=K) for rule in RULES_OF_TABLE}
+        own = {rule: config(reading, rule, base, seed=seed) for rule in RULES_OF_TABLE}
         if any(one not in runs for one in own.values()):
             continue
         row = reading._asdict()
@@ -343,36 +342,25 @@ def _number(run: pd.DataFrame, what: str) -> float:
     return float(value) if value == value else {"accuracy": 0.0, "loss": np.inf}[what]
 
 
-def grid_picture(table: pd.DataFrame, K: int = 1, most: int = 12) -> tuple[Figure, dict[str, Any]]:
-    """Draw the best readings, one a row, and how far each of the twelve numbers is from print.
+def grid_picture(table: pd.DataFrame) -> tuple[Figure, dict[str, Any]]:
+    """Draw the best twelve readings, one a row, and how far each number of Table II is from print.
 
     Parameters
     ----------
     table : DataFrame
-        As `grid_table` returns, at least one row.
-    K : int
-        1 for Table II, 2 for Table III.
-    most : int
-        So many rows are drawn; all have their say in what is returned.
+        As `grid_table` returns, at least one row; all have their say in what is returned.
 
     Returns
     -------
     fig : Figure
     drawn : dict
         What it draws, for `figures.save_figure`.
-
-    Raises
-    ------
-    ValueError
-        If the table has no row.
     """
     import matplotlib.pyplot as plt
 
-    if not len(table):
-        raise ValueError("table has no rows; at least one reading must have been run")
-    shown = table.head(checks.integer("most", most, 1))
+    shown = table.head(12)
     fig, ax = plt.subplots(figsize=(9.6, 1.0 + 0.44 * (len(shown) + 1)))
-    asked = printed(K)
+    asked = printed()
     columns = [f"{rule} {what}" for rule, what in asked.index]
     far = (shown[columns].to_numpy() - asked["value"].to_numpy()) / asked["tolerance"].to_numpy()
     far = np.vstack([np.zeros(len(columns)), far])
@@ -387,7 +375,7 @@ def grid_picture(table: pd.DataFrame, K: int = 1, most: int = 12) -> tuple[Figur
         f"{met} of 12: {name_of(reading)}".replace(", M-FedNova", ",\nM-FedNova")
         for met, reading in zip(shown["met"], readings, strict=True)
     ]
-    ax.set_yticks(range(len(names) + 1), [f"the paper's Table {'I' * (K + 1)}", *names], fontsize=9)
+    ax.set_yticks(range(len(names) + 1), ["the paper's Table II", *names], fontsize=9)
     ax.grid(visible=False)
     fig.colorbar(image, ax=ax, label="ours minus print, in tolerances", pad=0.01, aspect=40)
     return fig, {"readings": table, "printed": asked.reset_index()}

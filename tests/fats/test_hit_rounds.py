@@ -98,17 +98,7 @@ def test_scores_of_a_path_by_hand():
     assert expected([0, 0, 0, 1], path) == 0.8  # nothing is hit: nothing falls
 
 
-def test_bad_targets_are_refused():
-    for bad in ([(2, None)], [(0, 2)], [(0, 1), (0, 1)]):
-        with pytest.raises(ValueError, match=r"client|sample|targets"):
-            hit_law(bad, **TINY)
-    with pytest.raises(ValueError, match="rounds"):
-        hit_law([], **TINY | {"rounds": 0})
-    with pytest.raises(ValueError, match="window"):
-        mean_after([0.1, 0.2], 0)
-
-
-def test_huge_sizes_end_in_a_law_or_in_words():
+def test_huge_sizes_end_in_a_law():
     """2**62 slots wrapped around and gave a law of NaN; a batch of 2**30 never ended."""
     sizes = dict(n_clients=4, samples_per_client=6, clients_per_round=3, batch_size=2)
     sizes |= dict(local_steps=3, rounds=5)
@@ -117,6 +107,3 @@ def test_huge_sizes_end_in_a_law_or_in_words():
     half = dict(samples_per_client=2**31 - 2, batch_size=2**30 - 1, local_steps=1)
     spared = slot_spared([(0, 0), (0, 1)], n_clients=1, **half)
     assert spared == pytest.approx(0.25, rel=1e-8)
-    for name in "rounds", "n_clients":
-        with pytest.raises(ValueError, match=f"{name}={2**62} must be"):
-            hit_law([(0, 1)], **sizes | {name: 2**62})

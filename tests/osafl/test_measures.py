@@ -53,8 +53,6 @@ def test_shares_of_the_rounds():
     assert osafl_shared.between(0.75, 1)(curve) == pytest.approx(0.75)  # rounds 7 and 8
     assert osafl_shared.between(0, 0.25)(curve) == pytest.approx(0.15)
     assert osafl_shared.at_round(3)(curve) == pytest.approx(0.3)
-    with pytest.raises(ValueError, match=r"last=0\.5"):
-        osafl_shared.between(0.5, 0.5)
 
 
 def test_plateau_by_hand():

@@ -49,8 +49,6 @@ def test_print_and_its_tolerance():
     assert table.loc[("osafl", "accuracy"), :].tolist() == pytest.approx([0.6608, 0.0013, 0.0326])
     assert table.loc[("m_fedprox", "loss"), :].tolist() == pytest.approx([2.6504, 0.0215, 0.193])
     assert table2_readings.printed(2).loc[("m_afa_cd", "accuracy"), "value"] == 0.0447
-    with pytest.raises(ValueError, match="K=3"):
-        table2_readings.printed(3)
 
 
 def runs_of(cells, change=None):
@@ -107,8 +105,6 @@ def test_the_picture_writes_every_number():
     assert len(drawn["readings"]) == 2 and len(drawn["printed"]) == 12
     assert "raw inputs, " in names[2] and "32 steps" in names[2]
     matplotlib.pyplot.close(fig)
-    with pytest.raises(ValueError, match="no rows"):
-        grid_picture(table.head(0))
 
 
 def test_the_seed_that_chooses_does_not_judge():

@@ -59,8 +59,3 @@ def test_collect_names_every_case():
     ]
     with pytest.raises(ValueError, match="1 runs; the plan has 2"):
         collect(frame[frame["key"] == "run0"], plan, ("rates", "arm"))
-
-
-def test_bad_input():
-    with pytest.raises(ValueError, match="factor=0"):
-        scaled(OSAFLConfig(), 0)

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from companion.notebooks import hit_rounds
 from sflkit.fats import (
     attacks,
     baselines,
@@ -125,28 +124,6 @@ CALLS = {
         },
     ),
     "rule_of_thumb": lambda: (expected_time.rule_of_thumb, {"rho": 0.3}),
-    "slot_spared": lambda: (
-        hit_rounds.slot_spared,
-        {
-            "targets": [(0, 1), (2, None)],
-            "n_clients": 4,
-            "samples_per_client": np.full(4, 6),
-            "batch_size": 2,
-            "local_steps": 2,
-        },
-    ),
-    "hit_law": lambda: (
-        hit_rounds.hit_law,
-        {
-            "targets": [(0, 1), (2, None)],
-            "clients_per_round": 2,
-            "rounds": 3,
-            "n_clients": 4,
-            "samples_per_client": np.full(4, 6),
-            "batch_size": 2,
-            "local_steps": 2,
-        },
-    ),
     "draw_fedavg": lambda: (baselines.draw_fedavg, sizes | {"rng": rng()}),
     "redraw_fedavg": lambda: (
         baselines.redraw_fedavg,
@@ -256,18 +233,6 @@ CALLS = {
     "FATSConfig": lambda: (
         config.FATSConfig,
         {"seed": 0, "rounds": 5, "rate": 0.1, "n_requests": 1},
-    ),
-    "stream_laws": lambda: (
-        hit_rounds.stream_laws,
-        {
-            "targets": [(0, 1), (2, 3)],
-            "n_clients": 4,
-            "samples_per_client": np.full(4, 6),
-            "clients_per_round": 2,
-            "rounds": 3,
-            "batch_size": 2,
-            "local_steps": 2,
-        },
     ),
     "restarted_law": lambda: (
         enumeration.restarted_law,
