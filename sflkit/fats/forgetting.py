@@ -11,7 +11,7 @@ training*: every round is drawn from what was held then, less the sample. Given 
 is exact whatever the caches' rule, by the same arguments round by round. What the caches held stays
 as it was, and so it still depends on the sample, in whose place another one might have been kept.
 The history of a stream in which the sample *never arrived* is another one; it needs the caches, and
-so `companion.beyond.forgetting` knows it.
+so `companion.notebooks.cache_forgetting` knows it.
 
 Forgetting a client has one rule, since Algorithm 3 is exact as printed. For a sample there are
 several, in `RULES`. A rule is a function (hit, rng) -> Draws that gets a `Hit` and returns draws

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.beyond import costs, evidence, memories, stores
-from companion.beyond.forgetting import PROVED
 from companion.claims import BEYOND as QUESTIONS
 from companion.judging.claims import Part
 from companion.judging.questions import Question
 from companion.judging.rules import Holds
+from companion.notebooks import cache_forgetting_costs, n92
+from companion.notebooks.cache_forgetting import PROVED
 from sflkit.datastreams import training as streams_training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.psi import minimize_psi
@@ -18,7 +18,7 @@ from sflkit.osafl.config import OSAFLConfig
 from sflkit.results.sweep import run_many
 from sflkit.sfl.caches import DRSR, FIFO
 
-SMALL = costs.CostsConfig(
+SMALL = cache_forgetting_costs.CostsConfig(
     n_clients=3, clients_per_round=2, batch_size=2, rounds=6, capacity=6, arrivals=2, requests=8
 )
 OSAFL = OSAFLConfig(
@@ -27,15 +27,15 @@ OSAFL = OSAFLConfig(
 
 
 def priced(rule, **changes):
-    config = costs.CostsConfig(**{**_fields(SMALL), "rule": rule, **changes})
-    return costs.run(config).set_index("reading")
+    config = cache_forgetting_costs.CostsConfig(**{**_fields(SMALL), "rule": rule, **changes})
+    return cache_forgetting_costs.run(config).set_index("reading")
 
 
 def _fields(config):
     return {name: getattr(config, name) for name in config.__dataclass_fields__}
 
 
-@pytest.mark.parametrize("rule", ["fifo", "lazy", costs.ARCHIVE])
+@pytest.mark.parametrize("rule", ["fifo", "lazy", cache_forgetting_costs.ARCHIVE])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_where_one_sample_takes_the_place_both_readings_cost_the_same(rule, seed):
     """Only mini-batches with the sample change: it is replaced by one other in either reading."""
@@ -44,13 +44,13 @@ def test_where_one_sample_takes_the_place_both_readings_cost_the_same(rule, seed
         assert found.loc["withheld", column] == found.loc["never arrived", column]
 
 
-@pytest.mark.parametrize("rule", [*PROVED, costs.ARCHIVE])
+@pytest.mark.parametrize("rule", [*PROVED, cache_forgetting_costs.ARCHIVE])
 def test_costs_are_shares(rule):
     found = priced(rule)
     assert list(found.index) == ["withheld", "never arrived"]
     assert found[["free", "redone"]].stack().between(0, 1).all()
     assert (found["redone"] <= 1 - found["free"]).all()
-    if rule in (costs.ARCHIVE, "lazy"):  # what these hold stays
+    if rule in (cache_forgetting_costs.ARCHIVE, "lazy"):  # what these hold stays
         assert found["dropped"].dropna().eq(0).all()
 
 
@@ -60,52 +60,52 @@ def test_with_one_round_a_hit_costs_all_of_them():
 
 
 def test_the_streams_bring_a_full_cache_first():
-    streams = costs.draw_streams(SMALL)
+    streams = cache_forgetting_costs.draw_streams(SMALL)
     assert len(streams) == 3
     for stream in streams:
         assert np.bincount(stream.arrival).tolist() == [6, 2, 2, 2, 2, 2]
         assert len(set(stream.labels.tolist())) <= 3
-    again = costs.draw_streams(SMALL)
+    again = cache_forgetting_costs.draw_streams(SMALL)
     assert all((a.labels == b.labels).all() for a, b in zip(streams, again, strict=True))
 
 
 def test_long_term_shares_are_stationary():
-    shares = stores.long_term_shares(OSAFL)
-    w = stores.world(OSAFL)
-    law = stores.video.request_matrix(w.catalogue, w.users, top_k=OSAFL.top_k)
+    shares = n92.long_term_shares(OSAFL)
+    w = n92.world(OSAFL)
+    law = n92.video.request_matrix(w.catalogue, w.users, top_k=OSAFL.top_k)
     assert shares.shape == law.shape[:2]
     np.testing.assert_allclose(shares.sum(axis=1), 1)
     np.testing.assert_allclose(np.einsum("uf,ufg->ug", shares, law), shares, atol=1e-9)
 
 
 def test_discrepancy_by_direct_computation():
-    found = stores.discrepancy(OSAFL, "fifo")
+    found = n92.discrepancy(OSAFL, "fifo")
     assert found["round"].tolist() == [1, 2, 3, 4, 5]
-    samples, goal = Samples(OSAFL, "cpu"), stores.long_term_shares(OSAFL)
+    samples, goal = Samples(OSAFL, "cpu"), n92.long_term_shares(OSAFL)
     counts = samples.label_counts(3)
     expected = np.mean([((c / c.sum() - g) ** 2).sum() for c, g in zip(counts, goal, strict=True)])
     assert found["discrepancy"][2] == pytest.approx(expected)
 
 
 def test_memories_hold_five_rounds():
-    for build, rule in ((memories.fifo, FIFO), (memories.drsr, DRSR)):
+    for build, rule in ((n92.fifo, FIFO), (n92.drsr, DRSR)):
         cache = build(3, 4)
         assert isinstance(cache, rule) and (cache.capacity, cache.batch_size) == (20, 4)
 
 
 def test_the_ratio_with_caches():
     """c1 / sqrt(5) in place of c1: c2 / c1 = 0.2 becomes 0.2 sqrt(5). One round changes nothing."""
-    assert memories.c_ratio_with_caches(0.2) == pytest.approx(0.2 * 5**0.5)
-    assert memories.c_ratio_with_caches(0.2, 1) == 0.2
+    assert n92.c_ratio_with_caches(0.2) == pytest.approx(0.2 * 5**0.5)
+    assert n92.c_ratio_with_caches(0.2, 1) == 0.2
     with pytest.raises(ValueError, match="rounds_kept=0"):
-        memories.c_ratio_with_caches(0.2, 0)
+        n92.c_ratio_with_caches(0.2, 0)
 
 
 def test_the_weights_are_the_minimisers_of_psi():
     """Ten fresh clients of equal size with 90 % of the samples, against the general minimiser."""
-    arms = evidence.weights(0.1, 10)
+    arms = n92.weights(0.1, 10)
     n, historical = np.array([0.1, *[0.09] * 10]), np.arange(11) < 1
-    for arm, ratio in ((arms.psi, 0.15), (arms.cached, memories.c_ratio_with_caches(0.15))):
+    for arm, ratio in ((arms.psi, 0.15), (arms.cached, n92.c_ratio_with_caches(0.15))):
         least = minimize_psi(n, historical, 1.0, ratio).p_hist
         assert float(arm.partition("=")[2]) == pytest.approx(least, abs=5e-4)
     assert arms.cached != arms.psi and set(arms.arms) >= {"fresh", "historical", arms.psi}
@@ -124,11 +124,10 @@ def test_a_cache_of_one_round_is_none():
 def test_a_sweep_hands_a_memory_over_and_keeps_its_results_apart(tmp_path):
     config = DataStreamsConfig(rounds=8, evaluate_every=8, local_steps=1)
     plain, cached = (
-        run_many(streams_training.run, [config], cache=m, store=tmp_path)
-        for m in (None, memories.drsr)
+        run_many(streams_training.run, [config], cache=m, store=tmp_path) for m in (None, n92.drsr)
     )
     assert plain.attrs["keys"] != cached.attrs["keys"]
-    own = streams_training.run(config, cache=memories.drsr)
+    own = streams_training.run(config, cache=n92.drsr)
     np.testing.assert_allclose(cached["accuracy"], own["accuracy"], rtol=1e-6)
 
 
@@ -139,12 +138,12 @@ def test_evidence_by_hand():
         for c, d, m, shift in (("fifo", 0.3, 0.5, 0.0), ("drsr", 0.1, 0.6, 0.1))
         for r, a in ((1, 0.1), (2, np.nan), (3, 0.2), (4, 0.4 + 0.1 * s + shift))
     ]
-    found = evidence.store_evidence(pd.DataFrame(rows))
+    found = n92.store_evidence(pd.DataFrame(rows))
     # round 4 alone lies in the last quarter: 0.5 and 0.6 with DRSR, 0.4 and 0.5 with FIFO
     np.testing.assert_allclose(found["accuracy"], ([0.5, 0.6], [0.4, 0.5]))
     np.testing.assert_allclose(found["nearer"], ([0.3, 0.3], [0.1, 0.1]))
     np.testing.assert_allclose(found["scores"], ([0.6, 0.6], [0.5, 0.5]))
-    arms = evidence.Weights(("fresh", "p_hist=0.2", "p_hist=0.3"), "p_hist=0.3", "p_hist=0.2")
+    arms = n92.Weights(("fresh", "p_hist=0.2", "p_hist=0.3"), "p_hist=0.3", "p_hist=0.2")
     scores = {"none": (0.5, 0.6, 0.7), "fifo": (0.6, 0.7, 0.7), "drsr": (0.7, 0.8, 0.75)}
     rows = [
         dict(seed=s, memory=m, arm=arm, round=9, accuracy=a + s)
@@ -152,7 +151,7 @@ def test_evidence_by_hand():
         for m, each in scores.items()
         for arm, a in zip(arms.arms, each, strict=True)
     ]
-    found = evidence.weight_evidence(pd.DataFrame(rows), arms)
+    found = n92.weight_evidence(pd.DataFrame(rows), arms)
     np.testing.assert_allclose(found["alone"], ([0.7, 1.7], [0.5, 1.5]))
     np.testing.assert_allclose(found["less_needed"], ([0.2, 0.2], [0.05, 0.05]))
     np.testing.assert_allclose(found["reweighted"], ([0.8, 1.8], [0.75, 1.75]))
@@ -188,16 +187,16 @@ def test_fractions_are_read():
     rows = [
         dict(seed=s, rule=r, reading=reading, redone=x + s)
         for s in (0, 1)
-        for r, x in (("drsr", 0.2), (costs.ARCHIVE, 0.3))
+        for r, x in (("drsr", 0.2), (cache_forgetting_costs.ARCHIVE, 0.3))
         for reading in ("withheld", "never arrived")
     ]
-    found = evidence.forgetting_evidence({"proofs": frame, "costs": pd.DataFrame(rows)})
+    found = n92.forgetting_evidence({"proofs": frame, "costs": pd.DataFrame(rows)})
     assert found["unaware"] == dict.fromkeys(PROVED, True)
     np.testing.assert_allclose(found["cheaper"], ([0.3, 1.3], [0.2, 1.2]))
     assert not found["withheld"][0].any()
 
 
 def test_the_trained_example_forgets():
-    found = evidence.trained_example(seed=1)
+    found = n92.trained_example(seed=1)
     assert found.state.status == "clean" and found.forgotten.first <= 10
     assert found.forgotten.history.forgotten == found.forgotten.caches.missing

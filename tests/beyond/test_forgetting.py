@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from companion.beyond import forgetting, proofs
-from companion.beyond.forgetting import PROVED, Stream, dropped_reads, fill, never_arrived
+from companion.notebooks import cache_forgetting, cache_forgetting_proofs
+from companion.notebooks.cache_forgetting import PROVED, Stream, dropped_reads, fill, never_arrived
 from sflkit.fats import unlearning
 from sflkit.fats.forgetting import forget_sample
 from sflkit.fats.history import History, draw_history
@@ -92,15 +92,19 @@ def test_a_place_that_stays_empty_is_filled_up():
 
 
 @pytest.mark.parametrize("rule", PROVED)
-@pytest.mark.parametrize("name", [n for n in proofs.CASES if n != "mini-batches of two"])
+@pytest.mark.parametrize(
+    "name", [n for n in cache_forgetting_proofs.CASES if n != "mini-batches of two"]
+)
 def test_both_readings_are_exact_for_every_rule(rule, name):
-    found = proofs.distances(proofs.CASES[name], rule)
+    found = cache_forgetting_proofs.distances(cache_forgetting_proofs.CASES[name], rule)
     assert (found.withheld, found.never_arrived) == (0, 0)
 
 
 @pytest.mark.parametrize("rule", ["fifo", "reservoir"])
 def test_larger_mini_batches_are_exact(rule):
-    found = proofs.distances(proofs.CASES["mini-batches of two"], rule, "minimal")
+    found = cache_forgetting_proofs.distances(
+        cache_forgetting_proofs.CASES["mini-batches of two"], rule, "minimal"
+    )
     assert (found.withheld, found.never_arrived) == (0, 0)
 
 
@@ -110,11 +114,15 @@ def test_a_history_that_does_not_know_the_caches_is_not_exact_by_hand():
     Round 0 draws client 0 and sample 0 with probability 1/4. Its mini-batch is drawn again, from 1
     and 2 alike, although 2 has not arrived: 1/8 ends there and should be at 1. Later rounds agree.
     """
-    assert proofs.distances(proofs.CASES["there from the start"], "fifo").unaware == Fraction(1, 8)
+    assert cache_forgetting_proofs.distances(
+        cache_forgetting_proofs.CASES["there from the start"], "fifo"
+    ).unaware == Fraction(1, 8)
 
 
 def test_the_printed_rule_is_not_exact_with_caches_either():
-    found = proofs.distances(proofs.CASES["there from the start"], "fifo", "printed")
+    found = cache_forgetting_proofs.distances(
+        cache_forgetting_proofs.CASES["there from the start"], "fifo", "printed"
+    )
     assert found.withheld > 0 == found.never_arrived
 
 
@@ -126,8 +134,10 @@ def test_replayed_with_its_own_dice_a_reservoir_has_the_law_without_the_sample()
     own = (Stream(np.array([0, 0, 1, 2]), np.zeros(4, int)),)
     law = {
         tuple(map(tuple, contents(held, 0))): p
-        for p, held, _ in proofs.held_law(
-            proofs.Case((Stream(np.array([0, 1, 2]), np.zeros(3, int)),), 0, rounds=3),
+        for p, held, _ in cache_forgetting_proofs.held_law(
+            cache_forgetting_proofs.Case(
+                (Stream(np.array([0, 1, 2]), np.zeros(3, int)),), 0, rounds=3
+            ),
             "reservoir",
             replayed=False,
         )
@@ -241,7 +251,7 @@ def test_what_is_not_proved_is_refused():
     caches, history = world()
     more = caches.held.replaced(0, [np.arange(CAPACITY + 1)] * ROUNDS)
     with pytest.raises(ValueError, match="must not hold more"):
-        forgetting.follow(history, more, 0, 15, np.random.default_rng(0))
+        cache_forgetting.follow(history, more, 0, 15, np.random.default_rng(0))
 
 
 def test_dropped_reads_by_hand():

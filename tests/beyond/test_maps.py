@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.beyond import maps
+from companion.notebooks import n92
 
 RUNS = pd.DataFrame(
     [
@@ -29,23 +29,23 @@ def invented(experiment):
 
 
 def test_differences_are_taken_seed_by_seed_and_few_seeds_are_left_out(monkeypatch):
-    monkeypatch.setattr(maps, "_published", invented)
-    monkeypatch.setattr(maps, "_streams", lambda: [])
-    monkeypatch.setattr(maps, "_osafl", lambda: [])
-    (row,) = maps.effects().itertuples()
+    monkeypatch.setattr(n92, "_published", invented)
+    monkeypatch.setattr(n92, "_streams", lambda: [])
+    monkeypatch.setattr(n92, "_osafl", lambda: [])
+    (row,) = n92.effects().itertuples()
     assert (row.paper, row.where, row.n) == ("SFL", "a, linear, B = 4, 2 new", 3)
     # Student's interval of 1, 2, 3: 2 ± 4.3027 / sqrt(3)
     assert (row.mean, row.high - row.mean) == pytest.approx((2, 2.4841), abs=1e-4)
 
 
 def test_published_effects_have_their_seeds():
-    found = maps.effects()
+    found = n92.effects()
     assert set(found["paper"]) == {"SFL", "data streams", "OSAFL"}
-    assert (found["n"] >= maps.LEAST_SEEDS).all() and (found["low"] <= found["high"]).all()
+    assert (found["n"] >= n92.LEAST_SEEDS).all() and (found["low"] <= found["high"]).all()
 
 
 def test_savings_fall_from_all_to_nothing():
-    found = maps.savings(np.array([1e-6, 0.5, 1.0, 100.0]))
+    found = n92.savings(np.array([1e-6, 0.5, 1.0, 100.0]))
     assert found["one request"].is_monotonic_decreasing
     assert found["one request"].iloc[0] == pytest.approx(100, abs=1e-3)
     # at rho = 1 one request saves (1 - 1/e), as the exact law says

@@ -17,7 +17,8 @@ mini-batches are independent uniform subsets of it, whatever the dice. (3) A min
 what was held becomes one drawn from what would have been held: samples that would not have been
 there are renamed one for one to those that would have been there in their place, and if one place
 stays empty, it is filled up by a uniform choice of unused samples. Both turn a uniform subset into
-a uniform subset. `companion.beyond.proofs` counts it out in fractions, for every rule in `PROVED`.
+a uniform subset. `cache_forgetting_proofs` counts it out in fractions, for every rule in
+`PROVED`.
 
 Replaying a round needs its samples, also those that the caches have dropped since. A client that
 may have to forget exactly must therefore archive what it trained on.
@@ -30,6 +31,7 @@ labels      (N_k,)      its label
 contents    R arrays    numbers of the samples that a client holds in each round
 capacity    scalar      B, samples of a cache
 ==========  ==========  =======================================================================
+
 """
 
 from __future__ import annotations

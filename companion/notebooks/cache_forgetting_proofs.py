@@ -1,6 +1,6 @@
 """That forgetting from streaming caches is exact, counted out in fractions.
 
-The two readings of `companion.beyond.forgetting` are compared with learning that never used the
+The two readings of `cache_forgetting` are compared with learning that never used the
 sample, for tiny federations and every cache rule. What is compared is everything that remains: what
 the clients hold in every round, who trained, and on what. As in `sflkit.fats.enumeration`, the code
 that runs is the library's own, once for each outcome of its draws.
@@ -14,6 +14,7 @@ law: given both contents, mini-batches know nothing else of the dice.
 The reference shares no code with forgetting. A withheld sample's is `enumeration.retrained_law`. A
 sample that never arrived is taken out of the stream, the caches are filled and the history drawn
 without it, and the samples behind it get their old numbers back.
+
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion.beyond import forgetting
-from companion.beyond.forgetting import PROVED, Stream
+from companion.notebooks import cache_forgetting
+from companion.notebooks.cache_forgetting import PROVED, Stream
 from sflkit import checks
 from sflkit.config import OneOf, Seed, settings
 from sflkit.fats import enumeration
@@ -162,7 +163,7 @@ def held_law(
     busiest = max(int(np.bincount(stream.arrival).max()) for stream in case.streams)
 
     def run(rng: np.random.Generator) -> tuple[Held, Held | None]:
-        caches = forgetting.fill(
+        caches = cache_forgetting.fill(
             case.streams,
             rule,
             capacity=case.capacity,
@@ -193,7 +194,7 @@ def _followed(law: Law, after: Held, sample: int) -> Iterator[tuple[Fraction, Hi
     """Yield (probability, history) of each history of `law` that follows the caches to `after`."""
     for q, history in law.values():
         for moved, chance in outcomes(
-            lambda rng, history=history: forgetting.follow(history, after, 0, sample, rng)
+            lambda rng, history=history: cache_forgetting.follow(history, after, 0, sample, rng)
         ):
             yield q * chance, moved
 

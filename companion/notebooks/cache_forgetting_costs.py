@@ -3,7 +3,8 @@ change, and samples that only an archive still has.
 
 Clients receive samples of SFL's label stream, keep a cache each, and train as FATS draws them. Of
 every seed, some of all samples that arrived are asked to be forgotten, each by itself, after the
-last round; both readings of `companion.beyond.forgetting` answer the same requests. Nothing trains.
+last round; both readings of `cache_forgetting` answer the same requests. Nothing trains.
+
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from companion.beyond.forgetting import PROVED, Caches, Stream, dropped_reads, fill, never_arrived
+from companion.notebooks.cache_forgetting import (
+    PROVED,
+    Caches,
+    Stream,
+    dropped_reads,
+    fill,
+    never_arrived,
+)
 from sflkit.config import Count, OneOf, Seed, settings
 from sflkit.fats.forgetting import forget_sample
 from sflkit.fats.history import History, draw_history

@@ -1,0 +1,630 @@
+"""Notebook 92, beyond the papers: a map of all published runs, and three combinations of papers.
+
+The map asks every published run, whatever it was made for: runs of one group differ in the rule and
+the seed alone, so that the effect is a difference seed by seed. FATS's saving is its exact law.
+
+Forgetting from streaming caches (FATS and SFL) is in `cache_forgetting`. OSAFL on the caches of
+SFL: OSAFL's clients keep a FIFO store, which follows every whim of its user; a DRSR cache of the
+same size holds the labels in the shares of everything that has arrived.
+
+Data streams with caches: a fresh client of the data-streams paper uses what arrives in a round and
+forgets it. Such samples make the training noisy, and so its bound psi gives old clients more weight
+than their samples have. With a cache its mini-batches come from ROUNDS_KEPT times as many samples,
+and the variance of their mean is that much smaller, so that the constant c1 of the noise, a
+standard deviation, shrinks by the square root. `c_ratio_with_caches` is what that makes of the
+ratio c2 / c1. It is our rule of thumb, not the paper's.
+
+Every run is kept by `sflkit.results.sweep`, so that a second call computes nothing. Scores are
+taken seed by seed: all arms of a seed see the same streams.
+"""
+
+from __future__ import annotations
+
+import lzma
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from companion import figures
+from companion.notebooks import cache_forgetting_costs, cache_forgetting_proofs
+from companion.notebooks.cache_forgetting import PROVED, NeverArrived, Stream, never_arrived
+from sflkit import checks, data, models, paths
+from sflkit.datastreams import psi
+from sflkit.datastreams import training as streams_training
+from sflkit.datastreams.config import DataStreamsConfig
+from sflkit.fats import unlearning
+from sflkit.fats.expected_time import rule_of_thumb
+from sflkit.fats.state import State
+from sflkit.federated import Task
+from sflkit.osafl import training as osafl_training
+from sflkit.osafl import video
+from sflkit.osafl.clients import Samples, world
+from sflkit.osafl.config import OSAFLConfig
+from sflkit.randomness import generator, model_seed
+from sflkit.results import archive, intervals
+from sflkit.results.intervals import mean_interval
+from sflkit.results.sweep import run_many
+from sflkit.sfl.caches import DRSR, FIFO, RULES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_NETWORKS = {"linear": "linear", "lenet": "LeNet"}
+_BUFFERS = {
+    ("exclude", "exclude"): "joined clients only",
+    ("zero", "literal"): "OSAFL without w/η",
+    ("literal", "literal"): "as printed",
+}
+_SETS = {
+    "logistic": "synthetic",
+    "cifar10-patches": "CIFAR-10",
+    "cifar100-patches": "CIFAR-100",
+    "mnist-writers": "writers",
+    "shakespeare": "Shakespeare",
+}
+LEAST_SEEDS = 3
+# They chose a scale of the inputs or a reading of OSAFL, and judge nothing.
+_CHOSE = (0, 100)
+# The rate that the paper prints for the FCN, by rule; other runs were tuned.
+_PRINTED = {"osafl": ("global_rate", 35.0), "m_fedavg": ("rate", 0.15)}
+
+
+def effects() -> pd.DataFrame:
+    """Return the central effect of SFL, data streams and OSAFL in every group of published runs.
+
+    Returns
+    -------
+    DataFrame, one row per group with at least `LEAST_SEEDS` seeds
+        paper; where, the group in words; series, which model or number of files is scored; and in
+        points of accuracy mean, low, high (95 % interval over seeds) and n, the seeds.
+
+    Raises
+    ------
+    ValueError
+        If the published runs cannot be read.
+    """
+    rows = []
+    for paper, where, series, difference in (*_sfl(), *_streams(), *_osafl()):
+        values = 100 * difference.dropna().to_numpy()
+        if len(values) >= LEAST_SEEDS:
+            found = mean_interval(values)
+            row = {"mean": found.mean, "low": found.low, "high": found.high, "n": found.n}
+            rows.append({"paper": paper, "where": where, "series": series} | row)
+    return pd.DataFrame(rows)
+
+
+def savings(rhos: np.ndarray) -> pd.DataFrame:
+    """Return how much of a training FATS saves by not training anew, per cent, over rho.
+
+    One request costs 1 - (1 - e^-rho) / rho of the training, so many requests one after the other
+    as many times that; ten at once cost the share of ten times the rate.
+    """
+    return pd.DataFrame(
+        {
+            "rho": rhos,
+            "one request": [100 * (1 - rule_of_thumb(rho)) for rho in rhos],
+            "ten at once": [100 * (1 - rule_of_thumb(10 * rho)) for rho in rhos],
+        }
+    )
+
+
+def draw_map() -> tuple[Figure, dict[str, pd.DataFrame]]:
+    """Draw a panel for each paper; return the figure and what it draws."""
+    import matplotlib.pyplot as plt
+
+    found, saved = effects(), savings(np.linspace(0.05, 2.0, 40))
+    fig, axes = plt.subplots(2, 2, figsize=(12, 8))
+    titles = {
+        "SFL": "SFL: DRSR minus FIFO, late",
+        "data streams": "data streams: Uniform minus Fresh, at the end",
+        "OSAFL": "OSAFL minus M-FedAvg, best round",
+    }
+    for ax, (paper, title) in zip(axes.flat, titles.items(), strict=False):
+        _forest(ax, found[found["paper"] == paper])
+        ax.set(title=title, xlabel="points of accuracy")
+    ax = axes[1, 1]
+    for name, column in (("one request", "#0072B2"), ("ten at once", "#D55E00")):
+        ax.plot(saved["rho"], saved[name], color=column, label=name)
+    ax.set(
+        title="FATS: what one forgetting saves of a training",
+        xlabel="ρ: mean uses of a client",
+        ylabel="saved, %",
+        ylim=(0, 100),
+    )
+    ax.legend()
+    return fig, {"effects": found, "savings": saved}
+
+
+def _forest(ax: Axes, rows: pd.DataFrame) -> None:
+    groups = list(dict.fromkeys(rows["where"]))
+    series = list(dict.fromkeys(rows["series"]))
+    ax.axvline(0, color="0.4", linewidth=1)
+    for index, name in enumerate(series):
+        part = rows[rows["series"] == name]
+        shift = 0.14 * (len(series) - 1 - 2 * index)
+        places = np.array([len(groups) - 1 - groups.index(w) + shift for w in part["where"]])
+        look = figures.series_style("", index)
+        ax.hlines(places, part["low"], part["high"], color=look["color"], linewidth=2)
+        ax.plot(part["mean"], places, look["marker"], color=look["color"], label=name)
+    ax.set_yticks(np.arange(len(groups))[::-1], groups, fontsize=9)
+    ax.set_ylim(-0.7, len(groups) - 0.3)
+    if len(series) > 1:
+        ax.legend(fontsize=9)
+
+
+# --- groups of published runs ---------------------------------------------------------------------
+
+
+def _published(experiment: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows of an experiment's runs, and their configs by key."""
+    found = archive.read(experiment, paths.published())
+    if found.wrong:
+        raise ValueError(f"{experiment}: {found.wrong}")
+    table, _ = archive.files_of(experiment, paths.published())
+    rows = pd.read_csv(lzma.open(table), dtype={"key": str})
+    configs = {key.rpartition("/")[2]: record["config"] for key, record in found.records.items()}
+    return rows, pd.DataFrame.from_dict(configs, orient="index")
+
+
+def _pairs(
+    configs: pd.DataFrame, values: Mapping[str, float], of: str, upper: str, lower: str, by: list
+) -> Iterator[tuple[tuple, pd.Series]]:
+    """Yield each group and the differences, seed by seed, of the rule `upper` from `lower`."""
+    scored = configs.assign(value=pd.Series(values))
+    for group, part in scored.groupby(by, sort=False, dropna=False):
+        wide = part.pivot_table("value", "seed", of, dropna=False)
+        if {upper, lower} <= set(wide):
+            yield group, wide[upper] - wide[lower]
+
+
+def _sfl() -> Iterator[tuple[str, str, str, pd.Series]]:
+    rows, configs = _published("sfl-training-full-start")
+    last = rows.groupby("key")["round"].transform("max")
+    late = rows[rows["round"] > 0.75 * last].groupby("key")["accuracy"].mean()
+    by = ["data", "model", "capacity", "batch_size", "local_rate", "rounds"]
+    for group, difference in _pairs(configs, late, "rule", "drsr", "fifo", by):
+        data, model, capacity, batch, *_ = group
+        name = f"{data}, {_NETWORKS.get(model, model)}, B = {capacity}, {batch} new"
+        yield "SFL", name, "", difference
+    rows, configs = _published("sfl-label-only")
+    late = rows[rows["round"] > 0.75 * rows["round"].max()].groupby("key")["accuracy"].mean()
+    configs = configs[configs["theta"].eq(2 / 3) & configs["seed"].eq(configs["world"])]
+    for group, difference in _pairs(configs, late, "rule", "drsr", "fifo", ["batch_size"]):
+        yield "SFL", f"labels alone, B = 300, {group[0]} new", "", difference
+
+
+def _streams() -> Iterator[tuple[str, str, str, pd.Series]]:
+    rows, configs = _published("datastreams-training")
+    judged = configs[configs["validation"].eq(0) & configs["server"].eq("fedavg")]
+    ends = rows[rows["round"] == rows.groupby("key")["round"].transform("max")]
+    for column, name in (("accuracy", "averaged model"), ("accuracy_last", "last iterate")):
+        wide = ends.pivot_table(column, "key", "arm")
+        gain = (wide["uniform"] - wide["fresh"]).reindex(judged.index)
+        for (images, share), part in judged.groupby(["data", "hist_fraction"], sort=True):
+            by_seed = gain.loc[part.index].set_axis(part["seed"]).groupby(level=0).mean()
+            yield "data streams", f"{_SETS.get(images, images)}, {share:.0%} old", name, by_seed
+
+
+def _osafl() -> Iterator[tuple[str, str, str, pd.Series]]:
+    rows, configs = _published("osafl-training")
+    best = rows.groupby("key")["best_accuracy"].last()
+    dense = configs[configs["model"].eq("osafl_fcn") & configs["rounds"].eq(100)]
+    dense = dense[dense["chi"].eq(1) & ~dense["seed"].isin(_CHOSE)].assign(value=best)
+    sides = {}
+    for rule, (name, printed) in _PRINTED.items():
+        rates = dense[name].astype(float).fillna(printed)
+        sides[rule] = dense[dense["rule"].eq(rule) & rates.eq(printed)]
+    for (own, others), words in _BUFFERS.items():
+        for scale in sorted(set(dense["input_norm"])):
+            for K in (1, 2):
+                of = {"osafl": own, "m_fedavg": others}
+                upper, lower = (
+                    side[
+                        side["never_joined"].eq(of[rule])
+                        & side["input_norm"].eq(scale)
+                        & side["top_k"].eq(K)
+                    ]
+                    .groupby("seed")["value"]
+                    .mean()
+                    for rule, side in sides.items()
+                )
+                yield "OSAFL", f"{words}, scale {scale:g}", f"K = {K}", upper - lower
+
+
+ROUNDS_KEPT = 5
+
+
+def fifo(client: int, most: int) -> FIFO:
+    """Return an empty FIFO cache with room for ROUNDS_KEPT rounds of at most `most` arrivals.
+
+    Raises ValueError for client < 0 or most < 1.
+    """
+    return FIFO(*_size(client, most))
+
+
+def drsr(client: int, most: int) -> DRSR:
+    """Return an empty DRSR cache of that size. Raises ValueError as `fifo`."""
+    return DRSR(*_size(client, most))
+
+
+def _size(client: int, most: int) -> tuple[int, int]:
+    checks.integer("client", client, 0)
+    most = checks.integer("most", most, 1, checks.LARGEST // ROUNDS_KEPT)
+    return ROUNDS_KEPT * most, most
+
+
+def c_ratio_with_caches(c_ratio: float, rounds_kept: int = ROUNDS_KEPT) -> float:
+    """Return c2 / c1 of fresh clients that keep the samples of so many rounds.
+
+    Raises
+    ------
+    ValueError
+        For a ratio < 0 or rounds_kept < 1.
+    """
+    c_ratio = checks.real("c_ratio", c_ratio, 0)
+    return c_ratio * math.sqrt(checks.integer("rounds_kept", rounds_kept, 1))
+
+
+def long_term_shares(config: OSAFLConfig) -> np.ndarray:
+    """Return how often each user asks for each file in the long run, (n_clients, n_files).
+
+    It is the stationary law of the user's Markov chain of requests. Raises ValueError for another
+    object than a config.
+    """
+    checks.instance("config", config, OSAFLConfig)
+    w = world(config)
+    law = video.request_matrix(w.catalogue, w.users, top_k=config.top_k)
+    n = law.shape[1]
+    # pi (P - I) = 0 with sum 1, as one least-squares system per user; every chain is irreducible.
+    system = np.concatenate([law.swapaxes(1, 2) - np.eye(n), np.ones((len(law), 1, n))], axis=1)
+    goal = np.append(np.zeros(n), 1.0)
+    shares = np.stack([np.linalg.lstsq(one, goal, rcond=None)[0] for one in system])
+    return np.clip(shares, 0, None) / np.clip(shares, 0, None).sum(axis=1, keepdims=True)
+
+
+def discrepancy(config: OSAFLConfig, rule: str) -> pd.DataFrame:
+    """Return the discrepancy of what the stores hold from the long-term shares.
+
+    Source: SFL, Section IV-C, sum over labels of (v - pi)^2, here its mean over the clients.
+
+    Parameters
+    ----------
+    config : OSAFLConfig
+        Only what decides requests and stores matters.
+    rule : str
+        A name in `sfl.caches.RULES` whose class is built as (capacity, batch_size).
+
+    Returns
+    -------
+    DataFrame
+        One row per round: round (from 1), discrepancy.
+    """
+    samples = Samples(config, "cpu", RULES[rule].build)
+    goal = long_term_shares(config)
+    rows = []
+    for t in range(1, config.rounds + 1):
+        counts = samples.label_counts(t)
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        rows.append({"round": t, "discrepancy": ((shares - goal) ** 2).sum(axis=1).mean()})
+    return pd.DataFrame(rows)
+
+
+STORES = ("fifo", "drsr")
+MEMORIES = {"none": None, "fifo": fifo, "drsr": drsr}
+RATIO = 0.15  # c2 / c1 that the data-streams paper reports for images
+
+
+class Weights(NamedTuple):
+    """The arms of the third question.
+
+    `psi` is the weight of the old clients that psi names without caches, and `cached` the one it
+    names for caches; both are arms.
+    """
+
+    arms: tuple[str, ...]
+    psi: str
+    cached: str
+
+
+def forgetting_runs(
+    seeds: Sequence[int], *, requests: int, rounds: int, **options: Any
+) -> dict[str, pd.DataFrame]:
+    """Return the frames "proofs" and "costs" of the first question.
+
+    `options` are jobs and published of `sweep.run_many`.
+    """
+    tiny = [
+        cache_forgetting_proofs.ProofConfig(case, rule)
+        for case in cache_forgetting_proofs.CASES
+        for rule in PROVED
+    ]
+    priced = [
+        cache_forgetting_costs.CostsConfig(rule=rule, seed=seed, requests=requests, rounds=rounds)
+        for rule in (*PROVED, cache_forgetting_costs.ARCHIVE)
+        for seed in seeds
+    ]
+    counted = run_many(cache_forgetting_proofs.run, tiny, description="fractions", **options)
+    return {"proofs": counted, "costs": run_many(cache_forgetting_costs.run, priced, **options)}
+
+
+def store_runs(config: OSAFLConfig, seeds: Sequence[int], **options: Any) -> pd.DataFrame:
+    """Return the rounds of OSAFL with each kind of store, with their discrepancy; column `cache`.
+
+    Parameters
+    ----------
+    config : OSAFLConfig
+        Its seed is replaced.
+    seeds : list of int
+    **options
+        jobs and published of `sweep.run_many`.
+    """
+    frames, keys = [], []
+    configs = [replace(config, seed=seed) for seed in seeds]
+    for rule in STORES:
+        build = RULES[rule].build
+        frame = run_many(osafl_training.run, configs, cache=build, description=rule, **options)
+        keys += frame.attrs["keys"]
+        held = pd.concat([discrepancy(one, rule).assign(seed=one.seed) for one in configs])
+        frames.append(frame.assign(cache=rule).merge(held, on=["seed", "round"]))
+    found = pd.concat(frames, ignore_index=True)
+    found.attrs["keys"] = keys
+    return found
+
+
+def weights(n_old: float, n_fresh: int) -> Weights:
+    """Return the arms for a share `n_old` of old samples and so many fresh clients of one size."""
+    without = psi.equal_fresh_p_hist(n_old, n_fresh, RATIO)
+    ratio = c_ratio_with_caches(RATIO)
+    cached = psi.equal_fresh_p_hist(n_old, n_fresh, ratio)
+    named = [f"p_hist={round(share, 3):g}" for share in (without, cached)]
+    return Weights(("fresh", named[1], named[0], "historical"), named[0], named[1])
+
+
+def weight_runs(
+    config: DataStreamsConfig, arms: Weights, seeds: Sequence[int], **options: Any
+) -> pd.DataFrame:
+    """Return the rounds of all arms with each memory of the fresh clients; column `memory`.
+
+    Parameters and options are as in `store_runs`; arms and rates of the config are replaced by
+    `arms`, at its first rate.
+    """
+    rates = config.rates[:1] * len(arms.arms)
+    configs = [replace(config, arms=arms.arms, rates=rates, seed=seed) for seed in seeds]
+    frames, keys = [], []
+    for name, memory in MEMORIES.items():
+        frame = run_many(
+            streams_training.run, configs, cache=memory, description=f"memory {name}", **options
+        )
+        keys += frame.attrs["keys"]
+        # the config's own arms and rates are columns of the same name; those of the rows count
+        frames.append(frame.assign(memory=name))
+    found = pd.concat(frames, ignore_index=True)
+    found.attrs["keys"] = keys
+    return found
+
+
+class Trained(NamedTuple):
+    """A model that learnt from caches, and its history without a sample that never arrived."""
+
+    task: Task
+    clients: list
+    state: State
+    forgotten: NeverArrived
+
+
+def trained_example(seed: int = 0) -> Trained:
+    """Train a linear model on digits from DRSR caches, and forget a sample that round 10 used."""
+    config = cache_forgetting_costs.CostsConfig(seed=seed, rounds=20)
+    source = data.load("digits")
+    streams = cache_forgetting_costs.draw_streams(config)
+    caches = cache_forgetting_costs.fill_caches(config, streams)
+    history = cache_forgetting_costs.drawn(config, caches)
+    task = Task(models.create("linear", input_shape=source.input_shape, n_classes=10))
+    clients = [_samples(source, stream, seed, k) for k, stream in enumerate(streams)]
+    state = unlearning.learn(task, clients, history, 0.05, start=task.init(model_seed(seed)))
+    client, sample = int(history.clients[10, 0]), int(history.batches[10, 0, 0, 0])
+    rng = generator(seed, "requests", 1)
+    return Trained(task, clients, state, never_arrived(history, caches, client, sample, rng))
+
+
+def _samples(source: data.Dataset, stream: Stream, seed: int, client: int) -> tuple:
+    """Return an image of the data set for each label of a stream, and the labels."""
+    rng = generator(seed, "samples", client, 1)
+    rows = [rng.choice(np.flatnonzero(source.y_train == label)) for label in stream.labels]
+    return source.inputs("train", np.array(rows)), stream.labels
+
+
+def forgetting_evidence(found: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    """Return what the rules of the first question take."""
+    tiny = found["proofs"]
+    off = {
+        name: np.array([_number(text) for text in tiny[name]])
+        for name in ("withheld", "never_arrived", "unaware")
+    }
+    unaware = {
+        rule: bool((off["unaware"][(tiny["rule"] == rule).to_numpy()] > 0).any()) for rule in PROVED
+    }
+    redone = found["costs"].pivot(index="seed", columns=["rule", "reading"], values="redone")
+    drsr, archive = redone["drsr"], redone[cache_forgetting_costs.ARCHIVE]
+    return {
+        "withheld": (off["withheld"], 0.0),
+        "never_arrived": (off["never_arrived"], 0.0),
+        "unaware": unaware,
+        "dearer": (drsr["never arrived"].to_numpy(), drsr["withheld"].to_numpy()),
+        "cheaper": (archive["withheld"].to_numpy(), drsr["withheld"].to_numpy()),
+    }
+
+
+def store_scores(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return discrepancy, mean_score and accuracy, one row per seed and one column per store.
+
+    The accuracy is the mean over the evaluations of the last quarter, the others are means over all
+    rounds.
+    """
+    late = found[found["round"] > 0.75 * found["round"].max()]
+    parts = {"discrepancy": found, "mean_score": found, "accuracy": late}
+    return {
+        name: rows.groupby(["seed", "cache"])[name].mean().unstack("cache")
+        for name, rows in parts.items()
+    }
+
+
+def store_evidence(found: pd.DataFrame) -> dict[str, Any]:
+    """Return what the rules of the second question take."""
+    scores = store_scores(found)
+    held, agree, accuracy = (scores[n] for n in ("discrepancy", "mean_score", "accuracy"))
+    return {
+        "nearer": (held["fifo"].to_numpy(), held["drsr"].to_numpy()),
+        "scores": (agree["drsr"].to_numpy(), agree["fifo"].to_numpy()),
+        "accuracy": (accuracy["drsr"].to_numpy(), accuracy["fifo"].to_numpy()),
+    }
+
+
+def weight_scores(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the accuracy of the averaged output after the last round, by memory and arm."""
+    last = found[found["round"] == found["round"].max()]
+    return last.pivot(index="seed", columns=["memory", "arm"], values="accuracy")
+
+
+def weight_evidence(found: pd.DataFrame, arms: Weights) -> dict[str, Any]:
+    """Return what the rules of the third question take."""
+    score = weight_scores(found)
+    gain = {name: score[name][arms.psi] - score[name]["fresh"] for name in ("none", "drsr")}
+    drsr, fifo, none = (score[name] for name in ("drsr", "fifo", "none"))
+    return {
+        "alone": (drsr["fresh"].to_numpy(), none["fresh"].to_numpy()),
+        "less_needed": (gain["none"].to_numpy(), gain["drsr"].to_numpy()),
+        "reweighted": (drsr[arms.cached].to_numpy(), drsr[arms.psi].to_numpy()),
+        "rule": (drsr[arms.cached].to_numpy(), fifo[arms.cached].to_numpy()),
+    }
+
+
+def _number(fraction: str) -> float:
+    above, _, below = str(fraction).partition("/")
+    return int(above) / int(below or 1)
+
+
+_READINGS = {"withheld": "#0072B2", "never arrived": "#D55E00"}
+_MEMORIES = {
+    "none": ("no cache", {"color": "black", "linestyle": ":", "marker": "x"}),
+    "fifo": ("FIFO, 5 rounds", figures.series_style("fifo", 0, RULES)),
+    "drsr": ("DRSR, 5 rounds", figures.series_style("drsr", 0, RULES)),
+}
+
+
+def _label(rule: str) -> str:
+    return RULES[rule].label if rule in RULES else "archive of all"
+
+
+def costs(found: pd.DataFrame) -> Figure:
+    """Return what forgetting costs by cache rule and reading: rounds, requests, mini-batches.
+
+    `found` holds rows of `costs.run` with the columns rule and seed.
+    """
+    import matplotlib.pyplot as plt
+
+    panels = {
+        "redone": "rounds to recompute, % of all",
+        "free": "requests that cost nothing, %",
+        "batches": "mini-batches that change",
+    }
+    fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.8), sharey=True)
+    rules = list(dict.fromkeys(found["rule"]))
+    for ax, (column, title) in zip(axes, panels.items(), strict=True):
+        scale = 1 if column == "batches" else 100
+        for shift, (reading, color) in zip((0.14, -0.14), _READINGS.items(), strict=True):
+            rows = found[found["reading"] == reading]
+            sample = [scale * rows.loc[rows["rule"] == rule, column].to_numpy() for rule in rules]
+            places = np.arange(len(rules))[::-1] + shift
+            _bars(ax, sample, places, color, label=reading)
+        ax.set_xlabel(title)
+        ax.set_xlim(left=0)
+    axes[0].set_yticks(np.arange(len(rules))[::-1], [_label(rule) for rule in rules])
+    handles, labels = axes[0].get_legend_handles_labels()
+    fig.legend(handles, labels, ncols=2, fontsize=9, loc="outside upper center")
+    return fig
+
+
+def stores(found: pd.DataFrame) -> Figure:
+    """Return OSAFL's stores: their distance to the long run, and what DRSR gains, by round.
+
+    `found` holds the rows of `store_runs`. Bands are 95 % intervals over the seeds, on the
+    right of the differences seed by seed.
+    """
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.6))
+    figures.curves(axes[0], found, "round", "discrepancy", "cache", rules=RULES)
+    axes[0].set(xlabel="round t", ylabel=r"distance $\sum_r (v_r-\pi_r)^2$", ylim=(0, None))
+    axes[0].legend(fontsize=9)
+    by = found.dropna(subset="accuracy").pivot(
+        index="round", columns=["cache", "seed"], values="accuracy"
+    )
+    gain = 100 * (by["drsr"] - by["fifo"])
+    estimates = [intervals.mean_interval(row.to_numpy()) for _, row in gain.iterrows()]
+    _line(axes[1], gain.index.to_numpy(), estimates, figures.series_style("drsr", 0, RULES), "")
+    axes[1].axhline(0, color="0.4", linewidth=1)
+    axes[1].set(
+        xlabel="round t",
+        ylabel="DRSR minus FIFO, points",
+        title=f"test accuracy (FIFO ends at {100 * by['fifo'].iloc[-1].mean():.0f} %)",
+    )
+    return fig
+
+
+def draw_weights(found: pd.DataFrame, arms: Weights) -> Figure:
+    """Return accuracy over the old clients' weight, and what the new ones' caches add to it.
+
+    `found` holds the rows of `weight_runs`. Bands are 95 % intervals over the seeds of the
+    differences seed by seed.
+    """
+    import matplotlib.pyplot as plt
+
+    score = 100 * weight_scores(found)
+    share = found.groupby("arm")["p_hist"].first().sort_values()
+    x = share.to_numpy()
+    fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.8))
+    for memory, (label, look) in _MEMORIES.items():
+        axes[0].plot(x, score[memory][share.index].mean(), **look, label=label)
+        if memory != "none":
+            gain = score[memory] - score["none"]
+            _line(axes[1], x, [intervals.mean_interval(gain[a].to_numpy()) for a in share.index],
+                  look, label)  # fmt: skip
+    for arm, words in ((arms.cached, "psi for caches"), (arms.psi, "psi")):
+        axes[0].axvline(share[arm], color="0.6", linewidth=1, linestyle=(0, (2, 3)))
+        axes[0].annotate(
+            words, (share[arm], 0.02), xycoords=("data", "axes fraction"), rotation=90, fontsize=9,
+            ha="right", va="bottom",
+        )  # fmt: skip
+    axes[1].axhline(0, color="0.4", linewidth=1)
+    for ax, label in zip(axes, ("test accuracy, %", "added by a cache, points"), strict=True):
+        ax.set(xlabel="weight of the old clients $p_{hist}$", ylabel=label)
+        ax.legend(fontsize=9, loc="upper right")
+    return fig
+
+
+def _bars(
+    ax: Axes, sample: Sequence[np.ndarray], places: np.ndarray, color: str, label: str
+) -> None:
+    """Draw means with their 95 % intervals as horizontal bars."""
+    found = [intervals.mean_interval(values) for values in sample]
+    means = [one.mean for one in found]
+    many = all(one.n > 1 for one in found)
+    error = [one.high - one.mean for one in found] if many else None
+    ax.barh(places, means, height=0.26, color=color, xerr=error, label=label, ecolor="0.25")
+
+
+def _line(
+    ax: Axes, x: np.ndarray, found: Sequence[intervals.Estimate], look: dict, label: str
+) -> None:
+    means = [one.mean for one in found]
+    ax.plot(x, means, **look, label=label)
+    if all(one.n > 1 for one in found):
+        low, high = ([getattr(one, end) for one in found] for end in ("low", "high"))
+        ax.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
