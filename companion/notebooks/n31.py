@@ -223,10 +223,8 @@ class Alternated(NamedTuple):
         Values of (5) along the passes, each beside the next.
     agree : float
         Share of the clients with the same whole steps from all starts.
-    reached : array (n_seeds,)
-        Median of the value of (5) reached over the best one, from the start that was given.
     by_start : DataFrame
-        The same over start and epsilon in closed form, see `by_start_and_weight`.
+        The value of (5) over the best one, by start and epsilon, see `by_start_and_weight`.
     """
 
     rows: list[dict]
@@ -235,32 +233,23 @@ class Alternated(NamedTuple):
     energy: dict[float, float]
     rising: list[tuple[np.ndarray, np.ndarray]]
     agree: float
-    reached: np.ndarray
     by_start: pd.DataFrame
 
 
 def alternated(
-    fleets: Sequence[Devices],
-    n_clients: int,
-    *,
-    solver: str,
-    share: float,
-    weight: float,
-    grid: int,
+    fleets: Sequence[Devices], n_clients: int, *, solver: str, weight: float
 ) -> Alternated:
     """Run the alternation for the first `n_clients` of the first round.
 
     Parameters
     ----------
     fleets : sequence of Devices
-        One per seed; all but `reached` is about the first.
+        One per seed; all but `by_start` is about the first.
     n_clients : int
     solver : {"closed", "cvxpy"}
-        Algorithm 1 in closed form, or Algorithm 4 with cvxpy, where `reached` is of the CNN alone.
-    share : float
-        The judged start.
-    weight, grid
-        epsilon of (5), and points of the brute-force search.
+        Algorithm 1 in closed form, or Algorithm 4 with cvxpy.
+    weight : float
+        epsilon of (5).
     """
     link = links()["CNN"]
     group = take(fleets[0], slice(n_clients))
@@ -283,11 +272,9 @@ def alternated(
         rows.append(_row(solver, start, history, whole, step, ratio))
     left_out = int((~exact.feasible).sum())
     rows.append({"solver": "exact", "clients": n_clients, "stragglers": left_out})
-    on = links() if solver == "closed" else {"CNN": link}
-    reached = [_reached(take(f, slice(n_clients)), on, solver, share, weight, grid) for f in fleets]
     agree = float(np.mean(np.ptp(ends, axis=0) == 0))
     curve = by_start_and_weight(fleets, n_clients)
-    return Alternated(rows, met, moved, energy, rising, agree, np.array(reached), curve)
+    return Alternated(rows, met, moved, energy, rising, agree, curve)
 
 
 def alternation_table(*found: Alternated) -> pd.DataFrame:
@@ -344,29 +331,6 @@ def _row(
         "stragglers": int((~whole.feasible).sum()),
         "energy / least": f"{ratio:.3g}",
     }
-
-
-def _reached(
-    some: Devices,
-    on: Mapping[str, Link],
-    solver: str,
-    share: float,
-    weight: float,
-    grid: int,
-) -> float:
-    """Return the median, over clients and networks, of the value of (5) over the best one."""
-    ratios = []
-    for link in on.values():
-        best = values_by_steps(some, link, weight, grid).max(axis=0)
-        history = alternation.alternate(
-            some, link, start=alternation.Start(1.0, share), solver=solver
-        )
-        whole = alternation.whole_steps(some, link, history)
-        able = whole.feasible
-        choices = whole.local_steps[able], whole.cpu_hz[able], whole.tx_watt[able]
-        value = alternation.objective(take(some, able), link, *choices, weight=weight)
-        ratios.append(value.total / best[able])
-    return np.median(np.concatenate(ratios))
 
 
 # From which shares of p_max, and with which epsilon of (5), `by_start_and_weight` begins; the
