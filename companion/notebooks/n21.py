@@ -45,10 +45,13 @@ from companion.notebooks.datastreams_shared import (
     rivals,
 )
 from companion.plans import Stage, data_remarks
+from sflkit import federated, models
 from sflkit.data import catalogue
 from sflkit.datastreams import psi, training
 from sflkit.datastreams.config import DataStreamsConfig
+from sflkit.datastreams.constants import estimate_constants
 from sflkit.datastreams.strategies import client_importance
+from sflkit.models import NETWORKS
 from sflkit.randomness import generator
 from sflkit.results.intervals import mean_interval
 from sflkit.results.store import config_dict
@@ -641,8 +644,6 @@ def estimated_shares(
 
 def _estimated(config: DataStreamsConfig, rates: Sequence[float]) -> list[float]:
     """Return the p_hist that the heuristic's ratio gives on a federation, by rate."""
-    from sflkit import federated, models
-    from sflkit.datastreams.constants import estimate_constants
 
     data = training.build(config)
     given = {name: getattr(config, name) for name in ("hidden", "padding")}
@@ -918,8 +919,6 @@ def grid_curves(runs: Strategies, row: str, number: int) -> tuple[Figure, dict[s
         What it draws, for `figures.save_figure`.
     """
     import matplotlib.pyplot as plt
-
-    from sflkit.models import NETWORKS  # it loads torch
 
     shown = [fraction for name, fraction in runs.found if name == row]
     fig, axes = plt.subplots(2, len(shown), figsize=(9.6, 5.6), sharex=True, sharey="row")

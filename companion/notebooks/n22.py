@@ -31,10 +31,13 @@ from companion.notebooks.datastreams_shared import (
     printed_cells,
 )
 from companion.plans import Stage
+from sflkit import federated, models
 from sflkit.data.federations import Federation
 from sflkit.datastreams import psi, training
 from sflkit.datastreams.config import DataStreamsConfig
+from sflkit.datastreams.constants import estimate_constants
 from sflkit.datastreams.strategies import client_importance
+from sflkit.federated import servers
 from sflkit.randomness import generator
 from sflkit.results.intervals import mean_interval
 from sflkit.results.store import config_dict
@@ -148,9 +151,6 @@ def path(mu: float | None, *, rounds: int, jitter: float = 0.0) -> np.ndarray:
         fresh client's would.
     """
     import torch
-
-    from sflkit import federated, models
-    from sflkit.federated import servers
 
     task = federated.Task(models.create("linear", input_shape=(1,), n_classes=1), "mse")
     x = [torch.tensor([[-place], [place]]) for place in PLACES]
@@ -387,8 +387,6 @@ def curvature(federation: Federation) -> Curvature:
 
 def estimated_share(federation: Federation, model: str, seed: int) -> tuple[float, float, Any]:
     """Return the ratio c2/c1 of (204) here, the p_hist that it gives, and the constants."""
-    from sflkit import federated, models
-    from sflkit.datastreams.constants import estimate_constants
 
     own = {"hidden": 2048, "padding": 0} if model == "cnn" else {}
     shapes = dict(input_shape=federation.input_shape, n_classes=federation.n_classes)

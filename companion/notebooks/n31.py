@@ -701,9 +701,6 @@ def resource_explorer() -> VBox:
     import ipywidgets
     import matplotlib.pyplot as plt
 
-    from sflkit.osafl import allocation, alternation
-    from sflkit.osafl.devices import Link
-
     def draw(distance: float, million: float, budget: float, start: float) -> None:
         link = Link(_PARAMETERS_BITS * million)
         client = middling(distance, budget)

@@ -51,6 +51,7 @@ from companion.plans import Stage
 from sflkit.osafl.clients import ceiling
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
+from sflkit.osafl.rules import RULES
 from sflkit.results.intervals import mean_interval
 
 if TYPE_CHECKING:
@@ -629,7 +630,6 @@ def never_joined(axes: Sequence[Axes], found: Dataset1) -> dict[str, pd.DataFram
     Left every seed has a line; a run that has diverged has no accuracy from there on, and a cross
     marks its last one. Right one seed each, by what counts for such clients.
     """
-    from sflkit.osafl.rules import RULES
 
     for arm, name in NEVER_JOINED.items():
         for i, (_, run) in enumerate(found.buffers[found.buffers["arm"] == arm].groupby("seed")):

@@ -21,6 +21,7 @@ from companion.notebooks.fats_shared import KEYWORDS, NAMES, TINY, Sizes
 from companion.widgets import SLIDER, picture
 from sflkit.fats import enumeration, forgetting, stability
 from sflkit.fats.expected_time import rule_cost
+from sflkit.fats.forgetting import RULES
 from sflkit.fats.history import draw_history
 from sflkit.randomness import generator
 
@@ -706,9 +707,6 @@ def exactness_explorer() -> ipywidgets.VBox:
     """
     import ipywidgets
     import matplotlib.pyplot as plt
-
-    from sflkit.fats import enumeration
-    from sflkit.fats.forgetting import RULES
 
     def drawn(law: enumeration.Law) -> float:
         return float(sum(p for p, history in law.values() if (history.clients == 0).any()))

@@ -657,9 +657,6 @@ def unlearning_explorer() -> ipywidgets.VBox:
     """
     import ipywidgets
     import matplotlib.pyplot as plt
-    import numpy as np
-
-    from sflkit.fats import bounds
 
     # A training in look-ups: FEMNIST's T, so many that the bound's second part, w look-ups, hardly
     # shows.

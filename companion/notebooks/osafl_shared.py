@@ -385,7 +385,6 @@ def best_in_words(runs: pd.DataFrame) -> str:
 
 def colors() -> dict[str, str]:
     """Return the colour of each rule."""
-    from sflkit.osafl.rules import RULES  # it loads torch
 
     return {name: RULES[name].look.color for name in RULES}
 
@@ -425,7 +424,6 @@ def compared(ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, floa
     DataFrame
         Mean, std and count by arm and round.
     """
-    from sflkit.osafl.rules import RULES
 
     drawn = _as_in_the_paper(runs).dropna(subset=[what])
     figures.curves(ax, drawn, "round", what, "arm", rules=RULES, interval=None)

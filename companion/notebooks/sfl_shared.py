@@ -19,7 +19,10 @@ from numpy.typing import ArrayLike
 from companion.widgets import SLIDER, picture
 from sflkit.registry import Look
 from sflkit.results.intervals import mean_interval
+from sflkit.sfl import bounds
 from sflkit.sfl.caches import RULES
+from sflkit.sfl.clients import Clients
+from sflkit.sfl.config import SFLConfig
 
 if TYPE_CHECKING:
     import ipywidgets
@@ -192,11 +195,6 @@ def cache_explorer() -> ipywidgets.VBox:
     """
     import ipywidgets
     import matplotlib.pyplot as plt
-    import numpy as np
-
-    from sflkit.sfl.caches import RULES
-    from sflkit.sfl.clients import Clients
-    from sflkit.sfl.config import SFLConfig
 
     n_classes, rounds = 6, 60
 
@@ -285,9 +283,6 @@ def discrepancy_explorer() -> ipywidgets.VBox:
     """
     import ipywidgets
     import matplotlib.pyplot as plt
-    import numpy as np
-
-    from sflkit.sfl import bounds
 
     t = np.unique(np.geomspace(1, 500, 80).astype(int))
 
