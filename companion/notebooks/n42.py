@@ -362,11 +362,6 @@ OTHERS = ("frs", "fr2")
 Settings = Mapping[str, Mapping[str, Any]]
 
 
-def _samples(setting: Mapping[str, Any], seed: int) -> int:
-    """Return how many samples the clients of a setting hold together."""
-    return int(sizes_of(FATSConfig(**setting, seed=seed)).sum())
-
-
 def expected_shares(settings: Settings, *, seed: int) -> pd.DataFrame:
     """Return the share of T that FATS recomputes, by formula and over 1000 drawn histories.
 
@@ -383,7 +378,8 @@ def expected_shares(settings: Settings, *, seed: int) -> pd.DataFrame:
     own = []
     for data, s in settings.items():
         size = {name: s[name] for name in COLUMNS}
-        size |= {"samples_per_client": _samples(s, seed) // s["n_clients"]}
+        held = int(sizes_of(FATSConfig(**s, seed=seed)).sum())
+        size |= {"samples_per_client": held // s["n_clients"]}
         own.append((f"{data}, w = {s['n_requests']}", size, s["n_requests"]))
     rows = []
     for name, size, w in own + cases:

@@ -366,11 +366,7 @@ Evidence = dict[str, Any]
 
 
 def missing(K: int, runs: pd.DataFrame) -> str:
-    return "" if len(runs) else _no_runs(K)
-
-
-def _no_runs(K: int) -> str:
-    return f"nothing was run with K = {K} under the reading that is judged"
+    return "" if len(runs) else f"nothing was run with K = {K} under the reading that is judged"
 
 
 def best_in_words(runs: pd.DataFrame) -> str:
@@ -425,7 +421,8 @@ def compared(ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, floa
         Mean, std and count by arm and round.
     """
 
-    drawn = _as_in_the_paper(runs).dropna(subset=[what])
+    as_in_the_paper = runs["arm"].replace("m_afa_cd_printed", "m_afa_cd")
+    drawn = runs.assign(arm=as_in_the_paper).dropna(subset=[what])
     figures.curves(ax, drawn, "round", what, "arm", rules=RULES, interval=None)
     end = int(runs["round"].max())
     places = {rule: end * (1.05 + 0.035 * i) for i, rule in enumerate(printed)}
@@ -434,10 +431,6 @@ def compared(ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, floa
     ax.set_xticks(np.unique(np.linspace(0, end, 6).round()))
     ax.legend().remove()
     return drawn.groupby(["arm", "round"])[what].agg(["mean", "std", "count"]).reset_index()
-
-
-def _as_in_the_paper(runs: pd.DataFrame) -> pd.DataFrame:
-    return runs.assign(arm=runs["arm"].replace("m_afa_cd_printed", "m_afa_cd"))
 
 
 def one_legend(fig: Figure, ncols: int = 4) -> None:
