@@ -149,7 +149,9 @@ def kept(name: str, settings: Mapping[str, Any], make: Callable[[], Any]) -> Any
         return pd.DataFrame(**found) if is_frame else found
     found = make()
     is_frame = isinstance(found, pd.DataFrame)
-    value = plain(found.to_dict(orient="split") if is_frame else found, name)
+    if is_frame:  # JSON has no NaN
+        table = found.astype(object).where(found.notna(), None).to_dict(orient="split")
+    value = plain(table if is_frame else found, name)
     if os.environ.get(paths.PUBLISH) == "1":
         with paths.lock(file):
             there = _derived(file) | {key: value}

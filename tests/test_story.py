@@ -71,7 +71,9 @@ def test_a_small_result_is_made_once_and_kept_to_the_last_digit(clone, monkeypat
 
     def make():
         made.append(1)
-        return pd.DataFrame({"x": [1 / 3, 2.0**60], "name": ["a", "b"]}, index=[4, 7])
+        return pd.DataFrame(
+            {"x": [1 / 3, 2.0**60], "gap": [float("nan"), 0.5], "name": ["a", "b"]}, index=[4, 7]
+        )
 
     first = story.kept("numbers", {"seed": 1}, make)
     assert not (paths.published() / "derived.json").exists()  # not publishing
