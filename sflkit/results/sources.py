@@ -23,6 +23,7 @@ import functools
 import hashlib
 import inspect
 import linecache
+import reprlib
 import sys
 import sysconfig
 import types
@@ -30,7 +31,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 _WAY_OUT = "write it as a class or function with a name in a module, script or cell"
+_ELSE = {"data": "pass Dataset.of(x, y)", "stream": f"{_WAY_OUT}, or pass an array of shares"}
 _PLAIN = bool | int | float | complex | str | bytes | None
 _IN_PYTHON = 1 << 9  # the flag of classes that a class statement made (Py_TPFLAGS_HEAPTYPE)
 # What `dataclass` writes into a class; the fields say as much.
@@ -46,7 +50,8 @@ def identity(keyword: str, thing: Any) -> dict[str, str]:
         What the error message calls it, such as "cache".
     thing : class or function
         It has a name of its own, at the top level of a module, a script or a notebook cell, or
-        within such a class; or a data set, which says itself what it is (`Dataset.identity`).
+        within such a class; an array, told apart by its values; or a data set, which says itself
+        what it is (`Dataset.identity`).
 
     Returns
     -------
@@ -63,11 +68,14 @@ def identity(keyword: str, thing: Any) -> dict[str, str]:
     """
     if callable(known := getattr(thing, "identity", None)) and not inspect.isclass(thing):
         return known()
+    if isinstance(thing, np.ndarray):
+        said = f"{thing.dtype.str} {thing.shape} ".encode() + thing.tobytes()
+        return {"name": "array", "source_sha256": hashlib.sha256(said).hexdigest()}
     named = inspect.isclass(thing) or inspect.isfunction(thing)
     if not named or "<" in thing.__qualname__:
         raise ValueError(
-            f"{keyword}={thing!r} must be a class or function with a name of its own, so that "
-            f"its results can be found again: {_WAY_OUT}"
+            f"{keyword}={reprlib.repr(thing)} must be a class or function with a name of its own, "
+            f"so that its results can be found again: {_ELSE.get(keyword, _WAY_OUT)}"
         )
     try:
         text = _text(thing)

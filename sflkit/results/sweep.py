@@ -127,7 +127,7 @@ def run_many(
     cache: type | Callable | None = None,
     server: type | Callable | None = None,
     model: type | Callable | None = None,
-    stream: type | Callable | None = None,
+    stream: Any = None,
     data: Any = None,
     store: Path | str | None = None,
     published: os.PathLike | str | Sequence[os.PathLike | str] | None = None,
@@ -145,10 +145,10 @@ def run_many(
         size of the data set) and `frame.attrs["device"]` go into the record.
     configs : frozen dataclasses with a `seed`
         One that occurs twice runs once.
-    cache, server, model, stream : class or function, optional
+    cache, server, model, stream : class or function, or an array of shares as stream; optional
         Your own; what is given is passed to `run` as keyword. `run` says what it makes of a class
-        and of a function. Name and source are part of the results' keys; the frame's columns show
-        the config alone, so tell such results apart by `frame.assign(rule="mine")`.
+        and of a function; a stream may be an array of shares. Name and source are part of the
+        results' keys, and the frame has the name in the column of the keyword.
     data : sflkit.data.Dataset, optional
         Your own data, such as `Dataset.of(x, y)`; its digest is part of the keys.
     store : path, optional
@@ -217,7 +217,10 @@ def run_many(
     if missing:
         task = Task(run, given, store, machine.cores(), os.getpid())
         computed = _compute(task, missing, jobs, progress, description or experiment)
-    return _assemble(configs, heads, folders, computed)
+    frame = _assemble(configs, heads, folders, computed)
+    for name in given:
+        frame[name] = code[name]["name"]
+    return frame
 
 
 def _say_damage(keys: Iterable[str], missing: Collection[str], folders: list[Path]) -> None:

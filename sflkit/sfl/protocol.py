@@ -131,7 +131,8 @@ def build_caches(
 
 def needs(cache: CacheLike) -> tuple[str, ...]:
     """Return what a cache asks for besides ids and labels."""
-    return tuple(getattr(cache, "needs", ()))
+    wanted = getattr(cache, "needs", ())
+    return (wanted,) if isinstance(wanted, str) else tuple(wanted)
 
 
 def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> Stream:

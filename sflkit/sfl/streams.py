@@ -231,7 +231,9 @@ class ShareStream:
         ValueError
             As there, or if there are fewer rounds.
         """
-        rounds = checks.integer("rounds", rounds, 1, len(self.shares))
+        rounds = checks.integer("rounds", rounds, 1)
+        if rounds > len(self.shares):
+            raise ValueError(f"rounds={rounds}: the stream has shares of {len(self.shares)} rounds")
         _, count_rng = checks.generator(rng).spawn(2)
         shares = self.shares[:rounds].swapaxes(0, 1)
         sizes = _sizes(batch_size, rounds)

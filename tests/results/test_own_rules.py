@@ -445,12 +445,28 @@ def test_own_rules_in_sweeps_of_training(tmp_path):
     for count in (2, 0):
         frame = sweep.run_many(training.run, configs, **given, store=tmp_path)
         assert frame.attrs["computed"] == count
+        assert {name: set(frame[name]) for name in given} == {
+            name: {thing.__name__} for name, thing in given.items()
+        }
     # FIFO by another name, and the default server, answer like the built-in ones
     built_in = [SFLConfig(**{**vars(config), "rule": "fifo"}) for config in configs]
     own = sweep.run_many(training.run, built_in, cache=OwnFIFO, store=tmp_path)
     theirs = sweep.run_many(training.run, built_in, store=tmp_path)
-    assert own.drop(columns="key").equals(theirs.drop(columns="key"))
+    assert own.drop(columns=["key", "cache"]).equals(theirs.drop(columns="key"))
     assert set(own["key"]).isdisjoint(theirs["key"])
+
+
+def test_shares_are_told_apart_by_their_values_in_a_sweep(tmp_path):
+    from sflkit.sfl import SFLConfig, run
+
+    config = SFLConfig(train=False, n_clients=2, n_classes=3, rounds=2, capacity=4, batch_size=2)
+    shares = np.full((2, 2, 3), 1 / 3)
+    other = np.eye(3)[[[0, 1], [0, 1]]]
+    for given, computed in ((shares, 1), (shares.copy(), 0), (other, 1)):
+        frame = sweep.run_many(run, [config], stream=given, store=tmp_path)
+        assert frame.attrs["computed"] == computed and set(frame["stream"]) == {"array"}
+    with pytest.raises(ValueError, match=r"data=.* pass Dataset.of\(x, y\)"):
+        sweep.run_many(run, [config], data=(np.zeros((9, 2)), np.zeros(9)), store=tmp_path)
 
 
 def test_own_data_in_sweeps_are_known_by_their_digest(tmp_path):

@@ -469,10 +469,10 @@ def test_shares_of_every_round_are_a_stream():
 @pytest.mark.parametrize(
     ("stream", "message"),
     [
-        (np.full((4, 3, 5), 0.3), "stream must sum to 1 along its last axis"),
+        (np.full((4, 3, 5), 0.3), "shares must sum to 1 along its last axis"),
         (np.full((4, 2, 5), 0.2), "stream has 2 clients and 5 classes; this run needs 3 and 5"),
-        (np.full((3, 3, 5), 0.2), "rounds=4 must be an integer >= 1 and <= 3"),
-        ([[0.5, 0.5]], "stream has shape"),
+        (np.full((3, 3, 5), 0.2), "rounds=4: the stream has shares of 3 rounds"),
+        ([[0.5, 0.5]], "shares has shape"),
     ],
 )
 def test_bad_shares(stream, message):
