@@ -473,8 +473,8 @@ class Equal:
         ours, expected = _one_shape(evidence, ("ours", "expected"))
         error = np.abs(ours - expected)
         held = error <= self.atol + self.rtol * np.abs(expected)
-        counts = held.size == 1 and float(ours.item()).is_integer() and expected.item() != 0
-        if counts and not held.all():
+        counts = held.size == 1 and all(float(one.item()).is_integer() for one in (ours, expected))
+        if counts and expected.item() != 0 and not held.all():
             return Judged("no", f"{ours.item():,.0f} where {expected.item():,.0f} is asked")
         return _counted(held, f"largest difference {float(error.max(initial=0.0)):.2g}")
 

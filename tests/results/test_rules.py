@@ -214,6 +214,7 @@ def test_equal_at_most_within_errors():
     assert (half.answer, half.ours) == ("partly", "1 of 2 hold, largest difference 0.1")
     one = Equal().judge((825220, 226180))
     assert (one.answer, one.ours) == ("no", "825,220 where 226,180 is asked")
+    assert "where" not in Equal().judge((2, 1.5)).ours  # a measure, not a count
     assert Equal().judge(([1.0, 1.0], 1.0)).answer == "yes"
     assert AtMost().judge(([0.1, 0.2, 0.0], [0.1, np.inf, 0.0])).answer == "yes"
     broken = AtMost().judge(([0.0530, 0.01], [0.0500, 0.02]))  # ERRATA 7: 0.0530 > 0.0500
