@@ -106,7 +106,9 @@ class _File:
     """What the claims of a file share, and how its entries become objects."""
 
     def __init__(self, content: Mapping[str, Any]):
-        self._texts, self._lists, self._rules = (content.get(name, {}) for name in _SHARED[1:])
+        self._texts, self._lists, self._rules = (
+            checks.instance(name, content.get(name, {}), dict) for name in _SHARED[1:]
+        )
         if taken := sorted(set(self._rules) & set(_RULES)):
             raise ValueError(f"rules: {taken} are names of companion.judging.rules; take others")
 
@@ -166,13 +168,13 @@ class _File:
             given = {**first, **given}
         kind = _RULES[checks.choice("rule", name, _RULES)]
         given = {field: _filled(value, scope) for field, value in given.items()}
-        points = given.pop("points", False)
+        points = checks.flag("points", given.pop("points", False))
         _fields(given, *(field.name for field in dataclasses.fields(kind)))
         for field, value in given.items():
             if field == "rules":
                 given[field] = self._each(value, scope)
             elif isinstance(value, list):
-                given[field] = round(value[0] - value[1], 9)
+                given[field] = _difference(field, value)
             if points and field in _IN_POINTS:
                 given[field] = round(given[field] / 100, 9)
         return kind(**given, **(rules.POINTS if points else {}))
@@ -182,6 +184,14 @@ class _File:
         if isinstance(said, Mapping):
             return {key: self._rule(one, scope) for key, one in said.items()}
         return self._rule(said, scope)
+
+
+def _difference(field: str, value: list) -> float:
+    """Return the first of two printed numbers minus the second."""
+    if len(value) != 2:
+        raise ValueError(f"{field}={value} must be a number or two, of which it is the difference")
+    first, second = (checks.real(field, one) for one in value)
+    return round(first - second, 9)
 
 
 def _named_rule(said: Any) -> tuple[str, dict[str, Any]]:
