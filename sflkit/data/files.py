@@ -82,7 +82,8 @@ def check(path: Path) -> tuple[str, bool]:
     except OSError as error:
         if not path.exists():
             raise
-        raise DataCorruptError(f"{error.filename} cannot be read: {error.strerror}") from error
+        name = error.filename or path  # reading what was opened names no file
+        raise DataCorruptError(f"{name} cannot be read: {error.strerror}") from error
     if has_record:
         expected = words[0].lower() if words else ""
         if not re.fullmatch("[0-9a-f]{64}", expected):

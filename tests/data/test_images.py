@@ -1,6 +1,7 @@
 """Loading: what is at hand, files and their checks, and the errors a user meets."""
 
 import dataclasses
+import errno
 import gzip
 import hashlib
 import os
@@ -556,3 +557,14 @@ def test_remarks_on_the_data_of_published_runs():
     )
     assert catalogue.remark({"digest": "0", "note": "stand-in"}) == "stand-in"
     assert catalogue.remark({"digest": "0"}) == ""
+
+
+def test_a_file_that_breaks_off_while_read_is_named(tmp_path, monkeypatch):
+    write(tmp_path / "mnist.npz", b"some bytes")
+
+    def broken(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))  # as read() does: without a name
+
+    monkeypatch.setattr(hashlib, "file_digest", broken)
+    with pytest.raises(data.DataCorruptError, match=r"/mnist\.npz cannot be read: Input/output"):
+        check(tmp_path / "mnist.npz")
