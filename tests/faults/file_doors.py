@@ -34,6 +34,7 @@ import numpy as np
 import pandas as pd
 
 from companion import figures, shelf
+from companion.claims import SFL
 from companion.judging import seals, tables
 from companion.judging.claims import Setting
 from sflkit import paths
@@ -45,7 +46,6 @@ from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
 from tests.fats.fats_cases import setup
 from tests.faults.damaged_calls import Outcome
-from tests.faults.test_corruption import CLAIMS
 
 TINY = SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2)
 SECONDS = 5  # after which a reader counts as hanging
@@ -128,7 +128,7 @@ def draw(folder: Path, content: int) -> None:
 
 def judge(folder: Path, content: int) -> None:
     """Record a verdict."""
-    judged = CLAIMS["sfl-fig2"].judge({"mixes": content != 1}, setting=Setting("full"))
+    judged = SFL["sfl-fig2"].judge({"mixes": content != 1}, setting=Setting("full"))
     tables.record(judged, folder=folder)
 
 
