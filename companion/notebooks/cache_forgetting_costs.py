@@ -42,7 +42,7 @@ class CostsConfig:
     Parameters
     ----------
     rule : str
-        A name in `forgetting.PROVED`, or "archive", which keeps all that arrives.
+        A name in `cache_forgetting.PROVED`, or "archive", which keeps all that arrives.
     seed : int
         >= 0.
     n_clients, clients_per_round, local_steps, batch_size, rounds : int

@@ -122,7 +122,7 @@ def distances(case: Case, rule: str, repair: str = "exact") -> Distances:
     ----------
     case : Case
     rule : str
-        A name in `forgetting.PROVED`.
+        A name in `cache_forgetting.PROVED`.
     repair : str
         A name in `fats.forgetting.RULES`, for the first reading.
 

@@ -590,7 +590,7 @@ def _up_and_down(values: np.ndarray) -> bool:
 def descend_each(
     n: np.ndarray, historical: np.ndarray, c1: np.ndarray, c2: np.ndarray, length: float
 ) -> np.ndarray:
-    """Return the psi that 2000 steps of `descend_psi` reach on many problems at once, (R,).
+    """Return the psi that 2000 steps of `_descend` reach on many problems at once, (R,).
 
     Parameters
     ----------

@@ -994,7 +994,7 @@ def _panel(ax: Axes, lines: pd.DataFrame, case: Case) -> None:
 def forest(differences: pd.DataFrame) -> Figure:
     """Draw the printed differences of strategies with ours, averaged and last.
 
-    `differences` is that of `strategies`.
+    `differences` is the answer of the function of that name.
     """
     import matplotlib.pyplot as plt
 

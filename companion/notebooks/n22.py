@@ -400,7 +400,7 @@ def estimated_share(federation: Federation, model: str, seed: int) -> tuple[floa
 def drift(fixed: dict[str, np.ndarray], streaming: dict[str, np.ndarray]) -> Figure:
     """Return the paths of the global model on fixed data, its error, and that on streaming data.
 
-    `fixed` and `streaming` hold `drift_example.path` by name, FedAvg first and SCAFFOLD last.
+    `fixed` and `streaming` hold the answers of `path` by name, FedAvg first and SCAFFOLD last.
     """
     import matplotlib.pyplot as plt
 

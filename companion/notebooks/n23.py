@@ -645,7 +645,8 @@ def generalisation(table: pd.DataFrame, thresholds: pd.DataFrame) -> Figure:
 def variability(last: pd.DataFrame, turns: pd.DataFrame) -> Figure:
     """Draw the gradient variability of four strategies, and clients who train in turns.
 
-    `last` are the rows of the longest horizon by strategy, `turns` is that of `theory_evidence`.
+    `last` are the rows of the longest horizon by strategy, `turns` is the answer of
+    the function of that name.
     """
     import matplotlib.pyplot as plt
 

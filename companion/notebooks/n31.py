@@ -607,7 +607,7 @@ def value_by_start(found: pd.DataFrame) -> tuple[Figure, dict[str, Any]]:
     Parameters
     ----------
     found : DataFrame
-        As `resources.by_start_and_weight` returns.
+        As `by_start_and_weight` returns.
 
     Returns
     -------

@@ -428,7 +428,7 @@ def score(
     """Draw the score in four panels.
 
     Six updates and their scores, the score over the angle, the distribution of the best score over
-    lambda, and the surrogate (30) of one client. Arguments are those of `score_evidence`.
+    lambda, and the surrogate (30) of one client. `coefficients` and `one` are those of `Found`.
     """
     import matplotlib.pyplot as plt
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Rates(NamedTuple):
-    """All that notebook 41 has found, as `convergence` and `unlearning_costs` return it."""
+    """All that notebook 41 has found, as `learning_costs` and `unlearning_costs` return it."""
 
     problem: Problem
     cases: dict[int, Case]

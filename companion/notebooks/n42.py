@@ -396,7 +396,7 @@ def expected_shares(settings: Settings, *, seed: int) -> pd.DataFrame:
 
 
 def clocked(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return accuracies on the clock of the pictures: phase, clock, `recovery.RUN`, accuracy.
+    """Return accuracies on the clock of the pictures: phase, clock, `RUN`, accuracy.
 
     The clock counts rounds since the start, on which all methods agree; a method that has nothing
     to do keeps its model. During recovery the accuracy is that of the model being recomputed.
@@ -431,7 +431,7 @@ def mean_curves(shown: pd.DataFrame) -> pd.DataFrame:
 
 
 def all_scores(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return `recovery.scores` of runs of several data sets."""
+    """Return `scores` of runs of several data sets."""
     return pd.concat([scores(part) for _, part in frame.groupby("data", sort=False)])
 
 
@@ -449,7 +449,7 @@ def evidence(
     fig1, fig5 : DataFrame
         `all_scores` of the runs of Figs. 1 and 5.
     stream : DataFrame
-        `recovery.stream_scores` of those of Fig. 8.
+        `stream_scores` of those of Fig. 8.
     """
     found = {"fats-fig1": _at_once("fats-fig1", fig1), "fats-fig5": _at_once("fats-fig5", fig5)}
     one, end = _of_set(stream, "MNIST"), _of_set(fig5, "MNIST")

@@ -525,7 +525,7 @@ def _label(rule: str) -> str:
 def costs(found: pd.DataFrame) -> Figure:
     """Return what forgetting costs by cache rule and reading: rounds, requests, mini-batches.
 
-    `found` holds rows of `costs.run` with the columns rule and seed.
+    `found` holds rows of `cache_forgetting_costs.run` with the columns rule and seed.
     """
     import matplotlib.pyplot as plt
 

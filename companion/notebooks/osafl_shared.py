@@ -410,7 +410,7 @@ def compared(ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, floa
     ----------
     ax : Axes
     runs : DataFrame
-        Runs of `plans`, with the column `arm`, a rule; the paper's M-AFA-CD has the printed buffer.
+        Runs of a plan, with the column `arm`, a rule; the paper's M-AFA-CD has the printed buffer.
     what : {"accuracy", "loss"}
     printed : mapping
         Rule -> the paper's number of its best round, as hollow diamonds.

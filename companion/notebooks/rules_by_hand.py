@@ -163,7 +163,7 @@ def disco_weights() -> np.ndarray:
 
 
 def needs_table(needs: pd.DataFrame) -> pd.DataFrame:
-    """Return `sharing.private_needs` in words, a row per rule."""
+    """Return `private_needs` in words, a row per rule."""
     names = {"sizes": "sizes of the stores", "steps": "local steps", "labels": "label counts"}
     shown = needs.rename(index=RULES.labels(), columns=names)
     return shown.replace({True: "needed", False: "-"}).rename_axis("the server of")
@@ -176,7 +176,7 @@ def evidence(found: Rounds, needs: pd.DataFrame) -> dict[str, dict[str, Any]]:
     ----------
     found : Rounds
     needs : DataFrame
-        `sharing.private_needs` of the six rules of the paper.
+        `private_needs` of the six rules of the paper.
     """
     parts: dict[str, dict[str, Any]] = {
         artefact: {"by_hand": found.checked[name]} for artefact, name in ARTEFACTS.items()
