@@ -51,7 +51,8 @@ from sflkit.randomness import generator
 from sflkit.sfl import caches as cache_rules
 from sflkit.sfl.caches import Cache
 
-# The rules for which `cache_forgetting_proofs` counts out that a sample can be made to have never arrived.
+# The rules for which `cache_forgetting_proofs` counts out that a sample can be made to have never
+# arrived.
 PROVED = ("fifo", "lazy", "reservoir", "srsr", "drsr")
 
 # (client, round) -> the generator that a cache update draws from; the same call, the same dice.
