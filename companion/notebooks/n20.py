@@ -23,6 +23,7 @@ import pandas as pd
 
 from companion import figures, sheets
 from companion.judging import tables
+from companion.notebooks.datastreams_shared import HISTORICAL, ROWS, TABLES
 from companion.widgets import SLIDER, picture
 from sflkit.datastreams import importance
 from sflkit.datastreams.psi import (
@@ -40,10 +41,7 @@ if TYPE_CHECKING:
 
 
 Evidence = dict[str, Any]
-REPORTED = {0.05: "ds-tab4", 0.2: "ds-tab2", 0.5: "ds-tab5"}  # N_hist / N -> the table with p_hist
-DATA = ("synthetic", "CIFAR-10", "CIFAR-100", "FEMNIST", "Shakespeare")
 UNSTATED_N = (500_000, 1_000_000)  # Fig. 2's caption has the first, no place the second
-_HISTORICAL = {"synthetic": 10, "CIFAR-10": 25, "CIFAR-100": 25}  # elsewhere their share is N's
 _HALF_DIGIT = 0.05  # Table 3 prints one decimal
 
 
@@ -168,7 +166,7 @@ def gaps(groups: Groups, ratios: Sequence[float], points: int) -> pd.DataFrame:
         (psi of Historical minus psi of Uniform). The shares are `points` equally spaced ones and
         those of the paper's tables.
     """
-    shares = np.unique([*np.linspace(0.005, 0.995, points), *REPORTED])
+    shares = np.unique([*np.linspace(0.005, 0.995, points), *TABLES])
     rows = []
     for ratio in ratios:
         for share in shares:
@@ -240,13 +238,13 @@ def held_now(rounds: np.ndarray) -> dict[float, np.ndarray]:
     """
     return {
         fraction: np.array([1 - _held_p_hist(fraction, int(t)) for t in rounds])
-        for fraction in REPORTED
+        for fraction in TABLES
     }
 
 
 def rounds_until(weight: float = 0.05) -> dict[float, int]:
     """Return after how many rounds fresh clients have at most this weight, by fraction."""
-    return {f: int(np.ceil((1 - f) / f * (1 - weight) / weight)) for f in REPORTED}
+    return {f: int(np.ceil((1 - f) / f * (1 - weight) / weight)) for f in TABLES}
 
 
 def _held_p_hist(fraction: float, rounds: int) -> float:
@@ -264,7 +262,7 @@ def _memory() -> Evidence:
         weights[:, :2, :old], weights[:, 2:, :19] = 1, 1  # 1 for every sample in a memory
         arrived.append(importance.aggregation_weights(weights)[:, :2].sum(axis=1))
         expected.append(np.full(20, fraction / (fraction + (1 - fraction) / 20)))
-    at_800 = {f"{100 * f:g} %": (1 - _held_p_hist(f, 800), 0.05) for f in REPORTED}
+    at_800 = {f"{100 * f:g} %": (1 - _held_p_hist(f, 800), 0.05) for f in TABLES}
     return at_800 | {
         "formula": (np.array(arrived), np.array(expected)),
         "5 %, T = 100": (1 - _held_p_hist(0.05, 100), 0.05),
@@ -408,7 +406,7 @@ def table3_ratios() -> pd.DataFrame:
     for name, fraction, fresh in _lines(values):
         b, d, g, diameter = (values["ds-c2c1", f"{name} {q}"] for q in _SYMBOLS)
         samples = int(values["ds-tab1", f"{name} samples"])
-        ratio = values[REPORTED[fraction], f"{name} c2/c1"]
+        ratio = values[TABLES[fraction], f"{name} c2/c1"]
         for number in (samples, *(UNSTATED_N if name.startswith("CIFAR") else ())):
             low, middle, high = (
                 estimate_c_ratio(
@@ -435,8 +433,8 @@ def reported_importance(ratios: pd.DataFrame) -> pd.DataFrame:
     values = _paper()
     rows = []
     for name, fraction, fresh in _lines(values):
-        ratio = values[REPORTED[fraction], f"{name} c2/c1"]
-        p_hist = values[REPORTED[fraction], f"{name} p_hist"]
+        ratio = values[TABLES[fraction], f"{name} c2/c1"]
+        p_hist = values[TABLES[fraction], f"{name} p_hist"]
         mine = ratios[(ratios["data"] == name) & (ratios["N_hist/N"] == fraction)]
         ours = equal_fresh_p_hist(fraction, fresh, ratio)
         row = {
@@ -477,10 +475,10 @@ def _paper() -> pd.Series:
 def _lines(values: pd.Series) -> list[tuple[str, float, int]]:
     """Return the fifteen lines of Tables 2, 4 and 5: data, N_hist / N, number of fresh clients."""
     lines = []
-    for name in DATA:
+    for name in ROWS:
         clients = int(values["ds-tab1", f"{name} clients"])
-        for fraction in REPORTED:
-            old = _HISTORICAL.get(name, round(fraction * clients))
+        for fraction in TABLES:
+            old = HISTORICAL.get(name, round(fraction * clients))
             lines.append((name, fraction, clients - old))
     return lines
 
@@ -566,8 +564,8 @@ def ratio_sheet(ratios: pd.DataFrame, importances: pd.DataFrame) -> pd.DataFrame
     parts = (("c2/c1", stated, "(204)", 3), ("p*hist", importances, "minimiser", 2))
     found = []
     for name, table, column, digits in parts:
-        ours: dict[str, dict[str, float]] = {data: {} for data in DATA}
-        paper: dict[str, dict[str, float]] = {data: {} for data in DATA}
+        ours: dict[str, dict[str, float]] = {data: {} for data in ROWS}
+        paper: dict[str, dict[str, float]] = {data: {} for data in ROWS}
         for _, row in table.iterrows():
             cell = f"{name}, {100 * row['N_hist/N']:g} %"
             ours[row["data"]][cell], paper[row["data"]][cell] = row[column], row["reported"]
@@ -673,8 +671,8 @@ def minimiser(groups: Groups, found: pd.DataFrame, excess: pd.DataFrame, line: f
         dot = dict(color=look["color"], markersize=6, clip_on=False, zorder=4)
         left.plot(leaves[fraction], 1, "o", **dot)
         left.axhline(fraction, xmin=0.45, color=look["color"], linewidth=0.8, linestyle=":")
-        if fraction in REPORTED:
-            value = tables.paper_value("datastreams", REPORTED[fraction], "CIFAR-10 p_hist")
+        if fraction in TABLES:
+            value = tables.paper_value("datastreams", TABLES[fraction], "CIFAR-10 p_hist")
             sheets.printed_marks(left, line, {name: value}, {name: look["color"]})
     left.axvline(line, color="gray", linestyle="--", linewidth=1.2)
     near = dict(xytext=(4, 0), textcoords="offset points", color="dimgray", fontsize=9)

@@ -1,7 +1,7 @@
 """Notebook 21, the strategies: runs, the evidence on tables and figures, pictures.
 
 Source: FDS (Federated Learning for Data Streams), Sections 5 and 6, Appendices C.6 and D, Tables 2
-to 5, Figs. 3 and 5 to 8, (204). Algorithm 1 itself is checked in `algorithm1`.
+to 5, Figs. 3 and 5 to 8, (204). Algorithm 1 itself is checked in `fds_algorithm1`.
 
 A line of Tables 2, 4, 5 is a *case*: a data set and a share of historical samples. It becomes one
 config per seed, in which all strategies and the whole grid of p_hist train side by side. Where
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,23 +28,18 @@ import pandas as pd
 from companion import figures, sheets, story
 from companion.claims import DATASTREAMS as CLAIMS
 from companion.judging.claims import SETTINGS, NotRun, Setting
-from companion.judging.tables import paper_value
-from companion.notebooks.algorithm1 import algorithm_evidence, table1_evidence
+from companion.judging.tables import paper_value, paper_values
 from companion.notebooks.datastreams_shared import (
     BASELINES,
-    FIGURES,
+    HISTORICAL,
     ROWS,
     SHOWN,
     TABLES,
     VALIDATION,
-    artefact_of,
     both_iterates,
-    nearest_share,
-    percent,
     printed_cells,
-    printed_line,
-    rivals,
 )
+from companion.notebooks.fds_algorithm1 import algorithm_evidence, table1_evidence
 from companion.plans import Stage, data_remarks
 from sflkit import federated, models
 from sflkit.data import catalogue
@@ -62,8 +58,13 @@ if TYPE_CHECKING:
 
 
 GRID = {0.0: "fresh", 0.2: "p_hist=0.2", 0.5: "p_hist=0.5", 0.8: "p_hist=0.8", 1.0: "historical"}
-# c2 / c1 as Tables 4, 2 and 5 print it; clients of Table 1; historical ones of Section 6, by share
-# where the clients are natural.
+FIGURES = {
+    "ds-fig5": "synthetic",
+    "ds-fig6": "CIFAR-100",
+    "ds-fig7": "FEMNIST",
+    "ds-fig8": "Shakespeare",
+}
+# c2 / c1 as Tables 4, 2 and 5 print it; clients of Table 1.
 RATIOS = {
     "synthetic": {0.05: 0.094, 0.2: 0.092, 0.5: 0.085},
     "CIFAR-10": {0.05: 0.150, 0.2: 0.150, 0.5: 0.150},
@@ -72,8 +73,41 @@ RATIOS = {
     "Shakespeare": {0.05: 0.064, 0.2: 0.064, 0.5: 0.095},
 }
 CLIENTS = {"synthetic": 11, "CIFAR-10": 50, "CIFAR-100": 50, "FEMNIST": 3597, "Shakespeare": 916}
-HISTORICAL = {"synthetic": 10, "CIFAR-10": 25, "CIFAR-100": 25}
 TABLE_3 = dict(loss_bound=0.7, grad_bound=0.4, diameter=1.9, n_params=21, n_samples=200)
+
+
+def artefact_of(row: str, fraction: float) -> str:
+    """Return the id of a line of the tables, such as "ds-tab2-cifar10"."""
+    suffix = "" if row == "synthetic" else "-" + row.lower().replace("-", "")
+    return TABLES[fraction] + suffix
+
+
+@cache
+def printed_line(row: str, fraction: float) -> dict[str, float]:
+    """Return what a line prints: p_hist, and the accuracy of each strategy in %."""
+    table = paper_values("datastreams")
+    values = table[table["artefact"] == TABLES[fraction]].set_index("quantity")["value"]
+    names = ("p_hist", *BASELINES, "Ours", "Optimal")
+    return {name: float(values[f"{row} {name.lower()}"]) for name in names}
+
+
+def nearest_share(row: str, fraction: float) -> float:
+    """Return the share of the grid, not 0, that is nearest to the reported p_hist.
+
+    0 leaves the old data out, which no reported share does.
+    """
+    return min((0.2, 0.5, 0.8, 1.0), key=lambda x: abs(x - printed_line(row, fraction)["p_hist"]))
+
+
+def percent(fraction: float) -> str:
+    """Return 0.05 as "5 %"."""
+    return f"{100 * fraction:g} %"
+
+
+def rivals(row: str, fraction: float) -> tuple[str, ...]:
+    """Return the baselines with which Ours is compared: not with the one that it is itself."""
+    keys = {part.key for part in CLAIMS[artefact_of(row, fraction)].parts}
+    return tuple(name for name in BASELINES if f"ours, {name}" in keys)
 
 
 class Case(NamedTuple):

@@ -215,7 +215,7 @@ def measure(
             )
             step = opt.rate / local_steps
             row |= _errors(problem, p, held, train(problem, p, held, step, local_steps)[0], opt)
-            rows.append(row | _sum_bounds(problem, p, rounds, local_steps, opt))
+            rows.append(row | _sum_bounds(problem, p, rounds, local_steps))
             if strategy == "ours" and rounds >= ENGINE_ROUNDS:
                 few = held[:1, :ENGINE_ROUNDS]
                 gaps.append(_engine_gap(problem, p, few, step, local_steps))
@@ -365,7 +365,6 @@ def _sum_bounds(
     p: np.ndarray,
     rounds: int,
     local_steps: int,
-    opt: bounds.OptimizationBound,
 ) -> dict[str, float]:
     """Return Corollary 5.1', psi with the appendix's c0, and psi with the printed one, (20)."""
     counts, old_ones = problem.counts(rounds), problem.historical

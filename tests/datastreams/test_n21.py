@@ -10,11 +10,9 @@ from companion.claims import DATASTREAMS as CLAIMS
 from companion.judging.claims import NotRun
 from companion.judging.tables import paper_value
 from companion.notebooks import n21, n22
-from companion.notebooks.datastreams_shared import (
-    BASELINES,
+from companion.notebooks.datastreams_shared import BASELINES, ROWS, TABLES
+from companion.notebooks.n21 import (
     FIGURES,
-    ROWS,
-    TABLES,
     artefact_of,
     nearest_share,
     percent,

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from companion.notebooks import datastreams_shared, n21, n22
-from companion.notebooks.datastreams_shared import ROWS, TABLES, printed_line
+from companion.notebooks.datastreams_shared import ROWS, TABLES
+from companion.notebooks.n21 import printed_line
 
 LINE = ("CIFAR-10", 0.2)  # prints 59.6, 59.8, 61.5, 66.9, 67.7
 
