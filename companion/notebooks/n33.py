@@ -16,17 +16,16 @@ import pandas as pd
 from companion import figures, sheets
 from companion.claims import OSAFL
 from companion.judging.claims import NotRun, Setting
+from companion.judging.tables import paper_value
 from companion.notebooks import osafl_shared, table2_readings
 from companion.notebooks.osafl_shared import (
     ARMS,
     BASELINES,
     CASE,
-    CHECKPOINT_ROUND,
     LABELS,
     Evidence,
     Runs,
     accuracy,
-    at_checkpoint,
     at_k,
     at_round,
     best,
@@ -57,6 +56,18 @@ from sflkit.results.intervals import mean_interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+# The rounds after which Section V-B.1 names accuracies at K = 1.
+CHECKPOINT_ROUND = {"CNN": 5, "SqueezeNet1": 30}
+
+
+def at_checkpoint(network: str) -> dict[str, float]:
+    """Return the accuracies that Section V-B.1 names for a network at K = 1, shares by rule."""
+    where = f"accuracy at round {CHECKPOINT_ROUND[network]} {network}"
+    return {
+        rule: paper_value("osafl", "osafl-fig4", f"{where} {name}") for rule, name in LABELS.items()
+    }
 
 
 class Dataset1(NamedTuple):

@@ -13,14 +13,15 @@ import pandas as pd
 
 from companion import sheets
 from companion.judging.claims import NotRun, Setting
+from companion.judging.tables import paper_value
 from companion.notebooks.osafl_shared import (
     ARMS,
     BASELINES,
+    LABELS,
     Evidence,
     as_printed,
     at_k,
     at_round,
-    at_round_40,
     best,
     best_in_words,
     best_loss,
@@ -46,6 +47,14 @@ if TYPE_CHECKING:
 
 PRINTED = tuple(ARMS)[:6]
 COLUMN = (*PRINTED, "genie")
+
+
+def at_round_40(K: int) -> dict[str, float]:
+    """Return the accuracies on Dataset-2 after 40 rounds, Section V-B.2, shares by rule."""
+    return {
+        rule: paper_value("osafl", "osafl-fig6", f"accuracy at round 40 K = {K} {name}")
+        for rule, name in LABELS.items()
+    }
 
 
 class Dataset2(NamedTuple):

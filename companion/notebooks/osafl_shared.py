@@ -39,25 +39,6 @@ LABELS = {
     "m_feddisco": "M-FedDisco",
 }
 BASELINES = tuple(LABELS)[1:]
-# The rounds after which Section V-B.1 names accuracies at K = 1.
-CHECKPOINT_ROUND = {"CNN": 5, "SqueezeNet1": 30}
-
-
-def at_checkpoint(network: str) -> dict[str, float]:
-    """Return the accuracies that Section V-B.1 names for a network at K = 1, shares by rule."""
-    where = f"accuracy at round {CHECKPOINT_ROUND[network]} {network}"
-    return {
-        rule: paper_value("osafl", "osafl-fig4", f"{where} {name}") for rule, name in LABELS.items()
-    }
-
-
-def at_round_40(K: int) -> dict[str, float]:
-    """Return the accuracies on Dataset-2 after 40 rounds, Section V-B.2, shares by rule."""
-    return {
-        rule: paper_value("osafl", "osafl-fig6", f"accuracy at round 40 K = {K} {name}")
-        for rule, name in LABELS.items()
-    }
-
 
 # An arm is a rule and what stands in its buffer for a client that never joined. Notebook 34 runs
 # the baselines without such clients, and M-AFA-CD as printed, which is what the paper's numbers

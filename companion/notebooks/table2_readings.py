@@ -150,9 +150,9 @@ def grid(
     first = Reading(*table.loc[0, list(Reading._fields)])
     best = next(one for one in tried if name_of(one) == name_of(first))  # NaN stands for None
     judges = cases(best, base, seeds, top_k)
-    judging = yield from _stage(judges, "best reading")
+    judging = yield from osafl_shared.collected(judges, osafl_shared.CASE, "best reading")
     even = _without_scores(judges, judging, top_k[0])
-    no_score = yield from _stage(even, "best reading, score")
+    no_score = yield from osafl_shared.collected(even, osafl_shared.CASE, "best reading, score")
     return Read(table, best, judging, no_score)
 
 
@@ -166,17 +166,6 @@ def cases(
         for seed in seeds
         for rule in RULES_OF_TABLE
     }
-
-
-def _stage(
-    cases: Mapping[tuple, OSAFLConfig], name: str
-) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
-    frame = yield Stage(training.run, list(dict.fromkeys(cases.values())), name)
-    if not cases:
-        return pd.DataFrame()
-    found = osafl_shared.collect(frame, cases, ("arm", "K", "seed"))
-    found.attrs["keys"] = frame.attrs["keys"]
-    return found
 
 
 def _without_scores(

@@ -6,7 +6,8 @@ import pytest
 
 from companion.claims import OSAFL as CLAIMS
 from companion.judging.tables import paper_value
-from companion.notebooks.osafl_shared import BASELINES, CHECKPOINT_ROUND, LABELS
+from companion.notebooks.n33 import CHECKPOINT_ROUND
+from companion.notebooks.osafl_shared import BASELINES, LABELS
 from sflkit.osafl.rules import RULES
 
 
