@@ -54,6 +54,7 @@ def slot_spared(
     Parameters
     ----------
     targets : list of (client, sample), or (client, None) for a whole client
+        Each once, which is not checked: a sample that stands twice counts as two of its client.
     n_clients, samples_per_client, batch_size, local_steps
         M, N_k, b, E, as for `history.draw_history`.
     """
@@ -106,7 +107,7 @@ def stream_laws(
     Parameters
     ----------
     targets
-        Of one kind, in the order of the stream.
+        Of one kind, each once, in the order of the stream.
     n_clients, samples_per_client, **sizes
         As for `hit_law`.
     """
