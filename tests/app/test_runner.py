@@ -57,6 +57,19 @@ def test_a_run_with_settings_of_its_own_leaves_what_is_published_alone(clone):
     assert (clone / "out" / "figures" / "sfl-fig2.png").is_file()
 
 
+def test_every_run_writes_to_the_folder_that_the_environment_names(clone, monkeypatch):
+    """SECURITY.md: $SFLKIT_FIGURES takes figures as published and explored ones alike."""
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
+    for i, command in enumerate((["figures"], ["run", "10"], ["run", "10", "-p", "rounds=50"])):
+        mine = clone / f"mine{i}"
+        monkeypatch.setenv("SFLKIT_FIGURES", str(mine))
+        result = sflkit(*command)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert (mine / "sfl-fig2.png").is_file() and (mine / "sfl-fig2.json").is_file()
+    elsewhere = [clone / "figures", clone / "out" / "figures"]
+    assert not [file for folder in elsewhere for file in folder.glob("sfl-fig2*")]
+
+
 def printed(book):
     """What the cells of a notebook print."""
     return "".join(o.get("text", "") for c in book.cells for o in c.get("outputs", []))
