@@ -146,7 +146,7 @@ def kept(name: str, settings: Mapping[str, Any], make: Callable[[], Any]) -> Any
     if key in there and not _computes:
         found = there[key]
         is_frame = isinstance(found, dict) and set(found) == {"columns", "index", "data"}
-        return pd.DataFrame(**found) if is_frame else found
+        return _frame(found) if is_frame else found
     found = make()
     is_frame = isinstance(found, pd.DataFrame)
     if is_frame:  # JSON has no NaN
@@ -158,6 +158,13 @@ def kept(name: str, settings: Mapping[str, Any], make: Callable[[], Any]) -> Any
             paths.write_atomic(file, as_text(there))
             sums.put(file.parent, [file.name])
     return found if is_frame else value
+
+
+def _frame(split: dict[str, list]) -> pd.DataFrame:
+    """Return the frame that was written down; rows that were only numbered are so again."""
+    frame = pd.DataFrame(**split)
+    numbered = split["index"] == list(range(len(frame)))
+    return frame.reset_index(drop=True) if numbered else frame
 
 
 def _derived(file: Path) -> dict[str, Any]:

@@ -66,6 +66,14 @@ def test_what_was_published_of_a_notebook_must_be_known_before_it_publishes(clon
     assert paths.PUBLISH not in os.environ and paths.drawn() == clone / "out" / "figures"
 
 
+def test_rows_that_were_only_numbered_are_so_again(clone, monkeypatch):
+    monkeypatch.setenv(paths.PUBLISH, "1")
+    first = story.kept("rows", {}, lambda: pd.DataFrame({"x": [1.5, 2.5]}))
+    again = story.kept("rows", {}, lambda: pytest.fail("it is there"))
+    pd.testing.assert_frame_equal(again, first, check_index_type="exact")
+    assert isinstance(again.index, pd.RangeIndex)  # a figure's csv has no column for it
+
+
 def test_a_small_result_is_made_once_and_kept_to_the_last_digit(clone, monkeypatch):
     made = []
 

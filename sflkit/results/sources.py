@@ -23,7 +23,6 @@ import functools
 import hashlib
 import inspect
 import linecache
-import reprlib
 import sys
 import sysconfig
 import types
@@ -32,6 +31,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from sflkit import checks
 
 _WAY_OUT = "write it as a class or function with a name in a module, script or cell"
 _ELSE = {"data": "pass Dataset.of(x, y)", "stream": f"{_WAY_OUT}, or pass an array of shares"}
@@ -74,8 +75,8 @@ def identity(keyword: str, thing: Any) -> dict[str, str]:
     named = inspect.isclass(thing) or inspect.isfunction(thing)
     if not named or "<" in thing.__qualname__:
         raise ValueError(
-            f"{keyword}={reprlib.repr(thing)} must be a class or function with a name of its own, "
-            f"so that its results can be found again: {_ELSE.get(keyword, _WAY_OUT)}"
+            f"{keyword}={checks.shown(thing, 80)} must be a class or function with a name of its "
+            f"own, so that its results can be found again: {_ELSE.get(keyword, _WAY_OUT)}"
         )
     try:
         text = _text(thing)
