@@ -134,6 +134,7 @@ def tradeoff(
     data_fig4: str,
     model: str,
     rate: float,
+    rate_fig4: float,
     requests: int,
     repeats: int,
     seeds_fig7: list[int],
@@ -167,19 +168,21 @@ def tradeoff(
     one = yield Stage(training.run, counting_configs(grid, 1, repeats, **sizes), "one request")
     some = counting_configs(grid, requests, repeats, **sizes)
     several = yield Stage(training.run, some, "several requests")
-    trains = dict(**sizes, model=model, rate=rate, test_size=test_size)
+    trains = dict(**sizes, model=model, test_size=test_size)
     fig7, fig4 = sorted(set(seeds_fig7)), sorted(set(seeds_fig4))
+    on_fig7 = dict(data=data_fig7, rate=rate)
     configs = []
     for row in grid.itertuples():
-        data, seeds = (data_fig4, fig4) if row.artefact == "fats-fig4" else (data_fig7, fig7)
+        of_fig4 = row.artefact == "fats-fig4"
+        seeds, on = (fig4, dict(data=data_fig4, rate=rate_fig4)) if of_fig4 else (fig7, on_fig7)
         these = at_ends(seeds, more_ends) if row.end else seeds
-        configs += training_configs(row, these, data=data, **trains)
+        configs += training_configs(row, these, **on, **trains)
     trained = yield Stage(training.run, configs, "trainings")
     mixes = [
         config
         for row in grid[grid["over"] == "fixed"].itertuples()
         for config in training_configs(
-            row, at_ends(fig7, more_ends), data=data_fig7, alpha=EQUAL_MIXES, **trains
+            row, at_ends(fig7, more_ends), **on_fig7, alpha=EQUAL_MIXES, **trains
         )
     ]
     equal_mixes = yield Stage(training.run, mixes, "equal label mixes")

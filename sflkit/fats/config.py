@@ -118,7 +118,8 @@ class FATSConfig:
         K, b, E, R.
     request_round : int or None
         Rounds after which the requests come, in [1, rounds]; None: after all. The paper chooses it
-        by eye, when accuracy is stable.
+        by eye, when accuracy is stable. With an `interval` the other rounds are trained meanwhile,
+        without one they are left out.
     rate : float
         eta > 0; 0.001 for images, 0.8 for Shakespeare (Section 6.1.2).
     fisher_rate, fisher_momentum, fisher_decay, fisher_damping : float

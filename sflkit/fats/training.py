@@ -357,7 +357,8 @@ def _serve(
     """Forget what is asked, at once or one after another."""
     from sflkit.fats import unlearning
 
-    done = state.rounds_done
+    # With an interval learning goes on while requests come, to the R rounds of the config.
+    done = config.rounds if config.interval else state.rounds_done
     sets = [[request] for request in requests] if config.streaming else [requests]
     for i, asked in enumerate(sets):
         state = unlearning.request(state, asked, rng, config.rule)

@@ -137,6 +137,23 @@ def test_evaluations_can_be_rarer_and_the_request_earlier():
     assert kept[columns].equals(rare[columns]) and full["scratch_steps"].iloc[-1] == 8
 
 
+def test_learning_goes_on_while_requests_come():
+    config = replace(TINY_RUN, rounds=12, request_round=4, level="client", method="frs")
+    stream = replace(config, streaming=True, interval=4, n_requests=3)
+    frame = run(stream, data=federation())
+    learnt, made = frame[frame["phase"] == "learning"], frame[frame["phase"] == "recovery"]
+    assert learnt["model_round"].tolist() == [1, 2, 3, 4]
+    # FRS begins anew at each request: 4 rounds until the next one comes, all 12 after the last.
+    by_request = made.groupby("requests")["model_round"].agg(["min", "max"])
+    assert by_request.to_numpy().tolist() == [[0, 4], [0, 4], [0, 12]]
+    kept = run(replace(stream, method="fats"), data=federation())
+    kept = kept[kept["phase"] == "recovery"].groupby("requests")["model_round"].agg(["min", "max"])
+    assert kept["max"].iloc[-1] == 12
+    assert (kept["max"] == np.minimum(kept["min"] + 4, 12)).iloc[:-1].all()
+    # Without an interval the rounds after the request are left out.
+    assert run(config, data=federation())["model_round"].max() == 4
+
+
 def test_runs_on_data_that_come_with_the_install():
     frame = run(
         replace(
