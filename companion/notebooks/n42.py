@@ -657,6 +657,8 @@ PANELS = {
         "FEMNIST": {"sample": "c", "client": "d"},
     },
 }
+# The rounds of the requests on the authors' curves of Fig. 5.
+REQUESTED = {"MNIST": 30, "Fashion-MNIST": 50, "CIFAR-10": 50}
 # The authors' name of a method -> our colour of it.
 COLORS = {
     "FATS": METHODS["fats"].look.color,
