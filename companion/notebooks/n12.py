@@ -171,6 +171,8 @@ def _order(found: Comparison, panel: str, late: pd.DataFrame) -> Evidence:
 def figure4(axes: Sequence[Axes], frame: pd.DataFrame, rules: Sequence[str]) -> pd.DataFrame:
     """Draw Fig. 4: left the accuracy of every rule over rounds, right late differences from FIFO.
 
+    The last quarter of the left picture, where the curves lie on one another, is enlarged in it.
+
     Parameters
     ----------
     axes : two Axes
@@ -186,18 +188,19 @@ def figure4(axes: Sequence[Axes], frame: pd.DataFrame, rules: Sequence[str]) -> 
     """
     shown = frame.dropna(subset="accuracy")[["rule", "seed", "round", "accuracy"]]
     shown = shown.assign(accuracy=100 * shown["accuracy"])
-    figures.curves(
-        axes[0],
-        shown,
-        "round",
-        "accuracy",
-        "rule",
-        rules=RULES,
-        interval=None,
-        labels=WITH_STATIC_FULL,
-    )
+    how = {"rules": RULES, "interval": None, "labels": WITH_STATIC_FULL}
+    figures.curves(axes[0], shown, "round", "accuracy", "rule", **how)
     axes[0].set(xlabel="round t", ylabel="test accuracy, %")
-    axes[0].legend(ncols=2, fontsize=9)
+    lines = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
+    names = [WITH_STATIC_FULL[rule] for rule in rules]
+    axes[0].legend([lines[name] for name in names], names, ncols=2, fontsize=9, loc="lower right")
+    end = shown["round"].max()
+    part = axes[0].inset_axes([0.4, 0.33, 0.58, 0.4])
+    figures.curves(part, shown[shown["round"] >= LATE[0] * end], "round", "accuracy", "rule", **how)
+    part.legend().remove()
+    part.set(xlabel="", ylabel="", xlim=(LATE[0] * end, end))
+    part.tick_params(labelsize=8)
+    part.set_title("the last quarter, enlarged", fontsize=8)
     late = window(frame, LATE)
     others = [rule for rule in rules if rule != "fifo"]
     sfl_shared.gains(axes[1], late.sub(late["fifo"], axis=0)[others], labels=WITH_STATIC_FULL)

@@ -27,6 +27,7 @@ from companion.notebooks import label_only, sfl_shared
 from companion.notebooks.label_only import LabelOnlyConfig, make_stream
 from companion.notebooks.sfl_shared import LATE, THROUGHOUT, Evidence, difference, steps, window
 from companion.plans import Stage
+from sflkit.models import NETWORKS
 from sflkit.sfl import training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
 
 
 class Sensitivity(NamedTuple):
-    """Runs of Figs. 6 and 8 (labels alone) and of Fig. 7 (cache size)."""
+    """Runs of Figs. 6 and 8 (labels alone, which judge, and trained) and of Fig. 7 (cache size)."""
 
     labels: pd.DataFrame
+    trained: pd.DataFrame
     sizes: pd.DataFrame
 
 
@@ -47,9 +49,13 @@ def sensitivity(
     *,
     data: str,
     model: str,
+    model_arrivals: str,
     rate: float,
+    rate_arrivals: float,
     rounds: int,
+    rounds_arrivals: int,
     seeds: Sequence[int],
+    seeds_arrivals: Sequence[int],
     capacity: int,
     small_capacity: int,
     few: float,
@@ -62,9 +68,10 @@ def sensitivity(
     label_capacity: int,
     label_rounds: int,
 ) -> Generator[Stage, pd.DataFrame, Sensitivity]:
-    """Plan notebook 13: arrivals and SRSR's weight by labels alone, cache size by training.
+    """Plan notebook 13: arrivals and SRSR's weight by labels alone and by training, cache size.
 
-    `few` and `many` are B_s / B. With labels alone, every world meets every path.
+    `few` and `many` are B_s / B. With labels alone, every world meets every path. The keywords that
+    end in "arrivals" are those of Figs. 6 and 8, trained.
     """
     base = LabelOnlyConfig(start="full", capacity=label_capacity, rounds=label_rounds)
     weights = sorted({theta, *thetas})
@@ -87,6 +94,24 @@ def sensitivity(
         theta=theta,
         evaluate_every=evaluate_every,
     )
+    varied = replace(
+        trained,
+        model=model_arrivals,
+        local_rate=rate_arrivals,
+        rounds=rounds_arrivals,
+        capacity=capacity,
+    )
+    moved = yield Stage(
+        training.full_start,
+        [
+            replace(varied, rule=r, seed=s, theta=value, batch_size=arrivals(share, capacity))
+            for s in seeds_arrivals
+            for share in (few, many)
+            for r, value in arms
+        ],
+        "arrivals and weights",
+        gpu=True,
+    )
     sizes = yield Stage(
         training.full_start,
         [
@@ -98,7 +123,7 @@ def sensitivity(
         "cache size",
         gpu=True,
     )
-    return Sensitivity(labels, sizes)
+    return Sensitivity(labels, moved, sizes)
 
 
 def arrivals(share: float, capacity: int) -> int:
@@ -141,12 +166,17 @@ def full_start_weights(
 
 
 def arm(frame: pd.DataFrame, rule: str, batch_size: int, theta: float) -> pd.DataFrame:
-    """Return the rows of one arm; the run of world w and path s gets the seed "w/s"."""
+    """Return the rows of one arm; the run of world w and path s gets the seed "w/s".
+
+    A trained run has no world of its own: the spread over such runs is that over their seeds.
+    """
     chosen = frame[
         (frame["rule"] == rule)
         & (frame["batch_size"] == batch_size)
         & np.isclose(frame["theta"], theta)
-    ]
+    ].dropna(subset="accuracy")
+    if "world" not in chosen:
+        chosen = chosen.assign(world=0)
     run = chosen["world"].astype(str) + "/" + chosen["seed"].astype(str)
     return chosen.assign(seed=run.to_numpy(), arm=f"{rule} {theta:.3g}")
 
@@ -357,10 +387,66 @@ _DISCREPANCY = r"expected discrepancy $\mathbb{E}\,\psi_t$"
 _THETA_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
+def sheet(
+    axes: np.ndarray,
+    number: int,
+    found: Sensitivity,
+    arms: Mapping[str, tuple[str, float]],
+    looks: Sequence[Mapping[str, Any]],
+) -> dict[str, pd.DataFrame]:
+    """Draw Fig. 6 or 8: above trained runs in the paper's axes, below labels alone, which judge.
+
+    Where the runs of Fig. 7 have the same B and B_s, which are those of another network, they stand
+    above as thin lines.
+
+    Parameters
+    ----------
+    axes : array of Axes (2, 2)
+        A column for few and one for many arrivals.
+    number : int
+        The figure's number.
+    found : Sensitivity
+    arms : mapping
+        What the legend calls an arm -> its rule and theta.
+    looks : sequence of mappings
+        As of `over_paths`.
+
+    Returns
+    -------
+    dict
+        "a, linear" and the like, for panel and network, and "a, labels alone": the answers of
+        `over_paths`.
+    """
+    drawn = {}
+    end, capacity = found.trained[["round", "capacity"]].max()
+    runs = {1.8: found.trained, 0.9: found.sizes[found.sizes["capacity"] == capacity]}
+    if found.sizes["model"].iloc[0] == found.trained["model"].iloc[0]:
+        del runs[0.9]
+    of = [sorted(frame["batch_size"].unique()) for frame in (found.trained, found.labels)]
+    for column, letter, size, alone in zip(axes.T, "ab", *of, strict=True):
+        for width, frame in runs.items():
+            network = NETWORKS[frame["model"].iloc[0]].label
+            rows = {name: arm(frame, rule, size, v) for name, (rule, v) in arms.items()}
+            ran = {name: part for name, part in rows.items() if len(part)}
+            lines = [dict(look, linewidth=width) for look, n in zip(looks, rows) if n in ran]
+            if ran:
+                named = {f"{name}, {network}": part for name, part in ran.items()}
+                drawn[f"{letter}, {network}"] = over_paths(column[0], named, lines)
+        column[0].set(title=f"Figure {number}({letter}): $B_s$ = {size} of B = {capacity}")
+        column[0].set(xlim=(0, end), ylim=(0, 100), xlabel="")
+        column[0].legend(loc="lower right", fontsize=9)
+        rows = {name: arm(found.labels, rule, alone, v) for name, (rule, v) in arms.items()}
+        drawn[f"{letter}, labels alone"] = over_paths(column[1], rows, looks)
+        column[1].set(title=f"labels alone, $B_s$ = {alone}; another scale")
+    for row in axes:
+        row[1].set_ylabel("")
+    return drawn
+
+
 def over_paths(
     ax: Axes, arms: Mapping[str, pd.DataFrame], looks: Sequence[Mapping]
 ) -> pd.DataFrame:
-    """Draw Figs. 6 and 8: the mean accuracy of some arms, and one standard deviation around it.
+    """Draw the mean accuracy of some arms, and one standard deviation around it.
 
     Parameters
     ----------
@@ -520,9 +606,15 @@ def figure7(
         if size in printed:
             value = {"paper": 100 * printed[size]}
             sheets.printed_marks(ax, 200, value, {"paper": "black"})
+            ax.axvline(200, color="0.6", linewidth=1, zorder=1)
             ax.annotate(
                 f"{value['paper']:.0f}", (200, value["paper"]), (7, 5), textcoords="offset points"
             )
+            ours = part[part["round"] == 200].groupby("rule")["accuracy"].mean()
+            said = ", ".join(f"{RULES[rule].label} {mean:.0f}" for rule, mean in ours.items())
+            place = dict(xytext=(7, -16), textcoords="offset points")
+            if said:
+                ax.annotate(f"ours at round 200: {said}", (200, ours.min()), **place)
         sheets.explain_marks(ax, marks=True, loc="lower right")
     groups = shown.groupby(["rule", "capacity", "round"])["accuracy"]
     return groups.agg(["mean", "std", "count"]).reset_index()

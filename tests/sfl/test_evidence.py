@@ -101,9 +101,10 @@ COMPARED = dict(
 THETAS = [0.1, 0.5, 1.0]
 SIZES = {"few": 4, "many": 20}
 ASKED = dict(
-    data="digits", model="linear", rate=0.1, rounds=200, seeds=SIX, capacity=40, small_capacity=20,
-    few=0.1, many=0.5, theta=0.5, thetas=THETAS, evaluate_every=5, worlds=[0, 1, 2],
-    paths_of_each=[0, 1, 2, 3], label_capacity=40, label_rounds=160,
+    data="digits", model="linear", model_arrivals="linear", rate=0.1, rate_arrivals=0.1,
+    rounds=200, rounds_arrivals=200, seeds=SIX, seeds_arrivals=[0, 1], capacity=40,
+    small_capacity=20, few=0.1, many=0.5, theta=0.5, thetas=THETAS, evaluate_every=5,
+    worlds=[0, 1, 2], paths_of_each=[0, 1, 2, 3], label_capacity=40, label_rounds=160,
 )  # fmt: skip
 DRSR, LOW, USUAL, HIGH = ("drsr", 0.5), ("srsr", 0.1), ("srsr", 0.5), ("srsr", 1.0)
 # Arrivals and arm -> accuracy early and late, spread over the paths of a world, and how far it
@@ -421,7 +422,8 @@ def test_comparison():
 
 def test_sensitivity():
     plan = n13.sensitivity(
-        data="digits", model="linear", rate=0.1, rounds=8, seeds=[0, 1], capacity=40,
+        data="digits", model="linear", model_arrivals="linear", rate=0.1, rate_arrivals=0.1,
+        rounds=8, rounds_arrivals=4, seeds=[0, 1], seeds_arrivals=[0, 1], capacity=40,
         small_capacity=20, few=0.1, many=0.5, theta=0.5, thetas=[0.1, 1.0], evaluate_every=1,
         worlds=[0, 1], paths_of_each=[0, 1, 2], label_capacity=40, label_rounds=12,
     )  # fmt: skip
@@ -432,6 +434,7 @@ def test_sensitivity():
     known |= n13.size_evidence(found.sizes, 20, 40, 8)
     assert not_run(known) == {("sfl-fig7", f"round 200 {rule}") for rule in ("drsr", "srsr")}
     assert found.labels["key"].nunique() == 2 * 3 * 2 * 4  # worlds, paths, sizes, arms
+    assert found.trained["key"].nunique() == 2 * 2 * 4  # seeds, sizes, arms
 
 
 def test_superclasses():
