@@ -936,7 +936,8 @@ def grid_curves(runs: Strategies, row: str, number: int) -> tuple[Figure, dict[s
     """Draw accuracy over rounds for the grid of p_hist, a column per share of historical samples.
 
     The upper row has the averaged output and the lower one the last iterate, since the paper does
-    not say which of them its curves show.
+    not say which of them its curves show. Uniform, which is p_hist = N_hist / N in the paper's
+    caption, has a curve of its own where that share is not in the grid.
 
     Parameters
     ----------
@@ -972,14 +973,31 @@ def grid_curves(runs: Strategies, row: str, number: int) -> tuple[Figure, dict[s
     legend = axes[0][0].get_legend()
     handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
     legend.remove()
-    fig.legend(handles, labels, loc="outside lower center", ncol=6, fontsize=9, columnspacing=1.2)
-    config = runs.cases[row, shown[0]].config
+    fig.legend(handles, labels, loc="outside lower center", ncol=7, fontsize=9, columnspacing=1.0)
+    fig.suptitle(_title(runs.cases[row, shown[0]], number), fontsize=11)
+    return fig, drawn
+
+
+# What Table 1 has in the place of our networks.
+_PAPERS_MODELS = {
+    "synthetic": "linear model",
+    "CIFAR-10": "2 CNN + 2 FC",
+    "CIFAR-100": "2 CNN + 2 FC",
+    "FEMNIST": "2 FC",
+    "Shakespeare": "stacked LSTM",
+}
+
+
+def _title(case: Case, number: int) -> str:
+    """Return what stands above a sheet: figure, our data and model, those of the paper, marks."""
+    config, row = case.config, case.row
     own = config.data == "logistic"
     here = "synthetic logistic regression" if own else catalogue.about(config.data)
-    title = f"Figure {number}, {row}. Here: {here}; {NETWORKS[config.model].label} model"
-    marks = "F, H, U, O: what the tables print for Fresh, Historical, Uniform, Optimal"
-    fig.suptitle(f"{title}, {config.rounds} rounds\n{marks}", fontsize=11)
-    return fig, drawn
+    ours = f"Here: {here}; {NETWORKS[config.model].label} model, {config.rounds} rounds"
+    marks = "F, H, U, O: printed for Fresh, Historical, Uniform, Optimal"
+    if not own:
+        marks += f" ({_PAPERS_MODELS[row]}): compare orders, not levels"
+    return f"Figure {number}, {row}. {ours}\n{marks}"
 
 
 def _range(drawn: dict[str, pd.DataFrame], row: str, shown: list[float]) -> tuple[float, float]:
@@ -996,6 +1014,8 @@ def means(frame: pd.DataFrame, case: Case, column: str) -> pd.DataFrame:
     from scipy import stats
 
     share_of = {arm: x for x, arm in case.grid.items()}
+    if case.fraction not in case.grid:
+        share_of["uniform"] = case.fraction
     frame = frame.assign(p=frame["arm"].map(share_of), y=100 * frame[column]).dropna(subset="p")
     of = frame.groupby(["p", "round"])["y"].agg(["mean", "std", "count"]).reset_index()
     half = stats.t.ppf(0.975, of["count"] - 1) * of["std"] / of["count"] ** 0.5
@@ -1006,18 +1026,20 @@ def means(frame: pd.DataFrame, case: Case, column: str) -> pd.DataFrame:
 def _panel(ax: Axes, lines: pd.DataFrame, case: Case) -> None:
     """Draw the curves of one share of historical samples, and the printed ends of its table."""
     colours = {}
-    for i, (p, part) in enumerate(lines.groupby("p")):
-        look = figures.series_style(None, i) | {"marker": "None"}
+    places = {p: i for i, p in enumerate([*case.grid, case.fraction])}
+    for p, part in lines.groupby("p"):
+        look = figures.series_style(None, places[p]) | {"marker": "None"}
         colours[p] = look["color"]
-        ax.plot(part["round"], part["points"], **look, label=f"$p_{{hist}}$ = {p:g}")
+        name = f"$p_{{hist}}$ = {p:g}" if p in case.grid else "Uniform"
+        ax.plot(part["round"], part["points"], **look, label=name)
         if part["seeds"].min() >= MANY_SEEDS:
             band = dict(color=look["color"], alpha=0.18, linewidth=0)
             ax.fill_between(part["round"], part["low"], part["high"], **band)
     printed = {name: printed_cells(case.row, case.fraction)[name][0] for name in MARKED}
     end = lines["round"].max()
     at = {name: (1.08 + 0.08 * i) * end for i, name in enumerate(MARKED)}
-    uniform = colours.get(case.fraction, _GREY)
-    of = {"Fresh": colours[0.0], "Historical": colours[1.0], "Uniform": uniform, "Optimal": _BLACK}
+    of = {"Fresh": colours[0.0], "Historical": colours[1.0], "Uniform": colours[case.fraction]}
+    of |= {"Optimal": _BLACK}
     sheets.printed_marks(ax, at, printed, of)
     for name, x in at.items():
         top = dict(xytext=(0, 1), textcoords="offset points", fontsize=8, color=_GREY, ha="center")
