@@ -17,6 +17,7 @@ laws        (runs, R + 1)   of the round that recomputing starts from
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -714,15 +715,40 @@ def figure8(axes: np.ndarray, shown: pd.DataFrame, data: str) -> None:
     _label(axes)
 
 
-def figure1(axes: np.ndarray, shown: pd.DataFrame, data: str) -> None:
-    """Draw our data set of Fig. 1: samples left, clients right."""
-    notes = (f"FEMNIST (stand-in: {data})", "CIFAR-100, Shakespeare: not run")
-    for ax, level, note in zip(axes, LEVELS, notes, strict=True):
-        accuracy(ax, shown, data, level)
-        ax.set(title=f"Figure 1, {level}s; {note}", ylim=(0, 1))
-        ax.set_xlabel("communication round")
-    axes[0].set_ylabel("test accuracy")
-    axes[0].legend(ncols=3)
+def figure1(
+    axes: np.ndarray, shown: pd.DataFrame, ran: Mapping[str, str], settings: Settings
+) -> None:
+    """Draw Fig. 1: samples above, clients below, a column for each of the paper's data sets.
+
+    Parameters
+    ----------
+    axes : array of Axes (2, 3)
+    shown : DataFrame
+        `clocked` of our runs.
+    ran : mapping
+        The paper's data set -> ours that was run for it. The panels of the others are empty and say
+        what they would cost: their curves could not be had.
+    settings : mapping
+        Our data set -> the answer of `settings_of`.
+    """
+    for column, name in zip(axes.T, ("CIFAR-100", "FEMNIST", "Shakespeare"), strict=True):
+        paper = TABLE_2[name.lower().replace("-", "")]
+        for ax, level in zip(column, LEVELS, strict=True):
+            ax.set(title=f"{name}, {level}s", ylim=(0, 1))
+            if name not in ran:
+                ax.set_xlim(0, 2 * paper["rounds"])
+                why = textwrap.fill(f"not run: {_WHY_ABSENT.get(name, 'needs the data set')}", 26)
+                ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center")
+                continue
+            accuracy(ax, shown, ran[name], level)
+            own = settings[ran[name]]
+            if ran[name] in STAND_INS:
+                ax.set_title(f"{name}, {level}s (stand-in: {ran[name]})")
+            asked = f"{own['n_requests']} to forget, R = {own['rounds']}"
+            asked += f"\n(paper: {REQUESTS.get(name.lower(), 5)}, R = {paper['rounds']})"
+            ax.text(0.97, 0.96, asked, transform=ax.transAxes, ha="right", va="top", fontsize=9)
+        column[1].set_xlabel("communication round")
+    _label(axes, paper=False)
 
 
 def accuracy(ax: Axes, shown: pd.DataFrame, data: str, level: str) -> None:
@@ -761,14 +787,16 @@ def law(ax: Axes, runs: pd.DataFrame, level: str) -> None:
     ax.set(xlabel="round that FATS goes back to", ylim=(0, 1), title=f"{level}s")
 
 
-def _label(axes: np.ndarray) -> None:
-    """Name the axes of a sheet, and put its legend above it."""
+def _label(axes: np.ndarray, *, paper: bool = True) -> None:
+    """Name the axes of a sheet, and put its legend above it; `paper` is whether it is dashed."""
     for row in axes:
         row[0].set_ylabel("test accuracy")
         for ax in row[1:]:
             ax.tick_params(labelleft=False)
     handles = [axes[0, 0].plot([], [], color=color)[0] for color in COLORS.values()]
-    for line in ("-", "--"):
-        handles += axes[0, 0].plot([], [], color="0.35", linestyle=line)
-    names = [name.replace("2", "²") for name in COLORS] + ["ours, 95 %", "the paper"]
+    names = [name.replace("2", "²") for name in COLORS]
+    for line, name in {"-": "ours, 95 %", "--": "the paper"}.items():
+        if paper or line == "-":
+            handles += axes[0, 0].plot([], [], color="0.35", linestyle=line)
+            names.append(name)
     axes[0, 0].figure.legend(handles, names, loc="outside upper center", ncols=5)
