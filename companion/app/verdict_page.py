@@ -61,7 +61,7 @@ _WORDS = (
     (rf"largest value / bound ({_NUMBER})", r"up to \1 times the bound"),
     (r"largest difference 0(?![\d.])", r"equal"),
     (rf"largest difference ({_NUMBER})", r"differs by up to \1"),
-    (rf"largest \|z\| ({_NUMBER})", r"\1 standard errors off at most"),
+    (rf"largest \|z\| ({_NUMBER})", r"off by up to \1 standard errors"),
     (r"^0 of (\d+) hold(, not: .*)?", r"none of \1 holds"),
     (r"^(\d+) of (\d+) hold, not: (.*)$", r"\1 of \2 hold, not \3"),
     (r"\b(\d+) of \1 hold(?:, )?", r""),
@@ -235,6 +235,8 @@ def _found(part: Any, brief: bool = False) -> str:
     ours = part.ours
     for pattern, words in _WORDS:
         ours = re.sub(pattern, words, ours)
+    if "bound" not in part.sentence.lower():  # of a part that is about another limit
+        ours = ours.replace("times the bound", "times the limit")
     ours = re.sub(r"\d[\d.]*e\+\d+", lambda found: f"{float(found[0]):,.0f}", ours)
     if brief:
         ours = part.levels or ours.partition(";")[0]

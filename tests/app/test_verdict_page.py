@@ -76,11 +76,15 @@ def frame(*parts):
         (part("no"), "Fails: FIFO ends above LAZY."),
         (
             part("partly", "1 of 3 hold, largest value / bound 2.05e+03"),
-            "Holds in part: FIFO ends above LAZY: 1 of 3 hold, up to 2,050 times the bound.",
+            "Holds in part: FIFO ends above LAZY: 1 of 3 hold, up to 2,050 times the limit.",
+        ),
+        (
+            part("yes", "3 of 3 hold, largest value / bound 0.9", sentence="The bound holds"),
+            "The bound holds: up to 0.9 times the bound.",
         ),
         (
             part("yes", "6 of 6 hold, largest |z| 1.80"),
-            "FIFO ends above LAZY: 1.80 standard errors off at most.",
+            "FIFO ends above LAZY: off by up to 1.80 standard errors.",
         ),
         (
             part("too small to see", "+0.2 points", "[-0.1, 0.4]"),
@@ -137,7 +141,7 @@ def test_a_block_has_claim_answer_other_parts_and_setting():
         "",
         "**Partly.** Fails: DRSR ends above FIFO. 2 of 3 parts hold.",
         "",
-        "|other parts||ours|",
+        "|other parts|answer|ours|",
         "|---|---|---|",
         "|FIFO ends above LAZY|holds||",
         "",
