@@ -62,6 +62,8 @@ def sensitivity(
     many: float,
     theta: float,
     thetas: Sequence[float],
+    shares_arrivals: Sequence[float],
+    thetas_arrivals: Sequence[float],
     evaluate_every: int,
     worlds: Sequence[int],
     paths_of_each: Sequence[int],
@@ -106,8 +108,8 @@ def sensitivity(
         [
             replace(varied, rule=r, seed=s, theta=value, batch_size=arrivals(share, capacity))
             for s in seeds_arrivals
-            for share in (few, many)
-            for r, value in arms
+            for share in shares_arrivals
+            for r, value in [("drsr", theta), *(("srsr", value) for value in thetas_arrivals)]
         ],
         "arrivals and weights",
         gpu=True,
@@ -396,8 +398,8 @@ def sheet(
 ) -> dict[str, pd.DataFrame]:
     """Draw Fig. 6 or 8: above trained runs in the paper's axes, below labels alone, which judge.
 
-    Where the runs of Fig. 7 have the same B and B_s, which are those of another network, they stand
-    above as thin lines.
+    Trained are the runs of `found.trained`, and those of Fig. 7 with the same B and B_s. Where
+    an arm has neither, the panel says that it was not run.
 
     Parameters
     ----------
@@ -418,26 +420,31 @@ def sheet(
         `over_paths`.
     """
     drawn = {}
-    end, capacity = found.trained[["round", "capacity"]].max()
-    runs = {1.8: found.trained, 0.9: found.sizes[found.sizes["capacity"] == capacity]}
-    if found.sizes["model"].iloc[0] == found.trained["model"].iloc[0]:
-        del runs[0.9]
-    of = [sorted(frame["batch_size"].unique()) for frame in (found.trained, found.labels)]
-    for column, letter, size, alone in zip(axes.T, "ab", *of, strict=True):
-        for width, frame in runs.items():
+    capacity = found.trained["capacity"].iloc[0]
+    frames = [found.trained, found.sizes[found.sizes["capacity"] == capacity]]
+    columns = zip(axes.T, "ab", sorted(found.labels["batch_size"].unique()), strict=True)
+    for (above, below), letter, size in columns:
+        missing = set(arms)
+        arrived = arrivals(size / found.labels["capacity"].iloc[0], capacity)
+        for frame in frames:
+            rows = {name: arm(frame, rule, arrived, v) for name, (rule, v) in arms.items()}
+            ran = [name for name in arms if len(rows[name]) and name in missing]
             network = NETWORKS[frame["model"].iloc[0]].label
-            rows = {name: arm(frame, rule, size, v) for name, (rule, v) in arms.items()}
-            ran = {name: part for name, part in rows.items() if len(part)}
-            lines = [dict(look, linewidth=width) for look, n in zip(looks, rows) if n in ran]
+            named = {f"{name}, {network}": rows[name] for name in ran}
+            shown = [look for look, name in zip(looks, arms, strict=True) if name in ran]
             if ran:
-                named = {f"{name}, {network}": part for name, part in ran.items()}
-                drawn[f"{letter}, {network}"] = over_paths(column[0], named, lines)
-        column[0].set(title=f"Figure {number}({letter}): $B_s$ = {size} of B = {capacity}")
-        column[0].set(xlim=(0, end), ylim=(0, 100), xlabel="")
-        column[0].legend(loc="lower right", fontsize=9)
-        rows = {name: arm(found.labels, rule, alone, v) for name, (rule, v) in arms.items()}
-        drawn[f"{letter}, labels alone"] = over_paths(column[1], rows, looks)
-        column[1].set(title=f"labels alone, $B_s$ = {alone}; another scale")
+                drawn[f"{letter}, {network}"] = over_paths(above, named, shown)
+            missing -= set(ran)
+        above.set(title=f"Figure {number}({letter}): $B_s$ = {arrived} of B = {capacity}")
+        above.set(xlim=(0, found.trained["round"].max()), ylim=(0, 100), xlabel="")
+        if missing != set(arms):
+            above.legend(loc="lower right", fontsize=9)
+        if missing:
+            words = ", ".join(name for name in arms if name in missing)
+            above.text(0.03, 0.95, f"not trained: {words}", transform=above.transAxes, va="top")
+        rows = {name: arm(found.labels, rule, size, v) for name, (rule, v) in arms.items()}
+        drawn[f"{letter}, labels alone"] = over_paths(below, rows, looks)
+        below.set(title=f"labels alone, $B_s$ = {size}; another scale")
     for row in axes:
         row[1].set_ylabel("")
     return drawn

@@ -103,7 +103,8 @@ SIZES = {"few": 4, "many": 20}
 ASKED = dict(
     data="digits", model="linear", model_arrivals="linear", rate=0.1, rate_arrivals=0.1,
     rounds=200, rounds_arrivals=200, seeds=SIX, seeds_arrivals=[0, 1], capacity=40,
-    small_capacity=20, few=0.1, many=0.5, theta=0.5, thetas=THETAS, evaluate_every=5,
+    small_capacity=20, few=0.1, many=0.5, theta=0.5, thetas=THETAS,
+    shares_arrivals=[0.5], thetas_arrivals=[0.5], evaluate_every=5,
     worlds=[0, 1, 2], paths_of_each=[0, 1, 2, 3], label_capacity=40, label_rounds=160,
 )  # fmt: skip
 DRSR, LOW, USUAL, HIGH = ("drsr", 0.5), ("srsr", 0.1), ("srsr", 0.5), ("srsr", 1.0)
@@ -424,7 +425,8 @@ def test_sensitivity():
     plan = n13.sensitivity(
         data="digits", model="linear", model_arrivals="linear", rate=0.1, rate_arrivals=0.1,
         rounds=8, rounds_arrivals=4, seeds=[0, 1], seeds_arrivals=[0, 1], capacity=40,
-        small_capacity=20, few=0.1, many=0.5, theta=0.5, thetas=[0.1, 1.0], evaluate_every=1,
+        small_capacity=20, few=0.1, many=0.5, theta=0.5, thetas=[0.1, 1.0],
+        shares_arrivals=[0.1, 0.5], thetas_arrivals=[0.1, 0.5, 1.0], evaluate_every=1,
         worlds=[0, 1], paths_of_each=[0, 1, 2], label_capacity=40, label_rounds=12,
     )  # fmt: skip
     found = plans.carry_out(plan)
