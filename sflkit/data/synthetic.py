@@ -43,110 +43,31 @@ N_WRITERS = 60
 N_ROLES = 36
 
 # The word lists of the phrase grammar.
-_FIRST = (
-    "Bram",
-    "Cora",
-    "Dunstan",
-    "Elsbeth",
-    "Fenn",
-    "Greta",
-    "Hollis",
-    "Imre",
-    "Jory",
-    "Klara",
-    "Lorens",
-    "Maud",
-)
+_FIRST = "Bram Cora Dunstan Elsbeth Fenn Greta Hollis Imre Jory Klara Lorens Maud".split()
 _RANK = ("Captain", "Old", "Young")
 _OPEN = (
-    "And now",
-    "I say",
-    "Come then",
-    "Mark this",
-    "Alas",
-    "By my faith",
-    "Good friend",
-    "No more",
-    "Hear me",
-    "In truth",
-    "Once again",
-    "Tell me why",
-    "Let it be",
-    "Who knows if",
-    "When at last",
-    "So shall it be that",
-)
+    "And now, I say, Come then, Mark this, Alas, By my faith, Good friend, No more, Hear me, "
+    "In truth, Once again, Tell me why, Let it be, Who knows if, When at last, So shall it be "
+    "that"
+).split(", ")
 _ADJ = (
-    "pale",
-    "quiet",
-    "golden",
-    "bitter",
-    "weary",
-    "proud",
-    "hollow",
-    "gentle",
-    "broken",
-    "winter",
-    "idle",
-    "secret",
-    "bright",
-    "stubborn",
-    "distant",
-    "faithful",
-)
+    "pale quiet golden bitter weary proud hollow gentle broken winter idle secret bright "
+    "stubborn distant faithful"
+).split()
 _NOUN = (
-    "river",
-    "lantern",
-    "king",
-    "orchard",
-    "letter",
-    "brother",
-    "harbour",
-    "sword",
-    "garden",
-    "crown",
-    "winter",
-    "mirror",
-    "shepherd",
-    "tower",
-    "promise",
-    "daughter",
-    "morning",
-    "shadow",
-    "market",
-    "candle",
-)
+    "river lantern king orchard letter brother harbour sword garden crown winter mirror "
+    "shepherd tower promise daughter morning shadow market candle"
+).split()
 _VERB = (
-    "remembers",
-    "forgives",
-    "follows",
-    "betrays",
-    "answers",
-    "guards",
-    "carries",
-    "mourns",
-    "wakes",
-    "denies",
-    "outlives",
-    "praises",
-    "forgets",
-    "commands",
-)
+    "remembers forgives follows betrays answers guards carries mourns wakes denies outlives "
+    "praises forgets commands"
+).split()
 _LINK = ("the", "my", "your", "that", "no", "every")
 _TAIL = (
-    "before the night is done",
-    "as all men must",
-    "for love of thee",
-    "and asks no pay",
-    "beyond the hills",
-    "without a word",
-    "though none believe it",
-    "in the cold rain",
-    "if heaven allows",
-    "until the bells are still",
-    "and laughs",
-    "at my door",
-)
+    "before the night is done, as all men must, for love of thee, and asks no pay, beyond the "
+    "hills, without a word, though none believe it, in the cold rain, if heaven allows, until "
+    "the bells are still, and laughs, at my door"
+).split(", ")
 _END = (".", "!", "?", ";", ", sir.", ", my lord.", ", alas!", " - enough.")
 
 
