@@ -39,6 +39,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sflkit import checks
+from sflkit.config import NotNegative, settings
 from sflkit.federated import Task
 from sflkit.federated.arrays import array_of, tensor_of
 from sflkit.federated.workers import torch_settings
@@ -92,7 +93,7 @@ class ShadowAttack:
         return self.classifier.predict_proba(features(probabilities, y))[:, 1]
 
 
-@dataclass(frozen=True)
+@settings
 class LossThreshold:
     """Yeom's attack: a sample is a member where its loss is below a threshold.
 
@@ -109,10 +110,7 @@ class LossThreshold:
         If the threshold is out of range.
     """
 
-    threshold: float
-
-    def __post_init__(self):
-        checks.real("threshold", self.threshold, 0)
+    threshold: NotNegative
 
     def score(self, probabilities: ArrayLike | Tensor, y: ArrayLike) -> np.ndarray:
         """Return 1 / (1 + exp(loss - threshold)), (n,).

@@ -24,13 +24,13 @@ damping      lambda      scalar        added to F, > 0; squared loss per unit of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.config import Number, Positive, settings
 from sflkit.fats.history import Crowd, Draws, History, draw_batches, draw_history, subsets
 from sflkit.machine import thread_count
 
@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from sflkit.federated.replicas import Replica
 
 
-@dataclass(frozen=True)
+Momentum = Annotated[float, Number(0, below=1)]
+
+
+@settings
 class Fisher:
     """Settings of FR2's local steps; FATS states none of them.
 
@@ -63,16 +66,10 @@ class Fisher:
         If a setting is out of range.
     """
 
-    rate: float = 0.001
-    momentum: float = 0.9
-    decay: float = 0.999
-    damping: float = 0.01
-
-    def __post_init__(self):
-        checks.real("rate", self.rate, above=0)
-        checks.real("momentum", self.momentum, 0, below=1)
-        checks.real("decay", self.decay, 0, below=1)
-        checks.real("damping", self.damping, above=0)
+    rate: Positive = 0.001
+    momentum: Momentum = 0.9
+    decay: Momentum = 0.999
+    damping: Positive = 0.01
 
 
 def draw_fedavg(

@@ -27,9 +27,10 @@ drawn               rho_S M N         b K T, the samples drawn in the whole run
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from sflkit import checks
+from sflkit.config import Count, Number, Positive, settings
 
 
 class Bound(NamedTuple):
@@ -57,17 +58,23 @@ class Theorem7(NamedTuple):
     feasible: bool
 
 
-class _Setting(NamedTuple):
-    """The checked constants of a problem and a run that Theorem 5 and Corollary 6 share."""
+@settings
+class _Setting:
+    """The constants of a problem and a run that Theorem 5 and Corollary 6 share."""
 
-    loss_gap: float
-    smoothness: float
-    grad_var: float
-    heterogeneity: float
-    n_clients: int
-    drawn: float
-    steps: int
-    rho_c: float
+    loss_gap: Positive
+    smoothness: Positive
+    grad_var: Positive
+    heterogeneity: Annotated[float, Number(1)]
+    n_clients: Count
+    samples_per_client: Annotated[float, Number(1)]
+    steps: Count
+    rho_s: Positive
+    rho_c: Positive
+
+    @property
+    def drawn(self) -> float:
+        return self.rho_s * self.n_clients * self.samples_per_client
 
     @property
     def gamma(self) -> float:
@@ -136,7 +143,8 @@ def lemma4(
     heterogeneity = checks.real("heterogeneity", heterogeneity, 1)
     n_clients = checks.integer("n_clients", n_clients, 1)
     steps = checks.integer("steps", steps, 1)
-    drawn = _drawn(n_clients, samples_per_client, rho_s)
+    rho_s = checks.real("rho_s", rho_s, above=0)
+    drawn = rho_s * n_clients * checks.real("samples_per_client", samples_per_client, 1)
     rho_c = checks.real("rho_c", rho_c, above=0)
     local_steps = checks.integer("local_steps", local_steps, 1, steps)
     rate = checks.real("rate", rate, above=0)
@@ -189,7 +197,7 @@ def theorem5(
     ValueError
         For values out of range.
     """
-    setting = _setting(
+    setting = _Setting(
         loss_gap, smoothness, grad_var, heterogeneity, n_clients, samples_per_client, steps,
         rho_s, rho_c,
     )  # fmt: skip
@@ -234,7 +242,7 @@ def corollary6(
     ValueError
         For values out of range, or unless exactly one of alpha and c is given.
     """
-    setting = _setting(
+    setting = _Setting(
         loss_gap, smoothness, grad_var, heterogeneity, n_clients, samples_per_client, steps,
         rho_s, rho_c,
     )  # fmt: skip
@@ -283,34 +291,3 @@ def theorem7(*, rho: float, requests: int, training_time: float = 1.0) -> Theore
     capped = min(rho, 1.0)
     time = max(capped * requests * training_time, float(requests))
     return Theorem7(min(1.0, rho * requests), 4 * requests * capped, time, rho <= 1)
-
-
-def _setting(
-    loss_gap: float,
-    smoothness: float,
-    grad_var: float,
-    heterogeneity: float,
-    n_clients: int,
-    samples_per_client: float,
-    steps: int,
-    rho_s: float,
-    rho_c: float,
-) -> _Setting:
-    """Return the constants, refused unless they are in range."""
-    n_clients = checks.integer("n_clients", n_clients, 1)
-    return _Setting(
-        loss_gap=checks.real("loss_gap", loss_gap, above=0),
-        smoothness=checks.real("smoothness", smoothness, above=0),
-        grad_var=checks.real("grad_var", grad_var, above=0),
-        heterogeneity=checks.real("heterogeneity", heterogeneity, 1),
-        n_clients=n_clients,
-        drawn=_drawn(n_clients, samples_per_client, rho_s),
-        steps=checks.integer("steps", steps, 1),
-        rho_c=checks.real("rho_c", rho_c, above=0),
-    )
-
-
-def _drawn(n_clients: int, samples_per_client: float, rho_s: float) -> float:
-    """Return rho_S M N."""
-    rho_s = checks.real("rho_s", rho_s, above=0)
-    return rho_s * n_clients * checks.real("samples_per_client", samples_per_client, 1)

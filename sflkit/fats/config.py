@@ -12,6 +12,7 @@ from pydantic import model_validator
 from sflkit import checks
 from sflkit.config import Count, Flag, Number, OneOf, Positive, Seed, Share, Whole, settings
 from sflkit.data import federations
+from sflkit.fats.baselines import Momentum
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.forgetting import RULES
 from sflkit.fats.methods import METHODS
@@ -23,58 +24,18 @@ MODELS = ("linear", "mlp", "cnn", "small_cnn", "lenet")
 
 # FATS, Table 2: sizes of the paper's experiments. Samples per client are the mean, rounded down;
 # images have 60 000 (ERRATA 21).
+_SIZES = "n_clients samples_per_client clients_per_round rounds local_steps batch_size".split()
 TABLE_2 = {
-    "mnist": dict(
-        n_clients=300,
-        samples_per_client=200,
-        clients_per_round=5,
-        rounds=30,
-        local_steps=10,
-        batch_size=10,
-    ),
-    "fmnist": dict(
-        n_clients=300,
-        samples_per_client=200,
-        clients_per_round=5,
-        rounds=50,
-        local_steps=10,
-        batch_size=10,
-    ),
-    "cifar10": dict(
-        n_clients=600,
-        samples_per_client=100,
-        clients_per_round=5,
-        rounds=50,
-        local_steps=10,
-        batch_size=10,
-    ),
-    "cifar100": dict(
-        n_clients=600,
-        samples_per_client=100,
-        clients_per_round=10,
-        rounds=50,
-        local_steps=10,
-        batch_size=10,
-    ),
-    "femnist": dict(
-        n_clients=3556,
-        samples_per_client=228,
-        clients_per_round=5,
-        rounds=350,
-        local_steps=20,
-        batch_size=10,
-    ),
-    "shakespeare": dict(
-        n_clients=660,
-        samples_per_client=5573,
-        clients_per_round=20,
-        rounds=30,
-        local_steps=100,
-        batch_size=60,
-    ),
+    name: dict(zip(_SIZES, sizes))
+    for name, sizes in {
+        "mnist": (300, 200, 5, 30, 10, 10),
+        "fmnist": (300, 200, 5, 50, 10, 10),
+        "cifar10": (600, 100, 5, 50, 10, 10),
+        "cifar100": (600, 100, 10, 50, 10, 10),
+        "femnist": (3556, 228, 5, 350, 20, 10),
+        "shakespeare": (660, 5573, 20, 30, 100, 60),
+    }.items()
 }
-
-Momentum = Annotated[float, Number(0, below=1)]
 
 
 @settings
