@@ -124,6 +124,12 @@ class Federation:
         """N_m, int64 (n_clients,)."""
         return np.array([len(ids) for ids in self.clients])
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """What the record of a result says of the data."""
+        size = int(self.sizes.sum())
+        return {"name": self.name, "digest": self.digest, "size": size, "note": self.note}
+
     def _check_clients(self) -> None:
         empty = [m for m, ids in enumerate(self.clients) if not len(ids)]
         if empty or not self.clients:

@@ -154,13 +154,7 @@ def run(
         if t % config.evaluate_every == 0 or t == config.rounds:
             rows += arms.evaluate(t)
     frame = pd.DataFrame(rows)
-    frame.attrs["data"] = {
-        "name": federation.name,
-        "digest": federation.digest,
-        "size": int(federation.sizes.sum()),
-        "test_size": len(federation.y_test),
-        "note": federation.note,
-    }
+    frame.attrs["data"] = federation.record | {"test_size": len(federation.y_test)}
     return frame
 
 

@@ -235,12 +235,7 @@ def run(
             for kind, found in _attacks(training, attack, parts, name, state):
                 rows.append({"level": level, "state": name, "attack": kind, **found})
     frame = pd.DataFrame(rows)
-    frame.attrs["data"] = {
-        "name": made.name,
-        "digest": made.digest,
-        "size": int(made.sizes.sum()),
-        "note": made.note,
-    }
+    frame.attrs["data"] = made.record
     return frame
 
 

@@ -263,13 +263,8 @@ def _train(config: FATSConfig, data: Any, model: Model | None, start: Any) -> pd
 
 def _frame(rows: list[dict], config: FATSConfig, federation: Federation) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
-    frame.attrs["data"] = {
-        "name": federation.name,
-        "digest": federation.digest,
-        "size": int(federation.sizes.sum()),
-        "note": federation.note,
-        "test_size": min(config.test_size, len(federation.y_test)),
-    }
+    tested = min(config.test_size, len(federation.y_test))
+    frame.attrs["data"] = federation.record | {"test_size": tested}
     return frame
 
 
