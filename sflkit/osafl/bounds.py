@@ -108,22 +108,7 @@ def theorem1(
     return OSAFLBound(value, a, server_fits and local_fits)
 
 
-def score_objective(
-    score: ArrayLike,
-    *,
-    beta: float,
-    rate: float,
-    global_rate: float,
-    sigma2: float,
-    alpha: ArrayLike,
-    similarity: ArrayLike,
-    local_steps: ArrayLike,
-    shift: ArrayLike,
-    rho1: float,
-    rho2: float,
-    skew: ArrayLike,
-    psi: float,
-) -> float:
+def score_objective(score: ArrayLike, *, psi: float, **of_round: ArrayLike) -> float:
     """Return the surrogate (30) that the scores minimise: the noise terms of (24) minus psi A.
 
     Parameters
@@ -132,36 +117,21 @@ def score_objective(
         >= 0.
     psi : float
         >= 0.
-    beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
-        As in `theorem1`.
+    of_round
+        beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2 and skew,
+        as in `theorem1`.
 
     Raises
     ------
     ValueError
         As `theorem1`.
     """
-    r = _round(
-        beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
-    )
+    r = _round(**of_round)
     a, noise = _terms(r, _clients("score", score, r.alpha))
     return noise - checks.real("psi", psi, 0) * a
 
 
-def optimal_scores(
-    *,
-    beta: float,
-    rate: float,
-    global_rate: float,
-    sigma2: float,
-    alpha: ArrayLike,
-    similarity: ArrayLike,
-    local_steps: ArrayLike,
-    shift: ArrayLike,
-    rho1: float,
-    rho2: float,
-    skew: ArrayLike,
-    psi: float,
-) -> np.ndarray:
+def optimal_scores(*, psi: float, **of_round: ArrayLike) -> np.ndarray:
     """Return the scores that minimise (30) over scores >= 0, shape (n_clients,).
 
     Source: OSAFL, (34), with multiplier 0: the similarity is not negative, so that the constraint
@@ -172,17 +142,16 @@ def optimal_scores(
     ----------
     psi : float
         >= 0.
-    beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
-        As in `theorem1`.
+    of_round
+        beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2 and skew,
+        as in `theorem1`.
 
     Raises
     ------
     ValueError
         As `theorem1`.
     """
-    r = _round(
-        beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
-    )
+    r = _round(**of_round)
     psi = checks.real("psi", psi, 0)
     drift = (r.beta * r.rate * r.steps) ** 2
     # ERRATA 31: the last term of C_u lacks psi in print
