@@ -21,31 +21,20 @@ PAPERS = {
     "osafl": "OSAFL",
     "fats": "FATS",
 }
-# What an artefact's id begins with behind the paper's -> its name and its heading in the contents.
+# What an artefact's id begins with behind the paper's -> its name, its heading in the contents,
+# and its name in a narrow cell.
 _KINDS = {
-    "fig": ("Figure", "Figures"),
-    "tab": ("Table", "Tables"),
-    "alg": ("Algorithm", "Algorithms"),
-    "thm": ("Theorem", "Theorems"),
-    "prop": ("Proposition", "Propositions"),
-    "lem": ("Lemma", "Lemmas"),
-    "cor": ("Corollary", "Corollaries"),
-    "rem": ("Remark", "Remarks"),
-    "remark": ("Remark", "Remarks"),
-    "eq": ("Equation", "Equations"),
-    "app": ("Appendix", "Appendices"),
-}
-_SHORT = {
-    "Figure": "Fig.",
-    "Table": "Tab.",
-    "Algorithm": "Alg.",
-    "Theorem": "Thm.",
-    "Proposition": "Prop.",
-    "Lemma": "Lem.",
-    "Corollary": "Cor.",
-    "Remark": "Rem.",
-    "Equation": "Eq.",
-    "Appendix": "App.",
+    "fig": ("Figure", "Figures", "Fig."),
+    "tab": ("Table", "Tables", "Tab."),
+    "alg": ("Algorithm", "Algorithms", "Alg."),
+    "thm": ("Theorem", "Theorems", "Thm."),
+    "prop": ("Proposition", "Propositions", "Prop."),
+    "lem": ("Lemma", "Lemmas", "Lem."),
+    "cor": ("Corollary", "Corollaries", "Cor."),
+    "rem": ("Remark", "Remarks", "Rem."),
+    "remark": ("Remark", "Remarks", "Rem."),
+    "eq": ("Equation", "Equations", "Eq."),
+    "app": ("Appendix", "Appendices", "App."),
 }
 STATEMENTS = "Statements"
 # Statements of the text that have no number -> what they say, in a few words.
@@ -124,6 +113,7 @@ def as_cell(artefacts: Iterable[str]) -> str:
     """Return artefacts by kind and number for a narrow cell, such as "Fig. 3, 5; Alg. 1"."""
     found: dict[str, list[str]] = {}
     artefacts = list(artefacts)
+    short = {kind: words for kind, _, words in _KINDS.values()}
     for artefact in artefacts:
         kind, number, tail = _parsed(artefact.partition("-")[2])
         if kind is None:
@@ -131,7 +121,7 @@ def as_cell(artefacts: Iterable[str]) -> str:
         elif not tail or artefact.removesuffix(f"-{tail}") not in artefacts:
             name, _, rest = name_of(artefact).partition(" ")[2].partition(", ")
             name = f"{name} ({rest})" if rest else name
-            found.setdefault(_SHORT.get(kind, kind), []).append(name)
+            found.setdefault(short[kind], []).append(name)
     others = len(found.pop("", []))
     cells = [f"{kind} {', '.join(numbers)}" for kind, numbers in found.items()]
     if others:
@@ -150,7 +140,7 @@ def _parsed(rest: str) -> tuple[str | None, str, str]:
 def group_of(artefact: str) -> str:
     """Return under which word of the contents an artefact stands."""
     kind = _parsed(artefact.partition("-")[2])[0]
-    return dict(_KINDS.values()).get(kind, STATEMENTS)
+    return {name: plural for name, plural, _ in _KINDS.values()}.get(kind, STATEMENTS)
 
 
 def paper_of(rows: pd.DataFrame) -> pd.Series:
@@ -165,7 +155,7 @@ def papers_of(rows: pd.DataFrame) -> list[str]:
 
 def ordered(rows: pd.DataFrame) -> list[Any]:
     """Return a paper's rows: figures first, statements last, by number within a kind."""
-    kinds = [plural for _, plural in dict.fromkeys(_KINDS.values())] + [STATEMENTS]
+    kinds = [plural for _, plural, _ in dict.fromkeys(_KINDS.values())] + [STATEMENTS]
     return sorted(
         rows.itertuples(),
         key=lambda row: (kinds.index(group_of(row.artefact)), seals.natural_key(row.artefact)),
