@@ -119,6 +119,11 @@ def embedded(fig: Figure) -> bytes:
     return _in_few_colours(image)
 
 
+def small_png(fig: Figure, dpi: int) -> bytes:
+    """Return the png of a whole figure, in at most 256 colours."""
+    return _in_few_colours(_pixels(_drawn(fig, dpi)), optimize=True, dpi=(dpi, dpi))
+
+
 def _drawn(fig: Figure, dpi: float) -> io.BytesIO:
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
@@ -402,12 +407,10 @@ def data_text(data: Drawn) -> str:
 
 
 def _png(fig: Figure, artefact: str) -> bytes:
-    from PIL import Image
-
     buffer = _drawn(fig, 150)
     if buffer.tell() <= MAX_PNG_BYTES:
         return buffer.getvalue()
-    png = _in_few_colours(Image.open(buffer).convert("RGB"), optimize=True, dpi=(150, 150))
+    png = _in_few_colours(_pixels(buffer), optimize=True, dpi=(150, 150))
     if len(png) > MAX_PNG_BYTES:
         warnings.warn(
             f"{artefact}.png has {len(png)} bytes; figures should stay below {MAX_PNG_BYTES}",

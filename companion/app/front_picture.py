@@ -8,7 +8,6 @@ older than its numbers. `sflkit verdicts --write-readme` draws it anew.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,7 +74,7 @@ def draw() -> Path:
             panel(ax, pd.read_csv(files[artefact]))
         except KeyError as error:
             raise ValueError(f"{files[artefact]} lacks {error}") from None
-    picture = _png(fig)
+    picture = figures.small_png(fig, 200)
     plt.close(fig)
     file = paths.figures() / "overview.png"
     paths.write_atomic(file, picture)
@@ -185,17 +184,6 @@ def _title(ax: Axes, statement: str, source: str) -> None:
     ax.set_title(f"{source}\n", loc="left", fontsize=9, color=_GREY)
     text = ax.text(0, 1.03, statement, transform=ax.transAxes, fontsize=11, fontweight="bold")
     text.set_in_layout(False)  # a long statement must not narrow its panel
-
-
-def _png(fig: figures.Figure) -> bytes:
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", dpi=200, metadata={"Software": None})
-    image = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    buffer = io.BytesIO()
-    image.save(buffer, format="png", optimize=True, dpi=(200, 200))
-    return buffer.getvalue()
 
 
 def _passport(picture: bytes) -> str:
