@@ -124,6 +124,15 @@ def explain_marks(ax: Axes, *, curves: bool = False, marks: bool = False, **lege
     ax.legend(handles, labels, **legend)
 
 
+def one_legend(ax: Axes, **where: Any) -> None:
+    """Put the legend of `ax`, with the mark of the paper, beside the panels of its figure."""
+    explain_marks(ax, marks=True)
+    legend = ax.get_legend()
+    handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
+    legend.remove()
+    ax.figure.legend(handles, labels, **where)
+
+
 def table(
     ours: Mapping[Hashable, Mapping[str, ArrayLike]],
     paper: Mapping[Hashable, Mapping[str, float | tuple[float, float]]],

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import pandas as pd
 
 from companion import sheets
 from companion.judging.tables import paper_value
+from sflkit import federated, models
+from sflkit.data.federations import Federation
+from sflkit.datastreams import psi
+from sflkit.datastreams.constants import estimate_constants
+from sflkit.datastreams.strategies import client_importance
 
 ROWS = ("synthetic", "CIFAR-10", "CIFAR-100", "FEMNIST", "Shakespeare")
 BASELINES = ("Fresh", "Historical", "Uniform")
@@ -33,6 +39,21 @@ def printed_cells(row: str, fraction: float) -> dict[str, tuple[float, float]]:
         )
         for name in SHOWN
     }
+
+
+def estimated_share(
+    data: Federation, model: str, options: Mapping[str, Any], **of_constants: Any
+) -> tuple[float, float, Any]:
+    """Return the ratio c2/c1 of (204) here, the p_hist that it gives, and the constants.
+
+    `options` are those of the model, `of_constants` go to `estimate_constants`.
+    """
+    shapes = dict(input_shape=data.input_shape, n_classes=data.n_classes)
+    task = federated.Task(models.create(model, **shapes, **options))
+    constants = estimate_constants(task, data, **of_constants)
+    ratio = psi.estimate_c_ratio(**constants._asdict())
+    p = client_importance("ours", data.sizes, data.historical, c_ratio=ratio)
+    return ratio, float(p[data.historical].sum()), constants
 
 
 def both_iterates(

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ import pandas as pd
 from companion import figures, sheets, story
 from companion.claims import DATASTREAMS as CLAIMS
 from companion.judging.claims import SETTINGS, NotRun, Setting
-from companion.judging.tables import paper_value, paper_values
+from companion.judging.tables import paper_value
 from companion.notebooks.datastreams_shared import (
     BASELINES,
     HISTORICAL,
@@ -38,14 +37,13 @@ from companion.notebooks.datastreams_shared import (
     VALIDATION,
     both_iterates,
     printed_cells,
+    estimated_share,
 )
 from companion.notebooks.fds_algorithm1 import algorithm_evidence, table1_evidence
 from companion.plans import Stage, data_remarks
-from sflkit import federated, models
 from sflkit.data import catalogue
 from sflkit.datastreams import psi, training
 from sflkit.datastreams.config import DataStreamsConfig
-from sflkit.datastreams.constants import estimate_constants
 from sflkit.datastreams.strategies import client_importance
 from sflkit.models import NETWORKS
 from sflkit.randomness import generator
@@ -82,13 +80,9 @@ def artefact_of(row: str, fraction: float) -> str:
     return TABLES[fraction] + suffix
 
 
-@cache
-def printed_line(row: str, fraction: float) -> dict[str, float]:
-    """Return what a line prints: p_hist, and the accuracy of each strategy in %."""
-    table = paper_values("datastreams")
-    values = table[table["artefact"] == TABLES[fraction]].set_index("quantity")["value"]
-    names = ("p_hist", *BASELINES, "Ours", "Optimal")
-    return {name: float(values[f"{row} {name.lower()}"]) for name in names}
+def reported_share(row: str, fraction: float) -> float:
+    """Return the p_hist that a line of the tables reports."""
+    return paper_value("datastreams", TABLES[fraction], f"{row} p_hist")
 
 
 def nearest_share(row: str, fraction: float) -> float:
@@ -96,7 +90,7 @@ def nearest_share(row: str, fraction: float) -> float:
 
     0 leaves the old data out, which no reported share does.
     """
-    return min((0.2, 0.5, 0.8, 1.0), key=lambda x: abs(x - printed_line(row, fraction)["p_hist"]))
+    return min((0.2, 0.5, 0.8, 1.0), key=lambda x: abs(x - reported_share(row, fraction)))
 
 
 def percent(fraction: float) -> str:
@@ -180,7 +174,7 @@ def readings(row: str, fraction: float) -> dict[str, str]:
     reported ratio (ERRATA 25), "Ours (psi)" is the minimiser; on synthetic data "Ours (Table 3)" is
     the minimiser at the ratio that (204) gives for Table 3 (ERRATA 26).
     """
-    reported, least = printed_line(row, fraction)["p_hist"], minimiser(row, fraction)
+    reported, least = reported_share(row, fraction), minimiser(row, fraction)
     by_psi = "historical" if least == 1 else "ours"
     named = {"Fresh": "fresh", "Historical": "historical", "Uniform": "uniform"}
     if abs(least - reported) < 0.005 + 1e-9:
@@ -470,8 +464,9 @@ def figure_evidence(artefact: str, found: Scores) -> dict[str, Any]:
             evidence |= dict.fromkeys(keys, reason)
             continue
         score = found[row, fraction]
-        said = printed_line(row, fraction)
-        first, second = sorted(("p_hist=0", "p_hist=1"), reverse=said["Fresh"] < said["Historical"])
+        said = printed_cells(row, fraction)
+        fresh, historical = said["Fresh"][0], said["Historical"][0]
+        first, second = sorted(("p_hist=0", "p_hist=1"), reverse=fresh < historical)
         evidence[f"order {at}"] = (score[first], score[second])
         evidence[f"share {at}"] = (
             score[f"p_hist={nearest_share(row, fraction):g}"],
@@ -549,7 +544,7 @@ def notes(found: Scores) -> dict[str, str]:
     """Return the causes that were found, and what Ours leads by here and in print, by artefact."""
     said = dict(_CAUSES)
     for (row, fraction), score in found.items():
-        theirs = printed_line(row, fraction)
+        theirs = {name: value for name, (value, _) in printed_cells(row, fraction).items()}
         leads = [100 * (score["Ours"] - score[name]).mean() for name in BASELINES]
         in_print = [theirs["Ours"] - theirs[name] for name in BASELINES]
         words = (
@@ -643,7 +638,6 @@ def _not_run(row: str, fraction: float) -> NotRun:
 
 FULL = Setting("full", "the algorithm and the networks themselves")
 
-
 def table1() -> str:
     """Return the numbers of parameters and sizes, ours and the paper's, as a printed table."""
     names = {
@@ -682,15 +676,10 @@ def _estimated(config: DataStreamsConfig, rates: Sequence[float]) -> list[float]
     data = training.build(config)
     given = {name: getattr(config, name) for name in ("hidden", "padding")}
     options = {name: value for name, value in given.items() if value is not None}
-    shapes = dict(input_shape=data.input_shape, n_classes=data.n_classes)
-    task = federated.Task(models.create(config.model, **shapes, **options))
-    shares = []
-    for rate in rates:
-        constants = estimate_constants(task, data, seed=config.seed, rate=rate)
-        ratio = psi.estimate_c_ratio(**constants._asdict())
-        p = client_importance("ours", data.sizes, data.historical, c_ratio=ratio)
-        shares.append(float(p[data.historical].sum()))
-    return shares
+    return [
+        estimated_share(data, config.model, options, seed=config.seed, rate=rate)[1]
+        for rate in rates
+    ]
 
 
 def cells(score: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -711,10 +700,7 @@ def table_sheet(fraction: float, scores: Scores, last: Scores) -> pd.DataFrame:
     paper = {row: printed_cells(row, fraction) for row in rows}
     ours = ({row: cells(of[row, fraction]) for row in rows} for of in (scores, last))
     found = both_iterates(*ours, paper)
-    share = {
-        row: {"p*hist": paper_value("datastreams", TABLES[fraction], f"{row} p_hist")}
-        for row in rows
-    }
+    share = {row: {"p*hist": reported_share(row, fraction)} for row in rows}
     mine = {row: {"p*hist": minimiser(row, fraction)} for row in rows}
     shares = sheets.table(mine, share, digits=2)["p*hist"]
     line_of = {"averaged": sheets.OURS, "differences": sheets.DIFFERENCE, "paper": sheets.PAPER}
@@ -969,11 +955,8 @@ def grid_curves(runs: Strategies, row: str, number: int) -> tuple[Figure, dict[s
         ax.set_title(f"{percent(fraction)} historical")
     for ax in axes[1]:
         ax.set_xlabel("round t")
-    sheets.explain_marks(axes[0][0], marks=True)
-    legend = axes[0][0].get_legend()
-    handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
-    legend.remove()
-    fig.legend(handles, labels, loc="outside lower center", ncol=7, fontsize=9, columnspacing=1.0)
+    where = dict(loc="outside lower center", ncol=7, fontsize=9, columnspacing=1.0)
+    sheets.one_legend(axes[0][0], **where)
     fig.suptitle(_title(runs.cases[row, shown[0]], number), fontsize=11)
     return fig, drawn
 

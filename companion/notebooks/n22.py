@@ -29,14 +29,13 @@ from companion.notebooks.datastreams_shared import (
     VALIDATION,
     both_iterates,
     printed_cells,
+    estimated_share,
 )
 from companion.plans import Stage
 from sflkit import federated, models
 from sflkit.data.federations import Federation
-from sflkit.datastreams import psi, training
+from sflkit.datastreams import training
 from sflkit.datastreams.config import DataStreamsConfig
-from sflkit.datastreams.constants import estimate_constants
-from sflkit.datastreams.strategies import client_importance
 from sflkit.federated import servers
 from sflkit.randomness import generator
 from sflkit.results.intervals import mean_interval
@@ -356,7 +355,8 @@ def federation_of(config: DataStreamsConfig, model: str, seed: int) -> Measured:
 
     def make() -> dict[str, Any]:
         made = training.build(config)
-        ratio, share, constants = estimated_share(made, model, seed)
+        own = {"hidden": 2048, "padding": 0} if model == "cnn" else {}
+        ratio, share, constants = estimated_share(made, model, own, seed=seed)
         return {
             "sizes": made.sizes.tolist(),
             "historical": made.historical.tolist(),
@@ -383,18 +383,6 @@ def curvature(federation: Federation) -> Curvature:
     top = max(np.linalg.norm(part @ part.T, 2) / len(part) for part in old)
     sizes = [len(part) for part in old]
     return Curvature(top / 2, float(np.einsum("ij,ij->i", x, x).max()), (min(sizes), max(sizes)))
-
-
-def estimated_share(federation: Federation, model: str, seed: int) -> tuple[float, float, Any]:
-    """Return the ratio c2/c1 of (204) here, the p_hist that it gives, and the constants."""
-
-    own = {"hidden": 2048, "padding": 0} if model == "cnn" else {}
-    shapes = dict(input_shape=federation.input_shape, n_classes=federation.n_classes)
-    task = federated.Task(models.create(model, **shapes, **own))
-    constants = estimate_constants(task, federation, seed=seed)
-    ratio = psi.estimate_c_ratio(**constants._asdict())
-    p = client_importance("ours", federation.sizes, federation.historical, c_ratio=ratio)
-    return ratio, float(p[federation.historical].sum()), constants
 
 
 def drift(fixed: dict[str, np.ndarray], streaming: dict[str, np.ndarray]) -> Figure:

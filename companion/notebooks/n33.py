@@ -41,7 +41,6 @@ from companion.notebooks.osafl_shared import (
     limit_of,
     loss,
     missing,
-    one_legend,
     part_of,
     printed_marks,
 )
@@ -570,7 +569,7 @@ def draw_curves(found: Dataset1, what: str) -> tuple[Figure, dict[str, pd.DataFr
     if len(panels) > 1:  # none was run with K = 2
         axes[0, 1].plot([], [], color=colors()["genie"], label="centralised SGD")
         axes[0, 1].set_ylabel("")
-    one_legend(fig)
+    sheets.one_legend(fig.axes[-1], loc="outside upper center", ncols=4)
     return fig, drawn
 
 

@@ -33,7 +33,6 @@ from companion.notebooks.osafl_shared import (
     fcn_base,
     limit_of,
     missing,
-    one_legend,
     printed_marks,
 )
 from companion.plans import Stage
@@ -288,5 +287,5 @@ def draw_curves(found: Dataset2, top_k: Sequence[int]) -> tuple[Figure, dict[str
                 ylim=(0, high) if what == "accuracy" else (1.5, 5), title=f"Figure 6, LSTM, K = {K}"
             )
         sheets.printed_marks(pair[0], 40, at_round_40(K), colors())
-    one_legend(fig)
+    sheets.one_legend(fig.axes[-1], loc="outside upper center", ncols=4)
     return fig, drawn

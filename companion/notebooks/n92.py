@@ -20,7 +20,6 @@ taken seed by seed: all arms of a seed see the same streams.
 
 from __future__ import annotations
 
-import lzma
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -167,7 +166,7 @@ def _published(experiment: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     if found.wrong:
         raise ValueError(f"{experiment}: {found.wrong}")
     table, _ = archive.files_of(experiment, paths.published())
-    rows = pd.read_csv(lzma.open(table), dtype={"key": str})
+    rows = pd.read_csv(table, dtype={"key": str})
     configs = {key.rpartition("/")[2]: record["config"] for key, record in found.records.items()}
     return rows, pd.DataFrame.from_dict(configs, orient="index")
 

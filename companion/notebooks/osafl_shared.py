@@ -26,7 +26,6 @@ from sflkit.results.store import config_dict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 # The labels of `rules.RULES`, which loads torch.
@@ -257,10 +256,7 @@ def _evaluated(run: pd.DataFrame) -> pd.Series:
 # What Tables II to V print of a rule.
 MEASURES = {"accuracy": best, "loss": best_loss}
 # Their rows: what we call a rule -> the paper's name in data/paper_values.
-PAPER_ROWS = {"centralised SGD": "SGD"} | {
-    LABELS[rule]: LABELS[rule]
-    for rule in ("osafl", "m_fedavg", "m_afa_cd", "m_fednova", "m_fedprox", "m_feddisco")
-}
+PAPER_ROWS = {"centralised SGD": "SGD"} | {name: name for name in LABELS.values()}
 
 
 def printed_steps(base: Mapping[str, Any]) -> pd.DataFrame:
@@ -412,12 +408,3 @@ def compared(ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, floa
     ax.set_xticks(np.unique(np.linspace(0, end, 6).round()))
     ax.legend().remove()
     return drawn.groupby(["arm", "round"])[what].agg(["mean", "std", "count"]).reset_index()
-
-
-def one_legend(fig: Figure, ncols: int = 4) -> None:
-    """Put the legend of the last panel above the figure."""
-    sheets.explain_marks(fig.axes[-1], marks=True)
-    legend = fig.axes[-1].get_legend()
-    handles, names = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
-    legend.remove()
-    fig.legend(handles, names, loc="outside upper center", ncols=ncols)

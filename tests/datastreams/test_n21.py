@@ -10,13 +10,13 @@ from companion.claims import DATASTREAMS as CLAIMS
 from companion.judging.claims import NotRun
 from companion.judging.tables import paper_value
 from companion.notebooks import n21, n22
-from companion.notebooks.datastreams_shared import BASELINES, ROWS, TABLES
+from companion.notebooks.datastreams_shared import BASELINES, ROWS, TABLES, printed_cells
 from companion.notebooks.n21 import (
     FIGURES,
     artefact_of,
     nearest_share,
     percent,
-    printed_line,
+    reported_share,
     rivals,
 )
 from sflkit.datastreams.config import DataStreamsConfig
@@ -307,6 +307,13 @@ def printed_in(artefact):
     rules = {part.key: part.rule for part in CLAIMS[artefact].parts}
     given = {key: getattr(rule, "printed", None) for key, rule in rules.items()}
     return {key: 100 * value for key, value in given.items() if value is not None}
+
+
+def printed_line(row, fraction):
+    """What a line prints: p_hist, and the accuracy of each strategy in %."""
+    cells = printed_cells(row, fraction)
+    accuracies = {name: value for name, (value, _) in cells.items()}
+    return {"p_hist": reported_share(row, fraction)} | accuracies
 
 
 def test_numbers_of_the_tables_are_the_transcribed_ones():
