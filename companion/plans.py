@@ -11,7 +11,8 @@ returns is what the notebook draws and judges:
 
     runs = plans.carry_out(dataset1(rounds=rounds, seeds=seeds), jobs=jobs, published=published)
 
-The arguments of a plan are keyword-only and have the names of the notebook's parameters; the
+The arguments of a plan are keyword-only and have the names of the notebook's parameters; a plan
+that takes `**given` gets all that decide a published number, as `story.given` returns them. The
 notebook's metadata names the plan, so that `sflkit paper` can drive the same generator with the
 parameters of a profile. A plan computes nothing itself, and what it yields depends only on its
 arguments and on the frames that it was given: then every driver meets the same stages.

@@ -111,12 +111,20 @@ def of_cells(books: list[gate.Notebook]) -> dict[str, dict[str, Any]]:
     """Return what the parameters cells of notebooks say of their published figures."""
     return {
         book.name: {
-            name: parameter.default
-            for name, parameter in book.parameters.items()
-            if name not in _FREE and not name.startswith("try_")
+            name: parameter.default for name, parameter in book.parameters.items() if decides(name)
         }
         for book in books
     }
+
+
+def decides(name: str) -> bool:
+    """Return whether a parameter of this name decides a published number."""
+    return name not in _FREE and not name.startswith("try_")
+
+
+def given(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a plan that takes all parameters is called with; arguments as in `begin`."""
+    return {name: values[name] for name in gate.find(notebook).parameters if decides(name)}
 
 
 def as_text(values: Mapping[str, Any]) -> str:

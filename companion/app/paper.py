@@ -25,7 +25,7 @@ from typing import Any
 
 import joblib
 
-from companion import plans, shelf
+from companion import plans, shelf, story
 from companion.app import gate
 from sflkit import machine, paths
 from sflkit.results import store, sweep
@@ -305,9 +305,12 @@ def begin(book: gate.Notebook, profile: str = "") -> Any:
     module, _, name = str(book.plan).partition(":")
     try:
         function = getattr(importlib.import_module(module), name)
-        names = list(inspect.signature(function).parameters)
+        takes = inspect.signature(function).parameters.values()
+        names = [taken.name for taken in takes if taken.kind is not taken.VAR_KEYWORD]
         if unknown := [name for name in names if name not in given]:
             raise TypeError(f"it takes {unknown[0]!r}, which is no parameter of the notebook")
+        if len(names) < len(takes):  # it takes all that decide a published number
+            names = list(filter(story.decides, given))
         plan = function(**{name: given[name] for name in names})
         plans.check_plan(plan)
     except Exception as error:

@@ -41,37 +41,16 @@ if TYPE_CHECKING:
 
 
 def discrepancy_bounds(
-    *,
-    seed: int,
-    n_clients: int,
-    classes_per_client: int,
-    temperature: float,
-    batch_size: int,
-    cache_rounds: int,
-    theta: float,
-    rounds: int,
-    sizes: list[int],
-    repeats: int,
-    parts: int,
+    *, sizes: list[int], parts: int, **settings: Any
 ) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
     """Notebook 11: four rules over rounds, FIFO and DRSR over cache sizes."""
-    config = DiscrepancyConfig(
-        seed=seed,
-        n_clients=n_clients,
-        classes_per_client=classes_per_client,
-        temperature=temperature,
-        batch_size=batch_size,
-        cache_rounds=cache_rounds,
-        theta=theta,
-        rounds=rounds,
-        repeats=repeats,
-    )
-    settings = [replace(config, rule=rule) for rule in discrepancy.RULES]
+    config = DiscrepancyConfig(**settings)
+    configs = [replace(config, rule=rule) for rule in discrepancy.RULES]
     short = replace(config, rounds=max(sizes))
-    others = [m for m in sizes if m != cache_rounds]
-    settings += [replace(short, rule="fifo", cache_rounds=m) for m in others]
-    settings += [replace(short, rule="drsr", cache_rounds=m) for m in others if 5 <= m <= 20]
-    runs = [replace(c, part=p) for c in settings for p in range(parts)]
+    others = [m for m in sizes if m != config.cache_rounds]
+    configs += [replace(short, rule="fifo", cache_rounds=m) for m in others]
+    configs += [replace(short, rule="drsr", cache_rounds=m) for m in others if 5 <= m <= 20]
+    runs = [replace(c, part=p) for c in configs for p in range(parts)]
     return (yield Stage(discrepancy.run, runs, "caches"))
 
 

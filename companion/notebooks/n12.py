@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -49,49 +50,26 @@ class Comparison(NamedTuple):
     labels: pd.DataFrame
 
 
-def comparison(
-    *,
-    data_a: str,
-    data_b: str,
-    model: str,
-    model_b: str,
-    rate_a: float,
-    rate_b: float,
-    rounds: int,
-    rounds_b: int,
-    seeds: Sequence[int],
-    seeds_b: Sequence[int],
-    capacity: int,
-    batch_size: int,
-    theta: float,
-    classes_per_client: int,
-    evaluate_every: int,
-    label_seeds: Sequence[int],
-    label_rounds: int,
-) -> Generator[Stage, pd.DataFrame, Comparison]:
+def comparison(**given: Any) -> Generator[Stage, pd.DataFrame, Comparison]:
     """Plan notebook 12: the rules on two data sets, and with labels as the only difference.
 
     A label seed is a world and a path of its own.
     """
+    p = SimpleNamespace(**given)
     labelled = LabelOnlyConfig(
-        start="full", capacity=300, batch_size=150, theta=theta, rounds=label_rounds
+        start="full", capacity=300, batch_size=150, theta=p.theta, rounds=p.label_rounds
     )
     labels = yield Stage(
         label_only.run,
-        [replace(labelled, rule=r, seed=s, world=s) for s in label_seeds for r in LABELLED],
+        [replace(labelled, rule=r, seed=s, world=s) for s in p.label_seeds for r in LABELLED],
         "labels alone",
     )
-    base = SFLConfig(
-        capacity=capacity,
-        batch_size=batch_size,
-        theta=theta,
-        classes_per_client=classes_per_client,
-        evaluate_every=evaluate_every,
-    )
-    a = replace(base, data=data_a, model=model, local_rate=rate_a, rounds=rounds)
-    b = replace(base, data=data_b, model=model_b, local_rate=rate_b, rounds=rounds_b)
+    same = ("capacity", "batch_size", "theta", "classes_per_client", "evaluate_every")
+    base = SFLConfig(**{name: given[name] for name in same})
+    a = replace(base, data=p.data_a, model=p.model, local_rate=p.rate_a, rounds=p.rounds)
+    b = replace(base, data=p.data_b, model=p.model_b, local_rate=p.rate_b, rounds=p.rounds_b)
     full = {}
-    for panel, config, own in (("a", a, seeds), ("b", b, seeds_b)):
+    for panel, config, own in (("a", a, p.seeds), ("b", b, p.seeds_b)):
         full[panel] = yield Stage(
             training.full_start,
             [replace(config, rule=r, seed=s) for s in own for r in ALL_RULES],
@@ -100,7 +78,7 @@ def comparison(
         )
     append = yield Stage(
         training.run,
-        [replace(a, rule=r, seed=s) for s in seeds for r in APPENDED],
+        [replace(a, rule=r, seed=s) for s in p.seeds for r in APPENDED],
         "panel a, appending",
         gpu=True,
     )

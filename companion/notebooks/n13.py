@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -45,71 +46,43 @@ class Sensitivity(NamedTuple):
     sizes: pd.DataFrame
 
 
-def sensitivity(
-    *,
-    data: str,
-    model: str,
-    model_arrivals: str,
-    rate: float,
-    rate_arrivals: float,
-    rounds: int,
-    rounds_arrivals: int,
-    seeds: Sequence[int],
-    seeds_arrivals: Sequence[int],
-    capacity: int,
-    small_capacity: int,
-    few: float,
-    many: float,
-    theta: float,
-    thetas: Sequence[float],
-    shares_arrivals: Sequence[float],
-    thetas_arrivals: Sequence[float],
-    evaluate_every: int,
-    worlds: Sequence[int],
-    paths_of_each: Sequence[int],
-    label_capacity: int,
-    label_rounds: int,
-) -> Generator[Stage, pd.DataFrame, Sensitivity]:
+def sensitivity(**given: Any) -> Generator[Stage, pd.DataFrame, Sensitivity]:
     """Plan notebook 13: arrivals and SRSR's weight by labels alone and by training, cache size.
 
     `few` and `many` are B_s / B. With labels alone, every world meets every path. The keywords that
     end in "arrivals" are those of Figs. 6 and 8, trained.
     """
-    base = LabelOnlyConfig(start="full", capacity=label_capacity, rounds=label_rounds)
-    weights = sorted({theta, *thetas})
-    arms = [("drsr", theta), *(("srsr", value) for value in weights)]
+    p = SimpleNamespace(**given)
+    base = LabelOnlyConfig(start="full", capacity=p.label_capacity, rounds=p.label_rounds)
+    weights = sorted({p.theta, *p.thetas})
+    arms = [("drsr", p.theta), *(("srsr", value) for value in weights)]
     labels = yield Stage(
         label_only.run,
         [
-            replace(base, rule=r, theta=value, batch_size=arrivals(share, label_capacity), **where)
-            for where in ({"world": w, "seed": s} for w in worlds for s in paths_of_each)
-            for share in (few, many)
+            replace(base, rule=r, theta=value, batch_size=size, **where)
+            for where in ({"world": w, "seed": s} for w in p.worlds for s in p.paths_of_each)
+            for size in (arrivals(share, p.label_capacity) for share in (p.few, p.many))
             for r, value in arms
         ],
         "labels alone",
     )
-    trained = SFLConfig(
-        data=data,
-        model=model,
-        local_rate=rate,
-        rounds=rounds,
-        theta=theta,
-        evaluate_every=evaluate_every,
-    )
+    same = ("data", "model", "rounds", "theta", "evaluate_every")
+    trained = SFLConfig(local_rate=p.rate, **{name: given[name] for name in same})
     varied = replace(
         trained,
-        model=model_arrivals,
-        local_rate=rate_arrivals,
-        rounds=rounds_arrivals,
-        capacity=capacity,
+        model=p.model_arrivals,
+        local_rate=p.rate_arrivals,
+        rounds=p.rounds_arrivals,
+        capacity=p.capacity,
     )
+    trained_arms = [("drsr", p.theta), *(("srsr", value) for value in p.thetas_arrivals)]
     moved = yield Stage(
         training.full_start,
         [
-            replace(varied, rule=r, seed=s, theta=value, batch_size=arrivals(share, capacity))
-            for s in seeds_arrivals
-            for share in shares_arrivals
-            for r, value in [("drsr", theta), *(("srsr", value) for value in thetas_arrivals)]
+            replace(varied, rule=r, seed=s, theta=value, batch_size=arrivals(share, p.capacity))
+            for s in p.seeds_arrivals
+            for share in p.shares_arrivals
+            for r, value in trained_arms
         ],
         "arrivals and weights",
         gpu=True,
@@ -117,10 +90,10 @@ def sensitivity(
     sizes = yield Stage(
         training.full_start,
         [
-            replace(trained, rule=r, seed=s, capacity=size, batch_size=arrivals(few, size))
-            for s in seeds
+            replace(trained, rule=r, seed=s, capacity=size, batch_size=arrivals(p.few, size))
+            for s in p.seeds
             for r in ("drsr", "srsr")
-            for size in (small_capacity, capacity)
+            for size in (p.small_capacity, p.capacity)
         ],
         "cache size",
         gpu=True,

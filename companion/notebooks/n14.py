@@ -42,38 +42,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def convergence(
-    *,
-    seed: int,
-    n_clients: int,
-    n_classes: int,
-    temperature: float,
-    batch_size: int,
-    cache_rounds: int,
-    theta: float,
-    rounds: int,
-    local_steps: int,
-    local_rate: float,
-    global_rate: float,
-    repeats: int,
-    parts: int,
-) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
+def convergence(*, parts: int, **settings: Any) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
     """Notebook 14: three rules on the problem that meets every assumption."""
-    config = SyntheticConfig(
-        seed=seed,
-        n_clients=n_clients,
-        n_classes=n_classes,
-        classes_per_client=n_classes,
-        temperature=temperature,
-        batch_size=batch_size,
-        cache_rounds=cache_rounds,
-        theta=theta,
-        rounds=rounds,
-        local_steps=local_steps,
-        local_rate=local_rate,
-        global_rate=global_rate,
-        repeats=repeats,
-    )
+    config = SyntheticConfig(classes_per_client=settings["n_classes"], **settings)
     runs = [replace(config, rule=r, part=p) for r in toy_problem.RULES for p in range(parts)]
     return (yield Stage(toy_problem.run, runs, "training"))
 

@@ -6,9 +6,10 @@ the pictures.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -36,25 +37,7 @@ class Superclasses(NamedTuple):
     by_network: bool
 
 
-def superclasses(
-    *,
-    data: str,
-    model: str,
-    width: float,
-    classes_per_client: int,
-    rate: float,
-    rounds: int,
-    seeds: Sequence[int],
-    beside_data: str,
-    beside_model: str,
-    beside_rate: float,
-    beside_rules: Sequence[str],
-    beside_seeds: Sequence[int],
-    capacity: int,
-    batch_size: int,
-    theta: float,
-    evaluate_every: int,
-) -> Generator[Stage, pd.DataFrame, Superclasses]:
+def superclasses(**given: Any) -> Generator[Stage, pd.DataFrame, Superclasses]:
     """Plan notebook 15: the rules on superclasses, with a network and with a linear model.
 
     One of the two is judged by all rules, the other one stands beside it, with some of them. The
@@ -66,35 +49,31 @@ def superclasses(
         If not exactly one of the two models is linear, the images are not the same, or DRSR or LAZY
         is not run with both.
     """
-    if (model == "linear") == (beside_model == "linear"):
-        raise ValueError(f"one of model={model!r} and beside_model={beside_model!r} must be linear")
-    if data.removesuffix("-patches") != beside_data.removesuffix("-patches"):
-        raise ValueError(f"data={data!r} and beside_data={beside_data!r} must be the same images")
-    if missing := {"drsr", "lazy"} - set(beside_rules):
-        raise ValueError(f"beside_rules={list(beside_rules)} must have {sorted(missing)}")
+    p = SimpleNamespace(**given)
+    if (p.model == "linear") == (p.beside_model == "linear"):
+        raise ValueError(
+            f"one of model={p.model!r} and beside_model={p.beside_model!r} must be linear"
+        )
+    if p.data.removesuffix("-patches") != p.beside_data.removesuffix("-patches"):
+        raise ValueError(
+            f"data={p.data!r} and beside_data={p.beside_data!r} must be the same images"
+        )
+    if missing := {"drsr", "lazy"} - set(p.beside_rules):
+        raise ValueError(f"beside_rules={list(p.beside_rules)} must have {sorted(missing)}")
+    same = "data model width rounds capacity batch_size theta classes_per_client evaluate_every"
     base = SFLConfig(
-        data=data,
-        superclasses=True,
-        model=model,
-        width=width,
-        local_rate=rate,
-        rounds=rounds,
-        capacity=capacity,
-        batch_size=batch_size,
-        theta=theta,
-        classes_per_client=classes_per_client,
-        evaluate_every=evaluate_every,
+        superclasses=True, local_rate=p.rate, **{name: given[name] for name in same.split()}
     )
-    other = replace(base, data=beside_data, model=beside_model, local_rate=beside_rate)
+    other = replace(base, data=p.beside_data, model=p.beside_model, local_rate=p.beside_rate)
     frames = []
     for config, chosen, rules, name in (
-        (base, seeds, ALL_RULES, "judged"),
-        (other, beside_seeds, beside_rules, "beside"),
+        (base, p.seeds, ALL_RULES, "judged"),
+        (other, p.beside_seeds, p.beside_rules, "beside"),
     ):
         configs = [replace(config, rule=r, seed=s) for s in chosen for r in rules]
         frame = yield Stage(training.full_start, configs, name, gpu=True)
         frames.append(frame)
-    return Superclasses(*frames, by_network=model != "linear")
+    return Superclasses(*frames, by_network=p.model != "linear")
 
 
 # --- notebook 15 ----------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,8 +37,8 @@ from companion.notebooks.datastreams_shared import (
     TABLES,
     VALIDATION,
     both_iterates,
-    printed_cells,
     estimated_share,
+    printed_cells,
 )
 from companion.notebooks.fds_algorithm1 import algorithm_evidence, table1_evidence
 from companion.plans import Stage, data_remarks
@@ -189,96 +190,60 @@ def readings(row: str, fraction: float) -> dict[str, str]:
     return named
 
 
-def strategies(
-    *,
-    rows: Sequence[str],
-    fractions: Sequence[float],
-    first_seed: int,
-    first_seed_writers: int,
-    first_seed_plays: int,
-    n_seeds: int,
-    n_seeds_images: int,
-    n_seeds_writers: int,
-    n_seeds_plays: int,
-    tuning_seeds: int,
-    tuning_seeds_images: int,
-    rates: Sequence[float],
-    rates_images: Sequence[float],
-    rates_plays: Sequence[float],
-    rate_natural: float,
-    rounds: int,
-    rounds_images: int,
-    rounds_writers: int,
-    rounds_plays: int,
-    local_steps: int,
-    local_steps_images: int,
-    local_steps_writers: int,
-    local_steps_plays: int,
-    batch_size: int,
-    epsilon: float,
-    image_data: str,
-    image_model: str,
-    image_samples: int,
-    writer_data: str,
-    n_writers: int,
-    dense_hidden: int,
-    play_data: str,
-    play_model: str,
-    n_roles: int,
-    play_samples: int,
-    play_hidden: int,
-) -> Generator[Stage, pd.DataFrame, Strategies]:
+def strategies(**given: Any) -> Generator[Stage, pd.DataFrame, Strategies]:
     """Plan the lines of Tables 2, 4, 5 and Figs. 3, 5 to 8.
 
     Every keyword is a parameter of notebook 21, which says what it means. Searches use the seeds
     0, 1, ...; runs that judge use those from `first_seed` on (FEMNIST and Shakespeare have a first
     seed of their own), which no search and no trial saw.
     """
-    image = dict(model=image_model, rounds=rounds_images, local_steps=local_steps_images)
-    image |= dict(n_clients=50, n_historical=25, n_samples=image_samples or None)
-    if image_model == "cnn":
+    p = SimpleNamespace(**given)
+    image = dict(model=p.image_model, rounds=p.rounds_images, local_steps=p.local_steps_images)
+    image |= dict(n_clients=50, n_historical=25, n_samples=p.image_samples or None)
+    if p.image_model == "cnn":
         image |= dict(hidden=2048, padding=0)  # the paper's, by Table 3
-    coarse = image_data.replace("cifar10", "cifar100")
+    coarse = p.image_data.replace("cifar10", "cifar100")
     settings = {
         "synthetic": dict(data="logistic", model="linear", n_clients=11, n_historical=10)
-        | dict(rounds=rounds, local_steps=local_steps, epsilon=epsilon),
-        "CIFAR-10": dict(data=image_data, **image),
+        | dict(rounds=p.rounds, local_steps=p.local_steps, epsilon=p.epsilon),
+        "CIFAR-10": dict(data=p.image_data, **image),
         "CIFAR-100": dict(data=coarse, **image),
-        "FEMNIST": dict(data=writer_data, model="mlp", hidden=(dense_hidden,), n_clients=n_writers)
-        | dict(rounds=rounds_writers, local_steps=local_steps_writers, availability="1"),
-        "Shakespeare": dict(data=play_data, model=play_model, hidden=play_hidden)
-        | dict(n_clients=n_roles, n_samples=play_samples or None, availability="2")
-        | dict(rounds=rounds_plays, local_steps=local_steps_plays),
+        "FEMNIST": dict(data=p.writer_data, model="mlp", hidden=(p.dense_hidden,))
+        | dict(n_clients=p.n_writers)
+        | dict(rounds=p.rounds_writers, local_steps=p.local_steps_writers, availability="1"),
+        "Shakespeare": dict(data=p.play_data, model=p.play_model, hidden=p.play_hidden)
+        | dict(n_clients=p.n_roles, n_samples=p.play_samples or None, availability="2")
+        | dict(rounds=p.rounds_plays, local_steps=p.local_steps_plays),
     }
-    n_of = (n_seeds, n_seeds_images, n_seeds_images, n_seeds_writers, n_seeds_plays)
-    first_of = (first_seed, first_seed, first_seed, first_seed_writers, first_seed_plays)
+    n_of = (p.n_seeds, p.n_seeds_images, p.n_seeds_images, p.n_seeds_writers, p.n_seeds_plays)
+    first_of = (p.first_seed, p.first_seed, p.first_seed, p.first_seed_writers, p.first_seed_plays)
     seeds = {
         row: range(first, first + n) for row, first, n in zip(ROWS, first_of, n_of, strict=True)
     }
-    rates_of = (rates, rates_images, rates_images, [rate_natural], rates_plays)
+    rates_of = (p.rates, p.rates_images, p.rates_images, [p.rate_natural], p.rates_plays)
     offered = dict(zip(ROWS, rates_of, strict=True))
     cases = {
         (row, fraction): Case(
             row,
             fraction,
-            _config(row, fraction, settings[row], batch_size),
+            _config(row, fraction, settings[row], p.batch_size),
             readings(row, fraction),
             tuple(offered[row]),
             seeds[row],
-            range(tuning_seeds if row == "synthetic" else tuning_seeds_images),
+            range(p.tuning_seeds if row == "synthetic" else p.tuning_seeds_images),
         )
-        for row in rows
-        for fraction in fractions
+        for row in p.rows
+        for fraction in p.fractions
     }
     tried, found = {}, {}
-    middle = sorted(fractions)[len(fractions) // 2]
-    for row in rows:
-        searched = fractions if row == "synthetic" else [middle]
+    middle = sorted(p.fractions)[len(p.fractions) // 2]
+    for row in p.rows:
+        searched = p.fractions if row == "synthetic" else [middle]
         for fraction in searched:
             configs = cases[row, fraction].search()
             name = f"{row} {100 * fraction:g} %, rates"
             tried[row, fraction] = yield Stage(training.run, configs, name)
-        for fraction in fractions:
+        for fraction in p.fractions:
             chosen_by = tried.get((row, fraction), tried[row, searched[0]])
             configs = cases[row, fraction].judged(chosen_by)
             found[row, fraction] = yield Stage(training.run, configs, f"{row} {100 * fraction:g} %")
@@ -638,6 +603,7 @@ def _not_run(row: str, fraction: float) -> NotRun:
 
 FULL = Setting("full", "the algorithm and the networks themselves")
 
+
 def table1() -> str:
     """Return the numbers of parameters and sizes, ours and the paper's, as a printed table."""
     names = {
@@ -672,7 +638,6 @@ def estimated_shares(
 
 def _estimated(config: DataStreamsConfig, rates: Sequence[float]) -> list[float]:
     """Return the p_hist that the heuristic's ratio gives on a federation, by rate."""
-
     data = training.build(config)
     given = {name: getattr(config, name) for name in ("hidden", "padding")}
     options = {name: value for name, value in given.items() if value is not None}

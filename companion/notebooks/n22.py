@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,8 +29,8 @@ from companion.notebooks.datastreams_shared import (
     BASELINES,
     VALIDATION,
     both_iterates,
-    printed_cells,
     estimated_share,
+    printed_cells,
 )
 from companion.plans import Stage
 from sflkit import federated, models
@@ -53,59 +54,38 @@ class Optimisers(NamedTuple):
     found: pd.DataFrame
 
 
-def optimisers(
-    *,
-    data: str,
-    n_samples: int,
-    model: str,
-    n_clients: int,
-    hist_fraction: float,
-    c_ratio: float,
-    rounds: int,
-    local_steps: int,
-    batch_size: int,
-    prox: float,
-    rates: Sequence[float],
-    search_seeds: Sequence[int],
-    seeds: Sequence[int],
-) -> Generator[Stage, pd.DataFrame, Optimisers]:
+def optimisers(**given: Any) -> Generator[Stage, pd.DataFrame, Optimisers]:
     """Plan Appendix E: four strategies under FedAvg, FedProx and SCAFFOLD.
 
     Every keyword is a parameter of notebook 22, which says what it means.
     """
+    p = SimpleNamespace(**given)
     arms = ("fresh", "historical", "uniform", "ours")
+    same = "data model n_clients hist_fraction c_ratio rounds local_steps batch_size prox"
     base = DataStreamsConfig(
         arms=arms,
-        rates=(rates[0],) * len(arms),
-        data=data,
-        n_samples=n_samples or None,
-        model=model,
-        n_clients=n_clients,
-        n_historical=n_clients // 2,
-        hist_fraction=hist_fraction,
-        c_ratio=c_ratio,
-        rounds=rounds,
-        local_steps=local_steps,
-        batch_size=batch_size,
-        prox=prox,
-        evaluate_every=rounds,
-        **({"hidden": 2048, "padding": 0} if model == "cnn" else {}),
+        rates=(p.rates[0],) * len(arms),
+        n_samples=p.n_samples or None,
+        n_historical=p.n_clients // 2,
+        evaluate_every=p.rounds,
+        **{name: given[name] for name in same.split()},
+        **({"hidden": 2048, "padding": 0} if p.model == "cnn" else {}),
     )
     servers = ("fedavg", "fedprox", "scaffold")
     grid = dict(
-        arms=tuple(arm for arm in arms for _ in rates),
-        rates=tuple(rates) * len(arms),
+        arms=tuple(arm for arm in arms for _ in p.rates),
+        rates=tuple(p.rates) * len(arms),
         validation=VALIDATION,
     )
     searches = [
-        replace(base, server=s, seed=seed, **grid) for s in servers for seed in search_seeds
+        replace(base, server=s, seed=seed, **grid) for s in servers for seed in p.search_seeds
     ]
     tried = yield Stage(training.run, searches, "rates")
     best = {s: training.best_rates(tried[tried["server"] == s]) for s in servers}
     runs = [
         replace(base, server=s, seed=seed, rates=tuple(best[s][arm] for arm in arms))
         for s in servers
-        for seed in seeds
+        for seed in p.seeds
     ]
     found = yield Stage(training.run, runs, "strategies")
     return Optimisers(tried, best, found)

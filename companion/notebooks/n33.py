@@ -8,6 +8,7 @@ else the paper claims. Other networks, the dearest, come last.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from companion.notebooks.osafl_shared import (
     ARMS,
     BASELINES,
     CASE,
+    FCN_SETTINGS,
     LABELS,
     Evidence,
     Runs,
@@ -101,66 +103,38 @@ class Dataset1(NamedTuple):
     columns: dict[str, pd.DataFrame]
 
 
-def dataset1(
-    *,
-    hidden: Sequence[int],
-    n_clients: int,
-    rounds: int,
-    seeds: Sequence[int],
-    features: str,
-    input_norm: float,
-    allocator: str,
-    genie_steps: int,
-    test_size: int,
-    few: int,
-    norms: Sequence[float],
-    scan_seeds: Sequence[int],
-    cnn_rounds: int,
-    cnn_seeds: Sequence[int],
-    squeezenet1_rounds: int,
-    squeezenet1_seeds: Sequence[int],
-    networks: Sequence[str],
-    column_seeds: Sequence[int],
-    reading_rounds: int,
-    reading_norms: Sequence[float],
-    reading_buffers: Sequence[str],
-    reading_fednova: Sequence[str],
-    reading_seed: int,
-    reading_seeds: Sequence[int],
-    reading_top_k: Sequence[int],
-    reading_test_size: int,
-    genie_curve: Sequence[int],
-) -> Generator[Stage, pd.DataFrame, Dataset1]:
+def dataset1(**given: Any) -> Generator[Stage, pd.DataFrame, Dataset1]:
     """Yield the stages of notebook 33; see its parameters."""
-    base = fcn_base(
-        hidden, n_clients, rounds, features, input_norm, allocator, genie_steps, test_size
+    p = SimpleNamespace(**given)
+    base = fcn_base(*(given[name] for name in FCN_SETTINGS))
+    own = base | {"test_size": p.reading_test_size, "rounds": p.reading_rounds}
+    tried = table2_readings.star(p.reading_norms, p.reading_buffers, p.reading_fednova)
+    read = yield from table2_readings.grid(
+        own, tried, p.reading_seed, p.reading_seeds, p.reading_top_k
     )
-    own = base | {"test_size": reading_test_size, "rounds": reading_rounds}
-    tried = table2_readings.star(reading_norms, reading_buffers, reading_fednova)
-    read = yield from table2_readings.grid(own, tried, reading_seed, reading_seeds, reading_top_k)
-    genie = yield from _genies(own, read, genie_curve, reading_seeds)
+    genie = yield from _genies(own, read, p.genie_curve, p.reading_seeds)
     as_printed = yield from cases_of_arms(
-        base, ("osafl_printed", "osafl_zero"), [1], seeds[:few], "buffer"
+        base, ("osafl_printed", "osafl_zero"), [1], p.seeds[: p.few], "buffer"
     )
     without = ("osafl", "m_afa_cd_printed", "m_afa_cd")
-    others = yield from cases_of_arms(base, without, [1], seeds, "buffers")
+    others = yield from cases_of_arms(base, without, [1], p.seeds, "buffers")
     buffers = pd.concat([as_printed, others], ignore_index=True)
     buffers.attrs["keys"] = [*as_printed.attrs["keys"], *others.attrs["keys"]]
-    scan = yield from _scan(base, norms, scan_seeds)
+    scan = yield from _scan(base, p.norms, p.scan_seeds)
     checkpoints, columns = {}, {}
     asked = {
-        "CNN": (cnn_rounds, cnn_seeds),
-        "SqueezeNet1": (squeezenet1_rounds, squeezenet1_seeds),
+        "CNN": (p.cnn_rounds, p.cnn_seeds),
+        "SqueezeNet1": (p.squeezenet1_rounds, p.squeezenet1_seeds),
     }
     for network, (until, early_seeds) in asked.items():
         early = column_base(base, network, until) | {"evaluate_every": 5}
-        whole = column_base(base, network, rounds)  # plateaus need every round
+        whole = column_base(base, network, p.rounds)  # plateaus need every round
         gpu = network == "SqueezeNet1"
         some_seeds = early_seeds if until else ()
         cases = table2_readings.cases(read.best, early, some_seeds, [1])
         checkpoints[network] = yield from collected(cases, CASE, network, gpu)
-        some_seeds = column_seeds if network in networks else ()
-        cases = table2_readings.cases(read.best, whole, some_seeds, reading_top_k)
+        some_seeds = p.column_seeds if network in p.networks else ()
+        cases = table2_readings.cases(read.best, whole, some_seeds, p.reading_top_k)
         columns[network] = yield from collected(cases, CASE, f"{network}, tables", gpu)
     return Dataset1(read, genie, buffers, scan, checkpoints, columns)
 

@@ -6,6 +6,7 @@ Source: OSAFL, Section V-B, Tables IV and V, Figs. 6 and 8.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from companion.judging.tables import paper_value
 from companion.notebooks.osafl_shared import (
     ARMS,
     BASELINES,
+    FCN_SETTINGS,
     LABELS,
     Evidence,
     as_printed,
@@ -69,41 +71,24 @@ class Dataset2(NamedTuple):
     names: pd.DataFrame
 
 
-def dataset2(
-    *,
-    layers: int,
-    hidden: int,
-    embedding: int,
-    n_clients: int,
-    rounds: int,
-    seeds: Sequence[int],
-    genie_seeds: Sequence[int],
-    top_k: Sequence[int],
-    minibatches: int,
-    capacity: Sequence[int],
-    allocator: str,
-    genie_steps: int,
-    test_size: int,
-    fcn_hidden: Sequence[int],
-    fcn_genie_steps: int,
-    features: str,
-    input_norm: float,
-) -> Generator[Stage, pd.DataFrame, Dataset2]:
+def dataset2(**given: Any) -> Generator[Stage, pd.DataFrame, Dataset2]:
     """Yield the stages of notebook 34, one K after the other; see its parameters."""
-    base = lstm_base(layers, hidden, embedding, n_clients, rounds, minibatches, capacity)
-    base |= {"allocator": allocator, "genie_steps": genie_steps, "test_size": test_size}
-    dense = fcn_base(
-        fcn_hidden, n_clients, rounds, features, input_norm, allocator, fcn_genie_steps, test_size
+    p = SimpleNamespace(**given)
+    base = lstm_base(
+        p.layers, p.hidden, p.embedding, p.n_clients, p.rounds, p.minibatches, p.capacity
     )
+    base |= {"allocator": p.allocator, "genie_steps": p.genie_steps, "test_size": p.test_size}
+    own = {"hidden": p.fcn_hidden, "genie_steps": p.fcn_genie_steps}
+    dense = fcn_base(*(own.get(name, given[name]) for name in FCN_SETTINGS))
     parts = []
-    for K in top_k:
-        part = yield from cases_of_arms(base, COLUMN, [K], seeds, f"LSTM, K = {K}")
+    for K in p.top_k:
+        part = yield from cases_of_arms(base, COLUMN, [K], p.seeds, f"LSTM, K = {K}")
         parts.append(part)
-    features = yield from cases_of_arms(dense, ("genie",), top_k, genie_seeds, "Dataset-1")
-    names = yield from cases_of_arms(base, ("genie",), top_k, genie_seeds, "Dataset-2")
+    vectors = yield from cases_of_arms(dense, ("genie",), p.top_k, p.genie_seeds, "Dataset-1")
+    names = yield from cases_of_arms(base, ("genie",), p.top_k, p.genie_seeds, "Dataset-2")
     tables = pd.concat(parts, ignore_index=True)
     tables.attrs["keys"] = [key for part in parts for key in part.attrs["keys"]]
-    return Dataset2(tables, features, names)
+    return Dataset2(tables, vectors, names)
 
 
 def lstm_base(

@@ -33,24 +33,12 @@ class StaticVsStreaming(NamedTuple):
 
 def static_vs_streaming(
     *,
-    data: str,
-    model: str,
-    hidden: int,
     arms: list[str],
     seeds: list[int],
     frozen_seeds: list[int],
-    episodes: int,
-    n_clients: int,
-    alpha: float,
-    capacity_low: int,
-    capacity_high: int,
-    max_arrivals: int,
-    arrival_low: float,
-    arrival_high: float,
     batch_static: int,
     batch_stream: int,
-    rate: float,
-    decay: float,
+    **shared: Any,
 ) -> Generator[Stage, pd.DataFrame, StaticVsStreaming]:
     """Yield the runs of OSAFL's Figure 1, one per arm and seed, and those of frozen stores.
 
@@ -69,27 +57,13 @@ def static_vs_streaming(
         raise ValueError(
             f"arms={arms} must be different ones, and static and time_varying among them"
         )
-    shared = {
-        "data": data,
-        "model": model,
-        "hidden": hidden or None,
-        "episodes": episodes,
-        "n_clients": n_clients,
-        "alpha": alpha,
-        "capacity_low": capacity_low,
-        "capacity_high": capacity_high,
-        "max_arrivals": max_arrivals,
-        "arrival_low": arrival_low,
-        "arrival_high": arrival_high,
-        "rate": rate,
-        "decay": decay,
-    }
+    shared["hidden"] = shared["hidden"] or None
     judged = ["static", "time_varying"]
     added = [arm for arm in arms if arm not in judged]
 
     def config(arm: str, seed: int) -> centralised.CentralisedConfig:
         size = batch_static if arm == "static" else batch_stream
-        own = centralised.appendix_a(arm, episodes) | {"batch_size": size}
+        own = centralised.appendix_a(arm, shared["episodes"]) | {"batch_size": size}
         return centralised.CentralisedConfig(arm=arm, seed=seed, **own, **shared)
 
     order = [(arm, seed) for group in (judged, added) for seed in seeds for arm in group]
@@ -97,7 +71,7 @@ def static_vs_streaming(
     frames = []
     for pairs, name in ((order, "arms"), (stores, "frozen stores")):
         configs = [config(arm, seed) for arm, seed in pairs]
-        frame = yield Stage(centralised.run, configs, name, gpu=data != "digits")
+        frame = yield Stage(centralised.run, configs, name, gpu=shared["data"] != "digits")
         frames.append(frame)
     return StaticVsStreaming(*frames)
 

@@ -63,32 +63,18 @@ Runs = Generator[Stage, pd.DataFrame, pd.DataFrame]
 # --- configs --------------------------------------------------------------------------------------
 
 
-def fcn_base(
-    hidden: Sequence[int],
-    n_clients: int,
-    rounds: int,
-    features: str,
-    input_norm: float,
-    allocator: str,
-    genie_steps: int,
-    test_size: int,
-) -> dict:
-    """Return the settings that the FCN's runs share.
+# What `fcn_base` takes, in this order; fields of the config and parameters of notebook 33.
+FCN_SETTINGS = "hidden n_clients rounds features input_norm allocator genie_steps test_size".split()
+
+
+def fcn_base(hidden: Sequence[int], *others: Any) -> dict:
+    """Return the settings that the FCN's runs share, from the values of `FCN_SETTINGS`.
 
     A smaller network than ours keeps the payload of the full one, so that the same clients are
     stragglers.
     """
     size = SIZES["FCN"]
-    base = {
-        "model": size.model,
-        "features": features,
-        "n_clients": n_clients,
-        "rounds": rounds,
-        "input_norm": input_norm,
-        "allocator": allocator,
-        "genie_steps": genie_steps,
-        "test_size": test_size,
-    }
+    base = {"model": size.model, **dict(zip(FCN_SETTINGS[1:], others, strict=True))}
     if tuple(hidden) != size.options["hidden"]:
         base |= {"hidden": tuple(hidden), "payload_bits": float(size.payload_bits)}
     return base

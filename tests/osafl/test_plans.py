@@ -1,7 +1,5 @@
 """The stages that notebooks 33 and 34 ask for, driven with invented results."""
 
-import inspect
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -220,9 +218,7 @@ def test_plateaus_and_convergence_as_claimed_and_turned():
 
 def test_notebook_33_asks_for_the_readings_at_full_size_first():
     book = gate.find("33")
-    names = inspect.signature(n33.dataset1).parameters
-    asked = {name: book.parameters[name].default for name in names}
-    first = next(n33.dataset1(**asked)).configs[0]
+    first = next(n33.dataset1(**gate.values(book))).configs[0]
     assert first == OSAFLConfig(
         never_joined="zero",
         model="osafl_fcn",
