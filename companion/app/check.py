@@ -4,7 +4,7 @@
 |---|---|
 | data/results: runs, small results, benchmarks | SHA256SUMS; each run's record and its digests |
 | data/paper_values | SHA256SUMS; sources and numbers in each table |
-| figures: pictures, numbers, passports | index.csv; the runs behind them, which must be published |
+| figures: pictures, numbers, passports | index.csv; the notebook, and its runs, published |
 | figures/verdicts.csv, parts.csv | the digest of each row; the declared claims; the answers |
 | figures/parameters.json | the notebooks' parameters cells |
 | VERDICTS.md, tables of README and guides | what the templates make of the verdicts |
@@ -170,11 +170,15 @@ def figures(root: Path) -> Iterator[Damage]:
         said = "it, or overview.json, is not what was drawn from the numbers beside it"
         yield Damage(folder / "overview.png", said, _WRITE)
     damaged = {damage.artefact for damage in wrong}
-    planned = {book.name for book in gate.notebooks() if book.plan}  # others compute as they run
+    books = {book.name: book for book in gate.notebooks()}
     published = _published()
     for artefact in rows.keys() - damaged:
-        if rows[artefact]["notebook"] in planned:
-            yield from _passport(folder / f"{artefact}.json", published)
+        file, book = folder / f"{artefact}.json", books.get(rows[artefact]["notebook"])
+        if book is None or (book.artefacts and artefact not in book.artefacts):
+            said = f"{rows[artefact]['notebook']} is no notebook that draws it"
+            yield Damage(file, said, "`git checkout -- figures` brings it and index.csv back")
+        elif book.plan:  # others compute as they run
+            yield from _passport(file, published)
 
 
 def _published() -> set[str]:

@@ -90,6 +90,15 @@ def test_runs_that_were_published_without_their_digests_are_not_to_be_thrown_awa
     file.write_bytes(kept)
 
 
+@pytest.mark.parametrize("name", ["paper_values/sfl.csv", "results/bench/W1.csv"])
+def test_a_digit_that_nothing_else_is_made_of_is_named(copy, new, name):
+    file = copy[0] / "data" / name
+    kept = file.read_bytes()
+    file.write_bytes(kept.replace(b"1", b"2", 1))
+    assert any(f"data/{name}: it differs from its digest" in line for line in new())
+    file.write_bytes(kept)
+
+
 def test_a_number_of_a_paper_without_its_source_is_named(copy, new):
     file = copy[0] / "data" / "paper_values" / "sfl.csv"
     with changed(file, file.read_bytes().replace(b',"Section VI, setup"', b",", 1)):
@@ -103,7 +112,8 @@ def rewritten(folder, artefact, passport):
     file.write_text(json.dumps(passport, indent=1, sort_keys=True) + "\n")
     (row,) = [row for row in seals.rows(folder / "index.csv") if row["artefact"] == artefact]
     files = {end: (folder / f"{artefact}{end}").read_bytes() for end in (".csv", ".png", ".json")}
-    row |= {"results": str(len(passport["results"]))} | seals.digests(files)
+    row |= {"results": str(len(passport["results"])), "notebook": passport["notebook"]}
+    row |= seals.digests(files)
     seals.upsert_rows(folder / "index.csv", artefact, [row])
 
 
@@ -115,6 +125,19 @@ def test_a_passport_with_a_run_that_is_not_published_is_named(copy, new):
     said = "\n".join(new())
     assert "figures/sfl-fig4a.json: 1 of its 1 runs are not published" in said
     assert "`make paper ONLY=12`" in said
+    for file, content in kept.items():
+        file.write_bytes(content)
+
+
+@pytest.mark.parametrize("notebook", ["13_sfl_sensitivity", "12_another"])
+def test_a_passport_of_a_notebook_that_does_not_draw_it_is_named(copy, new, notebook):
+    """Its runs would not be looked for, with a row of index.csv that says the same."""
+    folder = copy[0] / "figures"
+    kept = {f: f.read_bytes() for f in (folder / "sfl-fig4a.json", folder / "index.csv")}
+    passport = json.loads(kept[folder / "sfl-fig4a.json"])
+    rewritten(folder, "sfl-fig4a", passport | {"notebook": notebook})
+    (said,) = new()
+    assert f"figures/sfl-fig4a.json: {notebook} is no notebook that draws it" in said
     for file, content in kept.items():
         file.write_bytes(content)
 
