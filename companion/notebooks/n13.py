@@ -409,7 +409,8 @@ def sheet(
                 drawn[f"{letter}, {network}"] = over_paths(above, named, shown)
             missing -= set(ran)
         above.set(title=f"Figure {number}({letter}): $B_s$ = {arrived} of B = {capacity}")
-        above.set(xlim=(0, found.trained["round"].max()), ylim=(0, 100), xlabel="")
+        end = found.trained["round"].max()
+        above.set(xlim=(-0.05 * end, 1.05 * end), ylim=(0, 100), xlabel="")
         if missing != set(arms):
             above.legend(loc="lower right", fontsize=9)
         if missing:
@@ -591,10 +592,10 @@ def figure7(
                 f"{value['paper']:.0f}", (200, value["paper"]), (7, 5), textcoords="offset points"
             )
             ours = part[part["round"] == 200].groupby("rule")["accuracy"].mean()
-            said = ", ".join(f"{RULES[rule].label} {mean:.0f}" for rule, mean in ours.items())
-            place = dict(xytext=(7, -16), textcoords="offset points")
+            said = ",\n".join(f"{RULES[rule].label} {mean:.0f}" for rule, mean in ours.items())
+            place = dict(xytext=(7, -32), textcoords="offset points", fontsize=9)
             if said:
-                ax.annotate(f"ours at round 200: {said}", (200, ours.min()), **place)
+                ax.annotate(f"ours: {said}", (200, ours.min()), **place)
         sheets.explain_marks(ax, marks=True, loc="lower right")
     groups = shown.groupby(["rule", "capacity", "round"])["accuracy"]
     return groups.agg(["mean", "std", "count"]).reset_index()

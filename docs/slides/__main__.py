@@ -43,17 +43,23 @@ MathJax = {tex: {inlineMath: [['$', '$']], displayMath: [['$$', '$$']], processE
 .reveal .slides section section { max-height: 750px; overflow-y: auto; }
 .reveal .jp-InputPrompt, .reveal .jp-OutputPrompt, .reveal .jp-Cell-inputCollapser,
 .reveal .jp-Cell-outputCollapser, .reveal .jp-CodeCell .jp-Cell-inputWrapper { display: none; }
-.reveal .jp-RenderedImage img { width: 1040px; max-height: 470px;
+.reveal .jp-RenderedImage img { width: 1040px; max-width: 100%; max-height: 470px;
   object-fit: contain; margin: 0; }
 .reveal table { font-size: calc(20px * var(--shrink, 1)); }
+@media (max-width: 600px) {
+  .reveal .slides section section { max-height: 1180px; }
+  .reveal h1 { font-size: 1.5em; overflow-wrap: anywhere; }
+}
 </style>
 {%- endblock -%}
 {%- block footer_js -%}
 <script src="reveal/dist/reveal.js"></script>
 <script src="reveal/plugin/notes/notes.js"></script>
 <script>
-Reveal.initialize({width: 1200, height: 750, hash: true, slideNumber: 'c/t', center: false,
-                   plugins: [RevealNotes]});
+// On a phone a slide is as narrow as the screen, so that its letters stay as large as text.
+const phone = window.matchMedia('(max-width: 600px)').matches;
+Reveal.initialize({width: phone ? 560 : 1200, height: phone ? 1180 : 750, hash: true,
+                   slideNumber: 'c/t', center: false, plugins: [RevealNotes]});
 // Where a slide is too full its picture gives way, and then the letters.
 function fit() {
   const slide = Reveal.getCurrentSlide();
