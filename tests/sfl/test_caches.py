@@ -304,6 +304,7 @@ def test_bad_arrivals_leave_the_cache_alone(rule):
         ([[1]], [[0]], r"ids has shape \(1, 1\); it must have 1 axes"),
         ([1.5], [0], "ids holds 1.5; entries must be integers"),
         (["a"], [0], "ids=.* must be an array of numbers"),
+        (np.array([2**63], np.uint64), [0], "ids holds 9223372036854775808"),
     ):
         with pytest.raises(ValueError, match=message):
             cache.update(ids, labels, rng)
