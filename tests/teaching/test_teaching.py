@@ -63,27 +63,6 @@ def test_a_wrong_type_is_told_what_is_expected(name):
     assert n_arguments == len(exercise.call.partition("(")[2].split(", "))
 
 
-@every
-def test_texts_are_for_readers_and_hold_no_solution(name):
-    exercise = teaching.EXERCISES[name]
-    _, source = solution(name)
-    body = source.rpartition('"""')[2] if name != "93" else source
-    lines = [line.strip() for line in body.splitlines() if line.startswith("    ")]
-    steps = [line for line in lines if len(line) > 25]
-    texts = " ".join(
-        [exercise.task, *(f"{p.says} {p.hint}" for p in exercise.properties)]
-        + [str(teaching.check(name, answer)) for _, answer in WRONG[name]]
-    )
-    assert not [step for step in steps if step.removeprefix("return ") in texts]
-    assert f"`{exercise.call}`" in " ".join(exercise.task.split()) or exercise.a == "a class"
-    assert exercise.task.endswith((".", "?"))
-    for held in exercise.properties:
-        assert held.says[0].isupper() and held.says.endswith(".") and held.hint[-1] in ".?"
-        assert re.fullmatch(r"[a-z0-9 ]+", held.name)
-    names = [held.name for held in exercise.properties]
-    assert len(set(names)) == len(names) >= 3
-
-
 def test_every_wrong_answer_belongs_to_an_exercise_and_every_property_refuses_one():
     assert set(WRONG) == set(teaching.EXERCISES)
     idle = [
@@ -119,13 +98,6 @@ def test_an_answer_cannot_change_what_it_is_judged_by():
         return arrived
 
     assert teaching.check("10", greedy).failed == "the first round is all there is"
-
-
-def test_the_same_answer_is_told_the_same():
-    for name, answers in WRONG.items():
-        assert [str(teaching.check(name, a)) for _, a in answers] == [
-            str(teaching.check(name, a)) for _, a in answers
-        ]
 
 
 @pytest.mark.parametrize(
