@@ -66,12 +66,6 @@ def test_what_does_not_is_named(site, body, text):
     assert page == "index.html" and text in said
 
 
-def test_a_stylesheet_that_loads_from_elsewhere_is_named(site, tmp_path):
-    (tmp_path / "_static" / "a.css").write_text("@import 'https://example.org/font.css';")
-    ((sheet, target, _),) = site("").broken
-    assert (sheet, target) == ("_static/a.css", "https://example.org/font.css")
-
-
 def test_a_problem_of_a_page_is_found_in_the_file_that_it_was_made_from(tmp_path):
     (tmp_path / "README.md").write_text("# Title\n\nSee [it](docs/guides/data.md#gone).\n")
     sources = Sources(tmp_path)

@@ -8,15 +8,12 @@ import json
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
 from companion.app import gate
 from companion.judging import seals
 from docs.site import __main__ as command
 from docs.site import notebooks, records
-from docs.site.sources import PAGES, Problem, Sources, page_of, plain
+from docs.site.sources import PAGES, Problem, Sources, page_of
 from tests.helpers import ROOT
 
 
@@ -70,39 +67,6 @@ def test_links_lead_to_pages(texts):
     assert texts.code == {"sflkit/sfl/caches.py"}
 
 
-def test_errata_that_are_named_become_links(texts):
-    told = rewritten(texts, "Wrong (ERRATA 9 and 52), `# ERRATA 9`, [ERRATA](../../ERRATA.md) 3.")
-    assert told == (
-        "Wrong ([ERRATA 9](../errata.md#erratum-9) and [52](../errata.md#erratum-52)), "
-        "`# ERRATA 9`, [ERRATA](../errata.md) 3."
-    )
-
-
-def test_links_of_an_output_are_those_of_built_pages(texts):
-    text = "`sfl-fig1` [10](10_first.ipynb), ERRATA 7, [a](https://example.org/a.md)."
-    file = "notebooks/10_first.ipynb"
-    assert texts.rewrite(text, file, file, output=True) == (
-        "[`sfl-fig1`](../verdicts/sfl-fig1.html) [10](10_first.html), "
-        "[ERRATA 7](../errata.html#erratum-7), [a](https://example.org/a.md)."
-    )
-
-
-def test_claims_that_are_named_become_links(texts):
-    told = rewritten(texts, "`sfl-fig1` and [`sfl-fig1`](data.md), but `sfl-fig2`.")
-    assert told == (
-        "[`sfl-fig1`](../verdicts/sfl-fig1.md) and [`sfl-fig1`](data.md), but `sfl-fig2`."
-    )
-
-
-@pytest.mark.parametrize(
-    "code",
-    ["`[a](nowhere.md)`", "```python\n[a](nowhere.md)\n```", "~~~\n[a](nowhere.md)\n~~~"],
-)
-def test_code_stays_as_it_is(texts, code):
-    text = f"Text.\n\n{code}\n\nText.\n"
-    assert rewritten(texts, text) == text and texts.problems == []
-
-
 def test_a_link_that_leads_nowhere_is_named_with_file_and_line(texts):
     rewritten(
         texts,
@@ -115,16 +79,6 @@ def test_a_link_that_leads_nowhere_is_named_with_file_and_line(texts):
     assert (block.file, block.line) == (file, 6) and "has no such block" in block.text
     assert str(gone) == f"{file}:5: the link to ../gone.md leads nowhere: there is no docs/gone.md"
     assert "has no page on the site" in folder.text
-
-
-@given(st.text(alphabet="aB1 *_<>[]|$#~\\()-=+&;", max_size=40))
-def test_recorded_texts_show_as_they_are(text):
-    text = f"x {text} x"  # not at the beginning of a line, where other rules hold
-    html = MarkdownIt().enable("strikethrough").render(plain(text))
-    shown = re.sub(r"</?p>|\n", "", html)
-    for sign, entity in (("<", "&lt;"), (">", "&gt;"), ("&", "&amp;")):
-        shown = shown.replace(entity, sign)
-    assert shown == text or "&" in text  # an entity that was recorded is one
 
 
 def test_sources_are_written_once_and_old_ones_go(tmp_path):
@@ -187,12 +141,6 @@ def test_a_figure_that_is_missing(damaged):
     ]
 
 
-def test_a_figure_that_nothing_describes(damaged):
-    (damaged / "figures" / "sfl-fig3.png").write_bytes(b"png")
-    (problem,) = records.read(damaged).problems
-    assert problem.text == "figures/sfl-fig3.png is not in the index"
-
-
 def test_a_notebook_of_another_kernel(damaged):
     file = damaged / "notebooks" / "12_second.ipynb"
     content = json.loads(file.read_text())
@@ -204,22 +152,6 @@ def test_a_notebook_of_another_kernel(damaged):
     line = file.read_text().splitlines().index('   "name": "conda-env-mine"') + 1
     assert (problem.file, problem.line) == ("notebooks/12_second.ipynb", line)
     assert "'conda-env-mine'; it must be 'python3'" in problem.text
-
-
-def test_the_command_names_what_is_wrong_and_builds_nothing(damaged, capsys, monkeypatch):
-    add_line(damaged / "figures" / "index.csv", "sfl-fig2,10_first,Shares,0,cd\n")
-    monkeypatch.setattr(command, "collect", _only_records)
-    assert command.main(["--out", str(damaged / "out" / "site")]) == 1
-    said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("figures/index.csv:3: the figure")
-    assert said[1] == "site: not built, 1 problem"
-    assert not (damaged / "out" / "site").exists()
-
-
-def _only_records(root):
-    sources = Sources(root)
-    sources.problems += records.read(root).problems
-    return sources
 
 
 # --- this clone -----------------------------------------------------------------------------------
@@ -259,14 +191,3 @@ def test_every_claim_figure_notebook_erratum_and_module_has_its_place(collected,
         f"api/{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}.rst"
         for path in (ROOT / "sflkit" / "sfl").glob("[a-z]*.py")
     } <= set(sources.files)
-
-
-def test_live_widgets_give_way_to_a_sentence():
-    live = {"output_type": "display_data", "metadata": {}}
-    live["data"] = {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "VBox()"}
-    cell = {"cell_type": "code", "source": "explore()", "outputs": [live], "metadata": {}}
-    cell["metadata"] = {"jupyter": {"source_hidden": True}, "tags": ["widget"]}
-    (made,) = notebooks.page({"cells": [cell]}, "notebooks/10.ipynb", Sources(ROOT))["cells"]
-    assert list(made["outputs"][0]["data"]) == ["text/markdown"]
-    assert "needs a running kernel" in made["outputs"][0]["data"]["text/markdown"]
-    assert made["metadata"]["tags"] == ["widget", "hide-input"]
