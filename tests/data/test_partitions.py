@@ -54,9 +54,8 @@ def test_dirichlet_fills_poor_clients_from_the_richest():
     # One class, one owner: 12 samples for 4 clients with at least 2. The owner gives 2 to each of
     # the three others, 6 are left.
     clients = partitions.dirichlet(np.zeros(12, int), 4, 1e-9, rng(), min_samples=2)
-    assert sorted(map(len, clients)) == [2, 2, 2, 6] and sorted(np.concatenate(clients)) == list(
-        range(12)
-    )
+    assert sorted(map(len, clients)) == [2, 2, 2, 6]
+    assert sorted(np.concatenate(clients)) == list(range(12))
 
 
 @given(

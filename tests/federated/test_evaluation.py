@@ -15,15 +15,13 @@ def test_evaluate_batches_rows_and_losses():
     rows = torch.stack([w, task.init(4), w])
     whole = evaluate(task, rows, x, y)
     parts = evaluate(task, rows, x.numpy(), y.numpy(), batch_size=4, threads=2)
-    assert whole._fields == ("loss", "accuracy") and whole.loss.shape == whole.accuracy.shape == (
-        3,
-    )
+    assert whole._fields == ("loss", "accuracy")
+    assert whole.loss.shape == whole.accuracy.shape == (3,)
     np.testing.assert_allclose(parts.loss, whole.loss, atol=1e-6)
     np.testing.assert_array_equal(parts.accuracy, whole.accuracy)
     one = evaluate(task, rows[1], x, y)
-    assert (one.loss, one.accuracy) == (whole.loss[1], whole.accuracy[1]) and isinstance(
-        one.loss, float
-    )
+    assert (one.loss, one.accuracy) == (whole.loss[1], whole.accuracy[1])
+    assert isinstance(one.loss, float)
     regression = Task(models.create("linear", input_shape=(1,), n_classes=1), "mse")
     result = evaluate(
         regression, np.array([1.0, 1.0]), np.array([[1.0], [2.0]]), np.array([[2.0], [5.0]])
@@ -123,10 +121,8 @@ def test_evaluate_weights_limits():
     x[3] = float("nan")
     only = np.ones(11)
     only[3] = 0
-    assert (
-        np.isfinite(evaluate(task, rows, x, y, weights=only).loss).all()
-        and np.isnan(evaluate(task, rows, x, y).loss).all()
-    )
+    assert np.isfinite(evaluate(task, rows, x, y, weights=only).loss).all()
+    assert np.isnan(evaluate(task, rows, x, y).loss).all()
 
 
 X, Y = torch.zeros(4, 20), torch.tensor([0, 1, 2, 0])

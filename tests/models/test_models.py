@@ -201,22 +201,6 @@ def test_char_mlp_parameter_count():
     assert count(models.create("char_mlp", input_shape=(80,), n_classes=100)) == 22020
 
 
-@pytest.mark.parametrize("name", TEXT)
-def test_text_model_learns_a_cycle(name):
-    """Limiting case: on a cycle of characters the next one is certain, so a short training must
-    reach every one.
-    """
-    text = torch.arange(400) % 5
-    x, y = text.unfold(0, 6, 1)[:-1], text[6:]
-    options = {"context": 6} if name == "char_mlp" else {}
-    task = Task(
-        models.create(name, input_shape=(6,), n_classes=5, vocabulary=5, hidden=16, **options)
-    )
-    w = task.init(0)
-    trained = local_sgd(task, w, [[(x, y)] * 60], 0.5)[0]
-    assert evaluate(task, w, x, y).accuracy < 0.7 and evaluate(task, trained, x, y).accuracy == 1.0
-
-
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
