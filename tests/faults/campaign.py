@@ -1,10 +1,9 @@
 """How much of the fault campaign is made, and what it found.
 
 `make test` makes a bounded part, which is the same every time. `make faults N=100` makes all: of
-each kind of kill 0.3 N to N, of full disks 0.2 N to 0.5 N, of clocks, doubles and memory limits
-0.1 N, 10 N corruptions of each kind of file, 0.4 N times two writers of each, and every damaged
-call and file. The moments of kills and the
-places of corruptions are drawn from a seed, $SFLKIT_SEED or 0.
+each kind of kill 0.3 N to N, of full disks 0.5 N, 10 N corruptions of each kind of file, 0.4 N
+times two writers of each, and every damaged call and file. The moments of kills and the places of
+corruptions are drawn from a seed, $SFLKIT_SEED or 0.
 """
 
 from __future__ import annotations

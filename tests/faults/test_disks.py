@@ -7,7 +7,6 @@ again the same call succeeds.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shutil
 import subprocess
@@ -32,7 +31,6 @@ from sflkit.results import store, sweep
 from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
 from tests.faults import campaign
-from tests.helpers import DRAW, write_notebook
 
 SFLKIT = [sys.executable, "-m", "sflkit.cli"]
 CONFIG = SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2)
@@ -113,26 +111,6 @@ def test_full_disk(tmp_path, kind):
             for name, content in left.items():
                 assert content in (before[name], complete[name]), f"half of {name}"
             assert not seals.damages(folder)
-
-
-@pytest.mark.slow
-def test_full_disk_under_figures(clone):
-    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
-    command = [*SFLKIT, "figures", "--only", "10"]
-    assert subprocess.run(command, capture_output=True).returncode == 0
-    right = campaign.contents(clone / "figures")
-    for number in campaign.tries(1, 0.2):
-        bytes_left = int(campaign.generator("figures", number).uniform(200, 12_000))
-        with campaign.attempt("full disk under figures") as trial:
-            full = functools.partial(campaign.limit, bytes_left)
-            done = subprocess.run(command, capture_output=True, text=True, preexec_fn=full)
-            trial.recover()
-            said = done.stdout + done.stderr
-            assert done.returncode in (1, 2) and "too large" in said.lower(), said
-            assert campaign.contents(clone / "figures").items() <= right.items()
-            assert subprocess.run(command, capture_output=True).returncode == 0
-            assert campaign.contents(clone / "figures") == right
-            assert not list((clone / "out").rglob("*.tmp"))
 
 
 @pytest.fixture
