@@ -213,6 +213,22 @@ def test_a_damaged_digest_file_is_named(folder):
         data.load("mnist")
 
 
+@pytest.mark.parametrize("name", ["mnist.npz", "mnist.npz.sha256"])
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a link to nowhere"])
+def test_what_is_no_regular_file_is_neither_waited_for_nor_left_out(folder, name, kind):
+    """A pipe was waited for, and a digest that is a dangling link counted as none."""
+    file = folder / "mnist.npz"
+    write(file, small())
+    (folder / name).unlink()
+    if kind == "a pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to("/dev/zero" if kind == "a device" else "nowhere")
+    expected = FileNotFoundError if name == file.name and "link" in kind else data.DataCorruptError
+    with pytest.raises(expected, match=f"{name}"):
+        check(file)
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\x80\x04N.", None])
 def test_unreadable_files_without_digest(folder, content):
     if content is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import os
 from dataclasses import dataclass
 
 import pandas as pd
@@ -51,9 +50,8 @@ def test_frames_and_records_are_those_of_the_runs(tmp_path, seeds):
         pd.testing.assert_frame_equal(before, after, check_exact=True)
         assert record == published
     table = pd.read_csv(files[0], dtype={"key": str})
-    assert len(table) == 2 * len(keys) and sorted(set(table.key)) == [
-        key.split("/")[1] for key in sorted(keys)
-    ]
+    assert len(table) == 2 * len(keys)
+    assert sorted(set(table.key)) == [key.split("/")[1] for key in sorted(keys)]
 
 
 def test_the_same_bytes_in_any_order(tmp_path):
@@ -133,19 +131,12 @@ def test_runs_move_into_the_archive(tmp_path):
     assert shelf.pack(tmp_path) == []
 
 
-@pytest.mark.parametrize("kind", ["a pipe", "a device", "nested brackets", "too much", "two"])
+@pytest.mark.parametrize("kind", ["too much", "two"])
 def test_files_that_are_no_archive_are_named(tmp_path, monkeypatch, kind):
-    keys = computed(tmp_path / "runs")
-    rows, records = shelf.publish(keys, tmp_path / "runs", tmp_path)
-    file = rows if kind in ("too much", "two") else records
+    rows, _ = shelf.publish(computed(tmp_path / "runs"), tmp_path / "runs", tmp_path)
     if kind == "two":
-        file.write_bytes(2 * file.read_bytes())
-    elif kind == "too much":
-        monkeypatch.setattr(archive, "MOST", 100)
-    elif kind == "nested brackets":
-        file.write_bytes(lzma.compress(b"[" * 200_000 + b"]" * 200_000))
+        rows.write_bytes(2 * rows.read_bytes())
     else:
-        file.unlink()
-        os.mkfifo(file) if kind == "a pipe" else file.symlink_to("/dev/zero")
+        monkeypatch.setattr(archive, "MOST", 100)
     found = shelf.survey(tmp_path)
     assert "an archive that cannot be read" in found.damaged[EXPERIMENT] and not found.records

@@ -33,18 +33,6 @@ def test_all_readings_of_a_role_count():
     assert not counter_example(7, "One.", bad).holds("corrected")
 
 
-def test_the_table_by_hand():
-    shown = counter_example(
-        7, "It is 1.", printed("a", math.inf, "≤", 1), corrected("b", 1, "≤", 1)
-    )
-    lines = shown._repr_markdown_().splitlines()
-    assert lines[0] == "It is 1." and lines[-2:] == [
-        "| printed | a | infinite | ≤ 1 | **no** |",
-        "| corrected | b | 1 | ≤ 1 | yes |",
-    ]
-    assert repr(shown) == "<erratum 7: printed infinite ≤ 1 fails; corrected 1 ≤ 1 holds>"
-
-
 def test_entries_of_a_text():
     text = "# Errata\n\n## SFL: a title\n\n1. **Journal (10), counts.** Text **bold**.\n   2. x\n"
     text += "\n## FATS: b\n\n61. **Table 1,** more\n"

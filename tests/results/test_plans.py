@@ -10,7 +10,6 @@ import pytest
 
 from companion import plans
 from companion.plans import Stage
-from sflkit.results import sweep
 
 EXPERIMENT = "plan-probe"
 RESULT_VERSION = 1
@@ -121,35 +120,3 @@ def test_a_yield_that_is_no_stage_is_named(said):
     with pytest.raises(TypeError, match=r"the plan .*wrong must yield Stage\(run, configs\), not"):
         plans.carry_out(wrong())
     assert closed == [True] and CALLS == []
-
-
-def test_a_failed_run_ends_the_plan_after_its_stage():
-    went_on = []
-
-    def diverging():
-        yield Stage(run, [Config(0, 13), Config(1)])
-        went_on.append(True)
-
-    with pytest.raises(sweep.SweepError, match="1 of the runs failed"):
-        plans.carry_out(diverging())
-    assert CALLS == [(0, 13), (1, 0.1)] and not went_on
-
-
-def test_an_error_of_the_plan_itself_is_its_own():
-    def broken():
-        yield Stage(run, [Config()])
-        raise LookupError("no rate was best")
-
-    with pytest.raises(LookupError, match="no rate was best"):
-        plans.carry_out(broken())
-
-
-def test_driving_a_plan_by_hand():
-    plan = study(rates=[0.1], seeds=[5])
-    plans.check_plan(plan)
-    stage = plans.next_stage(plan, None)
-    assert stage == Stage(run, [Config(0, 0.1)], "search", gpu=False)
-    stage = plans.next_stage(plan, plans.frame_of(stage))
-    assert stage.gpu and stage.configs == [Config(5, 0.1)]
-    end = plans.next_stage(plan, plans.frame_of(stage))
-    assert isinstance(end, plans.Returned) and isinstance(end.value, Found)
