@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from companion.judging import tables
-from docs.site.records import PACKAGES
 from tests.helpers import ROOT
 
 PHONE = {"width": 390, "height": 844}
@@ -114,26 +113,4 @@ def test_the_filter_filters(visit, monkeypatch):
         if "drsr" in row.claim.lower() and "fifo" in row.claim.lower()
     ]
     assert shown(tab).count() == len(expected) > 0
-    assert visit.wrong == []
-
-
-def test_a_filtered_table_can_be_linked_to(visit, site):
-    tab = visit("verdicts/index.html")
-    tab.goto((site / "verdicts" / "index.html").as_uri() + "?verdict=corrected")
-    assert 0 < shown(tab).count() < 100
-    assert set(shown(tab).locator(".verdict").all_inner_texts()) == {"corrected"}
-
-
-def test_a_search_finds_without_a_network(visit):
-    tab = visit("search.html")
-    tab.goto(tab.url.split("?")[0] + "?q=reservoir")
-    tab.wait_for_selector("#search-results li a", timeout=20_000)
-    assert visit.wrong == []
-
-
-@pytest.mark.parametrize("paper", PACKAGES)
-def test_every_picture_of_the_gallery_shows(visit, paper):
-    tab = visit(f"gallery/{paper}.html")
-    sizes = tab.locator(".bd-article img").evaluate_all("all => all.map(i => i.naturalWidth)")
-    assert len(sizes) >= 8 and min(sizes) >= 300
     assert visit.wrong == []
