@@ -31,20 +31,16 @@ def fleet(seed, n=200):
 
 def check_constraints(devices, link, result):
     on = result.feasible
-    assert (
-        result.local_steps.dtype == np.int64
-        and (result.local_steps[~on] == 0).all()
-        and np.isnan(result.time_s[~on]).all()
-    )
+    assert result.local_steps.dtype == np.int64
+    assert (result.local_steps[~on] == 0).all()
+    assert np.isnan(result.time_s[~on]).all()
     for array in (result.cpu_hz, result.tx_watt, result.energy_j):
         assert (array[~on] == 0).all() and np.isfinite(array).all()
     assert ((result.local_steps[on] >= 1) & (result.local_steps[on] <= link.max_steps)).all()
-    assert (result.time_s[on] <= link.deadline_s).all() and (
-        result.energy_j <= devices.energy_budget_j
-    ).all()
-    assert (result.cpu_hz <= devices.max_cpu_hz).all() and (
-        result.tx_watt <= devices.max_tx_watt
-    ).all()
+    assert (result.time_s[on] <= link.deadline_s).all()
+    assert (result.energy_j <= devices.energy_budget_j).all()
+    assert (result.cpu_hz <= devices.max_cpu_hz).all()
+    assert (result.tx_watt <= devices.max_tx_watt).all()
     spent = costs(devices, link, result.local_steps, result.cpu_hz, result.tx_watt)
     np.testing.assert_allclose(
         (spent.compute_j + spent.uplink_j)[on], result.energy_j[on], rtol=1e-9
@@ -88,9 +84,9 @@ def test_without_a_payload_by_hand():
     result = allocate(Devices(**{**UNIT, "snr_per_watt": 0.0}), Link(0))
     assert [float(v[0]) for v in result] == pytest.approx([5, 2.5e7, 0, 3.125e-4, 200, 1])
     again = allocate(Devices(**UNIT), Link(0), method="alternating")
-    assert (
-        again.local_steps == 5 and again.tx_watt == 0 and again.energy_j == pytest.approx(3.125e-4)
-    )
+    assert again.local_steps == 5
+    assert again.tx_watt == 0
+    assert again.energy_j == pytest.approx(3.125e-4)
     # a tiny payload comes close: it costs little more than payload ln 2 / (omega snr) = 1.3e-9 J,
     # the limit of slow sending
     assert allocate(Devices(**UNIT), Link(1e-3)).energy_j[0] == pytest.approx(
@@ -159,24 +155,20 @@ def test_joint_is_the_least_over_a_fine_line(seed):
             cpu = work / (link.deadline_s - upload)
         energy = 0.5 * link.capacitance * work * cpu**2 + power * upload
         least = energy[(cpu > 0) & (cpu <= devices.max_cpu_hz[u])].min()
-        assert result.energy_j[u] <= least * (1 + 1e-12) and result.energy_j[u] == pytest.approx(
-            least, rel=1e-6
-        )
+        assert result.energy_j[u] <= least * (1 + 1e-12)
+        assert result.energy_j[u] == pytest.approx(least, rel=1e-6)
 
 
 def test_joint_is_monotone():
     devices = fleet(1, 60)
     steps = [allocate(devices, Link(bits)).local_steps for bits in (1e7, 3e7, 1e8, 3e8, 1e9)]
-    assert (
-        all((a >= b).all() for a, b in itertools.pairwise(steps))
-        and steps[0].sum() > steps[-1].sum()
-    )
+    assert all((a >= b).all() for a, b in itertools.pairwise(steps))
+    assert steps[0].sum() > steps[-1].sum()
     one = allocate(dataclasses.replace(devices, snr_per_watt=devices.snr_per_watt * 4), Link(1e8))
     base = allocate(devices, Link(1e8))
     same = (one.local_steps == base.local_steps) & base.feasible
-    assert (one.local_steps >= base.local_steps).all() and (
-        one.energy_j[same] <= base.energy_j[same]
-    ).all()
+    assert (one.local_steps >= base.local_steps).all()
+    assert (one.energy_j[same] <= base.energy_j[same]).all()
     # a client's answer does not depend on the others
     alone = allocate(
         Devices(*(getattr(devices, f.name)[7:8] for f in dataclasses.fields(Devices))), Link(1e8)

@@ -143,9 +143,8 @@ def test_theorem_as_printed_has_a_counter_example():
     w, product = 1.0, 0.5
     reached = w - product * w
     after = (reached - 2) ** 2 / 2
-    assert after == pytest.approx(
-        1.125
-    ) and w**2 / 2 - product * w**2 + product**2 * w**2 / 2 == pytest.approx(0.125)
+    assert after == pytest.approx(1.125)
+    assert w**2 / 2 - product * w**2 + product**2 * w**2 / 2 == pytest.approx(0.125)
     # with the theorem's conditions met, its round (78) then puts the squared gradient, 1, below a
     # negative number
     bound = theorem1(
@@ -188,9 +187,9 @@ def test_no_other_score_is_better(seed, psi):
     rng = np.random.default_rng(seed)
     r = {**draw(rng), "psi": psi}
     scores = optimal_scores(**r)
-    assert (
-        scores.shape == (4,) and (scores >= 0).all() and (scores <= r["similarity"] + 1e-12).all()
-    )
+    assert scores.shape == (4,)
+    assert (scores >= 0).all()
+    assert (scores <= r["similarity"] + 1e-12).all()
     least = score_objective(scores, **r)
     for scale in (1e-3, 1e-1, 1.0):
         other = np.maximum(scores + scale * rng.standard_normal(4), 0)

@@ -26,11 +26,9 @@ def test_path_loss_by_hand():
         channels.path_loss_db(d),
         channels.path_loss_db(d, line_of_sight=np.ones(300, dtype=bool)),
     )
-    assert (
-        (np.diff(loss) >= 0).all()
-        and (loss >= seen).all()
-        and channels.path_loss_db(0) == channels.path_loss_db(10)
-    )
+    assert (np.diff(loss) >= 0).all()
+    assert (loss >= seen).all()
+    assert channels.path_loss_db(0) == channels.path_loss_db(10)
     # 1 W = 30 dBm, 540 kHz = 57.324 dB: 30 - 79.604 + 174 - 57.324 = 67.072 dB, and 3 dB of
     # shadowing on top
     snr = channels.snr_per_watt(flat[0], 3.0, line_of_sight=True)

@@ -1,7 +1,6 @@
 """What notebooks 33 and 34 show beside their verdicts, on invented runs."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from companion.notebooks import n33, n34, osafl_shared
@@ -31,16 +30,6 @@ def test_the_longest_steps_by_hand():
     assert table["longest step"].to_dict() == expected
     assert table.columns[-1] == "longest step"
     assert table.loc["M-FedProx", "mu"] == "0.9" and table.loc["OSAFL", "mu"] == ""
-
-
-def test_participation_leaves_the_genie_out():
-    runs = pd.DataFrame(
-        {"arm": ["osafl", "osafl", "genie"], "stragglers": [3, 1, 0], "joined": [2, 3, 0]}
-    )
-    said = n34.participation(runs, 4)
-    # a share of all rounds, and the largest number of all runs
-    assert said.startswith("In a round 50% of the clients are stragglers on average,")
-    assert said.endswith("and at most 3 of 4 ever take part.")
 
 
 def test_tables_stand_beside_the_papers(one, two):

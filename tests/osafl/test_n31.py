@@ -140,9 +140,8 @@ def test_pictures_draw_what_was_found(out):
     import matplotlib.pyplot as plt
 
     fig, drawn = n31.draw_stragglers(out, ROUNDS)
-    assert len(fig.axes) == 3 and set(drawn) == {
-        f"{kind} {name}" for kind in (0.3, "exact") for name in n31.NETWORKS
-    }
+    assert len(fig.axes) == 3
+    assert set(drawn) == {f"{kind} {name}" for kind in (0.3, "exact") for name in n31.NETWORKS}
     # at x = 1 those are counted who are out in fewer than all rounds
     assert drawn["exact FCN"][-1] == np.mean(out.often["exact", "FCN"] < 1 - 1e-9)
     marks = [line for line in fig.axes[1].get_lines() if line.get_markerfacecolor() == "none"]

@@ -19,9 +19,8 @@ def test_the_resource_explorer_draws_what_fits(monkeypatch):
     exact = allocation.allocate(client, Link(33e6))
     kept = allocation.allocate(client, Link(33e6), "alternating", start=alternation.Start(1.0, 0.3))
     star, circle, line = drawn[0][0].lines
-    assert (
-        star.get_xydata()[0] == pytest.approx((exact.tx_watt[0], 5)) and exact.local_steps[0] == 5
-    )
+    assert star.get_xydata()[0] == pytest.approx((exact.tx_watt[0], 5))
+    assert exact.local_steps[0] == 5
     assert (
         circle.get_xydata()[0] == pytest.approx((0.3 * 10**-0.5, kept.local_steps[0]))
         and kept.feasible[0]
@@ -30,10 +29,8 @@ def test_the_resource_explorer_draws_what_fits(monkeypatch):
         line.get_xdata() == pytest.approx([0.3 * 10**-0.5] * 2) and len(drawn[0]) == 2
     )  # with a colour bar: something fits
     start.value = 1.0  # all of the power breaks the budget
-    assert (
-        np.isnan(drawn[-1][0].lines[1].get_xdata()).all()
-        and "straggler" in drawn[-1][0].lines[1].get_label()
-    )
+    assert np.isnan(drawn[-1][0].lines[1].get_xdata()).all()
+    assert "straggler" in drawn[-1][0].lines[1].get_label()
     budget.value, million.value = 0.05, 10.0
     distance.value = 1000
     assert (

@@ -3,7 +3,6 @@
 import pandas as pd
 import pytest
 
-from companion import plans
 from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import NotRun, Setting
 from companion.notebooks import n35
@@ -58,11 +57,6 @@ def test_the_papers_pair_comes_first_seed_by_seed():
     assert end.value.value.arms is frame and end.value.value.frozen is other
 
 
-def test_hidden_0_is_the_networks_own():
-    stage = next(static_vs_streaming(**SETTINGS | {"hidden": 0}))
-    assert {c.hidden for c in stage.configs} == {None}
-
-
 @pytest.mark.parametrize(
     "arms, match",
     [(["static"], "time_varying among"), (["static", "time_varying", "melted"], "melted")],
@@ -70,14 +64,6 @@ def test_hidden_0_is_the_networks_own():
 def test_what_it_refuses(arms, match):
     with pytest.raises(ValueError, match=match):
         next(static_vs_streaming(**SETTINGS | {"arms": arms}))
-
-
-def test_a_driver_gets_the_frame_of_all_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("SFLKIT_CACHE", str(tmp_path))
-    small = SETTINGS | {"arms": ["static", "time_varying"], "seeds": [0], "episodes": 2}
-    frame, frozen = plans.carry_out(static_vs_streaming(**small), jobs=1)
-    assert set(frame["arm"]) == {"static", "time_varying"} and len(frame) == 4
-    assert set(frozen["arm"]) == {"frozen", "time_varying"} and set(frozen["seed"]) == {5}
 
 
 # --- evidence and pictures ------------------------------------------------------------------------
@@ -149,23 +135,6 @@ def test_frozen_stores_are_judged_by_their_own_runs(scores):
         assert judged.verdict == verdict
 
 
-def test_settings_and_notes(scores):
-    assert n35.setting("cifar10", "lenet", 100, 50, 5).level == "full"
-    small = n35.setting("digits", "mlp", 40, 10, 5)
-    assert small.level == "stand-in" and small.differs.endswith("40 episodes, 10 users")
-    told = n35.note(scores, ["static", "frozen"])
-    assert told == (
-        "Mean accuracy, and in brackets the median change of accuracy from one episode to the "
-        "next: static 0.9060 (0.0200), frozen stores 0.8010 (0.0100)."
-    )
-    change = n35.note(scores, ["static", "frozen", "time_varying"])
-    frozen, moving = (
-        scores.xs(arm, level="arm")["accuracy"].mean() for arm in ("frozen", "time_varying")
-    )
-    assert f"stores end {100 * abs(moving - frozen):.2f} points" in change
-    assert ("higher than" in change) == (moving > frozen)
-
-
 def test_the_stores_by_hand():
     """Nobody's samples arrive with probability 0: nothing is renewed, and what is seen is held."""
     still = SETTINGS | {"arrival_low": 0.0, "arrival_high": 0.0}
@@ -178,22 +147,3 @@ def test_the_stores_by_hand():
     assert table["label distance"].between(0, 1).all()
     moving = n35.stores(next(static_vs_streaming(**SETTINGS)).configs)
     assert (moving["renewals"] > 0).all()
-
-
-def test_the_figure_shows_the_papers_pair_and_every_step(scores):
-    import matplotlib.pyplot as plt
-
-    frame, arms = invented(LEVELS), list(LEVELS)
-    accuracy, loss = plt.subplots(1, 2)[1]
-    drawn = n35.figure1((accuracy, loss), frame, n35.PAPERS_PAIR)
-    assert list(dict.fromkeys(drawn["arm"])) == list(n35.PAPERS_PAIR)
-    told = [text.get_text() for text in accuracy.get_legend().get_texts()]
-    assert told == ["static", "time-varying"] and loss.get_legend() is None
-    gain, calm = plt.subplots(1, 2)[1]
-    drawn = n35.differences((gain, calm), scores, arms)
-    assert len(drawn) == 2 * 6 * scores.index.get_level_values("seed").nunique()
-    names = [text.get_text().replace("\n", " ") for text in gain.get_yticklabels()]
-    assert names[0] == "batches, rates, number of steps" and names[-1].startswith("all together")
-    means = [line.get_xdata()[0] for line in gain.get_lines() if line.get_marker() == "D"]
-    assert means == pytest.approx([-0.5, -10, 5, -1, 4, -6.5])
-    plt.close("all")

@@ -4,7 +4,6 @@ import torch
 
 from companion.notebooks import network_pictures
 from sflkit import models
-from sflkit.osafl.networks import SIZES
 
 
 def test_layers_of_a_network_by_hand():
@@ -24,23 +23,3 @@ def test_layers_of_a_network_by_hand():
     assert [name for name, *_ in rows] == ["Embedding", "LSTM, 2 layers", "Dense"]
     assert sum(n for *_, n in rows) == sum(p.numel() for p in lstm.parameters())
     assert not any(m._forward_hooks for m in lstm.modules())
-
-
-def test_fire_modules_are_one_block_each():
-    net = models.create("osafl_squeezenet1", input_shape=(3168,), n_classes=100)
-    rows = network_pictures.layers(net, torch.zeros(1, 3168))
-    assert [name for name, *_ in rows].count("Fire") == 8 and sum(n for *_, n in rows) == 783_396
-
-
-def test_the_papers_networks_are_drawn_at_our_full_sizes():
-    blocks = network_pictures.blocks_of(("FCN", "LSTM"))
-    for name, rows in blocks.items():
-        assert sum(row.parameters for row in rows) == SIZES[name].parameters
-        assert rows[-1].shape == "100"
-    fig = network_pictures.side_by_side(blocks, "numbers")
-    assert [ax.get_title() for ax in fig.axes] == [
-        "FCN: 1.78 million parameters",
-        "LSTM: 1.32 million parameters",
-    ]
-    # one scale: an axes has room for as many boxes as the longest network
-    assert len({ax.get_ylim() for ax in fig.axes}) == 1

@@ -8,7 +8,6 @@ from companion.app import gate
 from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import NotRun, Setting
 from companion.notebooks import n33, n34, osafl_shared
-from companion.notebooks.osafl_shared import LABELS
 from sflkit.osafl.config import OSAFLConfig
 from tests.osafl.osafl_plans import ONE, TWO, drive
 
@@ -33,16 +32,6 @@ def test_the_readings_come_first_and_buffers_one_seed_after_the_other(first):
     assert base.payload_bits == 33 * 1_779_556  # the full network's stragglers
     whole = osafl_shared.fcn_base([512, 256], 20, 8, "synthetic", 10.0, "none", 1, 9)
     assert not {"hidden", "payload_bits"} & set(whole)
-
-
-def test_the_scan_has_both_rules_at_every_scale(first):
-    stages, found = first
-    assert [(c.rule, c.input_norm, c.seed) for c in stages["scale"]] == [
-        (rule, norm, 0) for norm in ONE["norms"] for rule in ("m_fedavg", "osafl")
-    ]
-    table = n33.scan_table(found.scan)
-    assert list(table.index) == ONE["norms"] and (table["osafl"] > table["m_fedavg"]).all()
-    assert n33.scan_table(pd.DataFrame()).empty
 
 
 KNOWN = pd.Series(0.66, index=ONE["seeds"])
@@ -78,35 +67,6 @@ def test_tables_and_curves_are_judged_under_the_reading_on_seeds_that_chose_noth
         assert answers_of(none, artefact)[part] == "not run"
 
 
-def test_the_race_with_centralised_sgd_is_open_where_its_steps_decide(first):
-    stages, found = first
-    assert [(c.genie_steps, c.seed) for c in stages["centralised steps"]] == [
-        (n, seed) for n in ONE["genie_curve"] for seed in ONE["reading_seeds"]
-    ]
-    assert {c.input_norm for c in stages["centralised steps"]} == {found.read.best.norm}
-    assert answers_of(found, "osafl-genie") == {  # 0.65 against 0.6 and 0.4, whatever the steps
-        "K1_osafl": "yes",
-        "K1_baseline": "yes",
-        "K2_osafl": "not run",
-        "K2_baseline": "not run",
-    }
-    slow = found.genie.assign(accuracy=found.genie["accuracy"] - 0.1 * (found.genie["steps"] < 10))
-    assert answers_of(found._replace(genie=slow), "osafl-genie")["K1_osafl"] == "open"
-
-
-def test_other_columns_take_the_reading():
-    asked = ONE | {"cnn_rounds": 5, "squeezenet1_rounds": 30}
-    stages, found = drive(n33.dataset1(**asked))
-    for name, rounds, seeds in (("CNN", 5, {20, 21, 22}), ("SqueezeNet1", 30, {23, 24})):
-        configs = stages[name]
-        assert {c.rounds for c in configs} == {rounds}
-        assert {c.input_norm for c in configs} == {found.read.best.norm}
-        assert {c.evaluate_every for c in configs} == {5} and configs[0].hidden is None
-        assert {c.seed for c in configs} == seeds
-    assert len(stages["CNN"]) == 6 * 3
-    assert not len(found.columns["CNN"]) and not stages["CNN, tables"]
-
-
 def test_columns_of_the_tables_run_all_rounds_with_both_k_on_seeds_of_their_own():
     stages, found = drive(n33.dataset1(**ONE | {"rounds": 100, "networks": ["FCN", "CNN"]}))
     configs = stages["CNN, tables"]
@@ -128,30 +88,6 @@ def test_columns_of_the_tables_run_all_rounds_with_both_k_on_seeds_of_their_own(
     answers = {a.part.key: a.judged.answer for a in verdict.answers}
     assert answers["K1_m_fedavg"] == answers["K2_m_fedavg"] == "no"
     assert answers["level_m_fedavg"] == "yes"
-
-
-def test_a_column_is_on_its_plateau_where_its_curves_were_put():
-    """Steps to the plateau by hand: the middle of the first five rounds is two after the step."""
-    rounds = np.arange(1, 101)
-    step = {"osafl": 29, "m_fednova": 23}
-
-    def run(rule, seed):
-        accuracy = np.where(rounds > step.get(rule, 0), 0.6, 0.01) + 1e-4 * seed
-        frame = pd.DataFrame({"round": rounds, "accuracy": accuracy, "loss": 2.0})
-        best = frame["accuracy"].cummax()
-        return frame.assign(arm=rule, K=1, seed=seed, best_accuracy=best, diverged=False)
-
-    def answers(network):
-        column = pd.concat(run(rule, seed) for rule in LABELS for seed in range(3))
-        none = pd.DataFrame()
-        parts = n33._checkpoint(network, none) | n33._column(network, column)
-        verdict = CLAIMS[f"osafl-{network.lower()}"].judge(parts, setting=Setting("full"))
-        return {a.part.key: a.judged.answer for a in verdict.answers}
-
-    found = answers("CNN")  # 32 and 26 in the paper
-    assert found["plateau"] == found["fednova_plateau"] == found["level_m_fednova"] == "yes"
-    found = answers("SqueezeNet1")  # 52 and 69
-    assert found["plateau"] == found["fednova_plateau"] == "no"
 
 
 def test_what_the_score_adds_is_judged_under_the_reading(first):
@@ -231,18 +167,6 @@ def test_notebook_33_asks_for_the_readings_at_full_size_first():
         test_size=2000,
         seed=100,
     )
-
-
-def test_a_part_that_was_left_out_is_not_run():
-    asked = {"few": 0, "norms": [], "reading_top_k": [1]}
-    stages, found = drive(n33.dataset1(**ONE | asked))
-    assert not stages["buffer"] and n33.scan_table(found.scan).empty
-    evidence = n33.evidence(found, KNOWN)
-    assert isinstance(evidence["osafl-tab3"]["best_m_fedavg"], NotRun)  # K = 2 was not asked for
-    assert isinstance(evidence["osafl-alg2"]["printed_buffer"], NotRun)
-    assert not isinstance(evidence["osafl-alg9"]["repaired"], NotRun)
-    said = evidence["osafl-cnn"]["value"].reason
-    assert "CNN was not trained for 5 rounds" in said and "(13 CPU minutes)" in said  # 18 of 40 s
 
 
 def test_dataset_2_one_k_after_the_other():

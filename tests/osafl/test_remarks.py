@@ -48,9 +48,8 @@ def test_the_remark_tells_the_reading_and_how_many_were_tried(one):
     for artefact in ("osafl-tab2", "osafl-tab3", "osafl-fig4", "osafl-score"):
         assert said in notes[artefact] and name_of(one.read.best) in notes[artefact]
     # best accuracies of the invented runs: 0.6 for OSAFL
-    assert (
-        notes["osafl-tab2"].startswith("Ours: OSAFL 0.") and "M-AFA-CD 0.0" in notes["osafl-tab2"]
-    )
+    assert notes["osafl-tab2"].startswith("Ours: OSAFL 0.")
+    assert "M-AFA-CD 0.0" in notes["osafl-tab2"]
     assert "with the buffer as printed OSAFL " in notes["osafl-alg9"]
     gone = one.buffers["best_accuracy"].where(one.buffers["arm"] != "osafl_printed", 0.0)
     gone = one._replace(buffers=one.buffers.assign(best_accuracy=gone))
@@ -64,9 +63,8 @@ def test_dataset_2_tells_its_accuracies_where_they_are_judged():
     found = drive(n34.dataset2(**TWO | {"top_k": [1]}))[1]
     notes = n34.notes_2(found)
     # 0.6, less 0.02 at the printed step, and the mean of 0, 1 and 2 thousandths by seed
-    assert set(notes) == {"osafl-tab4", "osafl-datasets"} and notes["osafl-tab4"].startswith(
-        "Ours: OSAFL 0.581"
-    )
+    assert set(notes) == {"osafl-tab4", "osafl-datasets"}
+    assert notes["osafl-tab4"].startswith("Ours: OSAFL 0.581")
     assert "first plateau" not in notes["osafl-tab4"]  # M-FedAvg is at 0.4
     stuck = found.tables["arm"].isin(BASELINES) | (found.tables["arm"] == "m_afa_cd_printed")
     low = found.tables.assign(accuracy=found.tables["accuracy"].where(~stuck, 0.05))

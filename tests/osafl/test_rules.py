@@ -376,16 +376,6 @@ def test_presets_are_the_papers():
         rules.RULES["osafl"].presets["fcn"]["rate"] = 1.0
 
 
-def test_every_rule_has_a_label_and_a_look_of_its_own():
-    rows = rules.RULES.values()
-    assert len({row.label for row in rows}) == len(rules.RULES)
-    looks = [row.look for row in rows]
-    for part in ("color", "linestyle"):
-        values = [getattr(look, part) for look in looks if look != rules.RULES["genie"].look]
-        assert len(set(values)) == len(values)
-    assert len(set(looks)) == len(looks)
-
-
 def test_a_rule_of_ones_own_is_one_class_and_one_row():
     class LastUpdates(rules.BufferedRule):
         """Moves by the mean of the last updates: M-FedAvg's mean, taken of updates."""

@@ -29,9 +29,8 @@ def test_arrivals_are_binomial():
     )
     arrivals = np.diff(windows[..., 0], axis=0)
     n = arrivals.size  # mean 6, variance 20 * 0.3 * 0.7 = 4.2
-    assert arrivals.mean() == pytest.approx(
-        6, abs=4 * math.sqrt(4.2 / n)
-    ) and arrivals.var() == pytest.approx(4.2, rel=0.05)
+    assert arrivals.mean() == pytest.approx(6, abs=4 * math.sqrt(4.2 / n))
+    assert arrivals.var() == pytest.approx(4.2, rel=0.05)
     drawn = draw_stores(300, np.random.default_rng(1))
     assert 320 <= drawn.capacity.min() < 335 and 625 < drawn.capacity.max() <= 640
     np.testing.assert_array_equal(drawn.slots, np.ceil(32 * drawn.probability))

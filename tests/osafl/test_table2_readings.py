@@ -1,12 +1,11 @@
 """The grid of readings: which runs a reading needs, and how many printed numbers it meets."""
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 
 from companion.notebooks import table2_readings
-from companion.notebooks.table2_readings import Reading, grid_picture
+from companion.notebooks.table2_readings import Reading
 
 BASE = {"model": "osafl_fcn", "rounds": 2, "capacity_low": 320}
 
@@ -90,21 +89,6 @@ def test_means_over_seeds_meet_print_or_not():
     assert table2_readings.met(runs, 2) == 12  # 0.2 is within 0.15 and twice 0.0443
     worse = runs.assign(best_loss=runs["best_loss"] + 0.1 * (runs["arm"] == "m_fedavg"))
     assert table2_readings.met(worse, 2) == 11
-
-
-def test_the_picture_writes_every_number():
-    cell, other = Reading(40.0), Reading(None, local_round="minibatches")
-    runs = runs_of([cell]) | runs_of([other], {"osafl": (np.nan, np.nan)})
-    table = table2_readings.grid_table(runs, [cell, other], BASE, seed=3)
-    fig, drawn = grid_picture(table)
-    said = [text.get_text() for text in fig.axes[0].texts]
-    assert said[:2] == ["0.661", "2.02"] and said.count("∞") == 1 and len(said) == 36
-    names = [label.get_text() for label in fig.axes[0].get_yticklabels()]
-    assert names[0] == "the paper's Table II"
-    assert names[1].startswith("12 of 12: scale 40") and names[2].startswith("10 of 12")
-    assert len(drawn["readings"]) == 2 and len(drawn["printed"]) == 12
-    assert "raw inputs, " in names[2] and "32 steps" in names[2]
-    matplotlib.pyplot.close(fig)
 
 
 def test_the_seed_that_chooses_does_not_judge():

@@ -3,9 +3,9 @@
 import pytest
 from matplotlib.figure import Figure
 
-from companion.notebooks import n33, n34, osafl_shared, table2_readings
+from companion.notebooks import n33, osafl_shared
 from sflkit.osafl.rules import RULES
-from tests.osafl.osafl_plans import ONE, TWO, drive
+from tests.osafl.osafl_plans import ONE, drive
 
 
 @pytest.fixture(scope="module")
@@ -28,27 +28,6 @@ def test_printed_marks_are_the_tables():
     assert osafl_shared.printed_marks("osafl-tab5", "loss", "LSTM")["osafl"] == 3.3061
 
 
-def test_dataset_1_has_a_panel_per_k_with_the_papers_numbers(one):
-    fig, drawn = n33.draw_curves(one, "accuracy")
-    assert list(drawn) == ["K = 1", "K = 2"] and len(fig.axes) == 2
-    # seven rules, and the hollow mark of the legend is not among those of the first panel
-    assert len(hollow(fig.axes[0])) == 7
-    assert 0.6608 in [y for _, y in hollow(fig.axes[0])]
-    assert 0.3384 in [y for _, y in hollow(fig.axes[1])]
-    assert set(drawn["K = 1"]["arm"]) == {*table2_readings.RULES_OF_TABLE, "genie"}
-    assert set(drawn["K = 2"]["arm"]) == set(
-        table2_readings.RULES_OF_TABLE
-    )  # none was run with K = 2
-    mean = drawn["K = 1"].query("arm == 'osafl' and round == 8")["mean"].item()
-    assert mean == pytest.approx((0.58 + 0.001) * (1 - 0.8**8))  # seeds 200 to 202
-    curves = {line.get_label(): line for line in fig.axes[0].get_lines()}
-    for rule in table2_readings.RULES_OF_TABLE:
-        assert curves[RULES[rule].label].get_color() == RULES[rule].look.color
-    (legend,) = fig.legends
-    told = [text.get_text() for text in legend.get_texts()]
-    assert len(told) == len(set(told)) == 8 and told[-1] == "hollow: the paper"
-
-
 def test_leads_are_the_differences_seed_by_seed(one):
     axes = Figure().subplots(1, 2)
     drawn = n33.leads(axes, one.read.runs).set_index(["K", "rule"])
@@ -68,32 +47,3 @@ def test_a_checkpoint_stands_beside_the_printed_numbers(one):
     level = 100 * (0.58 + 0.001) * (1 - 0.8**5)
     assert drawn["osafl"].mean() == pytest.approx(level)
     assert [round(y, 6) for _, y in hollow(ax)[:6]] == [63, 53, 8, 53, 39, 52]
-
-
-def test_clients_that_never_joined_and_the_scale_of_the_inputs(one):
-    axes = Figure().subplots(1, 2)
-    drawn = n33.never_joined(axes, one)
-    assert set(drawn["runs"]["arm"]) == set(n33.NEVER_JOINED)
-    # four seeds of three arms, two of each other
-    assert len(axes[0].get_lines()) == 3 * 4 + 2 * 2
-    looks = {
-        line.get_label(): (line.get_color(), line.get_linestyle())
-        for line in axes[0].get_lines()
-        if line.get_label() in n33.NEVER_JOINED.values()
-    }
-    assert len(set(looks.values())) == 5
-    colors = {name: RULES[name].look.color for name in ("osafl", "m_afa_cd")}
-    for arm, name in n33.NEVER_JOINED.items():
-        assert looks[name][0] == colors["osafl" if "osafl" in arm else "m_afa_cd"]
-    assert drawn["scan"]["norm"].tolist() == [5.0, 10.0] == drawn["tried"]["norm"].tolist()
-    assert [text.get_text() for text in axes[1].get_xticklabels()] == ["5", "10"]
-    assert {y for _, y in hollow(axes[1])} >= {0.6608, 0.6281}
-
-
-def test_dataset_2_has_the_texts_readings_at_round_40():
-    found = drive(n34.dataset2(**TWO))[1]
-    fig, drawn = n34.draw_curves(found, [1, 2])
-    assert list(drawn) == [f"{what}, K = {K}" for K in (1, 2) for what in ("accuracy", "loss")]
-    at_40 = [y for x, y in hollow(fig.axes[0]) if x == 40]
-    assert sorted(at_40) == [0.05, 0.065, 0.075, 0.10, 0.11, 0.27]
-    assert "m_afa_cd" in set(drawn["loss, K = 2"]["arm"])  # the one with the printed buffer
