@@ -54,9 +54,8 @@ def test_limits():
     assert fifo_discrepancy(7, 0, 0.04) == pytest.approx(0.04 / 7)
     t = np.arange(1, 400)
     srsr = srsr_discrepancy(t, 10, 2 / 3, 1, 0.02, 0.3)
-    assert srsr.shape == t.shape and srsr[-1] == pytest.approx(
-        srsr_discrepancy_limit(10, 2 / 3, 1, 0.02), rel=1e-6
-    )
+    assert srsr.shape == t.shape
+    assert srsr[-1] == pytest.approx(srsr_discrepancy_limit(10, 2 / 3, 1, 0.02), rel=1e-6)
     assert srsr_discrepancy(5, 10, 0, 1, 0.02, 0.3) == pytest.approx(
         2 * 0.09
     )  # theta = 0: nothing moves
@@ -205,9 +204,8 @@ def test_theorem1_by_hand():
 
 def test_theorem1_without_discrepancy_is_federated_averaging():
     still = theorem1(**{**SETTING, "lambda2": np.zeros(4)})
-    assert still.phi_l == 0 and still.total == pytest.approx(
-        still.vanishing + still.phi_g + still.phi_m
-    )
+    assert still.phi_l == 0
+    assert still.total == pytest.approx(still.vanishing + still.phi_g + still.phi_m)
 
 
 def test_theorem1_step_size_with_the_root_in_the_right_place():
@@ -268,9 +266,8 @@ def test_corollary2_orders():
         )
         for n in (100, 10000)
     ]
-    assert b[0].phi_m / b[1].phi_m == pytest.approx(100) and b[0].phi_m_missing / b[
-        1
-    ].phi_m_missing == pytest.approx(10)
+    assert b[0].phi_m / b[1].phi_m == pytest.approx(100)
+    assert b[0].phi_m_missing / b[1].phi_m_missing == pytest.approx(10)
 
 
 @pytest.mark.parametrize(

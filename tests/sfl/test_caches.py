@@ -111,11 +111,9 @@ def test_srsr_by_hand():
     cache.update([4, 5], [1, 1], rng)
     assert cache.label_counts(2).tolist() == [2, 2]
     np.testing.assert_allclose(cache.target, [2.25, 1.75])
-    assert (
-        {4, 5} <= set(cache.ids.tolist())
-        and 3 not in cache.ids
-        and len({0, 1, 2} & set(cache.ids.tolist())) == 2
-    )
+    assert {4, 5} <= set(cache.ids.tolist())
+    assert 3 not in cache.ids
+    assert len({0, 1, 2} & set(cache.ids.tolist())) == 2
     # next round {1,1} again: 3/4 * (2.25, 1.75) + (0, 1) = (1.6875, 2.3125): carried, not 3/4 * (2,
     # 2) + (0, 1) = (1.5, 2.5)
     cache.update([6, 7], [1, 1], rng)

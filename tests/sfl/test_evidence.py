@@ -211,19 +211,6 @@ def test_rules_in_the_claimed_order_and_turned(artefact, ordered):
     assert found == dict.fromkeys(claimed, "no")
 
 
-def test_close_to_full_and_far_from_it():
-    close = compared(PANEL_A | dict.fromkeys(("full_refreshed", "fifo"), PANEL_A["drsr"]))
-
-    def answered(found):
-        known = n12.comparison_evidence(found)["sfl-nearfull"]
-        return answers(CLAIMS["sfl-nearfull"], known)
-
-    rules = ("drsr", "srsr", "fifo")
-    assert answered(close) == dict.fromkeys(rules, "yes")
-    far = {rule: answered(exchanged(close, ("full", "a"), rule, "lazy"))[rule] for rule in rules}
-    assert far == dict.fromkeys(rules, "no")
-
-
 def sensed(found):
     """The evidence of notebook 13."""
     known = n13.arrival_evidence(found.labels, SIZES, 0.5)
@@ -306,13 +293,6 @@ def test_a_spread_that_grows(sensitive):
     assert answers(CLAIMS["sfl-steadier"], known) == {"falls few": "no", "falls many": "no"}
 
 
-def test_a_theta_that_suits_few_and_many_arrivals(sensitive):
-    """Then the best one is compared with itself."""
-    known = sensed(arms_exchanged(sensitive, "many", LOW, HIGH))
-    found = {(name, part): answers(CLAIMS[name], known[name])[part] for name, part in CHOICE}
-    assert found == dict.fromkeys(CHOICE, "too small to see")
-
-
 @pytest.mark.parametrize("rule", ["drsr", "srsr"])
 def test_caches_of_two_sizes_turned(rule, sensitive):
     sizes = sensitive.sizes
@@ -368,32 +348,6 @@ def test_superclasses_in_the_claimed_order_and_with_a_rule_below():
     }
 
 
-def test_superclasses_with_a_linear_model_judged_and_a_network_beside():
-    asked = superclasses_asked(
-        data="cifar100-patches", model="linear", rate=0.2, beside_data="cifar100",
-        beside_model="lenet", beside_rate=0.1,
-    )  # fmt: skip
-    runs = drive(n15.superclasses(**asked), superclasses_invented)
-    found = answers(CLAIMS["sfl-fig10"], n15.superclass_evidence(runs))
-    beyond = ("beside lazy", "network")
-    assert {found[part] for part in beyond} == {"yes"}  # of the network, whichever is judged
-    assert found["drsr lazy"] == "yes"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (dict(model="linear"), "must be linear"),
-        (dict(beside_model="mlp"), "must be linear"),
-        (dict(beside_data="cifar100-patches"), "the same images"),
-        (dict(beside_rules=["drsr"]), "lazy"),
-    ],
-)
-def test_superclasses_refuse_models_and_rules_that_do_not_compare(changes, message):
-    with pytest.raises(ValueError, match=message):
-        drive(n15.superclasses(**superclasses_asked(**changes)), superclasses_invented)
-
-
 # --- computed runs: what the plans deliver is what the evidence takes -----------------------------
 
 
@@ -419,34 +373,6 @@ def test_comparison():
     assert not not_run(known)
     # One data set in both panels: the gain cannot differ.
     np.testing.assert_array_equal(*known["sfl-fig4b"]["gain"])
-
-
-def test_sensitivity():
-    plan = n13.sensitivity(
-        data="digits", model="linear", model_arrivals="linear", rate=0.1, rate_arrivals=0.1,
-        rounds=8, rounds_arrivals=4, seeds=[0, 1], seeds_arrivals=[0, 1], capacity=40,
-        small_capacity=20, few=0.1, many=0.5, theta=0.5, thetas=[0.1, 1.0],
-        shares_arrivals=[0.1, 0.5], thetas_arrivals=[0.1, 0.5, 1.0], evaluate_every=1,
-        worlds=[0, 1], paths_of_each=[0, 1, 2], label_capacity=40, label_rounds=12,
-    )  # fmt: skip
-    found = plans.carry_out(plan)
-    sizes = {"few": 4, "many": 20}
-    known = n13.arrival_evidence(found.labels, sizes, 0.5)
-    known |= n13.theta_evidence(found.labels, sizes, [0.1, 1.0], 0.5, 40)
-    known |= n13.size_evidence(found.sizes, 20, 40, 8)
-    assert not_run(known) == {("sfl-fig7", f"round 200 {rule}") for rule in ("drsr", "srsr")}
-    assert found.labels["key"].nunique() == 2 * 3 * 2 * 4  # worlds, paths, sizes, arms
-    assert found.trained["key"].nunique() == 2 * 2 * 4  # seeds, sizes, arms
-
-
-def test_superclasses():
-    plan = n15.superclasses(
-        data="digits", model="mlp", width=1.0, classes_per_client=2, rate=0.1, rounds=10,
-        seeds=[0, 1], beside_data="digits", beside_model="linear", beside_rate=0.1,
-        beside_rules=["drsr", "lazy"], beside_seeds=[0, 1],
-        capacity=20, batch_size=10, theta=0.5, evaluate_every=1,
-    )  # fmt: skip
-    assert not not_run({"sfl-fig10": n15.superclass_evidence(plans.carry_out(plan))})
 
 
 def test_printed_differences_are_the_transcribed_ones():

@@ -513,16 +513,6 @@ def test_a_common_path_is_one_path(n_clients, n_states, rounds, seed):
     )
 
 
-def test_own_paths_differ_and_a_common_one_does_not():
-    apart, together = (
-        LabelStream([[[1.0, 0.0], [0.0, 1.0]]] * 2, [[[0.5, 0.5]] * 2] * 2, common=common)
-        for common in (False, True)
-    )
-    for stream, equal in ((apart, False), (together, True)):
-        counts = stream.sample(60, 5, np.random.default_rng(0), exact=True)
-        assert (counts[:, 0] == counts[:, 1]).all() == equal
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -583,13 +573,3 @@ def test_rounds_of_different_sizes():
         stream.sample(4, [1, 2], np.random.default_rng(0))
     with pytest.raises(ValueError, match="batch_size"):
         stream.sample(2, [1, 0], np.random.default_rng(0))
-
-
-def test_a_stream_keeps_no_array_of_the_callers():
-    shares, chain = np.array([[[0.8, 0.2], [0.1, 0.9]]]), np.array([[[0.0, 1.0], [1.0, 0.0]]])
-    start = np.array([[1.0, 0.0]])
-    stream = LabelStream(shares, chain, start=start)
-    for array in (shares, chain, start):
-        array[:] = 0.5
-    assert stream.short_term.tolist() == [[[0.8, 0.2], [0.1, 0.9]]]
-    assert stream.states(4, np.random.default_rng(0))[:, 0].tolist() == [0, 1, 0, 1]

@@ -1,4 +1,4 @@
-"""What the pictures of Figs. 4, 7 and 10 draw, on frames whose differences are known."""
+"""What the pictures of Figs. 4 and 10 and of paths draw, on frames whose differences are known."""
 
 import matplotlib
 
@@ -51,31 +51,6 @@ def test_figure_4_has_a_curve_of_every_rule_as_the_paper_draws_it(axes):
     (enlarged,) = axes[0].child_axes
     assert enlarged.get_xlim() == (6, 8)
     assert [line.get_ydata()[-1] for line in enlarged.lines] == pytest.approx([54.5, 51.5, 41.5])
-
-
-def test_the_two_readings_of_full_have_names_of_their_own(axes):
-    frame = sweep({"full": 0.5, "full_refreshed": 0.6, "fifo": 0.5})
-    n12.figure4(axes, frame, ["full", "full_refreshed", "fifo"])
-    names = ["FULL (static)", "FULL (renewed)"]
-    legend = [t.get_text() for t in axes[0].get_legend().get_texts()]
-    assert legend == [*names, "FIFO"]  # the order that was asked for, which is that of the paper
-    assert [t.get_text() for t in axes[1].get_yticklabels()] == names
-
-
-def test_figure_7_has_a_panel_a_cache_size_and_the_papers_number_at_round_200(axes):
-    small, large = (sweep({"drsr": v, "srsr": v}, capacity=n, batch_size=n // 10)
-                    for v, n in ((0.5, 100), (0.6, 300)))  # fmt: skip
-    frame = pd.concat([small, large], ignore_index=True)
-    drawn = n13.figure7(axes, frame, {100: 0.72, 300: 0.83})
-    assert len(drawn) == 2 * 2 * 4
-    assert [ax.get_title() for ax in axes] == [
-        "Figure 7(a): B = 100, $B_s$ = 10",
-        "Figure 7(b): B = 300, $B_s$ = 30",
-    ]
-    for ax, printed, ours in zip(axes, (72, 83), (51.5, 61.5), strict=True):
-        (mark,) = (m for m in ax.lines if m.get_marker() == "D" and len(m.get_xdata()))
-        assert mark.get_xydata().tolist() == [[200, printed]]
-        assert [line.get_ydata()[0] for line in ax.lines[:2]] == pytest.approx([ours] * 2)
 
 
 def test_curves_over_paths_have_the_spread_within_a_world(axes):
@@ -137,11 +112,3 @@ def test_figure_10_has_the_authors_curves_of_the_rules_that_ran(axes):
     late = [y for x, y in lazy.get_xydata() if x > 539]
     assert sum(late) / len(late) == pytest.approx(27.92, abs=0.01)  # as data/paper_values/sfl.csv
     assert drawn["count"].tolist() == [4] * 6
-
-
-def test_gains_over_lazy_have_the_papers_beside_them(axes):
-    score = pd.DataFrame({"full": [0.3, 0.3], "drsr": [0.35, 0.36], "lazy": [0.3, 0.3]})
-    n15.gains_over_lazy(axes[0], score, {"DRSR": 0.39, "LAZY": 0.28})
-    hollow = [line for line in axes[0].lines if line.get_marker() == "D" and len(line.get_xdata())]
-    assert [tuple(line.get_xydata()[0]) for line in hollow] == [(pytest.approx(11.0), 1)]
-    assert [t.get_text() for t in axes[0].get_yticklabels()] == ["FULL (static)", "DRSR"]
