@@ -47,10 +47,8 @@ def test_lemma4_by_hand():
     # (7) / eta: -1/2 + eta^2 * 4 * 1.5 * 20 + eta * 1.5 = 120 eta^2 + 1.5 eta - 0.5 = 0 at eta =
     # (sqrt(242.25) - 1.5) / 240
     edge = (math.sqrt(242.25) - 1.5) / 240
-    assert (
-        lemma4(**SETTING, rate=edge * 0.9999).feasible
-        and not lemma4(**SETTING, rate=edge * 1.0001).feasible
-    )
+    assert lemma4(**SETTING, rate=edge * 0.9999).feasible
+    assert not lemma4(**SETTING, rate=edge * 1.0001).feasible
 
 
 @settings(max_examples=30, deadline=None)
@@ -93,11 +91,9 @@ def test_theorem5_by_hand():
     # 3 sqrt(2 * 9 * 8 / 100) = 3.6; 2 * 8 * (5/20) * (0.25 * 4 * 5/20 + 1) = 5; eta = 1 / (2 * 3/40
     # * 20) = 1/3
     bound = theorem5(**SETTING)
-    assert (
-        bound.value == pytest.approx(8.6)
-        and bound.rate == pytest.approx(1 / 3)
-        and bound.gamma == pytest.approx(9 / 1600)
-    )
+    assert bound.value == pytest.approx(8.6)
+    assert bound.rate == pytest.approx(1 / 3)
+    assert bound.gamma == pytest.approx(9 / 1600)
     # T >= 2 * 1.5 / (3/40) = 40; E/T < sqrt(9/1600 / 1.5) / 2 = 0.0306
     assert not bound.feasible
     assert not theorem5(**{**SETTING, "steps": 39, "local_steps": 1}).feasible

@@ -1,17 +1,13 @@
-"""The settings: what is refused, which are equal, and the keys of all published results."""
+"""The settings: what is refused, and the keys of all published results."""
 
-import inspect
 import json
 from dataclasses import fields, replace
 
-import numpy as np
 import pytest
 
-from companion.judging import tables
-from companion.notebooks.n45 import attacks_on
 from sflkit.fats import membership, training
-from sflkit.fats.config import TABLE_2, FATSConfig, MembershipConfig
-from sflkit.results.store import config_dict, result_key
+from sflkit.fats.config import FATSConfig, MembershipConfig
+from sflkit.results.store import result_key
 from tests.fats.fats_cases import TINY_RUN
 from tests.helpers import ROOT
 
@@ -91,25 +87,9 @@ def test_bad_values_of_a_membership_run(change, message):
         replace(MEMBERSHIP, **change)
 
 
-def test_equal_settings_are_equal_configs():
-    assert replace(TINY_RUN, rounds=5.0, samples_per_client=None) == TINY_RUN
-    assert type(replace(TINY_RUN, rounds=np.int32(5)).rounds) is int
-    assert config_dict(FATSConfig(rate=1)) == config_dict(FATSConfig(rate=1.0))
-    assert replace(MEMBERSHIP, rounds=4.0, levels=["sample"]) == MEMBERSHIP
-    assert hash(MEMBERSHIP) == hash(replace(MEMBERSHIP, seed=0))
-    whole = replace(MEMBERSHIP, data="writers", n_clients=None, samples_per_client=None)
-    assert whole.n_clients is None
-
-
 @pytest.mark.parametrize("config", [FATSConfig, MembershipConfig])
 def test_every_field_is_documented(config):
     assert all(field.name in config.__doc__ for field in fields(config))
-
-
-def passport(artefact):
-    path = ROOT / "figures" / f"{artefact}.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return content["parameters"], set(content["results"])
 
 
 def test_keys_of_all_tracked_results():
@@ -121,56 +101,3 @@ def test_keys_of_all_tracked_results():
                 for name, value in record["config"].items()
             }
             assert result_key(run, config(**settings)) == record["key"], path
-
-
-@pytest.mark.parametrize("artefact", ["fats-fig1", "fats-fig5", "fats-fig8"])
-def test_keys_behind_the_published_figures_of_learning(artefact):
-    parameters, published = passport(artefact)
-    more = {}
-    if artefact == "fats-fig8":
-        more = dict(streaming=True, interval=parameters["interval"])
-    keys = {
-        result_key(
-            training.run, FATSConfig(**settings, **more, level=level, method=method, seed=seed)
-        )
-        for settings in parameters.values()
-        if isinstance(settings, dict)
-        for level in ("sample", "client")
-        for method in ("fats", "frs", "fr2")
-        for seed in parameters[artefact.replace("fats-", "seeds_")]
-    }
-    assert keys == published
-
-
-def test_keys_behind_the_published_figure_of_counting():
-    parameters, published = passport("fats-fig3")
-    keys = set()
-    for name in ("FEMNIST", "Shakespeare"):
-        m = int(tables.paper_value("fats", "fats-fig3", f"{name} clients M"))
-        settings = TABLE_2[name.lower()] | dict(data=name.lower(), n_clients=m)
-        settings |= dict(level="client", train=False, runs=parameters["runs"])
-        keys |= {
-            result_key(
-                training.run,
-                FATSConfig(
-                    **settings | dict(clients_per_round=k),
-                    streaming=streaming,
-                    n_requests=w,
-                    seed=parameters["seed"],
-                ),
-            )
-            for k in parameters["drawn_clients"]
-            for streaming in (False, True)
-            for w in parameters["requests"]
-        }
-    assert keys == published
-
-
-def test_keys_behind_the_published_table_of_attacks():
-    parameters, published = passport("fats-tab1")
-    taken = set(inspect.signature(attacks_on).parameters)
-    plan = attacks_on(**{name: parameters[name] for name in taken})
-    keys = set()
-    for stage in (next(plan), plan.send(None)):
-        keys |= {result_key(stage.run, config) for config in stage.configs}
-    assert keys == published

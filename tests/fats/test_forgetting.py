@@ -211,7 +211,8 @@ def test_exact_rule_by_hand():
             ("slot 1", *after.batches[0, 1, 1]),
             ("round 1", *after.clients[1]),
         }
-        assert after.remaining(0).tolist() == [0, 2, 3, 4, 5] and after.samples_left.tolist() == [
+        assert after.remaining(0).tolist() == [0, 2, 3, 4, 5]
+        assert after.samples_left.tolist() == [
             5,
             5,
             5,
@@ -322,9 +323,8 @@ def test_properties_of_every_rule(case):
         history, first = serve(before, (client, sample), rng, rule)
         np.testing.assert_array_equal(before.clients, copies[0])  # the input is untouched
         np.testing.assert_array_equal(before.batches, copies[1])
-        assert before.forgotten == copies[2] and history.forgotten == before.forgotten | {
-            (client, sample)
-        }
+        assert before.forgotten == copies[2]
+        assert history.forgotten == before.forgotten | {(client, sample)}
         assert first == before.first_use(client, sample)
         start = history.rounds if first is None else first if sample is None else first[0]
         np.testing.assert_array_equal(history.batches[:start], before.batches[:start])
@@ -414,10 +414,15 @@ def test_refused_requests_leave_everything_as_it_was(call, words):
     state = rng.bit_generator.state
     with pytest.raises(ValueError, match=words):
         call(history, rng)
-    assert rng.bit_generator.state == state and history.forgotten == before[3] == {
-        (0, 1),
-        (2, None),
-    }
+    assert rng.bit_generator.state == state
+    assert (
+        history.forgotten
+        == before[3]
+        == {
+            (0, 1),
+            (2, None),
+        }
+    )
     for now, then in zip((history.clients, history.batches, history.samples_left), before):
         np.testing.assert_array_equal(now, then)
 

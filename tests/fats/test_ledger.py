@@ -11,9 +11,8 @@ def test_the_ledger_by_hand():
     ledger = Ledger(
         3, 2, 5, (Entry(1, -1, -1, 4, 0, 0.0), Entry(2, 3, 3, 4, 1, 0.5), Entry(1, 0, 0, 4, 4, 1.0))
     )
-    assert ledger.recomputed == Cost(5, 10, 15, 30, 300, 300) and ledger.scratch == Cost(
-        12, 24, 36, 72, 720, 720
-    )
+    assert ledger.recomputed == Cost(5, 10, 15, 30, 300, 300)
+    assert ledger.scratch == Cost(12, 24, 36, 72, 720, 720)
     assert ledger.seconds == 1.5
     frame = ledger.frame()
     assert frame.steps.tolist() == [0, 2, 8] and frame.scratch_steps.tolist() == [8, 8, 8]

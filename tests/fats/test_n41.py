@@ -85,35 +85,6 @@ def test_a_look_up_answers_as_a_search_and_reads_as_much_in_any_history():
     assert found.search_slope == pytest.approx(1)
 
 
-def test_reads_are_counted_once_by_entry_and_wholly_by_an_operation():
-    reads = [0]
-    array = unlearning_costs.CountedReads.of(np.arange(12).reshape(3, 4), reads)
-    row = array[1]
-    assert reads == [0]
-    assert row[2] == 6
-    assert reads == [1]
-    hits = array[:2] == 6
-    assert reads == [9]
-    assert type(hits) is np.ndarray
-    assert hits.sum() == 1
-    assert reads == [9]
-
-
 def test_the_variant_is_exact_with_the_clients_kept():
     found = unlearning_costs.low_memory()
     assert all(found["printed"]) and not any(found["clients kept"])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n_clients": 2001}, "n_clients=2001 must be even"),
-        ({"rounds": 3}, "rounds=3 are too few for Theorem 5 with local_steps=1"),
-    ],
-)
-def test_bad_problems(change, message):
-    sizes = dict(
-        n_clients=2000, samples_per_client=30, clients_per_round=5, batch_size=5, rounds=350
-    )
-    with pytest.raises(ValueError, match=message):
-        learning_costs.problem(**sizes | change, local_steps=(1, 5))

@@ -99,14 +99,6 @@ def test_one_request_as_claimed_and_turned(artefact, found, exact):
     assert turned == dict.fromkeys((part.key for part in CLAIMS[artefact].parts), "no")
 
 
-def test_each_figure_has_its_own_data(found, exact):
-    rows = found.one["data"] == "femnist"
-    for part, (level, line, column) in ONE_REQUEST.items():
-        turned = reversed_along(found.one, rows & (found.one["level"] == level), line, column)
-        assert one_answers("fats-fig2", turned, exact)[part] == "no"
-        assert one_answers("fats-fig6", turned, exact)[part] == "yes"
-
-
 def test_several_requests_as_claimed_and_turned(found, exact_several):
     several = found.several
     claimed = several_answers(several, exact_several)

@@ -125,29 +125,9 @@ def test_figures_turned(artefact, level, grid):
     assert found == dict.fromkeys(TURNED, "no")
 
 
-def test_times_that_rise_ever_more(level, grid):
-    found = answered(level, grid, fig7={"time S": (0.1, 0.2, 0.7)})["fats-fig7"]
-    assert found["time_flattens_S"] == "no" and found["time_rises_S"] == "yes"
-
-
 @pytest.mark.parametrize(
     ("part", "otherwise"), [("free", {"few clients": 0.5}), ("mixes", {"equal mixes": 0.9})]
 )
 def test_remark_2_turned(part, otherwise, level, grid):
     found = answered(level, grid, fig7=otherwise)["fats-rem2-accuracy"]
     assert found == {"free": "yes", "mixes": "yes"} | {part: "no"}
-
-
-def test_a_panel_of_figure_7_beside_the_authors_points(grid):
-    # The authors' curve starts at 16.16 steps and an accuracy of 0.785.
-    rows = grid[(grid["artefact"] == "fats-fig7") & (grid["over"] == "rho_S")]
-    scores = pd.DataFrame(0.5, range(3), rows.index)
-    measured = n44.Measured(
-        grid.assign(time=0.1, first=0.05), np.empty(0), {("fats-fig7", "rho_S"): scores}, None
-    )
-    ours, paper = n44.figure7(measured, "rho_S", 300)
-    assert list(paper["accuracy, %"]) == ["0.125", "0.5", "1"]
-    assert paper["time recomputed, steps"]["0.125"] == pytest.approx(16.1596)
-    assert paper["accuracy, %"]["0.125"] == pytest.approx(78.4909)
-    assert ours["time recomputed, steps"]["1"] == pytest.approx(30)
-    assert ours["accuracy, %"]["1"].tolist() == [50, 50, 50]

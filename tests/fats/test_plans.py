@@ -64,10 +64,6 @@ def test_table_2_gives_sizes_and_requests_of_the_papers_data_sets_alone():
     assert sizes("writers", True) == sizes("femnist", False) == [50, 10, 30, 10, 3, 1]
 
 
-def test_end_points_have_more_seeds_after_a_figures_largest():
-    assert n44.at_ends([3, 9], 2) == [3, 9, 10, 11] and n44.at_ends([4], 0) == [4]
-
-
 def test_the_grid_holds_rho_s_where_rho_c_is_alone():
     grid = n44.tradeoff_grid(
         n_clients=120,

@@ -83,11 +83,9 @@ def test_stability_per_client():
     each = np.tile([50, 200, 600], 100)
     result = stability(**sizes(5, 10, 30, m=300, n=each, b=10))
     np.testing.assert_allclose(result.rho_s[:3], [1, 0.25, 1 / 12])
-    assert (
-        result.p_sample.shape == (300,)
-        and (result.p_sample <= result.rho_s).all()
-        and isinstance(result.p_client, float)
-    )
+    assert result.p_sample.shape == (300,)
+    assert (result.p_sample <= result.rho_s).all()
+    assert isinstance(result.p_client, float)
     with pytest.raises(ValueError, match="50"):
         stability(**sizes(m=300, n=each, b=51))
 
@@ -177,9 +175,8 @@ def assert_none_is_nearer(named, rho_s, rho_c, m, n, e, r):
     k, b = np.meshgrid(np.arange(1, m // r + 1), np.arange(1, n + 1))
     got_s, got_c = b * k * e * r / (m * n), k * r / m
     distance = (abs(got_s - rho_s) + abs(got_c - rho_c))[got_s <= 1]
-    assert max(named) <= 1 and abs(named[0] - rho_s) + abs(named[1] - rho_c) == pytest.approx(
-        distance.min(), abs=1e-12
-    )
+    assert max(named) <= 1
+    assert abs(named[0] - rho_s) + abs(named[1] - rho_c) == pytest.approx(distance.min(), abs=1e-12)
 
 
 @settings(max_examples=150, deadline=None)

@@ -95,10 +95,8 @@ def test_streams_of_requests(interval):
     else:  # two rounds of recovery, then the next request, which sends it back again
         assert frame.model_round.tolist() == [1, 2, 3, 4, 5, 0, 1, 2, 0, 1, 2, 0, 1, 2, 3, 4, 5]
         assert frame.unlearning_steps.iloc[-1] == 18
-    assert (
-        frame.scratch_steps.iloc[-1] == 30
-        and frame.requests.iloc[-1] == frame.forgotten.iloc[-1] == 3
-    )
+    assert frame.scratch_steps.iloc[-1] == 30
+    assert frame.requests.iloc[-1] == frame.forgotten.iloc[-1] == 3
 
 
 def test_a_request_that_hits_nothing_changes_nothing():
@@ -115,14 +113,10 @@ def test_a_request_that_hits_nothing_changes_nothing():
         rng=generator(2, "participation"),
     )
     assert history.first_use(k, s) is None  # by this seed
-    assert (
-        frame.phase.tolist() == ["learning", "learning", "recovery"]
-        and frame.unlearning_steps.iloc[-1] == 0
-    )
-    assert (
-        frame.accuracy.iloc[-1] == frame.accuracy.iloc[-2]
-        and frame.loss.iloc[-1] == frame.loss.iloc[-2]
-    )
+    assert frame.phase.tolist() == ["learning", "learning", "recovery"]
+    assert frame.unlearning_steps.iloc[-1] == 0
+    assert frame.accuracy.iloc[-1] == frame.accuracy.iloc[-2]
+    assert frame.loss.iloc[-1] == frame.loss.iloc[-2]
 
 
 def test_evaluations_can_be_rarer_and_the_request_earlier():
@@ -181,11 +175,9 @@ def test_without_training_by_hand():
     for row, (t,) in zip(frame.itertuples(), first):
         assert (row.hits, row.steps) == ((1, 200 - t) if t < 200 else (0, 0))
         assert row.replayed_steps == ((20 - t // 10 // 7 * 7) * 10 if t < 200 else 0)
-    assert (
-        0 < frame.hits.sum() < 50
-        and (frame.scratch_steps == 200).all()
-        and (frame.replayed_steps >= frame.steps).all()
-    )
+    assert 0 < frame.hits.sum() < 50
+    assert (frame.scratch_steps == 200).all()
+    assert (frame.replayed_steps >= frame.steps).all()
     stream = run(replace(config, streaming=True, request_round=None, level="client"))
     first = first_uses(
         level="client",
@@ -195,15 +187,14 @@ def test_without_training_by_hand():
         rng=generator(4, "monte_carlo"),
         **TABLE_2["mnist"],
     )
-    assert (stream.steps == (300 - first).sum(axis=1)).all() and (
-        stream.hits == (first < 300).sum(axis=1)
-    ).all()
+    assert (stream.steps == (300 - first).sum(axis=1)).all()
+    assert (stream.hits == (first < 300).sum(axis=1)).all()
     assert (stream.scratch_steps == 900).all()
     for method in "frs", "fr2":
         frame = run(replace(config, method=method, streaming=True))
-        assert (
-            (frame.steps == 600).all() and (frame.scratch_steps == 600).all() and len(frame) == 50
-        )
+        assert (frame.steps == 600).all()
+        assert (frame.scratch_steps == 600).all()
+        assert len(frame) == 50
 
 
 def test_requests_are_those_that_can_be_served():

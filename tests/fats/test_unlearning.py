@@ -9,7 +9,6 @@ import textwrap
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -67,10 +66,8 @@ def test_forgetting_by_hand():
     state = learn(task, clients, HAND, 0.25, start=[0.0])
     after = forget(task, clients, state, [(1, 0)], np.random.default_rng(0))
     assert after.models[1].item() == 1.5
-    assert (
-        np.array_equal(after.history.batches[0], [[[1], [1]], [[1], [1]]])
-        and (after.history.clients[0] == [0, 1]).all()
-    )
+    assert np.array_equal(after.history.batches[0], [[[1], [1]], [[1], [1]]])
+    assert (after.history.clients[0] == [0, 1]).all()
     assert (
         after.ledger.entries[0][:5]
         == Entry(1, first=0, start=0, scratch=2, rounds=2, seconds=0.0)[:5]
@@ -102,21 +99,18 @@ def test_after_forgetting_the_model_is_that_of_the_new_history(rule, every):
         again = learn(
             task, poisoned(clients, {target}), after.history, 0.3, start=start, every=every
         )
-        assert (
-            torch.equal(after.params, again.params) and after.models.keys() == again.models.keys()
-        )
+        assert torch.equal(after.params, again.params)
+        assert after.models.keys() == again.models.keys()
         assert all(torch.equal(after.models[r], again.models[r]) for r in again.models)
         entry = after.ledger.entries[0]
         if hit is None:
-            assert (
-                entry.start == -1 and entry.rounds == 0 and torch.equal(after.params, state.params)
-            )
+            assert entry.start == -1
+            assert entry.rounds == 0
+            assert torch.equal(after.params, state.params)
         else:
-            assert (
-                entry.first == hit[0]
-                and entry.start == hit[0] // every * every
-                and entry.rounds == 5 - entry.start
-            )
+            assert entry.first == hit[0]
+            assert entry.start == hit[0] // every * every
+            assert entry.rounds == 5 - entry.start
             twice += (history.clients[hit[0]] == target[0]).sum() > 1
             middle += hit[1] > 0
             late += hit[0] > 0
@@ -157,25 +151,6 @@ def test_the_bits_stay_with_convolutions_and_with_more_threads(threads, monkeypa
     )
 
 
-@pytest.mark.filterwarnings("error")
-def test_read_only_and_reversed_arrays_are_taken_without_a_warning():
-    task, clients, history, rng = setup(2)
-    start = task.init(0)
-    target = (int(history.clients[1, 0]), int(history.batches[1, 0, 1, 0]))
-    state = learn(task, clients, history, 0.3, start=start)
-    after = forget(task, clients, state, [target], np.random.default_rng(0))
-    locked = [tuple(map(np.copy, pair)) for pair in clients]
-    for pair in locked:
-        for values in pair:
-            values.setflags(write=False)
-    locked[0] = tuple(values[::-1].copy()[::-1] for values in locked[0])  # negative strides
-    first = start.numpy().copy()
-    first.setflags(write=False)
-    again = learn(task, locked, history, 0.3, start=first)
-    again = forget(task, locked, again, [target], np.random.default_rng(0))
-    assert torch.equal(again.params, after.params)
-
-
 @pytest.mark.parametrize("method", ["fats", "frs", "fr2"])
 def test_streams_of_samples_and_clients(method):
     draw = draw_history if method == "fats" else draw_fedavg
@@ -206,14 +181,11 @@ def test_a_request_during_learning_costs_only_what_has_run():
     done = state.rounds_done
     assert 0 < done < 5
     after = forget(task, clients, state, [target], rng)  # its first use lies ahead
-    assert (
-        after.history.first_use(*target) is None
-        and after.rounds_done == done
-        and torch.equal(after.params, state.params)
-    )
-    assert after.ledger.recomputed == Cost(0, 0, 0, 0, 0, 0) and after.ledger.entries == (
-        Entry(1, -1, -1, done, 0, 0.0),
-    )
+    assert after.history.first_use(*target) is None
+    assert after.rounds_done == done
+    assert torch.equal(after.params, state.params)
+    assert after.ledger.recomputed == Cost(0, 0, 0, 0, 0, 0)
+    assert after.ledger.entries == (Entry(1, -1, -1, done, 0, 0.0),)
     used = tuple(int(v) for v in (history.clients[0, 0], history.batches[0, 0, 0, 0]))
     if used[0] == target[0]:
         used = next(
@@ -222,10 +194,8 @@ def test_a_request_during_learning_costs_only_what_has_run():
             if k != target[0]
         )
     again = forget(task, clients, after, [used], rng)
-    assert (
-        again.rounds_done == done
-        and again.ledger.entries[1].rounds == done == again.ledger.entries[1].scratch
-    )
+    assert again.rounds_done == done
+    assert again.ledger.entries[1].rounds == done == again.ledger.entries[1].scratch
     clean = poisoned(clients, {target, used})
     whole = learn(task, clean, again.history, 0.3, start=task.init(0))
     assert torch.equal(resume(task, clean, again).params, whole.params)
@@ -236,11 +206,9 @@ def test_a_pending_state_refuses_its_model_and_takes_more_requests():
     state = learn(task, clients, history, 0.3, start=task.init(0))
     first = (int(history.clients[2, 0]), None)
     pending = request(state, [first], rng)
-    assert (
-        pending.status == "pending"
-        and max(pending.models) == history.first_round[first[0]]
-        and pending.owed == 5
-    )
+    assert pending.status == "pending"
+    assert max(pending.models) == history.first_round[first[0]]
+    assert pending.owed == 5
     with pytest.raises(PendingRequestError, match="of 5 rounds stand"):
         _ = pending.params
     half = resume(task, poisoned(clients, {first}), pending, until=pending.rounds_done + 1)
@@ -262,11 +230,9 @@ def test_a_pending_state_stays_pending_through_a_request_that_hits_nothing():
         rng,
     )
     state = request(pending, [unused(pending.history)], rng)
-    assert (
-        state.status == "pending"
-        and state.owed == 5
-        and state.models.keys() == pending.models.keys()
-    )
+    assert state.status == "pending"
+    assert state.owed == 5
+    assert state.models.keys() == pending.models.keys()
     with pytest.raises(PendingRequestError, match="a request is pending"):
         _ = state.params
     # the rounds are booked on the entry that took models away
@@ -295,7 +261,8 @@ def test_memory_decides_how_many_models_are_kept():
         learn(task, clients, history, 0.1, start=task.init(0), memory_bytes=2 * model - 1)
     # a model between two kept ones goes when learning goes on
     state = learn(task, clients, history, 0.1, start=task.init(0), every=4, rounds=6)
-    assert sorted(state.models) == [0, 4, 6] and sorted(resume(task, clients, state).models) == [
+    assert sorted(state.models) == [0, 4, 6]
+    assert sorted(resume(task, clients, state).models) == [
         0,
         4,
         8,
@@ -326,11 +293,9 @@ def test_refused_requests_leave_everything_as_it_was(tmp_path):
         forget(task, clients, state, [(1, 0)], rng, "best")
     with pytest.raises(ValueError, match="clients has 3 entries"):
         forget(task, clients[:3], state, [(1, 0)], rng, path=tmp_path / "s.npz")
-    assert (
-        (tmp_path / "s.npz").read_bytes() == before
-        and state.models == kept
-        and len(state.history.forgotten) == 2
-    )
+    assert (tmp_path / "s.npz").read_bytes() == before
+    assert state.models == kept
+    assert len(state.history.forgotten) == 2
     assert forget(task, clients, state, [], rng) is state
     for bad in None, 5:
         with pytest.raises(ValueError, match=f"requests={bad}"):
@@ -378,10 +343,8 @@ def test_samples_go_with_their_client():
     together = request(
         state, [*((0, s) for s in range(5)), (0, None), (1, 0)], np.random.default_rng(0)
     )
-    assert (
-        together.history.forgotten == {(0, None), (1, 0)}
-        and together.ledger.entries[0].requests == 7
-    )
+    assert together.history.forgotten == {(0, None), (1, 0)}
+    assert together.ledger.entries[0].requests == 7
     alone = request(state, [(0, None), (1, 0)], np.random.default_rng(0))
     assert np.array_equal(together.history.batches, alone.history.batches)
     with pytest.raises(ValueError, match="sample=6"):
@@ -493,11 +456,9 @@ def test_a_killed_process_never_leaves_a_model_marked_clean(tmp_path, moment):
     child.stdout.close()
     left = load(path)
     first = int(history.first_round[target[0]])
-    assert (
-        left.status == "pending"
-        and left.history.forgotten == {target}
-        and max(left.models) == first < 2
-    )
+    assert left.status == "pending"
+    assert left.history.forgotten == {target}
+    assert max(left.models) == first < 2
     with pytest.raises(PendingRequestError, match="a request is pending"):
         _ = left.params
     whole = resume(task, poisoned(clients, {target}), left, path=path)
@@ -525,11 +486,9 @@ def test_resume_writes_what_was_asked_before_it_trains(tmp_path, level):
     with pytest.raises(KeyboardInterrupt):
         resume(task, clients, asked, path=path, on_round=killed)
     left = load(path)
-    assert (
-        left.status == asked.status
-        and left.history.forgotten == {target}
-        and left.models.keys() == asked.models.keys()
-    )
+    assert left.status == asked.status
+    assert left.history.forgotten == {target}
+    assert left.models.keys() == asked.models.keys()
 
 
 def test_a_request_that_hits_nothing_is_on_the_disk(tmp_path):
@@ -539,9 +498,8 @@ def test_a_request_that_hits_nothing_is_on_the_disk(tmp_path):
     with pytest.raises(ValueError, match="clients has 3 entries"):
         forget(task, clients[:3], state, [target], rng, path=tmp_path / "s")
     assert forget(task, clients, state, [target], rng, path=tmp_path / "s").status == "clean"
-    assert (
-        load(tmp_path / "s").history.forgotten == {target} and load(tmp_path / "s").rounds_done == 5
-    )
+    assert load(tmp_path / "s").history.forgotten == {target}
+    assert load(tmp_path / "s").rounds_done == 5
 
 
 def test_recomputation_can_be_saved_on_the_way(tmp_path):
@@ -580,9 +538,8 @@ def test_only_fr2_scales_and_only_after_a_request():
     for method in "frs", "fr2":
         state = learn(task, clients, history, 0.3, start=start, method=method)
         after[method] = forget(task, clients, state, [(0, 0)], np.random.default_rng(3))
-        assert after[method].ledger.entries[0].start == 0 and torch.equal(
-            after[method].models[0], start
-        )
+        assert after[method].ledger.entries[0].start == 0
+        assert torch.equal(after[method].models[0], start)
     assert np.array_equal(after["frs"].history.batches, after["fr2"].history.batches)
     assert not torch.allclose(after["frs"].params, after["fr2"].params)
 
@@ -626,32 +583,22 @@ def test_a_history_that_uses_what_it_has_forgotten_is_not_adopted():
 
 
 def test_a_state_knows_its_data(tmp_path):
-    """Reordered clients gave a model of neither order, and it was called clean."""
+    """To the last bit of an entry; tests/faults has other changes of the data."""
     task, clients, history, rng = setup(2)
     path, target = tmp_path / "s", (int(history.clients[2, 0]), 0)
     state = learn(task, clients, history, 0.3, start=task.init(0), path=path)
-    swapped = [clients[1], clients[0], *clients[2:]]
-    changed = [(x.copy(), y.copy()) for x, y in clients]
-    changed[3][1][5] = 1 - changed[3][1][5]
     nudged = [(x.copy(), y.copy()) for x, y in clients]
     nudged[3][0][5, 2] = np.nextafter(nudged[3][0][5, 2], np.float32(9))
     before = path.read_bytes()
-    for other, message in (
-        (swapped, r"clients\[0\] is not what .*: sample 0"),
-        (changed, r"clients\[3\] is not what .*: sample 5"),
-        (nudged, r"clients\[3\] is not what .*: sample 5"),
+    for use in (
+        lambda: forget(task, nudged, load(path), [target], rng, path=path),
+        lambda: resume(task, nudged, state),
     ):
-        for use in (
-            lambda other=other: forget(task, other, load(path), [target], rng, path=path),
-            lambda other=other: resume(task, other, state),
-        ):
-            with pytest.raises(ValueError, match=message):
-                use()
+        with pytest.raises(ValueError, match=r"clients\[3\] is not what .*: sample 5"):
+            use()
     assert path.read_bytes() == before
-    # what is forgotten may be anything, and the same data may come in other types
+    # what is forgotten may be anything
     gone = forget(task, poisoned(clients, {target}), load(path), [target], rng, path=path)
-    wider = [(torch.from_numpy(x).double(), torch.from_numpy(y)) for x, y in clients]
-    assert resume(task, wider, load(path)).status == "clean"
     assert (gone.data == 0).sum() == 1  # no mark of it is left
 
 
@@ -666,16 +613,3 @@ def test_a_clean_state_shows_by_which_rules_it_forgot(tmp_path):
     assert left.rules == ("exact", "printed", "exact")  # Algorithm 3 needs no rule
     assert not printed.exact and not left.exact
     assert repr(left).startswith("State(clean, rules=('exact', 'printed', 'exact'), exact=False")
-
-
-def test_tables_are_their_values_and_masks_are_refused():
-    task, clients, history, _ = setup(1)
-    plain = learn(task, clients, history, 0.3, start=task.init(0)).params
-    back = [
-        (pd.DataFrame(x, index=range(len(y), 0, -1)), pd.Series(y, index=range(len(y), 0, -1)))
-        for x, y in clients
-    ]
-    assert torch.equal(learn(task, back, history, 0.3, start=task.init(0)).params, plain)
-    masked = [(np.ma.array(x, mask=x > 1), y) for x, y in clients]
-    with pytest.raises(ValueError, match=r"clients\[1\] must be .* none masked"):
-        learn(task, masked, history, 0.3, start=task.init(0))
