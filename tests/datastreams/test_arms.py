@@ -1,4 +1,4 @@
-"""The training of arms: batches, projection, servers, models and weights of one's own."""
+"""The training of arms: batches, projection, servers and weights of one's own."""
 
 from dataclasses import replace
 
@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch import nn
 
 from sflkit import federated
 from sflkit.datastreams import arms as arms_module
@@ -15,7 +14,6 @@ from sflkit.datastreams.arrivals import mean_memory, memories
 from sflkit.datastreams.strategies import client_importance
 from sflkit.datastreams.training import run
 from sflkit.federated import servers
-from sflkit.registry import Registry, Rule
 from tests.datastreams.helpers import (
     CONFIG,
     HAND,
@@ -195,69 +193,7 @@ def test_adaptive_servers_by_hand(server):
     assert logits(frame)[0] == pytest.approx(want, abs=1e-6)
 
 
-def test_a_class_is_built_without_arguments():
-    class Forgetful(servers.FedAvgM):
-        def __init__(self):
-            super().__init__(momentum=0.0)
-
-    fed = random_federation([5, 3, 7, 11], 2)
-    plain = run(CONFIG, data=fed)
-    pd.testing.assert_frame_equal(
-        run(CONFIG, data=fed, server=servers.FedAvg), plain, check_exact=True
-    )
-    # with momentum 0, FedAvgM is FedAvg
-    pd.testing.assert_frame_equal(run(CONFIG, data=fed, server=Forgetful), plain, rtol=1e-6)
-
-
-def test_a_registered_server_of_ones_own_runs(monkeypatch):
-    made = []
-
-    def mine(mu, shares, other=1.0):
-        made.append((mu, shares.tolist(), other))
-        return servers.FedProx(mu)
-
-    row = Rule(mine, "Mine", options=("mu", "shares", "other"))
-    monkeypatch.setattr(servers, "RULES", Registry("server rule", {**servers.RULES, "mine": row}))
-    fed = random_federation([5, 3, 7, 11], 2)
-    config = replace(CONFIG, prox=0.7)
-    pd.testing.assert_frame_equal(
-        run(replace(config, server="mine"), data=fed),
-        run(replace(config, server="fedprox"), data=fed),
-        check_exact=True,
-    )
-    p = [client_importance(arm, fed.sizes, fed.historical).tolist() for arm in CONFIG.arms]
-    assert made == [(0.7, p[0], 1.0), (0.7, p[1], 1.0)]
-
-
 ONE = servers.FedAvg()
-
-
-@pytest.mark.parametrize(
-    ("server", "message"),
-    [
-        (servers.FedAvg(), r"finished object.*def make\(config, shares\): return FedAvg\(...\)"),
-        (
-            lambda config, shares: ONE,
-            r"one FedAvg object for arm 0 \(uniform\) and arm 1 \(p_hist=0.5\); it must make a new",
-        ),
-    ],
-)
-def test_bad_servers(server, message):
-    with pytest.raises(ValueError, match=message):
-        run(CONFIG, data=random_federation([5, 3, 7, 11], 2), server=server)
-
-
-def test_a_server_may_answer_with_numpy_arrays():
-    class Arrays(servers.FedAvg):
-        def local_options(self, work):
-            return {"corrections": np.zeros((len(work.clients), 12))}
-
-        def __call__(self, params, updates, weights=None, work=None):
-            return super().__call__(params.numpy(), updates.numpy(), weights, work)
-
-    fed = random_federation([5, 3, 7, 11], 2)
-    frame = run(CONFIG, data=fed, server=Arrays)
-    pd.testing.assert_frame_equal(frame, run(CONFIG, data=fed), rtol=1e-5)
 
 
 def test_a_server_must_return_parameters():
@@ -277,23 +213,3 @@ def test_a_server_must_correct_every_client():
     message = r"the server's corrections have shape \(1, 12\); it must be \(4, 12\)"
     with pytest.raises(ValueError, match=message):
         run(CONFIG, data=random_federation([5, 3, 7, 11], 2), server=First)
-
-
-def test_own_models():
-    class Small(nn.Sequential):
-        def __init__(self, input_shape, n_classes):
-            super().__init__(nn.Linear(*input_shape, 4), nn.Tanh(), nn.Linear(4, n_classes))
-
-    fed = random_federation([5, 3, 7, 11], 2)
-    frames = [
-        run(CONFIG, data=fed, model=model)
-        for model in (Small((3,), 3), Small, lambda input_shape, n_classes: Small(input_shape, 3))
-    ]
-    for frame in frames[1:]:
-        pd.testing.assert_frame_equal(frame, frames[0], check_exact=True)
-    assert not frames[0].equals(run(CONFIG, data=fed))
-
-
-def test_a_bad_model():
-    with pytest.raises(ValueError, match=r"model='mlp' must be a torch\.nn\.Module"):
-        run(CONFIG, data=random_federation([5, 3, 7, 11], 2), model="mlp")

@@ -87,18 +87,16 @@ def test_use_counts_and_importance(sizes, rounds, seed, data):
 def test_participation_draws_so_many_and_loses_what_arrives_meanwhile():
     fed = random_federation([5, 3, 12, 12], 2)
     stored = memories(fed, rounds=6, seed=0, participation=2, cache=lambda m, b: FIFO(12, b))
-    assert {len(memory) for memory in stored} == {2} and len(
-        {tuple(memory) for memory in stored}
-    ) > 1
+    assert {len(memory) for memory in stored} == {2}
+    assert len({tuple(memory) for memory in stored}) > 1
     held = 0
     for t, memory in enumerate(stored):
         if (
             2 in memory
         ):  # two samples arrive in each round, in which it is drawn: only those are kept
             held += 2
-            assert len(memory[2]) == held and set(fed.clients[2][2 * t : 2 * t + 2]) <= set(
-                memory[2].tolist()
-            )
+            assert len(memory[2]) == held
+            assert set(fed.clients[2][2 * t : 2 * t + 2]) <= set(memory[2].tolist())
     assert 0 < held < 12
     everybody = memories(fed, rounds=6, seed=0, participation=4)
     assert all(list(memory) == [0, 1, 2, 3] for memory in everybody)

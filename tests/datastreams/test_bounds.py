@@ -142,11 +142,9 @@ def test_optimization_bound_by_hand():
     wide = optimization_bound(
         sigma_bar=2, smoothness=0.25, loss_bound=2, diameter=2, local_steps=2, rounds=16
     )
-    assert (
-        wide.rate == 0.125
-        and wide.start == pytest.approx(1)
-        and wide.variability == pytest.approx(0.5)
-    )
+    assert wide.rate == 0.125
+    assert wide.start == pytest.approx(1)
+    assert wide.variability == pytest.approx(0.5)
     same = optimization_bound(
         sigma_bar=0.5,
         smoothness=0.25,

@@ -69,9 +69,8 @@ def test_corollary_by_hand():
     assert bound[:4] == pytest.approx((c.c0, 1.5 * 2.5 * 0.5, 0, 2 * math.sqrt(1 + math.log(100))))
     # alpha = (1, 0, 0): ||alpha - p||_1 = 1.5
     other = corollary51_general([0.25, 0.25, 0.5], counts, HISTORICAL, target=[1, 0, 0], **PROBLEM)
-    assert other.discrepancy == pytest.approx(2 * 0.3 * 1.5) and other.total == pytest.approx(
-        bound.total + 0.9
-    )
+    assert other.discrepancy == pytest.approx(2 * 0.3 * 1.5)
+    assert other.total == pytest.approx(bound.total + 0.9)
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -125,11 +124,9 @@ def test_lower_bound_example_has_another_order():
     # ERRATA 28's numbers: 0.0333 and 0.0833 at q = 1/2 against 1.5; gap / sigma^2 from 0.0067 to
     # 0.0002
     half, late = lower_bound_example(0.5), lower_bound_example(0.99)
-    assert (
-        half.line_gap == pytest.approx(1 / 30)
-        and half.limit_gap == pytest.approx(1 / 12)
-        and half.claimed == 1.5
-    )
+    assert half.line_gap == pytest.approx(1 / 30)
+    assert half.limit_gap == pytest.approx(1 / 12)
+    assert half.claimed == 1.5
     assert half.line_gap / half.sigma_bar2 == pytest.approx(0.0067, abs=5e-5)
     assert late.line_gap / late.sigma_bar2 == pytest.approx(0.0002, abs=5e-5)
     # order sigma^4: gap / sigma^4 tends to 2 / (2 * 3) / 400 as q tends to 1

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from sflkit.datastreams.config import DataStreamsConfig
@@ -22,18 +21,6 @@ def test_published_results_keep_their_keys():
         if store.result_key(run, DataStreamsConfig(**record["config"])) != record["key"]
     ]
     assert len(records) >= 18 and not changed
-
-
-def test_equal_settings_are_one_config():
-    given = dict(
-        rounds=np.int64(6), n_clients=4.0, rates=[np.float64(0.1), 0.1], hidden=[np.int8(5)]
-    )
-    config = replace(CONFIG, **given)
-    assert config == replace(CONFIG, hidden=(5,))
-    assert type(config.rounds) is int and type(config.n_clients) is int
-    assert config.rates == (0.1, 0.1) and config.hidden == (5,)
-    assert store.config_dict(config) == store.config_dict(replace(CONFIG, hidden=(5,)))
-    assert replace(CONFIG, hidden=5).hidden == 5
 
 
 def test_every_registered_server_is_allowed(monkeypatch):

@@ -64,9 +64,8 @@ def test_equal_weights_do_not_give_equal_importance():
     # ERRATA 27: T = 10, N = 20 + 20, all lambda = 1: a round sees 20 historical and 2 fresh
     # samples, p_hist = 20/22, not 1/2
     ones = stream_weights(10, 20, 20, 1, 1)
-    assert relative_importance(ones).sum(axis=1)[0] == pytest.approx(
-        20 / 22
-    ) and 20 / 22 == pytest.approx(0.909, abs=1e-3)
+    assert relative_importance(ones).sum(axis=1)[0] == pytest.approx(20 / 22)
+    assert 20 / 22 == pytest.approx(0.909, abs=1e-3)
     # lambda_m = p_m / memory: 0.5/20 and 0.5/2, a factor T = 10; every sample then has importance
     # 1/40
     weights = sample_weights([0.5, 0.5], [20, 2])

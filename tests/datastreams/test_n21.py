@@ -1,7 +1,5 @@
 """From runs to evidence: Optimal without self-judging, lines that were not run, printed numbers."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,7 +17,6 @@ from companion.notebooks.n21 import (
     reported_share,
     rivals,
 )
-from sflkit.datastreams.config import DataStreamsConfig
 from tests.invented import answers
 
 
@@ -46,18 +43,6 @@ def test_optimal_leaves_a_seed_out_of_its_own_choice():
 def test_optimal_needs_a_seed_that_chooses():
     with pytest.raises(ValueError, match="score holds one seed"):
         n21.optimal(score_frame([[0.5]] * 5))
-
-
-def test_what_ours_leads_by_is_said_beside_the_printed_lead():
-    """Ours 0.5 and 0.7, Fresh 0.4 and 0.4: 20 points; the paper prints 61.0 and 59.5."""
-    low = [0.0, 0.0]
-    score = score_frame([low] * 5, Ours=[0.5, 0.7], Fresh=[0.4, 0.4], Historical=low, Uniform=low)
-    said = n21.notes({("CIFAR-10", 0.05): score})
-    assert said["ds-tab4-cifar10"].endswith(
-        "Ours minus Fresh, Historical and Uniform is 20.0, 60.0 and 60.0 points here, and 1.5, "
-        "12.8 and 0.3 in print"
-    )
-    assert "in print" not in said["ds-tab2-shakespeare"] and set(said) <= set(CLAIMS)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -155,23 +140,6 @@ def test_ours_outperforms_or_is_overtaken(row):
     assert judged[row] == "no"
 
 
-def test_appendix_e_sees_two_strategies_that_change_their_order():
-    arms = dict(fresh=0.60, historical=0.61, uniform=0.62, ours=0.63)
-    names = ("fedavg", "fedprox", "scaffold")
-    columns = {(name, arm): value for name in names for arm, value in arms.items()}
-    score = pd.DataFrame(columns, index=[40, 41, 42])
-    score += 1e-5 * np.random.default_rng(0).standard_normal(score.shape)
-    found = answers(CLAIMS["ds-appE"], n22.appendix_e_evidence(score))
-    assert found["FedProx, order"] == found["SCAFFOLD, order"] == "yes"
-    both = score.copy()
-    both["scaffold", "fresh"], both["scaffold", "uniform"] = 0.62, 0.60
-    found = answers(CLAIMS["ds-appE"], n22.appendix_e_evidence(both))
-    assert found["FedProx, order"] == "yes" and found["SCAFFOLD, order"] == "partly"
-    level = pd.DataFrame({key: [0.6, 0.61, 0.59] for key in columns}, index=[40, 41, 42])
-    found = answers(CLAIMS["ds-appE"], n22.appendix_e_evidence(level))
-    assert found["FedProx, order"] == "not run"
-
-
 def test_appendix_e_by_hand():
     """Ours leads Fresh by 3 points under FedAvg and by 2 under SCAFFOLD: one point is lost."""
     arms = dict(fresh=0.60, historical=0.61, uniform=0.62, ours=0.63)
@@ -227,37 +195,6 @@ SMALL = dict(
 )
 
 
-def stages(plan, answers):
-    """Return the stages of a plan that is given `answers`, and what it returns."""
-    found = [next(plan)]
-    try:
-        for answer in answers:
-            found.append(plan.send(answer))
-    except StopIteration as end:
-        return found, end.value
-    raise AssertionError("the plan goes on")
-
-
-def case(row, fraction, **fields):
-    """A line's case, of which only the config's numbers of clients matter."""
-    config = replace(DataStreamsConfig(), hist_fraction=fraction, **fields)
-    return n21.Case(row, fraction, config, {}, (0.1,), range(1), range(0))
-
-
-def test_a_line_with_three_old_writers_is_not_judged():
-    """5 and 20 % of 60 writers are 3 and 12; of 50 clients with images 25 are old by design."""
-    writers = dict(data="writers", model="mlp", n_historical=None, n_clients=60)
-    cases = {("FEMNIST", f): case("FEMNIST", f, **writers) for f in (0.05, 0.2)}
-    images = dict(data="digits", n_clients=50, n_historical=25)
-    cases["CIFAR-10", 0.05] = case("CIFAR-10", 0.05, **images)
-    judged = n21.judged_lines({key: line() for key in cases}, cases)
-    assert list(judged) == [("FEMNIST", 0.2), ("CIFAR-10", 0.05)]
-    told = n21.table_evidence("FEMNIST", 0.05, judged, judged)
-    assert {given.reason for given in told.values()} == {
-        "FEMNIST at 5 % was not run with 10 or more historical clients"
-    }
-
-
 def searched(config, best):
     """A frame of a search in which each arm is best at the rate that `best` names."""
     rows = [
@@ -285,21 +222,6 @@ def test_a_plan_searches_images_at_the_middle_share_and_judges_with_its_rates():
     assert "p_hist=0.2" not in twenty.configs[0].arms
     assert "p_hist=0.5" not in fifty.configs[0].arms
     assert all(len(set(c.arms)) == len(c.arms) for c in (config, *twenty.configs, *fifty.configs))
-
-
-def test_a_plan_searches_synthetic_data_at_every_share_or_not_at_all():
-    rates = SMALL | {"rates": [0.01, 0.1]}
-    plan = n21.strategies(**rates)
-    shares = []
-    stage = next(plan)
-    for _ in range(3):
-        shares.append([config.hist_fraction for config in stage.configs])
-        best = dict.fromkeys(stage.configs[0].arms, 0.1)
-        stage = plan.send(searched(stage.configs[0], best))
-    assert shares == [[0.05] * 2, [0.2] * 2, [0.5] * 2] and stage.configs[0].validation == 0
-    found, value = stages(n21.strategies(**SMALL), [pd.DataFrame()] * 6)
-    assert [len(stage.configs) for stage in found] == [0, 0, 0, 3, 3, 3]
-    assert set(value.found) == {("synthetic", f) for f in TABLES}
 
 
 def printed_in(artefact):
@@ -395,13 +317,3 @@ def test_orders_are_judged_where_printed_intervals_do_not_overlap():
             share = f"p_hist = {nearest_share(row, fraction):g}, "
             assert parts[f"share at {percent(fraction)}"].sentence.startswith(share)
     assert nearest_share("CIFAR-100", 0.5) == 0.8 and nearest_share("CIFAR-10", 0.05) == 0.2
-
-
-def test_readings_of_ours():
-    assert n21.readings("CIFAR-10", 0.2)["Ours"] == "ours"
-    assert n21.readings("FEMNIST", 0.5)["Ours"] == "historical"
-    named = n21.readings("synthetic", 0.05)
-    assert named["Ours"] == "p_hist=0.06" and named["Ours (psi)"] == "historical"
-    assert n21.readings("Shakespeare", 0.2)["Ours (psi)"] == "ours"
-    for row in ROWS:
-        assert list(n21.readings(row, 0.2))[:4] == ["Fresh", "Historical", "Uniform", "Ours"]

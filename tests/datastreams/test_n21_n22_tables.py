@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.notebooks import datastreams_shared, n21, n22
+from companion.notebooks import datastreams_shared, n21
 from companion.notebooks.datastreams_shared import ROWS, TABLES
 
 LINE = ("CIFAR-10", 0.2)  # prints 59.6, 59.8, 61.5, 66.9, 67.7
@@ -58,14 +58,6 @@ def test_readings_are_compared_by_cells_and_by_printed_differences():
     assert found.loc["reversed"].tolist() == [0, 1]
 
 
-def test_appendix_e_in_its_own_rows():
-    score = pd.DataFrame({(o, s): [0.60, 0.62] for o in n22.OPTIMISERS for s in n22.STRATEGIES})
-    table = n22.appendix_e(score, score - 0.01)
-    assert table.loc[("SCAFFOLD", "paper")].tolist() == ["60.1", "59.8", "62.6", "67.4"]
-    assert table.loc[("FedAvg", "paper"), "Ours"] == "66.9 ± 0.8"
-    assert table.loc[("FedProx", "differences"), "Ours"] == "-6.1,  -7.1"
-
-
 def test_means_over_seeds_have_students_interval():
     case = n21.Case(*LINE, None, {}, (), range(3), range(1))
     rows = [
@@ -77,17 +69,3 @@ def test_means_over_seeds_have_students_interval():
     assert lines["p"].tolist() == sorted(n21.GRID) and set(lines["seeds"]) == {3}
     # standard deviation 1 point, t(0.975, 2) = 4.303
     np.testing.assert_allclose(lines["high"] - 50, 4.3027 / 3**0.5, rtol=1e-4)
-
-
-def test_the_forest_draws_print_and_both_readings():
-    import matplotlib.pyplot as plt
-
-    found = n21.differences(scores(0.61), scores(0.66))
-    fig = n21.forest(found)
-    assert [ax.get_title() for ax in fig.axes] == found["pair"].tolist()
-    (hollow,) = [
-        line for line in fig.axes[2].get_lines() if line.get_label() == "hollow: the paper"
-    ]
-    assert hollow.get_xdata().tolist() == [5.4] and hollow.get_markerfacecolor() == "none"
-    assert TABLES[0.2] == "ds-tab2"
-    plt.close("all")

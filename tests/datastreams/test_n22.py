@@ -1,9 +1,8 @@
 """Client drift on two quadratics: the fixed points by hand, and what the runs do."""
 
-import numpy as np
 import pytest
 
-from companion.notebooks.n22 import fixed_point, optimum, path, penalties_of
+from companion.notebooks.n22 import fixed_point, optimum, path
 
 
 def test_optimum_and_fixed_point_by_hand():
@@ -28,13 +27,3 @@ def test_scaffold_reaches_the_optimum_and_jitters_as_fedavg_does():
     late = {mu: path(mu, rounds=120, jitter=0.5)[60:, 0] for mu in (0.0, None)}
     assert abs(late[None].mean() - optimum()[0]) < 0.05 < abs(late[0.0].mean() - optimum()[0])
     assert 0.7 < late[None].std() / late[0.0].std() < 1.5
-
-
-def test_a_path_starts_at_the_start_and_names_follow_the_penalties():
-    assert np.array_equal(path(0.0, rounds=1)[0], np.float32([1.5, -0.5]))
-    assert penalties_of([0.1, 4.0]) == {
-        "FedAvg": 0.0,
-        "FedProx 0.1": 0.1,
-        "FedProx 4": 4.0,
-        "SCAFFOLD": None,
-    }

@@ -1,8 +1,7 @@
-"""A table of one's own: how it is split, what a run does with own rules, and what is said of it."""
+"""A table of one's own: how it is split, and what a run does with own rules."""
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 import re
@@ -13,7 +12,6 @@ import pytest
 
 from companion.notebooks import n93, own_data
 from sflkit.data import tables
-from sflkit.federated import FedAvg
 from sflkit.results import sweep
 from sflkit.sfl import caches
 from tests.helpers import ROOT
@@ -91,13 +89,6 @@ def test_a_changed_file_is_refused(tmp_path):
         own_data.run(made)
 
 
-def test_files_inside_the_clone_are_named_from_its_root(file, monkeypatch, tmp_path):
-    assert own_data.config_for(file, client="machine").file == str(file)
-    monkeypatch.setattr(own_data.paths, "out", lambda: file.parent / "out")
-    made = own_data.config_for(file, client="machine")
-    assert made.file == "example.csv" and len(own_data.table_of(made)) == 2520
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -133,42 +124,6 @@ def test_a_cache_with_room_for_all_keeps_all(file):
         own_data.run(config(file, memory=4), cache=rule) for rule in (caches.FIFO, caches.Reservoir)
     )
     pd.testing.assert_frame_equal(fifo, other)
-
-
-class Slow(FedAvg):
-    """A server that moves half as far."""
-
-    def __call__(self, params, updates, weights=None, work=None):
-        return params + (super().__call__(params, updates, weights, work) - params) / 2
-
-
-class Forgetful(caches.Cache):
-    """A cache that keeps the newest round only."""
-
-    def take(self, ids, labels, rng):
-        self.keep(ids, labels)
-
-
-def small_network(input_shape, n_classes):
-    from sflkit import models
-
-    return models.create("mlp", input_shape=input_shape, n_classes=n_classes, hidden=(8,))
-
-
-def test_own_rules_in_a_resumable_sweep(file, tmp_path):
-    given = dict(cache=Forgetful, server=Slow, model=small_network, stream=newest_first)
-    configs = [config(file, seed=seed, rounds=2) for seed in range(2)]
-    for computed in (2, 0):
-        frame = sweep.run_many(own_data.run, configs, **given, store=tmp_path)
-        assert frame.attrs["computed"] == computed
-    assert set(frame.attrs["sources"]) >= set(given)
-    assert len(frame) == 2 * 2 * 3 and frame["accuracy"].between(0, 1).all()
-    more = sweep.run_many(own_data.run, [*configs, config(file, seed=2, rounds=2)], **given,
-                          store=tmp_path)  # fmt: skip
-    assert (more.attrs["computed"], more.attrs["reused"]) == (1, 2)
-    other = dataclasses.replace(configs[0], digest="0" * 64)
-    with pytest.raises(sweep.SweepError, match="has changed since"):
-        sweep.run_many(own_data.run, [other], **given, store=tmp_path)
 
 
 def test_the_notebook_s_own_rules_run(file, tmp_path, monkeypatch):
@@ -219,19 +174,3 @@ def test_late_scores_are_means_over_the_last_fifth():
     )
     late = own_data.late_scores(frame)["accuracy"]
     assert late[0] == pytest.approx(0.85) and np.isnan(late[1])
-
-
-def test_the_comparison_and_the_bottom_line_say_what_the_numbers_say():
-    better = {0.0: [0.5, 0.52, 0.51], 0.5: [0.7, 0.71, 0.73], 1.0: [0.7, 0.7, 0.74]}
-    found = scores(fifo=better, drsr={share: [v[0] + 0.1] * 3 for share, v in better.items()})
-    table = n93.comparison(found)
-    assert table["cache rule"].tolist() == ["fifo", "drsr"]
-    assert table["best p_hist"].tolist() == ["0.5", "0.5"]
-    assert table["minus stream alone"][1] == "+0.200 (+0.200 to +0.200)"
-    assert table["minus fifo"][0] == ""
-    said = n93.bottom_line(found, "fifo")
-    assert said.startswith("With fifo caches the archive should count for p_hist = 0.5.")
-    assert "Compared with the stream alone this gains 2" in said
-    assert "the archive alone this makes no difference that these seeds could tell" in said
-    alone = scores(fifo={0.0: [0.9, 0.9], 1.0: [0.1, 0.2]})
-    assert "That is the stream alone." in n93.bottom_line(alone, "fifo")

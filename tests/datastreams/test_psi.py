@@ -1,7 +1,6 @@
 """The bound psi and its minimiser: hand values, limits, and three independent minimisers."""
 
 import math
-import time
 from itertools import product
 
 import numpy as np
@@ -113,15 +112,13 @@ def test_shape_of_the_minimiser():
     found = minimize_psi(n, historical, 1, 0.7)
     np.testing.assert_allclose(found.p[:3] / n[:3], found.p[0] / n[0])
     ratio = n[3:] / found.p[3:]
-    assert (ratio[2] - ratio[1]) / 3 == pytest.approx((ratio[1] - ratio[0]) / 1) and ratio[
-        1
-    ] > ratio[0]
+    assert (ratio[2] - ratio[1]) / 3 == pytest.approx((ratio[1] - ratio[0]) / 1)
+    assert ratio[1] > ratio[0]
     # forcing p_m ~ n_m among the fresh clients, with the best p_hist, costs: 0.9529 against 0.9381
     candidates = (client_importance(f"p_hist={h}", n, historical) for h in np.linspace(0.5, 1, 501))
     forced = min(psi(p, n, historical, 1, 0.7) for p in candidates)
-    assert forced == pytest.approx(0.9529, abs=1e-4) and found.value == pytest.approx(
-        0.9381, abs=1e-4
-    )
+    assert forced == pytest.approx(0.9529, abs=1e-4)
+    assert found.value == pytest.approx(0.9381, abs=1e-4)
 
 
 def two_level_search(n, historical, c1, c2):
@@ -165,9 +162,8 @@ def test_against_the_two_level_search():
             minimize_psi(n, historical, 1, c_ratio),
             two_level_search(n, historical, 1, c_ratio),
         )
-        assert found.value == pytest.approx(value, abs=1e-10) and found.p_hist == pytest.approx(
-            p_hist, abs=1e-6
-        )
+        assert found.value == pytest.approx(value, abs=1e-10)
+        assert found.p_hist == pytest.approx(p_hist, abs=1e-6)
 
 
 def test_against_cvxpy():
@@ -244,9 +240,8 @@ def test_no_small_move_improves(seed, c_ratio, scale):
     n, historical = random_problem(rng)
     found = minimize_psi(n, historical, 1, c_ratio)
     assert found.p.sum() == pytest.approx(1) and (found.p >= 0).all()
-    assert found.value == psi(found.p, n, historical, 1, c_ratio) and found.p_hist == pytest.approx(
-        found.p[historical].sum()
-    )
+    assert found.value == psi(found.p, n, historical, 1, c_ratio)
+    assert found.p_hist == pytest.approx(found.p[historical].sum())
     for step in (1e-6, 1e-3, 0.1, 1):
         other = (1 - step) * found.p + step * rng.dirichlet(np.ones(len(n)))
         assert psi(other, n, historical, 1, c_ratio) >= found.value * (1 - 1e-13)
@@ -257,23 +252,12 @@ def test_no_small_move_improves(seed, c_ratio, scale):
     same = minimize_psi(
         n * scale, historical, scale, c_ratio * scale
     )  # fractions and the ratio are all that counts
-    assert same.p == pytest.approx(found.p, abs=1e-12) and same.value == pytest.approx(
-        found.value * scale
-    )
+    assert same.p == pytest.approx(found.p, abs=1e-12)
+    assert same.value == pytest.approx(found.value * scale)
     order = rng.permutation(len(n))
     assert minimize_psi(n[order], historical[order], 1, c_ratio).p == pytest.approx(
         found.p[order], abs=1e-12
     )
-
-
-def test_ten_thousand_clients_take_less_than_a_tenth_of_a_second():
-    n, historical = random_problem(np.random.default_rng(1), 10_000)
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        minimize_psi(n, historical, 1, 0.1)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.1
 
 
 @pytest.mark.parametrize(

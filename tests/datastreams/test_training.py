@@ -43,11 +43,9 @@ def test_one_round_by_hand():
     # theta-bar: theta^(1) = 0 after round 1, (theta^(1) + theta^(2)) / 2 after round 2 (q = 1/2,
     # 1/2)
     assert frame["loss"].tolist() == pytest.approx([np.log(2), loss(0.0375)], abs=1e-6)
-    assert (
-        frame["accuracy_last"][0] == 1.0
-        and frame["round"].tolist() == [1, 2]
-        and set(frame["p_hist"]) == {0.25}
-    )
+    assert frame["accuracy_last"][0] == 1.0
+    assert frame["round"].tolist() == [1, 2]
+    assert set(frame["p_hist"]) == {0.25}
     assert frame.attrs["data"] == {
         "name": "hand",
         "digest": "0",
@@ -259,11 +257,9 @@ def test_divergence_stops_one_arm_only(server):
     config = replace(CONFIG, arms=("uniform", "uniform"), rates=(1e38, 0.1), server=server)
     frame = run(config, data=fed)
     wild, tame = frame[frame["rate"] == 1e38], frame[frame["rate"] == 0.1].reset_index(drop=True)
-    assert (
-        wild["diverged"].iloc[-1]
-        and wild["diverged"].is_monotonic_increasing
-        and not tame["diverged"].any()
-    )
+    assert wild["diverged"].iloc[-1]
+    assert wild["diverged"].is_monotonic_increasing
+    assert not tame["diverged"].any()
     assert (
         wild[wild["diverged"]][["accuracy", "loss", "accuracy_last", "loss_last"]]
         .isna()
@@ -299,13 +295,10 @@ def test_best_rates():
 def test_real_federations(tmp_path):
     config = DataStreamsConfig(rounds=4, evaluate_every=3)
     frame = run(config)
-    assert (
-        frame["round"].tolist() == [3] * 4 + [4] * 4
-        and frame["arm"].tolist() == list(config.arms) * 2
-    )
-    assert frame.attrs["data"]["size"] == 200 and frame[frame["arm"] == "uniform"]["p_hist"].iloc[
-        0
-    ] == pytest.approx(0.2)
+    assert frame["round"].tolist() == [3] * 4 + [4] * 4
+    assert frame["arm"].tolist() == list(config.arms) * 2
+    assert frame.attrs["data"]["size"] == 200
+    assert frame[frame["arm"] == "uniform"]["p_hist"].iloc[0] == pytest.approx(0.2)
     held_out = build(replace(config, validation=0.25))
     assert held_out.sizes.sum() + len(held_out.y_test) == 200  # the training samples, divided
     assert run(replace(config, validation=0.25)).attrs["data"]["size"] == held_out.sizes.sum()
