@@ -1,4 +1,4 @@
-"""Notebook 35: which runs, in which order, and what it refuses; scores, evidence and pictures."""
+"""Notebook 35: which runs, in which order, and what it refuses; scores and evidence."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""Drawings of networks: every block once, with its shape and its parameters."""
+"""The layers of a drawn network: every block once, with its shape and its parameters."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Curves of notebooks 33 and 34, drawn from invented runs, with what the paper prints."""
+"""What the pictures of notebook 33 draw, on invented runs, with what the paper prints."""
 
 import pytest
 from matplotlib.figure import Figure

@@ -1,6 +1,4 @@
-"""Figures, passports, tables: what is written, that it is stable, and that concurrent writers lose
-nothing.
-"""
+"""Figures, passports, tables: what is written, and that it is stable."""
 
 import hashlib
 import io

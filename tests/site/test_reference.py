@@ -1,4 +1,4 @@
-"""Docstrings as reStructuredText, sources with line numbers, and the reference's contents."""
+"""Tables of docstrings as reStructuredText."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Self-checking exercises: right answers pass, wrong ones are told which property fails, and nobody
-is told the solution.
-"""
+"""Self-checking exercises: right answers pass, wrong ones are told which property fails."""
 
 from __future__ import annotations
 
