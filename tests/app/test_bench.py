@@ -1,8 +1,7 @@
-"""The benchmark's growth, memory and figure; its timings are nobody's test."""
+"""What the benchmark computes of its timings; these are nobody's test."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 from tests.bench import __main__ as bench
-from tests.bench import draw, peers, scaling
+from tests.bench import peers, scaling
 from tests.bench.workloads import WORKLOADS
 
 MACHINE = {"threads": 1, "load": 0.5, "torch": "2.13.0", "processor": "Some CPU x 2"}
@@ -25,29 +24,6 @@ def test_fit_by_hand():
     assert scaling.fit(np.exp([0, 1, 2]), np.exp([0, 1, 5])) == pytest.approx((2.5, np.sqrt(0.75)))
 
 
-def test_fit_finds_the_exponent_under_noise():
-    rng, sizes = np.random.default_rng(0), np.logspace(1, 4, 7)
-    fits = np.array(
-        [scaling.fit(sizes, sizes * rng.lognormal(sigma=0.1, size=7)) for _ in range(300)]
-    )
-    assert fits[:, 0].mean() == pytest.approx(1, abs=0.005)
-    assert fits[:, 1].mean() == pytest.approx(fits[:, 0].std(), rel=0.15)
-
-
-def test_growth_fits_the_end_apart_from_the_fixed_costs(monkeypatch):
-    # 20 s while fixed costs prevail, n s from 20 clients on; of 1, 20, 100, 2000 the last three lie
-    # within two decades
-    monkeypatch.setattr(
-        scaling, "_time", lambda peer, rounds: float(max(20, peer.workload.clients))
-    )
-    row = scaling.growth("clients", 2, MACHINE, (1, 20, 100, 2000))[0]
-    assert (
-        float(row["exponent_end"]) == pytest.approx(1, abs=1e-3)
-        and 0.5 < float(row["exponent"]) < 0.8
-    )
-    assert float(row["exponent_end_se"]) < 1e-3 < float(row["exponent_se"])
-
-
 def test_a_round_in_groups_is_the_same_round(monkeypatch):
     monkeypatch.setattr(scaling, "GROUP", 4)  # ten clients: 4 + 4 + 2
     workload = replace(WORKLOADS["W4"], clients=10, pool=20)
@@ -59,39 +35,6 @@ def test_a_round_in_groups_is_the_same_round(monkeypatch):
         groups.round(workload.participants(r))
     torch.testing.assert_close(groups.params(), whole.params(), rtol=0, atol=1e-6)
     assert not torch.equal(whole.params(), start) and groups.out.shape == (4, len(start))
-
-
-@pytest.mark.slow
-def test_memory_is_the_new_process_alone():
-    ballast = np.ones(2**26)  # 512 MiB of this process must not count
-    found = scaling.peak_memory("W4", "sflkit auto")
-    assert found["clients"] == 50 and found["n_params"] == 42
-    # How much a process takes that has loaded torch depends on torch's build: 230 MiB from one
-    # index, 510 to 720 from another. This one has loaded it as well, and the ballast on top; were
-    # it counted in, the new process would start where this one stands.
-    assert ballast.nbytes == 2**29
-    assert 50 < found["start_mib"] <= found["peak_mib"]
-    assert found["start_mib"] < scaling.high_water_mib() - 256
-
-
-@pytest.mark.parametrize(
-    ("load", "options", "kept"), [(0.4, [], True), (3.0, [], False), (3.0, ["--force"], True)]
-)
-@pytest.mark.parametrize("mode", ["--scaling", "--workloads=W4"])
-def test_what_a_busy_machine_measured_is_not_kept(
-    tmp_path, monkeypatch, capsys, load, options, kept, mode
-):
-    folders = []
-    monkeypatch.setattr(bench, "RESULTS", tmp_path)
-    monkeypatch.setattr(bench.os, "getloadavg", lambda: (load, 0.0, 0.0))
-    monkeypatch.setattr(bench, "measure", lambda *_: [dict.fromkeys(bench.COLUMNS, 1)])
-    monkeypatch.setattr(scaling, "run", lambda folder, repeats, machine: folders.append(folder))
-    monkeypatch.setattr(draw, "draw", lambda: "figure")
-    monkeypatch.setattr(sys, "argv", ["tests.bench", mode, *options])
-    bench.main()
-    assert (tmp_path / "W4.csv").exists() == (kept and mode != "--scaling")
-    assert folders == ([tmp_path if kept else None] if mode == "--scaling" else [])
-    assert ("speed.md" in capsys.readouterr().out) == kept
 
 
 TINY = replace(WORKLOADS["W4"], name="tiny", clients=2, pool=2, flops=1000.0)

@@ -180,15 +180,6 @@ def test_git_says_what_differs_from_head_and_that_is_no_damage(clone, monkeypatc
     assert check.differing() == []
 
 
-def test_status_says_it_in_a_line(clone, monkeypatch):
-    assert "what is published is whole" in CliRunner().invoke(cli.app, ["status"]).output
-    damage = check.Damage(clone / "figures" / "index.csv", "it is cut", "")
-    monkeypatch.setattr(check, "PARTS", (lambda root: [damage],))
-    done = CliRunner().invoke(cli.app, ["status"])
-    assert done.exit_code == 1
-    assert "1 published file is damaged: `sflkit check`\n" in done.output
-
-
 def test_status_asks_for_no_data_and_no_network(monkeypatch, tmp_path):
     """A clean clone has no data set; the plans of its notebooks are told from what is published."""
     monkeypatch.chdir(ROOT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jinja2
 import pandas as pd
 import pytest
 
@@ -51,20 +50,3 @@ def test_a_finding_whose_answer_changed_or_whose_claim_was_not_judged_says_so_an
     changed = TOLD.assign(answer=["yes", "yes"])
     assert findings.text(finding(), changed) == findings.CHANGED
     assert findings.text(finding(), TOLD.iloc[:0]) == findings.CHANGED
-
-
-def test_a_value_that_is_gone_stops_the_page_with_its_name():
-    with pytest.raises(ValueError, match="rule is gone, as a/y is no part"):
-        findings.text(finding(), TOLD.iloc[:1])
-    with pytest.raises(jinja2.UndefinedError, match="'lead' is undefined"):
-        findings.text(finding("{{ lead.size }}"), TOLD)
-
-
-def test_the_finding_on_osafl_tells_lead_interval_and_seeds():
-    parts = frame(
-        ("osafl-tab2", "best_m_fedavg", "yes", "+2.1 points", "[1.3, 2.9]", "3"),
-        ("osafl-alg2", "printed_buffer", "no", "-60 points", "[-62, -58]", "3"),
-    )
-    said = "on 3 other seeds OSAFL is 2.1 points above M-FedAvg "
-    text = findings.text(findings.findings()[-1], parts)
-    assert said + "(interval from 1.3 to 2.9; print: 3.3)" in text

@@ -53,15 +53,3 @@ def test_changed_numbers_and_a_changed_picture_are_noticed(copied):
     file = front_picture.inputs()["fats-alg2"]
     file.write_text(file.read_text().replace("tiny,0,0.125,", "tiny,0,0.126,"))
     assert not front_picture.is_current()
-
-
-def test_missing_and_cut_numbers_are_named(copied):
-    file = front_picture.inputs()["osafl-fig3"]
-    text = file.read_text()
-    file.write_text("\n".join(text.splitlines()[:50]))
-    with pytest.raises(ValueError, match=r"osafl-fig3\.csv lacks .*101 rows"):
-        front_picture.draw()
-    file.unlink()
-    assert front_picture.is_current()  # there is nothing to draw from
-    with pytest.raises(ValueError, match="lacks the numbers of osafl-fig3"):
-        front_picture.draw()

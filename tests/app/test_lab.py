@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
-import platform
 import re
-import shutil
 
 import nbclient
 import nbformat
 import pytest
-from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_server.auth import IdentityProvider
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.services.contents.filemanager import FileContentsManager
@@ -92,49 +87,6 @@ def test_opening_a_notebook_changes_no_file(committed):
         saved = nbformat.read(committed.parent / name, as_version=4)
         assert saved.metadata.kernelspec.name == "other" and saved.cells[-1].source == "1 + 1"
         assert saved.metadata.language_info.version == "3.99.1"
-
-
-def test_what_jupyterlab_would_write_is_there_already(committed):
-    """So that it has nothing to write, and does not call the notebook changed."""
-
-    async def opened(name):
-        manager = lab.Notebooks(root_dir=str(committed.parent), config=CONFIG)
-        return await manager.get(name)
-
-    metadata = asyncio.run(opened(committed.name))["content"]["metadata"]
-    with open(metadata_of_kernel()) as file:
-        spec = json.load(file)
-    wanted = {"name": "python3"} | {name: spec[name] for name in ("display_name", "language")}
-    assert metadata["kernelspec"] == wanted
-    assert metadata["language_info"]["version"] == platform.python_version()
-    other = nbformat.read(committed, as_version=4)
-    other.metadata.kernelspec = {"name": "other", "display_name": "Other"}
-    nbformat.write(other, committed.parent / "other.ipynb")
-    assert asyncio.run(opened("other.ipynb"))["content"]["metadata"] == other.metadata
-
-
-def metadata_of_kernel():
-    return os.path.join(KernelSpecManager().get_kernel_spec("python3").resource_dir, "kernel.json")
-
-
-def test_a_damaged_notebook_on_disk_keeps_nobody_from_saving(committed):
-    manager = FileContentsManager(root_dir=str(committed.parent), config=CONFIG)
-    model = manager.get(committed.name)
-    committed.write_text("no notebook")
-    manager.save(model, committed.name)
-    assert nbformat.read(committed, as_version=4).cells
-
-
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "notebooks").glob("*.ipynb"))[::6], ids=lambda path: path.stem
-)
-def test_a_committed_notebook_is_saved_as_it_was(path, tmp_path):
-    shutil.copy(path, tmp_path)
-    manager = FileContentsManager(root_dir=str(tmp_path), config=CONFIG)
-    model = manager.get(path.name)
-    model["content"]["metadata"].update(OPENED)
-    manager.save(model, path.name)
-    assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
 def test_jupyterlab_listens_to_this_machine_alone_and_asks_for_a_token():

@@ -1,10 +1,9 @@
-"""The published runs: which plans ask for them, in what order they are computed, what a kill or a
-second call costs, and what `sflkit status` says.
+"""The published runs: which plans ask for them, in what order they are computed, what a second call
+costs, and what `sflkit status` says.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,6 @@ import time
 from collections import Counter
 from types import SimpleNamespace
 
-import pandas as pd
 import psutil
 import pytest
 from typer.testing import CliRunner
@@ -22,7 +20,7 @@ from companion import plans, shelf
 from companion.app import cli, gate, paper
 from sflkit import machine, paths
 from sflkit.results import store, sweep
-from tests.helpers import ROOT, git
+from tests.helpers import ROOT
 
 PAPER = [sys.executable, "-m", "sflkit.cli", "paper"]
 
@@ -59,13 +57,6 @@ def status(*arguments, code=0):
     result = CliRunner().invoke(cli.app, ["status", *arguments])
     assert result.exit_code == code, result.output
     return result.stdout
-
-
-def commit():
-    """Commit all that is in the working directory."""
-    git("init", "-q")
-    git("add", "--all")
-    git("commit", "-q", "-m", "all")
 
 
 def wait_for(condition, seconds=30.0):
@@ -111,31 +102,6 @@ def test_what_cannot_be_a_plan_is_refused_by_name(planned, plan, message):
     planned({"10": (plan, {})})
     with pytest.raises(gate.GateError, match=f"10_probe: its plan .* cannot begin: {message}"):
         paper.courses(gate.select(), [])
-
-
-@pytest.mark.parametrize(
-    ("plan", "message"),
-    [
-        ("nowhere.plans:study", "10_probe: its plan .* cannot begin: ModuleNotFoundError"),
-        ("paper_probe", "10_probe: plan='paper_probe' in the metadata must read module:function"),
-        ("paper probe:study", "must read module:function"),
-        (["paper_probe:study"], "must read module:function"),
-    ],
-)
-def test_what_the_metadata_say_is_checked(planned, plan, message):
-    clone = planned({"10": ("study", {})})
-    path = clone / "notebooks" / "10_probe.ipynb"
-    content = json.loads(path.read_text())
-    content["metadata"]["sflkit"]["plan"] = plan
-    path.write_text(json.dumps(content))
-    with pytest.raises(gate.GateError, match=message):
-        paper.begin(gate.find("10"))
-
-
-def test_settings_are_checked_as_for_a_run(planned):
-    planned({"10": ("study", {"rounds": 0})})
-    with pytest.raises(gate.GateError, match="rounds=0 is not allowed"):
-        paper.begin(gate.find("10"))
 
 
 @pytest.mark.parametrize("profile", ["", "small"])
@@ -188,21 +154,6 @@ def test_prices():
     assert PRICES.of(head(experiment="another", rule="fifo", rounds=10)) is None
 
 
-def test_prices_in_words():
-    assert paper.in_words([3.0, None, 5.0, None], jobs=2) == "about 5.0 s + 2 unknown"
-    assert paper.in_words([3.0, 5.0]) == "about 8.0 s"
-    assert paper.in_words([None]) == "1 unknown"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (99.4, "99 s"), (99.6, "2 min"),
-     (99.4 * 60, "99 min"), (99.6 * 60, "1.7 h"), (36000, "10.0 h")],
-)  # fmt: skip
-def test_spans(seconds, text):
-    assert paper.span(seconds) == text
-
-
 def test_the_cheapest_stage_and_in_it_the_cheapest_run_come_first(planned, log, monkeypatch):
     planned(
         {"10": ("rules", {"seeds": [0, 1, 2]}), "12": ("rules", {"seeds": [7], "rule": "fifo"})}
@@ -222,12 +173,6 @@ def test_on_a_gpu_the_stages_marked_for_it_come_first(planned, monkeypatch):
         planned({"10": ("rules", seeds), "12": ("on_gpu", seeds)})
         monkeypatch.setattr(machine, "device", lambda kind=kind: SimpleNamespace(type=kind))
         assert compute()[1].splitlines()[1].startswith(first)
-
-
-def test_without_marked_stages_nobody_asks_for_a_gpu(planned, monkeypatch):
-    planned({"10": ("rules", {"seeds": [0]})})
-    monkeypatch.setattr(paper.machine, "device", lambda: pytest.fail("torch was loaded"))
-    assert compute()[0]
 
 
 # --- whole calls
@@ -264,22 +209,6 @@ def test_what_a_sweep_has_left_is_copied_not_computed_again(planned, log):
     configs = [paper_probe.Config(*values) for values in left]
     sweep.run_many(paper_probe.run, configs, store=paths.results_store())
     assert compute()[0] and log()[3:] == [("drsr", 105)] and len(there()) == 4
-
-
-@pytest.mark.slow
-def test_only_what_comes_from_a_commit_is_published(planned, monkeypatch):
-    clone = planned({"10": ("rules", {"seeds": [0, 1]})})
-    commit()
-    (clone / "notebooks" / "new.txt").write_text("not committed")
-    said = command("--jobs", "1").stdout
-    assert "uncommitted changes: what is computed now says so, and is not published" in said
-    folder = paths.published()
-    assert len(there()) == 2 and not list(folder.glob("*.xz"))
-    (clone / "notebooks" / "new.txt").unlink()
-    planned({"10": ("rules", {"seeds": [2]})})
-    commit()
-    assert "uncommitted" not in command("--jobs", "1").stdout
-    assert len(list(folder.glob("*.xz"))) == 2 and len(list(folder.glob("probe/*.json"))) == 2
 
 
 def test_failed_runs_and_plans_are_named_and_the_others_finish(planned, monkeypatch):
@@ -337,21 +266,6 @@ def test_no_worker_outlives_the_call(planned, log, end):
 
 
 @pytest.mark.slow
-def test_a_call_ends_with_what_started_it(planned, log):
-    clone = planned({"10": ("rules", {"seeds": [0]})})
-    (clone / "hold").touch()
-    starter = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    environment = {**os.environ, "SFLKIT_WATCH": str(starter.pid)}
-    process = subprocess.Popen(PAPER, stdout=subprocess.DEVNULL, env=environment)
-    wait_for(lambda: log("start"))
-    workers = psutil.Process(process.pid).children(recursive=True)
-    starter.kill()
-    starter.wait()
-    assert process.wait(timeout=10) == 1
-    wait_for(lambda: not living(workers), 10)
-
-
-@pytest.mark.slow
 def test_two_calls_share_the_work(planned, log, monkeypatch):
     planned({"10": ("study", {"seeds": list(range(6))}), "12": ("rules", {"seeds": [20]})})
     monkeypatch.setenv("PROBE_SECONDS", "0.2")
@@ -363,38 +277,7 @@ def test_two_calls_share_the_work(planned, log, monkeypatch):
     assert all("none is missing" in text.splitlines()[-2] for text in said)
 
 
-def test_a_folder_that_cannot_be_written_stops_the_call(planned, log):
-    clone = planned({"10": ("rules", {"seeds": [0]})})
-    (clone / "data").write_text("a file where a folder should be")
-    done = command("--jobs", "1")
-    assert done.returncode == 1 and "Traceback" not in done.stdout + done.stderr
-    assert f"sflkit: cannot write {paths.published()}" in done.stderr and not log("start")
-
-
-@pytest.mark.slow
-def test_jobs_and_threads_are_checked(planned):
-    planned({"10": ("rules", {"seeds": [0]})})
-    assert command("--jobs", "0").returncode == 2
-    done = command(env={**os.environ, "SFLKIT_THREADS": "none"})
-    assert done.returncode == 2 and "SFLKIT_THREADS='none' must be an integer" in done.stderr
-    assert not paths.published().exists()
-
-
 # --- status
-
-
-def test_with_nothing_at_hand_everything_is_missing_and_nothing_is_made(planned):
-    clone = planned({"10": ("study", {"seeds": [1, 2]}), "12": ("rules", {"seeds": [0]})})
-    before = sorted(clone.rglob("*"))
-    *lines, whole = status().splitlines()
-    assert whole == "what is published is whole"
-    assert lines == [
-        "notebook  done  missing  spent  left",
-        "10_probe     0        2  0.0 s  2 unknown, then later stages",
-        "12_probe     0        1  0.0 s  1 unknown, then later stages",
-        "total        0        3  0.0 s  3 unknown",
-    ]
-    assert [p for p in sorted(clone.rglob("*")) if "__pycache__" not in p.parts] == before
 
 
 def test_done_missing_and_seconds(planned, monkeypatch):
@@ -426,36 +309,3 @@ def test_results_that_no_plan_wants_are_listed(planned):
     compute()
     assert f"wanted by no plan: {listed}" in status()
     assert "wanted by no plan" not in status("--only", "10")  # nor can it be said there
-
-
-def test_damaged_results_are_named_and_missing(planned):
-    planned({"10": ("rules", {"seeds": [0]})})
-    header = {"experiment": "probe", "result_version": 1, "config": {"seed": 0}}
-    header["key"] = store.key_of(header)
-    store.write_result(paths.published(), header, pd.DataFrame({"x": [1]}), threads=1, seconds=1.0)
-    (paths.published() / f"{header['key']}.csv").unlink()
-    file = paths.published() / header["key"]
-    assert f"damaged, taken for missing: {file}: a record without numbers\n" in status()
-
-
-def test_a_plan_that_raises_is_named(planned):
-    planned({"10": ("upset", {"seeds": [0]}), "12": ("rules", {"seeds": [0]})})
-    compute()
-    text = status(code=1)
-    assert "10_probe     1        0  " in text and "-, then error" in text
-    message = (
-        "failed: the plan paper_probe:upset of 10_probe (first): LookupError: no rate was best"
-    )
-    assert message in text
-
-
-@pytest.mark.parametrize("name", ["status", "paper"])
-def test_what_is_refused(planned, name):
-    planned({"10": ("misspelt", {}), "12": ("rules", {})})
-    for arguments, message in (
-        ([], "10_probe: its plan paper_probe:misspelt cannot begin: TypeError: it takes 'round'"),
-        (["--only", "11"], "no notebook '11'"),
-    ):
-        result = CliRunner().invoke(cli.app, [name, *arguments])
-        assert result.exit_code == 2 and message in result.stderr
-    assert not (paths.clone_root() / "data").exists()

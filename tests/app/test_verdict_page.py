@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pandas as pd
 import pytest
 
@@ -40,14 +38,6 @@ def test_every_statement_without_a_number_has_a_name():
     declared = {name for book in gate.notebooks() for name in book.artefacts}
     assert not {name for name in declared if artefacts.name_of(name) == name}
     assert set(artefacts.STATED) <= declared
-
-
-def test_a_cell_names_artefacts_by_kind():
-    cell = artefacts.as_cell(["sfl-fig4a", "sfl-fig4b", "sfl-prop1", "sfl-speed", "sfl-faster"])
-    assert cell == "Fig. 4a, 4b; Prop. 1; 2 statements"
-    assert artefacts.as_cell(["ds-tab2", "ds-tab2-cifar10"]) == "Tab. 2"
-    assert artefacts.as_cell([]) == ""
-    assert artefacts.as_cell(["fats-rem2-accuracy", "fats-rem4"]) == "Rem. 2 (accuracy), 4"
 
 
 def part(answer, ours="", interval="", sentence="FIFO ends above LAZY", **more):
@@ -111,45 +101,6 @@ def test_the_part_that_decides_is_told_first():
     mended = part("yes", "0", sentence="It is exact", role="corrected", erratum="13")
     told = verdict_page.answer("corrected", frame(part("no"), mended))
     assert told == "It is exact: 0. True as corrected by [ERRATA](ERRATA.md) 13."
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("fresh clients lead", "Fresh clients lead."),
-        ("a cache that starts full", "A cache that starts full."),
-        ("b = rho_S N / K", "b = rho_S N / K."),
-        ("psi between 0 and 1:", "psi between 0 and 1:"),
-    ],
-)
-def test_a_symbol_keeps_its_letter(text, sentence):
-    assert verdict_page._sentence(text) == sentence
-
-
-def row(**more):
-    fields = {"artefact": "osafl-tab33", "source": "Table III"}
-    fields |= {"claim": "OSAFL leads.", "verdict": "partly", "note": "", "printed": ""}
-    return SimpleNamespace(**fields | {"setting": "full", "differs": "FCN", "n_seeds": "40"} | more)
-
-
-def test_a_block_has_claim_answer_other_parts_and_setting():
-    ours = part("yes", role="beyond", sentence="A question of ours")
-    more = part("yes", sentence="SRSR ends above LAZY")
-    parts = frame(part("yes"), part("no", sentence="DRSR ends above FIFO"), more, ours)
-    assert verdict_page.block(row(), parts, None, most=(9, 1)).splitlines() == [
-        "*Claim* (Table III): OSAFL leads.",
-        "",
-        "**Partly.** Fails: DRSR ends above FIFO. 2 of 3 parts hold.",
-        "",
-        "|other parts|answer|ours|",
-        "|---|---|---|",
-        "|FIFO ends above LAZY|holds||",
-        "",
-        "Full setting: FCN; 40 seeds.",
-    ]
-    small = frame(part("too small to see"))
-    told = verdict_page.block(row(verdict="not reproduced"), small, None, setting="Setting 2.")
-    assert "**Not reproduced, too small to see.**" in told and told.endswith("Setting 2.")
 
 
 def test_every_claim_has_ten_words_at_most():
