@@ -82,13 +82,6 @@ def test_the_notebooks_of_the_plan_are_there():
     ] == []
 
 
-def test_names_and_numbers():
-    assert all(re.fullmatch(r"\d\d_[a-z0-9_]+", path.stem) for path in BOOKS)
-    numbers = [path.stem[:2] for path in BOOKS]
-    assert len(set(numbers)) == len(numbers)
-    assert {path.stem[:2] for path in SOLUTIONS} <= set(numbers)
-
-
 @name_of
 def test_sections_come_in_order(path):
     cells = cells_of(path)
@@ -158,12 +151,6 @@ def test_links_lead_to_the_neighbours(path):
     assert source(cells_of(path)[0]).splitlines()[-1] == expected
 
 
-@any_of
-def test_links_lead_somewhere(path):
-    texts = [source(cell) for cell in cells_of(path) if cell["cell_type"] == "markdown"]
-    assert broken_links(path, "\n".join(texts)) == []
-
-
 def test_the_index_leads_to_every_notebook():
     index = ROOT / "notebooks" / "README.md"
     text = index.read_text(encoding="utf-8")
@@ -202,13 +189,6 @@ def test_a_widget_is_a_section_of_its_own_with_a_static_picture(path):
             # the menus over all verdicts show a table in place of a picture
             static = {"image/png", "text/markdown"}
             assert any(static & set(output.get("data", {})) for output in cell["outputs"])
-
-
-@name_of
-def test_folded_cells_are_folded_for_jupyterlab_and_the_site(path):
-    for cell in code(path):
-        hidden = cell["metadata"].get("jupyter", {}).get("source_hidden", False)
-        assert hidden == (refresh.FOLDED in tags(cell)), "run `sflkit refresh`"
 
 
 @name_of

@@ -71,20 +71,6 @@ def test_tags_decide_what_is_on_which_slide(books, monkeypatch):
     assert "secret" not in str(cells)
 
 
-def test_a_long_text_is_cut_between_paragraphs(books):
-    long = "\n\n".join(["## Heading", *["word " * 60] * 5])
-    nbformat.write(new_notebook(cells=[markdown(long)]), books / "11_sfl_long.ipynb")
-    source = deck.deck("sfl", books).cells[-1].source
-    assert source.startswith("## Heading") and source.count("\n\n") == 2
-
-
-def test_an_unknown_paper_and_an_empty_folder_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="paper='x' must be one of 'sfl', 'datastreams'"):
-        deck.deck("x", tmp_path)
-    with pytest.raises(ValueError, match="has no notebook of sfl"):
-        deck.deck("sfl", tmp_path)
-
-
 @pytest.mark.parametrize("paper", deck.PAPERS)
 def test_decks_load_nothing_from_another_host(paper, tmp_path):
     pytest.importorskip("nbconvert")
