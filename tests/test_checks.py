@@ -160,10 +160,8 @@ def test_array_refuses(value, message):
 
 
 def test_choice():
-    assert (
-        checks.choice("rule", "fifo", ("fifo", "drsr")) == "fifo"
-        and checks.choice("sign", -1, iter((-1, 1))) == -1
-    )
+    assert checks.choice("rule", "fifo", ("fifo", "drsr")) == "fifo"
+    assert checks.choice("sign", -1, iter((-1, 1))) == -1
     for value in ("FIFO", None, 1, True, ["fifo"]):  # True is not 1
         with pytest.raises(
             ValueError, match=re.escape(f"rule={value!r} must be one of 'fifo', 2, False")

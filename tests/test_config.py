@@ -118,9 +118,9 @@ def test_a_config_is_frozen():
 def test_whole_numbers_of_any_kind_are_one_config_with_one_result(five):
     config = Example(rounds=five, rate=five, rates=[five])
     assert config == Example(rounds=5, rate=5.0, rates=(5.0,))
-    assert (
-        type(config.rounds) is int and type(config.rate) is float and type(config.rates[0]) is float
-    )
+    assert type(config.rounds) is int
+    assert type(config.rate) is float
+    assert type(config.rates[0]) is float
     assert config_dict(config) == config_dict(Example(rounds=5, rate=5.0, rates=(5.0,)))
 
 

@@ -19,9 +19,8 @@ def test_keyed_generators_are_repeatable_and_apart():
         (0, "stream", 0, 1),
     ]
     draws = [randomness.generator(*key).integers(2**62) for key in keys]
-    assert draws == [randomness.generator(*key).integers(2**62) for key in keys] and len(
-        set(draws)
-    ) == len(draws)
+    assert draws == [randomness.generator(*key).integers(2**62) for key in keys]
+    assert len(set(draws)) == len(draws)
     assert (
         randomness.generator(0, "cache", np.int64(3)).random()
         == randomness.generator(0, "cache", 3).random()

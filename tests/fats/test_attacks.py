@@ -394,7 +394,6 @@ def test_bad_shadows(change, message):
         ({"n": 0}, "n=0"),
         ({"repeats": 0}, "repeats=0"),
         ({"confidence": 1.0}, "confidence=1.0"),
-        ({"rng": None}, "rng=None"),
         ({"silent_precision": 2}, "silent_precision=2"),
         ({"members": labelled([])}, "members: x has shape"),
         ({"non_members": 5}, "non_members of type int"),

@@ -330,7 +330,6 @@ def test_theorem7_holds_as_long_as_a_quarter_is_left(n):
     ("function", "change", "message"),
     [
         (lemma4, dict(rate=0), "rate=0 must be a finite number > 0"),
-        (lemma4, dict(rate=math.nan), "rate=nan must be a finite number > 0"),
         (lemma4, dict(loss_gap=-1), "loss_gap=-1 must be a finite number >= 0"),
         (lemma4, dict(heterogeneity=0.9), r"heterogeneity=0\.9 must be a finite number >= 1"),
         (lemma4, dict(local_steps=21), "local_steps=21 must be an integer >= 1 and <= 20"),

@@ -71,7 +71,6 @@ def test_histories_cannot_be_written_to():
         (dict(batch_size=0), "batch_size=0 must be an integer >= 1"),
         (dict(batch_size=3), "batch_size=3 must be at most 2, the samples that client 0 has"),
         (dict(rounds=1.5), r"rounds=1\.5 must be an integer >= 1"),
-        (dict(local_steps=True), "local_steps=True must be an integer >= 1"),
         (dict(samples_per_client=0), r"samples_per_client holds 0; entries must be .* >= 1"),
         (
             dict(samples_per_client=[2, 2, 2]),

@@ -267,7 +267,6 @@ def test_stabilities_out_of_range_name_the_value_and_the_nearest_plan():
         (dict(rho_c=0), r"rho_c=0\.0 must be above 0 and at most 1"),
         (dict(rho_s=1.01), r"rho_s=1\.01 must be above 0 and at most 1"),
         (dict(rho_c=1.01), r"rho_c=1\.01 must be above 0 and at most 1"),
-        (dict(rho_s=math.nan), "rho_s=nan must be a finite number"),
         (dict(n_clients=0), "n_clients=0 must be an integer >= 1"),
         (dict(rounds=0), "rounds=0 must be an integer >= 1"),
         (dict(samples_per_client=0), r"samples_per_client holds 0\.0; entries must be .* >= 1"),

@@ -53,35 +53,19 @@ def test_a_function_gets_config_and_shares():
 @pytest.mark.parametrize(
     ("server", "message"),
     [
-        (
-            FedAvg(0.5),
-            r"server=FedAvg\(global_rate=0.5\) is a finished object; it must be a class, which is "
-            r"built as cls\(\), or a function \(config, shares\) that makes a new one. Give the "
-            r"class itself, or write: def make\(config, shares\): return FedAvg\(...\)",
-        ),
-        (
-            "fedavg",
-            r"server='fedavg' must be a class, which is built as cls\(\), or a function \(config",
-        ),
-        (3, r"server=3 must be a class, which is built as cls\(\), or a function"),
-        (None, r"server=None must be a class, which is built as cls\(\), or a function"),
+        (FedAvg(0.5), r"server=FedAvg\(.*finished object.*def make\(config, shares\): return Fed"),
+        ("fedavg", r"server='fedavg' must be a class, .* or a function \(config, shares"),
+        (None, "server=None must be a class"),
         (
             Scaffold,
             r"server=Scaffold cannot be called with \(\): .*'n_clients'. It must be a class",
         ),
-        (
-            lambda config: FedAvg(),
-            r"server=<lambda> cannot be called with \(config, shares\): too many.* It must be a cl",
-        ),
-        (
-            partial(lambda config: FedAvg()),
-            r"server=partial cannot be called with \(config, shares\): too many",
-        ),
+        (lambda config: FedAvg(), r"cannot be called with \(config, shares\): too many"),
+        (partial(lambda config: FedAvg()), r"server=partial cannot be called with \(config, sh"),
         (NoRule, "server=NoRule made .* which is no server rule; derive yours from sflkit.fed"),
         (Named, "server=Named made .* which is no server rule"),
         (list, r"server=list made \[\], which is no server rule"),
         (lambda config, shares: None, "server=<lambda> made None, which is no server rule"),
-        (lambda config, shares: 1.0, "server=<lambda> made 1.0, which is no server rule"),
     ],
 )
 def test_bad_servers(server, message):
@@ -103,17 +87,8 @@ def test_models_by_object_class_and_function():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (
-            "lenet",
-            r"model='lenet' must be a torch\.nn\.Module, or a class or function \(input_shape, "
-            r"n_classes\) that returns one; a network of the papers is chosen by the config's mod",
-        ),
-        (5, r"model=5 must be a torch\.nn\.Module, or a class or function"),
-        (None, r"model=None must be a torch\.nn\.Module, or a class or function"),
-        (
-            lambda n_classes: Small((2,), n_classes),
-            r"model=<lambda> cannot be called with \(input_shape, n_classes\): too many",
-        ),
+        ("lenet", r"model='lenet' must be a torch\.nn\.Module, or a class or function \(input_sh"),
+        (None, r"model=None must be a torch\.nn\.Module"),
         (lambda: Small((2,), 3), r"cannot be called with \(input_shape, n_classes\): too many"),
         (nn.Conv2d, r"model=Conv2d cannot be called with .*: missing .*'kernel_size'"),
         (lambda input_shape, n_classes: None, r"made None, which is no torch\.nn\.Module"),

@@ -268,7 +268,6 @@ def test_optimal_score_limits():
         dict(rho1=0.9),
         dict(rho2=-1),
         dict(skew=[math.inf]),
-        dict(loss_decrease=math.nan),
     ],
     ids=str,
 )

@@ -132,28 +132,16 @@ def test_questions_are_ours(read):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (
-            "rule: holds",
-            "rule: hold",
-            r"claim 'sfl-fig4a': part 'order': rule='hold' must be one of",
-        ),
+        ("rule: holds", "rule: hold", r"'sfl-fig4a': part 'order': rule='hold' must be one of"),
         ("rule: holds", "rule: {near: {target: 1, size: 1}}", r"unknown field \['size'\]"),
         ("rule: holds", "rule: {above: 0.5}", r"above must be a"),
         ("rule: holds", "rule: {above: {}, near: {}}", r"must be one name with its arguments"),
         ("rule: holds", "rule: {above: {smallest: -1}}", r"part 'order': smallest=-1 must be"),
         ("rule: holds", "rule: {above: {}}", r"needs smallest"),
-        (
-            "rule: holds",
-            "rule: {above: {smallest: 1, printed: [3]}}",
-            r"part 'order': printed=\[3\] must be a number or two",
-        ),
+        ("rule: holds", "rule: {above: {smallest: 1, printed: [3]}}", r"printed=\[3\] must be a n"),
         ("rule: holds", "rule: {above: {smallest: 1, printed: [3, 1, 7]}}", r"printed=\[3, 1, 7\]"),
         ("rule: holds", "rule: {above: {smallest: 1, printed: [3, a]}}", r"'order': printed='a'"),
-        (
-            "rule: holds",
-            'rule: {above: {smallest: 1, points: "no"}}',
-            r"claim 'sfl-fig4a': part 'order': points='no' must be",
-        ),
+        ("rule: holds", 'rule: {above: {smallest: 1, points: "no"}}', r"'order': points='no' must"),
         ("rule: holds", "role: paper", r"part 'order': 'rule' is missing"),
         ("rule: holds", "rule: holds\n        wight: 1", r"unknown field \['wight'\]; known are"),
         ("rule: holds", "rule: holds\n        role: own", r"role='own' must be one of"),
