@@ -209,3 +209,12 @@ def test_a_check_that_cannot_be_made_is_damage_and_no_traceback(clone, monkeypat
     done = CliRunner().invoke(cli.app, ["check"])
     assert done.exit_code == 1 and "broken cannot be checked: RecursionError" in done.output
     assert isinstance(done.exception, SystemExit) and "Traceback" not in done.output
+
+
+def test_status_says_it_in_a_line(clone, monkeypatch):
+    assert "what is published is whole" in CliRunner().invoke(cli.app, ["status"]).output
+    damage = check.Damage(clone / "figures" / "index.csv", "it is cut", "")
+    monkeypatch.setattr(check, "PARTS", (lambda root: [damage],))
+    done = CliRunner().invoke(cli.app, ["status"])
+    assert done.exit_code == 1
+    assert "1 published file is damaged: `sflkit check`\n" in done.output

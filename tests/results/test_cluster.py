@@ -1,4 +1,5 @@
-"""A figure's sweep on a Dask cluster: the numbers of one process on any number of workers.
+"""A figure's sweep on a Dask cluster: the numbers of one process on any number of workers, and
+nothing lost with a killed worker.
 
 The workers are processes on this host.
 """
@@ -8,7 +9,10 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 import joblib
@@ -21,8 +25,10 @@ from sflkit.sfl.config import SFLConfig
 
 pytestmark = pytest.mark.slow
 RULES = ("fifo", "srsr", "drsr", "lazy", "reservoir")
-# What `cache_paths.run` does, with a note of every beginning.
+# What `cache_paths.run` does, with a note of every beginning; `hold` is the rule and seed of a run
+# that notes its process and waits while that file exists.
 PROBE = """
+import os, time
 from pathlib import Path
 from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
@@ -34,6 +40,11 @@ def run(config):
     name = f"{config.rule} {config.seed}"
     with open(FOLDER / "begun", "a") as file:
         file.write(name + chr(10))
+    hold = FOLDER / "hold"
+    if hold.exists() and hold.read_text() == name:
+        (FOLDER / "holder").write_text(str(os.getpid()))
+        while hold.exists():
+            time.sleep(0.01)
     return cache_paths.run(config)
 """
 
@@ -71,6 +82,25 @@ def cluster(workers):
         yield client
 
 
+@contextlib.contextmanager
+def killer(victim):
+    """Kill the worker whose pid `victim()` gives as soon as it gives one; yields a list that then
+    holds the pid.
+    """
+    killed = []
+
+    def kill():
+        while not (pid := victim()):
+            time.sleep(0.005)
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    yield killed
+    thread.join(timeout=30)
+
+
 def begun(probe):
     """How often each run was begun."""
     return collections.Counter((probe.FOLDER / "begun").read_text().splitlines())
@@ -99,3 +129,38 @@ def test_one_and_four_workers_give_the_numbers_of_one_process(probe, tmp_path):
             frame = sweep.run_many(probe.run, configs, store=tmp_path / str(workers))
         same(one_process, frame)
         assert frame.attrs["computed"] == len(configs) and set(begun(probe).values()) == {1}
+
+
+def test_a_killed_worker_loses_nothing_and_only_its_run_is_begun_again(probe, tmp_path):
+    configs = figure(4, n_clients=3, rounds=8, capacity=12, batch_size=6)
+    one_process = sweep.run_many(cache_paths.run, configs, store=tmp_path / "serial")
+    held = f"{configs[6].rule} {configs[6].seed}"
+    (tmp_path / "hold").write_text(held)
+    store = tmp_path / "killed"
+    with cluster(4) as client:
+
+        def victim():
+            # Not the worker that happens to be busy: another may have written its result but not
+            # yet said so to the scheduler.
+            others_done = len(list(store.rglob("*.json"))) == len(configs) - 1
+            alone = others_done and sum(map(len, client.processing().values())) == 1
+            holder = tmp_path / "holder"  # not there while the last run has yet to begin
+            return int(holder.read_text() or 0) if alone and holder.exists() else 0
+
+        with killer(victim) as killed:
+            waiter = threading.Thread(
+                target=lambda: (_until(lambda: killed), (tmp_path / "hold").unlink()), daemon=True
+            )
+            waiter.start()
+            frame = sweep.run_many(probe.run, configs, store=store)
+    same(one_process, frame)
+    assert killed and begun(probe) == collections.Counter(
+        {f"{c.rule} {c.seed}": 1 for c in configs} | {held: 2}
+    )
+    assert sweep.run_many(probe.run, configs, store=store).attrs["computed"] == 0
+
+
+def _until(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)

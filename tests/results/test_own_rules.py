@@ -1,28 +1,36 @@
 """A user's own rules and runs in sweeps: found again while their source stands, computed anew when
-it changed.
+it changed, whatever the back end and the moment of a kill -9.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
+import filelock
 import numpy as np
 import pytest
 
+from companion import shelf
 from sflkit import registry
+from sflkit.federated import FedAvg
 from sflkit.results import sources, sweep
 from sflkit.results.store import describe, result_key
 from sflkit.sfl import caches
 
-# An experiment that takes all that a user may bring.
+# An experiment that takes all that a user may bring, and logs every run that ends. Seeds >= 2 wait
+# while the file `hold` exists.
 PROBE = """
+import os, time
 from dataclasses import dataclass
 from pathlib import Path
 import pandas as pd
@@ -34,12 +42,20 @@ FOLDER = Path(__file__).parent
 class Config:
     seed: int = 0
 
+def log(word, config):
+    with open(FOLDER / "log", "a") as file:
+        file.write(f"{word} {config.seed}\\n")
+
 def run(config, *, cache=None, server=None, model=None, stream=None):
+    log("start", config)
+    while config.seed >= 2 and (FOLDER / "hold").exists():
+        time.sleep(0.01)
     held = 100 if cache is None else cache(4, 2).held()
     moved = 10 if server is None else server()(config.seed)
     made = 0 if model is None else model((1, 28, 28), 10)
     start = 0 if stream is None else stream(config, 10)
-    answer = {"held": [held], "moved": moved, "made": made, "start": start}
+    log("end", config)
+    answer = {"held": [held], "moved": moved, "made": made, "start": start, "pid": os.getpid()}
     return pd.DataFrame(answer)
 
 def plain(config):
@@ -77,9 +93,20 @@ def main(backend):
                               store=str(probe.FOLDER / "store"), jobs=2)
 
 if __name__ == "__main__":
+    if sys.argv[1] == "dask":
+        import distributed
+        cluster = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        )
+        client = distributed.Client(cluster)
     frame = main(sys.argv[1])
     assert frame["moved"].tolist() == [1, 2, 3, 4] and set(frame["made"]) == {10}
     print(frame.attrs["computed"], *sorted(set(frame["held"])))
+    if sys.argv[1] == "dask":
+        import os
+        assert os.getpid() not in set(frame["pid"])
+        client.close()
+        cluster.close()
 """
 
 
@@ -121,6 +148,42 @@ def change(folder, old, new):
     (folder / "study.py").write_text(text.replace(old, new))
 
 
+def seeds(folder, word):
+    log = folder / "log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return sorted(int(line.split()[1]) for line in lines if line.startswith(word))
+
+
+def wait_for(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "timed out"
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["threading", "loky", "dask"])
+def test_killed_resumed_found_again_and_computed_anew_when_the_source_changes(folder, backend):
+    if backend == "dask":
+        pytest.importorskip("distributed")
+    (folder / "hold").touch()  # seeds 0 and 1 finish; 2 and 3 are in the middle of their run
+    process = subprocess.Popen([sys.executable, str(folder / "study.py"), backend])
+    store = folder / "store"
+    wait_for(lambda: seeds(folder, "start") == [0, 1, 2, 3])
+    wait_for(lambda: len(list(store.rglob("*.json"))) == 2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for lock in (store / ".locks").rglob("*.lock"):  # orphaned workers notice and let go
+        filelock.FileLock(lock).acquire(timeout=30).lock.release()
+    (folder / "hold").unlink()
+    assert study(folder, backend) == "2 2"
+    assert seeds(folder, "end") == [0, 1, 2, 3]
+    assert study(folder, backend) == "0 2"
+    assert seeds(folder, "end") == [0, 1, 2, 3]
+    change(folder, "return int(self.capacity * self.share)", "return self.capacity")
+    assert study(folder, backend) == "4 4"
+
+
 def test_bases_and_functions_count_too(folder):
     assert study(folder, "threading") == "4 2"
     change(folder, "share = 0.5", "share = 0.25")  # in a base class
@@ -159,6 +222,27 @@ def test_what_is_given_reaches_the_run_its_key_and_its_record(probe, folder):
     others = [{"cache": OtherRule}, {"server": Rule}, {"cache": Rule, "server": Rule}, {}]
     keys = {result_key(probe.run, config, given) for given in others}
     assert len(keys | {key}) == 5
+
+
+def test_a_run_of_this_library_without_own_code_has_the_key_it_always_had():
+    from sflkit.sfl import training
+    from sflkit.sfl.config import SFLConfig
+
+    head = describe(training.run, SFLConfig())
+    assert "sources" not in head
+
+
+def test_published_results_have_the_keys_that_their_records_give(root, monkeypatch):
+    """Whatever class the config is of: the key hashes experiment, version and fields alone."""
+    from sflkit.sfl import training
+
+    records = shelf.survey(root / "data" / "results").records.values()
+    assert len(records) > 100
+    for record in records:
+        monkeypatch.setattr(training, "EXPERIMENT", record["experiment"])
+        monkeypatch.setattr(training, "RESULT_VERSION", record["result_version"])
+        config = dataclasses.make_dataclass("Config", record["config"], frozen=True)
+        assert result_key(training.run, config(**record["config"])) == record["key"]
 
 
 def test_an_edited_module_must_be_imported_anew(tmp_path, monkeypatch):
@@ -252,6 +336,21 @@ def test_rules_written_in_notebook_cells(tmp_path, probe):
     assert looks[0] == looks[1] != looks[2]
 
 
+def test_rules_in_a_file_that_is_no_module(tmp_path):
+    """As the README's blocks are run by its test: the text around them is not Python."""
+    file = tmp_path / "text.md"
+
+    def rule(body):
+        text = f"class Mine:\n    size = [1, 'a']\n\n    def held(self):\n        {body}\n"
+        file.write_text("Some prose\n" + text)
+        space = {"__name__": "somewhere"}
+        exec(compile("\n" + text, str(file), "exec"), space)
+        return sources.identity("cache", space["Mine"])
+
+    first = rule("return 1")
+    assert first == rule("return 1") and first != rule("return 2")
+
+
 class Rule:
     def __init__(self, capacity, batch_size):
         pass
@@ -320,7 +419,7 @@ def test_what_could_not_be_found_again_is_refused_with_the_way_out(probe, folder
     assert str(error.value).endswith(
         "write it as a class or function with a name in a module, script or cell"
     )
-    assert not (folder / "store").exists()
+    assert not (folder / "log").exists() and not (folder / "store").exists()
 
 
 def test_a_run_without_that_keyword_says_so_before_anything_starts(probe, folder):
@@ -329,6 +428,32 @@ def test_a_run_without_that_keyword_says_so_before_anything_starts(probe, folder
             probe.plain, [probe.Config()], cache=Rule, model=a_stream, store=folder / "store"
         )
     assert not (folder / "store").exists()
+
+
+def test_own_rules_in_sweeps_of_training(tmp_path):
+    from sflkit.sfl import training
+    from sflkit.sfl.config import SFLConfig
+
+    configs = [
+        SFLConfig(
+            data="digits", model="linear", n_clients=3, n_states=4, capacity=20, batch_size=10,
+            rounds=3, test_size=60, seed=seed,
+        )
+        for seed in range(2)
+    ]  # fmt: skip
+    given = {"cache": OwnFIFO, "server": OwnServer, "model": own_network, "stream": own_stream}
+    for count in (2, 0):
+        frame = sweep.run_many(training.run, configs, **given, store=tmp_path)
+        assert frame.attrs["computed"] == count
+        assert {name: set(frame[name]) for name in given} == {
+            name: {thing.__name__} for name, thing in given.items()
+        }
+    # FIFO by another name, and the default server, answer like the built-in ones
+    built_in = [SFLConfig(**{**vars(config), "rule": "fifo"}) for config in configs]
+    own = sweep.run_many(training.run, built_in, cache=OwnFIFO, store=tmp_path)
+    theirs = sweep.run_many(training.run, built_in, store=tmp_path)
+    assert own.drop(columns=["key", "cache"]).equals(theirs.drop(columns="key"))
+    assert set(own["key"]).isdisjoint(theirs["key"])
 
 
 def test_shares_are_told_apart_by_their_values_in_a_sweep(tmp_path):
@@ -360,6 +485,38 @@ def test_own_data_in_sweeps_are_known_by_their_digest(tmp_path):
         assert frame.attrs["computed"] == count
         keys |= set(frame["key"])
     assert len(keys) == 2
+
+
+class OwnFIFO(caches.FIFO):
+    """The oldest samples leave, under another name."""
+
+
+class OwnServer(FedAvg):
+    def __call__(self, params, updates, weights=None, work=None):
+        return params + updates.mean(dim=0)
+
+
+def own_network(input_shape, n_classes):
+    import math
+
+    from torch import nn
+
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), n_classes))
+
+
+def own_stream(config, n_classes):
+    import numpy as np
+
+    from sflkit.sfl import streams
+
+    return streams.kl_markov_stream(
+        n_clients=config.n_clients,
+        n_classes=n_classes,
+        classes_per_client=3,
+        n_states=4,
+        temperature=0.5,
+        rng=np.random.default_rng(config.seed),
+    )
 
 
 def test_a_rule_added_to_a_registry_is_keyed_by_its_source(tmp_path, monkeypatch):
