@@ -74,6 +74,7 @@ def sensitivity(**given: Any) -> Generator[Stage, pd.DataFrame, Sensitivity]:
         local_rate=p.rate_arrivals,
         rounds=p.rounds_arrivals,
         capacity=p.capacity,
+        batch_size=arrivals(p.few, p.capacity),
     )
     trained_arms = [("drsr", p.theta), *(("srsr", value) for value in p.thetas_arrivals)]
     moved = yield Stage(

@@ -59,8 +59,16 @@ def level():
         accuracy = noise(config, config.rounds)
         return pd.DataFrame({"phase": "learning", "round": rounds, "accuracy": accuracy})
 
-    asked = dict(data_fig7="digits", data_fig4="fmnist", model="linear", rate=0.1, requests=10)
-    asked |= dict(repeats=6, seeds_fig7=range(6), seeds_fig4=range(6), more_ends=2, test_size=100)
+    asked = dict(data_fig7="digits", data_fig4="fmnist", model="linear", rate=0.1)
+    asked |= dict(
+        rate_fig4=0.1,
+        requests=10,
+        repeats=6,
+        seeds_fig7=range(6),
+        seeds_fig4=range(6),
+        more_ends=2,
+        test_size=100,
+    )
     return drive(n44.tradeoff(**asked, **SIZES, **LINES), invented)
 
 
