@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 
 import pandas as pd
@@ -48,6 +49,7 @@ def untimed(frame: pd.DataFrame) -> pd.DataFrame:
 @pytest.mark.parametrize("name", CASES)
 def test_the_rows_are_the_first_of_the_whole_run(name):
     run, config, given = CASES[name]
+    assert "stop_after" in inspect.signature(run).parameters  # so does the audit know of it
     whole = untimed(run(config, **given))
     time = "episode" if "episode" in whole else "round"
     for stop in (2, 3):

@@ -135,9 +135,9 @@ def run(
     return frame
 
 
-def full_start(config: SFLConfig, **own: Any) -> pd.DataFrame:
+def full_start(config: SFLConfig, *, stop_after: int | None = None, **own: Any) -> pd.DataFrame:
     """As `run` with start="full". Results are kept as "sfl-training-full-start"."""
-    return run(config, start="full", **own)
+    return run(config, start="full", stop_after=stop_after, **own)
 
 
 def _rows(
