@@ -340,6 +340,8 @@ def test_printed_objective_is_ill_posed():
             "cpu_share holds 1.5",
         ),
         (lambda unit, link: alternation.alternate(unit, link, solver="newton"), "solver='newton'"),
+        (lambda unit, link: alternation.alternate(unit, link, iterations=0), "iterations=0"),
+        (lambda unit, link: alternation.alternate(unit, link, tol=0), "tol=0"),
         (
             lambda unit, link: alternation.objective(unit, link, 1, [1.0], [1.0], weight=1.5),
             "weight=1.5",

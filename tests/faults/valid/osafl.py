@@ -105,7 +105,7 @@ CALLS = {
     "allocate": lambda: (allocation.allocate, {"devices": three, "link": link, "method": "joint"}),
     "alternate": lambda: (
         alternation.alternate,
-        {"devices": three, "link": link, "solver": "closed"},
+        {"devices": three, "link": link, "iterations": 3, "tol": 1e-3, "solver": "closed"},
     ),
     "objective": lambda: (
         alternation.objective,
@@ -113,7 +113,7 @@ CALLS = {
     ),
     "algorithm3": lambda: (
         alternation.algorithm3,
-        {"devices": three, "link": link} | choice,
+        {"devices": three, "link": link, "iterations": 3, "tol": 1e-3} | choice,
     ),
     "costs": lambda: (devices.costs, {"devices": three, "link": link} | choice),
     "Link": lambda: (
