@@ -17,9 +17,11 @@ laws        (runs, R + 1)   of the round that recomputing starts from
 
 from __future__ import annotations
 
+import inspect
 import textwrap
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -109,42 +111,15 @@ def settings_of(
     return sizes | own | shared
 
 
-def unlearning(
-    *,
-    data_fig1: list[str],
-    data_fig5: list[str],
-    data_fig8: list[str],
-    paper_rate: float,
-    interval: int,
-    requests_fig8: int,
-    rounds_fig8: int,
-    seeds_fig1: list[int],
-    seeds_fig5: list[int],
-    seeds_others: list[int],
-    seeds_fig8: list[int],
-    seeds_rate: list[int],
-    table_2: bool,
-    images: list[int],
-    natural: list[int],
-    min_samples: int,
-    model: str,
-    model_natural: str,
-    rate: float,
-    rate_natural: float,
-    fisher_rate: float,
-    n_requests: int,
-    n_requests_natural: int,
-    test_size: int,
-) -> Generator[Stage, pd.DataFrame, Unlearning]:
+def unlearning(**given: Any) -> Generator[Stage, pd.DataFrame, Unlearning]:
     """Plan notebook 42: every data set, level, method and seed of Figs. 1, 5 and 8.
 
     The first data set of Fig. 5 has seeds of its own, since others were declared later, on seeds
     that no run had had. In the stream of Fig. 8 the first request comes after `interval` rounds.
     """
-    shared = dict(table_2=table_2, images=images, natural=natural, min_samples=min_samples)
-    shared |= dict(model=model, model_natural=model_natural, rate=rate, rate_natural=rate_natural)
-    shared |= dict(fisher_rate=fisher_rate, n_requests=n_requests)
-    shared |= dict(n_requests_natural=n_requests_natural, test_size=test_size)
+    p = SimpleNamespace(**given)
+    names = inspect.signature(settings_of).parameters
+    shared = {name: given[name] for name in names if name != "data"}
 
     def configs(datasets: list[str], seeds: list[int], **more: Any) -> list[FATSConfig]:
         return [
@@ -155,19 +130,14 @@ def unlearning(
             for method in METHODS
         ]
 
-    at_once = configs(data_fig5[:1], seeds_fig5) + configs(data_fig5[1:], seeds_others)
+    at_once = configs(p.data_fig5[:1], p.seeds_fig5) + configs(p.data_fig5[1:], p.seeds_others)
     fig5 = yield Stage(training.run, at_once, "fats-fig5")
-    stream = dict(streaming=True, interval=interval, request_round=interval)
-    stream |= dict(n_requests=requests_fig8, rounds=rounds_fig8)
-    fig8 = yield Stage(training.run, configs(data_fig8, seeds_fig8, **stream), "fats-fig8")
-    fig1 = yield Stage(training.run, configs(data_fig1, seeds_fig1), "fats-fig1")
-    at_rate = [
-        FATSConfig(
-            **settings_of(data_fig5[0], **shared | dict(rate=paper_rate)), method=method, seed=seed
-        )
-        for seed in seeds_rate
-        for method in METHODS
-    ]
+    stream = dict(streaming=True, interval=p.interval, request_round=p.interval)
+    stream |= dict(n_requests=p.requests_fig8, rounds=p.rounds_fig8)
+    fig8 = yield Stage(training.run, configs(p.data_fig8, p.seeds_fig8, **stream), "fats-fig8")
+    fig1 = yield Stage(training.run, configs(p.data_fig1, p.seeds_fig1), "fats-fig1")
+    slowly = settings_of(p.data_fig5[0], **shared | dict(rate=p.paper_rate))
+    at_rate = [FATSConfig(**slowly, method=m, seed=seed) for seed in p.seeds_rate for m in METHODS]
     slow = yield Stage(training.run, at_rate, "the paper's rate")
     return Unlearning(fig1, fig5, fig8, slow)
 
@@ -668,50 +638,27 @@ COLORS = {
 }
 
 
-def figure5(axes: np.ndarray, shown: pd.DataFrame, ran: Mapping[str, str]) -> None:
-    """Draw Fig. 5: samples above, clients below, a column for each of the paper's data sets.
+def sheet(axes: np.ndarray, artefact: str, shown: pd.DataFrame, ran: Mapping[str, str]) -> None:
+    """Draw Fig. 5 or 8: samples above, clients below, a column for each of the paper's data sets.
 
     Parameters
     ----------
-    axes : array of Axes (2, 3)
+    axes : array of Axes (2, data sets)
+    artefact : str
+        A key of `PANELS`.
     shown : DataFrame
         `clocked` of our runs.
     ran : mapping
         The paper's data set -> ours that was run for it; the others show the authors' curves alone.
     """
-    for column, (name, panels) in zip(axes.T, PANELS["fats-fig5"].items(), strict=True):
+    for column, (name, panels) in zip(axes.T, PANELS[artefact].items(), strict=True):
         for ax, level in zip(column, LEVELS, strict=True):
             if name in ran:
                 accuracy(ax, shown, ran[name], level)
-            drawn = sheets.authors_curves(ax, "fats-fig5", panels[level], COLORS)
+            drawn = sheets.authors_curves(ax, artefact, panels[level], COLORS)
             note = "" if name in ran else " (not run)"
             ax.set(title=f"{name}, {level}s{note}", xlim=(0, drawn["x"].max()), ylim=(0, 1))
         column[1].set_xlabel("communication round")
-    _label(axes)
-
-
-def figure8(axes: np.ndarray, shown: pd.DataFrame, data: str) -> None:
-    """Draw Fig. 8: samples above, clients below; our stream on `data` and the authors' curves.
-
-    The columns are MNIST, with ours and the authors' curves, and FEMNIST, with the authors' alone.
-
-    Parameters
-    ----------
-    axes : array of Axes (2, 2)
-    shown : DataFrame
-        `clocked` of our runs.
-    data : str
-        Which of our data sets stands in the first column.
-    """
-    for row, level in zip(axes, LEVELS, strict=True):
-        for ax, (name, panels) in zip(row, PANELS["fats-fig8"].items(), strict=True):
-            if name == STANDS_FOR[data]:
-                accuracy(ax, shown, data, level)
-            drawn = sheets.authors_curves(ax, "fats-fig8", panels[level], COLORS)
-            note = "" if name == STANDS_FOR[data] else " (not run)"
-            ax.set(title=f"{name}, {level}s{note}", xlim=(0, drawn["x"].max()), ylim=(0, 1))
-    for ax in axes[1]:
-        ax.set_xlabel("communication round")
     _label(axes)
 
 

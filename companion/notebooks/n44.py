@@ -7,8 +7,10 @@ is a share of a whole training.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Generator, Mapping, Sequence
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -110,6 +112,10 @@ def tradeoff_grid(
     return grid
 
 
+SIZES = ("n_clients", "samples_per_client", "local_steps")
+LINES = tuple(inspect.signature(tradeoff_grid).parameters)
+
+
 def check_lines(grid: pd.DataFrame, knee: float) -> None:
     """Check that every line of the grid ends at rho <= 1 and has the knee and points around it.
 
@@ -128,61 +134,33 @@ def check_lines(grid: pd.DataFrame, knee: float) -> None:
             )
 
 
-def tradeoff(
-    *,
-    data_fig7: str,
-    data_fig4: str,
-    model: str,
-    rate: float,
-    rate_fig4: float,
-    requests: int,
-    repeats: int,
-    seeds_fig7: list[int],
-    seeds_fig4: list[int],
-    more_ends: int,
-    test_size: int,
-    n_clients: int,
-    samples_per_client: int,
-    local_steps: int,
-    rounds_fig7: int,
-    rounds_fig4: int,
-    draws_fig7: int,
-    draws_fig4: int,
-    batches_fig7: list[int],
-    batches_fig4: list[int],
-    batch_size: int,
-    clients_fig7: list[int],
-    clients_fig4: list[int],
-) -> Generator[Stage, pd.DataFrame, Tradeoff]:
+def tradeoff(**given: Any) -> Generator[Stage, pd.DataFrame, Tradeoff]:
     """Plan notebook 44: a figure's seeds at every setting, and at end points `more_ends` others.
 
     These follow the figure's largest seed. The settings of Remark 2 count as end points of Fig. 7,
     and are trained with the same seeds once more on nearly equal label mixes.
     """
-    sizes = dict(n_clients=n_clients, samples_per_client=samples_per_client)
-    sizes |= dict(local_steps=local_steps)
-    lines = dict(rounds_fig7=rounds_fig7, rounds_fig4=rounds_fig4, draws_fig7=draws_fig7)
-    lines |= dict(draws_fig4=draws_fig4, batches_fig7=batches_fig7, batches_fig4=batches_fig4)
-    lines |= dict(batch_size=batch_size, clients_fig7=clients_fig7, clients_fig4=clients_fig4)
-    grid = tradeoff_grid(**sizes, **lines)
-    one = yield Stage(training.run, counting_configs(grid, 1, repeats, **sizes), "one request")
-    some = counting_configs(grid, requests, repeats, **sizes)
+    p = SimpleNamespace(**given)
+    grid = tradeoff_grid(**{name: given[name] for name in LINES})
+    sizes = {name: given[name] for name in SIZES}
+    one = yield Stage(training.run, counting_configs(grid, 1, p.repeats, **sizes), "one request")
+    some = counting_configs(grid, p.requests, p.repeats, **sizes)
     several = yield Stage(training.run, some, "several requests")
-    trains = dict(**sizes, model=model, test_size=test_size)
-    fig7, fig4 = sorted(set(seeds_fig7)), sorted(set(seeds_fig4))
-    on_fig7 = dict(data=data_fig7, rate=rate)
+    trains = dict(**sizes, model=p.model, test_size=p.test_size)
+    fig7, fig4 = sorted(set(p.seeds_fig7)), sorted(set(p.seeds_fig4))
+    on_fig7 = dict(data=p.data_fig7, rate=p.rate)
     configs = []
     for row in grid.itertuples():
         of_fig4 = row.artefact == "fats-fig4"
-        seeds, on = (fig4, dict(data=data_fig4, rate=rate_fig4)) if of_fig4 else (fig7, on_fig7)
-        these = at_ends(seeds, more_ends) if row.end else seeds
+        seeds, on = (fig4, dict(data=p.data_fig4, rate=p.rate_fig4)) if of_fig4 else (fig7, on_fig7)
+        these = at_ends(seeds, p.more_ends) if row.end else seeds
         configs += training_configs(row, these, **on, **trains)
     trained = yield Stage(training.run, configs, "trainings")
     mixes = [
         config
         for row in grid[grid["over"] == "fixed"].itertuples()
         for config in training_configs(
-            row, at_ends(fig7, more_ends), **on_fig7, alpha=EQUAL_MIXES, **trains
+            row, at_ends(fig7, p.more_ends), **on_fig7, alpha=EQUAL_MIXES, **trains
         )
     ]
     equal_mixes = yield Stage(training.run, mixes, "equal label mixes")

@@ -97,53 +97,13 @@ def membership_settings(
 
 
 def attacks_on(
-    *,
-    seeds: list[int],
-    seeds_ordinary: list[int],
-    data: list[str],
-    model: str,
-    hidden: int,
-    n_clients: int,
-    samples_per_client: int,
-    clients_per_round: int,
-    local_steps: int,
-    batch_size: int,
-    rounds: int,
-    rate: float,
-    model_over: str,
-    n_clients_over: int,
-    samples_over: int,
-    clients_over: int,
-    rounds_over: int,
-    rate_over: float,
-    noise: float,
-    forget_share: float,
-    n_shadows: int,
-    repeats: int,
+    *, seeds: list[int], seeds_ordinary: list[int], **given: Any
 ) -> Generator[Stage, pd.DataFrame, Membership]:
-    """Plan notebook 45: mirror pairs where the attack has power, single runs where it has none."""
-    settings = membership_settings(
-        data=data,
-        model=model,
-        hidden=hidden,
-        n_clients=n_clients,
-        samples_per_client=samples_per_client,
-        clients_per_round=clients_per_round,
-        local_steps=local_steps,
-        batch_size=batch_size,
-        rounds=rounds,
-        rate=rate,
-        model_over=model_over,
-        n_clients_over=n_clients_over,
-        samples_over=samples_over,
-        clients_over=clients_over,
-        rounds_over=rounds_over,
-        rate_over=rate_over,
-        noise=noise,
-        forget_share=forget_share,
-        n_shadows=n_shadows,
-        repeats=repeats,
-    )
+    """Plan notebook 45: mirror pairs where the attack has power, single runs where it has none.
+
+    `given` is what `membership_settings` takes.
+    """
+    settings, data = membership_settings(**given), given["data"]
     over = settings["overfitted", data[0]]
     pairs = [replace(over, seed=s, mirror=mirror) for s in seeds for mirror in (False, True)]
     overfitted = yield Stage(membership.run, pairs, "mirror pairs")

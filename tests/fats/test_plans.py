@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from companion.app import gate
-from companion.notebooks import n42, n43, n44, n45
+from companion.app import gate, paper
+from companion.notebooks import n42, n44
 from companion.plans import Stage
 
 
@@ -20,25 +20,10 @@ def stages(plan):
         given = pd.DataFrame()
 
 
-PLANS = {
-    "42": n42.unlearning,
-    "43": n43.efficiency,
-    "44": n44.tradeoff,
-    "45": n45.attacks_on,
-}
-
-
 @pytest.mark.parametrize("profile", ["", "small"])
-@pytest.mark.parametrize("number", PLANS)
+@pytest.mark.parametrize("number", ["42", "43", "44", "45"])
 def test_plans_take_the_parameters_of_their_notebook(number, profile):
-    plan = PLANS[number]
-    names = plan.__kwdefaults__ or {}
-    book = gate.find(number)
-    defaults = {name: parameter.default for name, parameter in book.parameters.items()}
-    parameters = defaults | gate.resolve(book, profile)
-    wanted = plan.__code__.co_varnames[: plan.__code__.co_kwonlyargcount]
-    assert not names and set(wanted) <= set(parameters)
-    found, value = stages(plan(**{name: parameters[name] for name in wanted}))
+    found, value = stages(paper.begin(gate.find(number), profile))
     assert all(stage.configs for stage in found) and len(found) == len(value)
     for stage in found:
         assert len(set(stage.configs)) >= len(stage.configs) * 0.5  # settings may occur twice
