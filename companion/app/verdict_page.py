@@ -198,14 +198,16 @@ def answer(verdict: str, parts: pd.DataFrame | list) -> str:
         return _sentence(next((part.ours for part in judged), "nothing was run"))
     first = _ranked(verdict, parts)[0]
     words = first.sentence.rstrip(".")
-    if first.answer != "yes":
+    if first.answer not in ("yes", verdict):
         words = f"{_ANSWERS[first.answer].capitalize()}: {words}"
     found = _found(first)
     text = _sentence(f"{words}: {found}" if found else words)
     if verdict == "corrected":
         errata = sorted({int(part.erratum) for part in parts if part.erratum})
         return f"{text} True as corrected by [ERRATA](ERRATA.md) {_joined(map(str, errata))}."
-    return text if n == 1 else f"{text} {held} of {n} parts hold."
+    missing = sum(part.answer == "not run" for part in judged)
+    rest = f", {missing} not run" if missing else ""
+    return text if n == 1 else f"{text} {held} of {n} parts hold{rest}."
 
 
 def _rows(parts: pd.DataFrame | list) -> list:

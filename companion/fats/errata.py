@@ -13,6 +13,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 
 from companion.judging import tables
 from companion.judging.errata import CounterExample, corrected, counter_example, printed
@@ -292,6 +293,28 @@ def direction() -> CounterExample:
     )
 
 
+def ahead_everywhere() -> CounterExample:
+    """Show item 87: the authors' own curves of Figs. 5b and 8d, read from the vector graphics.
+
+    A fall is the mean accuracy of the nine rounds up to the request, which is in round 50, minus
+    the least one of the five from it on.
+    """
+
+    def accuracy(figure: str, panel: str) -> pd.DataFrame:
+        curves = tables.paper_curve(figure)
+        return curves[curves["panel"] == panel].pivot(index="x", columns="series", values="y")
+
+    forgets = accuracy("fats-fig5", "b")
+    fall = forgets.loc[42:50].mean() - forgets.loc[50:54].min()
+    stream = accuracy("fats-fig8", "d").loc[20:79].mean()
+    return counter_example(
+        87,
+        "FATS falls less than FR² (samples of Fashion-MNIST), and stays above it (FEMNIST).",
+        printed("fall in Figure 5b, at most FR²'s", fall["FATS"], "≤", fall["FR2"]),
+        printed("mean in Figure 8d, at least FR²'s", stream["FATS"], "≥", stream["FR2"]),
+    )
+
+
 def attack_grid() -> CounterExample:
     """Show item 61: MNIST's accuracy after retraining, 50.10 +- 0.25 % over 100 attacks.
 
@@ -358,6 +381,7 @@ EXAMPLES: dict[int, Callable[[], CounterExample]] = {
     45: sizes_after_deletion,
     59: nearly_everything,
     46: direction,
+    87: ahead_everywhere,
     61: attack_grid,
     64: heterogeneity,
 }

@@ -222,7 +222,7 @@ def wandering_shares(ax: Axes, short: ArrayLike, long: ArrayLike) -> None:
     held, height = np.flatnonzero(long), -1.0
     rounds = np.arange(1, len(short) + 1)
     for i, r in enumerate(held):
-        look = figures.series_style("", i)
+        look = figures.series_style("", i) | {"color": label_color(int(r))}
         look |= {"linestyle": "-", "markersize": 3.5, "linewidth": 1.2}
         ax.plot(rounds, short[:, r], label=f"class {r}", **look)
         ax.axhline(long[r], color=look["color"], linestyle="--", linewidth=1.8)
@@ -386,7 +386,7 @@ def sfl_round(
             columns=columns,
             new=fresh,
         )
-        box(s3, y + middle, 4.6, 1.5, f"$E$ steps: $w_t \\to w_t^{k + 1}$", "#E8F1FA")
+        box(s3, y + middle, 4.6, 1.5, f"$E$ steps: $w_t \\to w_{{t+1}}^{k + 1}$", "#E8F1FA")
         arrow((s1 + columns + 0.1, y + middle), (s2 - 0.4, y + middle))
         arrow((s2 + columns + 0.25, y + middle), (s3 - 0.25, y + middle))
         arrow((s3 + 4.85, y + middle), (server - 0.25, centre + 0.35 * (y + middle - centre)))
@@ -395,7 +395,7 @@ def sfl_round(
         centre,
         5.4,
         3.6,
-        "server\n\n$w_{t+1} = w_t +$\n$\\eta$ mean$_k(w_t^k - w_t)$",
+        "server\n\n$w_{t+1} = w_t +$\n$\\eta$ mean$_k(w_{t+1}^k - w_t)$",
         "#FDF0DD",
     )
     turn = bottom - 1.0
@@ -417,7 +417,7 @@ def sfl_round(
     )
     for x, width, title in (
         (s1, columns, "$S_1$ streaming\ndata arrival"),
-        (s2, columns, "$S_2$ local\ncache update"),
+        (s2, columns, "$S_2$ local cache\nupdate (thick: new)"),
         (s3, 4.6, "$S_3$ local\nmodel update"),
     ):
         ax.text(x + width / 2, 0.9, title, ha="center", va="bottom", fontsize=10)

@@ -675,8 +675,8 @@ def minimiser(groups: Groups, found: pd.DataFrame, excess: pd.DataFrame, line: f
             value = tables.paper_value("datastreams", TABLES[fraction], "CIFAR-10 p_hist")
             sheets.printed_marks(left, line, {name: value}, {name: look["color"]})
     left.axvline(line, color="gray", linestyle="--", linewidth=1.2)
-    near = dict(xytext=(4, 0), textcoords="offset points", color="dimgray", fontsize=9)
-    left.annotate("CIFAR-10", (line, 0.02), **near)
+    near = dict(xytext=(9, 0), textcoords="offset points", color="dimgray", fontsize=9)
+    left.annotate("CIFAR-10", (line, 0.45), **near)
     left.set(xscale="log", xlabel="$c_2/c_1$", ylabel=r"$p^*_\mathrm{hist}$", ylim=(0, 1.03))
     left.set_title(f"Figure 1: M = {sum(groups)}, $M_\\mathrm{{hist}}$ = {groups.n_historical}")
     sheets.explain_marks(left, marks=True, title=_SHARE, fontsize=9, loc="lower left")
@@ -689,7 +689,8 @@ def _bars(ax: Axes, excess: pd.DataFrame, line: float) -> None:
     for i, (name, row) in enumerate(excess.iterrows()):
         color, hatch = _BARS[name]
         look = dict(color=color, hatch=hatch, edgecolor="white", label=name.capitalize())
-        ax.bar(place + 0.27 * (i - 1), row, 0.25, **look)
+        bars = ax.bar(place + 0.27 * (i - 1), row, 0.25, **look)
+        ax.bar_label(bars, fmt="%.1f", fontsize=8)
     ax.set(xlabel=_SHARE, ylabel=r"excess of $\psi$ over its minimum, %")
     ax.set(title=f"$c_2/c_1={line:g}$, $c_0=0$", ylim=(0, 1.35 * excess.to_numpy().max()))
     ax.set_xticks(place, [f"{100 * f:g} %" for f in excess.columns])
@@ -708,8 +709,11 @@ def trade(groups: Groups, found: pd.DataFrame, line: float) -> Figure:
             ax.plot(part["ratio"], part[column], **look, label=f"{100 * fraction:g} %")
         noise = (1 - fraction) / groups.n_fresh**0.5  # Uniform's
         axes[1].axhline(noise, color=look["color"], linewidth=0.8, linestyle=":")
-        diamond = dict(color=look["color"], markersize=6, zorder=4)
-        axes[2].plot(halfway[fraction], (1 + fraction) / 2, "D", **diamond)
+        square = dict(color=look["color"], markersize=6, zorder=4)
+        axes[2].plot(halfway[fraction], (1 + fraction) / 2, "s", **square)
+        if fraction in TABLES:
+            value = tables.paper_value("datastreams", TABLES[fraction], "CIFAR-10 p_hist")
+            sheets.printed_marks(axes[2], line, {fraction: value}, {fraction: look["color"]})
     for ax in axes:
         ax.axvline(line, color="gray", linestyle="--", linewidth=1.0)
         ax.set(xscale="log", xlabel="$c_2/c_1$", ylim=(0, None))
@@ -717,6 +721,9 @@ def trade(groups: Groups, found: pd.DataFrame, line: float) -> Figure:
     axes[1].set_title(r"gradient noise $\sqrt{\sum_\mathrm{fresh}p_m^2}$")
     axes[2].set_title(r"$p^*_\mathrm{hist}$")
     axes[0].legend(title=_SHARE, fontsize=9, loc="lower right")
+    marks = axes[2].plot([], [], "s", color="0.35", label="half-way down")
+    marks += axes[2].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper")
+    axes[2].legend(handles=marks, fontsize=9, loc="upper right")
     return fig
 
 
@@ -737,7 +744,9 @@ def simple_strategies(gaps: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
         axes[2].plot(part["share"], part["difference"], **look)
         if np.isfinite(equal[ratio]):
             axes[2].plot(equal[ratio], 0, "o", color=look["color"], markersize=6, zorder=4)
-    axes[0].set(yscale="log", ylim=(1e-5, 30), title=r"$\psi_\mathrm{hist}-\psi^*$")
+    axes[0].set(
+        yscale="log", ylim=(1e-5, 30), title=r"$\psi_\mathrm{hist}-\psi^*$; for 0.01 it is 0"
+    )
     axes[0].set_ylabel("difference, in units of $c_1$")
     axes[1].set(title=r"Figure 2: $\psi_\mathrm{unif}-\psi^*$", ylim=(0, None))
     axes[2].set(title=r"$\psi_\mathrm{hist}-\psi_\mathrm{unif}$", ylim=(-0.2, 0.4))

@@ -604,18 +604,22 @@ def _not_run(row: str, fraction: float) -> NotRun:
 FULL = Setting("full", "the algorithm and the networks themselves")
 
 
-def table1() -> str:
-    """Return the numbers of parameters and sizes, ours and the paper's, as a printed table."""
-    names = {
-        "lstm": "Shakespeare as a stacked LSTM",
-        "rnn": "Shakespeare as a stacked plain RNN",
-        "sizes": "synthetic: clients, samples",
-    }
-    rows = {
-        names.get(name, name): [", ".join(f"{n:.0f}" for n in np.atleast_1d(side)) for side in pair]
-        for name, pair in table1_evidence().items()
-    }
-    return pd.DataFrame(rows, index=["ours", "the paper's"]).T.to_string()
+def table1() -> pd.DataFrame:
+    """Return Table 1 in its rows, with Table 3's numbers of parameters: ours, paper, difference.
+
+    Ours are the networks that these numbers mean; of the data only the synthetic are the paper's.
+    """
+    found, ours, paper = table1_evidence(), {}, {}
+    printed = [("Shakespeare", "lstm"), ("Shakespeare, as a plain RNN", "rnn")]
+    for name, key in [*((row, row) for row in ROWS if row != "Shakespeare"), *printed]:
+        row, model = key if key in ROWS else "Shakespeare", "parameters (Table 3)"
+        line = name if name != row else f"{row}, {_PAPERS_MODELS[row]}"
+        ours[line], paper[line] = {model: found[key][0]}, {model: found[key][1]}
+        for i, what in enumerate(("clients", "samples")):
+            paper[line][what] = paper_value("datastreams", "ds-tab1", f"{row} {what}")
+            if row == "synthetic":
+                ours[line][what] = found["sizes"][0][i]
+    return sheets.table(ours, paper, digits=0, corner="Table 1")
 
 
 def estimated_shares(
@@ -659,17 +663,18 @@ def cells(score: pd.DataFrame) -> dict[str, np.ndarray]:
 def table_sheet(fraction: float, scores: Scores, last: Scores) -> pd.DataFrame:
     """Return one of Tables 2, 4, 5 in its own rows and columns: ours, paper, difference.
 
-    Our p_hist is the minimiser of psi at the printed ratio.
+    p*hist is the reported weight, with which Ours was trained; in brackets the minimiser of psi.
     """
     rows = [row for row, share in scores if share == fraction]
     paper = {row: printed_cells(row, fraction) for row in rows}
     ours = ({row: cells(of[row, fraction]) for row in rows} for of in (scores, last))
     found = both_iterates(*ours, paper)
-    share = {row: {"p*hist": reported_share(row, fraction)} for row in rows}
-    mine = {row: {"p*hist": minimiser(row, fraction)} for row in rows}
-    shares = sheets.table(mine, share, digits=2)["p*hist"]
-    line_of = {"averaged": sheets.OURS, "differences": sheets.DIFFERENCE, "paper": sheets.PAPER}
-    column = [shares.get((row, line_of.get(line)), "") for row, line in found.index]
+    column = []
+    for row, line in found.index:
+        used, least = reported_share(row, fraction), minimiser(row, fraction)
+        differs = line == "averaged" and abs(used - least) > 0.005
+        text = f"{used:.2f} (ψ: {least:.2f})" if differs else f"{used:.2f}"
+        column.append(text if line in ("averaged", "paper") else "")
     found.insert(0, "p*hist", column)
     return found
 
@@ -874,8 +879,8 @@ def _two_groups(fraction: float) -> tuple[np.ndarray, np.ndarray]:
 
 # The two readings of the paper's curves: column of a run, and what it is.
 READINGS = {
-    "accuracy": "output of Algorithm 1\n(mean of the models), %",
-    "accuracy_last": "last model, %",
+    "accuracy": "test accuracy, %\nmean of the models",
+    "accuracy_last": "test accuracy, %\nlast model",
 }
 MARKED = ("Fresh", "Historical", "Uniform", "Optimal")
 MANY_SEEDS = 10  # from here on intervals over seeds are drawn
@@ -915,12 +920,12 @@ def grid_curves(runs: Strategies, row: str, number: int) -> tuple[Figure, dict[s
             lines = means(runs.found[row, fraction], case, column)
             _panel(ax[j], lines, case)
             drawn[f"last {fraction:g}" if "last" in column else f"{fraction:g}"] = lines
-        ax[0].set(ylabel=name, ylim=_range(drawn, row, shown))
+        ax[0].set_ylabel(name, fontsize=11)
     for ax, fraction in zip(axes[0], shown, strict=True):
         ax.set_title(f"{percent(fraction)} historical")
     for ax in axes[1]:
         ax.set_xlabel("round t")
-    where = dict(loc="outside lower center", ncol=7, fontsize=9, columnspacing=1.0)
+    where = dict(loc="outside lower center", ncol=4, fontsize=9, columnspacing=1.0)
     sheets.one_legend(axes[0][0], **where)
     fig.suptitle(_title(runs.cases[row, shown[0]], number), fontsize=11)
     return fig, drawn
@@ -942,19 +947,10 @@ def _title(case: Case, number: int) -> str:
     own = config.data == "logistic"
     here = "synthetic logistic regression" if own else catalogue.about(config.data)
     ours = f"Here: {here}; {NETWORKS[config.model].label} model, {config.rounds} rounds"
-    marks = "F, H, U, O: printed for Fresh, Historical, Uniform, Optimal"
-    if not own:
-        marks += f" ({_PAPERS_MODELS[row]}): compare orders, not levels"
+    marks = "F, H, U, Opt: printed for Fresh, Historical, Uniform, Optimal"
+    why = "ERRATA 63" if own else _PAPERS_MODELS[row]
+    marks += f" ({why}): compare orders, not levels"
     return f"Figure {number}, {row}. {ours}\n{marks}"
-
-
-def _range(drawn: dict[str, pd.DataFrame], row: str, shown: list[float]) -> tuple[float, float]:
-    """Return the range of y: that of the printed ends and of the curves after their first fifth."""
-    late = [of.loc[of["round"] > 0.2 * of["round"].max(), "points"] for of in drawn.values()]
-    printed = [printed_cells(row, f)[name][0] for f in shown for name in MARKED]
-    low, high = min(printed + [x.min() for x in late]), max(printed + [x.max() for x in late])
-    room = 0.05 * (high - low)
-    return low - room, high + 2 * room
 
 
 def means(frame: pd.DataFrame, case: Case, column: str) -> pd.DataFrame:
@@ -978,7 +974,8 @@ def _panel(ax: Axes, lines: pd.DataFrame, case: Case) -> None:
     for p, part in lines.groupby("p"):
         look = figures.series_style(None, places[p]) | {"marker": "None"}
         colours[p] = look["color"]
-        name = f"$p_{{hist}}$ = {p:g}" if p in case.grid else "Uniform"
+        is_named = {0.0: " (Fresh)", 1.0: " (Historical)"}.get(p, "")
+        name = f"$p_{{hist}}$ = {p:g}{is_named}" if p in case.grid else "Uniform"
         ax.plot(part["round"], part["points"], **look, label=name)
         if part["seeds"].min() >= MANY_SEEDS:
             band = dict(color=look["color"], alpha=0.18, linewidth=0)
@@ -991,7 +988,10 @@ def _panel(ax: Axes, lines: pd.DataFrame, case: Case) -> None:
     sheets.printed_marks(ax, at, printed, of)
     for name, x in at.items():
         top = dict(xytext=(0, 1), textcoords="offset points", fontsize=8, color=_GREY, ha="center")
-        ax.annotate(name[0], (x, 1), xycoords=ax.get_xaxis_transform(), **top)
+        letter = "Opt" if name == "Optimal" else name[0]
+        top["ha"] = "left" if name == "Optimal" else "center"
+        ax.annotate(letter, (x, 1), xycoords=ax.get_xaxis_transform(), **top)
+    ax.axvline(end, color="0.4", linewidth=1)
     ax.set(xlim=(0, 1.4 * end), xticks=np.unique(np.linspace(0, end, 6).round()))
 
 

@@ -660,13 +660,13 @@ def draw_stragglers(found: Stragglers, rounds: int) -> tuple[Figure, dict[str, A
     payload.set(ylabel="payload (Mbit)", title="Figure 3(a): payload, ours")
     titles = {
         found.start: f"Figure 3(b): alternation from {found.start:g} $p_\\mathrm{{max}}$",
-        "exact": "not in the paper: exact allocation",
+        "exact": "(c) not in the paper: exact allocation",
     }
     drawn: dict[str, Any] = {}
     for ax, (kind, title) in zip(others, titles.items(), strict=True):
         drawn |= _distribution(ax, found, kind, rounds)
         ax.set_title(title)
-    sheets.explain_marks(others[1], marks=True, fontsize=9, loc="lower right")
+    sheets.explain_marks(others[1], marks=True, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))
     return fig, drawn
 
 

@@ -584,7 +584,7 @@ def leads(axes: Sequence[Axes], runs: pd.DataFrame) -> pd.DataFrame:
         ax.set(xlabel="OSAFL minus the rule, points", title=f"Table {'I' * (K + 1)}, FCN, K = {K}")
         ax.set_yticks(range(len(rules)), [LABELS[rule] for rule in rules])
         ax.invert_yaxis()
-    sheets.explain_marks(axes[1], marks=True, loc=(0.55, 0.58))
+    sheets.explain_marks(axes[1], marks=True, loc="upper left", bbox_to_anchor=(1, 1))
     return pd.DataFrame(rows, columns=["K", "rule", "ours", "low", "high", "paper"])
 
 

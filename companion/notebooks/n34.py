@@ -271,6 +271,8 @@ def draw_curves(found: Dataset2, top_k: Sequence[int]) -> tuple[Figure, dict[str
             ax.set(
                 ylim=(0, high) if what == "accuracy" else (1.5, 5), title=f"Figure 6, LSTM, K = {K}"
             )
-        sheets.printed_marks(pair[0], 40, at_round_40(K), colors())
+        marks = at_round_40(K)
+        places = {rule: 37 + 1.5 * i for i, rule in enumerate(marks)}
+        sheets.printed_marks(pair[0], places, marks, colors())
     sheets.one_legend(fig.axes[-1], loc="outside upper center", ncols=4)
     return fig, drawn

@@ -305,12 +305,8 @@ def differences(axes: Sequence[Axes], scores: pd.DataFrame, arms: Sequence[str])
 
 
 def _curves(ax: Axes, ordered: pd.DataFrame, what: str) -> None:
-    """Draw means and bands; the axis fits what happens after the first tenth of the episodes."""
+    """Draw means and bands."""
     figures.curves(ax, ordered, "episode", what, "arm", interval=0.95, labels=NAMES)
-    settled = ordered[ordered["episode"] > 0.1 * ordered["episode"].max()]
-    means = settled.groupby(["arm", "episode"])[what].mean()
-    margin = 0.08 * (means.max() - means.min())
-    ax.set(ylim=(means.min() - margin, means.max() + margin))
     ax.set(xlabel="episode", ylabel=f"test {what}")
 
 

@@ -263,7 +263,7 @@ def lemma4(cases: Mapping[int, Case], trained: Mapping[int, Trained], hard: pd.D
         title="noisy problem, known constants",
     )  # fmt: skip
     axes[0].legend(fontsize=8, ncol=2, loc="upper center")
-    axes[0].set_ylim(top=axes[0].get_ylim()[1] * 8)
+    axes[0].set_ylim(top=axes[0].get_ylim()[1] * 30)
     for i, (e, part) in enumerate(hard.groupby("E")):
         look = figures.series_style(None, i) | {"marker": "None"}
         ok, x, ratio = part["feasible"], part["eta E"], part["ratio"]

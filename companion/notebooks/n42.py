@@ -18,7 +18,6 @@ laws        (runs, R + 1)   of the round that recomputing starts from
 from __future__ import annotations
 
 import inspect
-import textwrap
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import fields
 from types import SimpleNamespace
@@ -665,36 +664,28 @@ def sheet(axes: np.ndarray, artefact: str, shown: pd.DataFrame, ran: Mapping[str
 def figure1(
     axes: np.ndarray, shown: pd.DataFrame, ran: Mapping[str, str], settings: Settings
 ) -> None:
-    """Draw Fig. 1: samples above, clients below, a column for each of the paper's data sets.
+    """Draw Fig. 1: a row for each of the paper's data sets that was run, samples and clients.
 
     Parameters
     ----------
-    axes : array of Axes (2, 3)
+    axes : array of Axes (len(ran), 2)
     shown : DataFrame
         `clocked` of our runs.
     ran : mapping
-        The paper's data set -> ours that was run for it. The panels of the others are empty and say
-        what they would cost: their curves could not be had.
+        The paper's data set -> ours that was run for it.
     settings : mapping
         Our data set -> the answer of `settings_of`.
     """
-    for column, name in zip(axes.T, ("CIFAR-100", "FEMNIST", "Shakespeare"), strict=True):
-        paper = TABLE_2[name.lower().replace("-", "")]
-        for ax, level in zip(column, LEVELS, strict=True):
-            ax.set(title=f"{name}, {level}s", ylim=(0, 1))
-            if name not in ran:
-                ax.set_xlim(0, 2 * paper["rounds"])
-                why = textwrap.fill(f"not run: {_WHY_ABSENT.get(name, 'needs the data set')}", 26)
-                ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center")
-                continue
-            accuracy(ax, shown, ran[name], level)
-            own = settings[ran[name]]
-            if ran[name] in STAND_INS:
-                ax.set_title(f"{name}, {level}s (stand-in: {ran[name]})")
-            asked = f"{own['n_requests']} to forget, R = {own['rounds']}"
-            asked += f"\n(paper: {REQUESTS.get(name.lower(), 5)}, R = {paper['rounds']})"
+    for row, (name, data) in zip(axes, ran.items(), strict=True):
+        paper, own = TABLE_2[name.lower().replace("-", "")], settings[data]
+        stand_in = f" (stand-in: {data})" if data in STAND_INS else ""
+        asked = f"{own['n_requests']} to forget, R = {own['rounds']}"
+        asked += f"\n(paper: {REQUESTS.get(name.lower(), 5)}, R = {paper['rounds']})"
+        for ax, level in zip(row, LEVELS, strict=True):
+            accuracy(ax, shown, data, level)
+            ax.set(title=f"Figure 1, {name}, {level}s{stand_in}", ylim=(0, 1))
             ax.text(0.97, 0.96, asked, transform=ax.transAxes, ha="right", va="top", fontsize=9)
-        column[1].set_xlabel("communication round")
+            ax.set_xlabel("communication round")
     _label(axes, paper=False)
 
 
@@ -705,7 +696,7 @@ def accuracy(ax: Axes, shown: pd.DataFrame, data: str, level: str) -> None:
     part = part.assign(clock=part["clock"] + 0.02 * (part["phase"] == "recovery"))
     figures.curves(ax, part, "clock", "accuracy", "method", rules=METHODS, markers=0)
     for line in ax.get_lines():
-        line.set_marker("None")
+        line.set(marker="None", zorder=3 if line.get_label() == "FATS" else 2)
     ax.legend().remove()
     ax.set(xlabel="", ylabel="")
 

@@ -528,7 +528,7 @@ def figure6(axes: Sequence[Axes], beside: pd.DataFrame) -> None:
             label = f"{name} = {value}"
             ax.plot(line["K"], line[column], color=color, linewidth=1.3, label=label)
             ax.plot(
-                line["K"], line["paper"], "D", color=color, markerfacecolor="none", markersize=6
+                line["K"], line["paper"], "D", color=color, markerfacecolor="none", markersize=4
             )
         ax.axhline(5000, color="black", linewidth=1)
         ax.annotate("FRS", (12, 5000), (0, -12), textcoords="offset points", ha="right")
@@ -539,9 +539,9 @@ def figure6(axes: Sequence[Axes], beside: pd.DataFrame) -> None:
     axes[2].set_title("(b), a client: first participation")
     axes[1].plot([], [], color="0.35", label="ours, exact")
     axes[1].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper")
-    axes[0].legend(fontsize=8, ncols=2, loc="lower right")
+    axes[0].legend(fontsize=9, ncols=2, loc="lower right")
     axes[1].legend(handles=axes[1].lines[-2:], loc="lower right")
-    axes[2].legend(fontsize=8, ncols=2, loc="lower right")
+    axes[2].legend(fontsize=9, ncols=2, loc="lower right")
 
 
 def draw_one_request(exact: pd.DataFrame, drawn: pd.DataFrame, data: str) -> Figure:

@@ -38,8 +38,7 @@ class Layer(NamedTuple):
 def layers(model: nn.Module, example: Tensor) -> list[Layer]:
     """Return a network's blocks in forward order.
 
-    Blocks are layers with parameters and poolings; what stands in `Fire` modules or a recurrent
-    network counts as one.
+    Blocks are layers with parameters and poolings; a recurrent network counts as one.
 
     Parameters
     ----------
@@ -69,27 +68,15 @@ def layers(model: nn.Module, example: Tensor) -> list[Layer]:
 def _blocks(model: nn.Module) -> list[nn.Module]:
     from torch import nn
 
-    from sflkit.models.side_features import Fire
-
-    kinds = (
-        Fire,
-        nn.Linear,
-        nn.Conv2d,
-        nn.MaxPool2d,
-        nn.AdaptiveAvgPool2d,
-        nn.Embedding,
-        nn.RNNBase,
-    )
-    fires = [module for module in model.modules() if isinstance(module, Fire)]
-    inside = {id(part) for fire in fires for part in fire.modules() if part is not fire}
-    return [m for m in model.modules() if isinstance(m, kinds) and id(m) not in inside]
+    kinds = (nn.Linear, nn.Conv2d, nn.MaxPool2d, nn.Embedding, nn.RNNBase)
+    return [module for module in model.modules() if isinstance(module, kinds)]
 
 
 def _kind(module: nn.Module) -> str:
     """Return what a block does, in a reader's words."""
     from torch import nn
 
-    name = type(module).__name__.replace("2d", "").replace("AdaptiveAvg", "Mean")
+    name = type(module).__name__.replace("2d", "")
     name = name.replace("Conv", "Convolution").replace("Linear", "Dense")
     if isinstance(module, nn.RNNBase):
         return f"{name}, {module.num_layers} layers"
@@ -163,14 +150,15 @@ def chain(
             )
         )
         ax.text(
-            0, y, f"{name}\n{n:,} parameters" if n else name, ha="center", va="center", fontsize=7
+            0, y, f"{name}\n{n:,} parameters" if n else name, ha="center", va="center", fontsize=8
         )
-        ax.text(1.65, y, shape, ha="left", va="center", fontsize=8, color="0.25")
+        ax.text(1.65, y, shape, ha="left", va="center", fontsize=9, color="0.25")
         if beside and i == joins:
             arrow = {"arrowstyle": "-|>", "linewidth": 1.0, "color": "0.3"}
-            place = {"ha": "left", "va": "center", "fontsize": 8}
+            place = {"ha": "left", "va": "center", "fontsize": 9}
             ax.annotate(beside, (0.04, y + 0.5), (1.65, y + 0.5), arrowprops=arrow, **place)
-    ax.set(xlim=(-1.8, 3.1), ylim=(-max(len(rows), places or 0) - 0.1, 0.9), title=title)
+    ax.set(xlim=(-1.8, 3.1), ylim=(-max(len(rows), places or 0) - 0.1, 0.9))
+    ax.text(0, 1.1, title, ha="center", fontsize=11)
     ax.axis("off")
 
 

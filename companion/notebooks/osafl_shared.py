@@ -367,7 +367,9 @@ def printed_marks(artefact: str, what: str, network: str) -> dict[str, float]:
 
 
 def compared(ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, float]) -> pd.DataFrame:
-    """Draw one curve per rule, the mean over seeds, and right of them what the paper prints.
+    """Draw one curve per rule, the mean over seeds, and right of them the best rounds.
+
+    Full marks are the means of ours, hollow ones what the paper prints.
 
     Parameters
     ----------
@@ -376,7 +378,7 @@ def compared(ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, floa
         Runs of a plan, with the column `arm`, a rule; the paper's M-AFA-CD has the printed buffer.
     what : {"accuracy", "loss"}
     printed : mapping
-        Rule -> the paper's number of its best round, as hollow diamonds.
+        Rule -> the paper's number of its best round.
 
     Returns
     -------
@@ -390,6 +392,12 @@ def compared(ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, floa
     end = int(runs["round"].max())
     places = {rule: end * (1.05 + 0.035 * i) for i, rule in enumerate(printed)}
     sheets.printed_marks(ax, places, printed, colors())
+    ours = as_printed(by_arm(runs, MEASURES[what])).mean()
+    for rule in ours.index.intersection(list(places)):
+        ax.plot(places[rule], ours[rule], "D", color=colors()[rule], markersize=5)
+    ax.axvline(end, color="0.4", linewidth=1)
+    above = {"xycoords": ax.get_xaxis_transform(), "textcoords": "offset points"}
+    ax.annotate("best rounds", (1.03 * end, 1), (0, 3), fontsize=9, **above)
     ax.set(xlabel="round", ylabel=f"test {what}", xlim=(0, end * 1.3))
     ax.set_xticks(np.unique(np.linspace(0, end, 6).round()))
     ax.legend().remove()

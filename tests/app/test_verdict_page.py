@@ -97,7 +97,10 @@ def test_the_part_that_decides_is_told_first():
     told = verdict_page.answer("partly", frame(holds, small, part("no")))
     assert told == "Fails: FIFO ends above LAZY. 1 of 3 parts hold."
     told = verdict_page.answer("open", frame(holds, part("not run", "it takes two CPU hours")))
-    assert told == "Not run: FIFO ends above LAZY: it takes two CPU hours. 1 of 2 parts hold."
+    assert (
+        told
+        == "Not run: FIFO ends above LAZY: it takes two CPU hours. 1 of 2 parts hold, 1 not run."
+    )
     mended = part("yes", "0", sentence="It is exact", role="corrected", erratum="13")
     told = verdict_page.answer("corrected", frame(part("no"), mended))
     assert told == "It is exact: 0. True as corrected by [ERRATA](ERRATA.md) 13."

@@ -556,15 +556,19 @@ def test_another_history_under_the_same_models_is_never_clean(tmp_path):
     state = learn(task, clients, history, 0.3, start=task.init(0))
     target = (int(history.clients[0, 0]), None)
     lie = replace(state, history=request(state, [target], rng).history)
+    good = tmp_path / "good"
+    save(state, good)
+    before = good.read_bytes()
     for use in (
         lambda: lie.params,
         lambda: save(lie, tmp_path / "s"),
         lambda: resume(task, clients, lie),
+        lambda: resume(task, clients, lie, path=good),
         lambda: request(lie, [(3, 0)], rng),
     ):
         with pytest.raises(ValueError, match="models were trained on another history"):
             use()
-    assert not (tmp_path / "s").exists()
+    assert not (tmp_path / "s").exists() and good.read_bytes() == before
     assert adopt(state, lie.history).status == "pending"
 
 
