@@ -452,7 +452,7 @@ def evidence(
 def setting_of(
     settings: Settings,
     datasets: Sequence[str],
-    runs: int,
+    runs: int | str,
     test_size: int,
     stream: str = "",
 ) -> Setting:
