@@ -29,7 +29,7 @@ from companion.app.artefacts import (
     papers_of,
 )
 from companion.judging import tables
-from companion.judging.claims import in_full
+from companion.judging.claims import in_full, parts_held
 from companion.judging.rules import TOO_SMALL
 
 if TYPE_CHECKING:
@@ -206,8 +206,7 @@ def answer(verdict: str, parts: pd.DataFrame | list) -> str:
         errata = sorted({int(part.erratum) for part in parts if part.erratum})
         return f"{text} True as corrected by [ERRATA](ERRATA.md) {_joined(map(str, errata))}."
     missing = sum(part.answer == "not run" for part in judged)
-    rest = f", {missing} not run" if missing else ""
-    return text if n == 1 else f"{text} {held} of {n} parts hold{rest}."
+    return text if n == 1 else f"{text} {parts_held(held, n, missing)}"
 
 
 def _rows(parts: pd.DataFrame | list) -> list:

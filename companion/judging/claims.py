@@ -319,7 +319,8 @@ class Verdict:
         paper = self.answers_of("paper")
         held = sum(answer.judged.answer == "yes" for answer in paper)
         first = min(paper, key=lambda answer: _DECIDES.index(answer.judged.answer))
-        counted = f" {held} of {len(paper)} parts hold." if len(paper) > 1 else ""
+        missing = sum(answer.judged.answer == "not run" for answer in paper)
+        counted = f" {parts_held(held, len(paper), missing)}" if len(paper) > 1 else ""
         errata = sorted({a.part.erratum for a in self.answers_of("corrected")})
         if self.verdict == "corrected":
             counted += f" True as corrected by ERRATA {', '.join(map(str, errata))}."
@@ -443,6 +444,11 @@ def shade(verdict: str, answers: Iterable[str]) -> str:
     if checks.choice("verdict", verdict, VERDICTS) == "open":
         return "not run" if found == {"not run"} else "undecided" if "open" in found else ""
     return TOO_SMALL if verdict == "not reproduced" and "no" not in found else ""
+
+
+def parts_held(held: int, parts: int, missing: int) -> str:
+    """Say how many parts of a claim hold, and how many were not run."""
+    return f"{held} of {parts} parts hold{f', {missing} not run' if missing else ''}."
 
 
 def in_full(verdict: str, answers: Iterable[str]) -> str:

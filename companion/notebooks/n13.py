@@ -411,7 +411,7 @@ def sheet(
             missing -= set(ran)
         above.set(title=f"Figure {number}({letter}): $B_s$ = {arrived} of B = {capacity}")
         end = found.trained["round"].max()
-        above.set(xlim=(-0.05 * end, 1.05 * end), ylim=(40, 92), xlabel="")
+        above.set(xlim=(-0.05 * end, 1.05 * end), xlabel="")
         if missing != set(arms):
             above.legend(loc="lower right", fontsize=9)
         if missing:

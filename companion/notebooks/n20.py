@@ -739,14 +739,13 @@ def simple_strategies(gaps: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
     for i, (ratio, part) in enumerate(gaps.groupby("ratio")):
         look = _line(i)
         above = part["historical"].where(part["historical"] > 1e-12)
-        axes[0].plot(part["share"], above, **look, label=f"{ratio:.2g}")
+        zero = ", left: 0" if above.isna().all() else ""
+        axes[0].plot(part["share"], above, **look, label=f"{ratio:.2g}{zero}")
         axes[1].plot(part["share"], part["uniform"], **look)
         axes[2].plot(part["share"], part["difference"], **look)
         if np.isfinite(equal[ratio]):
             axes[2].plot(equal[ratio], 0, "o", color=look["color"], markersize=6, zorder=4)
-    axes[0].set(
-        yscale="log", ylim=(1e-5, 30), title=r"$\psi_\mathrm{hist}-\psi^*$; for 0.01 it is 0"
-    )
+    axes[0].set(yscale="log", ylim=(1e-5, 30), title=r"$\psi_\mathrm{hist}-\psi^*$")
     axes[0].set_ylabel("difference, in units of $c_1$")
     axes[1].set(title=r"Figure 2: $\psi_\mathrm{unif}-\psi^*$", ylim=(0, None))
     axes[2].set(title=r"$\psi_\mathrm{hist}-\psi_\mathrm{unif}$", ylim=(-0.2, 0.4))

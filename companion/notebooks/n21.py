@@ -607,18 +607,23 @@ FULL = Setting("full", "the algorithm and the networks themselves")
 def table1() -> pd.DataFrame:
     """Return Table 1 in its rows, with Table 3's numbers of parameters: ours, paper, difference.
 
-    Ours are the networks that these numbers mean; of the data only the synthetic are the paper's.
+    Ours are networks built as Table 1 says; of the data only the synthetic are the paper's.
     """
-    found, ours, paper = table1_evidence(), {}, {}
-    printed = [("Shakespeare", "lstm"), ("Shakespeare, as a plain RNN", "rnn")]
-    for name, key in [*((row, row) for row in ROWS if row != "Shakespeare"), *printed]:
-        row, model = key if key in ROWS else "Shakespeare", "parameters (Table 3)"
-        line = name if name != row else f"{row}, {_PAPERS_MODELS[row]}"
-        ours[line], paper[line] = {model: found[key][0]}, {model: found[key][1]}
-        for i, what in enumerate(("clients", "samples")):
-            paper[line][what] = paper_value("datastreams", "ds-tab1", f"{row} {what}")
-            if row == "synthetic":
-                ours[line][what] = found["sizes"][0][i]
+    found, parameters = table1_evidence(), "parameters (Table 3)"
+    size = {row: found["lstm" if row == "Shakespeare" else row] for row in ROWS}
+    ours: dict[str, dict[str, float]] = {}
+    paper: dict[str, dict[str, float]] = {}
+    for row, (built, printed) in size.items():
+        line = f"{row}, {_PAPERS_MODELS[row]}"
+        ours[line] = {parameters: built}
+        paper[line] = {parameters: printed} | {
+            what: paper_value("datastreams", "ds-tab1", f"{row} {what}")
+            for what in ("clients", "samples")
+        }
+        if row == "synthetic":
+            ours[line] |= zip(("clients", "samples"), found["sizes"][0], strict=True)
+    line = "Shakespeare, as a plain RNN"
+    ours[line], paper[line] = ({parameters: n} for n in found["rnn"])
     return sheets.table(ours, paper, digits=0, corner="Table 1")
 
 
@@ -663,7 +668,8 @@ def cells(score: pd.DataFrame) -> dict[str, np.ndarray]:
 def table_sheet(fraction: float, scores: Scores, last: Scores) -> pd.DataFrame:
     """Return one of Tables 2, 4, 5 in its own rows and columns: ours, paper, difference.
 
-    p*hist is the reported weight, with which Ours was trained; in brackets the minimiser of psi.
+    p*hist is the reported weight, with which Ours was trained; in brackets the minimiser of
+    psi where it differs.
     """
     rows = [row for row, share in scores if share == fraction]
     paper = {row: printed_cells(row, fraction) for row in rows}
@@ -987,9 +993,8 @@ def _panel(ax: Axes, lines: pd.DataFrame, case: Case) -> None:
     of |= {"Optimal": _BLACK}
     sheets.printed_marks(ax, at, printed, of)
     for name, x in at.items():
-        top = dict(xytext=(0, 1), textcoords="offset points", fontsize=8, color=_GREY, ha="center")
-        letter = "Opt" if name == "Optimal" else name[0]
-        top["ha"] = "left" if name == "Optimal" else "center"
+        letter, side = ("Opt", "left") if name == "Optimal" else (name[0], "center")
+        top = dict(xytext=(0, 1), textcoords="offset points", fontsize=8, color=_GREY, ha=side)
         ax.annotate(letter, (x, 1), xycoords=ax.get_xaxis_transform(), **top)
     ax.axvline(end, color="0.4", linewidth=1)
     ax.set(xlim=(0, 1.4 * end), xticks=np.unique(np.linspace(0, end, 6).round()))

@@ -467,7 +467,7 @@ def setting_of(
         for data in datasets
     )
     level = "stand-in" if set(datasets) & set(STAND_INS) else "reduced"
-    words = f"{each}; {runs} runs; the paper's rate is 0.001, {test_size} test images"
+    words = f"{each}; {runs} seeds; the paper's rate is 0.001, {test_size} test images"
     return Setting(level, f"{words}; {stream}" if stream else words)
 
 
@@ -478,7 +478,7 @@ def _named(data: str) -> str:
 def note_on(artefact: str, scores: pd.DataFrame) -> str:
     """Return what FATS recomputes of the rounds, as the note of an artefact's verdict."""
     share = scores["share"].xs("fats", level="method").groupby(["data", "level"]).mean()
-    each = ", ".join(f"{data} {level}s {value:.2f}" for (data, level), value in share.items())
+    each = ", ".join(f"{_named(data)}, {at}s {value:.2f}" for (data, at), value in share.items())
     words = f"expected share of the rounds that FATS recomputes: {each}"
     if artefact == "fats-rem4":
         return words

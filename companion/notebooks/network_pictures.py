@@ -165,7 +165,8 @@ def chain(
 def blocks_of(names: Sequence[str]) -> dict[str, list[Layer]]:
     """Return the blocks of the paper's networks at our full sizes, name -> `layers`.
 
-    `names` are keys of `sflkit.osafl.networks.SIZES`.
+    `names` are keys of `sflkit.osafl.networks.SIZES`, of networks whose layers form a chain: not
+    SqueezeNet1.
     """
     import torch
 

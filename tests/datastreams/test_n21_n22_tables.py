@@ -33,6 +33,18 @@ def test_a_table_has_both_readings_the_paper_and_both_differences():
     assert lines["Ours"].tolist() == ["61.0 ± 12.7", "66.0 ± 12.7", "66.9 ± 0.8", "-5.9,  -0.9"]
     assert lines["p*hist"].tolist() == ["0.45", "", "0.45", ""]
     assert lines.loc["paper", "Historical"] == "59.8 ± 2.2"
+    line = {("synthetic", 0.2): scores(0.61)[LINE]}  # psi is least at 1, the paper reports 0.2
+    column = n21.table_sheet(0.2, line, line).loc["synthetic", "p*hist"]
+    assert column.tolist() == ["0.20 (ψ: 1.00)", "", "0.20", ""]
+
+
+def test_table_1_has_the_papers_rows_and_only_the_synthetic_data_are_ours():
+    table = n21.table1()
+    columns = ["parameters (Table 3)", "clients", "samples"]
+    synthetic = table.loc["synthetic, linear model", columns]
+    assert synthetic.iloc[0].tolist() == synthetic.iloc[1].tolist() == ["21", "11", "200"]
+    assert table.loc["Shakespeare, stacked LSTM", columns[0]].tolist()[:2] == ["825220", "226180"]
+    assert set(table.loc["FEMNIST, 2 FC", columns[1:]].iloc[0]) == {"–"}
 
 
 def test_differences_are_paired_and_ours_is_compared_with_what_it_is_not():
