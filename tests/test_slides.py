@@ -39,6 +39,7 @@ def books(tmp_path):
         markdown("Deviations", "deviations"),
         markdown("## Exercise\n\nWhy?", "exercise"),
         code("check", "check"),
+        markdown("## Verdicts\n\nOne line a claim."),
     ]
     book = new_notebook(cells=cells, metadata={"sflkit": {"artefacts": ["sfl-fig1", "sfl-none"]}})
     nbformat.write(book, tmp_path / "10_sfl_some.ipynb")
@@ -67,7 +68,7 @@ def test_tags_decide_what_is_on_which_slide(books, monkeypatch):
     ]
     assert cells[1].source == "# 10 · A question\n\nWhat it is about."
     assert cells[2].source.endswith("> A claim, see [this](https://x.org).")
-    assert "sfl-fig1 | reproduced" in cells[8].source and "sfl-none" not in cells[8].source
+    assert "Figure 1 | reproduced" in cells[8].source and "sfl-none" not in cells[8].source
     assert "secret" not in str(cells)
 
 

@@ -31,6 +31,7 @@ MathJax = {tex: {inlineMath: [['$', '$']], displayMath: [['$$', '$$']], processE
 <script src="mathjax/tex-svg.js" defer></script>
 {%- endblock -%}
 {%- block html_head_css -%}
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 .reveal { font-size: 26px; text-align: left; }
 .reveal .slides section { text-align: left; }
@@ -98,7 +99,11 @@ def main() -> int:
     links = "".join(
         f'<li><a href="{paper}.html">{title}</a></li>' for paper, (_, title) in deck.PAPERS.items()
     )
-    page = f"<!DOCTYPE html><html lang=en><meta charset=utf-8><title>Slides</title><ul>{links}</ul>"
+    page = (
+        "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>Slides</title>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<ul>{links}</ul>"
+    )
     paths.write_atomic(target / "index.html", page)
     return 0
 

@@ -10,7 +10,8 @@ The tags of a notebook's cells decide, so that nothing has to be kept up to date
 | untagged Markdown      | its heading begins a slide; text before the heading stays   |
 |                        | with the picture before it                                  |
 | `exercise`             | the question, last                                          |
-| everything else        | left out, `widget` too; the verdicts are the recorded ones  |
+| everything else        | left out, `widget` too; a table of the recorded verdicts    |
+|                        | stands for the section on verdicts                          |
 
 Links to other files lose their target, since a deck is read away from the clone.
 """
@@ -25,6 +26,7 @@ import nbformat
 import pandas as pd
 from nbformat import NotebookNode
 
+from companion.app.artefacts import name_of
 from companion.judging import tables
 
 PAPERS = {
@@ -89,12 +91,14 @@ def _slides(notebook: NotebookNode, verdicts: pd.DataFrame) -> Iterator[Notebook
 def _sections(source: str) -> Iterator[NotebookNode]:
     """Yield a Markdown cell in parts: a heading begins a slide, what comes before it stays."""
     for part in filter(str.strip, _HEADING.split(source)):
+        if part.startswith("## Verdicts"):
+            continue
         yield _text(_cut(part), "subslide" if part.startswith("#") else "-")
 
 
 def _verdicts(artefacts: list[str], verdicts: pd.DataFrame) -> Iterator[NotebookNode]:
     rows = [
-        {"claim": name, "verdict": verdicts.loc[name, "verdict"],
+        {"claim": name_of(name), "verdict": verdicts.loc[name, "verdict"],
          "setting": verdicts.loc[name, "setting"]}
         for name in artefacts
         if name in verdicts.index

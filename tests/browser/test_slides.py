@@ -42,3 +42,17 @@ def test_every_slide_fits_and_nothing_is_missing(browser, decks, paper):
     context.close()
     full = [n for n, (w, h) in enumerate(sizes, start=1) if w > 1200 or h > 750]
     assert slides >= 40 and full == [] and wrong == []
+
+
+def test_on_a_phone_letters_are_as_large_as_text(browser, decks):
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True, offline=True
+    )
+    tab = context.new_page()
+    tab.goto((decks / "sfl.html").as_uri())
+    tab.wait_for_function("window.Reveal && Reveal.isReady()")
+    tab.evaluate("Reveal.slide(1, 1)")
+    letter = "parseFloat(getComputedStyle(Reveal.getCurrentSlide().querySelector('p')).fontSize)"
+    seen = tab.evaluate(f"{letter} * Reveal.getScale()")
+    context.close()
+    assert seen >= 14  # pixels of the screen
