@@ -20,7 +20,6 @@ from sflkit.osafl import stores, video
 from sflkit.randomness import generator
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -166,28 +165,6 @@ class Example(NamedTuple):
     size: int
 
 
-class Movements(NamedTuple):
-    """How stores of one seed move.
-
-    Attributes
-    ----------
-    means : dict
-        Means over users: "rounds that differ" from the one before, "top 2" and "least 2 moved"
-        (range of the shares of the first store's most frequent files; whether those of the least
-        frequent ones move), "back" (the top 2's share minus their long-run share once the store has
-        been replaced), "first share" and "long-run share" of the top 2, "early" and "late" distance
-        to the first store, "replaced" (stores that have been).
-    distance : array (rounds + 1,)
-        Total variation to the first store, mean over users.
-    example : Example
-        Of the user that was asked for.
-    """
-
-    means: dict[str, float]
-    distance: np.ndarray
-    example: Example
-
-
 def movements(
     files: video.Catalogue,
     people: video.Users,
@@ -196,8 +173,19 @@ def movements(
     *,
     top_k: int,
     user: int,
-) -> Movements:
-    """Follow the FIFO stores of all users over the rounds; round 0 is the store as it begins."""
+) -> tuple[dict[str, float], Example]:
+    """Follow the FIFO stores of all users over the rounds; round 0 is the store as it begins.
+
+    Returns
+    -------
+    means : dict
+        Over users: "rounds that differ" from the one before, "top 2" and "least 2 moved" (range of
+        the shares of the first store's most frequent files; whether those of the least frequent
+        ones move), "back" (the top 2's share minus their long-run share once the store has been
+        replaced), "first share" and "long-run share" of the top 2.
+    example : Example
+        Of `user`.
+    """
     n_users = len(people)
     held = stores.draw_stores(n_users, generator(seed, "samples"))
     windows = stores.fifo_windows(held, rounds, generator(seed, "arrivals"))
@@ -205,22 +193,24 @@ def movements(
     windows = np.concatenate([start[None], windows])
     needed = int(windows[-1, :, 1].max()) + 1
     asked = video.request_files(files, people, needed, generator(seed, "requests"), top_k=top_k)
-    settled = long_run(video.request_matrix(files, people, top_k=top_k))
-    distance, rows, shown = np.empty((rounds + 1, n_users)), [], None
-    for u in range(n_users):
+    long_term = long_run(video.request_matrix(files, people, top_k=top_k))
+    rows = []
+    for u, settled in enumerate(long_term):
         shares = _shares(asked[u, 1:], windows[:, u], files.n_files) / held.capacity[u]
         top, least = _extremes(shares[0])
-        distance[:, u] = np.abs(shares - shares[0]).sum(axis=1) / 2
         replaced = windows[-1, u, 0] >= held.capacity[u] + 50
-        rows.append(_moved(shares, top, least, settled[u], replaced))
+        row = {
+            "rounds that differ": np.mean((np.diff(shares, axis=0) != 0).any(axis=1)),
+            "top 2": np.ptp(shares[:, top].sum(axis=1)),
+            "least 2 moved": np.ptp(shares[:, least].sum(axis=1)) > 0,
+            "back": shares[-1, top].sum() - settled[top].sum() if replaced else np.nan,
+            "first share": shares[0, top].sum(),
+            "long-run share": settled[top].sum(),
+        }
+        rows.append(row)
         if u == user:
-            shown = Example(top, least, shares, settled[u], int(held.capacity[u]))
-    table = pd.DataFrame(rows)
-    far = {"early": distance[rounds // 10].mean(), "late": distance[-1].mean()}
-    means = table.astype(float).mean().to_dict() | far
-    return Movements(
-        means | {"replaced": int(table["back"].notna().sum())}, distance.mean(axis=1), shown
-    )
+            example = Example(top, least, shares, settled, int(held.capacity[u]))
+    return pd.DataFrame(rows).astype(float).mean().to_dict(), example
 
 
 def _shares(asked: np.ndarray, windows: np.ndarray, n_files: int) -> np.ndarray:
@@ -235,21 +225,6 @@ def _extremes(shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     order = np.argsort(-shares, kind="stable")
     there = order[shares[order] > 0]
     return there[:2], there[-2:]
-
-
-def _moved(
-    shares: np.ndarray, top: np.ndarray, least: np.ndarray, settled: np.ndarray, replaced: bool
-) -> dict[str, Any]:
-    """Return what `Movements.means` averages, for one user."""
-    back = shares[-1, top].sum() - settled[top].sum() if replaced else np.nan
-    return {
-        "rounds that differ": np.mean((np.diff(shares, axis=0) != 0).any(axis=1)),
-        "top 2": np.ptp(shares[:, top].sum(axis=1)),
-        "least 2 moved": np.ptp(shares[:, least].sum(axis=1)) > 0,
-        "back": back,
-        "first share": shares[0, top].sum(),
-        "long-run share": settled[top].sum(),
-    }
 
 
 # --- Table I --------------------------------------------------------------------------------------
@@ -321,17 +296,6 @@ def samples(cat: video.Catalogue, users: video.Users, user: int, requests: np.nd
 # --- the ceiling ----------------------------------------------------------------------------------
 
 
-class Ceilings(NamedTuple):
-    """What can be known: accuracy of one who knows every user's law, and bits of an id.
-
-    of_k maps K to the accuracy, (n_seeds,); entropy (n_seeds,) is that of the long-run shares with
-    the first K, in bits.
-    """
-
-    of_k: dict[int, np.ndarray]
-    entropy: np.ndarray
-
-
 def images(features: str) -> np.ndarray | None:
     """Return what the catalogue needs of the files' images, float (100, 3, 32, 32), or None.
 
@@ -358,35 +322,25 @@ def _cosines() -> list[list[float]]:
 
 def ceilings(
     worlds: Sequence[tuple[video.Catalogue, video.Users]], top_ks: Sequence[int]
-) -> Ceilings:
-    """Return the best possible accuracy, sum over f of pi(f) max over f' of P(f -> f')."""
-    of_k: dict[int, list] = {k: [] for k in top_ks}
-    entropy = []
-    for files, people in worlds:
-        for k in top_ks:
-            law = video.request_matrix(files, people, top_k=k)
-            settled = long_run(law)
-            of_k[k].append(float((settled * law.max(axis=2)).sum(axis=1).mean()))
-            if k == top_ks[0]:
-                entropy.append(float(-(settled * np.log2(settled)).sum(axis=1).mean()))
-    return Ceilings({k: np.array(values) for k, values in of_k.items()}, np.array(entropy))
+) -> pd.DataFrame:
+    """Return the best possible accuracy, sum over f of pi(f) max over f' of P(f -> f'), by K.
 
-
-def ceiling_table(found: Ceilings) -> pd.DataFrame:
-    """Return the ceiling over seeds beside what the paper's centralised FCN reaches, by K."""
-    rows = [
-        {
-            "K": k,
-            "ceiling, mean over seeds": values.mean(),
-            "lowest": values.min(),
-            "highest": values.max(),
+    It is that of one who knows every user's law, over the seeds, one world each. Beside it stands
+    what the paper's centralised FCN reaches.
+    """
+    rows = {}
+    for k in top_ks:
+        laws = [video.request_matrix(files, people, top_k=k) for files, people in worlds]
+        values = [(long_run(law) * law.max(axis=2)).sum(axis=1).mean() for law in laws]
+        rows[k] = {
+            "ceiling, mean over seeds": np.mean(values),
+            "lowest": min(values),
+            "highest": max(values),
             "paper: centralised FCN": tables.paper_value("osafl", *REACHED[k])
             if k in REACHED
             else np.nan,
         }
-        for k, values in found.of_k.items()
-    ]
-    return pd.DataFrame(rows).set_index("K")
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("K")
 
 
 # --- the verdicts ---------------------------------------------------------------------------------
@@ -397,7 +351,6 @@ def evidence(
     printed: np.ndarray,
     moved: pd.DataFrame,
     sample: Sample,
-    known: Ceilings,
     n_files: int,
 ) -> dict[str, Evidence]:
     """Return the evidence of notebook 30: artefact -> part -> what its rule takes.
@@ -410,8 +363,7 @@ def evidence(
         Of `printed_popularity`.
     moved : DataFrame
         The means of `movements`, one row per seed.
-    sample, known
-        Of `samples` and `ceilings`.
+    sample : Sample
     n_files : int
         F.
     """
@@ -436,7 +388,6 @@ def evidence(
             "top_2": moved["top 2"].to_numpy() - 0.02,
             "least_2": moved["least 2 moved"].to_numpy() - 0.5,
             "fixed": moved["back"].to_numpy(),
-            "drift": (moved["late"].to_numpy(), moved["early"].to_numpy()),
         },
         "osafl-tab1": {
             "features": (sample.features, _table1("features Dataset-1")),
@@ -447,7 +398,6 @@ def evidence(
                 "all ids in seven bits": kept[bits] == n_files,
                 "some lost in six": kept[bits - 1] < n_files,
             },
-            "average": np.log2(n_files) - known.entropy,
         },
     }
 
@@ -522,35 +472,26 @@ def law(
     return fig, drawn
 
 
-def store(example: Example, paths: pd.DataFrame, user: int) -> Figure:
-    """Draw one user's most and least frequent files over the rounds, and the distance of stores.
-
-    `paths` has the columns seed, round, distance and what, a row per seed and round.
-    """
+def store(example: Example, user: int) -> Figure:
+    """Draw one user's most and least frequent files over the rounds."""
     import matplotlib.pyplot as plt
 
-    panels = [["top", "far"], ["least", "far"]]
-    sizes = dict(width_ratios=[1.5, 1], height_ratios=[1.7, 1])
-    fig, axes = plt.subplot_mosaic(panels, figsize=(10.4, 4.6), **sizes)
+    fig, (above, below) = plt.subplots(2, 1, figsize=(9.6, 4.6), height_ratios=[1.7, 1])
     rounds = len(example.shares) - 1
     names = ("most", "second", "second least", "least")
     for i, file in enumerate([*example.top, *example.least]):
-        ax = axes["top" if i < 2 else "least"]
+        ax = above if i < 2 else below
         look = figures.series_style(None, i) | {"linestyle": "-"}
         every = max(1, rounds // 10)
         label = f"{names[i]}: file {file}"
         ax.plot(100 * example.shares[:, file], label=label, markevery=every, **look)
         dotted = dict(color=look["color"], linestyle=":", linewidth=1.6)
         ax.axhline(100 * example.long_run[file], **dotted)
-    for ax in (axes["top"], axes["least"]):
+    for ax in (above, below):
         ax.set(xlim=(0, rounds), ylim=(0, 1.05 * ax.get_ylim()[1]), ylabel="share (%)")
         ax.legend(fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
-    axes["top"].set(title=f"Figure 2: user {user}, store of {example.size} samples", xticklabels=[])
-    axes["least"].set(xlabel="round")
-    far = axes["far"]
-    figures.curves(far, paths, "round", "distance", "what")
-    far.set(xlabel="round", ylabel="distance to the first store", ylim=(0, None), xlim=(0, rounds))
-    far.set_title("total variation, mean over users")
+    above.set(title=f"Figure 2: user {user}, store of {example.size} samples", xticklabels=[])
+    below.set(xlabel="round")
     return fig
 
 
@@ -566,16 +507,13 @@ def sample(found: Sample) -> Figure:
         left.text(size * 1.2, i, f"{size}  (from {begin})", va="center", fontsize=9)
     left.set(xscale="log", xlabel="number of features", xlim=(0.5, 1e5), ylim=(4.6, -0.6))
     left.set_title(f"Dataset-1: {found.features} features")
-    _bytes(right, {"Dataset-1": found.features * FLOAT_BITS, "Dataset-2": found.label_bits})
-    return fig
-
-
-def _bytes(ax: Axes, bits: dict[str, int]) -> None:
+    bits = {"Dataset-1": found.features * FLOAT_BITS, "Dataset-2": found.label_bits}
     for count, shift, color in ((320, -0.18, "#56B4E9"), (640, 0.18, "#D55E00")):
         size = [count * each / 8 for each in bits.values()]
         look = dict(width=0.34, color=color, log=True, label=f"{count} samples")
-        ax.bar(np.arange(2) + shift, size, **look)
-    ax.legend(fontsize=9)
-    ax.set_xticks(range(2), bits)
-    ax.grid(axis="x", visible=False)
-    ax.set(ylabel="bytes of a store", ylim=(10, 1e8), title="smallest and largest store")
+        right.bar(np.arange(2) + shift, size, **look)
+    right.legend(fontsize=9)
+    right.set_xticks(range(2), bits)
+    right.grid(axis="x", visible=False)
+    right.set(ylabel="bytes of a store", ylim=(10, 1e8), title="smallest and largest store")
+    return fig
