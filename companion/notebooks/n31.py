@@ -10,7 +10,6 @@ step within its energy and deadline.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +19,7 @@ import pandas as pd
 
 from companion import figures, sheets
 from companion.judging import tables
-from companion.judging.claims import NotRun, Undecided
+from companion.judging.claims import Undecided
 from companion.widgets import SLIDER, picture
 from sflkit.osafl import allocation, alternation, channels, networks
 from sflkit.osafl.devices import Allocation, Devices, Link, costs
@@ -73,39 +72,24 @@ def take(devices: Devices, which: Any) -> Devices:
 # --- one client -----------------------------------------------------------------------------------
 
 
-class Window(NamedTuple):
-    """What one client may do with a link: power along the second axis, steps along the first.
-
-    Attributes
-    ----------
-    power : array (n_power,)
-        In W.
-    steps : array (n_steps,)
-    cpu_hz : array (n_steps, n_power)
-        Lemma 2's frequency, the lowest that meets the deadline; NaN where the choice does not fit.
-    """
-
-    power: np.ndarray
-    steps: np.ndarray
-    cpu_hz: np.ndarray
-
-
 def middling(distance_m: float = 450.0, energy_budget_j: float = 1.8) -> Devices:
     """Return a client of middling hardware: 32.5 cycles per bit, 1.4 GHz, 25 dBm, no shadowing."""
     cycles = 160 * SAMPLE_BITS * 32.5
     return Devices(channels.snr_per_watt(distance_m), cycles, energy_budget_j, 1.4e9, 10**-0.5)
 
 
-def window(client: Devices, link: Link, power: np.ndarray, steps: np.ndarray) -> Window:
-    """Return which powers and numbers of steps fit into a client's round."""
+def window(client: Devices, link: Link, power: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return the lowest frequency in Hz that meets a client's deadline, (n_steps, n_power).
+
+    It is Lemma 2's, for `power` in W; NaN where power and steps do not fit into a round.
+    """
     many = take(client, np.zeros(len(power), dtype=int))
     kappa = steps[:, None]
     with np.errstate(divide="ignore"):
         cpu = alternation.lemma2(many, link, kappa, power)
     spent = costs(many, link, kappa, np.maximum(cpu, 0), power)
     within = spent.compute_j + spent.uplink_j <= many.energy_budget_j
-    fits = (cpu > 0) & (cpu <= many.max_cpu_hz) & within
-    return Window(power, steps, np.where(fits, cpu, np.nan))
+    return np.where((cpu > 0) & (cpu <= many.max_cpu_hz) & within, cpu, np.nan)
 
 
 # --- problem (5) ----------------------------------------------------------------------------------
@@ -207,38 +191,22 @@ def _within(
 
 
 class Alternated(NamedTuple):
-    """What the alternation does from the starts `SHARES` with one solver, for the CNN.
+    """What the alternation does with one solver, for the CNN.
 
     Attributes
     ----------
-    rows : list of dict
-        For a reader, one per start and one for the exact allocation.
-    met : dict
-        share -> whether deadline, energy and all bounds hold at the end.
-    moved : dict
-        share -> share of the clients whose power ends more than 1 % from the start.
-    energy : dict
-        share -> median of the energy over the least, at equal whole steps; NaN where nobody has.
-    rising : list of (array, array)
-        Values of (5) along the passes, each beside the next.
-    agree : float
-        Share of the clients with the same whole steps from all starts.
+    table : DataFrame, one row per start of `SHARES`
+        Of the first fleet: clients, stragglers, "power moves" (share of those with steps whose
+        power ends more than 1 % from the start), "limits kept" (by all who take part).
     by_start : DataFrame
         The value of (5) over the best one, by start and epsilon, see `by_start_and_weight`.
     """
 
-    rows: list[dict]
-    met: dict[float, bool]
-    moved: dict[float, float]
-    energy: dict[float, float]
-    rising: list[tuple[np.ndarray, np.ndarray]]
-    agree: float
+    table: pd.DataFrame
     by_start: pd.DataFrame
 
 
-def alternated(
-    fleets: Sequence[Devices], n_clients: int, *, solver: str, weight: float
-) -> Alternated:
+def alternated(fleets: Sequence[Devices], n_clients: int, *, solver: str) -> Alternated:
     """Run the alternation for the first `n_clients` of the first round.
 
     Parameters
@@ -248,89 +216,28 @@ def alternated(
     n_clients : int
     solver : {"closed", "cvxpy"}
         Algorithm 1 in closed form, or Algorithm 4 with cvxpy.
-    weight : float
-        epsilon of (5).
     """
     link = links()["CNN"]
     group = take(fleets[0], slice(n_clients))
-    exact = allocation.allocate(group, link)
-    rows, ends, rising = [], [], []
-    met, moved, energy = {}, {}, {}
-    for start in SHARES:
-        history = alternation.alternate(
-            group, link, start=alternation.Start(1.0, start), solver=solver
-        )
+    rows = []
+    for share in SHARES:
+        start = alternation.Start(1.0, share)
+        history = alternation.alternate(group, link, start=start, solver=solver)
         whole = alternation.whole_steps(group, link, history)
+        kept = _within(group, link, whole.local_steps, whole.cpu_hz, whole.tx_watt)
+        kept &= (whole.cpu_hz <= group.max_cpu_hz) & (whole.tx_watt <= group.max_tx_watt)
+        moved = np.abs(history.tx_watt[-1] / history.tx_watt[0] - 1) > 0.01
         live = history.local_steps[-1] > 0
-        step = np.abs(history.tx_watt / history.tx_watt[0] - 1)[:, live]
-        same = whole.feasible & (whole.local_steps == exact.local_steps)
-        ratio = np.median(whole.energy_j[same] / exact.energy_j[same]) if same.any() else np.nan
-        met[start], energy[start] = _met(group, link, whole), ratio
-        moved[start] = np.mean(step[-1] > 0.01) if live.any() else 0.0
-        ends.append(whole.local_steps)
-        rising.append(_rising(group, link, history, live, weight))
-        rows.append(_row(solver, start, history, whole, step, ratio))
-    left_out = int((~exact.feasible).sum())
-    rows.append({"solver": "exact", "clients": n_clients, "stragglers": left_out})
-    agree = float(np.mean(np.ptp(ends, axis=0) == 0))
-    curve = by_start_and_weight(fleets, n_clients)
-    return Alternated(rows, met, moved, energy, rising, agree, curve)
-
-
-def alternation_table(*found: Alternated) -> pd.DataFrame:
-    """Return the rows of several `Alternated` for a reader."""
-    rows = [row for one in found for row in one.rows]
-    return pd.DataFrame(rows).astype(object).fillna("").set_index("solver")
-
-
-def _met(group: Devices, link: Link, whole: Allocation) -> bool:
-    """Return whether every client that takes part keeps all its limits."""
-    ok = _within(group, link, whole.local_steps, whole.cpu_hz, whole.tx_watt)
-    ok &= (whole.cpu_hz <= group.max_cpu_hz) & (whole.tx_watt <= group.max_tx_watt)
-    return bool(ok[whole.feasible].all())
-
-
-def _rising(
-    group: Devices,
-    link: Link,
-    history: alternation.Alternation,
-    live: np.ndarray,
-    weight: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return (5) along the passes, each first with the new steps alone, then with all that is new.
-
-    The second array is the first, one half pass later.
-    """
-    path = []
-    for i in range(1, len(history.cpu_hz)):
-        for at in (i - 1, i):
-            choices = history.local_steps[i], history.cpu_hz[at], history.tx_watt[at]
-            path.append(alternation.objective(group, link, *choices, weight=weight).total[live])
-    return np.array(path[:-1]).ravel(), np.array(path[1:]).ravel()
-
-
-def _row(
-    solver: str,
-    start: float,
-    history: alternation.Alternation,
-    whole: Allocation,
-    step: np.ndarray,
-    ratio: float,
-) -> dict[str, Any]:
-    """Return what a reader sees of one start; `step` is by how much the power moved."""
-    real = history.local_steps[-1]
-    live = real > 0
-    return {
-        "solver": solver,
-        "start p/p_max": start,
-        "clients": len(real),
-        "steps > 0": str(live.sum()),
-        "power moves": str((step.max(axis=0) > 1e-4).sum()),
-        "steps not whole": str((live & (np.abs(real - np.round(real)) > 1e-6)).sum()),
-        "below one": str((live & (real < 1 - 1e-6)).sum()),
-        "stragglers": int((~whole.feasible).sum()),
-        "energy / least": f"{ratio:.3g}",
-    }
+        row = {
+            "solver": solver,
+            "start p/p_max": share,
+            "clients": n_clients,
+            "stragglers": int((~whole.feasible).sum()),
+            "power moves": moved[live].mean() if live.any() else 0.0,
+            "limits kept": bool(kept[whole.feasible].all()),
+        }
+        rows.append(row)
+    return Alternated(pd.DataFrame(rows), by_start_and_weight(fleets, n_clients))
 
 
 # From which shares of p_max, and with which epsilon of (5), `by_start_and_weight` begins; the
@@ -393,22 +300,76 @@ def _median(values: np.ndarray) -> float:
     return float(np.median(values)) if len(values) else np.nan
 
 
+# --- Fig. 3 ---------------------------------------------------------------------------------------
+
+
+class Stragglers(NamedTuple):
+    """Who is left out, how often, on every fleet.
+
+    Attributes
+    ----------
+    start : float
+        Where the alternation starts.
+    often : dict
+        (`start` or "exact", network) -> share of the rounds in which a client is a straggler,
+        (n_seeds, n_clients).
+    wrongly : dict
+        Network -> clients that the alternation leaves out although they could do a step, and all
+        that it leaves out, over seeds and rounds.
+    """
+
+    start: float
+    often: dict[tuple[Any, str], np.ndarray]
+    wrongly: dict[str, tuple[int, int]]
+
+    def half(self, kind: float | str, network: str) -> np.ndarray:
+        """Return the share of clients out in at least half of the rounds, (n_seeds,)."""
+        return np.mean(self.often[kind, network] >= 0.5, axis=1)
+
+
+def stragglers(fleets: Sequence[Devices], n_clients: int, start: float) -> Stragglers:
+    """Return who is a straggler with the exact allocation and with the alternation."""
+    often, wrongly = {}, {}
+    at = alternation.Start(1.0, start)
+    for name, link in links().items():
+        exact = np.array([~allocation.allocate(fleet, link).feasible for fleet in fleets])
+        ours = [allocation.allocate(fleet, link, "alternating", start=at) for fleet in fleets]
+        found = np.array([~one.feasible for one in ours])
+        wrongly[name] = int((found & ~exact).sum()), int(found.sum())
+        for kind, out in (("exact", exact), (start, found)):
+            often[kind, name] = out.reshape(len(fleets), -1, n_clients).mean(axis=1)
+    return Stragglers(start, often, wrongly)
+
+
+def printed_shares() -> dict[str, float]:
+    """Return the paper's shares of stragglers in at least half of the rounds, by network."""
+    what = "share of stragglers in at least half of the rounds"
+    return {name: tables.paper_value("osafl", "osafl-fig3", f"{what} {name}") for name in NETWORKS}
+
+
+def overview(found: Stragglers) -> pd.DataFrame:
+    """Return the paper's shares beside ours, means over seeds, and who was left out wrongly."""
+    rows = []
+    for name, paper in printed_shares().items():
+        able, out = found.wrongly[name]
+        row = {
+            "network": name,
+            "paper": paper,
+            f"start {found.start:g}": found.half(found.start, name).mean(),
+            "exact": found.half("exact", name).mean(),
+            "left out, but able": able / max(out, 1),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows).set_index("network")
+
+
 # --- the verdicts ---------------------------------------------------------------------------------
 
 
-def _unstated(curve: pd.DataFrame) -> Undecided:
-    """Return how far the value reached depends on what the paper does not state."""
-    ends = curve.groupby(["start", "epsilon"])["reached"].mean()
-    return Undecided(
-        f"{100 * ends.min():.0f} to {100 * ends.max():.0f} % of the best value; by the start and "
-        "epsilon, neither of which the paper states"
-    )
-
-
 def evidence(
-    answers: Mapping[str, Answers], found: Mapping[str, Alternated]
+    answers: Mapping[str, Answers], found: Mapping[str, Alternated], out: Stragglers
 ) -> dict[str, Evidence]:
-    """Return the evidence of notebook 31 but Fig. 3's: artefact -> part -> what its rule takes.
+    """Return the evidence of notebook 31: artefact -> part -> what its rule takes.
 
     `answers` are those of `sub_problems`, `found` has the alternation by artefact.
     """
@@ -421,17 +382,21 @@ def evidence(
         for key, name in names.items()
     }
     for artefact, one in found.items():
-        ratios = np.array([ratio for ratio in one.energy.values() if np.isfinite(ratio)])
-        none = NotRun("no client has the steps of the least energy")
+        ends = 100 * one.by_start.groupby(["start", "epsilon"])["reached"].mean()
         judged[artefact] = {
-            "constraints": all(one.met.values()),
-            "monotone": tuple(np.concatenate(side) for side in zip(*one.rising, strict=True)),
-            "value": _unstated(one.by_start),
-            "starts": one.agree,
-            "moves": bool(min(one.moved.values()) >= 0.5),
-            "energy": (ratios, 1.1) if len(ratios) else none,
+            "value": Undecided(
+                f"{ends.min():.0f} to {ends.max():.0f} % of the best value; by the start and "
+                "epsilon, neither of which the paper states"
+            ),
+            "constraints": bool(one.table["limits kept"].all()),
+            "moves": bool(one.table["power moves"].min() >= 0.5),
         }
-    return judged
+    larger = {
+        f"{larger}_over_{smaller}": (out.half(out.start, larger), out.half(out.start, smaller))
+        for smaller, larger in pairwise(NETWORKS)
+    }
+    able = {name: not able for name, (able, _) in out.wrongly.items()}
+    return judged | {"osafl-fig3": larger | {"infeasible": able}}
 
 
 def notes(weight: float, share: float, n_cvxpy: int) -> dict[str, str]:
@@ -446,159 +411,26 @@ def notes(weight: float, share: float, n_cvxpy: int) -> dict[str, str]:
         "is our limit: the paper says that the problem is solved approximately, not how nearly. "
         f"The weight is epsilon = {weight:g} and the start {share:g} p_max, for all four networks.",
         "osafl-alg4": f"As Algorithm 1, solved with cvxpy; {n_cvxpy} clients a seed, CNN.",
+        "osafl-fig3": "The shares are those of an unstated start and channel, and most clients "
+        "left out could take part.",
     }
-
-
-FEW_BITS = (77, 7)  # of Dataset-2: ten past ids and the next one, or one id
-_ALTERNATING = "alternating"
-# Causes that were found, by artefact.
-NOTES = {
-    "osafl-fig3": "The shares are those of an unstated start and channel, and most clients left "
-    "out could take part."
-}
-
-
-class Stragglers(NamedTuple):
-    """Who is left out, how often, on every fleet.
-
-    Attributes
-    ----------
-    often : dict
-        (start or "exact", network) -> share of the rounds in which a client is a straggler,
-        (n_seeds, n_clients).
-    wrongly : dict
-        Network -> clients left out although they could do a step, and all left out, over seeds and
-        rounds, from the judged start.
-    few_bits : dict
-        Bits of a sample -> share of stragglers in half of the rounds with the LSTM, (n_seeds,).
-    seconds : float
-        Of the fastest exact allocation of a fleet.
-    start : float
-        The judged start.
-    """
-
-    often: dict[tuple[Any, str], np.ndarray]
-    wrongly: dict[str, tuple[int, int]]
-    few_bits: dict[int, np.ndarray]
-    seconds: float
-    start: float
-
-    def half(self, kind: float | str, network: str) -> np.ndarray:
-        """Return the share of clients out in at least half of the rounds, (n_seeds,)."""
-        return np.mean(self.often[kind, network] >= 0.5, axis=1)
-
-    @property
-    def kinds(self) -> tuple:
-        """The starts, the judged one first, and "exact"."""
-        return (self.start, *SHARES, "exact")
-
-
-def stragglers(fleets: Sequence[Devices], n_clients: int, start: float) -> Stragglers:
-    """Return who is a straggler with the exact allocation and with the alternation."""
-    often: dict[tuple, list] = {}
-    wrongly, seconds = {name: np.zeros(2, int) for name in NETWORKS}, []
-    for fleet in fleets:
-        for name, link in links().items():
-            begin = time.perf_counter()
-            exact = allocation.allocate(fleet, link)
-            seconds.append(time.perf_counter() - begin)
-            often.setdefault(("exact", name), []).append(_out(exact, n_clients))
-            for share in (start, *SHARES):
-                found = allocation.allocate(
-                    fleet, link, _ALTERNATING, start=alternation.Start(1.0, share)
-                )
-                often.setdefault((share, name), []).append(_out(found, n_clients))
-                if share == start:
-                    out = ~found.feasible
-                    wrongly[name] += (exact.feasible & out).sum(), out.sum()
-    few = {bits: _few_bits(fleets, n_clients, start, bits) for bits in FEW_BITS}
-    shares = {key: np.array(rows) for key, rows in often.items()}
-    pairs = {name: (int(able), int(out)) for name, (able, out) in wrongly.items()}
-    return Stragglers(shares, pairs, few, min(seconds), start)
-
-
-def _out(found: Allocation, n_clients: int) -> np.ndarray:
-    """Return the share of the rounds in which each client is left out, (n_clients,)."""
-    return np.mean(~found.feasible.reshape(-1, n_clients), axis=0)
-
-
-def _few_bits(fleets: Sequence[Devices], n_clients: int, start: float, bits: int) -> np.ndarray:
-    """Return the LSTM's stragglers in half of the rounds if a sample has so few bits."""
-    shares = []
-    for fleet in fleets:
-        cycles = fleet.cycles_per_step * bits / SAMPLE_BITS
-        found = allocation.allocate(
-            dataclasses.replace(fleet, cycles_per_step=cycles),
-            links()["LSTM"],
-            _ALTERNATING,
-            start=alternation.Start(1.0, start),
-        )
-        shares.append(np.mean(_out(found, n_clients) >= 0.5))
-    return np.array(shares)
-
-
-def printed_shares() -> dict[str, float]:
-    """Return the paper's shares of stragglers in at least half of the rounds, by network."""
-    what = "share of stragglers in at least half of the rounds"
-    return {name: tables.paper_value("osafl", "osafl-fig3", f"{what} {name}") for name in NETWORKS}
-
-
-def overview(found: Stragglers) -> pd.DataFrame:
-    """Return the paper's shares beside ours, means over seeds, and who was left out wrongly."""
-    rows = []
-    for name, paper in printed_shares().items():
-        row = {"network": name, "paper": paper}
-        for kind in found.kinds:
-            key = kind if kind == "exact" else f"start {kind:g}"
-            row[key] = found.half(kind, name).mean()
-        able, out = found.wrongly[name]
-        rows.append(row | {"left out, but able": able / max(out, 1)})
-    return pd.DataFrame(rows).set_index("network")
-
-
-def straggler_evidence(out: Stragglers) -> dict[str, Evidence]:
-    """Return the evidence of Fig. 3: artefact -> part -> what its rule takes."""
-    paper = printed_shares()
-    means = {key: np.mean(np.mean(rows >= 0.5, axis=1)) for key, rows in out.often.items()}
-    pairs = list(pairwise((*SHARES, SHARES[0])))
-    apart = [max(np.abs(means[a, name] - means[c, name]) for a, c in pairs) for name in NETWORKS]
-    off = [abs(means[out.start, name] - paper[name]) for name in NETWORKS]
-    lstm = means[out.start, "LSTM"]
-    judged: Evidence = {
-        f"{larger}_over_{smaller}": (out.half(out.start, larger), out.half(out.start, smaller))
-        for smaller, larger in pairwise(NETWORKS)
-    }
-    judged |= {
-        "infeasible": {name: not able for name, (able, _) in out.wrongly.items()},
-        "starts": (np.array(apart), 0.05),
-        "fitted": (np.array(off), 0.1),
-        "sample_bits": (max(np.abs(lstm - np.mean(v)) for v in out.few_bits.values()), 0.01),
-    }
-    return {"osafl-fig3": judged}
 
 
 _LEVELS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1400]  # MHz
 
 
-def fits(ax: Axes, found: Window) -> None:
-    """Colour the powers and steps that fit by the lowest CPU frequency, if any do."""
+def fits(ax: Axes, power: np.ndarray, steps: np.ndarray, cpu_hz: np.ndarray) -> None:
+    """Colour the powers and steps that fit by the frequency of `window`, if any do."""
     import matplotlib.pyplot as plt
     from matplotlib.colors import LogNorm
 
     ax.set(xscale="log", xlabel="transmit power p (W)", ylabel=r"local steps $\kappa$")
-    if not np.isfinite(found.cpu_hz).any():
-        return
-    shown = ax.contourf(
-        found.power,
-        found.steps,
-        found.cpu_hz / 1e6,
-        levels=_LEVELS,
-        norm=LogNorm(1, 1400),
-        cmap="cividis",
-        extend="min",
-    )
-    label = "lowest CPU frequency (MHz)"
-    plt.colorbar(shown, ax=ax, label=label, format="%g", ticks=_LEVELS)
+    if np.isfinite(cpu_hz).any():
+        norm = LogNorm(1, 1400)
+        look = dict(levels=_LEVELS, norm=norm, cmap="cividis", extend="min")
+        shown = ax.contourf(power, steps, cpu_hz / 1e6, **look)
+        label = "lowest CPU frequency (MHz)"
+        plt.colorbar(shown, ax=ax, label=label, format="%g", ticks=_LEVELS)
 
 
 def value_by_start(found: pd.DataFrame) -> tuple[Figure, dict[str, Any]]:
@@ -708,7 +540,7 @@ def resource_explorer() -> VBox:
         power, steps = np.geomspace(1e-4, 1, 400) * most, np.linspace(0.02, 5, 100)
         at = alternation.Start(1.0, start)
         _, ax = plt.subplots(figsize=(8.4, 4.2))
-        fits(ax, window(client, link, power, steps))
+        fits(ax, power, steps, window(client, link, power, steps))
         _mark(ax, "exact", allocation.allocate(client, link), "*", "#D55E00", 17)
         found = allocation.allocate(client, link, "alternating", start=at)
         _mark(ax, "alternation", found, "o", "#56B4E9", 9)
