@@ -333,8 +333,8 @@ def stragglers(fleets: Sequence[Devices], n_clients: int, start: float) -> Strag
     at = alternation.Start(1.0, start)
     for name, link in links().items():
         exact = np.array([~allocation.allocate(fleet, link).feasible for fleet in fleets])
-        ours = [allocation.allocate(fleet, link, "alternating", start=at) for fleet in fleets]
-        found = np.array([~one.feasible for one in ours])
+        turns = [allocation.allocate(fleet, link, "alternating", start=at) for fleet in fleets]
+        found = np.array([~one.feasible for one in turns])
         wrongly[name] = int((found & ~exact).sum()), int(found.sum())
         for kind, out in (("exact", exact), (start, found)):
             often[kind, name] = out.reshape(len(fleets), -1, n_clients).mean(axis=1)

@@ -1,7 +1,7 @@
 """Notebook 32, the scores: what is computed, the evidence for its claims, pictures.
 
-Source: OSAFL, Section III-B (score, Remark 2), Section IV, (21), (24) to (35), with ERRATA 31, 32
-and 79. Theorem 1 and Remark 4 are put to the test in `quadratics`. chi is 1 unless said otherwise.
+Source: OSAFL, Section III-B (score, Remark 2), Section IV, (21), (24) to (35), with ERRATA 31
+and 32. Theorem 1 and Remark 4 are put to the test in `quadratics`. chi is 1 unless said otherwise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 Evidence = dict[str, Any]
 NETWORKS = ("FCN", "SqueezeNet1", "CNN", "LSTM")
-_OWN_NUMBERS = ("m_fednova", "m_feddisco")
 
 
 def paper_rates() -> dict[str, tuple[float, float]]:
@@ -45,42 +44,6 @@ def six_updates() -> np.ndarray:
     angles = np.deg2rad([0, 20, -35, 60, 130, 180])
     lengths = np.array([1.0, 0.8, 1.1, 0.7, 0.9, 0.6])
     return lengths[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-
-
-class Scored(NamedTuple):
-    """The library's score against (21) from scratch, in random draws.
-
-    Attributes
-    ----------
-    errors : array (n,)
-        Largest difference from (21) with chi + 1 in the denominator.
-    low, high : array (n,)
-        Smallest and largest score.
-    as_printed : array (n,)
-        Largest score with the printed gamma + 1, gamma the multiplier 0 of (34).
-    """
-
-    errors: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    as_printed: np.ndarray
-
-
-def from_scratch(seed: int, draws: int = 200) -> Scored:
-    """Compare `osafl_scores` with (21) written out, in random draws."""
-    from sflkit.osafl.scores import osafl_scores  # it loads torch
-
-    rows = []
-    for i in range(draws):
-        draw = generator(seed, "monte_carlo", 0, i)
-        updates = draw.normal(size=(int(draw.integers(2, 30)), int(draw.integers(1, 50))))
-        chi = float(draw.choice([1.0, 2.0, 10.0]))
-        mean = updates.mean(axis=0)
-        cosine = updates @ mean / np.linalg.norm(updates, axis=1) / np.linalg.norm(mean)
-        ours = osafl_scores(updates, chi)
-        error = np.abs(ours - (chi + cosine) / (chi + 1)).max()
-        rows.append((error, ours.min(), ours.max(), ((chi + cosine) / (0 + 1)).max()))
-    return Scored(*np.array(rows).T)
 
 
 # --- Remark 2: what the score costs ---------------------------------------------------------------
@@ -127,29 +90,19 @@ def operations(rng: np.random.Generator) -> Operations:
     return Operations(counts, slope)
 
 
-def next_models(rng: np.random.Generator, dimension: int) -> dict[str, list[np.ndarray]]:
-    """Return each rule's next model when the same d_u have two different stories behind them.
+def next_models(rng: np.random.Generator, dimension: int) -> list[np.ndarray]:
+    """Return OSAFL's next models for the same d_u of six clients, after other local steps.
 
-    The stories differ in local steps, samples and labels of the six clients.
+    It is given neither samples nor labels.
     """
     from sflkit.federated.aggregation import LocalWork
-    from sflkit.osafl import rules
+    from sflkit.osafl.rules import OSAFL
 
     d, model = rng.normal(size=(6, dimension)), rng.normal(size=dimension)
-    behind = [
-        (np.array([1, 2, 3, 4, 5, 1]), np.full(6, 400.0)),
-        (np.array([5, 5, 1, 1, 2, 3]), np.linspace(320, 640, 6)),
-    ]
-    found: dict[str, list] = {"osafl": [], "m_fednova": [], "m_feddisco": []}
-    for steps, held in behind:
+    found = []
+    for steps in (np.array([1, 2, 3, 4, 5, 1]), np.array([5, 5, 1, 1, 2, 3])):
         work = LocalWork(np.arange(6), steps, 0.1)
-        sent = -0.1 * steps[:, None] * d
-        found["osafl"].append(rules.OSAFL(6, 20.0)(model, sent, work=work))
-        found["m_fednova"].append(rules.MFedNova(held)(model, sent, work=work))
-        disco = rules.MFedDisco(6)
-        labels = np.outer(held, np.ones(4)) + np.eye(6, 4) * steps[:, None]
-        weights = disco.round_weights(work, held, lambda labels=labels: labels)
-        found["m_feddisco"].append(disco(model, -0.1 * d, weights, work))
+        found.append(OSAFL(6, 20.0)(model, -0.1 * steps[:, None] * d, work=work))
     return found
 
 
@@ -299,10 +252,9 @@ class Found(NamedTuple):
     come from `companion.notebooks.quadratics`.
     """
 
-    scored: Scored
     identical: np.ndarray
     operations: Operations
-    next_models: dict[str, list[np.ndarray]]
+    next_models: list[np.ndarray]
     solved: pd.DataFrame
     coefficients: dict[str, np.ndarray]
     one_client: OneClient
@@ -317,43 +269,22 @@ class Found(NamedTuple):
 
 def evidence(found: Found) -> dict[str, Evidence]:
     """Return the evidence of notebook 32: artefact -> part -> what its rule takes."""
-    from sflkit.osafl.rules import RULES  # it loads torch
-
-    scored = found.scored
     medians = np.array([np.median(v) for v in found.coefficients.values()])
-    needs = {
-        RULES[name].label: bool(np.allclose(*found.next_models[name], rtol=1e-9))
-        for name in _OWN_NUMBERS
-    }
-    return {
-        "osafl-eq35": {
-            "range_printed": bool(scored.as_printed.max() <= 1),
-            "printed": (found.solved["error as printed"].to_numpy(), 1e-6),
-            "about": (0.9, medians),
-            "range": {
-                "equal to (21)": bool((scored.errors <= 1e-12).all()),
-                "between 0 and 1": bool((scored.low >= 0).all() and (scored.high <= 1).all()),
-            },
-            "psi": (found.solved["error with psi"].to_numpy(), 1e-6),
-            "lambda_free": bool(found.one_client.best[1] > 0),
-        },
-        "osafl-rem2": {
-            "numbers_sent": tuple(found.next_models["osafl"]),
-            "operations_in_n": found.operations.slope["N"],
-            "operations_in_u": found.operations.slope["U"],
-            "own_numbers": needs,
-        },
-        **_theory(found),
-    }
-
-
-def _theory(found: Found) -> dict[str, Evidence]:
-    """Return the evidence of Theorem 1 and of Remark 4."""
     special, a = found.special, found.conditions
     own = found.static[found.static["feasible"] & (found.static["loss"] == "(18)")]
     still = found.moving[found.moving["feasible"]]
     exact = np.append(still["exact"], found.walks[:, 0])
     return {
+        "osafl-eq35": {
+            "printed": (found.solved["error as printed"].to_numpy(), 1e-6),
+            "about": (0.9, medians),
+            "psi": (found.solved["error with psi"].to_numpy(), 1e-6),
+        },
+        "osafl-rem2": {
+            "numbers_sent": tuple(found.next_models),
+            "operations_in_n": found.operations.slope["N"],
+            "operations_in_u": found.operations.slope["U"],
+        },
         "osafl-thm1": {
             "conditions": bool((a.printed > 0).all() and a.example > 0),
             "static": (own["exact"].to_numpy(), own["bound"].to_numpy()),
@@ -396,14 +327,10 @@ def notes(found: Found) -> dict[str, str]:
 def comparison_rows(found: Found) -> list[dict]:
     """Return ours and the paper's numbers for a table of `results.tables.comparison`."""
     own = found.static[found.static["feasible"] & (found.static["loss"] == "(18)")]
-    still, special, slope = (
-        found.moving[found.moving["feasible"]],
-        found.special,
-        found.operations.slope,
-    )
+    still, special = found.moving[found.moving["feasible"]], found.special
     rows = [
-        ("operations of the scores, power of N", slope["N"], 1.0),
-        ("operations of the scores, power of U", slope["U"], 1.0),
+        (f"operations of the scores, power of {name}", slope, 1.0)
+        for name, slope in found.operations.slope.items()
     ]
     ratios = (
         ("largest exact mean over (24), data that stay", own["exact"] / own["bound"]),

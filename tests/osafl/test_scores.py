@@ -22,6 +22,18 @@ def test_scores_by_hand():
     )
 
 
+@pytest.mark.parametrize("chi", [1.0, 2.0, 10.0])
+def test_scores_are_21_and_lie_between_0_and_1(chi):
+    draw = np.random.default_rng(4)
+    for _ in range(20):
+        d = draw.normal(size=(draw.integers(2, 30), draw.integers(1, 50)))
+        mean = d.mean(axis=0)
+        cosine = d @ mean / np.linalg.norm(d, axis=1) / np.linalg.norm(mean)
+        found = osafl_scores(d, chi)
+        np.testing.assert_allclose(found, (chi + cosine) / (chi + 1), rtol=0, atol=1e-12)
+        assert found.min() >= 0 and found.max() <= 1
+
+
 def test_scores_at_the_edges():
     # a zero row: cosine 0, 1/2; equal rows: 1; a row against the mean: 0; rows that cancel: mean 0,
     # all 1/2
