@@ -5,16 +5,15 @@ Source: OSAFL, Section I, Fig. 1, Appendix A.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from companion import figures, story
-from companion.judging.claims import NotRun, Setting
+from companion.judging.claims import Setting
 from companion.plans import Stage
-from sflkit import checks
 from sflkit.osafl import centralised
 from sflkit.osafl.centralised import CentralisedConfig
 from sflkit.results import intervals
@@ -24,16 +23,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class StaticVsStreaming(NamedTuple):
-    """The runs of Fig. 1's arms, and those of frozen and time-varying stores on other seeds."""
+PAIR = ("static", "time_varying")  # the paper's
+STORES = ("frozen", "time_varying")
+NAMES = {
+    "static": "static",
+    "static_matched": "static, matched",
+    "frozen": "frozen stores",
+    "kept": "nothing removed",
+    "time_varying": "time-varying",
+}
 
-    arms: pd.DataFrame
-    frozen: pd.DataFrame
+
+class StaticVsStreaming(NamedTuple):
+    """The runs of Fig. 1, and those of frozen and time-varying stores on other seeds."""
+
+    pair: pd.DataFrame
+    stores: pd.DataFrame
 
 
 def static_vs_streaming(
     *,
-    arms: list[str],
     seeds: list[int],
     frozen_seeds: list[int],
     batch_static: int,
@@ -43,55 +52,21 @@ def static_vs_streaming(
     """Yield the runs of OSAFL's Figure 1, one per arm and seed, and those of frozen stores.
 
     Arguments are the parameters of notebook 35. `hidden` 0 means the network's own width. With
-    other than 100 episodes the rates fall at the same shares of the run as in Appendix A. The
-    paper's two arms come first, seed by seed, so that a sweep that is cut leaves whole pairs.
-
-    Raises
-    ------
-    ValueError
-        If an arm is unknown or named twice, or the paper's two are not both there.
+    other than 100 episodes the rates fall at the same shares of the run as in Appendix A.
     """
-    for arm in arms:
-        checks.choice("arms", arm, centralised.ARMS)
-    if len(set(arms)) < len(arms) or not {"static", "time_varying"} <= set(arms):
-        raise ValueError(
-            f"arms={arms} must be different ones, and static and time_varying among them"
-        )
     shared["hidden"] = shared["hidden"] or None
-    judged = ["static", "time_varying"]
-    added = [arm for arm in arms if arm not in judged]
 
-    def config(arm: str, seed: int) -> centralised.CentralisedConfig:
+    def config(arm: str, seed: int) -> CentralisedConfig:
         size = batch_static if arm == "static" else batch_stream
         own = centralised.appendix_a(arm, shared["episodes"]) | {"batch_size": size}
-        return centralised.CentralisedConfig(arm=arm, seed=seed, **own, **shared)
+        return CentralisedConfig(arm=arm, seed=seed, **own, **shared)
 
-    order = [(arm, seed) for group in (judged, added) for seed in seeds for arm in group]
-    stores = [(arm, seed) for seed in frozen_seeds for arm in ("frozen", "time_varying")]
     frames = []
-    for pairs, name in ((order, "arms"), (stores, "frozen stores")):
-        configs = [config(arm, seed) for arm, seed in pairs]
+    for name, arms, chosen in (("arms", PAIR, seeds), ("frozen stores", STORES, frozen_seeds)):
+        configs = [config(arm, seed) for seed in chosen for arm in arms]
         frame = yield Stage(centralised.run, configs, name, gpu=shared["data"] != "digits")
         frames.append(frame)
     return StaticVsStreaming(*frames)
-
-
-NAMES = {
-    "static": "static",
-    "static_matched": "static, matched",
-    "frozen": "frozen stores",
-    "kept": "nothing removed",
-    "time_varying": "time-varying",
-}
-# What changes from one arm to another, in the order of the figure; the paper's own pair is last.
-STEPS = {
-    ("static", "static_matched"): "training",
-    ("static_matched", "frozen"): "size",
-    ("frozen", "kept"): "new samples come",
-    ("kept", "time_varying"): "old samples go",
-    ("frozen", "time_varying"): "samples change",
-}
-PAPERS_PAIR = ("static", "time_varying")
 
 
 def stores(configs: Iterable[CentralisedConfig]) -> pd.DataFrame:
@@ -174,43 +149,26 @@ def mean_scores(found: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
     return found.groupby("arm").mean().loc[list(arms)].rename(index=NAMES).round(4)
 
 
-def gains(found: pd.DataFrame, what: str, pair: tuple[str, str]) -> np.ndarray:
-    """Return by how much the second arm's score is above the first's, (n_seeds,), in points."""
-    table = found[what].unstack("arm")
+def gains(found: pd.DataFrame, pair: Sequence[str]) -> np.ndarray:
+    """Return by how many points the second arm's accuracy is above the first's, (n_seeds,)."""
+    table = found["accuracy"].unstack("arm")
     return 100 * (table[pair[1]] - table[pair[0]]).to_numpy()
 
 
-def steps_between(arms: Sequence[str]) -> dict[tuple[str, str], str]:
-    """Return the pairs of `arms` that differ in one thing, and the paper's pair."""
-    there = {pair: what for pair, what in STEPS.items() if set(pair) <= set(arms)}
-    return there | {PAPERS_PAIR: "all together"}
-
-
-def evidence(found: pd.DataFrame, frozen: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return the evidence of `osafl-fig1` and `osafl-frozen` from `scores` of their runs.
-
-    Without frozen stores among Fig. 1's arms there is none on the part about them.
-    """
-    stores = frozen.unstack("arm")["accuracy"]
+def evidence(pair: pd.DataFrame, stores: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the evidence of `osafl-fig1` and `osafl-frozen` from `scores` of their runs."""
+    accuracy, loss, instability = (
+        pair[what].unstack("arm") for what in ("accuracy", "loss", "instability")
+    )
+    held = stores["accuracy"].unstack("arm")
     return {
-        "osafl-fig1": _figure_1(found),
-        "osafl-frozen": {"accuracy": (stores["time_varying"], stores["frozen"])},
+        "osafl-fig1": {
+            "accuracy": (accuracy["static"], accuracy["time_varying"]),
+            "loss": (np.log(loss["time_varying"]), np.log(loss["static"])),
+            "instability": (np.log(instability["time_varying"]), np.log(instability["static"])),
+        },
+        "osafl-frozen": {"accuracy": (held["time_varying"], held["frozen"])},
     }
-
-
-def _figure_1(found: pd.DataFrame) -> dict[str, Any]:
-    table = found.unstack("arm")
-    log = np.log(table.loc[:, ["loss", "instability"]])
-    known: dict[str, Any] = {
-        "accuracy": (table["accuracy", "static"], table["accuracy", "time_varying"]),
-        "loss": (log["loss", "time_varying"], log["loss", "static"]),
-        "instability": (log["instability", "time_varying"], log["instability", "static"]),
-    }
-    if ("accuracy", "frozen") not in table:
-        why = NotRun("the frozen stores were not run in this profile")
-        return known | {"frozen_instability": why}
-    both = (log["instability", "time_varying"], log["instability", "frozen"])
-    return known | {"frozen_instability": both}
 
 
 def setting(data: str, model: str, episodes: int, n_clients: int, n_seeds: int) -> Setting:
@@ -222,24 +180,16 @@ def setting(data: str, model: str, episodes: int, n_clients: int, n_seeds: int) 
     return Setting("stand-in", f"{words}{n_clients} users")
 
 
-def note(found: pd.DataFrame, arms: Sequence[str]) -> str:
-    """Return what the change of samples does, and accuracy and instability of every arm."""
+def note(found: pd.DataFrame) -> str:
+    """Return accuracy and instability of the paper's two arms."""
     mean = found.groupby("arm")[["accuracy", "instability"]].mean()
     told = [
         f"{NAMES[arm]} {mean.loc[arm, 'accuracy']:.4f} ({mean.loc[arm, 'instability']:.4f})"
-        for arm in arms
+        for arm in PAIR
     ]
-    change = ""
-    if {"frozen", "time_varying"} <= set(arms):
-        gain = 100 * (mean.loc["time_varying", "accuracy"] - mean.loc["frozen", "accuracy"])
-        change = (
-            f"At equal size and training, changing stores end {abs(gain):.2f} points "
-            f"{'higher' if gain > 0 else 'lower'} than frozen ones in the mean (ERRATA 70; whether "
-            "the difference is sure is judged as osafl-frozen). "
-        )
     return (
-        f"{change}Mean accuracy, and in brackets the median change of accuracy from one episode to "
-        f"the next: {', '.join(told)}."
+        "The two differ in size and training as well (ERRATA 70). Mean accuracy, and in brackets "
+        f"the median change of accuracy from one episode to the next: {', '.join(told)}."
     )
 
 
@@ -248,80 +198,34 @@ def _range(numbers: Iterable[int]) -> str:
     return f"{min(numbers)} to {max(numbers)}"
 
 
-# How the figure calls the steps from one arm to another, where it says more than their names.
-_WORDS = {
-    "training": "batches, rates,\nnumber of steps",
-    "all together": "all together\n(as in Fig. 1)",
-}
+def figure1(axes: Sequence[Axes], frame: pd.DataFrame) -> pd.DataFrame:
+    """Draw Fig. 1: test accuracy and loss over the episodes, means and bands.
 
-
-def figure1(axes: Sequence[Axes], frame: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
-    """Draw Fig. 1: test accuracy and loss over the episodes.
-
-    Parameters
-    ----------
-    axes : two Axes
-    frame : DataFrame
-        Rows of `centralised.run`.
-    arms : sequence of str
-        In the order of `centralised.ARMS`.
-
-    Returns
-    -------
-    DataFrame
-        What is drawn, for `figures.save_figure`.
+    `frame` has the rows of `centralised.run`. Returns what is drawn, for `figures.save_figure`.
     """
-    ordered = pd.concat([frame[frame["arm"] == arm] for arm in arms])
+    ordered = pd.concat([frame[frame["arm"] == arm] for arm in PAIR])
     for ax, what in zip(axes, ("accuracy", "loss"), strict=True):
-        _curves(ax, ordered, what)
+        figures.curves(ax, ordered, "episode", what, "arm", interval=0.95, labels=NAMES)
+        ax.set(xlabel="episode", ylabel=f"test {what}")
     axes[0].legend(loc="lower right")
     axes[1].get_legend().remove()
     return ordered[["arm", "seed", "episode", "accuracy", "loss"]]
 
 
-def differences(axes: Sequence[Axes], scores: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
-    """Draw what each difference between two arms does to accuracy (left) and instability (right).
+def differences(ax: Axes, found: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Draw what some differences do to the accuracy: seeds as dots, mean and 95 % interval.
 
-    Parameters
-    ----------
-    axes : two Axes
-    scores : DataFrame
-        `scores`.
-    arms : sequence of str
-        In the order of `centralised.ARMS`.
-
-    Returns
-    -------
-    DataFrame
-        what, step, and the change in points, one row per seed.
+    `found` has a difference in words and its `gains`. Returns them, one row per seed.
     """
-    rows = []
-    for ax, what in zip(axes, ("accuracy", "instability"), strict=True):
-        _differences(ax, scores, arms, what)
-        for pair, step in steps_between(arms).items():
-            rows += [(what, step, gain) for gain in gains(scores, what, pair)]
-    axes[1].set_yticklabels([])
-    return pd.DataFrame(rows, columns=["what", "step", "points"])
-
-
-def _curves(ax: Axes, ordered: pd.DataFrame, what: str) -> None:
-    """Draw means and bands."""
-    figures.curves(ax, ordered, "episode", what, "arm", interval=0.95, labels=NAMES)
-    ax.set(xlabel="episode", ylabel=f"test {what}")
-
-
-def _differences(ax: Axes, scores: pd.DataFrame, arms: Sequence[str], what: str) -> None:
-    """Draw a row per step from one arm to another: seeds as dots, mean and 95 % interval."""
-    steps = steps_between(arms)
-    for i, pair in enumerate(steps):
-        gain = gains(scores, what, pair)
+    for i, gain in enumerate(found.values()):
         mean = intervals.mean_interval(gain)
-        own = figures.series_style(pair[1], arms.index(pair[1]))["color"]
-        color = "black" if pair == PAPERS_PAIR else own
+        color = figures.series_style(None, i)["color"]
         ax.plot(gain, np.full(len(gain), i), "o", color=color, alpha=0.3, markersize=4)
         ax.plot([mean.low, mean.high], [i, i], color=color, linewidth=2.4)
         ax.plot(mean.mean, i, "D", color=color, markersize=7)
     ax.axvline(0, color="0.4", linewidth=1)
-    ax.set(yticks=range(len(steps)), ylim=(len(steps) - 0.5, -0.5))
-    ax.set_yticklabels([_WORDS.get(step, step) for step in steps.values()])
-    ax.set_xlabel(f"change of {what}, percentage points")
+    ax.set(yticks=range(len(found)), ylim=(len(found) - 0.5, -0.5))
+    ax.set_yticklabels(found)
+    ax.set_xlabel("change of accuracy, percentage points")
+    rows = [(step, gain) for step, gains in found.items() for gain in gains]
+    return pd.DataFrame(rows, columns=["step", "points"])

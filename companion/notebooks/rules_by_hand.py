@@ -191,7 +191,6 @@ def evidence(found: Rounds, needs: pd.DataFrame) -> dict[str, dict[str, Any]]:
         "m_fednova": bool(needs.loc["m_fednova", "sizes"]),
         "m_feddisco": {name: bool(needs.loc["m_feddisco", name]) for name in ("sizes", "labels")},
         "others": {labels[rule]: not row.any() for rule, row in without.iterrows()},
-        "m_fednova_steps": bool(needs.loc["m_fednova", "steps"]),
     }
     return parts
 
