@@ -63,14 +63,6 @@ if TYPE_CHECKING:
 CHECKPOINT_ROUND = {"CNN": 5, "SqueezeNet1": 30}
 
 
-def at_checkpoint(network: str) -> dict[str, float]:
-    """Return the accuracies that Section V-B.1 names for a network at K = 1, shares by rule."""
-    where = f"accuracy at round {CHECKPOINT_ROUND[network]} {network}"
-    return {
-        rule: paper_value("osafl", "osafl-fig4", f"{where} {name}") for rule, name in LABELS.items()
-    }
-
-
 class Dataset1(NamedTuple):
     """What notebook 33 draws and judges; frames of runs have the columns `arm`, `K` and `seed`.
 
@@ -218,21 +210,14 @@ def _first_window(curve: pd.Series, window: int, good: Callable[[pd.Series], pd.
     return float(ends[0] - (window - 1) / 2) if len(ends) else float("nan")
 
 
-def ceilings(
-    base: Mapping[str, Any], top_k: Iterable[int], seeds: Iterable[int]
-) -> dict[int, pd.Series]:
-    """Return, by K, the accuracy by seed of one who knows every user's law."""
-    return {
-        K: pd.Series({s: limit_of(ceiling, OSAFLConfig(seed=s, top_k=K, **base)) for s in seeds})
-        for K in top_k
-    }
+def ceilings(base: Mapping[str, Any], seeds: Iterable[int]) -> pd.Series:
+    """Return, by seed, the accuracy of one who knows every user's law, K = 1."""
+    return pd.Series({s: limit_of(ceiling, OSAFLConfig(seed=s, top_k=1, **base)) for s in seeds})
 
 
 PAPER_ROUNDS = 100  # the claims about plateaus and whole tables are about so many
 # CPU minutes of a run until the checkpoint, and over all rounds.
 MINUTES = {"CNN": (0.7, 14), "SqueezeNet1": (7, 23)}
-
-_NO_FEW = "few = 0 leaves out the printed buffer"
 
 
 def evidence(found: Dataset1, known: pd.Series) -> dict[str, Evidence]:
@@ -245,16 +230,20 @@ def evidence(found: Dataset1, known: pd.Series) -> dict[str, Evidence]:
         Accuracy of one who knows every user's law, K = 1, by seed of the buffers.
     """
     read = {K: at_k(found.read.runs, K) for K in (1, 2)}
-    evidence = {
+    why = missing(1, read[1])
+    evidence: dict[str, Evidence] = {
         "osafl-tab2": _table(read[1], 1),
         "osafl-tab3": _table(read[2], 2),
         "osafl-fig4": _curves(read, area),
-        "osafl-score": _scores(found),
+        "osafl-score": {
+            "printed": NotRun(why)
+            if why
+            else (by_arm(read[1], area)["osafl"], by_arm(found.read.no_score, area)["printed"])
+        },
         "osafl-fig5": _curves(read, late_log_loss, falls=True),
         "osafl-saturation": _saturation(read),
         "osafl-genie": _genie(found),
-        "osafl-alg2": _printed_buffer(found.buffers, known),
-        "osafl-alg9": _mafacd(found.buffers),
+        **_buffers(found.buffers, known),
     }
     for network, runs in found.checkpoints.items():
         evidence[f"osafl-{network.lower()}"] = _checkpoint(network, runs) | _column(
@@ -286,40 +275,31 @@ def _curves(tables: Mapping[int, pd.DataFrame], measure: Callable, falls: bool =
     return evidence
 
 
-def _scores(found: Dataset1) -> Evidence:
-    """The evidence on what the score adds, under the reading that is judged."""
-    runs = at_k(found.read.runs, 1)
-    if why := missing(1, runs):
-        return {"printed": NotRun(why)}
-    return {"printed": (by_arm(runs, area)["osafl"], by_arm(found.read.no_score, area)["printed"])}
-
-
 def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:
     evidence: Evidence = {}
-    for K in (1, 2):
-        keys = [f"{what}_K{K}" for what in ("osafl", "loss", "fednova_plateau", "fednova")]
-        if why := missing(K, tables[K]) or _short(tables[K]):
-            evidence |= dict.fromkeys(keys, NotRun(why))
-        else:
-            reached = by_arm(tables[K], plateau)
-            loss = by_arm(tables[K], loss_plateau)["osafl"]
-            level = by_arm(tables[K], between(0.75, 1))["osafl"]
-            nova = (by_arm(tables[K], best)["m_fednova"], level)
-            found = (reached["osafl"], loss, reached["m_fednova"], nova)
-            evidence |= dict(zip(keys, found, strict=True))
-    return evidence | _convergence(tables[1])
-
-
-def _convergence(runs: pd.DataFrame) -> Evidence:
     rising = ("m_fedavg", "m_fedprox", "m_feddisco")
-    if why := missing(1, runs) or _short(runs):
-        return dict.fromkeys([*(f"rising_{rule}" for rule in rising), "afa_flat"], NotRun(why))
-    before, after = by_arm(runs, between(0.75, 0.875)), by_arm(runs, between(0.875, 1))
-    late, early = by_arm(runs, between(0.75, 1)), by_arm(runs, between(0.04, 0.25))
-    return {
-        **{f"rising_{rule}": (after[rule], before[rule]) for rule in rising},
-        "afa_flat": (late["m_afa_cd"], early["m_afa_cd"]),
-    }
+    for K, runs in tables.items():
+        keys = [f"{what}_K{K}" for what in ("osafl", "loss", "fednova_plateau", "fednova")]
+        if K == 1:
+            keys += [*(f"rising_{rule}" for rule in rising), "afa_flat"]
+        rounds = int(runs["round"].max()) if len(runs) else 0
+        why = missing(K, runs)
+        if not why and rounds < PAPER_ROUNDS:
+            why = f"{rounds} rounds are fewer than {PAPER_ROUNDS}"
+        if why:
+            evidence |= dict.fromkeys(keys, NotRun(why))
+            continue
+        reached, late = by_arm(runs, plateau), by_arm(runs, between(0.75, 1))
+        loss = by_arm(runs, loss_plateau)["osafl"]
+        found = [reached["osafl"], loss, reached["m_fednova"]]
+        found.append((by_arm(runs, best)["m_fednova"], late["osafl"]))
+        if K == 1:
+            early = by_arm(runs, between(0.04, 0.25))
+            before, after = by_arm(runs, between(0.75, 0.875)), by_arm(runs, between(0.875, 1))
+            found += [(after[rule], before[rule]) for rule in rising]
+            found.append((late["m_afa_cd"], early["m_afa_cd"]))
+        evidence |= dict(zip(keys, found, strict=True))
+    return evidence
 
 
 def _genie(found: Dataset1) -> Evidence:
@@ -339,22 +319,25 @@ def _genie(found: Dataset1) -> Evidence:
     return evidence
 
 
-def _printed_buffer(buffers: pd.DataFrame, known: pd.Series) -> Evidence:
-    ends = by_arm(buffers, best)
-    evidence: Evidence = {"without": (ends["osafl"], known.loc[ends.index] / 2)}
-    if "osafl_printed" not in ends:
-        return evidence | {"printed_buffer": NotRun(_NO_FEW)}
-    printed = ends["osafl_printed"].dropna()
-    return evidence | {"printed_buffer": (printed, ends["osafl"].loc[printed.index])}
-
-
-def _mafacd(runs: pd.DataFrame) -> Evidence:
-    found = by_arm(runs, best)
+def _buffers(runs: pd.DataFrame, known: pd.Series) -> dict[str, Evidence]:
+    """The evidence on Algorithms 2 and 9: what stands for clients that never joined."""
+    ends = by_arm(runs, best)
+    joined, fails = ends["osafl"], ends["m_afa_cd_printed"]
+    printed = NotRun("few = 0 leaves out the printed buffer")
+    if "osafl_printed" in ends:
+        own = ends["osafl_printed"].dropna()
+        printed = (own, joined.loc[own.index])
     return {
-        "fails": (found["osafl"] / 2, found["m_afa_cd_printed"]),
-        "loss": by_arm(runs, best_loss)["m_afa_cd_printed"],
-        "accuracy": found["m_afa_cd_printed"],
-        "repaired": (found["m_afa_cd"], found["osafl"] / 2),
+        "osafl-alg2": {
+            "without": (joined, known.loc[ends.index] / 2),
+            "printed_buffer": printed,
+        },
+        "osafl-alg9": {
+            "fails": (joined / 2, fails),
+            "loss": by_arm(runs, best_loss)["m_afa_cd_printed"],
+            "accuracy": fails,
+            "repaired": (ends["m_afa_cd"], joined / 2),
+        },
     }
 
 
@@ -400,11 +383,6 @@ def _price(network: str, rounds: int, how: str, minutes: float) -> str:
     """Say that a network was not trained, and what six rules on three seeds cost."""
     costs = f"{minutes / 60:.1f} CPU hours" if minutes > 90 else f"{minutes:.0f} CPU minutes"
     return f"{network} was not trained for {rounds} rounds{how} under the reading judged ({costs})"
-
-
-def _short(runs: pd.DataFrame) -> str:
-    rounds = int(runs["round"].max())
-    return "" if rounds >= PAPER_ROUNDS else f"{rounds} rounds are fewer than {PAPER_ROUNDS}"
 
 
 _GENIE = (
@@ -471,22 +449,17 @@ def _how_far(found: Dataset1, network: str) -> str:
 def notes_1(found: Dataset1) -> dict[str, str]:
     """Return the remarks on notebook 33's verdicts, by artefact."""
     notes = {"osafl-alg9": f"ERRATA 38. {_both_ways(found.buffers)}", "osafl-genie": _GENIE}
-    said = _reading_words(found.read)
+    first = found.read.table.iloc[0]
+    said = (
+        f"The reading: {name_of(found.read.best)}. It meets {first['met']} of the twelve numbers, "
+        f"the most of {len(found.read.table)} readings tried, on a seed that judges nothing."
+    )
     for K, artefact in ((1, "osafl-tab2"), (2, "osafl-tab3")):
         runs = at_k(found.read.runs, K)
         if len(runs):
             there = f"On the seeds that judge it meets {met(runs, K)} of this table's twelve."
             notes[artefact] = f"{best_in_words(runs)} {said} {there}"
     return notes | {"osafl-fig4": said, "osafl-fig5": said, "osafl-score": said}
-
-
-def _reading_words(read: Read) -> str:
-    """Say which reading is judged, how many were tried, and what it meets."""
-    first = read.table.iloc[0]
-    return (
-        f"The reading: {name_of(read.best)}. It meets {first['met']} of the twelve numbers, the "
-        f"most of {len(read.table)} readings tried, on a seed that judges nothing."
-    )
 
 
 def _both_ways(buffers: pd.DataFrame) -> str:
@@ -594,13 +567,14 @@ def checkpoint(ax: Axes, runs: pd.DataFrame, network: str) -> pd.DataFrame:
     Returns the accuracies in per cent, one row per seed and one column per rule.
     """
     ends = 100 * by_arm(runs, at_round(CHECKPOINT_ROUND[network]))[list(LABELS)]
-    printed = at_checkpoint(network)
-    for x, rule in enumerate(LABELS):
+    where = f"accuracy at round {CHECKPOINT_ROUND[network]} {network}"
+    for x, (rule, name) in enumerate(LABELS.items()):
+        printed = 100 * paper_value("osafl", "osafl-fig4", f"{where} {name}")
         at = mean_interval(ends[rule])
         look = {"color": colors()[rule], "capsize": 4}
         ax.errorbar(x, at.mean, at.high - at.mean, fmt="o", **look)
         ax.plot(np.full(len(ends), x + 0.12), ends[rule], ".", color=colors()[rule], markersize=4)
-        sheets.printed_marks(ax, x - 0.15, {rule: 100 * printed[rule]}, colors())
+        sheets.printed_marks(ax, x - 0.15, {rule: printed}, colors())
     ax.set_xticks(range(len(LABELS)), list(LABELS.values()))
     ax.set(ylabel="test accuracy, %", ylim=(0, 70))
     ax.set_title(f"{network}, K = 1, after {CHECKPOINT_ROUND[network]} rounds")
@@ -614,7 +588,6 @@ def never_joined(axes: Sequence[Axes], found: Dataset1) -> dict[str, pd.DataFram
     Left every seed has a line; a run that has diverged has no accuracy from there on, and a cross
     marks its last one. Right one seed each, by what counts for such clients.
     """
-
     for arm, name in NEVER_JOINED.items():
         for i, (_, run) in enumerate(found.buffers[found.buffers["arm"] == arm].groupby("seed")):
             rule = "osafl" if arm.startswith("osafl") else "m_afa_cd"

@@ -50,14 +50,6 @@ PRINTED = tuple(ARMS)[:6]
 COLUMN = (*PRINTED, "genie")
 
 
-def at_round_40(K: int) -> dict[str, float]:
-    """Return the accuracies on Dataset-2 after 40 rounds, Section V-B.2, shares by rule."""
-    return {
-        rule: paper_value("osafl", "osafl-fig6", f"accuracy at round 40 K = {K} {name}")
-        for rule, name in LABELS.items()
-    }
-
-
 class Dataset2(NamedTuple):
     """What notebook 34 draws and judges.
 
@@ -210,8 +202,8 @@ def _gap(features: pd.DataFrame, names: pd.DataFrame, K: int, deep: bool) -> Evi
 
 
 _NOTHING_MISSING = (
-    "Who knows the last file only is as often right, at best, as who knows every user's law (the "
-    "parts beyond the paper), so that the number of the file holds all that the best guess needs."
+    "Who knows the last file only is as often right, at best, as who knows every user's law, so "
+    "that the number of the file holds all that the best guess needs."
 )
 # Of Dataset-2: a late accuracy below it says that a rule has not left the first plateau.
 _NOT_BEGUN = 0.1
@@ -234,8 +226,9 @@ def notes_2(found: Dataset2) -> dict[str, str]:
     for K, artefact in ((1, "osafl-tab4"), (2, "osafl-tab5")):
         runs = at_k(found.tables, K)
         if len(runs):
-            notes[artefact] = f"{best_in_words(runs)} {_plateau_words(runs)}".strip()
-            if words := _plateau_words(runs):
+            words = _plateau_words(runs)
+            notes[artefact] = f"{best_in_words(runs)} {words}".strip()
+            if words:
                 said = notes.get("osafl-fig6", "")
                 notes["osafl-fig6"] = f"{said} K = {K}: {words}".strip()
     return notes
@@ -271,7 +264,11 @@ def draw_curves(found: Dataset2, top_k: Sequence[int]) -> tuple[Figure, dict[str
             ax.set(
                 ylim=(0, high) if what == "accuracy" else (1.5, 5), title=f"Figure 6, LSTM, K = {K}"
             )
-        marks = at_round_40(K)
+        said = f"accuracy at round {ROUND} K = {K}"
+        marks = {
+            rule: paper_value("osafl", "osafl-fig6", f"{said} {name}")
+            for rule, name in LABELS.items()
+        }
         places = {rule: 37 + 1.5 * i for i, rule in enumerate(marks)}
         sheets.printed_marks(pair[0], places, marks, colors())
     sheets.one_legend(fig.axes[-1], loc="outside upper center", ncols=4)

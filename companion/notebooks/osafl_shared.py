@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from companion import figures, sheets, story
-from companion.judging.tables import paper_value, paper_values
+from companion.judging.tables import paper_values
 from companion.plans import Stage, no_runs
 from sflkit.osafl import training
 from sflkit.osafl.config import OSAFLConfig
@@ -241,8 +241,8 @@ def _evaluated(run: pd.DataFrame) -> pd.Series:
 
 # What Tables II to V print of a rule.
 MEASURES = {"accuracy": best, "loss": best_loss}
-# Their rows: what we call a rule -> the paper's name in data/paper_values.
-PAPER_ROWS = {"centralised SGD": "SGD"} | {name: name for name in LABELS.values()}
+# Their rows, by rule.
+ROWS = {"genie": "centralised SGD"} | LABELS
 
 
 def printed_steps(base: Mapping[str, Any]) -> pd.DataFrame:
@@ -301,15 +301,18 @@ def printed_table(artefact: str, network: str) -> dict[str, dict[str, tuple[floa
         Name of a rule, in the paper's order -> "accuracy" or "loss" -> number and printed spread.
     """
     values = paper_values("osafl").set_index(["artefact", "quantity"])["value"].astype(float)
-    return {
-        name: {
-            what: tuple(
-                values[artefact, f"test {what} {said} {network}{end}"] for end in ("", ", spread")
-            )
-            for what in MEASURES
-        }
-        for name, said in PAPER_ROWS.items()
-    }
+
+    def cell(name: str, what: str) -> tuple[float, float]:
+        quantity = f"test {what} {'SGD' if name == ROWS['genie'] else name} {network}"
+        return values[artefact, quantity], values[artefact, f"{quantity}, spread"]
+
+    return {name: {what: cell(name, what) for what in MEASURES} for name in ROWS.values()}
+
+
+def printed_marks(artefact: str, what: str, network: str) -> dict[str, float]:
+    """Return the numbers of `printed_table` for "accuracy" or "loss" by rule, with "genie"."""
+    table = printed_table(artefact, network)
+    return {rule: table[name][what][0] for rule, name in ROWS.items()}
 
 
 def our_table(runs: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
@@ -318,9 +321,8 @@ def our_table(runs: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
     `runs` has one K, and the columns arm and seed.
     """
     found = {what: as_printed(by_arm(runs, measure)) for what, measure in MEASURES.items()}
-    names = RULES.labels() | {"genie": "centralised SGD"}
     return {
-        names[arm]: {what: found[what][arm].dropna().to_numpy() for what in MEASURES}
+        ROWS[arm]: {what: found[what][arm].dropna().to_numpy() for what in MEASURES}
         for arm in found["accuracy"]
     }
 
@@ -334,8 +336,7 @@ def missing(K: int, runs: pd.DataFrame) -> str:
 
 def best_in_words(runs: pd.DataFrame) -> str:
     """Say the best accuracies of a table."""
-    ends = by_arm(runs, best)
-    means = (as_printed(ends) if "m_afa_cd_printed" in ends else ends).mean()
+    means = as_printed(by_arm(runs, best)).mean()
     rules = means[[*LABELS]].sort_values(ascending=False)
     said = ", ".join(f"{LABELS[rule]} {mean:.3f}" for rule, mean in rules.items())
     genie = f"; centralised {means['genie']:.3f}" if "genie" in means else ""
@@ -344,26 +345,7 @@ def best_in_words(runs: pd.DataFrame) -> str:
 
 def colors() -> dict[str, str]:
     """Return the colour of each rule."""
-
     return {name: RULES[name].look.color for name in RULES}
-
-
-def printed_marks(artefact: str, what: str, network: str) -> dict[str, float]:
-    """Return what a table of the paper prints, rule -> number, with "genie" for centralised SGD.
-
-    Parameters
-    ----------
-    artefact : str
-        A table's, such as "osafl-tab2".
-    what : {"accuracy", "loss"}
-    network : str
-        A column of the table, such as "FCN".
-    """
-    names = {"genie": "SGD"} | LABELS
-    return {
-        rule: paper_value("osafl", artefact, f"test {what} {name} {network}")
-        for rule, name in names.items()
-    }
 
 
 def compared(ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, float]) -> pd.DataFrame:
@@ -385,7 +367,6 @@ def compared(ax: Axes, runs: pd.DataFrame, what: str, printed: Mapping[str, floa
     DataFrame
         Mean, std and count by arm and round.
     """
-
     as_in_the_paper = runs["arm"].replace("m_afa_cd_printed", "m_afa_cd")
     drawn = runs.assign(arm=as_in_the_paper).dropna(subset=[what])
     figures.curves(ax, drawn, "round", what, "arm", rules=RULES, interval=None)

@@ -26,9 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion.judging.tables import paper_values
-from companion.notebooks import osafl_shared
-from companion.notebooks.osafl_shared import LABELS
+from companion.notebooks.osafl_shared import CASE, LABELS, collect, collected, printed_table, scaled
 from companion.plans import Stage
 from sflkit import checks
 from sflkit.osafl import training
@@ -144,15 +142,15 @@ def grid(
         raise ValueError(f"seeds={list(seeds)} must not hold {seed}, which chooses the reading")
     asked = configs(tried, base, [seed])
     frame = yield Stage(training.run, asked, "readings")
-    found = osafl_shared.collect(frame, {(i,): one for i, one in enumerate(asked)}, ("case",))
+    found = collect(frame, {(i,): one for i, one in enumerate(asked)}, ("case",))
     runs = {one: found[found["case"] == i] for i, one in enumerate(asked)}
     table = grid_table(runs, tried, base, seed=seed)
     first = Reading(*table.loc[0, list(Reading._fields)])
     best = next(one for one in tried if name_of(one) == name_of(first))  # NaN stands for None
     judges = cases(best, base, seeds, top_k)
-    judging = yield from osafl_shared.collected(judges, osafl_shared.CASE, "best reading")
+    judging = yield from collected(judges, CASE, "best reading")
     even = _without_scores(judges, judging, top_k[0])
-    no_score = yield from osafl_shared.collected(even, osafl_shared.CASE, "best reading, score")
+    no_score = yield from collected(even, CASE, "best reading, score")
     return Read(table, best, judging, no_score)
 
 
@@ -177,7 +175,7 @@ def _without_scores(
         if (rule, one_k) == ("osafl", K):
             mine = (runs["arm"] == rule) & (runs["K"] == K) & (runs["seed"] == seed)
             share = round(float(runs.loc[mine, "mean_score"].mean()), 4)
-            found["printed", K, seed] = osafl_shared.scaled(replace(own, chi=1e9), share)
+            found["printed", K, seed] = scaled(replace(own, chi=1e9), share)
     return found
 
 
@@ -248,15 +246,13 @@ def printed(K: int = 1) -> pd.DataFrame:
     DataFrame, one row per rule and what, "accuracy" or "loss"
         value, spread, and tolerance: twice the spread plus `TOLERANCE`.
     """
-    artefact = f"osafl-tab{K + 1}"
-    table = paper_values("osafl").set_index(["artefact", "quantity"])["value"].astype(float)
-    rows = {}
-    for rule, what in itertools.product(RULES_OF_TABLE, TOLERANCE):
-        name = f"test {what} {LABELS[rule]} FCN"
-        value, spread = table[artefact, name], table[artefact, f"{name}, spread"]
-        rows[rule, what] = (value, spread, 2 * spread + TOLERANCE[what])
-    index = pd.MultiIndex.from_tuples(rows, names=["rule", "what"])
-    return pd.DataFrame([*rows.values()], index, ["value", "spread", "tolerance"])
+    cells = {
+        (rule, what): (*pair, 2 * pair[1] + TOLERANCE[what])
+        for rule in RULES_OF_TABLE
+        for what, pair in printed_table(f"osafl-tab{K + 1}", "FCN")[LABELS[rule]].items()
+    }
+    index = pd.MultiIndex.from_tuples(cells, names=["rule", "what"])
+    return pd.DataFrame([*cells.values()], index, ["value", "spread", "tolerance"])
 
 
 def grid_table(
@@ -289,18 +285,12 @@ def grid_table(
         own = {rule: config(reading, rule, base, seed=seed) for rule in RULES_OF_TABLE}
         if any(one not in runs for one in own.values()):
             continue
-        row = reading._asdict()
-        met = {what: 0 for what in TOLERANCE}
-        distance = []
-        for rule, what in asked.index:
-            value = _number(runs[own[rule]], what)
-            row[f"{rule} {what}"] = value
-            apart = abs(value - asked.loc[(rule, what), "value"])
-            met[what] += bool(apart <= asked.loc[(rule, what), "tolerance"])
-            if what == "accuracy":
-                distance.append(apart)
-        row |= {"met": sum(met.values()), "accuracies": met["accuracy"], "losses": met["loss"]}
-        rows.append(row | {"distance": float(np.mean(distance))})
+        ours = pd.Series({cell: _number(runs[own[cell[0]]], cell[1]) for cell in asked.index})
+        apart = (ours - asked["value"]).abs()
+        met = (apart <= asked["tolerance"]).groupby(level=1).sum()
+        row = reading._asdict() | {f"{rule} {what}": value for (rule, what), value in ours.items()}
+        row |= {"met": met.sum(), "accuracies": met["accuracy"], "losses": met["loss"]}
+        rows.append(row | {"distance": apart.xs("accuracy", level=1).mean()})
     table = pd.DataFrame(rows)
     if not len(table):
         return table
