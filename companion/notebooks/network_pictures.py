@@ -1,8 +1,4 @@
-"""Drawings of networks, layer by layer.
-
-Source: OSAFL, Figs. 7 and 8.
-
-"""
+"""Drawings of networks, layer by layer. Source: OSAFL, Figs. 7 and 8."""
 
 from __future__ import annotations
 
@@ -18,16 +14,8 @@ if TYPE_CHECKING:
 
 
 class Layer(NamedTuple):
-    """One block of a network.
-
-    Attributes
-    ----------
-    name : str
-        What it does.
-    shape : str
-        The shape of its output for one sample, such as "32 x 16 x 16".
-    parameters : int
-        How many parameters it has.
+    """A block of a network: what it does, the shape of its output such as "32 x 16 x 16", and how
+    many parameters it has.
     """
 
     name: str
@@ -47,7 +35,9 @@ def layers(model: nn.Module, example: Tensor) -> list[Layer]:
         Its input for one sample, with the batch axis.
     """
     import torch
+    from torch import nn
 
+    kinds = (nn.Linear, nn.Conv2d, nn.MaxPool2d, nn.Embedding, nn.RNNBase)
     found: list[Layer] = []
 
     def note(module: nn.Module, _: tuple, output: Tensor | tuple) -> None:
@@ -55,7 +45,8 @@ def layers(model: nn.Module, example: Tensor) -> list[Layer]:
         shape = " x ".join(map(str, output.shape[1:]))
         found.append(Layer(_kind(module), shape, sum(p.numel() for p in module.parameters())))
 
-    hooks = [block.register_forward_hook(note) for block in _blocks(model)]
+    blocks = [block for block in model.modules() if isinstance(block, kinds)]
+    hooks = [block.register_forward_hook(note) for block in blocks]
     try:
         with torch.no_grad():
             model(example)
@@ -63,13 +54,6 @@ def layers(model: nn.Module, example: Tensor) -> list[Layer]:
         for hook in hooks:
             hook.remove()
     return found
-
-
-def _blocks(model: nn.Module) -> list[nn.Module]:
-    from torch import nn
-
-    kinds = (nn.Linear, nn.Conv2d, nn.MaxPool2d, nn.Embedding, nn.RNNBase)
-    return [module for module in model.modules() if isinstance(module, kinds)]
 
 
 def _kind(module: nn.Module) -> str:
@@ -91,7 +75,7 @@ def chain(
     *,
     title: str,
     source: str,
-    places: int | None = None,
+    places: int,
     beside: str = "",
 ) -> None:
     """Draw a network from top to bottom, a box for each layer and the output's shape beside it.
@@ -102,62 +86,36 @@ def chain(
     ----------
     ax : Axes
     rows : sequence of (name, shape, parameters)
-        As `layers` returns them.
+        As `layers` returns them, at least one.
     title, source : str
         What the network is called, and what goes into it.
-    places : int, optional
+    places : int
         Boxes for which the axes have room, at least as many as there are, so that several networks
         share one scale.
     beside : str
         What else goes into the first dense layer, "" for nothing.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows.
     """
     from matplotlib.patches import FancyBboxPatch
 
-    if not rows:
-        raise ValueError("rows=[] must hold at least one layer")
     most = np.log10(max(10, *(n for _, _, n in rows)))
     ax.text(0, 0.55, source, ha="center", va="center", fontsize=9)
     joins = next((i for i, (name, _, _) in enumerate(rows) if name == "Dense"), None)
+    arrow = {"arrowstyle": "-|>", "linewidth": 1.0, "color": "0.3"}
+    box = {"boxstyle": "round,pad=0.02,rounding_size=0.1", "edgecolor": "black", "linewidth": 0.9}
     for i, (name, shape, n) in enumerate(rows):
         y = -1.0 * i - 0.5
         width = 1.6 + 1.4 * np.log10(max(n, 1)) / most
-        ax.annotate(
-            "",
-            (0, y + 0.38),
-            (0, y + (0.85 if i == 0 else 0.62)),
-            arrowprops={
-                "arrowstyle": "-|>",
-                "linewidth": 1.0,
-                "color": "0.3",
-                "shrinkA": 0,
-                "shrinkB": 0,
-            },
-        )
-        ax.add_patch(
-            FancyBboxPatch(
-                (-width / 2, y - 0.36),
-                width,
-                0.72,
-                boxstyle="round,pad=0.02,rounding_size=0.1",
-                facecolor="#56B4E9" if n else "white",
-                edgecolor="black",
-                linewidth=0.9,
-            )
-        )
-        ax.text(
-            0, y, f"{name}\n{n:,} parameters" if n else name, ha="center", va="center", fontsize=8
-        )
+        ends = (0, y + 0.38), (0, y + (0.85 if i == 0 else 0.62))
+        ax.annotate("", *ends, arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
+        color = "#56B4E9" if n else "white"
+        ax.add_patch(FancyBboxPatch((-width / 2, y - 0.36), width, 0.72, facecolor=color, **box))
+        words = f"{name}\n{n:,} parameters" if n else name
+        ax.text(0, y, words, ha="center", va="center", fontsize=8)
         ax.text(1.65, y, shape, ha="left", va="center", fontsize=9, color="0.25")
         if beside and i == joins:
-            arrow = {"arrowstyle": "-|>", "linewidth": 1.0, "color": "0.3"}
             place = {"ha": "left", "va": "center", "fontsize": 9}
             ax.annotate(beside, (0.04, y + 0.5), (1.65, y + 0.5), arrowprops=arrow, **place)
-    ax.set(xlim=(-1.8, 3.1), ylim=(-max(len(rows), places or 0) - 0.1, 0.9))
+    ax.set(xlim=(-1.8, 3.1), ylim=(-places - 0.1, 0.9))
     ax.text(0, 1.1, title, ha="center", fontsize=11)
     ax.axis("off")
 
@@ -184,8 +142,8 @@ def blocks_of(names: Sequence[str]) -> dict[str, list[Layer]]:
 
 def side_by_side(
     blocks: Mapping[str, Sequence[Layer]],
-    source: str | Mapping[str, str],
-    beside: Mapping[str, str] | None = None,
+    source: Mapping[str, str],
+    beside: Mapping[str, str],
 ) -> Figure:
     """Draw networks beside one another with boxes of one height.
 
@@ -193,10 +151,8 @@ def side_by_side(
     ----------
     blocks : mapping
         As `blocks_of` returns them.
-    source : str or mapping
-        What goes into all of them, or into each.
-    beside : mapping, optional
-        Name of a network -> what joins in front of its first dense layer.
+    source, beside : mapping
+        Name of a network -> what goes into it, and what joins in front of its first dense layer.
     """
     import matplotlib.pyplot as plt
 
@@ -205,8 +161,7 @@ def side_by_side(
     fig, axes = plt.subplots(1, len(blocks), figsize=(9.6, height), squeeze=False)
     for ax, (name, rows) in zip(axes[0], blocks.items(), strict=True):
         total = sum(row.parameters for row in rows) / 1e6
-        goes_in = source if isinstance(source, str) else source[name]
         title = f"{name}: {total:.2f} million parameters"
-        joins = (beside or {}).get(name, "")
-        chain(ax, rows, title=title, source=goes_in, places=most, beside=joins)
+        joins = beside.get(name, "")
+        chain(ax, rows, title=title, source=source[name], places=most, beside=joins)
     return fig

@@ -229,25 +229,14 @@ def conditions(rng: np.random.Generator) -> Conditions:
 
 
 class Online(NamedTuple):
-    """Simulated trainings with the scores of the algorithm.
+    """Simulated trainings with the scores of the algorithm, by path, (n_paths,) each.
 
-    Attributes
-    ----------
-    measured, limits : array (n_paths,)
-        Mean squared gradient of the score-weighted loss (18), and mean of (24), of each path.
-    last : array (n_paths, n_clients)
-        Scores in the last round.
-    rho1 : float
-        One constant for all rounds.
-    infeasible : int
-        Rounds in which A or the step sizes fail.
+    `measured` is the mean squared gradient of the score-weighted loss (18), `limits` the mean of
+    (24), infinite where A or the step sizes fail in a round.
     """
 
     measured: np.ndarray
     limits: np.ndarray
-    last: np.ndarray
-    rho1: float
-    infeasible: int
 
 
 class _Past(NamedTuple):
@@ -277,29 +266,18 @@ def online(
     kappa = problem.kappas["mixed"]
     histories = [_simulated(problem, rounds, sigma2, rng, rate, step, kappa) for _ in range(paths)]
     rho1 = max(past.rho1 for history in histories for past in history)
-    measured, limits, infeasible = [], [], 0
+    measured, limits = [], []
     for history in histories:
-        terms = [
-            _bound(
-                problem,
-                now.score,
-                kappa,
-                rate,
-                step,
-                sigma2,
-                loss_decrease=now.loss - later.loss,
-                shift=0.0,
-                rho1=rho1,
-                rho2=1.0,
-                skew=now.skew,
+        terms = []
+        for now, later in pairwise(history):
+            own = dict(loss_decrease=now.loss - later.loss, skew=now.skew, shift=0.0)
+            bound = _bound(
+                problem, now.score, kappa, rate, step, sigma2, rho1=rho1, rho2=1.0, **own
             )
-            for now, later in pairwise(history)
-        ]
-        infeasible += sum(not term.feasible for term in terms)
+            terms.append(bound)
         measured.append(np.mean([now.gradient2 for now in history[:-1]]))
         limits.append(np.mean([term.value for term in terms]))
-    last = np.stack([history[-1].score for history in histories])
-    return Online(np.array(measured), np.array(limits), last, rho1, infeasible)
+    return Online(np.array(measured), np.array(limits))
 
 
 def _simulated(
@@ -374,16 +352,11 @@ def random_walks(problem: Problem, sigma2: float, rng: np.random.Generator) -> n
     n_clients, dimension = problem.centres.shape
     shaken = rng.normal(size=(60, n_clients, dimension)) / dimension**0.5  # mean square 1
     walks = []
-    labels, rates, steps, speeds = (
-        ("1", "1/2", "mixed"),
-        (0.002, 0.01, 0.03),
-        (0.1, 0.5, 1.0),
-        (0.1, 1.0),
-    )
-    for label, kappa, rate, step, speed in product(
-        labels, problem.kappas.values(), rates, steps, speeds
+    scores = [problem.fixed_scores[label] for label in ("1", "1/2", "mixed")]
+    rates, steps, speeds = (0.002, 0.01, 0.03), (0.1, 0.5, 1.0), (0.1, 1.0)
+    for score, kappa, rate, step, speed in product(
+        scores, problem.kappas.values(), rates, steps, speeds
     ):
-        score = problem.fixed_scores[label]
         found = _walk(problem, score, kappa, rate, step, speed * shaken, sigma2)
         if np.isfinite(found).all():
             walks.append(found.mean(axis=0))

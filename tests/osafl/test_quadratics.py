@@ -38,7 +38,7 @@ def test_the_exact_recursion_is_the_mean_of_simulations():
     exact, _ = quadratics._exact(alone, np.ones(1), np.ones(1, int), 0.1, 0.2, np.ones(1), 30, 2.0)
     error = simulated.measured.std(ddof=1) / 400**0.5
     assert abs(simulated.measured.mean() - exact) < 4 * error
-    assert simulated.last == pytest.approx(np.ones((400, 1))) and simulated.infeasible == 0
+    assert np.isfinite(simulated.limits).all()
 
 
 def test_a_walker_stays_behind_by_the_pace_over_the_step():
