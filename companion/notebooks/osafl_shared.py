@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# The labels of `rules.RULES`, which loads torch.
+# The rules of Tables II to V, in their order, with the labels of `RULES`.
 LABELS = {
     "osafl": "OSAFL",
     "m_fedavg": "M-FedAvg",
