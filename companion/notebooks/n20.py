@@ -14,7 +14,6 @@ unless a function says otherwise.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,8 +70,8 @@ def sweep(groups: Groups, fractions: Sequence[float], ratios: np.ndarray) -> pd.
     Returns
     -------
     DataFrame
-        fraction, ratio, p_hist, closed_form (p_hist by `equal_fresh_p_hist`), n_eff (N_eff / N),
-        noise (the root of the fresh clients' squared importance).
+        fraction, ratio, p_hist, n_eff (N_eff / N), noise (the root of the fresh clients' squared
+        importance).
     """
     rows = []
     for fraction in fractions:
@@ -83,7 +82,6 @@ def sweep(groups: Groups, fractions: Sequence[float], ratios: np.ndarray) -> pd.
                 "fraction": fraction,
                 "ratio": ratio,
                 "p_hist": best.p_hist,
-                "closed_form": equal_fresh_p_hist(fraction, groups.n_fresh, ratio),
                 "n_eff": importance.client_effective_samples(best.p, n),
                 "noise": importance.gradient_noise(best.p, groups.historical),
             }
@@ -119,9 +117,13 @@ def excess(groups: Groups, fractions: Sequence[float], ratio: float) -> pd.DataF
         n = groups.sizes(fraction)
         least = minimize_psi(n, groups.historical, 1.0, ratio).value
         for name in names:
-            p = client_importance(name, n, groups.historical)
-            above.loc[name, fraction] = 100 * (psi(p, n, groups.historical, 1.0, ratio) / least - 1)
+            above.loc[name, fraction] = 100 * (_psi_of(name, groups, n, ratio) / least - 1)
     return above
+
+
+def _psi_of(strategy: str, groups: Groups, n: np.ndarray, ratio: float) -> float:
+    p = client_importance(strategy, n, groups.historical)
+    return psi(p, n, groups.historical, 1.0, ratio)
 
 
 def _moves(groups: Groups, found: pd.DataFrame, points: pd.DataFrame) -> dict[str, Evidence]:
@@ -139,7 +141,6 @@ def _moves(groups: Groups, found: pd.DataFrame, points: pd.DataFrame) -> dict[st
             "left": (ends["p_hist"]["first"].to_numpy(), 1.0),
             "right": (np.abs(ends["p_hist"]["last"] - fractions).to_numpy(), 0.001),
             "between": falls,
-            "closed form": (found["p_hist"], found["closed_form"]),
         },
         "ds-fig4": {
             "left": (starts, np.stack([fractions, np.zeros(len(fractions))])),
@@ -172,16 +173,7 @@ def gaps(groups: Groups, ratios: Sequence[float], points: int) -> pd.DataFrame:
         for share in shares:
             n = groups.sizes(share)
             least = minimize_psi(n, groups.historical, 1.0, ratio).value
-            of = {
-                name: psi(
-                    client_importance(name, n, groups.historical),
-                    n,
-                    groups.historical,
-                    1.0,
-                    ratio,
-                )
-                for name in ("historical", "uniform")
-            }
+            of = {name: _psi_of(name, groups, n, ratio) for name in ("historical", "uniform")}
             # Rounding may leave -1e-17 where a strategy is the minimiser.
             above = {name: max(0.0, value - least) for name, value in of.items()}
             difference = of["historical"] - of["uniform"]
@@ -189,25 +181,13 @@ def gaps(groups: Groups, ratios: Sequence[float], points: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def crossings(groups: Groups, found: pd.DataFrame) -> pd.DataFrame:
-    """Return where Historical and Uniform are equal and what else Fig. 2 shows, by ratio.
+def crossing(n_fresh: int, ratio: float) -> float:
+    """Return N_hist / N where Historical and Uniform are equal, NaN if nowhere.
 
-    Historical equals Uniform at the share s^2 with s (1 + s) = ratio sqrt(n_fresh); NaN stands for
-    never. Historical is optimal from the share ratio^2 n_fresh on.
+    It is s^2 with s (1 + s) = ratio sqrt(n_fresh).
     """
-    rows = []
-    for ratio, part in found.groupby("ratio", sort=False):
-        s = (np.sqrt(1 + 4 * ratio * groups.n_fresh**0.5) - 1) / 2
-        optimal = ratio**2 * groups.n_fresh
-        row = {
-            "c2/c1": ratio,
-            "Historical = Uniform at N_hist/N": s**2 if s < 1 else np.nan,
-            "Historical optimal from": optimal if optimal < 1 else np.nan,
-            "sign changes": int((np.diff(np.sign(part["difference"])) != 0).sum()),
-            "Uniform worst at": part.set_index("share")["uniform"].idxmax(),
-        }
-        rows.append(row)
-    return pd.DataFrame(rows)
+    s = (np.sqrt(1 + 4 * ratio * n_fresh**0.5) - 1) / 2
+    return s**2 if s < 1 else np.nan
 
 
 def _shapes(groups: Groups, found: pd.DataFrame) -> Evidence:
@@ -251,113 +231,33 @@ def _held_p_hist(fraction: float, rounds: int) -> float:
     return importance.memory_importance([fraction, 1 - fraction], [True, False], rounds)[0]
 
 
-def _memory() -> Evidence:
-    """Return the evidence on weights by present samples; 2 + 2 clients check the formula.
+# --- Appendix C.4: convexity and descent ----------------------------------------------------------
 
-    In 20 rounds a fresh client gets 19 new samples per round, a historical one keeps 20, 95 or 380.
+
+def descents(rng: np.random.Generator, problems: int) -> np.ndarray:
+    """Return by what share of psi's minimum projected descent ends above it, (3 * problems,).
+
+    There are so many random problems with 3, 8 and 20 clients each.
     """
-    arrived, expected = [], []
-    for fraction, old in ((0.05, 20), (0.2, 95), (0.5, 380)):
-        weights = np.zeros((20, 4, old * 2))
-        weights[:, :2, :old], weights[:, 2:, :19] = 1, 1  # 1 for every sample in a memory
-        arrived.append(importance.aggregation_weights(weights)[:, :2].sum(axis=1))
-        expected.append(np.full(20, fraction / (fraction + (1 - fraction) / 20)))
-    at_800 = {f"{100 * f:g} %": (1 - _held_p_hist(f, 800), 0.05) for f in TABLES}
-    return at_800 | {
-        "formula": (np.array(arrived), np.array(expected)),
-        "5 %, T = 100": (1 - _held_p_hist(0.05, 100), 0.05),
-    }
+    return np.concatenate([_descents(rng, size, problems) for size in (3, 8, 20)])
 
 
-# --- Appendix C.4: other ways to the minimum ------------------------------------------------------
-
-
-class Minimisers(NamedTuple):
-    """What four minimisers of psi found.
-
-    Attributes
-    ----------
-    problems : DataFrame
-        A row per random problem: by how much the solver's status, value and p, the closed form and
-        projected descent differ from the bisection.
-    chords : array (2, n_chords)
-        psi at a random point between two others, and the straight line between their values.
-    seconds : float
-        Of one bisection with 10,000 clients, the best of three.
-    """
-
-    problems: pd.DataFrame
-    chords: np.ndarray
-    seconds: float
-
-
-def four_ways(rng: np.random.Generator, problems: int) -> Minimisers:
-    """Minimise psi by bisection, in closed form, as a cone program and by projected descent.
-
-    Parameters
-    ----------
-    rng : Generator
-        Of the random problems.
-    problems : int
-        How many with 3, 8 and 20 clients each; there are 100 times as many chords.
-    """
-    rows = [row for size in (3, 8, 20) for row in _random_problems(rng, size, problems)]
-    chords = np.array([_chord(rng) for _ in range(100 * problems)]).T
-    n, mask = rng.lognormal(0, 1, 10_000), np.arange(10_000) < 3_000
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        minimize_psi(n, mask, 1.0, 0.05)
-        seconds.append(time.perf_counter() - start)
-    return Minimisers(pd.DataFrame(rows), chords, min(seconds))
-
-
-def cone_program(mask: np.ndarray) -> tuple:
-    """Return psi's minimisation as a second-order cone program: problem, unknowns, parameters.
-
-    In u_m = p_m / sqrt(n_m) it is to minimise |noise * u_fresh| + weight |u| subject to root . u =
-    1 and u >= 0, with noise = c1 sqrt(n_fresh), weight = c2 and root = sqrt(n). All numbers enter
-    as parameters, never two of them in one product, so that cvxpy compiles it once for a mask.
-    """
-    import cvxpy as cp
-
-    u, root = cp.Variable(len(mask), nonneg=True), cp.Parameter(len(mask), nonneg=True)
-    weight, noise = cp.Parameter(nonneg=True), cp.Parameter(int((~mask).sum()), nonneg=True)
-    objective = cp.norm(cp.multiply(noise, u[np.flatnonzero(~mask)])) + weight * cp.norm(u)
-    return cp.Problem(cp.Minimize(objective), [root @ u == 1]), u, (root, weight, noise)
-
-
-def _random_problems(rng: np.random.Generator, size: int, problems: int) -> list[dict]:
-    """Return what the other ways differ by on random problems of one size."""
+def _descents(rng: np.random.Generator, size: int, problems: int) -> np.ndarray:
     mask = rng.permutation(size) < max(1, size // 3)  # historical clients
-    cone, u, (root, weight, noise) = cone_program(mask)
-    rows, drawn = [], []
+    drawn, least = [], []
     for _ in range(problems):
         n, ratio = rng.lognormal(0, 1, size), 10 ** rng.uniform(-2, 1.5)
-        c1, weight.value, root.value = min(1.0, 1 / ratio), min(1.0, ratio), np.sqrt(n / n.sum())
-        noise.value = c1 * root.value[~mask]
-        cone.solve(solver="CLARABEL")
-        ours = minimize_psi(n, mask, c1, weight.value)
-        theirs = np.clip(root.value * u.value, 0, None)
-        theirs /= theirs.sum()
-        alike = np.where(mask, n, n[~mask].mean())  # fresh clients of one size
-        closed = equal_fresh_p_hist(n[mask].sum() / alike.sum(), (~mask).sum(), weight.value / c1)
-        drawn.append((n / n.sum(), c1, float(weight.value)))
-        row = {
-            "least": ours.value,
-            "clients": size,
-            "status": cone.status,
-            "value": abs(ours.value - cone.value),
-            "above theirs": ours.value - psi(theirs, n, mask, c1, weight.value),
-            "p": np.abs(ours.p - theirs).max(),
-            "closed form": abs(minimize_psi(alike, mask, c1, weight.value).p_hist - closed),
-        }
-        rows.append(row)
+        c1, c2 = min(1.0, 1 / ratio), min(1.0, ratio)
+        least.append(minimize_psi(n, mask, c1, c2).value)
+        drawn.append((n / n.sum(), c1, c2))
     n, c1, c2 = (np.array(part) for part in zip(*drawn, strict=True))
     ended = [descend_each(n, mask, c1, c2, length) for length in (0.5, 0.05, 0.005)]
-    for row, value in zip(rows, np.min(ended, axis=0), strict=True):
-        row["descent"] = value / row.pop("least") - 1
-    return rows
+    return np.min(ended, axis=0) / least - 1
+
+
+def chords(rng: np.random.Generator, number: int) -> np.ndarray:
+    """Return psi at random points between two others, and what straight lines give, (2, number)."""
+    return np.array([_chord(rng) for _ in range(number)]).T
 
 
 def _chord(rng: np.random.Generator) -> tuple[float, float]:
@@ -371,25 +271,6 @@ def _chord(rng: np.random.Generator) -> tuple[float, float]:
     ends, t = rng.dirichlet(np.full(size, 0.3), 2), rng.uniform()
     high, low = (psi(p, n, mask, c1, c2) for p in ends)
     return psi(t * ends[0] + (1 - t) * ends[1], n, mask, c1, c2), t * high + (1 - t) * low
-
-
-def agreement(ways: Minimisers) -> pd.DataFrame:
-    """Return what the four ways agree on, a sentence and an answer per row."""
-    found, chords = ways.problems, ways.chords
-    near = (found["descent"] < 0.01).sum()
-    rows = {
-        f"the cone solver reports all {len(found)} problems as solved": set(found["status"])
-        == {"optimal"},
-        "its minimum and the bisection's differ by less than 1e-6": found["value"].max() < 1e-6,
-        "the bisection's value is never the larger": found["above theirs"].max() < 1e-12,
-        "the two importances differ by less than 1e-3": found["p"].max() < 1e-3,
-        "bisection and closed form agree to 1e-12": found["closed form"].max() < 1e-12,
-        f"projected descent ends within 1 % in {near} of {len(found)}": near == len(found),
-        "psi lies on or below every chord": (chords[0] <= chords[1] + 1e-12).all(),
-        "10,000 clients take less than 0.1 s": ways.seconds < 0.1,
-    }
-    answers = ["yes" if holds else "no" for holds in rows.values()]
-    return pd.DataFrame({"check": list(rows), "answer": answers})
 
 
 # --- Appendix C.6: (204) and Table 3 --------------------------------------------------------------
@@ -425,29 +306,15 @@ def table3_ratios() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def reported_importance(ratios: pd.DataFrame) -> pd.DataFrame:
-    """Return the minimiser at the reported ratios beside the reported p_hist.
-
-    `ratios` is the answer of `table3_ratios`; the last column takes (204)'s ratio with Table 1's N.
-    """
+def reported_importance() -> pd.DataFrame:
+    """Return the minimiser at the reported ratios beside the reported p_hist."""
     values = _paper()
     rows = []
     for name, fraction, fresh in _lines(values):
-        ratio = values[TABLES[fraction], f"{name} c2/c1"]
         p_hist = values[TABLES[fraction], f"{name} p_hist"]
-        mine = ratios[(ratios["data"] == name) & (ratios["N_hist/N"] == fraction)]
-        ours = equal_fresh_p_hist(fraction, fresh, ratio)
-        row = {
-            "data": name,
-            "N_hist/N": fraction,
-            "c2/c1": ratio,
-            "reported": p_hist,
-            "minimiser": ours,
-            "agrees": bool(abs(ours - p_hist) < 0.005 + 1e-9),
-            "1 needs N_hist/N >=": ratio**2 * fresh,
-            "by (204)": equal_fresh_p_hist(fraction, fresh, mine.iloc[0]["(204)"]),
-        }
-        rows.append(row)
+        ours = equal_fresh_p_hist(fraction, fresh, values[TABLES[fraction], f"{name} c2/c1"])
+        row = {"data": name, "N_hist/N": fraction, "reported": p_hist, "minimiser": ours}
+        rows.append(row | {"agrees": bool(abs(ours - p_hist) < 0.005 + 1e-9)})
     return pd.DataFrame(rows)
 
 
@@ -486,14 +353,10 @@ def _lines(values: pd.Series) -> list[tuple[str, float, int]]:
 def _reported(ratios: pd.DataFrame, importances: pd.DataFrame) -> Evidence:
     """Return the evidence on (204) and Table 3."""
     off = np.maximum(ratios["lowest"] - ratios["reported"], ratios["reported"] - ratios["highest"])
-    stated, million = ~ratios["N"].isin(UNSTATED_N), ratios["N"] == 1_000_000
-    evidence = {
+    stated = ~ratios["N"].isin(UNSTATED_N)
+    return {
         f"ratio {name}": (part, 0.0005) for name, part in off[stated].groupby(ratios["data"])
-    }
-    evidence |= {
-        f"million {name}": (part, 0.0005) for name, part in off[million].groupby(ratios["data"])
-    }
-    return evidence | {
+    } | {
         f"p_hist {name}": (np.abs(part["minimiser"] - part["reported"]), 0.005 + 1e-9)
         for name, part in importances.groupby("data")
     }
@@ -506,34 +369,23 @@ def evidence(
     groups: Groups,
     found: pd.DataFrame,
     above: pd.DataFrame,
-    ways: Minimisers,
     ratios: pd.DataFrame,
+    ended: np.ndarray,
+    straight: np.ndarray,
 ) -> dict[str, Evidence]:
     """Return the evidence of notebook 20: artefact -> part -> what its rule takes.
 
-    Parameters
-    ----------
-    groups : Groups
-    found : DataFrame
-        Of `sweep`.
-    above : DataFrame
-        Of `gaps`.
-    ways : Minimisers
-        Of `four_ways`.
-    ratios : DataFrame
-        Of `table3_ratios`.
+    The arguments are groups and the answers of `sweep`, `gaps`, `table3_ratios`, `descents` and
+    `chords`.
     """
     moves = _moves(groups, found, turning_points(groups, found))
     return {
         "ds-fig1": moves["ds-fig1"],
         "ds-fig2": _shapes(groups, above),
         "ds-fig4": moves["ds-fig4"],
-        "ds-c2c1": _reported(ratios, reported_importance(ratios)),
-        "ds-memory": _memory(),
-        "ds-c4": {
-            "convex": tuple(ways.chords),
-            "descent": (ways.problems["descent"], 0.01),
-        },
+        "ds-c2c1": _reported(ratios, reported_importance()),
+        "ds-memory": {f"{100 * f:g} %": (1 - _held_p_hist(f, 800), 0.05) for f in TABLES},
+        "ds-c4": {"convex": tuple(straight), "descent": (ended, 0.01)},
     }
 
 
@@ -543,14 +395,12 @@ def notes() -> Mapping[str, str]:
         "ds-fig1": "Exactly 1 up to sqrt(n_hist / M_fresh).",
         "ds-fig2": "Historical = Uniform at sqrt(n)(1 + sqrt(n)) = (c2/c1) sqrt(M_fresh), 25 % for "
         "CIFAR-10's 0.15.",
-        "ds-fig4": "",
         "ds-c2c1": "Ratios follow for FEMNIST and for Shakespeare at 20 % only; CIFAR's with an N "
         "that the paper does not state (ERRATA 26). p_hist follows for CIFAR and FEMNIST, not for "
         "synthetic (reported: Uniform's) and Shakespeare (reported 1, impossible for any split) "
         "(ERRATA 25).",
         "ds-memory": f"At 5 % of old data it takes T = {rounds_until()[0.05]} rounds until fresh "
         "clients have at most 5 % of the weight; p_hist is 0.76 at T = 60 and 0.977 at T = 800.",
-        "ds-c4": "",
     }
 
 
@@ -588,7 +438,7 @@ def _up_and_down(values: np.ndarray) -> bool:
 def descend_each(
     n: np.ndarray, historical: np.ndarray, c1: np.ndarray, c2: np.ndarray, length: float
 ) -> np.ndarray:
-    """Return the psi that 2000 steps of `_descend` reach on many problems at once, (R,).
+    """Return the least psi that 2000 steps of descent from p = n meet on many problems, (R,).
 
     Parameters
     ----------
@@ -599,34 +449,22 @@ def descend_each(
     length : float
         Of the first step.
     """
-    constants = np.stack([c1, c2, np.full(len(n), length)])
-    best = _descend(n.copy(), n, historical, constants, 2000)
-    found = zip(best, n, c1, c2, strict=True)
-    return np.array([psi(p, share, historical, a, b) for p, share, a, b in found])
-
-
-def _descend(
-    p: np.ndarray, n: np.ndarray, historical: np.ndarray, constants: np.ndarray, steps: int
-) -> np.ndarray:
-    """Return the best point that descent from p meets, (..., n_clients).
-
-    `constants` holds c1, c2 and the length of the first step, (3, ...).
-    """
-    c1, c2, length = constants[..., None]
-    best, least = p, np.full((*p.shape[:-1], 1), np.inf)
-    for k in range(1, steps + 1):
+    p, best, least = n, n, np.full((len(n), 1), np.inf)
+    for k in range(1, 2001):
         noise = np.linalg.norm(np.where(historical, 0.0, p), axis=-1, keepdims=True)
         spread = np.sqrt((p * (p / n)).sum(axis=-1, keepdims=True))
-        value = c1 * noise + c2 * spread
+        value = c1[:, None] * noise + c2[:, None] * spread
         best, least = np.where(value < least, p, best), np.minimum(value, least)
-        slope = c2 * p / n / spread
-        slope = slope + np.where(historical, 0.0, c1 * p / np.where(noise > 0, noise, 1.0))
+        slope = c2[:, None] * p / n / spread
+        of_noise = c1[:, None] * p / np.where(noise > 0, noise, 1.0)
+        slope = slope + np.where(historical, 0.0, of_noise)
         slope = slope - slope.mean(axis=-1, keepdims=True)  # along the simplex
         largest = np.abs(slope).max(axis=-1, keepdims=True)
         slope = slope / np.where(largest > 0, largest, 1.0)  # so that no square overflows
         size = np.linalg.norm(slope, axis=-1, keepdims=True)
         p = _projected(p - length / np.sqrt(k) * slope / np.where(size > 0, size, 1.0))
-    return best
+    found = zip(best, n, c1, c2, strict=True)
+    return np.array([psi(p, share, historical, a, b) for p, share, a, b in found])
 
 
 def _projected(point: np.ndarray) -> np.ndarray:
@@ -727,15 +565,14 @@ def trade(groups: Groups, found: pd.DataFrame, line: float) -> Figure:
     return fig
 
 
-def simple_strategies(gaps: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
+def simple_strategies(groups: Groups, gaps: pd.DataFrame) -> Figure:
     """Draw how far Historical and Uniform are above the least psi, and their difference (Fig. 2).
 
-    The tables are those of `gaps` and `crossings`.
+    `gaps` is the answer of the function of that name.
     """
     import matplotlib.pyplot as plt
 
     fig, axes = plt.subplots(1, 3, figsize=(10.4, 4.0))
-    equal = crossings.set_index("c2/c1")["Historical = Uniform at N_hist/N"]
     for i, (ratio, part) in enumerate(gaps.groupby("ratio")):
         look = _line(i)
         above = part["historical"].where(part["historical"] > 1e-12)
@@ -743,8 +580,8 @@ def simple_strategies(gaps: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
         axes[0].plot(part["share"], above, **look, label=f"{ratio:.2g}{zero}")
         axes[1].plot(part["share"], part["uniform"], **look)
         axes[2].plot(part["share"], part["difference"], **look)
-        if np.isfinite(equal[ratio]):
-            axes[2].plot(equal[ratio], 0, "o", color=look["color"], markersize=6, zorder=4)
+        if np.isfinite(share := crossing(groups.n_fresh, ratio)):
+            axes[2].plot(share, 0, "o", color=look["color"], markersize=6, zorder=4)
     axes[0].set(yscale="log", ylim=(1e-5, 30), title=r"$\psi_\mathrm{hist}-\psi^*$")
     axes[0].set_ylabel("difference, in units of $c_1$")
     axes[1].set(title=r"Figure 2: $\psi_\mathrm{unif}-\psi^*$", ylim=(0, None))
