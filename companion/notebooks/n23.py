@@ -15,7 +15,7 @@ import pandas as pd
 
 from companion import figures
 from companion.notebooks import case_study
-from companion.notebooks.plane_problem import STRATEGIES, Measured, Problem
+from companion.notebooks.plane_problem import STRATEGIES, Problem
 from sflkit.datastreams import bounds, importance, psi
 
 if TYPE_CHECKING:
@@ -152,27 +152,19 @@ def least_generalization(problem: Problem, rounds: int, rng: np.random.Generator
 
 
 class Gradients(NamedTuple):
-    """Squared gradients and the bounds on them.
+    """Squared gradients.
 
     Attributes
     ----------
     own, apart : array (n,)
         Of the logistic problem: a sample's gradient, and its distance from its client's.
-    zeta2, sigma02 : float
-        Squared zeta and sigma_0 of that problem.
     bowls : array (2, 20)
         The largest squared gradient of quadratics, and 2 L B, both measured on a grid.
-    gradient_bound, pair_bound : float
-        2 L B and 8 L B.
     """
 
     own: np.ndarray
     apart: np.ndarray
-    zeta2: float
-    sigma02: float
     bowls: np.ndarray
-    gradient_bound: float
-    pair_bound: float
 
 
 def gradients(problem: Problem, rng: np.random.Generator) -> Gradients:
@@ -180,15 +172,10 @@ def gradients(problem: Problem, rng: np.random.Generator) -> Gradients:
     slopes = problem.sample_gradient
     away = slopes - problem.gradient[:, None]
     drawn = zip(rng.lognormal(0, 1, 20), rng.normal(0, 2, 20), strict=True)  # L and centre
-    largest = problem.smoothness * problem.loss_bound
     return Gradients(
         (slopes**2).sum(axis=-1).max(axis=2).ravel(),
         (away**2).sum(axis=-1).max(axis=2).ravel(),
-        problem.zeta**2,
-        problem.sigma0**2,
         np.array([_bowl(steepness, centre) for steepness, centre in drawn]).T,
-        2 * largest,
-        8 * largest,
     )
 
 
@@ -199,14 +186,15 @@ def _bowl(steepness: float, centre: float) -> tuple[float, float]:
     return (((steepness * away) ** 2).max(), 2 * steepness * losses.max())
 
 
-def gradient_table(found: Gradients) -> pd.DataFrame:
+def gradient_table(problem: Problem, found: Gradients) -> pd.DataFrame:
     """Return squared gradients beside their bounds, for the logistic and for a linear loss."""
-    pair = found.pair_bound
+    limit = problem.smoothness * problem.loss_bound
     names = ["gradient (B.1)", "sample's from client's (B.2)", "two clients' (B.3)"]
+    logistic = [found.own.max(), found.apart.max(), problem.zeta**2, problem.sigma0**2]
     return pd.DataFrame(
         {
-            "logistic loss": [found.own.max(), found.apart.max(), found.zeta2, found.sigma02],
-            "its bound": [found.gradient_bound, pair, pair, pair],
+            "logistic loss": logistic,
+            "its bound": [2 * limit, 8 * limit, 8 * limit, 8 * limit],
             "linear loss on [0, 1]": [1.0, 1.0, 4.0, 1.0],
             "its bound, L = 0.05": [2 * 0.05, 8 * 0.05, 8 * 0.05, 8 * 0.05],
         },
@@ -214,36 +202,34 @@ def gradient_table(found: Gradients) -> pd.DataFrame:
     )
 
 
-def _gradient_evidence(found: Gradients) -> dict[str, Evidence]:
+def _gradient_evidence(problem: Problem, found: Gradients) -> dict[str, Evidence]:
     """Return the evidence of Lemmas B.1 to B.3 and of Remark 1."""
-    linear = np.ones(2)  # squared gradients of theta and of 1 - theta
-    pair, quad = found.pair_bound, 8 * _CURVE * _QUAD_B
+    limit, linear = problem.smoothness * problem.loss_bound, np.ones(2)  # theta and 1 - theta
+    pair, quad = 8 * limit, 8 * _CURVE * _QUAD_B
     steep, far = (2 * _CURVE) ** 2, (2 * _CURVE * (1 - _TILT)) ** 2
-    own_bound = np.full(len(found.own), found.gradient_bound)
-    measured = np.array([found.sigma02, found.zeta2, _CURVE**2, steep])
+    sigma02, zeta2 = problem.sigma0**2, problem.zeta**2
+    own, apart = found.own, found.apart
     return {
         "ds-lemB1": {
-            "on the set": (linear, 2 * _STEEP),
-            "everywhere": (np.r_[found.own, found.bowls[0]], np.r_[own_bound, found.bowls[1]]),
-            "attained": (0.99 * 2 * _CURVE * _QUAD_B, _CURVE**2 * (1 + _REACH) ** 2),
+            "everywhere": (
+                np.r_[own, found.bowls[0]],
+                np.r_[np.full(len(own), 2 * limit), found.bowls[1]],
+            ),
         },
         "ds-lemB2": {
             "on the set": (linear, 8 * _STEEP),
-            "everywhere": (
-                np.r_[found.apart, far],
-                np.r_[np.full(len(found.apart), pair), quad],
-            ),
-            "attained": (0.99 * quad, far),
+            "everywhere": (np.r_[apart, far], np.r_[np.full(len(apart), pair), quad]),
         },
         "ds-lemB3": {
             "on the set": (4 * linear, 8 * _STEEP),
-            "everywhere": (np.array([found.zeta2, steep]), np.array([pair, quad])),
-            "attained": (0.99 * quad, steep),
+            "everywhere": (np.array([zeta2, steep]), np.array([pair, quad])),
         },
         "ds-remark1": {
             "on the set": (np.r_[linear, 4 * linear], np.r_[8 * _STEEP, 8 * _STEEP]),
-            "everywhere": (measured, np.array([pair] * 2 + [quad] * 2)),
-            "attained": (np.array([0.99, 0.24]) * quad, np.array([steep, _CURVE**2])),
+            "everywhere": (
+                np.array([sigma02, zeta2, _CURVE**2, steep]),
+                np.array([pair, pair, quad, quad]),
+            ),
         },
     }
 
@@ -443,7 +429,7 @@ def _random_corollary(rng: np.random.Generator) -> tuple[float, float]:
 class Found(NamedTuple):
     """Everything that notebook 23 computes, see the functions of the same names."""
 
-    measured: Measured
+    measured: pd.DataFrame
     samples: Samples
     least: Least
     gradients: Gradients
@@ -456,7 +442,7 @@ class Found(NamedTuple):
 
 def evidence(problem: Problem, found: Found) -> dict[str, Evidence]:
     """Return the evidence of notebook 23: artefact -> part -> what its rule takes."""
-    measured, kept = found.measured.table, found.samples
+    measured, kept = found.measured, found.samples
     inside = [(v.effective, v.samples) for v in kept.inside.values()]
     by_horizon = measured.pivot(index="T", columns="strategy", values="opt_bound")
     others = by_horizon.drop(columns="historical")
@@ -483,7 +469,7 @@ def evidence(problem: Problem, found: Found) -> dict[str, Evidence]:
             "bound": (below["gen"]["gen"], below["gen"]["gen_bound"]),
             "rate": (scaled.max() / scaled.min(), 1.1),
         },
-        **_gradient_evidence(found.gradients),
+        **_gradient_evidence(problem, found.gradients),
         "ds-lemB5": {
             "bound": (measured["sigma_bar2"], measured["lemma_b5"]),
             "order": (ratio.max(), 12.0),
@@ -497,7 +483,7 @@ def evidence(problem: Problem, found: Found) -> dict[str, Evidence]:
 def _theorems(found: Found, below: Mapping[str, pd.DataFrame]) -> dict[str, Evidence]:
     """Return the evidence of Theorems 4.3 and 4.4 and of Corollary 5.1."""
     worked, mended, cor = found.worked, found.mended, found.corollary
-    measured = found.measured.table
+    measured = found.measured
     return {
         "ds-thm43": {
             "upper": (below["opt"]["opt"], below["opt"]["opt_bound"]),
@@ -512,20 +498,18 @@ def _theorems(found: Found, below: Mapping[str, pd.DataFrame]) -> dict[str, Evid
             "derivation": (cor.general, cor.printed),
             "derivation, corrected": tuple(cor.random),
             "error, corrected": (cor.leans["true_error"], cor.leans["appendix"]),
-            "error, main text": (cor.leans["true_error"], cor.leans["main_text"]),
         },
     }
 
 
 def notes(problem: Problem, found: Found) -> dict[str, str]:
     """Return the causes that were found, by artefact."""
-    table = found.measured.table
+    table = found.measured
     factor = ((table["opt"] + 2 * table["gen"]) / table["true"]).min()
     limit = bounds.remark1(problem.smoothness, problem.loss_bound).sigma0
     return {
         "ds-lem42": "Its words, each sample has the same importance, are right; the formula after "
         "'i.e.' is too weak: sizes 1 and 3 with p = (1/2, 1/2) give 3, not 4 (ERRATA 29).",
-        "ds-uniform": "",
         "ds-thm41": "With the proof's constant 5 B; a step of the proof is wrong, the result is "
         "not (ERRATA 53).",
         "ds-lemB1": "The proof steps to a point that may lie outside the parameter set, where "

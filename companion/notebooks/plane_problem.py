@@ -19,7 +19,6 @@ which makes them slightly too small.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,7 +30,6 @@ from sflkit import checks
 from sflkit.datastreams import bounds, importance, psi, strategies
 
 STRATEGIES = ("uniform", "historical", "fresh", "ours")
-ENGINE_ROUNDS = 10  # that are trained by the library's engine as well
 
 
 class Problem(NamedTuple):
@@ -147,36 +145,13 @@ def draw(
     return Problem(historical, n_old, batch, radius, x, y, points, loss, slope, *means)
 
 
-class Measured(NamedTuple):
-    """What was measured: a row per horizon and strategy, and how far the engine is from it.
-
-    Attributes
-    ----------
-    table : DataFrame
-        T, strategy, p_hist, N_eff; sigma_bar2 (measured), lemma_b5 and case_study (its bounds),
-        at_one, at_one_error, at_one_exact (at one model: measured, its standard error, exact); opt,
-        gen, true (the three errors) and opt_bound, opt_floor, gen_bound, sum_bound, corollary, psi,
-        psi_printed (bounds on them); disc and disc_bound.
-    engine_gap : float
-        The largest difference of a parameter after ten rounds; NaN where no horizon is so long.
-    """
-
-    table: pd.DataFrame
-    engine_gap: float
-
-    @property
-    def last(self) -> pd.DataFrame:
-        """The rows of the longest horizon, by strategy."""
-        return self.table[self.table["T"] == self.table["T"].max()].set_index("strategy")
-
-
 def measure(
     problem: Problem,
     horizons: Sequence[int],
     local_steps: int,
     repeats: int,
     rng: np.random.Generator,
-) -> Measured:
+) -> pd.DataFrame:
     """Train every strategy on the same data sets, and return errors and bounds.
 
     Historical clients draw their samples once, fresh ones draw new ones in each round and forget
@@ -194,12 +169,20 @@ def measure(
     rng : Generator
         Of the samples.
 
+    Returns
+    -------
+    DataFrame
+        A row per horizon and strategy: T, strategy, p_hist, N_eff; sigma_bar2 (measured), lemma_b5
+        and case_study (its bounds), at_one, at_one_error, at_one_exact (at one model: measured, its
+        standard error, exact); opt, gen, true (the three errors) and opt_bound, gen_bound,
+        sum_bound, corollary, psi (bounds on them).
+
     Raises
     ------
     ValueError
         If a minimiser of the risk lies outside the parameter set.
     """
-    rows, gaps = [], []
+    rows = []
     for rounds in horizons:
         held = _memories(problem, rounds, repeats, rng)
         counts = problem.counts(rounds)
@@ -216,10 +199,7 @@ def measure(
             step = opt.rate / local_steps
             row |= _errors(problem, p, held, train(problem, p, held, step, local_steps)[0], opt)
             rows.append(row | _sum_bounds(problem, p, rounds, local_steps))
-            if strategy == "ours" and rounds >= ENGINE_ROUNDS:
-                few = held[:1, :ENGINE_ROUNDS]
-                gaps.append(_engine_gap(problem, p, few, step, local_steps))
-    return Measured(pd.DataFrame(rows), max(gaps, default=np.nan))
+    return pd.DataFrame(rows)
 
 
 def train(
@@ -350,33 +330,21 @@ def _errors(
     return {
         "opt": ((weights * final).sum(axis=(1, 2)) - least[0]).mean(),
         "opt_bound": opt.total,
-        "opt_floor": opt.bias,
         "gen": gap.mean(),
         "gen_bound": gen.total,
-        "disc": gen.discrepancy,
-        "disc_bound": bounds.discrepancy_bound(problem.max_disc, n, p),
         "true": ((target * final).sum(axis=(1, 2)) - least[1]).mean(),
         "sum_bound": opt.total + 2 * gen.total,
     }
 
 
-def _sum_bounds(
-    problem: Problem,
-    p: np.ndarray,
-    rounds: int,
-    local_steps: int,
-) -> dict[str, float]:
-    """Return Corollary 5.1', psi with the appendix's c0, and psi with the printed one, (20)."""
+def _sum_bounds(problem: Problem, p: np.ndarray, rounds: int, local_steps: int) -> dict[str, float]:
+    """Return Corollary 5.1', and psi with the appendix's c0."""
     counts, old_ones = problem.counts(rounds), problem.historical
     known = _known(problem, rounds, local_steps)
     c = _constants(problem, rounds, local_steps)
-    drift = bounds.drift_constants(local_steps=local_steps, **_losses(problem))
-    # ERRATA 56: C3 = D^2 / 2 is its value for sigma-bar <= 1.
-    printed = drift.c1 + problem.diameter**2 / 2 + drift.c2 / rounds - 2 * problem.max_disc
     return {
         "corollary": case_study.corollary51_general(p, counts, old_ones, **known).total,
         "psi": psi.psi(p, counts, old_ones, c.c1, c.c2, c.c0),
-        "psi_printed": printed + psi.psi(p, counts, old_ones, c.c1, c.c2),
     }
 
 
@@ -394,24 +362,3 @@ def _least_risk(problem: Problem, mass: np.ndarray) -> np.ndarray:
             "is outside the set; enlarge one"
         )
     return (mass * np.logaddexp(0, -np.einsum("mid,rd->rmi", z, point))).sum(axis=(1, 2))
-
-
-def _engine_gap(
-    problem: Problem, p: np.ndarray, held: np.ndarray, step: float, local_steps: int
-) -> float:
-    """Return how far the library's engine is from `train` on the first data set of `held`."""
-    import torch
-
-    from sflkit import federated
-
-    task = federated.Task(
-        torch.nn.Sequential(torch.nn.Linear(2, 1, bias=False), torch.nn.Flatten(0)),
-        functools.partial(torch.nn.functional.soft_margin_loss, reduction="none"),
-    )
-    w = torch.zeros(2)
-    for now in held[0]:
-        parts = [(problem.x[m], problem.y[m], now[m]) for m in range(len(p))]
-        batches = [[part] * local_steps for part in parts]
-        local = federated.local_sgd(task, w, batches, step, backend="pool")
-        w = torch.as_tensor(p, dtype=torch.float32) @ local
-    return float(np.abs(w.numpy() - train(problem, p, held, step, local_steps)[1][0]).max())

@@ -78,14 +78,13 @@ def test_uniform_is_least_and_psi_with_the_appendix_s_constant_is_above(found):
 
 def test_the_evidence_is_judged_and_can_fail(problem, found):
     good = n23.evidence(problem, found)
-    assert set(good) == set(n23.notes(problem, found))
+    assert set(n23.notes(problem, found)) < set(good)
     corrected = ("ds-lem42", "ds-lemB2", "ds-lemB3", "ds-remark1", "ds-lemB5")
     for artefact in corrected:
         verdict = CLAIMS[artefact].judge(good[artefact], setting=Setting("full"))
         assert verdict.verdict == "corrected", artefact
-    measured = found.measured._replace(table=found.measured.table.assign(true=99.0, sigma_bar2=9.0))
-    assert answers("ds-lemB1", good["ds-lemB1"])["everywhere"] == "yes"
-    assert answers("ds-lemB1", good["ds-lemB1"])["on the set"] in ("no", "partly")
+    measured = found.measured.assign(true=99.0, sigma_bar2=9.0)
+    assert answers("ds-lemB1", good["ds-lemB1"]) == {"everywhere": "yes"}
     worse = found._replace(measured=measured, turns=found.turns.assign(ratio=found.turns["M"] ** 2))
     bad = n23.evidence(problem, worse)
     assert answers("ds-thm44", bad["ds-thm44"]) == {"decomposition": "no"}
