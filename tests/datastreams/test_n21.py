@@ -69,17 +69,12 @@ def line(offset=0.0, n=6):
 def test_each_line_is_judged_or_said_not_to_be_run(row, fraction):
     claim = CLAIMS[artefact_of(row, fraction)]
     setting = n21.setting([])
-    absent = n21.table_evidence(row, fraction, {}, {})
+    absent = n21.table_evidence(row, fraction, {})
     assert all(isinstance(given, NotRun) for given in absent.values())
     assert claim.judge(absent, setting=setting).in_full == "open, not run"
-    found = {(row, fraction): line()}
-    printed = {"Ours": (0.601, 0.01), "Optimal": (0.5, 0.01)}
-    given = n21.table_evidence(row, fraction, found, found, printed)
-    judged = answers(claim, given)
+    judged = answers(claim, n21.table_evidence(row, fraction, {(row, fraction): line()}))
     assert judged["only new data"] == "yes"  # by 0.4 points at every seed: the sign decides
     assert all(judged[key] == "yes" for key in judged if key.startswith("ours, "))
-    if row == "synthetic":
-        assert given["values"] == {"Ours": True, "Optimal": False}
 
 
 def test_figures_and_gaps():
@@ -141,15 +136,13 @@ def test_ours_outperforms_or_is_overtaken(row):
 
 
 def test_appendix_e_by_hand():
-    """Ours leads Fresh by 3 points under FedAvg and by 2 under SCAFFOLD: one point is lost."""
+    """FedProx adds 0.2 points to all four, SCAFFOLD a point to all but Ours, which stays ahead."""
     arms = dict(fresh=0.60, historical=0.61, uniform=0.62, ours=0.63)
     columns = {("fedavg", arm): value for arm, value in arms.items()}
     columns |= {("fedprox", arm): value + 0.002 for arm, value in arms.items()}
     columns |= {("scaffold", arm): value + 0.01 * (arm != "ours") for arm, value in arms.items()}
     score = pd.DataFrame(columns, index=[40, 41, 42])
     given = n22.appendix_e_evidence(score)
-    after, before = given["SCAFFOLD, lead over Fresh"]
-    np.testing.assert_allclose(before - after, 0.01)
     judged = answers(CLAIMS["ds-appE"], given)
     assert judged["FedProx, improvement"] == "yes" and judged["FedProx, Fresh"] == "yes"
     assert judged["SCAFFOLD, improvement"] == "yes"  # three of four gain a point
