@@ -17,6 +17,7 @@ import numpy as np
 from companion.judging import tables
 from companion.judging.errata import CounterExample, corrected, counter_example, printed
 from companion.notebooks import case_study
+from companion.notebooks.datastreams_shared import ratio_by_table3
 from sflkit.datastreams.bounds import (
     discrepancy_bound,
     gradient_bound,
@@ -27,7 +28,7 @@ from sflkit.datastreams.bounds import (
     weighted_discrepancy,
 )
 from sflkit.datastreams.importance import relative_importance, sample_weights
-from sflkit.datastreams.psi import equal_fresh_p_hist, estimate_c_ratio, minimize_psi, psi
+from sflkit.datastreams.psi import equal_fresh_p_hist, minimize_psi, psi
 from sflkit.datastreams.strategies import client_importance
 
 
@@ -85,18 +86,7 @@ def reported_ratios() -> CounterExample:
     For the loss L (theta - z)^2 / 2 on [-1, 1] with z = 1 or -1, B = 2 L and the two gradients are
     2 L apart, so that sigma_0 = L.
     """
-    constants = {
-        name: tables.paper_value("datastreams", "ds-c2c1", f"synthetic {name}")
-        for name in ("B", "G", "D", "parameters d")
-    }
-    ratio = estimate_c_ratio(
-        loss_bound=constants["B"],
-        n_params=int(constants["parameters d"]),
-        n_samples=200,
-        grad_bound=constants["G"],
-        diameter=constants["D"],
-        n_fresh=1,
-    )
+    ratio = ratio_by_table3("synthetic", 0.2)
     curvature = 0.1
     return counter_example(
         26,

@@ -1,7 +1,7 @@
 """What several modules on data streams share: the lines of Tables 2, 4 and 5, what they print, both
 readings of their scores.
 
-Source: FDS (Federated Learning for Data Streams), Tables 2, 4 and 5.
+Source: FDS (Federated Learning for Data Streams), Tables 1 to 5, (204).
 """
 
 from __future__ import annotations
@@ -30,12 +30,56 @@ SHOWN = (*BASELINES, "Ours", "Optimal")
 
 
 @cache
+def printed(artefact: str, quantity: str) -> float:
+    """Return a number of the paper."""
+    return paper_value("datastreams", artefact, quantity)
+
+
+def reported_ratio(row: str, fraction: float) -> float:
+    """Return the c2 / c1 that a line of the tables reports."""
+    return printed(TABLES[fraction], f"{row} c2/c1")
+
+
+def reported_share(row: str, fraction: float) -> float:
+    """Return the p_hist that a line of the tables reports."""
+    return printed(TABLES[fraction], f"{row} p_hist")
+
+
+def n_fresh(row: str, fraction: float) -> int:
+    """Return the paper's number of fresh clients."""
+    clients = int(printed("ds-tab1", f"{row} clients"))
+    return clients - HISTORICAL.get(row, round(fraction * clients))
+
+
+def minimising_share(row: str, fraction: float) -> float:
+    """Return the p_hist that minimises psi at the reported ratio and the paper's clients."""
+    return psi.equal_fresh_p_hist(fraction, n_fresh(row, fraction), reported_ratio(row, fraction))
+
+
+def ratio_by_table3(
+    row: str, fraction: float, n_samples: int | None = None, rounding: float = 0.0
+) -> float:
+    """Return (204) with Table 3's constants and Table 1's number of samples, unless one is given.
+
+    `rounding` is added to B and taken from G and D.
+    """
+    b, d, g, diameter = (printed("ds-c2c1", f"{row} {q}") for q in ("B", "parameters d", "G", "D"))
+    return psi.estimate_c_ratio(
+        loss_bound=b + rounding,
+        n_params=int(d),
+        n_samples=n_samples or int(printed("ds-tab1", f"{row} samples")),
+        grad_bound=g - rounding,
+        diameter=diameter - rounding,
+        n_fresh=n_fresh(row, fraction),
+    )
+
+
+@cache
 def printed_cells(row: str, fraction: float) -> dict[str, tuple[float, float]]:
     """Return number and half width that a line of Tables 2, 4, 5 prints, in %, by strategy."""
     return {
         name: tuple(
-            paper_value("datastreams", TABLES[fraction], f"{row} {name.lower()}{part}")
-            for part in ("", " half width")
+            printed(TABLES[fraction], f"{row} {name.lower()}{part}") for part in ("", " half width")
         )
         for name in SHOWN
     }

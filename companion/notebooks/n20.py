@@ -15,19 +15,27 @@ unless a function says otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from companion import figures, sheets
-from companion.judging import tables
-from companion.notebooks.datastreams_shared import HISTORICAL, ROWS, TABLES
+from companion.notebooks.datastreams_shared import (
+    ROWS,
+    TABLES,
+    minimising_share,
+    n_fresh,
+    printed,
+    ratio_by_table3,
+    reported_ratio,
+    reported_share,
+)
 from companion.widgets import SLIDER, picture
 from sflkit.datastreams import importance
 from sflkit.datastreams.psi import (
     equal_fresh_p_hist,
-    estimate_c_ratio,
     minimize_psi,
     psi,
 )
@@ -282,23 +290,13 @@ def table3_ratios() -> pd.DataFrame:
     `lowest` and `highest` let B, G and D vary within their printed digits. CIFAR stands there with
     Table 1's N and with two that Table 1 does not have, see `UNSTATED_N`.
     """
-    values = _paper()
     rows = []
-    for name, fraction, fresh in _lines(values):
-        b, d, g, diameter = (values["ds-c2c1", f"{name} {q}"] for q in _SYMBOLS)
-        samples = int(values["ds-tab1", f"{name} samples"])
-        ratio = values[TABLES[fraction], f"{name} c2/c1"]
-        for number in (samples, *(UNSTATED_N if name.startswith("CIFAR") else ())):
+    for name, fraction in product(ROWS, TABLES):
+        ratio = reported_ratio(name, fraction)
+        stated = int(printed("ds-tab1", f"{name} samples"))
+        for number in (stated, *(UNSTATED_N if name.startswith("CIFAR") else ())):
             low, middle, high = (
-                estimate_c_ratio(
-                    loss_bound=b + sign * _HALF_DIGIT,
-                    n_params=int(d),
-                    n_samples=number,
-                    grad_bound=g - sign * _HALF_DIGIT,
-                    diameter=diameter - sign * _HALF_DIGIT,
-                    n_fresh=fresh,
-                )
-                for sign in (-1, 0, 1)
+                ratio_by_table3(name, fraction, number, sign * _HALF_DIGIT) for sign in (-1, 0, 1)
             )
             row = {"data": name, "N_hist/N": fraction, "reported": ratio, "N": number}
             row |= {"(204)": middle, "lowest": low, "highest": high}
@@ -308,11 +306,9 @@ def table3_ratios() -> pd.DataFrame:
 
 def reported_importance() -> pd.DataFrame:
     """Return the minimiser at the reported ratios beside the reported p_hist."""
-    values = _paper()
     rows = []
-    for name, fraction, fresh in _lines(values):
-        p_hist = values[TABLES[fraction], f"{name} p_hist"]
-        ours = equal_fresh_p_hist(fraction, fresh, values[TABLES[fraction], f"{name} c2/c1"])
+    for name, fraction in product(ROWS, TABLES):
+        p_hist, ours = reported_share(name, fraction), minimising_share(name, fraction)
         row = {"data": name, "N_hist/N": fraction, "reported": p_hist, "minimiser": ours}
         rows.append(row | {"agrees": bool(abs(ours - p_hist) < 0.005 + 1e-9)})
     return pd.DataFrame(rows)
@@ -321,33 +317,15 @@ def reported_importance() -> pd.DataFrame:
 def terms_of_204() -> pd.DataFrame:
     """Return the terms of (204), at 20 % of old data, for the two data sets that Section 6 explains
     by d/N."""
-    values, rows = _paper(), []
-    clients = {name: fresh for name, fraction, fresh in _lines(values) if fraction == 0.2}
+    rows = []
     for name in ("FEMNIST", "Shakespeare"):
-        b, d, g, diameter = (values["ds-c2c1", f"{name} {q}"] for q in _SYMBOLS)
-        spread = (d / values["ds-tab1", f"{name} samples"]) ** 0.5
+        b, d, g, diameter = (
+            printed("ds-c2c1", f"{name} {q}") for q in ("B", "parameters d", "G", "D")
+        )
+        spread = (d / printed("ds-tab1", f"{name} samples")) ** 0.5
         row = {"data": name, "B": b, "sqrt(d/N)": spread, "G D": g * diameter}
-        rows.append(row | {"sqrt(M_fresh)": clients[name] ** 0.5, "d/N": spread**2, "G": g})
+        rows.append(row | {"sqrt(M_fresh)": n_fresh(name, 0.2) ** 0.5, "d/N": spread**2, "G": g})
     return pd.DataFrame(rows)
-
-
-_SYMBOLS = ("B", "parameters d", "G", "D")
-
-
-def _paper() -> pd.Series:
-    """Return the paper's numbers by (artefact, quantity)."""
-    return tables.paper_values("datastreams").set_index(["artefact", "quantity"])["value"]
-
-
-def _lines(values: pd.Series) -> list[tuple[str, float, int]]:
-    """Return the fifteen lines of Tables 2, 4 and 5: data, N_hist / N, number of fresh clients."""
-    lines = []
-    for name in ROWS:
-        clients = int(values["ds-tab1", f"{name} clients"])
-        for fraction in TABLES:
-            old = HISTORICAL.get(name, round(fraction * clients))
-            lines.append((name, fraction, clients - old))
-    return lines
 
 
 def _reported(ratios: pd.DataFrame, importances: pd.DataFrame) -> Evidence:
@@ -510,7 +488,7 @@ def minimiser(groups: Groups, found: pd.DataFrame, excess: pd.DataFrame, line: f
         left.plot(leaves[fraction], 1, "o", **dot)
         left.axhline(fraction, xmin=0.45, color=look["color"], linewidth=0.8, linestyle=":")
         if fraction in TABLES:
-            value = tables.paper_value("datastreams", TABLES[fraction], "CIFAR-10 p_hist")
+            value = reported_share("CIFAR-10", fraction)
             sheets.printed_marks(left, line, {name: value}, {name: look["color"]})
     left.axvline(line, color="gray", linestyle="--", linewidth=1.2)
     near = dict(xytext=(9, 0), textcoords="offset points", color="dimgray", fontsize=9)
@@ -550,7 +528,7 @@ def trade(groups: Groups, found: pd.DataFrame, line: float) -> Figure:
         square = dict(color=look["color"], markersize=6, zorder=4)
         axes[2].plot(halfway[fraction], (1 + fraction) / 2, "s", **square)
         if fraction in TABLES:
-            value = tables.paper_value("datastreams", TABLES[fraction], "CIFAR-10 p_hist")
+            value = reported_share("CIFAR-10", fraction)
             sheets.printed_marks(axes[2], line, {fraction: value}, {fraction: look["color"]})
     for ax in axes:
         ax.axvline(line, color="gray", linestyle="--", linewidth=1.0)

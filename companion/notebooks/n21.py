@@ -28,7 +28,6 @@ import pandas as pd
 from companion import figures, sheets, story
 from companion.claims import DATASTREAMS as CLAIMS
 from companion.judging.claims import SETTINGS, NotRun, Setting
-from companion.judging.tables import paper_value
 from companion.notebooks.datastreams_shared import (
     BASELINES,
     HISTORICAL,
@@ -38,7 +37,13 @@ from companion.notebooks.datastreams_shared import (
     VALIDATION,
     both_iterates,
     estimated_share,
+    minimising_share,
+    n_fresh,
+    printed,
     printed_cells,
+    ratio_by_table3,
+    reported_ratio,
+    reported_share,
 )
 from companion.notebooks.fds_algorithm1 import algorithm_evidence, table1_evidence
 from companion.plans import Stage, data_remarks
@@ -47,7 +52,6 @@ from sflkit.datastreams import psi, training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.strategies import client_importance
 from sflkit.models import NETWORKS
-from sflkit.randomness import generator
 from sflkit.results.intervals import mean_interval
 from sflkit.results.store import config_dict
 
@@ -63,27 +67,12 @@ FIGURES = {
     "ds-fig7": "FEMNIST",
     "ds-fig8": "Shakespeare",
 }
-# c2 / c1 as Tables 4, 2 and 5 print it; clients of Table 1.
-RATIOS = {
-    "synthetic": {0.05: 0.094, 0.2: 0.092, 0.5: 0.085},
-    "CIFAR-10": {0.05: 0.150, 0.2: 0.150, 0.5: 0.150},
-    "CIFAR-100": {0.05: 0.284, 0.2: 0.284, 0.5: 0.284},
-    "FEMNIST": {0.05: 0.001, 0.2: 0.001, 0.5: 0.001},
-    "Shakespeare": {0.05: 0.064, 0.2: 0.064, 0.5: 0.095},
-}
-CLIENTS = {"synthetic": 11, "CIFAR-10": 50, "CIFAR-100": 50, "FEMNIST": 3597, "Shakespeare": 916}
-TABLE_3 = dict(loss_bound=0.7, grad_bound=0.4, diameter=1.9, n_params=21, n_samples=200)
 
 
 def artefact_of(row: str, fraction: float) -> str:
     """Return the id of a line of the tables, such as "ds-tab2-cifar10"."""
     suffix = "" if row == "synthetic" else "-" + row.lower().replace("-", "")
     return TABLES[fraction] + suffix
-
-
-def reported_share(row: str, fraction: float) -> float:
-    """Return the p_hist that a line of the tables reports."""
-    return paper_value("datastreams", TABLES[fraction], f"{row} p_hist")
 
 
 def nearest_share(row: str, fraction: float) -> float:
@@ -163,11 +152,6 @@ class Strategies(NamedTuple):
     found: dict[tuple[str, float], pd.DataFrame]
 
 
-def minimiser(row: str, fraction: float) -> float:
-    """Return the p_hist that minimises psi at the reported ratio and the paper's clients."""
-    return psi.equal_fresh_p_hist(fraction, _n_fresh(row, fraction), RATIOS[row][fraction])
-
-
 def readings(row: str, fraction: float) -> dict[str, str]:
     """Return the strategies of a line of the tables and the arm that trains each.
 
@@ -175,7 +159,7 @@ def readings(row: str, fraction: float) -> dict[str, str]:
     reported ratio (ERRATA 25), "Ours (psi)" is the minimiser; on synthetic data "Ours (Table 3)" is
     the minimiser at the ratio that (204) gives for Table 3 (ERRATA 26).
     """
-    reported, least = reported_share(row, fraction), minimiser(row, fraction)
+    reported, least = reported_share(row, fraction), minimising_share(row, fraction)
     by_psi = "historical" if least == 1 else "ours"
     named = {"Fresh": "fresh", "Historical": "historical", "Uniform": "uniform"}
     if abs(least - reported) < 0.005 + 1e-9:
@@ -184,9 +168,9 @@ def readings(row: str, fraction: float) -> dict[str, str]:
         named["Ours"] = "historical" if reported == 1 else f"p_hist={reported:g}"
         named["Ours (psi)"] = by_psi
     if row == "synthetic":
-        n_fresh = _n_fresh(row, fraction)
-        ratio = psi.estimate_c_ratio(n_fresh=n_fresh, **TABLE_3)
-        named["Ours (Table 3)"] = f"p_hist={psi.equal_fresh_p_hist(fraction, n_fresh, ratio):.2f}"
+        ratio = ratio_by_table3(row, fraction)
+        share = psi.equal_fresh_p_hist(fraction, n_fresh(row, fraction), ratio)
+        named["Ours (Table 3)"] = f"p_hist={share:.2f}"
     return named
 
 
@@ -250,11 +234,6 @@ def strategies(**given: Any) -> Generator[Stage, pd.DataFrame, Strategies]:
     return Strategies(cases, tried, found)
 
 
-def _n_fresh(row: str, fraction: float) -> int:
-    """Return the paper's number of fresh clients."""
-    return CLIENTS[row] - HISTORICAL.get(row, round(fraction * CLIENTS[row]))
-
-
 def _config(row: str, fraction: float, settings: dict, batch_size: int) -> DataStreamsConfig:
     """Return the config of a line of the tables, with the arm "ours" alone.
 
@@ -263,7 +242,7 @@ def _config(row: str, fraction: float, settings: dict, batch_size: int) -> DataS
     """
     here = settings["n_clients"]
     old = settings.get("n_historical") or min(max(1, round(fraction * here)), here - 1)
-    ratio = RATIOS[row][fraction] * (_n_fresh(row, fraction) / (here - old)) ** 0.5
+    ratio = reported_ratio(row, fraction) * (n_fresh(row, fraction) / (here - old)) ** 0.5
     return DataStreamsConfig(
         **({"n_historical": None} | settings),
         arms=("ours",),
@@ -584,12 +563,11 @@ def table1() -> pd.DataFrame:
     size = {row: found["lstm" if row == "Shakespeare" else row] for row in ROWS}
     ours: dict[str, dict[str, float]] = {}
     paper: dict[str, dict[str, float]] = {}
-    for row, (built, printed) in size.items():
+    for row, (built, said) in size.items():
         line = f"{row}, {_PAPERS_MODELS[row]}"
         ours[line] = {parameters: built}
-        paper[line] = {parameters: printed} | {
-            what: paper_value("datastreams", "ds-tab1", f"{row} {what}")
-            for what in ("clients", "samples")
+        paper[line] = {parameters: said} | {
+            what: printed("ds-tab1", f"{row} {what}") for what in ("clients", "samples")
         }
         if row == "synthetic":
             ours[line] |= zip(("clients", "samples"), found["sizes"][0], strict=True)
@@ -648,7 +626,7 @@ def table_sheet(fraction: float, scores: Scores, last: Scores) -> pd.DataFrame:
     found = both_iterates(*ours, paper)
     column = []
     for row, line in found.index:
-        used, least = reported_share(row, fraction), minimiser(row, fraction)
+        used, least = reported_share(row, fraction), minimising_share(row, fraction)
         differs = line == "averaged" and abs(used - least) > 0.005
         text = f"{used:.2f} (ψ: {least:.2f})" if differs else f"{used:.2f}"
         column.append(text if line in ("averaged", "paper") else "")
@@ -725,9 +703,7 @@ def gap_sheet(scores: Scores, last: Scores) -> pd.DataFrame:
     paper = {
         name: {
             percent(f): tuple(
-                paper_value(
-                    "datastreams", "ds-fig3", f"gap {name.lower()} to optimal at {percent(f)}{part}"
-                )
+                printed("ds-fig3", f"gap {name.lower()} to optimal at {percent(f)}{part}")
                 for part in ("", " half width")
             )
             for f in TABLES
@@ -745,67 +721,24 @@ def gap_sheet(scores: Scores, last: Scores) -> pd.DataFrame:
     return both_iterates(ours(scores), ours(last), paper)
 
 
-def predicted_gaps(row: str = "CIFAR-10") -> pd.DataFrame:
+def predicted_gaps() -> pd.DataFrame:
     """Return psi above its minimum (in units of c1) beside the gaps of accuracy that Fig. 3 prints.
 
-    For the reported ratio of the line and equal sizes inside each group.
+    For CIFAR-10's reported ratio and equal sizes inside two groups of 25 clients.
     """
-    rows = {}
+    rows, old = {}, np.arange(50) < 25
     for f in TABLES:
-        n, old = _two_groups(f)
-        ratio = RATIOS[row][f]
+        n, ratio = np.where(old, f / 25, (1 - f) / 25), reported_ratio("CIFAR-10", f)
         least = psi.minimize_psi(n, old, 1, ratio)
         line = {"p* of psi": least.p_hist}
         for name in ("historical", "uniform"):
             above = psi.psi(client_importance(name, n, old), n, old, 1, ratio) - least.value
             line[f"psi, {name}"] = above
         for name in ("historical", "uniform"):
-            quantity = f"gap {name} to optimal at {100 * f:g} %"
-            line[f"paper's gap, {name}"] = paper_value("datastreams", "ds-fig3", quantity)
+            quantity = f"gap {name} to optimal at {percent(f)}"
+            line[f"paper's gap, {name}"] = printed("ds-fig3", quantity)
         rows[f] = line
     return pd.DataFrame(rows).T.rename_axis("N_hist/N")
-
-
-def peak_of_uniforms_gap(ratio: float) -> float:
-    """Return the share N_hist / N at which Uniform is farthest above the minimum of psi."""
-    shares = np.linspace(0.01, 0.99, 99)
-    above = []
-    for f in shares:
-        n, old = _two_groups(f)
-        above.append(psi.psi(n, n, old, 1, ratio) - psi.minimize_psi(n, old, 1, ratio).value)
-    return float(shares[np.argmax(above)])
-
-
-def best_possible_accuracy() -> pd.DataFrame:
-    """Return the accuracy that even the true model has on the synthetic task.
-
-    Labels are drawn from a logistic law, so that nobody can be right in more than the mean of
-    max(p, 1 - p). Over 2000 clients with 1000 points each, for both readings of the dimension and
-    three spreads of the clients' weights.
-    """
-    printed = max(
-        paper_value("datastreams", table, "synthetic optimal") for table in TABLES.values()
-    )
-    rows = []
-    for d in (20, 21):
-        rng = generator(0, "data", d)
-        common, own = rng.standard_normal((2000, d)), rng.standard_normal((2000, d))
-        x = rng.uniform(-1, 1, (d, 1000))
-        for spread in (0.0, 0.1, 0.5):
-            best = 100 * (1 / (1 + np.exp(-np.abs((common + spread * own) @ x)))).mean(axis=1)
-            low, high = np.quantile(best, [0.025, 0.975])
-            rows.append(
-                {
-                    "d": d,
-                    "epsilon": spread,
-                    "best possible accuracy, %": f"{best.mean():.1f}",
-                    "95 % of the clients in": f"{low:.1f} to {high:.1f}",
-                    f"share that allows the printed {printed} %": (
-                        f"{100 * (best >= printed).mean():.1f} %"
-                    ),
-                }
-            )
-    return pd.DataFrame(rows)
 
 
 def all_evidence(scores: Scores) -> dict[str, dict[str, Any]]:
@@ -839,12 +772,6 @@ def settings_of(runs: Strategies) -> dict[str, Setting]:
     ran["ds-reuse"] = [case for case in cases.values() if case.fraction == 0.05]
     found = {artefact: setting(some, runs.found) for artefact, some in ran.items()}
     return found | {"ds-alg1": FULL, "ds-tab1": FULL}
-
-
-def _two_groups(fraction: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return shares of samples (50,) and who is historical: two groups of 25 equal clients."""
-    n = np.repeat([fraction / 25, (1 - fraction) / 25], 25)
-    return n, np.arange(50) < 25
 
 
 # The two readings of the paper's curves: column of a run, and what it is.

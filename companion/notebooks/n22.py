@@ -24,17 +24,16 @@ import pandas as pd
 from companion import figures, sheets, story
 from companion.judging.claims import NotRun
 from companion.judging.rules import Above
-from companion.judging.tables import paper_value
 from companion.notebooks.datastreams_shared import (
     BASELINES,
     VALIDATION,
     both_iterates,
     estimated_share,
+    printed,
     printed_cells,
 )
 from companion.plans import Stage
 from sflkit import federated, models
-from sflkit.data.federations import Federation
 from sflkit.datastreams import training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.federated import servers
@@ -223,7 +222,7 @@ def printed_accuracies() -> dict[tuple[str, str], float]:
         "scaffold": ("ds-appE", "SCAFFOLD"),
     }
     return {
-        (name, strategy): paper_value("datastreams", artefact, f"{prefix} {strategy}")
+        (name, strategy): printed(artefact, f"{prefix} {strategy}")
         for name, (artefact, prefix) in places.items()
         for strategy in STRATEGIES
     }
@@ -246,9 +245,8 @@ def appendix_e(score: pd.DataFrame, last: pd.DataFrame) -> pd.DataFrame:
 
     The arguments are `final_scores` of both columns.
     """
-    printed = printed_accuracies()
     paper: dict[str, dict[str, Any]] = {label: {} for label in OPTIMISERS.values()}
-    for (name, strategy), value in printed.items():
+    for (name, strategy), value in printed_accuracies().items():
         paper[OPTIMISERS[name]][strategy.capitalize()] = value
     paper["FedAvg"] = {
         name: cell
@@ -294,37 +292,18 @@ def scaffold_by_rate(search: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(means | counts)
 
 
-class Curvature(NamedTuple):
-    """How steep softmax regression is at the historical clients.
-
-    bound : largest curvature that a client's loss can have; largest_norm2 : largest |x|^2 of a
-    sample; sizes : fewest and most samples of a historical client.
-    """
-
-    bound: float
-    largest_norm2: float
-    sizes: tuple[int, int]
-
-    @property
-    def certain_rate(self) -> float:
-        """The largest rate at which a full-batch step is certain to lower the loss."""
-        return 2 / self.bound
-
-
 class Measured(NamedTuple):
     """What is told of a federation: its samples and clients, and what (204) gives on it.
 
-    sizes, historical : arrays over clients; n_test : test samples; curvature : see `Curvature`;
-    ratio, p_hist, constants : see `estimated_share`, the constants by name.
+    sizes, historical : arrays over clients; n_test : test samples; ratio, p_hist : see
+    `estimated_share`.
     """
 
     sizes: np.ndarray
     historical: np.ndarray
     n_test: int
-    curvature: Curvature
     ratio: float
     p_hist: float
-    constants: dict[str, float]
 
 
 def federation_of(config: DataStreamsConfig, model: str, seed: int) -> Measured:
@@ -333,33 +312,19 @@ def federation_of(config: DataStreamsConfig, model: str, seed: int) -> Measured:
     def make() -> dict[str, Any]:
         made = training.build(config)
         own = {"hidden": 2048, "padding": 0} if model == "cnn" else {}
-        ratio, share, constants = estimated_share(made, model, own, seed=seed)
+        ratio, share, _ = estimated_share(made, model, own, seed=seed)
         return {
             "sizes": made.sizes.tolist(),
             "historical": made.historical.tolist(),
             "n_test": len(made.y_test),
-            "curvature": list(curvature(made)),
             "ratio": ratio,
             "p_hist": share,
-            "constants": constants._asdict(),
         }
 
     settings = config_dict(config) | {"network": model, "seed of the estimate": seed}
-    found = story.kept("federation", settings, make)
+    found = story.kept("federation", settings, make)  # the published one holds more
     found |= {name: np.array(found[name]) for name in ("sizes", "historical")}
-    return Measured(**found | {"curvature": Curvature(*found["curvature"])})
-
-
-def curvature(federation: Federation) -> Curvature:
-    """Return the curvature of softmax regression at the steepest historical client.
-
-    The Hessian of the mean loss is at most half of the mean of x x^T, in the order of matrices.
-    """
-    x = np.asarray(federation.x).reshape(len(federation.x), -1)
-    old = [x[federation.clients[m]] for m in np.flatnonzero(federation.historical)]
-    top = max(np.linalg.norm(part @ part.T, 2) / len(part) for part in old)
-    sizes = [len(part) for part in old]
-    return Curvature(top / 2, float(np.einsum("ij,ij->i", x, x).max()), (min(sizes), max(sizes)))
+    return Measured(**{name: found[name] for name in Measured._fields})
 
 
 def drift(fixed: dict[str, np.ndarray], streaming: dict[str, np.ndarray]) -> Figure:

@@ -252,8 +252,6 @@ def test_numbers_of_the_tables_are_the_transcribed_ones():
             names = (*BASELINES, "Ours", "Optimal")
             assert claim.printed == ", ".join(f"{name} {said[name]:g}" for name in names) + " %"
             assert f"reported p_hist = {said['p_hist']:g}." in claim.text
-            ratio = paper_value("datastreams", TABLES[fraction], f"{row} c2/c1")
-            assert ratio == n21.RATIOS[row][fraction]
 
 
 def test_other_printed_numbers_are_the_transcribed_ones():
@@ -285,11 +283,6 @@ def test_other_printed_numbers_are_the_transcribed_ones():
         of = [paper_value("datastreams", "ds-appE", f"{name} {arm}") for arm in arms]
         gain = np.mean(of) - np.mean([fedavg[arm.capitalize()] for arm in arms])
         assert printed_in("ds-appE")[f"{name}, improvement"] == pytest.approx(gain)
-    for row, n in n21.CLIENTS.items():
-        assert paper_value("datastreams", "ds-tab1", f"{row} clients") == n
-    keys = dict(loss_bound="B", grad_bound="G", diameter="D", n_params="parameters d")
-    for field, key in keys.items():
-        assert n21.TABLE_3[field] == paper_value("datastreams", "ds-c2c1", f"synthetic {key}")
 
 
 def test_orders_are_judged_where_printed_intervals_do_not_overlap():
