@@ -123,7 +123,6 @@ def corollary51_general(
     counts: ArrayLike,
     historical: ArrayLike,
     *,
-    target: ArrayLike | None = None,
     loss_bound: float,
     pseudo_dim: float,
     max_disc: float,
@@ -133,10 +132,10 @@ def corollary51_general(
     smoothness: float,
     local_steps: int,
 ) -> TrueErrorBound:
-    """Return the bound on the true error for any target alpha, term by term.
+    """Return the bound on the true error for the target alpha = n, term by term.
 
-    It is Theorem 4.4 for the two groups of clients of Section 5. Source: FDS, Corollary 5.1',
-    (157).
+    It is Theorem 4.4 for the two groups of clients of Section 5. Psi with `corollary51`'s constants
+    is never smaller. Source: FDS, Corollary 5.1', (157).
 
     Parameters
     ----------
@@ -146,14 +145,11 @@ def corollary51_general(
         Samples N_m >= 1 of each client over all rounds.
     historical : bool array (n_clients,)
         The historical clients; at least one is fresh.
-    target : array (n_clients,), optional
-        alpha, on the simplex. The default is counts / N, for which psi with `corollary51`'s
-        constants is never smaller.
     loss_bound, pseudo_dim, max_disc, sigma0, diameter, rounds, smoothness, local_steps
         As in `corollary51`.
     """
     counts = np.asarray(counts, dtype=float)
-    target, p = probability_pair(counts / counts.sum() if target is None else target, p)
+    target, p = probability_pair(counts / counts.sum(), p)
     effective = importance.client_effective_samples(p, counts)
     noise = importance.gradient_noise(p, historical)
     n_fresh = int((~np.asarray(historical)).sum())

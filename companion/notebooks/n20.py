@@ -34,11 +34,7 @@ from companion.notebooks.datastreams_shared import (
 )
 from companion.widgets import SLIDER, picture
 from sflkit.datastreams import importance
-from sflkit.datastreams.psi import (
-    equal_fresh_p_hist,
-    minimize_psi,
-    psi,
-)
+from sflkit.datastreams.psi import equal_fresh_p_hist, minimize_psi, psi
 from sflkit.datastreams.strategies import RULES, client_importance, takes_value
 
 if TYPE_CHECKING:
@@ -119,14 +115,15 @@ def excess(groups: Groups, fractions: Sequence[float], ratio: float) -> pd.DataF
 
     One row per strategy (fresh, historical, uniform), one column per fraction; c0 is 0.
     """
-    names = ("fresh", "historical", "uniform")
-    above = pd.DataFrame(index=names, columns=list(fractions), dtype=float)
+    above = {}
     for fraction in fractions:
         n = groups.sizes(fraction)
         least = minimize_psi(n, groups.historical, 1.0, ratio).value
-        for name in names:
-            above.loc[name, fraction] = 100 * (_psi_of(name, groups, n, ratio) / least - 1)
-    return above
+        above[fraction] = {
+            name: 100 * (_psi_of(name, groups, n, ratio) / least - 1)
+            for name in ("fresh", "historical", "uniform")
+        }
+    return pd.DataFrame(above)
 
 
 def _psi_of(strategy: str, groups: Groups, n: np.ndarray, ratio: float) -> float:
@@ -189,12 +186,12 @@ def gaps(groups: Groups, ratios: Sequence[float], points: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def crossing(n_fresh: int, ratio: float) -> float:
+def crossing(groups: Groups, ratio: float) -> float:
     """Return N_hist / N where Historical and Uniform are equal, NaN if nowhere.
 
     It is s^2 with s (1 + s) = ratio sqrt(n_fresh).
     """
-    s = (np.sqrt(1 + 4 * ratio * n_fresh**0.5) - 1) / 2
+    s = (np.sqrt(1 + 4 * ratio * groups.n_fresh**0.5) - 1) / 2
     return s**2 if s < 1 else np.nan
 
 
@@ -558,7 +555,7 @@ def simple_strategies(groups: Groups, gaps: pd.DataFrame) -> Figure:
         axes[0].plot(part["share"], above, **look, label=f"{ratio:.2g}{zero}")
         axes[1].plot(part["share"], part["uniform"], **look)
         axes[2].plot(part["share"], part["difference"], **look)
-        if np.isfinite(share := crossing(groups.n_fresh, ratio)):
+        if np.isfinite(share := crossing(groups, ratio)):
             axes[2].plot(share, 0, "o", color=look["color"], markersize=6, zorder=4)
     axes[0].set(yscale="log", ylim=(1e-5, 30), title=r"$\psi_\mathrm{hist}-\psi^*$")
     axes[0].set_ylabel("difference, in units of $c_1$")

@@ -379,24 +379,20 @@ def table_evidence(row: str, fraction: float, found: Scores) -> dict[str, Any]:
 
 def figure_evidence(artefact: str, found: Scores) -> dict[str, Any]:
     """Return the evidence on one of Figs. 5 to 8; `found` is as in `table_evidence`."""
-    row, evidence = FIGURES[artefact], {}
+    row, known = FIGURES[artefact], {}
     for fraction in TABLES:
         at = f"at {percent(fraction)}"
         if (row, fraction) not in found:
-            reason = _not_run(row, fraction)
-            evidence |= {f"{what} {at}": reason for what in ("order", "share", "psi")}
+            known |= {f"{what} {at}": _not_run(row, fraction) for what in ("order", "share", "psi")}
             continue
-        score = found[row, fraction]
-        said = printed_cells(row, fraction)
-        fresh, historical = said["Fresh"][0], said["Historical"][0]
-        first, second = sorted(("p_hist=0", "p_hist=1"), reverse=fresh < historical)
-        evidence[f"order {at}"] = (score[first], score[second])
-        evidence[f"share {at}"] = (
-            score[f"p_hist={nearest_share(row, fraction):g}"],
-            optimal(score),
-        )
-        evidence[f"psi {at}"] = (score["p_hist=1"], optimal(score))
-    return {part.key: evidence[part.key] for part in CLAIMS[artefact].parts}
+        score, said = found[row, fraction], printed_cells(row, fraction)
+        rises = said["Fresh"][0] < said["Historical"][0]
+        first, second = sorted(("p_hist=0", "p_hist=1"), reverse=rises)
+        best, nearest = optimal(score), score[f"p_hist={nearest_share(row, fraction):g}"]
+        known[f"order {at}"] = (score[first], score[second])
+        known[f"share {at}"] = (nearest, best)
+        known[f"psi {at}"] = (score["p_hist=1"], best)
+    return {part.key: known[part.key] for part in CLAIMS[artefact].parts}
 
 
 def gaps(found: Scores, row: str = "CIFAR-10") -> dict[tuple[str, float], np.ndarray]:
@@ -452,12 +448,9 @@ def outperforms_evidence(found: Scores) -> dict[str, Any]:
 
 def reuse_evidence(found: Scores) -> dict[str, Any]:
     """Return, for each data set, Optimal of the shares above 0 and Fresh at 5 %."""
-    evidence: dict[str, Any] = {}
-    for row in ROWS:
-        score = found.get((row, 0.05))
-        if score is None:
-            evidence[row] = _not_run(row, 0.05)
-        else:
+    evidence: dict[str, Any] = {row: _not_run(row, 0.05) for row in ROWS}
+    for (row, fraction), score in found.items():
+        if fraction == 0.05:
             evidence[row] = (optimal(score, above_0=True), score["Fresh"])
     return evidence
 

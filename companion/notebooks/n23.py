@@ -530,34 +530,6 @@ def notes(problem: Problem, found: Found) -> dict[str, str]:
     }
 
 
-def comparison_rows(found: Found) -> list[dict]:
-    """Return what is true beside what is printed, for a table of `tables.comparison`."""
-    half, turns, cor = found.worked.iloc[0], found.turns.iloc[-1], found.corollary
-    rows = {
-        "Lemma 4.2: N_eff of 1 and 3 samples, equal weights inside": (
-            found.samples.inside["1 and 3"].effective,
-            4.0,
-        ),
-        f"Lemma B.1 as it is used, L = {_STEEP[0]:g}: largest gradient of the loss theta": (
-            1.0,
-            (2 * _STEEP[0]) ** 0.5,
-        ),
-        f"Lemma B.5, {turns['M']:.0f} clients in turns: variability, 12 times the bracket": (
-            turns["sigma_bar2"],
-            12 * turns["printed bracket"],
-        ),
-        "Theorem 4.3, example, q = 1/2: gap of (120)": (half["true gap"], half["(120) claims"]),
-        "Theorem 4.3, example, q = 1/2: the algorithm's excess risk": (
-            half["limit, formula"],
-            half["(120) claims"],
-        ),
-        "Corollary 5.1, two clients, T = 1: the bound that is needed": (cor.general, cor.printed),
-    }
-    return [
-        {"quantity": name, "ours": true, "paper": printed} for name, (true, printed) in rows.items()
-    ]
-
-
 _SIZE = (9.6, 4.0)
 VARIABILITY = {  # column: name, colour, hatch
     "at_one": ("measured, one model", "#56B4E9", ".."),

@@ -50,14 +50,14 @@ def test_turning_points_are_where_the_closed_form_turns(sweep):
 def test_historical_and_uniform_are_equal_where_they_cross():
     gaps = n20.gaps(GROUPS, [0.1, 0.3, 2.0], 51)
     for ratio in (0.1, 0.3):
-        n = GROUPS.sizes(n20.crossing(GROUPS.n_fresh, ratio))
+        n = GROUPS.sizes(n20.crossing(GROUPS, ratio))
         of = [
             psi(client_importance(s, n, GROUPS.historical), n, GROUPS.historical, 1.0, ratio)
             for s in ("historical", "uniform")
         ]
         assert of[0] == pytest.approx(of[1])
     # s (1 + s) = 2 sqrt(5) has no solution below 1
-    assert np.isnan(n20.crossing(GROUPS.n_fresh, 2.0))
+    assert np.isnan(n20.crossing(GROUPS, 2.0))
     for ratio, part in gaps.groupby("ratio"):
         changes = (np.diff(np.sign(part["difference"])) != 0).sum()
         assert changes == (0 if ratio == 2 else 1)
