@@ -71,7 +71,12 @@ def table1_evidence() -> dict[str, Any]:
     The paper's linear model has one row of weights and a bias; ours has one for each of the two
     classes, of which only the difference decides.
     """
-    size = {row: _n_params(*network) for row, network in NETWORKS.items()}
+    from sflkit import models
+
+    size = {}
+    for row, (model, shape, n_classes, options) in NETWORKS.items():
+        network = models.create(model, input_shape=shape, n_classes=n_classes, **options)
+        size[row] = sum(weight.numel() for weight in network.parameters())
     size["synthetic"] //= 2
     task = training.build(DataStreamsConfig(arms=("uniform",), rates=(0.1,)))
     said = {row: int(printed("ds-c2c1", f"{row} parameters d")) for row in ROWS}
@@ -81,13 +86,6 @@ def table1_evidence() -> dict[str, Any]:
         "rnn": (size["Shakespeare"], said["Shakespeare"]),
         "sizes": ([task.n_clients, task.sizes.sum()], sizes),
     }
-
-
-def _n_params(model: str, shape: tuple[int, ...], n_classes: int, options: dict[str, Any]) -> int:
-    from sflkit import models
-
-    network = models.create(model, input_shape=shape, n_classes=n_classes, **options)
-    return sum(weight.numel() for weight in network.parameters())
 
 
 def _use_and_weights(task: _Task) -> dict[str, dict[str, bool]]:

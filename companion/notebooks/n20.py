@@ -596,8 +596,8 @@ def importance_explorer() -> ipywidgets.VBox:
     (c0 = 0) of the strategies there, in units of the larger of c1 and c2. Sizes are equal within
     the two groups of clients. Source: FDS, Section 5, Figs. 1 and 2.
     """
-    import ipywidgets
     import matplotlib.pyplot as plt
+    from ipywidgets import FloatLogSlider, FloatSlider, IntSlider, VBox, dlink
 
     def draw(ratio: float, share: float, n_historical: int, n_clients: int) -> None:
         historical = np.arange(n_clients) < n_historical
@@ -608,24 +608,16 @@ def importance_explorer() -> ipywidgets.VBox:
         _draw_strategies(right, n, historical, ratio)
         plt.show()
 
-    controls = _controls()
-    # There is at least one fresh client: the maximum of M_hist follows M, and the slider itself
-    # cuts down a value above it.
-    ipywidgets.dlink(
-        (controls["n_clients"], "value"), (controls["n_historical"], "max"), lambda m: m - 1
-    )
-    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])
-
-
-def _controls() -> dict[str, Any]:
-    from ipywidgets import FloatLogSlider, FloatSlider, IntSlider
-
-    return {
+    controls = {
         "ratio": FloatLogSlider(0.15, min=-3, max=2, step=0.05, description="c2/c1", **SLIDER),
         "share": FloatSlider(0.2, min=0.01, max=0.99, step=0.01, description="N_hist/N", **SLIDER),
         "n_historical": IntSlider(25, 1, 49, description="historical clients M_hist", **SLIDER),
         "n_clients": IntSlider(50, 2, 200, description="clients M", **SLIDER),
     }
+    # There is at least one fresh client: the maximum of M_hist follows M, and the slider itself
+    # cuts down a value above it.
+    dlink((controls["n_clients"], "value"), (controls["n_historical"], "max"), lambda m: m - 1)
+    return VBox([*controls.values(), picture(draw, controls)])
 
 
 def _draw_minimiser(

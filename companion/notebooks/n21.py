@@ -17,6 +17,7 @@ points of the grid ("p_hist=0.2").
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -142,13 +143,9 @@ class Case(NamedTuple):
 
 
 class Strategies(NamedTuple):
-    """What notebook 21 draws and judges: cases, searches and runs by (row, fraction).
-
-    A case that leaves the search to another one has no runs in `tried`.
-    """
+    """What notebook 21 draws and judges: cases and runs by (row, fraction)."""
 
     cases: dict[tuple[str, float], Case]
-    tried: dict[tuple[str, float], pd.DataFrame]
     found: dict[tuple[str, float], pd.DataFrame]
 
 
@@ -219,19 +216,18 @@ def strategies(**given: Any) -> Generator[Stage, pd.DataFrame, Strategies]:
         for row in p.rows
         for fraction in p.fractions
     }
-    tried, found = {}, {}
+    found = {}
     middle = sorted(p.fractions)[len(p.fractions) // 2]
     for row in p.rows:
-        searched = p.fractions if row == "synthetic" else [middle]
-        for fraction in searched:
+        tried = {}
+        for fraction in p.fractions if row == "synthetic" else [middle]:
             configs = cases[row, fraction].search()
-            name = f"{row} {100 * fraction:g} %, rates"
-            tried[row, fraction] = yield Stage(training.run, configs, name)
+            name = f"{row} {percent(fraction)}, rates"
+            tried[fraction] = yield Stage(training.run, configs, name)
         for fraction in p.fractions:
-            chosen_by = tried.get((row, fraction), tried[row, searched[0]])
-            configs = cases[row, fraction].judged(chosen_by)
-            found[row, fraction] = yield Stage(training.run, configs, f"{row} {100 * fraction:g} %")
-    return Strategies(cases, tried, found)
+            configs = cases[row, fraction].judged(tried.get(fraction, tried[middle]))
+            found[row, fraction] = yield Stage(training.run, configs, f"{row} {percent(fraction)}")
+    return Strategies(cases, found)
 
 
 def _config(row: str, fraction: float, settings: dict, batch_size: int) -> DataStreamsConfig:
@@ -328,8 +324,11 @@ def judged_lines(
     found: Scores, cases: Mapping[tuple[str, float], Case]
 ) -> dict[tuple[str, float], pd.DataFrame]:
     """Return the scores of the lines with at least `FEWEST_HISTORICAL` historical clients."""
-    enough = {key for key, case in cases.items() if _n_historical(case) >= FEWEST_HISTORICAL}
-    return {key: score for key, score in found.items() if key in enough}
+    old = {  # a share of the clients where these are natural
+        key: case.config.n_historical or round(case.fraction * case.config.n_clients)
+        for key, case in cases.items()
+    }
+    return {key: score for key, score in found.items() if old[key] >= FEWEST_HISTORICAL}
 
 
 def optimal(score: pd.DataFrame, *, above_0: bool = False) -> np.ndarray:
@@ -472,8 +471,7 @@ def notes(found: Scores) -> dict[str, str]:
 
 
 HIGHEST_RATE = 0.1  # of the paper's grid, Appendix D.2
-# The T at which the axis of Fig. 3 ends.
-PAPER_ROUNDS = 800
+PAPER_ROUNDS = 800  # where the axis of Fig. 3 ends
 
 
 def setting(cases: Iterable[Case], found: Mapping[tuple[str, float], Any] | None = None) -> Setting:
@@ -534,11 +532,6 @@ def _listed(words: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}"
 
 
-def _n_historical(case: Case) -> int:
-    """Return the number of historical clients, which is a share where clients are natural."""
-    return case.config.n_historical or round(case.fraction * case.config.n_clients)
-
-
 def _not_run(row: str, fraction: float) -> NotRun:
     enough = "" if row in HISTORICAL else f" with {FEWEST_HISTORICAL} or more historical clients"
     return NotRun(f"{row} at {percent(fraction)} was not run{enough}")
@@ -577,25 +570,23 @@ def estimated_shares(
     C.6 measures B, G and D on the first tenth of each historical client's samples, D after a brief
     training whose rate is not stated (ERRATA 68): `rates` are those that are tried.
     """
+
+    def estimated(config: DataStreamsConfig) -> list[float]:
+        data = training.build(config)
+        given = {name: getattr(config, name) for name in ("hidden", "padding")}
+        options = {name: value for name, value in given.items() if value is not None}
+        return [
+            estimated_share(data, config.model, options, seed=config.seed, rate=rate)[1]
+            for rate in rates
+        ]
+
     rows = {}
     for (row, f), case in cases.items():
         config = replace(case.config, seed=seed)
         settings = config_dict(config) | {"brief rates": list(rates)}
-        rows[f"{row}, {percent(f)}"] = story.kept(
-            "estimated p_hist", settings, lambda config=config: _estimated(config, rates)
-        )
+        make = functools.partial(estimated, config)
+        rows[f"{row}, {percent(f)}"] = story.kept("estimated p_hist", settings, make)
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(rates)).sort_index(axis=1)
-
-
-def _estimated(config: DataStreamsConfig, rates: Sequence[float]) -> list[float]:
-    """Return the p_hist that the heuristic's ratio gives on a federation, by rate."""
-    data = training.build(config)
-    given = {name: getattr(config, name) for name in ("hidden", "padding")}
-    options = {name: value for name, value in given.items() if value is not None}
-    return [
-        estimated_share(data, config.model, options, seed=config.seed, rate=rate)[1]
-        for rate in rates
-    ]
 
 
 def cells(score: pd.DataFrame) -> dict[str, np.ndarray]:
