@@ -466,13 +466,7 @@ def _line(i: int) -> dict:
 def minimiser(groups: Groups, found: pd.DataFrame, excess: pd.DataFrame, line: float) -> Figure:
     """Draw p_hist over c2/c1 with the reported values (Fig. 1), and what other strategies lose.
 
-    Parameters
-    ----------
-    groups : Groups
-    found, excess : DataFrame
-        Of `sweep` and `excess`.
-    line : float
-        The ratio at which strategies are compared, CIFAR-10's.
+    `found` is the answer of `sweep`; strategies are compared at the ratio `line`, CIFAR-10's.
     """
     import matplotlib.pyplot as plt
 

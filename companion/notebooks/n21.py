@@ -299,15 +299,9 @@ _CAUSES |= {"ds-optimal": "FEMNIST at 5 %: see ds-fig7"}
 
 
 def scores(case: Case, frame: pd.DataFrame, column: str = "accuracy") -> pd.DataFrame:
-    """Return the scores of a case's strategies and grid, (n_seeds, n_names).
+    """Return the scores of a case's strategies and grid, (n_seeds, n_names), from its runs.
 
-    Parameters
-    ----------
-    case : Case
-    frame : DataFrame
-        Its runs, as `sweep.run_many` returns them.
-    column : str
-        "accuracy" of the averaged output, or "accuracy_last" of the last iterate.
+    `column` is "accuracy" of the averaged output, or "accuracy_last" of the last iterate.
     """
     last = frame[frame["round"] == frame["round"].max()]
     by_arm = last.pivot(index="seed", columns="arm", values=column)
@@ -776,19 +770,8 @@ def grid_curves(runs: Strategies, row: str, number: int) -> tuple[Figure, dict[s
     not say which of them its curves show. Uniform, which is p_hist = N_hist / N in the paper's
     caption, has a curve of its own where that share is not in the grid.
 
-    Parameters
-    ----------
-    runs : Strategies
-    row : str
-        The line of the tables.
-    number : int
-        That of the paper's figure.
-
-    Returns
-    -------
-    fig : Figure
-    drawn : dict
-        What it draws, for `figures.save_figure`.
+    `number` is that of the paper's figure. The second answer is what it draws, for
+    `figures.save_figure`.
     """
     import matplotlib.pyplot as plt
 

@@ -20,7 +20,7 @@ which makes them slightly too small.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -157,17 +157,8 @@ def measure(
     Historical clients draw their samples once, fresh ones draw new ones in each round and forget
     them. Weights are the stationary ones of Section 5, so that q^(t) = 1 / T and p_m^(t) = p_m.
 
-    Parameters
-    ----------
-    problem : Problem
-    horizons : sequence of int
-        Numbers of rounds T.
-    local_steps : int
-        E.
-    repeats : int
-        R, independent data sets.
-    rng : Generator
-        Of the samples.
+    `horizons` are numbers of rounds T, `local_steps` is E, and `repeats` is R, that of independent
+    data sets; `rng` draws the samples.
 
     Returns
     -------
@@ -182,23 +173,33 @@ def measure(
     ValueError
         If a minimiser of the risk lies outside the parameter set.
     """
-    rows = []
+    rows, old_ones = [], problem.historical
     for rounds in horizons:
-        held = _memories(problem, rounds, repeats, rng)
-        counts = problem.counts(rounds)
-        for strategy, p in _importances(problem, rounds, local_steps).items():
-            row = {"T": rounds, "strategy": strategy, "p_hist": p[problem.historical].sum()}
+        held, counts = _memories(problem, rounds, repeats, rng), problem.counts(rounds)
+        of_training = dict(
+            smoothness=problem.smoothness,
+            loss_bound=problem.loss_bound,
+            diameter=problem.diameter,
+            rounds=rounds,
+            local_steps=local_steps,
+        )
+        known = of_training | dict(
+            pseudo_dim=problem.pseudo_dim, max_disc=problem.max_disc, sigma0=problem.sigma0
+        )
+        n_fresh = int((~old_ones).sum())
+        c = case_study.corollary51(**known, n_samples=counts.sum(), n_fresh=n_fresh)
+        tried = {s: strategies.client_importance(s, counts, old_ones) for s in STRATEGIES[:-1]}
+        tried["ours"] = psi.minimize_psi(counts, old_ones, c.c1, c.c2).p
+        for strategy, p in tried.items():
+            row = {"T": rounds, "strategy": strategy, "p_hist": p[old_ones].sum()}
             row["N_eff"] = importance.client_effective_samples(p, counts)
             row |= _variability(problem, p, held)
-            opt = bounds.optimization_bound(
-                sigma_bar=row["sigma_bar2"] ** 0.5,
-                local_steps=local_steps,
-                rounds=rounds,
-                **_losses(problem),
-            )
-            step = opt.rate / local_steps
-            row |= _errors(problem, p, held, train(problem, p, held, step, local_steps)[0], opt)
-            rows.append(row | _sum_bounds(problem, p, rounds, local_steps))
+            opt = bounds.optimization_bound(sigma_bar=row["sigma_bar2"] ** 0.5, **of_training)
+            mean, _ = train(problem, p, held, opt.rate / local_steps, local_steps)
+            row |= _errors(problem, p, held, mean, opt)
+            row["corollary"] = case_study.corollary51_general(p, counts, old_ones, **known).total
+            row["psi"] = psi.psi(p, counts, old_ones, c.c1, c.c2, c.c0)
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -238,41 +239,6 @@ def _memories(problem: Problem, rounds: int, repeats: int, rng: np.random.Genera
     size = (repeats, rounds, int((~old_ones).sum()))
     held[:, :, ~old_ones] = rng.multinomial(problem.batch, even, size) / problem.batch
     return held
-
-
-def _importances(problem: Problem, rounds: int, local_steps: int) -> dict[str, np.ndarray]:
-    """Return each strategy's importance; Ours minimises psi with the constants of Corollary 5.1."""
-    counts, old_ones = problem.counts(rounds), problem.historical
-    share = {s: strategies.client_importance(s, counts, old_ones) for s in STRATEGIES[:-1]}
-    constants = _constants(problem, rounds, local_steps)
-    return share | {"ours": psi.minimize_psi(counts, old_ones, constants.c1, constants.c2).p}
-
-
-def _losses(problem: Problem) -> dict[str, float]:
-    return {
-        "smoothness": problem.smoothness,
-        "loss_bound": problem.loss_bound,
-        "diameter": problem.diameter,
-    }
-
-
-def _known(problem: Problem, rounds: int, local_steps: int) -> dict[str, Any]:
-    """Return what Corollaries 5.1 and 5.1' take of the problem."""
-    return _losses(problem) | {
-        "pseudo_dim": problem.pseudo_dim,
-        "max_disc": problem.max_disc,
-        "sigma0": problem.sigma0,
-        "rounds": rounds,
-        "local_steps": local_steps,
-    }
-
-
-def _constants(problem: Problem, rounds: int, local_steps: int) -> case_study.PsiConstants:
-    return case_study.corollary51(
-        **_known(problem, rounds, local_steps),
-        n_samples=problem.counts(rounds).sum(),
-        n_fresh=int((~problem.historical).sum()),
-    )
 
 
 def _variability(problem: Problem, p: np.ndarray, held: np.ndarray) -> dict[str, float]:
@@ -334,17 +300,6 @@ def _errors(
         "gen_bound": gen.total,
         "true": ((target * final).sum(axis=(1, 2)) - least[1]).mean(),
         "sum_bound": opt.total + 2 * gen.total,
-    }
-
-
-def _sum_bounds(problem: Problem, p: np.ndarray, rounds: int, local_steps: int) -> dict[str, float]:
-    """Return Corollary 5.1', and psi with the appendix's c0."""
-    counts, old_ones = problem.counts(rounds), problem.historical
-    known = _known(problem, rounds, local_steps)
-    c = _constants(problem, rounds, local_steps)
-    return {
-        "corollary": case_study.corollary51_general(p, counts, old_ones, **known).total,
-        "psi": psi.psi(p, counts, old_ones, c.c1, c.c2, c.c0),
     }
 
 
