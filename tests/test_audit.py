@@ -49,7 +49,7 @@ def changed(key: str, column: str, row: int, digit: int) -> tuple[dict, bytes]:
 @pytest.fixture(scope="module")
 def books() -> dict[str, list[audit.Published]]:
     """The published runs of some notebooks, by number."""
-    numbers = ("10", "12", "14", "21", "34", "42", "44")
+    numbers = ("10", "12", "13", "14", "21", "34", "42", "44")
     return {number: audit.published_runs(gate.find(number)) for number in numbers}
 
 
@@ -59,6 +59,8 @@ def published(books) -> dict[str, list[audit.Published]]:
     groups: dict[str, list[audit.Published]] = {}
     for run in (run for runs in books.values() for run in runs if not run.data):
         config = run.record["config"]
+        if config.get("model") == "lenet":  # networks may drift on another processor
+            continue
         kind = f", {config['data']}" if "data" in config else ""
         trained = "" if config.get("train", True) else ", without training"
         groups.setdefault(run.record["experiment"] + (trained or kind), []).append(run)
@@ -68,7 +70,6 @@ def published(books) -> dict[str, list[audit.Published]]:
 GROUPS = {  # first rounds, so that all of it takes a minute
     "sfl-caches, without training": 10,
     "sfl-label-only": 10,
-    "sfl-training, traffic600": 5,
     "sfl-training-full-start, traffic600": 5,
     "sfl-toy-problem": 2,
     "datastreams-training, logistic": 10,
@@ -95,10 +96,10 @@ def test_published_runs_come_out_again(published, group):
 
 
 def test_the_runs_of_a_notebook_are_those_of_all_stages_of_its_plan(books):
-    runs = books["12"]
+    runs = books["13"]
     assert len({run.key for run in runs}) == len(runs)
     experiments = {run.record["experiment"] for run in runs}
-    assert experiments == {"sfl-training", "sfl-training-full-start", "sfl-label-only"}
+    assert experiments == {"sfl-training-full-start", "sfl-label-only"}
     assert all(store.result_key(run.run, run.config) == run.key for run in runs[:5])
     assert audit.published_runs(gate.find("23")) == []  # it has no plan
 
@@ -161,7 +162,7 @@ def test_one_line_of_a_cache_rule_is_found(published, monkeypatch):
 
 
 def test_one_line_of_the_aggregation_is_found(published, monkeypatch):
-    runs = published["sfl-training, traffic600"]
+    runs = published["sfl-training-full-start, traffic600"]
     call = servers.FedAvg.__call__
 
     def wrong(self, params, updates, weights=None, work=None):
@@ -233,7 +234,7 @@ def test_drifting_apart_is_told_from_a_wrong_number(loss, round_, drifts):
 
 
 def test_only_networks_with_hidden_layers_may_drift(published):
-    run = of_rule(published["sfl-training, traffic600"], "fifo")
+    run = of_rule(published["sfl-training-full-start, traffic600"], "fifo")
 
     def drifting(config, stop_after=None):
         frame = published_frame.copy()
@@ -278,7 +279,7 @@ def test_a_data_set_that_is_not_at_hand_or_another_copy_is_not_audited(
         f"Audit: none of {len(runs)} published runs recomputed; {each[0]} need mnist, which is not "
         f"at hand; {each[1]} need fmnist, which is not at hand."
     )
-    run = of_rule(published["sfl-training, traffic600"], "fifo")
+    run = of_rule(published["sfl-training-full-start, traffic600"], "fifo")
     other = run._replace(record=run.record | {"data": {"digest": "0"}})
     finding = audit.check(other, 1)
     assert finding.state == "differs"  # these data are made on the spot

@@ -4,9 +4,9 @@ Source: SFL, Section VI and supplement. Accuracies are shares in the frames and 
 of them, in the pictures.
 
 A cache that starts full holds B samples of round 0 of the stream, all from its state u_0, so that
-v_t = a_0 u_t + ... + a_{t-1} u_1 + a_t u_0 (`full_start_weights`). Two things of the paper then
-appear that appending hides: LAZY never leaves u_0, whose expected discrepancy is the largest of all
-rounds, and SRSR with a small theta leaves it slowly (Fig. 8(a)). DRSR takes the B samples for the M
+v_t = a_0 u_t + ... + a_{t-1} u_1 + a_t u_0 (`full_start_weights`). LAZY never leaves u_0, whose
+expected discrepancy is the largest of all rounds, and SRSR with a small theta leaves it slowly
+(Fig. 8(a)). DRSR takes the B samples for the M
 rounds that they fill. While FIFO still holds some of round 0, chance decides which of these samples
 go first; the weights are those of its expected shares. `sflkit.sfl.training.full_start` trains with
 such caches.
@@ -14,7 +14,7 @@ such caches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,7 +32,7 @@ from sflkit.models import NETWORKS
 from sflkit.sfl import training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
-from sflkit.sfl.discrepancy import exact_discrepancy, rule_weights
+from sflkit.sfl.discrepancy import exact_discrepancy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -188,8 +188,7 @@ def arrival_evidence(
     figure, falls = {}, {}
     for name, size in sizes.items():
         rows = {rule: arm(frame, rule, size, theta) for rule in ("drsr", "srsr")}
-        both = pd.concat(rows.values())
-        moves = steps(both)
+        moves = steps(pd.concat(rows.values()))
         figure[f"across {name}"] = tuple(path_curves(rows[rule], LATE) for rule in rows)
         figure[f"rounds {name}"] = difference(moves, "srsr", "drsr")
         spans = (LATE, (0.25, 0.5))
@@ -223,41 +222,41 @@ def theta_evidence(
     worlds = sorted(set(frame["world"]))
     last = int(frame["round"].max())
     exact = {
-        "slow": (sizes["few"], low, theta, (0.0, 0.25), "full"),
-        "append slow": (sizes["few"], low, theta, (0.0, 0.25), "append"),
-        "shift": (sizes["many"], high, low, LATE, "full"),
+        "slow": (low, theta, (0.0, 0.25), sizes["few"]),
+        "shift": (high, low, LATE, sizes["many"]),
     }
     figure: Evidence = {
-        key: np.array([exact_gap(w, a, b, n, capacity, last, span, start) for w in worlds])
-        for key, (n, a, b, span, start) in exact.items()
+        key: np.array(
+            [exact_gap(w, a, b, last, span, batch_size=n, capacity=capacity) for w in worlds]
+        )
+        for key, (a, b, span, n) in exact.items()
     }
-    figure["few"] = _gap(usual, few[low], (0.0, 0.25))
-    figure["many"] = _gap(many[low], many[high], LATE)
-    figure["loss many"] = _gap(many[high], many[low], LATE, "loss")
-    moves = [steps(rows, by="arm").iloc[:, 0].to_numpy() for rows in (many[high], many[low])]
+    for key, a, b, span in (
+        ("few", usual, few[low], (0.0, 0.25)),
+        ("many", many[low], many[high], LATE),
+    ):
+        figure[key] = (_mean(a, span) - _mean(b, span)).to_numpy()
     variation = {
-        "across": (path_curves(many[low], LATE), path_curves(many[high], LATE)),
-        "rounds": tuple(moves),
+        "across": tuple(path_curves(many[v], LATE) for v in (low, high)),
+        "rounds": tuple(steps(many[v], by="arm").iloc[:, 0].to_numpy() for v in (high, low)),
     }
     untuned: Evidence = {}
-    scores = {"few": _by_theta(few), "many": _by_theta(many)}
+    scores = {
+        name: pd.DataFrame({v: _mean(rows, THROUGHOUT) for v, rows in own.items()})
+        for name, own in (("few", few), ("many", many))
+    }
     chosen = {name: _chosen_by_the_others(score) for name, score in scores.items()}
     for name, other in (("few", "many"), ("many", "few")):
         best, foreign = (_pick(scores[name], chosen[n]) for n in (name, other))
-        drsr = window(arm(frame, "drsr", sizes[name], theta), THROUGHOUT, "accuracy", "arm")
-        untuned[name] = drsr.iloc[:, 0].to_numpy() - best
+        drsr = _mean(arm(frame, "drsr", sizes[name], theta), THROUGHOUT)
+        untuned[name] = drsr.to_numpy() - best
         untuned[f"{name} choice"] = best - foreign
-    best_of_all = scores["many"].mean().idxmax()
-    rows = arm(frame, "drsr", sizes["many"], theta), many[best_of_all]
-    untuned["steady"] = tuple(path_curves(one, LATE) for one in rows)
     return {"sfl-fig8": figure, "sfl-thetavar": variation, "sfl-untuned": untuned}
 
 
-def _by_theta(arms: Mapping[float, pd.DataFrame]) -> pd.DataFrame:
-    """Return the mean accuracy of every run, one row a run "w/s" and one column a theta."""
-    return pd.DataFrame(
-        {v: window(rows, THROUGHOUT, "accuracy", "arm").iloc[:, 0] for v, rows in arms.items()}
-    )
+def _mean(rows: pd.DataFrame, span: tuple[float, float]) -> pd.Series:
+    """Return the mean accuracy of an arm over a span, by run "w/s"."""
+    return window(rows, span, by="arm").iloc[:, 0]
 
 
 def _chosen_by_the_others(score: pd.DataFrame) -> pd.Series:
@@ -273,53 +272,40 @@ def _pick(score: pd.DataFrame, chosen: pd.Series) -> np.ndarray:
     return np.array([score.at[run, v] for run, v in chosen.items()])
 
 
-def _gap(
-    a: pd.DataFrame, b: pd.DataFrame, span: tuple[float, float], column: str = "accuracy"
-) -> np.ndarray:
-    """Return the mean of a column over a span in arm a minus that in arm b, run by run."""
-    first, second = (window(rows, span, column, "arm").iloc[:, 0] for rows in (a, b))
-    return (first - second).to_numpy()
-
-
 def exact_gap(
     world: int,
     theta: float,
     other: float,
-    batch_size: int,
-    capacity: int,
     rounds: int,
     span: tuple[float, float],
-    start: str,
-    points: int = 6,
+    **sizes: int,
 ) -> float:
     """Return how far SRSR's exact psi_t with `theta` lies above that with `other`.
 
-    The mean over `points` rounds in the span, see `exact_psi`.
+    The mean over six rounds in the span; `sizes` are B_s and B of `exact_psi`.
     """
     first, last = (share * rounds for share in span)
-    chosen = np.unique(np.linspace(first, last, points + 1).astype(int)[1:].clip(1))
-    sizes = {"batch_size": batch_size, "capacity": capacity, "start": start}
-    curves = [exact_psi(world, "srsr", chosen, theta=v, **sizes) for v in (theta, other)]
-    return float(np.mean(curves[0] - curves[1]))
+    chosen = np.unique(np.linspace(first, last, 7).astype(int)[1:].clip(1))
+    a, b = (exact_psi([world], "srsr", chosen, theta=v, **sizes) for v in (theta, other))
+    return float(np.mean(a - b))
 
 
 def exact_psi(
-    world: int,
+    worlds: Sequence[int],
     rule: str,
-    rounds: Sequence[int],
+    rounds: Sequence[int] | np.ndarray,
     *,
     theta: float,
     batch_size: int,
     capacity: int,
-    start: str,
 ) -> np.ndarray:
-    """Return sum_k sum_r E[(v_t - pi)^2] in some rounds, on the stream of a world of `label_only`.
+    """Return sum_k sum_r E[(v_t - pi)^2] in some rounds, the mean over worlds of `label_only`.
 
-    As E[v_t] = pi, it is the variance of the cached label mix.
+    As E[v_t] = pi, it is the variance of the cached label mix. Caches start full.
 
     Parameters
     ----------
-    world : int
+    worlds : sequence of int
     rule : {"drsr", "srsr"}
     rounds : sequence of int
         t >= 1.
@@ -327,15 +313,12 @@ def exact_psi(
         SRSR's weight; DRSR takes none.
     batch_size, capacity : int
         B_s and B, a multiple of it.
-    start : {"full", "append"}
-        How caches start, see `sflkit.sfl.clients.Clients`.
     """
-    stream = make_stream(replace(LabelOnlyConfig(), world=world))
-    weigh: Callable = full_start_weights if start == "full" else rule_weights
-    name = "srsr_filled" if rule == "srsr" and start == "append" else rule
     how = {"cache_rounds": capacity // batch_size, "theta": theta if rule == "srsr" else None}
-    weights = (weigh(name, int(t), **how) for t in rounds)
-    return np.array([exact_discrepancy(stream, weights=w).sum() for w in weights])
+    weights = [full_start_weights(rule, int(t), **how) for t in rounds]
+    streams = (make_stream(LabelOnlyConfig(world=world)) for world in worlds)
+    found = [[exact_discrepancy(s, weights=w).sum() for w in weights] for s in streams]
+    return np.mean(found, axis=0)
 
 
 def size_evidence(frame: pd.DataFrame, small: int, large: int, rounds: int) -> dict[str, Evidence]:
@@ -478,15 +461,15 @@ def draw_arrivals(
     how : mapping
         worlds, capacity and rounds.
     """
-    worlds, at = how["worlds"], _some_rounds(how["rounds"])
-    drawn = {}
+    at, drawn = np.unique(np.linspace(1, how["rounds"], 25).astype(int)), {}
     for column, (name, n) in zip(axes.T, sizes.items(), strict=True):
+        size = {"batch_size": n, "capacity": how["capacity"]}
         for rule in ("drsr", "srsr"):
             look = sfl_shared.line(rule) | {"label": sfl_shared.label(rule)}
             spread = _spread(arms[name, rule, theta])
             calm = pd.Series(spread).rolling(5, center=True, min_periods=1).mean()
             column[0].plot(np.arange(1, len(calm) + 1), calm, **look)
-            exact = _exact(worlds, rule, at, theta, n, how["capacity"], "full")
+            exact = exact_psi(how["worlds"], rule, at, theta=theta, **size)
             column[1].plot(at, exact, **look)
             drawn[f"spread {name} {rule}"] = spread
             drawn[f"psi {name} {rule}"] = np.stack([at, exact])
@@ -508,26 +491,23 @@ def weights(
 ) -> dict[str, np.ndarray]:
     """Draw what Fig. 8 rests on: above SRSR's discrepancy by theta, below the accuracy.
 
-    Arguments are those of `arrivals`, and `thetas`, SRSR's weights. Accuracies are shown less
-    DRSR's. Dotted lines are caches that fill by appending.
+    Arguments are those of `draw_arrivals`, and `thetas`, SRSR's weights. Accuracies are shown less
+    DRSR's.
     """
-    worlds, at = how["worlds"], _some_rounds(how["rounds"])
-    drawn = {}
+    at, drawn = np.unique(np.linspace(1, how["rounds"], 25).astype(int)), {}
     for column, (name, n) in zip(axes.T, sizes.items(), strict=True):
+        size = {"batch_size": n, "capacity": how["capacity"]}
         drsr = arms[name, "drsr", theta].groupby("round")["accuracy"].mean()
         for value, color in zip(thetas, _THETA_COLORS, strict=False):
-            for start, line in (("full", "-"), ("append", ":")):
-                exact = _exact(worlds, "srsr", at, value, n, how["capacity"], start)
-                text = f"θ = {value:.2g}" if start == "full" else None
-                column[0].plot(at, exact, line, color=color, label=text)
-                drawn[f"psi {name} {value:.3g} {start}"] = exact
+            exact = exact_psi(how["worlds"], "srsr", at, theta=value, **size)
+            column[0].plot(at, exact, color=color, label=f"θ = {value:.2g}")
+            drawn[f"psi {name} {value:.3g}"] = exact
             mean = arms[name, "srsr", value].groupby("round")["accuracy"].mean()
             column[1].plot(mean.index, 100 * (mean - drsr), color=color)
             drawn[f"accuracy {name} {value:.3g}"] = mean.to_numpy()
         column[1].axhline(0, color="0.4", linewidth=1)
         column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
         column[1].set_xlabel("round t")
-    axes[0, 1].plot([], [], ":", color="0.3", label="fills by appending")
     axes[0, 0].set(ylabel=_DISCREPANCY, ylim=(0, None))
     axes[1, 0].set(ylabel="accuracy minus\nDRSR's, points")
     axes[0, 1].legend(fontsize=9)
@@ -538,24 +518,6 @@ def _spread(rows: pd.DataFrame) -> np.ndarray:
     """Return the root of the mean variance over the paths of a world, in points, by round."""
     curves = 100 * path_curves(rows, THROUGHOUT)
     return np.sqrt((curves**2).sum(axis=0) / (len(curves) - rows["world"].nunique()))
-
-
-def _some_rounds(rounds: int) -> np.ndarray:
-    return np.unique(np.linspace(1, rounds, 25).astype(int))
-
-
-def _exact(
-    worlds: Sequence[int],
-    rule: str,
-    at: np.ndarray,
-    theta: float,
-    batch_size: int,
-    capacity: int,
-    start: str,
-) -> np.ndarray:
-    """Return a rule's expected discrepancy in the rounds `at`, mean over the worlds."""
-    how = {"theta": theta, "batch_size": batch_size, "capacity": capacity, "start": start}
-    return np.mean([exact_psi(w, rule, at, **how) for w in worlds], axis=0)
 
 
 def figure7(

@@ -34,8 +34,7 @@ import pandas as pd
 from companion.notebooks import sfl_shared, toy_problem
 from companion.notebooks.toy_problem import SyntheticConfig
 from companion.plans import Stage
-from sflkit.randomness import generator
-from sflkit.sfl import bounds, discrepancy, streams
+from sflkit.sfl import bounds, discrepancy
 from sflkit.sfl.discrepancy import exact_discrepancy
 
 if TYPE_CHECKING:
@@ -127,7 +126,8 @@ class Case:
         self.max_share = float(self.stream.long_term.max())
         self.gamma, self.delta2 = discrepancy.correlation_rounds(self.stream, window=400)
         self.t = np.arange(1, config.rounds + 1)
-        self.start = self.theorem1(1, [0.0])
+        self.loss_gap = toy_problem.loss_gap(config)
+        self.start = self.theorem1([0.0])
         if not self.start.feasible:
             raise ValueError(
                 f"local_rate={config.local_rate}, global_rate={config.global_rate}, "
@@ -147,17 +147,17 @@ class Case:
             "max_share": self.max_share,
         }
 
-    def theorem1(self, rounds: int, lambda2: Any) -> Any:
-        """Return `bounds.theorem1` of the problem at its step sizes."""
+    def theorem1(self, lambda2: Sequence[float] | np.ndarray) -> bounds.SFLConvergence:
+        """Return `bounds.theorem1` of the problem at its step sizes, after len(lambda2) rounds."""
         config = self.config
         return bounds.theorem1(
             **self.problem,
             local_steps=config.local_steps,
             local_rate=config.local_rate,
             global_rate=config.global_rate,
-            loss_gap=toy_problem.loss_gap(config),
+            loss_gap=self.loss_gap,
             n_clients=config.n_clients,
-            rounds=rounds,
+            rounds=len(lambda2),
             lambda2=lambda2,
         )
 
@@ -217,32 +217,6 @@ def measured(frame: pd.DataFrame) -> Measured:
 # --- Lemmas 1 and 2 -------------------------------------------------------------------------------
 
 
-class Opposite(NamedTuple):
-    """Two classes with opposite gradients, FIFO with M = 10.
-
-    `lambda2` is the exact error of the mix, `gap2` and `error` the mean of |g - g^|^2 over many
-    caches and its standard error, `allowed` what Lemma 1 allows.
-    """
-
-    lambda2: float
-    gap2: float
-    error: float
-    allowed: float
-
-
-def opposite_classes(seed: int, n_caches: int = 4000) -> Opposite:
-    """Fill many caches with two classes whose gradients are 1 and -1, where Lemma 1 is tight."""
-    stream = streams.LabelStream([[[0.3, 0.7], [0.7, 0.3]]], [[[0.8, 0.2], [0.2, 0.8]]])
-    lambda2 = float(exact_discrepancy(stream, "fifo", 10, cache_rounds=10).max())
-    many = discrepancy.repeat_clients(stream, n_caches)
-    arrivals = many.sample(10, 10, generator(seed, "monte_carlo"), exact=True)
-    held = arrivals.sum(axis=0)  # what FIFO's caches hold then
-    gap2 = (held @ [1, -1] / held.sum(axis=1) - stream.long_term[0] @ [1, -1]) ** 2
-    error = gap2.std(ddof=1) / len(gap2) ** 0.5
-    allowed = bounds.lemma1(n_classes=2, lambda2=lambda2, sigma_m2=1.0, max_share=0.5)
-    return Opposite(lambda2, gap2.mean(), error, allowed.real_to_virtual)
-
-
 def lemma1_bounds(case: Case) -> dict[str, np.ndarray]:
     """Return rule -> the two bounds of Lemma 1 over the rounds, (rounds, 2)."""
     how = {"n_classes": case.config.n_classes, "sigma_m2": 1.0, "max_share": case.max_share}
@@ -252,51 +226,12 @@ def lemma1_bounds(case: Case) -> dict[str, np.ndarray]:
     }
 
 
-def lemma2_bounds(case: Case, found: Measured) -> dict[str, np.ndarray]:
-    """Return rule -> Lemma 2's bound over the rounds, (rounds,), with the measured gradient."""
+def lemma2_bound(case: Case, found: Measured) -> np.ndarray:
+    """Return Lemma 2's bound for DRSR over the rounds, (rounds,), with the measured gradient."""
     how = {"local_rate": case.config.local_rate, "local_steps": case.config.local_steps}
-    return {
-        rule: np.array(
-            [
-                bounds.lemma2(**case.problem, **how, lambda2=l2, grad_norm2=g2).total
-                for l2, g2 in zip(case.exact2[rule], found.worst(rule, "grad_norm2"), strict=True)
-            ]
-        )
-        for rule in SHOWN
-    }
-
-
-def drift_by_labels(case: Case, two: Opposite) -> pd.DataFrame:
-    """Return the drift that a wrong label mix alone causes, beside Lemma 2, by local steps E.
-
-    Columns: E, drift, "lambda term" and "Lemma 2 / one-liner"; the one-liner is
-    (E - 1)^2 eta_L^2 sigma_M^2.
-    """
-    each = np.array([2, 4, 6, 7, 10, 20])
-    rate = case.config.local_rate
-    terms = [
-        bounds.lemma2(
-            smoothness=1.0,
-            local_rate=rate,
-            local_steps=int(e),
-            n_classes=2,
-            max_share=0.5,
-            lambda2=two.lambda2,
-            sigma_m2=1.0,
-            sigma_g2=0.0,
-            dissimilarity2=0.0,
-            grad_norm2=0.0,
-        )
-        for e in each
-    ]
-    return pd.DataFrame(
-        {
-            "E": each,
-            # constant gradients: E - 1 equal steps
-            "drift": (each - 1) ** 2 * rate**2 * 4 * two.lambda2,
-            "lambda term": [x.lambda_term for x in terms],
-            "Lemma 2 / one-liner": [x.total for x in terms] / ((each - 1) ** 2 * rate**2),
-        }
+    pairs = zip(case.exact2["drsr"], found.worst("drsr", "grad_norm2"), strict=True)
+    return np.array(
+        [bounds.lemma2(**case.problem, **how, lambda2=a, grad_norm2=b).total for a, b in pairs]
     )
 
 
@@ -305,9 +240,8 @@ def drift_by_labels(case: Case, two: Opposite) -> pd.DataFrame:
 
 def terms_over_rounds(case: Case) -> dict[str, pd.DataFrame]:
     """Return rule -> the terms of Theorem 1 at HORIZONS."""
-    lam = case.bounded2
     return {
-        rule: pd.DataFrame([case.theorem1(int(n), lam[rule][:n]) for n in HORIZONS])
+        rule: pd.DataFrame([case.theorem1(case.bounded2[rule][:n]) for n in HORIZONS])
         for rule in SHOWN
     }
 
@@ -315,59 +249,40 @@ def terms_over_rounds(case: Case) -> dict[str, pd.DataFrame]:
 def totals_over_rounds(case: Case) -> dict[str, np.ndarray]:
     """Return rule -> Theorem 1's total over the measured rounds, with the exact lambda_t^2."""
     return {
-        rule: np.array([case.theorem1(int(n), case.exact2[rule][:n]).total for n in case.t])
+        rule: np.array([case.theorem1(case.exact2[rule][:n]).total for n in case.t])
         for rule in SHOWN
     }
 
 
 def kept(terms: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Return Phi_L at T = 100 and T = 10000, and what is kept of it, one row a rule."""
-    at = [int(np.flatnonzero(HORIZONS == n)[0]) for n in (100, 10_000)]
-    ends = {rule: frame["phi_l"].to_numpy()[at] for rule, frame in terms.items()}
-    return pd.DataFrame(
-        [
-            {"rule": rule, "Phi_L at T = 100": a, "at T = 10000": b, "kept": b / a}
-            for rule, (a, b) in ends.items()
-        ]
-    )
+    ends = [frame["phi_l"][np.isin(HORIZONS, [100, 10_000])] for frame in terms.values()]
+    a, b = np.transpose(ends)
+    columns = {"Phi_L at T = 100": a, "at T = 10000": b, "kept": b / a}
+    return pd.DataFrame({"rule": list(terms)} | columns)
 
 
 class Coin(NamedTuple):
-    """The coin in a cache of M = 2, E = 50, step size s -> values over `t`.
+    """The coin in a cache of M = 2, (n,) each: rounds t, the least squared gradient and its bound.
 
-    Attributes
-    ----------
-    t : array (n,)
-    true, never_refreshed : dicts of arrays (n,)
-        The least E||grad f||^2 so far, exactly; and that of a cache that keeps its first samples.
-    bound : dict of DataFrames
-        Theorem 1's terms.
-    completed : dict of arrays (n,)
-        The printed total with E times the dropped term.
+    `mended` is the printed bound with E times the term that the proof drops (ERRATA 9).
     """
 
     t: np.ndarray
-    true: dict[float, np.ndarray]
-    never_refreshed: dict[float, np.ndarray]
-    bound: dict[float, pd.DataFrame]
-    completed: dict[float, np.ndarray]
+    true: np.ndarray
+    bound: np.ndarray
+    mended: np.ndarray
 
 
 def coin_in_a_cache(local_steps: int = 50, rate: float = 1e-4) -> Coin:
-    """Follow the coin for the step sizes eta eta_L = s / (4 E L), s = 1, 0.3, 0.1 and 0.03."""
+    """Follow the coin for the largest step that Theorem 1 allows, eta eta_L = 1 / (4 E L)."""
     t = np.unique(np.geomspace(1, 3000, 40).astype(int))
-    found = Coin(t, {}, {}, {}, {})
-    for s in (1.0, 0.3, 0.1, 0.03):
-        global_rate = s / (4 * local_steps * rate)
-        step = step_of(local_steps, rate, global_rate)
-        for kept_forever, values in ((False, found.true), (True, found.never_refreshed)):
-            moments = squared_gradient(t[-1], step, 2, refreshed=not kept_forever)
-            values[s] = np.minimum.accumulate(moments)[t - 1]
-        rows = [bound(int(n), local_steps, rate, global_rate) for n in t]
-        found.bound[s] = pd.DataFrame(rows)
-        dropped = local_steps * found.bound[s]["phi_m_missing"]
-        found.completed[s] = (found.bound[s]["total"] + dropped).to_numpy()
-    return found
+    global_rate = 1 / (4 * local_steps * rate)
+    moments = squared_gradient(t[-1], step_of(local_steps, rate, global_rate), 2)
+    terms = pd.DataFrame([bound(int(n), local_steps, rate, global_rate) for n in t])
+    total = terms["total"].to_numpy()
+    mended = total + local_steps * terms["phi_m_missing"].to_numpy()
+    return Coin(t, np.minimum.accumulate(moments)[t - 1], total, mended)
 
 
 # --- Corollary 2 ----------------------------------------------------------------------------------
@@ -392,20 +307,14 @@ class Orders(NamedTuple):
                 {
                     "term": term,
                     "slope in": axis,
-                    "stated": round(self.stated[term][i], 4) if term in self.stated else "-",
+                    "stated": round(self.stated[term][i], 4),
                     "printed eta_L": round(self.slopes["printed"][term][i], 4) + 0.0,
                     "corrected eta_L": round(self.slopes["corrected"][term][i], 4) + 0.0,
                 }
-                for term in (*self.stated, "phi_m_missing")
+                for term in TERMS
                 for i, axis in enumerate("TEK")
             ]
         )
-
-
-def flat_problem(case: Case) -> dict[str, float]:
-    """Return the problem with L = 0.1 in place of 1, as for a flatter loss, and c = 1/4."""
-    gap = toy_problem.loss_gap(case.config)
-    return case.problem | {"loss_gap": gap, "smoothness": 0.1, "c": 0.25}
 
 
 def corollary2_orders(case: Case) -> Orders:
@@ -436,47 +345,48 @@ def corollary2_orders(case: Case) -> Orders:
     return Orders(stated, slopes, curves, pd.DataFrame(totals))
 
 
-def _rates(name: str, rounds: int, local_steps: int, n_clients: int) -> dict[str, float]:
-    """Return Corollary 2's step sizes, "printed" or "corrected" (ERRATA 50)."""
-    sizes = {"rounds": rounds, "local_steps": local_steps, "n_clients": n_clients}
+def _flat_bound(case: Case, name: str, lambda2: np.ndarray, **sizes: int) -> bounds.SFLConvergence:
+    """Return Theorem 1's bound under Corollary 2's rates, "printed" or "corrected" (ERRATA 50).
+
+    The problem has L = 0.1 in place of 1, as for a flatter loss, and c = 1/4.
+    """
+    sizes = {"rounds": len(lambda2)} | SIZES | sizes
     rates = bounds.corollary2(**sizes)._asdict()
+    rounds, local_steps, n_clients = sizes.values()
     if name == "printed":
         rates["local_rate"] = 1 / np.sqrt(rounds * local_steps)
-    return rates
+    flat = case.problem | {"loss_gap": case.loss_gap, "smoothness": 0.1, "c": 0.25}
+    found = bounds.theorem1(**flat, **sizes, **rates, lambda2=lambda2)
+    # The printed rates are too large while T < 16 E^2 K L^2.
+    if not found.feasible and (name == "corrected" or rounds >= 0.16 * local_steps**2 * n_clients):
+        raise ValueError(f"Theorem 1 does not allow the {name} step sizes at {sizes}")
+    return found
 
 
 def _slopes(case: Case, name: str, rounds: int, lam: np.ndarray) -> dict[str, list[float]]:
     """Return term -> exponents in T, E and K: from one point to that with four times as many."""
     base = {"rounds": rounds} | SIZES
-    found = {}
-    for key in ("base", *base):
-        point = base | ({key: base[key] * 4} if key in base else {})
-        lambda2 = lam[: point["rounds"]]
-        how = flat_problem(case) | point | _rates(name, **point)
-        found[key] = bounds.theorem1(**how, lambda2=lambda2)
-        if not found[key].feasible:
-            raise ValueError(f"Theorem 1 does not allow the {name} step sizes at {point}")
+    points = {"base": base} | {key: base | {key: 4 * n} for key, n in base.items()}
+    found = {
+        key: _flat_bound(case, name, lam[: point["rounds"]], **point)
+        for key, point in points.items()
+    }
     return {
         term: [
             np.log(getattr(found[key], term) / getattr(found["base"], term)) / np.log(4)
             for key in base
         ]
-        for term in (*TERMS, "phi_m_missing")
+        for term in TERMS
     }
 
 
 def _under_corollary2(case: Case, rule: str) -> pd.DataFrame:
     """Return Theorem 1's terms at HORIZONS under both step sizes."""
-    rows = []
-    for name in ("printed", "corrected"):
-        for n in map(int, HORIZONS):
-            point = {"rounds": n} | SIZES
-            how = flat_problem(case) | point | _rates(name, **point)
-            bound = bounds.theorem1(**how, lambda2=case.bounded2[rule][:n])
-            # The printed ones are too large while T < 16 E^2 K L^2.
-            if not bound.feasible and not (name == "printed" and n < 26):
-                raise ValueError(f"Theorem 1 does not allow the {name} step sizes at {point}")
-            rows.append({"rates": name, "T": n, **bound._asdict()})
+    rows = [
+        {"rates": name, "T": n, **_flat_bound(case, name, case.bounded2[rule][:n])._asdict()}
+        for name in ("printed", "corrected")
+        for n in map(int, HORIZONS)
+    ]
     return pd.DataFrame(rows)
 
 
@@ -488,9 +398,7 @@ class Found(NamedTuple):
 
     case: Case
     measured: Measured
-    two: Opposite
     lemma1: dict[str, np.ndarray]
-    drift: pd.DataFrame
     terms: dict[str, pd.DataFrame]
     totals: dict[str, np.ndarray]
     coin: Coin
@@ -505,7 +413,7 @@ class Found(NamedTuple):
     def worst(self) -> float:
         """The largest ratio of a squared gradient to the printed bound of Theorem 1."""
         ratios = [self.smallest[rule].to_numpy() / self.totals[rule] for rule in SHOWN]
-        ratios.append((self.coin.true[1.0] / self.coin.bound[1.0]["total"]).to_numpy())
+        ratios.append(self.coin.true / self.coin.bound)
         return max(float(ratio.max()) for ratio in ratios)
 
 
@@ -531,12 +439,10 @@ def evidence(found: Found) -> dict[str, Evidence]:
         for i, (gap, column) in enumerate(zip(("first", "second"), MEASURED[:2], strict=True))
         for rule, look in SHOWN.items()
     }
-    lemma1["tight"] = (found.two.gap2, found.two.error, found.two.allowed)
     steps = (config.local_steps - 1) ** 2 * config.local_rate**2 * toy_problem.SIGMA_M2
     lemma2 = {
         "drift": (np.stack([by_rule[rule]["drift"].to_numpy() for rule in SHOWN]), steps),
         "implied": looseness(),
-        "label error": (found.drift["drift"].to_numpy(), found.drift["lambda term"].to_numpy()),
     }
     return {
         "sfl-lem1": lemma1,
@@ -547,16 +453,13 @@ def evidence(found: Found) -> dict[str, Evidence]:
 
 
 def _theorem1_evidence(found: Found, later: dict[str, int]) -> Evidence:
-    smallest, tossed = found.smallest, found.coin
-    completed = np.concatenate(list(tossed.completed.values()))
+    smallest = found.smallest
     return {
         "inequality": (found.worst, 1.0),
         "training": (
             np.concatenate([smallest[rule].to_numpy()[later[rule] :] for rule in SHOWN]),
             np.concatenate([found.totals[rule][later[rule] :] for rule in SHOWN]),
         ),
-        "E times": (np.concatenate(list(tossed.true.values())), completed),
-        "never refreshed": (np.concatenate(list(tossed.never_refreshed.values())), completed),
     }
 
 
@@ -569,7 +472,6 @@ def _corollary2_evidence(orders: Orders) -> Evidence:
     return evidence | {
         "drsr": (left.loc[("drsr", "printed"), "kept"], 0.1),
         "drsr, corrected": (left.loc[("drsr", "corrected"), "kept"], 0.1),
-        "dropped": (printed["phi_m_missing"][0] + 1, 0.05),
         "drsr, dropped": (left.loc["drsr", "with E times dropped"].to_numpy(), 0.1),
     }
 
@@ -599,33 +501,24 @@ def lemma1(axes: Sequence[Axes], case: Case, found: Measured, bound: dict[str, n
     axes[1].legend(loc="center right")
 
 
-def lemma2(axes: Sequence[Axes], case: Case, found: Measured, bound: np.ndarray) -> None:
-    """Draw the drift within a round beside its bounds, and that of a wrong label mix alone.
-
-    `bound` (rounds,) is Lemma 2's for DRSR.
-    """
+def lemma2(ax: Axes, case: Case, found: Measured, bound: np.ndarray) -> None:
+    """Draw the drift within a round beside its bounds; `bound` (rounds,) is Lemma 2's for DRSR."""
     config = case.config
     for rule, look in SHOWN.items():
         text = f"{sfl_shared.label(look)}, measured"
-        axes[0].plot(case.t, found.worst(rule, "drift"), **sfl_shared.line(look), label=text)
-    axes[0].plot(case.t, bound, **_BOUND, label="Lemma 2 (DRSR)")
+        ax.plot(case.t, found.worst(rule, "drift"), **sfl_shared.line(look), label=text)
+    ax.plot(case.t, bound, **_BOUND, label="Lemma 2 (DRSR)")
     simple = (config.local_steps - 1) ** 2 * config.local_rate**2
     text = r"one line: $(E-1)^2\eta_L^2\sigma_M^2$"
-    axes[0].axhline(simple, color="gray", linewidth=1, label=text)
-    axes[0].set(xlabel="round t", ylabel="squared drift", yscale="log")
-    axes[0].set_title(f"drift, E = {config.local_steps}")
-    axes[0].legend(loc="center right", bbox_to_anchor=(1, 0.7))
-    steps = np.arange(1, 21)
-    axes[1].plot(steps, (steps - 1) ** 2, color="#0072B2", label="drift by a label error alone")
-    axes[1].plot(steps, 5 * steps, **_BOUND, label=r"$\lambda$ term of Lemma 2")
-    axes[1].set(xlabel="local steps E", ylabel=r"in units of $\eta_L^2R^2\lambda_t^2\sigma_M^2$")
-    axes[1].set(title="two opposite classes", xticks=[1, 5, 10, 15, 20])
-    axes[1].legend()
+    ax.axhline(simple, color="gray", linewidth=1, label=text)
+    ax.set(xlabel="round t", ylabel="squared drift", yscale="log")
+    ax.set_title(f"Lemma 2: drift, E = {config.local_steps}")
+    ax.legend(loc="center right", bbox_to_anchor=(1, 0.7))
 
 
 def theorem1(axes: Sequence[Axes], found: Found) -> None:
-    """Draw Theorem 1's terms over rounds, and what was measured beside its total."""
-    _terms(axes[0], found.terms, {"phi_m_missing": "dropped term"})
+    """Draw Theorem 1's terms over rounds; beside its total what was measured, and the coin."""
+    _terms(axes[0], found.terms)
     axes[0].set(xlabel="rounds T", ylabel="squared gradient length", title="terms of the bound")
     t = found.case.t
     for rule, look in SHOWN.items():
@@ -635,72 +528,51 @@ def theorem1(axes: Sequence[Axes], found: Found) -> None:
     axes[1].plot(t, found.totals["drsr"], **_BOUND, label="Theorem 1 (DRSR)")
     axes[1].axhline(1, color="gray", linewidth=1, label=r"$\sigma_M^2$: always true")
     axes[1].set(yscale="log", xlabel="rounds T", title="training, measured")
-    axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    axes[1].set_ylim(bottom=2e-5)
+    axes[1].legend(loc="lower left", fontsize=8)
+    coin = found.coin
+    axes[2].plot(coin.t, coin.true, color="#0072B2", label="true value")
+    axes[2].plot(coin.t, coin.bound, **_PRINTED, label="bound as printed")
+    axes[2].plot(coin.t, coin.mended, **_BOUND, label="with E times the\ndropped term")
+    axes[2].set(xscale="log", yscale="log", xlabel="rounds T", title="a coin in a cache, M = 2")
+    axes[2].legend(fontsize=8)
 
 
-def coin(axes: Sequence[Axes], found: Coin) -> None:
-    """Draw the coin in a cache of two: at the largest step, and at a small one.
-
-    Left the true value is above the printed bound; right it stays above every bound if the cache
-    is never refreshed.
-    """
-    for ax, s, title in zip(axes, (1.0, 0.03), ("largest step", "step 0.03"), strict=True):
-        total = found.bound[s]["total"]
-        ax.plot(found.t, found.true[s], color="#0072B2", label="true value")
-        ax.plot(found.t, found.never_refreshed[s], color="#009E73", label="never refreshed")
-        ax.plot(found.t, total, **_PRINTED, label="bound as printed")
-        some = total + found.bound[s]["phi_m_missing"]
-        ax.plot(found.t, some, color="#E69F00", linestyle="-.", label="with the dropped term")
-        ax.plot(found.t, found.completed[s], **_BOUND, label="with E times it")
-        ax.set(xscale="log", yscale="log", xlabel="rounds T", title=f"a coin, M = 2: {title}")
-    axes[0].set_ylabel("squared gradient length")
-    axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5), title="both panels")
-
-
-def corollary2(axes: Sequence[Axes], case: Case, found: Orders) -> dict[str, np.ndarray]:
+def corollary2(axes: Sequence[Axes], case: Case, found: Orders) -> None:
     """Draw the terms over rounds under the corrected step sizes, and what E does under both."""
-    _terms(axes[0], found.curves, {"phi_m_missing": "dropped term"}, slopes=True)
+    _terms(axes[0], found.curves, slopes=True)
     axes[0].plot(HORIZONS, found.curves["drsr"]["total"], color="black", label="total, DRSR")
     axes[0].set(xlabel="rounds T", ylabel="squared gradient length")
     axes[0].set_title("corrected step sizes, E = 4, K = 10, L = 0.1")
     axes[0].legend(ncols=2, loc="lower left", fontsize=8)
-    rounds, many = 100_000, np.array([1, 2, 4, 8, 16, 32])
-    zeros, drawn = np.zeros(rounds), {}
+    many, zeros = np.array([1, 2, 4, 8, 16, 32]), np.zeros(100_000)
     for name, look in (("printed", _PRINTED), ("corrected", {"color": "#0072B2"})):
-        rates = 1 / np.sqrt(rounds * many) if name == "printed" else 1 / (np.sqrt(rounds) * many)
-        over = []
-        for e, rate in zip(many, rates, strict=True):
-            how = {"rounds": rounds, "local_steps": int(e), "n_clients": 10, "lambda2": zeros}
-            how |= {"local_rate": rate, "global_rate": np.sqrt(10 * e)}
-            over.append(bounds.theorem1(**flat_problem(case), **how))
+        over = pd.DataFrame([_flat_bound(case, name, zeros, local_steps=int(e)) for e in many])
         for term, marker, text in (
             ("vanishing", "o", "vanishing"),
             ("phi_g", "^", r"$\Phi_G$, $\Phi_M$"),
         ):
-            values = np.array([getattr(b, term) for b in over])
-            drawn[f"{name} {term}"] = values / values[0]
-            label = f"{text}, {name}"
-            axes[1].plot(many, drawn[f"{name} {term}"], **look, marker=marker, label=label)
+            values = over[term] / over[term][0]
+            axes[1].plot(many, values, **look, marker=marker, label=f"{text}, {name}")
     axes[1].plot(many, many**-0.5, **_BOUND, label=r"stated: $E^{-1/2}$ and constant")
     axes[1].plot(many, np.ones(len(many)), **_BOUND)
     axes[1].set(xscale="log", yscale="log", xlabel="local steps E", ylabel="relative to E = 1")
     axes[1].set_title("what E does, T = 100 000, L = 0.1")
     axes[1].legend(loc="upper left")
     axes[1].set_ylim(top=4000)
-    return drawn
 
 
-def _terms(
-    ax: Axes, curves: dict[str, Any], extra: dict[str, str], *, slopes: bool = False
-) -> None:
+def _terms(ax: Axes, curves: dict[str, Any], *, slopes: bool = False) -> None:
     """Draw Phi_L of each rule, and the other terms, which are the same for all, in grey."""
     for rule, look in SHOWN.items():
         text = rf"$\Phi_L$, {sfl_shared.label(look)}"
         ax.plot(HORIZONS, curves[rule]["phi_l"], **sfl_shared.line(look), label=text)
-    names = {"vanishing": "vanishing", "phi_m": r"$\Phi_M$", **extra, "phi_g": r"$\Phi_G$"}
-    slope = {"vanishing": "-1/2", "phi_m": "-1", "phi_m_missing": "-1/2", "phi_g": "-1"}
-    for (column, text), line in zip(names.items(), ("-", "--", ":", "-."), strict=True):
-        label = f"{text}, slope {slope[column]}" if slopes else text
+    for column, text, line, slope in (
+        ("vanishing", "vanishing", "-", "-1/2"),
+        ("phi_m", r"$\Phi_M$", "--", "-1"),
+        ("phi_g", r"$\Phi_G$", "-.", "-1"),
+    ):
+        label = f"{text}, slope {slope}" if slopes else text
         look = {"color": "gray", "linestyle": line, "linewidth": 1.2}
         ax.plot(HORIZONS, curves["drsr"][column], **look, label=label)
     ax.set(xscale="log", yscale="log")

@@ -26,40 +26,22 @@ if TYPE_CHECKING:
 
 
 class Superclasses(NamedTuple):
-    """Runs of Fig. 10, of the model that is judged and of another one beside it.
-
-    `by_network` says whether the judged model learns its features and the other one is linear on
-    features that stay fixed, or the other way round.
-    """
+    """Runs of Fig. 10, of the model that is judged and of another one that is drawn beside it."""
 
     judged: pd.DataFrame
     beside: pd.DataFrame
-    by_network: bool
 
 
 def superclasses(**given: Any) -> Generator[Stage, pd.DataFrame, Superclasses]:
-    """Plan notebook 15: the rules on superclasses, with a network and with a linear model.
+    """Plan notebook 15: all rules with the model that is judged, some with the one beside it.
 
-    One of the two is judged by all rules, the other one stands beside it, with some of them. The
-    linear model is trained on features of the images that the network sees.
-
-    Raises
-    ------
-    ValueError
-        If not exactly one of the two models is linear, the images are not the same, or DRSR or LAZY
-        is not run with both.
+    Raises ValueError if the two do not see the same images, or features of them.
     """
     p = SimpleNamespace(**given)
-    if (p.model == "linear") == (p.beside_model == "linear"):
-        raise ValueError(
-            f"one of model={p.model!r} and beside_model={p.beside_model!r} must be linear"
-        )
     if p.data.removesuffix("-patches") != p.beside_data.removesuffix("-patches"):
         raise ValueError(
             f"data={p.data!r} and beside_data={p.beside_data!r} must be the same images"
         )
-    if missing := {"drsr", "lazy"} - set(p.beside_rules):
-        raise ValueError(f"beside_rules={list(p.beside_rules)} must have {sorted(missing)}")
     same = "data model width rounds capacity batch_size theta classes_per_client evaluate_every"
     base = SFLConfig(
         superclasses=True, local_rate=p.rate, **{name: given[name] for name in same.split()}
@@ -73,22 +55,18 @@ def superclasses(**given: Any) -> Generator[Stage, pd.DataFrame, Superclasses]:
         configs = [replace(config, rule=r, seed=s) for s in chosen for r in rules]
         frame = yield Stage(training.full_start, configs, name, gpu=True)
         frames.append(frame)
-    return Superclasses(*frames, by_network=p.model != "linear")
+    return Superclasses(*frames)
 
 
 # --- notebook 15 ----------------------------------------------------------------------------------
 
 
-def superclass_evidence(found: Superclasses) -> Evidence:
+def superclass_evidence(judged: pd.DataFrame) -> Evidence:
     """Return the evidence of Fig. 10, by the mean over the last tenth of the rounds."""
-    score, other = (window(frame, (0.9, 1.0)) for frame in (found.judged, found.beside))
+    score = window(judged, (0.9, 1.0))
     rules = {"full": "full_refreshed", "static": "full"} | {r: r for r in ("drsr", "srsr", "fifo")}
-    gain = {name: difference(score, rule, "lazy") for name, rule in rules.items()}
-    ordered = {f"{name} lazy": values for name, values in gain.items()}
-    beside = difference(other, "drsr", "lazy")
-    network, linear = (gain["drsr"], beside) if found.by_network else (beside, gain["drsr"])
-    ordered |= {f"{rule} fifo": difference(score, rule, "fifo") for rule in ("drsr", "srsr")}
-    return ordered | {"beside lazy": beside, "network": (network, linear)}
+    gains = {f"{name} lazy": difference(score, rule, "lazy") for name, rule in rules.items()}
+    return gains | {f"{rule} fifo": difference(score, rule, "fifo") for rule in ("drsr", "srsr")}
 
 
 # Whose curve of the paper is whose: its FULL renews its samples (ERRATA 85).
