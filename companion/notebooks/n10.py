@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def cache_configs(rules: list[str], seeds: list[int], **settings) -> list[SFLConfig]:
-    """Return one config for each rule and seed; `settings` are other fields of SFLConfig."""
-    return [
-        SFLConfig(train=False, rule=rule, seed=seed, **settings)
-        for rule in dict.fromkeys(rules)
-        for seed in seeds
-    ]
-
-
 def streams_and_caches(
     *,
     seeds: list[int],
@@ -61,7 +52,12 @@ def streams_and_caches(
         batch_size=batch_size,
         theta=theta,
     )
-    return (yield Stage(cache_paths.run, cache_configs(rules, seeds, **settings), "caches"))
+    configs = [
+        SFLConfig(train=False, rule=rule, seed=seed, **settings)
+        for rule in dict.fromkeys(rules)
+        for seed in seeds
+    ]
+    return (yield Stage(cache_paths.run, configs, "caches"))
 
 
 Evidence = dict[str, Any]
@@ -119,9 +115,6 @@ def expected_totals(config: SFLConfig, seeds: Iterable[int]) -> dict[str, np.nda
             found.append(path.sum(axis=(1, 2)).cumsum())
     names = {"fifo": "fifo", "srsr_filled": "srsr", "drsr": "drsr"}
     return {names[rule]: np.mean(found, axis=0) for rule, found in paths.items()}
-
-
-# --- notebook 10 ----------------------------------------------------------------------------------
 
 
 def stream_evidence(
@@ -197,7 +190,7 @@ def updates_by_hand(
         order = np.lexsort((after[0], after[1]))
         squares(row[0], before[1], gone=~np.isin(before[0], after[0]))
         thrown = ~np.isin(new_ids, after[0])
-        squares(row[1], new_labels, y=-0.5, new=np.ones(len(new_ids), bool), gone=thrown)
+        squares(row[1], new_labels, y=-0.5, new=True, gone=thrown)
         squares(row[2], after[1][order], new=after[0][order] >= first_id)
         row[0].text(-0.4, -1.06, name, ha="right", va="center", weight="bold")
         for ax in row:
@@ -256,9 +249,6 @@ def discrepancies(
     ax.set(xlabel="round t", ylabel=text, xlim=(1, int(frame["round"].max())), ylim=(0, None))
 
 
-_GAP = 0.12
-
-
 def squares(
     ax: Axes,
     labels: ArrayLike,
@@ -266,54 +256,28 @@ def squares(
     x: float = 0.0,
     y: float = 0.0,
     columns: int = 6,
-    new: ArrayLike | None = None,
-    gone: ArrayLike | None = None,
-    fontsize: float = 8,
+    new: ArrayLike = False,
+    gone: ArrayLike = False,
 ) -> None:
     """Draw samples as squares in rows of `columns`, the first at the top left corner (x, y).
 
-    Parameters
-    ----------
-    labels : int array (n,)
-    new, gone : bool arrays (n,), optional
-        Samples with a thick frame, and samples crossed out.
+    `new` and `gone` are bool arrays (n,): samples with a thick frame, and samples crossed out.
     """
     from matplotlib.patches import Rectangle
 
-    labels = np.asarray(labels, dtype=int)
-    new, gone = (
-        np.zeros(len(labels), bool) if flags is None else np.asarray(flags, bool)
-        for flags in (new, gone)
-    )
+    labels, side = np.asarray(labels, dtype=int), 0.88
+    new, gone = (np.broadcast_to(flags, labels.shape) for flags in (new, gone))
+    middle = {"ha": "center", "va": "center", "fontsize": 8, "zorder": 4}
     for i, label in enumerate(labels):
         left, bottom = x + i % columns, y - 1 - i // columns
-        side = 1 - _GAP
-        ax.add_patch(
-            Rectangle(
-                (left, bottom),
-                side,
-                side,
-                facecolor=label_color(label),
-                edgecolor="black",
-                linewidth=2.2 if new[i] else 0.6,
-                alpha=0.45 if gone[i] else 1.0,
-                zorder=3,
-            )
-        )
-        ax.text(
-            left + side / 2,
-            bottom + side / 2 - 0.03,
-            str(label),
-            ha="center",
-            va="center",
-            fontsize=fontsize,
-            color="black" if gone[i] else text_color(label),
-            zorder=4,
-        )
+        look = {"linewidth": 2.2 if new[i] else 0.6, "alpha": 0.45 if gone[i] else 1.0}
+        look |= {"facecolor": label_color(label), "edgecolor": "black", "zorder": 3}
+        ax.add_patch(Rectangle((left, bottom), side, side, **look))
+        color = "black" if gone[i] else text_color(label)
+        ax.text(left + side / 2, bottom + side / 2 - 0.03, str(label), color=color, **middle)
         if gone[i]:
-            ax.plot(
-                [left, left + side], [bottom, bottom + side], color="black", linewidth=1.1, zorder=5
-            )
+            ends = [left, left + side], [bottom, bottom + side]
+            ax.plot(*ends, color="black", linewidth=1.1, zorder=5)
 
 
 def sfl_round(
@@ -330,45 +294,19 @@ def sfl_round(
     """
     from matplotlib.patches import FancyBboxPatch
 
-    if not len(arrivals) == len(caches) == len(new) or not len(arrivals):
-        raise ValueError(
-            f"arrivals, caches and new have {len(arrivals)}, {len(caches)} and {len(new)} clients; "
-            "they need the same number, at least 1"
-        )
     rows = max(-(-max(map(len, (*arrivals, *caches))) // columns), 1)
     pitch, middle = rows + 1.6, -rows / 2
     s1, s2, s3, server = 0.0, columns + 2.0, 2 * columns + 4.0, 2 * columns + 11.5
 
     def box(x, y, width, height, text, color="white"):
-        ax.add_patch(
-            FancyBboxPatch(
-                (x, y - height / 2),
-                width,
-                height,
-                boxstyle="round,pad=0.12,rounding_size=0.25",
-                facecolor=color,
-                edgecolor="black",
-                linewidth=1.0,
-                zorder=2,
-            )
-        )
+        look = {"facecolor": color, "edgecolor": "black", "linewidth": 1.0, "zorder": 2}
+        look["boxstyle"] = "round,pad=0.12,rounding_size=0.25"
+        ax.add_patch(FancyBboxPatch((x, y - height / 2), width, height, **look))
         ax.text(x + width / 2, y, text, ha="center", va="center", fontsize=8.5, zorder=4)
 
-    def arrow(start, end, bend=0.0, color="black"):
-        ax.annotate(
-            "",
-            end,
-            start,
-            arrowprops={
-                "arrowstyle": "-|>",
-                "color": color,
-                "linewidth": 1.3,
-                "shrinkA": 0,
-                "shrinkB": 0,
-                "connectionstyle": f"arc3,rad={bend}",
-            },
-            zorder=1,
-        )
+    def arrow(start, end, color="black"):
+        look = {"arrowstyle": "-|>", "color": color, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
+        ax.annotate("", end, start, arrowprops=look, zorder=1)
 
     bottom = -pitch * (len(caches) - 1) - rows
     centre = bottom / 2
@@ -376,45 +314,22 @@ def sfl_round(
         y = -pitch * k
         ax.text(s1 - 0.5, y + middle, f"client {k + 1}", ha="right", va="center", fontsize=9)
         top = y + middle + -(-len(arrived) // columns) / 2
-        squares(ax, arrived, x=s1, y=top, columns=columns, new=np.ones(len(arrived), bool))
+        squares(ax, arrived, x=s1, y=top, columns=columns, new=True)
         box(s2 - 0.06, y + middle + 0.06, columns, rows + 0.1, "", "#F3F3F3")
-        squares(
-            ax,
-            cached,
-            x=s2,
-            y=y + middle + -(-len(cached) // columns) / 2,
-            columns=columns,
-            new=fresh,
-        )
+        top = y + middle + -(-len(cached) // columns) / 2
+        squares(ax, cached, x=s2, y=top, columns=columns, new=fresh)
         box(s3, y + middle, 4.6, 1.5, f"$E$ steps: $w_t \\to w_{{t+1}}^{k + 1}$", "#E8F1FA")
         arrow((s1 + columns + 0.1, y + middle), (s2 - 0.4, y + middle))
         arrow((s2 + columns + 0.25, y + middle), (s3 - 0.25, y + middle))
         arrow((s3 + 4.85, y + middle), (server - 0.25, centre + 0.35 * (y + middle - centre)))
-    box(
-        server,
-        centre,
-        5.4,
-        3.6,
-        "server\n\n$w_{t+1} = w_t +$\n$\\eta$ mean$_k(w_{t+1}^k - w_t)$",
-        "#FDF0DD",
-    )
-    turn = bottom - 1.0
-    ax.plot(
-        [server + 2.7, server + 2.7, s3 + 2.3],
-        [centre - 1.95, turn, turn],
-        color="#555555",
-        linestyle="--",
-        linewidth=1.3,
-    )
-    arrow((s3 + 2.3, turn), (s3 + 2.3, bottom + rows / 2 - 0.95), color="#555555")
-    ax.text(
-        (s3 + 2.3 + server + 2.7) / 2,
-        turn - 0.35,
-        "$w_{t+1}$ goes to every client",
-        ha="center",
-        va="top",
-        fontsize=8.5,
-    )
+    text = "server\n\n$w_{t+1} = w_t +$\n$\\eta$ mean$_k(w_{t+1}^k - w_t)$"
+    box(server, centre, 5.4, 3.6, text, "#FDF0DD")
+    turn, right, left = bottom - 1.0, server + 2.7, s3 + 2.3
+    look = {"color": "#555555", "linestyle": "--", "linewidth": 1.3}
+    ax.plot([right, right, left], [centre - 1.95, turn, turn], **look)
+    arrow((left, turn), (left, bottom + rows / 2 - 0.95), color="#555555")
+    place = {"ha": "center", "va": "top", "fontsize": 8.5}
+    ax.text((left + right) / 2, turn - 0.35, "$w_{t+1}$ goes to every client", **place)
     for x, width, title in (
         (s1, columns, "$S_1$ streaming\ndata arrival"),
         (s2, columns, "$S_2$ local cache\nupdate (thick: new)"),

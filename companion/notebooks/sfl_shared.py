@@ -9,7 +9,7 @@ seed by seed. How a cache rule is drawn and called stands in `sflkit.sfl.caches.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,24 +36,22 @@ THROUGHOUT = (0.0, 1.0)
 Evidence = dict[str, Any]
 
 
-def window(
-    frame: pd.DataFrame, span: tuple[float, float], column: str = "accuracy", by: str = "rule"
-) -> pd.DataFrame:
-    """Return the mean of a column over a span of the rounds, one row a seed, one column a `by`.
+def within(frame: pd.DataFrame, span: tuple[float, float], column: str, by: str) -> Any:
+    """Return a column in a span of the rounds, grouped by seed and `by`.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `sweep.run_many`; rounds that were not evaluated are left out.
-    span : (float, float)
-        Shares of the rounds, from (exclusive) and to (inclusive); (0.75, 1) is the last quarter.
-    column, by : str
-        What is averaged, and what tells columns of the answer apart.
+    A span is (from, to) in shares of the rounds, without the first; (0.75, 1) is the last quarter.
+    Rounds that were not evaluated are left out.
     """
     last = frame["round"].max()
     inside = (frame["round"] > span[0] * last) & (frame["round"] <= span[1] * last)
-    kept = frame[inside].dropna(subset=[column])
-    return kept.groupby(["seed", by])[column].mean().unstack(by)
+    return frame[inside].dropna(subset=[column]).groupby(["seed", by])[column]
+
+
+def window(
+    frame: pd.DataFrame, span: tuple[float, float], column: str = "accuracy", by: str = "rule"
+) -> pd.DataFrame:
+    """Return the mean of a column in a span, see `within`: one row a seed, one column a `by`."""
+    return within(frame, span, column, by).mean().unstack(by)
 
 
 def difference(scores: pd.DataFrame, a: str, b: str) -> np.ndarray:
@@ -66,26 +64,15 @@ def steps(frame: pd.DataFrame, span: tuple[float, float] = LATE, by: str = "rule
 
     The standard deviation of the differences of successive accuracies in the span.
     """
-    last = frame["round"].max()
-    inside = (frame["round"] > span[0] * last) & (frame["round"] <= span[1] * last)
-    groups = frame[inside].dropna(subset=["accuracy"]).groupby(["seed", by])["accuracy"]
+    groups = within(frame, span, "accuracy", by)
     return groups.agg(lambda values: np.diff(values).std(ddof=1)).unstack(by)
 
 
 # seven of Okabe and Ito's, two greys and Tol's indigo: safe for colour-blind readers
 _COLORS = (
-    "#56B4E9",
-    "#E69F00",
-    "#009E73",
-    "#F0E442",
-    "#CC79A7",
-    "#0072B2",
-    "#D55E00",
-    "#BBBBBB",
-    "#7F7F7F",
-    "#332288",
+    *("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#0072B2", "#D55E00"),
+    *("#BBBBBB", "#7F7F7F", "#332288"),
 )
-
 _DARK = (5, 6, 8, 9)
 _OTHER = Look("#56B4E9", (0, (6, 1, 1, 1, 1, 1)), "P")
 
@@ -170,15 +157,9 @@ def share_bars(
         look = {"color": color, "edgecolor": "black", "linewidth": 0.5, "width": width}
         ax.bar(at, part, bottom=bottom, **look)
         for k in np.flatnonzero(part >= least):
-            ax.text(
-                at[k],
-                bottom[k] + part[k] / 2,
-                str(label),
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="black" if hollow else text_color(label),
-            )
+            look = {"ha": "center", "va": "center", "fontsize": 8}
+            look["color"] = "black" if hollow else text_color(label)
+            ax.text(at[k], bottom[k] + part[k] / 2, str(label), **look)
         bottom += part
 
 
@@ -208,72 +189,44 @@ def cache_explorer() -> ipywidgets.VBox:
             shares.append(counts / counts.sum(axis=1, keepdims=True))
         return clients.stream.long_term, np.stack(shares)
 
-    def draw(rule, capacity, batch_size, theta, temperature, classes_per_client, seed):
-        settings = {
-            "seed": seed,
-            "n_clients": 4,
-            "n_classes": n_classes,
-            "classes_per_client": classes_per_client,
-            "temperature": temperature,
-            "capacity": capacity,
-            "batch_size": batch_size,
-            "theta": theta,
-            "rounds": rounds,
-            "train": False,
-        }
+    def draw(rule, **settings):
+        settings |= {"n_clients": 4, "n_classes": n_classes, "rounds": rounds, "train": False}
         _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.0))
         time = np.arange(1, rounds + 1)
         for name in dict.fromkeys(("fifo", rule)):
             long_term, shares = follow(SFLConfig(rule=name, **settings))
-            left.plot(
-                time,
-                ((shares - long_term) ** 2).sum(axis=(1, 2)),
-                label=label(name),
-                **line(name),
-            )
+            psi = ((shares - long_term) ** 2).sum(axis=(1, 2))
+            left.plot(time, psi, label=label(name), **line(name))
         held = np.flatnonzero(long_term[0])
         right.stackplot(time, shares[:, 0, held].T, labels=[f"class {r}" for r in held])
         for edge in np.cumsum(long_term[0, held])[:-1]:
             right.axhline(edge, color="black", linestyle="--", linewidth=1)
         left.set(xlabel="round t", ylabel="discrepancy", ylim=(0, None))
-        right.set(
-            xlabel="round t",
-            ylabel="share of the cache",
-            ylim=(0, 1),
-            xlim=(1, rounds),
-            title=f"one client, {label(rule)}",
-        )
+        right.set(xlabel="round t", ylabel="share of the cache", ylim=(0, 1), xlim=(1, rounds))
+        right.set_title(f"one client, {label(rule)}")
         left.legend()
         right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
         plt.show()
 
     # FULL is no choice of a client: it knows the long-term shares.
     menu = [(rule.label, name) for name, rule in RULES.items() if "long_term" not in rule.options]
+    whole, real = partial(ipywidgets.IntSlider, **SLIDER), partial(ipywidgets.FloatSlider, **SLIDER)
     controls = {
         "rule": ipywidgets.Dropdown(options=menu, value="drsr", description="rule"),
-        "capacity": ipywidgets.IntSlider(300, 20, 600, 20, description="capacity B", **SLIDER),
-        "batch_size": ipywidgets.IntSlider(150, 10, 300, 10, description="arrivals B_s", **SLIDER),
-        "theta": ipywidgets.FloatSlider(
-            2 / 3, min=0, max=1, step=0.05, description="theta (SRSR)", **SLIDER
-        ),
+        "capacity": whole(300, 20, 600, 20, description="capacity B"),
+        "batch_size": whole(150, 10, 300, 10, description="arrivals B_s"),
+        "theta": real(2 / 3, min=0, max=1, step=0.05, description="theta (SRSR)"),
         "temperature": ipywidgets.FloatLogSlider(
             0.2, min=-2, max=1, step=0.1, description="temperature", **SLIDER
         ),
-        "classes_per_client": ipywidgets.IntSlider(
-            3, 1, n_classes, description="classes per client", **SLIDER
-        ),
-        "seed": ipywidgets.IntSlider(0, 0, 20, description="seed", **SLIDER),
+        "classes_per_client": whole(3, 1, n_classes, description="classes per client"),
+        "seed": whole(0, 0, 20, description="seed"),
     }
-    ipywidgets.dlink(
-        (controls["capacity"], "value"), (controls["batch_size"], "max")
-    )  # no more arrivals than the cache holds
+    # no more arrivals than the cache holds
+    ipywidgets.dlink((controls["capacity"], "value"), (controls["batch_size"], "max"))
     columns = list(controls.values())
-    return ipywidgets.VBox(
-        [
-            ipywidgets.HBox([ipywidgets.VBox(columns[:4]), ipywidgets.VBox(columns[4:])]),
-            picture(draw, controls),
-        ]
-    )
+    boxes = ipywidgets.HBox([ipywidgets.VBox(columns[:4]), ipywidgets.VBox(columns[4:])])
+    return ipywidgets.VBox([boxes, picture(draw, controls)])
 
 
 def discrepancy_explorer() -> ipywidgets.VBox:
@@ -296,39 +249,20 @@ def discrepancy_explorer() -> ipywidgets.VBox:
             "drsr": bounds.drsr_discrepancy(t, corr_rounds, delta2),
         }
         for rule, bound in lines.items():
-            ax.plot(
-                t,
-                bound,
-                label=label(rule),
-                **line(rule),
-            )
+            ax.plot(t, bound, label=label(rule), **line(rule))
         ax.axhline(delta2, color="gray", linewidth=1, label="one round")
         shown = f"{limit:.2g}" if np.isfinite(limit) else "infinite (ERRATA 6)"
-        ax.set(
-            xscale="log",
-            yscale="log",
-            xlabel="round t",
-            ylabel="bound on the discrepancy",
-            title=f"SRSR's limit: {shown}",
-        )
+        ax.set(xscale="log", yscale="log", xlabel="round t", ylabel="bound on the discrepancy")
+        ax.set_title(f"SRSR's limit: {shown}")
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
         plt.show()
 
+    whole, real = partial(ipywidgets.IntSlider, **SLIDER), partial(ipywidgets.FloatSlider, **SLIDER)
     controls = {
-        "corr_rounds": ipywidgets.FloatSlider(
-            1.0, min=0, max=10, step=0.5, description="memory Gamma (rounds)", **SLIDER
-        ),
-        "deviation": ipywidgets.FloatSlider(
-            0.15, min=0.01, max=0.5, step=0.01, description="deviation delta", **SLIDER
-        ),
-        "cache_rounds": ipywidgets.IntSlider(
-            10, 1, 100, description="cache size M (rounds)", **SLIDER
-        ),
-        "theta": ipywidgets.FloatSlider(
-            2 / 3, min=0.05, max=1, step=0.05, description="theta (SRSR)", **SLIDER
-        ),
-        "share": ipywidgets.FloatSlider(
-            0.3, min=0.01, max=1, step=0.01, description="share pi (SRSR)", **SLIDER
-        ),
+        "corr_rounds": real(1.0, min=0, max=10, step=0.5, description="memory Gamma (rounds)"),
+        "deviation": real(0.15, min=0.01, max=0.5, step=0.01, description="deviation delta"),
+        "cache_rounds": whole(10, 1, 100, description="cache size M (rounds)"),
+        "theta": real(2 / 3, min=0.05, max=1, step=0.05, description="theta (SRSR)"),
+        "share": real(0.3, min=0.01, max=1, step=0.01, description="share pi (SRSR)"),
     }
     return ipywidgets.VBox([*controls.values(), picture(draw, controls)])
