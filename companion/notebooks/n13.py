@@ -53,14 +53,14 @@ def sensitivity(**given: Any) -> Generator[Stage, pd.DataFrame, Sensitivity]:
     end in "arrivals" are those of Figs. 6 and 8, trained.
     """
     p = SimpleNamespace(**given)
+    arms = [("drsr", p.theta), *(("srsr", value) for value in sorted({p.theta, *p.thetas}))]
     base = LabelOnlyConfig(start="full", capacity=p.label_capacity, rounds=p.label_rounds)
-    weights = sorted({p.theta, *p.thetas})
-    arms = [("drsr", p.theta), *(("srsr", value) for value in weights)]
     labels = yield Stage(
         label_only.run,
         [
-            replace(base, rule=r, theta=value, batch_size=size, **where)
-            for where in ({"world": w, "seed": s} for w in p.worlds for s in p.paths_of_each)
+            replace(base, rule=r, theta=value, batch_size=size, world=w, seed=s)
+            for w in p.worlds
+            for s in p.paths_of_each
             for size in (arrivals(share, p.label_capacity) for share in (p.few, p.many))
             for r, value in arms
         ],
@@ -76,14 +76,13 @@ def sensitivity(**given: Any) -> Generator[Stage, pd.DataFrame, Sensitivity]:
         capacity=p.capacity,
         batch_size=arrivals(p.few, p.capacity),
     )
-    trained_arms = [("drsr", p.theta), *(("srsr", value) for value in p.thetas_arrivals)]
     moved = yield Stage(
         training.full_start,
         [
             replace(varied, rule=r, seed=s, theta=value, batch_size=arrivals(share, p.capacity))
             for s in p.seeds_arrivals
-            for share in p.shares_arrivals
-            for r, value in trained_arms
+            for share in (p.few, p.many)
+            for r, value in arms
         ],
         "arrivals and weights",
         gpu=True,
@@ -355,9 +354,6 @@ def sheet(
 ) -> dict[str, pd.DataFrame]:
     """Draw Fig. 6 or 8: above trained runs in the paper's axes, below labels alone, which judge.
 
-    Trained are the runs of `found.trained`, and those of Fig. 7 with the same B and B_s. Where
-    an arm has neither, the panel says that it was not run.
-
     Parameters
     ----------
     axes : array of Axes (2, 2)
@@ -377,29 +373,18 @@ def sheet(
         `over_paths`.
     """
     drawn = {}
-    capacity = found.trained["capacity"].iloc[0]
-    frames = [found.trained, found.sizes[found.sizes["capacity"] == capacity]]
-    columns = zip(axes.T, "ab", sorted(found.labels["batch_size"].unique()), strict=True)
-    for (above, below), letter, size in columns:
-        missing = set(arms)
-        arrived = arrivals(size / found.labels["capacity"].iloc[0], capacity)
-        for frame in frames:
-            rows = {name: arm(frame, rule, arrived, v) for name, (rule, v) in arms.items()}
-            ran = [name for name in arms if len(rows[name]) and name in missing]
-            network = NETWORKS[frame["model"].iloc[0]].label
-            named = {f"{name}, {network}": rows[name] for name in ran}
-            shown = [look for look, name in zip(looks, arms, strict=True) if name in ran]
-            if ran:
-                drawn[f"{letter}, {network}"] = over_paths(above, named, shown)
-            missing -= set(ran)
+    capacity, end = found.trained["capacity"].iloc[0], found.trained["round"].max()
+    network = NETWORKS[found.trained["model"].iloc[0]].label
+    sizes = (sorted(frame["batch_size"].unique()) for frame in (found.trained, found.labels))
+    for (above, below), letter, arrived, size in zip(axes.T, "ab", *sizes, strict=True):
+        rows = {
+            f"{name}, {network}": arm(found.trained, rule, arrived, v)
+            for name, (rule, v) in arms.items()
+        }
+        drawn[f"{letter}, {network}"] = over_paths(above, rows, looks)
         above.set(title=f"Figure {number}({letter}): $B_s$ = {arrived} of B = {capacity}")
-        end = found.trained["round"].max()
         above.set(xlim=(-0.05 * end, 1.05 * end), xlabel="")
-        if missing != set(arms):
-            above.legend(loc="lower right", fontsize=9)
-        if missing:
-            words = ", ".join(name for name in arms if name in missing)
-            above.text(0.03, 0.95, f"not trained: {words}", transform=above.transAxes, va="top")
+        above.legend(loc="lower right", fontsize=9)
         rows = {name: arm(found.labels, rule, size, v) for name, (rule, v) in arms.items()}
         drawn[f"{letter}, labels alone"] = over_paths(below, rows, looks)
         below.set(title=f"labels alone, $B_s$ = {size}; another scale")

@@ -100,8 +100,8 @@ ASKED = dict(
     data="digits", model="linear", model_arrivals="linear", rate=0.1, rate_arrivals=0.1,
     rounds=200, rounds_arrivals=200, seeds=SIX, seeds_arrivals=[0, 1], capacity=40,
     small_capacity=20, few=0.1, many=0.5, theta=0.5, thetas=THETAS,
-    shares_arrivals=[0.5], thetas_arrivals=[0.5], evaluate_every=5,
-    worlds=[0, 1, 2], paths_of_each=[0, 1, 2, 3], label_capacity=40, label_rounds=160,
+    evaluate_every=5, worlds=[0, 1, 2], paths_of_each=[0, 1, 2, 3],
+    label_capacity=40, label_rounds=160,
 )  # fmt: skip
 DRSR, LOW, USUAL, HIGH = ("drsr", 0.5), ("srsr", 0.1), ("srsr", 0.5), ("srsr", 1.0)
 # Arrivals and arm -> accuracy early and late, spread over the paths of a world, and how far it
