@@ -290,8 +290,8 @@ def conditions(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
         steps = each["local_steps"] * each["rounds"]
         theorem = bounds.theorem5(**UNIT, **rest, steps=steps, rho_s=rho.rho_s, rho_c=rho.rho_c)
         root = theorem.gamma**0.5
-        rows.append((name, each["rounds"], 2 / root, theorem.value, 3 * root, theorem.feasible))
-    columns = ["setting", "R", "R needed", "Theorem 5", "stability cost", "feasible"]
+        rows.append((name, each["rounds"], 2 / root, theorem.value, 3 * root))
+    columns = ["setting", "R", "R needed", "Theorem 5", "stability cost"]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -318,31 +318,19 @@ def any_hit(sizes: Mapping[str, Sizes], *, seed: int, repeats: int, requests: in
 
 
 class Planned(NamedTuple):
-    """Line 3 of Algorithm 1 at Table 2's settings and in whole numbers.
+    """Line 3 of Algorithm 1 at Table 2's settings.
 
     planned: K and b by setting. cifar: rho and plan with CIFAR's training images. hundred: rho_C
-    with the text's 100 clients. nearest, down: promised and realised (rho_S, rho_C), rounded to the
-    nearest and down, arrays (promises, 4).
+    with the text's 100 clients.
     """
 
     planned: pd.DataFrame
     cifar: pd.DataFrame
     hundred: dict[str, float]
-    nearest: np.ndarray
-    down: np.ndarray
-
-    @property
-    def broken(self) -> tuple[int, int]:
-        """How many promises each way of rounding breaks."""
-        nearest, down = (
-            int((found[:, 2:] > found[:, :2] + 1e-12).any(axis=1).sum())
-            for found in (self.nearest, self.down)
-        )
-        return nearest, down
 
 
 def planned(sizes: Mapping[str, Sizes]) -> Planned:
-    """Return what line 3 of Algorithm 1 plans. Source: FATS, Table 2, with ERRATA 21 and 22."""
+    """Return what line 3 of Algorithm 1 plans. Source: FATS, Table 2, ERRATA 21."""
     plans = pd.DataFrame([_plan(each) for each in sizes.values()], index=list(sizes))
     cifar = {}
     for name in ("Cifar-10", "Cifar-100"):
@@ -353,24 +341,7 @@ def planned(sizes: Mapping[str, Sizes]) -> Planned:
     hundred = {
         name: sizes[name]["clients_per_round"] * sizes[name]["rounds"] / 100 for name in IMAGES
     }
-    crowd = {"n_clients": 100, "samples_per_client": 100, "local_steps": 1, "rounds": 10}
-    promised = np.round(np.arange(0.02, 1.001, 0.02), 2)
-    nearest, down = [], []
-    for rho_c in promised[4:]:
-        for rho_s in promised:
-            k, b = max(1, round(rho_c * 100 / 10)), max(1, round(rho_s * 100 / rho_c))
-            if b <= 100:  # b = rho_S N / (rho_C E), and a client has 100 samples
-                found = stability.stability(**crowd, clients_per_round=k, batch_size=b)
-                nearest.append((rho_s, rho_c, found.rho_s, found.rho_c))
-                plan = stability.plan(rho_s=rho_s, rho_c=rho_c, **crowd)
-                down.append((rho_s, rho_c, plan.rho_s, plan.rho_c))
-    return Planned(
-        plans,
-        pd.DataFrame.from_dict(cifar, orient="index"),
-        hundred,
-        np.array(nearest),
-        np.array(down),
-    )
+    return Planned(plans, pd.DataFrame.from_dict(cifar, orient="index"), hundred)
 
 
 def _plan(sizes: Sizes) -> dict[str, Any]:
@@ -428,9 +399,6 @@ def exactness(found: Exactness, table: pd.DataFrame) -> dict[str, dict[str, Any]
         theorem2[f"{level}_simulated"] = (
             hits.simulated[at], hits.error[at], hits.exact["MNIST"][at]
         )  # fmt: skip
-    lemma1["equal"] = {
-        level: bool((exact[f"TV {level}"] == exact[f"involved {level}"]).all()) for level in uses
-    }
     return {
         "fats-alg1": {
             "law": {f"federation {i}": bool(fair) for i, fair in enumerate(exact["uniform"])},
@@ -470,7 +438,6 @@ def _table_2_evidence(table: pd.DataFrame, rho: pd.DataFrame, plans: Planned) ->
             for what, held in (("rho", fits), ("K and b", plans.cifar["same K and b"]))
         },
         "text_clients": {name: value > 1 for name, value in plans.hundred.items()},
-        "plan": plans.broken[1] == 0,
     }
 
 
@@ -661,10 +628,10 @@ def draw_any_hit(hits: AnyHit, rho: pd.DataFrame) -> Figure:
 
 
 def table_2(rho: pd.DataFrame, plans: Planned) -> Figure:
-    """Draw the stability that Table 2 implies, and promises kept and broken by rounding."""
+    """Draw the stability that Table 2 implies, beside the exact probability of use."""
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(1, 3, figsize=(10.2, 3.6))
+    fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.6))
     for ax, bound, used, title in (
         (axes[0], "rho_s", "p_sample", "Table 2, samples"),
         (axes[1], "rho_c", "p_client", "Table 2, clients"),
@@ -682,19 +649,6 @@ def table_2(rho: pd.DataFrame, plans: Planned) -> Figure:
         plans.cifar["rho_s"], [1.81, 2.81], "D", color=_ORANGE, clip_on=False, label=corrected
     )
     axes[0].legend(fontsize=8.5, loc="upper left")
-    bins = np.arange(0.7, 1.31, 0.02) + 1e-9  # a kept promise, 1, belongs to the left of the line
-    for label, found, color in (
-        ("rounded to the nearest", plans.nearest, _ORANGE),
-        ("rounded down: plan", plans.down, _BLUE),
-    ):
-        ratio = (found[:, 2:] / found[:, :2]).max(axis=1)
-        axes[2].hist(ratio.clip(0.71, 1.29), bins, color=color, alpha=0.75, label=label)
-    axes[2].axvline(1, color="black", linewidth=1)
-    axes[2].set(
-        xlabel=r"realised / promised $\rho$", ylabel="promises", title="line 3 in whole numbers",
-        ylim=(0, 1300),
-    )  # fmt: skip
-    axes[2].legend(fontsize=8.5, loc="upper left", frameon=True, framealpha=1)
     return fig
 
 

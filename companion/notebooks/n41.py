@@ -51,9 +51,8 @@ def evidence(found: Rates, sizes: Mapping[str, Sizes]) -> dict[str, dict[str, An
         **_corollary(found),
         "fats-thm7": _requests(found, sizes),
         "fats-lookup": {
-            "flat": round(found.looked_up.look_slope, 9),
+            "flat": round(found.looked_up.slope, 9),
             "right": found.looked_up.agrees,
-            "search": found.looked_up.search_slope,
         },
         "fats-space": _space(found, sizes),
     }
@@ -89,7 +88,6 @@ def _learning(found: Rates) -> dict[str, dict[str, Any]]:
                 checked[name].astype(float).to_numpy() for name in ("theorem holds", "lemma holds")
             ),
             "run": tuple(np.transpose(run)),
-            "table_2": {row.setting: bool(row.feasible) for row in found.conditions.itertuples()},
         },
     }  # fmt: skip
 

@@ -33,11 +33,10 @@ if TYPE_CHECKING:
 
 
 class Efficiency(NamedTuple):
-    """The frames of Figs. 2 and 6 (one request), of Fig. 3 (several), and of the timed training."""
+    """The frames of Figs. 2 and 6 (one request), and of Fig. 3 (several)."""
 
     one: pd.DataFrame
     several: pd.DataFrame
-    trained: pd.DataFrame
 
 
 def efficiency(
@@ -51,16 +50,8 @@ def efficiency(
     shakespeare_m: list[int],
     drawn_clients: list[int],
     requests: list[int],
-    train_data: str,
-    train_model: str,
-    train_clients: int,
-    train_samples: int,
-    train_rounds: int,
-    train_rate: float,
-    train_steps: int,
-    train_seeds: list[int],
 ) -> Generator[Stage, pd.DataFrame, Efficiency]:
-    """Plan notebook 43: drawn histories at Table 2's sizes, and a training for the seconds."""
+    """Plan notebook 43: drawn histories at Table 2's sizes."""
     counted = dict(seed=seed, train=False, runs=runs)
     lines = dict(femnist=(femnist_b, femnist_m), shakespeare=(shakespeare_b, shakespeare_m))
     one = yield Stage(
@@ -94,25 +85,7 @@ def efficiency(
         ],
         "several requests",
     )
-    timed = dict(level="client", n_requests=5, streaming=True, data=train_data, model=train_model)
-    timed |= dict(n_clients=train_clients, samples_per_client=train_samples, rounds=train_rounds)
-    timed |= dict(local_steps=train_steps, rate=train_rate, test_size=200)
-    timed |= dict(evaluate_every=train_rounds)
-    trained = yield Stage(
-        training.run,
-        [
-            FATSConfig(
-                **timed,
-                method=method,
-                seed=s,
-                clients_per_round=max(1, train_clients // train_rounds),
-            )
-            for s in train_seeds
-            for method in ("fats", "frs")
-        ],
-        "timed",
-    )
-    return Efficiency(one, several, trained)
+    return Efficiency(one, several)
 
 
 def _points_of_lines(
@@ -158,7 +131,6 @@ FIGURES = {"fats-fig2": "femnist", "fats-fig6": "shakespeare"}
 LEVELS = (("sample", "b", "batch_size", 1), ("client", "M", "n_clients", -1))
 LINE = ["data", "level", "M", "b"]
 _SHORT = {"clients_per_round": "K", "n_requests": "w"}
-ENOUGH = 0.75  # our threshold for "significantly smaller than FRS"
 
 
 def over_all_histories(**sizes: int) -> tuple[Fraction, Fraction]:
@@ -337,24 +309,19 @@ def five_runs(one: pd.DataFrame, data: str, seed: int) -> str:
     )
 
 
-def shares_of_bytes(seed: int) -> pd.DataFrame:
+def shares_of_bytes() -> pd.DataFrame:
     """Return the expected share of retraining's rounds, and so of its bytes, at Table 2's sizes.
 
-    One row for each of the six sets; columns one_samples, batch_samples, one_clients,
-    batch_clients, where a batch has the 10 or 5 requests of Section 6.2.1.
+    One request; a row for each of the six sets, the columns one_samples and one_clients.
     """
-    shares = {}
-    for name, size in zip(SIX_SETS, TABLE_2.values(), strict=True):
-        batch = 10 if name in ("MNIST", "FEMNIST") else 5
-        for which, w in (("one", 1), ("batch", batch)):
-            rng = generator(seed, "requests")
-            clients = rng.choice(size["n_clients"], w, replace=False).tolist()
-            for level in ("samples", "clients"):
-                targets = [(k, None if level == "clients" else 0) for k in clients]
-                law = hit_rounds.hit_law(targets, **size)
-                shares[name, f"{which}_{level}"] = float(hit_rounds.expected_share(law))
-    columns = ["one_samples", "batch_samples", "one_clients", "batch_clients"]
-    return pd.Series(shares).unstack().loc[list(SIX_SETS), columns]
+    shares = {
+        f"one_{level}": [
+            float(hit_rounds.expected_share(hit_rounds.hit_law([target], **sizes)))
+            for sizes in TABLE_2.values()
+        ]
+        for level, target in (("samples", (0, 0)), ("clients", (0, None)))
+    }
+    return pd.DataFrame(shares, index=SIX_SETS)
 
 
 def one_request(
@@ -384,9 +351,7 @@ def one_request(
     return parts | {"half": ((clients["exact"] / clients["T"]).max(), limit)}
 
 
-def several_requests(
-    several: pd.DataFrame, exact: pd.DataFrame, drawn: pd.DataFrame
-) -> dict[str, Any]:
+def several_requests(several: pd.DataFrame, drawn: pd.DataFrame) -> dict[str, Any]:
     """Return the evidence on Fig. 3, part -> what the rule takes."""
     parts: dict[str, Any] = {}
     for streaming, way in ((False, "at_once"), (True, "one_by_one")):
@@ -400,8 +365,6 @@ def several_requests(
                 for (data, size), line in runs.groupby(["data", fixed])
             }
             parts[f"{way}_{trend}"] = _changes(lines, 1)
-        best = best_shares(exact, streaming)
-        parts[f"{way}_best"] = (best, np.full(len(best), ENOUGH))
         dots = drawn[drawn["streaming"] == streaming]
         parts[f"{way}_drawn"] = (dots["mean"], dots["sem"], dots["exact"])
     return parts
@@ -431,16 +394,14 @@ def notes(several: pd.DataFrame, shares: pd.DataFrame, runs: int) -> dict[str, s
         for way, streaming in (("at once", False), ("one by one", True))
     )
     few = f"{runs} histories a point; the paper averages five runs, too few to see these trends"
-    low, high = shares.min(), shares.max()
+    high = shares.max()
     return {
         "fats-fig2": few,
         "fats-fig6": few,
         "fats-fig3": f"at the best K the largest share of FRS's time is {best}; FEMNIST, "
         f"{most['w'].iloc[0]} clients at once: {at_once}",
         "fats-bytes": f"one request: {high['one_samples']:.2f} of FRS's bytes at most for a "
-        f"sample, {high['one_clients']:.2f} for a client; Section 6.2.1's batches: "
-        f"{low['batch_samples']:.2f} to {high['batch_samples']:.2f} and "
-        f"{low['batch_clients']:.2f} to {high['batch_clients']:.2f}",
+        f"sample, {high['one_clients']:.2f} for a client",
     }
 
 
@@ -461,25 +422,6 @@ def ours_and_paper(exact: pd.DataFrame, several: pd.DataFrame) -> list[dict[str,
     quantity = "ten clients one by one at rho_C = 1: mean re-computations | 4 w rho"
     numbers.append({"quantity": quantity, "ours": 10 * -np.expm1(-1.0), "paper": order})
     return numbers
-
-
-def seconds(trained: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return what the timed training says of steps and seconds.
-
-    Returns
-    -------
-    total : DataFrame
-        Per method: recomputed steps and seconds of all runs, and the median milliseconds per step.
-    hit : DataFrame
-        Steps and seconds of every request that recomputed anything.
-    """
-    names = ["unlearning_steps", "unlearning_seconds"]
-    costs = trained.groupby(["method", "seed", "requests"], sort=False)[names].max()
-    each = costs.groupby(level=["method", "seed"], sort=False).diff().dropna()
-    total = costs.groupby(level=["method", "seed"], sort=False).last().groupby(level="method").sum()
-    hit = each[each["unlearning_steps"] > 0]
-    per_step = 1000 * hit["unlearning_seconds"] / hit["unlearning_steps"]
-    return total.assign(milliseconds=per_step.groupby(level="method").median()), hit
 
 
 def _by_run(frame: pd.DataFrame, column: str) -> pd.DataFrame:

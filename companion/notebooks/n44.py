@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion import figures, sheets
+from companion import sheets
 from companion.judging.claims import Setting
 from companion.judging.tables import paper_curve, paper_value
 from companion.notebooks.fats_shared import table_2
@@ -30,19 +30,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-EQUAL_MIXES = 1e4  # Dirichlet parameter at which label mixes hardly differ
-
-
 class Tradeoff(NamedTuple):
-    """Drawn histories of one and of several requests, and the trainings, over the grid.
-
-    `equal_mixes` repeats the two settings of Remark 2 on clients with nearly equal label mixes.
-    """
+    """Drawn histories of one request, and the trainings, over the grid."""
 
     one: pd.DataFrame
-    several: pd.DataFrame
     trained: pd.DataFrame
-    equal_mixes: pd.DataFrame
 
 
 def tradeoff_grid(
@@ -137,15 +129,12 @@ def check_lines(grid: pd.DataFrame, knee: float) -> None:
 def tradeoff(**given: Any) -> Generator[Stage, pd.DataFrame, Tradeoff]:
     """Plan notebook 44: a figure's seeds at every setting, and at end points `more_ends` others.
 
-    These follow the figure's largest seed. The settings of Remark 2 count as end points of Fig. 7,
-    and are trained with the same seeds once more on nearly equal label mixes.
+    These follow the figure's largest seed. The settings of Remark 2 count as end points of Fig. 7.
     """
     p = SimpleNamespace(**given)
     grid = tradeoff_grid(**{name: given[name] for name in LINES})
     sizes = {name: given[name] for name in SIZES}
-    one = yield Stage(training.run, counting_configs(grid, 1, p.repeats, **sizes), "one request")
-    some = counting_configs(grid, p.requests, p.repeats, **sizes)
-    several = yield Stage(training.run, some, "several requests")
+    one = yield Stage(training.run, counting_configs(grid, p.repeats, **sizes), "one request")
     trains = dict(**sizes, model=p.model, test_size=p.test_size)
     fig7, fig4 = sorted(set(p.seeds_fig7)), sorted(set(p.seeds_fig4))
     on_fig7 = dict(data=p.data_fig7, rate=p.rate)
@@ -156,15 +145,7 @@ def tradeoff(**given: Any) -> Generator[Stage, pd.DataFrame, Tradeoff]:
         these = at_ends(seeds, p.more_ends) if row.end else seeds
         configs += training_configs(row, these, **on, **trains)
     trained = yield Stage(training.run, configs, "trainings")
-    mixes = [
-        config
-        for row in grid[grid["over"] == "fixed"].itertuples()
-        for config in training_configs(
-            row, at_ends(fig7, p.more_ends), **on_fig7, alpha=EQUAL_MIXES, **trains
-        )
-    ]
-    equal_mixes = yield Stage(training.run, mixes, "equal label mixes")
-    return Tradeoff(one, several, trained, equal_mixes)
+    return Tradeoff(one, trained)
 
 
 def at_ends(seeds: list[int], more: int) -> list[int]:
@@ -172,15 +153,13 @@ def at_ends(seeds: list[int], more: int) -> list[int]:
     return [*seeds, *range(max(seeds) + 1, max(seeds) + 1 + more)]
 
 
-def counting_configs(
-    grid: pd.DataFrame, n_requests: int, repeats: int, **sizes: int
-) -> list[FATSConfig]:
+def counting_configs(grid: pd.DataFrame, repeats: int, **sizes: int) -> list[FATSConfig]:
     """Return the configs of drawn histories, one for each row of `tradeoff_grid`."""
     return [
         FATSConfig(
             train=False,
             level="sample" if row.over == "rho_S" else "client",
-            n_requests=n_requests,
+            n_requests=1,
             runs=repeats,
             clients_per_round=row.K,
             batch_size=row.b,
@@ -216,20 +195,16 @@ class Measured(NamedTuple):
 
     grid : DataFrame
         `tradeoff_grid` with columns time (exact mean, one request), first (a client's first
-        participation, exact; ERRATA 86), "time 1", "error 1", "time w",
-        "error w" (mean and standard error over drawn histories), accuracy and seeds.
+        participation, exact; ERRATA 86), accuracy and seeds.
     times : array (n_histories, n_settings)
         Unlearning time of every drawn history, one request.
     scores : dict of (artefact, over) -> DataFrame (n_seeds, n_points)
         Accuracy of every training, columns are rows of the grid; NaN where a setting lacks a seed.
-    mixes : DataFrame (n_seeds, 2)
-        The same for Remark 2's settings on nearly equal label mixes.
     """
 
     grid: pd.DataFrame
     times: np.ndarray
     scores: dict[tuple[str, str], pd.DataFrame]
-    mixes: pd.DataFrame
 
     def line(self, artefact: str, over: str) -> tuple[np.ndarray, pd.DataFrame, pd.DataFrame]:
         """Return rho (n_points,), scores (n_seeds, n_points) and the grid's rows of one line."""
@@ -271,7 +246,6 @@ def measure(
     grid: pd.DataFrame,
     *,
     data: Mapping[str, str],
-    requests: int,
     repeats: int,
     **sizes: int,
 ) -> Measured:
@@ -284,8 +258,8 @@ def measure(
         `tradeoff_grid` of the same parameters; it is not changed.
     data : dict of artefact -> str
         Which data set each artefact was trained on.
-    requests, repeats : int
-        Requests of the histories with several, and histories of each setting.
+    repeats : int
+        Histories of each setting.
     **sizes : int
         n_clients, samples_per_client, local_steps.
     """
@@ -293,11 +267,7 @@ def measure(
         time=[_exact_share(row, **sizes) for row in grid.itertuples()],
         first=[_first_share(row, **sizes) for row in grid.itertuples()],
     )
-    one = _shares(found.one, counting_configs(grid, 1, repeats, **sizes))
-    several = _shares(found.several, counting_configs(grid, requests, repeats, **sizes))
-    for w, shares in ((1, one), (requests, several)):
-        grid[f"time {w}"] = shares.mean(axis=0)
-        grid[f"error {w}"] = shares.std(axis=0, ddof=1) / np.sqrt(len(shares))
+    one = _shares(found.one, counting_configs(grid, repeats, **sizes))
     late = _late(found.trained)
     by_row = {row.Index: late[data[row.artefact], row.R, row.K, row.b] for row in grid.itertuples()}
     grid["accuracy"] = pd.Series({i: values.mean() for i, values in by_row.items()})
@@ -306,25 +276,14 @@ def measure(
         key: pd.concat({i: by_row[i] for i in rows.index}, axis=1)
         for key, rows in grid.groupby(["artefact", "over"], sort=False)
     }
-    equal = _late(found.equal_mixes)
-    mixes = {
-        i: equal[data["fats-rem2-accuracy"], grid["R"][i], grid["K"][i], grid["b"][i]]
-        for i in scores["fats-rem2-accuracy", "fixed"]
-    }
-    return Measured(grid, one, scores, pd.concat(mixes, axis=1))
+    return Measured(grid, one, scores)
 
 
 def evidence(measured: Measured) -> dict[str, dict[str, Any]]:
     """Return the evidence on the three artefacts, artefact -> part -> what the rule takes."""
     figures = {artefact: _figure(measured, artefact) for artefact in ("fats-fig7", "fats-fig4")}
     costs = measured.scores["fats-rem2-accuracy", "fixed"].dropna().to_numpy()
-    equal = measured.mixes.dropna().to_numpy()
-    return figures | {
-        "fats-rem2-accuracy": {
-            "free": (costs[:, 0], costs[:, 1]),
-            "mixes": (costs[:, 1] - costs[:, 0], equal[:, 1] - equal[:, 0]),
-        }
-    }
+    return figures | {"fats-rem2-accuracy": {"free": (costs[:, 0], costs[:, 1])}}
 
 
 def figure7(measured: Measured, over: str, steps: int) -> tuple[dict, dict]:
@@ -380,11 +339,9 @@ def note_on(measured: Measured, artefact: str) -> str:
         f"{row.accuracy:.3f} at rho_C = {row.rho_C:.2g} (K = {row.K}, b = {row.b})"
         for row in rows.itertuples()
     )
-    mixes = measured.mixes.mean()
     return (
         f"rho_S = {rows['rho_S'].iloc[0]:.2f}, K b = {rows['K'].iloc[0] * rows['b'].iloc[0]}: "
-        f"accuracy {each}; with nearly equal label mixes {mixes.iloc[0]:.3f} and "
-        f"{mixes.iloc[1]:.3f}. A round of few clients has the labels of few, of which the bound's "
+        f"accuracy {each}. A round of few clients has the labels of few, of which the bound's "
         "K b knows nothing"
     )
 
@@ -409,9 +366,7 @@ def _figure(measured: Measured, artefact: str) -> dict[str, Any]:
     parts["time_C_low"] = (drawn[:, up], x[up])
     parts["time_C_high"] = (drawn[:, x >= KNEE - 1e-9], x[x >= KNEE - 1e-9])
     x, _, rows = measured.line(artefact, "rho_S")
-    drawn = measured.times[:, rows.index]
-    parts["time_falls_S"] = parts["time_rises_S"] = (drawn, x)
-    parts["time_flattens_S"] = _slopes(drawn, x)
+    parts["time_falls_S"] = parts["time_rises_S"] = (measured.times[:, rows.index], x)
     return parts
 
 
@@ -501,34 +456,3 @@ def draw(axes: Sequence[Axes], measured: Measured, artefact: str, steps: int) ->
         right.set_ylabel("test accuracy", color=_ACCURACY)
         ax.plot([], [], color=_ACCURACY, marker="o", label="accuracy, 95 %")
         sheets.explain_marks(ax, curves=artefact == "fats-fig7", fontsize=8, loc="lower right")
-
-
-def times(axes: Sequence[Axes], measured: Measured, artefact: str, requests: int) -> None:
-    """Draw the time of one and of several requests over rho_S and over rho_C, in trainings."""
-    for ax, over in zip(axes, ("rho_S", "rho_C"), strict=True):
-        _time(ax, measured, artefact, over, requests)
-        ax.set(xlabel=_SYMBOLS[over], ylim=(0, 1.05))
-    axes[0].set_ylabel("recomputed steps / T")
-    axes[0].legend(fontsize=8, loc="center right")
-
-
-def _time(ax: Axes, measured: Measured, artefact: str, over: str, requests: int) -> None:
-    """Draw the exact time of one request and the drawn ones of one and of several."""
-    x, _, rows = measured.line(artefact, over)
-    orange, green = (figures.series_style(None, i)["color"] for i in (1, 2))
-    ax.plot(x, rows["time"], "-", color=orange, label="one request, exact")
-    for w, color, fmt, label in (
-        (1, orange, "o", "one request, histories"),
-        (requests, green, "s--", f"{requests} at once, histories"),
-    ):
-        ax.errorbar(
-            x,
-            rows[f"time {w}"],
-            1.96 * rows[f"error {w}"],
-            fmt=fmt,
-            color=color,
-            linewidth=1.2,
-            markersize=4,
-            label=label,
-        )
-    ax.axhline(1, color="black", linewidth=1, linestyle=":", label="training again (FRS)")

@@ -208,12 +208,11 @@ def _steps_again(history: History, first: Any) -> int:
 
 
 class LookUps(NamedTuple):
-    """Entries that a look-up and a search read by the history's draws, the log-log slopes, and
-    whether both gave the same answer for 300 samples."""
+    """Entries that a look-up reads by the history's draws, the log-log slope, and whether a search
+    gave the same answer for 300 samples."""
 
     table: pd.DataFrame
-    look_slope: float
-    search_slope: float
+    slope: float
     agrees: bool
 
 
@@ -266,28 +265,24 @@ def look_ups(rng: np.random.Generator) -> LookUps:
     crowd = {"n_clients": 100, "samples_per_client": 100, "clients_per_round": 5, "batch_size": 5}
     rows = []
     for length in (100, 1000, 10_000):
-        looked, searched = [0], [0]
+        reads = [0]
         history = draw_history(**crowd, local_steps=2, rounds=length, rng=rng)
-        counted(history, looked).first_use(7, 23)
-        _uses(counted(history, searched), 7, 23)
-        rows.append((history.batches.size, *looked, *searched))
-    columns = ["draws", "read by a look-up", "read by a search"]
-    table = pd.DataFrame(rows, columns=columns)
-    slopes = (
-        float(np.polyfit(np.log(table["draws"]), np.log(table[c]), 1)[0]) for c in columns[1:]
-    )
+        counted(history, reads).first_use(7, 23)
+        rows.append((history.batches.size, *reads))
+    table = pd.DataFrame(rows, columns=["draws", "read by a look-up"])
+    slope = float(np.polyfit(*np.log(table.to_numpy()).T, 1)[0])
     small = draw_history(
         n_clients=20, samples_per_client=50, clients_per_round=2, batch_size=3, local_steps=4,
         rounds=30, rng=rng,
     )  # fmt: skip
     agrees = []
     for k, photo in zip(rng.integers(20, size=300), rng.integers(50, size=300), strict=True):
-        uses = np.argwhere(_uses(small, k, photo))
+        uses = np.argwhere(uses_of(small, k, photo))
         first = min((int(r), int(e)) for r, _, e in uses) if len(uses) else None
         agrees.append(small.first_use(k, photo) == first)
-    return LookUps(table, *slopes, all(agrees))
+    return LookUps(table, slope, all(agrees))
 
 
-def _uses(history: History, client: int, sample: int) -> np.ndarray:
+def uses_of(history: History, client: int, sample: int) -> np.ndarray:
     """Return in which slots and steps a sample was used, searched for, (R, K, E)."""
     return (history.clients == client)[:, :, None] & (history.batches == sample).any(axis=-1)

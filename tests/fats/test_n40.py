@@ -57,12 +57,6 @@ def test_any_hit_of_one_request_is_the_probability_of_use(found):
         np.testing.assert_allclose(exact[:, 0], [rho["p_sample"], rho["p_client"]], rtol=1e-9)
 
 
-def test_rounding_down_breaks_no_promise(found):
-    _, all_of_it = found
-    nearest, down = all_of_it.plans.broken
-    assert down == 0 < nearest < len(all_of_it.plans.nearest)
-
-
 def test_a_large_federation_has_the_same_columns_as_a_counted_one(monkeypatch, found):
     """The published table holds fractions as texts; here the kept way is taken for a small one."""
     counted = n40.enumerated(n40.FEDERATIONS[8:9])

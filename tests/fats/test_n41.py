@@ -5,6 +5,7 @@ import pytest
 
 from companion.notebooks import learning_costs, unlearning_costs
 from sflkit.fats import expected_time
+from sflkit.fats.history import draw_history
 from sflkit.randomness import generator
 
 SMALL = dict(n_clients=12, samples_per_client=6, clients_per_round=2, batch_size=2, rounds=5)
@@ -79,10 +80,14 @@ def test_a_look_up_answers_as_a_search_and_reads_as_much_in_any_history():
     assert found.agrees
     # the client's number of samples, where its samples begin in the table, the first step
     assert list(found.table["read by a look-up"]) == [3, 3, 3]
-    # every slot's client (R K of them) and every draw (R K E b, here ten times as many)
-    np.testing.assert_array_equal(found.table["read by a search"], found.table["draws"] * 11 / 10)
-    assert abs(found.look_slope) < 1e-12
-    assert found.search_slope == pytest.approx(1)
+    assert abs(found.slope) < 1e-12
+
+
+def test_a_search_reads_every_draw():
+    reads, history = [0], draw_history(**TINY, rng=np.random.default_rng(0))
+    unlearning_costs.uses_of(unlearning_costs.counted(history, reads), 7, 3)
+    # every slot's client, R K of them, and every draw, R K E b
+    assert reads == [5 * 2 + 5 * 2 * 3 * 2]
 
 
 def test_the_variant_is_exact_with_the_clients_kept():
