@@ -7,7 +7,7 @@ fail, so that trends are judged on drawn histories, which know nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,15 +51,26 @@ def efficiency(
     drawn_clients: list[int],
     requests: list[int],
 ) -> Generator[Stage, pd.DataFrame, Efficiency]:
-    """Plan notebook 43: drawn histories at Table 2's sizes."""
+    """Plan notebook 43: drawn histories at Table 2's sizes.
+
+    The largest K that all lines of a level have is among the points of each.
+    """
     counted = dict(seed=seed, train=False, runs=runs)
-    lines = dict(femnist=(femnist_b, femnist_m), shakespeare=(shakespeare_b, shakespeare_m))
+    lines = lines_of(femnist_b, femnist_m, shakespeare_b, shakespeare_m)
+    common = lines.groupby(["data", "level"])["most"].transform("min")
     one = yield Stage(
         training.run,
         [
-            FATSConfig(**sizes, data=data, level=level, n_requests=1, **counted)
-            for data, (batches, clients) in lines.items()
-            for level, sizes in _points_of_lines(data, batches, clients, points)
+            FATSConfig(
+                **TABLE_2[line.data]
+                | {"n_clients": line.M, "batch_size": line.b, "clients_per_round": int(k)},
+                data=line.data,
+                level=line.level,
+                n_requests=1,
+                **counted,
+            )
+            for line, shared in zip(lines.itertuples(), common, strict=True)
+            for k in np.unique([*np.linspace(1, line.most, points).round().astype(int), shared])
         ],
         "one request",
     )
@@ -67,18 +78,14 @@ def efficiency(
         training.run,
         [
             FATSConfig(
-                **sizes | {"clients_per_round": k},
+                **TABLE_2[data] | {"n_clients": clients_of_figure3(data), "clients_per_round": k},
                 data=data,
                 level="client",
                 n_requests=count,
                 streaming=streaming,
                 **counted,
             )
-            for data, name in (("femnist", "FEMNIST"), ("shakespeare", "Shakespeare"))
-            for sizes in [
-                TABLE_2[data]
-                | {"n_clients": int(paper_value("fats", "fats-fig3", f"{name} clients M"))}
-            ]
+            for data in NAMES
             for k in drawn_clients
             for streaming in (False, True)
             for count in requests
@@ -88,39 +95,9 @@ def efficiency(
     return Efficiency(one, several)
 
 
-def _points_of_lines(
-    data: str, batches: list[int], clients: list[int], points: int
-) -> list[tuple[str, dict[str, int]]]:
-    """Return level and sizes of the drawn points of Fig. 2 or 6.
-
-    A line ends at the largest K whose rho is at most 1; the largest K that all lines of a level
-    have is among its points.
-    """
-    table = TABLE_2[data]
-    lines = [("sample", table["n_clients"], b) for b in sorted(batches)]
-    lines += [("client", m, table["batch_size"]) for m in sorted(clients)]
-    last = {line: largest_clients(data, *line) for line in lines}
-    found = []
-    for level, m, b in lines:
-        common = min(k for line, k in last.items() if line[0] == level)
-        ks = np.linspace(1, last[level, m, b], points).round().astype(int)
-        found += [
-            (level, table | {"n_clients": m, "batch_size": b, "clients_per_round": int(k)})
-            for k in np.unique([*ks, common])
-        ]
-    return found
-
-
-def largest_clients(data: str, level: str, n_clients: int, batch_size: int) -> int:
-    """Return the largest K at which rho_S (level "sample") or rho_C ("client") is at most 1.
-
-    R, E and N are those of the data set in Table 2; the total of samples is Table 2's as well.
-    """
-    table = TABLE_2[data]
-    if level == "client":
-        return n_clients // table["rounds"]
-    samples = n_clients * table["samples_per_client"]
-    return samples // (batch_size * table["rounds"] * table["local_steps"])
+def clients_of_figure3(data: str) -> int:
+    """Return M of Fig. 3, which the text states."""
+    return int(paper_value("fats", "fats-fig3", f"{NAMES[data]} clients M"))
 
 
 SIX_SETS = ("MNIST", "Fashion-MNIST", "CIFAR-10", "CIFAR-100", "FEMNIST", "Shakespeare")
@@ -130,7 +107,16 @@ FIGURES = {"fats-fig2": "femnist", "fats-fig6": "shakespeare"}
 # time goes with it.
 LEVELS = (("sample", "b", "batch_size", 1), ("client", "M", "n_clients", -1))
 LINE = ["data", "level", "M", "b"]
-_SHORT = {"clients_per_round": "K", "n_requests": "w"}
+# Field of a run -> what the tables here call it.
+SHORT = {
+    "data": "data",
+    "level": "level",
+    "streaming": "streaming",
+    "n_clients": "M",
+    "batch_size": "b",
+    "clients_per_round": "K",
+    "n_requests": "w",
+}
 
 
 def over_all_histories(**sizes: int) -> tuple[Fraction, Fraction]:
@@ -151,9 +137,10 @@ def lines_of(
     shakespeare_b: Sequence[int],
     shakespeare_m: Sequence[int],
 ) -> pd.DataFrame:
-    """Return the lines of Figs. 2 and 6, one row each: data, level, M, b, largest K.
+    """Return the lines of Figs. 2 and 6, one row each: data, level, M, b, most.
 
-    A line ends at the largest K whose rho is at most 1.
+    A line ends at the largest K, `most`, whose rho is at most 1. R, E, N and the total of samples
+    are those of the data set in Table 2.
 
     Raises
     ------
@@ -166,13 +153,12 @@ def lines_of(
         ("shakespeare", shakespeare_b, shakespeare_m),
     ):
         table = TABLE_2[data]
-        rows += [(data, "sample", table["n_clients"], b) for b in sorted(batches)]
-        rows += [(data, "client", m, table["batch_size"]) for m in sorted(clients)]
-    lines = pd.DataFrame(rows, columns=LINE)
-    lines["largest K"] = [
-        largest_clients(row.data, row.level, row.M, row.b) for row in lines.itertuples()
-    ]
-    if len(short := lines[lines["largest K"] < 2]):
+        m, rounds = table["n_clients"], table["rounds"]
+        samples, steps = m * table["samples_per_client"], rounds * table["local_steps"]
+        rows += [(data, "sample", m, b, samples // (b * steps)) for b in sorted(batches)]
+        rows += [(data, "client", m, table["batch_size"], m // rounds) for m in sorted(clients)]
+    lines = pd.DataFrame(rows, columns=[*LINE, "most"])
+    if len(short := lines[lines["most"] < 2]):
         raise ValueError(
             f"these lines have fewer than two points, choose smaller b or larger M:\n{short}"
         )
@@ -187,7 +173,7 @@ def exact_means(lines: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for line in lines.itertuples(index=False):
         table = TABLE_2[line.data]
-        for k in range(1, line[-1] + 1):
+        for k in range(1, line.most + 1):
             sizes = {name: table[name] for name in ("local_steps", "rounds")}
             sizes |= dict(n_clients=line.M, clients_per_round=k)
             rho = k * table["rounds"] / line.M
@@ -233,30 +219,28 @@ def beside_figure6() -> pd.DataFrame:
 
 def misses(beside: pd.DataFrame) -> pd.DataFrame:
     """Return by how many per cent the exact means of `beside_figure6` differ from the points."""
-    off = pd.DataFrame(
-        {
-            ("samples", "recomputed work"): _off(beside, "sample", "recomputed"),
-            ("clients", "recomputed work"): _off(beside, "client", "recomputed"),
-            ("clients", "first participation"): _off(beside, "client", "first"),
-        }
-    )
-    table = off.agg(["count", "mean", "min", "max"]).T.round(1)
+    off = {}
+    for level, words, column in (
+        ("sample", "recomputed work", "recomputed"),
+        ("client", "recomputed work", "recomputed"),
+        ("client", "first participation", "first"),
+    ):
+        mine = beside[beside["level"] == level]
+        off[f"{level}s", words] = 100 * (mine[column] / mine["paper"] - 1)
+    table = pd.DataFrame(off).agg(["count", "mean", "min", "max"]).T.round(1)
     return table.rename(
         columns={"count": "points", "mean": "mean, %", "min": "least, %", "max": "most, %"}
     )
 
 
-def _off(beside: pd.DataFrame, level: str, column: str) -> pd.Series:
-    mine = beside[beside["level"] == level]
-    return 100 * (mine[column] / mine["paper"] - 1)
+def drawn_means(runs: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
+    """Return mean and standard error of the drawn histories beside the exact mean.
 
-
-def drawn_means(one: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
-    """Return mean and standard error of the drawn histories beside the exact mean."""
-    by = ["data", "level", "n_clients", "batch_size", "clients_per_round"]
-    means = one.groupby(by, sort=False)["steps"].agg(["mean", "sem"]).reset_index()
-    means = means.set_axis([*LINE, "K", "mean", "sem"], axis=1)
-    return means.merge(exact, on=[*LINE, "K"])
+    `exact` is `exact_means` for Figs. 2 and 6, `exact_several` for Fig. 3.
+    """
+    names = {field: name for field, name in SHORT.items() if name in exact}
+    means = runs.groupby([*names], sort=False)["steps"].agg(["mean", "sem"]).reset_index()
+    return means.rename(columns=names).merge(exact, on=[*names.values()])
 
 
 def exact_several(drawn_clients: Iterable[int], most: int) -> pd.DataFrame:
@@ -265,9 +249,8 @@ def exact_several(drawn_clients: Iterable[int], most: int) -> pd.DataFrame:
     Columns: data, streaming (one by one), K, w, rho_C, T, exact (steps). M is that of the text.
     """
     rows = []
-    for data, name in NAMES.items():
-        table = TABLE_2[data]
-        m = int(paper_value("fats", "fats-fig3", f"{name} clients M"))
+    for data in NAMES:
+        table, m = TABLE_2[data], clients_of_figure3(data)
         for k in drawn_clients:
             sizes = {key: table[key] for key in ("local_steps", "rounds")}
             sizes |= dict(n_clients=m, clients_per_round=k)
@@ -279,14 +262,6 @@ def exact_several(drawn_clients: Iterable[int], most: int) -> pd.DataFrame:
                     for w in range(1, most + 1)
                 ]
     return pd.DataFrame(rows, columns=["data", "streaming", "K", "w", "rho_C", "T", "exact"])
-
-
-def drawn_several(several: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
-    """Return mean and standard error of the drawn histories of Fig. 3 beside the exact mean."""
-    by = ["data", "streaming", "clients_per_round", "n_requests"]
-    means = several.groupby(by, sort=False)["steps"].agg(["mean", "sem"]).reset_index()
-    means = means.set_axis(["data", "streaming", "K", "w", "mean", "sem"], axis=1)
-    return means.merge(exact, on=["data", "streaming", "K", "w"])
 
 
 def five_runs(one: pd.DataFrame, data: str, seed: int) -> str:
@@ -333,12 +308,12 @@ def one_request(
     for level, column, field, sign in LEVELS:
         runs = one[(one["data"] == data) & (one["level"] == level)]
         along = {
-            f"{column} = {size}": _by_run(line, "clients_per_round")
+            f"{column} = {size}": _change(_by_run(line, "clients_per_round"))
             for size, line in runs.groupby(field)
         }
         ends = mine[mine["level"] == level].groupby(["M", "b"])["K"].max()
         across = _by_run(runs[runs["clients_per_round"] == ends.min()], field)  # all lines have it
-        parts[f"{level}s_rise_K"] = _changes(along, 1)
+        parts[f"{level}s_rise_K"] = along
         trend = "rise" if sign > 0 else "fall"
         parts[f"{level}s_{trend}_{column}"] = _change(across, sign)
         dots = drawn[(drawn["data"] == data) & (drawn["level"] == level)]
@@ -361,10 +336,10 @@ def several_requests(several: pd.DataFrame, drawn: pd.DataFrame) -> dict[str, An
             ("K", "clients_per_round", "n_requests"),
         ):
             lines = {
-                f"{NAMES[data]}, {_SHORT[fixed]} = {size}": _by_run(line, along)
+                f"{NAMES[data]}, {SHORT[fixed]} = {size}": _change(_by_run(line, along))
                 for (data, size), line in runs.groupby(["data", fixed])
             }
-            parts[f"{way}_{trend}"] = _changes(lines, 1)
+            parts[f"{way}_{trend}"] = lines
         dots = drawn[drawn["streaming"] == streaming]
         parts[f"{way}_drawn"] = (dots["mean"], dots["sem"], dots["exact"])
     return parts
@@ -429,12 +404,7 @@ def _by_run(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     return frame.pivot(index="run", columns=column, values="steps")
 
 
-def _changes(lines: Mapping[str, pd.DataFrame], way: int) -> dict[str, tuple[ArrayLike, ArrayLike]]:
-    """Return `_change` of each line."""
-    return {name: _change(line, way) for name, line in lines.items()}
-
-
-def _change(line: pd.DataFrame, way: int) -> tuple[ArrayLike, ArrayLike]:
+def _change(line: pd.DataFrame, way: int = 1) -> tuple[ArrayLike, ArrayLike]:
     """Return a line's curves, one a history, as shares of its mean time, over places 0 to 1.
 
     The slope of a straight line through them is thus its rise from end to end. `way` is -1 where it

@@ -75,7 +75,7 @@ def one_answers(artefact, one, exact, given=None):
 
 
 def several_answers(several, exact):
-    parts = n43.several_requests(several, n43.drawn_several(several, exact))
+    parts = n43.several_requests(several, n43.drawn_means(several, exact))
     return answers(CLAIMS["fats-fig3"], parts)
 
 
