@@ -18,15 +18,13 @@ import pandas as pd
 from companion import figures, story
 from companion.judging import tables
 from companion.notebooks.fats_shared import KEYWORDS, NAMES, TINY, Sizes
-from companion.widgets import SLIDER, picture
-from sflkit.fats import enumeration, forgetting, stability
+from sflkit.fats import enumeration, stability
 from sflkit.fats.expected_time import rule_cost
 from sflkit.fats.forgetting import RULES
 from sflkit.fats.history import draw_history
 from sflkit.randomness import generator
 
 if TYPE_CHECKING:
-    import ipywidgets
     from matplotlib.figure import Figure
 
 
@@ -45,44 +43,38 @@ IMAGES = {"MNIST": 60_000, "FashionM": 60_000, "Cifar-10": 50_000, "Cifar-100": 
 # --- tiny federations, every history --------------------------------------------------------------
 
 
-class ByHand(NamedTuple):
-    """Probabilities in the two smallest federations: what is trained on, by stage."""
-
-    sample: pd.DataFrame
-    client: pd.DataFrame
-
-
-def forgetting_by_hand() -> ByHand:
+def forgetting_by_hand() -> dict[str, pd.DataFrame]:
     """Return who trains on what before and after forgetting, in two federations of one draw.
 
-    Rows are the samples a_0 to b_1 of two clients, and three clients; columns are the laws learned,
-    after forgetting a_0 by the printed and the exact rule (or client A by Algorithm 3), and
-    retrained.
+    "sample": rows are the samples a_0 to b_1 of two clients; "client": they are three clients.
+    Columns are the laws learned, after forgetting a_0 by the printed and the exact rule (or client
+    A by Algorithm 3), and retrained.
     """
     learned = enumeration.drawn_law(**TINY)
-    laws = {
+    samples = {
         "learned,\nwith $a_0$": learned,
         "printed:\nclient drawn\nagain": enumeration.forgotten_law(learned, (0, 0), "printed"),
         "exact:\nclient kept": enumeration.forgotten_law(learned, (0, 0), "exact"),
         "retrained\nwithout $a_0$": enumeration.retrained_law([(0, 0)], **TINY),
     }
-    sample = pd.DataFrame(0.0, index=["$a_0$", "$a_1$", "$b_0$", "$b_1$"], columns=list(laws))
-    for title, law in laws.items():
-        for p, history in law.values():
-            at = 2 * history.clients[0, 0] + history.batches[0, 0, 0, 0]
-            sample.loc[sample.index[at], title] += float(p)
     three = dict(TINY, n_clients=3, samples_per_client=1)
     learned = enumeration.drawn_law(**three)
-    laws = {
+    clients = {
         "learned,\nwith A": learned,
         "Algorithm 3:\ndrawn again": enumeration.forgotten_law(learned, (0, None)),
         "retrained\nwithout A": enumeration.retrained_law([(0, None)], **three),
     }
-    client = pd.DataFrame(0.0, index=["A", "B", "C"], columns=list(laws))
-    for title, law in laws.items():
-        for p, history in law.values():
-            client.loc["ABC"[history.clients[0, 0]], title] += float(p)
-    return ByHand(sample, client)
+    shares = {
+        "sample": pd.DataFrame(0.0, ["$a_0$", "$a_1$", "$b_0$", "$b_1$"], list(samples)),
+        "client": pd.DataFrame(0.0, list("ABC"), list(clients)),
+    }
+    for table, laws in zip(shares.values(), (samples, clients), strict=True):
+        for title, law in laws.items():
+            for p, history in law.values():
+                each = history.samples_per_client[0]
+                at = each * history.clients[0, 0] + history.batches[0, 0, 0, 0]
+                table.loc[table.index[at], title] += float(p)
+    return shares
 
 
 def enumerated(federations: Sequence[tuple[int, ...]] = FEDERATIONS) -> pd.DataFrame:
@@ -98,39 +90,33 @@ def enumerated(federations: Sequence[tuple[int, ...]] = FEDERATIONS) -> pd.DataF
     for sizes in federations:
         m, n, k, b, e, r = sizes
         setting = dict(zip(KEYWORDS, sizes, strict=True))
-        if (m * comb(n, b) ** e) ** (k * r) <= LIVE:
-            found = _enumerated(**setting)
-        else:  # as texts: a fraction is no number of JSON
-            texts = story.kept(
-                "enumerated federation",
-                setting,
-                lambda setting=setting: {
-                    name: str(value) for name, value in _enumerated(**setting).items()
-                },
-            )
-            found = {name: Fraction(text) for name, text in texts.items()}
-        found = found | {name: int(found[name]) for name in ("histories", "uniform")}
-        found["uniform"] = bool(found["uniform"])
+        number = (m * comb(n, b) ** e) ** (k * r)
+
+        def make(setting: dict[str, int] = setting, number: int = number) -> dict[str, str]:
+            found = _enumerated(setting, number)
+            return {name: str(value) for name, value in found.items()}  # JSON has no fractions
+
+        texts = make() if number <= LIVE else story.kept("enumerated federation", setting, make)
+        found = {name: Fraction(text) for name, text in texts.items()}
+        found |= {"histories": int(found["histories"]), "uniform": bool(found["uniform"])}
         rows.append(dict(zip("MNKbER", sizes, strict=True)) | found | {"setting": setting})
     return pd.DataFrame(rows)
 
 
-def _enumerated(**setting: int) -> dict[str, Fraction]:
-    """Return the columns of `enumerated` of one federation, as fractions."""
-    m, n, k, b, e, r = setting.values()
+def _enumerated(setting: dict[str, int], number: int) -> dict[str, Fraction]:
+    """Return the columns of `enumerated` of a federation with that number of histories."""
     law = enumeration.drawn_law(**setting)
-    each = Fraction(1, m ** (k * r) * comb(n, b) ** (k * r * e))
-    uniform = {p for p, _ in law.values()} == {each}
+    uniform = {p for p, _ in law.values()} == {Fraction(1, number)}
     found = {"histories": Fraction(len(law)), "uniform": Fraction(uniform)}
     for request, name in (((0, 0), "sample"), ((0, None), "client")):
         less = enumeration.retrained_law([request], **setting)
         found[f"TV {name}"] = enumeration.total_variation(law, less)
         used = (p for p, h in law.values() if h.first_use(*request) is not None)
         found[f"involved {name}"] = Fraction(sum(used))
-        for rule in forgetting.RULES if name == "sample" else ["client"]:
-            drawn_by = rule if name == "sample" else "exact"
-            after = enumeration.forgotten_law(law, request, drawn_by)
-            found[rule] = enumeration.total_variation(after, less)
+        rules = {rule: rule for rule in RULES} if name == "sample" else {"client": "exact"}
+        for column, rule in rules.items():
+            after = enumeration.forgotten_law(law, request, rule)
+            found[column] = enumeration.total_variation(after, less)
     return found
 
 
@@ -138,7 +124,7 @@ def two_requests() -> dict[str, Fraction]:
     """Return the distance to retraining after two requests in a row, by rule and for clients."""
     samples = dict(TINY, samples_per_client=3, rounds=2)
     clients = dict(TINY, n_clients=3, samples_per_client=1, clients_per_round=2, rounds=2)
-    cases = {rule: (rule, samples, [(0, 0), (0, 1)]) for rule in forgetting.RULES}
+    cases = {rule: (rule, samples, [(0, 0), (0, 1)]) for rule in RULES}
     cases["client"] = ("exact", clients, [(0, None), (2, None)])
     found = {}
     for name, (rule, setting, requests) in cases.items():
@@ -231,7 +217,7 @@ def rule_costs(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
     rows = {}
     for name, each in sizes.items():
         whole = {key: int(value) for key, value in each.items()}
-        found = {rule: rule_cost(rule, **whole) for rule in forgetting.RULES}
+        found = {rule: rule_cost(rule, **whole) for rule in RULES}
         training = whole["clients_per_round"] * whole["local_steps"] * whole["rounds"]
         rows[name] = {rule: cost.samples for rule, cost in found.items()} | {
             "gradients": found["exact"].gradients / training,
@@ -371,9 +357,7 @@ class Exactness(NamedTuple):
 def exactness(found: Exactness, table: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return the evidence of notebook 40's claims, by artefact and part; `table` is Table 2."""
     exact, rho, rates, hits, plans = found.exact, found.rho, found.rates, found.hits, found.plans
-    off = {
-        rule: (exact[rule].astype(float).to_numpy(), 0.0) for rule in (*forgetting.RULES, "client")
-    }
+    off = {rule: (exact[rule].astype(float).to_numpy(), 0.0) for rule in (*RULES, "client")}
     tiny = pd.DataFrame([stability.stability(**sizes) for sizes in exact["setting"]]).clip(upper=1)
     w = np.arange(1, len(hits.simulated[0]) + 1)
     uses = {"sample": ("rho_s", 0), "client": ("rho_c", 1)}
@@ -468,8 +452,8 @@ def exactness_notes(found: Exactness) -> dict[str, str]:
 _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
 
 
-def by_hand(shares: ByHand) -> Figure:
-    """Draw who trains on what before and after forgetting, as stacked bars with fractions."""
+def by_hand(shares: Mapping[str, pd.DataFrame]) -> Figure:
+    """Draw `forgetting_by_hand` as stacked bars with fractions."""
     import matplotlib.pyplot as plt
 
     samples = {
@@ -480,7 +464,7 @@ def by_hand(shares: ByHand) -> Figure:
     }
     clients = {"A": ("#56B4E9", "//"), "B": ("#E69F00", ""), "C": (_GREEN, "")}
     fig, axes = plt.subplots(1, 2, figsize=(9.8, 3.9), width_ratios=[4, 3])
-    for ax, frame, looks in zip(axes, shares, (samples, clients), strict=True):
+    for ax, frame, looks in zip(axes, shares.values(), (samples, clients), strict=True):
         bottom = np.zeros(frame.shape[1])
         for part, (color, hatch) in looks.items():
             height = frame.loc[part].to_numpy()
@@ -525,9 +509,7 @@ def distances(exact: pd.DataFrame, printed: Sequence, costs: pd.DataFrame) -> Fi
 
     fig, axes = plt.subplots(1, 3, figsize=(11, 4.4), width_ratios=[4, 3, 3])
     order = exact["printed"].astype(float).argsort().to_numpy()
-    looks = {
-        rule: (row.label, row.look.color, row.look.marker) for rule, row in forgetting.RULES.items()
-    }
+    looks = {rule: (row.label, row.look.color, row.look.marker) for rule, row in RULES.items()}
     looks = {"printed": looks.pop("printed")} | looks
     looks |= {"client": ("Algorithm 3 (client)", "#000000", "x")}
     for rule, (label, color, marker) in looks.items():
@@ -650,50 +632,3 @@ def table_2(rho: pd.DataFrame, plans: Planned) -> Figure:
     )
     axes[0].legend(fontsize=8.5, loc="upper left")
     return fig
-
-
-def exactness_explorer() -> ipywidgets.VBox:
-    """Return sliders over a tiny federation, whose histories are all enumerated.
-
-    They set M, N, K and b; there is one round of one step. Left: the distance to retraining after
-    the first client's first sample is forgotten, by rule. Right: how often that client is drawn,
-    once at least, before and after. Source: FATS, Algorithm 2, with ERRATA 13 and 16.
-    """
-    import ipywidgets
-    import matplotlib.pyplot as plt
-
-    def drawn(law: enumeration.Law) -> float:
-        return float(sum(p for p, history in law.values() if (history.clients == 0).any()))
-
-    def draw(clients: int, samples: int, slots: int, batch: int) -> None:
-        sizes = {"n_clients": clients, "samples_per_client": samples, "clients_per_round": slots,
-                 "batch_size": min(batch, samples - 1), "local_steps": 1, "rounds": 1}  # fmt: skip
-        law = enumeration.drawn_law(**sizes)
-        goal = enumeration.retrained_law([(0, 0)], **sizes)
-        after = {rule: enumeration.forgotten_law(law, (0, 0), rule) for rule in RULES}
-        distances = {rule: enumeration.total_variation(of, goal) for rule, of in after.items()}
-        _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.2))
-        looks = [RULES[rule].look.color for rule in RULES]
-        heights = [float(distance) for distance in distances.values()]
-        bars = left.bar(list(RULES), heights, color=looks)
-        left.bar_label(bars, [str(d) for d in distances.values()])
-        left.set(ylabel="TV to retraining", ylim=(0, 0.25))
-        shares = {
-            "learned": law,
-            "printed": after["printed"],
-            "exact": after["exact"],
-            "retrained": goal,
-        }
-        right.bar(list(shares), [drawn(of) for of in shares.values()],
-                  color=["#999999", looks[1], looks[0], "#999999"])  # fmt: skip
-        right.axhline(drawn(goal), color="black", linestyle=":")
-        right.set(ylabel="probability that A is drawn", ylim=(0, 1))
-        plt.show()
-
-    controls = {
-        "clients": ipywidgets.IntSlider(2, 2, 4, description="clients M", **SLIDER),
-        "samples": ipywidgets.IntSlider(2, 2, 4, description="photos N of each", **SLIDER),
-        "slots": ipywidgets.IntSlider(1, 1, 2, description="draws K", **SLIDER),
-        "batch": ipywidgets.IntSlider(1, 1, 3, description="mini-batch b, below N", **SLIDER),
-    }
-    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])

@@ -33,7 +33,7 @@ def found():
 
 def test_forgetting_by_hand():
     """Four histories of 1/4; the one hit gives half of its 1/4 to client B as printed."""
-    shares = n40.forgetting_by_hand().sample
+    shares = n40.forgetting_by_hand()["sample"]
     assert shares.iloc[:, 0].tolist() == [0.25] * 4
     assert shares.iloc[:, 1].tolist() == [0, 0.375, 0.3125, 0.3125]
     assert shares.iloc[:, 2].tolist() == shares.iloc[:, 3].tolist() == [0, 0.5, 0.25, 0.25]
