@@ -76,18 +76,9 @@ def settings_of(
 ) -> dict[str, Any]:
     """Return the fields of a `FATSConfig` that a data set shares in all figures of notebook 42.
 
-    Parameters
-    ----------
-    data : str
-        A name of `FATSConfig.data`.
-    table_2 : bool
-        Whether a data set that the paper has takes its sizes from Table 2 and its number of
-        requests from Section 6.2.1, in place of `images`, `natural` and `n_requests`.
-    images, natural : list of five int
-        M, K, R, E, b for images, and for natural clients.
-    min_samples, model, model_natural, rate, rate_natural, fisher_rate, n_requests,
-    n_requests_natural, test_size
-        The notebook's parameters of these names.
+    `data` is one of `FATSConfig`, the others are the notebook's parameters of these names. With
+    `table_2` a data set that the paper has takes its sizes from Table 2 and its number of requests
+    from Section 6.2.1.
 
     Raises
     ------
@@ -200,14 +191,8 @@ def laws_of(frame: pd.DataFrame, *, streaming: bool = False) -> tuple[np.ndarray
             laws.append(np.eye(1, config.rounds + 1)[0])
             continue
         sizes = sizes_of(config)
-        shared = dict(
-            n_clients=len(sizes),
-            samples_per_client=sizes,
-            clients_per_round=config.clients_per_round,
-            batch_size=config.batch_size,
-            local_steps=config.local_steps,
-            rounds=config.rounds,
-        )
+        shared = {name: getattr(config, name) for name in COLUMNS}
+        shared |= dict(n_clients=len(sizes), samples_per_client=sizes)
         targets = choose_requests(config, sizes)
         if streaming:
             laws.append(hit_rounds.stream_laws(targets, **shared).mean(axis=0))
@@ -341,48 +326,14 @@ OTHERS = ("frs", "fr2")
 Settings = Mapping[str, Mapping[str, Any]]
 
 
-def expected_shares(settings: Settings, *, seed: int) -> pd.DataFrame:
-    """Return the share of T that FATS recomputes, by formula and over 1000 drawn histories.
-
-    If w requests have w rho uses on average, spread evenly over the steps, the first comes after an
-    exponential time: the share is 1 - (1 - e^(-w rho)) / (w rho), and nothing is hit with
-    probability e^(-w rho).
-    """
-    mnist = TABLE_2["mnist"]
-    rho_1 = mnist | dict(n_clients=150, samples_per_client=100)
-    cases = [
-        ("MNIST, w = 1", mnist, 1),
-        ("rho = 1, w = 10", rho_1, 10),
-    ]
-    own = []
-    for data, s in settings.items():
-        size = {name: s[name] for name in COLUMNS}
-        held = int(sizes_of(FATSConfig(**s, seed=seed)).sum())
-        size |= {"samples_per_client": held // s["n_clients"]}
-        own.append((f"{data}, w = {s['n_requests']}", size, s["n_requests"]))
-    rows = []
-    for name, size, w in own + cases:
-        for level in LEVELS:
-            config = FATSConfig(train=False, level=level, n_requests=w, runs=1000, **size)
-            frame = training.run(config)
-            samples = size["n_clients"] * size["samples_per_client"]
-            x = _uses(size, w, samples)[LEVELS.index(level)]
-            share = (frame["steps"] / (size["rounds"] * size["local_steps"])).mean()
-            rows.append((name, level, x, 1 - (1 - np.exp(-x)) / x, share, np.exp(-x)))
-            rows[-1] += ((frame["hits"] == 0).mean(),)
-    columns = ["setting", "forgotten", "w rho", "share of T, formula", "share of T"]
-    return pd.DataFrame(rows, columns=[*columns, "no hit, formula", "no hit"])
-
-
 def clocked(frame: pd.DataFrame) -> pd.DataFrame:
     """Return accuracies on the clock of the pictures: phase, clock, `RUN`, accuracy.
 
     The clock counts rounds since the start, on which all methods agree; a method that has nothing
     to do keeps its model. During recovery the accuracy is that of the model being recomputed.
     """
-    by = RUN
     learning, made = frame[frame["phase"] == "learning"], frame[frame["phase"] == "recovery"]
-    began = made.groupby([*by, "requests"])["round"].transform("min")
+    began = made.groupby([*RUN, "requests"])["round"].transform("min")
     first = made["request_round"].fillna(made["rounds"]).astype(int)
     made = made.assign(asked=first + (made["requests"] - 1) * made["interval"])
     made["clock"] = made["asked"] + made["round"] - began
@@ -390,10 +341,10 @@ def clocked(frame: pd.DataFrame) -> pd.DataFrame:
     for _, part in made.groupby("data"):
         end = part["asked"].max() + part["rounds"].iloc[0]
         times = np.arange(part["clock"].min(), end + 1)
-        wide = part.pivot_table(index="clock", columns=by, values="accuracy", aggfunc="last")
+        wide = part.pivot_table(index="clock", columns=RUN, values="accuracy", aggfunc="last")
         wide = wide.reindex(times).ffill().melt(ignore_index=False, value_name="accuracy")
         held.append(wide.reset_index())
-    learnt = learning.assign(clock=learning["round"])[["phase", "clock", *by, "accuracy"]]
+    learnt = learning.assign(clock=learning["round"])[["phase", "clock", *RUN, "accuracy"]]
     return pd.concat([learnt, pd.concat(held).assign(phase="recovery")], ignore_index=True)
 
 
@@ -553,12 +504,6 @@ def late_learning(frame: pd.DataFrame) -> pd.Series:
     paths = paths_of(frame)
     late = paths.learning[:, int(0.75 * paths.learning.shape[1]) :]
     return pd.Series(late.mean(axis=1), index=paths.index, name="late accuracy")
-
-
-def _uses(size: Mapping[str, Any], w: float, samples: int) -> tuple[float, float]:
-    """Return w rho_S and w rho_C, in the order of `LEVELS`."""
-    slots = w * size["clients_per_round"] * size["rounds"]
-    return slots * size["batch_size"] * size["local_steps"] / samples, slots / size["n_clients"]
 
 
 def _absent(name: str) -> NotRun:
