@@ -136,52 +136,36 @@ def tradeoff(**given: Any) -> Generator[Stage, pd.DataFrame, Tradeoff]:
     sizes = {name: given[name] for name in SIZES}
     one = yield Stage(training.run, counting_configs(grid, p.repeats, **sizes), "one request")
     trains = dict(**sizes, model=p.model, test_size=p.test_size)
-    fig7, fig4 = sorted(set(p.seeds_fig7)), sorted(set(p.seeds_fig4))
-    on_fig7 = dict(data=p.data_fig7, rate=p.rate)
+    figures = {
+        "fats-fig7": (p.seeds_fig7, dict(data=p.data_fig7, rate=p.rate)),
+        "fats-fig4": (p.seeds_fig4, dict(data=p.data_fig4, rate=p.rate_fig4)),
+    }
+    figures["fats-rem2-accuracy"] = figures["fats-fig7"]
     configs = []
     for row in grid.itertuples():
-        of_fig4 = row.artefact == "fats-fig4"
-        seeds, on = (fig4, dict(data=p.data_fig4, rate=p.rate_fig4)) if of_fig4 else (fig7, on_fig7)
-        these = at_ends(seeds, p.more_ends) if row.end else seeds
-        configs += training_configs(row, these, **on, **trains)
+        seeds, on = figures[row.artefact]
+        next_ = max(seeds) + 1
+        more = range(next_, next_ + p.more_ends) if row.end else ()
+        configs += [
+            config_of(row, seed=seed, **on, **trains) for seed in [*sorted(set(seeds)), *more]
+        ]
     trained = yield Stage(training.run, configs, "trainings")
     return Tradeoff(one, trained)
 
 
-def at_ends(seeds: list[int], more: int) -> list[int]:
-    """Return the seeds of end points: `seeds`, and so many that follow the largest of them."""
-    return [*seeds, *range(max(seeds) + 1, max(seeds) + 1 + more)]
+def config_of(row: Any, **settings: Any) -> FATSConfig:
+    """Return the config of a row of `tradeoff_grid`."""
+    return FATSConfig(
+        n_requests=1, clients_per_round=row.K, batch_size=row.b, rounds=row.R, **settings
+    )
 
 
 def counting_configs(grid: pd.DataFrame, repeats: int, **sizes: int) -> list[FATSConfig]:
     """Return the configs of drawn histories, one for each row of `tradeoff_grid`."""
+    levels = np.where(grid["over"] == "rho_S", "sample", "client").tolist()
     return [
-        FATSConfig(
-            train=False,
-            level="sample" if row.over == "rho_S" else "client",
-            n_requests=1,
-            runs=repeats,
-            clients_per_round=row.K,
-            batch_size=row.b,
-            rounds=row.R,
-            **sizes,
-        )
-        for row in grid.itertuples()
-    ]
-
-
-def training_configs(row: Any, seeds: list[int], **settings: Any) -> list[FATSConfig]:
-    """Return the configs of the trainings of one row of `tradeoff_grid`, one for each seed."""
-    return [
-        FATSConfig(
-            n_requests=1,
-            clients_per_round=row.K,
-            batch_size=row.b,
-            rounds=row.R,
-            seed=seed,
-            **settings,
-        )
-        for seed in seeds
+        config_of(row, train=False, level=level, runs=repeats, **sizes)
+        for row, level in zip(grid.itertuples(), levels, strict=True)
     ]
 
 
@@ -251,22 +235,11 @@ def measure(
 ) -> Measured:
     """Return what the runs say at each setting of the grid.
 
-    Parameters
-    ----------
-    found : Tradeoff
-    grid : DataFrame
-        `tradeoff_grid` of the same parameters; it is not changed.
-    data : dict of artefact -> str
-        Which data set each artefact was trained on.
-    repeats : int
-        Histories of each setting.
-    **sizes : int
-        n_clients, samples_per_client, local_steps.
+    `grid` is `tradeoff_grid` of the same parameters, `data` says which data set each artefact was
+    trained on, and `sizes` are those of `SIZES`.
     """
-    grid = grid.assign(
-        time=[_exact_share(row, **sizes) for row in grid.itertuples()],
-        first=[_first_share(row, **sizes) for row in grid.itertuples()],
-    )
+    shares = [_exact_shares(row, **sizes) for row in grid.itertuples()]
+    grid = grid.assign(**pd.DataFrame(shares, columns=["time", "first"]))
     one = _shares(found.one, counting_configs(grid, repeats, **sizes))
     late = _late(found.trained)
     by_row = {row.Index: late[data[row.artefact], row.R, row.K, row.b] for row in grid.itertuples()}
@@ -289,19 +262,12 @@ def evidence(measured: Measured) -> dict[str, dict[str, Any]]:
 def figure7(measured: Measured, over: str, steps: int) -> tuple[dict, dict]:
     """Return ours and the paper's numbers of a panel of Fig. 7, for `sheets.table`.
 
-    Rows are the time in steps and the accuracy in per cent, columns the values of rho that we ran;
-    over rho_C also the first participation, beside the same printed times.
-
-    Parameters
-    ----------
-    measured : Measured
-    over : {"rho_S", "rho_C"}
-    steps : int
-        T, steps of a training.
+    Rows are the time in steps, of T = `steps`, and the accuracy in per cent, columns the values of
+    rho that we ran; over rho_C also the first participation, beside the same printed times.
     """
     x, scores, rows = measured.line("fats-fig7", over)
     curves = paper_curve("fats-fig7")
-    curves = curves[curves["panel"] == {"rho_S": "a", "rho_C": "b"}[over]]
+    curves = curves[curves["panel"] == _PANELS[over]]
     curves = curves.pivot(index="x", columns="series", values="y")
     at = [f"{value:g}" for value in x]
     printed = curves.loc[x.round(6)]
@@ -377,21 +343,19 @@ def _slopes(curves: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def _exact_share(row: Any, **sizes: int) -> float:
-    """Return the mean unlearning time of one request, of a sample along rho_S, else of a client."""
-    steps = row.R * sizes["local_steps"]
-    shared = dict(clients_per_round=row.K, rounds=row.R)
+def _exact_shares(row: Any, samples_per_client: int, **shared: int) -> tuple[float, float]:
+    """Return the mean unlearning time and the mean first participation of a client, as shares of T.
+
+    Along rho_S the time is that of a sample, else that of a client.
+    """
+    steps = row.R * shared["local_steps"]
+    shared |= dict(clients_per_round=row.K, rounds=row.R)
     if row.over == "rho_S":
-        return sample_time(**sizes, **shared, batch_size=row.b) / steps
-    sizes = {name: sizes[name] for name in ("n_clients", "local_steps")}
-    return client_time(**sizes, **shared) / steps
-
-
-def _first_share(row: Any, n_clients: int, local_steps: int, **_: int) -> float:
-    """Return the mean step of a client's first participation as a share of T."""
-    own = dict(n_clients=n_clients, local_steps=local_steps)
-    found = first_participation(**own, clients_per_round=row.K, rounds=row.R)
-    return found / (row.R * local_steps)
+        own = dict(samples_per_client=samples_per_client, batch_size=row.b)
+        time = sample_time(**shared, **own)
+    else:
+        time = client_time(**shared)
+    return time / steps, first_participation(**shared) / steps
 
 
 def _shares(frame: pd.DataFrame, configs: list[FATSConfig]) -> np.ndarray:
