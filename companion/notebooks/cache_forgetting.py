@@ -54,6 +54,7 @@ from sflkit.sfl.caches import Cache
 # The rules for which `cache_forgetting_proofs` counts out that a sample can be made to have never
 # arrived.
 PROVED = ("fifo", "lazy", "reservoir", "srsr", "drsr")
+THETA = 2 / 3  # SRSR's weight of new data
 
 # (client, round) -> the generator that a cache update draws from; the same call, the same dice.
 Dice = Callable[[int, int], np.random.Generator]
@@ -70,21 +71,8 @@ class Stream(NamedTuple):
 class Caches:
     """What the caches of all clients held in every round. It never changes; make it by `fill`.
 
-    Parameters
-    ----------
-    streams : tuple of Stream
-        One per client, forgotten samples included.
-    rule : str
-        A name in `PROVED`.
-    capacity, batch_size, rounds : int
-    theta : float
-        SRSR's weight of new data.
-    dice : callable
-        Where the rule draws from.
-    held : Held
-        What was held in each round.
-    missing : frozenset of (client, sample)
-        Samples that never arrived.
+    `streams` has one per client, with the samples in `missing` that never arrived; `dice` is where
+    the rule draws from, and `held` what was held in each round.
     """
 
     streams: tuple[Stream, ...]
@@ -92,7 +80,6 @@ class Caches:
     capacity: int
     batch_size: int
     rounds: int
-    theta: float
     dice: Dice
     held: Held = field(repr=False)
     missing: frozenset[tuple[int, int]] = frozenset()
@@ -114,7 +101,7 @@ class Caches:
 class NeverArrived(NamedTuple):
     """The history and the caches of streams without a sample.
 
-    `first` is the first round of those that have run whose mini-batches changed, None if none did.
+    `first` is the first round whose mini-batches changed, None if none did.
     """
 
     history: History
@@ -130,7 +117,6 @@ def fill(
     batch_size: int,
     rounds: int,
     seed: int = 0,
-    theta: float = 2 / 3,
     dice: Dice | None = None,
 ) -> Caches:
     """Run a cache rule over the clients' streams.
@@ -147,8 +133,6 @@ def fill(
         R >= 1; samples arrive before a round is trained.
     seed : int
         Of the caches' dice.
-    theta : float
-        SRSR's weight of new data, in [0, 1].
     dice : callable, optional
         (client, round) -> generator in place of those of the seed.
 
@@ -171,7 +155,7 @@ def fill(
     dice = functools.partial(_seeded, checks.integer("seed", seed, 0)) if dice is None else dice
     # Nothing is held yet; the rule below says what is.
     nothing = Held.of([[()] * rounds for _ in own], sizes)
-    empty = Caches(own, rule, capacity, batch_size, rounds, theta, dice, nothing)
+    empty = Caches(own, rule, capacity, batch_size, rounds, dice, nothing)
     contents = [_contents(empty, k, ()) for k in range(len(own))]
     return replace(empty, held=Held.of(contents, sizes))
 
@@ -182,21 +166,10 @@ def never_arrived(
     client: int,
     sample: int,
     rng: np.random.Generator,
-    *,
-    rounds_done: int | None = None,
 ) -> NeverArrived:
     """Forget a sample as if it had never arrived, in the cache and in every mini-batch.
 
-    Parameters
-    ----------
-    history : History
-        Drawn with held=caches.held.
-    caches : Caches
-    client, sample : int
-    rng : numpy.random.Generator
-        Draws what fills a place that stays empty; untouched where none does.
-    rounds_done : int, optional
-        Rounds that have run; all of them by default.
+    The history was drawn with held=caches.held; `rng` draws what fills a place that stays empty.
 
     Raises
     ------
@@ -204,11 +177,6 @@ def never_arrived(
         If the history was not drawn from these caches, the sample never existed or is forgotten, or
         without it a cache cannot fill a mini-batch in some round.
     """
-    checks.generator(rng)
-    checks.instance("history", history, History)
-    checks.instance("caches", caches, Caches)
-    done = history.rounds if rounds_done is None else rounds_done
-    done = checks.integer("rounds_done", done, 0, history.rounds)
     client, sample = history.crowd.existing(client, checks.integer("sample", sample, 0))
     sample_targets(history.crowd, client, sample)  # refuses what is forgotten
     if not _is_drawn_from(history, caches):
@@ -218,7 +186,7 @@ def never_arrived(
         )
     after = caches.without(client, sample)
     moved = follow(history, after.held, client, sample, rng)
-    changed = np.flatnonzero((moved.batches != history.batches).any(axis=(1, 2, 3))[:done])
+    changed = np.flatnonzero((moved.batches != history.batches).any(axis=(1, 2, 3)))
     return NeverArrived(moved, int(changed[0]) if len(changed) else None, after)
 
 
@@ -233,12 +201,8 @@ def follow(
     Raises
     ------
     ValueError
-        If it holds more, or too few to fill a mini-batch; or for a sample that never existed.
+        If it holds more, or too few to fill a mini-batch.
     """
-    checks.generator(rng)
-    checks.instance("history", history, History)
-    checks.instance("held", held, Held)
-    client, sample = history.crowd.existing(client, checks.integer("sample", sample, 0))
     forgotten = history.forgotten | {(client, sample)}
     crowd = Crowd.of(history.samples_per_client, forgotten, held)
     crowd.check_held(history.batch_size)
@@ -257,24 +221,15 @@ def follow(
     return History(Draws.of(history.clients.copy(), batches, history.samples_per_client), crowd)
 
 
-def dropped_reads(history: History, first: int, rounds_done: int) -> float:
+def dropped_reads(history: History, first: int) -> float:
     """Return the share of the samples read by recomputing that the caches have dropped since.
 
-    Recomputing rounds first, ..., rounds_done - 1 reads their mini-batches. What no cache holds in
-    the last of these rounds must come from an archive.
-
-    Raises
-    ------
-    ValueError
-        Unless the history knows what was held, and 0 <= first < rounds_done <= R.
+    Recomputing from round `first` on reads the mini-batches of these rounds. What no cache holds in
+    the last round must come from an archive.
     """
-    if checks.instance("history", history, History).held is None:
-        raise ValueError("history must be drawn from caches (held=...)")
-    done = checks.integer("rounds_done", rounds_done, 1, history.rounds)
-    first = checks.integer("first", first, 0, done - 1)
-    clients = history.clients[first:done, :, None, None]
-    there = history.held.holds(clients, np.array(done - 1), history.batches[first:done])
-    return float(1 - there.mean())
+    clients = history.clients[first:, :, None, None]
+    last = np.array(history.rounds - 1)
+    return float(1 - history.held.holds(clients, last, history.batches[first:]).mean())
 
 
 def _seeded(seed: int, client: int, r: int) -> np.random.Generator:
@@ -301,7 +256,7 @@ def _contents(caches: Caches, client: int, gone: Collection[int]) -> list[np.nda
     present = np.ones(len(stream.arrival), dtype=bool)
     present[list(gone)] = False
     row = cache_rules.RULES[caches.rule]
-    options = {name: getattr(caches, name) for name in row.options}
+    options = {"theta": THETA} if "theta" in row.options else {}
     cache: Cache = row.build(caches.capacity, caches.batch_size, **options)
     contents = []
     for r in range(caches.rounds):

@@ -37,23 +37,10 @@ ARCHIVE = "archive"  # a cache with room for all that arrives
 
 @settings
 class CostsConfig:
-    """One seed of one cache rule.
+    """One seed of one cache rule, in the notation of FATS.
 
-    Parameters
-    ----------
-    rule : str
-        A name in `cache_forgetting.PROVED`, or "archive", which keeps all that arrives.
-    seed : int
-        >= 0.
-    n_clients, clients_per_round, local_steps, batch_size, rounds : int
-        M, K, E, b and R of FATS.
-    capacity, arrivals : int
-        B and B_s: samples of a cache, and samples that arrive at a client in a round. Before the
-        first round B of them arrive.
-    n_classes, classes_per_client : int
-        Labels of the stream, and of a client.
-    requests : int
-        Samples that are asked to be forgotten, drawn from all that arrived.
+    `capacity` and `arrivals` are B and B_s of SFL; before the first round B samples arrive. The
+    rule "archive" keeps all. `requests` samples of all that arrived are asked to be forgotten.
     """
 
     rule: Annotated[str, OneOf((*PROVED, ARCHIVE))] = "drsr"
@@ -165,5 +152,5 @@ def _cost(reading: str, before: History, after: History, first: int | None) -> d
         "free": first is None,
         "redone": 0.0 if first is None else (rounds - first) / rounds,
         "batches": float((before.batches != after.batches).any(axis=-1).sum()),
-        "dropped": np.nan if first is None else dropped_reads(after, first, rounds),
+        "dropped": np.nan if first is None else dropped_reads(after, first),
     }

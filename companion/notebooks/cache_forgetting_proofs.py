@@ -28,11 +28,9 @@ import pandas as pd
 
 from companion.notebooks import cache_forgetting
 from companion.notebooks.cache_forgetting import PROVED, Stream
-from sflkit import checks
 from sflkit.config import OneOf, Seed, settings
 from sflkit.fats import enumeration
 from sflkit.fats.enumeration import Law, drawn_law, forgotten_law, outcomes, retrained_law
-from sflkit.fats.forgetting import RULES
 from sflkit.fats.held import Held
 from sflkit.fats.history import History
 
@@ -116,23 +114,10 @@ def run(config: ProofConfig) -> pd.DataFrame:
 
 
 def distances(case: Case, rule: str, repair: str = "exact") -> Distances:
-    """Return the distances of a case under a cache rule.
+    """Return the distances of a case under a rule in `cache_forgetting.PROVED`.
 
-    Parameters
-    ----------
-    case : Case
-    rule : str
-        A name in `cache_forgetting.PROVED`.
-    repair : str
-        A name in `fats.forgetting.RULES`, for the first reading.
-
-    Raises
-    ------
-    ValueError
-        For another object than a case, an unknown rule or an unknown repair.
+    `repair` is a rule in `fats.forgetting.RULES`, for the first reading.
     """
-    checks.instance("case", case, Case)
-    checks.choice("repair", repair, RULES)
     target = (0, case.sample)
     withheld, unaware, moved = {}, {}, {}
     less, none = {}, {}
