@@ -295,10 +295,10 @@ def conditions(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def random_settings(seed: int, n: int = 20_000) -> pd.DataFrame:
+def random_settings(seed: int) -> pd.DataFrame:
     """Return Theorem 5, Lemma 4 at its step and both cases of Corollary 6 in random settings."""
     rng, rows = generator(seed, "monte_carlo", 2), []
-    for _ in range(n):
+    for _ in range(20_000):
         e, m, samples = (int(rng.integers(1, high)) for high in (41, 50, 200))
         total = e * int(np.exp(rng.uniform(0, 14)))
         gap, big_l, g2 = np.exp(rng.uniform(-3, 3, size=3))
@@ -343,7 +343,7 @@ def few_samples() -> dict[float, stability.Plan]:
     }
 
 
-def longer_training(local_steps: int = 1) -> pd.DataFrame:
+def longer_training() -> pd.DataFrame:
     """Return error and unlearning time over rho_S, from 0.01 to 1000 (Remark 3).
 
     Ten clients with ten samples, of whom two a round use one sample a step: rho_S grows with the
@@ -357,10 +357,8 @@ def longer_training(local_steps: int = 1) -> pd.DataFrame:
     for rounds in (1, 5, 50, 500, 5_000, 50_000):
         sizes = few | {"clients_per_round": 2, "batch_size": 1, "rounds": rounds}
         found = Problem(curvature, sizes, constants)
-        theorem, rho = found.theorem5(local_steps), found.setting(local_steps)["rho_s"]
-        mean = exact_means(curvature, sizes, [theorem.rate], local_steps)[0]
+        theorem, rho = found.theorem5(1), found.setting(1)["rho_s"]
+        mean = exact_means(curvature, sizes, [theorem.rate], 1)[0]
         cost = 3 * constants["smoothness"] * LOSS_GAP * theorem.gamma**0.5
-        steps = local_steps * rounds
-        time = sample_time(**sizes, local_steps=local_steps) / steps
-        rows.append((rho, rounds, cost, mean, time))
+        rows.append((rho, rounds, cost, mean, sample_time(**sizes, local_steps=1) / rounds))
     return pd.DataFrame(rows, columns=["rho_S", "R", "stability cost", "exact", "time"])

@@ -494,16 +494,8 @@ def distances(exact: pd.DataFrame, printed: Sequence, costs: pd.DataFrame) -> Fi
     """Draw each rule's distance to retraining, and what it draws anew.
 
     Left all rules in tiny federations, in the middle the printed one at Table 2's sizes, right the
-    samples that a request has drawn anew on average. Theorem 2 claims 0 in the first two.
-
-    Parameters
-    ----------
-    exact : DataFrame
-        `enumerated`.
-    printed : list of Distance
-        `printed_distances`.
-    costs : DataFrame
-        `rule_costs`.
+    samples that a request has drawn anew on average. Theorem 2 claims 0 in the first two. The
+    arguments are `enumerated`, `printed_distances` and `rule_costs`.
     """
     import matplotlib.pyplot as plt
 

@@ -375,12 +375,8 @@ def evidence(
 ) -> dict[str, dict[str, Any]]:
     """Return the evidence on the four artefacts, artefact -> part -> what the rule takes.
 
-    Parameters
-    ----------
-    fig1, fig5 : DataFrame
-        `all_scores` of the runs of Figs. 1 and 5.
-    stream : DataFrame
-        `stream_scores` of those of Fig. 8.
+    `fig1` and `fig5` are `all_scores` of the runs of these figures, `stream` `stream_scores` of
+    those of Fig. 8.
     """
     found = {"fats-fig1": _at_once("fats-fig1", fig1), "fats-fig5": _at_once("fats-fig5", fig5)}
     one, end = _of_set(stream, "MNIST"), _of_set(fig5, "MNIST")
@@ -442,14 +438,7 @@ def note_on(artefact: str, scores: pd.DataFrame) -> str:
 def around_requests(shown: pd.DataFrame, data: str, rounds: int) -> dict[str, dict[str, Any]]:
     """Return what the table of Fig. 5 compares, in per cent: row -> method -> our runs.
 
-    Parameters
-    ----------
-    shown : DataFrame
-        `clocked` of runs whose requests came all at once.
-    data : str
-        The data set.
-    rounds : int
-        After how many rounds the requests came.
+    `shown` is `clocked` of runs whose requests came all at once, after so many rounds.
     """
     found = {}
     for level in LEVELS:
@@ -466,15 +455,7 @@ def around_requests(shown: pd.DataFrame, data: str, rounds: int) -> dict[str, di
 
 
 def printed_around_requests(panels: Mapping[str, str], rounds: int) -> dict[str, dict[str, float]]:
-    """Return the same of the authors' curves of Fig. 5: row -> method -> number.
-
-    Parameters
-    ----------
-    panels : mapping
-        Level -> the panel of its curves.
-    rounds : int
-        The round of the requests.
-    """
+    """Return the same of the authors' curves of Fig. 5; `panels` is level -> panel."""
     curves = paper_curve("fats-fig5")
     curves = curves.assign(y=100 * curves["y"])
     found = {}
@@ -575,25 +556,14 @@ PANELS = {
 # The rounds of the requests on the authors' curves of Fig. 5.
 REQUESTED = {"MNIST": 30, "Fashion-MNIST": 50, "CIFAR-10": 50}
 # The authors' name of a method -> our colour of it.
-COLORS = {
-    "FATS": METHODS["fats"].look.color,
-    "FRS": METHODS["frs"].look.color,
-    "FR2": METHODS["fr2"].look.color,
-}
+COLORS = {row.label.replace("²", "2"): row.look.color for _, row in METHODS.items()}
 
 
 def sheet(axes: np.ndarray, artefact: str, shown: pd.DataFrame, ran: Mapping[str, str]) -> None:
     """Draw Fig. 5 or 8: samples above, clients below, a column for each of the paper's data sets.
 
-    Parameters
-    ----------
-    axes : array of Axes (2, data sets)
-    artefact : str
-        A key of `PANELS`.
-    shown : DataFrame
-        `clocked` of our runs.
-    ran : mapping
-        The paper's data set -> ours that was run for it; the others show the authors' curves alone.
+    `shown` is `clocked` of our runs, and `ran` the paper's data set -> ours that was run for it;
+    the others show the authors' curves alone.
     """
     for column, (name, panels) in zip(axes.T, PANELS[artefact].items(), strict=True):
         for ax, level in zip(column, LEVELS, strict=True):
@@ -611,15 +581,7 @@ def figure1(
 ) -> None:
     """Draw Fig. 1: a row for each of the paper's data sets that was run, samples and clients.
 
-    Parameters
-    ----------
-    axes : array of Axes (len(ran), 2)
-    shown : DataFrame
-        `clocked` of our runs.
-    ran : mapping
-        The paper's data set -> ours that was run for it.
-    settings : mapping
-        Our data set -> the answer of `settings_of`.
+    `settings` is our data set -> the answer of `settings_of`; the others are as for `sheet`.
     """
     for row, (name, data) in zip(axes, ran.items(), strict=True):
         paper, own = TABLE_2[name.lower().replace("-", "")], settings[data]
@@ -649,12 +611,7 @@ def accuracy(ax: Axes, shown: pd.DataFrame, data: str, level: str) -> None:
 def law(ax: Axes, runs: pd.DataFrame, level: str) -> None:
     """Draw the law of the round that FATS goes back to, and the accuracy at each such round.
 
-    Parameters
-    ----------
-    ax : Axes
-    runs : DataFrame
-        Rows of `training.run` with their configs, of one data set.
-    level : {"sample", "client"}
+    `runs` has rows of `training.run` with their configs, of one data set.
     """
     paths = paths_of(runs)
     laws, keys = laws_of(runs)

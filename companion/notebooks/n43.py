@@ -419,12 +419,6 @@ def figure6(axes: Sequence[Axes], beside: pd.DataFrame) -> None:
 
     Left a sample, one line a batch size b; in the middle a client, one line a number of clients M,
     by the work that is recomputed; right the same points beside the first participation.
-
-    Parameters
-    ----------
-    axes : three Axes
-    beside : DataFrame
-        `beside_figure6`.
     """
     import seaborn
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,59 +39,38 @@ class Membership(NamedTuple):
     ordinary: pd.DataFrame
 
 
-def membership_settings(
-    *,
-    data: list[str],
-    model: str,
-    hidden: int,
-    n_clients: int,
-    samples_per_client: int,
-    clients_per_round: int,
-    local_steps: int,
-    batch_size: int,
-    rounds: int,
-    rate: float,
-    model_over: str,
-    n_clients_over: int,
-    samples_over: int,
-    clients_over: int,
-    rounds_over: int,
-    rate_over: float,
-    noise: float,
-    forget_share: float,
-    n_shadows: int,
-    repeats: int,
-) -> dict[tuple[str, str], MembershipConfig]:
+def membership_settings(**given: Any) -> dict[tuple[str, str], MembershipConfig]:
     """Return ("ordinary", data set) and ("overfitted", first data set) -> config.
 
-    The arguments are notebook 45's parameters. Natural clients come as they are.
+    The arguments are notebook 45's parameters but for the seeds. Natural clients come as they are.
     """
-    shared = dict(hidden=hidden, local_steps=local_steps, batch_size=batch_size)
-    shared |= dict(forget_share=forget_share, n_shadows=n_shadows, repeats=repeats)
-    ordinary = dict(n_clients=n_clients, samples_per_client=samples_per_client)
-    over = dict(n_clients=n_clients_over, samples_per_client=samples_over)
+    p = SimpleNamespace(**given)
+    shared = dict(hidden=p.hidden, local_steps=p.local_steps, batch_size=p.batch_size)
+    shared |= dict(forget_share=p.forget_share, n_shadows=p.n_shadows, repeats=p.repeats)
+    ordinary = dict(n_clients=p.n_clients, samples_per_client=p.samples_per_client)
+    over = dict(n_clients=p.n_clients_over, samples_per_client=p.samples_over)
     whole = dict(n_clients=None, samples_per_client=None)
     settings = {
         ("ordinary", name): MembershipConfig(
             **shared,
             **whole if name in federations.NATURAL else ordinary,
             data=name,
-            model=model,
-            clients_per_round=clients_per_round,
-            rounds=rounds,
-            rate=rate,
+            model=p.model,
+            clients_per_round=p.clients_per_round,
+            rounds=p.rounds,
+            rate=p.rate,
         )
-        for name in data
+        for name in p.data
     }
-    settings["overfitted", data[0]] = MembershipConfig(
+    settings["overfitted", p.data[0]] = MembershipConfig(
         **shared,
-        **whole if data[0] in federations.NATURAL else over,
-        data=data[0],
-        model=model_over,
-        clients_per_round=clients_over,
-        rounds=rounds_over,
-        rate=rate_over,
-        noise=noise,
+        **whole if p.data[0] in federations.NATURAL else over,
+        data=p.data[0],
+        model=p.model_over,
+        clients_per_round=p.clients_over,
+        rounds=p.rounds_over,
+        rate=p.rate_over,
+        noise=p.noise,
         levels=LEVELS,
     )
     return settings
@@ -246,14 +226,7 @@ def table1(results: pd.DataFrame, partner: Mapping[str, str]) -> tuple[dict, dic
     """Return ours and the paper's numbers of Table 1 in per cent, for `sheets.table`.
 
     Rows are the paper's data sets, and below them our federation that learnt its samples by heart;
-    columns accuracy and precision by method.
-
-    Parameters
-    ----------
-    results : DataFrame
-        `results_of`.
-    partner : mapping
-        Our data set -> the row of the paper that it stands in.
+    columns accuracy and precision by method. `partner` says in which row our data sets stand.
     """
     seeds, printed = by_seed(results).loc["shadow"].mul(100), printed_table()
     columns = {
@@ -319,18 +292,8 @@ def draw_table1(
 ) -> None:
     """Draw Table 1: its rows from above, the paper's cells hollow, ours full, accuracy left.
 
-    Below stand the rows of a federation of ours that learnt its samples by heart.
-
-    Parameters
-    ----------
-    axes : two Axes
-        For accuracy and precision, with a shared y.
-    results : DataFrame
-        `results_of`.
-    ceiling : DataFrame
-        `ceilings`.
-    partner : mapping
-        Our data set -> the row of the paper that it stands in.
+    Below stand the rows of a federation of ours that learnt its samples by heart. The two axes are
+    for accuracy and precision; `ceiling` is `ceilings`, and `partner` as for `table1`.
     """
     seeds = by_seed(results).loc["shadow"].mul(100)
     cells = list(results.groupby(["setting", "data", "level"], sort=False).groups)
