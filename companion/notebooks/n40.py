@@ -192,14 +192,12 @@ def printed_distances(
     """
 
     def make() -> list[list[float]]:
-        return [
-            [
-                *enumeration.printed_rule_distance(
-                    **each, rng=generator(seed, "monte_carlo", i), repeats=repeats
-                )
-            ]
-            for i, each in enumerate(sizes.values())
-        ]
+        rngs = [generator(seed, "monte_carlo", i) for i in range(len(sizes))]
+        found = (
+            enumeration.printed_rule_distance(**each, rng=rng, repeats=repeats)
+            for each, rng in zip(sizes.values(), rngs, strict=True)
+        )
+        return [list(distance) for distance in found]
 
     settings = {"sizes": {name: dict(each) for name, each in sizes.items()}}
     settings |= {"seed": seed, "repeats": repeats}

@@ -209,29 +209,18 @@ def numbers(found: Rates, costs: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of notebook 41's table, ours beside the paper's; `costs` is `costs_table`."""
     w = len(found.exact["MNIST"]["client"])
     rows = [
-        {
-            "quantity": f"mean squared gradient, E = {e}, trained | Lemma 4",
-            "ours": trained.simulated,
-            "paper": trained.bound[0],
-        }
+        (f"mean squared gradient, E = {e}, trained | Lemma 4", trained.simulated, trained.bound[0])
         for e, trained in found.trained.items()
     ]
     rows += [
-        {
-            "quantity": f"rounds in Table 2, {row.setting} | asked for by Theorem 5",
-            "ours": row.R,
-            "paper": row[3],
-        }
+        (f"rounds in Table 2, {row.setting} | asked for by Theorem 5", row.R, row[3])
         for row in found.conditions.itertuples()
     ]
-    return rows + [
-        {
-            "quantity": f"{row.setting}, {w} {row.level}s one by one: re-computations | bound",
-            "ours": row[4],
-            "paper": row[5],
-        }
+    rows += [
+        (f"{row.setting}, {w} {row.level}s one by one: re-computations | bound", row[4], row[5])
         for row in costs.itertuples()
     ]
+    return [dict(zip(("quantity", "ours", "paper"), row, strict=True)) for row in rows]
 
 
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
