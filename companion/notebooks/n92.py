@@ -192,11 +192,6 @@ def _sfl() -> Iterator[tuple[str, str, str, pd.Series]]:
         data, model, capacity, batch, *_ = group
         name = f"{data}, {_NETWORKS.get(model, model)}, B = {capacity}, {batch} new"
         yield "SFL", name, "", difference
-    rows, configs = _published("sfl-label-only")
-    late = rows[rows["round"] > 0.75 * rows["round"].max()].groupby("key")["accuracy"].mean()
-    configs = configs[configs["theta"].eq(2 / 3) & configs["seed"].eq(configs["world"])]
-    for group, difference in _pairs(configs, late, "rule", "drsr", "fifo", ["batch_size"]):
-        yield "SFL", f"labels alone, B = 300, {group[0]} new", "", difference
 
 
 def _streams() -> Iterator[tuple[str, str, str, pd.Series]]:
