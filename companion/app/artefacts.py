@@ -8,35 +8,28 @@ its own has a word, such as "sfl-speed", and a name in `STATED`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
 
 from companion.judging import seals
 
-PAPERS = {
-    "sfl": "SFL",
-    "ds": "Data streams",
-    "osafl": "OSAFL",
-    "fats": "FATS",
-}
-# What an artefact's id begins with behind the paper's -> its name, its heading in the contents,
-# and its name in a narrow cell.
+PAPERS = {"sfl": "SFL", "ds": "Data streams", "osafl": "OSAFL", "fats": "FATS"}
+# What an artefact's id begins with behind the paper's -> its name, and that in a narrow cell.
 _KINDS = {
-    "fig": ("Figure", "Figures", "Fig."),
-    "tab": ("Table", "Tables", "Tab."),
-    "alg": ("Algorithm", "Algorithms", "Alg."),
-    "thm": ("Theorem", "Theorems", "Thm."),
-    "prop": ("Proposition", "Propositions", "Prop."),
-    "lem": ("Lemma", "Lemmas", "Lem."),
-    "cor": ("Corollary", "Corollaries", "Cor."),
-    "rem": ("Remark", "Remarks", "Rem."),
-    "remark": ("Remark", "Remarks", "Rem."),
-    "eq": ("Equation", "Equations", "Eq."),
-    "app": ("Appendix", "Appendices", "App."),
+    "fig": ("Figure", "Fig."),
+    "tab": ("Table", "Tab."),
+    "alg": ("Algorithm", "Alg."),
+    "thm": ("Theorem", "Thm."),
+    "prop": ("Proposition", "Prop."),
+    "lem": ("Lemma", "Lem."),
+    "cor": ("Corollary", "Cor."),
+    "rem": ("Remark", "Rem."),
+    "remark": ("Remark", "Rem."),
+    "eq": ("Equation", "Eq."),
+    "app": ("Appendix", "App."),
 }
-STATEMENTS = "Statements"
 # Statements of the text that have no number -> what they say, in a few words.
 STATED = {
     "sfl-faster": "Larger caches learn faster",
@@ -100,20 +93,14 @@ def heading(artefact: str) -> str:
 
 
 def anchor(artefact: str) -> str:
-    """Return the anchor of the heading of an artefact's block."""
-    return anchor_of(heading(artefact))
+    """Return the anchor that GitHub and MyST give to the heading of an artefact's block."""
+    return re.sub(r"[^\w\- ]", "", heading(artefact).lower()).replace(" ", "-")
 
 
-def anchor_of(text: str) -> str:
-    """Return the anchor that GitHub and MyST give to a heading."""
-    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
-
-
-def as_cell(artefacts: Iterable[str]) -> str:
+def as_cell(artefacts: Collection[str]) -> str:
     """Return artefacts by kind and number for a narrow cell, such as "Fig. 3, 5; Alg. 1"."""
     found: dict[str, list[str]] = {}
-    artefacts = list(artefacts)
-    short = {kind: words for kind, _, words in _KINDS.values()}
+    short = dict(_KINDS.values())
     for artefact in artefacts:
         kind, number, tail = _parsed(artefact.partition("-")[2])
         if kind is None:
@@ -137,12 +124,6 @@ def _parsed(rest: str) -> tuple[str | None, str, str]:
     return _KINDS[found[1]][0], found[2], found[3] or ""
 
 
-def group_of(artefact: str) -> str:
-    """Return under which word of the contents an artefact stands."""
-    kind = _parsed(artefact.partition("-")[2])[0]
-    return {name: plural for name, plural, _ in _KINDS.values()}.get(kind, STATEMENTS)
-
-
 def paper_of(rows: pd.DataFrame) -> pd.Series:
     """Return the short name of the paper of each row of a table of verdicts, a key of `PAPERS`."""
     return rows["artefact"].str.split("-").str[0]
@@ -155,8 +136,10 @@ def papers_of(rows: pd.DataFrame) -> list[str]:
 
 def ordered(rows: pd.DataFrame) -> list[Any]:
     """Return a paper's rows: figures first, statements last, by number within a kind."""
-    kinds = [plural for _, plural, _ in dict.fromkeys(_KINDS.values())] + [STATEMENTS]
-    return sorted(
-        rows.itertuples(),
-        key=lambda row: (kinds.index(group_of(row.artefact)), seals.natural_key(row.artefact)),
-    )
+    kinds = [*dict.fromkeys(kind for kind, _ in _KINDS.values()), None]
+
+    def place(row: Any) -> tuple:
+        kind = _parsed(row.artefact.partition("-")[2])[0]
+        return kinds.index(kind), seals.natural_key(row.artefact)
+
+    return sorted(rows.itertuples(), key=place)

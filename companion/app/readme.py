@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,35 +18,11 @@ import jinja2
 import pandas as pd
 
 from companion.app import findings, front_picture, gate, verdict_page
-from companion.app.artefacts import (
-    DRAWINGS,
-    PAPERS,
-    as_cell,
-    paper_of,
-    papers_of,
-)
+from companion.app.artefacts import DRAWINGS, PAPERS, as_cell, paper_of, papers_of
 from companion.judging import tables
 from companion.judging.claims import SETTINGS, VERDICTS
 from sflkit import paths
 
-# as tests/bench writes them
-BENCH_COLUMNS = (
-    "workload",
-    "peer",
-    "seconds",
-    "seconds_min",
-    "seconds_max",
-    "speedup",
-    "speedup_min",
-    "speedup_max",
-    "peak_share",
-    "difference",
-    "repeats",
-    "threads",
-    "load",
-    "torch",
-    "processor",
-)
 WORKLOADS = {
     "W1": "W1: LeNet, 10 clients, 2 full-batch steps of 300",
     "W2": "W2: MLP 3168-512-256-100, 100 clients, 5 steps of 32",
@@ -57,24 +34,20 @@ WORKLOADS = {
 def notebooks() -> str:
     """Return the table of notebooks with what each reproduces as Markdown, for a guide."""
     rows = [
-        (
-            book.number,
-            f"[{book.title}](../../notebooks/{book.path.name})",
-            as_cell(book.artefacts) or "-",
-            _minutes(book),
-        )
+        (book.number, f"[{book.title}](../../notebooks/{book.path.name})",
+         as_cell(book.artefacts) or "-", _minutes(book))
         for book in gate.notebooks()
-    ]
+    ]  # fmt: skip
     columns = ["no.", "notebook", "reproduces", "minutes"]
     return tables.markdown(pd.DataFrame(rows, columns=columns))
 
 
 def notebooks_in_brief() -> str:
     """Return the notebooks' short titles and minutes as Markdown, in two columns."""
-    cells = [
-        (book.number, f"[{_short_title(book.title)}](notebooks/{book.path.name})", _minutes(book))
-        for book in gate.notebooks()
-    ]
+    cells = []
+    for book in gate.notebooks():
+        title = re.match(r".*?\?|[^:]*", book.title)[0]  # without what follows question or colon
+        cells.append((book.number, f"[{title}](notebooks/{book.path.name})", _minutes(book)))
     half = (len(cells) + 1) // 2
     right = cells[half:] + [("", "", "")] * (2 * half - len(cells))
     rows = [left + other for left, other in zip(cells[:half], right, strict=True)]
@@ -85,11 +58,6 @@ def _minutes(book: gate.Notebook) -> str:
     return f"{book.minutes:g}" if book.minutes else "-"
 
 
-def _short_title(title: str) -> str:
-    """Return a title without what follows its question or its colon."""
-    return re.match(r".*?\?|[^:]*", title)[0]
-
-
 def verdicts() -> str:
     """Return the verdicts as text for a terminal."""
     rows = tables.all_verdicts()
@@ -97,58 +65,37 @@ def verdicts() -> str:
         return "no verdicts yet: `make figures` writes them"
     width = max(map(len, rows["artefact"]))
     return "\n".join(
-        f"{row.artefact:<{width}}  {row.verdict:<17}  {row.setting:<8}  {_short(row.claim)}"
+        f"{row.artefact:<{width}}  {row.verdict:<17}  {row.setting:<8}  "
+        + textwrap.shorten(row.claim, 90, placeholder=" …")
         for row in rows.itertuples()
     )
 
 
 def bench() -> str:
-    """Return the speed tables as Markdown, one per machine, thread count and torch.
-
-    Raises
-    ------
-    ValueError
-        If a csv lacks columns.
-    """
+    """Return the speed tables as Markdown, one per machine, thread count and torch."""
     files = sorted((gate.root() / "data" / "results" / "bench").glob("W*.csv"))
     if not files:
         return "No measurement yet: `make bench` writes it."
-    rows = []
-    for file in files:
-        frame = pd.read_csv(file)
-        if missing := [name for name in BENCH_COLUMNS if name not in frame]:
-            raise ValueError(
-                f"{file.name} lacks the columns {', '.join(missing)}; `make bench` writes it anew"
-            )
-        rows.append(frame)
-    rows = pd.concat(rows, ignore_index=True)
+    rows = pd.concat(map(pd.read_csv, files))
     parts = [
         "Seconds of one federated round. The speedup is over a plain PyTorch loop, the median of "
         "measurements in turns (least to largest); Flower is measured after the others."
     ]
-    for (processor, threads, torch), part in rows.groupby(
-        ["processor", "threads", "torch"], sort=False
-    ):
+    for machine, part in rows.groupby(["processor", "threads", "torch"], sort=False):
+        processor, threads, torch = machine
         parts.append(f"{processor}, {threads} thread{'' if threads == 1 else 's'}, torch {torch}:")
-        parts.append(tables.markdown(_bench_table(part)))
-    return "\n\n".join(parts)
-
-
-def _bench_table(part: pd.DataFrame) -> pd.DataFrame:
-    """Return the measurements of one machine as texts."""
-    speedups = [
-        f"{row.speedup:.2f} ({row.speedup_min:.2f} to {row.speedup_max:.2f})"
-        for row in part.itertuples()
-    ]
-    return pd.DataFrame(
-        {
-            "workload": [WORKLOADS.get(name, name) for name in part["workload"]],
+        shown = {
+            "workload": part["workload"].map(WORKLOADS),
             "peer": part["peer"],
-            "seconds": [f"{seconds:.3g}" for seconds in part["seconds"]],
-            "speedup": speedups,
-            "share of sgemm": [f"{share:.1%}" for share in part["peak_share"]],
+            "seconds": part["seconds"].map("{:.3g}".format),
+            "speedup": [
+                f"{row.speedup:.2f} ({row.speedup_min:.2f} to {row.speedup_max:.2f})"
+                for row in part.itertuples()
+            ],
+            "share of sgemm": part["peak_share"].map("{:.1%}".format),
         }
-    )
+        parts.append(tables.markdown(pd.DataFrame(shown)))
+    return "\n\n".join(parts)
 
 
 def pages() -> dict[Path, Callable[[str], str]]:
@@ -199,25 +146,26 @@ def refresh_readme() -> list[Path]:
 
 
 def with_blocks(text: str, blocks: Mapping[str, Callable[[], str]]) -> str:
-    """Return a page with its generated blocks anew: name -> function that returns Markdown."""
-    for name, content in blocks.items():
-        text = refresh_block(text, name, content())
-    return text
+    """Return a page with what stands between `<!-- name:begin -->` and `<!-- name:end -->` anew.
 
-
-def refresh_block(text: str, name: str, content: str) -> str:
-    """Return `text` with new content between `<!-- name:begin -->` and `<!-- name:end -->`.
+    Parameters
+    ----------
+    text : str
+    blocks : mapping
+        Name -> function that returns Markdown.
 
     Raises
     ------
     ValueError
-        Unless each of the two is there once, in that order.
+        Unless each of the two marks is there once, in that order.
     """
-    begin = f"<!-- {name}:begin -->"
-    end = f"<!-- {name}:end -->"
-    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-        raise ValueError(f"the text must hold {begin} and then {end}, once each")
-    return f"{text[: text.index(begin)]}{begin}\n{content.strip()}\n{text[text.index(end) :]}"
+    for name, content in blocks.items():
+        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+        if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+            raise ValueError(f"the text must hold {begin} and then {end}, once each")
+        before, after = text.partition(begin)[0], text.partition(end)[2]
+        text = f"{before}{begin}\n{content().strip()}\n{end}{after}"
+    return text
 
 
 def told_findings() -> str:
@@ -251,7 +199,3 @@ def tally() -> str:
             total=list(count.sum()),
         )
     )
-
-
-def _short(text: str, width: int = 90) -> str:
-    return text if len(text) <= width else text[: width - 1].rsplit(" ", 1)[0] + " …"

@@ -1,15 +1,13 @@
 """VERDICTS.md: a table of all claims, then a short block for each, in the words of a reader.
 
-A block has the claim, the verdict, one sentence of answer, the parts that decide it as a small
-table, and the setting. The page has at most `MOST_WORDS` words: where its parts would not fit, each
-block shows fewer of them, first of all of those that hold. What is beyond the papers stands in the
+A block has the claim, the verdict, one sentence of answer, another part that does not hold if there
+is one, and the setting; on the site it has all parts. What is beyond the papers stands in the
 notebooks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,10 +33,6 @@ from companion.judging.rules import TOO_SMALL
 if TYPE_CHECKING:
     import jinja2
 
-MOST_WORDS = 12_000
-# How many parts of a block that do not hold, and that hold, may stand in its table: the first pair
-# with which the page is short enough is taken.
-_SHOWN = ((12, 12), (12, 6), (12, 3), (12, 2), (12, 1), (12, 0), (6, 0), (3, 0), (2, 0), (1, 0))
 _SETTINGS = {
     "full": "Full setting",
     "reduced": "Reduced setting",
@@ -69,43 +63,21 @@ _WORDS = (
 
 
 def verdict_page(tally: str) -> str:
-    """Return VERDICTS.md; `tally` is the table paper x verdict.
-
-    Raises ValueError where even the fewest parts make the page longer than `MOST_WORDS`.
-    """
+    """Return VERDICTS.md; `tally` is the table paper x verdict."""
     rows, parts = tables.all_verdicts(), tables.all_parts()
-    for most in _SHOWN:
-        page = _page(tally, most, rows, parts)
-        if len(page.split()) <= MOST_WORDS:
-            return page
-    raise ValueError(
-        f"VERDICTS.md has {len(page.split())} words with the fewest parts; it may have {MOST_WORDS}"
-    )
-
-
-def _page(tally: str, most: tuple[int, int], rows: pd.DataFrame, parts: pd.DataFrame) -> str:
     books = {name: book for book in gate.notebooks() for name in book.artefacts}
-    of: dict[str, list] = {}
-    for part in parts[parts["role"] != "beyond"].itertuples():
-        of.setdefault(part.artefact, []).append(part)
     papers = []
     for key in papers_of(rows):
         mine = ordered(rows[paper_of(rows) == key])
         settings = list(dict.fromkeys(map(_setting, mine)))
-        claims = [
-            _line(row, of.get(row.artefact, []), books.get(row.artefact))
-            | {
-                "block": block(
-                    row,
-                    of.get(row.artefact, []),
-                    None,
-                    most=most,
-                    setting=f"Setting {settings.index(_setting(row)) + 1}.",
-                    short=True,
-                )
-            }
-            for row in mine
-        ]
+        claims = []
+        for row in mine:
+            judged = _counted(parts[parts["artefact"] == row.artefact])
+            line = _line(row, judged, books.get(row.artefact))
+            others = [part for part in _others(row, judged) if part.answer != "yes"][:1]
+            setting = f"Setting {settings.index(_setting(row)) + 1}."
+            shown = _block(row, judged, others=others, claim=line["short"], setting=setting)
+            claims.append(line | {"block": shown})
         papers.append({"name": PAPERS.get(key, key), "settings": settings, "claims": claims})
     return pages().get_template("verdicts.md.j2").render(tally=tally, papers=papers).rstrip() + "\n"
 
@@ -139,63 +111,40 @@ def _line(row: Any, parts: list, book: gate.Notebook | None) -> dict[str, str]:
     }
 
 
-def block(
-    row: Any,
-    parts: pd.DataFrame | list,
-    book: gate.Notebook | None,
-    *,
-    most: tuple[int, int] = (1000, 1000),
-    setting: str = "",
-    short: bool = False,
-) -> str:
+def block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> str:
     """Return what there is to say of a verdict, without a heading; links are those of the root.
 
     Parameters
     ----------
     row : named tuple
         A row of `tables.all_verdicts`.
-    parts : DataFrame, or its rows as named tuples
-        Those of `tables.all_parts` of that claim.
+    parts : DataFrame
+        The rows of `tables.all_parts` of that claim.
     book : Notebook or None
         The notebook that judges it.
-    most : (int, int)
-        How many parts that do not hold, and that hold, are shown beside the one that decides.
-    setting : str
-        Stands for the setting where it is said elsewhere.
-    short : bool
-        Whether the claim is said in ten words, without remark and links.
     """
-    parts = [part for part in _rows(parts) if part.role != "beyond"]
-    others = _ranked(row.verdict, parts)[1:]
-    if all(part.answer == "not run" for part in parts):
-        others = []
-    fails = [part for part in others if part.answer != "yes"]
-    shown = fails[: most[0]] + [part for part in others if part.answer == "yes"][: most[1]]
-    return (
-        pages()
-        .get_template("claim.md.j2")
-        .render(
-            source=row.source,
-            claim=in_short().get(row.artefact, row.artefact) if short else row.claim,
-            verdict=_verdict(row, parts),
-            answer=answer(row.verdict, parts),
-            others=shown,
-            answers=_ANSWERS,
-            note="" if short else row.note,
-            printed="" if short else row.printed,
-            setting=setting or _setting(row),
-            links="" if short else _links(row, book),
-        )
-    )
+    judged = _counted(parts)
+    more = {"note": row.note, "printed": row.printed, "links": _links(row, book)}
+    others = _others(row, judged)
+    return _block(row, judged, others=others, claim=row.claim, setting=_setting(row), **more)
 
 
-def answer(verdict: str, parts: pd.DataFrame | list) -> str:
+def _block(row: Any, parts: list, **shown: Any) -> str:
+    said = dict.fromkeys(("note", "printed", "links"), "") | {
+        "source": row.source,
+        "verdict": _verdict(row, parts),
+        "answer": answer(row.verdict, parts),
+        "answers": _ANSWERS,
+    }
+    return pages().get_template("claim.md.j2").render(said | shown)
+
+
+def answer(verdict: str, parts: list) -> str:
     """Return in one sentence what decides a verdict, and how many parts hold."""
-    parts = _rows(parts)
     judged = [part for part in parts if part.role == "paper"]
     n, held = len(judged), sum(part.answer == "yes" for part in judged)
     if all(part.answer == "not run" for part in judged):
-        return _sentence(next((part.ours for part in judged), "nothing was run"))
+        return _sentence(judged[0].ours)
     first = _ranked(verdict, parts)[0]
     words = first.sentence.rstrip(".")
     if first.answer not in ("yes", verdict):
@@ -203,14 +152,23 @@ def answer(verdict: str, parts: pd.DataFrame | list) -> str:
     found = _found(first)
     text = _sentence(f"{words}: {found}" if found else words)
     if verdict == "corrected":
-        errata = sorted({int(part.erratum) for part in parts if part.erratum})
-        return f"{text} True as corrected by [ERRATA](ERRATA.md) {_joined(map(str, errata))}."
+        *errata, last = sorted({int(part.erratum) for part in parts if part.erratum})
+        named = f"{', '.join(map(str, errata))} and {last}" if errata else last
+        return f"{text} True as corrected by [ERRATA](ERRATA.md) {named}."
     missing = sum(part.answer == "not run" for part in judged)
     return text if n == 1 else f"{text} {parts_held(held, n, missing)}"
 
 
-def _rows(parts: pd.DataFrame | list) -> list:
-    return list(parts.itertuples()) if isinstance(parts, pd.DataFrame) else parts
+def _counted(parts: pd.DataFrame) -> list:
+    """Return the parts that count for a verdict, which are not ours."""
+    return list(parts[parts["role"] != "beyond"].itertuples())
+
+
+def _others(row: Any, parts: list) -> list:
+    """Return the parts beside the one that decides, those last that hold."""
+    if all(part.answer == "not run" for part in parts):
+        return []
+    return sorted(_ranked(row.verdict, parts)[1:], key=lambda part: part.answer == "yes")
 
 
 def _ranked(verdict: str, parts: list) -> list:
@@ -284,8 +242,3 @@ def _sentence(text: str) -> str:
     word = re.match(r"(a|[a-z]{2,})(?=[ ,:.']|$)", text)
     first = text[:1].upper() if word and word[0] not in _SYMBOLS else text[:1]
     return first + text[1:] + ("" if text.endswith((".", ":", "?")) else ".")
-
-
-def _joined(words: Iterable[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

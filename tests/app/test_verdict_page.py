@@ -49,7 +49,7 @@ def part(answer, ours="", interval="", sentence="FIFO ends above LAZY", **more):
 
 
 def frame(*parts):
-    return pd.DataFrame(list(parts))
+    return list(pd.DataFrame(list(parts)).itertuples())
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,6 @@ def test_every_claim_has_one_block_that_a_search_finds(monkeypatch):
     assert sorted(headings) == sorted(f"### {artefacts.heading(a)}" for a in ROWS["artefact"])
     for paper in artefacts.papers_of(ROWS):
         assert f"## {artefacts.PAPERS[paper]}" in lines
-    assert len(" ".join(lines).split()) <= verdict_page.MOST_WORDS
+    assert len(" ".join(lines).split()) <= 12_000
     # what no sentence of the page may hold: the rules' own shorthand
     assert not [line for line in lines if "value / bound" in line or "|z|" in line]

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from companion import figures
-from companion.app.readme import refresh_block, tally, with_blocks
+from companion.app.readme import tally, with_blocks
 from companion.judging import claims, rules, tables
 from sflkit import paths
 from sflkit.registry import Look, Registry, Rule
@@ -340,7 +340,7 @@ def test_readme_tables(clone):
         "<!-- x:begin --><!-- x:begin --><!-- x:end -->",
     ):
         with pytest.raises(ValueError, match="must hold <!-- x:begin -->"):
-            refresh_block(broken, "x", "content")
+            with_blocks(broken, {"x": tally})
 
 
 def test_paper_values_are_transcribed(request, monkeypatch):
