@@ -41,7 +41,7 @@ import yaml
 
 from companion.judging import rules
 from companion.judging.claims import Claim, Claims, Part
-from companion.judging.questions import Question, Questions
+from companion.judging.questions import Question
 from sflkit import checks
 
 PAPERS = ("sfl", "datastreams", "osafl", "fats")
@@ -67,11 +67,11 @@ class _Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
 
 
 @cache
-def _read(name: str) -> Claims | Questions:
+def _read(name: str) -> Claims | dict[str, Question]:
     return load(Path(__file__).with_name(f"{name}.yaml"))
 
 
-def __getattr__(name: str) -> Claims | Questions:
+def __getattr__(name: str) -> Claims | dict[str, Question]:
     """Return a paper's claims by its name in capitals, or the questions as BEYOND."""
     if name in map(str.upper, (*PAPERS, "beyond")):
         return _read(name.lower())
@@ -83,7 +83,7 @@ def declared() -> dict[str, Claim]:
     return {artefact: claim for paper in PAPERS for artefact, claim in _read(paper).items()}
 
 
-def load(file: Path) -> Claims | Questions:
+def load(file: Path) -> Claims | dict[str, Question]:
     """Return the claims of a file, or the questions.
 
     Raises
@@ -99,7 +99,9 @@ def load(file: Path) -> Claims | Questions:
         kind = "questions" if "questions" in checks.instance("content", content, dict) else "claims"
         _fields(content, kind, *_SHARED)
         made = _File(content).made(content[kind], _KINDS[kind])
-        return Questions(*made) if kind == "questions" else Claims(file.stem, made)
+        if kind == "claims":
+            return Claims(file.stem, made)
+        return {question.name: question for question in made}
 
 
 class _File:

@@ -19,8 +19,8 @@ kept apart by the part's role:
 | not reproduced | a part fails, or shows an effect too small to see, and none holds |
 | open | no part fails, but an interval spans what would decide, or a part was not run |
 
-`shade` says which kind of "not reproduced" or "open" it is, such as "too small to see". A part that
-was not run says why, and where it could be run at what price.
+`in_full` says which kind of "not reproduced" or "open" it is, such as "too small to see". A part
+that was not run says why, and where it could be run at what price.
 
 The setting says how far a run is from the paper's: `full` (its data, network, federation and
 rounds, as far as it states them), `reduced` (the differences are named, and the effect can still
@@ -64,10 +64,6 @@ class NotRun:
 
     reason: str
 
-    def __post_init__(self):
-        if not isinstance(self.reason, str) or not self.reason.strip():
-            raise ValueError(f"reason={self.reason!r} must say why the part was not run")
-
 
 @dataclass(frozen=True)
 class Undecided:
@@ -77,10 +73,6 @@ class Undecided:
     """
 
     found: str
-
-    def __post_init__(self):
-        if not isinstance(self.found, str) or not self.found.strip():
-            raise ValueError(f"found={self.found!r} must say what was found, and why it is open")
 
 
 @dataclass(frozen=True)
@@ -95,7 +87,6 @@ class Setting:
 
     def __post_init__(self):
         checks.choice("level", self.level, SETTINGS)
-        checks.instance("differs", self.differs, str)
         if self.level != "full" and not self.differs.strip():
             raise ValueError(f"a setting {self.level!r} must say what differs from the paper's")
 
@@ -159,28 +150,19 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """The part as a sentence with number, interval and answer."""
-        judged = self.judged
-        ours = ", ".join(text for text in (judged.levels, judged.ours) if text)
-        words = (ours, judged.interval, judged.answer, judged.hint, judged.size)
-        return told(self.part.sentence, *words)
+        """The part in words.
 
-
-def told(
-    sentence: str, ours: str, interval: str, answer: str, hint: str = "", size: str = ""
-) -> str:
-    """Return a judged part in words.
-
-    Such as "OSAFL ends above M-FedAvg: 66.1 % against 39.2 %, +26.9 points [22.7, 31.1], yes; 82 %
-    of the printed 32.8 points [69, 95]".
-    """
-    if answer == "not run":
-        return f"{sentence}: not run ({ours})"
-    found = " ".join(text for text in (ours, interval) if text)
-    ends = f"; {size}" if size else ""
-    return (
-        f"{sentence}: {found + ', ' if found else ''}{answer}{f' ({hint})' if hint else ''}{ends}"
-    )
+        Such as "OSAFL ends above M-FedAvg: 66.1 % against 39.2 %, +26.9 points [22.7, 31.1], yes;
+        82 % of the printed 32.8 points [69, 95]".
+        """
+        said, judged = self.part.sentence, self.judged
+        if judged.answer == "not run":
+            return f"{said}: not run ({judged.ours})"
+        ours = f"{judged.ours} {judged.interval}".strip()
+        found = ", ".join(text for text in (judged.levels, ours, judged.answer) if text)
+        hint = f" ({judged.hint})" if judged.hint else ""
+        size = f"; {judged.size}" if judged.size else ""
+        return f"{said}: {found}{hint}{size}"
 
 
 @dataclass(frozen=True)
@@ -286,9 +268,6 @@ class Verdict:
     answers: tuple[Answer, ...]
     note: str = ""
 
-    def __post_init__(self):
-        checks.choice("verdict", self.verdict, VERDICTS)
-
     @property
     def artefact(self) -> str:
         return self.claim.artefact
@@ -306,7 +285,7 @@ class Verdict:
 
     @property
     def in_full(self) -> str:
-        """The verdict with its `shade`, such as "not reproduced, too small to see"."""
+        """The verdict with its shade, such as "not reproduced, too small to see"."""
         return in_full(self.verdict, [a.judged.answer for a in self.answers_of("paper")])
 
     def answers_of(self, role: str) -> list[Answer]:
@@ -347,7 +326,8 @@ class Verdict:
             lines += [f"The paper prints: {claim.printed}.", ""]
         if self.note:
             lines += [self.note, ""]
-        return "\n".join([self.line, "", *_folded("Claim, parts, rules and setting", lines[:-1])])
+        summary = "<details><summary>Claim, parts, rules and setting</summary>"
+        return "\n".join([self.line, "", summary, "", *lines, "</details>"])
 
     def __str__(self) -> str:
         return self._repr_markdown_()
@@ -383,11 +363,6 @@ class Claims(dict):
         return checks.choice("artefact", artefact, self)
 
 
-def _folded(summary: str, lines: Iterable[str]) -> list[str]:
-    """Return lines of Markdown that a notebook and the site show after a click on `summary`."""
-    return [f"<details><summary>{summary}</summary>", "", *lines, "", "</details>"]
-
-
 def check_declared(verdict: Verdict) -> None:
     """Raise ValueError unless a verdict's claim is one that `companion.claims` declares."""
     if _declared.get(verdict.artefact) != verdict.claim:
@@ -410,13 +385,8 @@ def overall(answers: Iterable[Answer]) -> str:
     failed = {key for key, answer in paper.items() if answer in ("no", "partly", TOO_SMALL)}
     mended = {key for a in corrected for key in a.part.corrects}
     decided = all(key in failed or answer == "yes" for key, answer in paper.items())
-    if failed and failed <= mended and decided and _all_hold(corrected):
-        return "corrected"
-    return plain
-
-
-def _all_hold(answers: Iterable[Answer]) -> bool:
-    return all(answer.judged.answer == "yes" for answer in answers)
+    holds = all(answer.judged.answer == "yes" for answer in corrected)
+    return "corrected" if failed and failed <= mended and decided and holds else plain
 
 
 def _plain_verdict(answers: list[str]) -> str:
@@ -430,30 +400,22 @@ def _plain_verdict(answers: list[str]) -> str:
     return "open"
 
 
-def shade(verdict: str, answers: Iterable[str]) -> str:
-    """Return what kind of "not reproduced" or "open" a verdict is, "" where there is one kind.
-
-    Parameters
-    ----------
-    verdict : str
-        One of `VERDICTS`.
-    answers : iterable of str
-        To the parts of the role "paper".
-    """
-    found = set(answers)
-    if checks.choice("verdict", verdict, VERDICTS) == "open":
-        return "not run" if found == {"not run"} else "undecided" if "open" in found else ""
-    return TOO_SMALL if verdict == "not reproduced" and "no" not in found else ""
-
-
 def parts_held(held: int, parts: int, missing: int) -> str:
     """Say how many parts of a claim hold, and how many were not run."""
     return f"{held} of {parts} parts hold{f', {missing} not run' if missing else ''}."
 
 
 def in_full(verdict: str, answers: Iterable[str]) -> str:
-    """Return a verdict with its `shade`, such as "not reproduced, too small to see"."""
-    return ", ".join(text for text in (verdict, shade(verdict, answers)) if text)
+    """Return a verdict and which kind of "not reproduced" or "open" it is.
+
+    Such as "not reproduced, too small to see"; `answers` are those to the parts of the paper.
+    """
+    found = set(answers)
+    if verdict == "not reproduced" and "no" not in found:
+        return f"{verdict}, {TOO_SMALL}"
+    if verdict == "open" and found == {"not run"}:
+        return f"{verdict}, not run"
+    return f"{verdict}, undecided" if verdict == "open" and "open" in found else verdict
 
 
 def _judged(artefact: str, part: Part, evidence: Any) -> Judged:

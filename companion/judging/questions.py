@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from companion.judging.claims import LONGEST_CLAIM, Answer, Part
-from sflkit import checks
+from companion.judging.claims import LONGEST_CLAIM, Answer, Page, Part
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Question:
         if not self.parts or any(part.role != "beyond" for part in self.parts):
             raise ValueError(f"question {self.name!r} must have parts, all with role='beyond'")
 
-    def judge(self, evidence: Mapping[str, Any]) -> Findings:
+    def judge(self, evidence: Mapping[str, Any]) -> Page:
         """Return the answers to the parts; `evidence` has what each part's rule takes, by key.
 
         Raises
@@ -56,32 +55,8 @@ class Question:
         keys = [part.key for part in self.parts]
         if sorted(evidence) != sorted(keys):
             raise ValueError(f"{self.name}: evidence is for {sorted(evidence)}; parts are {keys}")
-        answers = tuple(Answer(part, part.rule.judge(evidence[part.key])) for part in self.parts)
-        return Findings(self, answers)
-
-
-@dataclass(frozen=True, repr=False)
-class Findings:
-    """A question with the answers to its parts."""
-
-    question: Question
-    answers: tuple[Answer, ...]
-
-    def _repr_markdown_(self) -> str:
-        lines = [f"- {answer.sentence}. *{answer.part.rule.words}*" for answer in self.answers]
-        return "\n".join([f"**{self.question.name}.** {self.question.text}", "", *lines])
-
-    def __str__(self) -> str:
-        return self._repr_markdown_()
-
-    __repr__ = __str__
-
-
-class Questions(dict):
-    """The questions by name; an unknown name is refused with the known ones."""
-
-    def __init__(self, *questions: Question):
-        super().__init__({question.name: question for question in questions})
-
-    def __missing__(self, name: Any) -> Question:
-        return checks.choice("question", name, self)
+        lines = [f"**{self.name}.** {self.text}", ""]
+        for part in self.parts:
+            answer = Answer(part, part.rule.judge(evidence[part.key]))
+            lines.append(f"- {answer.sentence}. *{part.rule.words}*")
+        return Page("\n".join(lines))

@@ -33,17 +33,9 @@ explored: list[str] = []
 def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
     """Put a verdict into verdicts.csv and its parts into parts.csv; return the former.
 
-    The folder is `paths.drawn()` unless given; where that is not the folder of the published
-    verdicts, a line says so. Raises ValueError where the claim was not declared.
+    The folder is `paths.drawn()` unless given. Raises ValueError where the claim was not declared.
     """
     folder = paths.drawn() if folder is None else Path(folder)
-    _put(verdict, folder)
-    say_if_unpublished(folder / "verdicts.csv")
-    return folder / "verdicts.csv"
-
-
-def _put(verdict: Verdict, folder: Path) -> None:
-    """Write the rows of a verdict; see `record`."""
     check_declared(verdict)
     claim = verdict.claim
     row = {
@@ -58,11 +50,23 @@ def _put(verdict: Verdict, folder: Path) -> None:
         "n_seeds": verdict.n_seeds,
         "note": verdict.note,
     }
-    parts = _part_rows(verdict)
+    parts = [
+        {
+            "artefact": verdict.artefact,
+            "part": answer.part.key,
+            "role": answer.part.role,
+            "erratum": answer.part.erratum or "",
+            "sentence": answer.part.sentence,
+            "rule": answer.part.rule.words,
+            **asdict(answer.judged),
+        }
+        for answer in verdict.answers
+    ]
     row[seals.SEAL] = seals.seal(row, parts)
     with paths.lock(folder / "verdicts.csv"):
         seals.upsert_rows(folder / "parts.csv", verdict.artefact, parts)
         seals.upsert_rows(folder / "verdicts.csv", verdict.artefact, [row])
+    return folder / "verdicts.csv"
 
 
 def judge(
@@ -75,7 +79,7 @@ def judge(
     """Judge claims by their evidence, record the verdicts and return them as a notebook's page.
 
     Claims of which nothing was run are named in one line at its end. Where the verdicts are written
-    is said once, see `record`. With `explored` parameters nothing is judged, and the page says so.
+    is said once. With `explored` parameters nothing is judged, and the page says so.
 
     Parameters
     ----------
@@ -112,7 +116,7 @@ def judge(
     ]
     # Only when all are judged, so that a bad one leaves the last run's verdicts together.
     for verdict in verdicts:
-        _put(verdict, folder)
+        record(verdict, folder=folder)
     not_run = [verdict.artefact for verdict in verdicts if not verdict.was_run]
     pages = [str(verdict) for verdict in verdicts if verdict.was_run]
     if evidence:
@@ -261,21 +265,6 @@ def say_if_unpublished(file: Path) -> None:
 
 
 # --- helpers --------------------------------------------------------------------------------------
-
-
-def _part_rows(verdict: Verdict) -> list[dict]:
-    return [
-        {
-            "artefact": verdict.artefact,
-            "part": answer.part.key,
-            "role": answer.part.role,
-            "erratum": answer.part.erratum or "",
-            "sentence": answer.part.sentence,
-            "rule": answer.part.rule.words,
-            **asdict(answer.judged),
-        }
-        for answer in verdict.answers
-    ]
 
 
 def _comparison_row(row: Mapping) -> dict:

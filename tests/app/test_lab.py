@@ -64,7 +64,6 @@ def test_exploring_leaves_what_is_published_as_it_is(committed, monkeypatch):
         "other parameters than the published ones: rounds = 50 in place of 3. What was not "
         "published is computed here; figures go to out/figures, and there is no verdict\n"
         f"{drawn}/sfl-fig2.png written; what is published in figures/ stays as it is\n"
-        f"{drawn}/verdicts.csv written; what is published in figures/ stays as it is\n"
     )
     folder = committed.parents[1]
     assert "reproduced" in (folder / "figures" / "verdicts.csv").read_text()

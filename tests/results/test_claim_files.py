@@ -137,7 +137,7 @@ def test_questions_are_ours(read):
         ("rule: holds", "rule: {above: 0.5}", r"above must be a"),
         ("rule: holds", "rule: {above: {}, near: {}}", r"must be one name with its arguments"),
         ("rule: holds", "rule: {above: {smallest: -1}}", r"part 'order': smallest=-1 must be"),
-        ("rule: holds", "rule: {above: {}}", r"needs smallest"),
+        ("rule: holds", "rule: {above: {}}", r"missing .* 'smallest'"),
         ("rule: holds", "rule: {above: {smallest: 1, printed: [3]}}", r"printed=\[3\] must be a n"),
         ("rule: holds", "rule: {above: {smallest: 1, printed: [3, 1, 7]}}", r"printed=\[3, 1, 7\]"),
         ("rule: holds", "rule: {above: {smallest: 1, printed: [3, a]}}", r"'order': printed='a'"),
