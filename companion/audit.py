@@ -22,7 +22,6 @@ once more with all that the processor has.
 from __future__ import annotations
 
 import inspect
-import itertools
 import multiprocessing
 import os
 import time
@@ -284,26 +283,6 @@ def said(finding: Finding) -> str:
     gaps = ", ".join(f"{name} within {gap:.1g}" for name, gap in finding.gaps.items())
     what = "; ".join(filter(None, [finding.state, finding.why, gaps]))
     return f"{finding.key} ({span}, {finding.seconds:.1f} s): {what}"
-
-
-def largest(findings: Iterable[Finding]) -> list[str]:
-    """Return a line per experiment: how many of its runs are equal, and the largest differences."""
-    lines = []
-    for name, group in itertools.groupby(sorted(findings, key=_experiment), _experiment):
-        own = list(group)
-        gaps = [(column, gap) for finding in own for column, gap in finding.gaps.items()]
-        most = max((gap for _, gap in gaps), default=0.0)
-        accuracy = max((gap for column, gap in gaps if "accuracy" in column), default=0.0)
-        equal = sum(finding.state == "equal" for finding in own)
-        lines.append(
-            f"{name}: {equal} of {len(own)} equal; accuracy within {accuracy:.1g}, "
-            f"all trained numbers within {most:.1g}; {sum(f.seconds for f in own):.0f} s"
-        )
-    return lines
-
-
-def _experiment(finding: Finding) -> str:
-    return finding.key.partition("/")[0]
 
 
 def cell(notebook: str, runs: int = 2, rounds: int = 10, seed: int = 0) -> Page:

@@ -137,7 +137,7 @@ def compute_published(
 
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
-        jobs, books = runner.checked_jobs(jobs), gate.select(only)
+        books = gate.select(only)
         runner.cores()  # refuses a wrong number of threads
         if hasattr(os, "nice"):
             os.nice(10)
@@ -213,7 +213,7 @@ def audit_runs(
             finding = audit.check(run, rounds)
             findings.append(audit.check_anew(run, rounds) if finding.state == "drifts" else finding)
             typer.echo(audit.said(findings[-1]))
-    typer.echo("\n".join([*audit.largest(findings), audit.line(findings, asked)]))
+    typer.echo(audit.line(findings, asked))
     if any(finding.state == "differs" for finding in findings):
         raise typer.Exit(1)
 

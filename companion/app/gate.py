@@ -37,7 +37,6 @@ KINDS = ("int", "float", "bool", "str", "list[int]", "list[float]", "list[str]")
 _NUMBER = r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?)"
 _INTERVAL = re.compile(rf"in ([\[(])\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])\s*(?:;|$)")
 _CHOICES = re.compile(r"in \{([^}]*)\}\s*(?:;|$)")
-_PLAN = re.compile(r"[a-zA-Z_]\w*(\.[a-zA-Z_]\w*)*:[a-zA-Z_]\w*")
 OUTSIDE = (
     "no notebooks here: they come with sflkit's repository, not with the installed package; "
     "clone it and call sflkit inside the clone"
@@ -144,29 +143,21 @@ class Notebook:
         return self.name
 
     @property
+    def _about(self) -> dict[str, Any]:
+        return self.content["metadata"].get("sflkit", {})
+
+    @property
     def artefacts(self) -> list[str]:
-        return list(self.content["metadata"].get("sflkit", {}).get("artefacts", []))
+        return list(self._about.get("artefacts", []))
 
     @property
     def minutes(self) -> float | None:
-        return self.content["metadata"].get("sflkit", {}).get("minutes")
+        return self._about.get("minutes")
 
     @property
     def plan(self) -> str | None:
-        """Where the plan of its runs lies, `module:function`, or None for a notebook without one.
-
-        Raises
-        ------
-        GateError
-            If the metadata say anything else.
-        """
-        plan = self.content["metadata"].get("sflkit", {}).get("plan")
-        if plan is not None and not (isinstance(plan, str) and _PLAN.fullmatch(plan)):
-            raise GateError(
-                f"{self.name}: plan={plan!r} in the metadata must read module:function, such as "
-                "'companion.notebooks.n33:dataset1'"
-            )
-        return plan
+        """Where the plan of its runs lies, `module:function`; None where there is none."""
+        return self._about.get("plan")
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
@@ -283,14 +274,12 @@ def find(name: str) -> Notebook:
         If there is no such notebook; the message names those there are.
     """
     books = notebooks()
-    path = Path(str(name))
+    path = Path(name)
     wanted = path.name.removesuffix(".ipynb")
-    for book in books:
-        if len(path.parts) > 1:  # that very file, not one of the same name elsewhere
-            found = os.path.abspath(path) == str(book.path)
-        else:
-            found = wanted in (book.number, book.name, book.name[3:], str(int(book.number)))
-        if found:
+    for book in books:  # a path is that very file, not one of the same name elsewhere
+        if len(path.parts) > 1 and os.path.abspath(path) != str(book.path):
+            continue
+        if wanted in (book.number, book.name, book.name[3:]):
             return book
     names = [book.name for book in books]
     raise GateError(
@@ -303,8 +292,8 @@ def select(only: str = "") -> list[Notebook]:
 
     All of them, when it is empty. Raises GateError on a name that `find` does not know.
     """
-    names = re.split(r"[\s,]+", str(only).strip()) if str(only).strip() else []
-    if not names:
+    names = re.split(r"[\s,]+", only.strip())
+    if names == [""]:
         return notebooks()
     return list({book.name: book for book in map(find, names)}.values())
 
@@ -314,8 +303,7 @@ def profiles() -> dict[str, dict[str, dict]]:
 
     Raises GateError if the file is not of that form.
     """
-    file = root() / "notebooks" / "profiles.yaml"
-    return read_profiles(file) if file.is_file() else {}
+    return read_profiles(root() / "notebooks" / "profiles.yaml")
 
 
 def resolve(book: Notebook, profile: str = "", settings: Sequence[str] = ()) -> dict[str, Any]:
@@ -329,19 +317,20 @@ def resolve(book: Notebook, profile: str = "", settings: Sequence[str] = ()) -> 
         On an unknown profile or name, a name set twice, a wrong type or a value out of range. The
         message lists what is valid.
     """
-    named = _profile(profile) if profile else {}
-    parameters = book.parameters
-    values = {}
-    for name, value in named.get(book.number, {}).items():
-        values[name] = _known(book, name).check(value)
+    parameters, named = book.parameters, {}
+    if profile:
+        known = profiles()
+        if profile not in known:
+            hint = _hint(profile, known)
+            raise GateError(f"no profile {profile!r}{hint}; there are: {', '.join(known)}")
+        named = known[profile].get(book.number, {})
+    values = {name: _known(book, name).check(value) for name, value in named.items()}
     given = set()
     for setting in settings:
         name, equals, text = setting.partition("=")
         name = name.strip()
         if not equals:
-            raise GateError(
-                f"{setting!r} must read name=value, such as {next(iter(parameters), 'rounds')}=..."
-            )
+            raise GateError(f"{setting!r} must read name=value, such as rounds=50")
         if name in given:
             raise GateError(f"{name} is set twice")
         given.add(name)
@@ -356,15 +345,6 @@ def values(book: Notebook, profile: str = "") -> dict[str, Any]:
     """
     defaults = {name: parameter.default for name, parameter in book.parameters.items()}
     return defaults | resolve(book, profile)
-
-
-def _profile(profile: str) -> dict[str, dict]:
-    known = profiles()
-    if profile not in known:
-        raise GateError(
-            f"no profile {profile!r}{_hint(profile, known)}; there are: {', '.join(known)}"
-        )
-    return known[profile]
 
 
 def _known(book: Notebook, name: str) -> Parameter:

@@ -64,19 +64,14 @@ def refresh_all(
     Raises
     ------
     gate.GateError
-        Before anything starts, when `jobs` or an environment variable is not allowed, or nothing
+        Before anything starts, when an environment variable is not allowed, or nothing
         can be written to `paths.out()`.
     """
-    jobs = runner.checked_jobs(jobs)
     cell_seconds()
-    files = [
-        file
-        for book in books
-        for file in (
-            book.path,
-            *(sorted(book.path.parent.glob(f"solutions/{book.number}_*.ipynb")) * solutions),
-        )
-    ]
+    files = [book.path for book in books]
+    if solutions:
+        for book in books:
+            files += sorted(book.path.parent.glob(f"solutions/{book.number}_*.ipynb"))
     for file in files:
         read_notebook(file)
     runner.quietly(max(1, runner.cores() // jobs))
@@ -86,15 +81,13 @@ def refresh_all(
         raise gate.GateError(f"{error}; make it writable, or remove what lies there") from None
 
     def one(file: Path) -> bool:
-        began = time.time()
-        failed = False
+        began, done = time.time(), True
         try:
             outcome = f"{file.stem}: {'changed' if refresh(file) else 'unchanged'}"
         except NotebookFailed as error:
-            outcome = f"FAILED {error}"
-            failed = True
+            outcome, done = f"FAILED {error}", False
         echo(f"{outcome}, {time.time() - began:.0f} s")
-        return not failed
+        return done
 
     first = [file for file in files if not file.name.startswith(ALL_VERDICTS)]
     last = [file for file in files if file.name.startswith(ALL_VERDICTS)]

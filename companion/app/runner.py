@@ -22,7 +22,7 @@ from typing import Any
 
 from companion.app import gate
 from companion.app.kernels import NotebookFailed, cell_seconds, watched
-from sflkit import checks, machine, paths
+from sflkit import machine, paths
 
 # host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this
 # host.
@@ -152,14 +152,6 @@ def _execute(
         raise NotebookFailed(f"{book.name}: cannot write {done}: {error.strerror}") from None
     finally:
         part.unlink(missing_ok=True)
-
-
-def checked_jobs(jobs: int) -> int:
-    """Return `jobs`, or raise GateError unless it is an integer >= 1."""
-    try:
-        return checks.workers("jobs", jobs)
-    except ValueError as error:
-        raise gate.GateError(str(error)) from None
 
 
 @contextlib.contextmanager
