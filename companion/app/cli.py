@@ -242,7 +242,7 @@ def refresh_notebooks(
     notebook: Names = None,
     jobs: Jobs = 1,
     links: Annotated[
-        bool, typer.Option("--links", help="Only write the links to the neighbours anew.")
+        bool, typer.Option("--links", help="Only write links and exercises anew.")
     ] = False,
 ) -> None:
     """Execute the committed notebooks and solutions in place with their own defaults, so that their
@@ -255,7 +255,7 @@ def refresh_notebooks(
             changed = [
                 book.name for book in gate.select(" ".join(notebook or ())) if write(book.path)
             ]
-            typer.echo(f"links written: {', '.join(changed) or 'all were current'}")
+            typer.echo(f"written: {', '.join(changed) or 'all were current'}")
             return
         outcome = refresh.refresh_all(gate.select(" ".join(notebook or ())), jobs, echo=typer.echo)
     if not outcome:

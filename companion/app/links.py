@@ -1,7 +1,7 @@
-"""The line that leads from a notebook to the one before it and the one after it.
+"""What is generated in a notebook: its exercise, and the line that leads to its neighbours.
 
-It is generated from the file names in `notebooks/`, stands below the title and in a cell of its own
-at the end, and is written by `sflkit refresh` (with `--links` nothing is executed).
+The line is made from the file names in `notebooks/`, stands below the title and in a cell of its
+own at the end. `sflkit refresh` writes both (with `--links` nothing is executed).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from companion import teaching
 from sflkit import paths
 
 INDEX = "[all notebooks](README.md)"
@@ -34,7 +35,7 @@ def _link(book: Path) -> str:
 
 
 def put(content: Any, book: Path) -> None:
-    """Write the line of `book` into `content`, nbformat's NotebookNode, which is changed in place.
+    """Write exercise and line of `book` into `content`, nbformat's NotebookNode, in place.
 
     A notebook without a title cell, and one that is no numbered notebook, such as a solution, stays
     as it is.
@@ -52,10 +53,12 @@ def put(content: Any, book: Path) -> None:
         last = nbformat.v4.new_markdown_cell(id=TAG, metadata={"tags": [TAG]})
         content.cells.append(last)
     last.source = text
+    if exercise := teaching.EXERCISES.get(book.stem[:2]):
+        teaching.cells.put(content, exercise)
 
 
 def write(book: Path) -> bool:
-    """Bring the line in the file `book` up to date; return whether it changed."""
+    """Bring what is generated in the file `book` up to date; return whether it changed."""
     import nbformat
 
     content = nbformat.read(book, as_version=4)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from companion.teaching import across, datastreams, fats, osafl, own_data, sfl
+from companion.teaching import across, cells, datastreams, fats, osafl, own_data, sfl
 from companion.teaching.exercise import Exercise, Feedback
 from sflkit import checks
 
@@ -29,7 +29,7 @@ EXERCISES: dict[str, Exercise] = {
     )
 }
 
-__all__ = ["EXERCISES", "Exercise", "Feedback", "check"]
+__all__ = ["EXERCISES", "Exercise", "Feedback", "cells", "check"]
 
 
 def check(exercise: str, answer: Any) -> Feedback:

@@ -155,12 +155,6 @@ def samples_that_count_alike_all_count(f, rng):
     )
 
 
-@effective_samples.must(hint="Samples of weight 0 do not help.")
-def a_client_alone_has_only_its_own_samples(f, rng):
-    "If one client has all the weight, the effective number is the number of its samples."
-    return close(f(np.array([0.0, 1.0, 0.0]), np.array([7, 5, 90])), 5)
-
-
 @effective_samples.must(hint="The squares are those of samples, not of clients.", shows=2)
 def splitting_a_client_changes_nothing(f, rng):
     "Two clients with half the samples and half the weight each are as good as one."

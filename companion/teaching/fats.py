@@ -260,12 +260,6 @@ def who_never_looks_is_right_half_of_the_time(f, rng):
     )
 
 
-@accuracy.must(hint="What is right for one set is wrong for the other.", shows=2)
-def swapping_the_sets_turns_right_into_wrong(f, rng):
-    "With both sets swapped, the accuracy is one minus what it was; their mean is one half."
-    return all(close(f(a, b) + f(b, a), 1) for a, b in _calls(rng))
-
-
 @accuracy.must(hint="Count single answers: half of the members found is half of that set.")
 def one_right_answer_more_counts_by_its_set(f, rng):
     "One more member found among n raises the accuracy by half of 1/n."

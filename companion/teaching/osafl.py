@@ -116,19 +116,6 @@ def clients_that_agree_have_score_1(f, rng):
     return all(close(f(np.tile(rng.normal(size=4), (n, 1)), 1.5), 1) for n in (1, 2, 5))
 
 
-@scores.must(hint="A cosine divides by both lengths.", shows=2)
-def lengths_of_all_do_not_matter(f, rng):
-    "Contributions that are all ten times as long have the same scores."
-    updates = rng.normal(size=(4, 3))
-    return close(f(10 * updates, 1.0), f(updates, 1.0))
-
-
-@scores.must(hint="Where does chi come in?")
-def a_large_chi_makes_all_alike(f, rng):
-    "With chi growing, all scores tend to 1."
-    return bool((abs(f(rng.normal(size=(5, 3)), 1e9) - 1) < 1e-6).all())
-
-
 @scores.must(hint="Compare with the mean of all clients, the client itself included.")
 def half_a_right_angle(f, rng):
     "Two contributions of equal length at a right angle lie at 45 degrees to their mean."

@@ -38,7 +38,6 @@ noted(
         "a larger cache with the same mix is as far off": lambda c, pi: (
             ((c / c.sum() - pi) ** 2).sum() * c.sum()
         ),
-        "labels add up": lambda c, pi: ((c / c.sum() - pi) ** 2).max(),
         "each label counts once": lambda c, pi: ((c / c.sum() - pi) ** 2).mean(),
     },
 )
@@ -46,7 +45,6 @@ noted(
     "10",
     {
         "the first round is all there is": lambda old, new, t: 0.5 * old + 0.5 * new,
-        "it stays a mix": lambda old, new, t: old + new,
         "the order of the rounds does not matter": lambda old, new, t: new,
         # the order does not matter to a cache that never looks
         "it is the mean of all rounds": lambda old, new, t: new if t == 1 else np.ones(3) / 3,
@@ -55,7 +53,6 @@ noted(
 noted(
     "11",
     {
-        "a cache of one round is that round": lambda c, m: c[0] / (m + 1),
         "independent rounds average out": lambda c, m: c[0],
         "equal rounds do not average out": lambda c, m: c[0] / m,
         # Proposition 1's bound is no expectation
@@ -86,7 +83,6 @@ noted(
 noted(
     "14",
     {
-        "no error with the right mix": lambda v, pi, g: ((v @ g) ** 2).sum(),
         "twice as wrong is four times the error": lambda v, pi, g: np.linalg.norm((v - pi) @ g),
         "what all labels share cancels": lambda v, pi, g: (((v - pi) ** 2) @ (g**2)).sum(),
         "it is the discrepancy for labels of their own": lambda v, pi, g: (
@@ -140,7 +136,6 @@ noted(
     "23",
     {
         "samples that count alike all count": lambda p, n: 1 / (p**2).sum(),
-        "a client alone has only its own samples": lambda p, n: n.sum(),
         "splitting a client changes nothing": lambda p, n: (
             n.sum() if (p == n / n.sum()).all() else n[p.argmax()]
         ),
@@ -192,12 +187,6 @@ noted(
     "32",
     {
         "clients that agree have score 1": lambda u, chi: chi + cosine(u, u.mean(0)),
-        "lengths of all do not matter": lambda u, chi: (
-            (chi + u @ u.mean(0) / (u**2).sum(1).max()) / (chi + 1)
-            if len(set(map(tuple, u))) == 1
-            else (chi + u @ u.mean(0)) / (chi + 1)
-        ),
-        "a large chi makes all alike": lambda u, chi: cosine(u, u.mean(0)),
         "half a right angle": lambda u, chi: (chi + cosine(u, u[0])) / (chi + 1),
         "who stands alone has the least score": lambda u, chi: (
             (chi + abs(cosine(u, u.mean(0)))) / (chi + 1)
@@ -318,9 +307,6 @@ noted(
         "who knows is always right": lambda a, b: (a.mean() + b.mean()) / 2,
         "who never looks is right half of the time": lambda a, b: (
             (a.sum() + (1 - b).sum()) / (len(a) + len(b))
-        ),
-        "swapping the sets turns right into wrong": lambda a, b: (
-            0.5 + max(0, a.mean() - b.mean()) / 2
         ),
         "one right answer more counts by its set": lambda a, b: (
             (1 + np.sign(a.mean() - b.mean())) / 2
