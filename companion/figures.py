@@ -145,15 +145,9 @@ def _without_border(png: io.BytesIO) -> Image.Image:
     box = ImageChops.difference(image, paper).getbbox()
     if box is None:
         return image
-    left, top, right, bottom = box
-    return image.crop(
-        (
-            max(left - _MARGIN, 0),
-            max(top - _MARGIN, 0),
-            min(right + _MARGIN, image.width),
-            min(bottom + _MARGIN, image.height),
-        )
-    )
+    left, top = (max(end - _MARGIN, 0) for end in box[:2])
+    right, bottom = (min(end + _MARGIN, size) for end, size in zip(box[2:], image.size))
+    return image.crop((left, top, right, bottom))
 
 
 def _embed_in_notebooks() -> None:
@@ -347,6 +341,8 @@ def save_figure(
     TypeError
         If JSON cannot hold the parameters.
     """
+    import matplotlib
+
     if not re.fullmatch(r"[a-z0-9][A-Za-z0-9-]*", str(artefact)):
         raise ValueError(
             f"artefact={artefact!r} must be an id of letters, digits and -, such as 'sfl-fig5a'"
@@ -367,7 +363,7 @@ def save_figure(
         "parameters": plain(dict(parameters), "parameters"),
         "results": sorted(set(keys)),
         "data_sha256": hashlib.sha256(drawn.encode()).hexdigest(),
-        "versions": versions() | {"matplotlib": _matplotlib_version()},
+        "versions": versions() | {"matplotlib": matplotlib.__version__},
     }
     if os.environ.get(PDF) == "1":
         paths.write_atomic(paths.out() / "figures" / f"{artefact}.pdf", _pdf(fig))
@@ -437,12 +433,6 @@ def _pdf(fig: Figure) -> bytes:
         metadata={"CreationDate": None, "ModDate": None, "Creator": None, "Producer": None},
     )
     return buffer.getvalue()
-
-
-def _matplotlib_version() -> str:
-    import matplotlib
-
-    return matplotlib.__version__
 
 
 def _passport(stem: Path, passport: dict, files: Mapping[str, bytes]) -> bytes:

@@ -77,14 +77,9 @@ def carry_out(
     """
     check_plan(plan)
     given = None
-    try:
-        while True:
-            stage = next_stage(plan, given)
-            if not isinstance(stage, Stage):
-                return stage.value
-            given = frame_of(stage, jobs=jobs, published=published, progress=progress)
-    finally:
-        plan.close()
+    while isinstance(stage := next_stage(plan, given), Stage):
+        given = frame_of(stage, jobs=jobs, published=published, progress=progress)
+    return stage.value
 
 
 class Returned(NamedTuple):

@@ -16,13 +16,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.judging import tables
-from sflkit import checks
 from sflkit.results.intervals import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OURS, PAPER, DIFFERENCE = "ours", "paper", "difference"
+_HOLLOW = dict(marker="D", markerfacecolor="none", markeredgewidth=1.6, linestyle="None")
 
 
 def authors_curves(
@@ -57,15 +57,10 @@ def authors_curves(
     Raises
     ------
     ValueError
-        If a series or the panel has no curve, or none of it lies within the range.
+        If a series has no curve in the panel, or none of it lies within the range.
     """
     curves = tables.paper_curve(figure)
-    curves = curves[
-        curves["panel"] == checks.choice("panel", panel, sorted(set(curves["panel"].astype(str))))
-    ]
-    for series in colors:
-        checks.choice("series", series, sorted(set(curves["series"].astype(str))))
-    curves = curves[curves["series"].astype(str).isin(list(colors))]
+    curves = curves[(curves["panel"] == panel) & curves["series"].astype(str).isin(list(colors))]
     low, high = within or (-np.inf, np.inf)
     shown = curves[curves["x"].between(low, high)].assign(y=scale * curves["y"])
     if missing := sorted(set(colors) - set(shown["series"].astype(str))):
@@ -89,26 +84,11 @@ def printed_marks(
         Series -> printed number, in the units of the axis.
     colors : mapping
         Series -> colour.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, or a series has no colour.
     """
     for name, value in values.items():
         place = x[name] if isinstance(x, Mapping) else x
-        ax.plot(
-            [place],
-            [checks.real(f"printed number of {name}", value)],
-            marker="D",
-            markerfacecolor="none",
-            markeredgecolor=colors[checks.choice("series", name, list(colors))],
-            markeredgewidth=1.6,
-            markersize=7,
-            linestyle="None",
-            clip_on=False,
-            zorder=5,
-        )
+        look = _HOLLOW | {"markeredgecolor": colors[name], "markersize": 7, "zorder": 5}
+        ax.plot([place], [value], clip_on=False, **look)
 
 
 def explain_marks(ax: Axes, *, curves: bool = False, marks: bool = False, **legend: Any) -> None:
@@ -118,8 +98,7 @@ def explain_marks(ax: Axes, *, curves: bool = False, marks: bool = False, **lege
         handles += ax.plot([], [], color="0.35", linestyle="--", linewidth=1.1)
         labels.append("dashed: the paper")
     if marks:
-        style = {"marker": "D", "markerfacecolor": "none", "markeredgewidth": 1.6}
-        handles += ax.plot([], [], color="0.35", linestyle="None", **style)
+        handles += ax.plot([], [], color="0.35", **_HOLLOW)
         labels.append("hollow: the paper")
     ax.legend(handles, labels, **legend)
 
@@ -158,7 +137,7 @@ def table(
     Raises
     ------
     ValueError
-        If ours has a row or column that the paper has not, or a printed number is not finite.
+        If ours has a row or column that the paper has not.
     """
     columns = list(dict.fromkeys(column for row in paper.values() for column in row))
     for row, values in ours.items():
@@ -168,7 +147,7 @@ def table(
     lines = {}
     for row, printed in paper.items():
         mine = {column: _mean(ours.get(row, {}).get(column)) for column in columns}
-        theirs = {column: _printed(f"{row}, {column}", printed.get(column)) for column in columns}
+        theirs = {column: _printed(printed.get(column)) for column in columns}
         lines[row, OURS] = {c: _text(*mine[c], digits) for c in columns}
         lines[row, PAPER] = {c: _text(*theirs[c], digits) for c in columns}
         lines[row, DIFFERENCE] = {
@@ -191,11 +170,10 @@ def _mean(values: ArrayLike | None) -> tuple[float, float]:
     return found.mean, found.high - found.mean
 
 
-def _printed(name: str, value: float | tuple[float, float] | None) -> tuple[float, float]:
+def _printed(value: float | tuple[float, float] | None) -> tuple[float, float]:
     if value is None:
         return np.nan, np.nan
-    number, spread = value if isinstance(value, tuple) else (value, np.nan)
-    return float(checks.real(f"printed number of {name}", number)), float(spread)
+    return value if isinstance(value, tuple) else (value, np.nan)
 
 
 def _text(value: float, spread: float, digits: int) -> str:

@@ -171,31 +171,19 @@ def figures(root: Path) -> Iterator[Damage]:
         yield Damage(folder / "overview.png", said, _WRITE)
     damaged = {damage.artefact for damage in wrong}
     books = {book.name: book for book in gate.notebooks()}
-    published = _published()
+    there = paths.published()
+    read = (archive.read(name, there).records for name in archive.experiments(there))
+    published = {key for records in read for key in records}
     for artefact in rows.keys() - damaged:
         file, book = folder / f"{artefact}.json", books.get(rows[artefact]["notebook"])
         if book is None or (book.artefacts and artefact not in book.artefacts):
             said = f"{rows[artefact]['notebook']} is no notebook that draws it"
             yield Damage(file, said, "`git checkout -- figures` brings it and index.csv back")
         elif book.plan:  # others compute as they run
-            yield from _passport(file, published)
-
-
-def _published() -> set[str]:
-    folder = paths.published()
-    return {
-        key for name in archive.experiments(folder) for key in archive.read(name, folder).records
-    }
-
-
-def _passport(file: Path, published: set[str]) -> Iterator[Damage]:
-    """Compare a passport with the published runs."""
-    said = json.loads(paths.read(file))
-    if lost := sorted(set(said["results"]) - published):
-        text = (
-            f"{len(lost)} of its {len(said['results'])} runs are not published, such as {lost[0]}"
-        )
-        yield Damage(file, text, f"`make paper ONLY={said['notebook'][:2]}` computes them")
+            runs = set(json.loads(paths.read(file))["results"])
+            if lost := sorted(runs - published):
+                said = f"{len(lost)} of its {len(runs)} runs are not published, such as {lost[0]}"
+                yield Damage(file, said, f"`make paper ONLY={book.number}` computes them")
 
 
 def verdicts(root: Path) -> Iterator[Damage]:
@@ -263,18 +251,14 @@ def parameters(root: Path) -> Iterator[Damage]:
 def pages(root: Path) -> Iterator[Damage]:
     """Compare the generated pages with what their templates make of the verdicts."""
     for page, make in readme.pages().items():
-        yield from _page(page, make)
-
-
-def _page(page: Path, make: Callable[[str], str]) -> Iterator[Damage]:
-    try:
-        content = paths.read(page)
-        if make(content.decode("utf-8")).encode() != content:
-            yield Damage(page, "its generated part is out of date", _WRITE)
-    except seals.DamagedTable:
-        yield Damage(page, "it hangs on verdicts that are damaged", "mend these first")
-    except (OSError, ValueError) as error:
-        yield Damage(page, str(error), _BACK)
+        try:
+            content = paths.read(page)
+            if make(content.decode("utf-8")).encode() != content:
+                yield Damage(page, "its generated part is out of date", _WRITE)
+        except seals.DamagedTable:
+            yield Damage(page, "it hangs on verdicts that are damaged", "mend these first")
+        except (OSError, ValueError) as error:
+            yield Damage(page, str(error), _BACK)
 
 
 PARTS: tuple[Callable[[Path], Iterator[Damage]], ...] = (

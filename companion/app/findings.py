@@ -44,27 +44,6 @@ def findings() -> list[dict[str, Any]]:
     return yaml.safe_load((_HERE / "findings.yaml").read_text(encoding="utf-8"))
 
 
-def values(finding: Mapping[str, Any], parts: pd.DataFrame) -> dict[str, Part] | None:
-    """Return the named values of a finding; None where a claim of theirs was not judged.
-
-    Raises
-    ------
-    ValueError
-        If a claim that was judged has no such part; the message names it.
-    """
-    found = {}
-    for name, (key, _) in finding["values"].items():
-        artefact, _, part = key.partition("/")
-        mine = parts[parts["artefact"] == artefact]
-        if mine.empty:
-            return None
-        rows = mine[mine["part"] == part]
-        if rows.empty:
-            raise ValueError(f"finding {finding['title']!r}: {name} is gone, as {key} is no part")
-        found[name] = _part(rows.iloc[0])
-    return found
-
-
 def _part(row: pd.Series) -> Part:
     numbers = _NUMBER.findall(row["ours"])
     low, _, high = row["interval"].strip("[]").partition(", ")
@@ -73,11 +52,13 @@ def _part(row: pd.Series) -> Part:
 
 
 def text(finding: Mapping[str, Any], parts: pd.DataFrame) -> str:
-    """Return what a finding says of today's parts, or `CHANGED`. Raises ValueError as `values`."""
-    found = values(finding, parts)
-    answers = {name: answer for name, (_, answer) in finding["values"].items()}
-    if found is None or {name: part.answer for name, part in found.items()} != answers:
-        return CHANGED
+    """Return what a finding says of today's parts, or `CHANGED`."""
+    judged = {f"{row['artefact']}/{row['part']}": row for _, row in parts.iterrows()}
+    found = {}
+    for name, (key, answer) in finding["values"].items():
+        if key not in judged or judged[key]["answer"] != answer:
+            return CHANGED
+        found[name] = _part(judged[key])
     page = templates.environment(_HERE / "templates").from_string(finding["text"])
     return page.render(found)
 
@@ -91,11 +72,6 @@ def as_markdown(rows: pd.DataFrame, parts: pd.DataFrame, books: Mapping[str, Any
         Those of `tables.all_verdicts` and `tables.all_parts`.
     books : mapping
         Artefact -> its `gate.Notebook`.
-
-    Raises
-    ------
-    ValueError
-        As `values`.
     """
     verdicts = dict(zip(rows["artefact"], rows["verdict"], strict=True))
     told = []

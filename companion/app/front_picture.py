@@ -53,27 +53,15 @@ def is_current() -> bool:
 
 
 def draw() -> Path:
-    """Draw the picture from the numbers that are there now and return its file.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of a panel are missing, or are not of the form that the panel draws.
-    """
+    """Draw the picture from the numbers that are there now and return its file."""
     import matplotlib.pyplot as plt
 
-    files = inputs()
-    if missing := sorted(set(ARTEFACTS) - set(files)):
-        raise ValueError(f"figures/ lacks the numbers of {', '.join(missing)}: `make figures`")
     figures.style()
     plt.rcParams.update({"axes.labelsize": 10, "xtick.labelsize": 9.5, "ytick.labelsize": 9.5})
     fig, axes = plt.subplots(2, 2, figsize=(9, 4.8))
     panels = (_caches, _old_data, _stragglers, _forgetting)
-    for ax, panel, artefact in zip(axes.flat, panels, ARTEFACTS, strict=True):
-        try:
-            panel(ax, pd.read_csv(files[artefact]))
-        except KeyError as error:
-            raise ValueError(f"{files[artefact]} lacks {error}") from None
+    for ax, panel, file in zip(axes.flat, panels, inputs().values(), strict=True):
+        panel(ax, pd.read_csv(file))
     picture = figures.small_png(fig, 200)
     plt.close(fig)
     file = paths.figures() / "overview.png"
@@ -92,15 +80,9 @@ def _caches(ax: Axes, frame: pd.DataFrame) -> None:
         part = frame[frame["rule"] == rule]
         ax.plot(part["round"], part["mean"], color=color, linewidth=2)
         end = part.iloc[-1]
-        ax.annotate(
-            label,
-            (end["round"], part["mean"].iloc[-20:].mean()),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            color=color,
-            fontweight="bold",
-        )
+        place = (end["round"], part["mean"].iloc[-20:].mean())
+        how = dict(xytext=(6, 0), textcoords="offset points", va="center")
+        ax.annotate(label, place, color=color, fontweight="bold", **how)
     ax.set(yscale="log", xlabel="round", ylabel="squared distance (log)")
     ax.set_xlim(0, 1.16 * frame["round"].max())
     _title(ax, "DRSR finds the long-term mix of labels", "SFL, Figure 5a: discrepancy")
@@ -112,16 +94,9 @@ def _old_data(ax: Axes, frame: pd.DataFrame) -> None:
     for color, (share, reported) in zip((_BLUE, _RED, _GREEN), SHARES.items(), strict=True):
         part = last[last["table"].astype(str) == share].sort_values("p")
         error = [part["points"] - part["low"], part["high"] - part["points"]]
-        ax.errorbar(
-            part["p"],
-            part["points"],
-            yerr=error,
-            color=color,
-            marker="o",
-            capsize=2,
-            elinewidth=1,
-            label=f"{float(share):.0%} of the data are old".replace("%", " %"),
-        )
+        label = f"{100 * float(share):.0f} % of the data are old"
+        how = dict(color=color, marker="o", capsize=2, elinewidth=1, label=label)
+        ax.errorbar(part["p"], part["points"], yerr=error, **how)
         height = np.interp(reported, part["p"], part["points"])
         ax.plot(reported, height, "*", color="black", markersize=11, zorder=4)
     ax.plot([], [], "*", color="black", markersize=9, label="weight that the paper reports")
@@ -133,8 +108,7 @@ def _old_data(ax: Axes, frame: pd.DataFrame) -> None:
 def _stragglers(ax: Axes, frame: pd.DataFrame) -> None:
     """Share of clients that are left out in at least half of the rounds."""
     half = "share of stragglers in at least half of the rounds"
-    paper = [tables.paper_value("osafl", "osafl-fig3", f"{half} {name}") for name in NETWORKS]
-    paper = np.array(paper) * (100 if max(paper) <= 1 else 1)
+    paper = [100 * tables.paper_value("osafl", "osafl-fig3", f"{half} {n}") for n in NETWORKS]
     kinds = {
         "paper's number": (paper, _GREY),
         "Algorithm 1": (_left_out(frame, "0.3"), _RED),
@@ -148,9 +122,8 @@ def _stragglers(ax: Axes, frame: pd.DataFrame) -> None:
     ax.set(ylabel="clients left out, %", ylim=(0, 95))
     ax.grid(axis="x", visible=False)
     ax.legend(fontsize=8.5, loc="upper left")
-    _title(
-        ax, "Most of those left out could take part", "OSAFL, Figure 3: out in half of all rounds"
-    )
+    source = "OSAFL, Figure 3: out in half of all rounds"
+    _title(ax, "Most of those left out could take part", source)
 
 
 def _forgetting(ax: Axes, frame: pd.DataFrame) -> None:
@@ -171,13 +144,8 @@ def _left_out(frame: pd.DataFrame, start: str) -> np.ndarray:
 
     The table holds for each share x = 0, 0.01, ..., 1 of the rounds the clients out in less than x.
     """
-    found = []
-    for name in NETWORKS:
-        below = frame.loc[frame["table"] == f"{start} {name}", "0"].to_numpy()
-        if len(below) != 101:
-            raise KeyError(f"the 101 rows of the table {start} {name}")
-        found.append(100 * (1 - below[50]))
-    return np.array(found)
+    below = [frame.loc[frame["table"] == f"{start} {name}", "0"].iloc[50] for name in NETWORKS]
+    return 100 * (1 - np.array(below))
 
 
 def _title(ax: Axes, statement: str, source: str) -> None:

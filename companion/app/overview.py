@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ALL = "all"
-COLUMNS = ("claim", "what it says", "verdict", "setting", "evidence")
 # One colour per verdict, from the palette of Okabe and Ito: what holds is blue, what does not is
 # red, what is not known is grey.
 COLORS = {
@@ -65,20 +64,16 @@ class Filter:
         checks.choice("paper", self.paper, (ALL, *PAPERS))
         checks.choice("verdict", self.verdict, (ALL, *VERDICTS))
         checks.choice("setting", self.setting, (ALL, *SETTINGS))
-        if not isinstance(self.text, str):
-            raise ValueError(f"text={self.text!r} must be a text to look for")
 
     def chosen(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of `tables.all_verdicts` that pass."""
-        keep = np.ones(len(rows), dtype=bool)
-        for wanted, values in (
-            (self.paper, paper_of(rows)),
-            (self.verdict, rows["verdict"]),
-            (self.setting, rows["setting"]),
-        ):
-            keep &= (wanted == ALL) | (values == wanted).to_numpy()
         told = (rows["artefact"] + " " + rows["claim"]).str.lower()
-        return rows[keep & told.str.contains(self.text.lower(), regex=False).to_numpy()]
+        return rows[
+            paper_of(rows).isin([self.paper] if self.paper != ALL else PAPERS)
+            & rows["verdict"].isin([self.verdict] if self.verdict != ALL else VERDICTS)
+            & rows["setting"].isin([self.setting] if self.setting != ALL else SETTINGS)
+            & told.str.contains(self.text.lower(), regex=False)
+        ]
 
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -97,7 +92,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
         )
         for row in rows.itertuples()
     ]
-    return pd.DataFrame(shown, columns=list(COLUMNS))
+    return pd.DataFrame(shown, columns=["claim", "what it says", "verdict", "setting", "evidence"])
 
 
 def page(rows: pd.DataFrame) -> Page:

@@ -19,7 +19,6 @@ import math
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -52,14 +51,13 @@ class Course:
         What the plan or its runs raised; it goes no further then.
     """
 
-    def __init__(self, book: gate.Notebook, folder: Path):
+    def __init__(self, book: gate.Notebook):
         self.book = book
         self.stage: plans.Stage | None = None
         self.runs: dict[str, tuple[Any, dict]] = {}
         self.wanted: dict[str, tuple[Any, dict]] = {}
         self.ended = False
         self.error = ""
-        self._folder = folder
         self._plan = begin(book)
 
     def __str__(self) -> str:
@@ -77,7 +75,7 @@ class Course:
     def _step(self) -> None:
         frame = None
         if self.stage is not None:  # all of it is there, so nothing is computed
-            frame = plans.frame_of(self.stage, store=self._folder, progress=False)
+            frame = plans.frame_of(self.stage, store=paths.published(), progress=False)
         said = plans.next_stage(self._plan, frame)
         if not isinstance(said, plans.Stage):
             self.ended = True
@@ -96,14 +94,14 @@ class Course:
 
         Raises paths.CannotWrite where the folder cannot be written; another error is noted.
         """
+        folder = paths.published()
         for key in keys:
-            shelf.take_over(key, paths.results_store(), self._folder)
+            shelf.take_over(key, paths.results_store(), folder)
         configs = [self.runs[key][0] for key in keys]
         try:
             with joblib.parallel_config(backend="loky"):
-                sweep.run_many(
-                    self.stage.run, configs, store=self._folder, jobs=jobs, description=str(self)
-                )
+                how = {"store": folder, "jobs": jobs, "description": str(self)}
+                sweep.run_many(self.stage.run, configs, **how)
         except paths.CannotWrite:
             raise
         except sweep.SweepError as error:
@@ -117,7 +115,7 @@ def courses(books: Iterable[gate.Notebook], there: Container[str]) -> list[Cours
 
     Raises gate.GateError as `begin`.
     """
-    found = [Course(book, paths.published()) for book in books if book.plan]
+    found = [Course(book) for book in books if book.plan]
     for course in found:
         course.go_on(there)
     return found
@@ -209,8 +207,16 @@ def status(books: Sequence[gate.Notebook], everything: bool = True) -> tuple[str
             lines.append(f"failed: the plan {course.book.plan} of {course}: {last}")
     for key, wrong in damaged.items():
         lines.append(f"damaged, taken for missing: {paths.published() / key}: {wrong}")
-    if everything:
-        lines += _unwanted(records.keys() - shared.keys(), found)
+    unwanted = defaultdict(list)
+    for key in sorted(records.keys() - shared.keys() if everything else ()):
+        experiment, _, name = key.partition("/")
+        unwanted[experiment].append(name)
+    to_come = ", ".join(course.book.number for course in found if not course.ended)
+    still = f" (stages of {to_come} are to come and may ask for them)" if to_come else ""
+    for experiment, names in unwanted.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        said = f"{len(names)} results of {experiment}: {', '.join(names[:_NAMED])}{more}"
+        lines.append(f"wanted by no plan{still}: {said}")
     return "\n".join(lines), not any(course.error for course in found)
 
 
@@ -222,22 +228,6 @@ def _row(
     spent = sum(records[key]["seconds"] for key in done)
     time = (in_words(left) if left else "-") + later
     return name, str(len(done)), str(len(left)), span(spent), time
-
-
-def _unwanted(keys: Iterable[str], found: Sequence[Course]) -> list[str]:
-    """Return a line per experiment that has results which no plan asks for."""
-    folders = defaultdict(list)
-    for key in sorted(keys):
-        experiment, _, name = key.partition("/")
-        folders[experiment].append(name)
-    to_come = [course.book.number for course in found if not course.ended]
-    still = f" (stages of {', '.join(to_come)} are to come and may ask for them)" if to_come else ""
-    return [
-        f"wanted by no plan{still}: {len(names)} results of {experiment}: "
-        + ", ".join(names[:_NAMED])
-        + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-        for experiment, names in folders.items()
-    ]
 
 
 class Prices:
@@ -263,14 +253,12 @@ class Prices:
 def _nearest(config: dict, seen: Sequence[tuple[dict, float]]) -> float | None:
     """Return the median seconds of the runs whose configs share most fields with `config`."""
     shared = [sum(n in c and c[n] == value for n, value in config.items()) for c, _ in seen]
-    alike = [run for run, share in zip(seen, shared, strict=True) if share == max(shared)]
-    return median([seconds * _ratio(config, c) for c, seconds in alike]) if alike else None
-
-
-def _ratio(config: dict, other: dict) -> float:
-    """Return how many times as long as a run of `other` one of `config` is."""
-    names = [name for name in LENGTHS if config.get(name) and other.get(name)]
-    return math.prod(config[name] / other[name] for name in names)
+    scaled = []
+    for (other, seconds), share in zip(seen, shared, strict=True):
+        if share == max(shared):
+            names = [name for name in LENGTHS if config.get(name) and other.get(name)]
+            scaled.append(seconds * math.prod(config[name] / other[name] for name in names))
+    return median(scaled) if scaled else None
 
 
 def in_words(prices: Sequence[float | None], jobs: int = 1) -> str:
