@@ -24,7 +24,9 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("-p", help="name=value, checked against the notebook; may be repeated"),
 ]
-Jobs = Annotated[int, typer.Option(min=1, help="notebooks at a time; the cores are shared out")]
+Jobs = Annotated[
+    int, typer.Option(min=1, max=1000, help="notebooks at a time; the cores are shared out")
+]
 Only = Annotated[str, typer.Option(help='numbers, such as "10 12"; all when empty')]
 Names = Annotated[
     list[str] | None, typer.Argument(help="numbers or names of notebooks; all when none is given")
@@ -125,7 +127,7 @@ def _of(books: list[gate.Notebook], damaged: list[seals.Damage]) -> list[seals.D
 
 @app.command("paper")
 def compute_published(
-    jobs: Annotated[int, typer.Option(min=1, help="runs at a time; the cores are shared out")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, max=1000, help="runs at a time")] = 2,
     only: Only = "",
 ) -> None:
     """Compute published runs that the notebooks lack, the cheapest stage first, at low priority.
