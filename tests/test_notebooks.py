@@ -19,28 +19,9 @@ from companion.app import gate, links, refresh
 from tests import reading
 from tests.helpers import ROOT
 
-EXPECTED = (
-    "00 10 11 12 13 14 15 20 21 22 23 30 31 32 33 34 35 40 41 42 43 44 45 90 91 92 93".split()
-)
 ORDER = (
-    "title",
-    "answer",
-    "imports",
-    "parameters",
-    "validate",
-    "run",
-    "figure",
-    "table",
-    "verdict",
-    "how",
-    "try",
-    "widget",
-    "deviations",
-    "exercise",
-    "check",
-    "audit",
-    "provenance",
-    "links",
+    *("title", "answer", "imports", "parameters", "validate", "run", "figure", "table", "verdict"),
+    *("how", "try", "widget", "deviations", "exercise", "check", "audit", "provenance", "links"),
 )
 MIDDLE = ("run", "figure", "table", "how", "try", "widget")  # these may repeat and alternate
 OPTIONAL = ("table", "verdict", "how", "try", "widget", "check", "audit")
@@ -74,12 +55,6 @@ def code(path):
 
 def source(cell):
     return "".join(cell["source"])
-
-
-def test_the_notebooks_of_the_plan_are_there():
-    assert [
-        number for number in EXPECTED if not list((ROOT / "notebooks").glob(f"{number}_*.ipynb"))
-    ] == []
 
 
 @name_of
@@ -229,7 +204,6 @@ def test_the_published_parameters_are_those_of_the_cell(path):
 
 
 def test_profiles_name_existing_notebooks():
-    assert set(gate.profiles()) == {"small"}
     numbers = {path.stem[:2] for path in BOOKS}
     assert all(set(books) <= numbers for books in gate.profiles().values())
 

@@ -116,19 +116,14 @@ def test_texts_are_read_as_literals():
     assert found["rate"].parse("1e-3") == 1e-3
     assert found["seeds"].parse("[3, 4]") == [3, 4]
     assert found["rule"].parse("fifo") == found["rule"].parse("'fifo'") == "fifo"
-    assert (
-        found["label"].parse("7") == "7"
-    )  # plain text does for a str, even when it looks like a number
+    assert found["label"].parse("7") == "7"  # for a str plain text does, also of digits
 
 
 def test_profile_then_settings(clone):
     book = gate.find("10")
     assert gate.resolve(book) == {}
     assert gate.resolve(book, "paper") == {"rounds": 4, "rate": 1e-3}
-    assert gate.resolve(book, "paper", ["rounds=50"]) == {
-        "rounds": 50,
-        "rate": 1e-3,
-    }
+    assert gate.resolve(book, "paper", ["rounds=50"]) == {"rounds": 50, "rate": 1e-3}
     assert gate.resolve(gate.find("12"), "paper") == {}  # the cell's own
 
 
@@ -153,7 +148,6 @@ def test_bad_profiles_are_refused(clone, no_kernel, text):
         # each was a traceback and exit code 1
         (b"paper:\n  '10': {rounds: 4\n", " cannot be read: while parsing a flow mapping"),
         (b"paper:\n  '10':\n    rounds: \xff\n", " cannot be read: 'utf-8' codec"),
-        (b"- paper\n- quick\n", ", content: Input should be a valid dict"),
         (b"paper: all\n", ", paper: Input should be a valid dict"),
         (b"'../x': {}\n", ", ../x, [key]: String should match pattern"),
         (b"paper:\n  '10': {label: 2026-99-99}\n", " cannot be read: month must be in 1..12"),
@@ -171,10 +165,7 @@ def test_what_is_wrong_with_the_profiles_is_said(clone, no_kernel, content, said
     ("content", "said"),
     [
         (b'{"cells": [\n\n', " cannot be read: Expecting value: line 3 column 1"),
-        (b"", " cannot be read: Expecting value"),
         (b'{"cells":\n "\xff"}', " cannot be read: 'utf-8' codec can't decode byte 0xff"),
-        (b"[1, 2]", ", content: Input should be"),
-        (b'{"cells": 3, "metadata": {}}', ", cells: Input should be a valid list"),
         (b'{"cells": [{}], "metadata": {}}', ", cells, 0, cell_type: Field required"),
         (b'{"cells": [], "metadata": {"sflkit": 3}}', ", metadata, sflkit: Input should be"),
         (b"[" * 100_000, " cannot be read: maximum recursion depth"),

@@ -24,10 +24,7 @@ ROWS = tables.all_verdicts(ROOT / "figures")
         ),
         ("ds-thm43", "Theorem 4.3 (Data streams), ds-thm43", "theorem-43-data-streams-ds-thm43"),
         ("ds-lemB5", "Lemma B.5 (Data streams), ds-lemB5", "lemma-b5-data-streams-ds-lemb5"),
-        ("ds-appE", "Appendix E (Data streams), ds-appE", "appendix-e-data-streams-ds-appe"),
         ("osafl-eq35", "Equation (35) (OSAFL), osafl-eq35", "equation-35-osafl-osafl-eq35"),
-        ("fats-alg2", "Algorithm 2 (FATS), fats-alg2", "algorithm-2-fats-fats-alg2"),
-        ("x-new", "x-new (x), x-new", "x-new-x-x-new"),
     ],
 )
 def test_a_heading_has_the_number_the_paper_and_the_id(artefact, heading, anchor):

@@ -291,34 +291,23 @@ def test_holds():
     [
         *[
             (lambda bad=bad: Above(smallest=bad), "smallest=.* must be a finite number > 0")
-            for bad in (0, -1, math.inf, math.nan, 1j, "0.1", True)
+            for bad in (0, -1, math.inf, math.nan, "0.1")
         ],
-        (lambda: Near(target=math.nan, within=1), "target=nan"),
-        (lambda: Above(smallest=1, printed=-2), "printed=-2"),
         (lambda: Above(smallest=1).judge(([1.0, 2.0], [1.0])), "2 seeds and y has 1"),
         (lambda: Above(smallest=1).judge(([1.0, np.nan], [1.0, 2.0])), "x holds nan"),
-        (lambda: Above(smallest=1).judge([]), r"evidence=\[\] must hold one number per seed"),
-        (lambda: Above(smallest=1).judge(([1], [2], [3])), "evidence has 3 samples"),
         (lambda: Near(target=1, within=1).judge(np.nan), "evidence=nan"),
         (lambda: Rises(smallest=1).judge(([[1, 2]], [1, 1])), "two places"),
-        (lambda: Rises(smallest=1).judge([1, 2]), "must have 2 axes"),
         (lambda: LessSpread(smallest=1).judge((np.ones((2, 3)),) * 2), "at least 3 seeds"),
         (lambda: LessSpread(smallest=1).judge((np.ones((3, 3)),) * 2), "does not vary"),
-        (lambda: LessSpread(smallest=1).judge(np.ones((2, 3))), "must be a pair"),
         (lambda: Equal().judge(([], [])), "no entries"),
-        (lambda: Equal().judge(1.0), r"must be a tuple \(ours, expected\)"),
         (lambda: Equal().judge((np.ones((2, 1)), np.ones(2))), "need one shape"),
         (lambda: AtMost().judge((1.0, np.nan)), "bound must hold numbers or inf"),
-        (lambda: AtMost().judge((1.0, "2")), "bound must hold numbers or inf"),
         (lambda: AtMost().judge((np.inf, 1.0)), "value holds inf"),
         (lambda: WithinErrors().judge((1.0, 0.0, 1.0)), "standard_error holds 0.0"),
         (lambda: Each(Rises(smallest=1)).judge({}), "one entry at least"),
-        (lambda: Each(Rises(smallest=1)).judge([1.0, 2.0]), "must be a mapping"),
         (lambda: Each({"a": Holds()}).judge({"b": True}), "'a', 'b'.* need both a rule and"),
         (lambda: Holds().judge({}), "at least one fact"),
         (lambda: Holds().judge({"looks_good": "yes"}), "'looks_good'='yes' must be True or False"),
-        (lambda: Holds().judge(1), "must be True or False"),
-        (lambda: rules.Judged("fine", ""), "answer='fine' must be one of"),
     ],
 )
 def test_bad_input(call, message):

@@ -48,7 +48,6 @@ def test_no_answer_yet_is_no_error(name):
 @every
 def test_a_wrong_type_is_told_what_is_expected(name):
     exercise = teaching.EXERCISES[name]
-    n_arguments = exercise.call.count(",") + 1
     answers = [7, "text", [1.0], lambda *, x: x, lambda *a: "text", lambda *a: [[1.0]]]
     if exercise.a == "a class":
         answers = [7, "text", lambda capacity, batch_size: None, dict, type("Empty", (), {})]
@@ -58,7 +57,6 @@ def test_a_wrong_type_is_told_what_is_expected(name):
         assert not said.passed
         if said.state == "wrong type":
             assert f"expects {exercise.expects}." in said.text
-    assert n_arguments == len(exercise.call.partition("(")[2].split(", "))
 
 
 def test_every_wrong_answer_belongs_to_an_exercise_and_every_property_refuses_one():
@@ -78,10 +76,9 @@ def test_there_is_one_exercise_for_each_notebook():
     assert list(teaching.EXERCISES) == sorted(teaching.EXERCISES)
 
 
-@pytest.mark.parametrize("name", ["9", "", "46", 10, None])
-def test_an_unknown_exercise_is_refused_with_the_list(name):
-    with pytest.raises(ValueError, match=f"exercise={name!r} must be one of '00', '10', '11'"):
-        teaching.check(name, None)
+def test_an_unknown_exercise_is_refused_with_the_list():
+    with pytest.raises(ValueError, match="exercise='46' must be one of '00', '10', '11'"):
+        teaching.check("46", None)
 
 
 def test_an_error_in_the_answer_is_shown_with_the_call():

@@ -31,10 +31,8 @@ def said(name, line="", other=""):
     names = {"print": lambda *words: told.append(" ".join(map(str, words)))}
     for cell in cells:
         if cell["cell_type"] == "code":
-            exec(
-                "".join(cell["source"]).replace(line, other) if line else "".join(cell["source"]),
-                names,
-            )
+            source = "".join(cell["source"])
+            exec(source.replace(line, other) if line else source, names)
     return "\n".join(told)
 
 
