@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from companion.judging import seals
 from companion.judging.tables import say_if_unpublished
-from sflkit import checks, paths
+from sflkit import paths
 from sflkit.registry import Registry
 from sflkit.results import intervals
 from sflkit.results.origin import versions
@@ -220,16 +220,7 @@ def curves(
     -------
     Axes
         `ax`.
-
-    Raises
-    ------
-    ValueError
-        On an unknown column or an interval outside (0, 1).
     """
-    for column in (x, y, hue):
-        checks.choice("column", column, frame.columns)
-    if interval is not None:
-        checks.real("interval", interval, above=0.0, below=1.0)
     labels = labels or _rule_labels(rules)
     names = list(dict.fromkeys(frame[hue]))
     order = list(_rule_labels(rules))

@@ -116,10 +116,10 @@ def pack(folder: Path | str) -> list[str]:
     return keys
 
 
-def publish(keys: Iterable[str], source: Path | str | None, folder: Path | str) -> list[Path]:
+def publish(keys: Iterable[str], source: Path | str, folder: Path | str) -> list[Path]:
     """Add results to the archives of the tracked `folder`, such as `paths.published()`.
 
-    They come from `source` (None: `paths.results_store()`), or from files of their own in `folder`.
+    They come from `source`, or from files of their own in `folder`.
     Results that are published already are left alone; columns that nothing reads are left out.
 
     Returns
@@ -136,8 +136,7 @@ def publish(keys: Iterable[str], source: Path | str | None, folder: Path | str) 
     paths.CannotWrite
         If the disk is full or the folder cannot be written.
     """
-    source = paths.results_store() if source is None else Path(source)
-    folder = Path(folder)
+    source, folder = Path(source), Path(folder)
     by_experiment: dict[str, list[str]] = {}
     for key in dict.fromkeys(keys):
         by_experiment.setdefault(key.partition("/")[0], []).append(key)

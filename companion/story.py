@@ -89,15 +89,7 @@ def published_parameters() -> dict[str, dict[str, Any]]:
     ValueError
         If the file cannot be read; the message names it and the way out.
     """
-    try:
-        return json.loads(paths.read(_file()))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{_file()}: {error}; `git checkout -- figures` brings it back, `make figures` makes "
-            "it anew"
-        ) from None
+    return _values(_file())
 
 
 def keep(books: list[gate.Notebook]) -> None:
@@ -150,7 +142,7 @@ def kept(name: str, settings: Mapping[str, Any], make: Callable[[], Any]) -> Any
     """
     file = paths.published() / "derived.json"
     key = f"{name}: {json.dumps(plain(dict(settings), 'settings'), sort_keys=True)}"
-    there = _derived(file)
+    there = _values(file)
     if key in there and not _computes:
         found = there[key]
         is_frame = isinstance(found, dict) and set(found) == {"columns", "index", "data"}
@@ -162,7 +154,7 @@ def kept(name: str, settings: Mapping[str, Any], make: Callable[[], Any]) -> Any
     value = plain(table if is_frame else found, name)
     if os.environ.get(paths.PUBLISH) == "1":
         with paths.lock(file):
-            there = _derived(file) | {key: value}
+            there = _values(file) | {key: value}
             paths.write_atomic(file, as_text(there))
             sums.put(file.parent, [file.name])
     return found if is_frame else value
@@ -175,7 +167,8 @@ def _frame(split: dict[str, list]) -> pd.DataFrame:
     return frame.reset_index(drop=True) if numbered else frame
 
 
-def _derived(file: Path) -> dict[str, Any]:
+def _values(file: Path) -> dict[str, Any]:
+    """Return what a file of values by name holds; nothing where it is missing."""
     try:
         return json.loads(paths.read(file))
     except FileNotFoundError:

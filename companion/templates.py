@@ -12,8 +12,8 @@ import jinja2
 def environment(folder: Path | str) -> jinja2.Environment:
     """Return an environment for the templates in a folder, which write Markdown.
 
-    A name that has no value raises `jinja2.UndefinedError`. The filters `cell` and `unbroken` bring
-    a text into one line, the former for a cell of a table.
+    A name that has no value raises `jinja2.UndefinedError`. The filter `cell` brings a text into
+    one line for a cell of a table.
     """
     pages = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
@@ -22,13 +22,9 @@ def environment(folder: Path | str) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    pages.filters |= {"cell": _cell, "unbroken": _unbroken}
+    pages.filters["cell"] = _cell
     return pages
 
 
-def _unbroken(text: Any) -> str:
-    return re.sub(r"\s+", " ", str(text))
-
-
 def _cell(text: Any) -> str:
-    return _unbroken(text).replace("|", "\\|")
+    return re.sub(r"\s+", " ", str(text)).replace("|", "\\|")

@@ -40,17 +40,14 @@ def _exits() -> Iterator[None]:
     What could not be written, on a disk that ran full for example, is a failure as well, and so is
     a damaged table.
     """
-    failures = (
-        gate.GateError,
-        kernels.NotebookFailed,
-        paths.CannotWrite,
-        seals.DamagedTable,
-    )
     try:
         yield
-    except failures as error:
+    except gate.GateError as error:
         typer.echo(f"sflkit: {error}", err=True)
-        raise typer.Exit(2 if isinstance(error, gate.GateError) else 1) from None
+        raise typer.Exit(2) from None
+    except (kernels.NotebookFailed, paths.CannotWrite, seals.DamagedTable) as error:
+        typer.echo(f"sflkit: {error}", err=True)
+        raise typer.Exit(1) from None
 
 
 @app.command("list")
@@ -100,7 +97,10 @@ def figures(
             os.environ["SFLKIT_PDF"] = "1"
         books = gate.select(only)
         folder = paths.figures()
-        damaged = _of(books, seals.damages(folder)) if only else seals.damages(folder)
+        mine = {book.name for book in books} | {name for book in books for name in book.artefacts}
+        damaged = seals.damages(folder)
+        if only:
+            damaged = [found for found in damaged if mine & {found.notebook, found.artefact}]
         for damage in damaged:
             typer.echo(f"{damage}; drawn anew")
         seals.mend(folder, damaged)
@@ -114,15 +114,6 @@ def figures(
     typer.echo(f"{len(books)} notebooks in {time.time() - began:.0f} s; figures in {folder}")
     if damaged or not done:
         raise typer.Exit(1)
-
-
-def _of(books: list[gate.Notebook], damaged: list[seals.Damage]) -> list[seals.Damage]:
-    """Return what is damaged and drawn or judged by these notebooks."""
-    return [
-        damage
-        for damage in damaged
-        if any(damage.notebook == book.name or damage.artefact in book.artefacts for book in books)
-    ]
 
 
 @app.command("paper")
@@ -253,12 +244,11 @@ def refresh_notebooks(
     from companion.app.links import write
 
     with _exits():
+        books = gate.select(" ".join(notebook or ()))
         if links:
-            changed = [
-                book.name for book in gate.select(" ".join(notebook or ())) if write(book.path)
-            ]
+            changed = [book.name for book in books if write(book.path)]
             typer.echo(f"written: {', '.join(changed) or 'all were current'}")
             return
-        outcome = refresh.refresh_all(gate.select(" ".join(notebook or ())), jobs, echo=typer.echo)
+        outcome = refresh.refresh_all(books, jobs, echo=typer.echo)
     if not outcome:
         raise typer.Exit(1)

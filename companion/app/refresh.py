@@ -75,10 +75,7 @@ def refresh_all(
     for file in files:
         read_notebook(file)
     runner.quietly(max(1, runner.cores() // jobs))
-    try:
-        paths.check_writable(paths.out())
-    except paths.CannotWrite as error:
-        raise gate.GateError(f"{error}; make it writable, or remove what lies there") from None
+    runner.check_writable(paths.out())
 
     def one(file: Path) -> bool:
         began, done = time.time(), True

@@ -64,13 +64,10 @@ def die_with(process: str | int | None) -> None:
         os._exit(1)
 
     def watch() -> None:
-        while True:
-            try:
-                if not parent.is_running() or parent.status() == psutil.STATUS_ZOMBIE:
-                    os._exit(1)
-            except psutil.NoSuchProcess:
-                os._exit(1)
-            time.sleep(0.5)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.5)
+        os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="die-with-parent").start()
 
@@ -87,6 +84,14 @@ def cores() -> int:
         return machine.cores()
     except ValueError as error:
         raise gate.GateError(str(error)) from None
+
+
+def check_writable(folder: Path) -> None:
+    """Raise GateError where nothing can be written to a folder."""
+    try:
+        paths.check_writable(folder)
+    except paths.CannotWrite as error:
+        raise gate.GateError(f"{error}; make it writable, or remove what lies there") from None
 
 
 def target(book: gate.Notebook, profile: str = "") -> Path:
@@ -112,10 +117,7 @@ def run(book: gate.Notebook, profile: str = "", settings: Sequence[str] = ()) ->
     limit = cell_seconds(bounded=not values)
     done = target(book, profile)
     failed = done.with_suffix(".failed.ipynb")
-    try:
-        paths.check_writable(done.parent)
-    except paths.CannotWrite as error:
-        raise gate.GateError(f"{error}; make it writable, or remove what lies there") from None
+    check_writable(done.parent)
     quietly(cores() if machine.THREADS_VARIABLE in os.environ else None)
     for old in (failed, *_left_over(done)):
         old.unlink(missing_ok=True)

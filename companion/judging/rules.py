@@ -75,9 +75,6 @@ class Judged:
     size: str = ""
     levels: str = ""
 
-    def __post_init__(self):
-        checks.choice("answer", self.answer, ANSWERS)
-
 
 @runtime_checkable
 class Rule(Protocol):

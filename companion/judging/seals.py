@@ -18,20 +18,15 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from sflkit import paths
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 SEAL = "sha256"  # the digest of a row of verdicts.csv
 # The digests in index.csv and whose they are, by the end of the file's name.
-_FILES = {
-    ".csv": "data_sha256",
-    ".png": "png_sha256",
-    ".json": "passport_sha256",
-}
+_FILES = {".csv": "data_sha256", ".png": "png_sha256", ".json": "passport_sha256"}
 OTHERS = ("overview", "bench", "parameters")  # files of figures/ that are of no artefact
 COLUMNS = {
     "index.csv": ("artefact", "notebook", "caption", "results", *_FILES.values()),
@@ -89,8 +84,6 @@ def read_table(file: Path) -> pd.DataFrame:
     found, wrong = _read(file)
     if wrong:
         raise DamagedTable(f"{file}, {wrong[0]}; {_WAY_OUT}")
-    import pandas as pd
-
     columns = list(COLUMNS[file.name])
     return pd.DataFrame([[row.get(name, "") for name in columns] for row in found], columns=columns)
 
