@@ -453,7 +453,7 @@ class AtMost:
         return "value at most the bound, entry by entry"
 
     def judge(self, evidence: tuple[ArrayLike, ArrayLike]) -> Judged:
-        value, bound = _one_shape(evidence, ("value", "bound"), infinite_second=True)
+        value, bound = _one_shape(evidence, ("value", "bound"), infinite="bound")
         finite = np.where(np.isfinite(bound), np.abs(bound), 0.0)
         held = value <= bound + self.rtol * finite
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -587,21 +587,18 @@ def _log_variance_ratios(a: ArrayLike, b: ArrayLike) -> np.ndarray:
     return np.array([n * whole - (n - 1) * statistic(everyone != i) for i in everyone])
 
 
-def _one_shape(
-    evidence: Any, names: tuple[str, ...], infinite_second: bool = False
-) -> list[np.ndarray]:
+def _one_shape(evidence: Any, names: tuple[str, ...], infinite: str = "") -> list[np.ndarray]:
     """Return the arrays of the evidence in one shape, or raise ValueError."""
     if not isinstance(evidence, tuple) or len(evidence) != len(names):
         raise ValueError(f"evidence must be a tuple ({', '.join(names)})")
     arrays = []
-    for i, (name, values) in enumerate(zip(names, evidence, strict=True)):
-        if infinite_second and i == 1:
-            bound = np.asarray(values)
-            if bound.dtype.kind not in "iuf" or np.isnan(bound.astype(float)).any():
-                raise ValueError(f"{name} must hold numbers or inf, and no nan")
-            arrays.append(bound.astype(float))
-        else:
+    for name, values in zip(names, evidence, strict=True):
+        if name != infinite:
             arrays.append(checks.array(name, values))
+            continue
+        arrays.append(np.asarray(values, dtype=float))
+        if np.isnan(arrays[-1]).any():
+            raise ValueError(f"{name} must hold numbers or inf, and no nan")
     shapes = {array.shape for array in arrays if array.ndim}
     if len(shapes) > 1:
         raise ValueError(

@@ -168,13 +168,8 @@ def markdown(frame: pd.DataFrame) -> str:
         texts = [re.sub(r"\s+", " ", str(cell)).replace("|", "\\|") for cell in cells]
         return "| " + " | ".join(texts) + " |"
 
-    return "\n".join(
-        [
-            line(frame.columns),
-            "|" + "---|" * len(frame.columns),
-            *map(line, frame.itertuples(index=False)),
-        ]
-    )
+    rule = "|" + "---|" * len(frame.columns)
+    return "\n".join([line(frame.columns), rule, *map(line, frame.itertuples(index=False))])
 
 
 def paper_values(paper: str) -> pd.DataFrame:
@@ -182,7 +177,7 @@ def paper_values(paper: str) -> pd.DataFrame:
 
     Raises ValueError on an unknown paper, and on a number without a source.
     """
-    file = _printed(paper, "paper", [p for p in _printed_files() if "-fig" not in p.stem])
+    file = _printed(paper, "paper", curves=False)
     table = pd.read_csv(file)
     without = table["source"].isna() | (table["source"].astype(str).str.strip() == "")
     if without.any():
@@ -198,12 +193,9 @@ def paper_value(paper: str, artefact: str, quantity: str) -> float:
     no source.
     """
     table = paper_values(paper)
-    table = table[
-        table["artefact"] == checks.choice("artefact", artefact, sorted(set(table["artefact"])))
-    ]
-    return float(
-        table.set_index("quantity")["value"][checks.choice("quantity", quantity, table["quantity"])]
-    )
+    checks.choice("artefact", artefact, sorted(set(table["artefact"])))
+    found = table[table["artefact"] == artefact].set_index("quantity")["value"]
+    return float(found[checks.choice("quantity", quantity, found.index)])
 
 
 def paper_curve(figure: str) -> pd.DataFrame:
@@ -226,7 +218,7 @@ def paper_curve(figure: str) -> pd.DataFrame:
         If there are no curves of the figure, they have no source or error, or hold a value that is
         no finite number.
     """
-    file = _printed(figure, "figure", [p for p in _printed_files() if "-fig" in p.stem])
+    file = _printed(figure, "figure", curves=True)
     table = pd.read_csv(file, comment="#")
     said = dict(re.findall(r"^# (\w+): *(\S.*)$", file.read_text(encoding="utf-8"), re.MULTILINE))
     if missing := [name for name in ("source", "error", "axes") if name not in said]:
@@ -237,17 +229,11 @@ def paper_curve(figure: str) -> pd.DataFrame:
     return table
 
 
-def _printed_files() -> list[Path]:
-    return sorted(paths.paper_values().glob("*.csv"))
-
-
-def _printed(name: str, what: str, files: list[Path]) -> Path:
-    """Return the one of `files` that is called `name`."""
-    known = {file.stem: file for file in files}
-    if name not in known:
-        there = ", ".join(map(repr, known)) or f"the tables in {paths.paper_values()}: none"
-        raise ValueError(f"{what}={name!r} must be one of {there}")
-    return known[name]
+def _printed(name: str, what: str, *, curves: bool) -> Path:
+    """Return the file of that name among those that hold curves, or numbers."""
+    files = sorted(paths.paper_values().glob("*.csv"))
+    known = {file.stem: file for file in files if ("-fig" in file.stem) == curves}
+    return known[checks.choice(what, name, known)]
 
 
 def provenance() -> str:

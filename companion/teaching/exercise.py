@@ -57,8 +57,6 @@ class Feedback:
 
     Attributes
     ----------
-    exercise : str
-        The notebook's number.
     state : {"right", "wrong", "wrong type", "not answered"}
     failed : str
         The first property that fails; empty unless `state` is "wrong".
@@ -66,10 +64,9 @@ class Feedback:
         For the reader.
     """
 
-    exercise: str
     state: str
-    failed: str
     text: str
+    failed: str = ""
 
     @property
     def passed(self) -> bool:
@@ -132,11 +129,10 @@ class Exercise:
         head = f"Exercise {self.notebook}, {self.title}: "
         if answer is None:
             said = f"not answered yet. This exercise expects {self.expects}."
-            return Feedback(self.notebook, "not answered", "", head + said)
-        wrong = self._wrong_type(answer)
-        if wrong:
-            said = f"{wrong}; this exercise expects {self.expects}."
-            return Feedback(self.notebook, "wrong type", "", head + said)
+            return Feedback("not answered", head + said)
+        expected = f"; this exercise expects {self.expects}."
+        if wrong := self._wrong_type(answer):
+            return Feedback("wrong type", f"{head}{wrong}{expected}")
         for number, held in enumerate(self.properties, start=1):
             watched = _Watched(self.adapt(answer), self.call, self.returns)
             try:
@@ -144,8 +140,7 @@ class Exercise:
                     continue
                 seen = watched.seen(held.shows)
             except _WrongForm as error:
-                said = f"{error}; this exercise expects {self.expects}."
-                return Feedback(self.notebook, "wrong type", "", head + said)
+                return Feedback("wrong type", f"{head}{error}{expected}")
             except _Raised as error:
                 seen = str(error)
             text = (
@@ -153,10 +148,10 @@ class Exercise:
                 f'"{held.name}".\n  What must hold: {held.says}\n  What was seen: {seen}\n'
                 f"  Hint: {held.hint}"
             )
-            return Feedback(self.notebook, "wrong", held.name, text)
+            return Feedback("wrong", text, held.name)
         names = "; ".join(held.name for held in self.properties)
         said = f"right. All {len(self.properties)} properties hold: {names}."
-        return Feedback(self.notebook, "right", "", head + said)
+        return Feedback("right", head + said)
 
     def _wrong_type(self, answer: Any) -> str:
         """Say why `answer` cannot be called as it must be; empty if it can."""
