@@ -37,7 +37,7 @@ import pandas as pd
 from companion import plans
 from companion.app import gate, paper
 from companion.judging.claims import Page
-from sflkit import checks, paths
+from sflkit import paths
 from sflkit.data import catalogue
 from sflkit.results import store
 
@@ -149,7 +149,7 @@ def pick(
         for key in sorted(by_key)
         if not by_key[key].wrong and (by_key[key].at_hand if files else not by_key[key].data)
     ]
-    number = min(checks.integer("runs", number, 0), len(keys))
+    number = min(number, len(keys))
     chosen = np.random.default_rng(seed).choice(len(keys), number, replace=False)
     damaged = [run for run in by_key.values() if run.wrong]
     return damaged + [by_key[keys[place]] for place in chosen]
@@ -163,7 +163,7 @@ def check(run: Published, rounds: int = 10, folder: Path | str | None = None) ->
     that lies in a file is not audited.
     """
     folder = paths.published() if folder is None else folder
-    rounds, began = checks.integer("rounds", rounds, 1), time.perf_counter()
+    began = time.perf_counter()
     last = 0 if run.wrong else _last_round(run, rounds)
 
     def answer(state: str, why: str = "", gaps: dict | None = None) -> Finding:

@@ -286,14 +286,10 @@ def test_a_data_set_that_is_not_at_hand_or_another_copy_is_not_audited(
     assert finding.why == "the traffic600 at hand have another digest than those of the run"
 
 
-def test_picks_repeat_and_bad_numbers_are_refused(published):
+def test_picks_repeat(published):
     runs = published["sfl-label-only"]
     first = audit.pick(runs, 5, seed=1)
     assert [r.key for r in first] == [r.key for r in audit.pick(runs[::-1], 5, seed=1)]
     assert [r.key for r in first] != [r.key for r in audit.pick(runs, 5, seed=2)]
     assert len({r.key for r in audit.pick(runs * 2, 10_000)}) == len(runs)
-    with pytest.raises(ValueError, match=r"runs=-1 must be an integer >= 0"):
-        audit.pick(runs, -1)
-    with pytest.raises(ValueError, match=r"rounds=0 must be an integer >= 1"):
-        audit.check(runs[0], 0)
     assert CliRunner().invoke(cli.app, ["audit", "no-such"]).exit_code == 2
