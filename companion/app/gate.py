@@ -18,13 +18,12 @@ an int, and an empty list never.
 from __future__ import annotations
 
 import ast
-import difflib
 import io
 import math
 import os
 import re
 import tokenize
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -282,9 +281,7 @@ def find(name: str) -> Notebook:
         if wanted in (book.number, book.name, book.name[3:]):
             return book
     names = [book.name for book in books]
-    raise GateError(
-        f"no notebook {name!r}{_hint(wanted, names)}; there are: {', '.join(names) or 'none'}"
-    )
+    raise GateError(f"no notebook {name!r}; there are: {', '.join(names) or 'none'}")
 
 
 def select(only: str = "") -> list[Notebook]:
@@ -321,8 +318,7 @@ def resolve(book: Notebook, profile: str = "", settings: Sequence[str] = ()) -> 
     if profile:
         known = profiles()
         if profile not in known:
-            hint = _hint(profile, known)
-            raise GateError(f"no profile {profile!r}{hint}; there are: {', '.join(known)}")
+            raise GateError(f"no profile {profile!r}; there are: {', '.join(known)}")
         named = known[profile].get(book.number, {})
     values = {name: _known(book, name).check(value) for name, value in named.items()}
     given = set()
@@ -352,13 +348,5 @@ def _known(book: Notebook, name: str) -> Parameter:
         lines = "\n".join(
             f"  {p.name} = {p.default!r}: {p.allowed}; {p.text}" for p in book.parameters.values()
         )
-        raise GateError(
-            f"{book.name} has no parameter {name!r}{_hint(name, book.parameters)}; "
-            f"its parameters are:\n{lines}"
-        )
+        raise GateError(f"{book.name} has no parameter {name!r}; its parameters are:\n{lines}")
     return book.parameters[name]
-
-
-def _hint(name: str, valid: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(valid), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -94,11 +94,6 @@ def check_writable(folder: Path) -> None:
         raise gate.GateError(f"{error}; make it writable, or remove what lies there") from None
 
 
-def target(book: gate.Notebook, profile: str = "") -> Path:
-    """Return where the executed copy of `book` goes: out/<profile>, or out/runs without one."""
-    return paths.out() / (profile or "runs") / book.path.name
-
-
 def run(book: gate.Notebook, profile: str = "", settings: Sequence[str] = ()) -> Path:
     """Run `book` through the gate and papermill and return the executed copy.
 
@@ -115,7 +110,7 @@ def run(book: gate.Notebook, profile: str = "", settings: Sequence[str] = ()) ->
     """
     values = gate.resolve(book, profile, settings)
     limit = cell_seconds(bounded=not values)
-    done = target(book, profile)
+    done = paths.out() / (profile or "runs") / book.path.name
     failed = done.with_suffix(".failed.ipynb")
     check_writable(done.parent)
     quietly(cores() if machine.THREADS_VARIABLE in os.environ else None)
