@@ -113,8 +113,8 @@ class Part:
     Raises
     ------
     ValueError
-        If there is no key or sentence, no rule, an unknown role, or a corrected part without its
-        erratum or without what it corrects (and the other way round).
+        If there is no key or sentence, an unknown role, or a corrected part without its erratum or
+        without what it corrects (and the other way round).
     """
 
     key: str
@@ -129,10 +129,6 @@ class Part:
             checks.instance(name, getattr(self, name), str)
         if not self.key or not self.sentence:
             raise ValueError(f"part {self.key!r} needs a key and a sentence")
-        if isinstance(self.rule, type) or not isinstance(self.rule, Rule):
-            raise ValueError(
-                f"part {self.key!r}: rule={self.rule!r} must be a rule of companion.judging.rules"
-            )
         checks.choice("role", self.role, ROLES)
         if {self.role == "corrected"} != {self.erratum is not None, bool(self.corrects)}:
             raise ValueError(

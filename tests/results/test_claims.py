@@ -152,7 +152,6 @@ def test_the_line_of_a_verdict_names_the_part_that_decides():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: Part("a", "s", None), "part 'a': rule=None must be a rule"),
         (lambda: Part("a", "s", Holds(), erratum=3), "a corrected part, and no other"),
         (lambda: Part("a", "s", Holds(), corrects=("b",)), "a corrected part, and no other"),
         (
