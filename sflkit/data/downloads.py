@@ -27,6 +27,8 @@ from sflkit.data.files import DataCorruptError, write
 
 # Above every file of the data sets below, unpacked; a file of kilobytes can inflate to gigabytes.
 LARGEST_BYTES = 2**28
+RETRIES = 2  # of an address, after a broken connection or a wrong checksum
+TIMEOUT = 30.0  # seconds without an answer after which an address is given up
 
 
 @dataclass(frozen=True)
@@ -49,17 +51,10 @@ class Source:
     convert: Callable[[dict[str, Path]], dict[str, np.ndarray] | bytes]
 
 
-def fetch(
-    name: str,
-    *,
-    folder: str | os.PathLike | None = None,
-    force: bool = False,
-    retries: int = 2,
-    timeout: float = 30.0,
-) -> Path:
+def fetch(name: str, *, folder: str | os.PathLike | None = None) -> Path:
     """Download the data set `name`, convert it, and return its file.
 
-    A file that is already there is kept. Each address is tried in turn, each `retries` times more
+    A file that is already there is kept. Each address is tried in turn, each `RETRIES` times more
     after a broken connection or a wrong checksum. Files that arrived whole are kept until the
     conversion is done, so that a second call does not fetch them again. Two processes do not fetch
     the same data set at the same time.
@@ -70,17 +65,11 @@ def fetch(
         A key of `SOURCES`.
     folder : path, optional
         Where the file goes; by default data/ of the clone, outside one the user's cache folder.
-    force : bool
-        Fetch again although the file is there. It is replaced only when the new one is complete.
-    retries : int
-        >= 0.
-    timeout : float
-        Seconds without an answer after which an address is given up, > 0.
 
     Raises
     ------
     ValueError
-        If the name is not downloadable or an argument is out of range.
+        If the name is not downloadable.
     sflkit.data.DataUnavailableError
         If no address answers.
     sflkit.data.DataCorruptError
@@ -91,25 +80,19 @@ def fetch(
     import filelock
 
     checks.choice("name", name, SOURCES)
-    force = checks.flag("force", force)
-    retries = checks.integer("retries", retries, 0)
-    timeout = checks.real("timeout", timeout, above=0)
     target_folder = paths.data() if folder is None else Path(folder).expanduser()
     target = target_folder / catalogue.file_name(name)
     raw = target_folder / f".{name}.download"
     paths.check_writable(raw)
     with filelock.FileLock(target_folder / f".{name}.lock"):
         try:
-            if not target.is_file() or force:
+            if not target.is_file():
                 print(
                     f"fetching {name} ({catalogue.about(name)}) into {target_folder}",
                     file=sys.stderr,  # it must not end in the output of a program
                     flush=True,
                 )
-                files = {
-                    file: _fetch_file(name, file, raw, folder, retries, timeout)
-                    for file in SOURCES[name].files
-                }
+                files = {file: _fetch_file(name, file, raw, folder) for file in SOURCES[name].files}
                 write(target, _converted(name, files, raw))
                 shutil.rmtree(raw)
         finally:
@@ -119,14 +102,7 @@ def fetch(
     return target
 
 
-def _fetch_file(
-    name: str,
-    file: str,
-    raw: Path,
-    folder: str | os.PathLike | None,
-    retries: int,
-    timeout: float,
-) -> Path:
+def _fetch_file(name: str, file: str, raw: Path, folder: str | os.PathLike | None) -> Path:
     """Download one file into the folder `raw` from the first address that has it whole."""
     import pooch
     import requests
@@ -138,9 +114,9 @@ def _fetch_file(
     damaged = False
     for address in source.addresses:
         keeper = pooch.create(
-            path=raw, base_url=address, registry={file: checksum}, retry_if_failed=retries
+            path=raw, base_url=address, registry={file: checksum}, retry_if_failed=RETRIES
         )
-        downloader = pooch.HTTPDownloader(progressbar=True, timeout=timeout)
+        downloader = pooch.HTTPDownloader(progressbar=True, timeout=TIMEOUT)
         try:
             return Path(keeper.fetch(file, downloader=downloader))
         except ValueError as error:  # pooch's word for a wrong checksum

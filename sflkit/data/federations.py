@@ -404,43 +404,14 @@ def validation_split(federation: Federation, share: float, rng: np.random.Genera
     )
 
 
-def label_weights(
+def _label_weights(
     y: np.ndarray, clients: Sequence[np.ndarray], y_test: np.ndarray, n_classes: int
 ) -> np.ndarray:
-    """Return the weight of each test sample in the mean over clients of their scores.
+    """Return the weight (n_test,) of each test sample in the mean over clients of their scores.
 
-    The score of a client is the one on a test set that has the client's label shares.
-
-    Parameters
-    ----------
-    y, y_test : int64 (n,), (n_test,)
-        Labels of the training and the test samples.
-    clients : sequence of int64 arrays
-        Rows of `y` that each client holds.
-    n_classes : int
-
-    Returns
-    -------
-    float64 (n_test,), with sum 1.
-
-    Raises
-    ------
-    ValueError
-        If there is no client or one without samples, labels or rows are out of range, or clients
-        hold a class of which there is no test sample.
+    The score of a client is the one on a test set that has the client's label shares. A class that
+    clients hold must have a test sample.
     """
-    n_classes = checks.integer("n_classes", n_classes, 1)
-    y = checks.integers("y", y, ndim=1, low=0, high=n_classes - 1)
-    y_test = checks.integers("y_test", y_test, ndim=1, low=0, high=n_classes - 1)
-    clients = list(checks.instance("clients", clients, Sequence))
-    clients = [
-        checks.indices(f"clients[{k}]", ids, len(y), of="y") for k, ids in enumerate(clients)
-    ]
-    if not clients or not all(map(len, clients)):
-        raise ValueError(
-            f"clients hold {[len(ids) for ids in clients]} samples; there must be at least one "
-            "client, and each must have at least one sample"
-        )
     per_client = [np.bincount(y[ids], minlength=n_classes) / len(ids) for ids in clients]
     shares = np.mean(per_client, axis=0)
     have = np.bincount(y_test, minlength=n_classes)
@@ -512,7 +483,7 @@ def _images(
 ) -> Federation:
     """Return the federation of clients that hold some of the `rows` of a data set of images."""
     y = source.y_train
-    weights = label_weights(y, clients, source.y_test, source.n_classes)
+    weights = _label_weights(y, clients, source.y_test, source.n_classes)
     if len(rows) == len(y):
         x = source.lazy_inputs("train")
     else:  # a subset is numbered anew, in the data set's order, and holds no other images

@@ -275,25 +275,12 @@ class Dataset:
         found = self.lazy_inputs(split, indices)
         return found.copy() if isinstance(found, np.ndarray) else found[:]
 
-    def labels(
-        self, split: str, indices: ArrayLike | None = None, *, coarse: bool = False
-    ) -> np.ndarray:
+    def labels(self, split: str, indices: ArrayLike | None = None) -> np.ndarray:
         """Return a writable copy of the labels, int64 (n,).
 
-        Parameters
-        ----------
-        split, indices
-            As in `lazy_inputs`.
-        coarse : bool
-            Whether to return the superclasses instead.
-
-        Raises
-        ------
-        ValueError
-            As `lazy_inputs`, or if there are no superclasses.
+        Arguments and errors are those of `lazy_inputs`.
         """
-        suffix = "_coarse" if checks.flag("coarse", coarse) else ""
-        return np.array(self._part("y", split, indices, suffix))
+        return np.array(self._part("y", split, indices))
 
     def with_coarse_labels(self) -> Dataset:
         """Return the same data set with the superclasses as its classes.
@@ -309,23 +296,12 @@ class Dataset:
             self, y_train=self.y_train_coarse, y_test=self.y_test_coarse, n_classes=self.n_coarse
         )
 
-    def _part(
-        self, what: str, split: str, indices: ArrayLike | None, suffix: str = ""
-    ) -> np.ndarray:
+    def _part(self, what: str, split: str, indices: ArrayLike | None) -> np.ndarray:
         checks.choice("split", split, ("train", "test"))
-        array = getattr(self, f"{what}_{split}{suffix}")
-        if array is None:
-            raise ValueError(f"{self.name!r} has no superclasses")
+        array = getattr(self, f"{what}_{split}")
         if indices is None:
             return array
-        indices = np.asarray(indices)
-        if indices.size and (
-            indices.dtype.kind not in "iu" or indices.min() < 0 or indices.max() >= len(array)
-        ):
-            raise ValueError(
-                f"indices must be integers in [0, {len(array) - 1}] for {self.name!r} {split}"
-            )
-        return array[indices.astype(np.int64, copy=False)]
+        return array[checks.indices("indices", indices, len(array), of=f"{self.name} {split}")]
 
 
 def _own_part(
@@ -402,7 +378,11 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
     if name in AT_HAND:
         return _make(name)
     if name in COMPLETE:
-        return _complete(name, load(COMPLETE[name], root=root, download=download), root)
+        source = load(COMPLETE[name], root=root, download=download)
+        if not source.canonical:
+            why = f"{source.source} is no complete and faithful copy of it ({source.note})"
+            raise unavailable(name, root, why)
+        return replace(source, name=name)
     if name in FEATURES:
         source = load(FEATURES[name].of, root=root, download=download)
         return _features(name, source, None if root is None else Path(root))
@@ -452,18 +432,8 @@ def _read(name: str, path: Path, mtime_ns: int, size: int) -> Dataset:
             f"no {path.name}.sha256 beside the file, so its digest is recorded but was compared "
             "with nothing"
         )
-    return Dataset(
-        name=name,
-        **arrays,
-        n_classes=spec.n_classes,
-        n_coarse=spec.n_coarse,
-        mean=spec.mean,
-        std=spec.std,
-        digest=contents or digest,
-        canonical=not _lacks(spec, arrays) and bool(contents or not spec.contents),
-        source=str(path),
-        note="; ".join(notes),
-    )
+    canonical = not _lacks(spec, arrays) and bool(contents or not spec.contents)
+    return _known(name, arrays, contents or digest, canonical, path, "; ".join(notes))
 
 
 def _identified(
@@ -500,33 +470,39 @@ def _read_installed(name: str, folder: Path) -> Dataset:
     """
     from sflkit.data import downloads
 
-    spec = SPECS[name]
     arrays = downloads.installed(folder)
     contents = contents_digest(arrays)
-    if contents != spec.contents:
+    expected = SPECS[name].contents
+    if contents != expected:
         raise DataCorruptError(
-            f"{folder} does not hold {name}: expected sha256 {spec.contents} of the arrays, found "
+            f"{folder} does not hold {name}: expected sha256 {expected} of the arrays, found "
             f"{contents}. Install the package again, or fetch the data set: sflkit data {name}"
         )
+    return _known(name, arrays, contents, True, folder)
+
+
+def _known(
+    name: str,
+    arrays: dict[str, np.ndarray],
+    digest: str,
+    canonical: bool,
+    source: Path,
+    note: str = "",
+) -> Dataset:
+    """Return the data set of arrays that lay on disk."""
+    spec = SPECS[name]
     return Dataset(
         name=name,
         **arrays,
         n_classes=spec.n_classes,
+        n_coarse=spec.n_coarse,
         mean=spec.mean,
         std=spec.std,
-        digest=contents,
-        canonical=True,
-        source=str(folder),
+        digest=digest,
+        canonical=canonical,
+        source=str(source),
+        note=note,
     )
-
-
-def _complete(name: str, source: Dataset, root: str | os.PathLike | None) -> Dataset:
-    """Return the complete and faithful copy under its name, or refuse another one."""
-    if not source.canonical:
-        raise unavailable(
-            name, root, f"{source.source} is no complete and faithful copy of it ({source.note})"
-        )
-    return replace(source, name=name)
 
 
 @functools.lru_cache(maxsize=2)

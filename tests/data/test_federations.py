@@ -23,7 +23,7 @@ def by_hand():
     """Five samples of three classes; client 0 holds classes 0, 0, 1 and client 1 classes 1, 2."""
     y, y_test = np.array([0, 0, 1, 1, 2]), np.array([0, 0, 1, 2, 2, 2])
     clients = (np.array([0, 1, 2]), np.array([4, 3]))
-    weights = federations.label_weights(y, clients, y_test, 3)
+    weights = federations._label_weights(y, clients, y_test, 3)
     return federations.Federation(
         "hand",
         np.arange(10.0, dtype=np.float32).reshape(5, 2),
@@ -52,7 +52,7 @@ def test_label_weights_by_hand(by_hand):
     assert by_hand.n_clients == 2
     assert by_hand.input_shape == (2,)
     with pytest.raises(ValueError, match=r"y_test has no sample of the classes \[2\]"):
-        federations.label_weights(
+        federations._label_weights(
             np.array([0, 2]), (np.array([0]), np.array([1])), np.array([0, 1]), 3
         )
 

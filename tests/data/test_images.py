@@ -44,7 +44,7 @@ def test_digits_are_real_stratified_and_always_the_same():
     sizes = np.bincount(load_digits().target)
     assert np.abs(np.bincount(digits.y_train) - 0.8 * sizes).max() < 1
     np.testing.assert_array_equal(np.bincount(digits.y_train) + np.bincount(digits.y_test), sizes)
-    assert digits.labels("test", coarse=True).tolist() == (digits.y_test // 2).tolist()
+    assert digits.y_test_coarse.tolist() == (digits.y_test // 2).tolist()
     coarse = digits.with_coarse_labels()
     assert coarse.n_classes == 5
     assert set(coarse.y_train.tolist()) == set(range(5))
@@ -168,8 +168,6 @@ def test_traffic_is_at_hand():
     )
     with pytest.raises(ValueError, match="no superclasses"):
         traffic.with_coarse_labels()
-    with pytest.raises(ValueError, match="no superclasses"):
-        traffic.labels("train", coarse=True)
 
 
 @pytest.mark.parametrize("bad", ["MNIST", "", "fashion", None, 3])

@@ -23,15 +23,6 @@ CALLS = {
         data.Dataset.of,
         {"x": np.ones((6, 2)), "y": np.array([0, 1, 0, 1, 0, 1]), "name": "mine"},
     ),
-    "label_weights": lambda: (
-        federations.label_weights,
-        {
-            "y": np.array([0, 1, 1]),
-            "clients": [np.array([0, 1]), np.array([2])],
-            "y_test": np.array([0, 1]),
-            "n_classes": 2,
-        },
-    ),
     "dirichlet": lambda: (
         partitions.dirichlet,
         {"labels": np.arange(40) % 4, "n_clients": 3, "alpha": 5.0, "rng": rng()},
