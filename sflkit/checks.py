@@ -94,20 +94,6 @@ def flag(name: str, value: Any) -> bool:
     raise ValueError(f"{name}={shown(value)} must be True or False")
 
 
-def flags(name: str, value: ArrayLike) -> np.ndarray:
-    """Return `value` as an array of bool of any shape.
-
-    Raises
-    ------
-    ValueError
-        If an entry is no boolean.
-    """
-    out = values(name, value)
-    if out.dtype == bool:
-        return out
-    raise ValueError(f"{name}={shown(value)} must be True or False, or an array of them")
-
-
 def instance(name: str, value: Any, kind: type[Value]) -> Value:
     """Return `value` if it is an object of class `kind`.
 
@@ -366,22 +352,6 @@ def generator(rng: Any) -> np.random.Generator:
             "numpy.random.default_rng(0)"
         )
     return rng
-
-
-def span(
-    name: str, value: Any, low: float | None = None, high: float | None = None
-) -> tuple[float, float]:
-    """Return `value`, the two ends of a range, as floats.
-
-    Raises
-    ------
-    ValueError
-        If `value` is not two finite numbers in order, or one of them lies outside [low, high].
-    """
-    ends = array(name, value, low=low, high=high)
-    if ends.shape != (2,) or ends[0] > ends[1]:
-        raise ValueError(f"{name}={shown(value)} must be (low, high) with low <= high")
-    return float(ends[0]), float(ends[1])
 
 
 def simplex(name: str, value: ArrayLike, *, ndim: int = 1, tol: float = 1e-9) -> np.ndarray:

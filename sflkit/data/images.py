@@ -244,6 +244,17 @@ class Dataset:
         return {"name": self.name, "source_sha256": self.digest}
 
     @property
+    def record(self) -> dict[str, Any]:
+        """What the record of a result says of the data."""
+        return {
+            "name": self.name,
+            "digest": self.digest,
+            "size": len(self.y_train),
+            "canonical": self.canonical,
+            "note": self.note,
+        }
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         """(channels, height, width) of one input, or (n_features,)."""
         return self.lazy_inputs("train").shape[1:]

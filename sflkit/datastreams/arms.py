@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sflkit import checks, federated, machine, models
+from sflkit import checks, federated, machine
 from sflkit.data.federations import Federation
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.federated import LocalWork, ServerRule, Task, own, servers
@@ -134,7 +134,9 @@ class Arms:
         self.lam = np.divide(
             importance, memory_size, out=np.zeros_like(importance), where=memory_size > 0
         )
-        network = build_model(config, federation, model)
+        options = {name: getattr(config, name) for name in MODEL_OPTIONS}
+        shape, n_classes = federation.input_shape, federation.n_classes
+        network = own.network(model, config.model, shape, n_classes, **options)
         self.task = Task(network)
         self._trained = self.task if weights is None else Task(network, weighted_loss)
         self.rules = build_servers(config, importance, server)
@@ -289,12 +291,7 @@ class Arms:
         used = np.flatnonzero(this.totals[a])
         steps = np.full(len(used), self.config.local_steps)
         work = LocalWork(this.clients[used], steps, self.config.rates[a])
-        options = self.rules[a].local_options(work)
-        if not set(options) <= {"prox", "corrections"}:
-            raise ValueError(
-                f"local_options={sorted(options)} of the server must be among 'prox' and "
-                "'corrections'"
-            )
+        options = own.local_options(self.rules[a], work)
         corrections = options.get("corrections")
         if corrections is not None:
             shape = (len(used), self.task.n_params)
@@ -361,34 +358,6 @@ class Arms:
             both = np.stack([loss, accuracy]).reshape(2, 2, -1)  # score, output or iterate, arm
             scores[:, alive] = both.swapaxes(0, 1).reshape(4, -1)
         return scores
-
-
-def build_model(
-    config: DataStreamsConfig, federation: Federation, model: nn.Module | Callable | None = None
-) -> nn.Module:
-    """Return the network that a run trains.
-
-    Parameters
-    ----------
-    config : DataStreamsConfig
-        Its model and the model's options, used unless `model` is given.
-    federation : Federation
-        Shape of its samples, number of its classes.
-    model : Module, class or callable, optional
-        The caller's own, see `sflkit.federated.own`.
-
-    Raises
-    ------
-    ValueError
-        If the config's model cannot take its options or the samples, or `model` is not what
-        `sflkit.federated.own` asks for.
-    """
-    shape, n_classes = federation.input_shape, federation.n_classes
-    if model is None:
-        given = {name: getattr(config, name) for name in MODEL_OPTIONS}
-        given = {name: value for name, value in given.items() if value is not None}
-        return models.create(config.model, input_shape=shape, n_classes=n_classes, **given)
-    return own.build_model(model, shape, n_classes)
 
 
 def build_servers(

@@ -124,16 +124,10 @@ class LossThreshold:
 
 
 class Resampled(NamedTuple):
-    """A figure over resampled evaluation sets.
-
-    `mean` and `std` are its mean and standard deviation; `low` and `high` enclose the central
-    `confidence` share of its values.
-    """
+    """Mean and standard deviation of a figure over resampled evaluation sets."""
 
     mean: float
     std: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -142,35 +136,27 @@ class MembershipResult:
 
     Parameters
     ----------
-    accuracy, precision, auc : Resampled
+    accuracy, precision : Resampled
         Over the evaluation sets: share of right answers; share of members among samples called
-        member; probability that a member's score exceeds a non-member's, ties counting half.
-    p_value : float
-        Two-sided Mann-Whitney test, without resampling, that members and non-members have scores of
-        one law: so they do when forgetting is exact and the forgotten and the unseen samples were
-        picked at random from one population. It is 1 where all scores are equal.
+        member.
     silent : float
-        Share of evaluation sets in which nothing was called member, whose precision is then
-        `silent_precision`.
+        Share of evaluation sets in which nothing was called member, whose precision is then 0.5.
     n, repeats : int
         Members per set, and sets.
     """
 
     accuracy: Resampled
     precision: Resampled
-    auc: Resampled
-    p_value: float
     silent: float
     n: int
     repeats: int
 
 
 class Metrics(NamedTuple):
-    """Accuracy, precision and AUC of evaluation sets, and whether nothing was called member."""
+    """Accuracy and precision of evaluation sets, and whether nothing was called member."""
 
     accuracy: np.ndarray
     precision: np.ndarray
-    auc: np.ndarray
     silent: np.ndarray
 
 
@@ -297,10 +283,8 @@ def shadow_attack(
     return ShadowAttack(classifier, widths.pop())
 
 
-def membership_metrics(
-    members: ArrayLike, non_members: ArrayLike, silent_precision: float = 0.5
-) -> Metrics:
-    """Return accuracy, precision, AUC and "nothing called member" from scores.
+def membership_metrics(members: ArrayLike, non_members: ArrayLike) -> Metrics:
+    """Return accuracy, precision and "nothing called member" from scores.
 
     The groups count equally whatever their sizes. Source: FATS, Section 6.1.3. With the share a of
     members and b of non-members above 0.5: accuracy (1 + a - b) / 2, precision a / (a + b). The
@@ -313,8 +297,6 @@ def membership_metrics(
     ----------
     members, non_members : (..., n_in) and (..., n_out)
         Scores in [0, 1]; leading axes are evaluation sets.
-    silent_precision : float
-        In [0, 1], the precision where nothing is called member.
 
     Returns
     -------
@@ -324,10 +306,8 @@ def membership_metrics(
     Raises
     ------
     ValueError
-        On a score or `silent_precision` outside [0, 1], an empty group, or different leading axes.
+        On a score outside [0, 1], an empty group, or different leading axes.
     """
-    from scipy.stats import rankdata
-
     inside = checks.array("members", members, low=0.0, high=1.0)
     outside = checks.array("non_members", non_members, low=0.0, high=1.0)
     same = inside.ndim and inside.shape[:-1] == outside.shape[:-1]
@@ -336,15 +316,11 @@ def membership_metrics(
             f"members has shape {inside.shape} and non_members {outside.shape}; they must be "
             "(..., n_in) and (..., n_out) with at least 1 score each"
         )
-    silent_precision = checks.real("silent_precision", silent_precision, 0, 1)
     a = (inside > 0.5).mean(-1)
     b = (outside > 0.5).mean(-1)
     silent = a + b == 0
-    precision = np.where(silent, silent_precision, a / np.where(silent, 1.0, a + b))
-    n = inside.shape[-1]
-    ranks = rankdata(np.concatenate([inside, outside], -1), axis=-1)[..., :n].sum(-1)
-    auc = (ranks - n * (n + 1) / 2) / (n * outside.shape[-1])
-    return Metrics((1 + a - b) / 2, precision, auc, silent)
+    precision = np.where(silent, 0.5, a / np.where(silent, 1.0, a + b))
+    return Metrics((1 + a - b) / 2, precision, silent)
 
 
 def evaluate_attack(
@@ -353,20 +329,15 @@ def evaluate_attack(
     members: tuple[ArrayLike | Tensor, ArrayLike | Tensor],
     non_members: tuple[ArrayLike | Tensor, ArrayLike | Tensor],
     *,
-    n: int | None = None,
     repeats: int = 100,
-    confidence: float = 0.95,
-    silent_precision: float = 0.5,
     rng: np.random.Generator,
 ) -> MembershipResult:
     """Attack one model on balanced evaluation sets, drawn with replacement from both groups.
 
     Source: FATS, Section 6.1.3, which performs the attack 100 times and reports mean and standard
     deviation without saying what is repeated. Here one model meets one attack, and the sets are
-    bootstrap resamples: mean, std and interval tell how far the choice of samples moves the figure,
-    not another training run; for that repeat with other seeds. The intervals are a little narrow:
-    for a blind attack, 95 % intervals from 100 sets covered 0.5 in 91 to 94 % of 400 trials (5 to
-    100 members).
+    bootstrap resamples, as large as the smaller group: the deviation tells how far the choice of
+    samples moves the figure, not another training run; for that repeat with other seeds.
 
     Parameters
     ----------
@@ -376,14 +347,8 @@ def evaluate_attack(
     members, non_members : (x, y) each
         Samples of the original training set (the forgotten ones, where forgetting is judged), and
         samples never trained on.
-    n : int, optional
-        Members per set, and non-members per set, >= 1; the smaller group's size unless given.
     repeats : int
         Evaluation sets, >= 1.
-    confidence : float
-        In (0, 1), the share of the sets' values that `low` and `high` enclose.
-    silent_precision : float
-        As in `membership_metrics`.
     rng : numpy.random.Generator
 
     Raises
@@ -392,26 +357,19 @@ def evaluate_attack(
         On an argument out of range, an empty group, answers that are no probabilities, or scores
         outside [0, 1].
     """
-    from scipy.stats import mannwhitneyu
-
     repeats = checks.integer("repeats", repeats, 1)
-    confidence = checks.real("confidence", confidence, above=0, below=1)
     checks.generator(rng)
     groups = _samples("members", members), _samples("non_members", non_members)
     scores = [
         checks.array("scores", attack.score(_answers(predict, x, y), y), ndim=1, low=0, high=1)
         for x, y in groups
     ]
-    n = min(map(len, scores)) if n is None else checks.integer("n", n, 1)
+    n = min(map(len, scores))
     sets = [s[rng.integers(len(s), size=(repeats, n))] for s in scores]
-    found = membership_metrics(*sets, silent_precision)
-    # Equal scores are no evidence against one law. SciPy says 1 up to 1.17, and NaN from 1.18 on.
-    tied = np.ptp(np.concatenate(scores)) == 0
+    found = membership_metrics(*sets)
     return MembershipResult(
-        accuracy=_resampled(found.accuracy, confidence),
-        precision=_resampled(found.precision, confidence),
-        auc=_resampled(found.auc, confidence),
-        p_value=1.0 if tied else float(mannwhitneyu(*scores).pvalue),
+        accuracy=_resampled(found.accuracy),
+        precision=_resampled(found.precision),
         silent=float(found.silent.mean()),
         n=n,
         repeats=repeats,
@@ -442,12 +400,10 @@ def _shadow_records(
     return _Records(_answers(predict, x[rows], y[rows]), y[rows], np.repeat([True, False], n))
 
 
-def _resampled(values: np.ndarray, confidence: float) -> Resampled:
-    """Return the spread of a figure over evaluation sets (repeats,)."""
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(values, [tail, 1 - tail])
+def _resampled(values: np.ndarray) -> Resampled:
+    """Return mean and deviation of a figure over evaluation sets (repeats,)."""
     std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return Resampled(float(values.mean()), std, float(low), float(high))
+    return Resampled(float(values.mean()), std)
 
 
 def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -47,15 +47,6 @@ class Plan(NamedTuple):
     rho_c: float
 
 
-class _Crowd(NamedTuple):
-    """What a plan cannot choose: M, the least N_k, T, and R."""
-
-    n_clients: int
-    samples: float
-    steps: int
-    rounds: int
-
-
 def stability(
     *,
     n_clients: int,
@@ -132,77 +123,34 @@ def plan(
     Raises
     ------
     ValueError
-        For values out of range, and when K or b would be 0. For rho_s or rho_c outside (0, 1], and
-        for an empty round or mini-batch, the message holds the nearest feasible plan: of all
-        integers K >= 1 and b in [1, N] whose stabilities are at most 1, those with the least
-        |rho_s(K, b) - rho_s| + |rho_c(K) - rho_c| (of equals the least K, then the least b), where
-        what was asked is first clipped to [0, 1]. It may lie above what was asked.
+        For values out of range, and when K or b would be 0: the message says the least rho_c, or
+        the least rho_s with that K.
     """
-    rho_s = checks.real("rho_s", rho_s)
-    rho_c = checks.real("rho_c", rho_c)
+    rho_s = checks.real("rho_s", rho_s, high=1, above=0)
+    rho_c = checks.real("rho_c", rho_c, high=1, above=0)
     n_clients = checks.integer("n_clients", n_clients, 1)
     rounds = checks.integer("rounds", rounds, 1)
     steps = checks.integer("local_steps", local_steps, 1) * rounds
     size = float(_sizes(samples_per_client, n_clients, 1).min())
-    crowd = _Crowd(n_clients, size, steps, rounds)
-    if not (0 < rho_s <= 1 and 0 < rho_c <= 1):
-        raise ValueError(_no_plan(rho_s, rho_c, crowd, ""))
     most = _largest(rho_c * n_clients / rounds, lambda k: k * rounds / n_clients <= rho_c)
     if not most:
-        raise ValueError(_no_plan(rho_s, rho_c, crowd, "a round would be empty; "))
+        raise ValueError(
+            f"rho_c={rho_c!r} leaves each of rounds={rounds} empty; with n_clients={n_clients} it "
+            f"must be at least {rounds / n_clients!r}, one client per round"
+        )
     best = _largest(
         rho_s * n_clients * size / (most * steps),
         lambda b: _rho_s(n_clients, size, most, b, steps) <= rho_s,
     )
     best = min(best, math.floor(size))
     if not best:
-        raise ValueError(_no_plan(rho_s, rho_c, crowd, "a mini-batch would be empty; "))
+        least = _rho_s(n_clients, size, most, 1, steps)
+        raise ValueError(
+            f"rho_s={rho_s!r} leaves mini-batches empty; with rho_c={rho_c!r}, hence "
+            f"clients_per_round={most}, it must be at least {least!r}"
+        )
     got = _rho_s(n_clients, size, most, best, steps)
     return Plan(most, best, got, most * rounds / n_clients)
-
-
-def _no_plan(rho_s: float, rho_c: float, crowd: _Crowd, empty: str) -> str:
-    """Return the message that there is no such plan, with the nearest one that there is."""
-    n_clients, size, steps, rounds = crowd
-    asked = [
-        f"{name}={rho!r} must be above 0 and at most 1"
-        for name, rho in (("rho_s", rho_s), ("rho_c", rho_c))
-        if not 0 < rho <= 1
-    ]
-    asked.append(
-        f"rho_s={rho_s!r}, rho_c={rho_c!r} with n_clients={n_clients}, "
-        f"samples_per_client={size:g}, local_steps={steps // rounds}, rounds={rounds}"
-    )
-    near = _nearest(min(max(rho_s, 0), 1), min(max(rho_c, 0), 1), crowd)
-    if near is None:
-        return (
-            f"{'; '.join(asked)}: no plan is feasible; rounds must be at most {n_clients} and "
-            f"rounds * local_steps at most {n_clients * size:g}, since one client per round and "
-            "one sample per mini-batch are the least"
-        )
-    return (
-        f"{'; '.join(asked)}: infeasible, {empty}the nearest feasible plan is "
-        f"rho_s={near.rho_s!r}, rho_c={near.rho_c!r} (clients_per_round={near.clients_per_round}, "
-        f"batch_size={near.batch_size})"
-    )
-
-
-def _nearest(rho_s: float, rho_c: float, crowd: _Crowd) -> Plan | None:
-    """Return the feasible plan nearest in |d rho_s| + |d rho_c|, None if there is none.
-
-    For each K only the b around rho_s M N / (K T) are tried."""
-    n_clients, size, steps, rounds = crowd
-    k = np.arange(1, n_clients // rounds + 1)[:, None]
-    # One less as well, since the quotient may be rounded up.
-    b = np.floor(rho_s * n_clients * size / (k * steps)).astype(int) + np.arange(-1, 2)
-    b = np.clip(b, 1, math.floor(size))
-    got_s = _rho_s(n_clients, size, k, b, steps)
-    got_c = k * rounds / n_clients
-    distance = np.where(got_s <= 1, abs(got_s - rho_s) + abs(got_c - rho_c), np.inf)
-    if not np.isfinite(distance).any():
-        return None
-    i, j = np.unravel_index(distance.argmin(), distance.shape)
-    return Plan(int(k[i, 0]), int(b[i, j]), float(got_s[i, j]), float(got_c[i, 0]))
 
 
 def _rho_s(n_clients, size, clients_per_round, batch_size, steps):

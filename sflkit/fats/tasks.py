@@ -41,12 +41,7 @@ def make_task(
         If `model` is not what `sflkit.federated.own` asks for, or `models.create` or `Task` refuses
         the network.
     """
-    from sflkit import federated, models
-    from sflkit.federated.own import build_model
+    from sflkit.federated import Task, own
 
     shape, n_classes = federation.input_shape, federation.n_classes
-    if model is None:
-        model = models.create(name, input_shape=shape, n_classes=n_classes, **options)
-    else:
-        model = build_model(model, shape, n_classes)
-    return federated.Task(model)
+    return Task(own.network(model, name, shape, n_classes, **options))

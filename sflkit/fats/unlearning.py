@@ -61,6 +61,7 @@ from sflkit.fats.state import Served, State, draws_mark, refuse_stale, save
 from sflkit.federated.arrays import tensor_of
 from sflkit.federated.batches import convert
 
+MEMORY_BYTES = 2**30  # that the kept models of a run may take unless it says `every`
 # The data of a client, or None for one that is forgotten.
 Data = tuple[Tensor, Tensor] | None
 
@@ -74,7 +75,6 @@ def learn(
     start: ArrayLike | Tensor,
     method: str = "fats",
     every: int | None = None,
-    memory_bytes: int = 2**30,
     fisher: Fisher | None = None,
     rounds: int | None = None,
     path: Path | str | None = None,
@@ -100,9 +100,7 @@ def learn(
         numbers of samples.
     every : int, optional
         k >= 1, a model is kept before every k-th round; by default the least k whose models fit
-        into `memory_bytes`.
-    memory_bytes : int
-        >= 1.
+        into `MEMORY_BYTES`.
     fisher : Fisher, optional
         FR2's settings.
     rounds : int, optional
@@ -114,7 +112,7 @@ def learn(
     ------
     ValueError
         For data that do not fit the history or the task, a value out of range, models too large for
-        `memory_bytes`, or a `path` whose file holds a state that has forgotten something.
+        `MEMORY_BYTES`, or a `path` whose file holds a state that has forgotten something.
     FloatingPointError
         If the model stops being finite; the message names the round.
     """
@@ -123,7 +121,7 @@ def learn(
     checks.instance("history", history, History)
     rounds = None if rounds is None else checks.integer("rounds", rounds, 0, history.rounds)
     first = _first_model(task, start)
-    every = _spacing(task, history.rounds, every, memory_bytes)
+    every = _spacing(task, history.rounds, every)
     ledger = Ledger(history.clients_per_round, history.local_steps, task.n_params)
     state = State(history, rate, {0: first}, every, ledger, method, fisher=fisher or Fisher())
     return resume(
@@ -401,15 +399,14 @@ def _first_model(task: federated.Task, start: Any) -> Tensor:
     return first
 
 
-def _spacing(task: federated.Task, rounds: int, every: int | None, memory_bytes: int) -> int:
+def _spacing(task: federated.Task, rounds: int, every: int | None) -> int:
     """Return k: as asked, or the least one whose models fit into the memory."""
-    size = 4 * task.n_params
-    # Beside the start and the last model, which are always kept.
-    fitting = checks.integer("memory_bytes", memory_bytes, 1) // size - 2
     if every is not None:
         return checks.integer("every", every, 1)
+    # Beside the start and the last model, which are always kept.
+    fitting = MEMORY_BYTES // (4 * task.n_params) - 2
     if fitting < 0:
-        raise ValueError(f"memory_bytes={memory_bytes} must be at least {2 * size}, for two models")
+        raise ValueError(f"every=None keeps two models at least, over {MEMORY_BYTES:,} bytes here")
     return -(-rounds // (fitting + 1))
 
 

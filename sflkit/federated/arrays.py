@@ -52,6 +52,16 @@ def array_of(value: Any) -> np.ndarray:
         return np.array(value, dtype=object)
 
 
+def numbers_of(name: str, value: Any) -> Tensor:
+    """Return `value` as a tensor without gradients; ValueError, which names it, if it is none."""
+    try:
+        return tensor_of(value).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(
+            f"{name}={checks.shown(value)} must be a tensor or an array of numbers"
+        ) from None
+
+
 def rows_of(name: str, value: Any) -> Tensor:
     """Return `value` as a real floating-point tensor of shape (n_clients, n_params).
 
@@ -63,12 +73,7 @@ def rows_of(name: str, value: Any) -> Tensor:
         If `value` holds no numbers, or complex ones, or has another number of axes. The message
         calls it `name`.
     """
-    try:
-        rows = tensor_of(value).detach()
-    except (TypeError, ValueError, RuntimeError):
-        raise ValueError(
-            f"{name}={checks.shown(value)} must be a tensor or an array of numbers"
-        ) from None
+    rows = numbers_of(name, value)
     if rows.ndim != 2 or rows.is_complex():
         raise ValueError(
             f"{name} has shape {tuple(rows.shape)} and dtype {rows.dtype}; "
@@ -85,12 +90,7 @@ def finite_vector(name: str, value: Any) -> Tensor:
     ValueError
         If it is anything else. The message calls it `name`.
     """
-    try:
-        vector = tensor_of(value).detach()
-    except (TypeError, ValueError, RuntimeError):
-        raise ValueError(
-            f"{name}={checks.shown(value)} must be a tensor or an array of numbers"
-        ) from None
+    vector = numbers_of(name, value)
     if vector.ndim != 1:
         raise ValueError(f"{name} has shape {tuple(vector.shape)}; it must be (n_params,)")
     vector = rows_of(name, vector[None])[0]

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from sflkit import torch_draws
+from sflkit import models, torch_draws
+from sflkit.federated.aggregation import LocalWork
 from sflkit.federated.servers import ServerRule
 
 
@@ -61,6 +62,52 @@ def build_server(server: Callable[..., ServerRule], config: Any, shares: np.ndar
             "sflkit.federated.FedAvg"
         )
     return made
+
+
+def local_options(server: ServerRule, work: LocalWork) -> dict[str, Any]:
+    """Return what a server rule asks of a round's local steps, as keywords of `local_sgd`.
+
+    Raises
+    ------
+    ValueError
+        If it asks for anything but prox and corrections.
+    """
+    asked = dict(server.local_options(work))
+    unknown = asked.keys() - {"prox", "corrections"}
+    if unknown:
+        raise ValueError(
+            f"local_options of {type(server).__name__} holds {', '.join(sorted(unknown))}; it may "
+            "hold prox and corrections"
+        )
+    return asked
+
+
+def network(
+    model: nn.Module | Callable[..., nn.Module] | None,
+    name: str,
+    input_shape: tuple[int, ...],
+    n_classes: int,
+    **options: Any,
+) -> nn.Module:
+    """Return the network of a run: `model` if there is one, else the network `name` of the papers.
+
+    Parameters
+    ----------
+    model : torch.nn.Module, class, function or None
+        See `build_model`.
+    name, input_shape, n_classes, options
+        See `models.create`; options that are None are left out, so that the network's own values
+        stand.
+
+    Raises
+    ------
+    ValueError
+        As `build_model` and `models.create`.
+    """
+    if model is not None:
+        return build_model(model, input_shape, n_classes)
+    given = {option: value for option, value in options.items() if value is not None}
+    return models.create(name, input_shape=input_shape, n_classes=n_classes, **given)
 
 
 def build_model(

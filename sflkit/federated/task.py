@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sflkit import checks, torch_draws
-from sflkit.federated.arrays import first_not_finite, tensor_of
+from sflkit.federated.arrays import first_not_finite, numbers_of
 from sflkit.federated.replicas import Replica
 
 LOSSES = ("cross_entropy", "mse")
@@ -195,12 +195,7 @@ class Task:
             If `value` has another shape or no numbers, or, where that is refused, entries that are
             not finite; the message names the first such client.
         """
-        try:
-            flat = tensor_of(value).detach()
-        except (TypeError, ValueError, RuntimeError):
-            raise ValueError(
-                f"{name}={checks.shown(value)} must be a tensor or an array of numbers"
-            ) from None
+        flat = numbers_of(name, value)
         if flat.ndim not in (1, 2) or flat.shape[-1] != self.n_params:
             raise ValueError(
                 f"{name} has shape {tuple(flat.shape)}; it must be ({self.n_params},) or "

@@ -16,7 +16,6 @@ from sflkit.osafl.devices import (
     Allocation,
     Devices,
     Link,
-    checked_choices,
     finish,
     uplink_rate,
 )
@@ -67,7 +66,7 @@ def allocate(
 def _joint(devices: Devices, link: Link) -> Allocation:
     """Return the exact answer: each number of steps is tried at its least energy."""
     steps = np.arange(1, link.max_steps + 1)[:, None]
-    uplink_s, fits = least_energy_uplink(devices, link, steps)
+    uplink_s, fits = _least_energy_uplink(devices, link, steps)
     power = _power(devices, link, uplink_s)
     cycles = devices.cycles_per_step * steps
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -80,8 +79,7 @@ def _joint(devices: Devices, link: Link) -> Allocation:
     return finish(devices, link, best, cpu_hz[row, column], power[row, column])
 
 
-@checked_choices
-def least_energy_uplink(
+def _least_energy_uplink(
     devices: Devices, link: Link, steps: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the uplink time of least energy for given numbers of steps, and whether any fits.
@@ -103,15 +101,7 @@ def least_energy_uplink(
         In s; without meaning where nothing fits.
     fits : bool array (n_steps, n_clients)
         Whether the time suffices at the largest frequency and power, whatever energy that takes.
-
-    Raises
-    ------
-    ValueError
-        For steps that are no whole numbers >= 1, or of another shape.
     """
-    steps = checks.integers("steps", steps, ndim=2, low=1)
-    if steps.shape[1] != 1:
-        raise ValueError(f"steps has shape {steps.shape}; it must be (n_steps, 1)")
     work = devices.cycles_per_step * steps
     rate = uplink_rate(devices.snr_per_watt, devices.max_tx_watt, link.bandwidth_hz)
     with np.errstate(all="ignore"):

@@ -25,6 +25,9 @@ from sflkit.osafl.devices import Allocation, Devices, Link, checked_choices, cos
 # Steps are real numbers here; one short of a whole number by this little is that whole number.
 _WHOLE = 1e-9
 SOLVERS = ("closed", "cvxpy")
+PASSES = 10  # I of Algorithm 1
+APPROXIMATIONS = 20  # of Algorithm 3
+TOL = 1e-6  # the largest relative move of frequency and power that counts as none
 
 
 class Start(NamedTuple):
@@ -133,8 +136,6 @@ def algorithm3(
     tx_watt: np.ndarray,
     *,
     solver: str = "closed",
-    iterations: int = 20,
-    tol: float = 1e-6,
 ) -> np.ndarray:
     """Return the power in W by successive convex approximation of (10).
 
@@ -149,27 +150,20 @@ def algorithm3(
         Steps > 0 of every client, frequencies in Hz, and the powers in W to start from.
     solver : {"closed", "cvxpy"}
         The closed form, or one parametrised (DPP) cvxpy problem over all clients.
-    iterations : int
-        At most so many, >= 1.
-    tol : float
-        > 0; the largest relative move of a power that ends the iteration.
 
     Raises
     ------
     ValueError
-        For an unknown solver, iterations < 1, tol <= 0, steps, frequencies or powers that are not
-        > 0, or of another shape.
+        For an unknown solver, steps, frequencies or powers that are not > 0, or of another shape.
     """
     checks.choice("solver", solver, SOLVERS)
     for name, value in (("local_steps", local_steps), ("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
         if checks.array(name, value, above=0).shape != (len(devices),):
             raise ValueError(f"{name} has shape {np.shape(value)}; it must be ({len(devices)},)")
-    iterations = checks.integer("iterations", iterations, 1)
-    tol = checks.real("tol", tol, above=0)
     low = np.minimum(least_power(devices, link, local_steps, cpu_hz), devices.max_tx_watt)
     power = np.array(tx_watt, dtype=float)
     solve = _problem(len(power)) if solver == "cvxpy" else None
-    for _ in range(iterations):
+    for _ in range(APPROXIMATIONS):
         spent = costs(devices, link, local_steps, cpu_hz, power)
         x = devices.snr_per_watt * power
         slope = 1 - x / ((1 + x) * np.log1p(x))  # d log(p / log(1 + snr p)) / d log p, in (0, 1)
@@ -183,7 +177,7 @@ def algorithm3(
             new = np.where(fits, solve(low / power, highest, -slope, slope, room) * power, power)
         moved = np.abs(new / power - 1)
         power = new
-        if (moved <= tol).all():
+        if (moved <= TOL).all():
             break
     return power
 
@@ -194,8 +188,6 @@ def alternate(
     *,
     start: Start | None = None,
     solver: str = "closed",
-    iterations: int = 10,
-    tol: float = 1e-6,
 ) -> Alternation:
     """Run Algorithm 1 (Algorithm 4 of the appendix) and return every iterate.
 
@@ -206,16 +198,12 @@ def alternate(
         By default the full CPU frequency and a tenth of the power.
     solver : {"closed", "cvxpy"}
         See `algorithm3`.
-    iterations : int
-        I, >= 1.
-    tol : float
-        Largest relative move of frequency and power that counts as none.
 
     Raises
     ------
     ValueError
-        For a share outside (0, 1] or of another shape, an unknown solver, iterations < 1, tol <= 0
-        or arguments of other types.
+        For a share outside (0, 1] or of another shape, an unknown solver, or arguments of other
+        types.
     """
     checks.instance("devices", devices, Devices)
     checks.instance("link", link, Link)
@@ -232,15 +220,13 @@ def alternate(
                 f"{name} has shape {shape}; it must be a number, or ({len(devices)},), one per "
                 "client"
             )
-    iterations = checks.integer("iterations", iterations, 1)
-    tol = checks.real("tol", tol, above=0)
     cpu = np.broadcast_to(start.cpu_share * devices.max_cpu_hz, len(devices)).astype(float)
     power = np.broadcast_to(start.tx_share * devices.max_tx_watt, len(devices)).astype(float)
     rows = [(np.full(len(devices), np.nan), cpu, power)]
-    for _ in range(iterations):
+    for _ in range(PASSES):
         steps = np.maximum(lemma1(devices, link, cpu, power), 0.0)
         new_cpu, new_power = _pass(devices, link, steps, cpu, power, solver)
-        still = _near(new_cpu, cpu, tol) and _near(new_power, power, tol)
+        still = _near(new_cpu, cpu) and _near(new_power, power)
         cpu = new_cpu
         power = new_power
         rows.append((steps, cpu, power))
@@ -290,8 +276,8 @@ def whole_steps(devices: Devices, link: Link, history: Alternation) -> Allocatio
     return finish(devices, link, steps, np.minimum(cpu, devices.max_cpu_hz), power)
 
 
-def _near(new: np.ndarray, old: np.ndarray, tol: float) -> bool:
-    return bool((np.abs(new - old) <= tol * np.abs(old)).all())
+def _near(new: np.ndarray, old: np.ndarray) -> bool:
+    return bool((np.abs(new - old) <= TOL * np.abs(old)).all())
 
 
 def _problem(n: int) -> Callable[..., np.ndarray]:

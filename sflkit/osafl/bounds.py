@@ -27,6 +27,7 @@ psi            psi        weight of A in (28), >= 0
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +96,7 @@ def theorem1(
         For values out of range or arrays of different lengths.
     """
     loss_decrease = checks.real("loss_decrease", loss_decrease)
-    r = _round(
+    r = _Round(
         beta, rate, global_rate, sigma2, alpha, similarity, local_steps, shift, rho1, rho2, skew
     )
     a, noise = _terms(r, _clients("score", score, r.alpha))
@@ -103,7 +104,7 @@ def theorem1(
         # ERRATA 33: eta = 0.06, beta = 1, kappa = 5 meet the printed conditions and give A = -0.44.
         return OSAFLBound(math.inf, a, False)
     server_fits = r.rate * r.global_rate <= 1 / r.beta
-    local_fits = r.rate * 2 * math.sqrt(2) * r.beta * r.steps.max() < 1
+    local_fits = r.rate * 2 * math.sqrt(2) * r.beta * r.local_steps.max() < 1
     value = (2 * loss_decrease / (r.rate * r.global_rate) + noise) / a
     return OSAFLBound(value, a, server_fits and local_fits)
 
@@ -126,7 +127,7 @@ def score_objective(score: ArrayLike, *, psi: float, **of_round: ArrayLike) -> f
     ValueError
         As `theorem1`.
     """
-    r = _round(**of_round)
+    r = _Round(**of_round)
     a, noise = _terms(r, _clients("score", score, r.alpha))
     return noise - checks.real("psi", psi, 0) * a
 
@@ -151,12 +152,12 @@ def optimal_scores(*, psi: float, **of_round: ArrayLike) -> np.ndarray:
     ValueError
         As `theorem1`.
     """
-    r = _round(**of_round)
+    r = _Round(**of_round)
     psi = checks.real("psi", psi, 0)
-    drift = (r.beta * r.rate * r.steps) ** 2
+    drift = (r.beta * r.rate * r.local_steps) ** 2
     # ERRATA 31: the last term of C_u lacks psi in print
     pull = r.alpha * (
-        8 * r.steps * (r.beta * r.rate) ** 2 * r.sigma2
+        8 * r.local_steps * (r.beta * r.rate) ** 2 * r.sigma2
         + (64 * r.shift + 32 * r.rho2 * r.skew + 32 * psi * r.rho1) * drift
     )
     brake = 2 * r.beta * r.rate * r.global_rate * r.sigma2 * r.alpha**2
@@ -166,58 +167,42 @@ def optimal_scores(*, psi: float, **of_round: ArrayLike) -> np.ndarray:
     if np.isnan(scores).any():
         k = int(np.isnan(scores).argmax())
         raise ValueError(
-            f"local_steps={r.steps[k]}, shift={r.shift[k]} and skew={r.skew[k]} of client {k} are "
-            "too large to compute with"
+            f"local_steps={r.local_steps[k]}, shift={r.shift[k]} and skew={r.skew[k]} of client "
+            f"{k} are too large to compute with"
         )
     return scores
 
 
-class _Round(NamedTuple):
+@dataclass
+class _Round:
     """The checked arguments of one round; every array has one entry per client."""
 
     beta: float
     rate: float
     global_rate: float
     sigma2: float
-    alpha: np.ndarray
-    similarity: np.ndarray
-    steps: np.ndarray
-    shift: np.ndarray
+    alpha: ArrayLike
+    similarity: ArrayLike
+    local_steps: ArrayLike
+    shift: ArrayLike
     rho1: float
     rho2: float
-    skew: np.ndarray
+    skew: ArrayLike
 
-
-def _round(
-    beta: float,
-    rate: float,
-    global_rate: float,
-    sigma2: float,
-    alpha: ArrayLike,
-    similarity: ArrayLike,
-    local_steps: ArrayLike,
-    shift: ArrayLike,
-    rho1: float,
-    rho2: float,
-    skew: ArrayLike,
-) -> _Round:
-    alpha = checks.simplex("alpha", alpha)
-    steps = _clients("local_steps", local_steps, alpha, low=1)
-    if (steps != np.floor(steps)).any():
-        raise ValueError(f"local_steps={local_steps!r} must be whole numbers >= 1")
-    return _Round(
-        checks.real("beta", beta, above=0),
-        checks.real("rate", rate, above=0),
-        checks.real("global_rate", global_rate, above=0),
-        checks.real("sigma2", sigma2, 0),
-        alpha,
-        _clients("similarity", similarity, alpha),
-        steps,
-        _clients("shift", shift, alpha),
-        checks.real("rho1", rho1, 1),
-        checks.real("rho2", rho2, 0),
-        _clients("skew", skew, alpha),
-    )
+    def __post_init__(self):
+        self.alpha = checks.simplex("alpha", self.alpha)
+        self.beta = checks.real("beta", self.beta, above=0)
+        self.rate = checks.real("rate", self.rate, above=0)
+        self.global_rate = checks.real("global_rate", self.global_rate, above=0)
+        self.local_steps = _clients("local_steps", self.local_steps, self.alpha, low=1)
+        if (self.local_steps != np.floor(self.local_steps)).any():
+            raise ValueError(f"local_steps={self.local_steps} must be whole numbers >= 1")
+        self.similarity = _clients("similarity", self.similarity, self.alpha)
+        self.shift = _clients("shift", self.shift, self.alpha)
+        self.skew = _clients("skew", self.skew, self.alpha)
+        self.sigma2 = checks.real("sigma2", self.sigma2, 0)
+        self.rho1 = checks.real("rho1", self.rho1, 1)
+        self.rho2 = checks.real("rho2", self.rho2, 0)
 
 
 def _clients(name: str, value: ArrayLike, alpha: np.ndarray, low: float = 0.0) -> np.ndarray:
@@ -233,12 +218,12 @@ def _clients(name: str, value: ArrayLike, alpha: np.ndarray, low: float = 0.0) -
 def _terms(r: _Round, score: np.ndarray) -> tuple[float, float]:
     """Return A of (24), and the sum of its terms 2 to 5 before the division by A."""
     b = score**2 - 2 * score * r.similarity + 2 * r.similarity**2
-    drift = (r.beta * r.rate * r.steps) ** 2
+    drift = (r.beta * r.rate * r.local_steps) ** 2
     gradients = (
         r.beta
         * r.rate
         * r.sigma2
-        * (r.alpha * (r.global_rate * r.alpha * score**2 + 4 * r.beta * r.rate * r.steps * b))
+        * (r.alpha * (r.global_rate * r.alpha * score**2 + 4 * r.beta * r.rate * r.local_steps * b))
     )
     data = r.alpha * b * (32 * r.shift + 16 * r.rho2 * r.skew) * drift
     return float(1 - 16 * r.rho1 * (r.alpha * drift * b).sum()), float((gradients + data).sum())

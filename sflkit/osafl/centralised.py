@@ -330,11 +330,16 @@ def run(
     import torch
 
     from sflkit import federated
+    from sflkit.federated.own import network
 
     last = checks.last_round(stop_after, config.episodes)
     source = data.load(config.data)
     clients = draw_clients(config, source.y_train)
-    task = federated.Task(_network(config, source, model))
+    hidden = config.hidden
+    if hidden is not None and config.model == "mlp":  # which takes the widths of several layers
+        hidden = (hidden,)
+    shape, n_classes = source.input_shape, source.n_classes
+    task = federated.Task(network(model, config.model, shape, n_classes, hidden=hidden))
     device = machine.device()
     params = task.init(model_seed(config.seed)).to(device)
     x, y = (torch.as_tensor(part("train")).to(device) for part in (source.inputs, source.labels))
@@ -365,37 +370,8 @@ def run(
             }
         )
     frame = pd.DataFrame(rows)
-    frame.attrs["data"] = _record(source)
+    frame.attrs["data"] = source.record | {"test_size": len(source.y_test)}
     return frame
-
-
-def _record(source: data.Dataset) -> dict[str, Any]:
-    """Return what a result's record says of the data."""
-    return {
-        "name": source.name,
-        "digest": source.digest,
-        "size": len(source.y_train),
-        "canonical": source.canonical,
-        "note": source.note,
-        "test_size": len(source.y_test),
-    }
-
-
-def _network(
-    config: CentralisedConfig, source: data.Dataset, model: nn.Module | Callable | None
-) -> nn.Module:
-    from sflkit import models
-
-    if model is not None:
-        from sflkit.federated.own import build_model
-
-        return build_model(model, source.input_shape, source.n_classes)
-    options = {}
-    if config.hidden is not None:  # the perceptron takes the widths of several layers
-        options["hidden"] = (config.hidden,) if config.model == "mlp" else config.hidden
-    return models.create(
-        config.model, input_shape=source.input_shape, n_classes=source.n_classes, **options
-    )
 
 
 def _pass(

@@ -24,75 +24,35 @@ from numpy.typing import ArrayLike
 from sflkit import checks
 from sflkit.osafl.devices import BANDWIDTH_HZ, Devices
 
-_LIGHT = 299_792_458.0  # m/s
+CARRIER_GHZ = 2.4
+BASE_M = 25.0  # height of the base station
+DEVICE_M = 1.5  # height of a device
+NOISE_DBM_HZ = -174.0
 
 
-def path_loss_db(
-    distance_m: ArrayLike,
-    *,
-    carrier_ghz: float = 2.4,
-    base_m: float = 25.0,
-    device_m: float = 1.5,
-    line_of_sight: ArrayLike = False,
-) -> np.ndarray:
-    """Return the urban macro path loss in dB. Source: 3GPP TR 38.901, Table 7.4.1-1.
+def path_loss_db(distance_m: ArrayLike) -> np.ndarray:
+    """Return the urban macro path loss in dB of devices that do not see the base station.
+
+    Source: 3GPP TR 38.901, Table 7.4.1-1, which takes the larger of this loss and of that in sight.
+    At 2.4 GHz and our heights the latter is smaller at every distance.
 
     Parameters
     ----------
     distance_m : array
         Horizontal distance, 0 to 5000 m. Below 10 m, where the model ends, it counts as 10 m.
-    carrier_ghz, base_m, device_m : float
-        Carrier, 0.5 to 100 GHz; height of the base station, above 1 m, and of the device, 1.5 to
-        22.5 m.
-    line_of_sight : bool or array of bool
-        Which devices see the base station. False, our default for devices among buildings, is the
-        larger of both losses.
 
     Raises
     ------
     ValueError
-        For a negative distance or one above 5000 m, NaN, a carrier or height out of range, or a
-        line of sight that is neither True nor False, or of another shape than the distances.
+        For NaN, a negative distance, or one above 5000 m.
     """
     flat = np.maximum(checks.array("distance_m", distance_m, low=0, high=5000), 10.0)
-    line_of_sight = checks.flags("line_of_sight", line_of_sight)
-    _check_fit("line_of_sight", line_of_sight, flat)
-    carrier_ghz = checks.real("carrier_ghz", carrier_ghz, 0.5, 100)
-    base_m = checks.real("base_m", base_m, above=1)
-    device_m = checks.real("device_m", device_m, 1.5, 22.5)
-    distance = np.hypot(flat, base_m - device_m)
-    tone = 20 * np.log10(carrier_ghz)
-    breakpoint_m = 4 * (base_m - 1) * (device_m - 1) * carrier_ghz * 1e9 / _LIGHT
-    far = (
-        28
-        + 40 * np.log10(distance)
-        + tone
-        - 9 * np.log10(breakpoint_m**2 + (base_m - device_m) ** 2)
-    )
-    seen = np.where(flat <= breakpoint_m, 28 + 22 * np.log10(distance) + tone, far)
-    hidden = 13.54 + 39.08 * np.log10(distance) + tone - 0.6 * (device_m - 1.5)
-    return np.where(line_of_sight, seen, np.maximum(seen, hidden))
+    distance = np.hypot(flat, BASE_M - DEVICE_M)
+    return 13.54 + 39.08 * np.log10(distance) + 20 * np.log10(CARRIER_GHZ)
 
 
-def _check_fit(name: str, value: np.ndarray, distances: np.ndarray) -> None:
-    """Refuse values that are neither one for each distance, nor rows of those, nor one for all."""
-    fits = value.shape[-distances.ndim :] == distances.shape
-    if value.shape and distances.shape and not fits:
-        raise ValueError(
-            f"{name} has shape {value.shape}; it must be that of distance_m, {distances.shape}, "
-            "rows of that shape, or one for all"
-        )
-
-
-def snr_per_watt(
-    distance_m: ArrayLike,
-    shadowing_db: ArrayLike = 0.0,
-    *,
-    bandwidth_hz: float = BANDWIDTH_HZ,
-    noise_dbm_hz: float = -174.0,
-    **path: ArrayLike,
-) -> np.ndarray:
-    """Return the SNR at 1 W over the whole bandwidth, in 1/W.
+def snr_per_watt(distance_m: ArrayLike, shadowing_db: ArrayLike = 0.0) -> np.ndarray:
+    """Return the SNR at 1 W over the whole bandwidth of 540 kHz, in 1/W.
 
     Parameters
     ----------
@@ -101,24 +61,22 @@ def snr_per_watt(
     shadowing_db : array
         It adds to the gain, in dB: one number, one per distance, or rows of draws with one per
         distance each.
-    bandwidth_hz : float
-        In Hz, > 0. The noise grows with it, see `Devices.at_bandwidth`.
-    noise_dbm_hz : float
-        Noise density in dBm/Hz.
-    **path
-        Further keywords of `path_loss_db`.
 
     Raises
     ------
     ValueError
-        As `path_loss_db`, for shadowing that is not finite and for bandwidth_hz <= 0.
+        As `path_loss_db`, and for shadowing that is not finite or of another shape.
     """
-    loss_db = path_loss_db(distance_m, **path)
+    loss_db = path_loss_db(distance_m)
     shadowing_db = checks.array("shadowing_db", shadowing_db)
-    _check_fit("shadowing_db", shadowing_db, loss_db)
+    fits = shadowing_db.shape[-loss_db.ndim :] == loss_db.shape
+    if shadowing_db.shape and loss_db.shape and not fits:
+        raise ValueError(
+            f"shadowing_db has shape {shadowing_db.shape}; it must be that of distance_m, "
+            f"{loss_db.shape}, rows of that shape, or one for all"
+        )
     gain_db = shadowing_db - loss_db
-    bandwidth_hz = checks.real("bandwidth_hz", bandwidth_hz, above=0)
-    noise_dbm = checks.real("noise_dbm_hz", noise_dbm_hz) + 10 * np.log10(bandwidth_hz)
+    noise_dbm = NOISE_DBM_HZ + 10 * np.log10(BANDWIDTH_HZ)
     return 10 ** ((30 + gain_db - noise_dbm) / 10)
 
 

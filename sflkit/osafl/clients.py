@@ -112,7 +112,8 @@ def _world(
         source |= {"digest": found.digest, "note": found.note}
     files = video.catalogue(images, n_files=_N_FILES, rng=generator(seed, "data"))
     users = video.draw_users(n_clients, files.n_genres, generator(seed, "data", 1))
-    held = draw_stores(n_clients, generator(seed, "samples"), capacity_range=(low, high))
+    sizes = {"capacity_low": low, "capacity_high": high}
+    held = draw_stores(n_clients, generator(seed, "samples"), **sizes)
     windows = fifo_windows(held, rounds, generator(seed, "arrivals"))
     n_asked = int(windows[-1, :, 1].max()) + past
     asked = video.request_files(files, users, n_asked, generator(seed, "requests"), top_k=top_k)

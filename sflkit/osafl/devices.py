@@ -58,8 +58,8 @@ class Devices:
     Attributes
     ----------
     snr_per_watt : array
-        SNR over the full bandwidth at 1 W, in 1/W, >= 0 (0: no link). It belongs to one bandwidth;
-        see `at_bandwidth`.
+        SNR over the full bandwidth at 1 W, in 1/W, >= 0 (0: no link). It belongs to one bandwidth:
+        the noise grows with the bandwidth, so that over twice as much the SNR is half.
     cycles_per_step : array
         CPU cycles of one local step, > 0; OSAFL: 160 samples of 101376 bits at 25 to 40 cycles per
         bit.
@@ -101,42 +101,13 @@ class Devices:
     def __len__(self) -> int:
         return len(self.snr_per_watt)
 
-    def at_bandwidth(self, bandwidth_hz: float, reference_hz: float = BANDWIDTH_HZ) -> Devices:
-        """Return the same devices with their SNR over another bandwidth.
-
-        The received power does not depend on the bandwidth, but the noise does: its density is
-        fixed, so that its power grows with the bandwidth and the SNR at 1 W falls as 1 / bandwidth.
-        The uplink rate omega log2(1 + snr p) then grows with the bandwidth towards the limit
-        reference_hz snr p / ln 2, where snr is the one at the reference, and a payload that needs
-        more than that never gets through. Use it wherever a `Link` has another bandwidth than the
-        one for which the SNR was computed.
-
-        Parameters
-        ----------
-        bandwidth_hz : float
-            The new bandwidth in Hz, > 0.
-        reference_hz : float
-            The bandwidth in Hz, > 0, to which the present `snr_per_watt` belongs: that of
-            `channels.snr_per_watt` and `Link` unless they were given another one.
-
-        Raises
-        ------
-        ValueError
-            For a bandwidth that is not a number > 0.
-        """
-        bandwidth_hz = checks.real("bandwidth_hz", bandwidth_hz, above=0)
-        reference_hz = checks.real("reference_hz", reference_hz, above=0)
-        snr = self.snr_per_watt * (reference_hz / bandwidth_hz)
-        return dataclasses.replace(self, snr_per_watt=snr)
-
 
 @settings
 class Link:
     """What all clients share: the payload, the uplink and the deadline.
 
     Source of the defaults: OSAFL, Section V-A. A bandwidth other than the default changes the noise
-    and so the SNR of the devices, which know nothing of the link: pass
-    `devices.at_bandwidth(bandwidth_hz)` together with `Link(payload_bits, bandwidth_hz)`.
+    and so the SNR of the devices, which know nothing of the link.
 
     Attributes
     ----------

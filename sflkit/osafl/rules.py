@@ -273,6 +273,9 @@ class OSAFL(GradientRule):
 class MAFACD(GradientRule):
     """w <- w - eta sum_u d[u] / U. Source: OSAFL, Algorithm 9 (M-AFA-CD).
 
+    In literal mode w is divided by the local rate, as the initialisation does; line 16 of the
+    algorithm divides it by eta (ERRATA 38).
+
     Parameters
     ----------
     n_clients : int
@@ -281,29 +284,17 @@ class MAFACD(GradientRule):
         eta > 0.
     never_joined : {"exclude", "zero", "literal"}
         See the top of this module.
-    literal_rate : float, optional
-        In literal mode, what w is divided by. ERRATA 38: the initialisation divides by the local
-        rate, which is taken unless this is given, and line 16 by eta.
     """
 
-    def __init__(
-        self,
-        n_clients: int,
-        global_rate: float,
-        never_joined: str = "exclude",
-        literal_rate: float | None = None,
-    ):
+    def __init__(self, n_clients: int, global_rate: float, never_joined: str = "exclude"):
         super().__init__(n_clients, never_joined)
         self.global_rate = checks.real("global_rate", global_rate, above=0)
-        if literal_rate is not None:
-            literal_rate = checks.real("literal_rate", literal_rate, above=0)
-        self.literal_rate = literal_rate
 
     def next_params(self, params: Tensor, rate: float) -> Tensor:
         """Return the model moved against the mean of the gradients."""
         total = self.buffer[: self.joined].sum(0)
         if self.never_joined == "literal":
-            total += (self.n_clients - self.joined) / (self.literal_rate or rate) * params
+            total += (self.n_clients - self.joined) / rate * params
         return params - self.global_rate / self.counted * total
 
 

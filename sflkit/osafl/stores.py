@@ -20,6 +20,8 @@ import numpy as np
 
 from sflkit import checks
 
+ARRIVAL_LOW, ARRIVAL_HIGH = 0.3, 0.8  # OSAFL, Section V-A
+
 
 class Stores(NamedTuple):
     """FIFO stores of the clients; arrays (n_clients,), see the table at the top."""
@@ -33,41 +35,33 @@ def draw_stores(
     n_clients: int,
     rng: np.random.Generator,
     *,
-    capacity_range: tuple[int, int] = (320, 640),
-    arrival_range: tuple[float, float] = (0.3, 0.8),
+    capacity_low: int = 320,
+    capacity_high: int = 640,
 ) -> Stores:
     """Draw D_u and p_u uniformly, and E_u = ceil(32 p_u). Source: OSAFL, Section V-A.
 
-    The paper's p_u,ac is taken as this p_u.
+    The paper's p_u,ac is taken as this p_u, between 0.3 and 0.8.
 
     Parameters
     ----------
     n_clients : int
     rng : numpy.random.Generator
-    capacity_range : (int, int)
-        Smallest and largest D_u, a whole number.
-    arrival_range : (float, float)
-        Smallest and largest p_u, in [0, 1].
+    capacity_low, capacity_high : int
+        Smallest and largest D_u. Up to 26 samples arrive before a round, and no store is renewed as
+        a whole.
 
     Raises
     ------
     ValueError
-        For a range that is not ordered, or a store no larger than a round's arrivals.
+        Unless 27 <= capacity_low <= capacity_high.
     """
     n_clients = checks.integer("n_clients", n_clients, 1)
-    low, high = checks.span("arrival_range", arrival_range, 0, 1)
-    ends = checks.span("capacity_range", capacity_range, 1)
-    smallest, largest = (checks.integer("capacity_range", end, 1) for end in ends)
-    most = int(np.ceil(32 * high))
-    if not most < smallest <= largest:
-        raise ValueError(
-            f"capacity_range={capacity_range!r} must be (low, high) and above the {most} arrivals "
-            "per round"
-        )
+    low = checks.integer("capacity_low", capacity_low, int(np.ceil(32 * ARRIVAL_HIGH)) + 1)
+    high = checks.integer("capacity_high", capacity_high, low)
     size_rng, arrival_rng = checks.generator(rng).spawn(2)
-    probability = arrival_rng.uniform(low, high, n_clients)
+    probability = arrival_rng.uniform(ARRIVAL_LOW, ARRIVAL_HIGH, n_clients)
     return Stores(
-        size_rng.integers(smallest, largest + 1, n_clients),
+        size_rng.integers(low, high + 1, n_clients),
         np.ceil(32 * probability).astype(np.int64),
         probability,
     )

@@ -22,10 +22,9 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from sflkit import checks, federated, machine, models
-from sflkit.federated import LocalWork, ServerRule
+from sflkit import checks, federated, machine
+from sflkit.federated import LocalWork, ServerRule, own
 from sflkit.federated.arrays import first_not_finite, tensor_of
-from sflkit.federated.own import build_model, build_server
 from sflkit.osafl.clients import Samples, local_steps, loss
 from sflkit.osafl.config import SIZE_FIELDS, OSAFLConfig
 from sflkit.osafl.networks import BITS_PER_PARAMETER
@@ -176,7 +175,7 @@ def make_rule(
             f"sizes has shape {np.shape(sizes)}; it must be ({config.n_clients},), one per client"
         )
     if server is not None:
-        return build_server(server, config, sizes / sizes.sum())
+        return own.build_server(server, config, sizes / sizes.sum())
     row = RULES[config.rule]
     given = {
         "n_clients": config.n_clients,
@@ -223,29 +222,24 @@ class Learner:
         self._samples = Samples(config, device, cache)
         self._sizes = self._samples.world.stores.capacity
         self.n_files = self._samples.world.catalogue.n_files
-        self.task = federated.Task(self._network(model), loss)
+        sizes = {name: getattr(config, name) for name in SIZE_FIELDS}
+        shape = self._samples.input_shape
+        self.task = federated.Task(
+            own.network(model, config.model, shape, self.n_files, **sizes), loss
+        )
         self.params = self.task.init(model_seed(config.seed)).to(device)
         self.rule = make_rule(config, self._sizes, server)
         self._rate = config.hyper["rate"]
         self.steps = np.zeros((config.rounds, config.n_clients), dtype=np.int64)
         if not self.is_central:
-            self.steps = local_steps(config, self._payload_bits())
+            payload_bits = config.payload_bits
+            if payload_bits is None:
+                payload_bits = BITS_PER_PARAMETER * self.task.n_params
+            self.steps = local_steps(config, payload_bits)
         self._test = self._samples.test()
         # Rules of the table keep no updates, a caller's own may.
         self._reuses_memory = server is None
         self._memory: Tensor | None = None
-
-    def _network(self, model: nn.Module | Callable | None) -> nn.Module:
-        shape = self._samples.input_shape
-        if model is not None:
-            return build_model(model, shape, self.n_files)
-        sizes = {name: getattr(self.config, name) for name in SIZE_FIELDS}
-        given = {name: size for name, size in sizes.items() if size is not None}
-        return models.create(self.config.model, input_shape=shape, n_classes=self.n_files, **given)
-
-    def _payload_bits(self) -> float:
-        given = self.config.payload_bits
-        return BITS_PER_PARAMETER * self.task.n_params if given is None else given
 
     @property
     def is_central(self) -> bool:
@@ -303,7 +297,7 @@ class Learner:
     def _updates(self, t: int, work: LocalWork) -> Tensor:
         """Return the participants' updates; only a part of the clients' inputs exists at a time."""
         updates = self._empty(len(work.clients))
-        options = dict(self.rule.local_options(work))
+        options = own.local_options(self.rule, work)
         corrections = options.pop("corrections", None)
         for part in self._samples.groups(work.clients, work.steps):
             batches = [

@@ -295,9 +295,8 @@ def draw_users(
     rng: np.random.Generator,
     *,
     concentration: float = 0.3,
-    stick_range: tuple[float, float] = (0.4, 0.9),
 ) -> Users:
-    """Draw users: preferences from Dirichlet(concentration), stick probabilities uniform.
+    """Draw users: preferences from Dirichlet(concentration), stick probabilities from 0.4 to 0.9.
 
     Source: OSAFL, Appendix D-A. Each user has a random stream of its own, so that a new one leaves
     the others as they were.
@@ -305,17 +304,15 @@ def draw_users(
     Raises
     ------
     ValueError
-        For n_users < 1, n_genres < 2, concentration <= 0, or a range that is not ordered within
-        [0, 1].
+        For n_users < 1, n_genres < 2 or concentration <= 0.
     """
     n_users = checks.integer("n_users", n_users, 1)
     n_genres = checks.integer("n_genres", n_genres, 2)
     concentration = checks.real("concentration", concentration, above=0)
-    low, high = checks.span("stick_range", stick_range, 0, 1)
     children = checks.generator(rng).spawn(n_users)
     law = np.full(n_genres, concentration)
     preferences = np.stack([child.dirichlet(law) for child in children])
-    return Users(preferences, np.array([child.uniform(low, high) for child in children]))
+    return Users(preferences, np.array([child.uniform(0.4, 0.9) for child in children]))
 
 
 def request_files(

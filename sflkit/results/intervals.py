@@ -6,6 +6,7 @@ most of a second to load.
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
 from numbers import Real
@@ -86,15 +87,9 @@ def runs_needed(estimate: Estimate, low: float, high: float) -> int | None:
     def settled(n: int) -> bool:
         return special.stdtrit(n - 1, quantile) * estimate.spread / math.sqrt(n) < distance
 
-    if not settled(MAX_RUNS):
-        return None
-    lower = 1
-    upper = MAX_RUNS
     # The half width falls with n, so that halving the range finds the first n.
-    while upper - lower > 1:
-        middle = (lower + upper) // 2
-        lower, upper = (lower, middle) if settled(middle) else (middle, upper)
-    return upper
+    first = 2 + bisect.bisect_left(range(2, MAX_RUNS + 1), True, key=settled)
+    return first if first <= MAX_RUNS else None
 
 
 def sample_of(name: str, sample: ArrayLike) -> np.ndarray:

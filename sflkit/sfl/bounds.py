@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.config import Count, NotNegative, Positive, settings
 
 
 def fifo_discrepancy(cache_rounds: float, corr_rounds: float, delta2: float) -> float:
@@ -275,7 +276,7 @@ def theorem1(
     sigma_m2 = checks.real("sigma_m2", sigma_m2, 0)
     sigma_g2 = checks.real("sigma_g2", sigma_g2, 0)
     mean_lambda2 = _mean_lambda2(lambda2, rounds)
-    sizes = _StepSizes.checked(local_steps, smoothness, local_rate, global_rate, dissimilarity2)
+    sizes = _StepSizes(local_steps, smoothness, local_rate, global_rate, dissimilarity2)
     c = sizes.largest_c() if c is None else checks.real("c", c)
     if c <= 0:
         return SFLConvergence(*(math.inf,) * 6, c, False)
@@ -292,32 +293,15 @@ def theorem1(
     return SFLConvergence(*terms, missing, sum(terms), c, sizes.feasible(c))
 
 
-class _StepSizes(NamedTuple):
+@settings
+class _StepSizes:
     """The part of Theorem 1's setting that decides whether it speaks."""
 
-    local_steps: int
-    smoothness: float
-    local_rate: float
-    global_rate: float
-    dissimilarity2: float
-
-    @classmethod
-    def checked(
-        cls,
-        local_steps: int,
-        smoothness: float,
-        local_rate: float,
-        global_rate: float,
-        dissimilarity2: float,
-    ) -> _StepSizes:
-        """Return them, or raise ValueError for a number out of range."""
-        return cls(
-            checks.integer("local_steps", local_steps, 1),
-            checks.real("smoothness", smoothness, above=0),
-            checks.real("local_rate", local_rate, above=0),
-            checks.real("global_rate", global_rate, above=0),
-            checks.real("dissimilarity2", dissimilarity2, 0),
-        )
+    local_steps: Count
+    smoothness: Positive
+    local_rate: Positive
+    global_rate: Positive
+    dissimilarity2: NotNegative
 
     def drift(self) -> float:
         """Return (eta_L E L)^2."""

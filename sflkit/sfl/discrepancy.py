@@ -9,7 +9,6 @@ rounding of ERRATA 4, an error below one sample per label, is in these numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
 
@@ -231,17 +230,26 @@ def rule_weights(rule: str, t: int, *, cache_rounds: int, theta: float | None = 
     ValueError
         For an unknown rule, t or cache_rounds out of range, or theta missing or out of place.
     """
-    checks.choice("rule", rule, _WEIGHTS)
+    checks.choice("rule", rule, ("fifo", "drsr", "srsr", "srsr_filled", "lazy"))
     cache_rounds = checks.integer("cache_rounds", cache_rounds, 1)
     t = checks.integer("t", t, cache_rounds if rule == "fifo" else 1)
-    step = 0.0
-    if rule.startswith("srsr"):
-        step = checks.real("theta", theta, 0, 1) / cache_rounds
-    elif theta is not None:
+    if not rule.startswith("srsr") and theta is not None:
         raise ValueError(
             f"theta={theta!r} belongs to the rules 'srsr' and 'srsr_filled', not to {rule!r}"
         )
-    return _WEIGHTS[rule](t, cache_rounds, step)
+    filled, after = min(t, cache_rounds), max(t - cache_rounds, 0)
+    if rule == "fifo":
+        return np.full(cache_rounds, 1 / cache_rounds)
+    if rule == "drsr":
+        return np.full(t, 1 / t)
+    if rule == "lazy":
+        return np.concatenate([np.zeros(after), np.full(filled, 1 / filled)])
+    step = checks.real("theta", theta, 0, 1) / cache_rounds
+    if rule == "srsr":
+        return step * (1 - step) ** np.arange(t)
+    return np.concatenate(
+        [step * (1 - step) ** np.arange(after), np.full(filled, (1 - step) ** after / filled)]
+    )
 
 
 def exact_discrepancy(
@@ -371,41 +379,6 @@ def _started(stream: LabelStream, weights: np.ndarray, t: int) -> np.ndarray:
         square = square + (2 * split * x + law[:, :, None] * x**2).sum(axis=1)
         split = split + law[:, :, None] * x
     return square + 2 * missing * split.sum(axis=1) + missing**2
-
-
-def _fifo(t: int, cache_rounds: int, step: float) -> np.ndarray:
-    return np.full(cache_rounds, 1 / cache_rounds)
-
-
-def _drsr(t: int, cache_rounds: int, step: float) -> np.ndarray:
-    return np.full(t, 1 / t)
-
-
-def _lazy(t: int, cache_rounds: int, step: float) -> np.ndarray:
-    first = min(t, cache_rounds)
-    return np.concatenate([np.zeros(t - first), np.full(first, 1 / first)])
-
-
-def _srsr(t: int, cache_rounds: int, step: float) -> np.ndarray:
-    return step * (1 - step) ** np.arange(t)
-
-
-def _srsr_filled(t: int, cache_rounds: int, step: float) -> np.ndarray:
-    filled = min(t, cache_rounds)
-    after = max(t - cache_rounds, 0)
-    return np.concatenate(
-        [step * (1 - step) ** np.arange(after), np.full(filled, (1 - step) ** after / filled)]
-    )
-
-
-# The weights (newest first) of a rule in round t; step = theta / M is SRSR's.
-_WEIGHTS: dict[str, Callable[[int, int, float], np.ndarray]] = {
-    "fifo": _fifo,
-    "drsr": _drsr,
-    "srsr": _srsr,
-    "srsr_filled": _srsr_filled,
-    "lazy": _lazy,
-}
 
 
 def correlation_rounds(stream: LabelStream, window: int) -> tuple[float, float]:

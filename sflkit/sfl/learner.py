@@ -11,7 +11,7 @@ Source: SFL, Section IV-A, (2)-(6).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -46,8 +46,6 @@ class Learner:
     server, model : optional
         Your own server rule and network, see `sflkit.federated.own`; None takes FedAvg with the
         config's global rate, and builds the network that the config names.
-    backend : str
-        Of `federated.local_sgd`.
 
     Raises
     ------
@@ -63,20 +61,19 @@ class Learner:
         *,
         server: Callable | None = None,
         model: nn.Module | Callable | None = None,
-        backend: str = "auto",
     ):
         from sflkit.federated import FedAvg, Task
-        from sflkit.federated.own import build_model, build_server
+        from sflkit.federated.own import build_server, network
 
         self.config = config
-        self.backend = backend
         self.source = source
         self.device = machine.device()
         self.resident = None
         if self.device.type != "cpu":
             self.resident = resident_inputs(source, self.device)
-        model = _named_model(config.model, config.width) if model is None else model
-        self.task = Task(build_model(model, source.input_shape, source.n_classes))
+        width = config.width if config.model == "mobilenetv2" else None
+        shape, n_classes = source.input_shape, source.n_classes
+        self.task = Task(network(model, config.model, shape, n_classes, width=width))
         self.server = FedAvg(config.global_rate)
         if server is not None:
             shares = np.full(config.n_clients, 1 / config.n_clients)
@@ -94,14 +91,13 @@ class Learner:
             parameters.
         """
         from sflkit.federated import LocalWork, local_sgd
+        from sflkit.federated.own import local_options
 
         steps = self._local_steps(contents)
         rate = self.config.local_rate
         work = LocalWork(np.arange(len(steps)), np.array(list(map(len, steps))), rate)
-        options = _options(self.server, work)
-        updates = local_sgd(
-            self.task, self.params, steps, rate, backend=self.backend, updates=True, **options
-        )
+        options = local_options(self.server, work)
+        updates = local_sgd(self.task, self.params, steps, rate, updates=True, **options)
         self.params = _moved(self.server, self.params, updates, work)
 
     def is_finite(self) -> bool:
@@ -174,28 +170,6 @@ def resident_inputs(source: data.Dataset, device: torch.device) -> Tensor:
     _resident.clear()
     _resident[key] = out
     return out
-
-
-def _named_model(name: str, width: float) -> Callable:
-    from sflkit import models
-
-    options = {"width": width} if name == "mobilenetv2" else {}
-
-    def build(input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
-        return models.create(name, input_shape=input_shape, n_classes=n_classes, **options)
-
-    return build
-
-
-def _options(server: ServerRule, work: LocalWork) -> dict[str, Any]:
-    asked = server.local_options(work)
-    unknown = set(asked) - {"prox", "corrections"}
-    if unknown:
-        raise ValueError(
-            f"local_options of {type(server).__name__} holds {', '.join(sorted(unknown))}; it may "
-            "hold prox and corrections"
-        )
-    return asked
 
 
 def _moved(server: ServerRule, params: Tensor, updates: Tensor, work: LocalWork) -> Tensor:

@@ -56,7 +56,7 @@ class SampleSource:
             If counts are not non-negative integers, ask for a class of which the source holds no
             sample, or for more than `MOST_AT_ONCE` samples.
         """
-        counts = _counts("counts", counts)
+        counts = checks.integers("counts", counts, ndim=1, low=0)
         if (asked := sum(counts.tolist())) > MOST_AT_ONCE:
             raise ValueError(
                 f"counts asks for {asked} samples at once; it must be at most {MOST_AT_ONCE}"
@@ -138,15 +138,3 @@ def draw_test_set(
         size -= 1
         counts = largest_remainder(shares / shares.sum() * size, size)
     return SampleSource(labels, rng).draw(counts)
-
-
-def _counts(name: str, value: ArrayLike) -> np.ndarray:
-    out = checks.values(name, value)
-    if out.ndim != 1 or (out.size and out.dtype.kind not in "iu"):
-        raise ValueError(
-            f"{name}={checks.shown(value)} must be a vector of integers, one number of samples "
-            "per class"
-        )
-    if out.size and out.min() < 0:
-        raise ValueError(f"{name} holds {out.min()}; it must be >= 0")
-    return out

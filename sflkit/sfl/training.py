@@ -51,7 +51,6 @@ def run(
     model: nn.Module | Callable | None = None,
     stream: Stream | ArrayLike | Callable | None = None,
     start: str = "append",
-    backend: str = "auto",
     stop_after: int | None = None,
 ) -> pd.DataFrame:
     """Run one cache rule for T rounds.
@@ -80,8 +79,6 @@ def run(
     start : {"append", "full"}
         Whether caches are empty at the start and fill by appending, or hold B samples, see
         `sflkit.sfl.clients.Clients`.
-    backend : str
-        Of `federated.local_sgd`.
     stop_after : int, optional
         The round after which the run ends, in [1, config.rounds]. Its rows are the first of the
         whole run's, since nothing that arrives depends on it.
@@ -111,15 +108,8 @@ def run(
         source = source.with_coarse_labels() if config.superclasses else source
         labels, n_classes = source.y_train, source.n_classes
         stream = stream_of(stream, config, n_classes)
-        learner = Learner(config, stream, source, server=server, model=model, backend=backend)
-        attrs = {
-            "name": source.name,
-            "digest": source.digest,
-            "size": len(source.y_train),
-            "canonical": source.canonical,
-            "note": source.note,
-            "test_size": len(learner.test[1]),
-        }
+        learner = Learner(config, stream, source, server=server, model=model)
+        attrs = source.record | {"test_size": len(learner.test[1])}
     else:
         for name, own in (("data", data), ("server", server), ("model", model)):
             if own is not None:

@@ -147,7 +147,7 @@ def test_own_server(monkeypatch):
     )
     assert first["loss_last"][0] == pytest.approx(loss(0.15), abs=1e-6)
     monkeypatch.setattr(Doubled, "local_options", lambda self, work: {"momentum": 0.9})
-    with pytest.raises(ValueError, match=r"local_options=\['momentum'\]"):
+    with pytest.raises(ValueError, match="local_options of Doubled holds momentum"):
         run(CONFIG, data=fed, server=lambda config, shares: Doubled(shares, []))
 
 

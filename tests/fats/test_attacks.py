@@ -77,8 +77,8 @@ def test_confidences_that_give_members_away():
         (outside, outside % 3),
         rng=np.random.default_rng(1),
     )
-    assert result.accuracy == result.precision == result.auc == (1, 0, 1, 1)
-    assert (result.n, result.repeats, result.silent) == (30, 100, 0) and result.p_value < 1e-10
+    assert result.accuracy == result.precision == (1, 0)
+    assert (result.n, result.repeats, result.silent) == (30, 100, 0)
     # The members told apart are those of the model under attack: with a model that knows the others
     # the answers turn round.
     swapped = evaluate_attack(
@@ -88,13 +88,11 @@ def test_confidences_that_give_members_away():
         (outside, outside % 3),
         rng=np.random.default_rng(1),
     )
-    assert swapped.accuracy == swapped.precision == swapped.auc == (0, 0, 0, 0)
-    assert swapped.p_value == pytest.approx(result.p_value)  # two-sided
+    assert swapped.accuracy == swapped.precision == (0, 0)
 
 
 def test_constant_confidences_tell_nothing():
-    # Each sample gets the same score: one rate for both groups, and (1 + a - a) / 2 = 0.5; all
-    # scores tie, so the AUC is 0.5.
+    # Each sample gets the same score: one rate for both groups, and (1 + a - a) / 2 = 0.5.
     pool = np.arange(60)
     attack = shadow_attack(
         lambda ids, seed: knows([]),
@@ -110,15 +108,13 @@ def test_constant_confidences_tell_nothing():
         labelled(range(20, 50)),
         rng=np.random.default_rng(1),
     )
-    assert result.accuracy == result.precision == result.auc == (0.5, 0, 0.5, 0.5)
-    assert result.p_value == 1
+    assert result.accuracy == result.precision == (0.5, 0)
 
 
 def test_loss_threshold_by_hand():
     # True-class probabilities: members .9 .9 .4 .2, others .9 .1 .1 .1; threshold ln 2, that is,
     # probability 1/2. Called member: 2 of 4 and 1 of 4, so accuracy (1 + 1/2 - 1/4) / 2 = 5/8 and
-    # precision (1/2) / (3/4) = 2/3. AUC over 16 pairs: each .9 beats three and ties one, 3.5 + 3.5;
-    # .4 beats three, .2 three: 13/16.
+    # precision (1/2) / (3/4) = 2/3.
     attack = LossThreshold(math.log(2))
     inside, outside = (
         attack.score(first(p), np.zeros(4, int))
@@ -128,8 +124,8 @@ def test_loss_threshold_by_hand():
     assert inside[0] == pytest.approx(
         1 / (1 + 1 / 1.8)
     )  # exp(loss - threshold) = (1 / 0.9) / 2 = 1 / 1.8
-    accuracy, precision, auc, silent = membership_metrics(inside, outside)
-    assert (accuracy, precision, auc, silent) == (0.625, pytest.approx(2 / 3), 0.8125, False)
+    accuracy, precision, silent = membership_metrics(inside, outside)
+    assert (accuracy, precision, silent) == (0.625, pytest.approx(2 / 3), False)
 
 
 def test_precision_when_nothing_is_called_member():
@@ -137,11 +133,10 @@ def test_precision_when_nothing_is_called_member():
         [[0.2, 0.5], [0.2, 0.9]],
         [[0.1, 0.4], [0.1, 0.4]],
     )  # a score of 0.5 is not above 0.5
-    accuracy, precision, _, silent = membership_metrics(quiet, loud)
+    accuracy, precision, silent = membership_metrics(quiet, loud)
     assert accuracy.tolist() == [0.5, 0.75]
     assert precision.tolist() == [0.5, 1.0]
     assert silent.tolist() == [True, False]
-    assert membership_metrics(quiet, loud, silent_precision=0.0)[1].tolist() == [0.0, 1.0]
     assert membership_metrics(loud, quiet)[1].tolist() == [
         0.5,
         0.0,
@@ -151,11 +146,10 @@ def test_precision_when_nothing_is_called_member():
         first,
         labelled([0.2] * 5),
         labelled([0.1] * 5),
-        silent_precision=0.25,
         rng=np.random.default_rng(0),
     )
     assert result.silent == 1
-    assert result.precision == (0.25, 0, 0.25, 0.25)
+    assert result.precision == (0.5, 0)
     assert result.accuracy.mean == 0.5
 
 
@@ -188,12 +182,11 @@ def test_metrics_equal_scikit_learn(sizes):
     inside[0] = 0.9
     truth, score = np.repeat([1, 0], sizes), np.concatenate([inside, outside])
     weight = np.repeat(1 / np.array(sizes), sizes)  # both groups count equally
-    accuracy, precision, auc, _ = membership_metrics(inside, outside)
+    accuracy, precision, _ = membership_metrics(inside, outside)
     assert accuracy == pytest.approx(metrics.balanced_accuracy_score(truth, score > 0.5), abs=1e-12)
     assert precision == pytest.approx(
         metrics.precision_score(truth, score > 0.5, sample_weight=weight), abs=1e-12
     )
-    assert auc == pytest.approx(metrics.roc_auc_score(truth, score), abs=1e-12)
 
 
 def test_resampling_has_the_binomial_law():
@@ -201,26 +194,18 @@ def test_resampling_has_the_binomial_law():
     # A/n - B/n) / 2 with binomial A, B: mean 0.65, variance (0.6 * 0.4 + 0.3 * 0.7) / (4 n).
     # Limits: 5 standard errors, false alarm below 1e-5.
     inside, outside = np.repeat([0.9, 0.1], [60, 40]), np.repeat([0.9, 0.1], [30, 70])
-    n, repeats = 400, 4000
+    n, repeats = 100, 4000
     result = evaluate_attack(
         Score(),
         first,
         labelled(inside),
         labelled(outside),
-        n=n,
         repeats=repeats,
         rng=np.random.default_rng(2),
     )
     std = math.sqrt((0.6 * 0.4 + 0.3 * 0.7) / (4 * n))
     assert abs(result.accuracy.mean - 0.65) < 5 * std / math.sqrt(repeats)
     assert abs(result.accuracy.std / std - 1) < 5 / math.sqrt(2 * repeats)
-    # A 2.5 % quantile of 4000 normal values has standard error sqrt(0.025 * 0.975 / 4000) / 0.0584
-    # = 0.042 std; accuracies lie on a grid of 1 / (2 n). The central 90 % would end 0.31 std
-    # further in.
-    low, high = stats.norm.interval(0.95, 0.65, std)
-    limit = 5 * 0.042 * std + 1 / (4 * n)
-    assert abs(result.accuracy.low - low) < limit < 0.25 * std
-    assert abs(result.accuracy.high - high) < limit
 
 
 def test_shadows_get_disjoint_balanced_parts_and_seeds():
@@ -273,22 +258,19 @@ def test_predictor_is_the_engines_model():
 
 
 def test_members_like_strangers_give_chance():
-    # 400 trials with both groups' scores uniform on [0, 1]. If an interval of nominally 95 %,
-    # narrow as it comes from only 100 sets, misses 0.5 in 5 to 9 % of trials, the count of misses
-    # leaves the limits below with probability < 1e-4 a side; so does the count of p-values <= 0.05,
-    # of which there should be 5 %.
-    trials, misses, small = 400, np.zeros(3, int), 0
+    # 400 trials with both groups' scores uniform on [0, 1], 60 a side. One set is drawn from the
+    # other's samples, so that a mean lies two deviations of the sets from 0.5 in about 5 % of the
+    # trials; if it does in 4 to 9 %, the count leaves the limits below with probability < 1e-4.
+    trials, misses = 400, np.zeros(2, int)
     for seed in range(trials):
         rng = np.random.default_rng(seed)
         result = evaluate_attack(
             Score(), first, labelled(rng.random(60)), labelled(rng.random(60)), rng=rng
         )
-        figures = result.accuracy, result.precision, result.auc
-        misses += [not f.low <= 0.5 <= f.high for f in figures]
-        small += result.p_value <= 0.05
+        figures = result.accuracy, result.precision
+        misses += [abs(figure.mean - 0.5) > 1.96 * figure.std for figure in figures]
     assert (misses <= stats.binom.isf(1e-4, trials, 0.09)).all()
-    assert (misses >= stats.binom.ppf(1e-4, trials, 0.05)).all()
-    assert stats.binom.ppf(1e-4, trials, 0.05) <= small <= stats.binom.isf(1e-4, trials, 0.05)
+    assert (misses >= stats.binom.ppf(1e-4, trials, 0.04)).all()
 
 
 @pytest.fixture(scope="module")
@@ -329,22 +311,20 @@ def overfitted():
 def test_an_overfitted_model_gives_its_members_away(overfitted):
     attack, predict, members, unseen, _ = overfitted
     result = evaluate_attack(attack, predict, members, unseen, rng=np.random.default_rng(0))
-    assert result.accuracy.low > 0.58
-    assert result.precision.low > 0.55
-    assert result.auc.low > 0.6
-    assert result.p_value < 1e-6
+    assert result.accuracy.mean - 2 * result.accuracy.std > 0.58
+    assert result.precision.mean - 2 * result.precision.std > 0.55
     # the reference without shadows sees it too, and both see what the generalisation gap says
     simple = LossThreshold(losses(predict(members[0]), members[1]).mean())
     reference = evaluate_attack(simple, predict, members, unseen, rng=np.random.default_rng(0))
-    assert reference.accuracy.low > 0.55 and reference.p_value < 1e-6
+    assert reference.accuracy.mean - 2 * reference.accuracy.std > 0.55
     assert losses(predict(unseen[0]), unseen[1]).mean() > 3 * simple.threshold
 
 
 def test_samples_the_model_never_saw_are_safe(overfitted):
-    # Both groups unseen: the p-value falls below 0.001 once in a thousand data splits.
+    # Both groups unseen, so that scores have one law.
     attack, predict, _, unseen, strangers = overfitted
     result = evaluate_attack(attack, predict, strangers, unseen, rng=np.random.default_rng(0))
-    assert result.p_value > 0.001 and result.accuracy.low < 0.55
+    assert abs(result.accuracy.mean - 0.5) < 3 * result.accuracy.std
 
 
 # bad input
@@ -391,10 +371,7 @@ def test_bad_shadows(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n": 0}, "n=0"),
         ({"repeats": 0}, "repeats=0"),
-        ({"confidence": 1.0}, "confidence=1.0"),
-        ({"silent_precision": 2}, "silent_precision=2"),
         ({"members": labelled([])}, "members: x has shape"),
         ({"non_members": 5}, "non_members of type int"),
         ({"members": (np.ones(3), [0, 1, 2])}, "y holds 2"),

@@ -1,4 +1,4 @@
-"""Stability and plans: hand values, the paper's Table 2, promises kept, and the nearest plan."""
+"""Stability and plans: hand values, the paper's Table 2, and promises kept."""
 
 import math
 import re
@@ -117,29 +117,17 @@ def test_plan_by_hand():
         rho_s=0.299, rho_c=0.599, n_clients=40, samples_per_client=100, local_steps=5, rounds=4
     )[:2] == (5, 11)
     # ERRATA 22: M = 20, R = 2, E = 5, N = 10 asked for (0.05, 0.05): K = 0.5 rounds up to 1, b =
-    # rho_S N / (rho_C E) = 2, which has (0.1, 0.1); down, K = 0 and the nearest plan is K = 1, b =
-    # floor(0.05 * 200 / 10) = 1
+    # rho_S N / (rho_C E) = 2, which has (0.1, 0.1); down, K = 0, and one client has 2 / 20
     nearest = stability(**sizes(1, 5, 2, m=20, n=10, b=2))
     assert (nearest.rho_s, nearest.rho_c) == (0.1, 0.1)
-    with pytest.raises(
-        ValueError,
-        match=r"rho_c=0\.05 .* is rho_s=0\.05, rho_c=0\.1 \(clients_per_round=1, batch_size=1\)",
-    ):
+    with pytest.raises(ValueError, match=r"rho_c=0\.05 .* must be at least 0\.1, one client"):
         plan(rho_s=0.05, rho_c=0.05, n_clients=20, samples_per_client=10, local_steps=5, rounds=2)
     # M = 40, R = 1: 0.02 * 40 = 0.8 clients; the least is 1/40
-    with pytest.raises(ValueError, match=r"rho_c=0\.02 .*rho_c=0\.025 "):
+    with pytest.raises(ValueError, match=r"rho_c=0\.02 .* at least 0\.025,"):
         plan(rho_s=0.5, rho_c=0.02, n_clients=40, samples_per_client=100, local_steps=1, rounds=1)
-    # T = 10, M N = 700: K = 1, b = 28 has (0.4, 0.2), off by 0.6 + 0.1233; K = 2, b = 28 has (0.8,
-    # 0.4), off by 0.2 + 0.3233; K = 3, b = 23 has (0.9857, 0.6), off by 0.0143 + 0.5233: a larger K
-    # than asked can be nearer
-    with pytest.raises(
-        ValueError, match=r"is rho_s=0\.8, rho_c=0\.4 \(clients_per_round=2, batch_size=28\)"
-    ):
-        plan(rho_s=1, rho_c=0.0767, n_clients=25, samples_per_client=28, local_steps=2, rounds=5)
-    # T = 51, M N = 476: b = 1 has 0.107, off by 0.093, b = 2 has 0.214, off by 0.014, both with K =
-    # 1
-    with pytest.raises(ValueError, match=r"\(clients_per_round=1, batch_size=2\)"):
-        plan(rho_s=0.2, rho_c=0.6, n_clients=28, samples_per_client=17, local_steps=3, rounds=17)
+    # M = 40, N = 100, E = 5, R = 4 and K = 5: b = 1 has 5 * 20 / 4000
+    with pytest.raises(ValueError, match=r"rho_s=0\.01 .*clients_per_round=5, .* at least 0\.025"):
+        plan(rho_s=0.01, rho_c=0.5, n_clients=40, samples_per_client=100, local_steps=5, rounds=4)
     # 29/100 is not representable: 0.29 * 100 = 28.999999999999996, yet 29 clients keep the promise
     assert (
         plan(
@@ -168,41 +156,20 @@ def test_plan_finds_table_2(row):
     assert plan(rho_s=result.rho_s, rho_c=result.rho_c, **ask) == (k, b, result.rho_s, result.rho_c)
 
 
-def assert_none_is_nearer(named, rho_s, rho_c, m, n, e, r):
-    """Of all pairs K, b whose stabilities are at most 1, none is nearer to what was asked than
-    `named`.
-    """
-    k, b = np.meshgrid(np.arange(1, m // r + 1), np.arange(1, n + 1))
-    got_s, got_c = b * k * e * r / (m * n), k * r / m
-    distance = (abs(got_s - rho_s) + abs(got_c - rho_c))[got_s <= 1]
-    assert max(named) <= 1
-    assert abs(named[0] - rho_s) + abs(named[1] - rho_c) == pytest.approx(distance.min(), abs=1e-12)
-
-
 @settings(max_examples=150, deadline=None)
 @given(
     st.floats(0.001, 1), st.floats(0.001, 1), *(st.integers(1, most) for most in (60, 40, 6, 12))
 )
-def test_plan_keeps_its_promise_or_names_one_that_it_can_keep(rho_s, rho_c, m, n, e, r):
+def test_plan_keeps_its_promise_or_says_the_least(rho_s, rho_c, m, n, e, r):
     ask = dict(n_clients=m, samples_per_client=n, local_steps=e, rounds=r)
     try:
         k, b, got_s, got_c = plan(rho_s=rho_s, rho_c=rho_c, **ask)
     except ValueError as refused:
-        assert repr(rho_s) in str(refused) and repr(rho_c) in str(refused)
-        near = re.search(
-            r"is rho_s=(\S+), rho_c=(\S+) \(clients_per_round=(\d+), batch_size=(\d+)\)",
-            str(refused),
-        )
-        if near is None:
-            assert r > m or r * e > m * n
+        least = float(re.search(r"at least (\S+\d)", str(refused))[1])
+        if str(refused).startswith("rho_c"):
+            assert rho_c < least == r / m
         else:
-            named = float(near[1]), float(near[2])
-            assert plan(rho_s=named[0], rho_c=named[1], **ask) == (
-                int(near[3]),
-                int(near[4]),
-                *named,
-            )
-            assert_none_is_nearer(named, rho_s, rho_c, m, n, e, r)
+            assert rho_s < least <= (math.floor(rho_c * m / r) + 1) * e * r / (m * n)
         return
     result = stability(**sizes(k, e, r, m, n, b))
     assert (got_s, got_c) == (result.rho_s, result.rho_c) and got_s <= rho_s and got_c <= rho_c
@@ -211,62 +178,13 @@ def test_plan_keeps_its_promise_or_names_one_that_it_can_keep(rho_s, rho_c, m, n
     assert plan(rho_s=got_s, rho_c=got_c, **ask) == (k, b, got_s, got_c)
 
 
-def test_the_nearest_plan_by_brute_force():
-    # asked for so little that K or b would be 0 nearly always
-    rng, refused = np.random.default_rng(5), 0
-    for _ in range(400):
-        m, n, e, r = (int(rng.integers(1, most)) for most in (60, 40, 6, 12))
-        rho_s, rho_c = (float(x) for x in rng.choice([0.01, 0.1, 1], 2) * rng.random(2))
-        try:
-            plan(
-                rho_s=rho_s, rho_c=rho_c, n_clients=m, samples_per_client=n, local_steps=e, rounds=r
-            )
-        except ValueError as error:
-            near = re.search(
-                r"is rho_s=(\S+), rho_c=(\S+) \(clients_per_round=(\d+), batch_size=(\d+)\)",
-                str(error),
-            )
-            assert (near is None) == (r > m or r * e > m * n)
-            if near:
-                refused += 1
-                assert_none_is_nearer((float(near[1]), float(near[2])), rho_s, rho_c, m, n, e, r)
-                assert stability(**sizes(int(near[3]), e, r, m, n, int(near[4])))[:2] == (
-                    float(near[1]),
-                    float(near[2]),
-                )
-    assert refused > 200
-
-
-def test_stabilities_out_of_range_name_the_value_and_the_nearest_plan():
-    ask = dict(
-        n_clients=40, samples_per_client=100, local_steps=5, rounds=4
-    )  # rho_C = K/10, rho_S = b K/200
-    for rho_s, rho_c, bad, near in (
-        (1.5, 0.5, r"rho_s=1\.5 must be above 0 and at most 1", (1.0, 0.5, 5, 40)),  # as 1
-        (0.3, -2.0, r"rho_c=-2\.0 must be above 0 and at most 1", (0.3, 0.1, 1, 60)),  # as 0
-        (
-            0.0,
-            1.01,
-            r"rho_s=0\.0 must.*; rho_c=1\.01 must",
-            (0.05, 1.0, 10, 1),
-        ),  # (0, 1): K = 10, b = 1 is off by 0.05
-    ):
-        with pytest.raises(ValueError, match=bad) as refused:
-            plan(rho_s=rho_s, rho_c=rho_c, **ask)
-        assert "is rho_s={!r}, rho_c={!r} (clients_per_round={}, batch_size={})".format(
-            *near
-        ) in str(refused.value)
-    with pytest.raises(ValueError, match=r"rho_s=2\.0 .*no plan is feasible"):
-        plan(rho_s=2.0, rho_c=0.5, n_clients=3, samples_per_client=100, local_steps=1, rounds=4)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(rho_s=0), r"rho_s=0\.0 must be above 0 and at most 1"),
-        (dict(rho_c=0), r"rho_c=0\.0 must be above 0 and at most 1"),
-        (dict(rho_s=1.01), r"rho_s=1\.01 must be above 0 and at most 1"),
-        (dict(rho_c=1.01), r"rho_c=1\.01 must be above 0 and at most 1"),
+        (dict(rho_s=0), "rho_s=0 must be .* <= 1 and > 0"),
+        (dict(rho_c=0), "rho_c=0 must be .* <= 1 and > 0"),
+        (dict(rho_s=1.01), r"rho_s=1\.01 must be .* <= 1"),
+        (dict(rho_c=1.01), r"rho_c=1\.01 must be .* <= 1"),
         (dict(n_clients=0), "n_clients=0 must be an integer >= 1"),
         (dict(rounds=0), "rounds=0 must be an integer >= 1"),
         (dict(samples_per_client=0), r"samples_per_client holds 0\.0; entries must be .* >= 1"),
@@ -283,7 +201,7 @@ def test_bad_plans(change, message):
 
 
 def test_no_plan_at_all():
-    with pytest.raises(ValueError, match="rounds must be at most 3"):
+    with pytest.raises(ValueError, match=r"at least 1\.333"):
         plan(rho_s=1, rho_c=1, n_clients=3, samples_per_client=100, local_steps=1, rounds=4)
-    with pytest.raises(ValueError, match="at most 8"):
+    with pytest.raises(ValueError, match=r"at least 1\.5$"):
         plan(rho_s=1, rho_c=1, n_clients=4, samples_per_client=2, local_steps=3, rounds=4)

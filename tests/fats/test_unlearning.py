@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from sflkit.fats import unlearning
 from sflkit.fats.baselines import Fisher, draw_fedavg
 from sflkit.fats.forgetting import forget_stream
 from sflkit.fats.history import Crowd, History, draw_history
@@ -250,15 +251,17 @@ def test_learning_on_after_a_recovery_is_not_booked():
     assert resume(task, clients, state).ledger == state.ledger
 
 
-def test_memory_decides_how_many_models_are_kept():
+def test_memory_decides_how_many_models_are_kept(monkeypatch):
     task, clients, history, _ = setup(0, rounds=9)
     model = 4 * task.n_params
     for n, every in (2, 9), (3, 5), (4, 3), (5, 3), (6, 2), (7, 2), (10, 1):  # n models fit
-        state = learn(task, clients, history, 0.1, start=task.init(0), memory_bytes=n * model)
+        monkeypatch.setattr(unlearning, "MEMORY_BYTES", n * model)
+        state = learn(task, clients, history, 0.1, start=task.init(0))
         assert state.every == every and len(state.models) <= n
         assert sorted(state.models) == sorted({*range(0, 9, every), 9})
-    with pytest.raises(ValueError, match="memory_bytes"):
-        learn(task, clients, history, 0.1, start=task.init(0), memory_bytes=2 * model - 1)
+    monkeypatch.setattr(unlearning, "MEMORY_BYTES", 2 * model - 1)
+    with pytest.raises(ValueError, match="every=None keeps two models"):
+        learn(task, clients, history, 0.1, start=task.init(0))
     # a model between two kept ones goes when learning goes on
     state = learn(task, clients, history, 0.1, start=task.init(0), every=4, rounds=6)
     assert sorted(state.models) == [0, 4, 6]
@@ -359,7 +362,6 @@ def test_samples_go_with_their_client():
         (dict(rounds=6), "rounds=6"),
         (dict(start=torch.zeros(3)), "start has shape"),
         (dict(save_every=0), "save_every=0"),
-        (dict(memory_bytes=0), "memory_bytes=0"),
         (dict(start=torch.full((26,), np.nan)), "finite"),
     ],
 )

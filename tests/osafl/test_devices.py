@@ -1,16 +1,12 @@
-"""Devices and links: costs by hand, the SNR over another bandwidth, and bad input."""
+"""Devices and links: costs by hand, and bad input."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from sflkit.osafl import alternation, channels
-from sflkit.osafl.allocation import allocate
+from sflkit.osafl import alternation
 from sflkit.osafl.devices import Devices, Link, costs, finish, uplink_rate
 
 W, LN2 = 1e9, math.log(2)
@@ -57,66 +53,11 @@ def draw(seed=0):
         (lambda: Link(1e6, max_steps=0), "max_steps=0 must be"),
         (lambda: Link(1e6, max_steps=2.5), "max_steps=2.5 must be"),
         (lambda: Devices(**{**UNIT, "cycles_per_step": 0.0}), "cycles_per_step holds 0.0"),
-        (lambda: Devices(**UNIT).at_bandwidth(0), "bandwidth_hz=0 must be"),
-        (lambda: Devices(**UNIT).at_bandwidth(1e6, 0), "reference_hz=0 must be"),
-        (lambda: Devices(**UNIT).at_bandwidth("wide"), "bandwidth_hz='wide' must be"),
     ],
 )
 def test_bad_devices_and_links(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_a_sweep_over_the_bandwidth_by_hand():
-    # snr 1 at 540 kHz and 1 W. Over k times 540 kHz the noise is k times as much, the snr 1 / k and
-    # the rate 540e3 k log2(1 + 1 / k): 540, 631.7, 672.3, 695.4 and 710.2 kbit/s for k = 1 to 5.
-    # One step takes 1 s at full frequency and the deadline leaves 1 s for sending: 700 kbit get
-    # through from k = 5 on.
-    unit = Devices(**{**UNIT, "energy_budget_j": 10.0})
-    sweep = [540e3 * k for k in range(1, 7)]
-
-    def feasible(payload, devices_at):
-        links = [Link(payload, bandwidth, deadline_s=2.0) for bandwidth in sweep]
-        return [bool(allocate(devices_at(link.bandwidth_hz), link).feasible) for link in links]
-
-    assert feasible(700e3, unit.at_bandwidth) == [False] * 4 + [True] * 2
-    # the limit for k without end is 540e3 / ln 2 = 779 kbit/s: 800 kbit never get through, though
-    # with the snr of 540 kHz everywhere the sweep would answer 1.08 MHz
-    assert feasible(800e3, unit.at_bandwidth) == [False] * 6
-    assert not allocate(unit.at_bandwidth(1e12), Link(800e3, 1e12, deadline_s=2.0)).feasible
-    assert feasible(800e3, lambda bandwidth_hz: unit) == [False] + [True] * 5
-
-
-def test_devices_at_their_own_bandwidth_are_the_same():
-    devices = channels.draw_devices(20, draw(), snr=draw(1).random(20))
-    for same in (devices.at_bandwidth(540e3), devices.at_bandwidth(1.0, 1.0)):
-        for field in dataclasses.fields(Devices):
-            np.testing.assert_array_equal(getattr(same, field.name), getattr(devices, field.name))
-
-
-def test_the_bandwidth_changes_the_channels_snr_alike():
-    # against the noise of the channel itself, computed for the other bandwidth from the start
-    distance = channels.draw_distances(50, draw())
-    devices = channels.draw_devices(50, draw(1), snr=channels.snr_per_watt(distance))
-    wide = channels.snr_per_watt(distance, bandwidth_hz=20e6)
-    np.testing.assert_allclose(devices.at_bandwidth(20e6).snr_per_watt, wide, rtol=1e-12)
-    back = devices.at_bandwidth(20e6).at_bandwidth(540e3, reference_hz=20e6)
-    np.testing.assert_allclose(back.snr_per_watt, devices.snr_per_watt, rtol=1e-14)
-    np.testing.assert_array_equal(back.max_tx_watt, devices.max_tx_watt)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.floats(1e-6, 1e9), st.floats(1e-3, 10), st.floats(1e3, 1e9), st.floats(1.01, 100))
-def test_the_rate_grows_with_the_bandwidth_towards_its_limit(snr, watt, bandwidth, factor):
-    device = Devices(**{**UNIT, "snr_per_watt": snr})
-    narrow, wide = (
-        uplink_rate(device.at_bandwidth(b).snr_per_watt, watt, b)[0]
-        for b in (bandwidth, factor * bandwidth)
-    )
-    limit = 540e3 * snr * watt / LN2
-    assert narrow <= wide * (1 + 1e-12) and wide <= limit * (1 + 1e-12)
-    if snr * watt * 540e3 / bandwidth > 1e-3:  # below it both are the limit, up to rounding
-        assert narrow < wide
 
 
 def test_devices_keep_read_only_arrays():

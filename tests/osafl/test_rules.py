@@ -118,10 +118,10 @@ def test_literal_start_multiplies_the_model(global_rate, factor):
 
 def test_literal_start_of_afa():
     # ERRATA 38: 1 - eta share / eta_L = 1 - 0.2 * 0.5 / 0.1 = 0 (FCN), 1 - 0.05 * 0.5 / 0.1 = 0.75
-    # (CNN); line 16: 1 - 0.5
+    # (CNN)
     w, work = np.array([1.0, -2.0]), LocalWork([0], [1], 0.1)
-    for rate, line16, factor in ((0.2, None, 0.0), (0.05, None, 0.75), (0.05, 0.05, 0.5)):
-        rule = rules.MAFACD(2, rate, "literal", line16)
+    for rate, factor in ((0.2, 0.0), (0.05, 0.75)):
+        rule = rules.MAFACD(2, rate, "literal")
         np.testing.assert_allclose(rule(w, np.zeros((1, 2)), work=work), factor * w, atol=1e-15)
 
 

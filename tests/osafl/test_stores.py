@@ -53,11 +53,9 @@ RNG = np.random.default_rng(0)
         (lambda: fifo_windows(Stores([5], [2], [1.5]), 3, RNG), "probability holds 1.5"),
         (lambda: fifo_windows(Stores([5], [2], [0.5]), 0, RNG), "rounds=0 must be"),
         (lambda: fifo_windows(Stores([5, 5], [2], [0.5]), 3, RNG), r"slots=array\(\[2\]\) must be"),
-        (lambda: draw_stores(3, RNG, capacity_range=(0, 5)), "capacity_range holds 0"),
-        (lambda: draw_stores(3, RNG, capacity_range=(20, 40)), "above the 26 arrivals per round"),
-        (lambda: draw_stores(3, RNG, capacity_range=(640, 320)), r"capacity_range=\(640, 320\)"),
+        (lambda: draw_stores(3, RNG, capacity_low=26), "capacity_low=26 must be .* >= 27"),
+        (lambda: draw_stores(3, RNG, capacity_high=319), "capacity_high=319 must be .* >= 320"),
         (lambda: draw_stores(0, RNG), "n_clients=0 must be"),
-        (lambda: draw_stores(3, RNG, arrival_range=(0.8, 0.3)), r"arrival_range=\(0.8, 0.3\)"),
     ],
 )
 def test_bad_values(call, message):

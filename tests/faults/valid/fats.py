@@ -193,7 +193,6 @@ CALLS = {
         {
             "members": np.array([0.9, 0.2]),
             "non_members": np.array([0.1, 0.4]),
-            "silent_precision": 0.5,
         },
     ),
     "learn": lambda: (
@@ -204,7 +203,6 @@ CALLS = {
             "start": np.zeros(8, np.float32),
             "method": "fats",
             "every": 1,
-            "memory_bytes": 10**6,
             "rounds": 3,
         },
     ),
@@ -269,10 +267,7 @@ CALLS = {
         {
             "members": (np.ones((4, 3)), Y),
             "non_members": (np.zeros((4, 3)), Y),
-            "n": 2,
             "repeats": 3,
-            "confidence": 0.9,
-            "silent_precision": 0.5,
             "rng": rng(),
         },
     ),

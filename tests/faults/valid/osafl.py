@@ -79,10 +79,6 @@ CALLS = {
         channels.path_loss_db,
         {
             "distance_m": np.array([50.0, 100, 200]),
-            "carrier_ghz": 2.4,
-            "base_m": 25.0,
-            "device_m": 1.5,
-            "line_of_sight": np.array([True, False, True]),
         },
     ),
     "snr_per_watt": lambda: (
@@ -90,8 +86,6 @@ CALLS = {
         {
             "distance_m": np.array([50.0, 100]),
             "shadowing_db": np.array([1.0, -1.0]),
-            "bandwidth_hz": 5e5,
-            "noise_dbm_hz": -174.0,
         },
     ),
     "draw_distances": lambda: (
@@ -105,7 +99,7 @@ CALLS = {
     "allocate": lambda: (allocation.allocate, {"devices": three, "link": link, "method": "joint"}),
     "alternate": lambda: (
         alternation.alternate,
-        {"devices": three, "link": link, "iterations": 3, "tol": 1e-3, "solver": "closed"},
+        {"devices": three, "link": link, "solver": "closed"},
     ),
     "objective": lambda: (
         alternation.objective,
@@ -113,7 +107,7 @@ CALLS = {
     ),
     "algorithm3": lambda: (
         alternation.algorithm3,
-        {"devices": three, "link": link, "iterations": 3, "tol": 1e-3} | choice,
+        {"devices": three, "link": link} | choice,
     ),
     "costs": lambda: (devices.costs, {"devices": three, "link": link} | choice),
     "Link": lambda: (
@@ -139,10 +133,6 @@ CALLS = {
             "max_cpu_hz": np.array([1e9, 2e9]),
             "max_tx_watt": np.array([0.1, 0.2]),
         },
-    ),
-    "Devices.at_bandwidth": lambda: (
-        three.at_bandwidth,
-        {"bandwidth_hz": 1e6, "reference_hz": 5e5},
     ),
     "uplink_rate": lambda: (
         devices.uplink_rate,
@@ -175,10 +165,6 @@ CALLS = {
         alternation.whole_steps,
         {"devices": three, "link": link, "history": alternation.alternate(three, link)},
     ),
-    "least_energy_uplink": lambda: (
-        allocation.least_energy_uplink,
-        {"devices": three, "link": link, "steps": np.array([[1], [2]])},
-    ),
     "draw_shadowing_db": lambda: (
         channels.draw_shadowing_db,
         {"n_clients": 3, "rng": rng(), "sigma_db": 8.0},
@@ -197,7 +183,7 @@ CALLS = {
     ),
     "MAFACD": lambda: (
         rules.MAFACD,
-        {"n_clients": 3, "global_rate": 1.0, "never_joined": "exclude", "literal_rate": 0.1},
+        {"n_clients": 3, "global_rate": 1.0, "never_joined": "exclude"},
     ),
     "MFedProx": lambda: (rules.MFedProx, {"n_clients": 3, "mu": 0.1, "never_joined": "exclude"}),
     "MFedDisco": lambda: (
@@ -210,7 +196,7 @@ CALLS = {
     ),
     "draw_stores": lambda: (
         stores.draw_stores,
-        {"n_clients": 3, "rng": rng(), "capacity_range": (30, 60), "arrival_range": (0.3, 0.8)},
+        {"n_clients": 3, "rng": rng(), "capacity_low": 30, "capacity_high": 60},
     ),
     "fifo_windows": lambda: (
         stores.fifo_windows,
