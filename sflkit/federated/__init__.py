@@ -8,12 +8,11 @@
         w = server(w, local_sgd(task, w, batches, rate=0.1, updates=True))
     evaluate(task, w, x_test, y_test).accuracy
 
-Server rules stand in `servers` and `adaptive`, the engine in `task`, `local` and `evaluation`;
+Server rules stand in `servers`, the engine in `task`, `local` and `evaluation`;
 `own` builds the rule and the network that a user brings to a run. What is below them (`batches`,
 `replicas`, `workers`, `pool`, `stacked`) is for those who extend the engine.
 """
 
-from sflkit.federated.adaptive import FedAdam, FedAvgM, FedYogi
 from sflkit.federated.aggregation import LocalWork, weighted_average
 from sflkit.federated.evaluation import Evaluation, evaluate
 from sflkit.federated.local import local_sgd
@@ -23,11 +22,8 @@ from sflkit.federated.task import Task
 __all__ = [
     "RULES",
     "Evaluation",
-    "FedAdam",
     "FedAvg",
-    "FedAvgM",
     "FedProx",
-    "FedYogi",
     "LocalWork",
     "Scaffold",
     "ServerRule",

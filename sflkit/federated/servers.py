@@ -1,10 +1,9 @@
 """What the server does with the clients' updates, and what it asks of their local steps.
 
 Sources: SFL, Section IV, (5)-(6) (FedAvg); FDS, Algorithm 1, line 13 and Appendix E, which compares
-Li et al. 2020 (FedProx) and Karimireddy et al. 2020 (SCAFFOLD). `RULES` lists these and the rules
-of `adaptive`. An update is a client's model difference after its local steps, w_k - w, one row of
-a stacked array `updates` (n_clients, n_params); SFL's Delta_k is that difference over the local
-rate eta_L.
+Li et al. 2020 (FedProx) and Karimireddy et al. 2020 (SCAFFOLD). `RULES` lists these. An update is a
+client's model difference after its local steps, w_k - w, one row of a stacked array `updates`
+(n_clients, n_params); SFL's Delta_k is that difference over the local rate eta_L.
 
 | code           | symbol          | shape                 | meaning                               |
 |----------------|-----------------|-----------------------|---------------------------------------|
@@ -30,7 +29,6 @@ import torch
 from torch import Tensor
 
 from sflkit import checks
-from sflkit.federated.adaptive import FedAdam, FedAvgM, FedYogi
 from sflkit.federated.aggregation import LocalWork, check_work, mean_update, numbers
 from sflkit.federated.arrays import array_of
 from sflkit.registry import Look, Registry, Rule
@@ -213,19 +211,6 @@ RULES = Registry(
         "fedprox": Rule(FedProx, "FedProx", Look("#0072B2", "--"), ("mu", "global_rate")),
         "scaffold": Rule(
             Scaffold, "SCAFFOLD", Look("#D55E00", "-."), ("n_clients", "shares", "global_rate")
-        ),
-        "fedavgm": Rule(FedAvgM, "FedAvgM", Look("#009E73", ":"), ("momentum", "global_rate")),
-        "fedadam": Rule(
-            FedAdam,
-            "FedAdam",
-            Look("#CC79A7", "-", "o"),
-            ("global_rate", "momentum", "decay", "floor"),
-        ),
-        "fedyogi": Rule(
-            FedYogi,
-            "FedYogi",
-            Look("#E69F00", "--", "s"),
-            ("global_rate", "momentum", "decay", "floor"),
         ),
     },
 )

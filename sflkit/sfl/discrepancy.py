@@ -116,16 +116,15 @@ def repeat_clients(stream: LabelStream, repeats: int) -> LabelStream:
     Raises
     ------
     ValueError
-        If the stream's clients share one path, since the copies would share it as well; or for
-        repeats < 1.
+        If the stream's clients share one path, since the copies would share it as well; if it has a
+        fixed start; or for repeats < 1.
     """
     repeats = checks.integer("repeats", repeats, 1)
-    if checks.instance("stream", stream, LabelStream).common:
+    _stationary("repeat_clients", stream)
+    if stream.common:
         raise ValueError("stream has common=True; its clients cannot be repeated independently")
     return LabelStream(
-        stream.short_term.repeat(repeats, axis=0),
-        stream.transition.repeat(repeats, axis=0),
-        start="stationary" if stream.is_stationary else stream.first.repeat(repeats, axis=0),
+        stream.short_term.repeat(repeats, axis=0), stream.transition.repeat(repeats, axis=0)
     )
 
 
@@ -266,38 +265,35 @@ def exact_discrepancy(
     A rule that averages past rounds has v_t = sum_j a_j u_{t-j}, with the weights a of
     `rule_weights`, or `weights` of your own. Then the expectation is
     sum_{i,j} a_i a_j C(|i-j|) + (1 - sum a)^2 pi^2, from the chain's autocovariances C in its
-    stationary state (ERRATA 7). For a stream with a fixed start, the expectation is taken over the
-    paths from that start, and depends on t even where the weights do not.
+    stationary state (ERRATA 7).
 
     Parameters
     ----------
     stream : LabelStream
+        With a stationary start.
     rule, t, cache_rounds, theta
         As of `rule_weights`.
     weights : array (n,), optional
-        In place of rule, cache_rounds and theta: the weights of the last n rounds, newest first,
-        >= 0 with sum 1. t is then the number of rounds so far, >= n, and n unless given.
+        In their place: the weights of the last n rounds, newest first, >= 0 with sum 1.
 
     Raises
     ------
     ValueError
-        As `rule_weights`; if weights do not fit; or unless one of rule and weights is given.
+        As `rule_weights`; if weights are no such array; unless one of rule and weights is given; or
+        if the stream has a fixed start.
     """
-    checks.instance("stream", stream, streams.LabelStream)
+    _stationary("exact_discrepancy", stream)
     if weights is None:
         if rule is None or t is None or cache_rounds is None:
             raise ValueError("exact_discrepancy needs rule, t and cache_rounds, or weights")
         a = rule_weights(rule, t, cache_rounds=cache_rounds, theta=theta)
     else:
-        for name, value in (("rule", rule), ("cache_rounds", cache_rounds), ("theta", theta)):
+        given = {"rule": rule, "t": t, "cache_rounds": cache_rounds, "theta": theta}
+        for name, value in given.items():
             if value is not None:
                 raise ValueError(f"{name}={value!r} must not be given beside weights")
         a = checks.simplex("weights", weights)
-        t = len(a) if t is None else checks.integer("t", t, len(a))
-    if stream.is_stationary:
-        moment = _moment(a, stream.autocovariances(len(a) - 1), stream.long_term)
-    else:
-        moment = _started(stream, a, t)
+    moment = _moment(a, stream.autocovariances(len(a) - 1), stream.long_term)
     # The expectation of a square; where it is 0, rounding of terms that cancel may leave -1e-18.
     return np.maximum(moment, 0.0)
 
@@ -333,8 +329,7 @@ def exact_path(
     ValueError
         As `rule_weights`, or if the stream has a fixed start.
     """
-    if not checks.instance("stream", stream, LabelStream).is_stationary:
-        raise ValueError("exact_path needs a stream with start='stationary'")
+    _stationary("exact_path", stream)
     rounds = checks.integer("rounds", rounds, 1)
     covariances = stream.autocovariances(rounds - 1)
     path = np.empty_like(covariances)
@@ -346,6 +341,11 @@ def exact_path(
     return np.maximum(path, 0.0)
 
 
+def _stationary(name: str, stream: LabelStream) -> None:
+    if not checks.instance("stream", stream, LabelStream).is_stationary:
+        raise ValueError(f"{name} needs a stream with start='stationary'")
+
+
 def _moment(weights: np.ndarray, covariances: np.ndarray, long_term: np.ndarray) -> np.ndarray:
     """Return E[(v - pi)^2] of a cache with these weights of the rounds, in the stationary state.
 
@@ -355,30 +355,6 @@ def _moment(weights: np.ndarray, covariances: np.ndarray, long_term: np.ndarray)
     overlap[1:] *= 2
     squares = np.tensordot(overlap, covariances[: len(weights)], axes=1)
     return squares + (1 - weights.sum()) ** 2 * long_term**2
-
-
-def _started(stream: LabelStream, weights: np.ndarray, t: int) -> np.ndarray:
-    """Return E[(v_t - pi)^2] where the state of round 1 follows `stream.first`.
-
-    One pass over the rounds carries the law of the state, the sum S of the weighted, centred shares
-    split by the state it ends in, and E[S^2]: a new term x = a c(s) adds 2 E[S x] + E[x^2].
-    """
-    centred = stream.short_term - stream.long_term[:, None, :]
-    missing = (weights.sum() - 1) * stream.long_term  # v - pi = S + missing
-    law = stream.first
-    split = np.zeros_like(centred)  # E[S; the state is s], (n_clients, n_states, n_classes)
-    square = np.zeros_like(stream.long_term)
-    backwards = stream.transition.swapaxes(1, 2)
-    for age in range(t - 1, -1, -1):
-        if age < t - 1:
-            law = np.einsum("ks,kst->kt", law, stream.transition)
-            split = backwards @ split
-        if age >= len(weights):
-            continue
-        x = weights[age] * centred
-        square = square + (2 * split * x + law[:, :, None] * x**2).sum(axis=1)
-        split = split + law[:, :, None] * x
-    return square + 2 * missing * split.sum(axis=1) + missing**2
 
 
 def correlation_rounds(stream: LabelStream, window: int) -> tuple[float, float]:
@@ -394,8 +370,7 @@ def correlation_rounds(stream: LabelStream, window: int) -> tuple[float, float]:
         If window is not a positive integer; if the stream never changes (delta2 = 0); or if it has
         a fixed start, after which the first rounds have other covariances than the later ones.
     """
-    if not checks.instance("stream", stream, LabelStream).is_stationary:
-        raise ValueError("correlation_rounds needs a stream with start='stationary'")
+    _stationary("correlation_rounds", stream)
     covariances = stream.autocovariances(checks.integer("window", window, 1) - 1)
     delta2 = float(covariances[0].max())
     if delta2 <= 0:

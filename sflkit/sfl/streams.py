@@ -55,9 +55,9 @@ class LabelStream:
         Label shares; each row sums to 1.
     transition : array (n_clients, n_states, n_states)
         Row-stochastic transition matrices with one recurrent class each.
-    start : "stationary", int, int array (n_clients,) or array (n_clients, n_states)
-        The state of round 1: drawn from the stationary law, one state of all clients, a state of
-        each, or a probability of each state for each client.
+    start : "stationary", int or int array (n_clients,)
+        The state of round 1: drawn from the stationary law, one state of all clients, or a state of
+        each.
     common : bool
         True: one draw decides the state of a round for all clients, which therefore need equal
         transition matrices and equal starts; their `short_term` shares may differ. The label counts
@@ -138,9 +138,8 @@ class LabelStream:
         """Return E[(u_t - pi)(u_{t-lag} - pi)] in the stationary state, (n_clients, n_classes).
 
         lag is in rounds, >= 0. This belongs to the chain, not to the start: after a fixed start the
-        rounds have other second moments, which `sflkit.sfl.discrepancy.exact_discrepancy` follows.
-        Whether clients share a path does not matter, because each class of each client is taken by
-        itself.
+        rounds have other second moments. Whether clients share a path does not matter, because each
+        class of each client is taken by itself.
         """
         return self.autocovariances(checks.integer("lag", lag, 0))[-1]
 
@@ -358,20 +357,12 @@ def _sizes(batch_size: ArrayLike, rounds: int) -> np.ndarray:
 
 
 def _first(start: ArrayLike, n_clients: int, n_states: int) -> np.ndarray:
-    """Return the law (n_clients, n_states) of the first state that `start` describes."""
+    """Return the law (n_clients, n_states) of the first state that `start` names."""
     start = checks.values("start", start)
-    if start.ndim == 2:
-        law = checks.simplex("start", start, ndim=2)
-        if law.shape != (n_clients, n_states):
-            raise ValueError(
-                f"start has shape {law.shape}; with probabilities it must be "
-                f"{(n_clients, n_states)}, one row per client"
-            )
-        return law.copy()
-    if start.ndim > 2 or (start.ndim == 1 and len(start) != n_clients):
+    if start.ndim and start.shape != (n_clients,):
         raise ValueError(
-            f"start has shape {start.shape}; it must be 'stationary', one state, ({n_clients},) "
-            f"states, or {(n_clients, n_states)} probabilities"
+            f"start has shape {start.shape}; it must be 'stationary', one state, or ({n_clients},) "
+            "states"
         )
     states = [checks.integer("start", s, 0, n_states - 1) for s in start.reshape(-1).tolist()]
     return np.eye(n_states)[np.broadcast_to(states, n_clients)]

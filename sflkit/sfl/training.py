@@ -16,7 +16,7 @@ Your own cache rule, server rule, model or stream goes in by keyword, as `sflkit
 `sflkit.federated.own` say:
 
     run(config, cache=MyRule)          # class MyRule(caches.Cache)
-    run(config, server=FedAdam)        # or a function (config, shares) -> rule
+    run(config, server=FedProx)        # or a function (config, shares) -> rule
 """
 
 from __future__ import annotations

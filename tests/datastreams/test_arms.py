@@ -162,35 +162,9 @@ def test_bad_weights():
             run(CONFIG, data=fed, weights=weights)
 
 
-def logits(frame):
-    """The logit of the test sample x = 1 after each round, of which `loss` is the loss."""
-    return -0.5 * np.log(np.expm1(frame["loss_last"].to_numpy()))
-
-
 def hand_federation():
     """From 0, class 0 moves by (0.05, 0.025), class 1 by its negative (test_one_round_by_hand)."""
     return federation([[1], [3], [2], [5]], [1, 1, 0, 0], [2, 2], [True, False], [[1]], [0])
-
-
-def test_server_momentum_by_hand():
-    # The first round is FedAvg's. In the second the sum is 0.9 (0.05, 0.025) plus FedAvg's update,
-    # which starts from the same model: the logit of x = 1 gets 0.9 * 0.075 on top.
-    fed = hand_federation()
-    plain, momentum = (
-        logits(run(replace(HAND, server=server), data=fed, model=Zero(1, 2)))
-        for server in ("fedavg", "fedavgm")
-    )
-    assert momentum == pytest.approx([0.075, plain[1] + 0.0675], abs=1e-6)
-
-
-@pytest.mark.parametrize("server", ["fedadam", "fedyogi"])
-def test_adaptive_servers_by_hand(server):
-    # Round 1, with Delta = 0.05 and 0.025, m = Delta / 10, and v = 0.99 tau^2 + 0.01 Delta^2 for
-    # Adam, tau^2 + 0.01 Delta^2 for Yogi (Delta^2 > tau^2): 0.03 m / (sqrt(v) + tau) each.
-    start = {"fedadam": 0.99e-6, "fedyogi": 1e-6}[server]
-    want = sum(0.003 * d / ((start + 0.01 * d**2) ** 0.5 + 1e-3) for d in (0.05, 0.025))
-    frame = run(replace(HAND, server=server), data=hand_federation(), model=Zero(1, 2))
-    assert logits(frame)[0] == pytest.approx(want, abs=1e-6)
 
 
 ONE = servers.FedAvg()

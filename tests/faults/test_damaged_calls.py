@@ -24,7 +24,6 @@ SAID = {
     ("learn of clients", "x"),
     ("FedAvg()", "updates"),
     ("FedAvg() of tensors", "updates"),
-    ("FedAvgM()", "updates"),
     ("Scaffold()", "updates"),
     ("evaluate", "params"),
     ("evaluate", "x"),

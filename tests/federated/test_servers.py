@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sflkit import models
 from sflkit.federated import Task, local_sgd
-from sflkit.federated.adaptive import FedAdam, FedAvgM, FedYogi
 from sflkit.federated.aggregation import LocalWork, check_work, weighted_average
 from sflkit.federated.servers import RULES, FedAvg, FedProx, Scaffold
 
@@ -309,14 +308,6 @@ WORK = LocalWork(np.array([0, 1]), np.array([1, 1]), 0.1)
             lambda: Scaffold(1).local_options(WORK),
             r"work.clients=\[0, 1\] must be integers in \[0, 0\]",
         ),
-        (lambda: FedAvgM(1.0), "momentum=1.0"),
-        (lambda: FedAvgM(global_rate=0.0), "global_rate=0.0"),
-        (lambda: FedAdam(-1.0), "global_rate=-1.0"),
-        (lambda: FedAdam(momentum=-0.1), "momentum=-0.1"),
-        (lambda: FedAdam(decay=1.0), "decay=1.0"),
-        (lambda: FedYogi(floor=0.0), "floor=0.0"),
-        (lambda: FedYogi()(torch.zeros(4), torch.zeros(2, 3)), r"params has shape \(4,\)"),
-        (lambda: FedAvgM()(torch.zeros(4), torch.zeros(2, 3)), r"params has shape \(4,\)"),
     ],
 )
 def test_rules_refuse_bad_input(call, message):
@@ -366,70 +357,10 @@ def test_integers_are_averaged_as_numbers(weights):
         assert weighted_average(updates, weights).tolist() == want
 
 
-def test_momentum_by_hand():
-    # beta = 1/2, eta = 2, updates 4, then 0, then 2: sums 4, 2, 3; w = 1 + 8 = 9, 9 + 4 = 13, 13 +
-    # 6 = 19.
-    rule, w, path = FedAvgM(0.5, 2.0), torch.tensor([1.0]), []
-    for update in (4.0, 0.0, 2.0):
-        w = rule(w, torch.tensor([[update]]))
-        path.append(float(w))
-    assert path == [9.0, 13.0, 19.0]
-
-
-def test_adam_and_yogi_by_hand():
-    # beta_1 = 1/2, beta_2 = 3/4, tau = 1, eta = 1, w = 0. Both start with m = 0, v = 1.
-    # Update 3: m = 1.5. Adam: v = 0.75 + 9/4 = 3. Yogi: v - 9 < 0, so v = 1 + 9/4 = 3.25.
-    # Update 0: m = 0.75. Adam: v = 9/4. Yogi: Delta^2 = 0, v stays 3.25.
-    # Update 1: m = 0.875. Adam: v = 27/16 + 1/4 = 31/16. Yogi: v > 1, so v = 3.25 - 1/4 = 3.
-    updates, means = (3.0, 0.0, 1.0), np.array([1.5, 0.75, 0.875])
-    for kind, squares in ((FedAdam, [3, 9 / 4, 31 / 16]), (FedYogi, [3.25, 3.25, 3.0])):
-        want = np.cumsum(means / (np.sqrt(squares) + 1))
-        for zeros in (torch.zeros(1, dtype=torch.float64), np.zeros(1)):
-            rule, w, path = kind(1.0, 0.5, 0.75, 1.0), zeros, []
-            for update in updates:
-                w = rule(w, (zeros + update)[None])
-                path.append(float(w[0]))
-            assert path == pytest.approx(want, rel=1e-14) and type(w) is type(zeros)
-
-
-def test_momentum_zero_is_fedavg_and_a_high_floor_is_fedavg_up_to_a_factor():
-    # With tau far above all updates, v stays near tau^2 in FedYogi: the step is eta m / (2 tau),
-    # and m is the update for beta_1 = 0.
-    g = torch.Generator().manual_seed(0)
-    w = torch.randn(20, generator=g, dtype=torch.float64)
-    plain, still, yogi = FedAvg(0.7), FedAvgM(0.0, 0.7), FedYogi(0.7 * 2e6, 0.0, 0.99, 1e6)
-    a = b = c = w
-    for _ in range(4):
-        updates = torch.randn(3, 20, generator=g, dtype=torch.float64)
-        a, b, c = (
-            plain(a, updates, [1, 2, 3]),
-            still(b, updates, [1, 2, 3]),
-            yogi(c, updates, [1, 2, 3]),
-        )
-    assert torch.equal(a, b)
-    torch.testing.assert_close(a, c, rtol=1e-9, atol=1e-9)
-
-
-def test_equal_updates_end_in_the_known_step():
-    # FedAvgM: sum_i beta^i = 1 / (1 - beta). FedAdam: m -> Delta, v -> Delta^2, step eta |Delta| /
-    # (|Delta| + tau) each way.
-    momentum, adam = FedAvgM(0.8), FedAdam(0.1, 0.9, 0.9, 0.5)
-    u, w, v = torch.tensor([[2.0, -1.0]], dtype=torch.float64), torch.zeros(2), torch.zeros(2)
-    for _ in range(300):
-        before, w, v_before, v = w, momentum(w, u), v, adam(v, u)
-    torch.testing.assert_close(w - before, 5 * u[0])
-    torch.testing.assert_close(
-        v - v_before, 0.1 * torch.tensor([2 / 2.5, -1 / 1.5], dtype=torch.float64)
-    )
-
-
 MAKERS = {
     "fedavg": FedAvg,
     "fedprox": FedProx,
     "scaffold": lambda: Scaffold(4),
-    "fedavgm": FedAvgM,
-    "fedadam": FedAdam,
-    "fedyogi": FedYogi,
 }
 
 
@@ -476,12 +407,3 @@ def test_nothing_moves_without_updates(name):
     rule, w = MAKERS[name](), torch.arange(3.0)
     for _ in range(2):
         assert torch.equal(rule(w, torch.zeros(2, 3), None, WORK), w)
-
-
-@pytest.mark.parametrize(
-    "make", [lambda: FedAvgM(0.9, 0.2), lambda: FedAdam(0.02), lambda: FedYogi(0.02)]
-)
-def test_adaptive_rules_find_an_optimum(make):
-    # equal clients f = (w - 1)^2 / 2, one step of 0.1: the only fixed point is 1
-    path = list(quadratic_rounds(make(), [1, 1], [1, 1], 2, 0.1, 1, 3000))
-    assert path[-1] == pytest.approx(1, abs=0.02)

@@ -7,7 +7,6 @@ import torch
 
 from sflkit import machine, models
 from sflkit.federated import Task, evaluate, local_sgd
-from sflkit.federated.adaptive import FedAdam, FedAvgM, FedYogi
 from sflkit.federated.aggregation import LocalWork, check_work, mean_update, weighted_average
 from sflkit.federated.servers import FedAvg, FedProx, Scaffold
 
@@ -39,11 +38,6 @@ CALLS = {
     "FedAvg": lambda: (FedAvg, {"global_rate": 1.0}),
     "FedAvg()": lambda: (FedAvg(), dict(step)),
     "FedAvg() of tensors": lambda: (FedAvg(), torches),
-    "FedAvgM()": lambda: (FedAvgM(), dict(step)),
-    "FedAdam": lambda: (
-        FedAdam,
-        {"global_rate": 0.1, "momentum": 0.5, "decay": 0.5, "floor": 0.1},
-    ),
     "Scaffold": lambda: (Scaffold, {"n_clients": 2, "shares": np.full(2, 0.5), "global_rate": 1.0}),
     "Scaffold()": lambda: (Scaffold(2), step | {"work": work()}),
     "LocalWork": lambda: (
@@ -74,10 +68,6 @@ CALLS = {
         },
     ),
     "FedProx": lambda: (FedProx, {"mu": 0.1, "global_rate": 1.0}),
-    "FedYogi": lambda: (
-        FedYogi,
-        {"global_rate": 0.1, "momentum": 0.5, "decay": 0.5, "floor": 0.1},
-    ),
     "check_work": lambda: (check_work, {"work": work(), "n_clients": 2}),
     "mean_update": lambda: (mean_update, dict(step)),
     "one step": lambda: (
