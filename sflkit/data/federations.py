@@ -31,7 +31,6 @@ from __future__ import annotations
 import bisect
 import functools
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -189,8 +188,6 @@ def data_streams(
     n_samples: int | None = None,
     alpha: float = 0.4,
     epsilon: float = 0.1,
-    root: str | os.PathLike | None = None,
-    **natural_options: Any,
 ) -> Federation:
     """Return the clients of an experiment of FDS: historical ones first, then fresh ones.
 
@@ -225,10 +222,6 @@ def data_streams(
     epsilon : float
         Synthetic task only, >= 0. FDS does not state it. 0.1 is ours: clients differ, but one model
         serves them all.
-    root : path, optional
-        Folder of the data, as in `data.load`.
-    **natural_options
-        Passed on to `natural.load`: vocabulary, stride, test_stride.
 
     Raises
     ------
@@ -245,13 +238,12 @@ def data_streams(
     if name in NATURAL:
         if n_historical is not None:
             checks.integer("n_historical", n_historical, 1)
-        found = natural.load(name, root=root, **natural_options)
+        found = natural.load(name)
         return _natural(found, n_clients, seed, n_samples=n_samples, fraction=fraction)
-    _no_options(name, natural_options)
     n_clients = checks.integer("n_clients", n_clients, 2)
     n_historical = checks.integer("n_historical", n_historical, 1, n_clients - 1)
     historical = np.arange(n_clients) < n_historical
-    source = None if name == "logistic" else _source(data, root)
+    source = None if name == "logistic" else images.dataset(data)
     rows, note = _rows(source, n_samples, seed)
     # The historical part is a prefix of one random order: a larger fraction keeps the samples of a
     # smaller one.
@@ -277,8 +269,6 @@ def static(
     n_samples: int | None = None,
     samples_per_client: int | None = None,
     min_samples: int = 1,
-    root: str | os.PathLike | None = None,
-    **natural_options: Any,
 ) -> Federation:
     """Return the clients of an experiment of FATS, which all hold their samples from the start.
 
@@ -304,8 +294,6 @@ def static(
         are, which is floor(n / M) for image sets.
     min_samples : int
         Natural clients only, >= 1 (FATS: 100). `samples_per_client` raises it to itself.
-    root, **natural_options
-        As in `data_streams`.
 
     Raises
     ------
@@ -317,16 +305,15 @@ def static(
     alpha = checks.real("alpha", alpha, above=0)
     if name in NATURAL:
         return _natural(
-            natural.load(name, root=root, **natural_options),
+            natural.load(name),
             n_clients,
             seed,
             n_samples=n_samples,
             min_samples=min_samples,
             samples_per_client=samples_per_client,
         )
-    _no_options(name, natural_options)
     n_clients = checks.integer("n_clients", n_clients, 1)
-    source = _source(data, root)
+    source = images.dataset(data)
     rows, note = _rows(source, n_samples, seed)
     if n_clients > len(rows):
         raise ValueError(f"n_clients={n_clients} must be at most the {len(rows)} samples there are")
@@ -347,10 +334,6 @@ def static(
 def _name(data: str | images.Dataset | tuple, allowed: Sequence[str]) -> str:
     """Return the name that was given, checked; "own" for data of the caller's own."""
     return checks.choice("data", data, allowed) if isinstance(data, str) else "own"
-
-
-def _source(data: str | images.Dataset | tuple, root: str | os.PathLike | None) -> images.Dataset:
-    return images.load(data, root=root) if isinstance(data, str) else images.dataset(data)
 
 
 def validation_split(federation: Federation, share: float, rng: np.random.Generator) -> Federation:
@@ -613,11 +596,3 @@ def _logistic(sizes: list[int], historical: np.ndarray, epsilon: float, seed: in
         digest=hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest(),
         note=f"synthetic, epsilon = {epsilon:g}",
     )
-
-
-def _no_options(name: str, options: dict[str, Any]) -> None:
-    if options:
-        raise ValueError(
-            f"{', '.join(options)}: only data sets with natural clients take these; "
-            f"{name!r} has none"
-        )

@@ -63,7 +63,12 @@ def read(path: Path, spec: Spec) -> tuple[dict[str, np.ndarray], str, bool]:
         If the file is not the recorded one, cannot be read, or does not fit `spec`.
     """
     digest, recorded = check(path)
-    return _arrays(path, spec), digest, recorded
+    arrays = _unpacked(path, spec)
+    for split in ("train", "test"):
+        for key, n in ((f"y_{split}", spec.n_classes), (f"y_{split}_coarse", spec.n_coarse)):
+            if key in arrays:
+                arrays[key] = _class_indices(path, key, arrays[key], n)
+    return arrays, digest, recorded
 
 
 def check(path: Path) -> tuple[str, bool]:
@@ -163,16 +168,6 @@ def _file_digest(path: Path) -> str:
     paths.check_regular(path)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _arrays(path: Path, spec: Spec) -> dict[str, np.ndarray]:
-    """Return the arrays of the file if they fit `spec`, labels as int64."""
-    arrays = _unpacked(path, spec)
-    for split in ("train", "test"):
-        for key, n in ((f"y_{split}", spec.n_classes), (f"y_{split}_coarse", spec.n_coarse)):
-            if key in arrays:
-                arrays[key] = _class_indices(path, key, arrays[key], n)
-    return arrays
 
 
 def _check_forms(path: Path, spec: Spec, arrays: Mapping[str, npzfiles.Form]) -> None:

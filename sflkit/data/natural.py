@@ -11,10 +11,9 @@ Shakespeare comes as a text, or as the speeches of each role of each play (shake
 one name in two plays is two roles). A role with at least two lines is a client (FDS, LEAF), and its
 lines are joined; FATS takes those with 100 samples (`federations.static`, min_samples=100). A
 sample is a window of 80 characters, its label the character that follows (LEAF). A text of at most
-80 characters is one window, padded in front. Windows start every `stride` characters; the 3.4 and
-3.7 million samples of FDS and FATS need about one per character, hence stride 1. Tokens are
-positions in the vocabulary, whose last symbol stands for padding and for characters that the
-vocabulary does not have.
+80 characters is one window, padded in front. A training window starts at every character, which the
+3.4 and 3.7 million samples of FDS and FATS need. Tokens are positions in `SYMBOLS`, whose last one
+stands for padding and for characters that it does not have.
 
 A fifth of a client is its test part: random samples of a writer, the last lines of a role. No
 window lies in both parts.
@@ -50,12 +49,13 @@ from sflkit.randomness import generator
 NAMES = ("writers", "mnist-writers", "femnist", "plays", "shakespeare", "shakespeare-plays")
 LENGTH = 80  # characters of a window; FDS D.1.4, FATS 6.1.2, LEAF
 TEST_SHARE = 0.2  # LEAF's usual split
-# printable: 100 symbols, with which a plain RNN has Table 3's 226,180 parameters (FDS); the last,
-# form feed, is in no play. leaf: the 80 of LEAF (FATS).
-VOCABULARIES = {
-    "printable": string.printable,
-    "leaf": "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}",
-}
+# Characters from one test window to the next. Neighbouring windows share most of their characters,
+# so that more of them make a score slower and hardly more exact.
+TEST_STRIDE = 20
+# 100 symbols, with which a plain RNN has Table 3's 226,180 parameters (FDS); the last, form feed,
+# is in no play.
+SYMBOLS = string.printable
+_PLACES = {symbol: i for i, symbol in enumerate(SYMBOLS)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,13 +93,7 @@ class NaturalClients:
 
 
 def load(
-    name: str,
-    *,
-    root: str | os.PathLike | None = None,
-    download: bool = True,
-    vocabulary: str = "printable",
-    stride: int = 1,
-    test_stride: int = 20,
+    name: str, *, root: str | os.PathLike | None = None, download: bool = True
 ) -> NaturalClients:
     """Return a data set with natural clients; repeated calls share one copy.
 
@@ -112,13 +106,6 @@ def load(
         user.
     root, download
         As `data.load`.
-    vocabulary : str
-        A key of `VOCABULARIES`; used by texts.
-    stride, test_stride : int
-        Characters from one window to the next in the training and in the test part, >= 1; used by
-        texts, but not by LEAF's json, which holds windows. A test window every 20 characters is
-        enough: neighbouring windows share most of their characters, so that more of them make a
-        score slower and hardly more exact.
 
     Raises
     ------
@@ -129,25 +116,22 @@ def load(
     """
     checks.choice("name", name, NAMES)
     download = checks.flag("download", download)
-    checks.choice("vocabulary", vocabulary, VOCABULARIES)
-    symbols = VOCABULARIES[vocabulary]
-    strides = checks.integer("stride", stride, 1), checks.integer("test_stride", test_stride, 1)
     if name == "writers":
         return _writers(name, images.load("digits"))
     if name == "mnist-writers":
         digits = images.load("mnist", root=root, download=download)
         return _writers(name, digits, n_writers=300, sizes=(50, 150))
     if name == "plays":
-        return _text(name, None, (), symbols, *strides)
+        return _text(name, None, ())
     path = images.obtain(name, root=root, download=download)
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     # Times and sizes are arguments so that the caches do not hold on to files that were replaced.
     state = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
     if path.is_dir():
-        return _leaf(name, path, state, symbols)
+        return _leaf(name, path, state)
     if name == "shakespeare-plays":
-        return _plays(name, path, state, symbols, *strides)
-    return _text(name, path, state, symbols, *strides)
+        return _plays(name, path, state)
+    return _text(name, path, state)
 
 
 def parse_roles(text: str) -> dict[str, list[str]]:
@@ -215,19 +199,17 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def encode(text: str, vocabulary: str) -> np.ndarray:
-    """Return the positions of the characters in `vocabulary`, int64 (len(text),).
+def encode(text: str) -> np.ndarray:
+    """Return the positions of the characters in `SYMBOLS`, int64 (len(text),).
 
     A character that it does not have gets its last position.
     """
-    place = {symbol: i for i, symbol in enumerate(vocabulary)}
-    return np.fromiter(
-        (place.get(symbol, len(vocabulary) - 1) for symbol in text), np.int64, len(text)
-    )
+    last = len(SYMBOLS) - 1
+    return np.fromiter((_PLACES.get(symbol, last) for symbol in text), np.int64, len(text))
 
 
 def windows(
-    parts: list[list[str]], strides: list[int], vocabulary: str
+    parts: list[list[str]], strides: list[int]
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """Cut texts into windows of 80 characters and the character that follows.
 
@@ -237,7 +219,6 @@ def windows(
         The lines of each text; at least one character in all.
     strides : list of int
         For each text the number of characters from one window to the next.
-    vocabulary : str
 
     Returns
     -------
@@ -252,9 +233,9 @@ def windows(
     rows = []
     start = 0
     for lines, stride in zip(parts, strides, strict=True):
-        tokens = encode("\n".join(lines), vocabulary)
+        tokens = encode("\n".join(lines))
         padding = (max(LENGTH + 1 - len(tokens), 0), 0)
-        blocks.append(np.pad(tokens, padding, constant_values=len(vocabulary) - 1))
+        blocks.append(np.pad(tokens, padding, constant_values=len(SYMBOLS) - 1))
         rows.append(np.arange(start, start + len(blocks[-1]) - LENGTH, stride))
         start += len(blocks[-1])
     tokens = np.concatenate(blocks)
@@ -313,17 +294,15 @@ def _characters(x: list, y: list) -> tuple[np.ndarray, np.ndarray]:
     return pictures, labels.astype(np.int64)
 
 
-def _strings(x: list, y: list, vocabulary: str) -> tuple[np.ndarray, np.ndarray]:
+def _strings(x: list, y: list) -> tuple[np.ndarray, np.ndarray]:
     """Return windows and labels of one role of LEAF's Shakespeare."""
     if {len(text) for text in x} - {LENGTH} or {len(text) for text in y} - {1}:
         raise ValueError(f"{LENGTH} characters and one label character per sample are needed")
-    return encode("".join(x), vocabulary).reshape(-1, LENGTH), encode("".join(y), vocabulary)
+    return encode("".join(x)).reshape(-1, LENGTH), encode("".join(y))
 
 
 @functools.lru_cache(maxsize=2)
-def _text(
-    name: str, path: Path | None, state: tuple, vocabulary: str, stride: int, test_stride: int
-) -> NaturalClients:
+def _text(name: str, path: Path | None, state: tuple) -> NaturalClients:
     """Return the roles of a text, which is the made one where `path` is None."""
     if path is None:
         text = synthetic.plays()
@@ -343,13 +322,11 @@ def _text(
             f"{len(roles)} roles of tinyshakespeare, "
             "not the 916 of LEAF's whole text (FDS, Table 1)"
         )
-    return _speakers(name, roles, digest, note, vocabulary, (stride, test_stride))
+    return _speakers(name, roles, digest, note)
 
 
 @functools.lru_cache(maxsize=2)
-def _plays(
-    name: str, path: Path, state: tuple, vocabulary: str, stride: int, test_stride: int
-) -> NaturalClients:
+def _plays(name: str, path: Path, state: tuple) -> NaturalClients:
     """Return the roles of the plays in a json file; the digest is of what it holds."""
     check(path)
     found = read_plays(path)
@@ -361,7 +338,7 @@ def _plays(
         f"{len(roles):,} roles of {n_plays} plays, {n_characters:,} characters, of another edition "
         "than the 916 roles of LEAF's text (FDS, Table 1)"
     )
-    return _speakers(name, roles, digest, note, vocabulary, (stride, test_stride))
+    return _speakers(name, roles, digest, note)
 
 
 def _with_two_lines(path: Path | None, roles: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -372,20 +349,13 @@ def _with_two_lines(path: Path | None, roles: dict[str, list[str]]) -> dict[str,
     return kept
 
 
-def _speakers(
-    name: str,
-    roles: dict[str, list[str]],
-    digest: str,
-    note: str,
-    vocabulary: str,
-    strides: tuple[int, int],
-) -> NaturalClients:
+def _speakers(name: str, roles: dict[str, list[str]], digest: str, note: str) -> NaturalClients:
     """Return roles as clients; the last fifth of a role's lines is its test part."""
     parts = []
     for lines in roles.values():
         n_test = max(1, round(TEST_SHARE * len(lines)))
         parts += [lines[:-n_test], lines[-n_test:]]
-    x, y, rows = windows(parts, list(strides) * len(roles), vocabulary)
+    x, y, rows = windows(parts, [1, TEST_STRIDE] * len(roles))
     return NaturalClients(
         name=name,
         x=x,
@@ -393,20 +363,19 @@ def _speakers(
         clients=tuple(roles),
         train=tuple(rows[::2]),
         test=tuple(rows[1::2]),
-        n_classes=len(vocabulary),
+        n_classes=len(SYMBOLS),
         digest=digest,
         note=note,
     )
 
 
 @functools.lru_cache(maxsize=1)
-def _leaf(name: str, path: Path, state: tuple, vocabulary: str) -> NaturalClients:
+def _leaf(name: str, path: Path, state: tuple) -> NaturalClients:
     """Return the users of LEAF's json files in the folder `path`."""
     files = [path / file for file, *_ in state]
     digest = hashlib.sha256("".join(check(file)[0] for file in files).encode()).hexdigest()
     is_text = name == "shakespeare"
-    convert = functools.partial(_strings, vocabulary=vocabulary) if is_text else _characters
-    users = read_leaf(files, convert)
+    users = read_leaf(files, _strings if is_text else _characters)
     x, y = (np.concatenate(parts) for parts in zip(*users.values(), strict=True))
     sizes = [len(labels) for _, labels in users.values()]
     train = []
@@ -429,7 +398,7 @@ def _leaf(name: str, path: Path, state: tuple, vocabulary: str) -> NaturalClient
         clients=tuple(users),
         train=tuple(train),
         test=tuple(test),
-        n_classes=len(vocabulary) if is_text else 62,
+        n_classes=len(SYMBOLS) if is_text else 62,
         digest=digest,
     )
 

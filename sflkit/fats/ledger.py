@@ -9,7 +9,6 @@ code            symbol     meaning
 rounds          R          communication rounds
 steps           T = R E    time steps, of which a round has E (the paper's unlearning time)
 client_rounds   K R        times that a slot received the global model and sent its own
-client_steps    K R E      gradients of a mini-batch
 bytes_down, up  4 P K R    4 bytes per parameter and client-round, each way
 ==============  =========  =====================================================================
 """
@@ -17,12 +16,9 @@ bytes_down, up  4 P K R    4 bytes per parameter and client-round, each way
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sflkit import checks
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Cost(NamedTuple):
@@ -31,7 +27,6 @@ class Cost(NamedTuple):
     rounds: int
     steps: int
     client_rounds: int
-    client_steps: int
     bytes_down: int
     bytes_up: int
 
@@ -113,7 +108,7 @@ class Ledger:
         rounds = checks.integer("rounds", rounds, 0)
         slots = self.clients_per_round * rounds
         size = 4 * self.n_params * slots
-        return Cost(rounds, rounds * self.local_steps, slots, slots * self.local_steps, size, size)
+        return Cost(rounds, rounds * self.local_steps, slots, size, size)
 
     def booked(self, entry: Entry) -> Ledger:
         """Return the ledger with one more entry."""
@@ -135,15 +130,3 @@ class Ledger:
         old = self.entries[at]
         new = old._replace(rounds=old.rounds + rounds, seconds=old.seconds + seconds)
         return replace(self, entries=(*self.entries[:at], new, *self.entries[at + 1 :]))
-
-    def frame(self) -> pd.DataFrame:
-        """Return the entries with their costs, one row each; `scratch_<cost>` is FRS's."""
-        import pandas as pd
-
-        rows = []
-        for entry in self.entries:
-            row = {name: getattr(entry, name) for name in ("requests", "first", "start", "seconds")}
-            row |= self.cost(entry.rounds)._asdict()
-            scratch = self.cost(entry.scratch)._asdict()
-            rows.append(row | {f"scratch_{name}": value for name, value in scratch.items()})
-        return pd.DataFrame(rows)

@@ -1,8 +1,8 @@
 """The methods of unlearning: what FATS, FRS and FR2 do differently, in one table.
 
 Learning, requests and recovery are the same for all methods (`sflkit.fats.unlearning`). What a
-method decides is said by the hooks of `Method`. For a method of your own, write a class with these
-hooks (subclassing one of ours saves most of the work) and add a row:
+method decides is said by its hooks, the methods of `FATS`. For a method of your own, write a class
+with these hooks (subclassing one of ours saves most of the work) and add a row:
 
     METHODS.add("mine", Rule(MyMethod, label="My method", look=Look("#CC79A7", "-", "D")))
 
@@ -13,7 +13,7 @@ Source: FATS, Algorithms 1-3, Section 6.1.4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,8 +48,11 @@ class Local(NamedTuple):
     buffer: Tensor
 
 
-class Method(Protocol):
-    """The hooks of a method; its class is built without arguments.
+class FATS:
+    """FATS: repair the history, and recompute from the round of the first use on.
+
+    Its models are averaged with equal weights (Algorithm 1, line 22), so that a client with two
+    slots counts twice. A method is built without arguments.
 
     Attributes
     ----------
@@ -58,60 +61,33 @@ class Method(Protocol):
         nothing has used. Otherwise training goes back to the round of the first use.
     """
 
-    from_scratch: bool
-
-    def draw(self, *, rng: np.random.Generator, **sizes: Any) -> History:
-        """Draw who trains on what; `sizes` are those of `history.draw_history`."""
-        ...
-
-    def check(self, crowd: Crowd, clients_per_round: int) -> None:
-        """Raise ValueError if the method cannot train on what is left. Nothing is drawn yet."""
-        ...
-
-    def repaired(self, history: History, rng: np.random.Generator) -> History:
-        """Return the history to train on, from one that has forgotten by a forgetting rule."""
-        ...
-
-    def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
-        """Train one round's slots from `params` (P,) and return their models (K, P).
-
-        `batches` is a list of mini-batches (x, y) per slot.
-        """
-        ...
-
-    def weights(self, history: History, r: int) -> np.ndarray:
-        """Return the weights (K,) with which the models of round r are averaged."""
-        ...
-
-
-class FATS:
-    """FATS: repair the history, and recompute from the round of the first use on.
-
-    Its models are averaged with equal weights (Algorithm 1, line 22), so that a client with two
-    slots counts twice.
-    """
-
     from_scratch = False
 
     def draw(self, *, rng: np.random.Generator, **sizes: Any) -> History:
-        """Draw as Algorithm 1 does."""
+        """Draw who trains on what as Algorithm 1 does, by the sizes of `history.draw_history`."""
         return draw_history(rng=rng, **sizes)
 
     def check(self, crowd: Crowd, clients_per_round: int) -> None:
-        """Refuse nothing: FATS draws with replacement, so that any crowd will do."""
+        """Raise ValueError if the method cannot train on what is left, before anything is drawn.
+
+        FATS draws with replacement, so that any crowd will do.
+        """
 
     def repaired(self, history: History, rng: np.random.Generator) -> History:
-        """Return the history as it is."""
+        """Return the history to train on, from one that a rule has repaired: that one."""
         return history
 
     def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
-        """Train by plain SGD."""
+        """Train one round's slots from `params` (P,) and return their models (K, P): by plain SGD.
+
+        `batches` is a list of mini-batches (x, y) per slot.
+        """
         from sflkit import federated
 
         return federated.local_sgd(task, params, batches, local.rate, out=local.buffer)
 
     def weights(self, history: History, r: int) -> np.ndarray:
-        """Return equal weights."""
+        """Return the weights (K,) with which the models of round r are averaged: equal ones."""
         return np.ones(history.clients_per_round)
 
 

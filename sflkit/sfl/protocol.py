@@ -144,17 +144,15 @@ def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> Stream:
         If `stream` is none of these, cannot be called as the table says, or makes none; or if its
         numbers of clients and classes are not those of the run.
     """
-    if isinstance(stream, (np.ndarray, list, tuple)):
-        stream = ShareStream(stream)
-    if not isinstance(stream, Stream):
+    given, finished = stream, (Stream, np.ndarray, list, tuple)
+    if not isinstance(given, finished):
         from sflkit.federated.own import maker, name_of  # they bring torch
 
-        make = maker("stream", stream, of_class=None, of_function=("config", "n_classes"))
-        made = make(config, n_classes)
-        made = ShareStream(made) if isinstance(made, (np.ndarray, list, tuple)) else made
-        if not isinstance(made, Stream):
-            raise ValueError(f"stream={name_of(stream)} made {made!r}, which is no LabelStream")
-        stream = made
+        make = maker("stream", given, of_class=None, of_function=("config", "n_classes"))
+        stream = make(config, n_classes)
+        if not isinstance(stream, finished):
+            raise ValueError(f"stream={name_of(given)} made {stream!r}, which is no LabelStream")
+    stream = stream if isinstance(stream, Stream) else ShareStream(stream)
     if stream.long_term.shape != (config.n_clients, n_classes):
         has_clients, has_classes = stream.long_term.shape
         raise ValueError(

@@ -42,35 +42,23 @@ def test_roles_by_hand():
 def test_tokens():
     # string.printable starts with 0-9, a-z, A-Z: 'b' is 11, 'B' is 37; what is unknown is the last
     # symbol.
-    assert natural.encode("0bB\u00e9", natural.VOCABULARIES["printable"]).tolist() == [
-        0,
-        11,
-        37,
-        99,
-    ]
-    assert natural.encode("\n $", natural.VOCABULARIES["leaf"]).tolist() == [0, 1, 79]
-    assert {name: len(set(symbols)) for name, symbols in natural.VOCABULARIES.items()} == {
-        "printable": 100,
-        "leaf": 80,
-    }
+    assert natural.encode("0bB\u00e9").tolist() == [0, 11, 37, 99]
+    assert len(set(natural.SYMBOLS)) == 100
 
 
 def test_windows_by_hand():
-    vocabulary = "abc?"
-    # 84 characters: windows start at 0..3, labels are characters 80..83 = c, a, b, c.
-    long = "abc" * 28
-    x, y, (first, second, third) = natural.windows(
-        [["ab", "c"], [long], [long]], [1, 1, 2], vocabulary
-    )
+    # 84 characters: windows start at 0..3, labels are characters 80..83 = 2, 0, 1, 2.
+    long = "012" * 28
+    x, y, (first, second, third) = natural.windows([["01", "2"], [long], [long]], [1, 1, 2])
     assert x.dtype == np.int64 and x.shape[1] == 80
-    # "ab\nc" is 77 times padding, a, b, the unknown line break, and the label c.
-    assert first.tolist() == [0] and x[0].tolist() == [3] * 77 + [0, 1, 3] and y[0] == 2
+    # "01\n2" is 77 times padding, 0, 1, the line break (symbol 96), and the label 2.
+    assert first.tolist() == [0] and x[0].tolist() == [99] * 77 + [0, 1, 96] and y[0] == 2
     assert y[second].tolist() == [2, 0, 1, 2] and x[second[1]].tolist() == [1, 2, 0] * 26 + [1, 2]
     assert y[third].tolist() == [2, 1] and np.diff(third).tolist() == [2]
     assert len(x) == len(y) and not set(first) & set(second) & set(third)
 
 
-def test_no_character_of_a_test_part_is_seen_in_training(tmp_path):
+def test_no_character_of_a_test_part_is_seen_in_training(tmp_path, monkeypatch):
     # 10 lines of one letter each, the letter naming the line; the last 2 lines are the test part.
     text = (
         "A:\n"
@@ -78,10 +66,11 @@ def test_no_character_of_a_test_part_is_seen_in_training(tmp_path):
         + "\n\nB:\nxx\nyyy\n\nC:\none line\n"
     )
     (tmp_path / "tinyshakespeare.txt").write_text(text)
-    found = natural.load("shakespeare", root=tmp_path, test_stride=1)
+    monkeypatch.setattr(natural, "TEST_STRIDE", 1)
+    found = natural.load("shakespeare", root=tmp_path)
     assert found.clients == ("A", "B")
     assert found.note == "tinyshakespeare.txt is not the canonical file"
-    letters = np.array(list(natural.VOCABULARIES["printable"]))
+    letters = np.array(list(natural.SYMBOLS))
     for ids, allowed, n in (
         (found.train[0], "abcdefgh\n", 8 * 51 - 1 - 80),
         (found.test[0], "ij\n", 2 * 51 - 1 - 80),
@@ -93,9 +82,7 @@ def test_no_character_of_a_test_part_is_seen_in_training(tmp_path):
             *allowed,
             letters[99],
         }
-    assert natural.load("shakespeare", root=tmp_path, test_stride=1) is found
-    # ceil(327 / 10)
-    assert len(natural.load("shakespeare", root=tmp_path, stride=10).train[0]) == 33
+    assert natural.load("shakespeare", root=tmp_path) is found
 
 
 @pytest.mark.parametrize("text", ["no roles here\n", "A:\none line\n"])
@@ -160,11 +147,11 @@ def test_shakespeare_from_leaf(tmp_path):
         tmp_path / "shakespeare",
         {"PORTIA": {"x": windows, "y": [text[i + 80] for i in range(200)]}},
     )
-    found = natural.load("shakespeare", root=tmp_path, vocabulary="leaf")
-    letters = np.array(list(natural.VOCABULARIES["leaf"]))
+    found = natural.load("shakespeare", root=tmp_path)
+    letters = np.array(list(natural.SYMBOLS))
     assert "".join(letters[found.x[7]]) == windows[7]
     assert letters[found.y[7]] == text[87]
-    assert found.n_classes == 80
+    assert found.n_classes == 100
     # The last 40 windows are for tests; the 80 before share characters with them and are left out.
     assert found.train[0].tolist() == list(range(80))
     assert found.test[0].tolist() == list(range(160, 200))
@@ -259,8 +246,7 @@ def test_plays_are_the_same_everywhere_and_roles_differ():
     assert (
         max(map(len, roles.values())) > 5 * np.median([len(lines) for lines in roles.values()]) / 2
     )
-    assert not set(text) - set(natural.VOCABULARIES["printable"][:-1])
-    assert not set(text) - set(natural.VOCABULARIES["leaf"][:-1])
+    assert not set(text) - set(natural.SYMBOLS[:-1])
     # Every role prefers an ending: the commonest last character is likelier at the same role than
     # in the whole text.
     ends = [[line[-5:] for line in lines] for lines in roles.values() if len(lines) >= 20]
@@ -270,17 +256,12 @@ def test_plays_are_the_same_everywhere_and_roles_differ():
 
 
 def test_bad_values():
-    for bad in (
-        {"name": "digits"},
-        {"name": "plays", "stride": 0},
-        {"name": "plays", "test_stride": 1.5},
-        {"name": "plays", "vocabulary": None},
-    ):
+    for bad in ({"name": "digits"}, {"name": "plays", "download": 1}):
         with pytest.raises(ValueError, match=f"{list(bad)[-1]}={list(bad.values())[-1]!r}"):
             natural.load(**bad)
 
 
-def test_plays_by_role(tmp_path):
+def test_plays_by_role(tmp_path, monkeypatch):
     two = {
         "b/ANN": ["One line,", "and\n\nmore."],
         "a/ANN": ["x" * 120 + "\nend"],
@@ -298,9 +279,8 @@ def test_plays_by_role(tmp_path):
     np.testing.assert_array_equal(first.y, second.y)
     # a/ANN trains on 120 characters: 40 windows; its last line is its test part
     assert [len(rows) for rows in first.train] == [40, 1]
-    static = federations.static(
-        "shakespeare-plays", n_clients=None, seed=0, min_samples=40, root=tmp_path / "0"
-    )
+    monkeypatch.setenv("SFLKIT_DATA", str(tmp_path / "0"))
+    static = federations.static("shakespeare-plays", n_clients=None, seed=0, min_samples=40)
     assert static.n_clients == 1
 
 

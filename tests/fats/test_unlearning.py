@@ -185,7 +185,7 @@ def test_a_request_during_learning_costs_only_what_has_run():
     assert after.history.first_use(*target) is None
     assert after.rounds_done == done
     assert torch.equal(after.params, state.params)
-    assert after.ledger.recomputed == Cost(0, 0, 0, 0, 0, 0)
+    assert after.ledger.recomputed == Cost(0, 0, 0, 0, 0)
     assert after.ledger.entries == (Entry(1, -1, -1, done, 0, 0.0),)
     used = tuple(int(v) for v in (history.clients[0, 0], history.batches[0, 0, 0, 0]))
     if used[0] == target[0]:
