@@ -163,6 +163,12 @@ COMPLETE = {"cifar10-complete": "cifar10", "cifar100-complete": "cifar100"}
 FEATURES = {
     "cifar10-patches": FeatureSet("cifar10", 300, "2,400 patch features of CIFAR-10"),
     "cifar100-patches": FeatureSet("cifar100", 150, "1,200 patch features of CIFAR-100"),
+    "cifar10-complete-patches": FeatureSet(
+        "cifar10-complete", 300, "2,400 patch features of CIFAR-10, complete"
+    ),
+    "cifar100-complete-patches": FeatureSet(
+        "cifar100-complete", 150, "1,200 patch features of CIFAR-100, complete"
+    ),
 }
 # What `sflkit.data.load` takes.
 WITHOUT_CLIENTS = (*AT_HAND, *SPECS, *COMPLETE, *FEATURES)
@@ -305,7 +311,8 @@ def available(*, root: str | os.PathLike | None = None) -> dict[str, str]:
     for name in names():
         if name not in AT_HAND and (path := find(name, root=root)) is not None:
             text = f"made of {path}" if name in FEATURES else str(path)
-            found[name] = f"{text}, if that is complete" if name in COMPLETE else text
+            own = FEATURES[name].of if name in FEATURES else name
+            found[name] = f"{text}, if that is complete" if own in COMPLETE else text
     return found
 
 
