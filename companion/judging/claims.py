@@ -9,7 +9,7 @@ kept apart by the part's role:
 |---|---|---|
 | paper | yes | the paper says so |
 | corrected | only for the verdict "corrected" | what holds in its place, by which erratum |
-| beyond | no | a control, an ablation or a question of ours |
+| beyond | no | a control, or what an erratum or an answer rests on |
 
 | verdict | meaning |
 |---|---|

@@ -140,10 +140,10 @@ def _choices(
     return nearest[enough], np.sqrt(variance[enough]), (stayed * near_law[:, 0])[enough]
 
 
-def long_run(law: np.ndarray, steps: int = 300) -> np.ndarray:
+def long_run(law: np.ndarray) -> np.ndarray:
     """Return each user's long-run shares of the files, (n_users, n_files), from uniform ones."""
     shares = np.full((len(law), 1, law.shape[2]), 1 / law.shape[2])
-    for _ in range(steps):
+    for _ in range(300):  # steps, after which the start is forgotten
         shares = shares @ law
     return shares[:, 0]
 

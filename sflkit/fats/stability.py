@@ -124,7 +124,7 @@ def plan(
     ------
     ValueError
         For values out of range, and when K or b would be 0: the message says the least rho_c, or
-        the least rho_s with that K.
+        the least rho_s with that K, or that no plan is feasible.
     """
     rho_s = checks.real("rho_s", rho_s, high=1, above=0)
     rho_c = checks.real("rho_c", rho_c, high=1, above=0)
@@ -134,9 +134,11 @@ def plan(
     size = float(_sizes(samples_per_client, n_clients, 1).min())
     most = _largest(rho_c * n_clients / rounds, lambda k: k * rounds / n_clients <= rho_c)
     if not most:
+        least = rounds / n_clients
+        way = f"it must be at least {least!r}" if least <= 1 else f"no plan is feasible: {least!r}"
         raise ValueError(
-            f"rho_c={rho_c!r} leaves each of rounds={rounds} empty; with n_clients={n_clients} it "
-            f"must be at least {rounds / n_clients!r}, one client per round"
+            f"rho_c={rho_c!r} leaves each of rounds={rounds} empty; with n_clients={n_clients} "
+            f"{way}, one client per round"
         )
     best = _largest(
         rho_s * n_clients * size / (most * steps),
@@ -145,9 +147,12 @@ def plan(
     best = min(best, math.floor(size))
     if not best:
         least = _rho_s(n_clients, size, most, 1, steps)
+        way = f"must be at least {least!r}, or rho_c smaller"
+        if _rho_s(n_clients, size, 1, 1, steps) > 1:
+            way = "cannot be kept: no plan is feasible, even with one client per round"
         raise ValueError(
             f"rho_s={rho_s!r} leaves mini-batches empty; with rho_c={rho_c!r}, hence "
-            f"clients_per_round={most}, it must be at least {least!r}"
+            f"clients_per_round={most}, it {way}"
         )
     got = _rho_s(n_clients, size, most, best, steps)
     return Plan(most, best, got, most * rounds / n_clients)

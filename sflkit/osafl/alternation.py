@@ -41,7 +41,7 @@ class Start(NamedTuple):
 
 
 class Alternation(NamedTuple):
-    """All iterates, arrays (iterations + 1, n_clients), the start first.
+    """All iterates, arrays (passes + 1, n_clients), the start first.
 
     Steps are real numbers, NaN at the start; frequencies are in Hz and powers in W.
     """

@@ -107,7 +107,8 @@ class Link:
     """What all clients share: the payload, the uplink and the deadline.
 
     Source of the defaults: OSAFL, Section V-A. A bandwidth other than the default changes the noise
-    and so the SNR of the devices, which know nothing of the link.
+    and so the SNR of the devices, which know nothing of the link: multiply their `snr_per_watt` by
+    `channels.BANDWIDTH_HZ / bandwidth_hz`.
 
     Attributes
     ----------

@@ -94,6 +94,18 @@ def test_figures_go_on_after_a_failure_and_name_it_and_page_90_comes_last(clone)
     assert result.returncode == 0 and "12_second: changed" in result.stdout
 
 
+@pytest.mark.slow
+def test_figures_drawn_twice_are_the_same_bytes_and_pdfs_are_made_on_demand(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
+    assert sflkit("figures").returncode == 0
+    files = [*(clone / "figures").iterdir(), *clone.glob("*.md"), *clone.glob("notebooks/*")]
+    before = {file: file.read_bytes() for file in files}
+    assert sflkit("figures", "--pdf").returncode == 0
+    assert {file: file.read_bytes() for file in files} == before
+    assert not list((clone / "figures").glob("*.pdf"))
+    assert (clone / "out" / "figures" / "sfl-fig2.pdf").read_bytes().startswith(b"%PDF")
+
+
 def last_output(book):
     """What the last code cell prints; `sflkit refresh` adds a line of links behind it."""
     return [cell for cell in book.cells if cell.cell_type == "code"][-1].outputs[0].text.strip()
