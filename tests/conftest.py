@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.helpers import ROOT, write_notebook
@@ -21,6 +22,11 @@ PAGES = {
     "docs/guides/speed.md": ("bench",),
 }
 THREADS = ("SFLKIT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+# A slow machine is no mistake; in CI hypothesis' own profile stays the base.
+hypothesis.settings.register_profile("house", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("house")
 
 
 def pytest_configure(config):

@@ -157,7 +157,7 @@ def test_replayed_with_its_own_dice_a_reservoir_has_the_law_without_the_sample()
     client=st.integers(0, 2),
     sample=st.integers(0, CAPACITY + EACH * (ROUNDS - 1) - 1),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_what_never_arrived_leaves_no_trace_and_nothing_else_moves(seed, rule, client, sample):
     caches, history = world(rule, seed)
     after, first, kept = never_arrived(history, caches, client, sample, np.random.default_rng(seed))
@@ -174,7 +174,7 @@ def test_what_never_arrived_leaves_no_trace_and_nothing_else_moves(seed, rule, c
 
 
 @given(seed=st.integers(0, 200), sample=st.integers(0, CAPACITY - 1))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_cache_with_room_for_all_is_the_first_use_of_fats(seed, sample):
     """Nothing takes the place of a sample where nothing was dropped: both readings start at the
     first use, and only mini-batches with the sample change."""

@@ -335,7 +335,7 @@ def test_validation_by_hand(by_hand):
 
 
 @given(st.floats(0.05, 0.95), st.integers(0, 50))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_validation_keeps_every_client_and_its_order(share, seed):
     made = federations.data_streams(
         "digits", n_clients=6, n_historical=3, hist_fraction=0.3, seed=seed

@@ -64,7 +64,7 @@ def test_dirichlet_fills_poor_clients_from_the_richest():
     st.floats(1e-6, 1e6),
     st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_dirichlet_assigns_every_sample_once(labels, n_clients, alpha, seed):
     clients = partitions.dirichlet(labels, n_clients, alpha, rng(seed))
     assert len(clients) == n_clients and min(map(len, clients)) >= 1
@@ -146,7 +146,7 @@ def test_pachinko_renormalises_inside_the_coarse_label():
     st.floats(1e-5, 1e4),
     st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_pachinko_assigns_every_sample_once_and_evenly(fine, n_clients, alpha, beta, seed):
     fine = np.array(fine)
     clients = partitions.pachinko(fine, fine // 3, n_clients, rng(seed), alpha=alpha, beta=beta)

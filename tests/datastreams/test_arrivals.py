@@ -44,7 +44,7 @@ def test_intermittent_clients(length, n_fresh):
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.integers(1, 30), min_size=2, max_size=6),
     st.integers(1, 12),

@@ -47,7 +47,7 @@ def test_lemma42_and_its_equality_case():
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_n_eff_lies_between_one_and_n(seed):
     w = np.random.default_rng(seed).integers(0, 4, 6) + np.array([1, 0, 0, 0, 0, 0])
     exact = Fraction(int(w.sum()) ** 2, int((w**2).sum()))
@@ -66,7 +66,7 @@ def test_discrepancies_by_hand():
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_discrepancy_bound_is_twice_what_is_needed(seed):
     rng = np.random.default_rng(seed)
     losses, (target, p) = rng.random((5, 4)), rng.dirichlet(np.ones(4), 2)

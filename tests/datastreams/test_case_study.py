@@ -73,7 +73,7 @@ def test_corollary_by_hand():
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_psi_is_never_below_the_general_corollary(seed):
     rng = np.random.default_rng(seed)
     counts, p = rng.integers(10, 200, 3), rng.dirichlet(np.ones(3))

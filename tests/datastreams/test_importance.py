@@ -46,7 +46,7 @@ def test_weights_by_hand():
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_importance_is_the_mean_of_the_aggregation_weights(seed):
     # p_m = sum_t q^(t) p_m^(t), the remark below Theorem 4.1, here against exact fractions
     rng = np.random.default_rng(seed)

@@ -76,7 +76,7 @@ def test_closed_form_where_the_paper_cannot_be_evaluated():
 
 
 @given(st.floats(0.01, 0.99), st.integers(1, 40), st.integers(1, 40), st.floats(1e-3, 1e3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_equal_sizes_agree_with_the_closed_form(n_hist, m_hist, m_fresh, c_ratio):
     found = minimize_psi(*two_groups(n_hist, m_hist, m_fresh), 1, c_ratio)
     assert found.p_hist == pytest.approx(equal_fresh_p_hist(n_hist, m_fresh, c_ratio), abs=1e-12)
@@ -202,7 +202,7 @@ def test_against_cvxpy():
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(1e-3, 1e3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_optimality_conditions(seed, c_ratio):
     # psi is convex: p is the minimiser iff all slopes c1 p_m / A [fresh] + c2 p_m / (n_m S) equal
     # one number nu or, at the kink A = 0, nu is one over the historical clients and nu
@@ -234,7 +234,7 @@ def test_against_all_points_of_a_grid():
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(1e-4, 1e4), st.floats(0.1, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_small_move_improves(seed, c_ratio, scale):
     rng = np.random.default_rng(seed)
     n, historical = random_problem(rng)

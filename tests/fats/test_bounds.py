@@ -51,7 +51,7 @@ def test_lemma4_by_hand():
     assert not lemma4(**SETTING, rate=edge * 1.0001).feasible
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(POSITIVE, POSITIVE, POSITIVE, *(st.integers(1, most) for most in (9, 30, 9, 9, 99)))
 def test_lemma4_in_clients_and_batches(
     loss_gap, smoothness, grad_var, local_steps, rounds, k, b, m
@@ -123,7 +123,7 @@ def test_theorem5_is_lemma4_at_its_step():
     assert lemma4(**setting, rate=bound.rate).value == pytest.approx(bound.value)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     POSITIVE,
     POSITIVE,
@@ -222,7 +222,7 @@ def test_corollary6_by_hand():
     )  # (2 sqrt(lambda/Gamma))^(1/alpha) exceeds any float
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     POSITIVE,
     st.floats(1, 5),

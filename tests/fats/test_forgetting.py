@@ -308,7 +308,7 @@ def settings_and_requests(draw):
     return setting, items, draw(st.integers(0, 2**32)), draw(st.sampled_from(list(RULES)))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(settings_and_requests())
 def test_properties_of_every_rule(case):
     setting, items, seed, rule = case

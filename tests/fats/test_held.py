@@ -64,7 +64,7 @@ def test_bad_spans_are_refused():
 
 
 @given(seed=st.integers(0, 1000), k=st.integers(1, 3), e=st.integers(1, 3), n=st.integers(3, 6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_cache_that_holds_everything_changes_no_bit(seed, k, e, n):
     """Drawing, and then forgetting by every rule, take the same numbers of the same generator."""
     given = sizes(k=k, e=e, r=3, m=3, n=n, b=2)
@@ -85,7 +85,7 @@ def test_a_cache_that_holds_everything_changes_no_bit(seed, k, e, n):
 
 
 @given(seed=st.integers(0, 1000), sample=st.integers(0, 5), rule=st.sampled_from(list(RULES)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_mini_batch_holds_what_its_client_held_then(seed, sample, rule):
     held = windows()
     history = draw(held, seed)

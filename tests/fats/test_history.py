@@ -144,7 +144,7 @@ def histories(draw):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(histories())
 def test_the_look_up_is_the_first_use_that_a_search_finds(history):
     e = history.local_steps

@@ -90,7 +90,7 @@ def test_callable_loss(backend):
     )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     sizes=st.lists(st.lists(st.integers(1, 7), max_size=4), min_size=1, max_size=5),
     seed=st.integers(0, 1000),

@@ -372,7 +372,7 @@ def test_every_rule_has_a_row_and_its_options_are_keywords():
 
 
 @pytest.mark.parametrize("name", MAKERS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 4), scale=st.sampled_from([1e-6, 1.0, 1e3]))
 def test_properties_of_every_rule(name, seed, n, scale):
     g = torch.Generator().manual_seed(seed)

@@ -105,7 +105,7 @@ def test_nobody_can(method):
     assert all(len(column) == 0 for column in empty)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.floats(5, 8.6))
 @example(130, 7.0)  # its best power is a four-millionth of the largest
 def test_joint_against_a_grid(seed, log_payload):
@@ -141,7 +141,7 @@ def test_joint_against_a_grid(seed, log_payload):
             )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_joint_is_the_least_over_a_fine_line(seed):
     # with whole steps and deadline used up, 20001 powers around and beyond the answer never need

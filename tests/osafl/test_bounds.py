@@ -165,7 +165,7 @@ def test_theorem_as_printed_has_a_counter_example():
     assert bound.feasible and bound.value == pytest.approx(-2.5 / 0.36) and bound.value < w**2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6))
 def test_similarity_is_free_in_the_theorem(seed):
     # ERRATA 32: 2 B = (score - 2 lambda)^2 + score^2 >= score^2, with equality at lambda = score /
@@ -181,7 +181,7 @@ def test_similarity_is_free_in_the_theorem(seed):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.5, 1.0, 4.0]))
 def test_no_other_score_is_better(seed, psi):
     rng = np.random.default_rng(seed)

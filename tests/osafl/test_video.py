@@ -159,7 +159,7 @@ def test_limits_of_sticking():
     assert (np.diff(never // 3, axis=1) != 0).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 4), st.integers(2, 6), st.data())
 def test_properties_of_any_catalogue(seed, n_genres, per_genre, data):
     rng = np.random.default_rng(seed)

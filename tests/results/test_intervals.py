@@ -11,7 +11,7 @@ from sflkit.results import intervals
 
 
 @given(st.integers(0, 10_000), st.integers(2, 12), st.integers(2, 9), st.sampled_from([0.8, 0.95]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_intervals_are_scipys(seed, n, m, confidence):
     rng = np.random.default_rng(seed)
     (x, y), other = rng.normal(size=(2, n)), rng.normal(size=m)
@@ -44,7 +44,7 @@ def test_runs_needed_are_those_to_the_nearer_edge():
 
 
 @given(st.floats(0.01, 3), st.floats(0.01, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_runs_needed_is_the_first_that_settles(mean, spread):
     estimate = intervals.Estimate(mean, -1, 1, 3, spread, 0.95)
     n = intervals.runs_needed(estimate, 0.0, math.inf)

@@ -140,7 +140,7 @@ def test_coverage_of_the_ordering_rule():
 
 
 @given(st.integers(0, 10_000), st.floats(0.01, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_turned_round_the_answer_turns(seed, smallest):
     differences = np.random.default_rng(seed).normal(0.5, size=6)
     turned = {"yes": "no", "no": "yes"}
@@ -154,7 +154,7 @@ def test_turned_round_the_answer_turns(seed, smallest):
 
 
 @given(st.floats(-3, 3), st.floats(0.01, 3), st.floats(0, 1), st.floats(0.01, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_shorter_interval_never_loses(mean, half, share, smallest):
     # what holds holds in every interval inside, and what fails fails
     def answer(width):
@@ -267,7 +267,7 @@ def test_each_takes_one_rule_for_all_or_one_for_each():
 
 
 @given(st.lists(st.lists(st.floats(-3, 3), min_size=2, max_size=4), min_size=1, max_size=4))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_each_says_yes_only_if_all_say_so(samples):
     rule = Above(smallest=0.5)
     alone = [rule.judge(sample).answer for sample in samples]

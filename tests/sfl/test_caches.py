@@ -32,7 +32,7 @@ def feed(cache, rounds, rng):
     return np.array(seen, dtype=int)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(sorted(RULES)), st.integers(1, 12), st.data())
 def test_every_rule(rule, batch_size, data):
     capacity = batch_size * data.draw(st.integers(1, 5)) + data.draw(st.integers(0, 3))
@@ -67,7 +67,7 @@ def test_every_rule(rule, batch_size, data):
             assert set(cache.ids.tolist()) == set(offered)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.sampled_from([0.0, 0.3, 2 / 3, 1.0, None]),
     st.integers(1, 8),

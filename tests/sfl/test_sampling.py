@@ -65,7 +65,7 @@ def test_source_is_reproducible_and_leaves_its_input_alone():
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), max_size=8), st.integers(0, 5))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_source_draws_what_is_asked_and_evenly(batches, seed):
     source, drawn = sampling.SampleSource(LABELS, rng(seed)), []
     for counts in batches:
@@ -138,7 +138,7 @@ def test_test_set_of_all_samples_and_of_absent_classes():
 @given(
     st.lists(st.integers(1, 30), min_size=2, max_size=6), st.integers(1, 200), st.integers(0, 10**6)
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_test_set_keeps_the_shares(sizes, size, seed):
     labels = np.repeat(np.arange(len(sizes)), sizes)
     shares = rng(seed).dirichlet(np.ones(len(sizes)))

@@ -123,7 +123,7 @@ def test_multinomial_counts_add_the_sampling_variance():
     assert np.var(exact[:, 0, 0] / 20) == pytest.approx(0.04, rel=0.03)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 4), st.integers(1, 12), st.integers(1, 6), st.integers(0, 10**6), st.data())
 def test_generated_streams_keep_their_promises(n_clients, n_classes, n_states, seed, data):
     c = data.draw(st.integers(1, n_classes))
@@ -231,7 +231,7 @@ def test_stationary_law_of_nearly_decoupled_states():
     np.testing.assert_allclose(absorbing.stationary, [[0.0, 1.0]], atol=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=8), st.data())
 def test_largest_remainder(weights, data):
     total = data.draw(st.integers(0, 60))
@@ -361,7 +361,7 @@ def test_own_weights_by_hand():
     np.testing.assert_allclose(own, np.full((1, 2), 0.02875), rtol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 9), st.integers(1, 4), st.floats(0, 1), st.integers(0, 99))
 def test_a_rules_weights_given_as_ones_own_are_that_rule(t, m, theta, seed):
     stream = kl_markov_stream(
@@ -415,7 +415,7 @@ def test_states_of_each_client():
     assert year(n_clients=2, start=1).states(1, np.random.default_rng(0)).tolist() == [[1, 1]]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 30), st.integers(0, 999))
 def test_a_common_path_is_one_path(n_clients, n_states, rounds, seed):
     rng = np.random.default_rng(seed)
