@@ -15,7 +15,7 @@ from sflkit.sfl.discrepancy import DiscrepancyConfig
 from tests.helpers import ROOT
 
 EXPERIMENTS = {
-    "sfl-training": (training.run, SFLConfig),
+    "sfl-training-full-start": (training.full_start, SFLConfig),
     "sfl-caches": (cache_paths.run, SFLConfig),
     "sfl-discrepancy": (discrepancy.run, DiscrepancyConfig),
     "sfl-toy-problem": (toy_problem.run, SyntheticConfig),
