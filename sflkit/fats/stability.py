@@ -135,10 +135,10 @@ def plan(
     most = _largest(rho_c * n_clients / rounds, lambda k: k * rounds / n_clients <= rho_c)
     if not most:
         least = rounds / n_clients
-        way = f"it must be at least {least!r}" if least <= 1 else f"no plan is feasible: {least!r}"
+        way = f"it must be at least {least!r}" if least <= 1 else "no plan is feasible"
         raise ValueError(
             f"rho_c={rho_c!r} leaves each of rounds={rounds} empty; with n_clients={n_clients} "
-            f"{way}, one client per round"
+            f"{way}: one client per round makes {least!r}"
         )
     best = _largest(
         rho_s * n_clients * size / (most * steps),
@@ -147,7 +147,7 @@ def plan(
     best = min(best, math.floor(size))
     if not best:
         least = _rho_s(n_clients, size, most, 1, steps)
-        way = f"must be at least {least!r}, or rho_c smaller"
+        way = f"must be at least {least!r}" + (", or rho_c smaller" if most > 1 else "")
         if _rho_s(n_clients, size, 1, 1, steps) > 1:
             way = "cannot be kept: no plan is feasible, even with one client per round"
         raise ValueError(

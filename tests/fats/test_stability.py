@@ -120,10 +120,10 @@ def test_plan_by_hand():
     # rho_S N / (rho_C E) = 2, which has (0.1, 0.1); down, K = 0, and one client has 2 / 20
     rounded = stability(**sizes(1, 5, 2, m=20, n=10, b=2))
     assert (rounded.rho_s, rounded.rho_c) == (0.1, 0.1)
-    with pytest.raises(ValueError, match=r"rho_c=0\.05 .* must be at least 0\.1, one client"):
+    with pytest.raises(ValueError, match=r"rho_c=0\.05 .* must be at least 0\.1: one client"):
         plan(rho_s=0.05, rho_c=0.05, n_clients=20, samples_per_client=10, local_steps=5, rounds=2)
     # M = 40, R = 1: 0.02 * 40 = 0.8 clients; the least is 1/40
-    with pytest.raises(ValueError, match=r"rho_c=0\.02 .* at least 0\.025,"):
+    with pytest.raises(ValueError, match=r"rho_c=0\.02 .* at least 0\.025: one client"):
         plan(rho_s=0.5, rho_c=0.02, n_clients=40, samples_per_client=100, local_steps=1, rounds=1)
     # M = 40, N = 100, E = 5, R = 4 and K = 5: b = 1 has 5 * 20 / 4000
     with pytest.raises(ValueError, match=r"rho_s=0\.01 .*clients_per_round=5, .* at least 0\.025"):
@@ -206,7 +206,7 @@ def test_bad_plans(change, message):
 
 
 def test_no_plan_at_all():
-    with pytest.raises(ValueError, match=r"no plan is feasible: 1\.333"):
+    with pytest.raises(ValueError, match=r"no plan is feasible: one client per round makes 1\.333"):
         plan(rho_s=1, rho_c=1, n_clients=3, samples_per_client=100, local_steps=1, rounds=4)
     with pytest.raises(ValueError, match=r"no plan is feasible, even"):
         plan(rho_s=1, rho_c=1, n_clients=4, samples_per_client=2, local_steps=3, rounds=4)
