@@ -93,8 +93,13 @@ def heading(artefact: str) -> str:
 
 
 def anchor(artefact: str) -> str:
-    """Return the anchor that GitHub and MyST give to the heading of an artefact's block."""
-    return re.sub(r"[^\w\- ]", "", heading(artefact).lower()).replace(" ", "-")
+    """Return the anchor of an artefact's block."""
+    return anchor_of(heading(artefact))
+
+
+def anchor_of(text: str) -> str:
+    """Return the anchor that GitHub and MyST give to a heading."""
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
 
 def as_cell(artefacts: Collection[str]) -> str:

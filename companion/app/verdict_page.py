@@ -20,6 +20,7 @@ from companion.app import gate
 from companion.app.artefacts import (
     PAPERS,
     anchor,
+    anchor_of,
     heading,
     name_of,
     ordered,
@@ -70,15 +71,18 @@ def verdict_page(tally: str) -> str:
     for key in papers_of(rows):
         mine = ordered(rows[paper_of(rows) == key])
         settings = list(dict.fromkeys(map(_setting, mine)))
+        above = f"Settings ({PAPERS.get(key, key)})"
         claims = []
         for row in mine:
             judged = _counted(parts[parts["artefact"] == row.artefact])
             line = _line(row, judged, books.get(row.artefact))
             others = [part for part in _others(row, judged) if part.answer != "yes"][:1]
-            setting = f"Setting {settings.index(_setting(row)) + 1}."
+            number = settings.index(_setting(row)) + 1
+            setting = f"[Setting {number}](#{anchor_of(above)})."
             shown = _block(row, judged, others=others, claim=line["short"], setting=setting)
             claims.append(line | {"block": shown})
-        papers.append({"name": PAPERS.get(key, key), "settings": settings, "claims": claims})
+        papers.append({"name": PAPERS.get(key, key), "above": above, "settings": settings})
+        papers[-1]["claims"] = claims
     return pages().get_template("verdicts.md.j2").render(tally=tally, papers=papers).rstrip() + "\n"
 
 
@@ -140,7 +144,7 @@ def _block(row: Any, parts: list, **shown: Any) -> str:
 
 
 def answer(verdict: str, parts: list) -> str:
-    """Return in one sentence what decides a verdict, and how many parts hold."""
+    """Return in a sentence what decides a verdict or would settle it, and how many parts hold."""
     judged = [part for part in parts if part.role == "paper"]
     n, held = len(judged), sum(part.answer == "yes" for part in judged)
     if all(part.answer == "not run" for part in judged):
@@ -151,6 +155,8 @@ def answer(verdict: str, parts: list) -> str:
         words = f"{_ANSWERS[first.answer].capitalize()}: {words}"
     found = _found(first)
     text = _sentence(f"{words}: {found}" if found else words)
+    if verdict == first.answer == "open" and first.hint:
+        text += f" {_sentence(first.hint)}"
     if verdict == "corrected":
         *errata, last = sorted({int(part.erratum) for part in parts if part.erratum})
         named = f"{', '.join(map(str, errata))} and {last}" if errata else last

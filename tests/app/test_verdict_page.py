@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 import pytest
 
@@ -98,6 +100,12 @@ def test_the_part_that_decides_is_told_first():
         told
         == "Not run: FIFO ends above LAZY: it takes two CPU hours. 1 of 2 parts hold, 1 not run."
     )
+    wide = part("open", "+1 points", "[-1, 3]", hint="about 9 more seeds would settle it")
+    told = verdict_page.answer("open", frame(holds, wide))
+    assert told == (
+        "FIFO ends above LAZY: +1 points [-1, 3]. About 9 more seeds would settle it. "
+        "1 of 2 parts hold."
+    )
     mended = part("yes", "0", sentence="It is exact", role="corrected", erratum="13")
     told = verdict_page.answer("corrected", frame(part("no"), mended))
     assert told == "It is exact: 0. True as corrected by [ERRATA](ERRATA.md) 13."
@@ -115,6 +123,11 @@ def test_every_claim_has_one_block_that_a_search_finds(monkeypatch):
     monkeypatch.chdir(ROOT)
     lines = verdict_page.verdict_page("").splitlines()
     headings = [line for line in lines if line.startswith("### ")]
+    settings = [line for line in headings if line.startswith("### Settings (")]
+    assert len(settings) == 4
+    links = set(re.findall(r"^\[Setting \d+\]\(#(.*)\)", "\n".join(lines), flags=re.MULTILINE))
+    assert links == {artefacts.anchor_of(line.removeprefix("### ")) for line in settings}
+    headings = [line for line in headings if line not in settings]
     assert sorted(headings) == sorted(f"### {artefacts.heading(a)}" for a in ROWS["artefact"])
     for paper in artefacts.papers_of(ROWS):
         assert f"## {artefacts.PAPERS[paper]}" in lines
