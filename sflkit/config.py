@@ -235,7 +235,9 @@ def _refusal(field: Any, details: list, cls: type, given: Mapping[str, Any]) -> 
     if first["type"] == "string_type" and get_origin(kind) is tuple:
         return f"{field} entry={first['input']!r} must be {_WORDS[str]}"
     value = given.get(field, first["input"])  # a default was not given
-    return f"{field}={value!r} must be {_expected(kind)}"
+    own = field in ("data", "model") and not isinstance(value, str)
+    more = f"; your own is for run(config, {field}=...), where it takes one" if own else ""
+    return f"{field}={checks.shown(value, 100)} must be {_expected(kind)}{more}"
 
 
 @functools.cache

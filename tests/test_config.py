@@ -27,8 +27,10 @@ from sflkit.config import (
     registries,
     settings,
 )
+from sflkit.fats.config import FATSConfig
 from sflkit.registry import Registry, Rule
 from sflkit.results.store import config_dict
+from sflkit.sfl.config import SFLConfig
 
 RULES = Registry("cache rule", {"fifo": Rule(list, "FIFO"), "drsr": Rule(list, "DRSR")})
 
@@ -184,6 +186,18 @@ def test_refusals_are_one_line(fields, message):
     assert type(error.value) is ValueError
     for jargon in ("Input should", "validation", "pydantic", "<field>"):
         assert jargon.lower() not in str(error.value).lower()
+
+
+def test_own_data_in_a_config_are_sent_to_run():
+    own = "; your own is for run(config, data=...), where it takes one"
+    arrays = (np.zeros((600, 20)), np.zeros(600, int))
+    for config, told in ((SFLConfig, own), (FATSConfig, own)):
+        with pytest.raises(ValueError, match=r"^data=") as error:
+            config(data=arrays)
+        message = str(error.value)
+        assert message.endswith(told) and "\n" not in message and len(message) < 500
+    with pytest.raises(ValueError, match=r"must be one of [^;]*$"):
+        SFLConfig(data="fminst")
 
 
 def test_a_rule_added_later_is_allowed():

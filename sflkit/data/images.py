@@ -209,8 +209,8 @@ class Dataset:
         Raises
         ------
         ValueError
-            If there is not one label per sample, a value is not finite, or the two parts differ in
-            the shape of a sample.
+            If there is not one label per sample, no sample is of class 0, a value is not finite, or
+            the two parts differ in the shape of a sample.
         """
         x, y = _own_part("x", x, "y", y)
         if x_test is None:
@@ -218,6 +218,8 @@ class Dataset:
             train, test = order[len(y) // 5 :], order[: len(y) // 5]
             x, y, x_test, y_test = x[train], y[train], x[test], y[test]
         x_test, y_test = _own_part("x_test", x_test, "y_test", y_test)
+        if first := min(y.min(), y_test.min()):
+            raise ValueError(f"y begins with class {first}; classes must be 0, 1, ...")
         if x.shape[1:] != x_test.shape[1:] or x.dtype != x_test.dtype:
             raise ValueError(
                 f"x_test is {x_test.dtype} {x_test.shape}; its samples must be as those of x, "

@@ -310,5 +310,13 @@ def _multiple_of_8(channels: float) -> int:
 
 def _image(input_shape: tuple[int, ...]) -> tuple[int, int, int]:
     if len(input_shape) != 3:
-        raise ValueError(f"input_shape={input_shape!r} must be (channels, height, width)")
+        raise ValueError(
+            f"input_shape={input_shape!r} must be (channels, height, width); "
+            "rows of numbers are for 'linear' and 'mlp'"
+        )
+    if input_shape[2] in (1, 3) and input_shape[0] > 3:
+        raise ValueError(
+            f"input_shape={input_shape!r} must be (channels, height, width), and the channels seem "
+            "to be last"
+        )
     return input_shape

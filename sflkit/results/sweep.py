@@ -72,11 +72,15 @@ class SweepError(RuntimeError):
 
     def __init__(self, failures: Sequence[tuple[Any, str]]):
         self.failures = list(failures)
+        alike: dict[str, list] = {}
+        for config, trace in self.failures:
+            alike.setdefault(trace.strip().splitlines()[-1], []).append(config)
         lines = [
-            f"  {config!r}: {trace.strip().splitlines()[-1]}" for config, trace in self.failures
+            f"  {first!r}: {why}" + (f"\n  and {len(rest)} more likewise" if rest else "")
+            for why, (first, *rest) in alike.items()
         ]
         super().__init__(
-            f"{len(lines)} of the runs failed, the others are stored:\n"
+            f"{len(self.failures)} of the runs failed, the others are stored:\n"
             + "\n".join(lines)
             + "\nThe first failure in full:\n"
             + self.failures[0][1]

@@ -292,6 +292,8 @@ SHAPES |= {"char_rnn": (80,), "char_mlp": (80,), "linear": (5,), "mlp": (5,), "r
     [
         ("resnet", {}, "name='resnet' must be one of 'lenet'"),
         ("lenet", dict(input_shape=(28, 28)), r"=\(28, 28\) must be \(channels, height, width\)"),
+        ("lenet", dict(input_shape=(20,)), "rows of numbers are for 'linear' and 'mlp'"),
+        ("lenet", dict(input_shape=(28, 28, 1)), "channels seem to be last"),
         ("lenet", dict(input_shape=(1, 8, 8)), "at least 12"),
         ("small_cnn", dict(input_shape=(1, 3, 8)), "at least 4"),
         ("cnn", dict(input_shape=(1, 15, 20), padding=0), "at least 16"),

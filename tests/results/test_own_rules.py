@@ -485,6 +485,8 @@ def test_own_data_in_sweeps_are_known_by_their_digest(tmp_path):
         assert frame.attrs["computed"] == count
         keys |= set(frame["key"])
     assert len(keys) == 2
+    with pytest.raises(ValueError, match=r"y begins with class 1; classes must be 0, 1, \.\.\."):
+        Dataset.of(x, y + 1)
 
 
 class OwnFIFO(caches.FIFO):

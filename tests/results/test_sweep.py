@@ -298,8 +298,18 @@ def test_a_killed_worker_is_said_in_a_sentence(probe, tmp_path):
 def test_a_failed_sweep_is_told_by_another_process():
     import pickle
 
-    error = pickle.loads(pickle.dumps(sweep.SweepError([("config", "Traceback\nKeyError: 3")])))
-    assert error.failures == [("config", "Traceback\nKeyError: 3")] and "KeyError: 3" in str(error)
+    failures = [("config", "Traceback\nKeyError: 3")]
+    error = pickle.loads(pickle.dumps(sweep.SweepError(failures)))
+    assert error.failures == failures and "KeyError: 3" in str(error)
+
+
+def test_runs_that_fail_alike_are_told_once():
+    trace = "Traceback\nKeyError: 3"
+    told = str(sweep.SweepError([(c, trace) for c in "abc"] + [("d", "ValueError: x")]))
+    assert told.startswith(
+        "4 of the runs failed, the others are stored:\n  'a': KeyError: 3\n  and 2 more likewise\n"
+        "  'd': ValueError: x\nThe first"
+    )
 
 
 def test_failing_run_lets_the_others_finish(probe, tmp_path):
