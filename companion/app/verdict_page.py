@@ -76,10 +76,12 @@ def verdict_page(tally: str) -> str:
         for row in mine:
             judged = _counted(parts[parts["artefact"] == row.artefact])
             line = _line(row, judged, books.get(row.artefact))
-            others = [part for part in _others(row, judged) if part.answer != "yes"][:1]
+            others = [part for part in _others(row, judged) if part.answer != "yes"]
+            count = f" (of {len(others)} that do not hold)" if len(others) > 1 else ""
             number = settings.index(_setting(row)) + 1
             setting = f"[Setting {number}](#{anchor_of(above)})."
-            shown = _block(row, judged, others=others, claim=line["short"], setting=setting)
+            more = {"others": others[:1], "head": f"another part{count}"}
+            shown = _block(row, judged, claim=line["short"], setting=setting, **more)
             claims.append(line | {"block": shown})
         papers.append({"name": PAPERS.get(key, key), "above": above, "settings": settings})
         papers[-1]["claims"] = claims

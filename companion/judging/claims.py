@@ -295,12 +295,12 @@ class Verdict:
         held = sum(answer.judged.answer == "yes" for answer in paper)
         first = min(paper, key=lambda answer: _DECIDES.index(answer.judged.answer))
         missing = sum(answer.judged.answer == "not run" for answer in paper)
-        counted = f" {parts_held(held, len(paper), missing)}" if len(paper) > 1 else ""
+        counted = f"; {parts_held(held, len(paper), missing)}" if len(paper) > 1 else "."
         errata = sorted({a.part.erratum for a in self.answers_of("corrected")})
         if self.verdict == "corrected":
             counted += f" True as corrected by ERRATA {', '.join(map(str, errata))}."
         verdict = f"**{self.artefact}: {self.in_full}** ({self.setting.level})"
-        return f"{verdict}. {first.sentence}.{counted}"
+        return f"{verdict}. {first.sentence}{counted}"
 
     def _repr_markdown_(self) -> str:
         claim, setting = self.claim, self.setting

@@ -221,7 +221,8 @@ def wandering_shares(ax: Axes, short: ArrayLike, long: ArrayLike) -> None:
         ax.axhline(long[r], color=look["color"], linestyle="--", linewidth=1.8)
     for r in sorted(held, key=long.__getitem__):
         height = max(height + 0.1, long[r])  # names do not overlap
-        ax.text(rounds[-1] + 0.8, height, f"$\\pi$ of class {r}", va="center", fontsize=9)
+        own = {"color": label_color(int(r)), "fontsize": 9, "va": "center"}
+        ax.text(rounds[-1] + 0.8, height, f"$\\pi$ of class {r}", **own)
     ax.set(ylabel="share of the arrivals", ylim=(0, 1), xlim=(0, rounds[-1] + 0.5))
     ax.set_xlabel("round t")
     ax.legend(ncols=5, loc="upper left")

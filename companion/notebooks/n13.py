@@ -14,7 +14,7 @@ such caches.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +29,7 @@ from companion.notebooks.label_only import LabelOnlyConfig, make_stream
 from companion.notebooks.sfl_shared import LATE, THROUGHOUT, Evidence, difference, steps, window
 from companion.plans import Stage
 from sflkit.models import NETWORKS
+from sflkit.results.intervals import mean_interval
 from sflkit.sfl import training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
@@ -351,52 +352,54 @@ def sheet(
     found: Sensitivity,
     arms: Mapping[str, tuple[str, float]],
     looks: Sequence[Mapping[str, Any]],
+    measure: Callable[..., pd.DataFrame],
 ) -> dict[str, pd.DataFrame]:
-    """Draw Fig. 6 or 8: above trained runs in the paper's axes, below labels alone, which judge.
+    """Draw Fig. 6 or 8 in the paper's axes, and below what it says of them by a measure.
 
     Parameters
     ----------
-    axes : array of Axes (2, 2)
-        A column for few and one for many arrivals.
+    axes : array of Axes (3, 2)
+        A column for few and one for many arrivals; rows: trained runs as the paper draws them,
+        their measure, and that by labels alone, which judges.
     number : int
         The figure's number.
     found : Sensitivity
     arms : mapping
         What the legend calls an arm -> its rule and theta.
     looks : sequence of mappings
-        As of `over_paths`.
+        As of `over_runs`.
+    measure : function (ax, rows by arm, looks) -> DataFrame
+        Such as `spreads`.
 
     Returns
     -------
     dict
-        "a, linear" and the like, for panel and network, and "a, labels alone": the answers of
-        `over_paths`.
+        "a, accuracy", "a, linear" and "a, labels alone" and the like for (b): what
+        `over_runs` and the measure return.
     """
     drawn = {}
     capacity, end = found.trained["capacity"].iloc[0], found.trained["round"].max()
     network = NETWORKS[found.trained["model"].iloc[0]].label
-    sizes = (sorted(frame["batch_size"].unique()) for frame in (found.trained, found.labels))
-    for (above, below), letter, arrived, size in zip(axes.T, "ab", *sizes, strict=True):
-        rows = {
-            f"{name}, {network}": arm(found.trained, rule, arrived, v)
-            for name, (rule, v) in arms.items()
-        }
-        drawn[f"{letter}, {network}"] = over_paths(above, rows, looks)
-        above.set(title=f"Figure {number}({letter}): $B_s$ = {arrived} of B = {capacity}")
-        above.set(xlim=(-0.05 * end, 1.05 * end), xlabel="")
+    frames = {network: found.trained, "labels alone": found.labels}
+    sizes = (sorted(frame["batch_size"].unique()) for frame in frames.values())
+    for (above, *below), letter, *of_each in zip(axes.T, "ab", *sizes, strict=True):
+        for (what, frame), size, ax in zip(frames.items(), of_each, below, strict=True):
+            rows = {name: arm(frame, rule, size, v) for name, (rule, v) in arms.items()}
+            if frame is found.trained:
+                drawn[f"{letter}, accuracy"] = over_runs(above, rows, looks)
+            drawn[f"{letter}, {what}"] = measure(ax, rows, looks)
+            ax.set(title=f"{what}, $B_s$ = {size}", xlim=(-0.05 * end, 1.05 * end))
+        above.set(title=f"Figure {number}({letter}): $B_s$ = {of_each[0]} of B = {capacity}")
+        above.set(xlim=(-0.05 * end, 1.05 * end), ylabel="test accuracy, %")
         above.legend(loc="lower right", fontsize=9)
-        rows = {name: arm(found.labels, rule, size, v) for name, (rule, v) in arms.items()}
-        drawn[f"{letter}, labels alone"] = over_paths(below, rows, looks)
-        below.set(title=f"labels alone, $B_s$ = {size}; another scale")
+        below[-1].set(xlabel="round t")
     for row in axes:
         row[1].set_ylabel("")
     return drawn
 
 
-def over_paths(
-    ax: Axes, arms: Mapping[str, pd.DataFrame], looks: Sequence[Mapping]
-) -> pd.DataFrame:
-    """Draw the mean accuracy of some arms, and one standard deviation around it.
+def over_runs(ax: Axes, arms: Mapping[str, pd.DataFrame], looks: Sequence[Mapping]) -> pd.DataFrame:
+    """Draw the mean accuracy of some arms, and one standard deviation over runs around it.
 
     Parameters
     ----------
@@ -409,21 +412,57 @@ def over_paths(
     Returns
     -------
     DataFrame
-        arm, round, mean and std, in per cent. The std is that over the paths of a world, the root
-        of its mean square over worlds.
+        arm, round, mean and std, in per cent.
     """
     drawn = []
     for (name, rows), look in zip(arms.items(), looks, strict=True):
-        mean = 100 * rows.groupby("round")["accuracy"].mean()
-        std = _spread(rows)
+        mean, std = 100 * rows.groupby("round")["accuracy"].mean(), _spread(rows)
         ax.plot(mean.index, mean, label=name, **look)
         ax.fill_between(mean.index, mean - std, mean + std, color=look["color"], alpha=0.18, lw=0)
-        drawn.append(
-            pd.DataFrame({"arm": name, "round": mean.index, "mean": mean.to_numpy(), "std": std})
-        )
-    ax.set(xlabel="round t", ylabel="test accuracy, %")
-    ax.legend(loc="upper right")
-    return pd.concat(drawn, ignore_index=True)
+        drawn.append(std.to_frame("std").assign(arm=name, mean=mean).reset_index())
+    return pd.concat(drawn)[["arm", "round", "mean", "std"]]
+
+
+def spreads(ax: Axes, arms: Mapping[str, pd.DataFrame], looks: Sequence[Mapping]) -> pd.DataFrame:
+    """Draw the standard deviation of the accuracy over runs, in points; arguments as `over_runs`.
+
+    Of runs in several worlds it is that over the paths of a world, the root of its mean square. It
+    is drawn smoothed over five evaluations, and returned as it is, by round and arm.
+    """
+    drawn = pd.DataFrame({name: _spread(rows) for name, rows in arms.items()})
+    for name, look in zip(arms, looks, strict=True):
+        ax.plot(drawn[name].rolling(5, center=True, min_periods=1).mean(), label=name, **look)
+    late = drawn[drawn.index > 0.25 * drawn.index.max()]
+    ax.set(ylabel="SD over runs,\npoints", ylim=(0, 1.3 * late.max(axis=None)))
+    return drawn
+
+
+def gaps(
+    ax: Axes, arms: Mapping[str, pd.DataFrame], looks: Sequence[Mapping], *, to: str
+) -> pd.DataFrame:
+    """Draw the mean accuracy minus that of the arm `to`, in points; arguments as `over_runs`.
+
+    Bands are 95 % intervals over pairs of runs. Mean and half the interval's width are returned by
+    round, for each arm.
+    """
+    drawn, edge = {}, 0.0
+    curves = {
+        name: 100 * rows.pivot(index="seed", columns="round", values="accuracy")
+        for name, rows in arms.items()
+    }
+    for (name, mine), look in zip(curves.items(), looks, strict=True):
+        if name == to:
+            ax.axhline(0, **look)
+            continue
+        gap = mine - curves[to]
+        mean, half = gap.mean(), gap.apply(_half_width)
+        ax.plot(mean, **look)
+        ax.fill_between(mean.index, mean - half, mean + half, color=look["color"], alpha=0.18, lw=0)
+        drawn[name], drawn[f"{name}, half"] = mean, half
+        reach = mean.abs() + half
+        edge = max(edge, 1.2 * reach[reach.index > 0.1 * reach.index.max()].max())
+    ax.set(ylabel=f"minus {to},\npoints", ylim=(-edge, edge))
+    return pd.DataFrame(drawn)
 
 
 def draw_arrivals(
@@ -431,7 +470,7 @@ def draw_arrivals(
 ) -> dict[str, np.ndarray]:
     """Draw what Fig. 6 rests on: above the spread of the accuracy, below the discrepancy.
 
-    The spread is that of `over_paths`, smoothed over five rounds.
+    The spread is that of `spreads`.
 
     Parameters
     ----------
@@ -452,11 +491,10 @@ def draw_arrivals(
         for rule in ("drsr", "srsr"):
             look = sfl_shared.line(rule) | {"label": sfl_shared.label(rule)}
             spread = _spread(arms[name, rule, theta])
-            calm = pd.Series(spread).rolling(5, center=True, min_periods=1).mean()
-            column[0].plot(np.arange(1, len(calm) + 1), calm, **look)
+            column[0].plot(spread.rolling(5, center=True, min_periods=1).mean(), **look)
             exact = exact_psi(how["worlds"], rule, at, theta=theta, **size)
             column[1].plot(at, exact, **look)
-            drawn[f"spread {name} {rule}"] = spread
+            drawn[f"spread {name} {rule}"] = spread.to_numpy()
             drawn[f"psi {name} {rule}"] = np.stack([at, exact])
         column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
         column[1].set_xlabel("round t")
@@ -499,10 +537,16 @@ def weights(
     return drawn | {"rounds": at}
 
 
-def _spread(rows: pd.DataFrame) -> np.ndarray:
+def _half_width(sample: pd.Series) -> float:
+    found = mean_interval(sample)
+    return (found.high - found.low) / 2
+
+
+def _spread(rows: pd.DataFrame) -> pd.Series:
     """Return the root of the mean variance over the paths of a world, in points, by round."""
     curves = 100 * path_curves(rows, THROUGHOUT)
-    return np.sqrt((curves**2).sum(axis=0) / (len(curves) - rows["world"].nunique()))
+    variance = (curves**2).sum(axis=0) / (len(curves) - rows["world"].nunique())
+    return pd.Series(np.sqrt(variance), pd.Index(np.unique(rows["round"]), name="round"))
 
 
 def figure7(

@@ -525,7 +525,8 @@ def trade(groups: Groups, found: pd.DataFrame, line: float) -> Figure:
         ax.axvline(line, color="gray", linestyle="--", linewidth=1.0)
         ax.set(xscale="log", xlabel="$c_2/c_1$", ylim=(0, None))
     axes[0].set_title(r"Figure 4: effective samples $N_\mathrm{eff}/N$")
-    axes[1].set_title(r"gradient noise $\sqrt{\sum_\mathrm{fresh}p_m^2}$")
+    noise = r"gradient noise $(\sum_\mathrm{fresh}p_m^2)^{1/2}$, not normalised"
+    axes[1].set_title(noise, fontsize=10)
     axes[2].set_title(r"$p^*_\mathrm{hist}$")
     axes[0].legend(title=_SHARE, fontsize=9, loc="lower right")
     marks = axes[2].plot([], [], "s", color="0.35", label="half-way down")
@@ -553,7 +554,7 @@ def simple_strategies(groups: Groups, gaps: pd.DataFrame) -> Figure:
             axes[2].plot(share, 0, "o", color=look["color"], markersize=6, zorder=4)
     axes[0].set(yscale="log", ylim=(1e-5, 30), title=r"$\psi_\mathrm{hist}-\psi^*$")
     axes[0].set_ylabel("difference, in units of $c_1$")
-    axes[1].set(title=r"Figure 2: $\psi_\mathrm{unif}-\psi^*$", ylim=(0, None))
+    axes[1].set(title=r"Figure 2, ratios ours: $\psi_\mathrm{unif}-\psi^*$", ylim=(0, None))
     axes[2].set(title=r"$\psi_\mathrm{hist}-\psi_\mathrm{unif}$", ylim=(-0.2, 0.4))
     axes[2].axhline(0, color="black", linewidth=0.8)
     for ax in axes:

@@ -566,13 +566,7 @@ def estimated_shares(
     """
 
     def estimated(config: DataStreamsConfig) -> list[float]:
-        data = training.build(config)
-        given = {name: getattr(config, name) for name in ("hidden", "padding")}
-        options = {name: value for name, value in given.items() if value is not None}
-        return [
-            estimated_share(data, config.model, options, seed=config.seed, rate=rate)[1]
-            for rate in rates
-        ]
+        return [_estimate(config, rate)[1] for rate in rates]
 
     rows = {}
     for (row, f), case in cases.items():
@@ -581,6 +575,35 @@ def estimated_shares(
         make = functools.partial(estimated, config)
         rows[f"{row}, {percent(f)}"] = story.kept("estimated p_hist", settings, make)
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(rates)).sort_index(axis=1)
+
+
+def table3(cases: Mapping[tuple[str, float], Case], rate: float, seed: int) -> pd.DataFrame:
+    """Return Table 3 in its rows: what (204) needs, measured on ours with 20 % of old data.
+
+    Arguments are those of `estimated_shares`, with one rate of the brief training.
+    """
+
+    def measured(config: DataStreamsConfig) -> dict[str, float]:
+        found = _estimate(config, rate)[2]
+        return dict(D=found.diameter, G=found.grad_bound, B=found.loss_bound, d=found.n_params)
+
+    ours, paper = {}, {}
+    for (row, f), case in cases.items():
+        if f == 0.2:
+            config = replace(case.config, seed=seed)
+            settings = config_dict(config) | {"brief rate": rate}
+            ours[row] = story.kept("Table 3", settings, functools.partial(measured, config))
+            names = {"D": "D", "G": "G", "B": "B", "d": "parameters d"}
+            paper[row] = {key: printed("ds-c2c1", f"{row} {name}") for key, name in names.items()}
+    return sheets.table(ours, paper, corner="Table 3")
+
+
+def _estimate(config: DataStreamsConfig, rate: float) -> tuple[float, float, Any]:
+    """Return `estimated_share` of the data and the network of a config."""
+    given = {name: getattr(config, name) for name in ("hidden", "padding")}
+    options = {name: value for name, value in given.items() if value is not None}
+    data = training.build(config)
+    return estimated_share(data, config.model, options, seed=config.seed, rate=rate)
 
 
 def cells(score: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -592,7 +615,9 @@ def cells(score: pd.DataFrame) -> dict[str, np.ndarray]:
     return {name: 100 * sample for name, sample in ours.items()}
 
 
-def table_sheet(fraction: float, scores: Scores, last: Scores) -> pd.DataFrame:
+def table_sheet(
+    fraction: float, scores: Scores, last: Scores, cases: Mapping[tuple[str, float], Case]
+) -> pd.DataFrame:
     """Return one of Tables 2, 4, 5 in its own rows and columns: ours, paper, difference.
 
     p*hist is the reported weight, with which Ours was trained; in brackets the minimiser of
@@ -609,7 +634,18 @@ def table_sheet(fraction: float, scores: Scores, last: Scores) -> pd.DataFrame:
         text = f"{used:.2f} (ψ: {least:.2f})" if differs else f"{used:.2f}"
         column.append(text if line in ("averaged", "paper") else "")
     found.insert(0, "p*hist", column)
-    return found
+    ratios = [
+        f"{reported_ratio(row, fraction):g}" if line == "paper" else "" for row, line in found.index
+    ]
+    found.insert(0, "c2/c1", ratios)
+    return found.rename(index={row: _head(cases[row, fraction]) for row in rows}, level=0)
+
+
+def _head(case: Case) -> str:
+    """Return a row's name in the paper's tables, and what of ours is another thing."""
+    level = setting([case]).level
+    model = f" ({NETWORKS[case.config.model].label})" if level == "reduced" else ""
+    return f"{case.row}{' (stand-in)' if level == 'stand-in' else model}"
 
 
 def differences(scores: Scores, last: Scores) -> pd.DataFrame:
@@ -776,22 +812,29 @@ def grid_curves(runs: Strategies, row: str, number: int) -> tuple[Figure, dict[s
     import matplotlib.pyplot as plt
 
     shown = [fraction for name, fraction in runs.found if name == row]
-    fig, axes = plt.subplots(2, len(shown), figsize=(9.6, 5.6), sharex=True, sharey="row")
+    fig, axes = plt.subplots(2, len(shown), figsize=(9.6, 6.2), sharex=True, sharey="row")
     drawn: dict[str, Any] = {}
     for ax, (column, name) in zip(axes, READINGS.items(), strict=True):
+        marked = []
         for j, fraction in enumerate(shown):
             case = runs.cases[row, fraction]
             lines = means(runs.found[row, fraction], case, column)
-            _panel(ax[j], lines, case)
+            marked.append(_panel(ax[j], lines, case))
             drawn[f"last {fraction:g}" if "last" in column else f"{fraction:g}"] = lines
         ax[0].set_ylabel(name, fontsize=11)
+        ax[0].autoscale_view(scalex=False)
+        for paper, higher in marked:
+            paper.set_ylim(np.add(ax[0].get_ylim(), higher))
+        marked[-1][0].set_ylabel("paper, %", fontsize=9, color=_GREY)
     for ax, fraction in zip(axes[0], shown, strict=True):
         ax.set_title(f"{percent(fraction)} historical")
     for ax in axes[1]:
         ax.set_xlabel("round t")
     where = dict(loc="outside lower center", ncol=4, fontsize=9, columnspacing=1.0)
     sheets.one_legend(axes[0][0], **where)
-    fig.suptitle(_title(runs.cases[row, shown[0]], number), fontsize=11)
+    case = runs.cases[row, shown[0]]
+    remark = data_remarks(*(runs.found[row, fraction] for fraction in shown))
+    fig.suptitle(_title(case, number, remark), fontsize=10)
     return fig, drawn
 
 
@@ -805,16 +848,22 @@ _PAPERS_MODELS = {
 }
 
 
-def _title(case: Case, number: int) -> str:
-    """Return what stands above a sheet: figure, our data and model, those of the paper, marks."""
+def _title(case: Case, number: int, remark: str) -> str:
+    """Return what stands above a sheet: figure, our data, model and runs, the paper's, marks."""
     config, row = case.config, case.row
     own = config.data == "logistic"
     here = "synthetic logistic regression" if own else catalogue.about(config.data)
-    ours = f"Here: {here}; {NETWORKS[config.model].label} model, {config.rounds} rounds"
-    marks = "F, H, U, Opt: printed for Fresh, Historical, Uniform, Optimal"
-    why = "ERRATA 63" if own else _PAPERS_MODELS[row]
-    marks += f" ({why}): compare orders, not levels"
-    return f"Figure {number}, {row}. {ours}\n{marks}"
+    first = remark.partition("; ")[0]
+    ours, theirs = f"{NETWORKS[config.model].label} model", _PAPERS_MODELS[row]
+    if row == "FEMNIST":
+        ours, theirs = f"{ours} of {config.hidden[0]} units", f"{theirs}, 1024 units"
+    ours += f" (paper: {theirs}), {config.rounds} rounds"
+    ours += " (paper: to 800)" if row.startswith("CIFAR") else ""
+    marks = "Hollow, right-hand axes: printed for Fresh, Historical, Uniform, Optimal; shifted to "
+    lines = [f"Figure {number}, {row}: {here}", "" if first in here else first]
+    lines += [f"{ours}, {len(case.seeds)} runs (paper: 3)"]
+    lines += [f"{marks}the mean of ours{' (ERRATA 63)' * own}"]
+    return "\n".join(filter(None, lines))
 
 
 def means(frame: pd.DataFrame, case: Case, column: str) -> pd.DataFrame:
@@ -831,15 +880,22 @@ def means(frame: pd.DataFrame, case: Case, column: str) -> pd.DataFrame:
     return of[["p", "round"]].assign(**columns, seeds=of["count"])
 
 
-def _panel(ax: Axes, lines: pd.DataFrame, case: Case) -> None:
-    """Draw the curves of one share of historical samples, and the printed ends of its table."""
+def _panel(ax: Axes, lines: pd.DataFrame, case: Case) -> tuple[Axes, float]:
+    """Draw the curves of one share of historical samples, and the printed ends of its table.
+
+    Levels differ, since models do; orders and differences are the point. The printed numbers have
+    an axis of their own, of one scale with ours. Returned are that axis and how much higher its
+    numbers are: the mean difference of Fresh, Historical and Uniform.
+    """
     colours = {}
     places = {p: i for i, p in enumerate([*case.grid, case.fraction])}
     for p, part in lines.groupby("p"):
         look = figures.series_style(None, places[p]) | {"marker": "None"}
         colours[p] = look["color"]
         is_named = {0.0: " (Fresh)", 1.0: " (Historical)"}.get(p, "")
-        name = f"$p_{{hist}}$ = {p:g}{is_named}" if p in case.grid else "Uniform"
+        name = (
+            f"$p_{{hist}}$ = {p:g}{is_named}" if p in case.grid else "Uniform (share of old data)"
+        )
         ax.plot(part["round"], part["points"], **look, label=name)
         if part["seeds"].min() >= MANY_SEEDS:
             band = dict(color=look["color"], alpha=0.18, linewidth=0)
@@ -849,13 +905,22 @@ def _panel(ax: Axes, lines: pd.DataFrame, case: Case) -> None:
     at = {name: (1.08 + 0.08 * i) * end for i, name in enumerate(MARKED)}
     of = {"Fresh": colours[0.0], "Historical": colours[1.0], "Uniform": colours[case.fraction]}
     of |= {"Optimal": _BLACK}
-    sheets.printed_marks(ax, at, printed, of)
+    ends = lines[lines["round"] == end].set_index("p")["points"]
+    ours = [ends[p] for p in (0.0, 1.0, case.fraction)]
+    higher = np.mean([printed[name] for name in ("Fresh", "Historical", "Uniform")]) - np.mean(ours)
+    ax.update_datalim([(0, value - higher) for value in printed.values()])
+    paper = ax.twinx()
+    paper.grid(visible=False)
+    ax.tick_params(axis="y", length=0)
+    paper.tick_params(axis="y", labelsize=8, labelcolor=_GREY, length=0, pad=1)
+    sheets.printed_marks(paper, at, printed, of)
     for name, x in at.items():
         letter, side = ("Opt", "left") if name == "Optimal" else (name[0], "center")
         top = dict(xytext=(0, 1), textcoords="offset points", fontsize=8, color=_GREY, ha=side)
         ax.annotate(letter, (x, 1), xycoords=ax.get_xaxis_transform(), **top)
     ax.axvline(end, color="0.4", linewidth=1)
     ax.set(xlim=(0, 1.4 * end), xticks=np.unique(np.linspace(0, end, 6).round()))
+    return paper, float(higher)
 
 
 def forest(differences: pd.DataFrame) -> Figure:

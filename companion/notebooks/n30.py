@@ -490,7 +490,8 @@ def store(example: Example, user: int) -> Figure:
     for ax in (above, below):
         ax.set(xlim=(0, rounds), ylim=(0, 1.05 * ax.get_ylim()[1]), ylabel="share (%)")
         ax.legend(fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
-    above.set(title=f"Figure 2: user {user}, store of {example.size} samples", xticklabels=[])
+    title = f"Figure 2: user {user}, store of {example.size} samples; K = 1, γ and q ours"
+    above.set(title=title, xticklabels=[])
     below.set(xlabel="round")
     return fig
 

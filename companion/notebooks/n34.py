@@ -247,7 +247,9 @@ def _plateau_words(runs: pd.DataFrame) -> str:
     )
 
 
-def draw_curves(found: Dataset2, top_k: Sequence[int]) -> tuple[Figure, dict[str, pd.DataFrame]]:
+def draw_curves(
+    found: Dataset2, top_k: Sequence[int], hidden: int
+) -> tuple[Figure, dict[str, pd.DataFrame]]:
     """Draw Fig. 6: accuracy above and loss below, with Tables IV and V and the text's round 40.
 
     Returns the figure and what it draws, for `figures.save_figure`.
@@ -271,5 +273,11 @@ def draw_curves(found: Dataset2, top_k: Sequence[int]) -> tuple[Figure, dict[str
         }
         places = {rule: 37 + 1.5 * i for i, rule in enumerate(marks)}
         sheets.printed_marks(pair[0], places, marks, colors())
-    sheets.one_legend(fig.axes[-1], loc="outside upper center", ncols=4)
+    sheets.one_legend(fig.axes[-1], loc="outside lower center", ncols=4)
+    fig.suptitle(
+        f"LSTM of three layers of {hidden} units (the paper gives no width), "
+        f"{found.tables['seed'].nunique()} runs (paper: 3);\n"
+        "means over the clients that have joined, where Figures 4 and 5 have zeros",
+        fontsize=11,
+    )
     return fig, drawn

@@ -329,8 +329,9 @@ Settings = Mapping[str, Mapping[str, Any]]
 def clocked(frame: pd.DataFrame) -> pd.DataFrame:
     """Return accuracies on the clock of the pictures: phase, clock, `RUN`, accuracy.
 
-    The clock counts rounds since the start, on which all methods agree; a method that has nothing
-    to do keeps its model. During recovery the accuracy is that of the model being recomputed.
+    The clock counts rounds since the start, on which all methods agree, from 0 on as the authors'
+    curves do; a method that has nothing to do keeps its model. During recovery the accuracy is that
+    of the model being recomputed.
     """
     learning, made = frame[frame["phase"] == "learning"], frame[frame["phase"] == "recovery"]
     began = made.groupby([*RUN, "requests"])["round"].transform("min")
@@ -344,7 +345,7 @@ def clocked(frame: pd.DataFrame) -> pd.DataFrame:
         wide = part.pivot_table(index="clock", columns=RUN, values="accuracy", aggfunc="last")
         wide = wide.reindex(times).ffill().melt(ignore_index=False, value_name="accuracy")
         held.append(wide.reset_index())
-    learnt = learning.assign(clock=learning["round"])[["phase", "clock", *RUN, "accuracy"]]
+    learnt = learning.assign(clock=learning["round"] - 1)[["phase", "clock", *RUN, "accuracy"]]
     return pd.concat([learnt, pd.concat(held).assign(phase="recovery")], ignore_index=True)
 
 
@@ -444,9 +445,7 @@ def around_requests(shown: pd.DataFrame, data: str, rounds: int) -> dict[str, di
     for level in LEVELS:
         part = shown[(shown["data"] == data) & (shown["level"] == level)]
         for method, runs in part.groupby("method"):
-            learning = runs[runs["phase"] == "learning"].assign(x=lambda f: f["clock"] - 1)
-            made = runs[runs["phase"] == "recovery"].assign(x=lambda f: f["clock"])
-            of_runs = pd.concat([learning, made]).assign(y=lambda f: 100 * f["accuracy"])
+            of_runs = runs.assign(x=runs["clock"], y=100 * runs["accuracy"])
             each = [_around(run, rounds) for _, run in of_runs.groupby("seed")]
             for name in each[0]:
                 values = np.array([run[name] for run in each])
@@ -559,19 +558,27 @@ REQUESTED = {"MNIST": 30, "Fashion-MNIST": 50, "CIFAR-10": 50}
 COLORS = {row.label.replace("²", "2"): row.look.color for _, row in METHODS.items()}
 
 
-def sheet(axes: np.ndarray, artefact: str, shown: pd.DataFrame, ran: Mapping[str, str]) -> None:
+def sheet(
+    axes: np.ndarray,
+    artefact: str,
+    shown: pd.DataFrame,
+    ran: Mapping[str, str],
+    how: Mapping[str, str],
+) -> None:
     """Draw Fig. 5 or 8: samples above, clients below, a column for each of the paper's data sets.
 
-    `shown` is `clocked` of our runs, and `ran` the paper's data set -> ours that was run for it;
-    the others show the authors' curves alone.
+    `shown` is `clocked` of our runs, `ran` the paper's data set -> ours that was run for it, and
+    `how` the same -> what the panel says of these runs; the others show the authors' curves alone.
     """
     for column, (name, panels) in zip(axes.T, PANELS[artefact].items(), strict=True):
         for ax, level in zip(column, LEVELS, strict=True):
             if name in ran:
                 accuracy(ax, shown, ran[name], level)
             drawn = sheets.authors_curves(ax, artefact, panels[level], COLORS)
-            note = "" if name in ran else " (not run)"
-            ax.set(title=f"{name}, {level}s{note}", xlim=(0, drawn["x"].max()), ylim=(0, 1))
+            note = "" if name in ran else " (ours: not run)"
+            title = [f"{artefact[-1]}({panels[level]}) {name}, {level}s{note}", how.get(name, "")]
+            ax.set_title("\n".join(filter(None, title)), fontsize=9)
+            ax.set(xlim=(0, drawn["x"].max()), ylim=(0, 1))
         column[1].set_xlabel("communication round")
     _label(axes)
 
@@ -579,20 +586,31 @@ def sheet(axes: np.ndarray, artefact: str, shown: pd.DataFrame, ran: Mapping[str
 def figure1(
     axes: np.ndarray, shown: pd.DataFrame, ran: Mapping[str, str], settings: Settings
 ) -> None:
-    """Draw Fig. 1: a row for each of the paper's data sets that was run, samples and clients.
+    """Draw Fig. 1: samples above, clients below, a column for each of the paper's data sets.
 
     `settings` is our data set -> the answer of `settings_of`; the others are as for `sheet`.
     """
-    for row, (name, data) in zip(axes, ran.items(), strict=True):
-        paper, own = TABLE_2[name.lower().replace("-", "")], settings[data]
-        stand_in = f" (stand-in: {data})" if data in STAND_INS else ""
-        asked = f"{own['n_requests']} to forget, R = {own['rounds']}"
-        asked += f"\n(paper: {REQUESTS.get(name.lower(), 5)}, R = {paper['rounds']})"
-        for ax, level in zip(row, LEVELS, strict=True):
-            accuracy(ax, shown, data, level)
-            ax.set(title=f"Figure 1, {name}, {level}s{stand_in}", ylim=(0, 1))
-            ax.text(0.97, 0.96, asked, transform=ax.transAxes, ha="right", va="top", fontsize=9)
-            ax.set_xlabel("communication round")
+    for column, name in zip(axes.T, ("CIFAR-100", "FEMNIST", "Shakespeare"), strict=True):
+        data = ran.get(name)
+        for ax, level in zip(column, LEVELS, strict=True):
+            title = [f"Figure 1, {name}, {level}s"]
+            if data is None:
+                ax.set(xticks=[])
+                ax.text(0.5, 0.5, "not run", transform=ax.transAxes, ha="center", color="0.35")
+            else:
+                accuracy(ax, shown, data, level)
+                paper, own = TABLE_2[name.lower().replace("-", "")], settings[data]
+                runs = shown.loc[shown["data"] == data, "seed"].nunique()
+                which = "stand-in: " * (data in STAND_INS) + data
+                title += [f"{which}, {own['model']} (paper: CNN), {runs} runs (5)"]
+                title += [
+                    f"{own['n_requests']} to forget ({REQUESTS.get(name.lower(), 5)}), "
+                    f"M = {own['n_clients']} ({paper['n_clients']}), "
+                    f"R = {own['rounds']} ({paper['rounds']})"
+                ]
+            ax.set_title("\n".join(title), fontsize=9)
+            ax.set(ylim=(0, 1))
+        column[1].set_xlabel("communication round")
     _label(axes, paper=False)
 
 

@@ -312,7 +312,9 @@ def draw_table1(
     axes[0].plot(best, range(len(NAMES)), "|", **look, label="best possible before")
     axes[0].set(xlim=(40, 78))
     axes[1].set(xlim=(0, 82))
-    names = [*NAMES, *(f"ours: by heart, {level}s" for *_, level in by_heart)]
+    ran = {partner[data] for setting, data, _ in cells if setting != "overfitted"}
+    names = [name if name in ran else f"{name} (not run)" for name in NAMES]
+    names += [f"ours: by heart, {level}s" for *_, level in by_heart]
     axes[0].set_yticks(range(len(names)), names)
     axes[0].invert_yaxis()
     for name, color in _COLORS.items():
@@ -344,6 +346,6 @@ def _ours(ax: Axes, seeds: pd.Series, row: int) -> None:
     for j, (state, color) in enumerate(_COLORS.items()):
         values, place = seeds.loc[state].to_numpy(), row + 0.25 + 0.6 * _STEP * (j - 1.5)
         ax.plot(np.mean(values), place, "o", color=color, markersize=5, zorder=4)
-        if len(values) > 2:
+        if len(values) > 1:
             found = mean_interval(values)
             ax.plot([found.low, found.high], [place, place], color=color, linewidth=2)

@@ -145,6 +145,17 @@ def test_figure_7a_is_the_recomputed_work_up_to_a_half():
     assert (np.abs(off[:4]) < 0.006).all() and (off[4:] > 0.1).all() and off[-1] < 0.28
 
 
+def test_figure_6a_is_the_recomputed_work_of_other_sizes():
+    """ERRATA 86: at the stated sizes no law fits; 1,070 clients with 4,800 samples each do."""
+    fig6 = paper_curve("fats-fig6")
+    fig6 = fig6[(fig6["panel"] == "a") & (fig6["series"] != "FRS")]
+    lines = list(zip(fig6["series"].str.removeprefix("FATS b=").astype(int), fig6["x"].astype(int)))
+    rest = dict(n_clients=1070, samples_per_client=4800, local_steps=100, rounds=50)
+    work = [sample_time(**rest, batch_size=b, clients_per_round=k) for b, k in lines]
+    off = np.array(work) / fig6["y"].to_numpy() - 1
+    assert len(off) == 28 and 0.026 < np.abs(off).max() < 0.027
+
+
 def test_limits():
     # A mini-batch of all samples uses a sample as soon as its client is drawn, but only from the
     # step on, and each of the E steps of that round uses it: the same as the client.

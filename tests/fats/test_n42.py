@@ -54,7 +54,7 @@ def test_curves_by_hand():
 
 def test_levels_around_requests_by_hand():
     # Requests after 5 of 5 rounds: 0.1 to 0.5 before, then 0.2 and 0.02 more each round.
-    clock = [(("learning", time), 0.1 * time) for time in range(1, 6)]
+    clock = [(("learning", time - 1), 0.1 * time) for time in range(1, 6)]
     clock += [(("recovery", 5 + i), 0.2 + 0.02 * i) for i in range(21)]
     rows = [(*at, "mnist", "client", 0, "fr2", a) for at, a in clock]
     columns = ["phase", "clock", "data", "level", "seed", "method", "accuracy"]

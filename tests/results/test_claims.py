@@ -141,7 +141,7 @@ def test_the_line_of_a_verdict_names_the_part_that_decides():
     verdict = claim(parts=parts).judge(
         {"order": [0.1, 0.1], "fast": True, "cheap": False}, setting=FULL
     )
-    assert verdict.line == ("**sfl-fig4a: partly** (full). DRSR is cheap: no. 2 of 3 parts hold.")
+    assert verdict.line == ("**sfl-fig4a: partly** (full). DRSR is cheap: no; 2 of 3 parts hold.")
     mended = Part("mended", "mended it is cheap", Holds(), "corrected", 3, ("cheap",))
     verdict = claim(parts=[*parts, mended]).judge(
         {"order": [0.1, 0.1], "fast": True, "cheap": False, "mended": True}, setting=FULL
