@@ -473,6 +473,7 @@ def setting(cases: Iterable[Case], found: Mapping[tuple[str, float], Any] | None
 
     `found` has the frame of the runs by (row, fraction), whose records say what data they had.
     """
+    cases = list(cases)
     words, level = [], "full"
     for case in cases:
         config, row = case.config, case.row
@@ -486,6 +487,9 @@ def setting(cases: Iterable[Case], found: Mapping[tuple[str, float], Any] | None
         level = max(level, here, key=SETTINGS.index)
     if not words:
         return Setting("stand-in", "nothing was run")
+    counts = [len(case.seeds) for case in cases]
+    if min(counts) < max(counts):
+        words.append(f"{min(counts)} to {max(counts)} seeds")
     return Setting(level, "; ".join(dict.fromkeys(words)))
 
 

@@ -288,7 +288,8 @@ def setting_of(
     """Return the setting of a verdict; `words` says network, rate and sizes."""
     rows = measured.grid[measured.grid["artefact"] == artefact]
     level = "reduced" if data[artefact] == REAL[artefact] else "stand-in"
-    runs = f"{rows['seeds'].min()} runs for each setting, {rows['seeds'].max()} at the end points"
+    least, most = rows["seeds"].min(), rows["seeds"].max()
+    runs = f"{least} seeds a point" + f", {most} at the ends" * (most > least)
     return Setting(level, f"{data[artefact]}, {words}, R = {rows['R'].iloc[0]}; {runs}")
 
 

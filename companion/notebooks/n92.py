@@ -536,7 +536,7 @@ def stores(found: pd.DataFrame) -> Figure:
     axes[1].set(
         xlabel="round t",
         ylabel="DRSR minus FIFO, points",
-        title=f"test accuracy (FIFO ends at {100 * by['fifo'].iloc[-1].mean():.0f} %)",
+        title=f"test accuracy (FIFO in the last round: {100 * by['fifo'].iloc[-1].mean():.0f} %)",
     )
     return fig
 
