@@ -460,7 +460,7 @@ def gaps(
         ax.fill_between(mean.index, mean - half, mean + half, color=look["color"], alpha=0.18, lw=0)
         drawn[name], drawn[f"{name}, half"] = mean, half
         reach = mean.abs() + half
-        edge = max(edge, 1.2 * reach[reach.index > 0.1 * reach.index.max()].max())
+        edge = max(edge, 1.2 * reach[reach.index > 0.05 * reach.index.max()].max())
     ax.set(ylabel=f"minus {to},\npoints", ylim=(-edge, edge))
     return pd.DataFrame(drawn)
 

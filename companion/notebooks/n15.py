@@ -100,7 +100,8 @@ def figure10(ax: Axes, frame: pd.DataFrame) -> pd.DataFrame:
     colors = {name: sfl_shared.line(rule)["color"] for name, rule in ran.items()}
     sheets.authors_curves(ax, "sfl-fig10", "a", colors, scale=100, within=(0, last))
     ax.set(xlabel="round t", ylabel="test accuracy, %", xlim=(0, last), ylim=(5, 50))
-    sheets.explain_marks(ax, curves=True, ncols=2, fontsize=9, loc="lower right")
+    small = dict(fontsize=8, handlelength=1.4, columnspacing=0.8)
+    sheets.explain_marks(ax, curves=True, ncols=2, loc="lower right", **small)
     return shown.groupby(["rule", "round"])["accuracy"].agg(["mean", "std", "count"]).reset_index()
 
 

@@ -599,7 +599,7 @@ def table3(cases: Mapping[tuple[str, float], Case], rate: float, seed: int) -> p
             ours[row] = story.kept("Table 3", settings, functools.partial(measured, config))
             names = {"D": "D", "G": "G", "B": "B", "d": "parameters d"}
             paper[row] = {key: printed("ds-c2c1", f"{row} {name}") for key, name in names.items()}
-    return sheets.table(ours, paper, corner="Table 3")
+    return sheets.table(ours, paper, corner=f"Table 3 (ours: 20 % old, rate {rate:g})")
 
 
 def _estimate(config: DataStreamsConfig, rate: float) -> tuple[float, float, Any]:
@@ -647,9 +647,9 @@ def table_sheet(
 
 def _head(case: Case) -> str:
     """Return a row's name in the paper's tables, and what of ours is another thing."""
-    level = setting([case]).level
-    model = f" ({NETWORKS[case.config.model].label})" if level == "reduced" else ""
-    return f"{case.row}{' (stand-in)' if level == 'stand-in' else model}"
+    level, model = setting([case]).level, NETWORKS[case.config.model].label
+    kinds = {"reduced": f" ({model})", "stand-in": f" (stand-in, {model})"}
+    return f"{case.row}{kinds.get(level, '')}"
 
 
 def differences(scores: Scores, last: Scores) -> pd.DataFrame:
@@ -863,8 +863,9 @@ def _title(case: Case, number: int, remark: str) -> str:
         ours, theirs = f"{ours} of {config.hidden[0]} units", f"{theirs}, 1024 units"
     ours += f" (paper: {theirs}), {config.rounds} rounds"
     ours += " (paper: to 800)" if row.startswith("CIFAR") else ""
-    marks = "Hollow, right-hand axes: printed for Fresh, Historical, Uniform, Optimal; shifted to "
-    lines = [f"Figure {number}, {row}: {here}", "" if first in here else first]
+    marks = "Hollow: printed for Fresh, Historical, Uniform, Optimal; the right axis is moved to "
+    head = f"Figure {number}, {here}" if own else f"Figure {number}, {row}: {here}"
+    lines = [head, "" if own or first in here else first]
     lines += [f"{ours}, {len(case.seeds)} runs (paper: 3)"]
     lines += [f"{marks}the mean of ours{' (ERRATA 63)' * own}"]
     return "\n".join(filter(None, lines))

@@ -501,7 +501,7 @@ def draw_stragglers(found: Stragglers, rounds: int) -> tuple[Figure, dict[str, A
     sheets.explain_marks(others[1], marks=True, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))
     n = len(found.often["exact", NETWORKS[0]])
     fig.suptitle(
-        f"start, CNN and LSTM were set on other seeds to come near the marks; {n} seeds",
+        f"power at the start, sizes of CNN and LSTM: fitted to the marks on other seeds; {n} seeds",
         fontsize=11,
     )
     return fig, drawn

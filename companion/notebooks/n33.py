@@ -33,6 +33,7 @@ from companion.notebooks.osafl_shared import (
     best,
     best_in_words,
     best_loss,
+    best_rounds,
     between,
     by_arm,
     cases_of_arms,
@@ -500,36 +501,61 @@ _BUFFER_LINES = {"osafl_zero": "--", "osafl_printed": ":", "m_afa_cd_printed": "
 
 
 def draw_curves(found: Dataset1, what: str) -> tuple[Figure, dict[str, pd.DataFrame]]:
-    """Draw Fig. 4 (what = "accuracy") or 5 ("loss"): the FCN, K = 1 and 2, under the reading.
+    """Draw Fig. 4 (what = "accuracy") or 5 ("loss"): a row for each K, a column for each network.
 
-    Returns the figure and what it draws, for `figures.save_figure`.
+    The FCN under the reading; of the others what the paper prints, and ours at the checkpoint. The
+    second answer is what it draws, for `figures.save_figure`.
     """
     import matplotlib.pyplot as plt
 
     panels = list(dict.fromkeys(found.read.runs["K"]))
     number = 4 if what == "accuracy" else 5
-    fig, axes = plt.subplots(1, len(panels), figsize=(9.6, 4.3), squeeze=False)
+    size = (10.8, 0.9 + 2.8 * len(panels))
+    fig, axes = plt.subplots(len(panels), 3, figsize=size, sharey="row", squeeze=False)
     drawn = {}
-    for ax, K in zip(axes[0], panels, strict=True):
-        runs = at_k(found.read.runs, K)
-        genie = at_k(found.genie, K)
+    for row, K in zip(axes, panels, strict=True):
+        runs, genie = at_k(found.read.runs, K), at_k(found.genie, K)
         if len(genie):
             genie = genie[genie["steps"] == genie["steps"].max()].assign(arm="genie")
-        printed = printed_marks(f"osafl-tab{1 + K}", what, "FCN")
-        drawn[f"K = {K}"] = compared(ax, pd.concat([runs, genie]), what, printed)
-        alone = "" if len(genie) else " (centralised: not run)"
-        ax.set_title(f"Figure {number}, FCN, K = {K}{alone}", loc="left")
-        ax.set(ylim=(0, 0.7 if K == 1 else 0.4) if what == "accuracy" else (1.8, 5))
-    if len(panels) > 1:  # none was run with K = 2
-        axes[0, 1].plot([], [], color=colors()["genie"], label="centralised SGD")
-        axes[0, 1].set_ylabel("")
-    sheets.one_legend(fig.axes[-1], loc="outside lower center", ncols=4)
+        end = int(runs["round"].max())
+        for ax, network in zip(row, ("FCN", *found.checkpoints), strict=True):
+            printed = printed_marks(f"osafl-tab{1 + K}", what, network)
+            title = f"{number}, {network}, K = {K}"
+            whole = runs if network == "FCN" else at_k(found.columns[network], K)
+            if len(whole):
+                both = pd.concat([whole, genie]) if network == "FCN" else whole
+                drawn[f"{network}, K = {K}"] = compared(ax, both, what, printed)
+            else:
+                best_rounds(ax, what, printed, end)
+                early = K == 1 and what == "accuracy"
+                title += _early(ax, found.checkpoints[network], network) if early else " (not run)"
+            ax.set_title(title, loc="left", fontsize=10)
+            ax.set_ylabel(f"test {what}" if ax is row[0] else "")
+            ax.set_xlabel("round" if K == panels[-1] else "")
+        row[0].set(ylim=(0, 0.7 if K == 1 else 0.4) if what == "accuracy" else (1.8, 5))
+    if not len(at_k(found.genie, panels[0])):
+        axes[0, 0].plot([], [], color=colors()["genie"], label="centralised SGD")
+    sheets.one_legend(axes[0, 0], loc="outside lower center", ncols=4)
     fig.suptitle(
-        f"Reading: {name_of(found.read.best)}; {found.read.runs['seed'].nunique()} runs "
-        "(paper: 3);\nthe paper's panels of CNN and SqueezeNet1 were not run to the end",
+        f"Figure {number}. Reading: {name_of(found.read.best)}; "
+        f"{found.read.runs['seed'].nunique()} runs (paper: 3), centralised SGD with K = 1 only",
         fontsize=11,
     )
     return fig, drawn
+
+
+def _early(ax: Axes, runs: pd.DataFrame, network: str) -> str:
+    """Draw ours and what the text says at a network's checkpoint; return words for the title."""
+    t = CHECKPOINT_ROUND[network]
+    places = {rule: t + 1.5 * i for i, rule in enumerate(LABELS)}
+    where = f"accuracy at round {t} {network}"
+    said = {rule: paper_value("osafl", "osafl-fig4", f"{where} {LABELS[rule]}") for rule in LABELS}
+    sheets.printed_marks(ax, places, said, colors())
+    if not len(runs) or runs["round"].max() < t:
+        return " (not run)"
+    for rule, mean in by_arm(runs, at_round(t))[list(LABELS)].mean().items():
+        ax.plot(places[rule], mean, "o", color=colors()[rule], markersize=5)
+    return f" (ours: round {t})"
 
 
 def leads(axes: Sequence[Axes], runs: pd.DataFrame) -> pd.DataFrame:

@@ -596,21 +596,21 @@ def figure1(
             title = [f"Figure 1, {name}, {level}s"]
             if data is None:
                 ax.set(xticks=[])
-                ax.text(0.5, 0.5, "not run", transform=ax.transAxes, ha="center", color="0.35")
+                why = "not run; the paper's curves\ncould not be had"
+                look = dict(ha="center", va="center", color="0.35", fontsize=10)
+                ax.text(0.5, 0.5, why, transform=ax.transAxes, **look)
             else:
                 accuracy(ax, shown, data, level)
                 paper, own = TABLE_2[name.lower().replace("-", "")], settings[data]
                 runs = shown.loc[shown["data"] == data, "seed"].nunique()
                 which = "stand-in: " * (data in STAND_INS) + data
                 title += [f"{which}, {own['model']} (paper: CNN), {runs} runs (5)"]
-                title += [
-                    f"{own['n_requests']} to forget ({REQUESTS.get(name.lower(), 5)}), "
-                    f"M = {own['n_clients']} ({paper['n_clients']}), "
-                    f"R = {own['rounds']} ({paper['rounds']})"
-                ]
+                sizes = (", ".join(str(of[c]) for c in COLUMNS) for of in (own, paper))
+                title += ["M, K, R, E, b = {} ({})".format(*sizes)]
+                title += [f"{own['n_requests']} to forget ({REQUESTS.get(name.lower(), 5)})"]
             ax.set_title("\n".join(title), fontsize=9)
             ax.set(ylim=(0, 1))
-        column[1].set_xlabel("communication round")
+    axes[1, 1].set_xlabel("communication round")
     _label(axes, paper=False)
 
 
@@ -654,7 +654,7 @@ def _label(axes: np.ndarray, *, paper: bool = True) -> None:
     handles = [axes[0, 0].plot([], [], color=color)[0] for color in COLORS.values()]
     names = [name.replace("2", "²") for name in COLORS]
     for line, name in {"-": "ours, 95 %", "--": "the paper"}.items():
-        if paper or line == "-":
+        if paper:
             handles += axes[0, 0].plot([], [], color="0.35", linestyle=line)
             names.append(name)
     axes[0, 0].figure.legend(handles, names, loc="outside upper center", ncols=5)

@@ -309,7 +309,7 @@ def draw_table1(
         ax.set_xlabel(f"{what} of the attack, %")
     best = 100 * ceiling["best attack before forgetting"]
     look = {"color": "black", "markersize": 16, "markeredgewidth": 2.5}
-    axes[0].plot(best, range(len(NAMES)), "|", **look, label="best possible before")
+    axes[0].plot(best, range(len(NAMES)), "|", **look, label="best possible before, Table 2's M")
     axes[0].set(xlim=(40, 78))
     axes[1].set(xlim=(0, 82))
     ran = {partner[data] for setting, data, _ in cells if setting != "overfitted"}
@@ -320,6 +320,7 @@ def draw_table1(
     for name, color in _COLORS.items():
         axes[0].plot([], [], "o", color=color, label=_LABELS[name])
     axes[0].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper ± std")
+    axes[0].plot([], [], "o", color="0.35", label="ours, 95 %")
     handles, labels = axes[0].get_legend_handles_labels()
     axes[0].figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=9)
 
@@ -344,7 +345,7 @@ def _printed(ax: Axes, what: str) -> None:
 def _ours(ax: Axes, seeds: pd.Series, row: int) -> None:
     """Draw the mean of each state over the seeds, with its 95 % interval where there are many."""
     for j, (state, color) in enumerate(_COLORS.items()):
-        values, place = seeds.loc[state].to_numpy(), row + 0.25 + 0.6 * _STEP * (j - 1.5)
+        values, place = seeds.loc[state].to_numpy(), row + 0.34 + 0.6 * _STEP * (j - 1.5)
         ax.plot(np.mean(values), place, "o", color=color, markersize=5, zorder=4)
         if len(values) > 1:
             found = mean_interval(values)
