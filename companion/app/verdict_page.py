@@ -136,7 +136,7 @@ def block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> str:
 
 
 def _block(row: Any, parts: list, **shown: Any) -> str:
-    said = dict.fromkeys(("note", "printed", "links"), "") | {
+    said = dict.fromkeys(("note", "printed", "links", "head"), "") | {
         "source": row.source,
         "verdict": _verdict(row, parts),
         "answer": answer(row.verdict, parts),

@@ -289,7 +289,7 @@ def setting_of(
     rows = measured.grid[measured.grid["artefact"] == artefact]
     level = "reduced" if data[artefact] == REAL[artefact] else "stand-in"
     least, most = rows["seeds"].min(), rows["seeds"].max()
-    runs = f"{least} seeds a point" + f", {most} at the ends" * (most > least)
+    runs = f"{least} seeds a point" + (f", {most} at the ends" if most > least else "")
     return Setting(level, f"{data[artefact]}, {words}, R = {rows['R'].iloc[0]}; {runs}")
 
 

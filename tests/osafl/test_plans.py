@@ -48,7 +48,7 @@ def test_tables_and_curves_are_judged_under_the_reading_on_seeds_that_chose_noth
     stages, found = first
     assert {c.seed for c in stages["readings"]} == {100}
     assert {(c.seed, c.top_k) for c in stages["best reading"]} == {
-        (seed, K) for seed in (203, 204, 205) for K in (1, 2)
+        (seed, K) for seed in (205, 206, 207) for K in (1, 2)
     }
     assert {c.test_size for c in stages["readings"]} == {300}
     names = {"osafl": "m_fedavg", "m_fedavg": "osafl"}
@@ -93,7 +93,7 @@ def test_columns_of_the_tables_run_all_rounds_with_both_k_on_seeds_of_their_own(
 def test_what_the_score_adds_is_judged_under_the_reading(first):
     stages, found = first
     assert {(c.seed, c.chi) for c in stages["best reading, score"]} == {
-        (seed, 1e9) for seed in (203, 204, 205)
+        (seed, 1e9) for seed in (205, 206, 207)
     }
     for by, answer in ((0.1, "yes"), (-0.1, "no"), (0.0, "too small to see")):
         even = found.read.no_score
