@@ -470,8 +470,6 @@ def draw_arrivals(
 ) -> dict[str, np.ndarray]:
     """Draw what Fig. 6 rests on: above the spread of the accuracy, below the discrepancy.
 
-    The spread is that of `spreads`.
-
     Parameters
     ----------
     axes : array of Axes (2, 2)
@@ -486,19 +484,19 @@ def draw_arrivals(
         worlds, capacity and rounds.
     """
     at, drawn = np.unique(np.linspace(1, how["rounds"], 25).astype(int)), {}
-    for column, (name, n) in zip(axes.T, sizes.items(), strict=True):
-        size = {"batch_size": n, "capacity": how["capacity"]}
-        for rule in ("drsr", "srsr"):
-            look = sfl_shared.line(rule) | {"label": sfl_shared.label(rule)}
-            spread = _spread(arms[name, rule, theta])
-            column[0].plot(spread.rolling(5, center=True, min_periods=1).mean(), **look)
+    rules = ("drsr", "srsr")
+    for (above, below), (name, n) in zip(axes.T, sizes.items(), strict=True):
+        own = {sfl_shared.label(rule): arms[name, rule, theta] for rule in rules}
+        spread = spreads(above, own, [sfl_shared.line(rule) for rule in rules])
+        for rule in rules:
+            size = {"batch_size": n, "capacity": how["capacity"]}
             exact = exact_psi(how["worlds"], rule, at, theta=theta, **size)
-            column[1].plot(at, exact, **look)
-            drawn[f"spread {name} {rule}"] = spread.to_numpy()
+            below.plot(at, exact, **sfl_shared.line(rule))
+            drawn[f"spread {name} {rule}"] = spread[sfl_shared.label(rule)].to_numpy()
             drawn[f"psi {name} {rule}"] = np.stack([at, exact])
-        column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
-        column[1].set_xlabel("round t")
-    axes[0, 0].set(ylabel="spread of the accuracy\nover paths, points", ylim=(0, None))
+        above.set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
+        below.set_xlabel("round t")
+    axes[0, 1].set_ylabel("")
     axes[1, 0].set(ylabel=_DISCREPANCY, ylim=(0, None))
     axes[0, 1].legend()
     return drawn

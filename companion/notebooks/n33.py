@@ -627,7 +627,10 @@ def never_joined(axes: Sequence[Axes], found: Dataset1) -> dict[str, pd.DataFram
     marks its last one. Right one seed each, by what counts for such clients.
     """
     for arm, name in NEVER_JOINED.items():
-        for i, (_, run) in enumerate(found.buffers[found.buffers["arm"] == arm].groupby("seed")):
+        runs = found.buffers[found.buffers["arm"] == arm]
+        if len(runs) and not runs["accuracy"].notna().any():
+            name += " (diverges at once)"
+        for i, (_, run) in enumerate(runs.groupby("seed")):
             rule = "osafl" if arm.startswith("osafl") else "m_afa_cd"
             look = {"color": RULES[rule].look.color, "linestyle": _BUFFER_LINES.get(arm, "-")}
             look |= {"linewidth": 1.2, "marker": "x" if run["accuracy"].count() == 1 else "None"}

@@ -38,6 +38,7 @@ from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.methods import METHODS
 from sflkit.fats.training import choose_requests, federation_of
+from sflkit.models import NETWORKS
 from sflkit.results.intervals import mean_interval
 
 if TYPE_CHECKING:
@@ -305,11 +306,12 @@ STANDS_FOR = {
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
     "writers": "FEMNIST",
+    "mnist-writers": "FEMNIST",
     "femnist": "FEMNIST",
 }
 # Part of Fig. 1 -> the data set on which the paper finds FATS superior to FedAvg.
 SUPERIOR = {"superior": "FEMNIST", "superior_shakespeare": "Shakespeare"}
-STAND_INS = ("digits", "writers")
+STAND_INS = ("digits", "writers", "mnist-writers")
 # Artefact -> the data set that is judged part by part, and the others as key -> name.
 AT_ONCE = {
     "fats-fig5": ("MNIST", {"fmnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}),
@@ -319,6 +321,7 @@ AT_ONCE = {
 _WHY_ABSENT = {
     "Fashion-MNIST": "its runs take some two CPU hours",
     "CIFAR-10": "a small network on it takes some two CPU hours",
+    "FEMNIST": "synthetic writers cannot show what is said of it",
     "CIFAR-100": "the paper's VGG16 on it is work for a GPU",
     "Shakespeare": "one training takes 60,000 steps of an LSTM",
 }
@@ -391,9 +394,11 @@ def evidence(
                 eight[f"{key}_{level}s_{other}"] = pair
         for key, pair in _STREAMED.items():
             eight[f"{key}_{level}s"] = none if one is None else _pair(one, level, *pair)
-        for key, column, method in (("kept", "before", "fats"), ("retrained", "kept", "frs")):
-            pair = none if end is None else _pair(end, level, "kept", "fats", column, method)
-            four[f"{key}_{level}s"] = pair
+    parts = [part.key for part in CLAIMS["fats-rem4"].parts]
+    four |= dict.fromkeys(parts, none) if end is None else _useful(end)
+    for key, name in AT_ONCE["fats-fig5"][1].items():
+        table = _of_set(fig5, name)
+        four[key] = _absent(name) if table is None else _useful(table)
     return found | {"fats-fig8": eight, "fats-rem4": four}
 
 
@@ -409,13 +414,14 @@ def setting_of(
     `stream` says when requests come, where they do not come all at once.
     """
     each = "; ".join(
-        f"{_named(data)}, {settings[data]['model']} network, rate {settings[data]['rate']:g}, "
+        f"{_named(data)}, {network(STANDS_FOR[data], settings[data]['model'])}, "
+        f"rate {settings[data]['rate']:g}, "
         + ", ".join(f"{symbol} = {settings[data][name]}" for symbol, name in zip("MKREb", COLUMNS))
         + f", {settings[data]['n_requests']} to forget"
         for data in datasets
     )
     level = "stand-in" if set(datasets) & set(STAND_INS) else "reduced"
-    words = f"{each}; {runs} seeds; the paper's rate is 0.001, {test_size} test images"
+    words = f"{each}; {runs} seeds, {test_size} test images; the paper's rate is 0.001"
     return Setting(level, f"{words}; {stream}" if stream else words)
 
 
@@ -523,19 +529,32 @@ def _comparisons(table: pd.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray]
     return pairs
 
 
+def _useful(table: pd.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the pairs that Remark 4 is judged by on one data set."""
+    return {
+        f"{key}_{level}s": _pair(table, level, "kept", "fats", column, method)
+        for level in LEVELS
+        for key, column, method in (("kept", "before", "fats"), ("retrained", "kept", "frs"))
+    }
+
+
 def _at_once(artefact: str, scores: pd.DataFrame) -> dict[str, Any]:
     """Return the evidence on Fig. 1 or 5."""
     first, others = AT_ONCE[artefact]
     keys = [part.key for part in CLAIMS[artefact].parts]
+    data = scores.index.get_level_values("data").unique()
+    standing_in = {STANDS_FOR[name] for name in data if name in STAND_INS}
     main = _of_set(scores, first)
     pairs = {} if main is None else _comparisons(main)
     found = {key: pairs.get(key, _absent(first)) for key in keys if key not in others}
     for key, name in others.items():
         table = _of_set(scores, name)
-        found[key] = _absent(name) if table is None else _comparisons(table)
+        asked = next(part.rule.rules for part in CLAIMS[artefact].parts if part.key == key)
+        pairs = {} if table is None else _comparisons(table)
+        found[key] = {name: pairs[name] for name in asked} if pairs else _absent(name)
     for key, name in SUPERIOR.items():
         if key in keys:  # than FedAvg: the accuracies that "before" compares
-            table = _of_set(scores, name)
+            table = None if name in standing_in else _of_set(scores, name)
             found[key] = _absent(name) if table is None else _comparisons(table)["before"]
     return found
 
@@ -552,6 +571,8 @@ PANELS = {
         "FEMNIST": {"sample": "c", "client": "d"},
     },
 }
+# The paper's networks (Section 6.1.2) where they are not a CNN, by data set.
+_NETWORKS = {"CIFAR-10": "VGG16", "CIFAR-100": "VGG16", "Shakespeare": "LSTM"}
 # The rounds of the requests on the authors' curves of Fig. 5.
 REQUESTED = {"MNIST": 30, "Fashion-MNIST": 50, "CIFAR-10": 50}
 # The authors' name of a method -> our colour of it.
@@ -583,6 +604,12 @@ def sheet(
     _label(axes)
 
 
+def network(name: str, model: str) -> str:
+    """Return what a model is called, and in brackets the paper's for that set if it is another."""
+    own, paper = NETWORKS[model].label, _NETWORKS.get(name, "CNN")
+    return own if own == paper else f"{own} (paper: {paper})"
+
+
 def figure1(
     axes: np.ndarray, shown: pd.DataFrame, ran: Mapping[str, str], settings: Settings
 ) -> None:
@@ -604,7 +631,7 @@ def figure1(
                 paper, own = TABLE_2[name.lower().replace("-", "")], settings[data]
                 runs = shown.loc[shown["data"] == data, "seed"].nunique()
                 which = "stand-in: " * (data in STAND_INS) + data
-                title += [f"{which}, {own['model']} (paper: CNN), {runs} runs (5)"]
+                title += [f"{which}, {network(name, own['model'])}, {runs} runs (5)"]
                 sizes = (", ".join(str(of[c]) for c in COLUMNS) for of in (own, paper))
                 title += ["M, K, R, E, b = {} ({})".format(*sizes)]
                 title += [f"{own['n_requests']} to forget ({REQUESTS.get(name.lower(), 5)})"]

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from companion import figures
 from companion.judging.tables import paper_curve, paper_value
 from companion.notebooks import hit_rounds
+from companion.notebooks.n42 import REQUESTS
 from companion.plans import Stage
 from companion.widgets import SLIDER, picture
 from sflkit.fats import bounds, enumeration, training
@@ -48,6 +49,7 @@ def efficiency(
     femnist_m: list[int],
     shakespeare_b: list[int],
     shakespeare_m: list[int],
+    shakespeare_rounds: int,
     drawn_clients: list[int],
     requests: list[int],
 ) -> Generator[Stage, pd.DataFrame, Efficiency]:
@@ -56,14 +58,15 @@ def efficiency(
     The largest K that all lines of a level have is among the points of each.
     """
     counted = dict(seed=seed, train=False, runs=runs)
-    lines = lines_of(femnist_b, femnist_m, shakespeare_b, shakespeare_m)
+    lines = lines_of(femnist_b, femnist_m, shakespeare_b, shakespeare_m, shakespeare_rounds)
     common = lines.groupby(["data", "level"])["most"].transform("min")
     one = yield Stage(
         training.run,
         [
             FATSConfig(
                 **TABLE_2[line.data]
-                | {"n_clients": line.M, "batch_size": line.b, "clients_per_round": int(k)},
+                | {"n_clients": line.M, "batch_size": line.b, "clients_per_round": int(k)}
+                | {"rounds": line.R},
                 data=line.data,
                 level=line.level,
                 n_requests=1,
@@ -136,11 +139,12 @@ def lines_of(
     femnist_m: Sequence[int],
     shakespeare_b: Sequence[int],
     shakespeare_m: Sequence[int],
+    shakespeare_rounds: int,
 ) -> pd.DataFrame:
-    """Return the lines of Figs. 2 and 6, one row each: data, level, M, b, most.
+    """Return the lines of Figs. 2 and 6, one row each: data, level, M, b, R, most.
 
-    A line ends at the largest K, `most`, whose rho is at most 1. R, E, N and the total of samples
-    are those of the data set in Table 2.
+    A line ends at the largest K, `most`, whose rho is at most 1. E, N, the total of samples and R
+    of FEMNIST are those of the data set in Table 2.
 
     Raises
     ------
@@ -148,16 +152,16 @@ def lines_of(
         If a line has fewer than two points.
     """
     rows = []
-    for data, batches, clients in (
-        ("femnist", femnist_b, femnist_m),
-        ("shakespeare", shakespeare_b, shakespeare_m),
+    for data, batches, clients, rounds in (
+        ("femnist", femnist_b, femnist_m, TABLE_2["femnist"]["rounds"]),
+        ("shakespeare", shakespeare_b, shakespeare_m, shakespeare_rounds),
     ):
         table = TABLE_2[data]
-        m, rounds = table["n_clients"], table["rounds"]
+        m, b = table["n_clients"], table["batch_size"]
         samples, steps = m * table["samples_per_client"], rounds * table["local_steps"]
-        rows += [(data, "sample", m, b, samples // (b * steps)) for b in sorted(batches)]
-        rows += [(data, "client", m, table["batch_size"], m // rounds) for m in sorted(clients)]
-    lines = pd.DataFrame(rows, columns=[*LINE, "most"])
+        rows += [(data, "sample", m, b, rounds, samples // (b * steps)) for b in sorted(batches)]
+        rows += [(data, "client", m, b, rounds, m // rounds) for m in sorted(clients)]
+    lines = pd.DataFrame(rows, columns=[*LINE, "R", "most"])
     if len(short := lines[lines["most"] < 2]):
         raise ValueError(
             f"these lines have fewer than two points, choose smaller b or larger M:\n{short}"
@@ -174,16 +178,16 @@ def exact_means(lines: pd.DataFrame) -> pd.DataFrame:
     for line in lines.itertuples(index=False):
         table = TABLE_2[line.data]
         for k in range(1, line.most + 1):
-            sizes = {name: table[name] for name in ("local_steps", "rounds")}
+            sizes = dict(local_steps=table["local_steps"], rounds=line.R)
             sizes |= dict(n_clients=line.M, clients_per_round=k)
-            rho = k * table["rounds"] / line.M
+            rho = k * line.R / line.M
             if line.level == "client":
                 steps = client_time(**sizes)
             else:
                 n = table["samples_per_client"]
                 steps = sample_time(**sizes, samples_per_client=n, batch_size=line.b)
                 rho *= line.b * table["local_steps"] / n
-            rows.append((*line[:4], k, rho, table["rounds"] * table["local_steps"], steps))
+            rows.append((*line[:4], k, rho, line.R * table["local_steps"], steps))
     return pd.DataFrame(rows, columns=[*LINE, "K", "rho", "T", "exact"])
 
 
@@ -287,14 +291,20 @@ def five_runs(one: pd.DataFrame, data: str, seed: int) -> str:
 def shares_of_bytes() -> pd.DataFrame:
     """Return the expected share of retraining's rounds, and so of its bytes, at Table 2's sizes.
 
-    One request; a row for each of the six sets, the columns one_samples and one_clients.
+    A row for each of the six sets; columns one_samples, one_clients and, for Section 6.2.1's number
+    of requests at once, each to another client, several_samples and several_clients.
     """
+    counts = {"one": dict.fromkeys(TABLE_2, 1)}
+    counts["several"] = {data: REQUESTS.get(data, 5) for data in TABLE_2}
     shares = {
-        f"one_{level}": [
-            float(hit_rounds.expected_share(hit_rounds.hit_law([target], **sizes)))
-            for sizes in TABLE_2.values()
+        f"{how}_{level}": [
+            float(
+                hit_rounds.expected_share(hit_rounds.hit_law([(k, of) for k in range(n)], **sizes))
+            )
+            for n, sizes in zip(many.values(), TABLE_2.values(), strict=True)
         ]
-        for level, target in (("samples", (0, 0)), ("clients", (0, None)))
+        for how, many in counts.items()
+        for level, of in (("samples", 0), ("clients", None))
     }
     return pd.DataFrame(shares, index=SIX_SETS)
 
@@ -372,13 +382,13 @@ def notes(several: pd.DataFrame, shares: pd.DataFrame, runs: int) -> dict[str, s
     high = shares.max()
     return {
         "fats-fig2": few,
-        "fats-fig6": f"{few}. Judged at lines of ours with Table 2's R = 30; the authors' figure "
-        f"has R = 50 and other b and M, and the exact work there is {_points_off()} above its "
-        "points in the mean (ERRATA 86)",
+        "fats-fig6": f"{few}. The exact work is {_points_off()} above the authors' points in the "
+        "mean (ERRATA 86)",
         "fats-fig3": f"at the best K the largest share of FRS's time is {best}; FEMNIST, "
         f"{most['w'].iloc[0]} clients at once: {at_once}",
-        "fats-bytes": f"one request: {high['one_samples']:.2f} of FRS's bytes at most for a "
-        f"sample, {high['one_clients']:.2f} for a client",
+        "fats-bytes": f"at most {high['one_samples']:.2f} of FRS's bytes for a sample and "
+        f"{high['one_clients']:.2f} for a client; ten or five at once "
+        f"{high['several_samples']:.2f} and {high['several_clients']:.2f}",
     }
 
 

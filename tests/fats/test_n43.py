@@ -12,7 +12,7 @@ from sflkit.fats.expected_time import client_time, sample_time
 from tests.invented import answers, drive, noise
 
 LINES = dict(femnist_b=[5, 20], femnist_m=[1400, 3556])
-LINES |= dict(shakespeare_b=[30, 120], shakespeare_m=[330, 660])
+LINES |= dict(shakespeare_b=[30, 120], shakespeare_m=[390, 630], shakespeare_rounds=50)
 DRAWN_CLIENTS, REQUESTS = [2, 6, 10], [1, 2, 3]
 K = "clients_per_round"
 # Part of Figs. 2 and 6 -> level of the requests, what tells lines apart, what is turned along them.
