@@ -155,14 +155,18 @@ def grid(
 
 
 def cases(
-    reading: Reading, base: Mapping, seeds: Sequence[int], top_k: Sequence[int]
+    reading: Reading,
+    base: Mapping,
+    seeds: Sequence[int],
+    top_k: Sequence[int],
+    rules: Sequence[str] = RULES_OF_TABLE,
 ) -> dict[tuple[str, int, int], OSAFLConfig]:
     """Return the runs of a reading by rule, K and seed: one K and one seed after the other."""
     return {
         (rule, K, seed): config(reading, rule, base, seed=seed, K=K)
         for K in top_k
         for seed in seeds
-        for rule in RULES_OF_TABLE
+        for rule in rules
     }
 
 

@@ -19,8 +19,8 @@ def first():
 
 def test_the_readings_come_first_and_buffers_one_seed_after_the_other(first):
     stages, found = first
-    order = ["readings", "best reading", "best reading, score", "centralised steps"]
-    assert list(stages)[:7] == [*order, "buffer", "buffers", "scale"]
+    order = ["readings", "best reading", "best reading, score", "as printed", "centralised steps"]
+    assert list(stages)[:8] == [*order, "buffer", "buffers", "scale"]
     start = [(c.rule, c.never_joined, c.seed, c.top_k) for c in stages["buffers"][:3]]
     without = ("osafl", "m_afa_cd_printed", "m_afa_cd")
     assert start == [(*osafl_shared.ARMS[arm], 10, 1) for arm in without]
