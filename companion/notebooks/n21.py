@@ -776,8 +776,25 @@ def all_evidence(scores: Scores) -> dict[str, dict[str, Any]]:
     }
 
 
-def settings_of(runs: Strategies) -> dict[str, Setting]:
-    """Return the setting of each artefact of notebook 21."""
+def turned_by_last(scores: Scores, last: Scores) -> list[str]:
+    """Return the claims of which a part has another answer by the last model than by the output."""
+    found = (all_evidence(scores), all_evidence(last))
+
+    def answers(evidence: Mapping[str, Any], artefact: str) -> list[str]:
+        parts = CLAIMS[artefact].parts
+        given = [(part.rule, evidence[artefact][part.key]) for part in parts]
+        return [rule.judge(one).answer for rule, one in given if not isinstance(one, NotRun)]
+
+    untrained = ("ds-alg1", "ds-tab1")
+    return [
+        artefact
+        for artefact in found[0]
+        if artefact not in untrained and answers(found[0], artefact) != answers(found[1], artefact)
+    ]
+
+
+def settings_of(runs: Strategies, turned: Sequence[str] = ()) -> dict[str, Setting]:
+    """Return the setting of each artefact of notebook 21; `turned` is of `turned_by_last`."""
     cases = runs.cases
     ran = {
         artefact_of(row, f): [cases[row, f]] if (row, f) in cases else []
@@ -789,6 +806,10 @@ def settings_of(runs: Strategies) -> dict[str, Setting]:
     ran["ds-optimal"] = ran["ds-outperforms"] = list(cases.values())
     ran["ds-reuse"] = [case for case in cases.values() if case.fraction == 0.05]
     found = {artefact: setting(some, runs.found) for artefact, some in ran.items()}
+    judged = "judged is Algorithm 1's output, a mean over all rounds"
+    for artefact, own in found.items():
+        words = f"{judged}; by the last model an answer differs" if artefact in turned else judged
+        found[artefact] = Setting(own.level, f"{own.differs}; {words}")
     return found | {"ds-alg1": FULL, "ds-tab1": FULL}
 
 

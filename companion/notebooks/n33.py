@@ -48,7 +48,7 @@ from companion.notebooks.osafl_shared import (
     printed_marks,
 )
 from companion.notebooks.table2_readings import Read, met, name_of
-from companion.plans import Stage
+from companion.plans import Stage, data_remarks
 from sflkit.osafl.clients import ceiling
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
@@ -339,15 +339,13 @@ def _buffers(runs: pd.DataFrame, known: pd.Series) -> dict[str, Evidence]:
     """The evidence on Algorithms 2 and 9: what stands for clients that never joined."""
     ends = by_arm(runs, best)
     joined, fails = ends["osafl"], ends["m_afa_cd_printed"]
-    printed = NotRun("few = 0 leaves out the printed buffer")
+    without = printed = NotRun("few = 0 leaves out the printed buffer and the one without w/eta")
     if "osafl_printed" in ends:
-        own = ends["osafl_printed"].dropna()
-        printed = (own, joined.loc[own.index])
+        zero = ends["osafl_zero"].dropna()
+        without = (zero, known.loc[zero.index] / 2)
+        printed = (ends["osafl_printed"].dropna(), zero)
     return {
-        "osafl-alg2": {
-            "without": (joined, known.loc[ends.index] / 2),
-            "printed_buffer": printed,
-        },
+        "osafl-alg2": {"without": without, "printed_buffer": printed},
         "osafl-alg9": {
             "fails": (joined / 2, fails),
             "loss": by_arm(runs, best_loss)["m_afa_cd_printed"],
@@ -364,8 +362,9 @@ def _checkpoint(network: str, runs: pd.DataFrame) -> Evidence:
         keys = [*(f"ahead_{rule}" for rule in BASELINES), "value"]
         return dict.fromkeys(keys, NotRun(_price(network, at, "", 18 * MINUTES[network][0])))
     found = by_arm(runs, at_round(at))
-    evidence: Evidence = {f"ahead_{rule}": (found["osafl"], found[rule]) for rule in BASELINES}
-    return evidence | {"value": found["osafl"]}
+    pairs: Evidence = {f"ahead_{rule}": (found["osafl"], found[rule]) for rule in BASELINES}
+    pairs["value"] = found["osafl"]
+    return {key: {"the FCN's": pair} for key, pair in pairs.items()}
 
 
 def _column(network: str, runs: pd.DataFrame) -> Evidence:
@@ -432,6 +431,8 @@ def settings_1(
         The runs.
     """
     ours = f"FCN of {'-'.join(map(str, hidden))} units"
+    if remark := data_remarks(found.read.runs):
+        ours += f", the files' images from CIFAR-100 ({remark})"
     scale = f"inputs at the scale {base['input_norm']:g}, which the paper does not state"
     by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
     special = dict.fromkeys(by_hand, BY_HAND) | {"osafl-fig7": Setting("full")}

@@ -171,11 +171,13 @@ def evidence(pair: pd.DataFrame, stores: pd.DataFrame) -> dict[str, dict[str, An
     }
 
 
-def setting(data: str, model: str, episodes: int, n_clients: int, n_seeds: int) -> Setting:
-    """Return how far a run is from the paper's."""
+def setting(
+    data: str, model: str, episodes: int, n_clients: int, n_seeds: int, remark: str = ""
+) -> Setting:
+    """Return how far a run is from the paper's; `remark` is what must be said of the data."""
     if (data, episodes, n_clients) == ("cifar10", 100, 50):
         words = f"{model} for the paper's simple CNN, {n_seeds} seeds; the paper names neither"
-        return Setting("full", words)
+        return Setting("full", f"{words}; {remark}" if remark else words)
     words = f"{data} and {model} in place of CIFAR-10 and a CNN, {episodes} episodes, "
     return Setting("stand-in", f"{words}{n_clients} users")
 

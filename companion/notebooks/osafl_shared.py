@@ -105,6 +105,7 @@ def collected(
         return no_runs()  # with the same `attrs`
     found = collect(frame, cases, names)
     found.attrs["keys"] = frame.attrs["keys"]
+    found.attrs["data"] = frame.attrs.get("data", [])
     return found
 
 

@@ -90,6 +90,20 @@ def test_columns_of_the_tables_run_all_rounds_with_both_k_on_seeds_of_their_own(
     assert answers["level_m_fedavg"] == "yes"
 
 
+def test_the_printed_buffer_is_judged_and_what_holds_is_the_correction(first):
+    stages, found = first
+    assert {(c.rule, c.never_joined) for c in stages["as printed"]} == {("osafl", "literal")}
+    assert {c.seed for c in stages["as printed"]} == {205, 206, 207}
+    for accuracy, answer, verdict in ((0.0, "no", "corrected"), (0.9, "yes", "reproduced")):
+        columns = ("accuracy", "best_accuracy")
+        own = found.as_printed.assign(**dict.fromkeys(columns, accuracy))
+        evidence = n33.evidence(found._replace(as_printed=own), KNOWN)
+        for artefact in ("osafl-tab2", "osafl-tab3", "osafl-fig4"):
+            judged = CLAIMS[artefact].judge(evidence[artefact], setting=Setting("full"))
+            assert judged.answers_of("paper")[0].judged.answer == answer
+            assert judged.verdict == verdict
+
+
 def test_what_the_score_adds_is_judged_under_the_reading(first):
     stages, found = first
     assert {(c.seed, c.chi) for c in stages["best reading, score"]} == {
