@@ -57,7 +57,8 @@ def authors_curves(
     Raises
     ------
     ValueError
-        If a series has no curve in the panel, or none of it lies within the range.
+        If a series has no curve in the panel, none of it lies within the range, or the curves end
+        before nine tenths of it.
     """
     curves = tables.paper_curve(figure)
     curves = curves[(curves["panel"] == panel) & curves["series"].astype(str).isin(list(colors))]
@@ -65,6 +66,10 @@ def authors_curves(
     shown = curves[curves["x"].between(low, high)].assign(y=scale * curves["y"])
     if missing := sorted(set(colors) - set(shown["series"].astype(str))):
         raise ValueError(f"{figure}, panel {panel!r}: {missing[0]!r} has no point in {within}")
+    if np.isfinite(high) and (end := shown["x"].max()) < low + 0.9 * (high - low):
+        raise ValueError(
+            f"{figure}, panel {panel!r}: the authors' curves end at {end:g}, the figure at {high:g}"
+        )
     for name, part in shown.groupby("series", sort=False):
         ax.plot(part["x"], part["y"], color=colors[str(name)], linestyle="--", linewidth=1.1)
     return shown[["series", "x", "y"]].reset_index(drop=True)

@@ -16,7 +16,7 @@ kept apart by the part's role:
 | reproduced | every part of the claim holds |
 | corrected | what fails as printed holds after the correction that an erratum names |
 | partly | some parts hold and others do not |
-| not reproduced | a part fails, or shows an effect too small to see, and none holds |
+| not reproduced | a part fails, or all are too small to see, and none holds |
 | open | no part fails, but an interval spans what would decide, or a part was not run |
 
 `in_full` says which kind of "not reproduced" or "open" it is, such as "too small to see". A part
@@ -392,7 +392,10 @@ def _plain_verdict(answers: list[str]) -> str:
     if found == {"yes"}:
         return "reproduced"
     if found & {"no", "partly", TOO_SMALL}:
-        return "partly" if found & {"yes", "partly"} else "not reproduced"
+        if found & {"yes", "partly"}:
+            return "partly"
+        if "no" in found or not found & {"open", "not run"}:
+            return "not reproduced"
     return "open"
 
 

@@ -93,10 +93,7 @@ def comparison_evidence(found: Mapping[str, pd.DataFrame]) -> dict[str, Evidence
 def gains_over_lazy(evidence: Mapping[str, Evidence]) -> str:
     """Say how large the gains behind `sfl-speed` are, beside the smallest that counts."""
     gains = [100 * gain.mean() for gain in evidence["sfl-speed"].values()]
-    return (
-        f"The gains over LAZY lie between {min(gains):.2g} and {max(gains):.2g} points, and less "
-        "than half a point counts as none."
-    )
+    return f"The gains over LAZY lie between {min(gains):.2g} and {max(gains):.2g} points."
 
 
 def figure4(axes: Sequence[Axes], frame: pd.DataFrame, rules: Sequence[str]) -> pd.DataFrame:

@@ -271,24 +271,29 @@ def grid_table(
     Parameters
     ----------
     runs : mapping
-        Config -> its rows, as far as they were run.
+        Config -> its rows.
     readings, base, seed
         As for `configs`.
 
     Returns
     -------
-    DataFrame, one row per reading of which all six rules were run
+    DataFrame, one row per reading
         The choices of the reading; "<rule> accuracy" and "<rule> loss", best accuracy and the loss
         of that round (0 and infinity for a run that diverged at once); `met`, the score, 0 to 12;
         `accuracies` and `losses`, its two parts; `distance`, the mean absolute difference from
         print of the accuracies. The best reading comes first.
+
+    Raises
+    ------
+    ValueError
+        If a run of a reading is not there.
     """
     asked = printed()
     rows = []
     for reading in readings:
         own = {rule: config(reading, rule, base, seed=seed) for rule in RULES_OF_TABLE}
-        if any(one not in runs for one in own.values()):
-            continue
+        if missing := [rule for rule, one in own.items() if one not in runs]:
+            raise ValueError(f"the reading {name_of(reading)!r} was not run with {missing[0]}")
         ours = pd.Series({cell: _number(runs[own[cell[0]]], cell[1]) for cell in asked.index})
         apart = (ours - asked["value"]).abs()
         met = (apart <= asked["tolerance"]).groupby(level=1).sum()

@@ -63,8 +63,10 @@ def runs_of(cells, change=None):
 
 def test_the_score_by_hand():
     cell, other = Reading(40.0), Reading(28.0)
-    table = table2_readings.grid_table(runs_of([cell]), [cell, other], BASE, seed=3)
-    assert table["met"].tolist() == [12] and table.loc[0, "distance"] == 0  # `other` was not run
+    table = table2_readings.grid_table(runs_of([cell]), [cell], BASE, seed=3)
+    assert table["met"].tolist() == [12] and table.loc[0, "distance"] == 0
+    with pytest.raises(ValueError, match="' was not run with osafl"):
+        table2_readings.grid_table(runs_of([cell]), [cell, other], BASE, seed=3)
     # OSAFL 0.033 above print misses its 0.0326, its loss 0.18 above meets 0.1818; one diverged
     change = {"osafl": (0.6938, 2.2049), "m_fedavg": (np.nan, np.nan)}
     runs = runs_of([cell]) | runs_of([other], change)
@@ -74,7 +76,7 @@ def test_the_score_by_hand():
     assert (row["met"], row["accuracies"], row["losses"]) == (9, 4, 5)
     assert row["m_fedavg accuracy"] == 0 and row["m_fedavg loss"] == np.inf
     assert row["distance"] == pytest.approx((0.033 + 0.6281) / 6)
-    assert not len(table2_readings.grid_table({}, [cell], BASE, seed=3))
+    assert not len(table2_readings.grid_table({}, [], BASE, seed=3))
 
 
 def test_means_over_seeds_meet_print_or_not():

@@ -40,7 +40,7 @@ def judged(answers, roles=None, corrects=("0",)):
         ([TOO_SMALL, "no"], "not reproduced"),
         ([TOO_SMALL], "not reproduced"),
         ([TOO_SMALL, "yes"], "partly"),
-        ([TOO_SMALL, "open"], "not reproduced"),
+        ([TOO_SMALL, "open"], "open"),
         ([TOO_SMALL, "open", "yes"], "partly"),
         (["open"], "open"),
         (["yes", "open"], "open"),
@@ -49,7 +49,7 @@ def judged(answers, roles=None, corrects=("0",)):
         (["not run", "not run"], "open"),
         (["yes", "not run"], "open"),
         (["no", "not run"], "not reproduced"),
-        ([TOO_SMALL, "not run"], "not reproduced"),
+        ([TOO_SMALL, "not run"], "open"),
     ],
 )
 def test_verdict_of_answers(answers, expected):
