@@ -125,5 +125,6 @@ def gains_over_lazy(ax: Axes, score: pd.DataFrame, printed: Mapping[str, float])
     }
     colors = {rule: sfl_shared.line(rule)["color"] for rule in known}
     sheets.printed_marks(ax, known, {rule: rules.index(rule) for rule in known}, colors)
-    sheets.explain_marks(ax, marks=True, loc="best", fontsize=9)
+    where = dict(loc="upper right", bbox_to_anchor=(1, 0.88))  # between two rows
+    sheets.explain_marks(ax, marks=True, fontsize=9, **where)
     ax.set(xlabel="minus LAZY, points")

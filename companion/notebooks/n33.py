@@ -323,7 +323,7 @@ def _genie(found: Dataset1) -> Evidence:
     for K in (1, 2):
         runs, genie = at_k(found.read.runs, K), at_k(found.genie, K)
         keys = (f"K{K}_osafl", f"K{K}_baseline")
-        alone = f"centralised SGD was not run with K = {K} under the reading that is judged"
+        alone = f"centralised SGD was not run with K = {K} under the reading judged (1 CPU hour)"
         if why := missing(K, runs) or (not len(genie) and alone):
             evidence |= dict.fromkeys(keys, NotRun(why))
             continue
