@@ -408,6 +408,15 @@ class EveryReading(Each):
     def words(self) -> str:
         return f"the same under every reading: {self._alone()}"
 
+    def judge(self, evidence: Mapping[str, Any]) -> Judged:
+        """Return the answer; of a single reading with that reading's own numbers."""
+        judged = super().judge(evidence)
+        if len(evidence) > 1:
+            return judged
+        ((name, given),) = evidence.items()
+        one = (self.rules[name] if isinstance(self.rules, Mapping) else self.rules).judge(given)
+        return replace(one, answer="open", hint="a second reading of what the paper leaves open")
+
     def _taken_as_one(self, answers: list[str]) -> str:
         return answers[0] if len(answers) > 1 and len(set(answers)) == 1 else "open"
 

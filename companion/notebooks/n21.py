@@ -806,9 +806,11 @@ def settings_of(runs: Strategies, turned: Sequence[str] = ()) -> dict[str, Setti
     ran["ds-optimal"] = ran["ds-outperforms"] = list(cases.values())
     ran["ds-reuse"] = [case for case in cases.values() if case.fraction == 0.05]
     found = {artefact: setting(some, runs.found) for artefact, some in ran.items()}
-    judged = "judged is Algorithm 1's output, a mean over all rounds"
+    rows = {artefact: {case.row for case in some} for artefact, some in ran.items()}
     for artefact, own in found.items():
-        words = f"{judged}; by the last model an answer differs" if artefact in turned else judged
+        words = "judged is Algorithm 1's output, a mean over all rounds"
+        if others := [one for one in turned if rows[one] <= rows[artefact]]:
+            words += f"; by the last model answers differ in {', '.join(others)}"
         found[artefact] = Setting(own.level, f"{own.differs}; {words}")
     return found | {"ds-alg1": FULL, "ds-tab1": FULL}
 
