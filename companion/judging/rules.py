@@ -415,7 +415,7 @@ class EveryReading(Each):
             return judged
         ((name, given),) = evidence.items()
         one = (self.rules[name] if isinstance(self.rules, Mapping) else self.rules).judge(given)
-        return replace(one, answer="open", hint="a second reading of what the paper leaves open")
+        return replace(one, answer="open", hint="one reading of ours does not decide alone")
 
     def _taken_as_one(self, answers: list[str]) -> str:
         return answers[0] if len(answers) > 1 and len(set(answers)) == 1 else "open"

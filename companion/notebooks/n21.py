@@ -518,9 +518,9 @@ def _differs(row: str, config: DataStreamsConfig, ours: str) -> str:
     else:
         about = f"{config.data} with {config.n_clients or 'all'} clients and {config.model}"
     if row.startswith("CIFAR"):
-        ours += " (the paper states no T; the axis of its Fig. 3 ends at 800"
+        ours += " (no T is stated; the axis of Fig. 3 ends at 800"
         if (larger := round(PAPER_ROUNDS / config.rounds)) > 1:
-            ours += f", so that a fresh batch is {larger} times as large here"
+            ours += f": a fresh batch is {larger} times as large here"
         ours += ")"
     return f"{row}: {about}; {ours}"
 
@@ -808,10 +808,11 @@ def settings_of(runs: Strategies, turned: Sequence[str] = ()) -> dict[str, Setti
     found = {artefact: setting(some, runs.found) for artefact, some in ran.items()}
     rows = {artefact: {case.row for case in some} for artefact, some in ran.items()}
     for artefact, own in found.items():
-        words = "judged is Algorithm 1's output, a mean over all rounds"
+        words = "judged: Algorithm 1's output, a mean over rounds"
         if others := [one for one in turned if rows[one] <= rows[artefact]]:
             words += f"; by the last model answers differ in {', '.join(others)}"
-        found[artefact] = Setting(own.level, f"{own.differs}; {words}")
+        differs = "each line as in its own setting" if len(rows[artefact]) > 1 else own.differs
+        found[artefact] = Setting(own.level, f"{differs}; {words}")
     return found | {"ds-alg1": FULL, "ds-tab1": FULL}
 
 
