@@ -431,7 +431,7 @@ def settings_1(
         The runs.
     """
     ours = f"FCN of {'-'.join(map(str, hidden))} units"
-    if remark := data_remarks(found.read.runs):
+    if remark := data_remarks(found.read.runs).partition(";")[0]:  # such as a subset
         ours += f", the files' images from CIFAR-100 ({remark})"
     scale = f"inputs at the scale {base['input_norm']:g}, which the paper does not state"
     by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
