@@ -274,10 +274,11 @@ def test_a_data_set_that_is_not_at_hand_or_another_copy_is_not_audited(
     finding = audit.check(away, 10)
     assert (finding.state, finding.why) == ("not audited", "mnist is not at hand")
     assert not any(run.data for run in audit.pick(runs, 1000))
-    each = [sum(run.data == name for run in runs) for name in ("mnist", "fmnist")]
+    each = [sum(run.data == name for run in runs) for name in ("mnist", "fmnist", "cifar10")]
     assert audit.line([], runs) == (
         f"Audit: none of {len(runs)} published runs recomputed; {each[0]} need mnist, which is not "
-        f"at hand; {each[1]} need fmnist, which is not at hand."
+        f"at hand; {each[1]} need fmnist, which is not at hand; {each[2]} need cifar10, which is "
+        "not at hand."
     )
     run = of_rule(published["sfl-training-full-start, traffic600"], "fifo")
     other = run._replace(record=run.record | {"data": {"digest": "0"}})

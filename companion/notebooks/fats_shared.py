@@ -24,6 +24,8 @@ KEYWORDS = (
 )
 # One draw of one client and one sample, of two clients with two samples each.
 TINY: Sizes = dict(zip(KEYWORDS, (2, 2, 1, 1, 1, 1), strict=True))
+# Samples or clients forgotten at once, Section 6.2.1; five where nothing is said here.
+REQUESTS = {"mnist": 10, "femnist": 10}
 # The settings, and the words that the columns are transcribed with.
 NAMES = ("MNIST", "FashionM", "Cifar-10", "Cifar-100", "FEMNIST", "Shakespeare")
 COLUMNS = {

@@ -31,6 +31,7 @@ from companion.claims import FATS as CLAIMS
 from companion.judging.claims import NotRun, Setting
 from companion.judging.tables import paper_curve
 from companion.notebooks import hit_rounds
+from companion.notebooks.fats_shared import REQUESTS
 from companion.plans import Stage
 from sflkit.data import federations
 from sflkit.fats import training
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Samples or clients forgotten at once, Section 6.2.1; five where nothing is said here.
-REQUESTS = {"mnist": 10, "femnist": 10}
 COLUMNS = ("n_clients", "clients_per_round", "rounds", "local_steps", "batch_size")
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from companion import figures
 from companion.judging.tables import paper_curve, paper_value
 from companion.notebooks import hit_rounds
-from companion.notebooks.n42 import REQUESTS
+from companion.notebooks.fats_shared import REQUESTS
 from companion.plans import Stage
 from companion.widgets import SLIDER, picture
 from sflkit.fats import bounds, enumeration, training
