@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion import sheets
 from companion.notebooks import n12, n13, n15
 
 
@@ -123,6 +124,11 @@ def test_figures_6_and_8_have_trained_runs_above_and_labels_alone_below():
     for name in ("a, Linear", "b, Linear", "a, labels alone", "b, labels alone"):
         np.testing.assert_allclose(drawn[name][["DRSR", "SRSR"]], spread)
     plt.close(fig)
+
+
+def test_authors_curves_that_end_before_the_figure_are_refused(axes):
+    with pytest.raises(ValueError, match="sfl-fig10, panel 'a': the authors' curves end at"):
+        sheets.authors_curves(axes[0], "sfl-fig10", "a", {"DRSR": "black"}, within=(0, 2000))
 
 
 def test_figure_10_has_the_authors_curves_of_the_rules_that_ran(axes):
