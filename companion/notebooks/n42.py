@@ -320,7 +320,7 @@ AT_ONCE = {
 _WHY_ABSENT = {
     "Fashion-MNIST": "its runs take some two CPU hours",
     "CIFAR-10": "a small network on it takes some two CPU hours",
-    "FEMNIST": "synthetic writers cannot show what is said of it",
+    "FEMNIST": "see data/README.md; synthetic writers cannot show what is said of it",
     "CIFAR-100": "the paper's VGG16 on it is work for a GPU",
     "Shakespeare": "one training takes 60,000 steps of an LSTM",
 }
@@ -385,9 +385,7 @@ def evidence(
     one, end = _of_set(stream, "MNIST"), _of_set(fig5, "MNIST")
     none = _absent("MNIST")
     eight: dict[str, Any] = {
-        "femnist": NotRun(
-            "the stream is run on MNIST alone; FEMNIST is needed, which we know no download of"
-        )
+        "femnist": NotRun("the stream is run on MNIST alone; FEMNIST is needed, see data/README.md")
     }
     four: dict[str, Any] = {}
     for level in LEVELS:

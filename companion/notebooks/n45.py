@@ -217,7 +217,7 @@ def evidence(results: pd.DataFrame, data: str) -> dict[str, Any]:
                 values = heart.loc[(level, method), f"whole_{what}"].to_numpy()
                 parts[f"{what}_{level}_{method}"] = values if sees else _BLIND
     fats, frs = (heart.loc[("sample", name), "whole_accuracy"] for name in ("fats", "frs"))
-    parts["low"] = NotRun("FEMNIST is needed, which we know no download of")
+    parts["low"] = NotRun("FEMNIST is needed, see data/README.md")
     parts["consistent"] = (fats.to_numpy(), frs.to_numpy())
     parts["others"] = NotRun(
         f"a row counts where the attack wins before forgetting, which was tried on {data} alone"
