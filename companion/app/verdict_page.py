@@ -185,7 +185,7 @@ def _ranked(verdict: str, parts: list) -> list:
         parts,
         key=lambda part: (
             (part.role == "corrected") != (verdict == "corrected"),
-            _ORDER.index(part.answer),
+            _ORDER.index(part.answer) + 2.5 * (verdict == "open" and part.answer == TOO_SMALL),
             not (part.interval or part.levels),
         ),
     )

@@ -293,7 +293,8 @@ class Verdict:
         """The verdict in a line: what decides it, and how many parts hold."""
         paper = self.answers_of("paper")
         held = sum(answer.judged.answer == "yes" for answer in paper)
-        first = min(paper, key=lambda answer: _DECIDES.index(answer.judged.answer))
+        order = _DECIDES if self.verdict != "open" else ("open", "not run", TOO_SMALL, "yes")
+        first = min(paper, key=lambda answer: order.index(answer.judged.answer))
         missing = sum(answer.judged.answer == "not run" for answer in paper)
         counted = f"; {parts_held(held, len(paper), missing)}" if len(paper) > 1 else "."
         errata = sorted({a.part.erratum for a in self.answers_of("corrected")})
