@@ -496,7 +496,7 @@ def late_learning(frame: pd.DataFrame) -> pd.Series:
 
 def _absent(name: str) -> NotRun:
     why = f" ({_WHY_ABSENT[name]})" if name in _WHY_ABSENT else ""
-    return NotRun(f"{name} is not among the data sets of these settings{why}")
+    return NotRun(f"{name} was not run{why}")
 
 
 def _of_set(scores: pd.DataFrame, name: str) -> pd.DataFrame | None:
