@@ -77,7 +77,7 @@ def verdict_page(tally: str) -> str:
             judged = _counted(parts[parts["artefact"] == row.artefact])
             line = _line(row, judged, books.get(row.artefact))
             others = [part for part in _others(row, judged) if part.answer != "yes"]
-            count = f" (of {len(others)} that are not answered yes)" if len(others) > 1 else ""
+            count = f" (of {len(others)} not answered yes)" if len(others) > 1 else ""
             number = settings.index(_setting(row)) + 1
             setting = f"[Setting {number}](#{anchor_of(above)})."
             more = {"others": others[:1], "head": f"another part{count}"}
