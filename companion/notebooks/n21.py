@@ -764,9 +764,13 @@ def all_evidence(scores: Scores) -> dict[str, dict[str, Any]]:
 
     `scores` is the answer of `all_scores`, of the averaged output.
     """
+    untrained = {"ds-alg1": algorithm_evidence(), "ds-tab1": table1_evidence()}
+    return untrained | trained_evidence(scores)
+
+
+def trained_evidence(scores: Scores) -> dict[str, dict[str, Any]]:
+    """Return the evidence of `all_evidence` that comes from runs; `scores` may be of any model."""
     return {
-        "ds-alg1": algorithm_evidence(),
-        "ds-tab1": table1_evidence(),
         **{artefact_of(row, f): table_evidence(row, f, scores) for f in TABLES for row in ROWS},
         "ds-fig3": fig3_evidence(scores),
         **{figure: figure_evidence(figure, scores) for figure in FIGURES},
@@ -778,19 +782,19 @@ def all_evidence(scores: Scores) -> dict[str, dict[str, Any]]:
 
 def turned_by_last(scores: Scores, last: Scores) -> list[str]:
     """Return the claims of which a part has another answer by the last model than by the output."""
-    found = (all_evidence(scores), all_evidence(last))
 
-    def answers(evidence: Mapping[str, Any], artefact: str) -> list[str]:
-        parts = CLAIMS[artefact].parts
-        given = [(part.rule, evidence[artefact][part.key]) for part in parts]
-        return [rule.judge(one).answer for rule, one in given if not isinstance(one, NotRun)]
+    def answers(of: Scores) -> dict[str, list[str]]:
+        return {
+            artefact: [
+                part.rule.judge(known[part.key]).answer
+                for part in CLAIMS[artefact].parts
+                if not isinstance(known[part.key], NotRun)
+            ]
+            for artefact, known in trained_evidence(of).items()
+        }
 
-    untrained = ("ds-alg1", "ds-tab1")
-    return [
-        artefact
-        for artefact in found[0]
-        if artefact not in untrained and answers(found[0], artefact) != answers(found[1], artefact)
-    ]
+    output, other = answers(scores), answers(last)
+    return [artefact for artefact in output if output[artefact] != other[artefact]]
 
 
 def settings_of(runs: Strategies, turned: Sequence[str] = ()) -> dict[str, Setting]:
