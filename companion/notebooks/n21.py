@@ -179,7 +179,7 @@ def strategies(**given: Any) -> Generator[Stage, pd.DataFrame, Strategies]:
     seed of their own), which no search and no trial saw.
     """
     p = SimpleNamespace(**given)
-    image = dict(model=p.image_model, rounds=p.rounds_images, local_steps=p.local_steps_images)
+    image = dict(model=p.image_model, local_steps=p.local_steps_images)
     image |= dict(n_clients=50, n_historical=25, n_samples=p.image_samples or None)
     if p.image_model == "cnn":
         image |= dict(hidden=2048, padding=0)  # the paper's, by Table 3
@@ -187,8 +187,8 @@ def strategies(**given: Any) -> Generator[Stage, pd.DataFrame, Strategies]:
     settings = {
         "synthetic": dict(data="logistic", model="linear", n_clients=11, n_historical=10)
         | dict(rounds=p.rounds, local_steps=p.local_steps, epsilon=p.epsilon),
-        "CIFAR-10": dict(data=p.image_data, **image),
-        "CIFAR-100": dict(data=coarse, **image),
+        "CIFAR-10": dict(data=p.image_data, rounds=p.rounds_cifar10, **image),
+        "CIFAR-100": dict(data=coarse, rounds=p.rounds_cifar100, **image),
         "FEMNIST": dict(data=p.writer_data, model="mlp", hidden=(p.dense_hidden,))
         | dict(n_clients=p.n_writers)
         | dict(rounds=p.rounds_writers, local_steps=p.local_steps_writers, availability="1"),
@@ -196,7 +196,8 @@ def strategies(**given: Any) -> Generator[Stage, pd.DataFrame, Strategies]:
         | dict(n_clients=p.n_roles, n_samples=p.play_samples or None, availability="2")
         | dict(rounds=p.rounds_plays, local_steps=p.local_steps_plays),
     }
-    n_of = (p.n_seeds, p.n_seeds_images, p.n_seeds_images, p.n_seeds_writers, p.n_seeds_plays)
+    images = (p.n_seeds_cifar10, p.n_seeds_cifar100)
+    n_of = (p.n_seeds, *images, p.n_seeds_writers, p.n_seeds_plays)
     first_of = (p.first_seed, p.first_seed, p.first_seed, p.first_seed_writers, p.first_seed_plays)
     seeds = {
         row: range(first, first + n) for row, first, n in zip(ROWS, first_of, n_of, strict=True)
