@@ -180,13 +180,22 @@ def _others(row: Any, parts: list) -> list:
 
 
 def _ranked(verdict: str, parts: list) -> list:
-    """Return the parts, those first that decide the verdict; numbers before bare facts."""
+    """Return the parts, those first that decide the verdict; numbers before bare facts.
+
+    Of bounds that decide alike the one that is nearest to its value, or exceeded most, comes first.
+    """
+
+    def ratio(part: Any) -> float:
+        found = re.search(rf"largest value / bound ({_NUMBER})", part.ours)
+        return float(found[1]) if found else 0.0
+
     return sorted(
         parts,
         key=lambda part: (
             (part.role == "corrected") != (verdict == "corrected"),
             _ORDER.index(part.answer) + 2.5 * (verdict == "open" and part.answer == TOO_SMALL),
             not (part.interval or part.levels),
+            -ratio(part),
         ),
     )
 

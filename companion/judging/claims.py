@@ -17,7 +17,7 @@ kept apart by the part's role:
 | corrected | what fails as printed holds after the correction that an erratum names |
 | partly | some parts hold and others do not |
 | not reproduced | a part fails, or all are too small to see, and none holds |
-| open | no part fails, but an interval spans what would decide, or a part was not run |
+| open | no part fails but what an erratum mends, and an interval or a part not run would decide |
 
 `in_full` says which kind of "not reproduced" or "open" it is, such as "too small to see". A part
 that was not run says why, and where it could be run at what price.
@@ -372,18 +372,17 @@ def check_declared(verdict: Verdict) -> None:
 def overall(answers: Iterable[Answer]) -> str:
     """Return the verdict on a claim from the answers to its parts, see the table of the module.
 
-    It is "corrected" where every part of the paper either holds or fails, and for every one that
-    fails there is a corrected part in its place, all of which hold.
+    Where a part that fails has a corrected part in its place, and all corrected parts hold, the
+    failure does not count: the claim is "corrected", or "open" while another part is.
     """
     answers = list(answers)
     paper = {a.part.key: a.judged.answer for a in answers if a.part.role == "paper"}
-    plain = _plain_verdict(list(paper.values()))
     corrected = [a for a in answers if a.part.role == "corrected"]
     failed = {key for key, answer in paper.items() if answer in ("no", "partly", TOO_SMALL)}
     mended = {key for a in corrected for key in a.part.corrects}
-    decided = all(key in failed or answer == "yes" for key, answer in paper.items())
-    holds = all(answer.judged.answer == "yes" for answer in corrected)
-    return "corrected" if failed and failed <= mended and decided and holds else plain
+    if failed and failed <= mended and all(a.judged.answer == "yes" for a in corrected):
+        return "corrected" if set(paper.values()) <= {"yes", "no", "partly", TOO_SMALL} else "open"
+    return _plain_verdict(list(paper.values()))
 
 
 def _plain_verdict(answers: list[str]) -> str:

@@ -120,7 +120,7 @@ def expected_totals(config: SFLConfig, seeds: Iterable[int]) -> dict[str, np.nda
 def stream_evidence(
     config: SFLConfig, clients: Clients, frame: pd.DataFrame, seeds: Sequence[int]
 ) -> dict[str, Evidence]:
-    """Return the evidence of Figs. 1, 3 and 5, artefact -> part -> what the rule takes.
+    """Return the evidence of Figs. 1, 3 and 5 and of C, artefact -> part -> what the rule takes.
 
     Parameters
     ----------
@@ -134,14 +134,17 @@ def stream_evidence(
         "Throughout" is judged by the expectations on as many other streams: those of the next
         seeds, which no rule has seen.
     """
-    long = clients.stream.long_term
-    apart = [np.abs(a - b).sum() / 2 for i, a in enumerate(long) for b in long[:i]]
     logs = late_logs(frame, seeds, -(-config.capacity // config.batch_size))
     expected = expected_totals(config, [seed + len(seeds) for seed in seeds])
     others = np.stack([expected["srsr"], expected["fifo"]])
+    by_labels = distances(config, seeds)
     return {
         "sfl-fig1": _wandering(config, clients),
-        "sfl-fig3": {"apart": bool(np.mean(apart) > 0.5)},
+        "sfl-fig3": {"apart": bool(distance(clients.stream.long_term) > 0.5)},
+        "sfl-noniid": {
+            "falls": bool((np.diff(by_labels, axis=1) < 0).all()),
+            "alike": (by_labels[:, -1], by_labels[:, 0] / 10),
+        },
         "sfl-fig5a": {
             f"{what} {rule}": (logs[what]["fifo"], logs[what][rule])
             for what in ("mean", "fluctuation")
@@ -154,6 +157,27 @@ def stream_evidence(
             "throughout": (np.stack([expected["drsr"]] * 2), others),
         },
     }
+
+
+def distance(shares: np.ndarray) -> float:
+    """Return the mean total variation between two clients' `shares`, (n_clients, n_classes)."""
+    return float(
+        np.mean([np.abs(a - b).sum() / 2 for i, a in enumerate(shares) for b in shares[:i]])
+    )
+
+
+def distances(config: SFLConfig, seeds: Sequence[int]) -> np.ndarray:
+    """Return `distance` of the long-term shares with 2 to all labels a client, (n_seeds, n_C)."""
+    return np.array(
+        [
+            [
+                distance(make_stream(one, config.n_classes).long_term)
+                for C in range(2, config.n_classes + 1)
+                for one in [replace(config, seed=seed, classes_per_client=C)]
+            ]
+            for seed in seeds
+        ]
+    )
 
 
 def _wandering(config: SFLConfig, clients: Clients) -> dict[str, bool]:

@@ -302,6 +302,10 @@ def evidence(
                 (np.diff(pace.large) < 0).all() and pace.large[-1] < 0.01 * case.delta2
             ),
         },
+        "sfl-stationary": {
+            "fifo": tuple(m * case.exact("fifo", m, m).max() for m in (1000, 100)),
+            "srsr": (1000 * pace.large[3], 100 * pace.large[2]),
+        },
         "sfl-cor1": {
             "limit": np.broadcast_arrays(limit.exact, limit.bound[:, None]),
             "small theta": all(

@@ -17,6 +17,7 @@ from companion import figures
 from companion.notebooks import case_study
 from companion.notebooks.plane_problem import STRATEGIES, Problem
 from sflkit.datastreams import bounds, importance, psi
+from sflkit.randomness import generator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,6 +147,55 @@ def least_generalization(problem: Problem, rounds: int, rng: np.random.Generator
     starts = (rng.normal(0, 1, len(counts)) for _ in range(5))
     ended = [descend_generalization(problem.risk.T, counts, capacity, start) for start in starts]
     return Least(totals[0], np.array(totals[1:]), ended)
+
+
+def stays(rng: np.random.Generator, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return p_{m,i} N of all samples of random streams, whose weights are 1 / tau, and 1 for each.
+
+    Samples arrive in any of 30 rounds at one of 5 clients and stay for tau rounds, up to `longest`.
+    Source: FDS, Section 4.2.
+    """
+    shares = []
+    for _ in range(50):
+        tau = rng.integers(1, longest + 1, 40)
+        weights = np.zeros((30 + longest, 5, len(tau)))
+        for i, (client, first) in enumerate(rng.integers((5, 30), size=(len(tau), 2))):
+            weights[first : first + tau[i], client, i] = 1 / tau[i]
+        shares.append(importance.relative_importance(weights).sum(axis=0) * len(tau))
+    found = np.concatenate(shares)
+    return found, np.ones_like(found)
+
+
+def mini_batches(
+    rng: np.random.Generator, horizons: Sequence[int] = (10, 100, 1000), repeats: int = 1000
+) -> pd.DataFrame:
+    """Return what mini-batches add to the optimisation error, for quadratics: T, exact, simulated.
+
+    One client holds 25 numbers with the mean 0 throughout, its loss is half of the mean squared
+    distance of theta from them, and a local step takes two of them without replacement, at the rate
+    1 / sqrt(T). The output averages theta^(1), ..., theta^(T), so that what round s adds to it has
+    the variance `noise` times its weight squared. `bound` is noise / (2 T), since no weight exceeds
+    1 / T, and `standard_error` that of the simulated mean.
+    """
+    n, size = 25, 2
+    held = rng.normal(size=n)
+    held -= held.mean()
+    noise = held.var() * (n - size) / (size * (n - 1))
+    rows = []
+    for rounds in horizons:
+        fade = 1 - rounds**-0.5
+        weight = (1 - fade ** np.arange(rounds)) / rounds
+        theta, full, mean = np.ones(repeats), 1.0, np.zeros(repeats)
+        full_mean = 0.0
+        for _ in range(rounds):
+            mean, full_mean = mean + theta / rounds, full_mean + full / rounds
+            batch = rng.random((repeats, n)).argpartition(size, axis=1)[:, :size]
+            theta, full = fade * theta + (1 - fade) * held[batch].mean(axis=1), fade * full
+        extra = (mean**2 - full_mean**2) / 2
+        row = {"T": rounds, "exact": noise / 2 * (weight**2).sum(), "simulated": extra.mean()}
+        row["standard_error"] = extra.std(ddof=1) / repeats**0.5
+        rows.append(row | {"bound": noise / (2 * rounds)})
+    return pd.DataFrame(rows)
 
 
 # --- Lemmas B.1 to B.3, Remark 1 ------------------------------------------------------------------
@@ -453,6 +503,7 @@ def evidence(problem: Problem, found: Found) -> dict[str, Evidence]:
     }
     scaled, ratio = found.thresholds["sqrt(N_eff) eps_gen"], found.turns["ratio"]
     rest = _theorems(found, below)
+    added = mini_batches(generator(10, "monte_carlo", 5))
     return {
         "ds-lem42": {
             "at most N": tuple(kept.random),
@@ -464,6 +515,14 @@ def evidence(problem: Problem, found: Found) -> dict[str, Evidence]:
             "uniform": (least, found.least.random),
             "nowhere lower": bool(ended),
             "historical": tuple(np.broadcast_arrays(by_horizon[["historical"]], others)),
+        },
+        "ds-stays": {
+            "once": stays(generator(10, "monte_carlo", 3), 1),
+            "kept": stays(generator(10, "monte_carlo", 4), 8),
+        },
+        "ds-minibatch": {
+            "simulated": (added["simulated"], added["standard_error"], added["exact"]),
+            "vanishes": (added["exact"], added["bound"]),
         },
         "ds-thm41": {
             "bound": (below["gen"]["gen"], below["gen"]["gen_bound"]),

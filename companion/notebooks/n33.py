@@ -42,6 +42,7 @@ from companion.notebooks.osafl_shared import (
     compared,
     fcn_base,
     limit_of,
+    log_loss,
     loss,
     missing,
     part_of,
@@ -293,8 +294,10 @@ def _curves(tables: Mapping[int, pd.DataFrame], measure: Callable, falls: bool =
 def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:
     evidence: Evidence = {}
     rising = ("m_fedavg", "m_fedprox", "m_feddisco")
+    falling = (*rising, "m_fednova")
     for K, runs in tables.items():
         keys = [f"{what}_K{K}" for what in ("osafl", "loss", "fednova_plateau", "fednova")]
+        keys += [f"falling_{rule}_K{K}" for rule in falling]
         if K == 1:
             keys += [*(f"rising_{rule}" for rule in rising), "afa_flat"]
         rounds = int(runs["round"].max()) if len(runs) else 0
@@ -308,6 +311,8 @@ def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:
         loss = by_arm(runs, loss_plateau)["osafl"]
         found = [reached["osafl"], loss, reached["m_fednova"]]
         found.append((by_arm(runs, best)["m_fednova"], late["osafl"]))
+        logs = [by_arm(runs, log_loss(*part)) for part in ((0.75, 0.875), (0.875, 1))]
+        found += [tuple(of[rule] for of in logs) for rule in falling]
         if K == 1:
             early = by_arm(runs, between(0.04, 0.25))
             before, after = by_arm(runs, between(0.75, 0.875)), by_arm(runs, between(0.875, 1))

@@ -180,6 +180,11 @@ def between(first: float, last: float) -> Callable[[pd.DataFrame], float]:
     return lambda run: float(part_of(accuracy(run), first, last).mean())
 
 
+def log_loss(first: float, last: float) -> Callable[[pd.DataFrame], float]:
+    """Return the measure "logarithm of the mean loss over these shares of the rounds"."""
+    return lambda run: float(np.log(part_of(loss(run), first, last).mean()))
+
+
 def at_round(number: int) -> Callable[[pd.DataFrame], float]:
     """Return the measure "accuracy after so many rounds", which must have been evaluated."""
     return lambda run: float(accuracy(run).loc[number])

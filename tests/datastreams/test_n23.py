@@ -76,6 +76,25 @@ def test_uniform_is_least_and_psi_with_the_appendix_s_constant_is_above(found):
     assert found.corollary.appendix - found.corollary.printed == pytest.approx(2)
 
 
+def test_what_mini_batches_add_by_hand():
+    """T = 1 and 2: the output holds no noise of the last round, and one round's at T = 2.
+
+    There a mini-batch's noise gets the step 1 / sqrt(2) and is one of two models: half of its
+    variance times (1 / (2 sqrt(2)))^2 is a quarter of the bound.
+    """
+    table = n23.mini_batches(generator(1, "monte_carlo"), (1, 2, 400), 4000)
+    one, two, long = table.itertuples()
+    assert one.exact == one.simulated == 0
+    assert two.exact == pytest.approx(two.bound / 4)
+    assert abs(two.simulated - two.exact) < 4 * two.standard_error
+    assert 0.9 * long.bound < long.exact < long.bound == pytest.approx(two.bound / 200)
+
+
+def test_samples_that_stay_and_weigh_less_are_uniform():
+    found, expected = n23.stays(generator(1, "monte_carlo"), 5)
+    assert len(found) == 50 * 40 and found == pytest.approx(expected)
+
+
 def test_the_evidence_is_judged_and_can_fail(problem, found):
     good = n23.evidence(problem, found)
     assert set(n23.notes(problem, found)) < set(good)

@@ -91,11 +91,13 @@ def test_corrected_and_beyond():
     assert claims.overall(judged(["no", "yes"], "pc")) == "corrected"
     assert claims.overall(judged(["partly", "yes", "yes"], "pcc")) == "corrected"
     assert claims.overall(judged(["no", "yes", "yes"], "ppc")) == "corrected"
-    # the second part fails as well, and nothing stands in for it, or something else is open
+    # the second part fails as well, and nothing stands in for it
     assert claims.overall(judged(["no", "no", "yes"], "ppc")) == "not reproduced"
     assert claims.overall(judged(["no", "no", "yes"], "ppc", ("0", "1"))) == "corrected"
-    assert claims.overall(judged(["no", "open", "yes"], "ppc")) == "not reproduced"
-    assert claims.overall(judged(["no", "not run", "yes"], "ppc")) == "not reproduced"
+    # A slip that an erratum mends does not decide while another part is open.
+    assert claims.overall(judged(["no", "open", "yes"], "ppc")) == "open"
+    assert claims.overall(judged(["no", "yes", "not run", "yes"], "pppc")) == "open"
+    assert claims.overall(judged(["no", "no", "open", "yes"], "pppc")) == "not reproduced"
     assert claims.overall(judged(["no", "yes", "open"], "pcc")) == "not reproduced"
     assert claims.overall(judged(["yes", "yes"], "pc")) == "reproduced"
     assert claims.overall(judged([TOO_SMALL, "yes"], "pc")) == "corrected"

@@ -193,3 +193,12 @@ def test_expected_totals_of_the_three_rules_grow():
     totals = n10.expected_totals(config, [10, 11])
     assert set(totals) == {"fifo", "srsr", "drsr"} and totals["drsr"].shape == (30,)
     assert (np.diff(totals["drsr"]) > 0).all()
+
+
+def test_clients_come_nearer_to_each_other_with_more_labels():
+    """Two clients without a common label are 1 apart; (3/4, 1/4) and (1/2, 1/2) are 1/4 apart."""
+    assert n10.distance(np.eye(2)) == 1
+    three = np.array([[0.75, 0.25, 0], [0.5, 0.5, 0], [0, 0, 1]])
+    assert n10.distance(three) == pytest.approx((0.25 + 1 + 1) / 3)
+    found = n10.distances(SFLConfig(train=False, n_clients=4), [0, 1])
+    assert found.shape == (2, 9) and (found[:, 0] > 5 * found[:, -1]).all()
