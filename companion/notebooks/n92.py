@@ -1,7 +1,8 @@
 """Notebook 92, beyond the papers: a map of all published runs, and three combinations of papers.
 
-The map asks every published run, whatever it was made for: runs of one group differ in the rule and
-the seed alone, so that the effect is a difference seed by seed. FATS's saving is its exact law.
+The map asks every published run, whatever it was made for, and has two lines of its own, over cache
+sizes and over horizons: runs of one group differ in the rule and the seed alone, so that the effect
+is a difference seed by seed. FATS's saving is its exact law.
 
 Forgetting from streaming caches (FATS and SFL) is in `cache_forgetting`. OSAFL on the caches of
 SFL: OSAFL's clients keep a FIFO store, which follows every whim of its user; a DRSR cache of the
@@ -21,7 +22,7 @@ taken seed by seed: all arms of a seed see the same streams.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +33,7 @@ import pandas as pd
 from companion import figures
 from companion.notebooks import cache_forgetting_costs, cache_forgetting_proofs
 from companion.notebooks.cache_forgetting import PROVED, NeverArrived, Stream, never_arrived
+from companion.plans import Stage
 from sflkit import checks, data, models, paths
 from sflkit.datastreams import psi
 from sflkit.datastreams import training as streams_training
@@ -48,7 +50,9 @@ from sflkit.randomness import generator, model_seed
 from sflkit.results import archive, intervals
 from sflkit.results.intervals import mean_interval
 from sflkit.results.sweep import run_many
+from sflkit.sfl import training as sfl_training
 from sflkit.sfl.caches import DRSR, FIFO, RULES
+from sflkit.sfl.config import SFLConfig
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,8 +67,9 @@ _BUFFERS = {
 }
 _SETS = {
     "logistic": "synthetic",
-    "cifar10-patches": "CIFAR-10",
-    "cifar100-patches": "CIFAR-100",
+    "cifar10-patches": "CIFAR-10, JPEG",
+    "cifar10-complete-patches": "CIFAR-10",
+    "cifar100-complete-patches": "CIFAR-100",
     "mnist-writers": "writers",
     "shakespeare": "Shakespeare",
 }
@@ -73,6 +78,33 @@ LEAST_SEEDS = 3
 _CHOSE = (0, 100)
 # The rate that the paper prints for the FCN, by rule; other runs were tuned.
 _PRINTED = {"osafl": ("global_rate", 35.0), "m_fedavg": ("rate", 0.15)}
+
+
+# The map's own runs: a line of caches of other sizes, and one of other horizons.
+MAP_CAPACITIES = (30, 100, 900)
+MAP_HORIZONS = (25, 400)
+_MAP_SEEDS = {"SFL": range(20, 30), "data streams": range(40, 80)}
+
+
+def map_runs() -> Generator[Stage, pd.DataFrame, None]:
+    """Plan what the map lacks: DRSR and FIFO over cache sizes, Uniform and Fresh over T."""
+    cache = SFLConfig(
+        data="traffic600", model="linear", local_rate=0.05, rounds=200, evaluate_every=5
+    )
+    caches = [
+        replace(cache, rule=rule, seed=seed, capacity=capacity, batch_size=capacity // 2)
+        for capacity in MAP_CAPACITIES
+        for rule in ("drsr", "fifo")
+        for seed in _MAP_SEEDS["SFL"]
+    ]
+    yield Stage(sfl_training.full_start, caches, "cache sizes")
+    arms = dict(arms=("fresh", "uniform"), rates=(0.1, 0.1), batch_size=16)
+    streams = [
+        DataStreamsConfig(seed=seed, rounds=rounds, evaluate_every=rounds, **arms)
+        for rounds in MAP_HORIZONS
+        for seed in _MAP_SEEDS["data streams"]
+    ]
+    yield Stage(streams_training.run, streams, "horizons")
 
 
 def effects() -> pd.DataFrame:
@@ -177,7 +209,7 @@ def _pairs(
 ) -> Iterator[tuple[tuple, pd.Series]]:
     """Yield each group and the differences, seed by seed, of the rule `upper` from `lower`."""
     scored = configs.assign(value=pd.Series(values))
-    for group, part in scored.groupby(by, sort=False, dropna=False):
+    for group, part in scored.groupby(by, dropna=False):
         wide = part.pivot_table("value", "seed", of, dropna=False)
         if {upper, lower} <= set(wide):
             yield group, wide[upper] - wide[lower]
@@ -201,14 +233,15 @@ def _streams() -> Iterator[tuple[str, str, str, pd.Series]]:
     for column, name in (("accuracy", "averaged model"), ("accuracy_last", "last iterate")):
         wide = ends.pivot_table(column, "key", "arm")
         gain = (wide["uniform"] - wide["fresh"]).reindex(judged.index)
-        for (images, share), part in judged.groupby(["data", "hist_fraction"], sort=True):
+        for (images, share, rounds), part in judged.groupby(["data", "hist_fraction", "rounds"]):
             by_seed = gain.loc[part.index].set_axis(part["seed"]).groupby(level=0).mean()
-            yield "data streams", f"{_SETS.get(images, images)}, {share:.0%} old", name, by_seed
+            where = f"{_SETS.get(images, images)}, {share:.0%} old, T = {rounds:g}"
+            yield "data streams", where, name, by_seed
 
 
 def _osafl() -> Iterator[tuple[str, str, str, pd.Series]]:
     rows, configs = _published("osafl-training")
-    best = rows.groupby("key")["best_accuracy"].last()
+    best = rows.groupby("key")["best_accuracy"].last().fillna(0.0)  # diverged before it was scored
     dense = configs[configs["model"].eq("osafl_fcn") & configs["rounds"].eq(100)]
     dense = dense[dense["chi"].eq(1) & ~dense["seed"].isin(_CHOSE)].assign(value=best)
     sides = {}
