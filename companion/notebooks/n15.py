@@ -17,6 +17,7 @@ from companion import figures, sheets
 from companion.notebooks import sfl_shared
 from companion.notebooks.sfl_shared import ALL_RULES, WITH_STATIC_FULL, Evidence, difference, window
 from companion.plans import Stage
+from sflkit.data import catalogue
 from sflkit.sfl import training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
@@ -35,12 +36,12 @@ class Superclasses(NamedTuple):
 def superclasses(**given: Any) -> Generator[Stage, pd.DataFrame, Superclasses]:
     """Plan notebook 15: all rules with the model that is judged, some with the one beside it.
 
-    Raises ValueError if the two do not see the same images, or features of them.
+    Raises ValueError if the two do not see images of the same data set, or features of them.
     """
     p = SimpleNamespace(**given)
-    if p.data.removesuffix("-patches") != p.beside_data.removesuffix("-patches"):
+    if catalogue.stored_as(p.data) != catalogue.stored_as(p.beside_data):
         raise ValueError(
-            f"data={p.data!r} and beside_data={p.beside_data!r} must be the same images"
+            f"data={p.data!r} and beside_data={p.beside_data!r} must be of the same data set"
         )
     same = "data model width rounds capacity batch_size theta classes_per_client evaluate_every"
     base = SFLConfig(
