@@ -436,8 +436,9 @@ def settings_1(
         The runs.
     """
     ours = f"FCN of {'-'.join(map(str, hidden))} units"
-    if remark := data_remarks(found.read.runs).partition(";")[0]:  # such as a subset
-        ours += f", the files' images from CIFAR-100 ({remark})"
+    remark = data_remarks(found.read.runs).partition(";")[0]  # such as a subset
+    images = f", the files' images from CIFAR-100 ({remark})" if remark else ""
+    ours += images
     scale = f"inputs at the scale {base['input_norm']:g}, which the paper does not state"
     by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
     special = dict.fromkeys(by_hand, BY_HAND) | {"osafl-fig7": Setting("full")}
@@ -450,7 +451,7 @@ def settings_1(
     special |= dict.fromkeys(("osafl-fig4", "osafl-fig5"), Setting("full", panels))
     for network in found.checkpoints:
         level = "full" if len(found.columns[network]) else "reduced"
-        words = f"{network} {_how_far(found, network)}; {said}, by the FCN"
+        words = f"{network} {_how_far(found, network)}{images}; {said}, by the FCN"
         special[f"osafl-{network.lower()}"] = Setting(level, words)
     return {
         artefact: special.get(artefact, Setting("full", f"{ours}, {scale}"))

@@ -37,7 +37,7 @@ from companion.notebooks.osafl_shared import (
     missing,
     printed_marks,
 )
-from companion.plans import Stage
+from companion.plans import Stage, data_remarks
 from sflkit.osafl.clients import ceiling, ceiling_of_strangers
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
@@ -224,13 +224,19 @@ _CENTRAL = (
 
 
 def settings_2(
-    evidence: Iterable[str], layers: int, hidden: int, n_clients: int, rounds: int
+    evidence: Iterable[str],
+    layers: int,
+    hidden: int,
+    n_clients: int,
+    rounds: int,
+    features: pd.DataFrame,
 ) -> dict[str, Setting]:
-    """Return the setting of every artefact of notebook 34."""
+    """Return the setting of every artefact of notebook 34; `features` is that of `Dataset2`."""
     sizes = f"{layers} LSTM layers of {hidden} units, {n_clients} clients, {rounds} rounds"
     trained = Setting("reduced", f"{sizes}; the paper's width is not known; {_MEAN}")
     known = {"osafl-fig8": Setting("full")}
-    known["osafl-datasets"] = Setting("reduced", f"{sizes}; {_CENTRAL}")
+    words = "; ".join(filter(None, [sizes, _CENTRAL, data_remarks(features)]))
+    known["osafl-datasets"] = Setting("reduced", words)
     return {artefact: known.get(artefact, trained) for artefact in evidence}
 
 

@@ -35,7 +35,7 @@ def test_settings_differ_by_size(one):
     both = early._replace(columns=one.columns | {"CNN": runs})
     said = n33.settings_1(["osafl-cnn"], FULL, base, both)["osafl-cnn"]
     assert "on 2 seeds and over all rounds on 2 seeds" in said.differs and said.level == "full"
-    second = n34.settings_2(["osafl-tab4", "osafl-fig8"], 3, 64, 100, 100)
+    second = n34.settings_2(["osafl-tab4", "osafl-fig8"], 3, 64, 100, 100, pd.DataFrame())
     assert second["osafl-tab4"].level == "reduced" and second["osafl-fig8"].level == "full"
     said = "3 LSTM layers of 64 units, 100 clients, 100 rounds; the paper's width is not known"
     assert second["osafl-tab4"].differs.startswith(f"{said}; reading: means over the clients")
