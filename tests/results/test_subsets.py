@@ -1,0 +1,38 @@
+"""Published runs on a part of a data set, or on a lossy copy, are called so by the verdicts."""
+
+import json
+
+import pytest
+
+from companion.judging import tables
+from sflkit import paths
+from sflkit.data import catalogue
+from sflkit.results import archive
+
+_OWN = "each line as in its own setting"
+
+
+@pytest.fixture(scope="module")
+def remarks():
+    """What must be said of the data, by the key of a run."""
+    names = {path.name.split(".")[0] for path in paths.published().glob("*.jsonl.xz")}
+    found = {}
+    for name in names:
+        for key, record in archive.read(name, paths.published()).records.items():
+            found[key] = catalogue.remark(record.get("data") or {})
+    return found
+
+
+def test_every_verdict_on_a_subset_or_a_lossy_copy_says_so(root, remarks):
+    differs = tables.all_verdicts(root / "figures").set_index("artefact")["differs"]
+    met = set()
+    for passport in (root / "figures").glob("*.json"):
+        about = json.loads(passport.read_text(encoding="utf-8"))
+        if passport.stem not in differs or differs[passport.stem].startswith(_OWN):
+            continue
+        for key in about["results"]:
+            said = [part for part in remarks[key].split("; ") if part.startswith(("sub", "lossy"))]
+            for part in said:
+                assert part in differs[passport.stem], f"{passport.stem}, {key}"
+                met.add(part.partition(":")[0])
+    assert met == {"subset", "lossy copy"}
