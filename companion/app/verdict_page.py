@@ -47,8 +47,10 @@ _ANSWERS = {
     "open": "open",
     "not run": "not run",
 }
-# Which answer decides a claim, first of all, where they differ.
+# Which answer decides a claim, first of all, where they differ; and which one an open claim, where
+# an erratum mends what fails.
 _ORDER = ("no", "partly", TOO_SMALL, "open", "not run", "yes")
+_ORDER_OPEN = ("open", "not run", TOO_SMALL, "no", "partly", "yes")
 _SYMBOLS = set("alpha beta chi delta epsilon eta kappa lambda mu phi psi rho sigma theta".split())
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf)"
 # What rules found, in their words -> the same for a reader.
@@ -193,7 +195,7 @@ def _ranked(verdict: str, parts: list) -> list:
         parts,
         key=lambda part: (
             (part.role == "corrected") != (verdict == "corrected"),
-            _ORDER.index(part.answer) + 2.5 * (verdict == "open" and part.answer == TOO_SMALL),
+            (_ORDER_OPEN if verdict == "open" else _ORDER).index(part.answer),
             not (part.interval or part.levels),
             -ratio(part),
         ),

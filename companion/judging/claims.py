@@ -41,8 +41,10 @@ SETTINGS = ("full", "reduced", "stand-in")
 ROLES = ("paper", "corrected", "beyond")
 LONGEST_CLAIM = 120  # words
 
-# Answers from the one that decides a verdict most to the one that decides it least.
+# Answers from the one that decides a verdict most to the one that decides it least. In a claim that
+# is open what fails is mended by an erratum.
 _DECIDES = ("no", TOO_SMALL, "partly", "open", "not run", "yes")
+_DECIDES_OPEN = ("open", "not run", TOO_SMALL, "no", "partly", "yes")
 
 # Every claim that `companion.claims` has read, by artefact.
 _declared: dict[str, Claim] = {}
@@ -293,7 +295,7 @@ class Verdict:
         """The verdict in a line: what decides it, and how many parts hold."""
         paper = self.answers_of("paper")
         held = sum(answer.judged.answer == "yes" for answer in paper)
-        order = _DECIDES if self.verdict != "open" else ("open", "not run", TOO_SMALL, "yes")
+        order = _DECIDES_OPEN if self.verdict == "open" else _DECIDES
         first = min(paper, key=lambda answer: order.index(answer.judged.answer))
         missing = sum(answer.judged.answer == "not run" for answer in paper)
         counted = f"; {parts_held(held, len(paper), missing)}" if len(paper) > 1 else "."

@@ -81,7 +81,7 @@ _PRINTED = {"osafl": ("global_rate", 35.0), "m_fedavg": ("rate", 0.15)}
 
 
 # The map's own runs: a line of caches of other sizes, and one of other horizons.
-MAP_CAPACITIES = (30, 100, 900)
+MAP_CAPACITIES = (30, 900)
 MAP_HORIZONS = (25, 400)
 _MAP_SEEDS = {"SFL": range(20, 30), "data streams": range(40, 80)}
 

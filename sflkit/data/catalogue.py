@@ -211,7 +211,7 @@ USER_SUPPLIED = ("ntc", "femnist", "shakespeare-plays")
 # Copies that published runs were made from, by the digests in their records. Not all of those
 # records have a remark of their own.
 _LOSSY = "lossy copy: CIFAR-10 as JPEG files, in place of the lossless images"
-_SUBSET = "subset: 20,000 training and 4,000 test samples of CIFAR-100's 50,000 and 10,000"
+_SUBSET = "subset: 20,000 of CIFAR-100's 50,000 training samples"
 COPIES = {
     "b35b5d896a0f55b431ffcb9f2c0e67cbc116bd379999d019959922f9cc194e5f": _LOSSY,
     "33f3949731cb81d41ad2738b96274132a48a61d015e214f98aa92cf377cbbdec": _LOSSY,

@@ -472,7 +472,7 @@ def test_remarks_on_the_data_of_published_runs():
     assert catalogue.remark({"digest": lossy}).startswith("lossy copy: CIFAR-10 as JPEG")
     note = "features; subset: 20,000 training and 4,000 test samples, canonical are more"
     assert catalogue.remark({"digest": subset, "note": note}) == (
-        "subset: 20,000 training and 4,000 test samples of CIFAR-100's 50,000 and 10,000; features"
+        "subset: 20,000 of CIFAR-100's 50,000 training samples; features"
     )
     assert catalogue.remark({"digest": "0", "note": "stand-in"}) == "stand-in"
     assert catalogue.remark({"digest": "0"}) == ""
