@@ -79,10 +79,9 @@ def verdict_page(tally: str) -> str:
             judged = _counted(parts[parts["artefact"] == row.artefact])
             line = _line(row, judged, books.get(row.artefact))
             others = [part for part in _others(row, judged) if part.answer != "yes"]
-            count = f" (of {len(others)} not answered yes)" if len(others) > 1 else ""
             number = settings.index(_setting(row)) + 1
             setting = f"[Setting {number}](#{anchor_of(above)})."
-            more = {"others": others[:1], "head": f"another part{count}"}
+            more = {"also": others[0] if others else None, "of": len(others)}
             shown = _block(row, judged, claim=line["short"], setting=setting, **more)
             claims.append(line | {"block": shown})
         papers.append({"name": PAPERS.get(key, key), "above": above, "settings": settings})
@@ -138,7 +137,7 @@ def block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> str:
 
 
 def _block(row: Any, parts: list, **shown: Any) -> str:
-    said = dict.fromkeys(("note", "printed", "links", "head"), "") | {
+    said = dict.fromkeys(("note", "printed", "links", "others", "also"), "") | {
         "source": row.source,
         "verdict": _verdict(row, parts),
         "answer": answer(row.verdict, parts),
@@ -148,7 +147,10 @@ def _block(row: Any, parts: list, **shown: Any) -> str:
 
 
 def answer(verdict: str, parts: list) -> str:
-    """Return in a sentence what decides a verdict or would settle it, and how many parts hold."""
+    """Return in a sentence what decides a verdict or would settle it, and how many parts hold.
+
+    Where all hold, as in what is reproduced, nothing is counted.
+    """
     judged = [part for part in parts if part.role == "paper"]
     n, held = len(judged), sum(part.answer == "yes" for part in judged)
     if all(part.answer == "not run" for part in judged):
@@ -166,7 +168,7 @@ def answer(verdict: str, parts: list) -> str:
         named = f"{', '.join(map(str, errata))} and {last}" if errata else last
         return f"{text} True as corrected by [ERRATA](ERRATA.md) {named}."
     missing = sum(part.answer == "not run" for part in judged)
-    return text if n == 1 else f"{text} {parts_held(held, n, missing)}"
+    return text if held == n or n == 1 else f"{text} {parts_held(held, n, missing)}"
 
 
 def _counted(parts: pd.DataFrame) -> list:

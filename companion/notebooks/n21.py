@@ -813,8 +813,11 @@ def settings_of(runs: Strategies, turned: Sequence[str] = ()) -> dict[str, Setti
     found = {artefact: setting(some, runs.found) for artefact, some in ran.items()}
     rows = {artefact: {case.row for case in some} for artefact, some in ran.items()}
     for artefact, own in found.items():
-        words = "judged: Algorithm 1's output, a mean over rounds"
-        if others := [one for one in turned if rows[one] <= rows[artefact]]:
+        words = "judged: Algorithm 1's output"
+        others = [one for one in turned if rows[one] <= rows[artefact]]
+        if others and len(rows[artefact]) > 1:
+            words += f"; by the last model answers differ in {len(others)} claims"
+        elif others:
             words += f"; by the last model answers differ in {', '.join(others)}"
         differs = "each line as in its own setting" if len(rows[artefact]) > 1 else own.differs
         found[artefact] = Setting(own.level, f"{differs}; {words}")

@@ -443,8 +443,8 @@ def settings_1(
     by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
     special = dict.fromkeys(by_hand, BY_HAND) | {"osafl-fig7": Setting("full")}
     said = (
-        f"reading: {name_of(found.read.best)}, of {len(found.read.table)} tried the nearest to "
-        "Table II on a seed of its own"
+        f"reading: {name_of(found.read.best)}, the nearest of {len(found.read.table)} to Table II "
+        "on another seed"
     )
     special |= dict.fromkeys(_READ, Setting("full", f"{ours}; {said}"))
     panels = f"{ours}; panels of CNN and SqueezeNet1 not run to the end; {said}"
