@@ -36,7 +36,7 @@ STATED = {
     "sfl-nearfull": "DRSR and SRSR come close to FULL",
     "sfl-noniid": "C sets how far clients are apart",
     "sfl-speed": "All rules learn faster than LAZY",
-    "sfl-stationary": "Stationary points need infinite caches",
+    "sfl-stationary": "Infinite caches alone have no discrepancy",
     "sfl-steadier": "DRSR varies less with training",
     "sfl-theta": "Small theta, large caches and the long-term mix",
     "sfl-thetavar": "A larger theta varies more",

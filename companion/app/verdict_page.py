@@ -28,7 +28,7 @@ from companion.app.artefacts import (
     papers_of,
 )
 from companion.judging import tables
-from companion.judging.claims import in_full, parts_held
+from companion.judging.claims import DECIDES_OPEN, in_full, parts_held
 from companion.judging.rules import TOO_SMALL
 
 if TYPE_CHECKING:
@@ -47,10 +47,8 @@ _ANSWERS = {
     "open": "open",
     "not run": "not run",
 }
-# Which answer decides a claim, first of all, where they differ; and which one an open claim, where
-# an erratum mends what fails.
+# Which answer decides a claim, first of all, where they differ.
 _ORDER = ("no", "partly", TOO_SMALL, "open", "not run", "yes")
-_ORDER_OPEN = ("open", "not run", TOO_SMALL, "no", "partly", "yes")
 _SYMBOLS = set("alpha beta chi delta epsilon eta kappa lambda mu phi psi rho sigma theta".split())
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf)"
 # What rules found, in their words -> the same for a reader.
@@ -81,7 +79,9 @@ def verdict_page(tally: str) -> str:
             others = [part for part in _others(row, judged) if part.answer != "yes"]
             number = settings.index(_setting(row)) + 1
             setting = f"[Setting {number}](#{anchor_of(above)})."
-            more = {"also": others[0] if others else None, "of": len(others)}
+            more = {"also": others[0] if others else None}
+            if others:
+                more["like"] = sum(part.answer == others[0].answer for part in others)
             shown = _block(row, judged, claim=line["short"], setting=setting, **more)
             claims.append(line | {"block": shown})
         papers.append({"name": PAPERS.get(key, key), "above": above, "settings": settings})
@@ -163,10 +163,13 @@ def answer(verdict: str, parts: list) -> str:
     text = _sentence(f"{words}: {found}" if found else words)
     if verdict == first.answer == "open" and first.hint:
         text += f" {_sentence(first.hint)}"
+    errata = sorted({str(int(part.erratum)) for part in parts if part.erratum}, key=int)
+    listed = " and ".join(filter(None, [", ".join(errata[:-1]), *errata[-1:]]))
+    named = f"[ERRATA](ERRATA.md) {listed}"
     if verdict == "corrected":
-        *errata, last = sorted({int(part.erratum) for part in parts if part.erratum})
-        named = f"{', '.join(map(str, errata))} and {last}" if errata else last
-        return f"{text} True as corrected by [ERRATA](ERRATA.md) {named}."
+        return f"{text} True as corrected by {named}."
+    if verdict == "open" and errata and any(part.answer in ("no", "partly") for part in judged):
+        text += f" What fails as printed is corrected by {named}."
     missing = sum(part.answer == "not run" for part in judged)
     return text if held == n or n == 1 else f"{text} {parts_held(held, n, missing)}"
 
@@ -197,7 +200,7 @@ def _ranked(verdict: str, parts: list) -> list:
         parts,
         key=lambda part: (
             (part.role == "corrected") != (verdict == "corrected"),
-            (_ORDER_OPEN if verdict == "open" else _ORDER).index(part.answer),
+            (DECIDES_OPEN if verdict == "open" else _ORDER).index(part.answer),
             not (part.interval or part.levels),
             -ratio(part),
         ),

@@ -44,7 +44,9 @@ LONGEST_CLAIM = 120  # words
 # Answers from the one that decides a verdict most to the one that decides it least. In a claim that
 # is open what fails is mended by an erratum.
 _DECIDES = ("no", TOO_SMALL, "partly", "open", "not run", "yes")
-_DECIDES_OPEN = ("open", "not run", TOO_SMALL, "no", "partly", "yes")
+DECIDES_OPEN = ("open", "not run", TOO_SMALL, "no", "partly", "yes")
+
+_FAIL = ("no", "partly", TOO_SMALL)
 
 # Every claim that `companion.claims` has read, by artefact.
 _declared: dict[str, Claim] = {}
@@ -294,14 +296,18 @@ class Verdict:
     def line(self) -> str:
         """The verdict in a line: what decides it, and how many parts hold."""
         paper = self.answers_of("paper")
-        held = sum(answer.judged.answer == "yes" for answer in paper)
-        order = _DECIDES_OPEN if self.verdict == "open" else _DECIDES
+        given = [answer.judged.answer for answer in paper]
+        held = given.count("yes")
+        order = DECIDES_OPEN if self.verdict == "open" else _DECIDES
         first = min(paper, key=lambda answer: order.index(answer.judged.answer))
-        missing = sum(answer.judged.answer == "not run" for answer in paper)
+        missing = given.count("not run")
         counted = f"; {parts_held(held, len(paper), missing)}" if len(paper) > 1 else "."
         errata = sorted({a.part.erratum for a in self.answers_of("corrected")})
+        named = ", ".join(map(str, errata))
         if self.verdict == "corrected":
-            counted += f" True as corrected by ERRATA {', '.join(map(str, errata))}."
+            counted += f" True as corrected by ERRATA {named}."
+        elif self.verdict == "open" and errata and {"no", "partly"} & set(given):
+            counted += f" What fails as printed is corrected by ERRATA {named}."
         verdict = f"**{self.artefact}: {self.in_full}** ({self.setting.level})"
         return f"{verdict}. {first.sentence}{counted}"
 
@@ -380,10 +386,10 @@ def overall(answers: Iterable[Answer]) -> str:
     answers = list(answers)
     paper = {a.part.key: a.judged.answer for a in answers if a.part.role == "paper"}
     corrected = [a for a in answers if a.part.role == "corrected"]
-    failed = {key for key, answer in paper.items() if answer in ("no", "partly", TOO_SMALL)}
+    failed = {key for key, answer in paper.items() if answer in _FAIL}
     mended = {key for a in corrected for key in a.part.corrects}
     if failed and failed <= mended and all(a.judged.answer == "yes" for a in corrected):
-        return "corrected" if set(paper.values()) <= {"yes", "no", "partly", TOO_SMALL} else "open"
+        return "corrected" if set(paper.values()) <= {"yes", *_FAIL} else "open"
     return _plain_verdict(list(paper.values()))
 
 
@@ -393,7 +399,7 @@ def _plain_verdict(answers: list[str]) -> str:
     found = set(answers)
     if found == {"yes"}:
         return "reproduced"
-    if found & {"no", "partly", TOO_SMALL}:
+    if found & set(_FAIL):
         if found & {"yes", "partly"}:
             return "partly"
         if "no" in found or not found & {"open", "not run"}:

@@ -302,10 +302,7 @@ def evidence(
                 (np.diff(pace.large) < 0).all() and pace.large[-1] < 0.01 * case.delta2
             ),
         },
-        "sfl-stationary": {
-            "fifo": tuple(m * case.exact("fifo", m, m).max() for m in (1000, 100)),
-            "srsr": (1000 * pace.large[3], 100 * pace.large[2]),
-        },
+        "sfl-stationary": _over_size(case),
         "sfl-cor1": {
             "limit": np.broadcast_arrays(limit.exact, limit.bound[:, None]),
             "small theta": all(
@@ -319,6 +316,23 @@ def evidence(
             "over time": over_time["drsr"],
             "sizes": _simulated_sizes(case, simulated, "drsr"),
         },
+    }
+
+
+def _over_size(case: Case, size: int = 1000) -> Evidence:
+    """Return M times FIFO's and SRSR's long-run discrepancy at a large M, and the limits of that.
+
+    A mean of M rounds has the variance S / M for large M, with S the sum of the autocovariances
+    over all lags, and weights that fade by 1 - theta / M have theta S / (2 M).
+    """
+    covariances = case.stream.autocovariances(_SETTLING)[:, case.client, case.label]
+    limit = covariances[0] + 2 * covariances[1:].sum(axis=0)
+    fifo = case.exact("fifo", size, size)
+    srsr = case.exact("srsr", int(20 * size / case.theta), size, theta=case.theta)
+    return {
+        "fifo": (size * fifo, limit),
+        "srsr": (size * srsr, case.theta / 2 * limit),
+        "never": bool((limit > 0).all()),
     }
 
 

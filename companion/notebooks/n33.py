@@ -297,9 +297,10 @@ def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:
     falling = (*rising, "m_fednova")
     for K, runs in tables.items():
         keys = [f"{what}_K{K}" for what in ("osafl", "loss", "fednova_plateau", "fednova")]
+        keys += [f"rising_{rule}_K{K}" for rule in rising]
         keys += [f"falling_{rule}_K{K}" for rule in falling]
         if K == 1:
-            keys += [*(f"rising_{rule}" for rule in rising), "afa_flat"]
+            keys.append("afa_flat")
         rounds = int(runs["round"].max()) if len(runs) else 0
         why = missing(K, runs)
         if not why and rounds < PAPER_ROUNDS:
@@ -311,12 +312,12 @@ def _saturation(tables: Mapping[int, pd.DataFrame]) -> Evidence:
         loss = by_arm(runs, loss_plateau)["osafl"]
         found = [reached["osafl"], loss, reached["m_fednova"]]
         found.append((by_arm(runs, best)["m_fednova"], late["osafl"]))
-        logs = [by_arm(runs, log_loss(*part)) for part in ((0.75, 0.875), (0.875, 1))]
-        found += [tuple(of[rule] for of in logs) for rule in falling]
+        before, after = by_arm(runs, between(0.75, 0.875)), by_arm(runs, between(0.875, 1))
+        found += [(after[rule], before[rule]) for rule in rising]
+        before, after = by_arm(runs, log_loss(0.75, 0.875)), by_arm(runs, log_loss(0.875, 1))
+        found += [(before[rule], after[rule]) for rule in falling]
         if K == 1:
             early = by_arm(runs, between(0.04, 0.25))
-            before, after = by_arm(runs, between(0.75, 0.875)), by_arm(runs, between(0.875, 1))
-            found += [(after[rule], before[rule]) for rule in rising]
             found.append((late["m_afa_cd"], early["m_afa_cd"]))
         evidence |= dict(zip(keys, found, strict=True))
     return evidence

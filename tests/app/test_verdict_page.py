@@ -110,9 +110,11 @@ def test_the_part_that_decides_is_told_first():
         "FIFO ends above LAZY: +1 points [-1, 3]. About 9 more seeds would settle it. "
         "1 of 2 parts hold."
     )
-    told = verdict_page.answer("open", frame(part("no"), holds, wide))  # what fails is mended
-    assert told.startswith("FIFO ends above LAZY: +1 points") and told.endswith(
-        "1 of 3 parts hold."
+    slip = part("yes", "0", sentence="It is exact", role="corrected", erratum="46")
+    told = verdict_page.answer("open", frame(part("no"), holds, wide, slip))
+    assert told.startswith("FIFO ends above LAZY: +1 points")
+    assert told.endswith(
+        "What fails as printed is corrected by [ERRATA](ERRATA.md) 46. 1 of 3 parts hold."
     )
     mended = part("yes", "0", sentence="It is exact", role="corrected", erratum="13")
     told = verdict_page.answer("corrected", frame(part("no"), mended))

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from companion.notebooks import n92
+from sflkit.results.store import config_dict
 
 RUNS = pd.DataFrame(
     [
@@ -51,3 +52,35 @@ def test_savings_fall_from_all_to_nothing():
     # at rho = 1 one request saves (1 - 1/e), as the exact law says
     assert found["one request"].iloc[2] == pytest.approx(100 * (1 - np.exp(-1)))
     assert (found["ten at once"] <= found["one request"]).all()
+
+
+def test_the_maps_own_runs_differ_from_the_published_ones_in_one_field():
+    plan = n92.map_runs()
+    sizes, horizons = next(plan), plan.send(None)
+    for stage, experiment, field, fixed in (
+        (
+            sizes,
+            "sfl-training-full-start",
+            "capacity",
+            {"data": "traffic600", "model": "linear", "batch_size": 150},
+        ),
+        (horizons, "datastreams-training", "rounds", {"data": "logistic", "hist_fraction": 0.2}),
+    ):
+        _, own = n92._published(experiment)
+        for name, value in fixed.items():
+            own = own[own[name].eq(value)]
+        free = {
+            field,
+            "seed",
+            "rule",
+            "arms",
+            "rates",
+            "evaluate_every",
+            "c_ratio",
+            "validation",
+            "theta",
+        }
+        for config in map(config_dict, stage.configs):
+            for name in set(config) - free:
+                values = [config[name], *own[name]]
+                assert len({str(value) for value in values if pd.notna(value)}) <= 1, name
