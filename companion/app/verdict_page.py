@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "full": "Full setting",
     "reduced": "Reduced setting",
-    "stand-in": "Stand-in, which shows the mechanism only",
+    "stand-in": "Stand-in",
 }
 _ANSWERS = {
     "yes": "holds",
