@@ -158,7 +158,7 @@ def draw_map() -> tuple[Figure, dict[str, pd.DataFrame]]:
     fig, axes = plt.subplots(2, 2, figsize=(12, 8))
     titles = {
         "SFL": "SFL: DRSR minus FIFO, late",
-        "data streams": "data streams: Uniform minus Fresh, at the end",
+        "data streams": "data streams: Uniform minus Fresh",
         "OSAFL": "OSAFL minus M-FedAvg, best round",
     }
     for ax, (paper, title) in zip(axes.flat, titles.items(), strict=False):
@@ -226,7 +226,7 @@ def _sfl() -> Iterator[tuple[str, str, str, pd.Series]]:
     by = ["data", "model", "capacity", "batch_size", "local_rate", "rounds"]
     for group, difference in _pairs(configs, late, "rule", "drsr", "fifo", by):
         data, model, capacity, batch, *_ = group
-        name = f"{data}, {_NETWORKS.get(model, model)}, B = {capacity}, {batch} new"
+        name = f"{_SETS.get(data, data)}, {_NETWORKS.get(model, model)}, B = {capacity}, {batch} new"
         yield "SFL", name, "", difference
 
 
