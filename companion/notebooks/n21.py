@@ -481,6 +481,8 @@ def setting(cases: Iterable[Case], found: Mapping[tuple[str, float], Any] | None
         ours = f"T = {config.rounds}, E = {config.local_steps}, K = {config.batch_size}"
         frame = None if found is None else found.get((row, case.fraction))
         remark = "" if frame is None else data_remarks(frame)
+        if config.data.endswith("-patches"):  # said below
+            remark = "; ".join(part for part in remark.split("; ") if "random patches" not in part)
         words.append(", ".join(filter(None, [_differs(row, config, ours), _rates(case), remark])))
         here = "full" if row == "synthetic" else "stand-in"
         if config.data in ("femnist", "shakespeare") or config.data.startswith("cifar"):

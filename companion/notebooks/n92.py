@@ -225,8 +225,9 @@ def _sfl() -> Iterator[tuple[str, str, str, pd.Series]]:
     late = rows[rows["round"] > 0.75 * last].groupby("key")["accuracy"].mean()
     by = ["data", "model", "capacity", "batch_size", "local_rate", "rounds"]
     for group, difference in _pairs(configs, late, "rule", "drsr", "fifo", by):
-        data, model, capacity, batch, *_ = group
-        name = f"{_SETS.get(data, data)}, {_NETWORKS.get(model, model)}, B = {capacity}, {batch} new"
+        images, model, capacity, batch, *_ = group
+        name = f"{_SETS.get(images, images)}, {_NETWORKS.get(model, model)}"
+        name += f", B = {capacity}, {batch} new"
         yield "SFL", name, "", difference
 
 
