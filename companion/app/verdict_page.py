@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import jinja2
 
 _SETTINGS = {
-    "full": "Full setting",
-    "reduced": "Reduced setting",
+    "full": "Full",
+    "reduced": "Reduced",
     "stand-in": "Stand-in",
 }
 _ANSWERS = {
@@ -51,6 +51,7 @@ _ANSWERS = {
 _ORDER = ("no", "partly", TOO_SMALL, "open", "not run", "yes")
 _SYMBOLS = set("alpha beta chi delta epsilon eta kappa lambda mu phi psi rho sigma theta".split())
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf)"
+_MOST_ENTRIES = 2  # of a part that takes several comparisons as one; the notebook has them all
 # What rules found, in their words -> the same for a reader.
 _WORDS = (
     (rf"largest value / bound ({_NUMBER})", r"up to \1 times the bound"),
@@ -224,6 +225,10 @@ def _found(part: Any, brief: bool = False) -> str:
     if brief:
         ours = part.levels or ours.partition(";")[0]
         return ours if part.levels else " ".join(text for text in (ours, part.interval) if text)
+    count, *entries = ours.split("; ")
+    if len(entries) > _MOST_ENTRIES:
+        more = f"and {len(entries) - _MOST_ENTRIES} more"
+        ours = "; ".join([count, *entries[:_MOST_ENTRIES], more])
     found = " ".join(text for text in (ours, part.interval) if text)
     return ", ".join(text for text in (part.levels, found, part.size) if text)
 
