@@ -438,7 +438,7 @@ def settings_1(
     """
     ours = f"FCN of {'-'.join(map(str, hidden))} units"
     remark = data_remarks(found.read.runs).partition(";")[0]  # such as a subset
-    images = f", the files' images: {remark}" if remark else ""
+    images = f", the files' images from CIFAR-100 ({remark})" if remark else ""
     ours += images
     scale = f"inputs at the scale {base['input_norm']:g}, which the paper does not state"
     by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
