@@ -151,10 +151,11 @@ def least_generalization(problem: Problem, rounds: int, rng: np.random.Generator
 
 
 def stays(rng: np.random.Generator, kept: int, rounds: int = 30) -> np.ndarray:
-    """Return the weights of samples that FIFO caches of `kept` rounds hold: 1 / tau in each of tau.
+    """Return the weights 1 / tau of samples that FIFO caches of `kept` samples hold for tau rounds.
 
     In each round one sample arrives at each of 5 clients, or none, at random; tau is the number of
-    rounds that a sample is held. Source: FDS, Section 4.2.
+    rounds that a sample is held. With `kept` = 0 a memory holds what has just arrived, for one
+    round and with the weight 1. Source: FDS, Section 4.2.
 
     Returns
     -------
@@ -163,11 +164,11 @@ def stays(rng: np.random.Generator, kept: int, rounds: int = 30) -> np.ndarray:
     """
     held = np.zeros((rounds, 5, rounds))
     for m in range(5):
-        cache = FIFO(kept, 1)
+        cache = FIFO(max(kept, 1), 1)
         for t in range(rounds):
             arrived = [t] if rng.random() < 0.8 else []
             cache.update(arrived, [0] * len(arrived), rng)
-            held[t, m, cache.ids] = 1
+            held[t, m, cache.ids if kept else arrived] = 1
     tau = held.sum(axis=0)
     return np.divide(held, tau, out=held, where=tau > 0)
 
@@ -537,7 +538,7 @@ def evidence(problem: Problem, found: Found) -> dict[str, Evidence]:
             "historical": tuple(np.broadcast_arrays(by_horizon[["historical"]], others)),
         },
         "ds-stays": {
-            "once": equal_importance(stays(generator(10, "monte_carlo", 3), 1)),
+            "once": equal_importance(stays(generator(10, "monte_carlo", 3), 0)),
             "kept": equal_importance(stays(generator(10, "monte_carlo", 4), 8)),
         },
         "ds-minibatch": {

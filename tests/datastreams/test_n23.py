@@ -98,6 +98,9 @@ def test_samples_that_stay_are_uniform_by_their_weights_alone():
     assert found == pytest.approx(expected)
     found, expected = n23.equal_importance((weights > 0).astype(float))
     assert found.max() > 1.2 and found.min() < 0.3  # whoever stays longer counts more
+    once = n23.stays(generator(1, "monte_carlo"), 0)
+    # used in one round, with the weight 1
+    assert set(np.unique(once)) == {0, 1} and ((once > 0).sum(axis=0) <= 1).all()
 
 
 def test_the_evidence_is_judged_and_can_fail(problem, found):

@@ -13,9 +13,8 @@ from sflkit.results import archive
 @pytest.fixture(scope="module")
 def remarks():
     """What must be said of the data, by the key of a run."""
-    names = {path.name.split(".")[0] for path in paths.published().glob("*.jsonl.xz")}
     found = {}
-    for name in names:
+    for name in archive.experiments(paths.published()):
         for key, record in archive.read(name, paths.published()).records.items():
             found[key] = catalogue.remark(record.get("data") or {})
     return found
