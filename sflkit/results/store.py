@@ -107,7 +107,7 @@ def describe(run: Callable, config: Any, code: Mapping[str, dict] | None = None)
     head = {
         "experiment": experiment_name(run),
         "result_version": _result_version(run),
-        "config": config_dict(config),
+        "config": _keyed(config),
     }
     code = (own_code(run) if code is None else dict(code)) | registered_code(config)
     if code:
@@ -474,6 +474,17 @@ def config_dict(config: Any) -> dict:
         fields[field.name] = plain(value, f"{type(config).__name__}.{field.name}")
     checks.integer("seed", fields.get("seed"), 0, any_size=True)
     return fields
+
+
+def _keyed(config: Any) -> dict:
+    """Return the fields that a key is made of.
+
+    A config class may say in `LATER` which fields came after results had been published, and what
+    all earlier runs had there: while a field has that value it leaves the key as it was.
+    """
+    later = getattr(type(config), "LATER", {})
+    fields = config_dict(config)
+    return {name: fields[name] for name in fields if fields[name] != later.get(name, ...)}
 
 
 @functools.cache
