@@ -14,7 +14,7 @@ from tests.helpers import ROOT
 
 TEXTS = sorted(
     path
-    for pattern in ("*.md", "docs/**/*.md", "data/*.md", "notebooks/**/*.md", "notebooks/**/*.ipynb")
+    for pattern in ("*.md", "docs/**/*.md", "data/*.md", "notebooks/**/*.[mi]*")
     for path in ROOT.glob(pattern)
     if ".ipynb_checkpoints" not in path.parts
 )
@@ -75,5 +75,7 @@ def test_a_broken_link_would_be_found(tmp_path):
     other = tmp_path / "other.md"
     other.write_text("# One\n\n## two-words\n\n## Two words\n")
     page = tmp_path / "page.md"
-    page.write_text("[a](other.md#two-words) [b](other.md#One) [c](gone.md) [d](https://example.org)")
+    page.write_text(
+        "[a](other.md#two-words) [b](other.md#One) [c](gone.md) [d](https://example.org)"
+    )
     assert broken(page) == ["gone.md", "other.md#One"]

@@ -96,6 +96,13 @@ def full_name(artefact: str) -> str:
     return f"{name_of(artefact)} ({PAPERS.get(paper, paper)})"
 
 
+def short_name(artefact: str) -> str:
+    """Return the name for a narrow place, such as "Thm. 4.3"; a statement has only its own."""
+    kind = _parsed(artefact.partition("-")[2])[0]
+    name = name_of(artefact)
+    return name if kind is None else name.replace(kind, dict(_KINDS.values())[kind], 1)
+
+
 def anchor(artefact: str) -> str:
     """Return the heading of an artefact's block, which is its anchor.
 
