@@ -9,7 +9,6 @@ its share of the processor's measured peak.
 from __future__ import annotations
 
 import functools
-import re
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
