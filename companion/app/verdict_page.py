@@ -21,8 +21,7 @@ from companion.app import gate
 from companion.app.artefacts import (
     PAPERS,
     anchor,
-    anchor_of,
-    heading,
+    full_name,
     name_of,
     ordered,
     paper_of,
@@ -76,14 +75,14 @@ def verdict_page(tally: str) -> str:
     for key in papers_of(rows):
         mine = ordered(rows[paper_of(rows) == key])
         settings = list(dict.fromkeys(map(_setting, mine)))
-        above = f"Settings ({PAPERS.get(key, key)})"
+        above = f"settings-{key}"
         claims = []
         for row in mine:
             judged = _counted(parts[parts["artefact"] == row.artefact])
             line = _line(row, judged, books.get(row.artefact))
             others = [part for part in _others(row, judged) if part.answer != "yes"]
             number = settings.index(_setting(row)) + 1
-            setting = f"[Setting {number}](#{anchor_of(above)})."
+            setting = f"[Setting {number}](#{above})."
             more = {"also": others[0] if others else None}
             if others:
                 more["like"] = sum(part.answer == others[0].answer for part in others)
@@ -114,7 +113,7 @@ def _line(row: Any, parts: list, book: gate.Notebook | None) -> dict[str, str]:
     return {
         "name": name_of(row.artefact),
         "anchor": anchor(row.artefact),
-        "heading": heading(row.artefact),
+        "full_name": full_name(row.artefact),
         "short": in_short().get(row.artefact, row.artefact),
         "verdict": _verdict(row, parts),
         "ours": _found(first, brief=True) if first is not None else "",
