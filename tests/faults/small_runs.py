@@ -18,7 +18,7 @@ from sflkit.fats import training as fats
 from sflkit.fats.config import FATSConfig
 from sflkit.osafl import training as osafl
 from sflkit.osafl.config import OSAFLConfig
-from sflkit.results.sweep import run_many
+from sflkit.runs import run_many
 from sflkit.sfl import training as sfl
 from sflkit.sfl.config import SFLConfig
 
