@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from sflkit import models
 from sflkit.federated import Task, evaluate, local, local_sgd
 from sflkit.federated.batches import convert
+from sflkit.federated.picks import Lists
 from tests.federated.federated_cases import CASES, make, reference
 
 
@@ -185,7 +186,10 @@ def test_auto_choice():
     tiny, _, few = make("linear", [[20], [20]])
     conv, _, images = make("lenet", [[4], [4]])
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    prepare = convert
+
+    def prepare(task, batches, device):
+        return Lists(convert(task, batches, device), task.dtype)
+
     assert local.choose_back_end(tiny, "auto", cpu, prepare(tiny, few, cpu)) == "stacked"
     assert (
         local.choose_back_end(tiny, "auto", cpu, prepare(tiny, few[:1], cpu)) == "pool"
@@ -246,7 +250,7 @@ X, Y = torch.zeros(4, 20), torch.tensor([0, 1, 2, 0])
     ("change", "message"),
     [
         (dict(params=torch.zeros(62)), r"shape \(62,\); it must be \(63,\) or \(n_clients, 63\)"),
-        (dict(params=torch.zeros(3, 63)), "3 rows but batches has 2 clients"),
+        (dict(params=torch.zeros(3, 63)), "3 rows but there are 2 clients"),
         (dict(params=torch.full((63,), float("nan"))), "params of client 0 hold NaN"),
         (
             dict(params=torch.stack([torch.zeros(63), torch.full((63,), float("inf"))])),
