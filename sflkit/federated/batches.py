@@ -44,12 +44,19 @@ class Batch(NamedTuple):
 
 
 def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Batch]]:
-    """Check the clients' data and return them as batches on `device`.
+    """Check the clients' data and return them as batches on `device`; see `read`."""
+    distinct, used = read(task, batches, device)
+    return [[distinct[i] for i in client] for client in used]
 
-    A tuple that occurs several times is checked once and stays one object, by which the back ends
-    see that a step repeats the one before. Inputs are not searched for NaN: in calls with
-    thousands of small batches that would take longer than to train, and NaN inputs end in NaN
-    parameters, which the next call refuses.
+
+def read(
+    task: Task, batches: Sequence, device: torch.device
+) -> tuple[list[Batch], list[list[int]]]:
+    """Check the clients' data; return the distinct batches, and which of them each client takes.
+
+    A tuple that occurs several times is checked once and is one batch. Inputs are not searched for
+    NaN: in calls with thousands of small batches that would take longer than to train, and NaN
+    inputs end in NaN parameters, which the next call refuses.
 
     Raises
     ------
@@ -57,24 +64,26 @@ def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Ba
         If a batch does not have the documented form, or does not fit the task's model and loss; the
         message names the client and the step.
     """
-    seen: dict[int, tuple] = {}  # holds the tuple as well, since the id of a freed one may return
+    number: dict[int, int] = {}
+    items, places, distinct, used = [], [], [], []  # items: the id of a freed one may return
     fitting: set[tuple] = set()  # kinds of batches that were compared with the model
-    result, distinct = [], []
     for k, client in enumerate(batches):
         if not isinstance(client, Sequence):
             kind = type(client).__name__
             raise ValueError(f"batches of client {k} is a {kind}; it must be a list of (x, y)")
-        row = []
+        row, before, i = [], None, 0
         for s, item in enumerate(client):
-            known = seen.get(id(item))
-            if known is None:
-                known = seen[id(item)] = (_batch(task, item, device, (k, s), fitting), item)
-                distinct.append((known[0], (k, s)))
-            row.append(known[0])
-        result.append(row)
+            if item is not before:  # full-batch steps repeat one item
+                before, i = item, number.setdefault(id(item), len(items))
+                if i == len(items):
+                    distinct.append(_batch(task, item, device, (k, s), fitting))
+                    items.append(item)
+                    places.append((k, s))
+            row.append(i)
+        used.append(row)
     if task.loss == "cross_entropy" and distinct:
-        _check_labels(task, distinct)
-    return result
+        _check_labels(task, list(zip(distinct, places, strict=True)))
+    return distinct, used
 
 
 def samples(task: Task, name: str, pair: Any, device: torch.device) -> Batch:

@@ -34,7 +34,6 @@ from torch import Tensor
 
 from sflkit import checks, machine
 from sflkit.federated import pool, stacked
-from sflkit.federated.batches import convert
 from sflkit.federated.picks import Lists, Rows, Training
 from sflkit.federated.task import Task
 
@@ -159,7 +158,7 @@ def _local_steps(
         kind = type(batches).__name__
         raise ValueError(f"batches={kind} must be a list with one list of (x, y) per client")
     with _collector_paused():
-        return Lists(convert(task, batches, device), task.dtype)
+        return Lists(task, batches, device)
 
 
 def _check_rows(name: str, value: Tensor, n_clients: int) -> None:
@@ -219,7 +218,7 @@ def _worth_stacking(task: Task, device: torch.device, steps: Lists | Rows) -> bo
     if len(steps) < 2 or device.type != "cpu":
         return len(steps) >= 2
     small = task.n_params <= STACK_PARAMS and not task.convolutional
-    return small and steps.largest_first() <= STACK_BATCH
+    return small and steps.sizes()[:, :1].max(initial=0) <= STACK_BATCH
 
 
 @contextlib.contextmanager

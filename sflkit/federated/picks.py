@@ -9,7 +9,7 @@ step the rows of it that the step takes. The back end "pool" takes a client's ba
 | x, y    |        | (N, ...)  | the table: inputs and targets                                  |
 | rows    | L_t^k  | (C, S, n) | rows of the table in each client's local steps; -1: none       |
 | weights |        | (C, S, n) | sample weights >= 0 in a step's mean loss; 0: no sample        |
-| sizes   |        | (C, S)    | places in use in each step; 0: no step                         |
+| sizes   |        | (C, S)    | samples in each step; 0: no step                               |
 
 One rule covers what is ragged: a weight of 0 is no sample, a step of zeros is no step, and a client
 of zeros is a spare row, whose parameters stay.
@@ -17,7 +17,8 @@ of zeros is a spare row, whose parameters stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from torch import Tensor
 
 from sflkit import checks
 from sflkit.federated.arrays import array_of
-from sflkit.federated.batches import Batch, samples
+from sflkit.federated.batches import Batch, read, samples
 from sflkit.federated.task import Task
 
 
@@ -42,15 +43,16 @@ class Picks(NamedTuple):
         client takes all its steps on the same rows.
     weights : Tensor (C, S, n)
         They sum to 1 over a step, or are all 0 in a step that is none.
-    sizes : int array (C, S)
-        Places in use. The steps of a client stand before what are no steps.
+    places : int array (C, S)
+        How many places of each step are in use; 0: no step. The steps of a client stand before what
+        are no steps.
     """
 
     x: Tensor
     y: Tensor
     rows: Tensor
     weights: Tensor
-    sizes: np.ndarray
+    places: np.ndarray
 
 
 class Training(NamedTuple):
@@ -88,53 +90,47 @@ class Training(NamedTuple):
 
 
 class Lists:
-    """Each client's list of batches, as `batches.convert` returns them."""
+    """Each client's list of batches, checked at the door of `local_sgd`; see `batches.read`."""
 
     resident = False  # the table of each round is another one
 
-    def __init__(self, steps: list[list[Batch]], dtype: torch.dtype):
-        self.steps, self.dtype = steps, dtype
+    def __init__(self, task: Task, batches: Sequence, device: torch.device):
+        self.dtype = task.dtype
+        self._distinct, self._used = read(task, batches, device)
+        self._n = np.array([b.n for b in self._distinct] + [0])  # at the end, where -1 points
+        self._which = np.array(list(zip_longest(*self._used, fillvalue=-1)), np.int64).T
 
     def __len__(self) -> int:
-        return len(self.steps)
+        return len(self._used)
 
     def batches(self, k: int) -> list[Batch]:
         """Return the batches of client k; a repeated one is the same object."""
-        return self.steps[k]
+        return [self._distinct[i] for i in self._used[k]]
 
     def examples(self) -> list[Tensor]:
         """Return inputs of each kind of batches."""
-        return list({b.kind: b.x for client in self.steps for b in client}.values())
+        return list({b.kind: b.x for b in self._distinct}.values())
 
-    def amounts(self) -> list[int]:
-        """Return how many samples each client goes through, (C,)."""
-        return [sum(b.n for b in client) for client in self.steps]
-
-    def largest_first(self) -> int:
-        """Return how many samples the largest first step has."""
-        return max((b.n for client in self.steps for b in client[:1]), default=0)
+    def sizes(self) -> np.ndarray:
+        """Return how many samples each step has, (C, S); 0: no step."""
+        return self._n[self._which].reshape(len(self), -1)
 
     def picks(self) -> Picks:
         """Return the batches, all of one kind, as rows of a table of their own."""
-        distinct = list({id(b): b for client in self.steps for b in client}.values())
-        number = {id(b): i for i, b in enumerate(distinct)}
-        used = np.full((len(self.steps), max(map(len, self.steps))), -1)
-        for k, client in enumerate(self.steps):
-            used[k, : len(client)] = [number[id(b)] for b in client]
-        n = np.array([b.n for b in distinct])
-        sizes = np.where(used >= 0, n[used], 0)
+        distinct, used, n = self._distinct, self._which, self._n
         if ((used == used[:, :1]) | (used < 0)).all():
             used = used[:, :1]
         places = np.arange(n.max())
-        inside = places < np.where(used >= 0, n[used], 0)[..., None]
-        rows = (np.cumsum(n) - n)[used][..., None] + np.where(inside, places, 0)
+        inside = places < n[used][..., None]
+        first = np.cumsum(n) - n
+        rows = first[np.maximum(used, 0)][..., None] + np.where(inside, places, 0)
         x, y = (torch.cat(column) for column in ([b.x for b in distinct], [b.y for b in distinct]))
         rows = torch.from_numpy(rows).to(x.device)
         weights = torch.from_numpy(inside).to(x.device, self.dtype)
         if any(b.w is not None for b in distinct):
             ones = (x.new_ones(b.n, dtype=self.dtype) if b.w is None else b.w for b in distinct)
             weights = weights * torch.cat(list(ones))[rows]
-        return Picks(x, y, rows, _normalised(weights), sizes)
+        return Picks(x, y, rows, _normalised(weights), self.sizes())
 
 
 class Rows:
@@ -223,19 +219,15 @@ class Rows:
         """Return inputs of each kind of batches."""
         return [self.table.x]
 
-    def amounts(self) -> list[int]:
-        """Return how many samples each client goes through, (C,)."""
-        return self.inside.sum((1, 2)).tolist()
-
-    def largest_first(self) -> int:
-        """Return how many samples the largest first step has."""
-        return int(self.inside[:, :1].sum(2).max(initial=0))
+    def sizes(self) -> np.ndarray:
+        """Return how many samples each step has, (C, S); 0: no step."""
+        return self.inside.sum(2)
 
     def picks(self) -> Picks:
         """Return the steps as rows of the table."""
         n = self.rows.shape[2]
         last = n - self.inside[:, :, ::-1].argmax(2)
-        sizes = np.where(self.inside.any(2), last, 0)
+        places = np.where(self.inside.any(2), last, 0)
         part = slice(None, 1 if self.same else None)
         rows, inside = self.rows[:, part], self.inside[:, part]
         own = np.take_along_axis(rows, inside.argmax(2)[..., None], 2)
@@ -244,7 +236,7 @@ class Rows:
         x, y = self.table.x, self.table.y
         rows = torch.from_numpy(rows).to(x.device, non_blocking=True)
         weights = torch.from_numpy(weights).to(x.device, self.dtype, non_blocking=True)
-        return Picks(x, y, rows, _normalised(weights), sizes)
+        return Picks(x, y, rows, _normalised(weights), places)
 
 
 def _normalised(weights: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,12 +33,11 @@ def train(work: Training) -> None:
             _sgd(task, replica, work.data.batches(k), float(work.rates[k]), work.prox, corrections)
             replica.store(out[k], start[k] if work.updates else None)
 
-    amounts = work.data.amounts()
-    busy = [k for k, amount in enumerate(amounts) if amount]
+    samples = work.data.sizes().sum(1)
     with torch.no_grad():
-        for k in set(range(len(amounts))) - set(busy):
+        for k in np.flatnonzero(samples == 0).tolist():
             out[k] = 0 if work.updates else start[k]
-    busy.sort(key=lambda k: -amounts[k])
+    busy = [k for k in np.argsort(-samples, kind="stable").tolist() if samples[k]]
     for_each_client(train_client, busy, work.threads, out.device)
 
 

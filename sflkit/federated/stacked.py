@@ -77,12 +77,12 @@ def train(work: Training) -> None:
     first, so that the clients that still train are always the first rows.
     """
     task, out = work.task, work.out
-    if not any(work.data.amounts()):
+    if not work.data.sizes().any():
         out.zero_() if work.updates else out.copy_(work.start)
         return
     picks = work.data.picks()
-    n = int(picks.sizes.max())
-    order = np.argsort(-(picks.sizes > 0).sum(1), kind="stable")
+    n = int(picks.places.max())
+    order = np.argsort(-(picks.places > 0).sum(1), kind="stable")
     size = models_at_once(task, picks.x, n)
     tiny = task.n_params * n * min(size, len(order)) < ONE_THREAD_BELOW
     with (
@@ -117,7 +117,7 @@ def _train_chunk(
     work: Training, replica: Replica, picks: Picks, chunk: np.ndarray, index: Tensor
 ) -> Sequence[Tensor]:
     """Return the new parameters of the clients in `chunk`, each (C, ...)."""
-    stack, sizes = _stack(work, replica, picks, chunk, index), picks.sizes[chunk]
+    stack, sizes = _stack(work, replica, picks, chunk, index), picks.places[chunk]
     program = None
     if work.data.resident and recording.captures(index.device):
         masked = bool((sizes == 0).any())
