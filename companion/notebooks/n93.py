@@ -13,7 +13,7 @@ import pandas as pd
 
 from companion import figures
 from sflkit.data.own import Table
-from sflkit.results.intervals import Estimate, difference_interval, mean_interval
+from sflkit.intervals import Estimate, difference_interval, mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ import pytest
 
 from companion.notebooks import n93, own_data
 from sflkit.data import own
-from sflkit.results import sweep
+from sflkit.runs import sweep
 from sflkit.sfl import caches
 from tests.helpers import ROOT
 

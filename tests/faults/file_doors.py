@@ -40,7 +40,8 @@ from companion.judging.claims import Setting
 from sflkit import paths
 from sflkit.data import catalogue, files, own
 from sflkit.fats import state, unlearning
-from sflkit.results import store, sums
+from sflkit.runs import store, sums
+from sflkit.runs.keys import describe, result_key
 from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
 from tests.fats.fats_cases import setup
@@ -67,13 +68,13 @@ def write_state(folder: Path, content: int) -> None:
 
 def write_result(folder: Path, content: int) -> None:
     """Write a run's rows; the record is the same for all."""
-    head = store.describe(cache_paths.run, TINY)
+    head = describe(cache_paths.run, TINY)
     frame = pd.DataFrame({"round": [1, 2], "loss": [content + 0.5, 0.25]})
     with store.run_lock(KEY, folder):  # as sweeps do
         store.write_result(folder, head, frame, threads=1, seconds=1.0)
 
 
-KEY = store.result_key(cache_paths.run, TINY)
+KEY = result_key(cache_paths.run, TINY)
 
 
 def read_result(folder: Path) -> Any:
@@ -87,7 +88,7 @@ def read_result(folder: Path) -> Any:
 def publish(folder: Path, content: int) -> None:
     """Add runs to an archive, as many as the content says."""
     for seed in range(content):
-        head = store.describe(cache_paths.run, dataclasses.replace(TINY, seed=seed))
+        head = describe(cache_paths.run, dataclasses.replace(TINY, seed=seed))
         frame = pd.DataFrame({"round": [1, 2], "loss": [seed + 0.5, 0.25]})
         with store.run_lock(head["key"], folder / "runs"):
             store.write_result(folder / "runs", head, frame, threads=1, seconds=1.0)
