@@ -266,7 +266,7 @@ class Dataset:
         array = getattr(self, f"{what}_{split}")
         if indices is None:
             return array
-        return array[checks.indices("indices", indices, len(array), of=f"{self.name} {split}")]
+        return array[checks.indices("indices", indices, len(array))]
 
 
 def _own_part(

@@ -145,8 +145,7 @@ def test_arrays_are_read_only_and_labels_a_copy():
     ("call", "message"),
     [
         (lambda d: d.inputs("valid"), "split='valid' must be one of 'train', 'test'"),
-        (lambda d: d.inputs("test", [355]), r"\[0, 354\]"),
-        (lambda d: d.inputs("test", [-1]), r"\[0, 354\]"),
+        (lambda d: d.inputs("test", [355]), "integers >= 0 and <= 354"),
         (lambda d: d.inputs("test", [0.5]), "integers"),
         (lambda d: d.labels("test", [0.5]), "integers"),
     ],
