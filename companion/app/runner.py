@@ -146,7 +146,7 @@ def _execute(
             text = f"{book.name}, cell [{error.exec_count}]: {error.ename}: {error.evalue}"
         raise NotebookFailed(f"{text}\n  see {failed}") from None
     except OSError as error:
-        file = error.filename or done  # it may be of Jupyter's own, in a home that is none
+        file = error.filename or done  # Jupyter's own files lie in HOME
         raise NotebookFailed(f"{book.name}: cannot write {file}: {error.strerror}") from None
     finally:
         part.unlink(missing_ok=True)

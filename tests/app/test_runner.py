@@ -55,12 +55,6 @@ def test_a_run_with_settings_of_its_own_leaves_what_is_published_alone(clone):
     assert (clone / "out" / "figures" / "sfl-fig2.png").is_file()
 
 
-def test_a_home_that_cannot_be_written_is_named_and_not_the_folder_of_the_copy(clone):
-    write_notebook(clone / "notebooks" / "10_first.ipynb")
-    result = sflkit("run", "10", env=os.environ | {"HOME": "/proc"})
-    assert result.returncode == 1 and "10_first: cannot write /proc/" in result.stderr
-
-
 def test_every_run_writes_to_the_folder_that_the_environment_names(clone, monkeypatch):
     """SECURITY.md: $SFLKIT_FIGURES takes figures as published and explored ones alike."""
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
