@@ -156,24 +156,22 @@ def test_folder_that_cannot_be_written(locked, kind, monkeypatch):
 
 def test_store_that_vanishes_during_a_sweep(tmp_path, monkeypatch):
     folder = tmp_path / "store"
-    run = cache_paths.run
+    write = sweep.write_result
 
-    def vanishing(config):
+    def vanished(*args, **options):
         shutil.rmtree(folder, ignore_errors=True)
-        return run(config)
+        write(*args, **options)
 
-    vanishing.__module__ = run.__module__
-    vanishing.__qualname__ = vanishing.__name__ = "run"
     configs = [
         SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2, seed=seed)
         for seed in range(3)
     ]
     with campaign.attempt("results folder that vanishes"):
         with monkeypatch.context() as patch:
-            patch.setattr(cache_paths, "run", vanishing)
+            patch.setattr(sweep, "write_result", vanished)
             with pytest.raises(RuntimeError, match=f"is not in {folder}: was something deleted"):
-                sweep.run_many(vanishing, configs, store=folder)
-        frame = sweep.run_many(run, configs, store=folder)
+                sweep.run_many(cache_paths.run, configs, store=folder)
+        frame = sweep.run_many(cache_paths.run, configs, store=folder)
         assert (frame.attrs["computed"], frame.attrs["reused"]) == (2, 1)  # the last one was left
 
 
