@@ -332,8 +332,7 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
     for name, value in sorted(vars(cls).items()):
         if (
             name in _GENERATED
-            or "pydantic_" in name
-            and name[:2] == "__"
+            or ("pydantic_" in name and name[:2] == "__")
             or inspect.ismemberdescriptor(value)
         ):
             continue

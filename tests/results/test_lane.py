@@ -144,7 +144,8 @@ def test_a_damaged_run_is_refused_by_name_and_the_others_are_filed(bundle, tmp_p
 
 def test_numbers_that_no_digest_tells_are_found_by_the_audit(bundle, tmp_path):
     file = packed(changed(unpacked(bundle), KEY, one_number), tmp_path / "b.tar.xz")
-    with pytest.raises(ValueError, match=f"(?s)10 runs are refused, 0 .*{KEY} was audited: discrep"):
+    why = f"(?s)10 runs are refused, 0 .*{KEY} was audited: discrepancy is"
+    with pytest.raises(ValueError, match=why):
         lane.take(file, tmp_path / "store", audited=10)
     assert not (tmp_path / "store").exists()
 
