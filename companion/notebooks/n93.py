@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from companion import figures
-from sflkit.data.tables import Table
+from sflkit.data.own import Table
 from sflkit.intervals import Estimate, difference_interval, mean_interval
 
 if TYPE_CHECKING:

@@ -38,8 +38,7 @@ from companion.claims import SFL
 from companion.judging import seals, tables
 from companion.judging.claims import Setting
 from sflkit import paths
-from sflkit.data import catalogue, files
-from sflkit.data import tables as own_tables
+from sflkit.data import catalogue, files, own
 from sflkit.fats import state, unlearning
 from sflkit.runs import store, sums
 from sflkit.runs.keys import describe, result_key
@@ -164,7 +163,7 @@ def table_of(name: str) -> Callable[[Path], Any]:
     """Return a reader of a user's table."""
 
     def read(folder: Path) -> Any:
-        found = own_tables.read(folder / name)
+        found = own.read(folder / name)
         return found.x.tolist(), found.y.tolist()
 
     return read
@@ -172,7 +171,7 @@ def table_of(name: str) -> Callable[[Path], Any]:
 
 def data_of(folder: Path) -> Any:
     """Return the images of a data set."""
-    return {name: a.tolist() for name, a in files.read(folder / "mnist.npz", SPEC)[0].items()}
+    return {name: a.tolist() for name, a in files.read(folder / "mnist.npz", SPEC).items()}
 
 
 def rows_of(folder: Path) -> Any:
@@ -191,7 +190,6 @@ DOORS = [
     Door("published rows", f"{EXPERIMENT}.csv.xz", publish, rows_of),
     Door("published records", f"{EXPERIMENT}.jsonl.xz", publish, rows_of),
     Door("a data set", "mnist.npz", write_data, data_of),
-    Door("digest of a data set", "mnist.npz.sha256", write_data, data_of),
     Door("a picture", "sfl-fig2.png", draw, published),
     Door("numbers of a picture", "sfl-fig2.csv", draw, published),
     Door("a passport", "sfl-fig2.json", draw, published),
