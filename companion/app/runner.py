@@ -146,7 +146,8 @@ def _execute(
             text = f"{book.name}, cell [{error.exec_count}]: {error.ename}: {error.evalue}"
         raise NotebookFailed(f"{text}\n  see {failed}") from None
     except OSError as error:
-        raise NotebookFailed(f"{book.name}: cannot write {done}: {error.strerror}") from None
+        file = error.filename or done  # Jupyter's own files lie in HOME
+        raise NotebookFailed(f"{book.name}: cannot write {file}: {error.strerror}") from None
     finally:
         part.unlink(missing_ok=True)
 
