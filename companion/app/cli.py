@@ -83,9 +83,12 @@ def figures(
     pdf: Annotated[
         bool, typer.Option("--pdf", help="Write each figure as a pdf into out/figures as well.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also notebooks of which nothing changed.")
+    ] = False,
 ) -> None:
     """Execute the notebooks in place from published runs, several at a time, and write the pages
-    that tell of them.
+    that tell of them. A notebook of which nothing changed is left as it is.
     """
     from companion.app import check, readme
 
@@ -104,7 +107,9 @@ def figures(
         for damage in damaged:
             typer.echo(f"{damage}; drawn anew")
         seals.mend(folder, damaged)
-        done = refresh.refresh_all(books, jobs, echo=typer.echo, solutions=False)
+        done = refresh.refresh_all(
+            books, jobs, echo=typer.echo, solutions=False, force=force or pdf
+        )
         damaged = seals.damages(folder)
         for damage in damaged:
             typer.echo(f"sflkit: {damage}; `make figures` draws all anew", err=True)
@@ -237,9 +242,12 @@ def refresh_notebooks(
     links: Annotated[
         bool, typer.Option("--links", help="Only write links and exercises anew.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also notebooks of which nothing changed.")
+    ] = False,
 ) -> None:
     """Execute the committed notebooks and solutions in place with their own defaults, so that their
-    outputs are current.
+    outputs are current. A notebook of which nothing changed is left as it is.
     """
     from companion.app.links import write
 
@@ -249,6 +257,6 @@ def refresh_notebooks(
             changed = [book.name for book in books if write(book.path)]
             typer.echo(f"written: {', '.join(changed) or 'all were current'}")
             return
-        outcome = refresh.refresh_all(books, jobs, echo=typer.echo)
+        outcome = refresh.refresh_all(books, jobs, echo=typer.echo, force=force)
     if not outcome:
         raise typer.Exit(1)

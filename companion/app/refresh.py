@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from companion import story
-from companion.app import gate, links, runner
+from companion.app import fingerprints, gate, links, runner
 from companion.app.documents import read_notebook
 from companion.app.kernels import NotebookFailed, cell_seconds, watched
 from sflkit import paths
@@ -21,7 +21,6 @@ from sflkit import paths
 # What JupyterLab writes into a notebook that it opens with ipykernel's own kernel, so that opening
 # one changes nothing here.
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-ALL_VERDICTS = "90"  # shows what the others have found
 FOLDED = "hide-input"  # the tag of a code cell whose source is folded
 TRAINED = ("try",)  # tags of cells that train while the reader waits
 ALIKE = 0.05
@@ -54,10 +53,13 @@ def refresh_all(
     jobs: int = 1,
     echo: Callable[[str], Any] = print,
     solutions: bool = True,
+    force: bool = False,
 ) -> bool:
     """Refresh the notebooks in `books` and their `solutions`, `jobs` at a time.
 
-    Notebook 90 shows what the others have found and comes last.
+    Left as they are, without `force`, are those of which nothing changed that they were made of,
+    see `fingerprints`. The longest comes first, and notebook 90, which shows what the others have
+    found, last.
 
     `echo` is given one line per notebook. Returns whether none failed.
 
@@ -79,6 +81,8 @@ def refresh_all(
 
     def one(file: Path) -> bool:
         began, done = time.time(), True
+        if not force and fingerprints.is_current(file):
+            return True
         try:
             outcome = f"{file.stem}: {'changed' if refresh(file) else 'unchanged'}"
         except NotebookFailed as error:
@@ -86,8 +90,13 @@ def refresh_all(
         echo(f"{outcome}, {time.time() - began:.0f} s")
         return done
 
-    first = [file for file in files if not file.name.startswith(ALL_VERDICTS)]
-    last = [file for file in files if file.name.startswith(ALL_VERDICTS)]
+    minutes = {book.path: book.minutes or 0.0 for book in books}
+
+    def longest(file: Path) -> float:
+        return -(fingerprints.seconds(file) or 60 * minutes.get(file, 0.0))
+
+    last = [file for file in files if file.name.startswith(fingerprints.ALL_VERDICTS)]
+    first = sorted((file for file in files if file not in last), key=longest)
     with alone(echo), ThreadPoolExecutor(jobs) as pool, runner.publishing(True):
         story.keep(books)
         return all([*pool.map(one, first), *pool.map(one, last)])
@@ -106,11 +115,12 @@ def refresh(file: Path) -> bool:
     import nbclient
     import nbformat
 
-    limit = cell_seconds()
+    limit, began = cell_seconds(), time.time()
     before = nbformat.read(file, as_version=4)
     content = nbformat.read(file, as_version=4)
     links.put(content, file)
     with watched(file.stem, limit) as options:
+        options["extra_arguments"] += fingerprints.kernel_arguments(file)
         nbclient.NotebookClient(
             content, resources={"metadata": {"path": str(file.parent)}}, **options
         ).execute()
@@ -119,6 +129,7 @@ def refresh(file: Path) -> bool:
     changed = text != file.read_text(encoding="utf-8")
     if changed:
         paths.write_atomic(file, text)
+    fingerprints.keep(file, began, time.time() - began)
     return changed
 
 
