@@ -181,8 +181,8 @@ def keep_alike(content: Any, before: Any) -> None:
 
     What is trained while the reader waits (`TRAINED`) is rounded differently on another processor:
     where code and words are the same, and numbers within `ALIKE`, the outputs from before stay. The
-    line of provenance stays where nothing else changed. `content`, NotebookNode, is changed in
-    place.
+    line of provenance stays where nothing else changed, nor sflkit's version, with which it begins.
+    `content`, NotebookNode, is changed in place.
     """
     if [cell.source for cell in content.cells] != [cell.source for cell in before.cells]:
         return
@@ -193,7 +193,9 @@ def keep_alike(content: Any, before: Any) -> None:
     lines = [(n, o) for n, o in pairs if "provenance" in n.metadata.get("tags", [])]
     if all(new.outputs == old.outputs for new, old in pairs if (new, old) not in lines):
         for new, old in lines:
-            new.outputs = old.outputs
+            said = ["".join(o.get("text", "") for o in one.outputs) for one in (new, old)]
+            if len({text.partition(" · ")[0] for text in said}) == 1:
+                new.outputs = old.outputs
 
 
 def _alike(outputs: list, before: list) -> bool:

@@ -380,7 +380,7 @@ def _book(commit, accuracy, word="late", png="AAAA"):
         v4.new_code_cell(
             "provenance()",
             metadata={"tags": ["provenance"]},
-            outputs=[v4.new_output("stream", name="stdout", text=f"commit {commit}\n")],
+            outputs=[v4.new_output("stream", name="stdout", text=f"sflkit 1 · on {commit}\n")],
         ),
     ]
     return v4.new_notebook(cells=cells)
@@ -393,16 +393,20 @@ def _texts(book):
 @pytest.mark.parametrize(
     ("accuracy", "word", "kept"),
     [
-        (0.962, "late", ["late 0.961\n", "commit a\n"]),  # rounded differently: all stays
-        (0.5, "late", ["late 0.5\n", "commit b\n"]),  # another result
-        (0.961, "early", ["early 0.961\n", "commit b\n"]),  # another word
+        (0.962, "late", ["late 0.961\n", "sflkit 1 · on a\n"]),  # rounded differently: all stays
+        (0.5, "late", ["late 0.5\n", "sflkit 1 · on b\n"]),  # another result
+        (0.961, "early", ["early 0.961\n", "sflkit 1 · on b\n"]),  # another word
     ],
 )
-def test_outputs_that_differ_by_rounding_or_commit_alone_stay(accuracy, word, kept):
+def test_outputs_that_differ_by_rounding_or_machine_alone_stay(accuracy, word, kept):
     before, now = _book("a", 0.961), _book("b", accuracy, word, png="BBBB")
     refresh.keep_alike(now, before)
     assert _texts(now) == kept
     changed = _book("b", 0.961)
     changed.cells[0].source = "train(2)"
     refresh.keep_alike(changed, before)
-    assert _texts(changed) == ["late 0.961\n", "commit b\n"]
+    assert _texts(changed) == ["late 0.961\n", "sflkit 1 · on b\n"]
+    newer = _book("a", 0.961)
+    newer.cells[1].outputs[0].text = "sflkit 2 · on b\n"
+    refresh.keep_alike(newer, before)
+    assert _texts(newer) == ["late 0.961\n", "sflkit 2 · on b\n"]
