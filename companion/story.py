@@ -65,7 +65,7 @@ def begin(notebook: str, values: MutableMapping[str, Any]) -> os.PathLike | None
     if said:
         print(
             f"other parameters than the published ones: {'; '.join(said)}. What was not published "
-            "is computed here; figures go to out/figures, and there is no verdict"
+            f"is computed here; figures go to {_shown(paths.drawn())}, and there is no verdict"
         )
     if source == "compute":
         print("source='compute': runs are computed here, or come from out/results")
@@ -184,6 +184,11 @@ def _values(file: Path) -> dict[str, Any]:
 def _file() -> Path:
     """Return the file of the published parameters: the clone's, wherever figures go."""
     return gate.root() / "figures" / "parameters.json"
+
+
+def _shown(folder: Path) -> str:
+    root = gate.root()
+    return str(folder.relative_to(root) if folder.is_relative_to(root) else folder)
 
 
 def _short(value: Any) -> str:

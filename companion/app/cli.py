@@ -67,13 +67,28 @@ def run(
     profile: Profile = "",
     setting: Settings = None,
 ) -> None:
-    """Run one notebook into out/, with sizes of your own, after checking every setting."""
+    """Run one notebook into a folder of its own under out/, with sizes of your own, after checking
+    every setting.
+    """
     began = time.time()
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
-        done = runner.run(gate.find(notebook), profile, tuple(setting or ()))
+        done = runner.run(gate.find(notebook), profile, tuple(setting or ()), typer.echo)
     typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
-    typer.echo(f"its figures are in {paths.out() / 'figures'}")
+    drawn = paths.out() / "figures" if profile else done.parent / "figures"
+    typer.echo(f"its figures are in {os.environ.get('SFLKIT_FIGURES') or drawn}")
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="a run such as 10-1, or published")],
+    second: Annotated[str, typer.Argument(help="another run of the same notebook")],
+) -> None:
+    """Lay two runs of a notebook side by side: settings that differ, figures, means."""
+    from companion.app import compare
+
+    with _exits():
+        typer.echo(f"side by side in {compare.write(first, second)}")
 
 
 @app.command()

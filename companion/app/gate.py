@@ -373,13 +373,13 @@ def resolve(book: Notebook, profile: str = "", settings: Sequence[str] = ()) -> 
     return {name: value for name, value in values.items() if value != parameters[name].default}
 
 
-def values(book: Notebook, profile: str = "") -> dict[str, Any]:
-    """Return the value of every parameter of `book`: its cell's, or those of a profile.
+def values(book: Notebook, profile: str = "", settings: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the value of every parameter of `book`: its cell's, or those of profile and settings.
 
     Raises GateError as `resolve`.
     """
     defaults = {name: parameter.default for name, parameter in book.parameters.items()}
-    return defaults | resolve(book, profile)
+    return defaults | resolve(book, profile, settings)
 
 
 def take(book: Notebook, values: MutableMapping[str, Any]) -> None:

@@ -283,7 +283,8 @@ def versions_at_hand() -> dict[str, str]:
 
 def say_if_unpublished(file: Path) -> None:
     """Print where a file was written that is not among the published ones."""
-    if file.parent == paths.out() / "figures":
+    explored = (paths.out() / "figures", paths.out() / "runs")
+    if any(file.is_relative_to(folder) for folder in explored):
         where = file.relative_to(paths.out().parent)
         print(f"{where} written; what is published in figures/ stays as it is")
 
