@@ -32,8 +32,8 @@ from companion.judging.claims import (
     nearest,
 )
 from sflkit import checks, paths
-from sflkit.results.intervals import mean_interval
-from sflkit.results.origin import device
+from sflkit.intervals import mean_interval
+from sflkit.runs.origin import device
 
 # How the parameters of this process differ from the published ones; `story.begin` fills it.
 explored: list[str] = []
