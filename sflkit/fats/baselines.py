@@ -24,15 +24,15 @@ damping      lambda      scalar        added to F, > 0; squared loss per unit of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.config import Number, Positive, settings
+from sflkit.config import Positive, settings
 from sflkit.fats.history import Crowd, Draws, History, draw_batches, draw_history, subsets
-from sflkit.machine import thread_count
+from sflkit.fats.sgd import Momentum, train_each
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from sflkit.federated import Task
     from sflkit.federated.batches import Batch
     from sflkit.federated.replicas import Replica
-
-
-Momentum = Annotated[float, Number(0, below=1)]
 
 
 @settings
@@ -202,32 +199,14 @@ def fisher_sgd(
     ValueError
         As `federated.local_sgd`.
     """
-    from torch import Tensor
-
-    from sflkit.federated.batches import convert
-    from sflkit.federated.workers import for_each_client
-
-    if not isinstance(params, Tensor):
-        raise ValueError(f"params={checks.shown(params)} must be a tensor")
-    if params.shape != (task.n_params,):
-        raise ValueError(
-            f"params has shape {tuple(np.shape(params))}; it must be a tensor of shape "
-            f"({task.n_params},)"
-        )
-    task.vectors("params", params)  # finite and real
-    checks.instance("batches", batches, Sequence)
     checks.instance("fisher", fisher, Fisher)
-    steps = convert(task, batches, params.device)
-    out = params.repeat(len(steps), 1)
-
-    def train(k: int) -> None:
-        with task.replica(params.device) as replica:
-            replica.load(params)
-            _fisher_steps(task, replica, steps[k], fisher)
-            replica.store(out[k])
-
-    for_each_client(train, range(len(steps)), thread_count(threads), params.device)
-    return out
+    return train_each(
+        task,
+        params,
+        batches,
+        lambda replica, steps: _fisher_steps(task, replica, steps, fisher),
+        threads,
+    )
 
 
 def _fisher_steps(task: Task, replica: Replica, steps: list[Batch], fisher: Fisher) -> None:

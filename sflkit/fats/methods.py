@@ -19,6 +19,7 @@ import numpy as np
 
 from sflkit.fats.baselines import Fisher, draw_fedavg, fisher_sgd, present_clients, redraw_fedavg
 from sflkit.fats.history import Crowd, History, draw_history
+from sflkit.fats.sgd import SGD, local_steps
 from sflkit.registry import Look, Registry, Rule
 
 if TYPE_CHECKING:
@@ -33,19 +34,22 @@ class Local(NamedTuple):
     Attributes
     ----------
     rate : float
-        eta of plain SGD.
+        eta of the steps of `sgd`.
     fisher : Fisher
         FR2's settings.
     forgotten : bool
         Whether something is forgotten, so that this is no longer the first learning.
     buffer : Tensor (K, P)
         Room that may hold the result.
+    sgd : SGD
+        The steps of all training but FR2's retraining.
     """
 
     rate: float
     fisher: Fisher
     forgotten: bool
     buffer: Tensor
+    sgd: SGD = SGD()
 
 
 class FATS:
@@ -78,13 +82,11 @@ class FATS:
         return history
 
     def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
-        """Train one round's slots from `params` (P,) and return their models (K, P): by plain SGD.
+        """Train one round's slots from `params` (P,) and return their models (K, P).
 
         `batches` is a list of mini-batches (x, y) per slot.
         """
-        from sflkit import federated
-
-        return federated.local_sgd(task, params, batches, local.rate, out=local.buffer)
+        return local_steps(task, params, batches, local.rate, local.sgd, out=local.buffer)
 
     def weights(self, history: History, r: int) -> np.ndarray:
         """Return the weights (K,) with which the models of round r are averaged: equal ones."""
@@ -112,10 +114,8 @@ class FRS:
         return redraw_fedavg(history, rng)
 
     def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
-        """Train by plain SGD."""
-        from sflkit import federated
-
-        return federated.local_sgd(task, params, batches, local.rate, out=local.buffer)
+        """Train by the steps of `local.sgd`."""
+        return local_steps(task, params, batches, local.rate, local.sgd, out=local.buffer)
 
     def weights(self, history: History, r: int) -> np.ndarray:
         """Return the clients' numbers of samples."""
@@ -129,7 +129,7 @@ class FR2(FRS):
     """
 
     def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
-        """Train by `baselines.fisher_sgd` once something is forgotten, else by plain SGD."""
+        """Train by `baselines.fisher_sgd` once something is forgotten, else as FRS."""
         if local.forgotten:
             return fisher_sgd(task, params, batches, local.fisher)
         return super().train(task, params, batches, local)

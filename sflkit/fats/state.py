@@ -22,6 +22,8 @@ forgotten       (n, 2) int64         client, and sample or -1 for the whole clie
 rounds          (m,) int64           rounds before which a model is stored, as `model_<round>`
                                      (P,) float32
 numbers         (7,) float64         rate, every, owed, and FR2's rate, momentum, decay, damping
+sgd             (3,) text            only where local steps are not those that the paper prints:
+                                     reduction, momentum, weight decay
 ledger          (n, 6) float64       the entries
 served          (n, 2) text          rule and mark of each request, see `Served`
 drawn           text                 mark of the draws that the models were trained on
@@ -61,6 +63,7 @@ from sflkit.fats.held import Held
 from sflkit.fats.history import History, Target
 from sflkit.fats.ledger import Entry, Ledger
 from sflkit.fats.methods import METHODS
+from sflkit.fats.sgd import SGD
 
 _ANEW = (
     "states from before that cannot be checked; move it away and make it anew, with `learn` and "
@@ -121,6 +124,8 @@ class State:
     data : uint64 array (sum N_k,), optional
         Mark of each sample of the data that the state is trained on, 0 for a forgotten one; None
         before the first training.
+    sgd : SGD
+        The local steps of all training but FR2's retraining.
     """
 
     history: History
@@ -134,6 +139,7 @@ class State:
     served: tuple[Served, ...] = ()
     drawn: str = ""
     data: np.ndarray | None = None
+    sgd: SGD = field(default_factory=SGD)
 
     def __repr__(self) -> str:
         return (
@@ -374,6 +380,7 @@ def _content(state: State) -> dict[str, np.ndarray]:
         "ledger": entries.reshape(-1, len(Entry._fields)),
         "served": np.array(state.served, dtype=str).reshape(-1, len(Served._fields)),
         "drawn": np.array(state.drawn),
+        **({} if state.sgd == SGD() else {"sgd": np.array(astuple(state.sgd), dtype=str)}),
         **({} if state.data is None else {"data": state.data}),
         **({} if held is None else {"entered": held.entered, "left": held.left}),
         **{f"model_{r}": model.numpy() for r, model in state.models.items()},
@@ -397,7 +404,7 @@ def _state(file: Mapping[str, np.ndarray]) -> State:
     ledger = Ledger(history.clients_per_round, history.local_steps, len(models[0]), entries)
     state = State(
         *(history, rate, models, every, ledger, method, owed, Fisher(*fisher)),
-        *(_served(file), str(file["drawn"]), _marks(file)),
+        *(_served(file), str(file["drawn"]), _marks(file), _sgd(file)),
     )
     status = str(file["status"])
     if state.status != status:
@@ -405,6 +412,13 @@ def _state(file: Mapping[str, np.ndarray]) -> State:
     state.check()
     _check_agreement(state)
     return state
+
+
+def _sgd(file: Mapping[str, np.ndarray]) -> SGD:
+    if "sgd" not in file:
+        return SGD()
+    reduction, momentum, weight_decay = map(str, file["sgd"])
+    return SGD(reduction, float(momentum), float(weight_decay))
 
 
 def _marks(file: Mapping[str, np.ndarray]) -> np.ndarray | None:

@@ -57,6 +57,7 @@ from sflkit.fats.baselines import Fisher
 from sflkit.fats.history import History, Target, by_client, pair
 from sflkit.fats.ledger import Entry, Ledger
 from sflkit.fats.methods import METHODS, Local
+from sflkit.fats.sgd import SGD
 from sflkit.fats.state import Served, State, draws_mark, refuse_stale, save
 from sflkit.federated.arrays import tensor_of
 from sflkit.federated.batches import convert
@@ -76,6 +77,7 @@ def learn(
     method: str = "fats",
     every: int | None = None,
     fisher: Fisher | None = None,
+    sgd: SGD | None = None,
     rounds: int | None = None,
     path: Path | str | None = None,
     save_every: int | None = None,
@@ -103,6 +105,8 @@ def learn(
         into `MEMORY_BYTES`.
     fisher : Fisher, optional
         FR2's settings.
+    sgd : SGD, optional
+        The local steps of all other training; by default those that the paper prints.
     rounds : int, optional
         Rounds to train, all of the history by default; `resume` trains the rest.
     path, save_every, on_round
@@ -123,7 +127,8 @@ def learn(
     first = _first_model(task, start)
     every = _spacing(task, history.rounds, every)
     ledger = Ledger(history.clients_per_round, history.local_steps, task.n_params)
-    state = State(history, rate, {0: first}, every, ledger, method, fisher=fisher or Fisher())
+    steps = dict(fisher=fisher or Fisher(), sgd=sgd or SGD())
+    state = State(history, rate, {0: first}, every, ledger, method, **steps)
     return resume(
         task, clients, state, until=rounds, path=path, save_every=save_every, on_round=on_round
     )
@@ -469,7 +474,7 @@ def _round(
         x, y = (values[rows].split(history.batch_size) for values in data[client])
         batches.append([(x[e], y[e]) for e in steps])
     method = METHODS[state.method].build()
-    local = Local(state.rate, state.fisher, bool(history.forgotten), buffer)
+    local = Local(state.rate, state.fisher, bool(history.forgotten), buffer, state.sgd)
     models = method.train(task, params, batches, local)
     # For equal weights, too, the product with the weights is four times as fast as a mean.
     params = federated.weighted_average(models, method.weights(history, r))
