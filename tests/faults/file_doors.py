@@ -40,7 +40,7 @@ from companion.judging.claims import Setting
 from sflkit import paths
 from sflkit.data import catalogue, files
 from sflkit.data import tables as own_tables
-from sflkit.fats import state, unlearning
+from sflkit.fats import learning, state
 from sflkit.results import store, sums
 from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
@@ -63,7 +63,7 @@ class Door(NamedTuple):
 def write_state(folder: Path, content: int) -> None:
     """Write the state of a seed."""
     task, clients, history, _ = setup(content)
-    unlearning.learn(task, clients, history, 0.3, start=task.init(0), path=folder / "state.npz")
+    learning.learn(task, clients, history, 0.3, start=task.init(0), path=folder / "state.npz")
 
 
 def write_result(folder: Path, content: int) -> None:

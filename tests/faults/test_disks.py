@@ -25,8 +25,8 @@ from companion.judging import seals, tables
 from companion.judging.claims import Setting
 from sflkit import paths
 from sflkit.data import files
+from sflkit.fats.learning import learn
 from sflkit.fats.state import save
-from sflkit.fats.unlearning import learn
 from sflkit.results import store, sweep
 from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
