@@ -140,7 +140,7 @@ def test_unlearning_request(tmp_path):
             assert load(path).status == "clean"
             anew = learn(task, clean, left.history, 0.3, start=task.init(0))
             assert torch.equal(done.params, anew.params)
-            assert [file.name for file in path.parent.iterdir()] == ["state.npz"]
+            assert {file.name for file in path.parent.iterdir()} == {"state.npz", "state.npz.lock"}
 
 
 SWEEPING = textwrap.dedent("""
