@@ -12,7 +12,7 @@ from sflkit.fats.sgd import SGD, local_steps
 from sflkit.fats.state import load
 from sflkit.fats.training import run
 from sflkit.federated import local_sgd
-from sflkit.results.store import result_key
+from sflkit.runs.keys import result_key
 from tests.fats.fats_cases import TINY_RUN, federation, line, setup
 
 ALL = [SGD(r, m, d) for r in ("mean", "sum") for m in (0.0, 0.5) for d in (0.0, 0.25)]
