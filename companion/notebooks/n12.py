@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -25,12 +25,70 @@ from companion.notebooks.sfl_shared import (
     window,
 )
 from companion.plans import Stage
+from sflkit.results.intervals import mean_interval
 from sflkit.sfl import training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+class Cell(NamedTuple):
+    """A place on the map of headroom: where does FULL, with the long-term mix, end above FIFO?
+
+    Fashion-MNIST, caches of 60, 200 rounds; temperature 0.2 is the paper's stream, 0.02 stays near
+    a state for some 25 rounds.
+    """
+
+    model: str
+    n_clients: int
+    local_steps: int
+    temperature: float
+    common: bool = False
+    cache_rounds: int = 2
+
+
+# Cheapest first.
+CELLS = (
+    Cell("mlp", 1, 2, 0.02),
+    Cell("lenet", 1, 2, 0.2),
+    Cell("lenet", 1, 2, 0.02),
+    Cell("mlp", 1, 10, 0.02),
+    Cell("lenet", 2, 2, 0.02),
+    Cell("mlp", 1, 40, 0.02),
+    Cell("lenet", 1, 10, 0.2),
+    Cell("lenet", 1, 10, 0.02),
+    Cell("lenet", 1, 10, 0.02, cache_rounds=1),
+    Cell("lenet", 1, 10, 0.02, cache_rounds=10),
+    Cell("lenet", 10, 2, 0.02),
+    Cell("lenet", 10, 2, 0.02, common=True),
+    Cell("lenet", 2, 10, 0.02),
+    Cell("lenet", 1, 40, 0.02),
+    Cell("lenet", 10, 10, 0.02, common=True),
+    Cell("lenet", 10, 40, 0.02, common=True),
+)
+MAP_SEEDS = (200, 201, 202, 203)
+FRESH_SEEDS = (210, 211, 212, 213, 214, 215)  # judge where FULL leads, and chose nothing
+
+
+def of_cell(cell: Cell, rules: Sequence[str], seeds: Sequence[int]) -> list[SFLConfig]:
+    """Return the configs of some rules and seeds in a cell."""
+    fields = cell._asdict()
+    base = SFLConfig(
+        data="fmnist",
+        capacity=60,
+        batch_size=60 // fields.pop("cache_rounds"),
+        evaluate_every=5,
+        **fields,
+    )
+    return [replace(base, rule=rule, seed=seed) for seed in seeds for rule in rules]
+
+
+def leads(frame: pd.DataFrame) -> bool:
+    """Say whether FULL ends above FIFO by its interval and a point: only there others are run."""
+    gain = mean_interval(difference(window(frame, LATE), "full_refreshed", "fifo"))
+    return gain.low > 0 and gain.mean >= 0.01
 
 
 # Which rule ends above which.
