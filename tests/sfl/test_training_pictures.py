@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from companion import sheets
-from companion.notebooks import n12, n13, n15
+from companion.notebooks import n12, n13
 
 
 def sweep(levels, seeds=4, rounds=(2, 4, 6, 8), **columns):
@@ -129,19 +129,3 @@ def test_figures_6_and_8_have_trained_runs_above_and_labels_alone_below():
 def test_authors_curves_that_end_before_the_figure_are_refused(axes):
     with pytest.raises(ValueError, match="sfl-fig10, panel 'a': the authors' curves end at"):
         sheets.authors_curves(axes[0], "sfl-fig10", "a", {"DRSR": "black"}, within=(0, 2000))
-
-
-def test_figure_10_has_the_authors_curves_of_the_rules_that_ran(axes):
-    """Dashed in the colour of the same rule; ours solid, in per cent."""
-    frame = sweep({"full": 0.3, "full_refreshed": 0.4, "lazy": 0.25}, rounds=(590, 600))
-    drawn = n15.figure10(axes[0], frame)
-    ours = [line for line in axes[0].lines if line.get_linestyle() == "-"]
-    paper = [
-        line for line in axes[0].lines if line.get_linestyle() == "--" and len(line.get_xdata())
-    ]
-    assert [line.get_ydata()[0] for line in ours] == pytest.approx([31.5, 26.5, 41.5])
-    assert {line.get_color() for line in paper} == {ours[1].get_color(), ours[2].get_color()}
-    lazy = next(line for line in paper if line.get_color() == ours[1].get_color())
-    late = [y for x, y in lazy.get_xydata() if x > 539]
-    assert sum(late) / len(late) == pytest.approx(27.92, abs=0.01)  # as data/paper_values/sfl.csv
-    assert drawn["count"].tolist() == [4] * 6
