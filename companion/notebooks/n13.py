@@ -180,25 +180,29 @@ def path_curves(rows: pd.DataFrame, span: tuple[float, float]) -> np.ndarray:
     return (curves - curves.groupby("world").transform("mean")).to_numpy()
 
 
-def arrival_evidence(
-    found: Sensitivity, sizes: Mapping[str, int], theta: float, capacity: int
-) -> dict[str, Evidence]:
-    """Return the evidence of Fig. 6 and of DRSR's falling variance, from trained runs.
+def nearest_runs(found: Sensitivity, capacity: int) -> dict[str, pd.DataFrame]:
+    """Return the runs that judge Fig. 6, by arrivals: the nearest to the paper's.
 
-    With few arrivals the runs of Fig. 7(b) are Fig. 6(a)'s own setting, with the paper's network.
+    With few arrivals those of Fig. 7(b) are Fig. 6(a)'s own setting, with the paper's network.
+    """
+    return {"few": found.sizes[found.sizes["capacity"] == capacity], "many": found.trained}
+
+
+def arrival_evidence(
+    frames: Mapping[str, pd.DataFrame], sizes: Mapping[str, int], theta: float
+) -> dict[str, Evidence]:
+    """Return the evidence of Fig. 6 and of DRSR's falling variance.
 
     Parameters
     ----------
-    found : Sensitivity
+    frames : mapping
+        "few" and "many" -> runs.
     sizes : mapping
         "few" and "many" -> B_s.
     theta : float
         SRSR's weight.
-    capacity : int
-        B.
     """
     figure, falls = {}, {}
-    frames = {"few": found.sizes[found.sizes["capacity"] == capacity], "many": found.trained}
     for name, size in sizes.items():
         rows = {rule: arm(frames[name], rule, size, theta) for rule in ("drsr", "srsr")}
         moves = steps(pd.concat(rows.values()))
@@ -292,12 +296,14 @@ def _pick(score: pd.DataFrame, chosen: pd.Series) -> np.ndarray:
 
 
 def streams(frame: pd.DataFrame) -> list[LabelStream]:
-    """Return the streams behind the rows of `arm`, one a seed; rules do not change them."""
-    n_classes = sum(name.startswith("count_") for name in frame)
+    """Return the streams behind the rows of `arm`, one a seed; rules do not change them.
+
+    All data sets of notebook 13 have the ten classes of `SFLConfig`.
+    """
     fields = ["seed", "n_clients", "classes_per_client", "n_states", "temperature"]
     own = frame.drop_duplicates("seed")[fields]
     own["seed"] = own["seed"].str.removeprefix("0/").astype(int)
-    return [clients.make_stream(SFLConfig(**given), n_classes) for given in own.to_dict("records")]
+    return [clients.make_stream(SFLConfig(**given), 10) for given in own.to_dict("records")]
 
 
 def exact_gap(
