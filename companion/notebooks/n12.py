@@ -1,7 +1,6 @@
-"""Notebook 12, Fig. 4: the runs, what its claims take of them, and its pictures.
+"""Notebook 12, Fig. 4 and the map of headroom: the runs, and what its claims take of them.
 
-Source: SFL, Section VI. Accuracies are shares in the frames and per cent, or points of them, in
-the pictures.
+Source: SFL, Section VI. Accuracies are shares.
 """
 
 from __future__ import annotations
@@ -9,17 +8,14 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from companion import figures
-from companion.notebooks import sfl_shared
 from companion.notebooks.sfl_shared import (
     ALL_RULES,
     LATE,
     THROUGHOUT,
-    WITH_STATIC_FULL,
     Evidence,
     difference,
     window,
@@ -27,11 +23,7 @@ from companion.notebooks.sfl_shared import (
 from companion.plans import Stage
 from sflkit.results.intervals import mean_interval
 from sflkit.sfl import training
-from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 class Cell(NamedTuple):
@@ -148,43 +140,3 @@ def comparison_evidence(found: Mapping[str, pd.DataFrame]) -> dict[str, Evidence
             rule: difference(late["a"], rule, "full_refreshed") for rule in ("drsr", "srsr", "fifo")
         },
     }
-
-
-def figure4(axes: Sequence[Axes], frame: pd.DataFrame, rules: Sequence[str]) -> pd.DataFrame:
-    """Draw Fig. 4: left the accuracy of every rule over rounds, right late differences from FIFO.
-
-    The last quarter of the left picture, where the curves lie on one another, is enlarged in it.
-
-    Parameters
-    ----------
-    axes : two Axes
-    frame : DataFrame
-        Rows of a sweep over rules and seeds.
-    rules : sequence of str
-        In the order of the right picture.
-
-    Returns
-    -------
-    DataFrame
-        Mean, std and count of the accuracies in per cent, by rule and round.
-    """
-    shown = frame.dropna(subset="accuracy")[["rule", "seed", "round", "accuracy"]]
-    shown = shown.assign(accuracy=100 * shown["accuracy"])
-    how = {"rules": RULES, "interval": None, "labels": WITH_STATIC_FULL}
-    figures.curves(axes[0], shown, "round", "accuracy", "rule", **how)
-    axes[0].set(xlabel="round t", ylabel="test accuracy, %")
-    lines = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
-    names = [WITH_STATIC_FULL[rule] for rule in rules]
-    axes[0].legend([lines[name] for name in names], names, ncols=2, fontsize=9, loc="lower right")
-    end = shown["round"].max()
-    part = axes[0].inset_axes([0.4, 0.33, 0.58, 0.4])
-    figures.curves(part, shown[shown["round"] >= LATE[0] * end], "round", "accuracy", "rule", **how)
-    part.legend().remove()
-    part.set(xlabel="", ylabel="", xlim=(LATE[0] * end, end))
-    part.tick_params(labelsize=8)
-    part.set_title("the last quarter, enlarged", fontsize=8)
-    late = window(frame, LATE)
-    others = [rule for rule in rules if rule != "fifo"]
-    sfl_shared.gains(axes[1], late.sub(late["fifo"], axis=0)[others], labels=WITH_STATIC_FULL)
-    axes[1].set(xlabel="minus FIFO, points", title="last quarter, a dot a seed, bars 95 %")
-    return shown.groupby(["rule", "round"])["accuracy"].agg(["mean", "std", "count"]).reset_index()

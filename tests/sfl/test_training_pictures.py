@@ -1,4 +1,4 @@
-"""What the pictures of Figs. 4 and 10 and of paths draw, on frames whose differences are known."""
+"""What the pictures of paths draw, on frames whose differences are known."""
 
 import matplotlib
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from companion import sheets
-from companion.notebooks import n12, n13
+from companion.notebooks import n13
 
 
 def sweep(levels, seeds=4, rounds=(2, 4, 6, 8), **columns):
@@ -29,29 +29,6 @@ def axes():
     fig, axes = plt.subplots(1, 2)
     yield axes
     plt.close(fig)
-
-
-def test_differences_from_fifo_are_paired_by_seed(axes):
-    """DRSR is 0.03 above FIFO in every seed: 3 points, without spread."""
-    frame = sweep({"fifo": 0.5, "drsr": 0.53, "lazy": 0.4})
-    n12.figure4(axes, frame, ["drsr", "fifo", "lazy"])
-    assert [t.get_text() for t in axes[1].get_yticklabels()] == ["DRSR", "LAZY"]
-    bars = [line.get_xdata() for line in axes[1].lines if line.get_linewidth() == 3]
-    np.testing.assert_allclose(bars, [[3, 3], [-10, -10]])  # the intervals have no length
-
-
-def test_figure_4_has_a_curve_of_every_rule_as_the_paper_draws_it(axes):
-    """Seeds 0 to 3 lie 0, 1, 2 and 3 points above the level: 1.5 in the mean."""
-    frame = sweep({"fifo": 0.5, "drsr": 0.53, "lazy": 0.4})
-    drawn = n12.figure4(axes, frame, ["drsr", "fifo", "lazy"])
-    means = drawn.groupby("rule")["mean"].agg(list)
-    assert means["fifo"] == pytest.approx([51.5] * 4) and means["lazy"] == pytest.approx([41.5] * 4)
-    assert [t.get_text() for t in axes[0].get_legend().get_texts()] == ["DRSR", "FIFO", "LAZY"]
-    heights = [line.get_ydata()[0] for line in axes[0].lines if len(line.get_ydata())]
-    assert heights == pytest.approx([54.5, 51.5, 41.5])
-    (enlarged,) = axes[0].child_axes
-    assert enlarged.get_xlim() == (6, 8)
-    assert [line.get_ydata()[-1] for line in enlarged.lines] == pytest.approx([54.5, 51.5, 41.5])
 
 
 def test_curves_over_runs_have_the_spread_within_a_world(axes):
