@@ -21,7 +21,7 @@ from companion.notebooks.sfl_shared import (
     window,
 )
 from companion.plans import Stage
-from sflkit.results.intervals import mean_interval
+from sflkit.intervals import mean_interval
 from sflkit.sfl import training
 from sflkit.sfl.config import SFLConfig
 

@@ -22,7 +22,7 @@ from sflkit.osafl import training
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
 from sflkit.osafl.rules import RULES
-from sflkit.results.store import config_dict
+from sflkit.runs.keys import config_dict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
