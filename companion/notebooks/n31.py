@@ -133,6 +133,20 @@ def fewest_steps(devices: Devices, grid: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def between(link: Link) -> tuple[float, float, bool]:
+    """Return (5) halfway between two choices of a near client, the mean of theirs, and if allowed.
+
+    One step at a fifth of the largest power, at the largest frequency and at half of it.
+    """
+    client = middling(100.0)
+    power = client.max_tx_watt / 5
+    cpu = client.max_cpu_hz * np.array([1.0, 0.75, 0.5])
+    many = take(client, np.zeros(3, dtype=int))
+    value = alternation.objective(many, link, 1.0, cpu, np.repeat(power, 3), weight=0.5).total
+    allowed = bool(_within(many, link, 1.0, cpu, np.repeat(power, 3)).all())
+    return float(value[1]), float((value[0] + value[2]) / 2), allowed
+
+
 class Answers(NamedTuple):
     """A sub-problem's answers: whether they are feasible, and the best of the grid over them."""
 
@@ -396,7 +410,11 @@ def evidence(
         for smaller, larger in pairwise(NETWORKS)
     }
     able = {name: not able for name, (able, _) in out.wrongly.items()}
-    return judged | {"osafl-fig3": larger | {"infeasible": able}}
+    bits = [networks.SIZES[name].payload_bits for name in NETWORKS]
+    larger |= {"payloads": bits == sorted(bits), "infeasible": able}
+    halfway = {name: between(link) for name, link in links().items()}
+    bent = {name: allowed and middle < ends for name, (middle, ends, allowed) in halfway.items()}
+    return judged | {"osafl-fig3": larger, "osafl-rem1": {"nonconvex": bent}}
 
 
 def notes(weight: float, share: float, n_cvxpy: int) -> dict[str, str]:
