@@ -206,7 +206,8 @@ class Steps(NamedTuple):
     ----------
     table : DataFrame, one row per cell, the nearest to print first
         norm, buffer, the accuracy of each of `CHOOSERS` at the CNN's checkpoint (0 where the run
-        has diverged), and distance, the mean absolute difference from print.
+        has diverged), and distance, the mean absolute difference from print; NaN where OSAFL's
+        alone makes another cell nearer.
     best : Reading
         The first of the table.
     curves : DataFrame
@@ -254,11 +255,7 @@ def steps_grid(
         raise ValueError(f"seeds={list(seeds)} must not hold {seed}, which chooses the scale")
     buffers = ("OSAFL without w/eta", "printed")
     tried = cells(norms, buffers, ("this round's",), ("minibatches",))
-    asked = {
-        (*one[:2], rule): config(one, rule, cnn, seed=seed) for one in tried for rule in CHOOSERS
-    }
-    runs = yield from collected(asked, ("norm", "buffer", "arm"), "32 steps")
-    table = _steps_table(runs)
+    table = yield from _nearest_first(tried, cnn, seed)
     best = next(one for one in tried if one[:2] == tuple(table.loc[0, ["norm", "buffer"]]))
     more = cases(best, cnn, [seed], (1,), (*CHOOSERS, *rules)) | cases(best, cnn, seeds, (1,))
     curves = yield from collected(more, CASE, "32 steps, CNN")
@@ -267,17 +264,39 @@ def steps_grid(
     return Steps(table, best, curves, dense)
 
 
-def _steps_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells of `Steps`: the nearest to print first, then the smaller scale."""
-    said = {rule: checkpoint_value("CNN", rule) for rule in CHOOSERS}
-    rows = []
-    for (norm, buffer), cell in runs.groupby(["norm", "buffer"], sort=False):
-        ends = {rule: float(accuracy(run).iloc[-1]) for rule, run in cell.groupby("arm")}
-        far = [abs(ends[rule] - said[rule]) for rule in CHOOSERS]
-        rows.append({"norm": norm, "buffer": buffer, **ends, "distance": np.mean(far)})
-    columns = ["norm", "buffer", *CHOOSERS, "distance"]
-    table = pd.DataFrame(rows)[columns].round({"distance": 12})
-    return table.sort_values(["distance", "norm"], ignore_index=True)
+def _nearest_first(
+    tried: Sequence[Reading], base: Mapping, seed: int
+) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
+    """Yield OSAFL's run of every cell, and M-FedAvg's of those that may be the nearest to print.
+
+    A cell's distance is at least half of OSAFL's difference, so that M-FedAvg is not asked for
+    where another cell is nearer already.
+    """
+    first, second = CHOOSERS
+    rows = pd.DataFrame([one[:2] for one in tried], columns=["norm", "buffer"])
+    for rule in CHOOSERS:
+        rows[rule], rows[f"{rule} off"] = np.nan, np.nan
+    asked = {(i,): config(one, first, base, seed=seed) for i, one in enumerate(tried)}
+    runs = yield from collected(asked, ("cell",), "32 steps")
+    _note(rows, runs, first)
+    rows["distance"] = np.nan
+    for i in rows.sort_values([f"{first} off", "norm"]).index:
+        if rows.loc[i, f"{first} off"] / 2 > rows["distance"].min():
+            break
+        run = {(i,): config(tried[i], second, base, seed=seed)}
+        _note(rows, (yield from collected(run, ("cell",), "32 steps")), second)
+        rows["distance"] = rows[[f"{rule} off" for rule in CHOOSERS]].mean(axis=1, skipna=False)
+    rows["distance"] = rows["distance"].round(12)
+    order = ["distance", f"{first} off", "norm"]
+    table = rows.sort_values(order, ignore_index=True)
+    return table[["norm", "buffer", *CHOOSERS, "distance"]]
+
+
+def _note(rows: pd.DataFrame, runs: pd.DataFrame, rule: str) -> None:
+    """Write a rule's accuracies at the CNN's checkpoint into their cells, and how far off."""
+    for i, run in runs.groupby("cell"):
+        rows.loc[i, rule] = float(accuracy(run).iloc[-1])
+        rows.loc[i, f"{rule} off"] = abs(rows.loc[i, rule] - checkpoint_value("CNN", rule))
 
 
 # The rounds after which Section V-B.1 names accuracies at K = 1.

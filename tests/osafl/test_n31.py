@@ -143,16 +143,3 @@ def test_the_value_reached_by_start_and_weight(fleets):
     line = fig.axes[0].get_lines()[0].get_ydata()
     mean = curve.query("epsilon == 0.5").groupby("start")["reached"].mean()
     assert line == pytest.approx(mean.to_numpy()) and drawn["reached"] is curve
-
-
-def test_pictures_draw_what_was_found(out):
-    import matplotlib.pyplot as plt
-
-    fig, drawn = n31.draw_stragglers(out, ROUNDS)
-    assert len(fig.axes) == 3
-    assert set(drawn) == {f"{kind} {name}" for kind in (0.3, "exact") for name in n31.NETWORKS}
-    # at x = 1 those are counted who are out in fewer than all rounds
-    assert drawn["exact FCN"][-1] == np.mean(out.often["exact", "FCN"] < 1 - 1e-9)
-    marks = [line for line in fig.axes[1].get_lines() if line.get_markerfacecolor() == "none"]
-    assert [round(1 - line.get_ydata()[0], 6) for line in marks] == [0.22, 0.34, 0.51, 0.72]
-    plt.close("all")

@@ -136,6 +136,7 @@ def test_the_steps_are_chosen_by_the_cnn_and_judged_on_other_seeds(first):
     of it, M-FedAvg 0.38 of it, whatever the scale: of equal cells the smaller scale is taken.
     """
     stages, found = first
+    # OSAFL in four cells; M-FedAvg in two, as the printed buffer is too far off whatever it does
     assert {c.seed for c in stages["32 steps"]} == {100} and len(stages["32 steps"]) == 6
     assert {c.local_round for c in stages["32 steps"]} == {"minibatches"}
     table = found.steps.table
@@ -143,6 +144,7 @@ def test_the_steps_are_chosen_by_the_cnn_and_judged_on_other_seeds(first):
     end = 1 - 0.8**5
     away = (abs(0.58 * end - 0.63) + abs(0.38 * end - 0.53)) / 2
     assert table.loc[0, "distance"] == pytest.approx(away)
+    assert table["distance"].count() == 2
     assert table.loc[2, "osafl"] == pytest.approx(0.03 * end)
     assert set(n33.judging(found.steps)["seed"]) == {305, 306}
     assert answers_of(found, "osafl-cnn")["ahead_m_feddisco"] == "open"  # one reading
