@@ -227,9 +227,9 @@ def _first_window(curve: pd.Series, window: int, good: Callable[[pd.Series], pd.
     return float(ends[0] - (window - 1) / 2) if len(ends) else float("nan")
 
 
-def ceilings(base: Mapping[str, Any], seeds: Iterable[int], K: int = 1) -> pd.Series:
-    """Return, by seed, the accuracy of one who knows every user's law."""
-    return pd.Series({s: limit_of(ceiling, OSAFLConfig(seed=s, top_k=K, **base)) for s in seeds})
+def ceilings(base: Mapping[str, Any], seeds: Iterable[int]) -> pd.Series:
+    """Return, by seed, the accuracy of one who knows every user's law, K = 1."""
+    return pd.Series({s: limit_of(ceiling, OSAFLConfig(seed=s, top_k=1, **base)) for s in seeds})
 
 
 PAPER_ROUNDS = 100  # the claims about plateaus and whole tables are about so many
@@ -237,9 +237,7 @@ PAPER_ROUNDS = 100  # the claims about plateaus and whole tables are about so ma
 MINUTES = {"CNN": (0.7, 14), "SqueezeNet1": (7, 23)}
 
 
-def evidence(
-    found: Dataset1, known: pd.Series, judging: Mapping[int, pd.Series]
-) -> dict[str, Evidence]:
+def evidence(found: Dataset1, known: pd.Series, possible: pd.Series) -> dict[str, Evidence]:
     """Return the evidence of notebook 33's trained claims.
 
     Parameters
@@ -247,13 +245,13 @@ def evidence(
     found : Dataset1
     known : Series
         Accuracy of one who knows every user's law, K = 1, by seed of the buffers.
-    judging : mapping
-        The same by K and seed of the runs that judge the tables.
+    possible : Series
+        The same by seed of the runs that judge the tables.
     """
     read = {K: at_k(found.read.runs, K) for K in (1, 2)}
     evidence: dict[str, Evidence] = {
-        "osafl-tab2": _table(read[1], 1, judging) | _as_printed(found, 1, best),
-        "osafl-tab3": _table(read[2], 2, judging) | _as_printed(found, 2, best),
+        "osafl-tab2": _table(read[1], 1, possible) | _as_printed(found, 1, best),
+        "osafl-tab3": _table(read[2], 2) | _as_printed(found, 2, best),
         "osafl-superior": _superior(),
         "osafl-fig4": _curves(read, area) | _as_printed(found, 1, area),
         "osafl-score": {
@@ -280,14 +278,16 @@ def evidence(
 # --- Dataset-1 ------------------------------------------------------------------------------------
 
 
-def _table(runs: pd.DataFrame, K: int, ceilings: Mapping[int, pd.Series]) -> Evidence:
+def _table(runs: pd.DataFrame, K: int, possible: pd.Series | None = None) -> Evidence:
+    """The orders of a table, and its levels: shares of what is possible, or of OSAFL's own."""
     rules = [rule for rule in LABELS if rule != "m_afa_cd"]  # which is to fail
+    rules = rules if possible is not None else rules[1:]
     keys = [*(f"best_{rule}" for rule in BASELINES), "fails"]
     if why := missing(K, runs):
         return dict.fromkeys([*keys, *(f"level_{rule}" for rule in rules)], NotRun(why))
     found = by_arm(runs, best)
     pairs = [(found["osafl"], found[rule]) for rule in BASELINES]
-    of_best = ceilings[K].loc[found.index]
+    of_best = found["osafl"] if possible is None else possible.loc[found.index]
     levels = {f"level_{rule}": (found[rule], of_best) for rule in rules}
     return levels | dict(zip(keys, [*pairs, (found["osafl"] / 2, found["m_afa_cd"])], strict=True))
 

@@ -36,7 +36,7 @@ def test_the_readings_come_first_and_buffers_one_seed_after_the_other(first):
 
 
 KNOWN = pd.Series(0.66, index=ONE["seeds"])
-BEST = dict.fromkeys((1, 2), pd.Series(0.66, index=ONE["reading_seeds"]))
+BEST = pd.Series(0.66, index=ONE["reading_seeds"])
 
 
 def answers_of(found, artefact):
@@ -128,7 +128,7 @@ def test_the_printed_buffer_is_judged_and_what_was_fitted_confirms_nothing(
         if levels := [key for key in answers if key.startswith("level_")]:
             judged = CLAIMS[artefact].judge(evidence, setting=Setting("full"))
             answers = {a.part.key: a.judged.answer for a in judged.answers}
-            assert answers[levels[1]] == "no"  # 0.38 of 0.66
+            assert answers[levels[-1]] == "no"  # 0.38 of 0.66 or 0.58
 
 
 def test_the_steps_are_chosen_by_the_cnn_and_judged_on_other_seeds(first):
