@@ -142,9 +142,9 @@ def dataset1(**given: Any) -> Generator[Stage, pd.DataFrame, Dataset1]:
         cnn = column_base(own, "CNN", p.step_rounds)
         dense = own | {"rounds": p.step_fcn_rounds}
         judges = p.step_seeds[: p.step_few]
-        steps = yield from table2_readings.steps_grid(
-            cnn, dense, p.step_norms, p.reading_seed, p.step_rules, judges, p.step_fcn_rules
-        )
+        scales = (p.step_norms, p.step_printed)
+        others = (p.step_rules, judges, p.step_fcn_rules)
+        steps = yield from table2_readings.steps_grid(cnn, dense, *scales, p.reading_seed, *others)
     return Dataset1(read, diverging, genie, buffers, scan, checkpoints, columns, steps)
 
 

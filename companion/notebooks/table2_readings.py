@@ -226,6 +226,7 @@ def steps_grid(
     cnn: Mapping,
     fcn: Mapping,
     norms: Sequence[float],
+    printed_norms: Sequence[float],
     seed: int,
     rules: Sequence[str],
     seeds: Sequence[int],
@@ -237,8 +238,8 @@ def steps_grid(
     ----------
     cnn, fcn : mapping
         The settings of the two networks' runs, as for `config`; the CNN's end at its checkpoint.
-    norms : sequence of float
-        Scales of the inputs, at least one.
+    norms, printed_norms : sequence of float
+        Scales of the inputs without w/eta in OSAFL's buffer, at least one, and with it.
     seed : int
         It chooses by `CHOOSERS` on the CNN.
     rules, fcn_rules : sequence of str
@@ -253,8 +254,9 @@ def steps_grid(
     """
     if seed in seeds:
         raise ValueError(f"seeds={list(seeds)} must not hold {seed}, which chooses the scale")
-    buffers = ("OSAFL without w/eta", "printed")
-    tried = cells(norms, buffers, ("this round's",), ("minibatches",))
+    rest = ("this round's", "minibatches")
+    tried = [Reading(norm, "OSAFL without w/eta", *rest) for norm in norms]
+    tried += [Reading(norm, "printed", *rest) for norm in printed_norms]
     table = yield from _nearest_first(tried, cnn, seed)
     best = next(one for one in tried if one[:2] == tuple(table.loc[0, ["norm", "buffer"]]))
     more = cases(best, cnn, [seed], (1,), (*CHOOSERS, *rules)) | cases(best, cnn, seeds, (1,))

@@ -36,6 +36,7 @@ ONE = {
     "score_seeds": [204, 205, 206, 207],
     "step_rounds": 5,
     "step_norms": [5.0, 10.0],
+    "step_printed": [5.0],
     "step_rules": ["m_feddisco", "m_fednova"],
     "step_seeds": [305, 306, 307],
     "step_few": 2,

@@ -30,7 +30,7 @@ def test_settings_differ_by_size(one):
     assert full["osafl-tab2"].differs == f"FCN of 512-256 units; {reading}"
     assert "inputs at the scale 10" in full["osafl-alg2"].differs
     said = f"CNN until the checkpoint in the text on 2 seeds; {reading}, by the FCN; the other: "
-    said += "32 steps a local round at the scale 5, the nearest of 4 cells"
+    said += "32 steps a local round at the scale 5, the nearest of 3 cells"
     assert full["osafl-cnn"].differs.startswith(said)
     assert full["osafl-cnn"].differs.endswith("judged on 2 other seeds")
     both = early._replace(columns=one.columns | {"CNN": runs})
