@@ -39,7 +39,8 @@ from companion.app import gate, paper
 from companion.judging.claims import Page
 from sflkit import paths
 from sflkit.data import catalogue
-from sflkit.results import store
+from sflkit.runs import store
+from sflkit.runs.keys import result_key
 
 TOLERANCE = 0.005  # one test image of the smallest test set, 300, may be told otherwise
 WHOLE_SECONDS = 2.0
@@ -125,7 +126,7 @@ def published_runs(book: gate.Notebook, folder: Path | str | None = None) -> lis
     plan = paper.begin(book)
     said = plans.next_stage(plan, None)
     while isinstance(said, plans.Stage):
-        keys = [store.result_key(said.run, config) for config in said.configs]
+        keys = [result_key(said.run, config) for config in said.configs]
         for key, config in zip(keys, said.configs, strict=True):
             there = store.look(key, folder)
             if there.record or there.wrong:

@@ -29,11 +29,11 @@ from numpy.typing import ArrayLike
 
 from companion.judging import seals
 from companion.judging.tables import say_if_unpublished
-from sflkit import paths
+from sflkit import intervals, paths
 from sflkit.registry import Registry
-from sflkit.results import intervals
-from sflkit.results.origin import versions
-from sflkit.results.store import FLOAT_FORMAT, plain
+from sflkit.runs.keys import plain
+from sflkit.runs.origin import versions
+from sflkit.runs.tables import FLOAT_FORMAT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

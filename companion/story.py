@@ -17,9 +17,8 @@ import pandas as pd
 from companion.app import gate
 from companion.judging import tables
 from sflkit import checks, paths
-from sflkit.results import sums
-from sflkit.results.store import plain
-from sflkit.results.sweep import Complete
+from sflkit.runs import Complete, sums
+from sflkit.runs.keys import plain
 
 SOURCES = ("published", "compute")
 # They choose where numbers come from, or what is tried beside them, but no published number.

@@ -43,7 +43,7 @@ def data(
 ) -> None:
     """Fetch data sets, or list those at hand."""
     from sflkit import data
-    from sflkit.data import catalogue, images
+    from sflkit.data import catalogue, datasets
 
     if not name:
         for found, where in data.available().items():
@@ -59,7 +59,7 @@ def data(
     for wanted in name or ():
         try:
             if wanted in catalogue.CLIENT_SETS:
-                typer.echo(f"{wanted}: {images.obtain(wanted)}")
+                typer.echo(f"{wanted}: {datasets.obtain(wanted)}")
                 continue
             found = data.load(wanted)
             typer.echo(

@@ -29,7 +29,7 @@ from sflkit.config import (
 )
 from sflkit.fats.config import FATSConfig
 from sflkit.registry import Registry, Rule
-from sflkit.results.store import config_dict
+from sflkit.runs.keys import config_dict
 from sflkit.sfl.config import SFLConfig
 
 RULES = Registry("cache rule", {"fifo": Rule(list, "FIFO"), "drsr": Rule(list, "DRSR")})

@@ -126,7 +126,7 @@ def compute_published(
     It may be stopped at any moment; called again, it goes on. Two beside each other share the work.
     """
     from companion.app import paper
-    from sflkit.results import origin
+    from sflkit.runs import origin
 
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))

@@ -27,7 +27,8 @@ import joblib
 from companion import plans, shelf, story
 from companion.app import gate
 from sflkit import machine, paths
-from sflkit.results import store, sweep
+from sflkit.runs import sweep
+from sflkit.runs.keys import canonical, describe
 
 LENGTHS = ("rounds", "episodes", "repeats")
 _NAMED = 5  # results that nobody wants which are named
@@ -42,7 +43,7 @@ class Course:
     stage : Stage or None
         The last one met.
     runs : dict
-        Config and description (`store.describe`) of that stage's runs by key.
+        Config and description (`describe`) of that stage's runs by key.
     wanted : dict
         The same of all stages met so far; all but the last are complete.
     ended : bool
@@ -81,7 +82,7 @@ class Course:
             self.ended = True
             return
         self.stage = said
-        heads = ((config, store.describe(said.run, config)) for config in said.configs)
+        heads = ((config, describe(said.run, config)) for config in said.configs)
         self.runs = {head["key"]: (config, head) for config, head in heads}
         self.wanted |= self.runs
 
@@ -240,11 +241,11 @@ class Prices:
         self._known: dict[str, float | None] = {}
 
     def of(self, head: dict) -> float | None:
-        """Return the price of the run that `store.describe` describes; None where no run of its
+        """Return the price of the run that `describe` describes; None where no run of its
         experiment has ended yet.
         """
         config = {name: value for name, value in head["config"].items() if name != "seed"}
-        text = store.canonical([head["experiment"], config])
+        text = canonical([head["experiment"], config])
         if text not in self._known:
             self._known[text] = _nearest(config, self._seen.get(head["experiment"], []))
         return self._known[text]

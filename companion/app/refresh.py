@@ -35,12 +35,10 @@ def alone(echo: Callable[[str], Any] = print) -> Iterator[None]:
 
     The operating system drops the lock when this process dies.
     """
-    import filelock
-
     lock = paths.lock("figures", wait=False, folder=paths.out() / ".locks")
     try:
         lock.acquire()
-    except filelock.Timeout:
+    except TimeoutError:
         echo("another `sflkit figures` or `refresh` is at work in this clone; waiting for its end")
         lock.acquire(timeout=-1)
     try:

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.results.intervals import (
+from sflkit.intervals import (
     Estimate,
     difference_interval,
     mean_interval,

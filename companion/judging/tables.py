@@ -30,8 +30,8 @@ from companion.judging.claims import (
     nearest,
 )
 from sflkit import checks, paths
-from sflkit.results.intervals import mean_interval
-from sflkit.results.origin import commit, device, versions
+from sflkit.intervals import mean_interval
+from sflkit.runs.origin import commit, device, versions
 
 # How the parameters of this process differ from the published ones; `story.begin` fills it.
 explored: list[str] = []

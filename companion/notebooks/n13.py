@@ -28,8 +28,8 @@ from companion.notebooks import label_only, sfl_shared
 from companion.notebooks.label_only import LabelOnlyConfig, make_stream
 from companion.notebooks.sfl_shared import LATE, THROUGHOUT, Evidence, difference, steps, window
 from companion.plans import Stage
+from sflkit.intervals import mean_interval
 from sflkit.models import NETWORKS
-from sflkit.results.intervals import mean_interval
 from sflkit.sfl import training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig

@@ -52,9 +52,9 @@ from sflkit.data import catalogue
 from sflkit.datastreams import psi, training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.strategies import client_importance
+from sflkit.intervals import mean_interval
 from sflkit.models import NETWORKS
-from sflkit.results.intervals import mean_interval
-from sflkit.results.store import config_dict
+from sflkit.runs.keys import config_dict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -53,11 +53,11 @@ from companion.notebooks.table2_readings import (
     name_of,
 )
 from companion.plans import Stage, data_remarks
+from sflkit.intervals import mean_interval
 from sflkit.osafl.clients import ceiling
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
 from sflkit.osafl.rules import RULES
-from sflkit.results.intervals import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,10 +14,10 @@ import pandas as pd
 from companion import figures, story
 from companion.judging.claims import Setting
 from companion.plans import Stage
+from sflkit import intervals
 from sflkit.osafl import centralised
 from sflkit.osafl.centralised import CentralisedConfig
-from sflkit.results import intervals
-from sflkit.results.store import config_dict
+from sflkit.runs.keys import config_dict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

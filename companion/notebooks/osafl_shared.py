@@ -18,12 +18,12 @@ import pandas as pd
 from companion import figures, sheets, story
 from companion.judging.tables import paper_values
 from companion.plans import Stage, no_runs
+from sflkit.intervals import mean_interval
 from sflkit.osafl import training
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
 from sflkit.osafl.rules import RULES
-from sflkit.results.intervals import mean_interval
-from sflkit.results.store import config_dict
+from sflkit.runs.keys import config_dict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

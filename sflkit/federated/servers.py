@@ -77,7 +77,8 @@ class FedAvg:
     global_rate: float = 1.0
 
     def __post_init__(self):
-        checks.real("global_rate", self.global_rate, above=0.0)
+        rate = checks.real("global_rate", self.global_rate, above=0.0)
+        object.__setattr__(self, "global_rate", rate)
 
     def local_options(self, work: LocalWork) -> dict[str, Any]:
         """Return no options: local steps are plain SGD."""
@@ -110,8 +111,9 @@ class FedProx:
     global_rate: float = 1.0
 
     def __post_init__(self):
-        checks.real("mu", self.mu, 0.0)
-        checks.real("global_rate", self.global_rate, above=0.0)
+        object.__setattr__(self, "mu", checks.real("mu", self.mu, 0.0))
+        rate = checks.real("global_rate", self.global_rate, above=0.0)
+        object.__setattr__(self, "global_rate", rate)
 
     def local_options(self, work: LocalWork) -> dict[str, Any]:
         """Return mu as the factor of the proximal term."""

@@ -24,6 +24,7 @@ from torch.nn import functional as F
 
 from sflkit import checks, torch_draws
 from sflkit.federated.arrays import first_not_finite, numbers_of
+from sflkit.federated.recording import Programs
 from sflkit.federated.replicas import Replica
 
 LOSSES = ("cross_entropy", "mse")
@@ -69,6 +70,8 @@ class Task:
         Name, shape and number of entries of each parameter, in the order of `model.parameters()`.
     n_params : int
         P, the number of all entries.
+    programs : Programs
+        What the back ends have recorded for this task.
     convolutional, recurrent : bool
         Whether the model has a convolution, or one of torch's recurrent layers.
 
@@ -106,9 +109,10 @@ class Task:
         self._idle: dict[str, deque[Replica]] = {}  # by kind of device
         self._forwards: dict[tuple, Forward] = {}  # by a sample's shape and type
         self._stackable: dict[tuple, bool] = {}  # likewise
+        self.programs = Programs()
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_idle", "_forwards", "_stackable")
+        kept = ("_idle", "_forwards", "_stackable", "programs")
         return {name: value for name, value in self.__dict__.items() if name not in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

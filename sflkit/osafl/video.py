@@ -86,7 +86,8 @@ class Catalogue:
                 "features holds a vector of zeros; its cosine is undefined, every file needs a "
                 "feature above 0"
             )
-        zipf_mandelbrot(order.shape[1], self.gamma, self.q)  # checks gamma and q
+        self.gamma = checks.real("gamma", self.gamma, 0)
+        self.q = checks.real("q", self.q, above=-1)
         self.features = _read_only(np.asarray(self.features))
         self.order = _read_only(order.astype(np.int64))
 

@@ -279,7 +279,7 @@ def test_worker_processes_end_with_the_kernel(clone):
     write_notebook(
         clone / "notebooks" / "10_first.ipynb",
         run=(
-            "import joblib\nfrom sflkit.results import sweep\nfrom sflkit.sfl import cache_paths\n"
+            "import joblib\nfrom sflkit.runs import sweep\nfrom sflkit.sfl import cache_paths\n"
             "from sflkit.sfl.config import SFLConfig\n"
             "small = dict(train=False, rounds=1, n_clients=3, capacity=4, batch_size=2)\n"
             "configs = [SFLConfig(**small, seed=s) for s in (0, 1)]\n"

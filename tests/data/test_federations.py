@@ -69,9 +69,11 @@ def test_label_weights_by_hand(by_hand):
         ({"y_test": np.array([0, 0, 1, 2, 2, 3])}, r"y_test holds int64 0 to 3; .*\[0, 2\]"),
         ({"y": np.zeros(5)}, "y holds float64"),
         ({"test_weights": np.full(6, 0.2)}, "test_weights must sum to 1"),
-        ({"test_weights": np.full(5, 0.2)}, r"test_weights has shape \(5,\)"),
-        ({"historical": np.array([True])}, r"historical is bool of shape \(1,\)"),
-        ({"historical": np.array([1, 0])}, "historical is int64"),
+        ({"test_weights": np.full(5, 0.2)}, r"test_weights \(5,\)"),
+        ({"historical": np.array([True])}, r"historical bool \(1,\)"),
+        ({"historical": np.array([1, 0])}, "historical int64"),
+        ({"x": np.full((5, 2), np.nan, np.float32)}, "x holds a value that is not finite"),
+        ({"x_test": np.full((6, 2), -np.inf, np.float32)}, "x_test holds a value that is not"),
     ],
 )
 def test_what_does_not_fit_is_refused(by_hand, change, message):

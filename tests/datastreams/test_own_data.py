@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 
 from companion.notebooks import n93, own_data
-from sflkit.data import tables
-from sflkit.results import sweep
+from sflkit.data import own
+from sflkit.runs import sweep
 from sflkit.sfl import caches
 from tests.helpers import ROOT
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    return tables.write_example(tmp_path_factory.mktemp("own") / "example.csv")
+    return own.write_example(tmp_path_factory.mktemp("own") / "example.csv")
 
 
 def config(file, **fields):

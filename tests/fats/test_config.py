@@ -7,7 +7,7 @@ import pytest
 
 from sflkit.fats import membership, training
 from sflkit.fats.config import FATSConfig, MembershipConfig
-from sflkit.results.store import result_key
+from sflkit.runs.keys import result_key
 from tests.fats.fats_cases import TINY_RUN
 from tests.helpers import ROOT
 

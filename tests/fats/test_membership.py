@@ -21,7 +21,7 @@ from sflkit.fats.unlearning import forget, learn, request, resume
 from sflkit.federated import Task
 from sflkit.models import create
 from sflkit.randomness import generator
-from sflkit.results import sweep
+from sflkit.runs import sweep
 
 # clients of 9 samples: 6 trained on, of which 2 are forgotten, and 3 unseen
 TINY = MembershipConfig(

@@ -27,7 +27,8 @@ from sflkit import paths
 from sflkit.data import files
 from sflkit.fats.state import save
 from sflkit.fats.unlearning import learn
-from sflkit.results import store, sweep
+from sflkit.runs import store, sweep
+from sflkit.runs.keys import describe, result_key
 from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
 from tests.faults import campaign
@@ -37,7 +38,7 @@ CONFIG = SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2)
 
 
 def write_a_result(folder, number):
-    head = store.describe(cache_paths.run, CONFIG)
+    head = describe(cache_paths.run, CONFIG)
     frame = pd.DataFrame({"round": np.arange(400), "loss": float(number)})
     store.write_result(folder, head, frame, threads=1, seconds=float(number))
 
@@ -82,7 +83,7 @@ WRITERS = {
 
 def result_is_known(folder):
     """Whether a result in a folder is whole, or nothing at all; or is known not to be."""
-    found = store.look(store.result_key(cache_paths.run, CONFIG), folder)
+    found = store.look(result_key(cache_paths.run, CONFIG), folder)
     return not found.wrong or "digest" in found.wrong or "without" in found.wrong
 
 

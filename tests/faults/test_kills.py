@@ -20,7 +20,7 @@ from companion import shelf
 from sflkit import paths
 from sflkit.fats.state import PendingRequestError, load
 from sflkit.fats.unlearning import learn, resume
-from sflkit.results import store
+from sflkit.runs import store
 from tests.faults import campaign
 from tests.helpers import DRAW, ROOT, write_notebook
 
@@ -148,7 +148,7 @@ SWEEPING = textwrap.dedent("""
     sys.path.insert(0, sys.argv[2])
     import joblib
     import paper_probe
-    from sflkit.results import sweep
+    from sflkit.runs import sweep
     if __name__ == "__main__":
         with contextlib.ExitStack() as stack:
             if sys.argv[3] == "dask":

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sflkit import data
-from sflkit.data.images import Dataset
+from sflkit.data import Dataset
 from sflkit.sfl import learner
 from sflkit.sfl.clients import Clients
 from sflkit.sfl.config import SFLConfig

@@ -1,10 +1,9 @@
 """Loading: what is at hand, files and their checks, and the errors a user meets."""
 
-import dataclasses
-import errno
 import gzip
 import hashlib
 import os
+import pickle
 import warnings
 
 import numpy as np
@@ -13,8 +12,8 @@ import torch
 
 from sflkit import data
 from sflkit.data import catalogue, files
-from sflkit.data.files import check, write
-from sflkit.data.images import obtain
+from sflkit.data.datasets import obtain
+from sflkit.data.files import write
 
 
 def small(n_train=20, n_test=10, shape=(28, 28), n_classes=10, seed=0):
@@ -191,47 +190,13 @@ def test_a_written_file_loads_back(folder):
     assert not loaded.canonical
     assert loaded.note == "subset: 20 training and 10 test samples, canonical are 60,000 and 10,000"
     assert loaded is data.load("mnist")
-    assert sorted(p.name for p in folder.iterdir()) == ["mnist.npz", "mnist.npz.sha256"]
-
-
-def test_a_file_without_digest_is_accepted_with_a_note(folder):
-    write(folder / "mnist.npz", small())
-    (folder / "mnist.npz.sha256").unlink()
-    loaded = data.load("mnist")
-    assert loaded.digest == hashlib.sha256((folder / "mnist.npz").read_bytes()).hexdigest()
-    assert "no mnist.npz.sha256 beside the file" in loaded.note and "subset" in loaded.note
-
-
-def test_a_damaged_digest_file_is_named(folder):
-    write(folder / "mnist.npz", small())
-    (folder / "mnist.npz.sha256").write_text("see the README\n")
-    with pytest.raises(
-        data.DataCorruptError, match=r"mnist\.npz\.sha256 must start with the 64 hex digits"
-    ):
-        data.load("mnist")
-
-
-@pytest.mark.parametrize("name", ["mnist.npz", "mnist.npz.sha256"])
-@pytest.mark.parametrize("kind", ["a pipe", "a device", "a link to nowhere"])
-def test_what_is_no_regular_file_is_neither_waited_for_nor_left_out(folder, name, kind):
-    """A pipe was waited for, and a digest that is a dangling link counted as none."""
-    file = folder / "mnist.npz"
-    write(file, small())
-    (folder / name).unlink()
-    if kind == "a pipe":
-        os.mkfifo(folder / name)
-    else:
-        (folder / name).symlink_to("/dev/zero" if kind == "a device" else "nowhere")
-    expected = FileNotFoundError if name == file.name and "link" in kind else data.DataCorruptError
-    with pytest.raises(expected, match=f"{name}"):
-        check(file)
+    assert [p.name for p in folder.iterdir()] == ["mnist.npz"]
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\x80\x04N.", None])
-def test_unreadable_files_without_digest(folder, content):
+def test_unreadable_files(folder, content):
     if content is None:
         write(folder / "mnist.npz", small())
-        (folder / "mnist.npz.sha256").unlink()
         content = (folder / "mnist.npz").read_bytes()[:-500]
     (folder / "mnist.npz").write_bytes(content)
     with pytest.raises(data.DataCorruptError, match=r"mnist\.npz cannot be read as npz"):
@@ -274,7 +239,7 @@ def test_schema(folder, change, message):
 def test_cifar100_needs_its_superclasses(folder):
     arrays = small(shape=(32, 32, 3))
     write(folder / "cifar100.npz", arrays)
-    with pytest.raises(data.DataCorruptError, match="superclasses"):
+    with pytest.raises(data.DataCorruptError, match="lacks y_train_coarse"):
         data.load("cifar100")
     arrays |= {"y_train_coarse": np.full(20, 20), "y_test_coarse": np.zeros(10, int)}
     write(folder / "cifar100.npz", arrays)
@@ -344,43 +309,6 @@ def test_sets_with_clients_are_listed_and_refused(folder):
     assert data.available()["shakespeare"] == str(folder / "tinyshakespeare.txt")
 
 
-def test_bytes_are_written_with_their_record(folder):
-    digest = write(folder / "a.txt", b"abc")
-    assert digest == hashlib.sha256(b"abc").hexdigest()
-    assert check(folder / "a.txt") == (
-        digest,
-        True,
-    )
-    (folder / "a.txt.sha256").unlink()
-    assert check(folder / "a.txt") == (digest, False)
-
-
-def test_the_form_is_looked_at_before_anything_is_unpacked(folder):
-    # 256 MiB of zeros take 260 kB packed; numpy unpacked them before anyone asked for the form
-    import resource
-    import zipfile
-
-    arrays = small()
-    np.savez_compressed(folder / "mnist.npz", **arrays)
-
-    with zipfile.ZipFile(folder / "mnist.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, values in arrays.items():
-            with archive.open(f"{name}.npy", "w") as file:
-                shape = (2**28,) if name == "x_train" else values.shape
-                head = {"shape": shape, "fortran_order": False, "descr": values.dtype.str}
-                np.lib.format.write_array_header_1_0(file, head)
-                if name == "x_train":
-                    for _ in range(256):
-                        file.write(bytes(2**20))
-                else:
-                    file.write(values.tobytes())
-    assert (folder / "mnist.npz").stat().st_size < 1e6
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(data.DataCorruptError, match=r"x_train is uint8 of shape \(268435456,\)"):
-        data.load("mnist", root=folder)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
-
-
 def tiny_cifar(monkeypatch, name="cifar100", seed=3):
     """Arrays of a tiny data set of which the catalogue knows what they hold."""
     spec = catalogue.SPECS[name]
@@ -389,7 +317,7 @@ def tiny_cifar(monkeypatch, name="cifar100", seed=3):
         arrays |= {f"y_{s}_coarse": arrays[f"y_{s}"] // 5 for s in ("train", "test")}
     arrays = {k: v.astype(np.int64) if k[0] == "y" else v for k, v in arrays.items()}
     contents = files.contents_digest(files.in_own_order(arrays))
-    known = dataclasses.replace(spec, sizes=(40, 20), contents=contents)
+    known = spec._replace(sizes=(40, 20), contents=contents)
     monkeypatch.setitem(catalogue.SPECS, name, known)
     return arrays
 
@@ -438,32 +366,182 @@ def test_a_lossy_copy_and_a_subset_are_called_so_and_stay_as_they_are(folder, mo
         data.load("cifar100-complete")
 
 
+def idx(values):
+    head = bytes([0, 0, 8, values.ndim]) + b"".join(n.to_bytes(4, "big") for n in values.shape)
+    return head + values.astype(np.uint8).tobytes()
+
+
+IDX = {
+    "train-images-idx3-ubyte": "x_train",
+    "train-labels-idx1-ubyte": "y_train",
+    "t10k-images-idx3-ubyte": "x_test",
+    "t10k-labels-idx1-ubyte": "y_test",
+}
+
+
+def write_idx(place, arrays, packed):
+    place.mkdir(parents=True)
+    for file, key in IDX.items():
+        content = idx(arrays[key])
+        if packed:
+            (place / f"{file}.gz").write_bytes(gzip.compress(content))
+        else:
+            (place / file).write_bytes(content)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("name", "where"), [("mnist", "MNIST/raw"), ("fmnist", "FashionMNIST/raw")]
+)
+def test_idx_folders_of_torchvision(folder, name, where, packed):
+    arrays = small()
+    write_idx(folder / where, arrays, packed)
+    loaded = data.load(name)
+    for key, values in arrays.items():
+        np.testing.assert_array_equal(getattr(loaded, key), values)
+    assert loaded.source == str(folder / where) == data.available()[name]
+    assert loaded.note.startswith("subset: 20 training") and loaded.y_train.dtype == np.int64
+    write_idx(folder / "plain" / where, arrays, not packed)  # however it is packed, one digest
+    assert data.load(name, root=folder / "plain").digest == loaded.digest
+    end = ".gz" if packed else ""
+    (folder / where / f"t10k-labels-idx1-ubyte{end}").unlink()
+    with pytest.raises(data.DataCorruptError, match=f"{where} .*lacks t10k-labels-idx1-ubyte"):
+        data.load(name)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"\x00\x00\x0d\x01\x00\x00\x00\x00", "starts with 00000d01"),
+        (b"\x00\x00\x08\x03\x00", "promises shape"),
+        (b"", "starts with"),
+    ],
+)
+def test_idx_heads(tmp_path, raw, message):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(raw))
+    with pytest.raises(ValueError, match=message):
+        files.read_idx(tmp_path / "a.gz")
+
+
+def rows_of(x):
+    return x.transpose(0, 3, 1, 2).reshape(len(x), -1)
+
+
+def write_batches(place, arrays, protocol=3):
+    """Write CIFAR's "python version", CIFAR-100 where there are superclasses."""
+    place.mkdir(parents=True)
+    for split in ("train", "test"):
+        x, y = rows_of(arrays[f"x_{split}"]), arrays[f"y_{split}"].tolist()
+        if f"y_{split}_coarse" in arrays:
+            coarse = arrays[f"y_{split}_coarse"].tolist()
+            batches = {split: {b"data": x, b"fine_labels": y, b"coarse_labels": coarse}}
+        elif split == "test":
+            batches = {"test_batch": {b"data": x, b"labels": y}}
+        else:
+            cuts = [slice(k * len(y) // 5, (k + 1) * len(y) // 5) for k in range(5)]
+            batches = {
+                f"data_batch_{k + 1}": {b"data": x[cut], b"labels": y[cut], b"batch_label": b"a"}
+                for k, cut in enumerate(cuts)
+            }
+        for file, batch in batches.items():
+            (place / file).write_bytes(pickle.dumps(batch, protocol))
+
+
+@pytest.mark.parametrize(
+    ("name", "where"), [("cifar10", "cifar-10-batches-py"), ("cifar100", "cifar-100-python")]
+)
+def test_batches_of_torchvision(folder, tmp_path, monkeypatch, name, where):
+    arrays = tiny_cifar(monkeypatch, name)
+    write_batches(folder / where, arrays)
+    found = data.load(name)
+    assert found.canonical and found.note == "" and found.source == str(folder / where)
+    assert found.digest == catalogue.SPECS[name].contents
+    write(tmp_path / "npz" / f"{name}.npz", arrays)  # the same as npz: the same draws
+    same = data.load(name, root=tmp_path / "npz")
+    for key in arrays:
+        np.testing.assert_array_equal(getattr(found, key), getattr(same, key))
+    assert data.load(f"{name}-complete").digest == found.digest
+
+
+def test_a_batch_as_python_2_wrote_it(tmp_path):
+    """The published files: text is bytes, and the array is made by numpy.core.multiarray."""
+    x = np.arange(2 * 3072, dtype=np.uint8).reshape(2, 3072)
+    raw = x.tobytes()
+    batch = (
+        b"\x80\x02}(U\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
+        b"(K\x01K\x02M\x00\x0c\x86cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xff"
+        b"J\xff\xff\xff\xffK\x00tb\x89T" + len(raw).to_bytes(4, "little") + raw + b"tb"
+        b"U\x06labels](K\x07K\x02eu."
+    )
+    for k in range(1, 6):
+        (tmp_path / f"data_batch_{k}").write_bytes(batch)
+    (tmp_path / "test_batch").write_bytes(batch)
+    arrays = files.read_batches(tmp_path, coarse=False)
+    assert arrays["y_test"].tolist() == [7, 2] and len(arrays["y_train"]) == 10
+    assert rows_of(arrays["x_test"]).tobytes() == raw
+    # pixel (5, 7) of the second picture: the red, green and blue planes of 1024 bytes
+    assert arrays["x_test"][1, 5, 7].tolist() == [x[1, p * 1024 + 5 * 32 + 7] for p in range(3)]
+
+
+class Bomb:
+    def __init__(self, *call):
+        self.call = call
+
+    def __reduce__(self):
+        return self.call[0], self.call[1:]
+
+
+@pytest.mark.parametrize("file", ["train", "test"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        lambda folder: Bomb(os.mkdir, str(folder / "exploded")),
+        lambda folder: {b"data": Bomb(eval, "1"), b"fine_labels": [], b"coarse_labels": []},
+        lambda folder: {b"data": np.zeros((4, 3072)), b"fine_labels": [0] * 4},
+        lambda folder: {b"data": np.zeros((4, 3072), object), b"fine_labels": [0] * 4},
+        lambda folder: {b"data": np.zeros((4, 3072), np.uint8), b"fine_labels": [0] * 3},
+        lambda folder: {b"data": np.zeros((4, 3071), np.uint8), b"fine_labels": [0] * 4},
+        lambda folder: {b"data": np.zeros((4, 3072), np.uint8)},
+        lambda folder: [],
+    ],
+)
+def test_a_pickle_calls_nothing_and_must_be_a_batch(folder, monkeypatch, file, what):
+    arrays = tiny_cifar(monkeypatch)
+    write_batches(folder / "cifar-100-python", arrays)
+    content = what(folder)
+    if isinstance(content, dict) and b"coarse_labels" not in content:
+        content[b"coarse_labels"] = content.get(b"fine_labels", [])
+    (folder / "cifar-100-python" / file).write_bytes(pickle.dumps(content, 4))
+    with pytest.raises(data.DataCorruptError, match=f"cifar-100-python .*{file} (is no|holds)"):
+        data.load("cifar100")
+    assert not (folder / "exploded").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80", b"\x80\x04N.", b"(((((("])
+def test_damaged_batches(folder, content):
+    write_batches(folder / "cifar-10-batches-py", small(shape=(32, 32, 3)))
+    (folder / "cifar-10-batches-py" / "data_batch_3").write_bytes(content)
+    with pytest.raises(data.DataCorruptError, match="data_batch_3 is no batch of CIFAR"):
+        data.load("cifar10")
+
+
 def test_what_a_package_of_the_system_installed_is_found_last(folder, tmp_path, monkeypatch):
     arrays = small(6, 3)
     place = tmp_path / "installed"
-    place.mkdir()
     monkeypatch.setattr(catalogue, "SYSTEM", {"fmnist": place})
     monkeypatch.setattr(catalogue.paths, "data_folders", lambda: [folder])
     with pytest.raises(data.DataUnavailableError):
         data.load("fmnist", download=False)
-    for file, key in zip(
-        catalogue.IDX_FILES, ("x_train", "y_train", "x_test", "y_test"), strict=True
-    ):
-        head = bytes([0, 0, 8, arrays[key].ndim])
-        head += b"".join(n.to_bytes(4, "big") for n in arrays[key].shape)
-        (place / file).write_bytes(gzip.compress(head + arrays[key].astype(np.uint8).tobytes()))
-    with pytest.raises(data.DataCorruptError, match=r"installed does not hold fmnist: expected"):
-        data.load("fmnist")
+    write_idx(place, arrays, packed=True)
     held = {k: v.astype(np.int64) if k[0] == "y" else v for k, v in arrays.items()}
-    known = dataclasses.replace(
-        catalogue.SPECS["fmnist"], sizes=(6, 3), contents=files.contents_digest(held)
-    )
+    contents = files.contents_digest(held)
+    known = catalogue.SPECS["fmnist"]._replace(sizes=(6, 3), contents=contents)
     monkeypatch.setitem(catalogue.SPECS, "fmnist", known)
     found = data.load("fmnist")
     np.testing.assert_array_equal(found.x_train, arrays["x_train"])
     assert found.canonical and found.source == str(place) == data.available()["fmnist"]
     write(folder / "fmnist.npz", arrays)  # the same arrays as npz: the same digest
-    assert data.load("fmnist").digest == found.digest
+    assert data.load("fmnist").digest == found.digest == contents
     assert data.load("fmnist").source == str(folder / "fmnist.npz")
 
 
@@ -476,14 +554,3 @@ def test_remarks_on_the_data_of_published_runs():
     )
     assert catalogue.remark({"digest": "0", "note": "stand-in"}) == "stand-in"
     assert catalogue.remark({"digest": "0"}) == ""
-
-
-def test_a_file_that_breaks_off_while_read_is_named(tmp_path, monkeypatch):
-    write(tmp_path / "mnist.npz", b"some bytes")
-
-    def broken(*_):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))  # as read() does: without a name
-
-    monkeypatch.setattr(hashlib, "file_digest", broken)
-    with pytest.raises(data.DataCorruptError, match=r"/mnist\.npz cannot be read: Input/output"):
-        check(tmp_path / "mnist.npz")

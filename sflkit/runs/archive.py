@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sflkit import paths
-from sflkit.results import sums
+from sflkit.runs import sums
 
 # Columns by experiment that no notebook, claim, picture or test reads from published runs. They are
 # two thirds of the bytes, and a run computes them again.
@@ -41,15 +41,15 @@ class Archive(NamedTuple):
     ----------
     records, contents : mapping
         Records and csv texts by key.
-    frames : dict
-        What was parsed of them so far: columns -> key -> frame.
+    checked : dict
+        What is wrong with each run that was looked at so far, by key.
     wrong : str
         Why the files cannot be read, if they cannot.
     """
 
     records: Mapping[str, dict]
     contents: Mapping[str, bytes]
-    frames: dict[tuple, dict]
+    checked: dict[str, str]
     wrong: str = ""
 
 

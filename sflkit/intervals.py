@@ -138,7 +138,7 @@ def difference_interval(
 def _estimate(mean: float, spread: float, n: int, degrees: float, confidence: float) -> Estimate:
     from scipy import special
 
-    checks.real("confidence", confidence, above=0.0, below=1.0)
+    confidence = checks.real("confidence", confidence, above=0.0, below=1.0)
     half = math.inf
     if math.isfinite(spread):
         half = float(special.stdtrit(degrees, 0.5 + confidence / 2)) * spread / math.sqrt(n)

@@ -3,55 +3,43 @@
 A run is a module-level function `run(config) -> pandas.DataFrame` in a module that has an
 `EXPERIMENT`, the name under which its results are kept, and a `RESULT_VERSION`; a config is a
 frozen dataclass with a `seed`. Every answer is read back from its result file
-(`sflkit.results.store`), so a run that was just computed and one found in the store agree to the
+(`sflkit.runs.store`), so a run that was just computed and one found in the store agree to the
 last bit, whatever the number of jobs and the joblib back end. The back end is the caller's, threads
 by default:
 
     with joblib.parallel_config(backend="loky"):    # processes; or "dask" with a Client of dask
-        frame = sweep.run_many(training.run, configs, jobs=2)
+        frame = run_many(training.run, configs, jobs=2)
 
 Workers in other processes or on other machines must see the same `store` folder. Each run holds a
 lock of its own that dies with its process: two sweeps over the same configs share the work, and
 after a kill -9 the same call computes only what is missing.
-
-**Rules of your own.** `run_many(run, configs, cache=MyRule)` hands the class `MyRule` to every run
-as `run(config, cache=MyRule)`, and likewise `server`, `model`, `stream` and `data`, where `run`
-takes them.
-Its results are kept under the name and the source of `MyRule`: the same call finds them again, and
-a change of the source computes them anew. The same holds for a `run` function of your own.
-`sflkit.results.sources` says what counts as source and what is not seen.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import os
 import sys
+import threading
+import time
+import traceback
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import joblib
 import pandas as pd
 
 from sflkit import checks, machine, paths
-from sflkit.results import archive
-from sflkit.results.attempts import Item, Task, die_with_parent, execute
-from sflkit.results.store import (
-    canonical,
-    config_dict,
-    describe,
-    experiment_name,
-    is_complete,
-    is_running,
-    look,
-    own_code,
-    read_result,
-)
+from sflkit.runs import archive, tables
+from sflkit.runs.identity import code_of_config, own_code
+from sflkit.runs.keys import canonical, config_dict, describe, experiment_name
+from sflkit.runs.store import OnDisk, is_complete, is_running, look, run_lock, write_result
 
 _LOST = (
     "a worker process ended before this run did (killed, or out of memory?); the same call "
@@ -153,6 +141,9 @@ def run_many(
         Your own; what is given is passed to `run` as keyword. `run` says what it makes of a class
         and of a function; a stream may be an array of shares. Name and source are part of the
         results' keys, and the frame has the name in the column of the keyword.
+        So are those of rules that you added to a registry and that a config names, and of config
+        classes with methods of your own. Not seen is what such code uses in turn: helpers that it
+        calls, global names, files. `sflkit.runs.identity` says it in full.
     data : sflkit.data.Dataset, optional
         Your own data, such as `Dataset.of(x, y)`; its digest is part of the keys.
     store : path, optional
@@ -202,65 +193,95 @@ def run_many(
     given = {name: thing for name, thing in given.items() if thing is not None}
     store = paths.results_store() if store is None else Path(store).expanduser()
     store = Path(os.path.realpath(store))
-    folders = [*_folders(published), store]  # a stale result of one's own must not win
     experiment = experiment_name(run)  # is it a run function at all?
     code = own_code(run, given)
     heads = [describe(run, config, code) for config in configs]
     _check_keywords(run, given)
-    missing = {
-        head["key"]: (config, head)
-        for config, head in zip(configs, heads, strict=True)
-        if not any(is_complete(head["key"], folder) for folder in folders)
-    }
+    items = {head["key"]: (config, head) for config, head in zip(configs, heads, strict=True)}
     if isinstance(published, Complete):
-        keys = dict.fromkeys(head["key"] for head in heads)
-        if lost := [key for key in keys if not is_complete(key, published.folder)]:
+        found, _ = _look_up(items, [published.folder])
+        if lost := [key for key in items if key not in found]:
             published.refuse(lost)
-    _say_damage(dict.fromkeys(head["key"] for head in heads), missing, folders)
+    else:
+        folders = [*_folders(published), store]  # a stale result of one's own must not win
+        found, damaged = _look_up(items, folders)
+        _say_damage(damaged, found, store)
+    missing = {key: item for key, item in items.items() if key not in found}
     computed = 0
     if missing:
         task = Task(run, given, store, machine.cores(), os.getpid())
         computed = _compute(task, missing, jobs, progress, description or experiment)
-    frame = _assemble(configs, heads, folders, computed)
+        found |= {key: _computed(key, store) for key in missing}
+    frame = _assemble(configs, heads, found)
+    records = [found[key].record for key in items]
+    said = {canonical(record["data"]): record["data"] for record in records if record.get("data")}
+    frame.attrs = {
+        "keys": list(items),
+        "data": [said[text] for text in sorted(said)],
+        "sources": heads[0].get("sources", {}),
+        "computed": computed,
+        "reused": len(items) - computed,
+    }
     for name in given:
         frame[name] = code[name]["name"]
     return frame
 
 
-def _say_damage(keys: Iterable[str], missing: Collection[str], folders: list[Path]) -> None:
-    """Warn of damaged results: which file, what is wrong with it, and what happens now.
-
-    The last of the folders is the one that is written to.
+def _look_up(
+    keys: Iterable[str], folders: Sequence[Path]
+) -> tuple[dict[str, OnDisk], dict[tuple[str, Path], OnDisk]]:
+    """Return the complete results by key, each from the first folder that has it, and the damaged
+    ones that were met by key and folder.
     """
-    said = []
+    found, damaged = {}, {}
     for key in keys:
         for folder in folders:
-            found = look(key, folder)
-            wrong = found.wrong
-            if not wrong and key in missing and found.record is not None:
-                wrong = "the numbers have other columns or rows than the record says"
-            if not wrong or is_running(key, folder):  # half-written just now
-                continue
-            now = "it is not used: another folder has this result whole"
-            if key in missing:
-                seconds = (found.record or {}).get("seconds")
-                cost = f" in about {seconds:g} s" if isinstance(seconds, int | float) else ""
-                now = f"it is computed anew{cost}, into {folders[-1]}"
-            files = [
-                file for file in archive.files_of(key.partition("/")[0], folder) if file.exists()
-            ]
-            if folder != folders[-1]:
-                way = " ".join(map(str, files)) or f"{folder / key}.*"
-                now += f"; it was published, and may come back by: git checkout -- {way}"
-            where = f"{folder / key}.csv and .json"
-            if files:
-                where = f"{key} in {' and '.join(map(str, files))}"
-            said.append(f"{where}: {wrong}; {now}")
+            there = look(key, folder)
+            if there.complete:
+                found[key] = there
+                break
+            if there.wrong:
+                damaged[key, folder] = there
+    return found, damaged
+
+
+def _say_damage(
+    damaged: dict[tuple[str, Path], OnDisk], found: Collection[str], store: Path
+) -> None:
+    """Warn of damaged results: which file, what is wrong with it, and what happens now."""
+    said = []
+    for (key, folder), there in damaged.items():
+        if is_running(key, folder):  # half-written just now
+            continue
+        now = "it is not used: another folder has this result whole"
+        if key not in found:
+            seconds = (there.record or {}).get("seconds")
+            cost = f" in about {seconds:g} s" if isinstance(seconds, int | float) else ""
+            now = f"it is computed anew{cost}, into {store}"
+        files = [file for file in archive.files_of(key.partition("/")[0], folder) if file.exists()]
+        if folder != store:
+            way = " ".join(map(str, files)) or f"{folder / key}.*"
+            now += f"; it was published, and may come back by: git checkout -- {way}"
+        where = f"{folder / key}.csv and .json"
+        if files:
+            where = f"{key} in {' and '.join(map(str, files))}"
+        said.append(f"{where}: {there.wrong}; {now}")
     if said:
         rest = f"\n... and {len(said) - _SAID} more" if len(said) > _SAID else ""
         warnings.warn(
             "damaged results:\n" + "\n".join(said[:_SAID]) + rest, DamagedResult, stacklevel=3
         )
+
+
+def _computed(key: str, store: Path) -> OnDisk:
+    """Return what a worker has just written."""
+    there = look(key, store)
+    if there.complete:
+        return there
+    raise RuntimeError(
+        f"result {key} was computed and is not in {store}: was something deleted there, or do not "
+        "all workers see this folder? Called again, the sweep computes what is missing"
+    )
 
 
 def _check_keywords(run: Callable, given: dict[str, Any]) -> None:
@@ -275,24 +296,143 @@ def _check_keywords(run: Callable, given: dict[str, Any]) -> None:
         )
 
 
-def _assemble(configs: list, heads: list[dict], folders: list[Path], computed: int) -> pd.DataFrame:
-    """Return the frame of a sweep whose results are all in one of the folders."""
-    results = {key: _find(folders, key) for key in dict.fromkeys(head["key"] for head in heads)}
-    frames = [
-        _with_config(results[head["key"]][0], config, head["key"])
-        for head, config in zip(heads, configs, strict=True)
+# --- the frame of a sweep -------------------------------------------------------------------------
+
+
+def _assemble(
+    configs: Sequence[Any], heads: Sequence[dict], found: dict[str, OnDisk]
+) -> pd.DataFrame:
+    """Return the rows of all runs in the order of the configs, with config fields and key."""
+    fields = [
+        config_dict(config) | {"key": head["key"]}
+        for config, head in zip(configs, heads, strict=True)
     ]
-    records = [record for _, record in results.values()]
-    data = {canonical(r["data"]): r["data"] for r in records if r.get("data")}
-    frame = pd.concat(frames, ignore_index=True)
-    frame.attrs = {
-        "keys": list(results),
-        "data": [data[text] for text in sorted(data)],
-        "sources": heads[0].get("sources", {}),
-        "computed": computed,
-        "reused": len(results) - computed,
-    }
+    alike: dict[tuple, list[int]] = {}
+    for place, said in enumerate(fields):
+        columns = found[said["key"]].record["columns"]
+        alike.setdefault((*said, *columns.items()), []).append(place)
+    parts, places = [], []
+    for group in alike.values():
+        results = [found[fields[place]["key"]] for place in group]
+        parts.append(_rows(results, [fields[place] for place in group]))
+        counts = [result.record["rows"] for result in results]
+        places += [pd.Series(group).repeat(counts)]
+    if len(parts) == 1:
+        return parts[0]
+    order = pd.concat(places).argsort(kind="stable")
+    return pd.concat(parts, ignore_index=True).iloc[order.array].reset_index(drop=True)
+
+
+def _rows(results: Sequence[OnDisk], fields: Sequence[dict]) -> pd.DataFrame:
+    """Return the rows of results with the same columns, under the config fields of each."""
+    text = archive.together(result.content for result in results)
+    frame = tables.parse(text, results[0].record["columns"])
+    counts = [result.record["rows"] for result in results]
+    for position, name in enumerate(fields[0]):
+        values = [said[name] for said in fields]
+        values = [canonical(v) if isinstance(v, list | dict) else v for v in values]
+        kinds = {type(value) for value in values}
+        alike = len(kinds) == 1 or kinds == {int, float}
+        column = pd.Series(values, dtype=None if alike else object).repeat(counts).array
+        if name in frame:
+            own = frame.pop(name)
+            if not (own == column).all():
+                raise ValueError(
+                    f"column {name!r} of a result must equal the config's field of that name, "
+                    f"{values[0]!r} in the first"
+                )
+            column = own
+        frame.insert(position, name, column)
     return frame
+
+
+# --- computing ------------------------------------------------------------------------------------
+
+
+class Attempt(NamedTuple):
+    """How the attempt at one run ended.
+
+    `state` is "computed", "found" (complete already), "busy" (another process computes it),
+    "failed" (`why` is the traceback) or "unwritable" (`why` says which file could not be written).
+    """
+
+    key: str
+    state: str
+    why: str = ""
+
+
+class Task(NamedTuple):
+    """What a worker needs besides the runs; it travels to other processes as a whole."""
+
+    run: Callable
+    given: dict[str, Any]
+    store: Path
+    threads: int
+    sweep_pid: int
+
+
+# A config and what `describe` says of it.
+Item = tuple[Any, dict]
+
+
+def execute(task: Task, item: Item, wait: bool) -> Attempt:
+    """Compute the result of one run in a worker; it does not raise for a run that fails.
+
+    A run that another process computes is "busy", or waited for.
+    """
+    if os.getppid() == task.sweep_pid:
+        die_with_parent(task.sweep_pid)
+    os.environ[machine.THREADS_VARIABLE] = str(task.threads)
+    config, head = item
+    key = head["key"]
+    lock = run_lock(key, task.store, wait=wait)
+    try:
+        lock.acquire()
+        if is_complete(key, task.store):
+            return Attempt(key, "found")
+        paths.check_writable(task.store)  # before a run takes hours for a result that finds no room
+        if os.getpid() != task.sweep_pid:
+            _check_code(task, config, head)
+        start = time.perf_counter()
+        frame = task.run(config, **task.given)
+        seconds = time.perf_counter() - start
+        write_result(task.store, head, frame, threads=task.threads, seconds=seconds)
+        return Attempt(key, "computed")
+    except TimeoutError as error:
+        return Attempt(key, "busy") if not wait else Attempt(key, "failed", str(error))
+    except paths.CannotWrite as error:
+        return Attempt(key, "unwritable", str(error))
+    except Exception:
+        return Attempt(key, "failed", traceback.format_exc())
+    finally:
+        lock.release()
+
+
+def _check_code(task: Task, config: Any, head: dict) -> None:
+    """Raise RuntimeError where this process has imported other code of the user's than the sweep's
+    did, which the key is made of: a file may have been edited in between.
+    """
+    here = own_code(task.run, task.given) | code_of_config(config)
+    there = head.get("sources", {})
+    if other := sorted(name for name in {*here, *there} if here.get(name) != there.get(name)):
+        raise RuntimeError(
+            f"{', '.join(other)} is other code in this worker than where the sweep was called: "
+            "it was edited after it was imported there, or added to a registry there alone"
+        )
+
+
+@functools.cache
+def die_with_parent(parent: int) -> None:
+    """End this worker process when the sweep that started it was killed: an orphan would go on
+    computing and hold its lock.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _compute(
@@ -385,13 +525,16 @@ def _parallel(jobs: int | None) -> joblib.Parallel:
     # Where the caller names no back end: threads. Training leaves the interpreter's lock, and
     # processes would load torch anew.
     options = {"n_jobs": jobs, "prefer": "threads", "batch_size": 1}
+    ways = [{"return_as": "generator_unordered"}, {}]  # not every back end hands over as they come
     if type(joblib.parallel.get_active_backend()[0]).__name__ == "LokyBackend":
-        # From their first moment on: without a task they would wait five minutes for one.
-        options |= {"initializer": die_with_parent, "initargs": (os.getpid(),)}
-    try:
-        return joblib.Parallel(**options, return_as="generator_unordered")
-    except ValueError:  # a back end that cannot hand results over as they come
-        return joblib.Parallel(**options)
+        # From their first moment on: without a task they would wait five minutes for one. joblib
+        # before 1.5 knows no such thing.
+        early = {"initializer": die_with_parent, "initargs": (os.getpid(),)}
+        ways = [early | ways[0], *ways]
+    for way in ways:
+        with contextlib.suppress(TypeError, ValueError):
+            return joblib.Parallel(**options, **way)
+    return joblib.Parallel(**options)
 
 
 def _show(progress: bool | None) -> bool:
@@ -402,32 +545,6 @@ def _show(progress: bool | None) -> bool:
     return "SFLKIT_BATCH" not in os.environ and (
         sys.stderr.isatty() or "JPY_SESSION_NAME" in os.environ
     )
-
-
-def _find(folders: Sequence[Path], key: str) -> tuple[pd.DataFrame, dict]:
-    for folder in folders:
-        result = read_result(key, folder)
-        if result is not None:
-            return result
-    raise RuntimeError(
-        f"result {key} was computed and is not in {folders[-1]}: was something deleted there, or "
-        "do not all workers see this folder? Called again, the sweep computes what is missing"
-    )
-
-
-def _with_config(frame: pd.DataFrame, config: Any, key: str) -> pd.DataFrame:
-    frame = frame.copy(deep=False)
-    for position, (name, value) in enumerate([*config_dict(config).items(), ("key", key)]):
-        if isinstance(value, list | dict):
-            value = canonical(value)
-        if name in frame and not (frame[name] == value).all():
-            raise ValueError(
-                f"column {name!r} of the result of {config!r} must equal the config's field of "
-                "that name"
-            )
-        column = frame.pop(name) if name in frame else value
-        frame.insert(position, name, column)
-    return frame
 
 
 def _folders(published: os.PathLike | str | Sequence[os.PathLike | str] | None) -> list[Path]:

@@ -4,14 +4,19 @@
 |------|------------------------------------------------------------------------------------------|
 | .csv | one row per sample, oldest first; a column with the label, optionally one that says      |
 |      | which client (machine, user, place) the row belongs to; every other column is a feature  |
+| .tsv | the same with tabs between the columns; either may be gzipped, .csv.gz and .tsv.gz       |
 | .npz | `x` (n, ...) numbers, `y` (n,) labels, optionally `client` (n,); oldest sample first     |
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
 import io
+import re
+import zlib
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 EXAMPLE_LABELS = ("idle", "running", "hot", "fault")
 _EXAMPLE_ROWS = 420  # of each machine
 _SHOWN = 8  # names in a message
+_SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 # What arrays of text make of a value that is not there.
 _ABSENT = ("", "nan", "NaT")
 # The part of a column's spread that may be lost where its numbers become float32.
@@ -71,7 +77,7 @@ def read(path: Path | str, *, label: str = "label", client: str = "client") -> T
     Parameters
     ----------
     path : path
-        Ends in .csv or .npz.
+        Ends in .csv, .csv.gz, .tsv, .tsv.gz or .npz.
     label, client : str
         Columns of a CSV file. `client` may be missing: all rows are then of one client. They are
         not used for npz files, whose arrays have fixed names.
@@ -86,12 +92,16 @@ def read(path: Path | str, *, label: str = "label", client: str = "client") -> T
         another that they would be the same); the message names file, column and row.
     """
     path = Path(path).expanduser()
-    if path.suffix not in (".csv", ".npz"):
-        raise ValueError(f"path={str(path)!r} must end in .csv or .npz")
+    end = next((end for end in (*_SEPARATORS, ".npz") if path.name.endswith(end)), None)
+    if end is None:
+        raise ValueError(f"path={str(path)!r} must end in {', '.join(_SEPARATORS)} or .npz")
     if not path.is_file():
         raise FileNotFoundError(f"path={str(path)!r}: there is no such file")
     content = path.read_bytes()
-    parts = _from_csv(path, content, label, client) if path.suffix == ".csv" else _from_npz(path)
+    if end == ".npz":
+        parts = _from_npz(path)
+    else:
+        parts = _from_csv(path, content, label, client, _SEPARATORS[end])
     x, y, clients, features = parts
     x = _as_float32(path, x, features)
     y, clients = _names(path, "y", y), _names(path, "client", clients)
@@ -140,15 +150,21 @@ def write_example(path: Path | str) -> Path:
     return path
 
 
-def _from_csv(path: Path, content: bytes, label: str, client: str) -> tuple:
+def _from_csv(path: Path, content: bytes, label: str, client: str, separator: str) -> tuple:
     import pandas as pd
 
     try:
-        _check_fields(path, content)
-        frame = pd.read_csv(io.BytesIO(content), dtype={label: str, client: str}, index_col=False)
-    except _Fields:
-        raise
-    except (ValueError, csv.Error, pd.errors.ParserError) as error:
+        plain = gzip.decompress(content) if path.suffix == ".gz" else content
+        text = plain.decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path.name} is no CSV file in UTF-8: {error}") from None
+    try:
+        _check_fields(
+            path, csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
+        )
+        kinds = {label: str, client: str}
+        frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=kinds, index_col=False)
+    except (csv.Error, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{path.name} is no CSV file: {error}") from None
     if label not in frame:
         columns = ", ".join(map(str, frame.columns[:_SHOWN]))
@@ -156,14 +172,7 @@ def _from_csv(path: Path, content: bytes, label: str, client: str) -> tuple:
     features = frame.drop(columns=[label, client], errors="ignore")
     if not len(frame) or not len(features.columns):
         raise ValueError(f"{path.name} has {len(frame)} rows and {len(features.columns)} features")
-    _refuse_gaps(path, frame)
-    words = [name for name in features if not pd.api.types.is_numeric_dtype(features[name])]
-    if words:
-        raise ValueError(
-            f"{path.name}: the column {words[0]!r} holds {features[words[0]].iloc[0]!r}; features "
-            "must be numbers (code words as columns of 0 and 1, or drop them; which column is the "
-            "label and which the client is said by label= and client=)"
-        )
+    _check_cells(path, frame, features.columns)
     owners = frame[client] if client in frame else pd.Series("all", index=frame.index)
     names = tuple(map(str, features.columns))
     return (
@@ -174,30 +183,62 @@ def _from_csv(path: Path, content: bytes, label: str, client: str) -> tuple:
     )
 
 
-class _Fields(ValueError):
-    """The rows and the heading of a CSV file do not fit."""
-
-
-def _check_fields(path: Path, content: bytes) -> None:
+def _check_fields(path: Path, rows: Iterator[list[str]]) -> None:
     """Refuse columns without a name of their own, and rows longer than the heading.
 
     pandas would give the first names, and take the first column of the second for row names.
     """
-    rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
     filled = (row for row in rows if row)
     heading = next(filled, [])
+    if len(heading) == 1 and (other := re.search("[;\t,|]", heading[0])):
+        raise ValueError(
+            f"{path.name}: the heading is one column, {heading[0]!r}: is it separated by "
+            f"{other[0]!r}? Read are commas in a .csv and tabs in a .tsv, with points in decimals. "
+            f"pandas.read_csv(..., sep={other[0]!r}, decimal=...) reads any other form, and "
+            "to_csv(..., index=False) writes this one"
+        )
     for k, name in enumerate(heading):
         if not name.strip() or name in heading[:k]:
-            raise _Fields(
-                f"{path.name}: column {k + 1} of the heading is called {name!r}; every column "
-                "needs a name of its own"
+            hint = "" if k or name else " (of pandas, the row numbers: to_csv(..., index=False))"
+            raise ValueError(
+                f"{path.name}: column {k + 1} of the heading is called {name!r}{hint}; every "
+                "column needs a name of its own"
             )
     for n, row in enumerate(filled, 2):
         if len(row) > len(heading):
-            raise _Fields(
+            raise ValueError(
                 f"{path.name}: row {n}, counted from the heading, has {len(row)} fields and the "
                 f"heading {len(heading)}"
             )
+
+
+def _check_cells(path: Path, frame: pd.DataFrame, features: Collection[str]) -> None:
+    """Refuse a cell without a value, and one of a feature that is no number."""
+    import pandas as pd
+
+    for name in frame:
+        column = frame[name]
+        gaps = column.isna() | column.isin([np.inf, -np.inf])
+        if gaps.any():
+            raise ValueError(
+                f"{path.name}: the column {name!r} has no finite value in row {gaps.argmax() + 2}, "
+                "counted from the heading; fill or drop such rows"
+            )
+        if name not in features or pd.api.types.is_numeric_dtype(column):
+            continue
+        row = int(pd.to_numeric(column, errors="coerce").isna().argmax())
+        cell = column.iloc[row]
+        comma = re.fullmatch(r"[+-]?\d+,\d+", str(cell).strip())
+        raise ValueError(
+            f"{path.name}: the column {name!r} holds {cell!r} in row {row + 2}, counted from the "
+            "heading; features must be numbers "
+            + (
+                "with a point before the decimals"
+                if comma
+                else "(code words as columns of 0 and 1, or drop them; which column is the label "
+                "and which the client is said by label= and client=)"
+            )
+        )
 
 
 def _as_float32(path: Path, x: np.ndarray, features: tuple[str, ...]) -> np.ndarray:
@@ -246,17 +287,6 @@ def _names(path: Path, what: str, values: np.ndarray) -> np.ndarray:
     return names
 
 
-def _refuse_gaps(path: Path, frame: pd.DataFrame) -> None:
-    for name in frame:
-        column = frame[name]
-        gaps = column.isna() | column.isin([np.inf, -np.inf])
-        if gaps.any():
-            raise ValueError(
-                f"{path.name}: the column {name!r} has no finite value in row {gaps.argmax() + 2}, "
-                "counted from the heading; fill or drop such rows"
-            )
-
-
 def _from_npz(path: Path) -> tuple:
     try:
         arrays = npzfiles.read_npz(path, names=("x", "y", "client"))
@@ -277,6 +307,11 @@ def _from_npz(path: Path) -> tuple:
             f"{path.name}: x is {x.dtype} {x.shape}, y {y.shape}, client {owners.shape}; x must be "
             "numbers (n, ...), y and client must have shape (n,)"
         )
-    if not x.size or not np.isfinite(x).all():
-        raise ValueError(f"{path.name}: x must hold at least one row, and finite numbers only")
+    if not x.size:
+        raise ValueError(f"{path.name}: x has shape {x.shape}; it must hold at least one number")
+    if (wrong := ~np.isfinite(x).reshape(len(x), -1).all(axis=1)).any():
+        raise ValueError(
+            f"{path.name}: x holds a value that is not finite in row {wrong.argmax()}, counted "
+            "from 0; fill or drop such rows"
+        )
     return x, y, owners, ()
