@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
+import subprocess
+import sys
 
+import pandas as pd
 import pytest
 
 from companion import teaching
@@ -52,6 +56,57 @@ def test_links_lead_somewhere_and_exercises_exist(path):
         assert (path.parent / target).exists(), target
     for number in re.findall(r'teaching\.check\("(\d\d)"', text):
         assert number in teaching.EXERCISES
+
+
+# What the answers say -> the judged part that says it, and its number's place in the words.
+SAID = {
+    "sfl": {
+        "sfl-fig5b/fifo srsr": "FIFO adds up about {:.1f} times as much as SRSR",
+        "sfl-fig5b/srsr drsr": "SRSR about {:.0f} times as much as DRSR",
+        "sfl-fig4a/drsr fifo": "ahead of FIFO by {:.2f} points",
+        "sfl-fig4a/fifo lazy": "ahead of LAZY by about {:.1f} points",
+    },
+    "osafl": {
+        "osafl-fig3/CNN_over_SqueezeNet1": "by some {:.0f},",
+        "osafl-fig3/LSTM_over_CNN": "{:.0f} and 15 points",
+        "osafl-fig3/FCN_over_LSTM": "and {:.0f} points",
+        "osafl-fig1/accuracy": "ahead of the changing one by {:.1f} points",
+        "osafl-frozen/accuracy": "than changing ones, by {:.1f} points",
+    },
+    "datastreams": {
+        "ds-tab2/ours, Historical": "about {:.0f} points below",
+    },
+    "fats": {
+        "fats-alg2/tiny": "the distance is up to {:.1f}",
+    },
+}
+
+
+@pytest.mark.parametrize("lab", SAID)
+def test_the_answers_are_those_of_the_published_runs(lab):
+    parts = pd.read_csv(ROOT / "figures" / "parts.csv", dtype=str).fillna("")
+    ours = dict(zip(parts["artefact"] + "/" + parts["part"], parts["ours"], strict=True))
+    text = (ROOT / "docs" / "labs" / "answers" / f"{lab}.md").read_text(encoding="utf-8")
+    for part, words in SAID[lab].items():
+        number = abs(float(re.findall(r"[-+]?\d[\d.]*", ours[part])[-1]))
+        assert words.format(number) in text, (part, ours[part])
+
+
+@pytest.mark.slow
+def test_the_answers_are_those_of_the_labs_own_command(tmp_path):
+    """Prediction 1 of SFL: the fall of each sum with independent rounds."""
+    command = [sys.executable, "-m", "sflkit.cli", "run", "10", "-p", "temperature=100.0"]
+    environment = os.environ | {"SFLKIT_FIGURES": str(tmp_path)}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    sums = [
+        pd.read_csv(folder / "sfl-fig5b.csv").groupby("rule")["mean"].last()
+        for folder in (ROOT / "figures", tmp_path)
+    ]
+    fall = 100 * (1 - sums[1] / sums[0])
+    text = (ROOT / "docs" / "labs" / "answers" / "sfl.md").read_text(encoding="utf-8")
+    said = re.search(r"falls by (\d+) %, SRSR's by (\d+) % and DRSR's by (\d+) %", text)
+    found = [fall["fifo"], fall["srsr"], fall["drsr"]]
+    assert [int(number) for number in said.groups()] == [round(number) for number in found]
 
 
 def names_in_the_code():

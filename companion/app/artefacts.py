@@ -90,20 +90,25 @@ def name_of(artefact: str) -> str:
     return f"{kind} {number}" + (f", {_DATA.get(tail, tail)}" if tail else "")
 
 
-def heading(artefact: str) -> str:
-    """Return the heading of an artefact's block, such as "Figure 4a (SFL), sfl-fig4a"."""
+def full_name(artefact: str) -> str:
+    """Return how an artefact is called among four papers, such as "Figure 4a (SFL)"."""
     paper = artefact.partition("-")[0]
-    return f"{name_of(artefact)} ({PAPERS.get(paper, paper)}), {artefact}"
+    return f"{name_of(artefact)} ({PAPERS.get(paper, paper)})"
+
+
+def short_name(artefact: str) -> str:
+    """Return the name for a narrow place, such as "Thm. 4.3"; a statement has only its own."""
+    kind = _parsed(artefact.partition("-")[2])[0]
+    name = name_of(artefact)
+    return name if kind is None else name.replace(kind, dict(_KINDS.values())[kind], 1)
 
 
 def anchor(artefact: str) -> str:
-    """Return the anchor of an artefact's block."""
-    return anchor_of(heading(artefact))
+    """Return the heading of an artefact's block, which is its anchor.
 
-
-def anchor_of(text: str) -> str:
-    """Return the anchor that GitHub and MyST give to a heading."""
-    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+    Code hosts and JupyterLab agree on the anchors of headings of one lower-case word alone.
+    """
+    return artefact.lower()
 
 
 def as_cell(artefacts: Collection[str]) -> str:

@@ -1,5 +1,5 @@
-"""What is generated from results: the README's findings, table of notebooks, tally of verdicts and
-picture, the table of speeds in a guide, the index of the changed rules, and VERDICTS.md.
+"""What is generated from results: the README's findings, tally of verdicts and picture, the
+start page of the notebooks, the table of speeds in a guide, and VERDICTS.md.
 
 The speed table is made from what `make bench` writes, data/results/bench/*.csv: one row per
 workload and peer with its seconds per round, the ratio of the plain loop's seconds to its own, and
@@ -9,7 +9,6 @@ its share of the processor's measured peak.
 from __future__ import annotations
 
 import functools
-import re
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import jinja2
 import pandas as pd
 
-from companion.app import findings, front_picture, gate, verdict_page
+from companion.app import findings, front_picture, gate, start_page, verdict_page
 from companion.app.artefacts import DRAWINGS, PAPERS, as_cell, paper_of, papers_of
 from companion.judging import tables
 from companion.judging.claims import SETTINGS, VERDICTS
@@ -40,18 +39,6 @@ def notebooks() -> str:
     ]  # fmt: skip
     columns = ["no.", "notebook", "reproduces", "minutes"]
     return tables.markdown(pd.DataFrame(rows, columns=columns))
-
-
-def notebooks_in_brief() -> str:
-    """Return the notebooks' short titles and minutes as Markdown, in two columns."""
-    cells = []
-    for book in gate.notebooks():
-        title = re.match(r".*?\?|[^:]*", book.title)[0]  # without what follows question or colon
-        cells.append((book.number, f"[{title}](notebooks/{book.path.name})", _minutes(book)))
-    half = (len(cells) + 1) // 2
-    right = cells[half:] + [("", "", "")] * (2 * half - len(cells))
-    rows = [left + other for left, other in zip(cells[:half], right, strict=True)]
-    return tables.markdown(pd.DataFrame(rows, columns=["no.", "notebook", "min"] * 2))
 
 
 def _minutes(book: gate.Notebook) -> str:
@@ -108,8 +95,11 @@ def pages() -> dict[Path, Callable[[str], str]]:
     blocks = {
         root / "README.md": {
             "findings": told_findings,
-            "notebooks": notebooks_in_brief,
             "verdicts": tally,
+        },
+        root / "notebooks" / "README.md": {
+            "index": start_page.index,
+            "figures": start_page.gallery,
         },
         guides / "notebooks.md": {"notebooks": notebooks},
         guides / "speed.md": {"bench": bench},

@@ -7,6 +7,7 @@ notebooks.
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -20,15 +21,14 @@ from companion.app import gate
 from companion.app.artefacts import (
     PAPERS,
     anchor,
-    anchor_of,
-    heading,
+    full_name,
     name_of,
     ordered,
     paper_of,
     papers_of,
 )
-from companion.judging import tables
-from companion.judging.claims import DECIDES_OPEN, in_full, parts_held
+from companion.judging import rules, tables
+from companion.judging.claims import DECIDES_OPEN, NO_HEADROOM, NOT_SEEN, in_full, parts_held
 from companion.judging.rules import TOO_SMALL
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ _ANSWERS = {
 _ORDER = ("no", "partly", TOO_SMALL, "open", "not run", "yes")
 _SYMBOLS = set("alpha beta chi delta epsilon eta kappa lambda mu phi psi rho sigma theta".split())
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf)"
+_SIZE = r"(-?\d+ %.*) of the printed ([^\[]*)"  # as `rules` say it
+# What leaves a part open though its own numbers may decide.
+_LIMITS = (NO_HEADROOM, NOT_SEEN, rules.DISAGREE)
 _MOST_ENTRIES = 2  # of a part that takes several comparisons as one; the notebook has them all
 # What rules found, in their words -> the same for a reader.
 _WORDS = (
@@ -72,14 +75,14 @@ def verdict_page(tally: str) -> str:
     for key in papers_of(rows):
         mine = ordered(rows[paper_of(rows) == key])
         settings = list(dict.fromkeys(map(_setting, mine)))
-        above = f"Settings ({PAPERS.get(key, key)})"
+        above = f"settings-{key}"
         claims = []
         for row in mine:
             judged = _counted(parts[parts["artefact"] == row.artefact])
             line = _line(row, judged, books.get(row.artefact))
             others = [part for part in _others(row, judged) if part.answer != "yes"]
             number = settings.index(_setting(row)) + 1
-            setting = f"[Setting {number}](#{anchor_of(above)})."
+            setting = f"[Setting {number}](#{above})."
             more = {"also": others[0] if others else None}
             if others:
                 more["like"] = sum(part.answer == others[0].answer for part in others)
@@ -110,11 +113,12 @@ def _line(row: Any, parts: list, book: gate.Notebook | None) -> dict[str, str]:
     return {
         "name": name_of(row.artefact),
         "anchor": anchor(row.artefact),
-        "heading": heading(row.artefact),
+        "full_name": full_name(row.artefact),
         "short": in_short().get(row.artefact, row.artefact),
         "verdict": _verdict(row, parts),
         "ours": _found(first, brief=True) if first is not None else "",
         "printed": _printed(row, first),
+        "share": _share(first.size) if first is not None else "",
         "links": _links(row, book),
     }
 
@@ -203,13 +207,17 @@ def _ranked(verdict: str, parts: list) -> list:
             (part.role == "corrected") != (verdict == "corrected"),
             (DECIDES_OPEN if verdict == "open" else _ORDER).index(part.answer),
             not (part.interval or part.levels),
+            share if (share := rules.share_of(part.size)) is not None else math.inf,
             -ratio(part),
         ),
     )
 
 
 def _verdict(row: Any, parts: list) -> str:
-    return in_full(row.verdict, [part.answer for part in parts if part.role == "paper"])
+    paper, corrected = (
+        [part for part in parts if part.role == role] for role in ("paper", "corrected")
+    )
+    return in_full(row.verdict, paper, corrected)
 
 
 def _found(part: Any, brief: bool = False) -> str:
@@ -223,21 +231,29 @@ def _found(part: Any, brief: bool = False) -> str:
         ours = ours.replace("times the bound", "times the limit")
     ours = re.sub(r"\d[\d.]*e\+\d+", lambda found: f"{float(found[0]):,.0f}", ours)
     if brief:
-        ours = part.levels or ours.partition(";")[0]
-        return ours if part.levels else " ".join(text for text in (ours, part.interval) if text)
+        several = part.hint.startswith((rules.DISAGREE, rules.UNDECIDED, rules.THE_SAME))
+        ours = ours if several else ours.partition(";")[0]
+        return " ".join(text for text in (ours, part.interval) if text)
     count, *entries = ours.split("; ")
     if len(entries) > _MOST_ENTRIES:
         more = f"and {len(entries) - _MOST_ENTRIES} more"
         ours = "; ".join([count, *entries[:_MOST_ENTRIES], more])
     found = " ".join(text for text in (ours, part.interval) if text)
-    return ", ".join(text for text in (part.levels, found, part.size) if text)
+    why = part.hint if part.answer == "yes" or part.hint.startswith(_LIMITS) else ""
+    return ", ".join(text for text in (part.levels, found, part.size, why) if text)
 
 
 def _printed(row: Any, part: Any) -> str:
     """Return the printed difference of a part, or what the paper prints where that is short."""
-    if part is not None and (size := re.search(r"of the printed ([^\[]*)", part.size)):
-        return size[1].strip()
+    if part is not None and (size := re.search(_SIZE, part.size)):
+        return size[2].strip()
     return row.printed if len(row.printed.split()) <= 4 else ""
+
+
+def _share(size: str) -> str:
+    """Return ours as a share of the printed effect, "" where there is none."""
+    found = re.search(_SIZE, size)
+    return found[1].strip() if found else ""
 
 
 def _setting(row: Any) -> str:

@@ -8,14 +8,14 @@ A file has claims, declared before the runs that judge them, and names what they
 | texts | name -> words that stand wherever `{name}` does |
 | lists | name -> rows for a `for` |
 | rules | name -> rule |
-| claims | `artefact`, `text`, `source`, `parts`, `refuted_by`, and `printed` if numbers are |
+| claims | `artefact`, `text`, `source`, `parts`, `refuted_by`; `printed` if numbers are, `fitted` |
 | questions | in place of claims: `name`, `text`, `parts`, `refuted_by`; no part is a paper's |
 
-A part has `key`, `sentence` and `rule`, and where they apply `role`, `erratum` and `corrects`
-(`companion.judging.claims`). A rule is the name of one of `companion.judging.rules` in small
-letters, or of the file's own, alone or with arguments: `holds`, `{near: {target: 1, within: 0.1}}`.
-With `points: true` its numbers are percentage points, as papers print them, and `[66.1, 62.8]` is
-the difference of two printed numbers.
+A part has `key`, `sentence` and `rule`, and where they apply `role`, `erratum`, `corrects`,
+`fitted`, `needs` and `seen` (`companion.judging.claims`). A rule is the name of one of
+`companion.judging.rules` in small letters, or of the file's own, alone or with arguments: `holds`,
+`{near: {target: 1, within: 0.1}}`. With `points: true` its numbers are percentage points, as papers
+print them, and `[66.1, 62.8]` is the difference of two printed numbers.
 
 `for` makes a claim or a part once for each row of a list, such as `[{rule: drsr, name: DRSR}]`,
 whose fields stand in braces: `"{name} ends above FIFO"`. `{rule: [drsr, srsr], size: [30, 150]}`
@@ -52,7 +52,7 @@ _RULES = {
 }
 _SHARED = ("about", "texts", "lists", "rules")
 _KINDS = {"claims": Claim, "questions": Question}
-_IN_POINTS = ("smallest", "printed", "within", "target")
+_IN_POINTS = ("smallest", "printed", "within", "target", "ceiling", "by")
 
 
 class _Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -128,7 +128,8 @@ class _File:
                 name: _filled(entry[name], scope) for name in entry if name in (first, *others)
             }
             for name, text in given.items():
-                checks.instance(name, text, str)
+                if name != "fitted":
+                    checks.instance(name, text, str)
             role = "beyond" if kind is Question else "paper"
             parts = self._unrolled(entry["parts"], scope)
             return kind(**given, parts=tuple(self._part(*part, role) for part in parts))

@@ -19,8 +19,16 @@ kept apart by the part's role:
 | not reproduced | a part fails, or all are too small to see, and none holds |
 | open | no part fails but what an erratum mends, and an interval or a part not run would decide |
 
-`in_full` says which kind of "not reproduced" or "open" it is, such as "too small to see". A part
-that was not run says why, and where it could be run at what price.
+`in_full` says which kind of verdict it is, such as "open, no headroom here". A part that was not
+run says why, and where it could be run at what price. What cannot decide a claim does not:
+
+| what | becomes |
+|---|---|
+| a reading that was chosen by the claim's own numbers (`fitted`) | at most partly |
+| a part that needs a control which does not win (`needs`) | open, no headroom here |
+| a part about a figure that nobody here has seen (`seen: false`) | open |
+| a run beside another that is nearer to the paper (`Run`, `nearest`) | shown, not judged |
+| a seed that chose something (`Setting.chose`) | refused among those that judge |
 
 The setting says how far a run is from the paper's: `full` (its data, network, federation and
 rounds, as far as it states them), `reduced` (the differences are named, and the effect can still
@@ -30,10 +38,10 @@ show) or `stand-in` (other data or a much smaller network, which shows the mecha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from companion.judging.rules import TOO_SMALL, Judged, Rule
+from companion.judging.rules import DISAGREE, TOO_SMALL, Judged, Rule
 from sflkit import checks
 
 VERDICTS = ("reproduced", "corrected", "partly", "not reproduced", "open")
@@ -47,6 +55,13 @@ _DECIDES = ("no", TOO_SMALL, "partly", "open", "not run", "yes")
 DECIDES_OPEN = ("open", "not run", TOO_SMALL, "no", "partly", "yes")
 
 _FAIL = ("no", "partly", TOO_SMALL)
+_CONFIRMED = ("reproduced", "corrected")
+
+FITTED = "under a reading fitted to it"
+NO_HEADROOM = "no headroom here"
+NOT_SEEN = "figure not seen"
+# The shades of a verdict by what the hint of a part begins with, the first that applies.
+_SHADES = {"open": (NO_HEADROOM, DISAGREE, NOT_SEEN), "partly": (FITTED,)}
 
 # Every claim that `companion.claims` has read, by artefact.
 _declared: dict[str, Claim] = {}
@@ -81,18 +96,59 @@ class Undecided:
 
 @dataclass(frozen=True)
 class Setting:
-    """How far a run is from the paper's. `differs` says in words what is not as in the paper.
+    """How far a run is from the paper's.
 
-    Raises ValueError on an unknown level, or without words where the level is not "full".
+    Parameters
+    ----------
+    level : {"full", "reduced", "stand-in"}
+    differs : str
+        What is not as in the paper, in words.
+    fitted : str
+        The reading that was chosen by the claim's own numbers, and how; "" where none was.
+    chose, judges : sequence of int
+        The seeds that chose something, and those that judge.
+
+    Raises
+    ------
+    ValueError
+        On an unknown level, without words where the level is not "full", and if a seed that chose
+        judges.
     """
 
     level: str
     differs: str = ""
+    fitted: str = ""
+    chose: Sequence[int] = ()
+    judges: Sequence[int] = ()
 
     def __post_init__(self):
         checks.choice("level", self.level, SETTINGS)
         if self.level != "full" and not self.differs.strip():
             raise ValueError(f"a setting {self.level!r} must say what differs from the paper's")
+        if both := sorted(set(self.chose) & set(self.judges)):
+            raise ValueError(f"judges={[*self.judges]}: seeds {both} chose, so that they judge not")
+
+    @property
+    def words(self) -> str:
+        """What differs, which reading was fitted, and which seeds chose."""
+        fitted = f"fitted: {self.fitted}" if self.fitted else ""
+        chose = f"chosen on seeds {', '.join(map(str, self.chose))}" if self.chose else ""
+        return "; ".join(text for text in (self.differs, fitted, chose) if text)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Evidence with the setting of its run, where a claim has several; see `nearest`."""
+
+    evidence: Any
+    setting: Setting
+
+
+def nearest(runs: Sequence[Run]) -> Run:
+    """Return the run that judges: the nearest to the paper, of equally near ones the first."""
+    if not runs:
+        raise ValueError("runs=[] must hold at least one run")
+    return min(runs, key=lambda run: SETTINGS.index(run.setting.level))
 
 
 @dataclass(frozen=True)
@@ -113,6 +169,13 @@ class Part:
         The number in ERRATA.md of a corrected part.
     corrects : tuple of str
         The keys of the parts that a corrected part stands in for.
+    fitted : bool, optional
+        Whether the reading was chosen by this part's numbers; as claim and setting say by default.
+    needs : str
+        The key of the control that must win, such as FULL against FIFO, so that this part has
+        something to find; "" for none.
+    seen : bool
+        Whether we have seen the figure that the part is about.
 
     Raises
     ------
@@ -127,13 +190,19 @@ class Part:
     role: str = "paper"
     erratum: int | None = None
     corrects: tuple[str, ...] = ()
+    fitted: bool | None = None
+    needs: str = ""
+    seen: bool = True
 
     def __post_init__(self):
-        for name in ("key", "sentence"):
+        for name in ("key", "sentence", "needs"):
             checks.instance(name, getattr(self, name), str)
         if not self.key or not self.sentence:
             raise ValueError(f"part {self.key!r} needs a key and a sentence")
         checks.choice("role", self.role, ROLES)
+        for name in ("fitted", "seen"):
+            if getattr(self, name) is not None:
+                checks.flag(name, getattr(self, name))
         if {self.role == "corrected"} != {self.erratum is not None, bool(self.corrects)}:
             raise ValueError(
                 f"part {self.key!r}: a corrected part, and no other, names its erratum and the "
@@ -183,11 +252,14 @@ class Claim:
         What would show that the claim is wrong.
     printed : str
         The numbers that the paper prints, in words.
+    fitted : bool
+        Whether a reading that judges it was chosen by its own numbers; a part may say otherwise.
 
     Raises
     ------
     ValueError
-        If a text is missing or too long, or the parts are not as described.
+        If a text is missing or too long, the parts are not as described, or a part needs a control
+        that is no part or needs one itself.
     """
 
     artefact: str
@@ -196,8 +268,10 @@ class Claim:
     parts: Sequence[Part]
     refuted_by: str
     printed: str = ""
+    fitted: bool = False
 
     def __post_init__(self):
+        checks.flag("fitted", self.fitted)
         for name in ("artefact", "text", "source", "refuted_by"):
             if not getattr(self, name).strip():
                 raise ValueError(f"claim {self.artefact!r} needs {name}")
@@ -218,6 +292,13 @@ class Claim:
                     f"claim {self.artefact!r}: part {part.key!r} corrects {part.corrects}, which "
                     f"are not all among the paper's parts {sorted(printed)}"
                 )
+        with_needs = {part.key for part in self.parts if part.needs}
+        for part in self.parts:
+            if part.needs and part.needs not in set(keys) - with_needs:
+                raise ValueError(
+                    f"claim {self.artefact!r}: part {part.key!r} needs the control {part.needs!r}, "
+                    f"which must be one of {[key for key in keys if key not in with_needs]}"
+                )
 
     def judge(
         self,
@@ -231,8 +312,8 @@ class Claim:
         Parameters
         ----------
         evidence : mapping
-            Part key -> what its rule takes, `NotRun(reason)` or `Undecided(found)`; every part
-            must be there.
+            Part key -> what its rule takes, `NotRun(reason)`, `Undecided(found)`, or a `Run` of
+            these; every part must be there.
         setting : Setting
             How far the run was from the paper's.
         note : str
@@ -241,8 +322,8 @@ class Claim:
         Raises
         ------
         ValueError
-            If parts are missing or unknown, or a rule cannot take its evidence; the message names
-            artefact and part.
+            If parts are missing or unknown, a rule cannot take its evidence, or a part has a run
+            farther from the paper than the setting says; the message names artefact and part.
         """
         keys = [part.key for part in self.parts]
         unknown = [key for key in evidence if key not in keys]
@@ -252,21 +333,36 @@ class Claim:
                 f"{self.artefact}: no part {', '.join(map(repr, unknown)) or 'is unknown'}; "
                 f"no evidence for {', '.join(map(repr, missing)) or 'none'}; parts are {keys}"
             )
+        found = {
+            part.key: _judged(self.artefact, part, evidence[part.key], setting)
+            for part in self.parts
+        }
+        fitted = self.fitted or bool(setting.fitted)
         answers = tuple(
-            Answer(part, _judged(self.artefact, part, evidence[part.key])) for part in self.parts
+            Answer(part, _limited(part, found, fitted, self.parts)) for part in self.parts
         )
         return Verdict(self, overall(answers), setting, answers, note)
 
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What became of a claim."""
+    """What became of a claim.
+
+    Raises ValueError where a reading that was fitted to the claim is given as deciding it.
+    """
 
     claim: Claim
     verdict: str
     setting: Setting
     answers: tuple[Answer, ...]
     note: str = ""
+
+    def __post_init__(self):
+        fitted = [a.part.key for a in self.answers if a.judged.hint == FITTED]
+        if fitted and self.verdict in _CONFIRMED:
+            raise ValueError(
+                f"{self.artefact}: {self.verdict} cannot rest on a reading fitted to {fitted}"
+            )
 
     @property
     def artefact(self) -> str:
@@ -286,7 +382,10 @@ class Verdict:
     @property
     def in_full(self) -> str:
         """The verdict with its shade, such as "not reproduced, too small to see"."""
-        return in_full(self.verdict, [a.judged.answer for a in self.answers_of("paper")])
+        paper, corrected = (
+            [a.judged for a in self.answers_of(role)] for role in ("paper", "corrected")
+        )
+        return in_full(self.verdict, paper, corrected)
 
     def answers_of(self, role: str) -> list[Answer]:
         """Return the answers to the parts of a role."""
@@ -323,7 +422,7 @@ class Verdict:
                 told = [f"- {a.sentence}. *{a.part.rule.words}*" for a in answers]
                 lines += [heading, "", *told, ""]
         lines += [
-            f"Setting: {setting.level}{f': {setting.differs}' if setting.differs else ''}.",
+            f"Setting: {setting.level}{f': {setting.words}' if setting.words else ''}.",
             "",
         ]
         lines += [f"Refuted by: {claim.refuted_by}.", ""]
@@ -381,9 +480,16 @@ def overall(answers: Iterable[Answer]) -> str:
     """Return the verdict on a claim from the answers to its parts, see the table of the module.
 
     Where a part that fails has a corrected part in its place, and all corrected parts hold, the
-    failure does not count: the claim is "corrected", or "open" while another part is.
+    failure does not count: the claim is "corrected", or "open" while another part is. What holds
+    under a reading that was fitted to it makes the claim "partly" at most.
     """
     answers = list(answers)
+    verdict = _overall([answer for answer in answers if answer.part.role != "beyond"])
+    fitted = any(a.judged.hint == FITTED for a in answers if a.part.role != "beyond")
+    return "partly" if fitted and verdict in _CONFIRMED else verdict
+
+
+def _overall(answers: list[Answer]) -> str:
     paper = {a.part.key: a.judged.answer for a in answers if a.part.role == "paper"}
     corrected = [a for a in answers if a.part.role == "corrected"]
     failed = {key for key, answer in paper.items() if answer in _FAIL}
@@ -412,12 +518,16 @@ def parts_held(held: int, parts: int, missing: int) -> str:
     return f"{held} of {parts} parts hold{f', {missing} not run' if missing else ''}."
 
 
-def in_full(verdict: str, answers: Iterable[str]) -> str:
-    """Return a verdict and which kind of "not reproduced" or "open" it is.
+def in_full(verdict: str, paper: Sequence[Any], corrected: Sequence[Any] = ()) -> str:
+    """Return a verdict and which kind of it it is, such as "not reproduced, too small to see".
 
-    Such as "not reproduced, too small to see"; `answers` are those to the parts of the paper.
+    `paper` and `corrected` are the answers to the parts of these roles, each with `answer` and
+    `hint`, such as `Judged` or a row of parts.csv.
     """
-    found = set(answers)
+    for shade in _SHADES.get(verdict, ()):
+        if any(one.hint.startswith(shade) for one in (*paper, *corrected)):
+            return f"{verdict}, {shade}"
+    found = {one.answer for one in paper}
     if verdict == "not reproduced" and "no" not in found:
         return f"{verdict}, {TOO_SMALL}"
     if verdict == "open" and found == {"not run"}:
@@ -425,7 +535,13 @@ def in_full(verdict: str, answers: Iterable[str]) -> str:
     return f"{verdict}, undecided" if verdict == "open" and "open" in found else verdict
 
 
-def _judged(artefact: str, part: Part, evidence: Any) -> Judged:
+def _judged(artefact: str, part: Part, evidence: Any, setting: Setting) -> Judged:
+    place = f"{artefact}, part {part.key!r}"
+    if isinstance(evidence, Run):
+        level = evidence.setting.level
+        if SETTINGS.index(level) > SETTINGS.index(setting.level):
+            raise ValueError(f"{place}: its run is {level!r}, and {setting.level!r} judges")
+        evidence = evidence.evidence
     if isinstance(evidence, NotRun):
         return Judged("not run", evidence.reason)
     if isinstance(evidence, Undecided):
@@ -433,4 +549,23 @@ def _judged(artefact: str, part: Part, evidence: Any) -> Judged:
     try:
         return part.rule.judge(evidence)
     except ValueError as error:
-        raise ValueError(f"{artefact}, part {part.key!r}: {error}") from None
+        raise ValueError(f"{place}: {error}") from None
+
+
+def _limited(
+    part: Part, found: Mapping[str, Judged], fitted: bool, parts: Sequence[Part]
+) -> Judged:
+    """Return what was found, no stronger than control, figure and reading allow."""
+    judged = found[part.key]
+    if judged.answer == "not run":
+        return judged
+    if not part.seen:
+        return replace(judged, answer="open", hint=NOT_SEEN)
+    if part.needs and found[part.needs].answer != "yes":
+        (control,) = (other for other in parts if other.key == part.needs)
+        told = Answer(control, replace(found[part.needs], hint="")).sentence
+        words = f"{NO_HEADROOM}: {told}"
+        return replace(judged, answer="open", hint=words)
+    if judged.answer in ("yes", "partly") and (fitted if part.fitted is None else part.fitted):
+        return replace(judged, hint=FITTED)
+    return judged

@@ -24,11 +24,16 @@ All parts of a claim must hold for it to be reproduced, so no correction for man
 in that direction (intersection-union test, Berger 1982). In the other direction there is none
 either: each interval misses its mean in one of twenty cases, so that a claim of twenty parts that
 are all true may lose one by chance and be "partly".
+
+One number has one answer: an interval wholly below 0 is below, in every row. "At least as good" has
+one margin, `MARGIN`, and nothing else has it. What the paper leaves open is judged under every
+reading (`EveryReading`), and levels whose best possible is known as shares of it (`OfCeiling`).
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
@@ -50,6 +55,12 @@ POINTS = {"unit": "points", "scale": 100}
 TOO_SMALL = "too small to see"
 ANSWERS = ("yes", "no", "partly", TOO_SMALL, "open", "not run")
 
+MARGIN = 0.005  # "at least as good": half a point of accuracy, here and nowhere else
+WITHIN_MARGIN = "within half a point"
+DISAGREE = "the readings disagree"
+UNDECIDED = "undecided under"
+THE_SAME = "the same under"
+
 _INTERVAL = "95 % interval over seeds"
 
 # An open part says how many more seeds would settle it, if they are not more than this.
@@ -61,10 +72,10 @@ class Judged:
     """What a rule found.
 
     `ours` is our number or count in words and `interval` its interval, "" where there is none.
-    `n_seeds` is 0 without randomness. `hint` says what would settle an open part, or within which
-    range of 0 an effect is too small to see. `size` is our effect as a share of the printed one, ""
-    where the paper prints none, and `levels` the two means that an ordering compares, where they
-    are known.
+    `n_seeds` is 0 without randomness. `hint` says what would settle an open part, within which
+    range of 0 an effect is too small to see, or on what an answer rests. `size` is our effect as a
+    share of the printed one, "" where the paper prints none, and `levels` the two means that an
+    ordering compares, where they are known.
     """
 
     answer: str
@@ -124,6 +135,17 @@ class _OverSeeds:
         hint = _hint(estimate, regions) if answer == "open" else ""
         ours = ours or self._shown(estimate.mean, "+")
         return Judged(answer, ours, self._interval(estimate), estimate.n, hint)
+
+    def _share(self, printed: float | None, estimate: Estimate) -> str:
+        """Return which share of the printed effect ours is, with its interval."""
+        if printed is None:
+            return ""
+        mean, low, high = (
+            100 * value / printed for value in (estimate.mean, estimate.low, estimate.high)
+        )
+        ends = f" [{low:.0f}, {high:.0f}]" if estimate.n > 1 else ""
+        scale = ", on the scale of logarithms" if self.ratio else ""
+        return f"{mean:.0f} % of the printed {self._shown(printed)}{ends}{scale}"
 
     def _levels(self, evidence: Any) -> str:
         """Return the two means, "" where the evidence holds differences only."""
@@ -191,18 +213,7 @@ class _Ordering(_OverSeeds):
         judged = self._judged(estimate, answer, regions, ours)
         if answer == TOO_SMALL:
             judged = replace(judged, hint=self._around())
-        return replace(judged, size=self._share(wanted))
-
-    def _share(self, wanted: Estimate) -> str:
-        """Return which share of the printed difference ours is, with its interval."""
-        if self.printed is None:
-            return ""
-        mean, low, high = (
-            100 * value / self.printed for value in (wanted.mean, wanted.low, wanted.high)
-        )
-        ends = f" [{low:.0f}, {high:.0f}]" if wanted.n > 1 else ""
-        scale = ", on the scale of logarithms" if self.ratio else ""
-        return f"{mean:.0f} % of the printed {self._shown(self.printed)}{ends}{scale}"
+        return replace(judged, size=self._share(self.printed, wanted))
 
     def _small(self) -> str:
         return f"{self._around()}: {TOO_SMALL}"
@@ -227,24 +238,61 @@ class Above(_OfTwo, _Ordering):
         return replace(judged, levels=self._levels(evidence))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NotBelow(_OfTwo):
-    """The first quantity is at most `smallest` below the second: better, or as good.
+    """The first quantity, an accuracy as a share of 1, is at least as good as the second.
 
-    A printed difference is not taken, since "as good" has no size.
+    It holds where the whole interval lies above -`MARGIN`, and says so where it lies below 0;
+    otherwise it fails where the whole interval lies below 0, and is open where it spans 0.
+
+    Parameters
+    ----------
+    printed : float, optional
+        > 0. The printed lead of the first, as in `Above`; it decides nothing.
     """
 
-    smallest: float
+    unit: str = "points"
+    scale: float = 100
+    printed: float | None = None
 
     def __post_init__(self):
-        checks.real("smallest", self.smallest, above=0.0)
+        if self.printed is not None:
+            checks.real("printed", self.printed, above=0.0)
 
     @property
     def words(self) -> str:
-        return f"{self._of()} difference above {self._shown(-self.smallest)}"
+        return f"{self._of()} difference above {self._shown(-MARGIN)}; wholly below 0 otherwise: no"
 
     def judge(self, evidence: Any) -> Judged:
-        return self._inside(evidence, -self.smallest, math.inf)
+        estimate = self._difference(evidence)
+        if estimate.low > -MARGIN:
+            answer = "yes"
+        else:
+            answer = "no" if estimate.high < 0 else "open"
+        judged = self._judged(estimate, answer, [(-MARGIN, math.inf), (-math.inf, 0.0)])
+        if answer == "yes" and estimate.high < 0:
+            judged = replace(judged, hint=WITHIN_MARGIN)
+        size = self._share(self.printed, estimate)
+        return replace(judged, levels=self._levels(evidence), size=size)
+
+
+@dataclass(frozen=True)
+class AtMostBelow(_OfTwo):
+    """The first quantity is less than `by` below the second, where the claim itself says by how
+    much; "at least as good" is `NotBelow`.
+    """
+
+    by: float
+
+    def __post_init__(self):
+        checks.real("by", self.by, above=0.0)
+
+    @property
+    def words(self) -> str:
+        return f"{self._of()} difference above {self._shown(-self.by)}"
+
+    def judge(self, evidence: Any) -> Judged:
+        return self._inside(evidence, -self.by, math.inf)
 
 
 @dataclass(frozen=True)
@@ -294,6 +342,57 @@ class Near(_OverSeeds):
         region = (self.target - half, self.target + half)
         shown = self._shown(estimate.mean)
         return self._judged(estimate, _within(estimate, *region), [region], shown)
+
+
+@dataclass(frozen=True)
+class OfCeiling(_OverSeeds):
+    """A level is the printed share of the best that is possible, give or take `within`.
+
+    Ours and the printed level are compared as shares of their own ceilings, since the best
+    possible is another one on our data than on the paper's.
+
+    Parameters
+    ----------
+    target, ceiling : float
+        > 0. The printed level and the printed best.
+    within : float
+        > 0. A difference of two shares.
+
+    Evidence is a tuple (levels, best): (n_seeds,) levels, and the best possible as one number or
+    one a seed.
+    """
+
+    target: float
+    ceiling: float
+    within: float
+    scale: float = field(default=100, kw_only=True)
+
+    def __post_init__(self):
+        for name in ("target", "ceiling", "within"):
+            checks.real(name, getattr(self, name), above=0.0)
+
+    def _shown(self, value: float, sign: str = "") -> str:
+        return f"{self.scale * value:{sign}.3g} % of the best possible"
+
+    @property
+    def words(self) -> str:
+        printed = self._shown(self.target / self.ceiling)
+        return f"{_INTERVAL} of the share within {100 * self.within:g} points of {printed}"
+
+    def judge(self, evidence: Any) -> Judged:
+        if not isinstance(evidence, tuple) or len(evidence) != 2:
+            raise ValueError("evidence must be a pair (levels, best)")
+        levels = sample_of("levels", evidence[0])
+        best = checks.array("best", evidence[1], above=0.0)
+        if best.ndim and best.shape != levels.shape:
+            raise ValueError(f"best has shape {best.shape}, and there are {len(levels)} levels")
+        printed = self.target / self.ceiling
+        estimate = mean_interval(levels / best)
+        region = (printed - self.within, printed + self.within)
+        shown = self._shown(estimate.mean)
+        judged = self._judged(estimate, _within(estimate, *region), [region], shown)
+        size = f"{100 * estimate.mean / printed:.0f} % of the printed {self._shown(printed)}"
+        return replace(judged, size=size)
 
 
 @dataclass(frozen=True)
@@ -382,43 +481,55 @@ class Each:
         if unknown := set(known) ^ set(evidence):
             raise ValueError(f"{sorted(unknown)} need both a rule and evidence")
         found = {name: known[name].judge(given) for name, given in evidence.items()}
-        words = f"{sum(one.answer == 'yes' for one in found.values())} of {len(found)} hold"
-        others = [
-            f"{name}: {one.answer}, {f'{one.ours} {one.interval}'.strip()}"
-            for name, one in found.items()
-            if one.answer != "yes"
-        ]
-        answer = self._taken_as_one([one.answer for one in found.values()])
         n_seeds = min(one.n_seeds for one in found.values())
-        return Judged(answer, "; ".join([words, *others]), n_seeds=n_seeds)
+        return replace(self._taken_as_one(found), n_seeds=n_seeds)
 
-    def _taken_as_one(self, answers: list[str]) -> str:
-        return _together(answers)
+    def _taken_as_one(self, found: Mapping[str, Judged]) -> Judged:
+        words = f"{sum(one.answer == 'yes' for one in found.values())} of {len(found)} hold"
+        others = [_line(name, one) for name, one in found.items() if one.answer != "yes"]
+        # The smallest share is that of the decisive contrast, with the best of the opponents.
+        sizes = [(share_of(one.size), f"{name}: {one.size}") for name, one in found.items()]
+        _, size = min((pair for pair in sizes if pair[0] is not None), default=(None, ""))
+        answer = _together([one.answer for one in found.values()])
+        return Judged(answer, "; ".join([words, *others]), size=size)
 
 
 class EveryReading(Each):
-    """One comparison under several readings of what the paper leaves open; see `Each`.
+    """One comparison under every reading of what the paper leaves open; see `Each`.
 
-    Where two readings or more have one answer it is the part's. Where they disagree the part is
-    open, since a choice decides it that the paper does not state, and so it is while a single
-    reading was run: no reading of ours decides alone.
+    Where two readings or more have one answer it is the part's, and the hint says that all agree.
+    Where what they decide differs the part is open, since a choice decides it that the paper does
+    not state, and all of them are shown side by side. A single reading of ours decides nothing.
     """
 
     @property
     def words(self) -> str:
         return f"the same under every reading: {self._alone()}"
 
-    def judge(self, evidence: Mapping[str, Any]) -> Judged:
-        """Return the answer; of a single reading with that reading's own numbers."""
-        judged = super().judge(evidence)
-        if len(evidence) > 1:
-            return judged
-        ((name, given),) = evidence.items()
-        one = (self.rules[name] if isinstance(self.rules, Mapping) else self.rules).judge(given)
-        return replace(one, answer="open", hint="one reading of ours does not decide alone")
+    def _taken_as_one(self, found: Mapping[str, Judged]) -> Judged:
+        if len(found) == 1:
+            ((_, one),) = found.items()
+            return replace(one, answer="open", hint="one reading of ours does not decide alone")
+        told = "; ".join(_line(name, one) for name, one in found.items())
+        answers = {one.answer for one in found.values()}
+        if len(answers) == 1:
+            (answer,) = answers
+            how_many = "both" if len(found) == 2 else f"all {len(found)}"
+            hint = f"{THE_SAME} {how_many} readings"
+        elif len(answers - {"open", "not run"}) > 1:
+            answer, hint = "open", DISAGREE
+        else:
+            unsure = [name for name, one in found.items() if one.answer == "open"]
+            answer, hint = "open", f"{UNDECIDED} {', '.join(unsure)}"
+        return Judged(answer, told, hint=hint, size=self._sizes(found))
 
-    def _taken_as_one(self, answers: list[str]) -> str:
-        return answers[0] if len(answers) > 1 and len(set(answers)) == 1 else "open"
+    def _sizes(self, found: Mapping[str, Judged]) -> str:
+        """Return the share of the printed effect under each reading, where there is one."""
+        sizes = {name: one.size.split(" of the printed ") for name, one in found.items()}
+        if any(len(size) == 1 for size in sizes.values()):
+            return ""
+        shares = ", ".join(f"{size[0]} ({name})" for name, size in sizes.items())
+        return f"{shares} of the printed {next(iter(sizes.values()))[1].partition(' [')[0]}"
 
 
 # --- rules for mathematics, algorithms and pictures -----------------------------------------------
@@ -550,6 +661,18 @@ def _together(answers: list[str]) -> str:
     if "no" in found:
         return "no"
     return "open" if "open" in found else "partly"
+
+
+def share_of(size: str) -> float | None:
+    """Return our share of the printed effect, in per cent, from the `size` of what was judged."""
+    found = re.match(r"(?:.*: )?(-?\d+) %", size)
+    return float(found[1]) if found else None
+
+
+def _line(name: str, one: Judged) -> str:
+    """Return one of several comparisons in words."""
+    found = f"{one.ours} {one.interval}".strip()
+    return f"{name}: {one.answer}, {found}" if found else f"{name}: {one.answer}"
 
 
 def _hint(estimate: Estimate, regions: list[tuple]) -> str:

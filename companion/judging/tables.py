@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,16 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.judging import seals
-from companion.judging.claims import Claims, Page, Setting, Verdict, check_declared
+from companion.judging.claims import (
+    Answer,
+    Claims,
+    Page,
+    Run,
+    Setting,
+    Verdict,
+    check_declared,
+    nearest,
+)
 from sflkit import checks, paths
 from sflkit.results.intervals import mean_interval
 from sflkit.results.origin import commit, device, versions
@@ -42,7 +52,7 @@ def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
         "artefact": verdict.artefact,
         "verdict": verdict.verdict,
         "setting": verdict.setting.level,
-        "differs": verdict.setting.differs,
+        "differs": verdict.setting.words,
         "claim": claim.text,
         "source": claim.source,
         "refuted_by": claim.refuted_by,
@@ -71,9 +81,9 @@ def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
 
 def judge(
     claims: Claims,
-    evidence: Mapping[str, Mapping[str, Any]],
+    evidence: Mapping[str, Mapping[str, Any] | Sequence[Run]],
     *,
-    setting: Setting | Mapping[str, Setting],
+    setting: Setting | Mapping[str, Setting] = MappingProxyType({}),
     notes: Mapping[str, str] | None = None,
 ) -> Page:
     """Judge claims by their evidence, record the verdicts and return them as a notebook's page.
@@ -86,7 +96,8 @@ def judge(
     claims : Claims
         Where they are declared.
     evidence : mapping
-        Artefact -> what `Claim.judge` takes.
+        Artefact -> what `Claim.judge` takes, or several runs. Of these the nearest to the paper
+        judges, with its own setting; what the others found stands below it and decides nothing.
     setting : Setting, or a mapping artefact -> Setting
         How far the run is from the paper's.
     notes : mapping, optional
@@ -95,8 +106,8 @@ def judge(
     Raises
     ------
     ValueError
-        If an artefact is not declared, or has no setting; as `Claim.judge` and `record`. Nothing
-        is recorded then.
+        If an artefact is not declared, has no setting, or has several runs and a setting of another
+        run than the one that judges; as `Claim.judge` and `record`. Nothing is recorded then.
     """
     if explored:
         return Page(
@@ -104,7 +115,15 @@ def judge(
             "[VERDICTS](../VERDICTS.md)."
         )
     folder = paths.drawn()
-    settings = dict.fromkeys(evidence, setting) if isinstance(setting, Setting) else setting
+    several = {name: runs for name, runs in evidence.items() if not isinstance(runs, Mapping)}
+    evidence = dict(evidence) | {name: nearest(runs).evidence for name, runs in several.items()}
+    nearer = {name: nearest(runs).setting for name, runs in several.items()}
+    if isinstance(setting, Setting):
+        setting = dict.fromkeys(set(evidence) - set(several), setting)
+    for name, one in nearer.items():
+        if setting.get(name, one) != one:
+            raise ValueError(f"setting of {name} is that of another run than the nearest, {one}")
+    settings = {**setting, **nearer}
     notes = {} if notes is None else notes
     if unknown := (set(settings) | set(notes)) - set(claims):
         raise ValueError(f"{claims.paper} declares no {sorted(unknown)}")
@@ -118,7 +137,11 @@ def judge(
     for verdict in verdicts:
         record(verdict, folder=folder)
     not_run = [verdict.artefact for verdict in verdicts if not verdict.was_run]
-    pages = [str(verdict) for verdict in verdicts if verdict.was_run]
+    pages = [
+        "\n\n".join([str(verdict), *_looked_at(verdict, several.get(verdict.artefact, ()))])
+        for verdict in verdicts
+        if verdict.was_run
+    ]
     if evidence:
         say_if_unpublished(folder / "verdicts.csv")
     if not_run:
@@ -152,12 +175,12 @@ def all_parts(root: Path | str | None = None) -> pd.DataFrame:
 
 
 def comparison(rows: Iterable[Mapping]) -> pd.DataFrame:
-    """Return the table quantity | ours | paper | difference.
+    """Return the table quantity | ours | paper | difference | share of the paper's.
 
     Each row is a mapping with quantity, ours and paper. Ours is a number, one number per seed
     (shown as mean +- half of the 95 % interval) or text, and paper a number, text or None.
     """
-    columns = ["quantity", "ours", "paper", "difference"]
+    columns = ["quantity", "ours", "paper", "difference", "share"]
     return pd.DataFrame([_comparison_row(row) for row in rows], columns=columns)
 
 
@@ -253,20 +276,37 @@ def say_if_unpublished(file: Path) -> None:
 # --- helpers --------------------------------------------------------------------------------------
 
 
+def _looked_at(verdict: Verdict, runs: Sequence[Run]) -> list[str]:
+    """Return what the runs that do not judge found of a claim, as Markdown."""
+    told = []
+    for run in runs:
+        if run is nearest(runs):
+            continue
+        mine = [part for part in verdict.claim.parts if part.key in run.evidence]
+        lines = [
+            f"- {Answer(part, part.rule.judge(run.evidence[part.key])).sentence}" for part in mine
+        ]
+        heading = f"Looked at, decides nothing ({run.setting.level}: {run.setting.words}):"
+        told.append("\n".join([heading, "", *lines]))
+    return told
+
+
 def _comparison_row(row: Mapping) -> dict:
     paper = row.get("paper")
     value, text = _shown(row["ours"])
     number = isinstance(paper, int | float | np.number) and not isinstance(paper, bool)
-    difference = ""
+    difference = share = ""
     if number and value is not None and math.isfinite(value) and math.isfinite(paper):
         # as many digits as the two numbers are shown with
         digits = 3 - math.floor(math.log10(max(abs(value), abs(paper), 1e-300)))
         difference = f"{round(value - paper, digits) + 0.0:+.3g}"
+        share = f"{100 * value / paper:.0f} %" if paper else ""
     return {
         "quantity": row["quantity"],
         "ours": text,
         "paper": f"{paper:.4g}" if number else paper or "not stated",
         "difference": difference,
+        "share": share,
     }
 
 

@@ -102,6 +102,13 @@ def test_a_loop_makes_a_claim_for_every_row(read):
         ("{each: {rules: higher}}", rules.Each(rules.Above(0.005, **rules.POINTS))),
         ("both", rules.Each({"a": rules.Holds(), "b": rules.Above(0.005, **rules.POINTS)})),
         ("{every_reading: {rules: holds}}", rules.EveryReading(rules.Holds())),
+        ("not_below", rules.NotBelow()),
+        ("{not_below: {points: true, printed: 2}}", rules.NotBelow(printed=0.02)),
+        ("{at_most_below: {by: 1, points: true}}", rules.AtMostBelow(0.01, **rules.POINTS)),
+        (
+            "{of_ceiling: {target: 62.8, ceiling: 66.3, within: 3, points: true}}",
+            rules.OfCeiling(0.628, 0.663, 0.03, **rules.POINTS),
+        ),
     ],
 )
 def test_rules_by_name_with_arguments_and_in_points(read, said, rule):
@@ -121,6 +128,18 @@ def test_corrections_name_what_they_correct(read):
     assert (part.role, part.erratum, part.corrects) == ("corrected", 5, ("order",))
     with pytest.raises(ValueError, match=r"sfl.yaml: claim 'sfl-fig4a': part 'mended': .* erratum"):
         read(CLAIM + PART + mended.replace("        erratum: 5\n", ""))
+
+
+def test_what_cannot_decide_is_declared(read):
+    more = "        fitted: true\n        seen: false\n        needs: full\n"
+    control = PART.replace("order", "full").replace("DRSR", "FULL")
+    looser = CLAIM.replace("    source", "    fitted: true\n    source")
+    book = read(looser + PART + more + control)
+    part = parts_of(book)["order"]
+    assert (part.fitted, part.seen, part.needs) == (True, False, "full")
+    assert book["sfl-fig4a"].fitted
+    with pytest.raises(ValueError, match=r"'sfl-fig4a': part 'order' needs the control 'full'"):
+        read(CLAIM + PART + more)
 
 
 def test_questions_are_ours(read):

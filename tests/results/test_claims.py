@@ -5,8 +5,16 @@ import itertools
 import pytest
 
 from companion.judging import claims
-from companion.judging.claims import Claim, Claims, NotRun, Part, Setting, Undecided
-from companion.judging.rules import ANSWERS, TOO_SMALL, Above, Equal, Holds, Judged
+from companion.judging.claims import Claim, Claims, NotRun, Part, Run, Setting, Undecided
+from companion.judging.rules import (
+    ANSWERS,
+    TOO_SMALL,
+    Above,
+    Equal,
+    EveryReading,
+    Holds,
+    Judged,
+)
 
 PART = Part("order", "DRSR ends above FIFO", Above(smallest=0.005, scale=100, unit="points"))
 FULL = Setting("full")
@@ -69,7 +77,8 @@ def test_verdict_of_answers(answers, expected):
     ],
 )
 def test_a_verdict_in_full(answers, expected):
-    assert claims.in_full(claims.overall(judged(answers)), answers) == expected
+    found = judged(answers)
+    assert claims.in_full(claims.overall(found), [one.judged for one in found]) == expected
 
 
 def test_the_seeds_of_a_verdict_are_the_fewest_behind_a_part_of_the_paper():
@@ -151,9 +160,105 @@ def test_the_line_of_a_verdict_names_the_part_that_decides():
     assert verdict.line.endswith("2 of 3 parts hold. True as corrected by ERRATA 3.")
 
 
+UP, DOWN = [0.02, 0.021, 0.022], [-0.02, -0.021, -0.022]
+
+
+def test_a_reading_fitted_to_a_claim_makes_it_partly_at_most():
+    def verdict(holds, setting=FULL, **changes):
+        found = claim(**changes).judge({"order": holds}, setting=setting)
+        return found.in_full
+
+    fitted = Setting("full", fitted="the scale of the inputs, by Table II on seed 100")
+    told = "partly, under a reading fitted to it"
+    assert verdict(UP) == "reproduced"
+    assert verdict(UP, fitted) == verdict(UP, fitted=True) == told
+    own = (Part("order", "s", PART.rule, fitted=True),)
+    assert verdict(UP, parts=own) == told
+    # what fails or is open under the reading that suits it best stays so
+    assert verdict(DOWN, fitted) == "not reproduced"
+    assert verdict([-0.02, 0.03], fitted) == "open, undecided"
+    # what the fit did not see is judged on its own
+    unseen = (Part("order", "s", PART.rule, fitted=False),)
+    assert verdict(UP, fitted, parts=unseen) == "reproduced"
+    # a correction that was fitted corrects in part
+    mended = Part("mended", "m", Holds(), "corrected", 3, ("order",), fitted=True)
+    found = claim(parts=[PART, mended]).judge({"order": DOWN, "mended": True}, setting=FULL)
+    assert found.in_full == told
+    assert found.answers[1].sentence == "m: yes (under a reading fitted to it)"
+    assert "fitted: the scale of the inputs" in fitted.words
+    with pytest.raises(ValueError, match=r"sfl-fig4a: corrected cannot rest on .*'mended'"):
+        claims.Verdict(found.claim, "corrected", FULL, found.answers)
+
+
+def test_without_headroom_nothing_is_concluded():
+    control = Part("control", "FULL ends above FIFO", PART.rule, role="beyond")
+    part = Part("order", "DRSR ends above FIFO", PART.rule, needs="control")
+    declared = claim(parts=[part, control])
+
+    def found(order, full):
+        return declared.judge({"order": order, "control": full}, setting=FULL)
+
+    assert found(UP, UP).in_full == "reproduced"
+    assert found(DOWN, UP).in_full == "not reproduced"
+    # 0.12 points [-0.31, 0.55]: over 3 seeds 0.12 +- 2.484138 * 0.1731
+    small = [-0.000531, 0.0012, 0.002931]
+    for order in (UP, DOWN, small):
+        none = found(order, small)
+        assert none.in_full == "open, no headroom here"
+        assert none.answers[0].judged.hint == (
+            "no headroom here: FULL ends above FIFO: +0.12 points [-0.31, 0.55], open"
+        )
+    assert found(UP, NotRun("it takes a day")).in_full == "open, no headroom here"
+    assert found(NotRun("no GPU"), small).in_full == "open, not run"
+
+
+def test_a_figure_that_nobody_has_seen_is_open():
+    part = Part("fits", "The drawing has three layers", Holds(), seen=False)
+    found = claim(parts=[part]).judge({"fits": True}, setting=FULL)
+    assert found.in_full == "open, figure not seen"
+    assert found.answers[0].sentence == "The drawing has three layers: open (figure not seen)"
+
+
+def test_readings_that_disagree_leave_a_claim_open():
+    part = Part("order", "Ours ends above Fresh", EveryReading(PART.rule))
+    found = claim(parts=[part]).judge({"order": {"averaged": DOWN, "last": UP}}, setting=FULL)
+    assert found.in_full == "open, the readings disagree"
+    assert "averaged: no, -2.1 points" in found.line and "last: yes, +2.1 points" in found.line
+    both = claim(parts=[part]).judge({"order": {"averaged": UP, "last": UP}}, setting=FULL)
+    assert both.in_full == "reproduced" and "the same under both readings" in both.line
+
+
+def test_the_nearest_run_judges_and_no_farther_one_slips_in():
+    full, toy = Setting("full"), Setting("stand-in", "labels alone")
+    near, far = Run({"order": DOWN}, full), Run({"order": UP}, toy)
+    assert claims.nearest([far, near]) is near
+    assert claims.nearest([far, Run({}, toy)]) is far
+    with pytest.raises(ValueError, match=r"runs=.* at least one"):
+        claims.nearest([])
+    with pytest.raises(ValueError, match="sfl-fig4a, part 'order': its run is 'stand-in', and "):
+        claim().judge({"order": Run(UP, toy)}, setting=full)
+    assert claim().judge({"order": Run(UP, full)}, setting=toy).verdict == "reproduced"
+
+
+def test_seeds_that_chose_do_not_judge():
+    assert Setting("full", chose=[100], judges=range(203, 210)).words == "chosen on seeds 100"
+    with pytest.raises(ValueError, match=r"judges=\[100, 203\]: seeds \[100\] chose"):
+        Setting("full", chose=[100], judges=[100, 203])
+
+
 @pytest.mark.parametrize(
     "call, message",
     [
+        (lambda: Part("a", "s", Holds(), fitted="no"), "fitted='no' must be"),
+        (lambda: claim(fitted="no"), "fitted='no' must be"),
+        (
+            lambda: claim(parts=[Part("a", "s", Holds(), needs="FULL")]),
+            "'sfl-fig4a': part 'a' needs the control 'FULL', which must be one of",
+        ),
+        (
+            lambda: claim(parts=[Part("a", "s", Holds(), needs="a")]),
+            "part 'a' needs the control 'a', which must be one of",
+        ),
         (lambda: Part("a", "s", Holds(), erratum=3), "a corrected part, and no other"),
         (lambda: Part("a", "s", Holds(), corrects=("b",)), "a corrected part, and no other"),
         (

@@ -233,6 +233,18 @@ def test_claims_are_judged_recorded_and_shown_together(clone, two):
 
 
 FULL = claims.Setting("full")
+TOY = claims.Setting("stand-in", "labels alone")
+
+
+def test_the_nearest_run_judges_and_the_others_are_looked_at(clone, two):
+    runs = [claims.Run({"order": True}, TOY), claims.Run({"order": False}, FULL)]
+    page = tables.judge(two, {"sfl-fig2": runs, "sfl-fig10": {"order": True}}, setting={
+        "sfl-fig10": TOY})  # fmt: skip
+    found = tables.all_verdicts().set_index("artefact")
+    assert found["verdict"].to_dict() == {"sfl-fig2": "not reproduced", "sfl-fig10": "reproduced"}
+    assert found.loc["sfl-fig2", "setting"] == "full"
+    looked = page.split("Looked at, decides nothing (stand-in: labels alone):")
+    assert len(looked) == 2 and looked[1].startswith("\n\n- DRSR ends above FIFO: yes")
 
 
 @pytest.mark.parametrize(
@@ -244,6 +256,11 @@ FULL = claims.Setting("full")
             {"sfl-fig2": {"order": True}, "sfl-fig10": {}},
             {"setting": FULL},
             "no evidence for 'order'",
+        ),
+        (
+            {"sfl-fig2": [claims.Run({"order": True}, FULL), claims.Run({"order": False}, TOY)]},
+            {"setting": {"sfl-fig2": TOY}},
+            "setting of sfl-fig2 is that of another run than the nearest",
         ),
     ],
 )
@@ -274,13 +291,13 @@ def test_comparison_and_markdown():
     )
     # half width of 0.70, 0.72, 0.74: 4.302653 * 0.02 / sqrt(3) = 0.0497
     assert table.to_numpy().tolist() == [
-        ["accuracy, B = 100", "0.72 ± 0.05", "0.72", "+0"],
-        ["accuracy, B = 300", "0.8", "0.83", "-0.03"],
-        ["theta | grid", "0.1\n0.5", "not stated", ""],
+        ["accuracy, B = 100", "0.72 ± 0.05", "0.72", "+0", "100 %"],
+        ["accuracy, B = 300", "0.8", "0.83", "-0.03", "96 %"],  # 0.8 / 0.83 = 0.9639
+        ["theta | grid", "0.1\n0.5", "not stated", "", ""],
     ]
     text = tables.markdown(table).splitlines()
-    assert text[:2] == ["| quantity | ours | paper | difference |", "|---|---|---|---|"]
-    assert text[4] == "| theta \\| grid | 0.1 0.5 | not stated |  |" and len(text) == 5
+    assert text[:2] == ["| quantity | ours | paper | difference | share |", "|---|---|---|---|---|"]
+    assert text[4] == "| theta \\| grid | 0.1 0.5 | not stated |  |  |" and len(text) == 5
 
 
 def test_readme_tables(clone):

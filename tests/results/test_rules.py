@@ -12,6 +12,7 @@ from companion.judging import rules
 from companion.judging.rules import (
     Above,
     AtMost,
+    AtMostBelow,
     Each,
     Equal,
     EveryReading,
@@ -21,6 +22,7 @@ from companion.judging.rules import (
     LessSpread,
     Near,
     NotBelow,
+    OfCeiling,
     Rises,
     Similar,
     WithinErrors,
@@ -89,20 +91,76 @@ def test_levels_and_ratios_are_told_in_a_readers_words():
     assert "around 1 within a factor of 1.11" in Above(smallest=0.1, ratio=True).words
 
 
-def test_not_below_and_similar():
+def test_at_least_as_good_has_one_margin_of_half_a_point():
+    # over 3 seeds mean m and spread s give m +- 4.302653 s / sqrt(3) = m +- 2.484138 s
+    def answer(mean, spread):
+        found = NotBelow().judge(np.array([mean - spread, mean, mean + spread]) / 100)
+        return found.answer, found.interval, found.hint
+
+    # -0.3 +- 0.124 points: below 0 and above -0.5
+    assert answer(-0.3, 0.05) == ("yes", "[-0.424, -0.176]", "within half a point")
+    assert answer(0.3, 0.05) == ("yes", "[0.176, 0.424]", "")
+    assert answer(-0.1, 0.1) == ("yes", "[-0.348, 0.148]", "")  # spans 0: not surely below
+    # -0.68 [-0.98, -0.38] spans the margin and lies below 0
+    assert answer(-0.68, 0.12)[:2] == ("no", "[-0.978, -0.382]")
+    assert answer(-0.9, 0.1)[0] == "no"
+    # -0.4 +- 0.497 spans both
+    assert answer(-0.4, 0.2)[:2] == ("open", "[-0.897, 0.0968]")
+    assert answer(5.0, 9.0)[0] == "open"
+    # the interval on the margin itself does not lie above it
+    assert NotBelow().judge([-0.005, -0.005]).answer == "no"
+    # ours in the mean of the printed lead of 2 points: -0.3 / 2 = -15 %, [-0.424, -0.176] / 2
+    found = NotBelow(printed=0.02).judge([-0.0035, -0.003, -0.0025])
+    assert found.size == "-15 % of the printed 2 points [-21, -9]"
+
+
+@given(st.floats(-3, 3), st.floats(0.001, 3))
+@settings(max_examples=60)
+def test_below_is_below_in_every_row(mean, spread):
+    # what "above" refutes, "at least as good" confirms only within half a point, and says so
+    sample = np.array([mean - spread, mean, mean + spread]) / 100
+    above, level = Above(smallest=0.005).judge(sample), NotBelow().judge(sample)
+    if above.answer == "no":
+        assert (level.answer, level.hint) in (("no", ""), ("yes", "within half a point"))
+    if above.answer == "yes":
+        assert level.answer == "yes"
+    if level.answer == "no":
+        assert above.answer == "no"
+
+
+def test_at_most_below_and_similar():
     # [0.701, 3.299], turned round [-3.299, -0.701]
-    assert NotBelow(smallest=3.3).judge(FOUR[::-1]).answer == "yes"
-    assert NotBelow(smallest=1.0).judge(FOUR[::-1]).answer == "open"
-    assert NotBelow(smallest=0.5).judge(FOUR[::-1]).answer == "no"
-    assert NotBelow(smallest=0.5).judge(FOUR).answer == "yes"
+    assert AtMostBelow(by=3.3).judge(FOUR[::-1]).answer == "yes"
+    assert AtMostBelow(by=1.0).judge(FOUR[::-1]).answer == "open"
+    assert AtMostBelow(by=0.5).judge(FOUR[::-1]).answer == "no"
+    assert AtMostBelow(by=0.5).judge(FOUR).answer == "yes"
     near = (SEEDS + 0.001 * np.array([1, -1, 2, -2, 1, -1, 2, -2]), SEEDS)
     assert Similar(within=0.01).judge(near).answer == "yes"
     assert Similar(within=0.0001).judge(near).answer == "open"
     assert Similar(within=0.01).judge((SEEDS + 0.5, SEEDS)).answer == "no"
 
 
+def test_levels_as_shares_of_their_ceiling():
+    # print: .628 of a best of .663, 94.72 %. Ours: .61, .62, .63 of .6436: mean 96.333 %, spread
+    # 1.5538 %, half width 2.484138 * 1.5538 = 3.8598 points
+    levels = [0.61, 0.62, 0.63]
+    rule = OfCeiling(target=0.628, ceiling=0.663, within=0.06)
+    found = rule.judge((levels, 0.6436))
+    assert (found.answer, found.ours) == ("yes", "96.3 % of the best possible")
+    assert found.interval == "[92.5, 100]"
+    # 96.333 / 94.721 = 1.0170
+    assert found.size == "102 % of the printed 94.7 % of the best possible"
+    assert OfCeiling(0.628, 0.663, 0.05).judge((levels, 0.6436)).answer == "open"
+    # FedProx: .889 of the best where .821 is printed, by more than three points
+    near = np.array([0.888, 0.889, 0.890]) * 0.6436
+    assert OfCeiling(0.544, 0.6626, 0.03).judge((near, 0.6436)).answer == "no"
+    # one ceiling a seed
+    assert OfCeiling(0.5, 1, 0.01).judge(([1.0, 2, 3], [2.0, 4, 6])).answer == "yes"
+    assert "within 3 points of 94.7 %" in OfCeiling(0.628, 0.663, 0.03).words
+
+
 def test_one_seed_is_open():
-    for rule in (Above(smallest=1), NotBelow(smallest=1), Similar(within=1)):
+    for rule in (Above(smallest=1), NotBelow(), Similar(within=1)):
         out = rule.judge(([9.0], [1.0]))
         assert (out.answer, out.interval) == ("open", "[-inf, inf]")
         assert out.hint == "a single seed shows no spread"
@@ -243,16 +301,35 @@ def test_each_line_is_decided_by_its_own_interval():
     assert rising.words == f"each one: {Rises(smallest=0.1).words}"
 
 
-def test_a_reading_of_ours_never_decides_alone():
-    rule = EveryReading(Above(smallest=1.0))
-    up, down = [3.0, 4.0, 5.0], [-3.0, -4.0, -5.0]
+def test_a_reading_of_ours_never_decides_alone_and_two_have_to_agree():
+    rule = EveryReading(Above(smallest=1.0, printed=8))
+    up, down, unsure = [3.0, 4.0, 5.0], [-3.0, -4.0, -5.0], [-3.0, 4.0, 5.0]
     alone = rule.judge({"10 steps": up})
     assert (alone.answer, alone.ours) == ("open", Above(smallest=1.0).judge(up).ours)
     assert "does not decide alone" in alone.hint
-    assert rule.judge({"10 steps": up, "30 steps": up}).answer == "yes"
-    assert rule.judge({"10 steps": down, "30 steps": down}).answer == "no"
+    both = rule.judge({"10 steps": up, "30 steps": up})
+    assert (both.answer, both.hint) == ("yes", "the same under both readings")
+    none = rule.judge({"10 steps": down, "30 steps": down, "90 steps": down})
+    assert (none.answer, none.hint) == ("no", "the same under all 3 readings")
+    # both are shown side by side, with both sizes: -4 and 4 of a printed 8
     split = rule.judge({"10 steps": down, "30 steps": up})
-    assert (split.answer, split.ours) == ("open", "1 of 2 hold; 10 steps: no, -4 [-6.48, -1.52]")
+    assert (split.answer, split.hint) == ("open", "the readings disagree")
+    assert split.ours == "10 steps: no, -4 [-6.48, -1.52]; 30 steps: yes, +4 [1.52, 6.48]"
+    assert split.size == "-50 % (10 steps), 50 % (30 steps) of the printed 8"
+    # an interval that spans 0 does not disagree, and does not confirm either
+    half = rule.judge({"10 steps": up, "30 steps": unsure})
+    assert (half.answer, half.hint) == ("open", "undecided under 30 steps")
+    assert rule.judge({"10 steps": unsure, "30 steps": unsure}).answer == "open"
+
+
+def test_the_size_of_several_comparisons_is_that_of_the_decisive_one():
+    # ours minus three opponents: 4, 2 and 6 of printed 8, 8 and 10: 50, 25 and 60 %
+    rules_of = {name: Above(1.0, printed=size) for name, size in zip("abc", (8, 8, 10))}
+    samples = {"a": [3.0, 4, 5], "b": [1.0, 2, 3], "c": [5.0, 6, 7]}
+    found = Each(rules_of).judge(samples)
+    assert found.size == "b: 25 % of the printed 8 [-6, 56]"  # 2 +- 2.484 of 8
+    assert rules.share_of(found.size) == 25
+    assert rules.share_of("-3 % of the printed 8") == -3 and rules.share_of("") is None
 
 
 def test_each_takes_one_rule_for_all_or_one_for_each():
@@ -306,6 +383,12 @@ def test_holds():
         (lambda: AtMost().judge((1.0, np.nan)), "bound must hold numbers or inf"),
         (lambda: AtMost().judge((np.inf, 1.0)), "value holds inf"),
         (lambda: WithinErrors().judge((1.0, 0.0, 1.0)), "standard_error holds 0.0"),
+        (lambda: AtMostBelow(by=0), "by=0 must be a finite number > 0"),
+        (lambda: NotBelow(printed=-1), "printed=-1 must be a finite number > 0"),
+        (lambda: OfCeiling(0.5, 0, 0.1), "ceiling=0 must be a finite number > 0"),
+        (lambda: OfCeiling(0.5, 1, 0.1).judge([0.4]), "must be a pair \\(levels, best\\)"),
+        (lambda: OfCeiling(0.5, 1, 0.1).judge(([0.4], 0.0)), "best holds 0.0|best=0.0"),
+        (lambda: OfCeiling(0.5, 1, 0.1).judge(([0.4], [1.0, 1])), "best has shape"),
         (lambda: Each(Rises(smallest=1)).judge({}), "one entry at least"),
         (lambda: Each({"a": Holds()}).judge({"b": True}), "'a', 'b'.* need both a rule and"),
         (lambda: Holds().judge({}), "at least one fact"),

@@ -45,7 +45,7 @@ def test_links_lead_to_pages(texts):
         "../../notebooks/10_first.ipynb": "../notebooks/10_first.ipynb",
         "../../notebooks": "../notebooks/index.md",
         "../../VERDICTS.md": "../verdicts/index.md",
-        "../../VERDICTS.md#figure-1-sfl-sfl-fig1": "../verdicts/sfl-fig1.md",
+        "../../VERDICTS.md#sfl-fig1": "../verdicts/sfl-fig1.md",
         "../../sflkit/sfl/caches.py": "../code/sflkit/sfl/caches.md",
         "../../sflkit/sfl": "../api/sflkit.sfl.rst",
         "../../figures/sfl-fig1.png": "../figures/sfl-fig1.png",

@@ -31,7 +31,7 @@ def said(name, line="", other=""):
     names = {"print": lambda *words: told.append(" ".join(map(str, words)))}
     for cell in cells:
         if cell["cell_type"] == "code":
-            source = "".join(cell["source"])
+            source = "".join(cell["source"]).replace("my_guess = None", "my_guess = 1")
             exec(source.replace(line, other) if line else source, names)
     return "\n".join(told)
 
@@ -52,7 +52,11 @@ def test_the_lines_are_the_librarys_and_a_changed_one_is_noticed(name):
 def test_a_prediction_stands_before_the_run(name):
     cells = json.loads((SHEETS / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
     sources = ["".join(cell["source"]) for cell in cells]
-    assert any("Predict first" in source for source in sources)
-    assert any("my_guess = None" in source for source in sources)
+    (guess,) = [i for i, source in enumerate(sources) if "my_guess = None" in source]
+    assert "Predict first" in sources[guess - 1]
+    shown = "\n".join(json.dumps(cell.get("outputs", [])) for cell in cells)
+    assert not shown.replace("[]", "").strip(), "an output would give the answer away"
+    with pytest.raises(AssertionError, match="write your guess"):
+        exec(sources[guess + 1], {"my_guess": None})
     longest = max(len(s.splitlines()) for s, c in zip(sources, cells) if c["cell_type"] == "code")
     assert longest <= 25

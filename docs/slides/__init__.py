@@ -1,1 +1,0 @@
-"""Slides for a lecture, one deck per paper, made of what is committed."""
