@@ -159,8 +159,11 @@ def _tables_of(cls: type) -> list[registry.Registry]:
     found = []
     while pending:
         kind = pending.pop()
-        marks = [getattr(mark, "allowed", None) for mark in getattr(kind, "__metadata__", ())]
-        found += [mark for mark in marks if isinstance(mark, registry.Registry)]
+        for mark in getattr(kind, "__metadata__", ()):  # of `sflkit.config.OneOf`
+            said = getattr(mark, "__dict__", {}) | getattr(
+                getattr(mark, "func", None), "keywords", {}
+            )
+            found += [said["allowed"]] if isinstance(said.get("allowed"), registry.Registry) else []
         pending += typing.get_args(kind)
     return found
 
