@@ -62,6 +62,7 @@ STATED = {
     "osafl-saturation": "Rounds until the plateau",
     "osafl-score": "Scores make training faster",
     "osafl-squeezenet1": "Dataset-1 with SqueezeNet1",
+    "osafl-superior": "Superior for all networks",
     "fats-bytes": "Communication and computation saved",
     "fats-lookup": "Look-up in constant time",
     "fats-space": "Space, and a variant with little memory",
