@@ -524,7 +524,8 @@ class EveryReading(Each):
     def _sizes(self, found: Mapping[str, Judged]) -> str:
         """Return the share of the printed effect under each reading, where there is one."""
         sizes = {name: one.size.split(" of the printed ") for name, one in found.items()}
-        if any(len(size) == 1 for size in sizes.values()):
+        printed = {size[-1].partition(" [")[0] for size in sizes.values()}
+        if any(len(size) == 1 for size in sizes.values()) or len(printed) > 1:
             return ""
         shares = ", ".join(f"{size[0]} ({name})" for name, size in sizes.items())
         return f"{shares} of the printed {next(iter(sizes.values()))[1].partition(' [')[0]}"

@@ -836,9 +836,7 @@ def all_evidence(averaged: Scores, last: Scores) -> dict[str, dict[str, Any]]:
 def both_readings(averaged: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
     """Return evidence by part under both readings, as `EveryReading` takes it."""
     return {
-        key: known
-        if isinstance(known, NotRun)
-        else {"averaged model": known, "last iterate": last[key]}
+        key: known if isinstance(known, NotRun) else {"averaged": known, "last": last[key]}
         for key, known in averaged.items()
     }
 
