@@ -332,7 +332,11 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
     """Yield what a class statement, or somebody later, put into a class: name and value."""
     fields = getattr(cls, "__dataclass_fields__", {})
     for name, value in sorted(vars(cls).items()):
-        if name in _GENERATED or name.startswith("__pydantic") or inspect.ismemberdescriptor(value):
+        if (
+            name in _GENERATED
+            or ("pydantic_" in name and name[:2] == "__")
+            or inspect.ismemberdescriptor(value)
+        ):
             continue
         if name in fields and not hasattr(type(value), "__get__"):
             continue  # a default: configs hold the value
