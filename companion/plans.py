@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 import pandas as pd
 
 from sflkit.data import catalogue
-from sflkit.results import sweep
+from sflkit.runs import sweep
 
 Result = TypeVar("Result")
 

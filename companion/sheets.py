@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.judging import tables
-from sflkit.results.intervals import mean_interval
+from sflkit.intervals import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

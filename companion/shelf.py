@@ -14,12 +14,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import filelock
 import pandas as pd
 
 from sflkit import paths
-from sflkit.results import archive, origin, store, sums
-from sflkit.results.store import is_running
+from sflkit.runs import archive, origin, store, sums
+from sflkit.runs.store import is_running
 
 _NO_RUNS = "bench"  # the benchmarks' tables, which lie beside the published runs
 
@@ -56,7 +55,7 @@ def survey(folder: Path | str) -> Shelf:
     records: dict[str, dict] = {}
     for key in sorted(names):
         found = store.look(key, folder)
-        if found.record is not None and not found.wrong:
+        if found.complete:
             records[key] = found.record
         elif found.wrong and not is_running(key, folder):
             damaged[key] = found.wrong
@@ -81,14 +80,14 @@ def take_over(key: str, source: Path | str, folder: Path | str) -> bool:
         If the disk is full or the folder cannot be written.
     """
     found = store.look(key, source)
-    if store.read_result(key, source) is None or origin.was_edited(found.record["commit"]):
+    if not found.complete or origin.was_edited(found.record["commit"]):
         return False
     try:
         with store.run_lock(key, folder, wait=False):
             if not store.is_complete(key, folder):
                 text = json.dumps(found.record, indent=1) + "\n"
                 store.write_pair(Path(folder), key, found.content, text)
-    except filelock.Timeout:
+    except TimeoutError:
         return False
     return True
 
@@ -168,11 +167,9 @@ def _add(experiment: str, keys: list[str], source: Path, folder: Path) -> None:
 def _to_publish(key: str, source: Path, folder: Path) -> tuple[dict, bytes]:
     """Return record and csv text of a complete result with the columns that are published."""
     for place in (folder, source):
-        with contextlib.suppress(KeyError, ValueError, TypeError):
-            found = store.look_at_files(key, place)
-            if found.record is not None and not found.wrong:
-                store.parse(found.content, tuple(found.record["columns"].items()))
-                break
+        found = store.look_at_files(key, place)
+        if found.complete:
+            break
     else:
         raise ValueError(f"key={key!r} must name a complete result in {source} or {folder}")
     record = dict(found.record)

@@ -17,19 +17,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
+import platform
 import re
 import stat
+import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import filelock
 
 # Whether this process may write to the published figures, see `drawn`.
 PUBLISH = "SFLKIT_PUBLISH"
+PATIENCE = 5.0  # seconds after which whoever waits for a lock says who holds it
 _PROJECT = re.compile(r"^name\s*=\s*[\"']sflkit[\"']\s*(#.*)?$", re.MULTILINE)
 
 
@@ -199,12 +200,110 @@ def check_writable(folder: Path | str) -> None:
         raise CannotWrite(error.errno, error.strerror or str(error), str(folder)) from error
 
 
-def lock(
-    path: Path | str, *, wait: bool = True, folder: Path | None = None
-) -> filelock.BaseFileLock:
-    """Return a lock on `path`, which is held inside `with`.
+class Lock:
+    """A lock that one process at a time holds, inside `with`; `lock` makes it.
 
-    The operating system drops the lock when its process dies, so that nothing is left to clear.
+    The operating system drops it when its process dies, and a forked child does not inherit it. Its
+    file says who holds it, and is gone afterwards.
+    """
+
+    def __init__(self, file: Path, *, wait: bool):
+        self.file = file
+        self.wait = wait
+        self._number: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises
+        ------
+        CannotWrite
+            If its file cannot be made.
+        TimeoutError
+            If it is held elsewhere and `wait` is False.
+
+        Warns
+        -----
+        UserWarning
+            Who holds it, after `PATIENCE` seconds.
+        """
+        began = time.monotonic()
+        _locks.add(self)
+        try:
+            while not self._taken():
+                if not self.wait:
+                    raise TimeoutError(f"{self.file} is held by {self._holder()}")
+                if began is not None and time.monotonic() - began > PATIENCE:
+                    began = None
+                    warnings.warn(
+                        f"waiting for {self.file}, held by {self._holder()}", stacklevel=3
+                    )
+                time.sleep(0.02)
+        except BaseException:
+            _locks.discard(self)
+            raise
+
+    def _taken(self) -> bool:
+        """Try to take the lock, and say in its file who did."""
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self._number = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            fcntl.flock(self._number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it may have removed the file that was opened here.
+            if os.path.samestat(os.fstat(self._number), os.stat(self.file)):
+                with contextlib.suppress(OSError):  # on a full disk nobody is named
+                    said = f"process {os.getpid()} on {platform.node()}".encode()
+                    os.truncate(self._number, os.write(self._number, said))
+                return True
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        except OSError as error:
+            self._close()
+            raise CannotWrite(error.errno, error.strerror or str(error), str(self.file)) from error
+        self._close()
+        return False
+
+    def _holder(self) -> str:
+        with contextlib.suppress(OSError):
+            return self.file.read_text(encoding="utf-8", errors="replace") or "another process"
+        return "another process"
+
+    def _close(self) -> None:
+        number, self._number = self._number, None
+        if number is not None:
+            os.close(number)
+
+    def release(self) -> None:
+        """Give the lock back, if it is held by this process."""
+        _locks.discard(self)
+        if self._number is not None:
+            with contextlib.suppress(OSError):
+                self.file.unlink()
+            self._close()
+
+    def __enter__(self) -> Lock:
+        self.acquire()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
+_locks: set[Lock] = set()
+
+
+def _forget_locks() -> None:
+    """Let go of what a parent holds: a child would keep it after the parent's death."""
+    for held in _locks:
+        held._close()  # which leaves the parent's own alone
+    _locks.clear()
+
+
+os.register_at_fork(after_in_child=_forget_locks)
+
+
+def lock(path: Path | str, *, wait: bool = True, folder: Path | None = None) -> Lock:
+    """Return a lock on `path`, which is held inside `with`; see `Lock`.
 
     Parameters
     ----------
@@ -216,28 +315,13 @@ def lock(
         Where the lock file lies: a folder that all contenders see. By default it is one under
         $SFLKIT_FIGURES, which several clones may share, else one under `out()`. Jobs on several
         hosts of a cluster share that one as they share the clone, and tracked folders stay clean.
-
-    Raises
-    ------
-    CannotWrite
-        If the lock cannot be made.
-    filelock.Timeout
-        Inside `with`, if the lock is held elsewhere and `wait` is False.
     """
-    import filelock
-
     path = Path(os.path.realpath(path))  # unlike `resolve` it bears a link to itself
     name = path.name
     if folder is None:
         folder = (_env("SFLKIT_FIGURES") or out()) / ".locks"
         name = hashlib.sha256(str(path).encode()).hexdigest()[:24]
-    file = folder / f"{name}.lock"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file.touch()  # filelock's own error says neither what is wrong nor where
-    except OSError as error:
-        raise CannotWrite(error.errno, error.strerror or str(error), str(file)) from error
-    return filelock.FileLock(file, timeout=-1 if wait else 0)
+    return Lock(folder / f"{name}.lock", wait=wait)
 
 
 def _is_clone(folder: Path) -> bool:

@@ -14,6 +14,8 @@ that it starts.
 
 from __future__ import annotations
 
+import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,8 +66,18 @@ class Rule:
             raise ValueError(f"label={self.label!r} of a Rule must be the text of a legend")
 
 
+_tables: list[weakref.ref[Registry]] = []
+
+
+def tables() -> list[Registry]:
+    """Return every table that was made in this process and is still in use."""
+    return [table for reference in _tables if (table := reference()) is not None]
+
+
 class Registry(Mapping[str, Rule]):
     """An ordered table, name -> `Rule`; the order is that of legends and menus.
+
+    `module` is the name of the module that made it.
 
     Parameters
     ----------
@@ -85,6 +97,9 @@ class Registry(Mapping[str, Rule]):
         self._rules: dict[str, Rule] = {}
         for name, rule in rules.items():
             self.add(name, rule)
+        self._first = frozenset(rules)
+        self.module = str(sys._getframe(1).f_globals.get("__name__"))
+        _tables.append(weakref.ref(self))
 
     def __repr__(self) -> str:
         return f"Registry({self.family!r}: {', '.join(self)})"
@@ -126,6 +141,11 @@ class Registry(Mapping[str, Rule]):
         if not isinstance(rule, Rule):
             raise ValueError(f"rule={rule!r} must be a registry.Rule")
         self._rules[name] = rule
+
+    @property
+    def added(self) -> list[str]:
+        """The names of the rows that were added after the table was made."""
+        return [name for name in self if name not in self._first]
 
     def labels(self) -> dict[str, str]:
         """Return what legends call each rule, name -> label."""

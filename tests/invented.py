@@ -11,7 +11,7 @@ import pandas as pd
 
 from companion import plans
 from companion.judging.claims import Claim, Setting
-from sflkit.results import store
+from sflkit.runs.keys import canonical, config_dict, result_key
 
 
 def drive(plan: Generator, invented: Callable[[plans.Stage, Any], pd.DataFrame]) -> Any:
@@ -23,9 +23,7 @@ def drive(plan: Generator, invented: Callable[[plans.Stage, Any], pd.DataFrame])
     given = None
     while isinstance(stage := plans.next_stage(plan, given), plans.Stage):
         runs = [
-            invented(stage, config).assign(
-                **_columns(config), key=store.result_key(stage.run, config)
-            )
+            invented(stage, config).assign(**_columns(config), key=result_key(stage.run, config))
             for config in stage.configs
         ]
         given = pd.concat(runs, ignore_index=True) if runs else plans.no_runs()
@@ -34,8 +32,8 @@ def drive(plan: Generator, invented: Callable[[plans.Stage, Any], pd.DataFrame])
 
 def _columns(config: Any) -> dict[str, Any]:
     return {
-        name: store.canonical(value) if isinstance(value, list | dict) else value
-        for name, value in store.config_dict(config).items()
+        name: canonical(value) if isinstance(value, list | dict) else value
+        for name, value in config_dict(config).items()
     }
 
 

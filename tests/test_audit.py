@@ -18,7 +18,8 @@ from companion.app import cli, gate
 from sflkit import paths
 from sflkit.data import catalogue
 from sflkit.federated import servers
-from sflkit.results import archive, store
+from sflkit.runs import archive, store
+from sflkit.runs.keys import result_key
 from sflkit.sfl import caches
 from tests.helpers import ROOT
 
@@ -100,7 +101,7 @@ def test_the_runs_of_a_notebook_are_those_of_all_stages_of_its_plan(books):
     assert len({run.key for run in runs}) == len(runs)
     experiments = {run.record["experiment"] for run in runs}
     assert experiments == {"sfl-training-full-start", "sfl-label-only"}
-    assert all(store.result_key(run.run, run.config) == run.key for run in runs[:5])
+    assert all(result_key(run.run, run.config) == run.key for run in runs[:5])
     assert audit.published_runs(gate.find("23")) == []  # it has no plan
 
 

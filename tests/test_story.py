@@ -9,7 +9,7 @@ from companion import story
 from companion.app import gate
 from companion.judging import tables
 from sflkit import paths
-from sflkit.results import sweep
+from sflkit.runs import sweep
 from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
 

@@ -29,7 +29,7 @@ from companion.judging import seals, tables
 from companion.judging.claims import Answer, Claim, overall
 from companion.judging.rules import Judged
 from sflkit import paths
-from sflkit.results import archive, store, sums
+from sflkit.runs import archive, store, sums
 
 # What is looked at; git says of the same files whether they differ from HEAD.
 TRACKED = ("data", "figures", "notebooks", "docs", "README.md", "VERDICTS.md")

@@ -27,7 +27,8 @@ import joblib
 from companion import plans, shelf, story
 from companion.app import gate
 from sflkit import machine, paths
-from sflkit.results import store, sweep
+from sflkit.runs import lane, sweep
+from sflkit.runs.keys import canonical, describe
 
 LENGTHS = ("rounds", "episodes", "repeats")
 _NAMED = 5  # results that nobody wants which are named
@@ -42,7 +43,7 @@ class Course:
     stage : Stage or None
         The last one met.
     runs : dict
-        Config and description (`store.describe`) of that stage's runs by key.
+        Config and description (`describe`) of that stage's runs by key.
     wanted : dict
         The same of all stages met so far; all but the last are complete.
     ended : bool
@@ -81,7 +82,7 @@ class Course:
             self.ended = True
             return
         self.stage = said
-        heads = ((config, store.describe(said.run, config)) for config in said.configs)
+        heads = ((config, describe(said.run, config)) for config in said.configs)
         self.runs = {head["key"]: (config, head) for config, head in heads}
         self.wanted |= self.runs
 
@@ -159,6 +160,21 @@ def compute(books: Sequence[gate.Notebook], jobs: int, echo: Callable[[str], Any
     if redraw := " ".join(course.book.number for course in found if new & course.wanted.keys()):
         echo(f'redraw: make figures ONLY="{redraw}"')
     return not any(course.error for course in found)
+
+
+def missing(books: Iterable[gate.Notebook], gpu: bool = False) -> str:
+    """Return the list of the runs that the next stages of some notebooks lack, for `runs compute`.
+
+    With `gpu` it is those of stages that are marked for one. Raises gate.GateError as `begin`.
+    """
+    records = shelf.survey(paths.published()).records
+    prices = Prices(records.values())
+    found = {}
+    for course in courses(books, records):
+        for key in course.missing(records) if not gpu or course.stage.gpu else ():
+            config, head = course.runs[key]
+            found[key] = lane.Order(course.stage.run, config, key, prices.of(head))
+    return lane.as_list(found.values())
 
 
 def _turn(course: Course, records: Mapping, prices: Prices) -> tuple[bool, float]:
@@ -240,11 +256,11 @@ class Prices:
         self._known: dict[str, float | None] = {}
 
     def of(self, head: dict) -> float | None:
-        """Return the price of the run that `store.describe` describes; None where no run of its
+        """Return the price of the run that `describe` describes; None where no run of its
         experiment has ended yet.
         """
         config = {name: value for name, value in head["config"].items() if name != "seed"}
-        text = store.canonical([head["experiment"], config])
+        text = canonical([head["experiment"], config])
         if text not in self._known:
             self._known[text] = _nearest(config, self._seen.get(head["experiment"], []))
         return self._known[text]
@@ -280,8 +296,8 @@ def span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 99.5 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def begin(book: gate.Notebook, profile: str = "") -> Any:
-    """Return the generator of a notebook's plan with its own parameters, or those of a profile.
+def begin(book: gate.Notebook, profile: str = "", settings: Sequence[str] = ()) -> Any:
+    """Return the generator of a notebook's plan with its own parameters, or with other settings.
 
     Raises
     ------
@@ -289,7 +305,7 @@ def begin(book: gate.Notebook, profile: str = "") -> Any:
         If the plan cannot be imported, answers with no generator, or has an argument that is no
         parameter of the notebook; the message names both. Also where a setting is not allowed.
     """
-    given = gate.values(book, profile)
+    given = gate.values(book, profile, settings)
     module, _, name = str(book.plan).partition(":")
     try:
         function = getattr(importlib.import_module(module), name)

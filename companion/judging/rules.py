@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.results.intervals import (
+from sflkit.intervals import (
     Estimate,
     difference_interval,
     mean_interval,
@@ -365,14 +365,12 @@ class OfCeiling(_OverSeeds):
     target: float
     ceiling: float
     within: float
+    unit: str = field(default="% of the best possible", kw_only=True)
     scale: float = field(default=100, kw_only=True)
 
     def __post_init__(self):
         for name in ("target", "ceiling", "within"):
             checks.real(name, getattr(self, name), above=0.0)
-
-    def _shown(self, value: float, sign: str = "") -> str:
-        return f"{self.scale * value:{sign}.3g} % of the best possible"
 
     @property
     def words(self) -> str:

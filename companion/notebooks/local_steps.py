@@ -17,7 +17,7 @@ import pandas as pd
 from companion.judging.claims import NotRun
 from companion.judging.tables import paper_curve
 from companion.notebooks.fats_shared import authors_learning
-from sflkit.results.intervals import mean_interval
+from sflkit.intervals import mean_interval
 
 READ = ["reading", "data", "clients_per_round", "batch_size"]
 # The readings in words, and the larger rate by which Fig. 5 had been judged before.

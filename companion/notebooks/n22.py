@@ -38,9 +38,9 @@ from sflkit import federated, models
 from sflkit.datastreams import training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.federated import servers
+from sflkit.intervals import mean_interval
 from sflkit.randomness import generator
-from sflkit.results.intervals import mean_interval
-from sflkit.results.store import config_dict
+from sflkit.runs.keys import config_dict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,10 +14,10 @@ import pandas as pd
 from companion import figures, story
 from companion.judging.claims import Setting
 from companion.plans import Stage
+from sflkit import intervals
 from sflkit.osafl import centralised
 from sflkit.osafl.centralised import CentralisedConfig
-from sflkit.results import intervals
-from sflkit.results.store import config_dict
+from sflkit.runs.keys import config_dict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -198,20 +198,6 @@ def note(found: pd.DataFrame) -> str:
 def _range(numbers: Iterable[int]) -> str:
     numbers = list(numbers)
     return f"{min(numbers)} to {max(numbers)}"
-
-
-def figure1(axes: Sequence[Axes], frame: pd.DataFrame) -> pd.DataFrame:
-    """Draw Fig. 1: test accuracy and loss over the episodes, means and bands.
-
-    `frame` has the rows of `centralised.run`. Returns what is drawn, for `figures.save_figure`.
-    """
-    ordered = pd.concat([frame[frame["arm"] == arm] for arm in PAIR])
-    for ax, what in zip(axes, ("accuracy", "loss"), strict=True):
-        figures.curves(ax, ordered, "episode", what, "arm", interval=0.95, labels=NAMES)
-        ax.set(xlabel="episode", ylabel=f"test {what}")
-    axes[0].legend(loc="lower right")
-    axes[1].get_legend().remove()
-    return ordered[["arm", "seed", "episode", "accuracy", "loss"]]
 
 
 def differences(ax: Axes, found: Mapping[str, np.ndarray]) -> pd.DataFrame:

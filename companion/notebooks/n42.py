@@ -39,8 +39,8 @@ from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.methods import METHODS
 from sflkit.fats.training import choose_requests, federation_of
+from sflkit.intervals import mean_interval
 from sflkit.models import NETWORKS
-from sflkit.results.intervals import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

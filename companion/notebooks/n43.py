@@ -129,8 +129,7 @@ def over_all_histories(**sizes: int) -> tuple[Fraction, Fraction]:
     """
     law = enumeration.drawn_law(samples_per_client=2, batch_size=1, **sizes).values()
     sample = sum(p * (history.steps - history.first_step(0, 0)) for p, history in law)
-    rounds, steps = sizes["rounds"], sizes["local_steps"]
-    client = sum(p * steps * (rounds - int(history.first_round[0])) for p, history in law)
+    client = sum(p * (history.steps - history.first_step(0)) for p, history in law)
     return Fraction(sample), Fraction(client)
 
 

@@ -21,10 +21,11 @@ from companion.judging.claims import Setting
 from companion.judging.tables import paper_curve, paper_value
 from companion.notebooks.fats_shared import read_as, table_2
 from companion.plans import Stage
+from sflkit import intervals
 from sflkit.fats import stability, training
 from sflkit.fats.config import FATSConfig
 from sflkit.fats.expected_time import client_time, first_participation, sample_time
-from sflkit.results import intervals, store
+from sflkit.runs.keys import result_key
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -385,7 +386,7 @@ def _shares(frame: pd.DataFrame, configs: list[FATSConfig]) -> np.ndarray:
     """Return the unlearning time of each history as a share of T, (n_histories, n_configs)."""
     drawn = frame.drop_duplicates(["key", "run"])  # settings may occur twice
     drawn = drawn.assign(share=drawn["steps"] / (drawn["local_steps"] * drawn["rounds"]))
-    keys = [store.result_key(training.run, config) for config in configs]
+    keys = [result_key(training.run, config) for config in configs]
     return drawn.pivot(index="run", columns="key", values="share")[keys].to_numpy()
 
 

@@ -25,8 +25,8 @@ from sflkit.fats import membership, stability
 from sflkit.fats.config import MembershipConfig
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.methods import METHODS
-from sflkit.results.intervals import mean_interval
-from sflkit.results.store import config_dict
+from sflkit.intervals import mean_interval
+from sflkit.runs.keys import config_dict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

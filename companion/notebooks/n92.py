@@ -15,7 +15,7 @@ and the variance of their mean is that much smaller, so that the constant c1 of 
 standard deviation, shrinks by the square root. `c_ratio_with_caches` is what that makes of the
 ratio c2 / c1. It is our rule of thumb, not the paper's.
 
-Every run is kept by `sflkit.results.sweep`, so that a second call computes nothing. Scores are
+Every run is kept by `sflkit.runs.sweep`, so that a second call computes nothing. Scores are
 taken seed by seed: all arms of a seed see the same streams.
 """
 
@@ -34,22 +34,21 @@ from companion import figures
 from companion.notebooks import cache_forgetting_costs, cache_forgetting_proofs
 from companion.notebooks.cache_forgetting import PROVED, NeverArrived, Stream, never_arrived
 from companion.plans import Stage
-from sflkit import checks, data, models, paths
+from sflkit import checks, data, intervals, models, paths
 from sflkit.datastreams import psi
 from sflkit.datastreams import training as streams_training
 from sflkit.datastreams.config import DataStreamsConfig
-from sflkit.fats import unlearning
+from sflkit.fats import learning
 from sflkit.fats.expected_time import rule_of_thumb
 from sflkit.fats.state import State
 from sflkit.federated import Task
+from sflkit.intervals import mean_interval
 from sflkit.osafl import training as osafl_training
 from sflkit.osafl import video
 from sflkit.osafl.clients import Samples, world
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.randomness import generator, model_seed
-from sflkit.results import archive, intervals
-from sflkit.results.intervals import mean_interval
-from sflkit.results.sweep import run_many
+from sflkit.runs import archive, run_many
 from sflkit.sfl import training as sfl_training
 from sflkit.sfl.caches import DRSR, FIFO, RULES
 from sflkit.sfl.config import SFLConfig
@@ -433,7 +432,7 @@ def trained_example(seed: int = 0) -> Trained:
     history = cache_forgetting_costs.drawn(config, caches)
     task = Task(models.create("linear", input_shape=source.input_shape, n_classes=10))
     clients = [_samples(source, stream, seed, k) for k, stream in enumerate(streams)]
-    state = unlearning.learn(task, clients, history, 0.05, start=task.init(model_seed(seed)))
+    state = learning.learn(task, clients, history, 0.05, start=task.init(model_seed(seed)))
     client, sample = int(history.clients[10, 0]), int(history.batches[10, 0, 0, 0])
     rng = generator(seed, "requests", 1)
     return Trained(task, clients, state, never_arrived(history, caches, client, sample, rng))

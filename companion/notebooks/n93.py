@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from companion import figures
-from sflkit.data.tables import Table
-from sflkit.results.intervals import Estimate, difference_interval, mean_interval
+from sflkit.data.own import Table
+from sflkit.intervals import Estimate, difference_interval, mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

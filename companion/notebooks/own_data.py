@@ -1,6 +1,6 @@
 """Your own data: an archive against the stream, with a cache rule, model and server of your choice.
 
-The rows of a table (`sflkit.data.tables`), in the order of time, are split in two. The first ones
+The rows of a table (`sflkit.data.own`), in the order of time, are split in two. The first ones
 are the *archive*: one historical client holds them all, throughout. The later ones are the
 *stream*: each client of the table receives its own, a few per round, and keeps what its cache rule
 says. A part of the stream is held out, spread over all of it, as the test set. So the question is
@@ -12,7 +12,7 @@ arrivals, caches, mini-batches and first model.
 
 Your own cache rule, server rule, model or order of arrival goes in by keyword, also in a sweep:
 
-    sweep.run_many(own_data.run, configs, cache=MyRule, server=MyServer, model=my_network)
+    run_many(own_data.run, configs, cache=MyRule, server=MyServer, model=my_network)
 
 """
 
@@ -28,7 +28,7 @@ import pandas as pd
 
 from sflkit import checks, paths
 from sflkit.config import Count, Number, OneOf, Positive, Seed, Share, settings
-from sflkit.data import tables
+from sflkit.data import own
 from sflkit.data.federations import Federation
 from sflkit.datastreams import training
 from sflkit.datastreams.config import DataStreamsConfig
@@ -50,7 +50,7 @@ class OwnDataConfig:
     digest : str
         sha256 of the file, so that results of other data are never mistaken for these.
     label, client : str
-        Columns of a CSV file, see `tables.read`.
+        Columns of a CSV file, see `own.read`.
     archive : float
         In (0, 1): share of the rows, the oldest, that the archive holds.
     test : float
@@ -98,23 +98,23 @@ def config_for(path: Path | str, **fields: Any) -> OwnDataConfig:
     Raises
     ------
     FileNotFoundError, ValueError
-        As `tables.read`, or if a field is out of range.
+        As `own.read`, or if a field is out of range.
     """
     columns = {name: fields[name] for name in ("label", "client") if name in fields}
     path = Path(path).expanduser().resolve()
-    digest = tables.read(path, **columns).digest
+    digest = own.read(path, **columns).digest
     base = paths.out().parent.resolve()
     file = path.relative_to(base).as_posix() if path.is_relative_to(base) else str(path)
     return OwnDataConfig(file=file, digest=digest, **fields)
 
 
-def table_of(config: OwnDataConfig) -> tables.Table:
+def table_of(config: OwnDataConfig) -> own.Table:
     """Return the table that a config names.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        As `tables.read`, or if the file has changed since the config was made.
+        As `own.read`, or if the file has changed since the config was made.
     """
     path = paths.out().parent / config.file  # a full path stays as it is
     changed = path.stat().st_mtime_ns if path.is_file() else 0
@@ -127,9 +127,9 @@ def table_of(config: OwnDataConfig) -> tables.Table:
 
 
 @functools.lru_cache(maxsize=4)
-def _read(path: Path, changed: int, label: str, client: str) -> tables.Table:
+def _read(path: Path, changed: int, label: str, client: str) -> own.Table:
     """Read a table once for all runs of a sweep, and again when its file has `changed`."""
-    return tables.read(path, label=label, client=client)
+    return own.read(path, label=label, client=client)
 
 
 def federation(config: OwnDataConfig, stream: Callable | None = None) -> Federation:
@@ -173,7 +173,7 @@ def federation(config: OwnDataConfig, stream: Callable | None = None) -> Federat
 
 
 def split(
-    config: OwnDataConfig, table: tables.Table
+    config: OwnDataConfig, table: own.Table
 ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
     """Return the rows of the archive, of each client's stream, and of the test set, oldest first.
 
@@ -280,7 +280,7 @@ def late_scores(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ordered(
-    config: OwnDataConfig, table: tables.Table, rows: np.ndarray, k: int, stream: Callable | None
+    config: OwnDataConfig, table: own.Table, rows: np.ndarray, k: int, stream: Callable | None
 ) -> np.ndarray:
     """Return the rows of client k of the stream in their order of arrival."""
     rng = generator(config.seed, "stream", k)

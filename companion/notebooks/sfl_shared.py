@@ -17,8 +17,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.widgets import SLIDER, picture
+from sflkit.intervals import mean_interval
 from sflkit.registry import Look
-from sflkit.results.intervals import mean_interval
 from sflkit.sfl import bounds
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.clients import Clients

@@ -24,7 +24,7 @@ _HALLS = {
     "sflkit.federated": "Federated learning: tasks, clients and servers",
     "sflkit.data": "Data sets and how clients share them",
     "sflkit.models": "Models",
-    "sflkit.results": "Results, claims, verdicts and figures",
+    "sflkit.runs": "Results, claims, verdicts and figures",
     "companion.teaching": "Exercises that check themselves",
     "companion.app": "The command and the runner",
 }

@@ -3,19 +3,22 @@
 | module                 | what it does                                                 |
 |------------------------|--------------------------------------------------------------|
 | `catalogue`            | knows names, shapes and where files may lie                  |
-| `files`                | reads, checks and writes the files                           |
+| `files`                | reads and writes the files, torchvision's included           |
 | `downloads`            | fetches the canonical files and converts them                |
-| `images`               | loads data sets of images, `load` and `Dataset`              |
+| `datasets`             | loads data sets by name, `load`                              |
+| `arrays`               | holds a data set in memory, `Dataset`                        |
 | `patches`              | computes features of images for linear models                |
 | `natural`              | loads data sets that come with clients of their own          |
 | `traffic`, `synthetic` | make data on the spot                                        |
 | `partitions`           | deals the samples of a data set to clients                   |
 | `federations`          | builds the clients of an experiment, their samples and tests |
+| `own`                  | reads a table of your own, `own.read`                        |
 """
 
+from sflkit.data.arrays import Dataset
 from sflkit.data.catalogue import DataUnavailableError, available, names
+from sflkit.data.datasets import dataset, load
 from sflkit.data.files import DataCorruptError
-from sflkit.data.images import Dataset, dataset, load
 
 __all__ = [
     "DataCorruptError",

@@ -3,7 +3,8 @@
 This is the one place that knows the names, the shapes and the folders. There are four kinds:
 
 - `AT_HAND`: image-like sets that need no file, since they come with the install or are generated;
-- `SPECS`: image-like sets that lie in one file <name>.npz, downloaded or supplied by the user;
+- `SPECS`: image-like sets that lie in a file <name>.npz or in a folder of torchvision's, downloaded
+  or supplied by the user;
 - `FEATURES`: features of the images of such a set, made on first use (`sflkit.data.patches`);
 - `CLIENT_SETS`: sets whose samples belong to natural clients, such as the writers of characters.
 
@@ -16,26 +17,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sflkit import paths
 
 
 class DataUnavailableError(FileNotFoundError):
-    """The data set is neither on disk nor reachable.
+    """The data set is neither on disk nor reachable; the message says which file to put where.
 
-    The message says which file to put where and what is at hand. The class is a FileNotFoundError,
-    so that callers who only know about files catch it too.
+    The class is a FileNotFoundError, so that callers who only know about files catch it too.
     """
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(NamedTuple):
     """What is known of a data set of images before it is seen.
 
-    Parameters
+    Attributes
     ----------
     n_classes : int
     shape : tuple of int
@@ -46,6 +44,8 @@ class Spec:
         One entry per channel, of the values x / 255.
     about : str
         One line for lists.
+    folder : str
+        The folder in which torchvision leaves the data set.
     n_coarse : int
         Number of superclasses; 0 where there are none.
     contents : str
@@ -62,19 +62,19 @@ class Spec:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     about: str
+    folder: str = ""
     n_coarse: int = 0
     contents: str = ""
     ordered: bool = False
 
 
-@dataclass(frozen=True)
-class FeatureSet:
+class FeatureSet(NamedTuple):
     """What is known of a data set that is computed from another one.
 
-    Parameters
+    Attributes
     ----------
     of : str
-        The data set of images, a name in `SPECS`.
+        The data set of images.
     words : int
         Size of the dictionary; a sample has 8 times as many features.
     about : str
@@ -86,17 +86,16 @@ class FeatureSet:
     about: str
 
 
-@dataclass(frozen=True)
-class ClientSet:
+class ClientSet(NamedTuple):
     """What is known of a data set that comes with clients of its own.
 
-    Parameters
+    Attributes
     ----------
     about : str
         One line for lists.
     files : tuple of str
-        The files, or folders of json, that are looked for; the best comes first and the one that a
-        user is asked for comes last. Empty for a set that is made on the spot.
+        The files, or folders of LEAF's json, that are looked for; the best comes first and the one
+        that a user is asked for comes last. Empty for a set that is made on the spot.
     """
 
     about: str
@@ -108,7 +107,9 @@ TRAFFIC_MEAN = 60 / 255
 TRAFFIC_STD = 4 / 255
 
 SPECS = {
-    "mnist": Spec(10, (28, 28), (60000, 10000), (0.1307,), (0.3081,), "handwritten digits"),
+    "mnist": Spec(
+        10, (28, 28), (60000, 10000), (0.1307,), (0.3081,), "handwritten digits", "MNIST/raw"
+    ),
     "fmnist": Spec(
         10,
         (28, 28),
@@ -116,6 +117,7 @@ SPECS = {
         (0.1307,),
         (0.3081,),
         "Fashion-MNIST, articles of clothing",
+        "FashionMNIST/raw",
         contents="1b9ba94ef7c66e104294fc6c6859b70b5e8b4f3890d0049daf944ca2396016b6",
     ),
     "cifar10": Spec(
@@ -125,6 +127,7 @@ SPECS = {
         (0.4914, 0.4822, 0.4465),
         (0.2470, 0.2435, 0.2616),
         "CIFAR-10 photographs",
+        "cifar-10-batches-py",
         contents="11831456c5cd169ae097dac6869ceb9f42cea8dbb9457da7fb9b47c0cb05468a",
         ordered=True,
     ),
@@ -135,6 +138,7 @@ SPECS = {
         (0.5071, 0.4865, 0.4409),
         (0.2673, 0.2564, 0.2762),
         "CIFAR-100 photographs with 20 superclasses",
+        "cifar-100-python",
         n_coarse=20,
         contents="a5ad6f92c4241153fd34b599841ad1a21589e0bc6a2506ec31450f2089915aab",
         ordered=True,
@@ -172,13 +176,7 @@ FEATURES = {
 }
 # What `sflkit.data.load` takes.
 WITHOUT_CLIENTS = (*AT_HAND, *SPECS, *COMPLETE, *FEATURES)
-# Where a package of the system (Debian's dataset-fashion-mnist) puts canonical files, and what they
-# are called.
-IDX_FILES = tuple(
-    f"{part}-{what}-ubyte.gz"
-    for part in ("train", "t10k")
-    for what in ("images-idx3", "labels-idx1")
-)
+# Where a package of the system (Debian's dataset-fashion-mnist) puts files as torchvision does.
 SYSTEM = {"fmnist": Path("/usr/share/datasets/fashion-mnist")}
 
 STAND_INS = {
@@ -279,10 +277,10 @@ def file_name(name: str) -> str:
 
 
 def find(name: str, *, root: str | os.PathLike | None = None) -> Path | None:
-    """Return the file of a data set, or its folder of json files, or None where there is neither.
+    """Return the file or the folder of a data set, or None where there is neither.
 
-    For features it is the file of the images that they are made of, and for what a package of the
-    system has installed the folder of its files.
+    A folder is one of LEAF's json, or one in the form in which torchvision or a package of the
+    system leaves the data set. For features it is that of the images that they are made of.
 
     Parameters
     ----------
@@ -291,15 +289,29 @@ def find(name: str, *, root: str | os.PathLike | None = None) -> Path | None:
     root : path, optional
         The folder to look in, instead of $SFLKIT_DATA and data/.
     """
-    entries = CLIENT_SETS[name].files if name in CLIENT_SETS else (file_name(name),)
+    name = stored_as(name)
+    spec = SPECS.get(name)
     for folder in folders(root):
-        for path in (folder / entry for entry in entries):
-            if path.is_file() or any(path.glob("*.json")):
-                return path
-    installed = SYSTEM.get(stored_as(name)) if root is None else None
-    if installed is not None and all((installed / file).is_file() for file in IDX_FILES):
-        return installed
-    return None
+        for entry in (f"{name}.npz",) if spec else CLIENT_SETS[name].files:
+            if (folder / entry).is_file() or (not spec and leaf_files(folder / entry)):
+                return folder / entry
+        if spec and spec.folder and any((folder / spec.folder).glob("*")):
+            return folder / spec.folder
+    installed = SYSTEM.get(name) if root is None else None
+    return installed if installed and any(installed.glob("*")) else None
+
+
+def leaf_files(folder: Path) -> dict[str, list[Path]]:
+    """Return the json files of LEAF's scripts: those of train and test, or of all data together.
+
+    LEAF leaves them in folders of these names, in data/ of a data set's own folder.
+    """
+    for base in (folder, folder / "data"):
+        for parts in (("train", "test"), ("all_data",), ("",)):
+            found = {part: sorted((base / part).glob("*.json")) for part in parts}
+            if any(found.values()):
+                return found
+    return {}
 
 
 def available(*, root: str | os.PathLike | None = None) -> dict[str, str]:

@@ -1,54 +1,49 @@
 """Download the canonical files of a data set, check them, and convert them to our own form.
 
-The form is that of `sflkit.data.files`. Only the idx format of MNIST and the binary format of CIFAR
-are read: nothing is unpickled, and archives are read member by member in memory, up to a limit, and
-never unpacked to disk. What does not have its checksum is not read at all. Addresses and md5 sums
-are those of the data sets' authors, or of the mirrors that torchvision uses. The md5 guards against
-damage on the way, the sha256 written beside the result against damage later.
+The form is that of `sflkit.data.files`. pooch fetches: what does not have its checksum is not read
+at all, a broken connection is tried again, and then the next address. Addresses and md5 sums are
+those of the data sets' authors, or of the mirrors that torchvision uses. What arrives is what
+torchvision leaves, and read as that.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
 import shutil
 import sys
 import tarfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from sflkit import checks, paths
-from sflkit.data import catalogue
-from sflkit.data.files import DataCorruptError, write
+from sflkit.data import catalogue, files
 
-# Above every file of the data sets below, unpacked; a file of kilobytes can inflate to gigabytes.
-LARGEST_BYTES = 2**28
 RETRIES = 2  # of an address, after a broken connection or a wrong checksum
 TIMEOUT = 30.0  # seconds without an answer after which an address is given up
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Where a data set comes from, and how its files are read.
 
-    Parameters
+    Attributes
     ----------
     addresses : tuple of str
         Base addresses in the order in which they are tried; each ends in a slash.
     files : dict
-        File name -> md5, or another checksum that names its kind ("sha256:...").
+        File name -> checksum, as "md5:..." or "sha256:...".
     convert : callable
-        Turns the downloaded files, name -> path, into what is written: arrays become an npz, bytes
+        Turns the folder of the downloaded files into what is written: arrays become an npz, bytes
         are written as they are.
     """
 
     addresses: tuple[str, ...]
     files: dict[str, str]
-    convert: Callable[[dict[str, Path]], dict[str, np.ndarray] | bytes]
+    convert: Callable[[Path], dict[str, np.ndarray] | bytes]
 
 
 def fetch(name: str, *, folder: str | os.PathLike | None = None) -> Path:
@@ -77,48 +72,47 @@ def fetch(name: str, *, folder: str | os.PathLike | None = None) -> Path:
     paths.CannotWrite
         If the folder cannot be written.
     """
-    import filelock
-
-    checks.choice("name", name, SOURCES)
+    source = SOURCES[checks.choice("name", name, SOURCES)]
     target_folder = paths.data() if folder is None else Path(folder).expanduser()
     target = target_folder / catalogue.file_name(name)
     raw = target_folder / f".{name}.download"
-    paths.check_writable(raw)
-    with filelock.FileLock(target_folder / f".{name}.lock"):
+    paths.check_writable(target_folder)
+    with paths.lock(target):
+        if target.is_file():
+            return target
+        print(
+            f"fetching {name} ({catalogue.about(name)}) into {target_folder}",
+            file=sys.stderr,  # it must not end in the output of a program
+            flush=True,
+        )
+        for file, checksum in source.files.items():
+            _fetch_file(name, file, checksum, raw, folder)
         try:
-            if not target.is_file():
-                print(
-                    f"fetching {name} ({catalogue.about(name)}) into {target_folder}",
-                    file=sys.stderr,  # it must not end in the output of a program
-                    flush=True,
-                )
-                files = {file: _fetch_file(name, file, raw, folder) for file in SOURCES[name].files}
-                write(target, _converted(name, files, raw))
-                shutil.rmtree(raw)
-        finally:
-            # Files that arrived before a failure stay for the next attempt.
-            if raw.is_dir() and not any(raw.iterdir()):
-                raw.rmdir()
+            content = source.convert(raw)
+        except (OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError) as error:
+            message = f"the files of {name} in {raw} are not of the documented form: {error}"
+            raise files.DataCorruptError(message) from error
+        files.write(target, content)
+        shutil.rmtree(raw)
     return target
 
 
-def _fetch_file(name: str, file: str, raw: Path, folder: str | os.PathLike | None) -> Path:
+def _fetch_file(
+    name: str, file: str, checksum: str, raw: Path, folder: str | os.PathLike | None
+) -> None:
     """Download one file into the folder `raw` from the first address that has it whole."""
     import pooch
     import requests
 
     pooch.get_logger().setLevel("WARNING")  # our own message and the progress bar say enough
-    source = SOURCES[name]
-    checksum = source.files[file] if ":" in source.files[file] else f"md5:{source.files[file]}"
+    downloader = pooch.HTTPDownloader(progressbar=True, timeout=TIMEOUT)
     failures = []
     damaged = False
-    for address in source.addresses:
-        keeper = pooch.create(
-            path=raw, base_url=address, registry={file: checksum}, retry_if_failed=RETRIES
-        )
-        downloader = pooch.HTTPDownloader(progressbar=True, timeout=TIMEOUT)
+    for address in SOURCES[name].addresses:
+        keeper = pooch.create(raw, address, registry={file: checksum}, retry_if_failed=RETRIES)
         try:
-            return Path(keeper.fetch(file, downloader=downloader))
+            keeper.fetch(file, downloader=downloader)
+            return
         except ValueError as error:  # pooch's word for a wrong checksum
             damaged = True
             failures.append(f"{address}{file}: {error}")
@@ -126,153 +120,19 @@ def _fetch_file(name: str, file: str, raw: Path, folder: str | os.PathLike | Non
             failures.append(f"{address}{file}: {type(error).__name__}")
     reason = "; ".join(failures)
     if damaged:
-        raise DataCorruptError(f"{file} of {name} did not arrive whole from any address: {reason}")
+        message = f"{file} of {name} did not arrive whole from any address: {reason}"
+        raise files.DataCorruptError(message)
     raise catalogue.unavailable(name, folder, f"the download failed ({reason})")
 
 
-def _converted(name: str, files: dict[str, Path], raw: Path) -> dict[str, np.ndarray] | bytes:
-    """Return what is written of the downloaded files, which lie in the folder `raw`."""
-    try:
-        return SOURCES[name].convert(files)
-    except (OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError) as error:
-        message = f"the files of {name} in {raw} are not of the documented form: {error}"
-        raise DataCorruptError(message) from error
-
-
-def read_idx(path: Path) -> np.ndarray:
-    """Return the array of a gzipped idx file of unsigned bytes, the format of MNIST.
-
-    Layout: two zero bytes, type (8: unsigned byte), number of axes, the axes as big-endian 32-bit
-    integers, the values in C order.
-
-    Raises
-    ------
-    ValueError
-        If the head is not of that form, the number of values does not fit it, or there are more
-        than `LARGEST_BYTES`.
-    """
-    with gzip.open(path) as file:
-        raw = file.read(LARGEST_BYTES + 1)
-    if len(raw) > LARGEST_BYTES:
-        raise ValueError(f"{path.name} takes more than {LARGEST_BYTES:,} bytes unpacked")
-    if len(raw) < 4 or raw[:3] != b"\0\0\x08":
-        raise ValueError(
-            f"{path.name} starts with {raw[:4].hex()}; "
-            "an idx file of unsigned bytes starts with 000008"
-        )
-    n_axes = raw[3]
-    head = 4 + 4 * n_axes
-    shape = tuple(map(int, np.frombuffer(raw, ">u4", n_axes, 4))) if len(raw) >= head else ()
-    values = np.frombuffer(raw, np.uint8, offset=head) if shape else np.empty(0, np.uint8)
-    if len(shape) != n_axes or len(values) != int(np.prod(shape)):
-        raise ValueError(f"{path.name} holds {len(values)} values; its head promises shape {shape}")
-    return values.reshape(shape)
-
-
-def read_cifar(
-    path: Path, members: tuple[str, ...], n_labels: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return images and labels of some members of a CIFAR binary archive.
-
-    A record of a member is `n_labels` label bytes and 3 x 32 x 32 bytes of an image, channel by
-    channel.
-
-    Parameters
-    ----------
-    path : Path
-        The archive, .tar.gz.
-    members : tuple of str
-        Names of the members without folders; their records are joined in this order.
-    n_labels : int
-        1 for CIFAR-10, 2 for CIFAR-100 (coarse, then fine).
-
-    Returns
-    -------
-    images : uint8 (n, 32, 32, 3)
-    labels : uint8 (n, n_labels)
-
-    Raises
-    ------
-    ValueError
-        If a member is missing, not a whole number of records, or larger than `LARGEST_BYTES`.
-    """
-    record = n_labels + 3 * 32 * 32
-    parts = {}
-    with tarfile.open(path, "r:gz") as archive:
+def _unpacked(raw: Path, coarse: bool) -> dict[str, np.ndarray]:
+    """Return the arrays of an archive of CIFAR, whose members are put beside it."""
+    (path,) = raw.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
         for item in archive:
-            base = item.name.rsplit("/", 1)[-1]
-            if item.size > LARGEST_BYTES:  # even to pass over it, it would have to be unpacked
-                raise ValueError(
-                    f"{item.name} of {path.name} takes {item.size:,} bytes unpacked; "
-                    f"at most {LARGEST_BYTES:,} are read"
-                )
-            if base in members and item.isfile():
-                parts[base] = np.frombuffer(archive.extractfile(item).read(), np.uint8)
-    for member in members:
-        if member not in parts:
-            raise ValueError(f"{path.name} lacks {member}; it must hold {', '.join(members)}")
-        if not len(parts[member]) or len(parts[member]) % record:
-            raise ValueError(
-                f"{member} of {path.name} has {len(parts[member])} bytes; "
-                f"it must be a multiple of {record}"
-            )
-    records = np.concatenate([parts[member] for member in members]).reshape(-1, record)
-    images = records[:, n_labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return np.ascontiguousarray(images), records[:, :n_labels]
-
-
-def installed(folder: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of the four idx files in a folder, labels as int64.
-
-    Raises
-    ------
-    sflkit.data.DataCorruptError
-        If a file is missing, cannot be read or is not of that form.
-    """
-    try:
-        arrays = _mnist({file: folder / file for file in catalogue.IDX_FILES})
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise DataCorruptError(f"{folder} is not of the documented form: {error}") from error
-    return {
-        key: values.astype(np.int64) if key[0] == "y" else values for key, values in arrays.items()
-    }
-
-
-def _text(files: dict[str, Path]) -> bytes:
-    (path,) = files.values()
-    return path.read_bytes()
-
-
-def _mnist(files: dict[str, Path]) -> dict[str, np.ndarray]:
-    names = {
-        "x_train": "train-images-idx3",
-        "y_train": "train-labels-idx1",
-        "x_test": "t10k-images-idx3",
-        "y_test": "t10k-labels-idx1",
-    }
-    return {key: read_idx(files[f"{name}-ubyte.gz"]) for key, name in names.items()}
-
-
-def _cifar10(files: dict[str, Path]) -> dict[str, np.ndarray]:
-    (path,) = files.values()
-    members = {
-        "train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
-        "test": ("test_batch.bin",),
-    }
-    arrays = {}
-    for split, wanted in members.items():
-        arrays[f"x_{split}"], labels = read_cifar(path, wanted, 1)
-        arrays[f"y_{split}"] = labels[:, 0]
-    return arrays
-
-
-def _cifar100(files: dict[str, Path]) -> dict[str, np.ndarray]:
-    (path,) = files.values()
-    arrays = {}
-    for split in ("train", "test"):
-        arrays[f"x_{split}"], labels = read_cifar(path, (f"{split}.bin",), 2)
-        arrays[f"y_{split}_coarse"], arrays[f"y_{split}"] = labels.T
-    return arrays
+            if item.isfile():
+                (raw / Path(item.name).name).write_bytes(archive.extractfile(item).read())
+    return files.read_batches(raw, coarse)
 
 
 SOURCES = {
@@ -282,12 +142,12 @@ SOURCES = {
             "https://storage.googleapis.com/cvdf-datasets/mnist/",
         ),
         {
-            "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-            "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-            "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+            "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
+            "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
+            "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
         },
-        _mnist,
+        files.read_idx_folder,
     ),
     "fmnist": Source(
         (
@@ -295,26 +155,26 @@ SOURCES = {
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",  # no TLS, so it is last
         ),
         {
-            "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
-            "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
-            "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+            "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",
+            "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
+            "t10k-labels-idx1-ubyte.gz": "md5:bb300cfdad3c16e7a12a480ee83cd310",
         },
-        _mnist,
+        files.read_idx_folder,
     ),
     "cifar10": Source(
         ("https://www.cs.toronto.edu/~kriz/",),
-        {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},
-        _cifar10,
+        {"cifar-10-python.tar.gz": "md5:c58f30108f718f92721af3b95e74349a"},
+        partial(_unpacked, coarse=False),
     ),
     "cifar100": Source(
         ("https://www.cs.toronto.edu/~kriz/",),
-        {"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"},
-        _cifar100,
+        {"cifar-100-python.tar.gz": "md5:eb9058c3a382ffc7106e4002c42a8d85"},
+        partial(_unpacked, coarse=True),
     ),
     "shakespeare": Source(
         ("https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/",),
         {"input.txt": f"sha256:{catalogue.SHAKESPEARE}"},
-        _text,
+        lambda raw: (raw / "input.txt").read_bytes(),
     ),
 }

@@ -32,14 +32,14 @@ import bisect
 import functools
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from sflkit import checks
-from sflkit.data import catalogue, images, natural, partitions, synthetic
-from sflkit.data.images import Inputs
+from sflkit.data import catalogue, datasets, natural, partitions, synthetic
+from sflkit.data.arrays import Dataset
+from sflkit.data.clients import Federation
 from sflkit.randomness import generator
 
 PHOTOGRAPHS = ("cifar10", "cifar100", *catalogue.COMPLETE)
@@ -54,132 +54,8 @@ LOGISTIC_TEST = 200  # of every client: ours
 VALIDATION_STRIDE = 20
 
 
-@dataclass(frozen=True, eq=False)
-class Federation:
-    """Clients and their data. Arrays are made read-only and may be shared among callers.
-
-    Parameters
-    ----------
-    name : str
-    x, y : (n, ...) float32 or int64, and (n,) int64
-        `x` is an array, or `Inputs` that become float32 row by row: `x[rows]` is an array either
-        way, and `numpy.asarray(x)` the whole one.
-    clients : tuple of int64 arrays (N_m,)
-        Rows of `x` that each client holds, in order of arrival. Every client has at least one, and
-        no row has two holders.
-    x_test, y_test : (n_test, ...), (n_test,)
-        As `x` and `y`.
-    test_weights : float64 (n_test,)
-        >= 0, with sum 1. The weighted mean over the test set is the mean over clients of the mean
-        at a client.
-    n_classes : int
-    historical : bool (n_clients,)
-        Clients with static data; the others' samples arrive over time (FDS, Section 5). All True
-        when there is no such split.
-    digest : str
-        sha256 of the data behind it.
-    note : str
-        What a reader of results must know, such as a stand-in or a subset.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, a client is empty, a row is out of range or held twice, or the weights
-        are no probability vector.
-    """
-
-    name: str
-    x: np.ndarray | Inputs = field(repr=False)
-    y: np.ndarray = field(repr=False)
-    clients: tuple[np.ndarray, ...] = field(repr=False)
-    x_test: np.ndarray | Inputs = field(repr=False)
-    y_test: np.ndarray = field(repr=False)
-    test_weights: np.ndarray = field(repr=False)
-    n_classes: int
-    historical: np.ndarray = field(repr=False)
-    digest: str = ""
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        self._check_clients()
-        self._check_samples()
-        self._check_masks()
-        for value in (*vars(self).values(), *self.clients):
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
-
-    @property
-    def n_clients(self) -> int:
-        """M."""
-        return len(self.clients)
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one sample."""
-        return tuple(self.x.shape[1:])
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """N_m, int64 (n_clients,)."""
-        return np.array([len(ids) for ids in self.clients])
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """What the record of a result says of the data."""
-        size = int(self.sizes.sum())
-        return {"name": self.name, "digest": self.digest, "size": size, "note": self.note}
-
-    def _check_clients(self) -> None:
-        empty = [m for m, ids in enumerate(self.clients) if not len(ids)]
-        if empty or not self.clients:
-            raise ValueError(
-                f"clients={empty} hold no sample; "
-                f"each of the {len(self.clients)} clients must hold at least one"
-            )
-        rows = np.concatenate(self.clients)
-        if rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= len(self.x):
-            raise ValueError(
-                f"clients hold rows {rows.min()} to {rows.max()} ({rows.dtype}); "
-                f"they must be integers in [0, {len(self.x) - 1}]"
-            )
-        holders = np.bincount(rows)
-        if holders.max() > 1:
-            raise ValueError(
-                f"clients hold row {np.argmax(holders)} twice; every sample has at most one holder"
-            )
-
-    def _check_samples(self) -> None:
-        if (
-            self.x.shape[1:] != self.x_test.shape[1:]
-            or len(self.x) != len(self.y)
-            or len(self.x_test) != len(self.y_test)
-        ):
-            raise ValueError(
-                f"x {self.x.shape}, y {self.y.shape}, x_test {self.x_test.shape}, y_test "
-                f"{self.y_test.shape} must have one label per sample and samples of one shape"
-            )
-        for name, y in (("y", self.y), ("y_test", self.y_test)):
-            if y.dtype != np.int64 or y.min() < 0 or y.max() >= self.n_classes:
-                raise ValueError(
-                    f"{name} holds {y.dtype} {y.min()} to {y.max()}; "
-                    f"it must be int64 in [0, {self.n_classes - 1}]"
-                )
-
-    def _check_masks(self) -> None:
-        weights = checks.simplex("test_weights", self.test_weights)
-        if len(weights) != len(self.y_test):
-            raise ValueError(
-                f"test_weights has shape {weights.shape}; it must have {self.y_test.shape}"
-            )
-        if self.historical.shape != (len(self.clients),) or self.historical.dtype != bool:
-            raise ValueError(
-                f"historical is {self.historical.dtype} of shape {self.historical.shape}; "
-                f"it must be bool of shape ({len(self.clients)},)"
-            )
-
-
 def data_streams(
-    data: str | images.Dataset | tuple,
+    data: str | Dataset | tuple,
     *,
     n_clients: int | None,
     hist_fraction: float,
@@ -201,7 +77,7 @@ def data_streams(
     Parameters
     ----------
     data : str, Dataset or tuple of arrays
-        One of `NAMES`; or your own, see `images.dataset`, which is treated as a set of images.
+        One of `NAMES`; or your own, see `datasets.dataset`, which is treated as a set of images.
     n_clients : int or None
         M >= 2 (FDS: synthetic 11, CIFAR 50). Natural clients: a random choice of that many; None
         takes all.
@@ -243,25 +119,35 @@ def data_streams(
     n_clients = checks.integer("n_clients", n_clients, 2)
     n_historical = checks.integer("n_historical", n_historical, 1, n_clients - 1)
     historical = np.arange(n_clients) < n_historical
-    source = None if name == "logistic" else images.dataset(data)
+    source = None if name == "logistic" else datasets.dataset(data)
     rows, note = _rows(source, n_samples, seed)
     # The historical part is a prefix of one random order: a larger fraction keeps the samples of a
     # smaller one.
     n_hist = int(np.rint(fraction * len(rows)))
     groups = ((rows[:n_hist], n_historical), (rows[n_hist:], n_clients - n_historical))
-    _check_groups(groups, fraction)
+    for what, (ids, m) in zip(("historical", "fresh"), groups, strict=True):
+        if len(ids) < m:
+            raise ValueError(
+                f"hist_fraction={fraction} of n_samples={len(rows)} gives {len(ids)} {what} "
+                f"samples to {m} clients; every client must hold at least one"
+            )
     if source is None:
         sizes = [len(part) for ids, m in groups for part in np.array_split(ids, m)]
         return _logistic(sizes, historical, epsilon, seed)
     clients = []
     for group, (ids, m) in enumerate(groups):
         rng = generator(seed, "partition", 1 + group)
-        clients += [ids[part] for part in _distributed(source, ids, m, alpha, rng)]
+        y = source.y_train[ids]
+        if source.name in PACHINKO:
+            parts = partitions.pachinko(y, source.y_train_coarse[ids], m, rng)
+        else:
+            parts = partitions.dirichlet(y, m, alpha, rng)
+        clients += [ids[part] for part in parts]
     return _images(source, rows, clients, historical, note)
 
 
 def static(
-    data: str | images.Dataset | tuple,
+    data: str | Dataset | tuple,
     *,
     n_clients: int | None,
     seed: int,
@@ -313,7 +199,7 @@ def static(
             samples_per_client=samples_per_client,
         )
     n_clients = checks.integer("n_clients", n_clients, 1)
-    source = images.dataset(data)
+    source = datasets.dataset(data)
     rows, note = _rows(source, n_samples, seed)
     if n_clients > len(rows):
         raise ValueError(f"n_clients={n_clients} must be at most the {len(rows)} samples there are")
@@ -331,7 +217,7 @@ def static(
     return _images(source, rows, [ids[part] for part in local], np.ones(n_clients, bool), note)
 
 
-def _name(data: str | images.Dataset | tuple, allowed: Sequence[str]) -> str:
+def _name(data: str | Dataset | tuple, allowed: Sequence[str]) -> str:
     """Return the name that was given, checked; "own" for data of the caller's own."""
     return checks.choice("data", data, allowed) if isinstance(data, str) else "own"
 
@@ -413,15 +299,11 @@ def _per_client(parts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     A row of a part of n weighs 1 / (M' n), where M' is the number of parts that are not empty.
     """
     full = [ids for ids in parts if len(ids)]
-    if not full:
-        return np.empty(0, np.int64), np.empty(0)
     weights = [np.full(len(ids), 1 / (len(full) * len(ids))) for ids in full]
-    return np.concatenate(full), np.concatenate(weights)
+    return np.concatenate([np.empty(0, np.int64), *full]), np.concatenate([np.empty(0), *weights])
 
 
-def _rows(
-    source: images.Dataset | None, n_samples: int | None, seed: int
-) -> tuple[np.ndarray, str]:
+def _rows(source: Dataset | None, n_samples: int | None, seed: int) -> tuple[np.ndarray, str]:
     """Return a random order of the samples in use, and what to say about it.
 
     Without `source` they are those of the synthetic task, which need no order.
@@ -436,46 +318,20 @@ def _rows(
     return order, "; ".join(filter(None, (subset, source.note)))
 
 
-def _check_groups(groups: Sequence[tuple[np.ndarray, int]], fraction: float) -> None:
-    """Raise ValueError unless there is a sample for every client of the two groups."""
-    total = sum(len(ids) for ids, _ in groups)
-    for what, (ids, m) in zip(("historical", "fresh"), groups, strict=True):
-        if len(ids) < m:
-            raise ValueError(
-                f"hist_fraction={fraction} of n_samples={total} gives {len(ids)} {what} samples to "
-                f"{m} clients; every client must hold at least one"
-            )
-
-
-def _distributed(
-    source: images.Dataset, ids: np.ndarray, m: int, alpha: float, rng: np.random.Generator
-) -> tuple[np.ndarray, ...]:
-    """Return the places in `ids` of the samples of each of `m` clients (FDS, D.1.2)."""
-    y = source.y_train[ids]
-    if source.name in PACHINKO:
-        return partitions.pachinko(y, source.y_train_coarse[ids], m, rng)
-    return partitions.dirichlet(y, m, alpha, rng)
-
-
 def _images(
-    source: images.Dataset,
+    source: Dataset,
     rows: np.ndarray,
     clients: list[np.ndarray],
     historical: np.ndarray,
     note: str,
 ) -> Federation:
     """Return the federation of clients that hold some of the `rows` of a data set of images."""
-    y = source.y_train
+    x, y = source.lazy_inputs("train"), source.y_train
     weights = _label_weights(y, clients, source.y_test, source.n_classes)
-    if len(rows) == len(y):
-        x = source.lazy_inputs("train")
-    else:  # a subset is numbered anew, in the data set's order, and holds no other images
+    if len(rows) < len(y):  # a subset is numbered anew, in the data set's order, without the rest
         rows = np.sort(rows)
-        place = np.full(len(y), -1)
-        place[rows] = np.arange(len(rows))
-        x = source.lazy_inputs("train", rows)
-        y = y[rows]
-        clients = [place[ids] for ids in clients]
+        clients = [np.searchsorted(rows, ids) for ids in clients]
+        x, y = source.lazy_inputs("train", rows), y[rows]
     return Federation(
         name=source.name,
         x=x,
@@ -506,18 +362,34 @@ def _natural(
     The first round(fraction M) are historical, at least one and not all; without `fraction` all
     are.
     """
-    fresh = fraction is not None
-    chosen = _chosen(found, n_clients, seed, min_samples, samples_per_client, 1 + fresh)
-    m = len(chosen)
+    per_client = 1
+    if samples_per_client is not None:
+        per_client = checks.integer("samples_per_client", samples_per_client, 1)
+    need = max(min_samples, per_client)
+    able = np.flatnonzero([len(ids) >= need for ids in found.train])
+    at_least = 1 if fraction is None else 2
+    if len(able) < at_least:
+        raise ValueError(
+            f"{found.name!r} has {len(able)} clients with at least {need} training samples; "
+            f"{at_least} are needed"
+        )
+    m = len(able) if n_clients is None else n_clients
+    m = checks.integer("n_clients", m, at_least, len(able))
+    chosen = generator(seed, "partition", 0).permutation(able)[:m]
     sizes = np.array([len(found.train[k]) for k in chosen])
-    limit = _size_limit(sizes, n_samples, samples_per_client)
+    limit = sizes.max() if samples_per_client is None else per_client
+    if n_samples is not None:
+        n_samples = checks.integer("n_samples", n_samples, m * per_client)
+        # The largest limit that gives at most n_samples.
+        limit = bisect.bisect_right(
+            range(1, limit + 1), n_samples, key=lambda most: np.minimum(sizes, most).sum()
+        )
     rows, weights = _per_client([found.test[k] for k in chosen])
-    n_historical = min(max(1, round(fraction * m)), m - 1) if fresh else m
-    notes = [
+    n_historical = m if fraction is None else min(max(1, round(fraction * m)), m - 1)
+    less = [
         f"{m} of {len(found.train)} clients" if m < len(found.train) else "",
         f"at most {limit} samples each" if (sizes > limit).any() else "",
     ]
-    less = ", ".join(filter(None, notes))
     return Federation(
         name=found.name,
         x=found.x,
@@ -529,45 +401,8 @@ def _natural(
         n_classes=found.n_classes,
         historical=np.arange(m) < n_historical,
         digest=found.digest,
-        note="; ".join(filter(None, (less, found.note))),
+        note="; ".join(filter(None, (", ".join(filter(None, less)), found.note))),
     )
-
-
-def _chosen(
-    found: natural.NaturalClients,
-    n_clients: int | None,
-    seed: int,
-    min_samples: int,
-    samples_per_client: int | None,
-    at_least: int,
-) -> np.ndarray:
-    """Return the numbers of the clients that take part, in random order."""
-    need = checks.integer("min_samples", min_samples, 1)
-    if samples_per_client is not None:
-        need = max(need, checks.integer("samples_per_client", samples_per_client, 1))
-    able = np.flatnonzero([len(ids) >= need for ids in found.train])
-    if len(able) < at_least:
-        raise ValueError(
-            f"{found.name!r} has {len(able)} clients with at least {need} training samples; "
-            f"{at_least} are needed"
-        )
-    m = len(able) if n_clients is None else n_clients
-    m = checks.integer("n_clients", m, at_least, len(able))
-    return generator(seed, "partition", 0).permutation(able)[:m]
-
-
-def _size_limit(sizes: np.ndarray, n_samples: int | None, samples_per_client: int | None) -> int:
-    """Return the number of samples above which clients are cut."""
-    limit = samples_per_client or sizes.max()
-    if n_samples is None:
-        return limit
-    checks.integer("n_samples", n_samples, len(sizes) * (samples_per_client or 1))
-
-    def in_all(limit: int) -> int:
-        return np.minimum(sizes, limit).sum()
-
-    # The largest limit that gives at most n_samples.
-    return min(limit, bisect.bisect_right(range(1, sizes.max() + 1), n_samples, key=in_all))
 
 
 def _limited(ids: np.ndarray, limit: int, seed: int, client: int) -> np.ndarray:

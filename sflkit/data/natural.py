@@ -4,8 +4,8 @@ Sources: LEAF (Caldas et al. 2018), FDS (Federated Learning for Data Streams) D.
 Section 6.1.1. The stand-ins `writers` and `plays` of `sflkit.data.synthetic` go through the same
 code.
 
-FEMNIST comes as json files in LEAF's form (`all_data_*.json`). Inputs are as LEAF has them: in
-[0, 1], where 1 is the white background, without normalisation.
+FEMNIST comes as json files of LEAF's (`sflkit.data.leaf`). Inputs are as LEAF has them: in [0, 1],
+where 1 is the white background, without normalisation.
 
 Shakespeare comes as a text, or as the speeches of each role of each play (shakespeare-plays, where
 one name in two plays is two roles). A role with at least two lines is a client (FDS, LEAF), and its
@@ -16,7 +16,7 @@ sample is a window of 80 characters, its label the character that follows (LEAF)
 stands for padding and for characters that it does not have.
 
 A fifth of a client is its test part: random samples of a writer, the last lines of a role. No
-window lies in both parts.
+window lies in both parts. Only a split that LEAF's own files make is kept as it is.
 
 | code        | symbol | shape      | meaning                                             |
 |-------------|--------|------------|-----------------------------------------------------|
@@ -33,8 +33,6 @@ import json
 import os
 import re
 import string
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,13 +40,12 @@ from typing import Any
 import numpy as np
 
 from sflkit import checks
-from sflkit.data import catalogue, images, synthetic
-from sflkit.data.files import DataCorruptError, check
-from sflkit.randomness import generator
+from sflkit.data import catalogue, datasets, files, leaf, synthetic
+from sflkit.data.arrays import Dataset
+from sflkit.data.files import DataCorruptError
 
 NAMES = ("writers", "mnist-writers", "femnist", "plays", "shakespeare", "shakespeare-plays")
 LENGTH = 80  # characters of a window; FDS D.1.4, FATS 6.1.2, LEAF
-TEST_SHARE = 0.2  # LEAF's usual split
 # Characters from one test window to the next. Neighbouring windows share most of their characters,
 # so that more of them make a score slower and hardly more exact.
 TEST_STRIDE = 20
@@ -117,21 +114,19 @@ def load(
     checks.choice("name", name, NAMES)
     download = checks.flag("download", download)
     if name == "writers":
-        return _writers(name, images.load("digits"))
+        return _writers(name, datasets.load("digits"))
     if name == "mnist-writers":
-        digits = images.load("mnist", root=root, download=download)
+        digits = datasets.load("mnist", root=root, download=download)
         return _writers(name, digits, n_writers=300, sizes=(50, 150))
     if name == "plays":
         return _text(name, None, ())
-    path = images.obtain(name, root=root, download=download)
-    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-    # Times and sizes are arguments so that the caches do not hold on to files that were replaced.
-    state = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+    path = datasets.obtain(name, root=root, download=download)
+    parts = catalogue.leaf_files(path) if path.is_dir() else {"": [path]}
+    # Their times and sizes are an argument so that the caches do not hold on to what was replaced.
+    state = tuple(files.state(file) for part in parts.values() for file in part)
     if path.is_dir():
         return _leaf(name, path, state)
-    if name == "shakespeare-plays":
-        return _plays(name, path, state)
-    return _text(name, path, state)
+    return (_plays if name == "shakespeare-plays" else _text)(name, path, state)
 
 
 def parse_roles(text: str) -> dict[str, list[str]]:
@@ -172,7 +167,7 @@ def read_plays(path: Path) -> dict[str, list[str]]:
         If the file is not of that form, or names a role twice.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_no_key_twice)
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=leaf.no_key_twice)
         if not isinstance(content, dict) or not content:
             raise ValueError("it must be an object of roles")
         for role, speeches in content.items():
@@ -188,15 +183,6 @@ def read_plays(path: Path) -> dict[str, list[str]]:
         ]
         for role in sorted(content)
     }
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a json object; of a key that is there twice Python keeps the last without a word."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        raise ValueError(f"{counts.most_common(1)[0][0][:80]!r} is there twice")
-    return content
 
 
 def encode(text: str) -> np.ndarray:
@@ -242,47 +228,6 @@ def windows(
     return np.lib.stride_tricks.sliding_window_view(tokens, LENGTH)[:-1], tokens[LENGTH:], rows
 
 
-def read_leaf(
-    files: list[Path], convert: Callable[[list, list], tuple[np.ndarray, np.ndarray]]
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return user -> (x, y) of LEAF's json files.
-
-    The lists of each user are converted as soon as they are read, since as lists the data of all
-    would fill memory.
-
-    Parameters
-    ----------
-    files : list of paths
-    convert : callable
-        (list of x, list of y) of a user -> arrays of equal length. It raises ValueError or
-        TypeError on what it cannot take.
-
-    Raises
-    ------
-    sflkit.data.DataCorruptError
-        If a file is no json of that form, or a user occurs twice; the message names the file.
-    """
-    users: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    for path in files:
-        try:
-            text = path.read_text(encoding="utf-8")
-            content = json.loads(text, object_pairs_hook=_no_key_twice)
-            for user in content["users"]:
-                x, y = convert(content["user_data"][user]["x"], content["user_data"][user]["y"])
-                if len(x) != len(y) or not len(x) or user in users:
-                    raise ValueError(
-                        f"user {user!r} has {len(x)} samples and {len(y)} labels, or occurs twice; "
-                        "equally many, at least one, and one entry per user are needed"
-                    )
-                users[user] = x, y
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataCorruptError(
-                f"{path} is not of LEAF's form, users and user_data "
-                f"({type(error).__name__}: {error})"
-            ) from error
-    return users
-
-
 def _characters(x: list, y: list) -> tuple[np.ndarray, np.ndarray]:
     """Return images and labels of one writer of FEMNIST."""
     pictures = np.asarray(x, np.float32).reshape(-1, 1, 28, 28)
@@ -309,9 +254,9 @@ def _text(name: str, path: Path | None, state: tuple) -> NaturalClients:
         note = catalogue.STAND_INS["plays"]
         digest = hashlib.sha256(text.encode()).hexdigest()
     else:
-        digest, recorded = check(path)
+        digest = files.file_digest(path)
         text = path.read_text(encoding="utf-8")
-        note = "" if recorded else f"{path.name} is not the canonical file"
+        note = f"{path.name} is not the canonical file"
     try:
         found = parse_roles(text)
     except ValueError as error:
@@ -328,7 +273,6 @@ def _text(name: str, path: Path | None, state: tuple) -> NaturalClients:
 @functools.lru_cache(maxsize=2)
 def _plays(name: str, path: Path, state: tuple) -> NaturalClients:
     """Return the roles of the plays in a json file; the digest is of what it holds."""
-    check(path)
     found = read_plays(path)
     digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
     roles = _with_two_lines(path, found)
@@ -353,7 +297,7 @@ def _speakers(name: str, roles: dict[str, list[str]], digest: str, note: str) ->
     """Return roles as clients; the last fifth of a role's lines is its test part."""
     parts = []
     for lines in roles.values():
-        n_test = max(1, round(TEST_SHARE * len(lines)))
+        n_test = max(1, round(leaf.TEST_SHARE * len(lines)))
         parts += [lines[:-n_test], lines[-n_test:]]
     x, y, rows = windows(parts, [1, TEST_STRIDE] * len(roles))
     return NaturalClients(
@@ -372,39 +316,23 @@ def _speakers(name: str, roles: dict[str, list[str]], digest: str, note: str) ->
 @functools.lru_cache(maxsize=1)
 def _leaf(name: str, path: Path, state: tuple) -> NaturalClients:
     """Return the users of LEAF's json files in the folder `path`."""
-    files = [path / file for file, *_ in state]
-    digest = hashlib.sha256("".join(check(file)[0] for file in files).encode()).hexdigest()
     is_text = name == "shakespeare"
-    users = read_leaf(files, _strings if is_text else _characters)
-    x, y = (np.concatenate(parts) for parts in zip(*users.values(), strict=True))
-    sizes = [len(labels) for _, labels in users.values()]
-    train = []
-    test = []
-    for m, ids in enumerate(np.split(np.arange(len(y)), np.cumsum(sizes)[:-1])):
-        n_test = min(max(1, round(TEST_SHARE * len(ids))), len(ids) - 1)
-        gap = 0
-        if is_text:
-            # Neighbouring windows overlap: those that reach into the test part are left out where
-            # enough remain.
-            gap = min(LENGTH, len(ids) - n_test - 1)
-        else:
-            ids = generator(0, "partition", m).permutation(ids)
-        train.append(ids[: len(ids) - n_test - gap])
-        test.append(ids[len(ids) - n_test :])
+    found = leaf.read(path, _strings if is_text else _characters, LENGTH if is_text else 0)
     return NaturalClients(
         name=name,
-        x=x,
-        y=y,
-        clients=tuple(users),
-        train=tuple(train),
-        test=tuple(test),
+        x=found.x,
+        y=found.y,
+        clients=found.names,
+        train=found.train,
+        test=found.test,
         n_classes=len(SYMBOLS) if is_text else 62,
-        digest=digest,
+        digest=found.digest,
+        note=found.note,
     )
 
 
 @functools.cache
-def _writers(name: str, digits: images.Dataset, **sizes: Any) -> NaturalClients:
+def _writers(name: str, digits: Dataset, **sizes: Any) -> NaturalClients:
     """Return a stand-in for FEMNIST; `sizes` are those of `synthetic.writers`."""
     x, y, train, test = synthetic.writers(digits, **sizes)
     return NaturalClients(

@@ -314,6 +314,7 @@ def optimization_bound(
     sigma_bar = checks.real("sigma_bar", sigma_bar, 0)
     diameter = checks.real("diameter", diameter, above=0)
     rounds = checks.integer("rounds", rounds, 1)
+    local_steps = checks.integer("local_steps", local_steps, 1)
     c1, c2 = drift_constants(
         smoothness=smoothness, loss_bound=loss_bound, diameter=diameter, local_steps=local_steps
     )

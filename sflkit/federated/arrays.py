@@ -21,9 +21,12 @@ def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
     Raises
     ------
     TypeError, ValueError, RuntimeError
-        torch's own, if `value` holds no numbers or is ragged; ValueError for masked entries.
+        torch's own, if `value` holds no numbers or is ragged; ValueError for masked entries, and
+        for a tensor whose numbers do not lie plainly in memory.
     """
     if isinstance(value, Tensor):
+        if not is_plain(value):
+            raise ValueError("a sparse, nested, quantised, meta, or lazily negated tensor")
         return value if device is None or value.device == device else value.to(device)
     if np.ma.is_masked(value):
         raise ValueError("masked entries; fill them, or leave them out")
@@ -35,12 +38,21 @@ def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
     return torch.as_tensor(value, device=device)
 
 
+def is_plain(value: Tensor) -> bool:
+    """Return whether a tensor is dense, holds numbers, and shows them as they are in memory."""
+    foreign = value.is_meta or value.is_nested or value.is_quantized or value.is_neg()
+    return value.layout == torch.strided and not foreign and not value.is_conj()
+
+
 def array_of(value: Any) -> np.ndarray:
     """Return `value`, which may be a tensor on any device, as a numpy array.
 
-    Nested lists of unequal lengths become an array of objects, which the checks refuse by name.
+    Nested lists of unequal lengths, and tensors that are not plain, become an array of objects,
+    which the checks refuse by name.
     """
     if isinstance(value, Tensor):
+        if not is_plain(value):
+            return np.array(None)
         value = value.detach().cpu()
         # numpy has no bfloat16; float32 holds each of its numbers
         return (value.float() if value.dtype == torch.bfloat16 else value).numpy()

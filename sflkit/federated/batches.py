@@ -1,4 +1,4 @@
-"""What clients train on: the checks of their data, and the form in which the back ends get them.
+"""The checks of what clients train on, given as lists of batches.
 
 | code    | symbol | shape    | meaning                                                        |
 |---------|--------|----------|----------------------------------------------------------------|
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from sflkit import checks
 from sflkit.federated.arrays import tensor_of
 from sflkit.federated.task import Task
 
@@ -42,46 +43,20 @@ class Batch(NamedTuple):
     kind: tuple
 
 
-class Training(NamedTuple):
-    """All that `local_sgd` asks of a back end, which writes the result to `out`.
-
-    Attributes
-    ----------
-    task : Task
-    start : Tensor (C, P)
-        The clients' first parameters.
-    steps : list of C lists of Batch
-    rates : array (C,)
-        Local learning rates.
-    prox : float
-        mu, the factor of the proximal term.
-    corrections : Tensor (C, P) or None
-        What is added to the gradients.
-    updates : bool
-        Whether to write the difference to `start` in place of the new parameters.
-    out : Tensor (C, P)
-    threads : int
-        Upper bound on CPU threads.
-    """
-
-    task: Task
-    start: Tensor
-    steps: list[list[Batch]]
-    rates: Any
-    prox: float
-    corrections: Tensor | None
-    updates: bool
-    out: Tensor
-    threads: int
-
-
 def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Batch]]:
-    """Check the clients' data and return them as batches on `device`.
+    """Check the clients' data and return them as batches on `device`; see `read`."""
+    distinct, used = read(task, batches, device)
+    return [[distinct[i] for i in client] for client in used]
 
-    A tuple that occurs several times is checked once and stays one object, by which the back ends
-    see that a step repeats the one before. Inputs are not searched for NaN: in calls with
-    thousands of small batches that would take longer than to train, and NaN inputs end in NaN
-    parameters, which the next call refuses.
+
+def read(
+    task: Task, batches: Sequence, device: torch.device
+) -> tuple[list[Batch], list[list[int]]]:
+    """Check the clients' data; return the distinct batches, and which of them each client takes.
+
+    A tuple that occurs several times is checked once and is one batch. Inputs are not searched for
+    NaN: in calls with thousands of small batches that would take longer than to train, and NaN
+    inputs end in NaN parameters, which the next call refuses.
 
     Raises
     ------
@@ -89,54 +64,68 @@ def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Ba
         If a batch does not have the documented form, or does not fit the task's model and loss; the
         message names the client and the step.
     """
-    seen: dict[int, tuple] = {}  # holds the tuple as well, since the id of a freed one may return
+    number: dict[int, int] = {}
+    items, places, distinct, used = [], [], [], []  # items: the id of a freed one may return
     fitting: set[tuple] = set()  # kinds of batches that were compared with the model
-    result, distinct = [], []
     for k, client in enumerate(batches):
         if not isinstance(client, Sequence):
             kind = type(client).__name__
             raise ValueError(f"batches of client {k} is a {kind}; it must be a list of (x, y)")
-        row = []
+        row, before, i = [], None, 0
         for s, item in enumerate(client):
-            known = seen.get(id(item))
-            if known is None:
-                known = seen[id(item)] = (_batch(task, item, device, (k, s), fitting), item)
-                distinct.append((known[0], k, s))
-            row.append(known[0])
-        result.append(row)
+            if item is not before:  # full-batch steps repeat one item
+                before, i = item, number.setdefault(id(item), len(items))
+                if i == len(items):
+                    distinct.append(_batch(task, item, device, (k, s), fitting))
+                    items.append(item)
+                    places.append((k, s))
+            row.append(i)
+        used.append(row)
     if task.loss == "cross_entropy" and distinct:
-        _check_labels(task, distinct)
-    return result
+        _check_labels(task, list(zip(distinct, places, strict=True)))
+    return distinct, used
+
+
+def samples(task: Task, name: str, pair: Any, device: torch.device) -> Batch:
+    """Return samples (x, y) that an error message calls `name`, checked as one batch."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise ValueError(f"{name}={checks.shown(pair, 80)} must be a pair (x, y)")
+    batch = _batch(task, pair, device, name, set())
+    if task.loss == "cross_entropy":
+        _check_labels(task, [(batch, name)])
+    return batch
+
+
+def _at(place: tuple[int, int] | str) -> str:
+    return place if isinstance(place, str) else "client {}, step {}".format(*place)
 
 
 def _batch(
-    task: Task, item: Any, device: torch.device, place: tuple[int, int], fitting: set[tuple]
+    task: Task, item: Any, device: torch.device, place: tuple[int, int] | str, fitting: set[tuple]
 ) -> Batch:
     """Return the batch of one step at `place` = (client, step); add new kinds to `fitting`."""
-    where = "client {}, step {}"
     if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
-        raise ValueError(f"{where.format(*place)}: a batch must be (x, y) or (x, y, weights)")
+        raise ValueError(f"{_at(place)}: a batch must be (x, y) or (x, y, weights)")
     try:
         x, y = tensor_of(item[0], device), tensor_of(item[1], device)
         w = tensor_of(item[2], device) if len(item) == 3 else None
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
-            f"{where.format(*place)}: x, y and weights must be tensors or arrays of numbers "
-            f"({error})"
+            f"{_at(place)}: x, y and weights must be tensors or arrays of numbers ({error})"
         ) from None
     sample, target = x.shape, y.shape
     if not sample or not target or sample[0] == 0 or sample[0] != target[0]:
         raise ValueError(
-            f"{where.format(*place)}: x has shape {tuple(sample)} and y {tuple(target)}; both need "
-            "the same number of samples, at least 1 (a client without data gets an empty list)"
+            f"{_at(place)}: x has shape {tuple(sample)} and y {tuple(target)}; both need the same "
+            "number of samples, at least 1 (a client without data gets an empty list)"
         )
     kind = (sample[1:], x.dtype, target[1:], y.dtype)
     if kind not in fitting:
-        x, y = _fit(task, x, y, where.format(*place))
+        x, y = _fit(task, x, y, _at(place))
         kind = (sample[1:], x.dtype, target[1:], y.dtype)
         fitting.add(kind)
     if w is not None:
-        w = _weights(task, w, sample[0], where.format(*place))
+        w = _weights(task, w, sample[0], _at(place))
     return Batch(x, y, w, sample[0], kind)
 
 
@@ -179,18 +168,18 @@ def _weights(task: Task, w: Tensor, n: int, where: str) -> Tensor:
     return w
 
 
-def _check_labels(task: Task, batches: list[tuple[Batch, int, int]]) -> None:
-    """Check all labels in one pass; a ValueError names client and step of the first wrong one."""
-    kinds = {b.kind: b for b, _, _ in batches}
+def _check_labels(task: Task, batches: list[tuple[Batch, Any]]) -> None:
+    """Check all labels in one pass; a ValueError names the place of the first wrong one."""
+    kinds = {b.kind: b for b, _ in batches}
     n_classes = min(task.forward(b.x).shape[0] for b in kinds.values())
-    labels = [b.y if b.y.ndim == 1 else b.y.flatten() for b, _, _ in batches]
+    labels = [b.y if b.y.ndim == 1 else b.y.flatten() for b, _ in batches]
     low, high = torch.cat(labels).aminmax()
     if low >= 0 and high < n_classes:
         return
-    for b, k, s in batches:
+    for b, place in batches:
         wrong = b.y[(b.y < 0) | (b.y >= n_classes)]
         if len(wrong):
             raise ValueError(
-                f"client {k}, step {s}: label {int(wrong[0])} is out of range; the model has "
-                f"{n_classes} outputs, so the labels y must lie in 0..{n_classes - 1}"
+                f"{_at(place)}: label {int(wrong[0])} is out of range; the model has {n_classes} "
+                f"outputs, so the labels y must lie in 0..{n_classes - 1}"
             )

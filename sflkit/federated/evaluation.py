@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sflkit import checks, machine
 from sflkit.federated.arrays import array_of, first_not_finite
-from sflkit.federated.batches import Batch, convert
+from sflkit.federated.batches import Batch, samples
 from sflkit.federated.replicas import Replica
 from sflkit.federated.stacked import models_at_once
 from sflkit.federated.task import Task
@@ -76,7 +76,7 @@ def evaluate(
     flat = task.vectors("params", params, finite=False)
     batch_size = checks.integer("batch_size", batch_size, 1)
     where = machine.device(device)
-    data = convert(task, [[(x, y)]], where)[0][0]
+    data = samples(task, "samples", (x, y), where)
     shares = None if weights is None else _shares(weights, data.n).to(where)
     rows = flat.to(where).reshape(-1, task.n_params)
     sums = _sums(task, rows, data, batch_size, machine.thread_count(threads), shares)

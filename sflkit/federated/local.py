@@ -4,6 +4,9 @@
     updates = local_sgd(task, w, batches, rate=0.1, updates=True)     # (2, P)
     w = w + updates.mean(0)                                           # FedAvg
 
+    rows = [[[0, 1, 2]] * 2, [[3, 4, -1]] * 2]     # the same as rows of a table, C x S x n
+    local_sgd(task, w, rate=0.1, data=(x, y), rows=rows, updates=True)
+
 Source: SFL, Section IV, (3): local steps are plain SGD, w <- w - eta_L g. There are two back ends,
 which give the same answers to rounding: `sflkit.federated.pool` trains clients side by side in
 worker threads, `sflkit.federated.stacked` trains many clients in one computation.
@@ -12,6 +15,7 @@ worker threads, `sflkit.federated.stacked` trains many clients in one computatio
 |-------------|--------|----------------|-------------------------------------------------------|
 | params      | w      | (P,) or (C, P) | flat parameters, in the order of `model.parameters()` |
 | batches     | L_t^k  | C lists        | each client's local steps, (x, y) or (x, y, weights)  |
+| rows        | L_t^k  | (C, S, n)      | the same as rows of a table `data`; -1: no sample     |
 | rate        | eta_L  | () or (C,)     | local learning rate                                   |
 | prox        | mu     | ()             | FedProx: adds mu (w - w_start) to every gradient      |
 | corrections |        | (P,) or (C, P) | added to every gradient, as SCAFFOLD's c - c_k        |
@@ -30,7 +34,8 @@ from torch import Tensor
 
 from sflkit import checks, machine
 from sflkit.federated import pool, stacked
-from sflkit.federated.batches import Batch, Training, convert
+from sflkit.federated.arrays import is_plain
+from sflkit.federated.picks import Lists, Rows, Training
 from sflkit.federated.task import Task
 
 BACKENDS = ("auto", "pool", "stacked")
@@ -45,9 +50,12 @@ STACK_BATCH = 100
 def local_sgd(
     task: Task,
     params: Any,
-    batches: Sequence[Sequence[tuple]],
-    rate: Any,
+    batches: Sequence[Sequence[tuple]] | None = None,
+    rate: Any = None,
     *,
+    data: Any = None,
+    rows: Any = None,
+    weights: Any = None,
     backend: str = "auto",
     device: str = "auto",
     threads: int | None = None,
@@ -64,7 +72,7 @@ def local_sgd(
         The model and the loss.
     params : tensor or array (P,) or (C, P)
         The start of all clients, or one row a client; finite.
-    batches : list of C lists
+    batches : list of C lists, optional
         For each client the list of its local steps, each (x, y) or (x, y, weights) with x (n,
         ...), y (n, ...) and weights (n,) >= 0. A step follows the gradient of the (weighted) mean
         loss of its batch. Lists may differ in length, and an empty one leaves the client's
@@ -73,6 +81,11 @@ def local_sgd(
         see `batches.convert`.
     rate : float or array (C,)
         The learning rate, > 0, of all clients or of each.
+    data, rows, weights : optional, in place of `batches`
+        A table of samples (x, y), best kept as tensors on the device that trains; for each local
+        step the rows that it takes, int (C, S, n), with -1 for no sample; and their weights >= 0,
+        shaped like the rows. A weight of 0 is no sample, a step without samples no step, and a
+        client without steps keeps its parameters. See `picks.Rows`.
     backend : {"auto", "pool", "stacked"}
         "auto" stacks clients on a GPU, and on a CPU where there are no convolutions, at most
         `STACK_PARAMS` parameters and at most `STACK_BATCH` samples a step. It takes the pool for
@@ -101,31 +114,29 @@ def local_sgd(
     Raises
     ------
     ValueError
-        If a shape, label, rate or parameter does not fit, or "stacked" is asked for and the model
-        or the data cannot be stacked. Where one client is at fault, the message names it.
+        If a shape, row, label, weight, rate or parameter does not fit, or "stacked" is asked for
+        and the model or the data cannot be stacked. Where one client is at fault, the message names
+        it.
     """
     start = task.vectors("params", params)
-    if not isinstance(batches, Sequence) or isinstance(batches, (str, bytes)):
-        kind = type(batches).__name__
-        raise ValueError(f"batches={kind} must be a list with one list of (x, y) per client")
-    _check_rows("params", start, len(batches))
-    rates = _rates(rate, len(batches), torch.finfo(task.dtype).max)
+    where = machine.device(device)
+    steps = _local_steps(task, batches, data, rows, weights, where)
+    _check_rows("params", start, len(steps))
+    rates = _rates(rate, len(steps), torch.finfo(task.dtype).max)
     prox = checks.real("prox", prox, 0.0, torch.finfo(task.dtype).max)
     if corrections is not None:
         corrections = task.vectors("corrections", corrections)
-        _check_rows("corrections", corrections, len(batches))
-    where = machine.device(device)
-    with _collector_paused():
-        steps = convert(task, batches, where)
+        _check_rows("corrections", corrections, len(steps))
+        corrections = corrections.to(where).expand(len(steps), -1)
     back_end = choose_back_end(task, backend, where, steps)
-    result = _result(task, out, len(batches), where)
+    result = _result(task, out, len(steps), where)
     work = Training(
         task=task,
         start=start.to(where).expand(len(steps), -1),
-        steps=steps,
+        data=steps,
         rates=rates,
         prox=prox,
-        corrections=None if corrections is None else corrections.to(where).expand(len(steps), -1),
+        corrections=corrections,
         updates=checks.flag("updates", updates),
         out=result,
         threads=machine.thread_count(threads),
@@ -136,10 +147,25 @@ def local_sgd(
     return out if out is result else out.copy_(result)
 
 
+def _local_steps(
+    task: Task, batches: Any, data: Any, rows: Any, weights: Any, device: torch.device
+) -> Lists | Rows:
+    """Return the clients' local steps, which are given in one of two forms."""
+    if batches is None and rows is not None:
+        return Rows(task, data, rows, weights, device)
+    if not (data is None and rows is None and weights is None):
+        raise ValueError("give either batches, or data=(x, y) and rows; weights go with rows")
+    if not isinstance(batches, Sequence) or isinstance(batches, (str, bytes)):
+        kind = type(batches).__name__
+        raise ValueError(f"batches={kind} must be a list with one list of (x, y) per client")
+    with _collector_paused():
+        return Lists(task, batches, device)
+
+
 def _check_rows(name: str, value: Tensor, n_clients: int) -> None:
     if value.ndim == 2 and len(value) != n_clients:
         raise ValueError(
-            f"{name} has {len(value)} rows but batches has {n_clients} clients; they must agree"
+            f"{name} has {len(value)} rows but there are {n_clients} clients; they must agree"
         )
 
 
@@ -162,24 +188,22 @@ def _result(task: Task, out: Tensor | None, n_clients: int, device: torch.device
     shape = (n_clients, task.n_params)
     if out is None:
         return torch.empty(shape, dtype=task.dtype, device=device)
-    fits = isinstance(out, Tensor) and out.shape == shape and out.dtype == task.dtype
-    if not fits or not out.is_contiguous():
+    fits = isinstance(out, Tensor) and is_plain(out) and out.shape == shape
+    if not fits or out.dtype != task.dtype or not out.is_contiguous():
         kind = str(task.dtype).removeprefix("torch.")
         raise ValueError(f"out must be a contiguous {kind} tensor of shape {shape}")
     return out if out.device.type == device.type else torch.empty_like(out, device=device)
 
 
-def choose_back_end(
-    task: Task, backend: str, device: torch.device, steps: list[list[Batch]]
-) -> str:
+def choose_back_end(task: Task, backend: str, device: torch.device, steps: Lists | Rows) -> str:
     """Return "pool" or "stacked", whichever the caller wants or is faster."""
     checks.choice("backend", backend, BACKENDS)
     if backend == "pool" or (backend == "auto" and not _worth_stacking(task, device, steps)):
         return "pool"
-    kinds = {batch.kind: batch for client in steps for batch in client}
-    if len(kinds) > 1:
+    examples = steps.examples()
+    if len(examples) > 1:
         problem = "cannot train on samples or targets of several shapes or types together"
-    elif all(task.stackable(batch.x) for batch in kinds.values()):
+    elif all(task.stackable(x) for x in examples):
         return "stacked"
     else:
         problem = (
@@ -191,12 +215,11 @@ def choose_back_end(
     return "pool"
 
 
-def _worth_stacking(task: Task, device: torch.device, steps: list[list[Batch]]) -> bool:
+def _worth_stacking(task: Task, device: torch.device, steps: Lists | Rows) -> bool:
     if len(steps) < 2 or device.type != "cpu":
         return len(steps) >= 2
-    largest = max((batch.n for client in steps for batch in client[:1]), default=0)
-    small = task.n_params <= STACK_PARAMS and largest <= STACK_BATCH
-    return small and not task.convolutional
+    small = task.n_params <= STACK_PARAMS and not task.convolutional
+    return small and steps.sizes()[:, :1].max(initial=0) <= STACK_BATCH
 
 
 @contextlib.contextmanager

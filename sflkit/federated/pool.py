@@ -5,10 +5,14 @@ This is the faster way for every model whose arithmetic takes longer than torch'
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import numpy as np
 import torch
 from torch import Tensor
 
-from sflkit.federated.batches import Batch, Training
+from sflkit.federated.batches import Batch
+from sflkit.federated.picks import Training
 from sflkit.federated.replicas import Replica
 from sflkit.federated.task import Task
 from sflkit.federated.workers import for_each_client
@@ -26,21 +30,21 @@ def train(work: Training) -> None:
         with task.replica(out.device) as replica, torch.enable_grad():
             replica.load(start[k])
             corrections = None if work.corrections is None else replica.views(work.corrections[k])
-            _sgd(task, replica, work.steps[k], float(work.rates[k]), work.prox, corrections)
+            _sgd(task, replica, work.data.batches(k), float(work.rates[k]), work.prox, corrections)
             replica.store(out[k], start[k] if work.updates else None)
 
-    busy = [k for k, client in enumerate(work.steps) if client]
+    samples = work.data.sizes().sum(1)
     with torch.no_grad():
-        for k in set(range(len(work.steps))) - set(busy):
+        for k in np.flatnonzero(samples == 0).tolist():
             out[k] = 0 if work.updates else start[k]
-    busy.sort(key=lambda k: -sum(batch.n for batch in work.steps[k]))
+    busy = [k for k in np.argsort(-samples, kind="stable").tolist() if samples[k]]
     for_each_client(train_client, busy, work.threads, out.device)
 
 
 def _sgd(
     task: Task,
     replica: Replica,
-    steps: list[Batch],
+    steps: Iterable[Batch],
     rate: float,
     prox: float,
     corrections: list[Tensor] | None,

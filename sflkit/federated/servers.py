@@ -77,7 +77,8 @@ class FedAvg:
     global_rate: float = 1.0
 
     def __post_init__(self):
-        checks.real("global_rate", self.global_rate, above=0.0)
+        rate = checks.real("global_rate", self.global_rate, above=0.0)
+        object.__setattr__(self, "global_rate", rate)
 
     def local_options(self, work: LocalWork) -> dict[str, Any]:
         """Return no options: local steps are plain SGD."""
@@ -110,8 +111,9 @@ class FedProx:
     global_rate: float = 1.0
 
     def __post_init__(self):
-        checks.real("mu", self.mu, 0.0)
-        checks.real("global_rate", self.global_rate, above=0.0)
+        object.__setattr__(self, "mu", checks.real("mu", self.mu, 0.0))
+        rate = checks.real("global_rate", self.global_rate, above=0.0)
+        object.__setattr__(self, "global_rate", rate)
 
     def local_options(self, work: LocalWork) -> dict[str, Any]:
         """Return mu as the factor of the proximal term."""
@@ -187,8 +189,8 @@ class Scaffold:
         self, params: Any, updates: Any, weights: Any = None, work: LocalWork | None = None
     ) -> Any:
         """Return the next global parameters (n_params,); ValueError on a bad argument."""
-        work = check_work(work, self.n_clients, updates)
         updates = numbers("updates", updates)  # the rows of a table are its columns' names
+        work = check_work(work, self.n_clients, updates)
         new = self._average(params, updates, weights)
         weights = np.ones(len(updates)) if weights is None else array_of(weights)
         if self.mean is None:

@@ -2,7 +2,9 @@
 
 The forward pass goes through `torch.func.vmap`, which turns an operation on one client's parameters
 into one operation on all clients'. Clients do not see one another, so that the gradient of the sum
-of their losses is, row by row, the gradient of each; one ordinary backward pass finds it.
+of their losses is, row by row, the gradient of each; one ordinary backward pass finds it. A local
+step is one gather, that gradient and one update in place: the number of torch's operations does not
+depend on the number of clients, as far as these fit one chunk of memory.
 
 This is for tiny models, where torch's bookkeeping takes longer than the arithmetic, and for GPUs,
 which one client does not fill. On CPUs it is two to three times slower than the pool for
@@ -11,12 +13,16 @@ convolutions.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from sflkit.federated.batches import Batch, Training
+from sflkit.federated import recording
+from sflkit.federated.picks import Picks, Training
 from sflkit.federated.replicas import Replica
 from sflkit.federated.task import Task
 from sflkit.federated.workers import torch_settings
@@ -24,24 +30,43 @@ from sflkit.federated.workers import torch_settings
 # How many numbers (parameters, inputs, outputs of layers) one stacked computation on a CPU may
 # hold.
 CPU_NUMBERS = 2**23
-# On a GPU it may hold one number for so many bytes of the memory. A float32 number takes four, and
-# gradients and what the backward pass needs come on top, in all some three times as much.
+# On a GPU it may hold one number for so many bytes of the memory that is free. A float32 number
+# takes four, and gradients and what the backward pass needs come on top, in all some three times as
+# much.
 GPU_BYTES_A_NUMBER = 32
 # Up to so many multiply-adds a stacked step gets one thread. On a busy machine two threads took 38
 # ms where one took 3 (50 clients, 42 parameters); where exactly threads begin to pay was not
 # measured.
 ONE_THREAD_BELOW = 2**26
+# A step is traced, and a round captured, once its shape came up so often: to note a step takes as
+# long as some ten plain ones.
+TRACED_AFTER = 20
+CAPTURED_AFTER = 2
 
 
 class Stack(NamedTuple):
-    """Batches of C clients in one: x (C, n, ...), y (C n, ...), and weights (C n,).
+    """All that the steps of one chunk of C clients read and write, on the device.
 
-    The weights of each client sum to 1, so that the weighted sum of all losses is the sum of the
-    clients' mean losses.
+    Attributes
+    ----------
+    params : tuple of Tensor (C, ...)
+        The parameters, which the steps change.
+    rates : tuple of Tensor (C, 1, ...)
+        Local rates, shaped to go with each of the parameters.
+    shrink, drift : tuple of Tensor
+        Like `rates` and like `params`, or empty. The steps are w <- shrink w + drift - rate g with
+        shrink = 1 - rate prox, where the drift, rate (prox w_start - correction), stays.
+    x, y, rows, weights : Tensor
+        As in `Picks`.
     """
 
+    params: tuple[Tensor, ...]
+    rates: tuple[Tensor, ...]
+    shrink: tuple[Tensor, ...]
+    drift: tuple[Tensor, ...]
     x: Tensor
     y: Tensor
+    rows: Tensor
     weights: Tensor
 
 
@@ -51,22 +76,25 @@ def train(work: Training) -> None:
     They go in chunks that fit the memory bound. Within a chunk those with the most steps come
     first, so that the clients that still train are always the first rows.
     """
-    task, steps, out = work.task, work.steps, work.out
-    order = sorted(range(len(steps)), key=lambda k: -len(steps[k]))
-    largest = max((b for client in steps for b in client), key=lambda b: b.n, default=None)
-    if largest is None:
+    task, out = work.task, work.out
+    if not work.data.sizes().any():
         out.zero_() if work.updates else out.copy_(work.start)
         return
-    size = models_at_once(task, largest.x, largest.n)
-    tiny = task.n_params * largest.n * min(size, len(steps)) < ONE_THREAD_BELOW
+    picks = work.data.picks()
+    n = int(picks.places.max())
+    order = np.argsort(-(picks.places > 0).sum(1), kind="stable")
+    size = models_at_once(task, picks.x, n)
+    tiny = task.n_params * n * min(size, len(order)) < ONE_THREAD_BELOW
     with (
         torch_settings(out.device, 1 if tiny else work.threads),
         task.replica(out.device) as replica,
+        torch.no_grad(),
     ):
         for first in range(0, len(order), size):
             chunk = order[first : first + size]
-            new = _train_chunk(work, replica, chunk)
-            index = torch.tensor(chunk, device=out.device)
+            index = torch.from_numpy(chunk).to(out.device)
+            params = _train_chunk(work, replica, picks, chunk, index)
+            new = torch.cat([p.flatten(1) for p in params], 1)
             out[index] = new.sub_(work.start[index]) if work.updates else new
 
 
@@ -74,67 +102,150 @@ def models_at_once(task: Task, x: Tensor, n: int) -> int:
     """Return for how many models one computation on `n` samples like `x` has the memory."""
     numbers = CPU_NUMBERS
     if x.device.type != "cpu":
-        memory = torch.cuda.get_device_properties(x.device).total_memory
-        numbers = memory // GPU_BYTES_A_NUMBER
+        numbers = free_bytes(x.device) // GPU_BYTES_A_NUMBER
     one = task.n_params + n * (x[0].numel() + task.forward(x).numbers)
     return max(1, numbers // one)
 
 
-def _train_chunk(work: Training, replica: Replica, clients: list[int]) -> Tensor:
-    """Return the new parameters (C, P) of `clients`, ordered by falling number of steps."""
-    steps = [work.steps[k] for k in clients]
-    index = torch.tensor(clients, device=work.out.device)
+def free_bytes(device: torch.device) -> int:
+    """Return the memory of a GPU that nobody uses, and what torch holds here without using it."""
+    idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + idle
+
+
+def _train_chunk(
+    work: Training, replica: Replica, picks: Picks, chunk: np.ndarray, index: Tensor
+) -> Sequence[Tensor]:
+    """Return the new parameters of the clients in `chunk`, each (C, ...)."""
+    stack, sizes = _stack(work, replica, picks, chunk, index), picks.places[chunk]
+    program = None
+    if work.data.resident and recording.captures(index.device):
+        masked = bool((sizes == 0).any())
+        tables = (stack.x.data_ptr(), stack.y.data_ptr())
+        key = (tables, sizes.shape, masked, _shapes(t for part in stack[:4] for t in part))
+        key = (*key, _shapes(stack[4:]))
+        program = work.task.programs.get(
+            key, CAPTURED_AFTER, lambda: Round(work.task, replica, stack, sizes.shape[1], masked)
+        )
+    if program is not None:
+        return program(stack)
+    _steps(work.task, replica, stack, sizes)
+    return stack.params
+
+
+def _shapes(tensors: Iterable[Tensor]) -> tuple:
+    return tuple((t.shape, t.dtype) for t in tensors)
+
+
+def _stack(
+    work: Training, replica: Replica, picks: Picks, chunk: np.ndarray, index: Tensor
+) -> Stack:
     params = [part.clone() for part in replica.views(work.start[index])]
-    column = torch.tensor(work.rates[clients], dtype=work.start.dtype, device=index.device)
+    column = torch.tensor(work.rates[chunk], dtype=work.start.dtype, device=index.device)
     rates = [column.view(-1, *[1] * (p.ndim - 1)) for p in params]
-    # The steps are w <- (1 - rate prox) w + drift - rate g, where the drift is the same in all
-    # steps.
-    drift = None
+    shrink, drift = [], []
     if work.prox or work.corrections is not None:
+        shrink = [1 - rate * work.prox for rate in rates]
         drift = [rate * work.prox * p for p, rate in zip(params, rates, strict=True)]
     if work.corrections is not None:
         corrections = replica.views(work.corrections[index])
         for d, rate, correction in zip(drift, rates, corrections, strict=True):
             d.sub_(rate * correction)
-    batches: list[Batch] = []
-    for s in range(len(steps[0])):
-        current = [client[s] for client in steps if len(client) > s]
-        n = len(current)
-        if n != len(batches) or any(a is not b for a, b in zip(current, batches, strict=True)):
-            batches, stack = current, _stack(current, work.task.dtype)
-            active, rate = [p[:n] for p in params], [r[:n] for r in rates]
-        gradients = _gradients(work.task, replica, active, stack)
-        if drift is not None:
-            for p, r, d in zip(active, rate, drift, strict=True):
-                p.mul_(1 - r * work.prox).add_(d[:n])
-        for p, r, g in zip(active, rate, gradients, strict=True):
-            p.addcmul_(g, r, value=-1)
-    return torch.cat([p.flatten(1) for p in params], 1)
+    lists = (tuple(part) for part in (params, rates, shrink, drift))
+    return Stack(*lists, picks.x, picks.y, picks.rows[index], picks.weights[index])
+
+
+def _steps(
+    task: Task, replica: Replica, stack: Stack, sizes: np.ndarray, masked: bool = False
+) -> None:
+    """Take all steps of a chunk.
+
+    Clients that have no step left, and places in no use, are left out by `sizes` (C, S). Where
+    shapes must not change, sizes are those of the arrays, and `masked` holds such clients still.
+    """
+    once = stack.rows.shape[1] == 1  # each client repeats one batch
+    before = None
+    for s, now in enumerate(sizes.T):
+        active, n = int((now > 0).sum()), int(now.max())
+        if not active:
+            return
+        if not once or before != (active, n):
+            before = (active, n)
+            place = 0 if once else s
+            rows = stack.rows[:active, place, :n].flatten()
+            x = stack.x.index_select(0, rows).unflatten(0, (active, n))
+            y, weights = stack.y.index_select(0, rows), stack.weights[:active, place, :n]
+            tensors = [part[:active] for parts in stack[:4] for part in parts]
+            tensors += [x, y, weights.flatten()]
+        kept = [p.clone() for p in stack.params] if masked else []
+        _step(task, replica, tensors)
+        for p, old in zip(stack.params, kept, strict=masked):
+            idle = weights.sum(1) == 0
+            p.copy_(torch.where(idle.view(-1, *[1] * (p.ndim - 1)), old, p))
+
+
+def _step(task: Task, replica: Replica, tensors: list[Tensor]) -> None:
+    """Take one step in place: on a CPU by a traced function, once the shape has come up often."""
+
+    def step(*tensors: Tensor) -> None:
+        *lists, x, y, weights = tensors
+        n = len(task.shapes)
+        params, rates, *drifting = (lists[i : i + n] for i in range(0, len(lists), n))
+        gradients = _gradients(task, replica, params, x, y, weights)
+        for p, shrink, drift in zip(params, *drifting, strict=True) if drifting else ():
+            p.mul_(shrink).add_(drift)
+        for p, rate, g in zip(params, rates, gradients, strict=True):
+            p.addcmul_(g, rate, value=-1)
+
+    program = None
+    if tensors[0].device.type == "cpu" and isinstance(task.loss, str):  # others may change
+        program = task.programs.get(
+            _shapes(tensors),
+            TRACED_AFTER,
+            lambda: recording.traced(step, [t.clone() for t in tensors]),
+        )
+    (program or step)(*tensors)
 
 
 def _gradients(
-    task: Task, replica: Replica, params: list[Tensor], stack: Stack
+    task: Task, replica: Replica, params: list[Tensor], x: Tensor, y: Tensor, weights: Tensor
 ) -> tuple[Tensor, ...]:
     """Return the gradients of each client's loss at its parameters, shaped like `params`."""
     with torch.enable_grad():
         params = [p.detach().requires_grad_() for p in params]
-        losses = task.sample_losses(replica.outputs(params, stack.x), stack.y)
-        loss = losses.to(stack.weights.dtype) @ stack.weights
+        losses = task.sample_losses(replica.outputs(params, x), y)
+        loss = losses.to(weights.dtype) @ weights
         return torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
 
 
-def _stack(batches: list[Batch], dtype: torch.dtype) -> Stack:
-    """Stack batches; a shorter one is filled up with copies of its first sample of weight 0."""
-    n = max(b.n for b in batches)
-    x = torch.stack([_fill(b.x, n) for b in batches])
-    y = torch.cat([_fill(b.y, n) for b in batches])
-    if all(b.n == n and b.w is None for b in batches):
-        return Stack(x, y, torch.full((len(y),), 1 / n, dtype=dtype, device=x.device))
-    weights = torch.zeros(len(batches), n, dtype=dtype, device=x.device)
-    for row, b in zip(weights, batches, strict=True):
-        row[: b.n] = 1 if b.w is None else b.w
-    return Stack(x, y, (weights / weights.sum(1, keepdim=True)).flatten())
+class Round:
+    """All steps of one chunk on memory of its own, recorded and replayed; see `recording`.
 
+    Parameters
+    ----------
+    task : Task
+    replica : Replica
+    stack : Stack
+        Its table stays where it is; all else is copied, here and at each call.
+    n_steps : int
+    masked : bool
+        Whether some clients sit out some steps.
+    """
 
-def _fill(v: Tensor, n: int) -> Tensor:
-    return v if len(v) == n else torch.cat([v, v[:1].expand(n - len(v), *v.shape[1:])])
+    def __init__(self, task: Task, replica: Replica, stack: Stack, n_steps: int, masked: bool):
+        lists = (tuple(t.clone() for t in part) for part in stack[:4])
+        own = Stack(*lists, *stack[4:6], *(t.clone() for t in stack[6:]))
+        sizes = np.full((len(own.rows), n_steps), own.rows.shape[2])
+        self._own, self._lock = own, threading.Lock()
+        self._replay = recording.captured(lambda: _steps(task, replica, own, sizes, masked))
+
+    def __call__(self, stack: Stack) -> tuple[Tensor, ...]:
+        """Return the parameters after the steps of `stack`, of the shapes that were recorded."""
+        with self._lock:
+            for mine, given in zip(self._own[:4], stack[:4], strict=True):
+                for target, value in zip(mine, given, strict=True):
+                    target.copy_(value)
+            self._own.rows.copy_(stack.rows)
+            self._own.weights.copy_(stack.weights)
+            self._replay()
+            return tuple(p.clone() for p in self._own.params)

@@ -21,9 +21,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from sflkit import checks, torch_draws
 from sflkit.federated.arrays import first_not_finite, numbers_of
+from sflkit.federated.recording import Programs
 from sflkit.federated.replicas import Replica
 
 LOSSES = ("cross_entropy", "mse")
@@ -69,15 +72,18 @@ class Task:
         Name, shape and number of entries of each parameter, in the order of `model.parameters()`.
     n_params : int
         P, the number of all entries.
+    programs : Programs
+        What the back ends have recorded for this task.
     convolutional, recurrent : bool
         Whether the model has a convolution, or one of torch's recurrent layers.
 
     Raises
     ------
     ValueError
-        If the model has buffers (the running statistics of batch normalisation are no parameters
-        and differ between clients), dropout, no parameters, or parameters that are frozen or not
-        float32; or if the loss or the type is unknown.
+        If the model has buffers or batch normalisation (whose statistics are no parameters, and
+        differ between clients and batches), dropout, lazy layers whose size is not known yet, no
+        parameters, or parameters that are frozen or not float32; or if the loss or the type is
+        unknown.
     """
 
     def __init__(
@@ -106,9 +112,10 @@ class Task:
         self._idle: dict[str, deque[Replica]] = {}  # by kind of device
         self._forwards: dict[tuple, Forward] = {}  # by a sample's shape and type
         self._stackable: dict[tuple, bool] = {}  # likewise
+        self.programs = Programs()
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_idle", "_forwards", "_stackable")
+        kept = ("_idle", "_forwards", "_stackable", "programs")
         return {name: value for name, value in self.__dict__.items() if name not in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -281,13 +288,25 @@ class Task:
 
 
 def _check_model(model: nn.Module) -> None:
-    """Raise ValueError if the model has buffers, dropout, or parameters that cannot be trained."""
+    """Raise ValueError if the model cannot be a flat vector of parameters that alone decide.
+
+    Batch normalisation is refused without buffers, too: a sample's output then depends on the other
+    samples of its batch.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
+            kind = type(module).__name__
+            raise ValueError(
+                f"{name or 'the model'} is a {kind} of unknown size; give its input size"
+            )
     buffers = [name for name, _ in model.named_buffers()]
-    if buffers:
+    batch_norms = [name for name, m in model.named_modules() if isinstance(m, _BatchNorm)]
+    if buffers or batch_norms:
+        what = "buffers" if buffers else "batch statistics"
         raise ValueError(
-            f"the model has buffers ({', '.join(buffers[:3])}), which a flat parameter vector does "
-            "not carry; use a model without them, for example GroupNorm in place of batch "
-            "normalisation"
+            f"the model has {what} ({', '.join((buffers or batch_norms)[:3])}), which a flat "
+            "parameter vector does not carry; use a model without them, for example GroupNorm in "
+            "place of batch normalisation"
         )
     for name, module in model.named_modules():
         share = module.p if isinstance(module, _DROPOUTS) else 0.0

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from companion.app import check, cli
 from companion.judging import seals
 from sflkit import data
-from sflkit.results import sums
+from sflkit.runs import sums
 from tests.helpers import ROOT
 
 LOOKED_AT = ("data/results", "data/paper_values", "figures", "notebooks")

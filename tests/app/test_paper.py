@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from companion import plans, shelf
 from companion.app import cli, gate, paper
 from sflkit import machine, paths
-from sflkit.results import store, sweep
+from sflkit.runs import store, sweep
 from tests.helpers import ROOT
 
 PAPER = [sys.executable, "-m", "sflkit.cli", "paper"]

@@ -14,7 +14,7 @@ import pandas as pd
 
 from companion import figures
 from sflkit import checks
-from sflkit.results import sums
+from sflkit.runs import sums
 from tests.bench.scaling import AXES, GROWTH_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]

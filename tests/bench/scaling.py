@@ -32,7 +32,7 @@ import torch
 
 from sflkit import checks
 from sflkit.federated import Task, local_sgd
-from sflkit.results import sums
+from sflkit.runs import sums
 from tests.bench.peers import PEERS, Ours, select
 from tests.bench.workloads import WORKLOADS, Workload
 

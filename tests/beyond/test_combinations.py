@@ -15,7 +15,7 @@ from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.psi import minimize_psi
 from sflkit.osafl.clients import Samples
 from sflkit.osafl.config import OSAFLConfig
-from sflkit.results.sweep import run_many
+from sflkit.runs import run_many
 from sflkit.sfl.caches import DRSR, FIFO
 
 SMALL = cache_forgetting_costs.CostsConfig(

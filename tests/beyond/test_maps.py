@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from companion.notebooks import n92
-from sflkit.results.store import config_dict
+from sflkit.runs.keys import config_dict
 
 RUNS = pd.DataFrame(
     [

@@ -69,9 +69,11 @@ def test_label_weights_by_hand(by_hand):
         ({"y_test": np.array([0, 0, 1, 2, 2, 3])}, r"y_test holds int64 0 to 3; .*\[0, 2\]"),
         ({"y": np.zeros(5)}, "y holds float64"),
         ({"test_weights": np.full(6, 0.2)}, "test_weights must sum to 1"),
-        ({"test_weights": np.full(5, 0.2)}, r"test_weights has shape \(5,\)"),
-        ({"historical": np.array([True])}, r"historical is bool of shape \(1,\)"),
-        ({"historical": np.array([1, 0])}, "historical is int64"),
+        ({"test_weights": np.full(5, 0.2)}, r"test_weights \(5,\)"),
+        ({"historical": np.array([True])}, r"historical bool \(1,\)"),
+        ({"historical": np.array([1, 0])}, "historical int64"),
+        ({"x": np.full((5, 2), np.nan, np.float32)}, "x holds a value that is not finite"),
+        ({"x_test": np.full((6, 2), -np.inf, np.float32)}, "x_test holds a value that is not"),
     ],
 )
 def test_what_does_not_fit_is_refused(by_hand, change, message):
@@ -362,30 +364,19 @@ def test_validation_of_text_is_its_end():
     ("change", "message"),
     [
         ({"data": "cifar"}, "data='cifar' must be one of 'logistic', 'digits'"),
-        ({"hist_fraction": 0.0}, "hist_fraction=0.0"),
-        ({"hist_fraction": 1.0}, "hist_fraction=1.0"),
-        ({"n_historical": 0}, "n_historical=0 .* <= 4"),
         ({"n_historical": 5}, "n_historical=5"),
-        ({"n_historical": None}, "n_historical=None"),
-        ({"n_clients": 1}, "n_clients=1"),
-        ({"n_clients": None}, "n_clients=None"),
         ({"n_samples": 1443}, "n_samples=1443 .* <= 1442"),
         ({"n_samples": 20, "hist_fraction": 0.05}, "gives 1 historical samples to 2 clients"),
         ({"n_samples": 10, "hist_fraction": 0.8}, "gives 2 fresh samples to 3 clients"),
-        ({"alpha": 0}, "alpha=0"),
-        ({"seed": -1}, "seed=-1"),
-        ({"data": "logistic", "epsilon": -0.1}, "epsilon=-0.1"),
-        ({"data": "logistic", "n_samples": 0}, "n_samples=0"),
+        # also where the data set does not use them
         ({"data": "logistic", "alpha": 0}, "alpha=0"),
-        ({"data": "writers", "alpha": -1}, "alpha=-1"),
         ({"data": "writers", "n_historical": -5}, "n_historical=-5"),
-        ({"data": "digits", "epsilon": -0.1}, "epsilon=-0.1"),
         ({"data": "plays", "epsilon": -0.1}, "epsilon=-0.1"),
         ({"data": "writers", "n_clients": 61}, "n_clients=61 .* <= 60"),
         ({"data": "writers", "n_samples": 3}, "n_samples=3 .* >= 5"),
     ],
 )
-def test_bad_values(change, message):
+def test_what_does_not_fit_together_is_refused(change, message):
     good = {"data": "digits", "n_clients": 5, "n_historical": 2, "hist_fraction": 0.5, "seed": 0}
     with pytest.raises(ValueError, match=message):
         federations.data_streams(**(good | change))
@@ -395,14 +386,11 @@ def test_bad_values(change, message):
     ("change", "message"),
     [
         ({"data": "logistic"}, "data='logistic'"),
-        ({"n_clients": 0}, "n_clients=0"),
-        ({"samples_per_client": 0}, "samples_per_client=0"),
         ({"samples_per_client": 500}, "need 2500 samples; there are 1442"),
         ({"n_clients": 2000}, "n_clients=2000 must be at most the 1442 samples"),
-        ({"alpha": -1}, "alpha=-1"),
         ({"data": "writers", "alpha": -1}, "alpha=-1"),
     ],
 )
-def test_bad_static_values(change, message):
+def test_static_clients_that_do_not_fit_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         federations.static(**({"data": "digits", "n_clients": 5, "seed": 0} | change))

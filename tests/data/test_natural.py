@@ -8,7 +8,6 @@ import pytest
 
 from sflkit import data
 from sflkit.data import federations, natural, synthetic
-from sflkit.data.files import write
 
 PLAY = """First Citizen:
 Speak.
@@ -92,16 +91,8 @@ def test_texts_without_clients(tmp_path, text):
         natural.load("shakespeare", root=tmp_path)
 
 
-def test_an_altered_text_is_refused(tmp_path):
-    write(tmp_path / "tinyshakespeare.txt", b"A:\nx\ny\n")
-    assert natural.load("shakespeare", root=tmp_path).note == ""  # recorded
-    (tmp_path / "tinyshakespeare.txt").write_bytes(b"A:\nx\nz\n")
-    with pytest.raises(data.DataCorruptError, match="damaged or altered"):
-        natural.load("shakespeare", root=tmp_path)
-
-
 def leaf(folder, users, name="all_data_0.json"):
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True, parents=True)
     (folder / name).write_text(
         json.dumps(
             {
@@ -138,6 +129,47 @@ def test_femnist_from_leaf(tmp_path):
     assert natural.load("femnist", root=tmp_path) is found
     leaf(tmp_path / "femnist", {"f04": pixels(0.5, 3)}, "all_data_2.json")
     assert len(natural.load("femnist", root=tmp_path).clients) == 4
+
+
+def test_leafs_split_by_sample_is_kept(tmp_path):
+    """`preprocess.sh -t sample`: every user in train and in test."""
+    leaf(tmp_path / "femnist" / "train", {"a": pixels(0.25, 3), "b": pixels(0.5, 9)})
+    leaf(tmp_path / "femnist" / "test", {"b": pixels(0.75, 2), "a": pixels(1.0, 1)})
+    leaf(tmp_path / "femnist" / "all_data", {"z": pixels(0.0, 9)})  # left behind by an earlier step
+    found = natural.load("femnist", root=tmp_path)
+    assert found.clients == ("a", "b") and found.note == ""
+    for m, (trained, tested) in enumerate((((0.25, 3), (1.0, 1)), ((0.5, 9), (0.75, 2)))):
+        for ids, (value, n) in ((found.train[m], trained), (found.test[m], tested)):
+            assert (found.x[ids] == value).all() and found.y[ids].tolist() == list(range(n))
+    assert data.available(root=tmp_path)["femnist"] == str(tmp_path / "femnist")
+
+
+def test_leafs_split_by_user_is_split_here(tmp_path):
+    """`preprocess.sh -t user`: a user in train or in test; LEAF's own folder data/."""
+    leaf(tmp_path / "femnist" / "data" / "train", {"a": pixels(0.25, 10), "b": pixels(0.5, 10)})
+    leaf(tmp_path / "femnist" / "data" / "test", {"c": pixels(0.75, 10)})
+    found = natural.load("femnist", root=tmp_path)
+    assert found.clients == ("a", "b", "c") and found.note.startswith("3 users lie in one part")
+    assert [len(ids) for ids in (*found.train, *found.test)] == [8] * 3 + [2] * 3
+    # the same split as that of all data together
+    leaf(tmp_path / "1" / "femnist" / "all_data", {"a": pixels(0.25, 10), "b": pixels(0.5, 10)})
+    leaf(tmp_path / "1" / "femnist" / "all_data", {"c": pixels(0.75, 10)}, "all_data_1.json")
+    same = natural.load("femnist", root=tmp_path / "1")
+    assert same.note == ""
+    for a, b in zip((*found.train, *found.test), (*same.train, *same.test), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_half_a_split_and_wrong_sizes_are_named(tmp_path):
+    leaf(tmp_path / "femnist" / "test", {"a": pixels(0.25, 3)})
+    with pytest.raises(data.DataCorruptError, match="only one of train and test; train has none"):
+        natural.load("femnist", root=tmp_path)
+    for said, message in (([4], "num_samples says 4 of user 'a', whose lists hold 3"), ([], "zip")):
+        content = {"users": ["a"], "num_samples": said, "user_data": {"a": pixels(0.25, 3)}}
+        (tmp_path / "femnist" / "all.json").write_text(json.dumps(content))
+        (tmp_path / "femnist" / "test" / "all_data_0.json").unlink(missing_ok=True)
+        with pytest.raises(data.DataCorruptError, match=rf"all\.json .*{message}"):
+            natural.load("femnist", root=tmp_path)
 
 
 def test_shakespeare_from_leaf(tmp_path):
@@ -253,12 +285,6 @@ def test_plays_are_the_same_everywhere_and_roles_differ():
     own = np.mean([max(map(part.count, set(part))) / len(part) for part in ends])
     pooled = [end for part in ends for end in part]
     assert own > 1.3 * max(map(pooled.count, set(pooled))) / len(pooled)
-
-
-def test_bad_values():
-    for bad in ({"name": "digits"}, {"name": "plays", "download": 1}):
-        with pytest.raises(ValueError, match=f"{list(bad)[-1]}={list(bad.values())[-1]!r}"):
-            natural.load(**bad)
 
 
 def test_plays_by_role(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from sflkit.data import catalogue, federations, patches
 from sflkit.data.files import write
 from sflkit.datastreams import training
 from sflkit.datastreams.config import DataStreamsConfig
-from tests.data.test_images import small
+from tests.data.test_datasets import small
 
 PHOTOGRAPHS = np.random.default_rng(3).integers(0, 256, (23, 14, 14, 3), np.uint8)
 RECIPE = patches.Recipe(words=7, patches=500)
@@ -115,8 +115,7 @@ def test_features_are_made_once_and_belong_to_their_images(folder, monkeypatch):
     assert first.y_train.tolist() == data.load("cifar10").y_train.tolist()
     assert "300 random patches" in first.note and "subset: 20 training" in first.note
     assert first is data.load("cifar10-patches")
-    made = sorted(path.name for path in (folder / "made").iterdir())
-    assert len(made) == 2 and made[1] == made[0] + ".sha256"
+    assert len(list((folder / "made").iterdir())) == 1
 
     made_again = []
     monkeypatch.setattr(patches, "compute", lambda *a: made_again.append(1) or 1 / 0)
@@ -131,7 +130,7 @@ def test_features_are_made_once_and_belong_to_their_images(folder, monkeypatch):
     write(folder / "images" / "cifar10.npz", small(shape=(32, 32, 3), seed=1))
     other = data.load("cifar10-patches")
     assert other.digest != first.digest and not np.array_equal(other.x_train, first.x_train)
-    assert len(list((folder / "made").iterdir())) == 4
+    assert len(list((folder / "made").iterdir())) == 2
 
 
 def test_features_are_deterministic(folder):
@@ -148,7 +147,7 @@ def test_inputs_of_features_are_as_they_are(folder):
     copy = loaded.inputs("test", [3, 1])
     assert copy.flags.writeable and np.array_equal(copy, loaded.x_test[[3, 1]])
     assert loaded.inputs("train").flags.writeable and not loaded.x_train.flags.writeable
-    with pytest.raises(ValueError, match=r"\[0, 9\]"):
+    with pytest.raises(ValueError, match="integers >= 0 and <= 9"):
         loaded.inputs("test", [10])
 
 

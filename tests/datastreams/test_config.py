@@ -8,7 +8,8 @@ from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.training import EXPERIMENT, build, run
 from sflkit.federated import servers
 from sflkit.registry import Registry, Rule
-from sflkit.results import archive, store
+from sflkit.runs import archive
+from sflkit.runs.keys import config_dict, result_key
 from tests.datastreams.helpers import CONFIG
 from tests.helpers import ROOT
 
@@ -18,7 +19,7 @@ def test_published_results_keep_their_keys():
     changed = [
         record["key"]
         for record in records
-        if store.result_key(run, DataStreamsConfig(**record["config"])) != record["key"]
+        if result_key(run, DataStreamsConfig(**record["config"])) != record["key"]
     ]
     assert len(records) >= 18 and not changed
 
@@ -36,9 +37,7 @@ def test_natural_clients_do_not_use_n_historical():
     config = DataStreamsConfig(data="writers", n_clients=5, model="mlp")
     assert config.n_historical == 10  # as stored before, so that results keep their keys
     assert build(config).historical.tolist() == [True] + [False] * 4
-    assert store.config_dict(config) == store.config_dict(replace(config, n_clients=11)) | {
-        "n_clients": 5
-    }
+    assert config_dict(config) == config_dict(replace(config, n_clients=11)) | {"n_clients": 5}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from sflkit.datastreams.strategies import client_importance
 from sflkit.datastreams.training import best_rates, build, run
 from sflkit.federated import Task, servers
 from sflkit.randomness import model_seed
-from sflkit.results import store
+from sflkit.runs import store
+from sflkit.runs.keys import describe
 from sflkit.sfl.caches import FIFO
 from tests.datastreams.helpers import (
     CONFIG,
@@ -314,7 +315,7 @@ def test_real_federations(tmp_path):
         rounds=2,
     )
     assert run(natural)["loss"].notna().all()
-    head = store.describe(run, natural)
+    head = describe(run, natural)
     store.write_result(tmp_path, head, run(natural), threads=1, seconds=0.0)
     pd.testing.assert_frame_equal(
         store.read_result(head["key"], tmp_path)[0], run(natural), rtol=1e-6

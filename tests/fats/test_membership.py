@@ -15,13 +15,13 @@ from sflkit.fats import attacks, membership
 from sflkit.fats.baselines import draw_fedavg
 from sflkit.fats.config import MembershipConfig
 from sflkit.fats.history import draw_history
+from sflkit.fats.learning import forget, learn, request, resume
 from sflkit.fats.membership import build, run, shadow_attack, split
 from sflkit.fats.methods import METHODS
-from sflkit.fats.unlearning import forget, learn, request, resume
 from sflkit.federated import Task
 from sflkit.models import create
 from sflkit.randomness import generator
-from sflkit.results import sweep
+from sflkit.runs import sweep
 
 # clients of 9 samples: 6 trained on, of which 2 are forgotten, and 3 unseen
 TINY = MembershipConfig(

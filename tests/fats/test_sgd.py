@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from sflkit.fats.config import FATSConfig
+from sflkit.fats.learning import forget, learn
 from sflkit.fats.sgd import SGD, local_steps
 from sflkit.fats.state import load
 from sflkit.fats.training import run
-from sflkit.fats.unlearning import forget, learn
 from sflkit.federated import local_sgd
-from sflkit.results.store import result_key
+from sflkit.runs.keys import result_key
 from tests.fats.fats_cases import TINY_RUN, federation, line, setup
 
 ALL = [SGD(r, m, d) for r in ("mean", "sum") for m in (0.0, 0.5) for d in (0.0, 0.25)]
@@ -80,7 +80,7 @@ def test_what_is_unlearnt_is_what_the_new_history_teaches(sgd, tmp_path):
         after = forget(task, clients, load(path), [(seed % 4, 1), (3, None)], rng)
         again = learn(task, clients, after.history, 0.3, start=start, sgd=sgd, rounds=4)
         assert torch.equal(after.params, again.params) and after.sgd == sgd
-        assert after.ledger.recomputed.rounds > 0
+        assert after.recomputed.rounds > 0
         path.unlink()
 
 

@@ -25,7 +25,7 @@ WRITERS = {door.write: door for door in file_doors.DOORS if door.name != "a stat
 @pytest.fixture
 def committed(monkeypatch):
     """A clone as it was committed, and no folder of figures but a test's own."""
-    monkeypatch.setattr("sflkit.results.origin.commit", lambda: "0123456789")
+    monkeypatch.setattr("sflkit.runs.origin.commit", lambda: "0123456789")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from sflkit import models
 from sflkit.federated import Task, evaluate, local, local_sgd
 from sflkit.federated.batches import convert
+from sflkit.federated.picks import Lists
 from tests.federated.federated_cases import CASES, make, reference
 
 
@@ -160,7 +161,7 @@ def test_the_garbage_collector_waits_and_is_left_as_it_was(monkeypatch):
     task, w, batches = make("linear", [[3]])
     seen = []
     monkeypatch.setattr(
-        local, "convert", lambda *args, f=local.convert: seen.append(gc.isenabled()) or f(*args)
+        local, "Lists", lambda *args, f=local.Lists: seen.append(gc.isenabled()) or f(*args)
     )
     assert gc.isenabled()
     local_sgd(task, w, batches, 0.1)
@@ -185,22 +186,21 @@ def test_auto_choice():
     tiny, _, few = make("linear", [[20], [20]])
     conv, _, images = make("lenet", [[4], [4]])
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    prepare = convert
-    assert local.choose_back_end(tiny, "auto", cpu, prepare(tiny, few, cpu)) == "stacked"
+    assert local.choose_back_end(tiny, "auto", cpu, Lists(tiny, few, cpu)) == "stacked"
     assert (
-        local.choose_back_end(tiny, "auto", cpu, prepare(tiny, few[:1], cpu)) == "pool"
+        local.choose_back_end(tiny, "auto", cpu, Lists(tiny, few[:1], cpu)) == "pool"
     )  # nothing to stack
-    assert local.choose_back_end(conv, "auto", cpu, prepare(conv, images, cpu)) == "pool"
-    assert local.choose_back_end(conv, "auto", gpu, prepare(conv, images, cpu)) == "stacked"
+    assert local.choose_back_end(conv, "auto", cpu, Lists(conv, images, cpu)) == "pool"
+    assert local.choose_back_end(conv, "auto", gpu, Lists(conv, images, cpu)) == "stacked"
     small = Task(torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten()))
     pixels = [[(torch.zeros(2, 1, 4, 4), torch.zeros(2, dtype=torch.long))]] * 2
     assert small.n_params < local.STACK_PARAMS
-    assert local.choose_back_end(small, "auto", cpu, prepare(small, pixels, cpu)) == "pool"
+    assert local.choose_back_end(small, "auto", cpu, Lists(small, pixels, cpu)) == "pool"
     many, _, samples = make("linear", [[101], [101]])
-    assert local.choose_back_end(many, "auto", cpu, prepare(many, samples, cpu)) == "pool"
+    assert local.choose_back_end(many, "auto", cpu, Lists(many, samples, cpu)) == "pool"
     big = Task(models.create("mlp", input_shape=(3168,), n_classes=100))
     wide = [[(torch.zeros(32, 3168), torch.zeros(32, dtype=torch.long))]] * 2
-    assert local.choose_back_end(big, "auto", cpu, prepare(big, wide, cpu)) == "pool"
+    assert local.choose_back_end(big, "auto", cpu, Lists(big, wide, cpu)) == "pool"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -246,7 +246,7 @@ X, Y = torch.zeros(4, 20), torch.tensor([0, 1, 2, 0])
     ("change", "message"),
     [
         (dict(params=torch.zeros(62)), r"shape \(62,\); it must be \(63,\) or \(n_clients, 63\)"),
-        (dict(params=torch.zeros(3, 63)), "3 rows but batches has 2 clients"),
+        (dict(params=torch.zeros(3, 63)), "3 rows but there are 2 clients"),
         (dict(params=torch.full((63,), float("nan"))), "params of client 0 hold NaN"),
         (
             dict(params=torch.stack([torch.zeros(63), torch.full((63,), float("inf"))])),

@@ -9,8 +9,8 @@ from sflkit.osafl.centralised import CentralisedConfig
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.rules import RULES
 from sflkit.registry import Rule
-from sflkit.results import archive
-from sflkit.results.store import result_key
+from sflkit.runs import archive
+from sflkit.runs.keys import result_key
 from tests.helpers import ROOT
 
 PUBLISHED = {

@@ -3,7 +3,7 @@
 import pytest
 
 from companion.judging import claims
-from sflkit.results import origin
+from sflkit.runs import origin
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from companion import shelf
-from sflkit.results import archive, store
+from sflkit.runs import archive, store
+from sflkit.runs.keys import describe
 
 pytestmark = pytest.mark.usefixtures("committed")
 EXPERIMENT = "archive-probe"
@@ -33,7 +34,7 @@ def computed(folder, seeds=range(5)):
     """Write runs as files of their own; return their keys."""
     keys = []
     for seed in seeds:
-        head = store.describe(run, Config(seed))
+        head = describe(run, Config(seed))
         store.write_result(folder, head, run(Config(seed)), threads=1, seconds=1.0)
         keys.append(head["key"])
     return keys

@@ -19,7 +19,7 @@ import joblib
 import pandas as pd
 import pytest
 
-from sflkit.results import sweep
+from sflkit.runs import sweep
 from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sflkit.results import intervals
+from sflkit import intervals
 
 
 @given(st.integers(0, 10_000), st.integers(2, 12), st.integers(2, 9), st.sampled_from([0.8, 0.95]))

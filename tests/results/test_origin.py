@@ -10,7 +10,7 @@ import pytest
 
 from companion import shelf
 from sflkit import paths
-from sflkit.results import origin
+from sflkit.runs import origin
 from tests.helpers import ROOT
 
 

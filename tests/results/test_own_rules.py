@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import json
 import os
 import signal
@@ -16,15 +15,14 @@ import textwrap
 import time
 from pathlib import Path
 
-import filelock
 import numpy as np
 import pytest
 
 from companion import shelf
-from sflkit import registry
+from sflkit import paths
 from sflkit.federated import FedAvg
-from sflkit.results import sources, sweep
-from sflkit.results.store import describe, result_key
+from sflkit.runs import identity, sweep
+from sflkit.runs.keys import result_key
 from sflkit.sfl import caches
 
 # An experiment that takes all that a user may bring, and logs every run that ends. Seeds >= 2 wait
@@ -67,7 +65,7 @@ SCRIPT = """
 import sys
 import joblib
 import own_rules_probe as probe
-from sflkit.results import sweep
+from sflkit.runs import sweep
 
 class Base:
     share = 0.5
@@ -174,7 +172,8 @@ def test_killed_resumed_found_again_and_computed_anew_when_the_source_changes(fo
     process.send_signal(signal.SIGKILL)
     process.wait()
     for lock in (store / ".locks").rglob("*.lock"):  # orphaned workers notice and let go
-        filelock.FileLock(lock).acquire(timeout=30).lock.release()
+        with paths.Lock(lock, wait=True):
+            pass
     (folder / "hold").unlink()
     assert study(folder, backend) == "2 2"
     assert seeds(folder, "end") == [0, 1, 2, 3]
@@ -216,20 +215,12 @@ def test_what_is_given_reaches_the_run_its_key_and_its_record(probe, folder):
     assert frame.attrs["keys"] == [key]
     record = json.loads((store / f"{key}.json").read_text())
     assert set(record["sources"]) == {"run", "cache", "stream"}
-    assert record["sources"]["cache"] == sources.identity("cache", Rule)
+    assert record["sources"]["cache"] == identity.identity("cache", Rule)
     assert record["sources"]["cache"]["name"] == "Rule" and record["config"] == {"seed": 1}
     assert frame.attrs["sources"] == record["sources"]
     others = [{"cache": OtherRule}, {"server": Rule}, {"cache": Rule, "server": Rule}, {}]
     keys = {result_key(probe.run, config, given) for given in others}
     assert len(keys | {key}) == 5
-
-
-def test_a_run_of_this_library_without_own_code_has_the_key_it_always_had():
-    from sflkit.sfl import training
-    from sflkit.sfl.config import SFLConfig
-
-    head = describe(training.run, SFLConfig())
-    assert "sources" not in head
 
 
 def test_published_results_have_the_keys_that_their_records_give(root, monkeypatch):
@@ -245,51 +236,13 @@ def test_published_results_have_the_keys_that_their_records_give(root, monkeypat
         assert result_key(training.run, config(**record["config"])) == record["key"]
 
 
-def test_an_edited_module_must_be_imported_anew(tmp_path, monkeypatch):
-    file = tmp_path / "edited_rules.py"
-    text = "class Mine:\n    def held(self):\n        return 1\n\ndef rule():\n    return 1\n"
-    file.write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    module = importlib.import_module("edited_rules")
-    before = sources.identity("cache", module.Mine)
-    for edited in (text.replace("1", "2"), f"X = 1\n{text}"):
-        file.write_text(edited)
-        for thing in (module.Mine, module.rule):
-            with pytest.raises(ValueError, match=r"edited_rules.py says, which has changed since"):
-                sources.identity("cache", thing)
-        module = importlib.reload(module)
-        after = sources.identity("cache", module.Mine)
-        assert (after == before) == edited.startswith("X")
-    sys.modules.pop("edited_rules")
-
-
-def test_code_that_was_replaced_in_place_is_seen(tmp_path, monkeypatch):
-    """As IPython's autoreload does: the class object stays, what it holds is new."""
-    file = tmp_path / "reloaded_rules.py"
-    text = "class Mine:\n    size = 1\n\n    def held(self):\n        return self.size\n"
-    file.write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    kept = importlib.import_module("reloaded_rules").Mine
-    found = [sources.identity("cache", kept)["source_sha256"]]
-    for edited in (text.replace("1", "2"), text.replace("self.size", "7")):
-        file.write_text(edited)
-        fresh = importlib.reload(sys.modules["reloaded_rules"]).Mine
-        kept.size = fresh.size
-        kept.held.__code__ = fresh.held.__code__
-        found.append(sources.identity("cache", kept)["source_sha256"])
-    sys.modules.pop("reloaded_rules")
-    assert len(set(found)) == 3
-
-
 @pytest.mark.slow
 def test_two_scripts_that_each_define_run_do_not_share_results(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(sweep.__file__).parents[2]))
     script = """
         from dataclasses import dataclass
         import pandas as pd
-        from sflkit.results import sweep
+        from sflkit.runs import sweep
         EXPERIMENT = "my-study"
         RESULT_VERSION = 1
 
@@ -316,41 +269,6 @@ def test_two_scripts_that_each_define_run_do_not_share_results(tmp_path, monkeyp
     assert answer("one.py", "3") == "1 3\n"  # its code changed
 
 
-def test_rules_written_in_notebook_cells(tmp_path, probe):
-    """A cell's source is kept by name in linecache, and a notebook's __main__ has no file."""
-    import linecache
-
-    def cell(text, name):
-        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-        space = {"__name__": "__main__"}
-        exec(compile(text, name, "exec"), space)
-        return space["Mine"]
-
-    text = "class Mine:\n    size = 3\n\n    def held(self):\n        return self.size\n"
-    first = sources.identity("cache", cell(text, "<cell 1>"))
-    again = sources.identity("cache", cell(text, "<cell 2>"))
-    other = sources.identity("cache", cell(text.replace("3", "4"), "<cell 3>"))
-    assert first == again and first["name"] == "Mine" and first != other
-    bare = "class Mine:\n    size = 3\n"  # without a method nothing names the cell
-    looks = [sources.identity("cache", cell(bare.replace("3", n), "<c>")) for n in "334"]
-    assert looks[0] == looks[1] != looks[2]
-
-
-def test_rules_in_a_file_that_is_no_module(tmp_path):
-    """As the README's blocks are run by its test: the text around them is not Python."""
-    file = tmp_path / "text.md"
-
-    def rule(body):
-        text = f"class Mine:\n    size = [1, 'a']\n\n    def held(self):\n        {body}\n"
-        file.write_text("Some prose\n" + text)
-        space = {"__name__": "somewhere"}
-        exec(compile("\n" + text, str(file), "exec"), space)
-        return sources.identity("cache", space["Mine"])
-
-    first = rule("return 1")
-    assert first == rule("return 1") and first != rule("return 2")
-
-
 class Rule:
     def __init__(self, capacity, batch_size):
         pass
@@ -363,30 +281,8 @@ class OtherRule(Rule):
     pass
 
 
-class Nested:
-    class Inner(Rule):
-        @property
-        def size(self):
-            return 1
-
-        @staticmethod
-        def helper():
-            return 2
-
-
 def a_stream(config, n_classes):
     return config.seed + n_classes
-
-
-def test_one_thing_has_one_identity_and_two_things_have_two():
-    things = [Rule, OtherRule, Nested, Nested.Inner, a_stream, caches.FIFO, caches.DRSR]
-    found = [sources.identity("cache", thing) for thing in things]
-    assert found == [sources.identity("cache", thing) for thing in things]
-    assert len({one["source_sha256"] for one in found}) == len(things)
-    assert sources.identity("cache", Nested.Inner)["name"] == "Nested.Inner"
-    # a base of this library counts by name alone, one of the user's with its text
-    assert "def held" in sources._text(OtherRule)
-    assert "def held" not in sources._text(type("Empty", (caches.FIFO,), {"size": 1}))
 
 
 def inner_function():
@@ -405,11 +301,6 @@ def inner_function():
         (inner_function(), "must be a class or function with a name of its own"),
         (7, "cache=7 must be a class or function"),
         ("drsr", "cache='drsr' must be a class or function"),
-        (dict, "has no source that can be read"),
-        (
-            eval(compile("type('Made', (), {'held': lambda self: 1})", "<made>", "eval")),
-            "no source",
-        ),
     ],
 )
 def test_what_could_not_be_found_again_is_refused_with_the_way_out(probe, folder, thing, message):
@@ -519,26 +410,3 @@ def own_stream(config, n_classes):
         temperature=0.5,
         rng=np.random.default_rng(config.seed),
     )
-
-
-def test_a_rule_added_to_a_registry_is_keyed_by_its_source(tmp_path, monkeypatch):
-    """A config names such a rule; before, only that name was in the key."""
-    from sflkit.sfl import training
-    from sflkit.sfl.config import SFLConfig
-
-    monkeypatch.syspath_prepend(tmp_path)
-    code = "from sflkit.sfl.caches import FIFO\n\n\nclass Newest(FIFO):\n    version = {}\n"
-    keys = []
-    for version in (1, 2):
-        (tmp_path / f"newest{version}.py").write_text(code.format(version))
-        module = importlib.import_module(f"newest{version}")
-        monkeypatch.setattr(caches.RULES, "_rules", dict(caches.RULES))
-        caches.RULES.add("newest", registry.Rule(module.Newest, "Newest"))
-        config = SFLConfig(rule="newest", train=False, rounds=2, n_clients=3)
-        keys.append(result_key(training.run, config))
-        sources = describe(training.run, config)["sources"]
-        assert sources["rule"]["name"] == "Newest"
-        monkeypatch.undo()
-        monkeypatch.syspath_prepend(tmp_path)
-    assert keys[0] != keys[1]
-    assert "sources" not in describe(training.run, SFLConfig(train=False))

@@ -27,7 +27,7 @@ from companion.judging.rules import (
     Similar,
     WithinErrors,
 )
-from sflkit.results.intervals import Estimate
+from sflkit.intervals import Estimate
 
 SEEDS = np.arange(8.0)  # what all rules of one seed share: a paired interval must not see it
 FOUR = (np.array([11, 22, 33, 42.0]), np.array([10, 20, 30, 40.0]))

@@ -11,7 +11,8 @@ import pytest
 
 from companion import shelf
 from sflkit import paths
-from sflkit.results import attempts, origin, store, sweep
+from sflkit.runs import origin, store, sweep
+from sflkit.runs.keys import describe, result_key
 
 pytestmark = pytest.mark.usefixtures("committed")
 EXPERIMENT = "shelf-probe"
@@ -32,7 +33,7 @@ def keys(tmp_path):
     """Keys of four results in tmp_path."""
     configs = [Config(seed) for seed in range(4)]
     sweep.run_many(run, configs, store=tmp_path)
-    return [store.result_key(run, config) for config in configs]
+    return [result_key(run, config) for config in configs]
 
 
 def test_records_of_complete_results(keys, tmp_path):
@@ -131,8 +132,8 @@ def test_what_killed_writers_left_is_cleared_but_nothing_in_progress(keys, tmp_p
 
 def attempt(seed, there):
     """What a worker answers for one run."""
-    item = (Config(seed), store.describe(run, Config(seed)))
-    return attempts.execute(attempts.Task(run, {}, there, 1, 0), item, wait=False)
+    item = (Config(seed), describe(run, Config(seed)))
+    return sweep.execute(sweep.Task(run, {}, there, 1, 0), item, wait=False)
 
 
 def test_an_attempt_says_how_it_ended(keys, tmp_path, monkeypatch):
@@ -151,6 +152,15 @@ def test_an_attempt_says_how_it_ended(keys, tmp_path, monkeypatch):
     assert why == f"cannot write {there / keys[2]}.csv: No space left on device"
     with pytest.raises(sweep.SweepError, match=r"cannot write .*No space left on device"):
         sweep.run_many(run, [Config(2)], store=there)
+
+
+def test_a_worker_with_other_code_of_the_users_refuses(keys, tmp_path):
+    """It imports a module anew, which may have been edited since the sweep imported it."""
+    head = describe(run, Config(3))
+    head["sources"] = {"run": head["sources"]["run"] | {"source_sha256": "0" * 64}}
+    task = sweep.Task(run, {}, tmp_path / "there", 1, 0)
+    _, state, why = sweep.execute(task, (Config(3), head), wait=False)
+    assert state == "failed" and "run is other code in this worker than where the sweep" in why
 
 
 def test_where_nothing_can_be_written_nothing_is_computed(keys, tmp_path, monkeypatch):

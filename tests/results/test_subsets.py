@@ -7,7 +7,7 @@ import pytest
 from companion.judging import tables
 from sflkit import paths
 from sflkit.data import catalogue
-from sflkit.results import archive
+from sflkit.runs import archive
 
 
 @pytest.fixture(scope="module")

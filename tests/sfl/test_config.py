@@ -7,8 +7,8 @@ import pytest
 
 from companion.notebooks import toy_problem
 from companion.notebooks.toy_problem import SyntheticConfig
-from sflkit.results import archive
-from sflkit.results.store import result_key
+from sflkit.runs import archive
+from sflkit.runs.keys import result_key
 from sflkit.sfl import cache_paths, discrepancy, training
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.discrepancy import DiscrepancyConfig

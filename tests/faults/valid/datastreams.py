@@ -34,6 +34,7 @@ CALLS = {
             "diameter": 1.0,
             "local_steps": 2,
             "rounds": 100,
+            "rate": 0.3,
         },
     ),
     "aggregation_weights": lambda: (

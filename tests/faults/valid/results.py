@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sflkit import randomness, rounding
-from sflkit.results import intervals, sweep
+from sflkit import intervals, randomness, rounding
+from sflkit.runs import sweep
 from sflkit.sfl import cache_paths, caches
 from sflkit.sfl.config import SFLConfig
 

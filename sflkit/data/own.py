@@ -1,0 +1,317 @@
+"""A table of your own: rows in the order of time, one label each, from a CSV or npz file.
+
+| file | what it holds                                                                            |
+|------|------------------------------------------------------------------------------------------|
+| .csv | one row per sample, oldest first; a column with the label, optionally one that says      |
+|      | which client (machine, user, place) the row belongs to; every other column is a feature  |
+| .tsv | the same with tabs between the columns; either may be gzipped, .csv.gz and .tsv.gz       |
+| .npz | `x` (n, ...) numbers, `y` (n,) labels, optionally `client` (n,); oldest sample first     |
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import re
+import zlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sflkit import npzfiles, paths
+from sflkit.randomness import generator
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXAMPLE_LABELS = ("idle", "running", "hot", "fault")
+_EXAMPLE_ROWS = 420  # of each machine
+_SHOWN = 8  # names in a message
+_SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+# What arrays of text make of a value that is not there.
+_ABSENT = ("", "nan", "NaT")
+# The part of a column's spread that may be lost where its numbers become float32.
+_LOST = 1e-3
+_WHOLE = 2**24  # up to here float32 tells all integers apart
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Samples in the order of time.
+
+    Attributes
+    ----------
+    x : float32 array (n_samples, ...)
+    y : int64 array (n_samples,)
+        Numbers of the labels.
+    client : int64 array (n_samples,)
+        Numbers of the clients; all 0 where the file names none.
+    labels, clients : tuple of str
+        What the numbers stand for, in sorted order.
+    features : tuple of str
+        Names of the columns of x; empty for npz files.
+    digest : str
+        sha256 of the file.
+    """
+
+    x: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    client: np.ndarray = field(repr=False)
+    labels: tuple[str, ...]
+    clients: tuple[str, ...]
+    features: tuple[str, ...]
+    digest: str
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+def read(path: Path | str, *, label: str = "label", client: str = "client") -> Table:
+    """Read a table from a CSV or npz file.
+
+    Parameters
+    ----------
+    path : path
+        Ends in .csv, .csv.gz, .tsv, .tsv.gz or .npz.
+    label, client : str
+        Columns of a CSV file. `client` may be missing: all rows are then of one client. They are
+        not used for npz files, whose arrays have fixed names.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file has another form than described, a row has more fields than the heading, a label
+        or a client is missing, or numbers do not become float32 (too large, or so close to one
+        another that they would be the same); the message names file, column and row.
+    """
+    path = Path(path).expanduser()
+    end = next((end for end in (*_SEPARATORS, ".npz") if path.name.endswith(end)), None)
+    if end is None:
+        raise ValueError(f"path={str(path)!r} must end in {', '.join(_SEPARATORS)} or .npz")
+    if not path.is_file():
+        raise FileNotFoundError(f"path={str(path)!r}: there is no such file")
+    content = path.read_bytes()
+    if end == ".npz":
+        parts = _from_npz(path)
+    else:
+        parts = _from_csv(path, content, label, client, _SEPARATORS[end])
+    x, y, clients, features = parts
+    x = _as_float32(path, x, features)
+    y, clients = _names(path, "y", y), _names(path, "client", clients)
+    names, numbers = np.unique(y, return_inverse=True)
+    owners, owner = np.unique(clients, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError(
+            f"{path.name} has the label {str(names[0])!r} only; it must have two or more"
+        )
+    return Table(
+        x,
+        numbers.astype(np.int64),
+        owner.astype(np.int64),
+        tuple(names.tolist()),
+        tuple(owners.tolist()),
+        features,
+        hashlib.sha256(content).hexdigest(),
+    )
+
+
+def write_example(path: Path | str) -> Path:
+    """Write a small synthetic CSV file: six machines, four states, six sensors; always the same.
+
+    A machine stays in a state for a while, each has a mix of states of its own, and its sensors
+    drift, so that old rows say less and less about new ones. The file stays untouched where it has
+    this content already.
+    """
+    rng = generator(0, "data")
+    n_machines, n_sensors = 6, 6
+    centres = rng.normal(0, 1.0, (len(EXAMPLE_LABELS), n_sensors))
+    drift = rng.normal(0, 1.5, n_sensors)
+    mixes = rng.dirichlet(np.full(len(EXAMPLE_LABELS), 1.0), n_machines) * 0.8 + 0.05
+    offsets = rng.normal(0, 0.3, (n_machines, n_sensors))
+    states = np.array([rng.choice(4, p=mix) for mix in mixes])
+    lines = ["machine,label," + ",".join(f"sensor_{i}" for i in range(n_sensors))]
+    for t in range(_EXAMPLE_ROWS):
+        for m in range(n_machines):
+            if rng.random() < 0.08:
+                states[m] = rng.choice(4, p=mixes[m])
+            mean = centres[states[m]] + offsets[m] + drift * t / _EXAMPLE_ROWS
+            sensors = ",".join(f"{value:.2f}" for value in rng.normal(mean, 0.9))
+            lines.append(f"m{m + 1},{EXAMPLE_LABELS[states[m]]},{sensors}")
+    path, text = Path(path), "\n".join(lines) + "\n"
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        paths.write_atomic(path, text)
+    return path
+
+
+def _from_csv(path: Path, content: bytes, label: str, client: str, separator: str) -> tuple:
+    import pandas as pd
+
+    try:
+        plain = gzip.decompress(content) if path.suffix == ".gz" else content
+        text = plain.decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path.name} is no CSV file in UTF-8: {error}") from None
+    try:
+        _check_fields(
+            path, csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
+        )
+        kinds = {label: str, client: str}
+        frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=kinds, index_col=False)
+    except (csv.Error, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise ValueError(f"{path.name} is no CSV file: {error}") from None
+    if label not in frame:
+        columns = ", ".join(map(str, frame.columns[:_SHOWN]))
+        raise ValueError(f"label={label!r} is no column of {path.name}; it has {columns}")
+    features = frame.drop(columns=[label, client], errors="ignore")
+    if not len(frame) or not len(features.columns):
+        raise ValueError(f"{path.name} has {len(frame)} rows and {len(features.columns)} features")
+    _check_cells(path, frame, features.columns)
+    owners = frame[client] if client in frame else pd.Series("all", index=frame.index)
+    names = tuple(map(str, features.columns))
+    return (
+        features.to_numpy(np.float64),
+        frame[label].to_numpy(str),
+        owners.to_numpy(str),
+        names,
+    )
+
+
+def _check_fields(path: Path, rows: Iterator[list[str]]) -> None:
+    """Refuse columns without a name of their own, and rows longer than the heading.
+
+    pandas would give the first names, and take the first column of the second for row names.
+    """
+    filled = (row for row in rows if row)
+    heading = next(filled, [])
+    if len(heading) == 1 and (other := re.search("[;\t,|]", heading[0])):
+        raise ValueError(
+            f"{path.name}: the heading is one column, {heading[0]!r}: is it separated by "
+            f"{other[0]!r}? Read are commas in a .csv and tabs in a .tsv, with points in decimals. "
+            f"pandas.read_csv(..., sep={other[0]!r}, decimal=...) reads any other form, and "
+            "to_csv(..., index=False) writes this one"
+        )
+    for k, name in enumerate(heading):
+        if not name.strip() or name in heading[:k]:
+            hint = "" if k or name else " (of pandas, the row numbers: to_csv(..., index=False))"
+            raise ValueError(
+                f"{path.name}: column {k + 1} of the heading is called {name!r}{hint}; every "
+                "column needs a name of its own"
+            )
+    for n, row in enumerate(filled, 2):
+        if len(row) > len(heading):
+            raise ValueError(
+                f"{path.name}: row {n}, counted from the heading, has {len(row)} fields and the "
+                f"heading {len(heading)}"
+            )
+
+
+def _check_cells(path: Path, frame: pd.DataFrame, features: Collection[str]) -> None:
+    """Refuse a cell without a value, and one of a feature that is no number."""
+    import pandas as pd
+
+    for name in frame:
+        column = frame[name]
+        gaps = column.isna() | column.isin([np.inf, -np.inf])
+        if gaps.any():
+            raise ValueError(
+                f"{path.name}: the column {name!r} has no finite value in row {gaps.argmax() + 2}, "
+                "counted from the heading; fill or drop such rows"
+            )
+        if name not in features or pd.api.types.is_numeric_dtype(column):
+            continue
+        row = int(pd.to_numeric(column, errors="coerce").isna().argmax())
+        cell = column.iloc[row]
+        comma = re.fullmatch(r"[+-]?\d+,\d+", str(cell).strip())
+        raise ValueError(
+            f"{path.name}: the column {name!r} holds {cell!r} in row {row + 2}, counted from the "
+            "heading; features must be numbers "
+            + (
+                "with a point before the decimals"
+                if comma
+                else "(code words as columns of 0 and 1, or drop them; which column is the label "
+                "and which the client is said by label= and client=)"
+            )
+        )
+
+
+def _as_float32(path: Path, x: np.ndarray, features: tuple[str, ...]) -> np.ndarray:
+    """Return numbers (n, ...) as float32, refused where that would lose what they say."""
+    with np.errstate(over="ignore"):
+        out = x.astype(np.float32)
+    if x.dtype.kind in "bu" and x.dtype.itemsize == 1:
+        return out
+    columns, rounded = x.reshape(len(x), -1), out.reshape(len(x), -1)
+    if not np.isfinite(rounded).all():
+        row, column = np.argwhere(~np.isfinite(rounded))[0]
+        raise ValueError(
+            f"{path.name}: the column {_called(features, column)} holds "
+            f"{columns[row, column].item()!r} in row {row + 2}, counted from the heading; features "
+            "are float32, which ends at 3.4e38"
+        )
+    ends = np.stack([columns.min(axis=0), columns.max(axis=0)])
+    largest = np.abs(ends.astype(float)).max(axis=0)
+    for column in np.flatnonzero(largest > _WHOLE):
+        exact = columns[:, column]
+        lost = np.abs(exact.astype(np.longdouble) - rounded[:, column]).max()
+        is_whole = not np.any(exact % 1)
+        fewer = is_whole and len(np.unique(rounded[:, column])) < len(np.unique(exact))
+        if fewer or lost > _LOST * exact.std(dtype=float) > 0:
+            raise ValueError(
+                f"{path.name}: the column {_called(features, column)} holds numbers about "
+                f"{largest[column]:.6g} that are too close to one another for float32, which would "
+                "make several of them the same; subtract the smallest, or drop the column"
+            )
+    return out
+
+
+def _called(features: tuple[str, ...], column: int) -> str:
+    return repr(features[column]) if features else f"{column} of x"
+
+
+def _names(path: Path, what: str, values: np.ndarray) -> np.ndarray:
+    """Return labels or clients as text, refused where one is missing."""
+    names = values.astype(str)
+    absent = np.isin(names, _ABSENT)
+    if absent.any():
+        raise ValueError(
+            f"{path.name}: {what} holds {str(names[absent][0])!r} in row {int(absent.argmax())}, "
+            "counted from 0, which is no name; fill or drop such rows"
+        )
+    return names
+
+
+def _from_npz(path: Path) -> tuple:
+    try:
+        arrays = npzfiles.read_npz(path, names=("x", "y", "client"))
+    except ValueError as error:
+        raise ValueError(f"{path.name} cannot be read as npz: {error}") from error
+    missing = [name for name in ("x", "y") if name not in arrays]
+    if missing:
+        raise ValueError(f"{path.name} has no array {missing[0]!r}; it needs x and y")
+    x, y = arrays["x"], arrays["y"]
+    owners = arrays.get("client", np.full(len(y), "all"))
+    if (
+        x.ndim < 2
+        or x.dtype.kind not in "iufb"
+        or y.shape != x.shape[:1]
+        or owners.shape != y.shape
+    ):
+        raise ValueError(
+            f"{path.name}: x is {x.dtype} {x.shape}, y {y.shape}, client {owners.shape}; x must be "
+            "numbers (n, ...), y and client must have shape (n,)"
+        )
+    if not x.size:
+        raise ValueError(f"{path.name}: x has shape {x.shape}; it must hold at least one number")
+    if (wrong := ~np.isfinite(x).reshape(len(x), -1).all(axis=1)).any():
+        raise ValueError(
+            f"{path.name}: x holds a value that is not finite in row {wrong.argmax()}, counted "
+            "from 0; fill or drop such rows"
+        )
+    return x, y, owners, ()

@@ -1,0 +1,127 @@
+"""One door for what is recorded once and replayed: torch's bookkeeping is then paid once.
+
+`traced` is for a CPU: it notes the operations that a step is made of, below autograd and vmap, and
+writes them out as one plain function. `captured` is for a GPU: a CUDA graph of a whole round. Both
+hold for the shapes they were made with, and give what the step itself gives. No graph was ever
+captured for this version: `captured` was tried on a CPU only, with a replay that calls the round
+again.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+_VIEWS = {torch.ops.aten.detach, torch.ops.aten.view, torch.ops.aten._unsafe_view}
+_VIEWS |= {torch.ops.aten.expand, torch.ops.aten.alias}
+
+
+KEPT = 8  # recordings that a task keeps
+_lock = threading.Lock()
+
+
+class Programs:
+    """What a task has recorded, by the shapes that it holds for."""
+
+    def __init__(self):
+        self._made: dict[tuple, Any] = {}
+        self._asked: Counter[tuple] = Counter()
+
+    def get(self, key: tuple, after: int, make: Callable[[], Any]) -> Any:
+        """Return what `make` has recorded for `key`; None the first `after` times it is asked for.
+
+        To record costs as much as to compute some times, so that shapes that hardly come back are
+        not worth it. The oldest recording goes when there are more than `KEPT`.
+        """
+        if key in self._made:
+            return self._made.get(key)
+        self._asked[key] += 1
+        if self._asked[key] <= after:
+            return None
+        with _lock:
+            program = self._made[key] if key in self._made else make()
+            self._made[key] = program
+            while len(self._made) > KEPT:
+                oldest = next(iter(self._made))
+                del self._made[oldest], self._asked[oldest]
+        return program
+
+
+class _Recorder(TorchDispatchMode):
+    """Notes every operation between the tensors of a step as a node of a graph."""
+
+    def __init__(self, inputs: Sequence[Tensor]):
+        super().__init__()
+        self.graph = fx.Graph()
+        self._seen = list(inputs)  # so that no id is given again
+        self._nodes = {id(t): self.graph.placeholder(f"x{i}") for i, t in enumerate(inputs)}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        node = self._node(func, args, kwargs or {}, out)
+        for i, value in enumerate((out,) if isinstance(out, Tensor) else out):
+            if isinstance(value, Tensor):
+                many = not isinstance(out, Tensor)
+                self._nodes[id(value)] = (
+                    self.graph.call_function(operator.getitem, (node, i)) if many else node
+                )
+                self._seen.append(value)
+        return out
+
+    def _node(self, func: Any, args: Any, kwargs: Any, out: Any) -> fx.Node:
+        def known(t: Tensor) -> fx.Node:
+            return self._nodes[id(t)]
+
+        if func.overloadpacket in _VIEWS:
+            if (out.shape, out.stride()) == (args[0].shape, args[0].stride()):
+                return known(args[0])  # the same numbers under another name
+        args, kwargs = (tree_map_only(Tensor, known, part) for part in (args, kwargs))
+        return self.graph.call_function(func, args, kwargs)
+
+
+def traced(step: Callable[..., None], inputs: Sequence[Tensor]) -> Callable[..., None] | None:
+    """Return `step`, which changes its tensors in place, as a function of plain operations.
+
+    It is called with `inputs` once to be noted, which changes them. The answer is None if the step
+    uses a tensor that is neither given nor made in it.
+    """
+    recorder = _Recorder(inputs)
+    try:
+        with recorder:
+            step(*inputs)
+    except KeyError:
+        return None
+    recorder.graph.output(None)
+    recorder.graph.eliminate_dead_code()
+    return fx.GraphModule({}, recorder.graph).forward
+
+
+def captures(device: torch.device) -> bool:
+    """Return whether rounds on `device` are captured."""
+    return device.type == "cuda"
+
+
+def captured(run: Callable[[], None]) -> Callable[[], None]:
+    """Return what repeats `run` on the same memory: a CUDA graph, captured after a warm-up.
+
+    Nothing in `run` may wait for the GPU. Its tensors must stay where they are, and what it reads
+    from Python stays as it is now.
+    """
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            run()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay

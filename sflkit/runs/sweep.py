@@ -1,0 +1,555 @@
+"""Many runs, each computed once: in parallel, cached, resumable.
+
+A run is a module-level function `run(config) -> pandas.DataFrame` in a module that has an
+`EXPERIMENT`, the name under which its results are kept, and a `RESULT_VERSION`; a config is a
+frozen dataclass with a `seed`. Every answer is read back from its result file
+(`sflkit.runs.store`), so a run that was just computed and one found in the store agree to the
+last bit, whatever the number of jobs and the joblib back end. The back end is the caller's, threads
+by default:
+
+    with joblib.parallel_config(backend="loky"):    # processes; or "dask" with a Client of dask
+        frame = run_many(training.run, configs, jobs=2)
+
+Workers in other processes or on other machines must see the same `store` folder. Each run holds a
+lock of its own that dies with its process: two sweeps over the same configs share the work, and
+after a kill -9 the same call computes only what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import joblib
+import pandas as pd
+
+from sflkit import checks, machine, paths
+from sflkit.runs import archive, tables
+from sflkit.runs.identity import code_of_config, own_code
+from sflkit.runs.keys import canonical, config_dict, describe, experiment_name
+from sflkit.runs.store import OnDisk, is_complete, is_running, look, run_lock, write_result
+
+_LOST = (
+    "a worker process ended before this run did (killed, or out of memory?); the same call "
+    "computes what is missing, with fewer jobs if memory was short"
+)
+_SAID = 5  # damaged results that a warning names
+
+
+class DamagedResult(UserWarning):
+    """A result file was damaged or changed; its numbers are not used."""
+
+
+class SweepError(RuntimeError):
+    """Some runs of a sweep failed.
+
+    `failures` holds the config and the traceback of each; every other run is in the store.
+    """
+
+    def __init__(self, failures: Sequence[tuple[Any, str]]):
+        self.failures = list(failures)
+        alike: dict[str, list] = {}
+        for config, trace in self.failures:
+            alike.setdefault(trace.strip().splitlines()[-1], []).append(config)
+        lines = [
+            f"  {first!r}: {why}" + (f"\n  and {len(rest)} more likewise" if rest else "")
+            for why, (first, *rest) in alike.items()
+        ]
+        super().__init__(
+            f"{len(self.failures)} of the runs failed, the others are stored:\n"
+            + "\n".join(lines)
+            + "\nThe first failure in full:\n"
+            + self.failures[0][1]
+        )
+
+    def __reduce__(self):
+        return SweepError, (self.failures,)  # an exception is rebuilt from its message otherwise
+
+
+class MissingResult(RuntimeError):
+    """A published result that a figure stands on is missing or damaged."""
+
+
+@dataclass(frozen=True)
+class Complete(os.PathLike):
+    """A folder of published results that holds all that is asked for: nothing may be computed.
+
+    Parameters
+    ----------
+    folder : path
+    maker : str
+        The command that computes what it lacks.
+    """
+
+    folder: Path
+    maker: str
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+    def refuse(self, keys: Collection[str]) -> None:
+        """Raise MissingResult that names the results in `keys`, with the way out."""
+        wrong = [look(key, self.folder).wrong for key in keys]
+        said = [f"  {key}: {why or 'missing'}" for key, why in zip(keys, wrong, strict=True)]
+        rest = [f"  and {len(said) - _SAID} more"] if len(said) > _SAID else []
+        raise MissingResult(
+            f"{self.folder} lacks {len(said)} of the published results behind this notebook:\n"
+            + "\n".join([*said[:_SAID], *rest])
+            + f"\n`git checkout -- {self.folder}` brings back what was published, `{self.maker}` "
+            "computes it"
+        )
+
+
+def run_many(
+    run: Callable[..., pd.DataFrame],
+    configs: Iterable[Any],
+    *,
+    cache: type | Callable | None = None,
+    server: type | Callable | None = None,
+    model: type | Callable | None = None,
+    stream: Any = None,
+    data: Any = None,
+    store: Path | str | None = None,
+    published: os.PathLike | str | Sequence[os.PathLike | str] | None = None,
+    jobs: int | None = None,
+    progress: bool | None = None,
+    description: str = "",
+) -> pd.DataFrame:
+    """Return the results of `run` for all `configs`, computing only those that no folder holds yet.
+
+    Parameters
+    ----------
+    run : function
+        At the top level of a module that has `EXPERIMENT` and `RESULT_VERSION`; config -> DataFrame
+        of numbers, booleans and strings. `frame.attrs["data"]` (a dict, such as name, digest and
+        size of the data set) and `frame.attrs["device"]` go into the record.
+    configs : frozen dataclasses with a `seed`
+        One that occurs twice runs once.
+    cache, server, model, stream : class or function, or an array of shares as stream; optional
+        Your own; what is given is passed to `run` as keyword. `run` says what it makes of a class
+        and of a function; a stream may be an array of shares. Name and source are part of the
+        results' keys, and the frame has the name in the column of the keyword.
+        So are those of rules that you added to a registry and that a config names, and of config
+        classes with methods of your own. Not seen is what such code uses in turn: helpers that it
+        calls, global names, files. `sflkit.runs.identity` says it in full.
+    data : sflkit.data.Dataset, optional
+        Your own data, such as `Dataset.of(x, y)`; its digest is part of the keys.
+    store : path, optional
+        Folder of the results; default `paths.results_store()`.
+    published : path or paths, optional
+        Tracked results, which are looked in before running and never written to. They count where
+        `store` holds a result of the same key. `Complete(folder, maker)` computes nothing.
+    jobs : int, optional
+        Parallel runs; default what the surrounding `joblib.parallel_config` says, else 1. Each gets
+        its share of SFLKIT_THREADS or, where that is not set, of the cores.
+    progress : bool, optional
+        Whether to show a bar; default: on a terminal or in JupyterLab, never where SFLKIT_BATCH is
+        set.
+    description : str
+        What the bar is called; default the experiment's name.
+
+    Returns
+    -------
+    DataFrame
+        The rows of every config, in the order of `configs`; config fields as columns (compound ones
+        as JSON) and `key`. `attrs`: keys, data (distinct records of the data sets), sources (name
+        and digest of a user's own code), computed (by this call) and reused
+        (numbers of runs).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `run`, a config or what is given is not as described, or `run` has no such keyword.
+        Nothing has run then.
+    SweepError
+        If runs failed; the others are finished first.
+    MissingResult
+        If `published` is `Complete` and lacks one of the results, or has it damaged.
+
+    Warns
+    -----
+    DamagedResult
+        Of results in one of the folders that are incomplete or altered: which file, what is wrong,
+        and what happens now.
+    """
+    configs = list(checks.instance("configs", configs, Iterable))
+    jobs = _checked_jobs(jobs)
+    progress = None if progress is None else checks.flag("progress", progress)
+    if not configs:
+        raise ValueError("configs=[] must hold at least one config")
+    given = {"cache": cache, "server": server, "model": model, "stream": stream, "data": data}
+    given = {name: thing for name, thing in given.items() if thing is not None}
+    store = paths.results_store() if store is None else Path(store).expanduser()
+    store = Path(os.path.realpath(store))
+    experiment = experiment_name(run)  # is it a run function at all?
+    code = own_code(run, given)
+    heads = [describe(run, config, code) for config in configs]
+    _check_keywords(run, given)
+    items = {head["key"]: (config, head) for config, head in zip(configs, heads, strict=True)}
+    if isinstance(published, Complete):
+        found, _ = _look_up(items, [published.folder])
+        if lost := [key for key in items if key not in found]:
+            published.refuse(lost)
+    else:
+        folders = [*_folders(published), store]  # a stale result of one's own must not win
+        found, damaged = _look_up(items, folders)
+        _say_damage(damaged, found, store)
+    missing = {key: item for key, item in items.items() if key not in found}
+    computed = 0
+    if missing:
+        task = Task(run, given, store, machine.cores(), os.getpid())
+        computed = _compute(task, missing, jobs, progress, description or experiment)
+        found |= {key: _computed(key, store) for key in missing}
+    frame = _assemble(configs, heads, found)
+    records = [found[key].record for key in items]
+    said = {canonical(record["data"]): record["data"] for record in records if record.get("data")}
+    frame.attrs = {
+        "keys": list(items),
+        "data": [said[text] for text in sorted(said)],
+        "sources": heads[0].get("sources", {}),
+        "computed": computed,
+        "reused": len(items) - computed,
+    }
+    for name in given:
+        frame[name] = code[name]["name"]
+    return frame
+
+
+def _look_up(
+    keys: Iterable[str], folders: Sequence[Path]
+) -> tuple[dict[str, OnDisk], dict[tuple[str, Path], OnDisk]]:
+    """Return the complete results by key, each from the first folder that has it, and the damaged
+    ones that were met by key and folder.
+    """
+    found, damaged = {}, {}
+    for key in keys:
+        for folder in folders:
+            there = look(key, folder)
+            if there.complete:
+                found[key] = there
+                break
+            if there.wrong:
+                damaged[key, folder] = there
+    return found, damaged
+
+
+def _say_damage(
+    damaged: dict[tuple[str, Path], OnDisk], found: Collection[str], store: Path
+) -> None:
+    """Warn of damaged results: which file, what is wrong with it, and what happens now."""
+    said = []
+    for (key, folder), there in damaged.items():
+        if is_running(key, folder):  # half-written just now
+            continue
+        now = "it is not used: another folder has this result whole"
+        if key not in found:
+            seconds = (there.record or {}).get("seconds")
+            cost = f" in about {seconds:g} s" if isinstance(seconds, int | float) else ""
+            now = f"it is computed anew{cost}, into {store}"
+        files = [file for file in archive.files_of(key.partition("/")[0], folder) if file.exists()]
+        if folder != store:
+            way = " ".join(map(str, files)) or f"{folder / key}.*"
+            now += f"; it was published, and may come back by: git checkout -- {way}"
+        where = f"{folder / key}.csv and .json"
+        if files:
+            where = f"{key} in {' and '.join(map(str, files))}"
+        said.append(f"{where}: {there.wrong}; {now}")
+    if said:
+        rest = f"\n... and {len(said) - _SAID} more" if len(said) > _SAID else ""
+        warnings.warn(
+            "damaged results:\n" + "\n".join(said[:_SAID]) + rest, DamagedResult, stacklevel=3
+        )
+
+
+def _computed(key: str, store: Path) -> OnDisk:
+    """Return what a worker has just written."""
+    there = look(key, store)
+    if there.complete:
+        return there
+    raise RuntimeError(
+        f"result {key} was computed and is not in {store}: was something deleted there, or do not "
+        "all workers see this folder? Called again, the sweep computes what is missing"
+    )
+
+
+def _check_keywords(run: Callable, given: dict[str, Any]) -> None:
+    """Raise TypeError unless `run` takes what is given."""
+    takes = inspect.signature(run).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        return
+    if unknown := [name for name in given if name not in takes]:
+        raise TypeError(
+            f"{run.__module__}.{run.__qualname__} takes no {', '.join(unknown)}; "
+            f"besides the config it takes {', '.join(list(takes)[1:]) or 'nothing'}"
+        )
+
+
+# --- the frame of a sweep -------------------------------------------------------------------------
+
+
+def _assemble(
+    configs: Sequence[Any], heads: Sequence[dict], found: dict[str, OnDisk]
+) -> pd.DataFrame:
+    """Return the rows of all runs in the order of the configs, with config fields and key."""
+    fields = [
+        config_dict(config) | {"key": head["key"]}
+        for config, head in zip(configs, heads, strict=True)
+    ]
+    alike: dict[tuple, list[int]] = {}
+    for place, said in enumerate(fields):
+        columns = found[said["key"]].record["columns"]
+        alike.setdefault((*said, *columns.items()), []).append(place)
+    parts, places = [], []
+    for group in alike.values():
+        results = [found[fields[place]["key"]] for place in group]
+        parts.append(_rows(results, [fields[place] for place in group]))
+        counts = [result.record["rows"] for result in results]
+        places += [pd.Series(group).repeat(counts)]
+    if len(parts) == 1:
+        return parts[0]
+    order = pd.concat(places).argsort(kind="stable")
+    return pd.concat(parts, ignore_index=True).iloc[order.array].reset_index(drop=True)
+
+
+def _rows(results: Sequence[OnDisk], fields: Sequence[dict]) -> pd.DataFrame:
+    """Return the rows of results with the same columns, under the config fields of each."""
+    text = archive.together(result.content for result in results)
+    frame = tables.parse(text, results[0].record["columns"])
+    counts = [result.record["rows"] for result in results]
+    for position, name in enumerate(fields[0]):
+        values = [said[name] for said in fields]
+        values = [canonical(v) if isinstance(v, list | dict) else v for v in values]
+        kinds = {type(value) for value in values}
+        alike = len(kinds) == 1 or kinds == {int, float}
+        column = pd.Series(values, dtype=None if alike else object).repeat(counts).array
+        if name in frame:
+            own = frame.pop(name)
+            if not (own == column).all():
+                raise ValueError(
+                    f"column {name!r} of a result must equal the config's field of that name, "
+                    f"{values[0]!r} in the first"
+                )
+            column = own
+        frame.insert(position, name, column)
+    return frame
+
+
+# --- computing ------------------------------------------------------------------------------------
+
+
+class Attempt(NamedTuple):
+    """How the attempt at one run ended.
+
+    `state` is "computed", "found" (complete already), "busy" (another process computes it),
+    "failed" (`why` is the traceback) or "unwritable" (`why` says which file could not be written).
+    """
+
+    key: str
+    state: str
+    why: str = ""
+
+
+class Task(NamedTuple):
+    """What a worker needs besides the runs; it travels to other processes as a whole."""
+
+    run: Callable
+    given: dict[str, Any]
+    store: Path
+    threads: int
+    sweep_pid: int
+
+
+# A config and what `describe` says of it.
+Item = tuple[Any, dict]
+
+
+def execute(task: Task, item: Item, wait: bool) -> Attempt:
+    """Compute the result of one run in a worker; it does not raise for a run that fails.
+
+    A run that another process computes is "busy", or waited for.
+    """
+    if os.getppid() == task.sweep_pid:
+        die_with_parent(task.sweep_pid)
+    os.environ[machine.THREADS_VARIABLE] = str(task.threads)
+    config, head = item
+    key = head["key"]
+    lock = run_lock(key, task.store, wait=wait)
+    try:
+        lock.acquire()
+        if is_complete(key, task.store):
+            return Attempt(key, "found")
+        paths.check_writable(task.store)  # before a run takes hours for a result that finds no room
+        if os.getpid() != task.sweep_pid:
+            _check_code(task, config, head)
+        start = time.perf_counter()
+        frame = task.run(config, **task.given)
+        seconds = time.perf_counter() - start
+        write_result(task.store, head, frame, threads=task.threads, seconds=seconds)
+        return Attempt(key, "computed")
+    except TimeoutError as error:
+        return Attempt(key, "busy") if not wait else Attempt(key, "failed", str(error))
+    except paths.CannotWrite as error:
+        return Attempt(key, "unwritable", str(error))
+    except Exception:
+        return Attempt(key, "failed", traceback.format_exc())
+    finally:
+        lock.release()
+
+
+def _check_code(task: Task, config: Any, head: dict) -> None:
+    """Raise RuntimeError where this process has imported other code of the user's than the sweep's
+    did, which the key is made of: a file may have been edited in between.
+    """
+    here = own_code(task.run, task.given) | code_of_config(config)
+    there = head.get("sources", {})
+    if other := sorted(name for name in {*here, *there} if here.get(name) != there.get(name)):
+        raise RuntimeError(
+            f"{', '.join(other)} is other code in this worker than where the sweep was called: "
+            "it was edited after it was imported there, or added to a registry there alone"
+        )
+
+
+@functools.cache
+def die_with_parent(parent: int) -> None:
+    """End this worker process when the sweep that started it was killed: an orphan would go on
+    computing and hold its lock.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _compute(
+    task: Task,
+    missing: dict[str, Item],
+    jobs: int | None,
+    progress: bool | None,
+    description: str,
+) -> int:
+    """Compute what is missing, here or in workers; return how many runs were computed and not found
+    since. SweepError is raised when all have ended.
+    """
+    from tqdm import tqdm
+
+    paths.check_writable(task.store)
+    workers = joblib.effective_n_jobs(jobs)
+    task = task._replace(threads=max(1, task.threads // min(workers, len(missing))))
+    pending = missing
+    failures = {}
+    computed = 0
+    with (
+        _own_threads(),
+        tqdm(total=len(missing), desc=description, disable=not _show(progress), unit="run") as bar,
+    ):
+        # First what no other process is computing; then wait for the others, and compute what they
+        # did not finish.
+        for wait in (False, True):
+            busy = {}
+            calls = [joblib.delayed(execute)(task, item, wait) for item in pending.values()]
+            try:
+                for key, state, why in _parallel(jobs)(calls):
+                    if state == "busy":
+                        busy[key] = missing[key]
+                        continue
+                    if state in ("failed", "unwritable"):
+                        failures[key] = why
+                    computed += state == "computed"
+                    bar.update()
+            except _lost_workers() as error:
+                failures |= {
+                    key: _LOST
+                    for key in missing
+                    if key not in failures and not is_complete(key, task.store)
+                }
+                raise _failed(missing, failures) from error
+            if not busy:
+                break
+            pending = busy
+    if failures:
+        raise _failed(missing, failures)
+    return computed
+
+
+def _failed(missing: dict[str, Item], failures: dict[str, str]) -> SweepError:
+    """Return the error that names the runs which failed, in the order of the configs."""
+    return SweepError(
+        [(config, failures[key]) for key, (config, _) in missing.items() if key in failures]
+    )
+
+
+def _lost_workers() -> tuple[type[Exception], ...]:
+    """Return the errors by which joblib's back ends say that a worker process was killed."""
+    distributed = sys.modules.get("distributed")
+    killed = getattr(distributed, "KilledWorker", None)
+    return (BrokenExecutor,) if killed is None else (BrokenExecutor, killed)
+
+
+def _checked_jobs(jobs: int | None) -> int | None:
+    if jobs is None:
+        return None
+    backend = type(joblib.parallel.get_active_backend()[0]).__name__
+    if backend == "DaskDistributedBackend":  # its workers are not on this machine's cores
+        return checks.integer("jobs", jobs, 1)
+    return checks.workers("jobs", jobs)
+
+
+@contextlib.contextmanager
+def _own_threads() -> Iterator[None]:
+    """Put SFLKIT_THREADS back in the end; workers that are threads set this process's own."""
+    before = os.environ.get(machine.THREADS_VARIABLE)
+    try:
+        yield
+    finally:
+        os.environ.pop(machine.THREADS_VARIABLE, None)
+        if before is not None:
+            os.environ[machine.THREADS_VARIABLE] = before
+
+
+def _parallel(jobs: int | None) -> joblib.Parallel:
+    # Where the caller names no back end: threads. Training leaves the interpreter's lock, and
+    # processes would load torch anew.
+    options = {"n_jobs": jobs, "prefer": "threads", "batch_size": 1}
+    ways = [{"return_as": "generator_unordered"}, {}]  # not every back end hands over as they come
+    if type(joblib.parallel.get_active_backend()[0]).__name__ == "LokyBackend":
+        # From their first moment on: without a task they would wait five minutes for one. joblib
+        # before 1.5 knows no such thing.
+        early = {"initializer": die_with_parent, "initargs": (os.getpid(),)}
+        ways = [early | ways[0], *ways]
+    for way in ways:
+        with contextlib.suppress(TypeError, ValueError):
+            return joblib.Parallel(**options, **way)
+    return joblib.Parallel(**options)
+
+
+def _show(progress: bool | None) -> bool:
+    if progress is not None:
+        return progress
+    # A Jupyter server names the notebook for its kernels; papermill and nbval do not, so their
+    # outputs stay free of bars.
+    return "SFLKIT_BATCH" not in os.environ and (
+        sys.stderr.isatty() or "JPY_SESSION_NAME" in os.environ
+    )
+
+
+def _folders(published: os.PathLike | str | Sequence[os.PathLike | str] | None) -> list[Path]:
+    if published is None:
+        return []
+    return [
+        Path(p) for p in ([published] if isinstance(published, str | os.PathLike) else published)
+    ]
