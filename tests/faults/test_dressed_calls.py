@@ -66,7 +66,7 @@ NUMBERS = [
     for call, make in dressed_calls.CALLS.items()
     for name, value in make()[1].items()
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if call not in ("Ledger", "resume")  # which keep the number of rounds as they were given it
+    if call != "resume"  # every state that it returns has a name of its own, drawn anew
 ]
 
 
