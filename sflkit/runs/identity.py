@@ -187,7 +187,9 @@ def _root(module: Any) -> str:
 @functools.lru_cache(maxsize=1024)
 def _is_installed(package: str) -> bool:
     """Return whether a package is sflkit, of the standard library, or installed."""
-    if package in _OURS or package in sys.stdlib_module_names - {"__main__"}:
+    if package == "__main__":  # of a worker it is an installed script
+        return False
+    if package in _OURS or package in sys.stdlib_module_names:
         return True
     file = getattr(sys.modules.get(package), "__file__", None) or ""
     return bool({"site-packages", "dist-packages"} & set(pathlib.Path(file).parts))
