@@ -296,8 +296,8 @@ def span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 99.5 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def begin(book: gate.Notebook, profile: str = "") -> Any:
-    """Return the generator of a notebook's plan with its own parameters, or those of a profile.
+def begin(book: gate.Notebook, profile: str = "", settings: Sequence[str] = ()) -> Any:
+    """Return the generator of a notebook's plan with its own parameters, or with other settings.
 
     Raises
     ------
@@ -305,7 +305,7 @@ def begin(book: gate.Notebook, profile: str = "") -> Any:
         If the plan cannot be imported, answers with no generator, or has an argument that is no
         parameter of the notebook; the message names both. Also where a setting is not allowed.
     """
-    given = gate.values(book, profile)
+    given = gate.values(book, profile, settings)
     module, _, name = str(book.plan).partition(":")
     try:
         function = getattr(importlib.import_module(module), name)

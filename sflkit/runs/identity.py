@@ -187,7 +187,7 @@ def _root(module: Any) -> str:
 @functools.lru_cache(maxsize=1024)
 def _is_installed(package: str) -> bool:
     """Return whether a package is sflkit, of the standard library, or installed."""
-    if package == "__main__":  # of a worker it is an installed script
+    if package == "__main__":  # a worker of joblib has a file of joblib's there
         return False
     if package in _OURS or package in sys.stdlib_module_names:
         return True

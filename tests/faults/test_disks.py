@@ -25,8 +25,8 @@ from companion.judging import seals, tables
 from companion.judging.claims import Setting
 from sflkit import paths
 from sflkit.data import files
+from sflkit.fats.learning import learn
 from sflkit.fats.state import save
-from sflkit.fats.unlearning import learn
 from sflkit.runs import store, sweep
 from sflkit.runs.keys import describe, result_key
 from sflkit.sfl import cache_paths
