@@ -205,7 +205,7 @@ def run_many(
     else:
         folders = [*_folders(published), store]  # a stale result of one's own must not win
         found, damaged = _look_up(items, folders)
-        _say_damage(damaged, found, store)
+        _say_damage(damaged, found)
     missing = {key: item for key, item in items.items() if key not in found}
     computed = 0
     if missing:
@@ -245,31 +245,22 @@ def _look_up(
     return found, damaged
 
 
-def _say_damage(
-    damaged: dict[tuple[str, Path], OnDisk], found: Collection[str], store: Path
-) -> None:
-    """Warn of damaged results: which file, what is wrong with it, and what happens now."""
-    said = []
-    for (key, folder), there in damaged.items():
-        if is_running(key, folder):  # half-written just now
-            continue
-        now = "it is not used: another folder has this result whole"
-        if key not in found:
-            seconds = (there.record or {}).get("seconds")
-            cost = f" in about {seconds:g} s" if isinstance(seconds, int | float) else ""
-            now = f"it is computed anew{cost}, into {store}"
-        files = [file for file in archive.files_of(key.partition("/")[0], folder) if file.exists()]
-        if folder != store:
-            way = " ".join(map(str, files)) or f"{folder / key}.*"
-            now += f"; it was published, and may come back by: git checkout -- {way}"
-        where = f"{folder / key}.csv and .json"
-        if files:
-            where = f"{key} in {' and '.join(map(str, files))}"
-        said.append(f"{where}: {there.wrong}; {now}")
+def _say_damage(damaged: dict[tuple[str, Path], OnDisk], found: Collection[str]) -> None:
+    """Warn of damaged results: which, where, what is wrong with it, and what happens now."""
+    said = [
+        f"{folder / key}: {there.wrong}; "
+        + ("another folder has it whole" if key in found else "it is computed anew")
+        for (key, folder), there in damaged.items()
+        if not is_running(key, folder)  # half-written just now
+    ]
     if said:
         rest = f"\n... and {len(said) - _SAID} more" if len(said) > _SAID else ""
         warnings.warn(
-            "damaged results:\n" + "\n".join(said[:_SAID]) + rest, DamagedResult, stacklevel=3
+            "damaged results, which are not used (`git checkout` brings back what was published):\n"
+            + "\n".join(said[:_SAID])
+            + rest,
+            DamagedResult,
+            stacklevel=3,
         )
 
 
