@@ -22,7 +22,7 @@ import pytest
 
 from companion.shelf import publish
 from sflkit import paths
-from sflkit.runs import archive, sweep
+from sflkit.runs import archive, sweep, workers
 from sflkit.runs.keys import describe, result_key
 from sflkit.runs.store import look, read_result, write_result
 
@@ -277,7 +277,7 @@ def test_a_killed_worker_is_said_in_a_sentence(probe, tmp_path):
     wanted = [probe.Config(str(tmp_path), seed) for seed in (3, 4)]
     with (
         joblib.parallel_config(backend="loky"),
-        pytest.raises(sweep.SweepError, match=r"seed=3.*a worker process ended before this run d"),
+        pytest.raises(workers.SweepError, match=r"seed=3.*a worker process ended before"),
     ):
         sweep.run_many(probe.run, wanted, store=tmp_path / "store", jobs=2)
     killer.join()
@@ -289,13 +289,13 @@ def test_a_failed_sweep_is_told_by_another_process():
     import pickle
 
     failures = [("config", "Traceback\nKeyError: 3")]
-    error = pickle.loads(pickle.dumps(sweep.SweepError(failures)))
+    error = pickle.loads(pickle.dumps(workers.SweepError(failures)))
     assert error.failures == failures and "KeyError: 3" in str(error)
 
 
 def test_runs_that_fail_alike_are_told_once():
     trace = "Traceback\nKeyError: 3"
-    told = str(sweep.SweepError([(c, trace) for c in "abc"] + [("d", "ValueError: x")]))
+    told = str(workers.SweepError([(c, trace) for c in "abc"] + [("d", "ValueError: x")]))
     assert told.startswith(
         "4 of the runs failed, the others are stored:\n  'a': KeyError: 3\n  and 2 more likewise\n"
         "  'd': ValueError: x\nThe first"
@@ -305,7 +305,7 @@ def test_runs_that_fail_alike_are_told_once():
 def test_failing_run_lets_the_others_finish(probe, tmp_path):
     wanted = [probe.Config(str(tmp_path), seed, fail=seed in (0, 2)) for seed in range(4)]
     message = r"(?s)2 of the runs failed.*seed=0.*seed 0 diverged.*seed=2.*seed 2 diverged"
-    with pytest.raises(sweep.SweepError, match=message) as error:
+    with pytest.raises(workers.SweepError, match=message) as error:
         sweep.run_many(probe.run, wanted, store=tmp_path / "store")
     assert [config.seed for config, _ in error.value.failures] == [0, 2]
     assert lines(tmp_path, "end") == [1, 3]
@@ -443,7 +443,7 @@ def test_bad_input(probe, tmp_path, monkeypatch):
 )
 def test_results_that_a_csv_cannot_hold_are_refused(probe, tmp_path, answer, message):
     probe.ANSWER = answer
-    with pytest.raises(sweep.SweepError, match=message):
+    with pytest.raises(workers.SweepError, match=message):
         sweep.run_many(probe.answer, configs(probe, tmp_path, [0]), store=tmp_path / "store")
 
 
@@ -479,7 +479,7 @@ def test_an_unreadable_result_is_a_failure_and_frees_its_lock(probe, tmp_path, m
 
     configs = [probe.Config(str(tmp_path), 1)]
     with monkeypatch.context() as patch:
-        patch.setattr(sweep, "is_complete", deny)
-        with pytest.raises(sweep.SweepError, match="no access"):
+        patch.setattr(workers, "is_complete", deny)
+        with pytest.raises(workers.SweepError, match="no access"):
             sweep.run_many(probe.run, configs, store=tmp_path / "store")
     assert sweep.run_many(probe.run, configs, store=tmp_path / "store").attrs["computed"] == 1
