@@ -172,19 +172,6 @@ def test_record_and_key(probe, tmp_path):
     assert record["versions"]["numpy"] == np.__version__
     assert record["seconds"] >= 0
     assert record["device"].startswith(("cpu", "cuda"))
-    # rate=1 is rate=1.0; every field, the seed and RESULT_VERSION count
-    assert result_key(probe.run, dataclasses.replace(config, rate=1)) == result_key(
-        probe.run, dataclasses.replace(config, rate=np.float64(1.0))
-    )
-    others = {
-        result_key(probe.run, dataclasses.replace(config, **change))
-        for change in ({"seed": 2}, {"rate": 0.2}, {"fail": True}, {"folder": "x"})
-    }
-    probe.RESULT_VERSION = 2
-    others.add(result_key(probe.run, config))
-    probe.EXPERIMENT = "another"
-    others.add(result_key(probe.run, config))
-    assert len(others | {key}) == 7
 
 
 @pytest.mark.parametrize(
@@ -221,28 +208,19 @@ def test_damaged_result_is_named_and_redone(probe, tmp_path):
         sweep.run_many(probe.run, [config], store=store)
 
 
-def test_a_record_whose_digest_has_lost_its_name_is_no_result(probe, tmp_path):
-    store, config = tmp_path / "store", probe.Config(str(tmp_path), 1)
-    sweep.run_many(probe.run, [config], store=store)
-    key = result_key(probe.run, config)
-    file = store / f"{key}.json"
-    file.write_text(file.read_text().replace('"record_sha256"', '"regord_sha256"'))
-    assert look(key, store).wrong == "the record lacks record_sha256"
-    assert read_result(key, store) is None
-
-
 def test_any_change_of_a_record_with_a_digest_is_seen(probe, tmp_path):
     store, config = tmp_path / "store", probe.Config(str(tmp_path), 1)
     sweep.run_many(probe.run, [config], store=store)
     key = result_key(probe.run, config)
     file = store / f"{key}.json"
     record = json.loads(file.read_text())
-    for change in ({"seconds": record["seconds"] + 1}, {"machine": "other"}, {"commit": "abc"}):
+    versions = {"versions": record["versions"] | {"numpy": "1.0"}}
+    for change in ({"seconds": record["seconds"] + 1}, {"machine": "other"}, versions):
         file.write_text(json.dumps(record | change))
         assert look(key, store).wrong == "the record differs from its own digest"
-    versions = record["versions"] | {"numpy": "1.0"}
-    file.write_text(json.dumps(record | {"versions": versions}))
-    assert look(key, store).wrong == "the record differs from its own digest"
+    del record["record_sha256"]
+    file.write_text(json.dumps(record))
+    assert look(key, store).wrong == "the record lacks record_sha256"
 
 
 def test_a_damaged_published_result_is_named_with_what_happens_now(probe, tmp_path):
