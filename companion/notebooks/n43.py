@@ -220,6 +220,16 @@ def beside_figure6() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["level", "line", "K", "paper", "recomputed", "first"])
 
 
+def points_evidence(beside: pd.DataFrame) -> dict[str, Any]:
+    """Return the evidence on what Fig. 6 plots, from `beside_figure6`: ours and the authors'."""
+    samples, clients = (beside[beside["level"] == level] for level in ("sample", "client"))
+    return {
+        "samples_level": (samples["recomputed"], samples["paper"]),
+        "clients_level": (clients["recomputed"], clients["paper"]),
+        "clients_first": (clients["first"], clients["paper"]),
+    }
+
+
 def misses(beside: pd.DataFrame) -> pd.DataFrame:
     """Return by how many per cent the exact means of `beside_figure6` differ from the points."""
     off = {}
