@@ -22,17 +22,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.judging import seals
-from companion.judging.tables import say_if_unpublished
+from companion.judging.tables import say_if_unpublished, versions_at_hand
 from sflkit import intervals, paths
 from sflkit.registry import Registry
 from sflkit.runs.keys import plain
-from sflkit.runs.origin import versions
 from sflkit.runs.tables import FLOAT_FORMAT
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ EMBEDDED_WIDTH, LEAST_WIDTH = 960, 900  # pixels of a figure in a notebook
 _MARGIN = 8  # pixels around an embedded figure
 PDF = "SFLKIT_PDF"  # 1 has every figure drawn as a pdf as well
 LARGEST_CSV = 1_000_000  # characters
+_saved: WeakKeyDictionary[Figure, bytes] = WeakKeyDictionary()  # the png of each saved figure
 Drawn = pd.DataFrame | ArrayLike | Mapping[str, pd.DataFrame | ArrayLike]
 
 
@@ -104,10 +105,16 @@ def style() -> None:
 def embedded(fig: Figure) -> bytes:
     """Return the png that a notebook shows of a figure: 960 pixels wide, in at most 256 colours.
 
-    An empty border is cut off, but a figure of at least 900 pixels remains; one of which less than
-    a tenth would remain keeps its border. Lines and letters keep their sizes in proportion to the
-    figure's width, so a figure that is 6.4 inches wide has larger letters than one of 9.6 inches.
+    One that `save_figure` wrote is shown as it was drawn there. An empty border is cut off, but a
+    figure of at least 900 pixels remains; one of which less than a tenth would remain keeps its
+    border. Lines and letters keep their sizes in proportion to the figure's width, so a figure that
+    is 6.4 inches wide has larger letters than one of 9.6 inches.
     """
+    if fig in _saved:  # one drawing for notebook and file
+        image = _without_border(io.BytesIO(_saved[fig]))
+        if image.width >= LEAST_WIDTH:
+            height = round(image.height * EMBEDDED_WIDTH / image.width)
+            return _in_few_colours(image.resize((EMBEDDED_WIDTH, height)))
     dpi = EMBEDDED_WIDTH / fig.get_figwidth()
     buffer = _drawn(fig, dpi)
     image = _without_border(buffer)
@@ -126,8 +133,43 @@ def small_png(fig: Figure, dpi: int) -> bytes:
 
 def _drawn(fig: Figure, dpi: float) -> io.BytesIO:
     buffer = io.BytesIO()
+    _round(fig)
     fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer
+
+
+def _round(fig: Figure) -> None:
+    """Round what a figure shows, and its axes' limits, to the seven digits of its csv.
+
+    What lies behind these digits differs from processor to processor, and would move a pixel.
+    """
+    from matplotlib.collections import LineCollection, PolyCollection
+
+    for ax in fig.axes:
+        limits = [_digits(ax.get_xlim()), _digits(ax.get_ylim())]
+        for line in ax.lines:
+            line.set_data(*(_digits(line.get_data(orig=False)[i]) for i in (0, 1)))
+        for collection in ax.collections:
+            collection.set_offsets(_digits(collection.get_offsets()))
+            if isinstance(collection, PolyCollection | LineCollection):
+                for path in collection.get_paths():
+                    path.vertices = _digits(path.vertices)
+        for shown in (*ax.images, *ax.collections):
+            if shown.get_array() is not None:
+                shown.set_array(_digits(shown.get_array()))
+        for patch in ax.patches:
+            if hasattr(patch, "set_bounds"):
+                patch.set_bounds(*_digits(patch.get_bbox().bounds))
+        ax.set_xlim(limits[0], auto=None)
+        ax.set_ylim(limits[1], auto=None)
+
+
+def _digits(values: ArrayLike) -> np.ndarray:
+    """Return numbers rounded to the digits of a csv; masks, missing and infinite ones stay."""
+    rounded = np.ma.array(values, dtype=float, copy=True)
+    flat = [float(FLOAT_FORMAT % value) for value in rounded.data.ravel()]
+    rounded.data[...] = np.reshape(flat, rounded.shape)
+    return rounded if np.ma.is_masked(rounded) else rounded.data
 
 
 def _pixels(png: io.BytesIO) -> Image.Image:
@@ -332,8 +374,6 @@ def save_figure(
     TypeError
         If JSON cannot hold the parameters.
     """
-    import matplotlib
-
     if not re.fullmatch(r"[a-z0-9][A-Za-z0-9-]*", str(artefact)):
         raise ValueError(
             f"artefact={artefact!r} must be an id of letters, digits and -, such as 'sfl-fig5a'"
@@ -354,7 +394,7 @@ def save_figure(
         "parameters": plain(dict(parameters), "parameters"),
         "results": sorted(set(keys)),
         "data_sha256": hashlib.sha256(drawn.encode()).hexdigest(),
-        "versions": versions() | {"matplotlib": matplotlib.__version__},
+        "versions": versions_at_hand(),
     }
     if os.environ.get(PDF) == "1":
         paths.write_atomic(paths.out() / "figures" / f"{artefact}.pdf", _pdf(fig))
@@ -395,6 +435,7 @@ def data_text(data: Drawn) -> str:
 
 def _png(fig: Figure, artefact: str) -> bytes:
     buffer = _drawn(fig, 150)
+    _saved[fig] = buffer.getvalue()
     if buffer.tell() <= MAX_PNG_BYTES:
         return buffer.getvalue()
     png = _in_few_colours(_pixels(buffer), optimize=True, dpi=(150, 150))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,10 @@ _FREE = ("source", "jobs", "audit")
 _computes: list[str] = []  # not empty where nothing published is to be taken
 
 
-def begin(notebook: str, values: Mapping[str, Any]) -> os.PathLike | None:
+def begin(notebook: str, values: MutableMapping[str, Any]) -> os.PathLike | None:
     """Return where a notebook's published runs lie; None where it is to compute all of them.
+
+    Its parameters are checked first, and put right where they came in another form: `gate.take`.
 
     With other parameters than the published ones a line says which, figures go to out/, even where
     $SFLKIT_PUBLISH is set, and `tables.judge` gives no verdict. Nor is anything published of a
@@ -37,7 +39,7 @@ def begin(notebook: str, values: Mapping[str, Any]) -> os.PathLike | None:
     ----------
     notebook : str
         Its name, such as "12_sfl_training".
-    values : mapping
+    values : mutable mapping
         Parameter -> value: a notebook hands over its `globals()`.
 
     Returns
@@ -49,8 +51,10 @@ def begin(notebook: str, values: Mapping[str, Any]) -> os.PathLike | None:
     Raises
     ------
     ValueError
-        If `source` is neither "published" nor "compute".
+        If a parameter is of another type or out of range, or papermill gave one that is not there;
+        the message names it.
     """
+    gate.take(gate.find(notebook), values)
     source = checks.choice("source", values.get("source", "published"), SOURCES)
     said = changes(notebook, values)
     if said or source == "compute" or notebook not in published_parameters():
@@ -60,7 +64,7 @@ def begin(notebook: str, values: Mapping[str, Any]) -> os.PathLike | None:
     if said:
         print(
             f"other parameters than the published ones: {'; '.join(said)}. What was not published "
-            "is computed here; figures go to out/figures, and there is no verdict"
+            f"is computed here; figures go to {_shown(paths.drawn())}, and there is no verdict"
         )
     if source == "compute":
         print("source='compute': runs are computed here, or come from out/results")
@@ -179,6 +183,11 @@ def _values(file: Path) -> dict[str, Any]:
 def _file() -> Path:
     """Return the file of the published parameters: the clone's, wherever figures go."""
     return gate.root() / "figures" / "parameters.json"
+
+
+def _shown(folder: Path) -> str:
+    root = gate.root()
+    return str(folder.relative_to(root) if folder.is_relative_to(root) else folder)
 
 
 def _short(value: Any) -> str:

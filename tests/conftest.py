@@ -13,6 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from companion.app import fingerprints
 from tests.helpers import ROOT, write_notebook
 
 # The pages with generated blocks, and the names of these.
@@ -20,6 +21,7 @@ PAGES = {
     "README.md": ("findings", "notebooks", "verdicts"),
     "docs/guides/notebooks.md": ("notebooks",),
     "docs/guides/speed.md": ("bench",),
+    "notebooks/README.md": ("index", "figures"),
 }
 THREADS = ("SFLKIT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -39,8 +41,16 @@ def pytest_configure(config):
         os.environ.setdefault("SFLKIT_FIGURES", f"{config.sflkit_scratch}/figures")
 
 
-def pytest_collection_modifyitems(items):
-    """What is marked slow runs only where $SFLKIT_FAULTS is set, as `make faults` does."""
+def pytest_collection_modifyitems(config, items):
+    """What is marked slow runs only where $SFLKIT_FAULTS is set, as `make faults` does.
+
+    A notebook is not executed again where nothing changed that it was made of since `make figures`
+    executed it, its outputs and figures included.
+    """
+    books = {item.path for item in items if item.path.suffix == ".ipynb"}
+    current = {book for book in books if fingerprints.is_current(book)}
+    config.hook.pytest_deselected(items=[item for item in items if item.path in current])
+    items[:] = [item for item in items if item.path not in current]
     if not os.environ.get("SFLKIT_FAULTS"):
         skip = pytest.mark.skip(reason="takes long: `make faults` runs it")
         for item in items:

@@ -17,6 +17,8 @@ from companion.judging import seals
 from sflkit import paths
 
 app = typer.Typer()
+runs = typer.Typer()
+app.add_typer(runs, name="runs")
 Profile = Annotated[
     str, typer.Option(help="small, or another of notebooks/profiles.yaml; empty: published sizes")
 ]
@@ -67,13 +69,28 @@ def run(
     profile: Profile = "",
     setting: Settings = None,
 ) -> None:
-    """Run one notebook into out/, with sizes of your own, after checking every setting."""
+    """Run one notebook into a folder of its own under out/, with sizes of your own, after checking
+    every setting.
+    """
     began = time.time()
     with _exits():
         runner.die_with(os.environ.get(runner.WATCH))
-        done = runner.run(gate.find(notebook), profile, tuple(setting or ()))
+        done = runner.run(gate.find(notebook), profile, tuple(setting or ()), typer.echo)
     typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
-    typer.echo(f"its figures are in {paths.out() / 'figures'}")
+    drawn = paths.out() / "figures" if profile else done.parent / "figures"
+    typer.echo(f"its figures are in {os.environ.get('SFLKIT_FIGURES') or drawn}")
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="a run such as 10-1, or published")],
+    second: Annotated[str, typer.Argument(help="another run of the same notebook")],
+) -> None:
+    """Lay two runs of a notebook side by side: settings that differ, figures, means."""
+    from companion.app import compare
+
+    with _exits():
+        typer.echo(f"side by side in {compare.write(first, second)}")
 
 
 @app.command()
@@ -83,9 +100,12 @@ def figures(
     pdf: Annotated[
         bool, typer.Option("--pdf", help="Write each figure as a pdf into out/figures as well.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also notebooks of which nothing changed.")
+    ] = False,
 ) -> None:
     """Execute the notebooks in place from published runs, several at a time, and write the pages
-    that tell of them.
+    that tell of them. A notebook of which nothing changed is left as it is.
     """
     from companion.app import check, readme
 
@@ -104,7 +124,9 @@ def figures(
         for damage in damaged:
             typer.echo(f"{damage}; drawn anew")
         seals.mend(folder, damaged)
-        done = refresh.refresh_all(books, jobs, echo=typer.echo, solutions=False)
+        done = refresh.refresh_all(
+            books, jobs, echo=typer.echo, solutions=False, force=force or pdf
+        )
         damaged = seals.damages(folder)
         for damage in damaged:
             typer.echo(f"sflkit: {damage}; `make figures` draws all anew", err=True)
@@ -146,6 +168,19 @@ def compute_published(
             complete = False
     if not complete:
         raise typer.Exit(1)
+
+
+@runs.command("missing")
+def missing_runs(
+    more: Names = None,
+    only: Only = "",
+    gpu: Annotated[bool, typer.Option("--gpu", help="only those marked for a GPU")] = False,
+) -> None:
+    """List the published runs that the notebooks lack, with keys and prices, for `runs compute`."""
+    from companion.app import paper
+
+    with _exits():
+        typer.echo(paper.missing(gate.select(" ".join([only, *(more or [])])), gpu), nl=False)
 
 
 @app.command("status")
@@ -237,9 +272,12 @@ def refresh_notebooks(
     links: Annotated[
         bool, typer.Option("--links", help="Only write links and exercises anew.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also notebooks of which nothing changed.")
+    ] = False,
 ) -> None:
     """Execute the committed notebooks and solutions in place with their own defaults, so that their
-    outputs are current.
+    outputs are current. A notebook of which nothing changed is left as it is.
     """
     from companion.app.links import write
 
@@ -249,6 +287,6 @@ def refresh_notebooks(
             changed = [book.name for book in books if write(book.path)]
             typer.echo(f"written: {', '.join(changed) or 'all were current'}")
             return
-        outcome = refresh.refresh_all(books, jobs, echo=typer.echo)
+        outcome = refresh.refresh_all(books, jobs, echo=typer.echo, force=force)
     if not outcome:
         raise typer.Exit(1)

@@ -18,12 +18,13 @@ an int, and an empty list never.
 from __future__ import annotations
 
 import ast
+import difflib
 import io
 import math
 import os
 import re
 import tokenize
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -86,13 +87,51 @@ class Parameter:
         GateError
             As `check`.
         """
-        try:
-            value = ast.literal_eval(text.strip())
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            value = text
+        value = self._read(text)
         if self.kind == "str" and not isinstance(value, str):
             value = text
         return self.check(value)
+
+    def taken(self, value: Any) -> Any:
+        """Return the checked value of one that papermill or a cell of one's own put there.
+
+        papermill's `-p` passes a list as text, its Python interface a tuple, and YAML reads 1e-2 as
+        text. A text that is a number or a tuple is taken for it, and a list that is text is refused
+        with the form that works.
+
+        Raises
+        ------
+        GateError
+            As `check`.
+        """
+        value = _plain(value)
+        if self.kind.startswith("list") and str(value).startswith("("):  # a tuple, papermill's text
+            value = self._read(value)
+        if isinstance(value, list | tuple):
+            return self.check([self._number(_plain(entry)) for entry in value])
+        if not self.kind.startswith("list"):
+            return self.check(self._number(value))
+        what = "text" if isinstance(value, str) else "no list"
+        example = value if isinstance(value, str) else f"[{value}]"
+        example = str(self.default) if value is None else example
+        raise GateError(
+            f"{self.name}={value!r} is {what}; it must be {self.allowed} ({self.text}), with "
+            f'papermill -y "{self.name}: {example}"'
+        )
+
+    def _number(self, entry: Any) -> Any:
+        """Return the number that a text is, where a number is asked for; else what was given."""
+        numbers = self.kind.removeprefix("list[").rstrip("]") in ("int", "float")
+        return self._read(entry) if numbers else entry
+
+    def _read(self, value: Any) -> Any:
+        """Return the literal that a text is; else what was given."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return ast.literal_eval(value.strip())
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            return value
 
     def _check_one(self, entry: Any, kind: str, value: Any) -> Any:
         if kind == "float" and type(entry) is int and abs(entry) < 2**53:
@@ -334,13 +373,59 @@ def resolve(book: Notebook, profile: str = "", settings: Sequence[str] = ()) -> 
     return {name: value for name, value in values.items() if value != parameters[name].default}
 
 
-def values(book: Notebook, profile: str = "") -> dict[str, Any]:
-    """Return the value of every parameter of `book`: its cell's, or those of a profile.
+def values(book: Notebook, profile: str = "", settings: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the value of every parameter of `book`: its cell's, or those of profile and settings.
 
     Raises GateError as `resolve`.
     """
     defaults = {name: parameter.default for name, parameter in book.parameters.items()}
-    return defaults | resolve(book, profile)
+    return defaults | resolve(book, profile, settings)
+
+
+def take(book: Notebook, values: MutableMapping[str, Any]) -> None:
+    """Check the parameters of a running notebook by name, whatever way they came in.
+
+    What was taken for another form, such as the text 1e-2 for a number, is put right.
+
+    Parameters
+    ----------
+    book : Notebook
+    values : mutable mapping
+        Parameter -> value: the `globals()` of the notebook. Of the cells that ran, IPython's `In`,
+        those that papermill put in begin with its own comment.
+
+    Raises
+    ------
+    GateError
+        On a wrong type, a value out of range, or a name that papermill gave and `book` has not; the
+        message names the parameter, or the nearest one.
+    """
+    for cell in values.get("In", ()):
+        if cell.startswith("# Parameters\n"):
+            for name in _assigned(cell):
+                if name not in book.parameters:
+                    near = difflib.get_close_matches(name, book.parameters, 1, 0.5)
+                    hint = f"; did you mean {near[0]!r}?" if near else "."
+                    known = ", ".join(book.parameters)
+                    raise GateError(f"no parameter {name!r}{hint} {book.name} has: {known}")
+    for name, parameter in book.parameters.items():
+        if name in values:
+            values[name] = parameter.taken(values[name])
+
+
+def _plain(value: Any) -> Any:
+    """Return Python's own numbers and lists in place of numpy's."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _assigned(cell: str) -> list[str]:
+    return [
+        target.id
+        for node in ast.parse(cell).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
 
 
 def _known(book: Notebook, name: str) -> Parameter:

@@ -84,6 +84,7 @@ def watched(name: str, limit: int | None) -> Iterator[dict[str, Any]]:
 
     try:
         yield _OPTIONS | {
+            "extra_arguments": [*_OPTIONS["extra_arguments"]],
             "kernel_manager_class": _patient_manager(),
             "on_cell_execute": count,
             "timeout": limit,

@@ -27,7 +27,7 @@ import joblib
 from companion import plans, shelf, story
 from companion.app import gate
 from sflkit import machine, paths
-from sflkit.runs import sweep
+from sflkit.runs import lane, sweep
 from sflkit.runs.keys import canonical, describe
 
 LENGTHS = ("rounds", "episodes", "repeats")
@@ -162,6 +162,21 @@ def compute(books: Sequence[gate.Notebook], jobs: int, echo: Callable[[str], Any
     return not any(course.error for course in found)
 
 
+def missing(books: Iterable[gate.Notebook], gpu: bool = False) -> str:
+    """Return the list of the runs that the next stages of some notebooks lack, for `runs compute`.
+
+    With `gpu` it is those of stages that are marked for one. Raises gate.GateError as `begin`.
+    """
+    records = shelf.survey(paths.published()).records
+    prices = Prices(records.values())
+    found = {}
+    for course in courses(books, records):
+        for key in course.missing(records) if not gpu or course.stage.gpu else ():
+            config, head = course.runs[key]
+            found[key] = lane.Order(course.stage.run, config, key, prices.of(head))
+    return lane.as_list(found.values())
+
+
 def _turn(course: Course, records: Mapping, prices: Prices) -> tuple[bool, float]:
     """Return by what stages are ordered: those for a GPU first, where there is one; then seconds,
     a stage of unknown price last.
@@ -281,8 +296,8 @@ def span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 99.5 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def begin(book: gate.Notebook, profile: str = "") -> Any:
-    """Return the generator of a notebook's plan with its own parameters, or those of a profile.
+def begin(book: gate.Notebook, profile: str = "", settings: Sequence[str] = ()) -> Any:
+    """Return the generator of a notebook's plan with its own parameters, or with other settings.
 
     Raises
     ------
@@ -290,7 +305,7 @@ def begin(book: gate.Notebook, profile: str = "") -> Any:
         If the plan cannot be imported, answers with no generator, or has an argument that is no
         parameter of the notebook; the message names both. Also where a setting is not allowed.
     """
-    given = gate.values(book, profile)
+    given = gate.values(book, profile, settings)
     module, _, name = str(book.plan).partition(":")
     try:
         function = getattr(importlib.import_module(module), name)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from companion import story
-from companion.app import gate, links, runner
+from companion.app import fingerprints, gate, links, runner
 from companion.app.documents import read_notebook
 from companion.app.kernels import NotebookFailed, cell_seconds, watched
 from sflkit import paths
@@ -21,7 +21,6 @@ from sflkit import paths
 # What JupyterLab writes into a notebook that it opens with ipykernel's own kernel, so that opening
 # one changes nothing here.
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-ALL_VERDICTS = "90"  # shows what the others have found
 FOLDED = "hide-input"  # the tag of a code cell whose source is folded
 TRAINED = ("try",)  # tags of cells that train while the reader waits
 ALIKE = 0.05
@@ -52,10 +51,13 @@ def refresh_all(
     jobs: int = 1,
     echo: Callable[[str], Any] = print,
     solutions: bool = True,
+    force: bool = False,
 ) -> bool:
     """Refresh the notebooks in `books` and their `solutions`, `jobs` at a time.
 
-    Notebook 90 shows what the others have found and comes last.
+    Left as they are, without `force`, are those of which nothing changed that they were made of,
+    see `fingerprints`. The longest comes first, and notebook 90, which shows what the others have
+    found, last.
 
     `echo` is given one line per notebook. Returns whether none failed.
 
@@ -77,6 +79,8 @@ def refresh_all(
 
     def one(file: Path) -> bool:
         began, done = time.time(), True
+        if not force and fingerprints.is_current(file):
+            return True
         try:
             outcome = f"{file.stem}: {'changed' if refresh(file) else 'unchanged'}"
         except NotebookFailed as error:
@@ -84,8 +88,13 @@ def refresh_all(
         echo(f"{outcome}, {time.time() - began:.0f} s")
         return done
 
-    first = [file for file in files if not file.name.startswith(ALL_VERDICTS)]
-    last = [file for file in files if file.name.startswith(ALL_VERDICTS)]
+    minutes = {book.path: book.minutes or 0.0 for book in books}
+
+    def longest(file: Path) -> float:
+        return -(fingerprints.seconds(file) or 60 * minutes.get(file, 0.0))
+
+    last = [file for file in files if file.name.startswith(fingerprints.ALL_VERDICTS)]
+    first = sorted((file for file in files if file not in last), key=longest)
     with alone(echo), ThreadPoolExecutor(jobs) as pool, runner.publishing(True):
         story.keep(books)
         return all([*pool.map(one, first), *pool.map(one, last)])
@@ -104,11 +113,12 @@ def refresh(file: Path) -> bool:
     import nbclient
     import nbformat
 
-    limit = cell_seconds()
+    limit, began = cell_seconds(), time.time()
     before = nbformat.read(file, as_version=4)
     content = nbformat.read(file, as_version=4)
     links.put(content, file)
     with watched(file.stem, limit) as options:
+        options["extra_arguments"] += fingerprints.kernel_arguments(file)
         nbclient.NotebookClient(
             content, resources={"metadata": {"path": str(file.parent)}}, **options
         ).execute()
@@ -117,6 +127,7 @@ def refresh(file: Path) -> bool:
     changed = text != file.read_text(encoding="utf-8")
     if changed:
         paths.write_atomic(file, text)
+    fingerprints.keep(file, began, time.time() - began)
     return changed
 
 
@@ -168,8 +179,8 @@ def keep_alike(content: Any, before: Any) -> None:
 
     What is trained while the reader waits (`TRAINED`) is rounded differently on another processor:
     where code and words are the same, and numbers within `ALIKE`, the outputs from before stay. The
-    line of provenance stays where nothing else changed. `content`, NotebookNode, is changed in
-    place.
+    line of provenance stays where nothing else changed, nor sflkit's version, with which it begins.
+    `content`, NotebookNode, is changed in place.
     """
     if [cell.source for cell in content.cells] != [cell.source for cell in before.cells]:
         return
@@ -180,7 +191,9 @@ def keep_alike(content: Any, before: Any) -> None:
     lines = [(n, o) for n, o in pairs if "provenance" in n.metadata.get("tags", [])]
     if all(new.outputs == old.outputs for new, old in pairs if (new, old) not in lines):
         for new, old in lines:
-            new.outputs = old.outputs
+            said = ["".join(o.get("text", "") for o in one.outputs) for one in (new, old)]
+            if len({text.partition(" · ")[0] for text in said}) == 1:
+                new.outputs = old.outputs
 
 
 def _alike(outputs: list, before: list) -> bool:

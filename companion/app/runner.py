@@ -10,17 +10,20 @@ seconds of a cell, is in `kernels`; `refresh` executes notebooks in place.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import logging
 import os
 import platform
 import re
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from companion.app import gate
+from companion.app import compare, gate
 from companion.app.kernels import NotebookFailed, cell_seconds, watched
 from sflkit import machine, paths
 
@@ -94,15 +97,25 @@ def check_writable(folder: Path) -> None:
         raise gate.GateError(f"{error}; make it writable, or remove what lies there") from None
 
 
-def run(book: gate.Notebook, profile: str = "", settings: Sequence[str] = ()) -> Path:
+def run(
+    book: gate.Notebook,
+    profile: str = "",
+    settings: Sequence[str] = (),
+    echo: Callable[[str], Any] = print,
+) -> Path:
     """Run `book` through the gate and papermill and return the executed copy.
 
-    Its figures go to out/figures, so that the published ones stay what they are.
+    Every run has a folder of its own, such as out/runs/10-1, with its settings and figures, so that
+    neither the published ones nor those of another run are overwritten; `compare` lays two side by
+    side. With a profile the copy lies in out/<profile> and the figures in out/figures. With
+    settings of its own the copy says in its first line which they are. `echo` is told at once where
+    it will be, and a terminal shows the progress.
 
     Raises
     ------
     gate.GateError
-        Before a kernel starts, when a setting is not allowed or the copy cannot be kept.
+        Before a kernel starts, when a setting is not allowed, the notebook's plan refuses the
+        settings together, or the copy cannot be kept.
     NotebookFailed
         When a cell raised or took longer than `cell_seconds` (a run with sizes of its own has no
         bound unless $SFLKIT_CELL_SECONDS sets one), or when the kernel died; the executed part is
@@ -110,15 +123,75 @@ def run(book: gate.Notebook, profile: str = "", settings: Sequence[str] = ()) ->
     """
     values = gate.resolve(book, profile, settings)
     limit = cell_seconds(bounded=not values)
-    done = paths.out() / (profile or "runs") / book.path.name
+    check_writable(paths.out() / (profile or "runs"))
+    _check_plan(book, profile, settings)
+    done = (paths.out() / profile if profile else _new_folder(book)) / book.path.name
     failed = done.with_suffix(".failed.ipynb")
-    check_writable(done.parent)
     quietly(cores() if machine.THREADS_VARIABLE in os.environ else None)
     for old in (failed, *_left_over(done)):
         old.unlink(missing_ok=True)
-    with publishing(False):
+    echo(f"{book.name} -> {done.parent}")
+    with publishing(False), _figures(None if profile else done.parent / "figures"):
+        if not profile:
+            said = {"notebook": book.name, "settings": gate.values(book, settings=settings)}
+            paths.write_atomic(done.parent / compare.SETTINGS, json.dumps(said, indent=1))
         _execute(book, values, limit, done, failed)
     return done
+
+
+def _check_plan(book: gate.Notebook, profile: str, settings: Sequence[str]) -> None:
+    """Raise GateError where the plan of a notebook refuses its settings together."""
+    if not (book.plan and (profile or settings)):
+        return
+    from companion import plans
+    from companion.app import paper
+
+    try:
+        plans.next_stage(paper.begin(book, profile, settings), None)
+    except gate.GateError:
+        raise
+    except ValueError as error:
+        raise gate.GateError(f"{book.name}: {error}") from None
+
+
+def _new_folder(book: gate.Notebook) -> Path:
+    """Make the next free folder for a run of a notebook, out/runs/<number>-<n>."""
+    for n in itertools.count(1):
+        folder = paths.out() / "runs" / f"{book.number}-{n}"
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise AssertionError("there is always a next number")
+
+
+@contextlib.contextmanager
+def _figures(folder: Path | None) -> Iterator[None]:
+    """Say to the kernels that start inside where figures go, unless the user says so or None."""
+    if folder is None or os.environ.get("SFLKIT_FIGURES"):
+        yield
+        return
+    os.environ["SFLKIT_FIGURES"] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ["SFLKIT_FIGURES"]
+
+
+def _say_settings(file: Path, book: gate.Notebook, values: dict[str, Any]) -> None:
+    """Write into the first line of an executed copy that its text tells of other settings."""
+    import nbformat
+
+    content = nbformat.read(file, as_version=4)
+    said = ", ".join(
+        f"`{name} = {value!r}` in place of `{book.parameters[name].default!r}`"
+        for name, value in values.items()
+    )
+    words = (
+        f"**Run with {said}.** The text tells of the published settings; the tables and figures "
+        "below are of these."
+    )
+    content.cells.insert(0, nbformat.v4.new_markdown_cell(words, metadata={"tags": ["settings"]}))
+    nbformat.write(content, file)
 
 
 def _execute(
@@ -135,8 +208,15 @@ def _execute(
         with watched(book.name, limit) as options:
             options |= {"start_timeout": options["startup_timeout"]}  # papermill's name for it
             papermill.execute_notebook(
-                book.path, part, values, progress_bar=False, cwd=book.path.parent, **options
+                book.path,
+                part,
+                values,
+                progress_bar=sys.stderr.isatty(),
+                cwd=book.path.parent,
+                **options,
             )
+        if values:
+            _say_settings(part, book, values)
         os.replace(part, done)
     except (papermill.PapermillExecutionError, NotebookFailed) as error:
         if part.exists():
@@ -146,7 +226,8 @@ def _execute(
             text = f"{book.name}, cell [{error.exec_count}]: {error.ename}: {error.evalue}"
         raise NotebookFailed(f"{text}\n  see {failed}") from None
     except OSError as error:
-        raise NotebookFailed(f"{book.name}: cannot write {done}: {error.strerror}") from None
+        where = error.filename or done  # Jupyter's own files lie in HOME
+        raise NotebookFailed(f"{book.name}: cannot use {where}: {error.strerror}") from None
     finally:
         part.unlink(missing_ok=True)
 

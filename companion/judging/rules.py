@@ -365,14 +365,12 @@ class OfCeiling(_OverSeeds):
     target: float
     ceiling: float
     within: float
+    unit: str = field(default="% of the best possible", kw_only=True)
     scale: float = field(default=100, kw_only=True)
 
     def __post_init__(self):
         for name in ("target", "ceiling", "within"):
             checks.real(name, getattr(self, name), above=0.0)
-
-    def _shown(self, value: float, sign: str = "") -> str:
-        return f"{self.scale * value:{sign}.3g} % of the best possible"
 
     @property
     def words(self) -> str:
@@ -488,8 +486,8 @@ class Each:
         words = f"{sum(one.answer == 'yes' for one in found.values())} of {len(found)} hold"
         others = [_line(name, one) for name, one in found.items() if one.answer != "yes"]
         # The smallest share is that of the decisive contrast, with the best of the opponents.
-        sizes = [(share_of(one.size), f"{name}: {one.size}") for name, one in found.items()]
-        _, size = min((pair for pair in sizes if pair[0] is not None), default=(None, ""))
+        name = min(found, key=lambda name: decisive(found[name].size))
+        size = f"{name}: {found[name].size}" if found[name].size else ""
         answer = _together([one.answer for one in found.values()])
         return Judged(answer, "; ".join([words, *others]), size=size)
 
@@ -526,7 +524,8 @@ class EveryReading(Each):
     def _sizes(self, found: Mapping[str, Judged]) -> str:
         """Return the share of the printed effect under each reading, where there is one."""
         sizes = {name: one.size.split(" of the printed ") for name, one in found.items()}
-        if any(len(size) == 1 for size in sizes.values()):
+        printed = {size[-1].partition(" [")[0] for size in sizes.values()}
+        if any(len(size) == 1 for size in sizes.values()) or len(printed) > 1:
             return ""
         shares = ", ".join(f"{size[0]} ({name})" for name, size in sizes.items())
         return f"{shares} of the printed {next(iter(sizes.values()))[1].partition(' [')[0]}"
@@ -667,6 +666,12 @@ def share_of(size: str) -> float | None:
     """Return our share of the printed effect, in per cent, from the `size` of what was judged."""
     found = re.match(r"(?:.*: )?(-?\d+) %", size)
     return float(found[1]) if found else None
+
+
+def decisive(size: str) -> float:
+    """Return a key by which the contrast comes first of which ours is the smallest share."""
+    share = share_of(size)
+    return math.inf if share is None else share
 
 
 def _line(name: str, one: Judged) -> str:

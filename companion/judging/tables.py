@@ -7,9 +7,11 @@ claim. Both are written under a lock, so that notebooks may run side by side.
 from __future__ import annotations
 
 import math
+import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -31,7 +33,7 @@ from companion.judging.claims import (
 )
 from sflkit import checks, paths
 from sflkit.intervals import mean_interval
-from sflkit.runs.origin import commit, device, versions
+from sflkit.runs.origin import device
 
 # How the parameters of this process differ from the published ones; `story.begin` fills it.
 explored: list[str] = []
@@ -260,15 +262,29 @@ def _printed(name: str, what: str, *, curves: bool) -> Path:
 
 
 def provenance() -> str:
-    """Return one line that says what produced the numbers: versions, commit, device."""
-    found = versions()
-    others = [f"{name} {found[name]}" for name in found if name != "sflkit"]
-    return " · ".join([f"sflkit {found['sflkit']}", f"commit {commit()}", *others, device()])
+    """Return one line that says with what a notebook was executed: versions and device.
+
+    With which sources is not said here: `companion.app.fingerprints` executes a notebook again when
+    one of them changes, so that it is those of the commit that holds the notebook.
+    """
+    return " · ".join([*(f"{name} {said}" for name, said in versions_at_hand().items()), device()])
+
+
+def versions_at_hand() -> dict[str, str]:
+    """Return the versions of what numbers and figures depend on, whether it is loaded or not."""
+    found = {"sflkit": "", "python": platform.python_version()}
+    for name in ("sflkit", "numpy", "pandas", "scipy", "torch", "matplotlib"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
 
 
 def say_if_unpublished(file: Path) -> None:
     """Print where a file was written that is not among the published ones."""
-    if file.parent == paths.out() / "figures":
+    explored = (paths.out() / "figures", paths.out() / "runs")
+    if any(file.is_relative_to(folder) for folder in explored):
         where = file.relative_to(paths.out().parent)
         print(f"{where} written; what is published in figures/ stays as it is")
 

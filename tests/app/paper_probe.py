@@ -93,3 +93,10 @@ def misspelt(*, round):
 def no_plan(*, seeds):
     """Not a generator."""
     return seeds
+
+
+def picky(*, rounds, seeds):
+    """A plan that refuses odd numbers of rounds, as a config refuses two values together."""
+    if rounds % 2:
+        raise ValueError(f"rounds={rounds} must be even")
+    yield Stage(run, [Config(seed, rounds) for seed in seeds])

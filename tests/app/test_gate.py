@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import nbformat
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,6 +118,72 @@ def test_texts_are_read_as_literals():
     assert found["seeds"].parse("[3, 4]") == [3, 4]
     assert found["rule"].parse("fifo") == found["rule"].parse("'fifo'") == "fifo"
     assert found["label"].parse("7") == "7"  # for a str plain text does, also of digits
+
+
+def begun(given):
+    """Begin notebook 10 with parameters as papermill gives them; return what it then has."""
+    from papermill.translators import PythonTranslator
+
+    cell = PythonTranslator.codify(given)
+    values = {name: one.default for name, one in gate.find("10").parameters.items()}
+    exec(cell, values)
+    values["In"] = ["", PARAMETERS, cell]
+    gate.take(gate.find("10"), values)
+    return values
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"seeds": [0, 1]}, {"seeds": [0, 1]}),
+        ({"seeds": (0, 1)}, {"seeds": [0, 1]}),  # papermill writes a tuple as text
+        ({"rate": "1e-2"}, {"rate": 0.01}),  # YAML 1.1 reads 1e-2 as text
+        ({"rate": 1}, {"rate": 1.0}),
+        ({"rounds": "5"}, {"rounds": 5}),
+        ({"label": "7", "rule": "fifo"}, {"label": "7", "rule": "fifo"}),
+    ],
+)
+def test_what_papermill_gives_is_taken(clone, given, expected):
+    found = begun(given)
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_numbers_of_numpy_are_taken_as_pythons(clone):
+    values = {"seeds": np.array([0, 1]), "rate": np.float64(0.5), "rounds": np.int64(3)}
+    gate.take(gate.find("10"), values)
+    assert values == {"seeds": [0, 1], "rate": 0.5, "rounds": 3}
+    assert [type(one) for one in values["seeds"]] == [int, int] and type(values["rounds"]) is int
+    values = {"seeds": (0, np.int64(1))}
+    gate.take(gate.find("10"), values)
+    assert values["seeds"] == [0, 1] and type(values["seeds"][1]) is int
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"seeds": "[0, 1]"},
+            r"^seeds='\[0, 1\]' is text; it must be list\[int\], each in \[0, 1000\] \(one run "
+            r'each\), with papermill -y "seeds: \[0, 1\]"$',
+        ),
+        ({"seeds": 0}, r'^seeds=0 is no list; .* -y "seeds: \[0\]"$'),
+        ({"seeds": None}, r'^seeds=None is no list; .* -y "seeds: \[0, 1\]"$'),
+        ({"seeds": ["a"]}, r"^seeds=\['a'\] is not allowed"),
+        ({"seeds": [0, 5000]}, r"^seeds=\[0, 5000\] is not allowed: .* each in \[0, 1000\]"),
+        ({"rate": None}, r"^rate=None is not allowed: float, in \(0, 1\]"),
+        ({"rate": "fast"}, r"^rate='fast' is not allowed"),
+        ({"rate": 2.0}, r"^rate=2.0 is not allowed"),
+        ({"rounds": "2019-01-01"}, r"^rounds='2019-01-01' is not allowed"),
+        ({"rounds": True}, r"^rounds=True is not allowed"),
+        ({"flag": "yes"}, r"^flag='yes' is not allowed: bool"),
+        ({"rule": "fiffo"}, r"^rule='fiffo' is not allowed: str, in"),
+        ({"sedes": 0}, r"^no parameter 'sedes'; did you mean 'seeds'\? 10_first has: rounds, "),
+        ({"zzz": 0}, r"^no parameter 'zzz'. 10_first has: rounds, "),
+    ],
+)
+def test_what_papermill_gives_is_refused_by_the_parameters_name(clone, given, said):
+    with pytest.raises(ValueError, match=said):
+        begun(given)
 
 
 def test_profile_then_settings(clone):

@@ -55,6 +55,45 @@ def test_a_run_with_settings_of_its_own_leaves_what_is_published_alone(clone):
     assert (clone / "out" / "figures" / "sfl-fig2.png").is_file()
 
 
+def test_every_run_has_a_folder_and_two_are_laid_side_by_side(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
+    for rounds in (50, 70):
+        result = sflkit("run", "10", "-p", f"rounds={rounds}")
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.startswith("10_first -> ")  # before its kernel starts
+    folders = [clone / "out" / "runs" / f"10-{n}" for n in (1, 2)]
+    assert [sorted(p.name for p in folder.iterdir()) for folder in folders] == 2 * [
+        ["10_first.ipynb", "figures", "settings.json"]
+    ]
+    pictures = {(folder / "figures" / "sfl-fig2.png").read_bytes() for folder in folders}
+    assert len(pictures) == 2 and not (clone / "out" / "figures").exists()
+    first = nbformat.read(folders[0] / "10_first.ipynb", as_version=4).cells[0].source
+    assert first.startswith("**Run with `rounds = 50` in place of `3`.** The text tells of the pub")
+    result = sflkit("compare", "10-1", "10-2")
+    assert result.returncode == 0, result.stderr
+    page = (clone / "out" / "runs" / "10-1-against-10-2.md").read_text()
+    assert "| parameter | 10-1 | 10-2 |\n|---|---|---|\n| rounds | 50 | 70 |" in page
+    assert "| ![](10-1/figures/sfl-fig2.png) | ![](10-2/figures/sfl-fig2.png) |" in page
+    # the line from (0, 0) to (1, rounds): the mean height is rounds / 2
+    assert "| mean of | 10-1 | 10-2 |" in page and "| 1 | 25 | 35 |" in page
+    for names, said in (
+        (("10-1", "10-9"), "no run '10-9' of `sflkit run`; there are: published, 10-1, 10-2"),
+        (("published", "published"), "give two of one notebook"),
+    ):
+        result = sflkit("compare", *names)
+        assert result.returncode == 2 and said in result.stderr
+
+
+def test_settings_that_a_plan_refuses_start_no_kernel(planned, monkeypatch):
+    import papermill
+
+    planned({"10": ("picky", {})})
+    monkeypatch.setattr(papermill, "execute_notebook", lambda *a, **k: pytest.fail("a kernel"))
+    result = CliRunner().invoke(cli.app, ["run", "10", "-p", "rounds=7"])
+    assert result.exit_code == 2 and "sflkit: 10_probe: rounds=7 must be even" in result.stderr
+    assert not list(paths.out().glob("runs/*"))
+
+
 def test_every_run_writes_to_the_folder_that_the_environment_names(clone, monkeypatch):
     """SECURITY.md: $SFLKIT_FIGURES takes figures as published and explored ones alike."""
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
@@ -117,7 +156,8 @@ def test_a_failing_cell_ends_in_1_and_names_itself(clone):
     result = sflkit("run", "first")
     assert result.returncode == 1
     assert "10_first, cell [3]: RuntimeError: the cache is on fire" in result.stderr
-    assert [p.name for p in (clone / "out" / "runs").iterdir()] == ["10_first.failed.ipynb"]
+    there = [p.name for p in (clone / "out" / "runs" / "10-1").iterdir()]
+    assert sorted(there) == ["10_first.failed.ipynb", "settings.json"]
 
 
 def test_refresh_gives_the_same_file_twice_and_keeps_a_failed_one(clone):
@@ -218,9 +258,9 @@ def test_a_cell_that_hangs_is_named_and_its_kernel_gone(clone, monkeypatch):
         "sflkit: 10_first, cell [3]: no end after 3 s, or its outputs did not arrive; "
         "SFLKIT_CELL_SECONDS sets another bound, 0 none\n" in result.stderr
     )
-    failed = clone / "out" / "runs" / "10_first.failed.ipynb"
+    failed = clone / "out" / "runs" / "10-1" / "10_first.failed.ipynb"
     assert str(failed) in result.stderr
-    assert [p.name for p in failed.parent.iterdir()] == [failed.name]
+    assert sorted(p.name for p in failed.parent.iterdir()) == [failed.name, "settings.json"]
     assert (
         nbformat.read(failed, as_version=4).cells[-1].outputs[0].text == "asleep\n"
     )  # what it said before is kept
@@ -290,7 +330,7 @@ def test_worker_processes_end_with_the_kernel(clone):
     )
     assert sflkit("run", "10").returncode == 0
     output = (
-        nbformat.read(clone / "out" / "runs" / "10_first.ipynb", as_version=4)
+        nbformat.read(clone / "out" / "runs" / "10-1" / "10_first.ipynb", as_version=4)
         .cells[-1]
         .outputs[-1]
         .text
@@ -380,7 +420,7 @@ def _book(commit, accuracy, word="late", png="AAAA"):
         v4.new_code_cell(
             "provenance()",
             metadata={"tags": ["provenance"]},
-            outputs=[v4.new_output("stream", name="stdout", text=f"commit {commit}\n")],
+            outputs=[v4.new_output("stream", name="stdout", text=f"sflkit 1 · on {commit}\n")],
         ),
     ]
     return v4.new_notebook(cells=cells)
@@ -393,16 +433,20 @@ def _texts(book):
 @pytest.mark.parametrize(
     ("accuracy", "word", "kept"),
     [
-        (0.962, "late", ["late 0.961\n", "commit a\n"]),  # rounded differently: all stays
-        (0.5, "late", ["late 0.5\n", "commit b\n"]),  # another result
-        (0.961, "early", ["early 0.961\n", "commit b\n"]),  # another word
+        (0.962, "late", ["late 0.961\n", "sflkit 1 · on a\n"]),  # rounded differently: all stays
+        (0.5, "late", ["late 0.5\n", "sflkit 1 · on b\n"]),  # another result
+        (0.961, "early", ["early 0.961\n", "sflkit 1 · on b\n"]),  # another word
     ],
 )
-def test_outputs_that_differ_by_rounding_or_commit_alone_stay(accuracy, word, kept):
+def test_outputs_that_differ_by_rounding_or_machine_alone_stay(accuracy, word, kept):
     before, now = _book("a", 0.961), _book("b", accuracy, word, png="BBBB")
     refresh.keep_alike(now, before)
     assert _texts(now) == kept
     changed = _book("b", 0.961)
     changed.cells[0].source = "train(2)"
     refresh.keep_alike(changed, before)
-    assert _texts(changed) == ["late 0.961\n", "commit b\n"]
+    assert _texts(changed) == ["late 0.961\n", "sflkit 1 · on b\n"]
+    newer = _book("a", 0.961)
+    newer.cells[1].outputs[0].text = "sflkit 2 · on b\n"
+    refresh.keep_alike(newer, before)
+    assert _texts(newer) == ["late 0.961\n", "sflkit 2 · on b\n"]

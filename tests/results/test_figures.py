@@ -117,6 +117,33 @@ def save(data, artefact="sfl-fig4a", **changes):
         plt.close(fig)
 
 
+def test_what_is_drawn_is_what_the_csv_holds(clone):
+    """Numbers that differ behind the seven digits of the csv make one picture."""
+
+    def drawn(artefact, factor):
+        rng = np.random.default_rng(0)
+        x, y = np.arange(8.0) * factor, rng.random(8) * factor
+        fig, axes = plt.subplots(1, 5, figsize=(9.6, 3))
+        axes[0].plot(x, y)
+        axes[0].fill_between(x, y, y + 0.1 * factor)
+        axes[1].scatter(x, y)
+        axes[2].bar(x, y)
+        axes[3].imshow(rng.random((5, 5)) * factor)
+        axes[4].semilogy(x, 1e-9 * y)
+        axes[4].vlines(x, 1e-10 * factor, 1e-9 * y)
+        save = figures.save_figure
+        file = save(fig, artefact, data={"y": y}, parameters={}, folder=clone / "figures")
+        shown = figures.embedded(fig)
+        plt.close(fig)
+        return file.read_bytes(), shown
+
+    once, again, other = (
+        drawn(name, 1 + gap) for name, gap in (("x-a", 0), ("x-b", 2e-9), ("x-c", 0.01))
+    )
+    assert once == again
+    assert once != other
+
+
 def test_figure_passport_and_index_are_stable(clone, monkeypatch):
     data = frame()
     png = save(data)
@@ -131,7 +158,7 @@ def test_figure_passport_and_index_are_stable(clone, monkeypatch):
     assert passport["versions"]["matplotlib"] == matplotlib.__version__
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
     # Drawn again by other versions: the figure is the same, so nothing changes.
-    monkeypatch.setattr(figures, "versions", lambda: {"python": "3.99"})
+    monkeypatch.setattr(figures, "versions_at_hand", lambda: {"python": "3.99"})
     save(data)
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
     save(data, parameters={"rounds": 31, "seeds": [0, 1]})  # other parameters: the passport alone

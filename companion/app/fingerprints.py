@@ -1,0 +1,217 @@
+"""What a notebook was made of, so that nothing is executed twice.
+
+A kernel that executes a notebook in place writes down which files of the clone it read: the modules
+that it loaded, and data, claims and published runs. `keep` puts their digests into
+out/.fingerprints, with the packages at hand and what the notebook left behind; `is_current` says
+whether all of that is as it was. Then executing the notebook again would change nothing.
+
+What is read of a table that all notebooks write, such as verdicts.csv, counts only for notebook 90,
+which shows what the others found. A process that a kernel starts may load what the modules of
+sflkit that are loaded import somewhere; so these belong to them.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from sflkit import paths
+
+ALL_VERDICTS = "90"  # the notebook that shows what the others have found
+_TABLES = ("verdicts.csv", "parts.csv", "index.csv", "parameters.json")
+_PACKAGES = ("sflkit", "companion")
+_NOT_READ = ("out", ".git", ".venv")  # folders of a clone in which nothing is a source
+
+
+# --- in the kernel --------------------------------------------------------------------------------
+
+
+def kernel_arguments(file: Path) -> list[str]:
+    """Return what makes ipykernel follow itself into that notebook's list of files."""
+    line = f"__import__('companion.app.fingerprints').app.fingerprints.follow({str(_list(file))!r})"
+    return [f"--IPKernelApp.exec_lines={line}"]
+
+
+def follow(target: str) -> None:
+    """Write to `target`, after every cell, which files of the clone this process has read."""
+    from IPython import get_ipython
+
+    root = str(paths.clone_root()) + os.sep
+    opened: set[str] = set()
+
+    def hook(event: str, arguments: tuple) -> None:
+        if event == "open" and isinstance(arguments[0], str):
+            opened.add(arguments[0])
+
+    def write(*_: Any) -> None:
+        loaded = {
+            file
+            for name, module in list(sys.modules.items())
+            if (file := getattr(module, "__file__", None))
+            and (name.partition(".")[0] in _PACKAGES or file.startswith(root))
+        }
+        read = {os.path.abspath(name) for name in list(opened)}
+        inside = {name for name in read if name.startswith(root)}
+        found = sorted(name for name in loaded | inside if not name.endswith(".pyc"))
+        paths.write_atomic(target, json.dumps(found))
+
+    sys.addaudithook(hook)
+    get_ipython().events.register("post_run_cell", write)
+
+
+# --- around it ------------------------------------------------------------------------------------
+
+
+def keep(file: Path, began: float, seconds: float) -> None:
+    """Write down what a notebook was made of, after it was executed in place.
+
+    Nothing is written where a source changed since it `began`, a time in seconds: which of the two
+    was read, nobody knows.
+    """
+    listed = _list(file)
+    try:
+        read = json.loads(paths.read(listed))
+    except OSError:  # it has no cells to run
+        return
+    listed.unlink(missing_ok=True)
+    sources = {name for name in read if _counts(Path(name), file)}
+    sources |= _importable(name for name in sources if f"{os.sep}sflkit{os.sep}" in name)
+    if any(os.stat(name).st_mtime >= began for name in sources):
+        return
+    kept = {
+        "sources": {name: _digest(name) for name in sorted(sources)},
+        "made": _made(file),
+        "packages": packages(),
+        "seconds": round(seconds, 1),
+    }
+    paths.write_atomic(_record(file), json.dumps(kept, indent=1))
+
+
+def is_current(file: Path) -> bool:
+    """Return whether executing a notebook in place would change nothing."""
+    kept = _read(file)
+    return (
+        bool(kept)
+        and kept["packages"] == packages()
+        and all(_digest(name) == digest for name, digest in kept["sources"].items())
+        and kept["made"] == _made(file)
+    )
+
+
+def seconds(file: Path) -> float | None:
+    """Return how long a notebook took when it was executed last; None where nobody knows."""
+    return _read(file).get("seconds")
+
+
+@functools.cache
+def packages() -> str:
+    """Return a digest of the interpreter and all packages at hand, with their versions."""
+    found = sorted(f"{one.name} {one.version}" for one in metadata.distributions())
+    return _sha256("\n".join([sys.version, *found]).encode())
+
+
+def library(*others: str) -> str:
+    """Return a digest of sflkit's modules, the packages at hand and what else is given."""
+    folder = Path(paths.__file__).parent
+    files = sorted(map(str, folder.rglob("*.py")))
+    return _sha256("\n".join([packages(), *map(_digest, files), *others]).encode())
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        kept = json.loads(paths.read(_record(file)))
+        return kept if set(kept) == {"sources", "made", "packages", "seconds"} else {}
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _counts(read: Path, file: Path) -> bool:
+    """Return whether a file that was read is one that the notebook's outputs come from."""
+    root = paths.clone_root()
+    inside = read.relative_to(root).parts if read.is_relative_to(root) else ()
+    if not read.is_file() or read.suffix == ".ipynb" or (inside and inside[0] in _NOT_READ):
+        return False
+    if inside[:1] == ("figures",):
+        return file.name.startswith(ALL_VERDICTS) and read.name != "index.csv"
+    return True
+
+
+def _made(file: Path) -> dict[str, str]:
+    """Return digests of what a notebook left: itself, its figures, its rows of the tables."""
+    import pandas as pd
+
+    folder, name = paths.clone_root() / "figures", file.stem
+    about = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("sflkit", {})
+    mine = set(about.get("artefacts", ()))
+    rows = []
+    for table in _TABLES[:3]:
+        if (folder / table).is_file():
+            found = pd.read_csv(folder / table, dtype=str, keep_default_na=False)
+            own = found["artefact"].isin(mine)
+            if "notebook" in found:
+                own |= found["notebook"] == name
+                mine |= set(found.loc[own, "artefact"])
+            rows.append(found[own].to_csv(index=False))
+    figures = sorted(one for name in mine for one in folder.glob(f"{name}.*"))
+    return {
+        "notebook": _digest(str(file)),
+        "rows": _sha256("\n".join(rows).encode()),
+        **{one.name: _digest(str(one)) for one in figures},
+    }
+
+
+def _importable(files: Iterable[str]) -> set[str]:
+    """Return the modules of sflkit that some of them import, at their top or later."""
+    found, todo = set(), set(files)
+    while todo:
+        found |= todo
+        todo = {name for file in todo for name in _imports(file)} - found
+    return found
+
+
+@functools.cache
+def _imports(file: str) -> tuple[str, ...]:
+    package = next(one for one in Path(file).parents if one.name == "sflkit")
+    named = set()
+    for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            named |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            named |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    places = [package.parent.joinpath(*name.split(".")) for name in named if name[:6] == "sflkit"]
+    files = [file for one in places for file in (one.with_suffix(".py"), one / "__init__.py")]
+    return tuple(str(file) for file in files if file.is_file())
+
+
+def _digest(name: str) -> str:
+    """Return the digest of a file; "" where it is gone."""
+    try:
+        there = os.stat(name)
+    except OSError:
+        return ""
+    return _digest_of(name, there.st_mtime_ns, there.st_size)
+
+
+@functools.cache
+def _digest_of(name: str, changed: int, size: int) -> str:
+    return _sha256(Path(name).read_bytes())
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _record(file: Path) -> Path:
+    return paths.out() / ".fingerprints" / f"{file.parent.name}-{file.stem}.json"
+
+
+def _list(file: Path) -> Path:
+    return _record(file).with_suffix(".read")
