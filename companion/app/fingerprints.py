@@ -26,7 +26,7 @@ from typing import Any
 from sflkit import paths
 
 ALL_VERDICTS = "90"  # the notebook that shows what the others have found
-_TABLES = ("verdicts.csv", "parts.csv", "index.csv", "parameters.json")
+_TABLES = ("verdicts.csv", "parts.csv", "index.csv")
 _PACKAGES = ("sflkit", "companion")
 _NOT_READ = ("out", ".git", ".venv")  # folders of a clone in which nothing is a source
 
@@ -152,7 +152,7 @@ def _made(file: Path) -> dict[str, str]:
     about = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("sflkit", {})
     mine = set(about.get("artefacts", ()))
     rows = []
-    for table in _TABLES[:3]:
+    for table in _TABLES:
         if (folder / table).is_file():
             found = pd.read_csv(folder / table, dtype=str, keep_default_na=False)
             own = found["artefact"].isin(mine)
