@@ -2,12 +2,8 @@
 
 A published run is worth as much as the promise that this code makes it. Some of the runs behind a
 notebook are picked at random, the first rounds of each are recomputed with its own config
-(`stop_after`, since some arrivals depend on T), and every published column is compared:
-
-- integers, words and what follows from counts alone (`COUNTED`) must be equal, the latter in the
-  seven digits that are published: who took part, which samples came, which were kept;
-- trained numbers may differ by `TOLERANCE`, as a share of what is above 1, since another processor
-  adds in another order.
+(`stop_after`, since some arrivals depend on T), and every published column is compared, as
+`sflkit.runs.audit` says.
 
 A run of at most `WHOLE_SECONDS`, or without rounds to stop after, is recomputed whole. Its data set
 must be at hand: nothing is downloaded for an audit.
@@ -22,7 +18,6 @@ once more with all that the processor has.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import multiprocessing
 import os
@@ -42,15 +37,8 @@ from companion.judging.claims import Page
 from sflkit import paths
 from sflkit.data import catalogue
 from sflkit.runs import store
+from sflkit.runs.audit import TOLERANCE, begun, differences, last_round, until
 from sflkit.runs.keys import result_key
-
-TOLERANCE = 0.005  # one test image of the smallest test set, 300, may be told otherwise
-WHOLE_SECONDS = 2.0
-# Floats that no model enters, and those that only a clock does.
-COUNTED = {"discrepancy", "square", "p_hist", "rate", "learning_rate", "renewed", "mean_kappa"}
-TIMED = {"unlearning_seconds"}
-_DIGITS = 2e-6  # the most by which two numbers that round to the same seven digits differ
-
 
 # What torch reads when it is loaded.
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
@@ -167,7 +155,7 @@ def check(run: Published, rounds: int = 10, folder: Path | str | None = None) ->
     """
     folder = paths.published() if folder is None else folder
     began = time.perf_counter()
-    last = 0 if run.wrong else _last_round(run, rounds)
+    last = 0 if run.wrong else last_round(run.run, run.record, rounds)
 
     def answer(state: str, why: str = "", gaps: dict | None = None) -> Finding:
         return Finding(run.key, state, why, last, gaps or {}, time.perf_counter() - began)
@@ -178,15 +166,13 @@ def check(run: Published, rounds: int = 10, folder: Path | str | None = None) ->
     if not run.at_hand:
         return answer("not audited", f"{run.data} is not at hand")
     try:
-        frame = run.run(run.config, **({"stop_after": last} if last else {}))
+        frame = begun(run.run, run.config, last)
     except catalogue.DataUnavailableError as error:
         return answer("not audited", str(error))
     except Exception as error:  # the published run had none, whatever it is
         return answer("differs", f"{type(error).__name__}: {error}")
     published, _ = store.read_result(run.key, folder)
-    if last:
-        published = published[published.filter(["round", "episode"]).iloc[:, 0] <= last]
-    why, gaps, drifts = differences(frame, published.reset_index(drop=True))
+    why, gaps, drifts = differences(frame, until(published, last))
     layers = run.record["config"].get("model", "linear") != "linear"
     state = ("drifts" if drifts and layers else "differs") if why else "equal"
     here, there = (data or {} for data in (frame.attrs.get("data"), run.record["data"]))
@@ -198,16 +184,6 @@ def check(run: Published, rounds: int = 10, folder: Path | str | None = None) ->
     return answer(state, why, gaps)
 
 
-def _last_round(run: Published, rounds: int) -> int:
-    """Return the round after which to stop a run; 0 where it is recomputed whole."""
-    stops = "stop_after" in inspect.signature(run.run).parameters
-    if run.record["seconds"] <= WHOLE_SECONDS or not stops:
-        return 0
-    config = run.record["config"]
-    total = config.get("request_round") or config.get("rounds") or config["episodes"]
-    return min(max(rounds, config.get("evaluate_every", 1)), total)
-
-
 def check_anew(run: Published, rounds: int = 10) -> Finding:
     """Return `check` of a process of its own with all instructions that the processor has."""
     narrow = {name: os.environ.pop(name, None) for name in INSTRUCTIONS}
@@ -216,42 +192,6 @@ def check_anew(run: Published, rounds: int = 10) -> Finding:
             return pool.submit(check, run, rounds).result()
     finally:
         os.environ.update({name: value for name, value in narrow.items() if value is not None})
-
-
-def differences(frame: pd.DataFrame, published: pd.DataFrame) -> tuple[str, dict[str, float], bool]:
-    """Compare the columns of a published run with those of the recomputed one.
-
-    Returns
-    -------
-    str
-        What differs, in words; "" where nothing does by more than is allowed.
-    dict
-        Trained column -> the largest difference; inf where one of two numbers is missing.
-    bool
-        Whether only trained numbers differ, and had begun to at the evaluation before.
-    """
-    if len(frame) != len(published) or not set(published) <= set(frame):
-        return f"{frame.shape} rows and columns in place of {published.shape}", {}, False
-    wrong, first, counted = [], len(published), False
-    trained = pd.DataFrame(index=published.index)
-    for name in published.columns.difference(TIMED, sort=False):
-        ours, theirs = frame[name], published[name]
-        is_trained = theirs.dtype.kind == "f" and name not in COUNTED
-        if is_trained:
-            gap = (ours - theirs).abs() / theirs.abs().clip(lower=1)
-            trained[name] = gap.mask(ours.isna() != theirs.isna(), np.inf)
-            bad = trained[name] > TOLERANCE
-        elif theirs.dtype.kind == "f":
-            bad = ~np.isclose(ours, theirs, rtol=_DIGITS, atol=1e-12, equal_nan=True)
-        else:
-            bad = ours != theirs
-        if np.any(bad):
-            row = int(np.argmax(bad))
-            wrong.append(f"{name} is {ours[row]} in place of {theirs[row]} in row {row + 1}")
-            first, counted = min(first, row), counted or not is_trained
-    before = trained[:first].max(axis=1).dropna()
-    drifts = bool(wrong) and not counted and len(before) > 0 and before.iloc[-1] > _DIGITS
-    return "; ".join(wrong), trained.max().fillna(0.0).to_dict(), bool(drifts)
 
 
 def line(findings: Sequence[Finding], runs: Sequence[Published], *, files: bool = True) -> str:

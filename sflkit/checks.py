@@ -394,16 +394,12 @@ def labels(name: str, value: ArrayLike) -> np.ndarray:
             f"{name} has shape {out.shape} and type {out.dtype}; "
             "it must be a non-empty vector of integers"
         )
-    if out.min() < 0 or out.max() > MAX_LABEL:
-        wrong = out.min() if out.min() < 0 else out.max()
-        raise ValueError(f"{name} holds {wrong}; class indices must be >= 0 and <= {MAX_LABEL}")
+    integers(name, out, low=0, high=MAX_LABEL)
     return out
 
 
-def indices(name: str, value: ArrayLike, size: int, *, of: str = "") -> np.ndarray:
+def indices(name: str, value: ArrayLike, size: int) -> np.ndarray:
     """Return `value`, places in something of `size` entries, as a vector of int64.
-
-    `of` names that something in the message.
 
     Raises
     ------
@@ -413,11 +409,7 @@ def indices(name: str, value: ArrayLike, size: int, *, of: str = "") -> np.ndarr
     out = values(name, value)
     if out.ndim != 1 or (out.size and out.dtype.kind not in "iu"):
         raise ValueError(f"{name}={shown(value)} must be a vector of integers")
-    if out.size and (out.min() < 0 or out.max() >= size):
-        bad = out[(out < 0) | (out >= size)][0]
-        places = f", places in {of}" if of else ""
-        raise ValueError(f"{name} holds {bad}; entries must be integers in [0, {size - 1}]{places}")
-    return out.astype(np.int64)
+    return integers(name, out, low=0, high=size - 1)
 
 
 def limits(

@@ -6,9 +6,12 @@ application. In a clone the companion does so: it runs notebooks and draws figur
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,6 +27,10 @@ app = typer.Typer(
     help="Executable companion to four papers on federated learning with streams, small caches "
     "and forgetting.",
 )
+
+
+runs = typer.Typer(help="Runs that are computed on another machine, and come back in a bundle.")
+app.add_typer(runs, name="runs")
 
 
 @app.callback(invoke_without_command=True)
@@ -106,10 +113,51 @@ def doctor() -> None:
         typer.echo(f"data       {name}: {where}")
 
 
+@runs.command("compute")
+def compute_list(
+    file: Annotated[Path, typer.Argument(help="the list that `sflkit runs missing` wrote")],
+    minutes: Annotated[float, typer.Option(help="after which the bundle is there")],
+    out: Annotated[Path, typer.Option(help="the bundle, a .tar.xz")],
+    jobs: Annotated[int, typer.Option(min=1, max=1000, help="runs at a time")] = 1,
+) -> None:
+    """Compute what of a list fits into some minutes, the dearest first. Called again it goes on."""
+    from sflkit.runs import lane
+
+    with _refusals():
+        lane.compute(
+            lane.orders(paths.read(file)), out, minutes=minutes, jobs=jobs, echo=typer.echo
+        )
+
+
+@runs.command("take")
+def take_bundle(
+    bundle: Annotated[Path, typer.Argument(help="what `sflkit runs compute` wrote")],
+    audited: Annotated[int, typer.Option(min=0, help="runs of each experiment to recompute")] = 2,
+) -> None:
+    """Check a bundle, recompute the first rounds of some runs, and file what is right."""
+    from sflkit.runs import lane
+
+    with _refusals():
+        typer.echo(f"{len(lane.take(bundle, audited=audited))} runs are in {paths.results_store()}")
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        typer.echo(f"sflkit: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
 def main() -> None:
     """Run the command with what other installed packages add to it."""
     for entry in metadata.entry_points(group="sflkit.commands"):
-        app.registered_commands += entry.load().registered_commands
+        added = entry.load()
+        app.registered_commands += added.registered_commands
+        for group in added.registered_groups:
+            if group.name == "runs":
+                runs.registered_commands += group.typer_instance.registered_commands
     app()
 
 

@@ -21,9 +21,8 @@ as values. Equal settings are thus equal configs, with one result.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from functools import cache, partial, wraps
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -49,73 +48,37 @@ _NAME = "<field>"
 _WORDS = {str: "text", NoneType: "None"}
 
 
-class _Checked:
-    """A type whose values go through `check` first, and are what it returns."""
-
-    def check(self, value: Any) -> Any:
-        """Return `value` as the field holds it, or raise ValueError."""
-        raise NotImplementedError
-
-    def expected(self) -> str:
-        """Return what is allowed, as a message says it behind "must be"."""
-        raise NotImplementedError
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        return handler.generate_schema(Annotated[Any, pydantic.PlainValidator(self.check)])
+def Whole(
+    low: int | None = None, high: int | None = None, any_size: bool = False
+) -> pydantic.PlainValidator:
+    """Return what allows an integer in [low, high]; a bound that is None is open."""
+    options = {"low": low, "high": high, "any_size": any_size}
+    return pydantic.PlainValidator(partial(checks.integer, _NAME, **options))
 
 
-@dataclass(frozen=True)
-class Whole(_Checked):
-    """An integer in [low, high]; a bound that is None is open, see `checks.integer`."""
-
-    low: int | None = None
-    high: int | None = None
-    any_size: bool = False
-
-    def check(self, value: Any) -> int:
-        """Return `value` as int; ValueError as `checks.integer`."""
-        return checks.integer(_NAME, value, self.low, self.high, any_size=self.any_size)
-
-    def expected(self) -> str:
-        """Return what is allowed, as a message says it."""
-        return f"an integer{checks.limits(self.low, self.high)}"
+def Number(
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+) -> pydantic.PlainValidator:
+    """Return what allows a finite number with low <= value <= high and above < value < below."""
+    options = {"low": low, "high": high, "above": above, "below": below}
+    return pydantic.PlainValidator(partial(checks.real, _NAME, **options))
 
 
-@dataclass(frozen=True)
-class Number(_Checked):
-    """A finite number with low <= value <= high and above < value < below."""
-
-    low: float | None = None
-    high: float | None = None
-    above: float | None = None
-    below: float | None = None
-
-    def check(self, value: Any) -> float:
-        """Return `value` as float; ValueError as `checks.real`."""
-        return checks.real(_NAME, value, self.low, self.high, above=self.above, below=self.below)
-
-    def expected(self) -> str:
-        """Return what is allowed, as a message says it."""
-        return f"a finite number{checks.limits(self.low, self.high, self.above, self.below)}"
-
-
-@dataclass(frozen=True, eq=False)
-class OneOf(_Checked):
-    """One of `allowed`, a collection that is looked at for every value.
+def OneOf(allowed: Collection) -> pydantic.PlainValidator:
+    """Return what allows one of `allowed`, a collection that is looked at for every value.
 
     A registry may therefore grow after the config was declared.
     """
+    return pydantic.PlainValidator(partial(_choice, allowed=allowed))
 
-    allowed: Collection
 
-    def check(self, value: Any) -> Any:
-        """Return `value`, numpy's as Python's own; ValueError as `checks.choice`."""
-        plain = value.item() if isinstance(value, np.generic) else value
-        return checks.choice(_NAME, plain, self.allowed)
-
-    def expected(self) -> str:
-        """Return what is allowed, as a message says it."""
-        return f"one of {', '.join(map(repr, self.allowed))}"
+def _choice(value: Any, allowed: Collection) -> Any:
+    """Return `value`, numpy's as Python's own."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return checks.choice(_NAME, plain, allowed)
 
 
 Seed = Annotated[int, Whole(0, any_size=True)]
@@ -144,16 +107,26 @@ def settings(cls: Class) -> Class:
         cls, frozen=True, config=pydantic.ConfigDict(extra="forbid", validate_default=True)
     )
     for name, kind in _kinds(made).items():
-        if bare := _bare_numbers(kind):
+        if bare := _bare_number(kind):
             raise TypeError(
                 f"{name} of {cls.__name__} is a bare {bare}; say what it allows by Whole, Number "
                 "or one of the names made of them in sflkit.config"
             )
     construct = made.__init__
 
-    @functools.wraps(construct)
+    @wraps(construct)
     def __init__(self: Any, *args: Any, **fields: Any) -> None:
-        given = _by_name(type(self), args, fields)
+        names = tuple(_kinds(type(self)))
+        by_place = dict(zip(names, args))
+        for name in (*map(repr, args[len(names) :]), *(by_place.keys() & fields.keys())):
+            raise ValueError(
+                f"{name} is one value too many for {type(self).__name__}; its {len(names)} fields, "
+                f"each given once, are {', '.join(names)}"
+            )
+        given = by_place | fields
+        for name, value in given.items():
+            if isinstance(value, (set, frozenset)):
+                raise ValueError(f"{name}={value!r} must be a list or a tuple; a set has no order")
         try:
             construct(self, **given)
         except pydantic.ValidationError as error:
@@ -169,38 +142,31 @@ def _kinds(cls: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
-def _by_name(cls: type, args: tuple, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return all values that a config was given by the names of their fields."""
-    names = tuple(field.name for field in dataclasses.fields(cls))
-    if len(args) > len(names):
-        raise ValueError(
-            f"{args[len(names)]!r} is one value too many for {cls.__name__}; "
-            f"its {len(names)} fields are {', '.join(names)}"
-        )
-    by_place = dict(zip(names, args))
-    for name in by_place.keys() & fields.keys():
-        raise ValueError(f"{name} of {cls.__name__} is given twice, by its place and by its name")
-    for name, value in (by_place | fields).items():
-        if isinstance(value, (set, frozenset)):
-            raise ValueError(f"{name}={value!r} must be a list or a tuple; a set has no order")
-    return by_place | fields
+def _validators(kind: Any) -> list[Any]:
+    """Return the functions that `Whole`, `Number` or `OneOf` put into an annotation."""
+    marks = getattr(kind, "__metadata__", ())
+    return [mark.func for mark in marks if isinstance(mark, pydantic.PlainValidator)]
 
 
-def _bare_numbers(kind: Any) -> str:
+def _bare_number(kind: Any) -> str:
     """Return the name of a number type in `kind` that no check goes with, or nothing."""
-    if get_origin(kind) is Annotated and any(isinstance(m, _Checked) for m in kind.__metadata__):
+    if _validators(kind):
         return ""
     if kind in (int, float, bool):
         return kind.__name__
-    return next(filter(None, map(_bare_numbers, get_args(kind))), "")
+    return next(filter(None, map(_bare_number, get_args(kind))), "")
 
 
 def _expected(kind: Any) -> str:
     """Return what an annotation allows, as a message says it behind "must be"."""
     origin, inside = get_origin(kind), get_args(kind)
+    for check in _validators(kind):
+        try:
+            return str(check(object()))
+        except ValueError as error:  # the words in which anything else is refused
+            return str(error).partition(" must be ")[2]
     if origin is Annotated:
-        checked = [mark for mark in inside[1:] if isinstance(mark, _Checked)]
-        return checked[0].expected() if checked else _expected(inside[0])
+        return _expected(inside[0])
     if origin in (Union, UnionType):
         return " or ".join(map(_expected, inside))
     if origin is tuple and inside[-1] is Ellipsis:
@@ -240,18 +206,15 @@ def _refusal(field: Any, details: list, cls: type, given: Mapping[str, Any]) -> 
     return f"{field}={checks.shown(value, 100)} must be {_expected(kind)}{more}"
 
 
-@functools.cache
+@cache
 def registries(cls: type) -> dict[str, Registry]:
     """Return the registries from which the fields of a config take their values, by field.
 
     A class that `settings` did not declare has none.
     """
-    if not is_pydantic_dataclass(cls):
-        return {}
-    hints = get_type_hints(cls, include_extras=True)
     return {
-        field: mark.allowed
-        for field, hint in hints.items()
-        for mark in getattr(hint, "__metadata__", ())
-        if isinstance(mark, OneOf) and isinstance(mark.allowed, Registry)
+        field: allowed
+        for field, kind in (_kinds(cls) if is_pydantic_dataclass(cls) else {}).items()
+        for check in _validators(kind)
+        if isinstance(allowed := getattr(check, "keywords", {}).get("allowed"), Registry)
     }

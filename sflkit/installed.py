@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from importlib import metadata
 
@@ -15,6 +16,7 @@ USES = {
 }
 
 
+@functools.cache  # a package's metadata take a millisecond to read
 def version(name: str) -> str | None:
     """Return the version of a package, or None where it is not installed."""
     try:

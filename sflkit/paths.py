@@ -252,8 +252,8 @@ class Lock:
             # Whoever held it may have removed the file that was opened here.
             if os.path.samestat(os.fstat(self._number), os.stat(self.file)):
                 with contextlib.suppress(OSError):  # on a full disk nobody is named
-                    os.truncate(self._number, 0)
-                    os.write(self._number, f"process {os.getpid()} on {platform.node()}".encode())
+                    said = f"process {os.getpid()} on {platform.node()}".encode()
+                    os.truncate(self._number, os.write(self._number, said))
                 return True
         except (BlockingIOError, FileNotFoundError):
             pass

@@ -53,6 +53,9 @@ def measure(path: Path) -> Reading:
         if cell["cell_type"] == "markdown":
             words += len(re.sub(r"\]\([^)]*\)", "]", source).split())
             heights["prose"] += _prose(source)
+            for width, height in _linked(source, path.parent):
+                first = sum(heights.values()) if first is None else first
+                heights["figure"] += height * min(1, WIDTH / width) / LINE + 1
             continue
         if not cell["metadata"].get("jupyter", {}).get("source_hidden"):
             shown = _wrapped(source, CODE)
@@ -113,6 +116,12 @@ def outputs(path: Path) -> str:
 def png_size(text: str) -> tuple[int, int]:
     """Return width and height of a png in base64, in pixels."""
     return struct.unpack(">II", base64.b64decode(text[:64])[16:24])
+
+
+def _linked(text: str, folder: Path) -> list[tuple[int, int]]:
+    """Return width and height of the pictures that Markdown links to, in pixels."""
+    files = re.findall(r"!\[[^\]]*\]\(([^)]+\.png)\)", text)
+    return [struct.unpack(">II", (folder / file).read_bytes()[16:24]) for file in files]
 
 
 def _wrapped(text: str, width: int) -> int:

@@ -14,7 +14,7 @@ from tests.helpers import ROOT
 # A module of sflkit imports only from floors below its own, or from its own package.
 FLOORS = {
     "sfl datastreams osafl fats cli": 4,
-    "data federated results": 3,
+    "data federated runs intervals": 3,
     "models randomness config machine rounding": 2,
     "checks exports registry paths npzfiles torch_draws installed": 1,
 }
@@ -22,7 +22,7 @@ FLOOR = {name: floor for names, floor in FLOORS.items() for name in names.split(
 # Packages that take a second to load or open a display.
 HEAVY = {"torch", "sklearn", "cvxpy", "seaborn", "matplotlib.pyplot"}
 # What is imported here needs none of them, so that a command answers at once.
-LIGHT = "cli paths checks data results.sweep sfl.caches sfl.bounds fats.forgetting fats.history"
+LIGHT = "cli paths checks data runs.sweep sfl.caches sfl.bounds fats.forgetting fats.history"
 NAMED_TUPLE = ("_asdict", "_fields", "_make", "_replace")  # public, whatever their names look like
 FILES = sorted(path for name in ("sflkit", "companion") for path in (ROOT / name).rglob("*.py"))
 

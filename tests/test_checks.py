@@ -201,7 +201,7 @@ def test_simplex():
         ([0.5], "type float64; it must be a non-empty vector of integers"),
         ([True], "type bool"),
         (["a"], "type <U1"),
-        ([-1, 0], "labels holds -1; class indices must be >= 0"),
+        ([-1, 0], "labels holds -1; entries must be integers >= 0"),
     ],
 )
 def test_labels(value, message):
@@ -213,7 +213,7 @@ def test_labels(value, message):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([3], r"rows holds 3; entries must be integers in \[0, 2\]"),
+        ([3], "rows holds 3; entries must be integers >= 0 and <= 2"),
         ([-1], "rows holds -1"),
         ([0.5], r"rows=\[0.5\] must be a vector of integers"),
         ([[0]], r"rows=\[\[0\]\] must be a vector of integers"),

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
 
 import pytest
 
@@ -69,3 +75,66 @@ def test_a_lock_is_exclusive_and_leaves_nothing_in_the_folder(tmp_path):
         paths.lock(tmp_path / "table.csv", wait=False).acquire()
     with paths.lock(tmp_path / "table.csv", wait=False):
         assert not list(tmp_path.iterdir())
+
+
+def test_a_forked_child_inherits_no_lock(tmp_path):
+    """Nor does it give back what its parent holds; when the parent has died, the lock is free."""
+    holds = f"""
+        import os, time
+        from sflkit import paths
+        lock = paths.lock("file", folder=paths.Path({str(tmp_path)!r}))
+        lock.acquire()
+        child = os.fork()
+        if child == 0:
+            lock.release()
+            time.sleep(60)
+        print(child, flush=True)
+        time.sleep(60)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(holds)]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    try:
+        time.sleep(0.2)
+        with pytest.raises(TimeoutError, match=f"file.lock is held by process {parent.pid} on "):
+            paths.lock("file", folder=tmp_path, wait=False).acquire()
+        parent.kill()
+        parent.wait()
+        with paths.lock("file", folder=tmp_path, wait=False):
+            os.kill(child, 0)  # it lives
+    finally:
+        os.kill(child, signal.SIGKILL)
+        parent.kill()
+        parent.stdout.close()
+
+
+def test_whoever_waits_for_long_is_told_for_whom(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "PATIENCE", 0.05)
+    held = paths.lock("file", folder=tmp_path)
+    held.acquire()
+    threading.Timer(0.3, held.release).start()
+    with pytest.warns(
+        UserWarning, match=f"waiting for .*held by process {os.getpid()} on "
+    ) as said:
+        with paths.lock("file", folder=tmp_path):
+            pass
+    assert len(said) == 1 and not list(tmp_path.iterdir())
+
+
+def test_locks_whose_files_come_and_go_are_exclusive(tmp_path):
+    inside, most = [0], [0]
+
+    def work():
+        for _ in range(50):
+            with paths.lock("file", folder=tmp_path):
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                time.sleep(0)
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] and inside == [0] and not list(tmp_path.iterdir())

@@ -17,6 +17,8 @@ from companion.judging import seals
 from sflkit import paths
 
 app = typer.Typer()
+runs = typer.Typer()
+app.add_typer(runs, name="runs")
 Profile = Annotated[
     str, typer.Option(help="small, or another of notebooks/profiles.yaml; empty: published sizes")
 ]
@@ -166,6 +168,19 @@ def compute_published(
             complete = False
     if not complete:
         raise typer.Exit(1)
+
+
+@runs.command("missing")
+def missing_runs(
+    more: Names = None,
+    only: Only = "",
+    gpu: Annotated[bool, typer.Option("--gpu", help="only those marked for a GPU")] = False,
+) -> None:
+    """List the published runs that the notebooks lack, with keys and prices, for `runs compute`."""
+    from companion.app import paper
+
+    with _exits():
+        typer.echo(paper.missing(gate.select(" ".join([only, *(more or [])])), gpu), nl=False)
 
 
 @app.command("status")

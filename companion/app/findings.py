@@ -36,6 +36,7 @@ class Part(NamedTuple):
     low: str
     high: str
     n_seeds: str
+    readings: list[str]
 
 
 @cache
@@ -48,7 +49,10 @@ def _part(row: pd.Series) -> Part:
     numbers = _NUMBER.findall(row["ours"])
     low, _, high = row["interval"].strip("[]").partition(", ")
     number = float(numbers[-1]) if numbers else None
-    return Part(row["answer"], row["ours"].lstrip("+-"), number, low, high, row["n_seeds"])
+    readings = re.findall(r"(?:^|; )[a-z ]+: [a-z ]+, ([-+][\d.]+)", row["ours"])
+    return Part(
+        row["answer"], row["ours"].lstrip("+-"), number, low, high, row["n_seeds"], readings
+    )
 
 
 def text(finding: Mapping[str, Any], parts: pd.DataFrame) -> str:

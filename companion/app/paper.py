@@ -27,7 +27,7 @@ import joblib
 from companion import plans, shelf, story
 from companion.app import gate
 from sflkit import machine, paths
-from sflkit.runs import sweep
+from sflkit.runs import lane, sweep
 from sflkit.runs.keys import canonical, describe
 
 LENGTHS = ("rounds", "episodes", "repeats")
@@ -160,6 +160,21 @@ def compute(books: Sequence[gate.Notebook], jobs: int, echo: Callable[[str], Any
     if redraw := " ".join(course.book.number for course in found if new & course.wanted.keys()):
         echo(f'redraw: make figures ONLY="{redraw}"')
     return not any(course.error for course in found)
+
+
+def missing(books: Iterable[gate.Notebook], gpu: bool = False) -> str:
+    """Return the list of the runs that the next stages of some notebooks lack, for `runs compute`.
+
+    With `gpu` it is those of stages that are marked for one. Raises gate.GateError as `begin`.
+    """
+    records = shelf.survey(paths.published()).records
+    prices = Prices(records.values())
+    found = {}
+    for course in courses(books, records):
+        for key in course.missing(records) if not gpu or course.stage.gpu else ():
+            config, head = course.runs[key]
+            found[key] = lane.Order(course.stage.run, config, key, prices.of(head))
+    return lane.as_list(found.values())
 
 
 def _turn(course: Course, records: Mapping, prices: Prices) -> tuple[bool, float]:

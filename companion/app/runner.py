@@ -226,7 +226,7 @@ def _execute(
             text = f"{book.name}, cell [{error.exec_count}]: {error.ename}: {error.evalue}"
         raise NotebookFailed(f"{text}\n  see {failed}") from None
     except OSError as error:
-        where = error.filename or done
+        where = error.filename or done  # Jupyter's own files lie in HOME
         raise NotebookFailed(f"{book.name}: cannot use {where}: {error.strerror}") from None
     finally:
         part.unlink(missing_ok=True)

@@ -229,8 +229,10 @@ def _found(part: Any, brief: bool = False) -> str:
     if "bound" not in part.sentence.lower():  # of a part that is about another limit
         ours = ours.replace("times the bound", "times the limit")
     ours = re.sub(r"\d[\d.]*e\+\d+", lambda found: f"{float(found[0]):,.0f}", ours)
+    several = part.hint.startswith((rules.DISAGREE, rules.UNDECIDED, rules.THE_SAME))
+    if several and (brief or part.hint.startswith(rules.THE_SAME)):
+        ours = _side_by_side(ours)
     if brief:
-        several = part.hint.startswith((rules.DISAGREE, rules.UNDECIDED, rules.THE_SAME))
         ours = ours if several else ours.partition(";")[0]
         return " ".join(text for text in (ours, part.interval) if text)
     count, *entries = ours.split("; ")
@@ -239,7 +241,16 @@ def _found(part: Any, brief: bool = False) -> str:
         ours = "; ".join([count, *entries[:_MOST_ENTRIES], more])
     found = " ".join(text for text in (ours, part.interval) if text)
     why = part.hint if part.answer == "yes" or part.hint.startswith(_LIMITS) else ""
+    why = NO_HEADROOM if why.startswith(NO_HEADROOM) else why
     return ", ".join(text for text in (part.levels, found, part.size, why) if text)
+
+
+def _side_by_side(ours: str) -> str:
+    """Return what was found under several readings without the answers, which are said once."""
+    entries = ours.split("; ")
+    counts = [entry for entry in entries if entry.endswith(" hold")]
+    plain = (re.sub(r": [a-z ]+, ", " ", entry, count=1) for entry in counts or entries)
+    return "; ".join(plain)
 
 
 def _printed(row: Any, part: Any) -> str:

@@ -184,7 +184,8 @@ class _File:
 
     def _each(self, said: Any, scope: Mapping) -> rules.Rule | dict[str, rules.Rule]:
         """Return one rule for all comparisons, or from a mapping one for each."""
-        if isinstance(said, Mapping):
+        one = isinstance(said, Mapping) and len(said) == 1 and {*said} <= {*_RULES, *self._rules}
+        if isinstance(said, Mapping) and not one:
             return {key: self._rule(one, scope) for key, one in said.items()}
         return self._rule(said, scope)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -20,7 +21,7 @@ from companion.judging.errata import CounterExample, corrected, counter_example,
 from companion.notebooks.fats_shared import TINY
 from companion.notebooks.n40 import restart_distances
 from sflkit.fats import bounds, enumeration, expected_time, forgetting, stability
-from sflkit.fats.history import Draws, History, draw_batches, draw_clients, draw_history
+from sflkit.fats.history import History, draw_batches, draw_clients, draw_history
 
 # MNIST in Table 2: M, N, K, b, E, R.
 _MNIST = {
@@ -62,14 +63,14 @@ def coupling() -> CounterExample:
     law, goal = enumeration.drawn_law(**TINY), enumeration.retrained_law([(0, 0)], **TINY)
 
     def redrawn(history: History, rng: np.random.Generator) -> History:
-        crowd = history.crowd.without([(0, 0)], history.batch_size)
+        left = history.without([(0, 0)])
         clients, batches = history.clients.copy(), history.batches.copy()
         uses = (history.clients == 0)[:, :, None, None] & (history.batches == 0)
         hit = uses.any(axis=(1, 2, 3))
         if hit.any():
-            clients[hit] = draw_clients(crowd, clients[hit].shape, rng)
-            batches[hit] = draw_batches(crowd, clients[hit], *batches.shape[2:], rng)
-        return History(Draws.of(clients, batches, history.samples_per_client), crowd)
+            clients[hit] = draw_clients(left, clients[hit].shape, rng)
+            batches[hit] = draw_batches(left, clients[hit], history.local_steps, rng)
+        return replace(left, clients=clients, batches=batches)
 
     after: dict = {}
     for weight, history in law.values():

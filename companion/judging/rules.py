@@ -365,14 +365,12 @@ class OfCeiling(_OverSeeds):
     target: float
     ceiling: float
     within: float
+    unit: str = field(default="% of the best possible", kw_only=True)
     scale: float = field(default=100, kw_only=True)
 
     def __post_init__(self):
         for name in ("target", "ceiling", "within"):
             checks.real(name, getattr(self, name), above=0.0)
-
-    def _shown(self, value: float, sign: str = "") -> str:
-        return f"{self.scale * value:{sign}.3g} % of the best possible"
 
     @property
     def words(self) -> str:
@@ -526,7 +524,8 @@ class EveryReading(Each):
     def _sizes(self, found: Mapping[str, Judged]) -> str:
         """Return the share of the printed effect under each reading, where there is one."""
         sizes = {name: one.size.split(" of the printed ") for name, one in found.items()}
-        if any(len(size) == 1 for size in sizes.values()):
+        printed = {size[-1].partition(" [")[0] for size in sizes.values()}
+        if any(len(size) == 1 for size in sizes.values()) or len(printed) > 1:
             return ""
         shares = ", ".join(f"{size[0]} ({name})" for name, size in sizes.items())
         return f"{shares} of the printed {next(iter(sizes.values()))[1].partition(' [')[0]}"

@@ -16,7 +16,7 @@ import io
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -214,12 +214,16 @@ def verdict_damages(folder: Path | str) -> list[Damage]:
         return _verdict_damages(folder)
 
 
-def _reading(file: Path) -> contextlib.AbstractContextManager:
-    """Return the lock of a table, or none where the clone is another user's, to read only."""
+@contextlib.contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Hold the lock of a table, but where the clone is another user's, to read only."""
+    lock = paths.lock(file)
     try:
-        return paths.lock(file)
-    except paths.CannotWrite:
-        return contextlib.nullcontext()
+        with contextlib.suppress(paths.CannotWrite):
+            lock.acquire()
+        yield
+    finally:
+        lock.release()
 
 
 def mend(folder: Path | str, found: Collection[Damage]) -> None:

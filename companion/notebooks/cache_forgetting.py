@@ -44,9 +44,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sflkit import checks
-from sflkit.fats.forgetting import completed, sample_targets
-from sflkit.fats.held import Held
-from sflkit.fats.history import Crowd, Draws, History
+from sflkit.fats.forgetting import completed
+from sflkit.fats.history import Held, History
 from sflkit.randomness import generator
 from sflkit.sfl import caches as cache_rules
 from sflkit.sfl.caches import Cache
@@ -93,9 +92,11 @@ class Caches:
         most = len(self.streams[client].arrival) - 1
         sample = checks.integer("sample", sample, 0, most)
         missing = self.missing | {(client, sample)}
-        gone = {s for k, s in missing if k == client}
-        contents = _contents(self, client, gone)
-        return replace(self, held=self.held.replaced(client, contents), missing=missing)
+        contents = [_contents(self, client, {s for k, s in missing if k == client})]
+        first = sum(len(stream.arrival) for stream in self.streams[:client])
+        parts = zip(self.held, held_of(contents, [len(self.streams[client].arrival)]), strict=True)
+        held = Held(*(np.r_[v[:first], own, v[first + len(own) :]] for v, own in parts))
+        return replace(self, held=held, missing=missing)
 
 
 class NeverArrived(NamedTuple):
@@ -145,7 +146,7 @@ def fill(
         raise ValueError(
             f"rule={rule!r} must be one of {', '.join(map(repr, PROVED))}, for which forgetting is "
             "proved to be exact; for any other cache, tell `draw_history` what it held "
-            "(`fats.held.Held.of`), and a sample can be withheld from training"
+            "(`fats.history.Held`), and a sample can be withheld from training"
         )
     rounds = checks.integer("rounds", rounds, 1)
     if not len(checks.instance("streams", streams, Sequence)):
@@ -153,11 +154,30 @@ def fill(
     own = tuple(_checked(k, stream, rounds) for k, stream in enumerate(streams))
     sizes = [len(stream.arrival) for stream in own]
     dice = functools.partial(_seeded, checks.integer("seed", seed, 0)) if dice is None else dice
-    # Nothing is held yet; the rule below says what is.
-    nothing = Held.of([[()] * rounds for _ in own], sizes)
+    nothing = Held(np.zeros(sum(sizes), dtype=np.int64), np.zeros(sum(sizes), dtype=np.int64))
     empty = Caches(own, rule, capacity, batch_size, rounds, dice, nothing)
     contents = [_contents(empty, k, ()) for k in range(len(own))]
-    return replace(empty, held=Held.of(contents, sizes))
+    return replace(empty, held=held_of(contents, sizes))
+
+
+def held_of(contents: Sequence[Sequence[np.ndarray]], sizes: Sequence[int]) -> Held:
+    """Return what clients hold, from contents[k][r], the samples of client k of N_k in round r.
+
+    Raises ValueError if a client takes back a sample that it has dropped.
+    """
+    entered, left = [], []
+    for k, (own, size) in enumerate(zip(contents, sizes, strict=True)):
+        holds = np.zeros((len(own), size), dtype=bool)
+        for r, ids in enumerate(own):
+            holds[r, ids] = True
+        first, rounds = holds.argmax(axis=0), np.arange(len(own))[:, None]
+        end = first + holds.sum(axis=0)
+        back = np.argwhere(holds != ((first <= rounds) & (rounds < end)))
+        if len(back):
+            raise ValueError(f"client {k} must not take back sample {back[0, 1]}, once dropped")
+        entered.append(first)
+        left.append(end)
+    return Held(np.concatenate(entered), np.concatenate(left))
 
 
 def never_arrived(
@@ -177,13 +197,14 @@ def never_arrived(
         If the history was not drawn from these caches, the sample never existed or is forgotten, or
         without it a cache cannot fill a mini-batch in some round.
     """
-    client, sample = history.crowd.existing(client, checks.integer("sample", sample, 0))
-    sample_targets(history.crowd, client, sample)  # refuses what is forgotten
+    client, sample = history.existing(client, checks.integer("sample", sample, 0))
     if not _is_drawn_from(history, caches):
         raise ValueError(
             "history must be drawn with held=caches.held, and all that it has forgotten must have "
             "been made to never arrive in these caches: the two ways to forget do not mix"
         )
+    if {(client, sample), (client, None)} & history.forgotten:
+        raise ValueError(f"sample={sample} of client={client} is forgotten already")
     after = caches.without(client, sample)
     moved = follow(history, after.held, client, sample, rng)
     changed = np.flatnonzero((moved.batches != history.batches).any(axis=(1, 2, 3)))
@@ -203,12 +224,11 @@ def follow(
     ValueError
         If it holds more, or too few to fill a mini-batch.
     """
-    forgotten = history.forgotten | {(client, sample)}
-    crowd = Crowd.of(history.samples_per_client, forgotten, held)
-    crowd.check_held(history.batch_size)
+    after = replace(history, forgotten=history.forgotten | {(client, sample)}, held=held)
+    after.check_left()
     batches = history.batches.copy()
     for r, slot in np.argwhere(history.clients == client):
-        before, now = history.held.samples(client, r), held.samples(client, r)
+        before, now = history.remaining(client, r), after.remaining(client, r)
         if len(now) > len(before):
             raise ValueError(
                 f"client={client} holds {len(now)} samples in round {r} without sample={sample}, "
@@ -218,7 +238,7 @@ def follow(
         new = np.setdiff1d(now, before, assume_unique=True)
         for step in range(history.local_steps):
             batches[r, slot, step] = renamed(batches[r, slot, step], gone, new, now, rng)
-    return History(Draws.of(history.clients.copy(), batches, history.samples_per_client), crowd)
+    return replace(after, batches=batches)
 
 
 def dropped_reads(history: History, first: int) -> float:
@@ -227,9 +247,9 @@ def dropped_reads(history: History, first: int) -> float:
     Recomputing from round `first` on reads the mini-batches of these rounds. What no cache holds in
     the last round must come from an archive.
     """
-    clients = history.clients[first:, :, None, None]
-    last = np.array(history.rounds - 1)
-    return float(1 - history.held.holds(clients, last, history.batches[first:]).mean())
+    offsets = np.cumsum(history.samples_per_client) - history.samples_per_client
+    at = offsets[history.clients[first:, :, None, None]] + history.batches[first:]
+    return float(1 - (history.held.left[at] == history.rounds).mean())
 
 
 def _seeded(seed: int, client: int, r: int) -> np.random.Generator:
@@ -269,14 +289,8 @@ def _contents(caches: Caches, client: int, gone: Collection[int]) -> list[np.nda
 
 def _is_drawn_from(history: History, caches: Caches) -> bool:
     held = history.held
-    return (
-        held is not None
-        and held.rounds == caches.rounds
-        and history.forgotten == caches.missing
-        and np.array_equal(held.offsets, caches.held.offsets)
-        and np.array_equal(held.entered, caches.held.entered)
-        and np.array_equal(held.left, caches.held.left)
-    )
+    same = held is not None and history.forgotten == caches.missing
+    return same and all(map(np.array_equal, held, caches.held))
 
 
 def renamed(

@@ -84,7 +84,7 @@ def drawn(config: CostsConfig, caches: Caches) -> History:
     """Return the history of learning from the caches."""
     return draw_history(
         n_clients=config.n_clients,
-        samples_per_client=caches.held.samples_per_client,
+        samples_per_client=[len(stream.arrival) for stream in caches.streams],
         clients_per_round=config.clients_per_round,
         batch_size=config.batch_size,
         local_steps=config.local_steps,

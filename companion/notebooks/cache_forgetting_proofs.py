@@ -31,8 +31,7 @@ from companion.notebooks.cache_forgetting import PROVED, Stream
 from sflkit.config import OneOf, Seed, settings
 from sflkit.fats import enumeration
 from sflkit.fats.enumeration import Law, drawn_law, forgotten_law, outcomes, retrained_law
-from sflkit.fats.held import Held
-from sflkit.fats.history import History
+from sflkit.fats.history import Held, History
 
 EXPERIMENT = "beyond-proofs"
 RESULT_VERSION = 1
@@ -205,5 +204,4 @@ def _renumbered(history: History, sample: int) -> History:
 
 def _with_gap(held: Held, case: Case) -> Held:
     """Return what is held, in the numbers of the stream with the sample, which nothing holds."""
-    entered, left = (np.insert(values, case.sample, 0) for values in (held.entered, held.left))
-    return Held.between(entered, left, case.sizes["samples_per_client"], held.rounds)
+    return Held(*(np.insert(values, case.sample, 0) for values in held))

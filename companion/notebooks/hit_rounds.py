@@ -34,7 +34,8 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sflkit.fats.history import Target, by_client, client_sizes
+from sflkit.fats.forgetting import by_client
+from sflkit.fats.history import Target, client_sizes
 
 
 def slot_spared(

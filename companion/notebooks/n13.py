@@ -25,22 +25,23 @@ import pandas as pd
 from companion import figures, sheets
 from companion.judging.claims import NotRun
 from companion.notebooks import label_only, sfl_shared
-from companion.notebooks.label_only import LabelOnlyConfig, make_stream
+from companion.notebooks.label_only import LabelOnlyConfig
 from companion.notebooks.sfl_shared import LATE, THROUGHOUT, Evidence, difference, steps, window
 from companion.plans import Stage
 from sflkit.intervals import mean_interval
 from sflkit.models import NETWORKS
-from sflkit.sfl import training
+from sflkit.sfl import clients, training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.discrepancy import exact_discrepancy
+from sflkit.sfl.streams import LabelStream
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 class Sensitivity(NamedTuple):
-    """Runs of Figs. 6 and 8 (labels alone, which judge, and trained) and of Fig. 7 (cache size)."""
+    """Runs of Figs. 6 and 8 (labels alone, which judge nothing, and trained) and of Fig. 7."""
 
     labels: pd.DataFrame
     trained: pd.DataFrame
@@ -51,7 +52,7 @@ def sensitivity(**given: Any) -> Generator[Stage, pd.DataFrame, Sensitivity]:
     """Plan notebook 13: arrivals and SRSR's weight by labels alone and by training, cache size.
 
     `few` and `many` are B_s / B. With labels alone, every world meets every path. The keywords that
-    end in "arrivals" are those of Figs. 6 and 8, trained.
+    end in "arrivals" are those of Figs. 6 and 8, trained, and `seeds_many` those of Fig. 6(b).
     """
     p = SimpleNamespace(**given)
     arms = [("drsr", p.theta), *(("srsr", value) for value in sorted({p.theta, *p.thetas}))]
@@ -77,13 +78,15 @@ def sensitivity(**given: Any) -> Generator[Stage, pd.DataFrame, Sensitivity]:
         capacity=p.capacity,
         batch_size=arrivals(p.few, p.capacity),
     )
+    everywhere = [
+        (s, share, arm) for s in p.seeds_arrivals for share in (p.few, p.many) for arm in arms
+    ]
+    usual = [(s, p.many, (r, p.theta)) for s in p.seeds_many for r in ("drsr", "srsr")]
     moved = yield Stage(
         training.full_start,
         [
             replace(varied, rule=r, seed=s, theta=value, batch_size=arrivals(share, p.capacity))
-            for s in p.seeds_arrivals
-            for share in (p.few, p.many)
-            for r, value in arms
+            for s, share, (r, value) in dict.fromkeys(everywhere + usual)
         ],
         "arrivals and weights",
         gpu=True,
@@ -157,6 +160,12 @@ def arm(frame: pd.DataFrame, rule: str, batch_size: int, theta: float) -> pd.Dat
     return chosen.assign(seed=run.to_numpy(), arm=f"{rule} {theta:.3g}")
 
 
+def alike(rows: Mapping[Any, pd.DataFrame]) -> dict[Any, pd.DataFrame]:
+    """Return the rows of some arms over the seeds that all of them have."""
+    common = set.intersection(*(set(own["seed"]) for own in rows.values()))
+    return {name: own[own["seed"].isin(common)] for name, own in rows.items()}
+
+
 def path_curves(rows: pd.DataFrame, span: tuple[float, float]) -> np.ndarray:
     """Return the accuracies of an arm in a span, minus the mean over the paths of their world.
 
@@ -171,15 +180,23 @@ def path_curves(rows: pd.DataFrame, span: tuple[float, float]) -> np.ndarray:
     return (curves - curves.groupby("world").transform("mean")).to_numpy()
 
 
+def nearest_runs(found: Sensitivity, capacity: int) -> dict[str, pd.DataFrame]:
+    """Return the runs that judge Fig. 6, by arrivals: the nearest to the paper's.
+
+    With few arrivals those of Fig. 7(b) are Fig. 6(a)'s own setting, with the paper's network.
+    """
+    return {"few": found.sizes[found.sizes["capacity"] == capacity], "many": found.trained}
+
+
 def arrival_evidence(
-    frame: pd.DataFrame, sizes: Mapping[str, int], theta: float
+    frames: Mapping[str, pd.DataFrame], sizes: Mapping[str, int], theta: float
 ) -> dict[str, Evidence]:
     """Return the evidence of Fig. 6 and of DRSR's falling variance.
 
     Parameters
     ----------
-    frame : DataFrame
-        Runs with labels as the only difference.
+    frames : mapping
+        "few" and "many" -> runs.
     sizes : mapping
         "few" and "many" -> B_s.
     theta : float
@@ -187,7 +204,7 @@ def arrival_evidence(
     """
     figure, falls = {}, {}
     for name, size in sizes.items():
-        rows = {rule: arm(frame, rule, size, theta) for rule in ("drsr", "srsr")}
+        rows = {rule: arm(frames[name], rule, size, theta) for rule in ("drsr", "srsr")}
         moves = steps(pd.concat(rows.values()))
         figure[f"across {name}"] = tuple(path_curves(rows[rule], LATE) for rule in rows)
         figure[f"rounds {name}"] = difference(moves, "srsr", "drsr")
@@ -207,8 +224,10 @@ def theta_evidence(
 
     Parameters
     ----------
-    frame, sizes
-        As of `arrival_evidence`.
+    frame : DataFrame
+        Trained runs of Fig. 8.
+    sizes : mapping
+        "few" and "many" -> B_s.
     thetas : sequence of float
         SRSR's weights, ascending.
     theta : float
@@ -216,10 +235,11 @@ def theta_evidence(
     capacity : int
         B.
     """
-    few, many = ({v: arm(frame, "srsr", sizes[n], v) for v in thetas} for n in ("few", "many"))
+    ran = [("drsr", theta), *(("srsr", v) for v in {theta, *thetas})]
+    arms = alike({(n, r, v): arm(frame, r, sizes[n], v) for n in sizes for r, v in ran})
+    few, many = ({v: arms[n, "srsr", v] for v in thetas} for n in ("few", "many"))
     low, high = thetas[0], thetas[-1]
-    usual = arm(frame, "srsr", sizes["few"], theta)
-    worlds = sorted(set(frame["world"]))
+    usual = arms["few", "srsr", theta]
     last = int(frame["round"].max())
     exact = {
         "slow": (low, theta, (0.0, 0.25), sizes["few"]),
@@ -227,7 +247,10 @@ def theta_evidence(
     }
     figure: Evidence = {
         key: np.array(
-            [exact_gap(w, a, b, last, span, batch_size=n, capacity=capacity) for w in worlds]
+            [
+                exact_gap(s, a, b, last, span, batch_size=n, capacity=capacity)
+                for s in streams(usual)
+            ]
         )
         for key, (a, b, span, n) in exact.items()
     }
@@ -248,7 +271,7 @@ def theta_evidence(
     chosen = {name: _chosen_by_the_others(score) for name, score in scores.items()}
     for name, other in (("few", "many"), ("many", "few")):
         best, foreign = (_pick(scores[name], chosen[n]) for n in (name, other))
-        drsr = _mean(arm(frame, "drsr", sizes[name], theta), THROUGHOUT)
+        drsr = _mean(arms[name, "drsr", theta], THROUGHOUT)
         untuned[name] = drsr.to_numpy() - best
         untuned[f"{name} choice"] = best - foreign
     return {"sfl-fig8": figure, "sfl-thetavar": variation, "sfl-untuned": untuned}
@@ -272,8 +295,19 @@ def _pick(score: pd.DataFrame, chosen: pd.Series) -> np.ndarray:
     return np.array([score.at[run, v] for run, v in chosen.items()])
 
 
+def streams(frame: pd.DataFrame) -> list[LabelStream]:
+    """Return the streams behind the rows of `arm`, one a seed; rules do not change them.
+
+    All data sets of notebook 13 have the ten classes of `SFLConfig`.
+    """
+    fields = ["seed", "n_clients", "classes_per_client", "n_states", "temperature"]
+    own = frame.drop_duplicates("seed")[fields]
+    own["seed"] = own["seed"].str.removeprefix("0/").astype(int)
+    return [clients.make_stream(SFLConfig(**given), 10) for given in own.to_dict("records")]
+
+
 def exact_gap(
-    world: int,
+    stream: LabelStream,
     theta: float,
     other: float,
     rounds: int,
@@ -286,12 +320,12 @@ def exact_gap(
     """
     first, last = (share * rounds for share in span)
     chosen = np.unique(np.linspace(first, last, 7).astype(int)[1:].clip(1))
-    a, b = (exact_psi([world], "srsr", chosen, theta=v, **sizes) for v in (theta, other))
+    a, b = (exact_psi([stream], "srsr", chosen, theta=v, **sizes) for v in (theta, other))
     return float(np.mean(a - b))
 
 
 def exact_psi(
-    worlds: Sequence[int],
+    of: Sequence[LabelStream],
     rule: str,
     rounds: Sequence[int] | np.ndarray,
     *,
@@ -299,13 +333,13 @@ def exact_psi(
     batch_size: int,
     capacity: int,
 ) -> np.ndarray:
-    """Return sum_k sum_r E[(v_t - pi)^2] in some rounds, the mean over worlds of `label_only`.
+    """Return sum_k sum_r E[(v_t - pi)^2] in some rounds, the mean over streams.
 
     As E[v_t] = pi, it is the variance of the cached label mix. Caches start full.
 
     Parameters
     ----------
-    worlds : sequence of int
+    of : sequence of LabelStream
     rule : {"drsr", "srsr"}
     rounds : sequence of int
         t >= 1.
@@ -316,8 +350,7 @@ def exact_psi(
     """
     how = {"cache_rounds": capacity // batch_size, "theta": theta if rule == "srsr" else None}
     weights = [full_start_weights(rule, int(t), **how) for t in rounds]
-    streams = (make_stream(LabelOnlyConfig(world=world)) for world in worlds)
-    found = [[exact_discrepancy(s, weights=w).sum() for w in weights] for s in streams]
+    found = [[exact_discrepancy(s, weights=w).sum() for w in weights] for s in of]
     return np.mean(found, axis=0)
 
 
@@ -360,7 +393,7 @@ def sheet(
     ----------
     axes : array of Axes (3, 2)
         A column for few and one for many arrivals; rows: trained runs as the paper draws them,
-        their measure, and that by labels alone, which judges.
+        their measure, and that by labels alone.
     number : int
         The figure's number.
     found : Sensitivity
@@ -384,7 +417,7 @@ def sheet(
     sizes = (sorted(frame["batch_size"].unique()) for frame in frames.values())
     for (above, *below), letter, *of_each in zip(axes.T, "ab", *sizes, strict=True):
         for (what, frame), size, ax in zip(frames.items(), of_each, below, strict=True):
-            rows = {name: arm(frame, rule, size, v) for name, (rule, v) in arms.items()}
+            rows = alike({name: arm(frame, rule, size, v) for name, (rule, v) in arms.items()})
             if frame is found.trained:
                 drawn[f"{letter}, accuracy"] = over_runs(above, rows, looks)
             drawn[f"{letter}, {what}"] = measure(ax, rows, looks)
@@ -481,7 +514,7 @@ def draw_arrivals(
     theta : float
         SRSR's weight.
     how : mapping
-        worlds, capacity and rounds.
+        streams, capacity and rounds.
     """
     at, drawn = np.unique(np.linspace(1, how["rounds"], 25).astype(int)), {}
     rules = ("drsr", "srsr")
@@ -490,7 +523,7 @@ def draw_arrivals(
         spread = spreads(above, own, [sfl_shared.line(rule) for rule in rules])
         for rule in rules:
             size = {"batch_size": n, "capacity": how["capacity"]}
-            exact = exact_psi(how["worlds"], rule, at, theta=theta, **size)
+            exact = exact_psi(how["streams"], rule, at, theta=theta, **size)
             below.plot(at, exact, **sfl_shared.line(rule))
             drawn[f"spread {name} {rule}"] = spread[sfl_shared.label(rule)].to_numpy()
             drawn[f"psi {name} {rule}"] = np.stack([at, exact])
@@ -520,7 +553,7 @@ def weights(
         size = {"batch_size": n, "capacity": how["capacity"]}
         drsr = arms[name, "drsr", theta].groupby("round")["accuracy"].mean()
         for value, color in zip(thetas, _THETA_COLORS, strict=False):
-            exact = exact_psi(how["worlds"], "srsr", at, theta=value, **size)
+            exact = exact_psi(how["streams"], "srsr", at, theta=value, **size)
             column[0].plot(at, exact, color=color, label=f"θ = {value:.2g}")
             drawn[f"psi {name} {value:.3g}"] = exact
             mean = arms[name, "srsr", value].groupby("round")["accuracy"].mean()

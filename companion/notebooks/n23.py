@@ -747,6 +747,37 @@ def true_error(last: pd.DataFrame) -> Figure:
     return fig
 
 
+def stationary_evidence(rounds: int = 20, rate: float = 0.2, n_old: int = 4) -> dict[str, Any]:
+    """Return the least true errors in the example of footnote 3: weights free, and stationary.
+
+    One old client has `n_old` samples for all rounds and a fresh one has one a round, all drawn
+    around the minimiser 0 with variance 1; the loss is (w - x)^2 / 2, and the start is 0. A step
+    moves w to (1 - rate) w + rate (p_t h + (1 - p_t) y_t), so that the output is sum_t a_t (p_t h
+    + (1 - p_t) y_t), with the expected squared error (sum a_t p_t)^2 / n_old + sum a_t^2 (1 -
+    p_t)^2.
+    """
+    from scipy import optimize
+
+    age = np.arange(rounds)[::-1]  # steps that follow the one of round t
+    last = rate * (1 - rate) ** age
+    mean = (1 - (1 - rate) ** (age + 1)) / rounds  # of the iterates after each round
+    free, fixed = [], []
+    for a in (mean, last):
+
+        def error(p, a=a):
+            return (a @ p) ** 2 / n_old + (a**2) @ (1 - p) ** 2
+
+        def of_one(p, error=error):
+            return error(np.full(rounds, p))
+
+        one = optimize.minimize_scalar(of_one, bounds=(0, 1), options={"xatol": 1e-10})
+        start = np.full(rounds, one.x)
+        all_of = optimize.minimize(error, start, bounds=[(0, 1)] * rounds, tol=1e-14)
+        fixed.append(one.fun)
+        free.append(all_of.fun)
+    return {"example": (np.array(free), 0.99 * np.array(fixed))}
+
+
 def draw_corollary(leans: pd.DataFrame) -> Figure:
     """Draw the step of Corollary 5.1's derivation that fails, and where psi loses the true error.
 

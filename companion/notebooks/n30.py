@@ -472,30 +472,6 @@ def law(
     return fig, drawn
 
 
-def store(example: Example, user: int) -> Figure:
-    """Draw one user's most and least frequent files over the rounds."""
-    import matplotlib.pyplot as plt
-
-    fig, (above, below) = plt.subplots(2, 1, figsize=(9.6, 4.6), height_ratios=[1.7, 1])
-    rounds = len(example.shares) - 1
-    names = ("most", "second", "second least", "least")
-    for i, file in enumerate([*example.top, *example.least]):
-        ax = above if i < 2 else below
-        look = figures.series_style(None, i) | {"linestyle": "-"}
-        every = max(1, rounds // 10)
-        label = f"{names[i]}: file {file}"
-        ax.plot(100 * example.shares[:, file], label=label, markevery=every, **look)
-        dotted = dict(color=look["color"], linestyle=":", linewidth=1.6)
-        ax.axhline(100 * example.long_run[file], **dotted)
-    for ax in (above, below):
-        ax.set(xlim=(0, rounds), ylim=(0, 1.05 * ax.get_ylim()[1]), ylabel="share (%)")
-        ax.legend(fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
-    title = f"Figure 2: user {user}, store of {example.size} samples; K = 1, γ and q ours"
-    above.set(title=title, xticklabels=[])
-    below.set(xlabel="round")
-    return fig
-
-
 def sample(found: Sample) -> Figure:
     """Draw the blocks of a sample of Dataset-1, and the bytes of the smallest and largest store."""
     import matplotlib.pyplot as plt

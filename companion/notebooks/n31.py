@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion import figures, sheets
+from companion import figures
 from companion.judging import tables
 from companion.judging.claims import Undecided
 from companion.widgets import SLIDER, picture
@@ -131,6 +131,20 @@ def fewest_steps(devices: Devices, grid: int) -> pd.DataFrame:
             }
             rows.append(row)
     return pd.DataFrame(rows)
+
+
+def between(link: Link) -> tuple[float, float, bool]:
+    """Return (5) halfway between two choices of a near client, the mean of theirs, and if allowed.
+
+    One step at a fifth of the largest power, at the largest frequency and at half of it.
+    """
+    client = middling(100.0)
+    power = client.max_tx_watt / 5
+    cpu = client.max_cpu_hz * np.array([1.0, 0.75, 0.5])
+    many = take(client, np.zeros(3, dtype=int))
+    value = alternation.objective(many, link, 1.0, cpu, np.repeat(power, 3), weight=0.5).total
+    allowed = bool(_within(many, link, 1.0, cpu, np.repeat(power, 3)).all())
+    return float(value[1]), float((value[0] + value[2]) / 2), allowed
 
 
 class Answers(NamedTuple):
@@ -396,7 +410,11 @@ def evidence(
         for smaller, larger in pairwise(NETWORKS)
     }
     able = {name: not able for name, (able, _) in out.wrongly.items()}
-    return judged | {"osafl-fig3": larger | {"infeasible": able}}
+    bits = [networks.SIZES[name].payload_bits for name in NETWORKS]
+    larger |= {"payloads": bits == sorted(bits), "infeasible": able}
+    halfway = {name: between(link) for name, link in links().items()}
+    bent = {name: allowed and middle < ends for name, (middle, ends, allowed) in halfway.items()}
+    return judged | {"osafl-fig3": larger, "osafl-rem1": {"nonconvex": bent}}
 
 
 def notes(weight: float, share: float, n_cvxpy: int) -> dict[str, str]:
@@ -465,63 +483,6 @@ def value_by_start(found: pd.DataFrame) -> tuple[Figure, dict[str, Any]]:
         ax.set(xscale="log", ylim=(0, 1), xlabel=r"start $p/p_\mathrm{max}$")
         ax.legend(fontsize=9)
     return fig, {"reached": found}
-
-
-def draw_stragglers(found: Stragglers, rounds: int) -> tuple[Figure, dict[str, Any]]:
-    """Draw payloads and the distribution over clients of the share of rounds left out (Fig. 3).
-
-    `rounds` is how many rounds a client had.
-
-    Returns
-    -------
-    fig : Figure
-    drawn : dict
-        What it draws, for `figures.save_figure`.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, (payload, *others) = plt.subplots(1, 3, figsize=(11, 4.0), width_ratios=(0.8, 1, 1))
-    for i, link in enumerate(links().values()):
-        color = figures.series_style(None, i)["color"]
-        payload.bar_label(
-            payload.bar(i, link.payload_bits / 1e6, color=color, width=0.7), fmt="%.0f"
-        )
-    slanted = dict(rotation=30, ha="right", rotation_mode="anchor")
-    payload.set_xticks(range(len(NETWORKS)), NETWORKS, **slanted)
-    payload.grid(visible=False, axis="x")
-    payload.set(ylabel="payload (Mbit)", title="Figure 3(a): payload, ours")
-    titles = {
-        found.start: f"Figure 3(b): alternation from {found.start:g} $p_\\mathrm{{max}}$",
-        "exact": "(c) not in the paper: exact allocation",
-    }
-    drawn: dict[str, Any] = {}
-    for ax, (kind, title) in zip(others, titles.items(), strict=True):
-        drawn |= _distribution(ax, found, kind, rounds)
-        ax.set_title(title)
-    sheets.explain_marks(others[1], marks=True, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))
-    n = len(found.often["exact", NETWORKS[0]])
-    fig.suptitle(
-        f"power at the start, sizes of CNN and LSTM: fitted to the marks on other seeds; {n} seeds",
-        fontsize=11,
-    )
-    return fig, drawn
-
-
-def _distribution(ax: Axes, found: Stragglers, kind: Any, rounds: int) -> dict[str, np.ndarray]:
-    level, drawn = np.linspace(0, 1, rounds + 1), {}
-    for i, (name, paper) in enumerate(printed_shares().items()):
-        everyone = found.often[kind, name].ravel()
-        drawn[f"{kind} {name}"] = np.mean(everyone[None] < level[:, None] - 1e-9, axis=1)
-        look = figures.series_style(None, i)
-        every = (3 * i, max(1, rounds // 6))
-        ax.plot(level, drawn[f"{kind} {name}"], **look, markevery=every, label=name)
-        if kind != "exact":
-            sheets.printed_marks(ax, 0.5, {name: 1 - paper}, {name: look["color"]})
-    ax.axvline(0.5, color="gray", linestyle=":", linewidth=1)
-    ax.set(
-        xlim=(0, 1), ylim=(0, 1), xlabel="share of rounds x", ylabel="clients out in less than x"
-    )
-    return drawn
 
 
 _PARAMETERS_BITS = 33e6  # a million parameters

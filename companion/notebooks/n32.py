@@ -106,6 +106,48 @@ def next_models(rng: np.random.Generator, dimension: int) -> list[np.ndarray]:
     return found
 
 
+# --- Theorem 1: what becomes of its terms ---------------------------------------------------------
+
+
+class Terms(NamedTuple):
+    """Terms 2 to 5 of (24), before the division by A, in a random round.
+
+    `lost` is what the sum loses without noise, without shift and without skew, and what is left
+    without all three; `by_hand` the same by the printed formula; `halved` the third, fourth and
+    fifth term over those at half the local rate.
+    """
+
+    lost: np.ndarray
+    by_hand: np.ndarray
+    halved: np.ndarray
+
+
+def terms(seed: int) -> Terms:
+    """Return what becomes of the terms of (24), from the library and by the printed formula."""
+    values = _random_round(generator(seed, "monte_carlo", 7), 5)
+    score = np.linspace(0.2, 1, 5)
+
+    def noise(**changed: Any) -> float:
+        return score_objective(score, psi=0, **values | changed)
+
+    none = {"sigma2": 0.0, "shift": 0.0, "skew": 0.0}
+    lost = [*(noise() - noise(**{name: 0.0}) for name in none), noise(**none)]
+    be, a, k = values["beta"] * values["rate"], values["alpha"], values["local_steps"]
+    b = score**2 - 2 * score * values["similarity"] + 2 * values["similarity"] ** 2
+    by_hand = [
+        be * values["sigma2"] * (a * (values["global_rate"] * a * score**2 + 4 * be * k * b)).sum(),
+        32 * be**2 * (a * b * values["shift"] * k**2).sum(),
+        16 * values["rho2"] * be**2 * (a * values["skew"] * b * k**2).sum(),
+        0.0,
+    ]
+    half = {"rate": values["rate"] / 2}
+    tiny = {"global_rate": 1e-300}  # takes the second term away
+    alone = [none | {name: values[name]} for name in none]
+    whole = [noise(**one | tiny) for one in alone]
+    halved = [noise(**one | tiny | half) for one in alone]
+    return Terms(np.array(lost), np.array(by_hand), np.array(whole) / np.array(halved))
+
+
 # --- (34) and (35): from the bound to the score ---------------------------------------------------
 
 
@@ -265,6 +307,7 @@ class Found(NamedTuple):
     walks: np.ndarray
     special: pd.DataFrame
     formulas: np.ndarray
+    terms: Terms
 
 
 def evidence(found: Found) -> dict[str, Evidence]:
@@ -290,6 +333,8 @@ def evidence(found: Found) -> dict[str, Evidence]:
             "static": (own["exact"].to_numpy(), own["bound"].to_numpy()),
             "online": (found.online.limits, found.online.measured),
             "moving": (still["exact"].to_numpy(), still["bound"].to_numpy()),
+            "vanish": (found.terms.lost, found.terms.by_hand),
+            "squared": (found.terms.halved, 4.0),
             "remark_3": bool((a.remark_3 > 0).all() and (a.remark_3 < 1).all()),
             "old_data": (exact, np.append(still["corrected"], found.walks[:, 1])),
         },

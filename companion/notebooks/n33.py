@@ -17,7 +17,6 @@ import pandas as pd
 from companion import figures, sheets
 from companion.claims import OSAFL
 from companion.judging.claims import NotRun, Setting
-from companion.judging.tables import paper_value
 from companion.notebooks import osafl_shared, table2_readings
 from companion.notebooks.osafl_shared import (
     ARMS,
@@ -33,13 +32,11 @@ from companion.notebooks.osafl_shared import (
     best,
     best_in_words,
     best_loss,
-    best_rounds,
     between,
     by_arm,
     cases_of_arms,
     collected,
     colors,
-    compared,
     fcn_base,
     limit_of,
     log_loss,
@@ -48,21 +45,23 @@ from companion.notebooks.osafl_shared import (
     part_of,
     printed_marks,
 )
-from companion.notebooks.table2_readings import Read, met, name_of
+from companion.notebooks.table2_readings import (
+    CHECKPOINT_ROUND,
+    Read,
+    Steps,
+    met,
+    name_of,
+)
 from companion.plans import Stage, data_remarks
 from sflkit.intervals import mean_interval
-from sflkit.osafl.clients import ceiling
+from sflkit.osafl import video
+from sflkit.osafl.clients import ceiling, world
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
 from sflkit.osafl.rules import RULES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-
-# The rounds after which Section V-B.1 names accuracies at K = 1.
-CHECKPOINT_ROUND = {"CNN": 5, "SqueezeNet1": 30}
 
 
 class Dataset1(NamedTuple):
@@ -89,6 +88,8 @@ class Dataset1(NamedTuple):
         Section V-B names, empty where they were not asked for.
     columns : dict
         The same over all rounds with both K, which are columns of Tables II and III.
+    steps : Steps or None
+        The local round of 32 steps; None where no scale was asked for.
     """
 
     read: Read
@@ -98,6 +99,7 @@ class Dataset1(NamedTuple):
     scan: pd.DataFrame
     checkpoints: dict[str, pd.DataFrame]
     columns: dict[str, pd.DataFrame]
+    steps: Steps | None
 
 
 def dataset1(**given: Any) -> Generator[Stage, pd.DataFrame, Dataset1]:
@@ -107,7 +109,7 @@ def dataset1(**given: Any) -> Generator[Stage, pd.DataFrame, Dataset1]:
     own = base | {"test_size": p.reading_test_size, "rounds": p.reading_rounds}
     tried = table2_readings.star(p.reading_norms, p.reading_buffers, p.reading_fednova)
     read = yield from table2_readings.grid(
-        own, tried, p.reading_seed, p.reading_seeds, p.reading_top_k
+        own, tried, p.reading_seed, p.reading_seeds, p.reading_top_k, p.score_seeds
     )
     literal = read.best._replace(buffer="printed")
     as_printed = table2_readings.cases(literal, own, p.reading_seeds, p.reading_top_k, ("osafl",))
@@ -136,7 +138,15 @@ def dataset1(**given: Any) -> Generator[Stage, pd.DataFrame, Dataset1]:
         some_seeds = p.column_seeds if network in p.networks else ()
         cases = table2_readings.cases(read.best, whole, some_seeds, p.reading_top_k)
         columns[network] = yield from collected(cases, CASE, f"{network}, tables", gpu)
-    return Dataset1(read, diverging, genie, buffers, scan, checkpoints, columns)
+    steps = None
+    if p.step_rounds:
+        cnn = column_base(own, "CNN", p.step_rounds)
+        dense = own | {"rounds": p.step_fcn_rounds}
+        judges = p.step_seeds[: p.step_few]
+        scales = (p.step_norms, p.step_printed)
+        others = (p.step_rules, judges, p.step_fcn_rules)
+        steps = yield from table2_readings.steps_grid(cnn, dense, *scales, p.reading_seed, *others)
+    return Dataset1(read, diverging, genie, buffers, scan, checkpoints, columns, steps)
 
 
 def column_base(base: Mapping, network: str, rounds: int) -> dict:
@@ -223,12 +233,25 @@ def ceilings(base: Mapping[str, Any], seeds: Iterable[int]) -> pd.Series:
     return pd.Series({s: limit_of(ceiling, OSAFLConfig(seed=s, top_k=1, **base)) for s in seeds})
 
 
+def right_on_test(config: OSAFLConfig) -> float:
+    """Return how often one who knows every user's law is right on the test requests themselves.
+
+    It is `ceiling` but for chance: the test set is a sample, and all rules have the same one.
+    """
+    w = world(config)
+    law = video.request_matrix(w.catalogue, w.users, top_k=config.top_k)
+    each = config.test_size // config.n_clients
+    last, label = w.test_requests[:, :each], w.test_requests[:, 1 : each + 1]
+    guess = law[np.arange(len(last))[:, None], last].argmax(axis=2)
+    return float((guess == label).mean())
+
+
 PAPER_ROUNDS = 100  # the claims about plateaus and whole tables are about so many
 # CPU minutes of a run until the checkpoint, and over all rounds.
 MINUTES = {"CNN": (0.7, 14), "SqueezeNet1": (7, 23)}
 
 
-def evidence(found: Dataset1, known: pd.Series) -> dict[str, Evidence]:
+def evidence(found: Dataset1, known: pd.Series, possible: pd.Series) -> dict[str, Evidence]:
     """Return the evidence of notebook 33's trained claims.
 
     Parameters
@@ -236,17 +259,22 @@ def evidence(found: Dataset1, known: pd.Series) -> dict[str, Evidence]:
     found : Dataset1
     known : Series
         Accuracy of one who knows every user's law, K = 1, by seed of the buffers.
+    possible : Series
+        The same by seed of the runs that judge the tables.
     """
     read = {K: at_k(found.read.runs, K) for K in (1, 2)}
-    why = missing(1, read[1])
     evidence: dict[str, Evidence] = {
-        "osafl-tab2": _table(read[1], 1) | _as_printed(found, 1, best),
+        "osafl-tab2": _table(read[1], 1, possible) | _as_printed(found, 1, best),
         "osafl-tab3": _table(read[2], 2) | _as_printed(found, 2, best),
+        "osafl-superior": _superior(),
         "osafl-fig4": _curves(read, area) | _as_printed(found, 1, area),
         "osafl-score": {
-            "printed": NotRun(why)
-            if why
-            else (by_arm(read[1], area)["osafl"], by_arm(found.read.no_score, area)["printed"])
+            "printed": (
+                by_arm(found.read.scored, area)["osafl"],
+                by_arm(found.read.no_score, area)["printed"],
+            )
+            if len(found.read.scored)
+            else NotRun(missing(1, found.read.scored))
         },
         "osafl-fig5": _curves(read, late_log_loss, falls=True),
         "osafl-saturation": _saturation(read),
@@ -254,7 +282,8 @@ def evidence(found: Dataset1, known: pd.Series) -> dict[str, Evidence]:
         **_buffers(found.buffers, known),
     }
     for network, runs in found.checkpoints.items():
-        evidence[f"osafl-{network.lower()}"] = _checkpoint(network, runs) | _column(
+        steps = found.steps if network == "CNN" else None
+        evidence[f"osafl-{network.lower()}"] = _checkpoint(network, runs, steps) | _column(
             network, found.columns[network]
         )
     return evidence
@@ -263,13 +292,31 @@ def evidence(found: Dataset1, known: pd.Series) -> dict[str, Evidence]:
 # --- Dataset-1 ------------------------------------------------------------------------------------
 
 
-def _table(runs: pd.DataFrame, K: int) -> Evidence:
+def _table(runs: pd.DataFrame, K: int, possible: pd.Series | None = None) -> Evidence:
+    """The orders of a table, and its levels: shares of what is possible, or of OSAFL's own."""
+    rules = [rule for rule in LABELS if rule != "m_afa_cd"]  # which is to fail
+    rules = rules if possible is not None else rules[1:]
     keys = [*(f"best_{rule}" for rule in BASELINES), "fails"]
     if why := missing(K, runs):
-        return dict.fromkeys(keys, NotRun(why))
+        return dict.fromkeys([*keys, *(f"level_{rule}" for rule in rules)], NotRun(why))
     found = by_arm(runs, best)
     pairs = [(found["osafl"], found[rule]) for rule in BASELINES]
-    return dict(zip(keys, [*pairs, (found["osafl"] / 2, found["m_afa_cd"])], strict=True))
+    of_best = found["osafl"] if possible is None else possible.loc[found.index]
+    levels = {f"level_{rule}": (found[rule], of_best) for rule in rules}
+    return levels | dict(zip(keys, [*pairs, (found["osafl"] / 2, found["m_afa_cd"])], strict=True))
+
+
+def _superior() -> Evidence:
+    """Whether OSAFL is the best federated rule of each column of the printed Tables II to V."""
+    columns = [(f"osafl-tab{K + 1}", name, K) for K in (1, 2) for name in ("FCN", *MINUTES)]
+    columns += [(f"osafl-tab{K + 3}", "LSTM", K) for K in (1, 2)]
+    found: Evidence = {"accuracy": {}, "loss": {}}
+    for artefact, network, K in columns:
+        for what, sign in (("accuracy", 1), ("loss", -1)):
+            said = printed_marks(artefact, what, network)
+            ahead = [sign * (said["osafl"] - said[rule]) >= 0 for rule in BASELINES]
+            found[what][f"{network}, K = {K}"] = all(ahead)
+    return found
 
 
 def _as_printed(found: Dataset1, K: int, measure: Callable) -> Evidence:
@@ -361,16 +408,34 @@ def _buffers(runs: pd.DataFrame, known: pd.Series) -> dict[str, Evidence]:
     }
 
 
-def _checkpoint(network: str, runs: pd.DataFrame) -> Evidence:
-    """The evidence of the round that Section V-B names."""
+def _checkpoint(network: str, runs: pd.DataFrame, steps: Steps | None) -> Evidence:
+    """The evidence of the round that Section V-B names, under the FCN's reading and 32 steps."""
     at = CHECKPOINT_ROUND[network]
-    if not len(runs) or runs["round"].max() < at:
-        keys = [*(f"ahead_{rule}" for rule in BASELINES), "value"]
-        return dict.fromkeys(keys, NotRun(_price(network, at, "", 18 * MINUTES[network][0])))
-    found = by_arm(runs, at_round(at))
-    pairs: Evidence = {f"ahead_{rule}": (found["osafl"], found[rule]) for rule in BASELINES}
-    pairs["value"] = found["osafl"]
-    return {key: {"the FCN's": pair} for key, pair in pairs.items()}
+    late = [f"K2_ahead_{rule}" for rule in BASELINES]
+    why = _price(network, at, " with K = 2", 18 * MINUTES[network][0])
+    evidence: Evidence = dict.fromkeys(late, NotRun(why))
+    readings = {"the FCN's": runs}
+    if steps is not None and len(fresh := judging(steps)):
+        readings["32 steps"] = fresh
+    found = {
+        name: by_arm(one, at_round(at))
+        for name, one in readings.items()
+        if len(one) and one["round"].max() >= at
+    }
+    keys = [*(f"ahead_{rule}" for rule in BASELINES), "value"]
+    if not found:
+        return evidence | dict.fromkeys(
+            keys, NotRun(_price(network, at, "", 18 * MINUTES[network][0]))
+        )
+    for rule in BASELINES:
+        evidence[f"ahead_{rule}"] = {name: (one["osafl"], one[rule]) for name, one in found.items()}
+    return evidence | {"value": {name: one["osafl"] for name, one in found.items()}}
+
+
+def judging(steps: Steps) -> pd.DataFrame:
+    """Return the CNN's runs of 32 steps on the seeds that did not choose the scale."""
+    chose = steps.curves["seed"].iloc[0]
+    return steps.curves[steps.curves["seed"] != chose]
 
 
 def _column(network: str, runs: pd.DataFrame) -> Evidence:
@@ -442,22 +507,36 @@ def settings_1(
     ours += images
     scale = f"inputs at the scale {base['input_norm']:g}, which the paper does not state"
     by_hand = (*(f"osafl-alg{number}" for number in (6, 7, 8, 10)), "osafl-private")
-    special = dict.fromkeys(by_hand, BY_HAND) | {"osafl-fig7": Setting("full")}
+    special = dict.fromkeys(by_hand, BY_HAND)
+    special["osafl-fig7"] = Setting("stand-in", "the sizes are ours")
+    special["osafl-superior"] = Setting("full", "the numbers that the paper prints")
     said = (
         f"reading: {name_of(found.read.best)}, the nearest of {len(found.read.table)} to Table II "
         "on another seed"
     )
     special |= dict.fromkeys(_READ, Setting("full", f"{ours}; {said}"))
-    panels = f"{ours}; panels of CNN and SqueezeNet1 not run to the end; {said}"
+    panels = f"{ours}; CNN and SqueezeNet1 not run to the end; {said}"
     special |= dict.fromkeys(("osafl-fig4", "osafl-fig5"), Setting("full", panels))
     for network in found.checkpoints:
         level = "full" if len(found.columns[network]) else "reduced"
         words = f"{network} {_how_far(found, network)}{images}; {said}, by the FCN"
+        if network == "CNN" and found.steps is not None:
+            words += f"; the other: {_steps_in_words(found.steps)}"
         special[f"osafl-{network.lower()}"] = Setting(level, words)
     return {
         artefact: special.get(artefact, Setting("full", f"{ours}, {scale}"))
         for artefact in evidence
     }
+
+
+def _steps_in_words(steps: Steps) -> str:
+    """Say which scale the local round of 32 steps has, and who chose it."""
+    fresh = judging(steps)["seed"].nunique()
+    judged = f"judged on {fresh} other seeds" if fresh else "no other seed was run"
+    return (
+        f"32 steps a local round at the scale {steps.best.norm:g}, the nearest of "
+        f"{len(steps.table)} cells to OSAFL's and M-FedAvg's printed round 5 on one seed; {judged}"
+    )
 
 
 def _how_far(found: Dataset1, network: str) -> str:
@@ -522,64 +601,6 @@ NEVER_JOINED = {
 _BUFFER_LINES = {"osafl_zero": "--", "osafl_printed": ":", "m_afa_cd_printed": ":"}
 
 
-def draw_curves(found: Dataset1, what: str) -> tuple[Figure, dict[str, pd.DataFrame]]:
-    """Draw Fig. 4 (what = "accuracy") or 5 ("loss"): a row for each K, a column for each network.
-
-    The FCN under the reading; of the others what the paper prints, and ours at the checkpoint. The
-    second answer is what it draws, for `figures.save_figure`.
-    """
-    import matplotlib.pyplot as plt
-
-    panels = list(dict.fromkeys(found.read.runs["K"]))
-    number = 4 if what == "accuracy" else 5
-    size = (10.8, 0.9 + 2.8 * len(panels))
-    fig, axes = plt.subplots(len(panels), 3, figsize=size, sharey="row", squeeze=False)
-    drawn = {}
-    for row, K in zip(axes, panels, strict=True):
-        runs, genie = at_k(found.read.runs, K), at_k(found.genie, K)
-        if len(genie):
-            genie = genie[genie["steps"] == genie["steps"].max()].assign(arm="genie")
-        end = int(runs["round"].max())
-        for ax, network in zip(row, ("FCN", *found.checkpoints), strict=True):
-            printed = printed_marks(f"osafl-tab{1 + K}", what, network)
-            title = f"{number}, {network}, K = {K}"
-            whole = runs if network == "FCN" else at_k(found.columns[network], K)
-            if len(whole):
-                both = pd.concat([whole, genie]) if network == "FCN" else whole
-                drawn[f"{network}, K = {K}"] = compared(ax, both, what, printed)
-            else:
-                best_rounds(ax, what, printed, end)
-                early = K == 1 and what == "accuracy"
-                title += _early(ax, found.checkpoints[network], network) if early else " (not run)"
-            ax.set_title(title, loc="left", fontsize=10)
-            ax.set_ylabel(f"test {what}" if ax is row[0] else "")
-            ax.set_xlabel("round" if K == panels[-1] else "")
-        row[0].set(ylim=(0, 0.7 if K == 1 else 0.4) if what == "accuracy" else (1.8, 5))
-    if not len(at_k(found.genie, panels[0])):
-        axes[0, 0].plot([], [], color=colors()["genie"], label="centralised SGD")
-    sheets.one_legend(axes[0, 0], loc="outside lower center", ncols=4)
-    fig.suptitle(
-        f"Figure {number}. Reading: {name_of(found.read.best)}; "
-        f"{found.read.runs['seed'].nunique()} runs (paper: 3), centralised SGD with K = 1 only",
-        fontsize=11,
-    )
-    return fig, drawn
-
-
-def _early(ax: Axes, runs: pd.DataFrame, network: str) -> str:
-    """Draw ours and what the text says at a network's checkpoint; return words for the title."""
-    t = CHECKPOINT_ROUND[network]
-    places = {rule: t + 1.5 * i for i, rule in enumerate(LABELS)}
-    where = f"accuracy at round {t} {network}"
-    said = {rule: paper_value("osafl", "osafl-fig4", f"{where} {LABELS[rule]}") for rule in LABELS}
-    sheets.printed_marks(ax, places, said, colors())
-    if not len(runs) or runs["round"].max() < t:
-        return " (not run)"
-    for rule, mean in by_arm(runs, at_round(t))[list(LABELS)].mean().items():
-        ax.plot(places[rule], mean, "o", color=colors()[rule], markersize=5)
-    return f" (ours: round {t})"
-
-
 def leads(axes: Sequence[Axes], runs: pd.DataFrame) -> pd.DataFrame:
     """Draw how far OSAFL's best accuracy lies above each baseline's, ours and the paper's.
 
@@ -619,27 +640,6 @@ def leads(axes: Sequence[Axes], runs: pd.DataFrame) -> pd.DataFrame:
         ax.invert_yaxis()
     sheets.explain_marks(axes[1], marks=True, loc="upper left", bbox_to_anchor=(1, 1))
     return pd.DataFrame(rows, columns=["K", "rule", "ours", "low", "high", "paper"])
-
-
-def checkpoint(ax: Axes, runs: pd.DataFrame, network: str) -> pd.DataFrame:
-    """Draw accuracies at the round that Section V-B names, a dot a seed, beside the printed ones.
-
-    Returns the accuracies in per cent, one row per seed and one column per rule.
-    """
-    ends = 100 * by_arm(runs, at_round(CHECKPOINT_ROUND[network]))[list(LABELS)]
-    where = f"accuracy at round {CHECKPOINT_ROUND[network]} {network}"
-    for x, (rule, name) in enumerate(LABELS.items()):
-        printed = 100 * paper_value("osafl", "osafl-fig4", f"{where} {name}")
-        at = mean_interval(ends[rule])
-        look = {"color": colors()[rule], "capsize": 4}
-        ax.errorbar(x, at.mean, at.high - at.mean, fmt="o", **look)
-        ax.plot(np.full(len(ends), x + 0.12), ends[rule], ".", color=colors()[rule], markersize=4)
-        sheets.printed_marks(ax, x - 0.15, {rule: printed}, colors())
-    ax.set_xticks(range(len(LABELS)), list(LABELS.values()))
-    ax.set(ylabel="test accuracy, %", ylim=(0, 70))
-    ax.set_title(f"{network}, K = 1, after {CHECKPOINT_ROUND[network]} rounds")
-    sheets.explain_marks(ax, marks=True)
-    return ends.reset_index()
 
 
 def never_joined(axes: Sequence[Axes], found: Dataset1) -> dict[str, pd.DataFrame]:

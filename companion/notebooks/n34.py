@@ -218,6 +218,8 @@ _MEAN = (
     "reading: means over the clients that ever joined, M-AFA-CD's buffer as printed, M-FedNova "
     "with this round's contributions and its rate"
 )
+# Which files are similar, and so what is asked for, depends on their images.
+_IMAGES = "features: synthetic (the files of Dataset-2 have synthetic images, not CIFAR-100's)"
 _CENTRAL = (
     "centralised SGD, 100 steps a round; on Dataset-1 the FCN, inputs at the scale 10, 30 steps"
 )
@@ -233,9 +235,9 @@ def settings_2(
 ) -> dict[str, Setting]:
     """Return the setting of every artefact of notebook 34; `features` is that of `Dataset2`."""
     sizes = f"{layers} LSTM layers of {hidden} units, {n_clients} clients, {rounds} rounds"
-    trained = Setting("reduced", f"{sizes}; the paper's width is not known; {_MEAN}")
-    known = {"osafl-fig8": Setting("full")}
-    words = "; ".join(filter(None, [sizes, _CENTRAL, data_remarks(features)]))
+    trained = Setting("reduced", f"{sizes}; the paper's width is not known; {_MEAN}; {_IMAGES}")
+    known = {"osafl-fig8": Setting("stand-in", "the sizes are ours")}
+    words = "; ".join(filter(None, [sizes, _CENTRAL, _IMAGES, data_remarks(features)]))
     known["osafl-datasets"] = Setting("reduced", words)
     return {artefact: known.get(artefact, trained) for artefact in evidence}
 

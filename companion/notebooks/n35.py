@@ -200,20 +200,6 @@ def _range(numbers: Iterable[int]) -> str:
     return f"{min(numbers)} to {max(numbers)}"
 
 
-def figure1(axes: Sequence[Axes], frame: pd.DataFrame) -> pd.DataFrame:
-    """Draw Fig. 1: test accuracy and loss over the episodes, means and bands.
-
-    `frame` has the rows of `centralised.run`. Returns what is drawn, for `figures.save_figure`.
-    """
-    ordered = pd.concat([frame[frame["arm"] == arm] for arm in PAIR])
-    for ax, what in zip(axes, ("accuracy", "loss"), strict=True):
-        figures.curves(ax, ordered, "episode", what, "arm", interval=0.95, labels=NAMES)
-        ax.set(xlabel="episode", ylabel=f"test {what}")
-    axes[0].legend(loc="lower right")
-    axes[1].get_legend().remove()
-    return ordered[["arm", "seed", "episode", "accuracy", "loss"]]
-
-
 def differences(ax: Axes, found: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """Draw what some differences do to the accuracy: seeds as dots, mean and 95 % interval.
 

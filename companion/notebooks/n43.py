@@ -129,8 +129,7 @@ def over_all_histories(**sizes: int) -> tuple[Fraction, Fraction]:
     """
     law = enumeration.drawn_law(samples_per_client=2, batch_size=1, **sizes).values()
     sample = sum(p * (history.steps - history.first_step(0, 0)) for p, history in law)
-    rounds, steps = sizes["rounds"], sizes["local_steps"]
-    client = sum(p * steps * (rounds - int(history.first_round[0])) for p, history in law)
+    client = sum(p * (history.steps - history.first_step(0)) for p, history in law)
     return Fraction(sample), Fraction(client)
 
 
@@ -219,6 +218,16 @@ def beside_figure6() -> pd.DataFrame:
         times = client_time(**sizes), first_participation(**sizes)
         rows.append(("client", int(value), at.x, at.y, *times))
     return pd.DataFrame(rows, columns=["level", "line", "K", "paper", "recomputed", "first"])
+
+
+def points_evidence(beside: pd.DataFrame) -> dict[str, Any]:
+    """Return the evidence on what Fig. 6 plots, from `beside_figure6`: ours and the authors'."""
+    samples, clients = (beside[beside["level"] == level] for level in ("sample", "client"))
+    return {
+        "samples_level": (samples["recomputed"], samples["paper"]),
+        "clients_level": (clients["recomputed"], clients["paper"]),
+        "clients_first": (clients["first"], clients["paper"]),
+    }
 
 
 def misses(beside: pd.DataFrame) -> pd.DataFrame:

@@ -38,7 +38,7 @@ from sflkit import checks, data, intervals, models, paths
 from sflkit.datastreams import psi
 from sflkit.datastreams import training as streams_training
 from sflkit.datastreams.config import DataStreamsConfig
-from sflkit.fats import unlearning
+from sflkit.fats import learning
 from sflkit.fats.expected_time import rule_of_thumb
 from sflkit.fats.state import State
 from sflkit.federated import Task
@@ -432,7 +432,7 @@ def trained_example(seed: int = 0) -> Trained:
     history = cache_forgetting_costs.drawn(config, caches)
     task = Task(models.create("linear", input_shape=source.input_shape, n_classes=10))
     clients = [_samples(source, stream, seed, k) for k, stream in enumerate(streams)]
-    state = unlearning.learn(task, clients, history, 0.05, start=task.init(model_seed(seed)))
+    state = learning.learn(task, clients, history, 0.05, start=task.init(model_seed(seed)))
     client, sample = int(history.clients[10, 0]), int(history.batches[10, 0, 0, 0])
     rng = generator(seed, "requests", 1)
     return Trained(task, clients, state, never_arrived(history, caches, client, sample, rng))

@@ -18,6 +18,7 @@ import pandas as pd
 from companion import figures, sheets, story
 from companion.judging.tables import paper_values
 from companion.plans import Stage, no_runs
+from sflkit.intervals import mean_interval
 from sflkit.osafl import training
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
@@ -347,6 +348,45 @@ def best_in_words(runs: pd.DataFrame) -> str:
     said = ", ".join(f"{LABELS[rule]} {mean:.3f}" for rule, mean in rules.items())
     genie = f"; centralised {means['genie']:.3f}" if "genie" in means else ""
     return f"Ours: {said}{genie}."
+
+
+def draw_table(
+    axes: Sequence[Axes],
+    ours: Mapping[str, Mapping[str, np.ndarray]],
+    paper: Mapping[str, Mapping[str, tuple[float, float]]],
+) -> pd.DataFrame:
+    """Draw a table of the paper, a row a rule: accuracies left, losses right, ours and printed.
+
+    Parameters
+    ----------
+    axes : two Axes
+        For accuracy and loss.
+    ours, paper : mapping
+        As `our_table` and `printed_table` return them.
+
+    Returns
+    -------
+    DataFrame
+        what, rule; ours, low, high (95 % interval over seeds), seeds; paper and spread.
+    """
+    color = {ROWS[rule]: colors()[rule] for rule in ROWS}
+    rows = []
+    for ax, what in zip(axes, MEASURES, strict=True):
+        for y, (name, cells) in enumerate(paper.items()):
+            printed, spread = cells[what]
+            look = {"color": color[name], "capsize": 4, "linestyle": "none"}
+            ax.errorbar(printed, y + 0.18, xerr=spread, marker="D", mfc="none", **look)
+            row = {"what": what, "rule": name, "paper": printed, "spread": spread}
+            if name in ours:
+                at = mean_interval(ours[name][what])
+                bar = [[at.mean - at.low], [at.high - at.mean]]
+                ax.errorbar(at.mean, y - 0.18, xerr=bar, marker="o", **look)
+                row |= {"ours": at.mean, "low": at.low, "high": at.high, "seeds": at.n}
+            rows.append(row)
+        ax.set_yticks(range(len(paper)), list(paper) if ax is axes[0] else [])
+        ax.set(xlabel=f"test {what}, best round", ylim=(len(paper) - 0.5, -0.5))
+    axes[0].set_xlim(left=0)
+    return pd.DataFrame(rows)
 
 
 def colors() -> dict[str, str]:

@@ -12,7 +12,7 @@ arrivals, caches, mini-batches and first model.
 
 Your own cache rule, server rule, model or order of arrival goes in by keyword, also in a sweep:
 
-    sweep.run_many(own_data.run, configs, cache=MyRule, server=MyServer, model=my_network)
+    run_many(own_data.run, configs, cache=MyRule, server=MyServer, model=my_network)
 
 """
 

@@ -12,8 +12,8 @@ choice of each, and every choice is the same for all six rules:
 
 A rule does not see all four, so that readings share runs: `configs` lists each once. One seed
 chooses the reading that meets most of the printed numbers, and other seeds judge what it says of
-the rules (`grid`).
-
+the rules (`grid`). A local round of 32 steps, as Section II-C counts them, is chosen by the CNN
+alone, after the few rounds that the text names, and shown on what did not choose it (`steps_grid`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion.notebooks.osafl_shared import CASE, LABELS, collect, collected, printed_table, scaled
+from companion.judging.tables import paper_value
+from companion.notebooks.osafl_shared import (
+    CASE,
+    LABELS,
+    accuracy,
+    collect,
+    collected,
+    printed_table,
+    scaled,
+)
 from companion.plans import Stage
 from sflkit import checks
 from sflkit.osafl import training
@@ -88,14 +97,15 @@ class Read(NamedTuple):
     runs : DataFrame
         The six rules under that reading on the seeds that judge, with the columns `arm`, `K` and
         `seed`.
-    no_score : DataFrame
-        OSAFL with all scores 1 at steps of the same mean length, first K, the same seeds; `arm` is
-        "printed".
+    scored, no_score : DataFrame
+        OSAFL as it is, and with all scores 1 at steps of the same mean length (`arm` is
+        "printed"), first K, on the seeds that judge the score.
     """
 
     table: pd.DataFrame
     best: Reading
     runs: pd.DataFrame
+    scored: pd.DataFrame
     no_score: pd.DataFrame
 
 
@@ -119,6 +129,7 @@ def grid(
     seed: int,
     seeds: Sequence[int],
     top_k: Sequence[int],
+    score_seeds: Sequence[int],
 ) -> Generator[Stage, pd.DataFrame, Read]:
     """Yield the runs of all readings, then those of the best one on other seeds.
 
@@ -132,14 +143,18 @@ def grid(
         It chooses, with K = 1.
     seeds : sequence of int
         They judge, with every K of `top_k`; `seed` is not among them.
+    score_seeds : sequence of int
+        They judge what the score adds, with the first K; `seed` is not among them.
 
     Raises
     ------
     ValueError
         If a seed chooses and judges.
     """
-    if seed in seeds:
-        raise ValueError(f"seeds={list(seeds)} must not hold {seed}, which chooses the reading")
+    if seed in (*seeds, *score_seeds):
+        raise ValueError(
+            f"seeds={[*seeds, *score_seeds]} must not hold {seed}, which chooses the reading"
+        )
     asked = configs(tried, base, [seed])
     frame = yield Stage(training.run, asked, "readings")
     found = collect(frame, {(i,): one for i, one in enumerate(asked)}, ("case",))
@@ -149,9 +164,10 @@ def grid(
     best = next(one for one in tried if name_of(one) == name_of(first))  # NaN stands for None
     judges = cases(best, base, seeds, top_k)
     judging = yield from collected(judges, CASE, "best reading")
-    even = _without_scores(judges, judging, top_k[0])
-    no_score = yield from collected(even, CASE, "best reading, score")
-    return Read(table, best, judging, no_score)
+    own = cases(best, base, score_seeds, top_k[:1], ("osafl",))
+    scored = yield from collected(own, CASE, "best reading, OSAFL")
+    no_score = yield from collected(_without_scores(own, scored), CASE, "best reading, score")
+    return Read(table, best, judging, scored, no_score)
 
 
 def cases(
@@ -170,17 +186,129 @@ def cases(
     }
 
 
-def _without_scores(
-    cases: Mapping[tuple, OSAFLConfig], runs: pd.DataFrame, K: int
-) -> dict[tuple, OSAFLConfig]:
+def _without_scores(cases: Mapping[tuple, OSAFLConfig], runs: pd.DataFrame) -> dict:
     """Return OSAFL with chi so large that all scores are 1, at its mean score times its step."""
     found = {}
-    for (rule, one_k, seed), own in cases.items():
-        if (rule, one_k) == ("osafl", K):
-            mine = (runs["arm"] == rule) & (runs["K"] == K) & (runs["seed"] == seed)
-            share = round(float(runs.loc[mine, "mean_score"].mean()), 4)
-            found["printed", K, seed] = scaled(replace(own, chi=1e9), share)
+    for (_, K, seed), own in cases.items():
+        share = round(float(runs.loc[runs["seed"] == seed, "mean_score"].mean()), 4)
+        found["printed", K, seed] = scaled(replace(own, chi=1e9), share)
     return found
+
+
+# The rules whose printed accuracies at the CNN's checkpoint choose the scale of the 32 steps.
+CHOOSERS = ("osafl", "m_fedavg")
+
+
+class Steps(NamedTuple):
+    """What `steps_grid` found; frames of runs have the columns `arm`, `K` and `seed`.
+
+    Attributes
+    ----------
+    table : DataFrame, one row per cell, the nearest to print first
+        norm, buffer, the accuracy of each of `CHOOSERS` at the CNN's checkpoint (0 where the run
+        has diverged), and distance, the mean absolute difference from print; NaN where OSAFL's
+        alone makes another cell nearer.
+    best : Reading
+        The first of the table.
+    curves : DataFrame
+        The CNN until the checkpoint under it, K = 1: the seed that chose, then those that judge.
+    fcn : DataFrame
+        The FCN under it on the seed that chose, which did not choose by the FCN.
+    """
+
+    table: pd.DataFrame
+    best: Reading
+    curves: pd.DataFrame
+    fcn: pd.DataFrame
+
+
+def steps_grid(
+    cnn: Mapping,
+    fcn: Mapping,
+    norms: Sequence[float],
+    printed_norms: Sequence[float],
+    seed: int,
+    rules: Sequence[str],
+    seeds: Sequence[int],
+    fcn_rules: Sequence[str],
+) -> Generator[Stage, pd.DataFrame, Steps]:
+    """Yield the runs of a local round of 32 steps by scale and buffer, then more at the nearest.
+
+    Parameters
+    ----------
+    cnn, fcn : mapping
+        The settings of the two networks' runs, as for `config`; the CNN's end at its checkpoint.
+    norms, printed_norms : sequence of float
+        Scales of the inputs without w/eta in OSAFL's buffer, at least one, and with it.
+    seed : int
+        It chooses by `CHOOSERS` on the CNN.
+    rules, fcn_rules : sequence of str
+        What is run besides at the nearest cell on that seed, with the CNN and with the FCN.
+    seeds : sequence of int
+        They judge the CNN at the nearest cell, with all rules; `seed` is not among them.
+
+    Raises
+    ------
+    ValueError
+        If a seed chooses and judges.
+    """
+    if seed in seeds:
+        raise ValueError(f"seeds={list(seeds)} must not hold {seed}, which chooses the scale")
+    rest = ("this round's", "minibatches")
+    tried = [Reading(norm, "OSAFL without w/eta", *rest) for norm in norms]
+    tried += [Reading(norm, "printed", *rest) for norm in printed_norms]
+    table = yield from _nearest_first(tried, cnn, seed)
+    best = next(one for one in tried if one[:2] == tuple(table.loc[0, ["norm", "buffer"]]))
+    more = cases(best, cnn, [seed], (1,), (*CHOOSERS, *rules)) | cases(best, cnn, seeds, (1,))
+    curves = yield from collected(more, CASE, "32 steps, CNN")
+    own = cases(best, fcn, [seed], (1,), fcn_rules)
+    dense = yield from collected(own, CASE, "32 steps, FCN")
+    return Steps(table, best, curves, dense)
+
+
+def _nearest_first(
+    tried: Sequence[Reading], base: Mapping, seed: int
+) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
+    """Yield OSAFL's run of every cell, and M-FedAvg's of those that may be the nearest to print.
+
+    A cell's distance is at least half of OSAFL's difference, so that M-FedAvg is not asked for
+    where another cell is nearer already.
+    """
+    first, second = CHOOSERS
+    rows = pd.DataFrame([one[:2] for one in tried], columns=["norm", "buffer"])
+    for rule in CHOOSERS:
+        rows[rule], rows[f"{rule} off"] = np.nan, np.nan
+    asked = {(i,): config(one, first, base, seed=seed) for i, one in enumerate(tried)}
+    runs = yield from collected(asked, ("cell",), "32 steps")
+    _note(rows, runs, first)
+    rows["distance"] = np.nan
+    for i in rows.sort_values([f"{first} off", "norm"]).index:
+        if rows.loc[i, f"{first} off"] / 2 > rows["distance"].min():
+            break
+        run = {(i,): config(tried[i], second, base, seed=seed)}
+        _note(rows, (yield from collected(run, ("cell",), "32 steps")), second)
+        rows["distance"] = rows[[f"{rule} off" for rule in CHOOSERS]].mean(axis=1, skipna=False)
+    rows["distance"] = rows["distance"].round(12)
+    order = ["distance", f"{first} off", "norm"]
+    table = rows.sort_values(order, ignore_index=True)
+    return table[["norm", "buffer", *CHOOSERS, "distance"]]
+
+
+def _note(rows: pd.DataFrame, runs: pd.DataFrame, rule: str) -> None:
+    """Write a rule's accuracies at the CNN's checkpoint into their cells, and how far off."""
+    for i, run in runs.groupby("cell"):
+        rows.loc[i, rule] = float(accuracy(run).iloc[-1])
+        rows.loc[i, f"{rule} off"] = abs(rows.loc[i, rule] - checkpoint_value("CNN", rule))
+
+
+# The rounds after which Section V-B.1 names accuracies at K = 1.
+CHECKPOINT_ROUND = {"CNN": 5, "SqueezeNet1": 30}
+
+
+def checkpoint_value(network: str, rule: str) -> float:
+    """Return the accuracy that Section V-B.1 names for a rule at a network's checkpoint."""
+    where = f"accuracy at round {CHECKPOINT_ROUND[network]} {network}"
+    return paper_value("osafl", "osafl-fig4", f"{where} {LABELS[rule]}")
 
 
 def name_of(reading: Reading) -> str:

@@ -6,7 +6,7 @@ The notation is that of `sflkit.fats.history` and `sflkit.fats.bounds`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import pandas as pd
 from companion import story
 from companion.notebooks.fats_shared import TINY, Sizes
 from sflkit.fats import bounds, enumeration, expected_time, forgetting, stability
-from sflkit.fats.history import Crowd, History, draw_clients, draw_history
+from sflkit.fats.history import First, History, draw_history
 from sflkit.randomness import generator
 
 LEVELS = ("sample", "client")
@@ -131,9 +131,8 @@ def busiest_devices(sizes: Mapping[str, Sizes], *, seed: int) -> dict[str, int]:
     """Return the most slots that a device had in any of 20 trainings, by setting."""
     rng, busiest = generator(seed, "monte_carlo", 7), {}
     for name, s in sizes.items():
-        crowd = Crowd.of(np.ones(s["n_clients"], dtype=int))
-        draws = (s["rounds"] * s["clients_per_round"],)
-        slots = [draw_clients(crowd, draws, rng) for _ in range(20)]
+        draws = s["rounds"] * s["clients_per_round"]
+        slots = [rng.integers(s["n_clients"], size=draws) for _ in range(20)]
         busiest[name] = max(int(np.bincount(one).max()) for one in slots)
     return busiest
 
@@ -250,14 +249,10 @@ class CountedReads(np.ndarray):
 
 def counted(history: History, reads: list[int]) -> History:
     """Return the history such that reading its draws, tables and sizes adds to `reads[0]`."""
-    parts = (
-        replace(of, **{name: CountedReads.of(getattr(of, name), reads) for name in names})
-        for of, names in (
-            (history.draws, [field.name for field in fields(history.draws)]),
-            (history.crowd, ["samples_per_client"]),
-        )
-    )
-    return History(*parts)
+    names = ("clients", "batches", "samples_per_client")
+    found = replace(history, **{n: CountedReads.of(getattr(history, n), reads) for n in names})
+    vars(found)["first"] = First(*(CountedReads.of(table, reads) for table in history.first))
+    return found
 
 
 def look_ups(rng: np.random.Generator) -> LookUps:

@@ -266,7 +266,7 @@ class Dataset:
         array = getattr(self, f"{what}_{split}")
         if indices is None:
             return array
-        return array[checks.indices("indices", indices, len(array), of=f"{self.name} {split}")]
+        return array[checks.indices("indices", indices, len(array))]
 
 
 def _own_part(
@@ -276,7 +276,7 @@ def _own_part(
     y = checks.labels(y_name, y).astype(np.int64)
     values = checks.values(x_name, x)
     if values.dtype != np.uint8 or values.ndim not in (3, 4):
-        values = checks.array(x_name, values).astype(np.float32)
+        values = checks.array(x_name, values).astype(np.float32) + 0  # -0.0 is the number 0.0
     if values.ndim < 2 or len(values) != len(y):
         raise ValueError(
             f"{x_name} has shape {values.shape}; it must hold one sample a row, as many as there "

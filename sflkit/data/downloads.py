@@ -2,8 +2,8 @@
 
 The form is that of `sflkit.data.files`. pooch fetches: what does not have its checksum is not read
 at all, a broken connection is tried again, and then the next address. Addresses and md5 sums are
-those of the data sets' authors, or of the mirrors that torchvision uses. Archives are read member
-by member in memory, and never unpacked to disk.
+those of the data sets' authors, or of the mirrors that torchvision uses. What arrives is what
+torchvision leaves, and read as that.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tarfile
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,66 +125,14 @@ def _fetch_file(
     raise catalogue.unavailable(name, folder, f"the download failed ({reason})")
 
 
-def read_cifar(
-    path: Path, members: tuple[str, ...], n_labels: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return images and labels of some members of a CIFAR binary archive.
-
-    A record of a member is `n_labels` label bytes and 3 x 32 x 32 bytes of an image, channel by
-    channel.
-
-    Parameters
-    ----------
-    path : Path
-        The archive, .tar.gz.
-    members : tuple of str
-        Names of the members without folders; their records are joined in this order.
-    n_labels : int
-        1 for CIFAR-10, 2 for CIFAR-100 (coarse, then fine).
-
-    Returns
-    -------
-    images : uint8 (n, 32, 32, 3)
-    labels : uint8 (n, n_labels)
-
-    Raises
-    ------
-    ValueError
-        If a member is missing or not a whole number of records.
-    """
-    record = n_labels + 3 * 32 * 32
-    parts = {}
-    with tarfile.open(path, "r:gz") as archive:
+def _unpacked(raw: Path, coarse: bool) -> dict[str, np.ndarray]:
+    """Return the arrays of an archive of CIFAR, whose members are put beside it."""
+    (path,) = raw.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
         for item in archive:
-            base = item.name.rpartition("/")[2]
-            if base in members and item.isfile():
-                parts[base] = np.frombuffer(archive.extractfile(item).read(), np.uint8)
-    for member in members:
-        if not len(parts.get(member, ())) or len(parts[member]) % record:
-            raise ValueError(
-                f"{member} of {path.name} has {len(parts.get(member, ()))} bytes; "
-                f"it must be a multiple of {record}"
-            )
-    records = np.concatenate([parts[member] for member in members]).reshape(-1, record)
-    return files.images(records[:, n_labels:]), records[:, :n_labels]
-
-
-def _cifar10(raw: Path) -> dict[str, np.ndarray]:
-    batches = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
-    arrays = {}
-    for split, members in (("train", batches), ("test", ("test_batch.bin",))):
-        arrays[f"x_{split}"], labels = read_cifar(raw / "cifar-10-binary.tar.gz", members, 1)
-        arrays[f"y_{split}"] = labels[:, 0]
-    return arrays
-
-
-def _cifar100(raw: Path) -> dict[str, np.ndarray]:
-    arrays = {}
-    for split in files.SPLITS:
-        archive = raw / "cifar-100-binary.tar.gz"
-        arrays[f"x_{split}"], labels = read_cifar(archive, (f"{split}.bin",), 2)
-        arrays[f"y_{split}_coarse"], arrays[f"y_{split}"] = labels.T
-    return arrays
+            if item.isfile():
+                (raw / Path(item.name).name).write_bytes(archive.extractfile(item).read())
+    return files.read_batches(raw, coarse)
 
 
 SOURCES = {
@@ -215,13 +164,13 @@ SOURCES = {
     ),
     "cifar10": Source(
         ("https://www.cs.toronto.edu/~kriz/",),
-        {"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
-        _cifar10,
+        {"cifar-10-python.tar.gz": "md5:c58f30108f718f92721af3b95e74349a"},
+        partial(_unpacked, coarse=False),
     ),
     "cifar100": Source(
         ("https://www.cs.toronto.edu/~kriz/",),
-        {"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"},
-        _cifar100,
+        {"cifar-100-python.tar.gz": "md5:eb9058c3a382ffc7106e4002c42a8d85"},
+        partial(_unpacked, coarse=True),
     ),
     "shakespeare": Source(
         ("https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/",),

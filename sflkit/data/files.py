@@ -171,16 +171,13 @@ def read_batches(folder: Path, coarse: bool) -> dict[str, np.ndarray]:
         if missing := [name for name in files if not (folder / name).is_file()]:
             raise ValueError(f"it lacks {missing[0]}")
         batches = [_unpickled(folder / name, keys.values()) for name in files]
-        arrays[f"x_{split}"] = images(np.concatenate([batch[b"data"] for batch in batches]))
+        rows = np.concatenate([batch[b"data"] for batch in batches])  # a colour after the other
+        x = rows.reshape(-1, 3, _SIDE, _SIDE).transpose(0, 2, 3, 1)
+        arrays[f"x_{split}"] = np.ascontiguousarray(x)
         for end, key in keys.items():
             labels = [np.asarray(batch[key], np.int64) for batch in batches]
             arrays[f"y_{split}{end}"] = np.concatenate(labels)
     return arrays
-
-
-def images(rows: np.ndarray) -> np.ndarray:
-    """Return CIFAR's rows of bytes (n, 3072), a colour after the other, as (n, 32, 32, 3)."""
-    return np.ascontiguousarray(rows.reshape(-1, 3, _SIDE, _SIDE).transpose(0, 2, 3, 1))
 
 
 class _Array:

@@ -65,7 +65,15 @@ class _Round(NamedTuple):
 
     clients: np.ndarray  # (C,) ids of the participants
     totals: np.ndarray  # (A, C)
-    batches: list[list[list[tuple]]]  # for each arm and participant the batch of each local step
+    rows: np.ndarray | None  # (C, S, n) rows of x, the same in all arms; -1: no sample
+    batches: list[list[list[tuple]]]  # or for each arm and participant the batch of each local step
+
+    def of(self, jobs: list[_Job], data: Tensors) -> dict[str, Any]:
+        """Return what the jobs' participants train on, as keywords of `local_sgd`."""
+        if self.rows is None:
+            return {"batches": [self.batches[job.arm][i] for job in jobs for i in job.used]}
+        rows = np.concatenate([self.rows[job.used] for job in jobs])
+        return {"data": (data.x, data.y), "rows": rows}
 
 
 class _Job(NamedTuple):
@@ -147,8 +155,6 @@ class Arms:
         self.averaged = self.params.clone()
         self.mass = np.zeros(n_arms)
         self.diverged = np.zeros(n_arms, bool)
-        # A historical client's batch of all its samples, which is the same in every round.
-        self._whole: dict[int, tuple[Tensor, Tensor]] = {}
 
     def step(self, t: int, stored: dict[int, np.ndarray]) -> None:
         """Train on the rows stored in round t, {client: rows}: lines 7-14 of Algorithm 1.
@@ -225,21 +231,15 @@ class Arms:
     ) -> _Round:
         """Every sample in a client's memory has the weight lambda_m.
 
-        The step's gradient is then the mean over its mini-batch, and all arms share the batches.
+        The step's gradient is then the mean over its mini-batch, and all arms share the rows.
         """
-        shared = []
-        for (m, ids), pick in zip(stored.items(), picks, strict=True):
-            if len(pick[0]) < len(ids):
-                shared.append([self.data.batch(ids[one]) for one in pick])
-            elif self.federation.historical[m]:
-                if m not in self._whole:
-                    self._whole[m] = self.data.batch(ids)
-                shared.append([self._whole[m]] * len(pick))
-            else:
-                shared.append([self.data.batch(ids)] * len(pick))
+        sizes = [[len(one) for one in pick] for pick in picks]
+        rows = np.full((*np.shape(sizes), np.max(sizes)), -1)
+        for mine, ids, pick in zip(rows, stored.values(), picks, strict=True):
+            mine[:, : len(pick[0])] = ids[np.stack(pick)]
         clients = np.array(list(stored), dtype=np.int64)
         totals = self.lam[:, clients] * np.array([len(ids) for ids in stored.values()])
-        return _Round(clients, totals, [shared] * len(totals))
+        return _Round(clients, totals, rows, [])
 
     def _with_own_weights(
         self,
@@ -267,7 +267,7 @@ class Arms:
                 totals[a, i] = total
                 factors = len(ids) * lam / total if total else lam
                 batches[a].append([self._weighted_batch(ids[one], factors[one]) for one in pick])
-        return _Round(np.array(list(stored), dtype=np.int64), totals, batches)
+        return _Round(np.array(list(stored), dtype=np.int64), totals, None, batches)
 
     def _weighted_batch(self, ids: np.ndarray, factors: np.ndarray) -> tuple[Tensor, Tensor]:
         x, y = self.data.batch(ids)
@@ -313,11 +313,11 @@ class Arms:
         updates = federated.local_sgd(
             self._trained,
             self.params[torch.as_tensor(arms, device=self.params.device)],
-            [this.batches[job.arm][i] for job in jobs for i in job.used],
-            np.array(self.config.rates)[arms],
+            rate=np.array(self.config.rates)[arms],
             prox=jobs[0].prox,
             corrections=corrections,
             updates=True,
+            **this.of(jobs, self.data),
         )
         for job, rows in zip(jobs, updates.split(counts), strict=True):
             self.move(job.arm, rows, this.totals[job.arm, job.used], job.work)

@@ -24,15 +24,15 @@ damping      lambda      scalar        added to F, > 0; squared loss per unit of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.config import Number, Positive, settings
-from sflkit.fats.history import Crowd, Draws, History, draw_batches, draw_history, subsets
-from sflkit.machine import thread_count
+from sflkit.config import Positive, settings
+from sflkit.fats.history import History, draw_batches, draw_history, subsets
+from sflkit.fats.sgd import Momentum, train_each
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from sflkit.federated import Task
     from sflkit.federated.batches import Batch
     from sflkit.federated.replicas import Replica
-
-
-Momentum = Annotated[float, Number(0, below=1)]
 
 
 @settings
@@ -72,16 +69,7 @@ class Fisher:
     damping: Positive = 0.01
 
 
-def draw_fedavg(
-    *,
-    n_clients: int,
-    samples_per_client: ArrayLike,
-    clients_per_round: int,
-    batch_size: int,
-    local_steps: int,
-    rounds: int,
-    rng: np.random.Generator,
-) -> History:
+def draw_fedavg(*, rng: np.random.Generator, **sizes: Any) -> History:
     """Draw who trains on what in R rounds of FedAvg.
 
     Unlike in `history.draw_history`, the K clients of a round differ from one another. The draws
@@ -93,24 +81,16 @@ def draw_fedavg(
 
     Parameters
     ----------
-    n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds, rng
-        As in `history.draw_history`, with K <= n_clients.
+    rng : numpy.random.Generator
+    **sizes
+        The other keywords of `history.draw_history` but `held`, with K <= n_clients.
 
     Raises
     ------
     ValueError
         As `history.draw_history`, or if there are fewer clients than K.
     """
-    history = draw_history(
-        n_clients=n_clients,
-        samples_per_client=samples_per_client,
-        clients_per_round=clients_per_round,
-        batch_size=batch_size,
-        local_steps=local_steps,
-        rounds=rounds,
-        rng=rng,
-    )
-    present_clients(history.crowd, history.clients_per_round)
+    history = draw_history(rng=rng, **sizes)
     ordered = np.sort(history.clients, axis=1)
     repeats = np.flatnonzero((np.diff(ordered, axis=1) == 0).any(axis=1))
     return _redrawn(history, repeats, rng)
@@ -129,7 +109,7 @@ def redraw_fedavg(history: History, rng: np.random.Generator) -> History:
     return _redrawn(history, np.arange(history.rounds), rng)
 
 
-def present_clients(crowd: Crowd, clients_per_round: int) -> np.ndarray:
+def present_clients(history: History) -> np.ndarray:
     """Return the clients that are left, ascending.
 
     Raises
@@ -138,31 +118,31 @@ def present_clients(crowd: Crowd, clients_per_round: int) -> np.ndarray:
         If there are fewer than K, which FedAvg needs, or the clients hold their samples for a time
         only.
     """
-    if crowd.held is not None:
+    if history.held is not None:
         raise ValueError(
             "held must be None for FedAvg's baselines, which draw from all samples; FATS can learn "
             "from caches"
         )
-    present = np.flatnonzero(crowd.samples_left)
-    if len(present) < clients_per_round:
+    present = np.flatnonzero(history.samples_left)
+    if len(present) < history.clients_per_round:
         raise ValueError(
-            f"clients_per_round={clients_per_round} must be at most {len(present)}, the clients "
-            "that are left: those of a round of FedAvg differ"
+            f"clients_per_round={history.clients_per_round} must be at most {len(present)}, the "
+            "clients that are left: those of a round of FedAvg differ"
         )
     return present
 
 
 def _redrawn(history: History, rounds: np.ndarray, rng: np.random.Generator) -> History:
     """Return the history with some rounds drawn afresh, K different clients each."""
-    present = present_clients(history.crowd, history.clients_per_round)
+    present = present_clients(history)
     if not len(rounds):
         return history
     # Subsets are ascending, which fixes only the order of the slots.
     ranks = subsets(np.full(len(rounds), len(present)), history.clients_per_round, rng)
     clients, batches = history.clients.copy(), history.batches.copy()
     clients[rounds] = present[ranks]
-    batches[rounds] = draw_batches(history.crowd, clients[rounds], *batches.shape[2:], rng)
-    return History(Draws.of(clients, batches, history.samples_per_client), history.crowd)
+    batches[rounds] = draw_batches(history, clients[rounds], history.local_steps, rng)
+    return replace(history, clients=clients, batches=batches)
 
 
 def fisher_sgd(
@@ -202,32 +182,14 @@ def fisher_sgd(
     ValueError
         As `federated.local_sgd`.
     """
-    from torch import Tensor
-
-    from sflkit.federated.batches import convert
-    from sflkit.federated.workers import for_each_client
-
-    if not isinstance(params, Tensor):
-        raise ValueError(f"params={checks.shown(params)} must be a tensor")
-    if params.shape != (task.n_params,):
-        raise ValueError(
-            f"params has shape {tuple(np.shape(params))}; it must be a tensor of shape "
-            f"({task.n_params},)"
-        )
-    task.vectors("params", params)  # finite and real
-    checks.instance("batches", batches, Sequence)
     checks.instance("fisher", fisher, Fisher)
-    steps = convert(task, batches, params.device)
-    out = params.repeat(len(steps), 1)
-
-    def train(k: int) -> None:
-        with task.replica(params.device) as replica:
-            replica.load(params)
-            _fisher_steps(task, replica, steps[k], fisher)
-            replica.store(out[k])
-
-    for_each_client(train, range(len(steps)), thread_count(threads), params.device)
-    return out
+    return train_each(
+        task,
+        params,
+        batches,
+        lambda replica, steps: _fisher_steps(task, replica, steps, fisher),
+        threads,
+    )
 
 
 def _fisher_steps(task: Task, replica: Replica, steps: list[Batch], fisher: Fisher) -> None:

@@ -5,17 +5,28 @@ Source: FATS, Sections 6.1 and 6.2, Appendix A.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import model_validator
 
 from sflkit import checks
-from sflkit.config import Count, Flag, Number, OneOf, Positive, Seed, Share, Whole, settings
+from sflkit.config import (
+    Count,
+    Flag,
+    NotNegative,
+    Number,
+    OneOf,
+    Positive,
+    Seed,
+    Share,
+    Whole,
+    settings,
+)
 from sflkit.data import federations
-from sflkit.fats.baselines import Momentum
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.forgetting import RULES
 from sflkit.fats.methods import METHODS
+from sflkit.fats.sgd import Momentum, Reduction
 
 # All data sets but the synthetic task of the data-streams paper, which comes first.
 DATA = federations.NAMES[1:]
@@ -83,6 +94,9 @@ class FATSConfig:
         without one they are left out.
     rate : float
         eta > 0; 0.001 for images, 0.8 for Shakespeare (Section 6.1.2).
+    reduction, momentum, weight_decay
+        Of the local steps, see `sgd.SGD`: the mean and no momentum are printed (Algorithm 1, line
+        16); the authors' released repository has momentum 0.9 and weight decay 1e-4.
     fisher_rate, fisher_momentum, fisher_decay, fisher_damping : float
         FR2's retraining (ERRATA 47), see `baselines.Fisher`; not stated.
     checkpoint_every : int
@@ -133,6 +147,11 @@ class FATSConfig:
     evaluate_every: Count = 1
     train: Flag = True
     runs: Count = 1000
+    reduction: Reduction = "mean"
+    momentum: Momentum = 0.0
+    weight_decay: NotNegative = 0.0
+    # Fields that came after results had been published, and what all earlier runs had there.
+    LATER: ClassVar = {"reduction": "mean", "momentum": 0.0, "weight_decay": 0.0}
 
     @model_validator(mode="after")
     def _agree(self) -> FATSConfig:

@@ -41,6 +41,7 @@ key                             what two outcomes share when they count as one, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple, NoReturn
 
@@ -49,7 +50,7 @@ import numpy as np
 from sflkit import checks
 from sflkit.fats.forgetting import Request, forget_client, forget_sample
 from sflkit.fats.history import (
-    Draws,
+    Held,
     History,
     Target,
     draw_batches,
@@ -195,7 +196,7 @@ def retrained_law(requests: Iterable[Target], **sizes: Any) -> Law:
     left = [[s for s in range(each[k]) if (k, s) not in gone] for k in present]
     counts = [len(numbers) for numbers in left]
     held = sizes.pop("held", None)
-    fewer = None if held is None else held.without(gone)
+    fewer = None if held is None else Held(*(values[_stays(each, gone)] for values in held))
     law = drawn_law(n_clients=len(present), samples_per_client=counts, held=fewer, **sizes)
 
     def renumbered(history: History) -> History:
@@ -266,18 +267,18 @@ def restarted_law(law: Law, client: int, sample: int, *, keep_clients: bool = Fa
     """
     keep_clients = checks.flag("keep_clients", keep_clients)
     for _, history in checks.instance("law", law, Mapping).values():
-        client, sample = history.crowd.existing(client, checks.integer("sample", sample, 0))
+        client, sample = history.existing(client, checks.integer("sample", sample, 0))
 
     def run(history: History, rng: np.random.Generator) -> History:
-        crowd = history.crowd.without([(client, sample)], history.batch_size)
+        left = history.without([(client, sample)])
         if history.first_use(client, sample) is None:
-            return History(history.draws, crowd)
+            return left
         clients = history.clients
         if not keep_clients:
-            clients = draw_clients(crowd, clients.shape, rng)
+            clients = draw_clients(left, clients.shape, rng)
         rounds = np.arange(history.rounds)[:, None]
-        batches = draw_batches(crowd, clients, history.local_steps, history.batch_size, rng, rounds)
-        return History(Draws.of(clients, batches, history.samples_per_client), crowd)
+        batches = draw_batches(left, clients, history.local_steps, rng, rounds)
+        return replace(left, clients=clients, batches=batches)
 
     return _collect(
         (after, weight * p)
@@ -366,6 +367,11 @@ def _rounds_that_matter(history: History, client: Any, sample: Any, rule: str) -
     if sample is None:
         return first
     return first[0] + 1 if rule in ("exact", "printed") else None
+
+
+def _stays(sizes: np.ndarray, gone: set[Target]) -> np.ndarray:
+    """Return which samples are not gone, the clients one after another, bool (sum N_k,)."""
+    return np.array([not {(k, s), (k, None)} & gone for k, n in enumerate(sizes) for s in range(n)])
 
 
 def _collect(weighted: Iterable[tuple[History, Fraction]]) -> Law:

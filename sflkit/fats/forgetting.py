@@ -14,8 +14,8 @@ The history of a stream in which the sample *never arrived* is another one; it n
 so `companion.notebooks.cache_forgetting` knows it.
 
 Forgetting a client has one rule, since Algorithm 3 is exact as printed. For a sample there are
-several, in `RULES`. A rule is a function (hit, rng) -> Draws that gets a `Hit` and returns draws
-which no longer use the targets; one of your own is used everywhere after
+several, in `RULES`. A rule is a function (hit, rng) -> History that gets a `Hit` and returns a
+history whose draws no longer use the targets; one of your own is used everywhere after
 
     RULES.add("mine", Rule(my_rule, label="My rule"))
 """
@@ -23,21 +23,13 @@ which no longer use the targets; one of your own is used everywhere after
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sflkit import checks
-from sflkit.fats.history import (
-    Crowd,
-    Draws,
-    History,
-    Target,
-    by_client,
-    draw_batches,
-    draw_clients,
-    subsets,
-)
+from sflkit.fats.history import History, Target, draw_batches, drawn_afresh, subsets
 from sflkit.registry import Look, Registry, Rule
 
 
@@ -71,8 +63,8 @@ class Hit(NamedTuple):
     ----------
     history : History
         As it was before the request. It must not be changed.
-    crowd : Crowd
-        What is left without the targets; draw from it.
+    left : History
+        The same draws, with the targets among what is forgotten; draw from it.
     targets : list of (client, sample)
         The samples to forget, at least one.
     step : int
@@ -82,13 +74,13 @@ class Hit(NamedTuple):
     """
 
     history: History
-    crowd: Crowd
+    left: History
     targets: list[Target]
     step: int
     steps_done: int
 
 
-def repair_exact(hit: Hit, rng: np.random.Generator) -> Draws:
+def repair_exact(hit: Hit, rng: np.random.Generator) -> History:
     """Keep the clients of the first round that is hit, and redraw what its hit clients did.
 
     Each hit client gets new mini-batches from its first hit step on, in all its slots. The other
@@ -96,44 +88,36 @@ def repair_exact(hit: Hit, rng: np.random.Generator) -> Draws:
     ERRATA 13: a hit says that the client was drawn in this round; drawing the round's clients again
     would leave it under-represented.
     """
-    history, crowd = hit.history, hit.crowd
-    if hit.step == history.steps:
-        return history.draws
-    clients = history.clients.copy()
-    batches = history.batches.copy()
-    r = hit.step // history.local_steps
+    left = hit.left
+    if hit.step == left.steps:
+        return left
+    r, batches = hit.step // left.local_steps, left.batches.copy()
     for client, samples in by_client(hit.targets).items():
-        slots = np.flatnonzero(clients[r] == client)
+        slots = np.flatnonzero(left.clients[r] == client)
         hits = np.isin(batches[r, slots], samples).any(axis=(0, 2))
         if hits.any():
             e = int(hits.argmax())
-            steps = history.local_steps - e
-            new = draw_batches(crowd, clients[r, slots], steps, history.batch_size, rng, r)
+            new = draw_batches(left, left.clients[r, slots], left.local_steps - e, rng, r)
             batches[r, slots, e:] = new
-    return _drawn_afresh(crowd, clients, batches, r + 1, rng)
+    return drawn_afresh(replace(left, batches=batches), r + 1, rng)
 
 
-def repair_printed(hit: Hit, rng: np.random.Generator) -> Draws:
+def repair_printed(hit: Hit, rng: np.random.Generator) -> History:
     """Run Algorithm 1 again from the first hit on, or from `steps_done` on if that comes first.
 
     Source: FATS, Algorithm 2, as printed. When the hit is at a round's first step, the round's
     clients are drawn again, which is not exact (ERRATA 13).
     """
-    history, crowd = hit.history, hit.crowd
-    start = min(hit.step, hit.steps_done)
-    if start == history.steps:
-        return history.draws
-    clients = history.clients.copy()
-    batches = history.batches.copy()
-    r, e = divmod(start, history.local_steps)
+    left = hit.left
+    r, e = divmod(min(hit.step, hit.steps_done), left.local_steps)
     if e:
-        steps = history.local_steps - e
-        batches[r, :, e:] = draw_batches(crowd, clients[r], steps, history.batch_size, rng, r)
-        r += 1
-    return _drawn_afresh(crowd, clients, batches, r, rng)
+        batches = left.batches.copy()
+        batches[r, :, e:] = draw_batches(left, left.clients[r], left.local_steps - e, rng, r)
+        left, r = replace(left, batches=batches), r + 1
+    return drawn_afresh(left, r, rng)
 
 
-def repair_minimal(hit: Hit, rng: np.random.Generator) -> Draws:
+def repair_minimal(hit: Hit, rng: np.random.Generator) -> History:
     """Replace only the samples, inside the mini-batches that hold them, by unused ones.
 
     Source: ERRATA 16. This is exact: given that it holds the sample, a mini-batch is the sample and
@@ -142,7 +126,7 @@ def repair_minimal(hit: Hit, rng: np.random.Generator) -> Draws:
     return _hit_batches_anew(hit, rng, keep=True)
 
 
-def repair_claim1(hit: Hit, rng: np.random.Generator) -> Draws:
+def repair_claim1(hit: Hit, rng: np.random.Generator) -> History:
     """Draw each mini-batch that holds a target anew, from what its client has left.
 
     All clients and all other mini-batches stay. Source: FATS, Appendix B.2 and B.3, the operator
@@ -159,20 +143,19 @@ def repair_claim1(hit: Hit, rng: np.random.Generator) -> Draws:
     return _hit_batches_anew(hit, rng, keep=False)
 
 
-def _hit_batches_anew(hit: Hit, rng: np.random.Generator, *, keep: bool) -> Draws:
+def _hit_batches_anew(hit: Hit, rng: np.random.Generator, *, keep: bool) -> History:
     """Draw anew what holds a target: the targets alone, or (not `keep`) the whole mini-batch."""
-    history = hit.history
-    if hit.step == history.steps:
-        return history.draws
-    clients = history.clients.copy()
-    batches = history.batches.copy()
+    left = hit.left
+    if hit.step == left.steps:
+        return left
+    batches = left.batches.copy()
     for client, samples in by_client(hit.targets).items():
-        holds = (clients == client)[:, :, None] & np.isin(batches, samples).any(axis=-1)
+        holds = (left.clients == client)[:, :, None] & np.isin(batches, samples).any(axis=-1)
         for place in map(tuple, np.argwhere(holds)):
-            remaining = hit.crowd.remaining(client, place[0])
+            remaining = left.remaining(client, place[0])
             gone = samples if keep else batches[place]
             batches[place] = completed(batches[place], gone, remaining, rng)
-    return Draws.of(clients, batches, history.samples_per_client)
+    return replace(left, batches=batches)
 
 
 RULES = Registry(
@@ -230,23 +213,9 @@ def forget_sample(
         left with fewer samples than a mini-batch needs, an unknown rule, or a rule that leaves a
         target in use or draws what was not held. The history is untouched in any case.
     """
-    checks.choice("rule", rule, RULES)
-    checks.generator(rng)
-    done = _steps_done(history, steps_done)
-    targets = sample_targets(history.crowd, client, sample)
-    crowd = history.crowd.without(targets, history.batch_size)
-    if not targets:
-        return Forgetting(history, None)
-    step = min(history.first_step(*target) for target in targets)
-    draws = RULES[rule].build(Hit(history, crowd, targets, step, done), rng)
-    for target in targets:
-        if draws.first_step(*target) < history.steps:
-            raise ValueError(f"rule={rule!r} must not leave (client, sample)={target} in use")
-    first = divmod(step, history.local_steps) if step < done else None
-    after = History(draws, crowd)
-    if draws is not history.draws:
-        after.check_held()  # a rule of one's own may have drawn what had not arrived
-    return Forgetting(after, first)
+    targets = _sample_targets(client, sample)
+    after, step = forget_targets(history, targets, rng, rule, steps_done=steps_done)
+    return Forgetting(after, None if step is None else divmod(step, history.local_steps))
 
 
 def forget_client(
@@ -283,16 +252,71 @@ def forget_client(
         For a client that never existed or is forgotten, or when no client would be left. The
         history is untouched.
     """
+    targets = _client_targets(client)
+    after, step = forget_targets(history, targets, rng, steps_done=steps_done)
+    return Forgetting(after, None if step is None else step // history.local_steps)
+
+
+def forget_targets(
+    history: History,
+    targets: Sequence[Target],
+    rng: np.random.Generator,
+    rule: str = "exact",
+    *,
+    steps_done: int | None = None,
+) -> Forgetting:
+    """Forget samples and clients at once: the samples by a rule, then the clients.
+
+    Parameters
+    ----------
+    history : History
+    targets : list of (client, sample), or (client, None) for a whole client
+        The samples of a client that goes as well go with it.
+    rng, rule, steps_done
+        As in `forget_sample`.
+
+    Returns
+    -------
+    Forgetting
+        `first` is the first step of a use that has run; of a client the first of its first round.
+
+    Raises
+    ------
+    ValueError
+        As `forget_sample` and `forget_client`; nothing is drawn then.
+    """
+    checks.choice("rule", rule, RULES)
     checks.generator(rng)
     done = _steps_done(history, steps_done)
-    targets = client_targets(history.crowd, client)
-    crowd = history.crowd.without(targets, history.batch_size)
-    hit = min((int(history.first_round[k]) for k, _ in targets), default=history.rounds)
-    if hit == history.rounds:
-        return Forgetting(History(history.draws, crowd), None)
-    draws = _drawn_afresh(crowd, history.clients.copy(), history.batches.copy(), hit, rng)
-    first = hit if hit * history.local_steps < done else None
-    return Forgetting(History(draws, crowd), first)
+    new = history.without(targets).forgotten - history.forgotten
+    # In the order of the request, by which the generator's numbers are dealt.
+    asked = [target for target in (history.existing(*t) for t in targets) if target in new]
+    samples = [target for target in asked if target[1] is not None]
+    whole = [target for target in asked if target[1] is None]
+    steps = []
+    if samples:
+        step = min(history.first_step(*target) for target in samples)
+        history = _repaired(Hit(history, history.without(samples), samples, step, done), rng, rule)
+        steps.append(step)
+    if whole:
+        step = min(history.first_step(*target) for target in whole)
+        history = drawn_afresh(history.without(whole), step // history.local_steps, rng)
+        steps.append(step)
+    return Forgetting(history, min((step for step in steps if step < done), default=None))
+
+
+def _repaired(hit: Hit, rng: np.random.Generator, rule: str) -> History:
+    """Return what a rule makes of a hit, refused if it leaves a target in use."""
+    made = RULES[rule].build(hit, rng)
+    after = hit.left
+    if made is not after:
+        after = replace(after, clients=made.clients, batches=made.batches)
+    for target in hit.targets:
+        if after.first_step(*target) < after.steps:
+            raise ValueError(f"rule={rule!r} must not leave (client, sample)={target} in use")
+    if after.held is not None:
+        after.check_draws()  # a rule of one's own may have drawn what had not arrived
+    return after
 
 
 def forget_stream(
@@ -325,22 +349,17 @@ def forget_stream(
     checks.choice("rule", rule, RULES)
     checks.generator(rng)
     stream = [_request(request) for request in request_list(requests)]
-    crowd = checks.instance("history", history, History).crowd
+    left = checks.instance("history", history, History)
     for client, sample, steps_done in stream:
         _steps_done(history, steps_done)
-        if sample is None:
-            targets = client_targets(crowd, client)
-        else:
-            targets = sample_targets(crowd, client, sample)
-        crowd = crowd.without(targets, history.batch_size)
+        whole = sample is None
+        left = left.without(_client_targets(client) if whole else _sample_targets(client, sample))
     firsts = []
-    for client, sample, steps_done in stream:
+    for client, sample, done in stream:
         if sample is None:
-            history, first = forget_client(history, client, rng, steps_done=steps_done)
+            history, first = forget_client(history, client, rng, steps_done=done)
         else:
-            history, first = forget_sample(
-                history, client, sample, rng, rule, steps_done=steps_done
-            )
+            history, first = forget_sample(history, client, sample, rng, rule, steps_done=done)
         firsts.append(first)
     return Forgetting(history, tuple(firsts))
 
@@ -360,30 +379,20 @@ def request_list(requests: Iterable) -> list:
     return list(requests)
 
 
-def client_targets(crowd: Crowd, client: int | Sequence[int]) -> list[Target]:
-    """Return the clients that a request names, as a list of (client, None).
-
-    Raises
-    ------
-    ValueError
-        For a client that never existed, is forgotten, or is named twice.
-    """
-    return _not_forgotten(crowd, [crowd.existing(k) for k in _numbers("client", client)])
+def by_client(targets: Iterable[Target]) -> dict[int, list]:
+    """Return the samples of (client, sample) pairs in a list per client."""
+    groups: dict[int, list] = {}
+    for client, sample in targets:
+        groups.setdefault(client, []).append(sample)
+    return groups
 
 
-def sample_targets(
-    crowd: Crowd, client: int | Sequence[int], sample: int | Sequence[int]
-) -> list[Target]:
-    """Return the samples that a request names, as a list of (client, sample).
+def _client_targets(client: int | Sequence[int]) -> list[Target]:
+    return [(k, None) for k in _numbers("client", client)]
 
-    One client may stand for several samples.
 
-    Raises
-    ------
-    ValueError
-        For a sample that never existed, is forgotten, or is named twice; for a forgotten client; or
-        if there are not as many clients as samples.
-    """
+def _sample_targets(client: int | Sequence[int], sample: int | Sequence[int]) -> list[Target]:
+    """Return the samples that a request names; one client may stand for several samples."""
     samples = _numbers("sample", sample)
     clients = _numbers("client", client)
     if not np.ndim(client):
@@ -393,7 +402,7 @@ def sample_targets(
             f"client={client!r} and sample={sample!r} must be two integers or as many of each; one "
             "client for several samples is fine, and forget_client forgets a whole client"
         )
-    return _not_forgotten(crowd, [crowd.existing(k, s) for k, s in zip(clients, samples)])
+    return list(zip(clients, samples))
 
 
 def _numbers(name: str, value: int | Sequence[int]) -> np.ndarray:
@@ -402,21 +411,6 @@ def _numbers(name: str, value: int | Sequence[int]) -> np.ndarray:
     A mask or an index means nothing here: masked entries are refused, an index is left out."""
     checks.values(name, value)
     return np.atleast_1d(np.asarray(value, dtype=object))
-
-
-def _not_forgotten(crowd: Crowd, targets: list[Target]) -> list[Target]:
-    """Return the targets, refused unless none is forgotten and each is named once."""
-    seen = set()
-    for client, sample in targets:
-        name = f"client={client}" if sample is None else f"sample={sample} of client={client}"
-        if (client, sample) in crowd.forgotten:
-            raise ValueError(f"{name} is forgotten already")
-        if (client, None) in crowd.forgotten:
-            raise ValueError(f"{name} is forgotten already, with its whole client")
-        if (client, sample) in seen:
-            raise ValueError(f"{name} is named twice in one request")
-        seen.add((client, sample))
-    return targets
 
 
 def completed(
@@ -430,17 +424,6 @@ def completed(
     unused = np.setdiff1d(remaining, kept, assume_unique=True)
     places = subsets(np.array([len(unused)]), len(batch) - len(kept), rng)[0]
     return np.sort(np.concatenate([kept, unused[places]]))
-
-
-def _drawn_afresh(
-    crowd: Crowd, clients: np.ndarray, batches: np.ndarray, start: int, rng: np.random.Generator
-) -> Draws:
-    """Draw all rounds from `start` on, into the arrays, and return the draws that hold them."""
-    if start < len(clients):
-        clients[start:] = draw_clients(crowd, clients[start:].shape, rng)
-        rounds = np.arange(start, len(clients))[:, None]
-        batches[start:] = draw_batches(crowd, clients[start:], *batches.shape[2:], rng, rounds)
-    return Draws.of(clients, batches, crowd.samples_per_client)
 
 
 def _steps_done(history: History, steps_done: int | None) -> int:

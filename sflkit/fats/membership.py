@@ -155,7 +155,7 @@ def shadow_attack(
     ValueError
         As `attacks.shadow_attack`.
     """
-    from sflkit.fats import attacks, unlearning
+    from sflkit.fats import attacks, learning
 
     m = federation.n_clients // 2
     task = _task(config, federation, model)
@@ -169,7 +169,7 @@ def shadow_attack(
         rng = generator(seed, "participation")
         history = draw_history(n_clients=m, samples_per_client=numbers, rng=rng, **config.sizes)
         data = [(x[part], y[part]) for part in parts]
-        state = unlearning.learn(task, data, history, config.rate, start=task.init(seed))
+        state = learning.learn(task, data, history, config.rate, start=task.init(seed))
         return attacks.predictor(task, state.params)
 
     return attacks.shadow_attack(
@@ -260,14 +260,14 @@ class _Training:
         trained: list[np.ndarray],
     ) -> _Training:
         """Learn by FATS on the rows `trained` of each client."""
-        from sflkit.fats import unlearning
+        from sflkit.fats import learning
 
         task = _task(config, federation, model)
         clients = [(federation.x[ids], federation.y[ids]) for ids in trained]
         start = task.init(config.seed)
         rng = generator(config.seed, "participation")
         history = draw_history(rng=rng, **_sizes(config, clients))
-        before = unlearning.learn(task, clients, history, config.rate, start=start)
+        before = learning.learn(task, clients, history, config.rate, start=start)
         return cls(config, federation, task, clients, start, before, rng)
 
     def states(self, requests: list[Target]) -> Iterator[tuple[str, State]]:
@@ -278,15 +278,15 @@ class _Training:
 
     def unlearned(self, method: str, requests: list[Target]) -> State:
         """Return the state of a method that has forgotten what is asked."""
-        from sflkit.fats import unlearning
+        from sflkit.fats import learning
 
         config = self.config
         if method == "fats":
             rng = copy.deepcopy(self.rng)
-            return unlearning.forget(self.task, self.clients, self.before, requests, rng)
+            return learning.forget(self.task, self.clients, self.before, requests, rng)
         rule = METHODS[method].build()
         rng = generator(config.seed, "participation", 1)
-        state = unlearning.learn(
+        state = learning.learn(
             self.task,
             self.clients,
             rule.draw(rng=rng, **_sizes(config, self.clients)),
@@ -296,8 +296,8 @@ class _Training:
             # Where all is trained again from scratch, one round before the request is enough.
             rounds=1 if rule.from_scratch else None,
         )
-        state = unlearning.request(state, requests, rng)
-        return unlearning.resume(self.task, self.clients, state, until=config.rounds)
+        state = learning.request(state, requests, rng)
+        return learning.resume(self.task, self.clients, state, until=config.rounds)
 
 
 def _attacks(

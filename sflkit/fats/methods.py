@@ -1,6 +1,6 @@
 """The methods of unlearning: what FATS, FRS and FR2 do differently, in one table.
 
-Learning, requests and recovery are the same for all methods (`sflkit.fats.unlearning`). What a
+Learning, requests and recovery are the same for all methods (`sflkit.fats.learning`). What a
 method decides is said by its hooks, the methods of `FATS`. For a method of your own, write a class
 with these hooks (subclassing one of ours saves most of the work) and add a row:
 
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sflkit.fats.baselines import Fisher, draw_fedavg, fisher_sgd, present_clients, redraw_fedavg
-from sflkit.fats.history import Crowd, History, draw_history
+from sflkit.fats.history import History, draw_history
+from sflkit.fats.sgd import SGD, local_steps
 from sflkit.registry import Look, Registry, Rule
 
 if TYPE_CHECKING:
@@ -33,19 +34,19 @@ class Local(NamedTuple):
     Attributes
     ----------
     rate : float
-        eta of plain SGD.
+        eta of the steps of `sgd`.
     fisher : Fisher
         FR2's settings.
     forgotten : bool
         Whether something is forgotten, so that this is no longer the first learning.
-    buffer : Tensor (K, P)
-        Room that may hold the result.
+    sgd : SGD
+        The steps of all training but FR2's retraining.
     """
 
     rate: float
     fisher: Fisher
     forgotten: bool
-    buffer: Tensor
+    sgd: SGD
 
 
 class FATS:
@@ -67,10 +68,10 @@ class FATS:
         """Draw who trains on what as Algorithm 1 does, by the sizes of `history.draw_history`."""
         return draw_history(rng=rng, **sizes)
 
-    def check(self, crowd: Crowd, clients_per_round: int) -> None:
+    def check(self, history: History) -> None:
         """Raise ValueError if the method cannot train on what is left, before anything is drawn.
 
-        FATS draws with replacement, so that any crowd will do.
+        FATS draws with replacement, so that any clients will do.
         """
 
     def repaired(self, history: History, rng: np.random.Generator) -> History:
@@ -78,20 +79,18 @@ class FATS:
         return history
 
     def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
-        """Train one round's slots from `params` (P,) and return their models (K, P): by plain SGD.
+        """Train one round's slots from `params` (P,) and return their models (K, P).
 
         `batches` is a list of mini-batches (x, y) per slot.
         """
-        from sflkit import federated
-
-        return federated.local_sgd(task, params, batches, local.rate, out=local.buffer)
+        return local_steps(task, params, batches, local.rate, local.sgd)
 
     def weights(self, history: History, r: int) -> np.ndarray:
         """Return the weights (K,) with which the models of round r are averaged: equal ones."""
         return np.ones(history.clients_per_round)
 
 
-class FRS:
+class FRS(FATS):
     """Retraining from scratch: FedAvg on what is left, from the first model on.
 
     Models are averaged by the numbers of samples that their clients have left.
@@ -103,19 +102,13 @@ class FRS:
         """Draw as FedAvg does, K different clients per round."""
         return draw_fedavg(rng=rng, **sizes)
 
-    def check(self, crowd: Crowd, clients_per_round: int) -> None:
-        """Refuse a crowd of fewer clients than K."""
-        present_clients(crowd, clients_per_round)
+    def check(self, history: History) -> None:
+        """Refuse fewer clients than K."""
+        present_clients(history)
 
     def repaired(self, history: History, rng: np.random.Generator) -> History:
         """Draw all rounds afresh."""
         return redraw_fedavg(history, rng)
-
-    def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
-        """Train by plain SGD."""
-        from sflkit import federated
-
-        return federated.local_sgd(task, params, batches, local.rate, out=local.buffer)
 
     def weights(self, history: History, r: int) -> np.ndarray:
         """Return the clients' numbers of samples."""
@@ -129,7 +122,7 @@ class FR2(FRS):
     """
 
     def train(self, task: Task, params: Tensor, batches: list, local: Local) -> Tensor:
-        """Train by `baselines.fisher_sgd` once something is forgotten, else by plain SGD."""
+        """Train by `baselines.fisher_sgd` once something is forgotten, else as FRS."""
         if local.forgotten:
             return fisher_sgd(task, params, batches, local.fisher)
         return super().train(task, params, batches, local)

@@ -1,70 +1,54 @@
-"""The state of a run that can forget, and its file: one npz without pickled objects, written so
-that no crash leaves half of one.
+"""The state of a run that can forget, and its file.
 
-A file is replaced in one step (temporary name beside it, fsync, rename, fsync of the folder). The
-status stands in it: a process that was killed while it recomputed leaves a "pending" state, whose
-model is refused until `unlearning.resume` has finished it. What a file has forgotten stays so: a
-state that still knows it may not replace the file.
+*Nothing forgotten comes back, and nothing dirty is called clean.* A state is "pending" from the
+moment at which a request took models away until `learning.resume` has recomputed them, and its
+model is refused until then. One digest ties its parts together: history, models, settings, the
+order of the data, and what is forgotten. A state whose parts were changed, or come from two states,
+is neither trained on nor saved. A file is replaced in one step (temporary name beside it, fsync,
+rename, fsync of the folder), under a lock, and only by a state that has forgotten all that the file
+has. Digests tell slips, not forgeries.
 
-Several processes may forget on one file. Each looks at it and replaces it while it holds the lock
-of its folder, and only by a state that descends from the file's: every request leaves a mark in
-`served`, and the file's marks must be the first of the state's. Whoever was slower is refused,
-loads the file and asks again. A link is followed, and a file with a second name is refused.
-
-==============  ===================  ===========================================================
-entry           shape, type          meaning
-==============  ===================  ===========================================================
-status, method  text                 "clean" or "pending"; a name in `methods.METHODS`
+=============== ===================  ============================================================
+entry of a file shape, type          meaning
+=============== ===================  ============================================================
+about           text                 json of the settings, what is forgotten, the log, the digest
 clients         (R, K) int32         clients of the slots
 batches         (R, K, E, b) int32   sample numbers of the mini-batches
 sizes           (M,) int64           samples of each client at the start
-forgotten       (n, 2) int64         client, and sample or -1 for the whole client
-rounds          (m,) int64           rounds before which a model is stored, as `model_<round>`
-                                     (P,) float32
-numbers         (7,) float64         rate, every, owed, and FR2's rate, momentum, decay, damping
-ledger          (n, 6) float64       the entries
-served          (n, 2) text          rule and mark of each request, see `Served`
-drawn           text                 mark of the draws that the models were trained on
-data            (sum N_k,) uint64    mark of each sample, 0 for a forgotten one
-entered, left   (sum N_k,) int32     only where clients are caches: when each sample was held
-digests         (n,) text            name and sha256 of each other entry, so that no part can be
-                                     changed alone
-==============  ===================  ===========================================================
-
-The parts must also agree with one another: what the ledger says was asked for with what is
-forgotten, what it says was recomputed with the models that stand. A file is read only as far as it
-is what `save` writes, uncompressed, so that nothing inflates.
+data            (sum N_k,) uint64    digest of each sample, 0 for a forgotten one
+entered, left   (sum N_k,) int64     only where clients are caches: when each sample was held
+model_<round>   (P,) float32         the model before that round
+=============== ===================  ============================================================
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import glob
 import hashlib
+import json
 import os
-import secrets
 import stat
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import astuple, dataclass, field
+import zipfile
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sflkit import checks, npzfiles, paths
+from sflkit import checks, paths
 from sflkit.fats.baselines import Fisher
 from sflkit.fats.forgetting import EXACT
-from sflkit.fats.held import Held
-from sflkit.fats.history import History, Target
-from sflkit.fats.ledger import Entry, Ledger
+from sflkit.fats.history import Held, History
 from sflkit.fats.methods import METHODS
+from sflkit.fats.sgd import SGD
 
-_ANEW = (
-    "states from before that cannot be checked; move it away and make it anew, with `learn` and "
-    "then `forget` for what it has forgotten"
+_MIXED = (
+    "the state's parts do not belong together: a model, the history or a setting was changed, or "
+    "taken from another state; go on from a state as `learn`, `request`, `resume` or `load` "
+    "returned it"
 )
 
 
@@ -72,29 +56,64 @@ class PendingRequestError(RuntimeError):
     """A model was asked for that a request has taken away and that is not recomputed yet."""
 
 
-class Served(NamedTuple):
-    """What a state remembers of a request.
+class Cost(NamedTuple):
+    """What rounds cost. Source: FATS, Sections 5.3.1 and 6.1.3.
 
     Attributes
     ----------
-    rule : str
-        The rule that repaired the history: a name in `forgetting.RULES`, or "adopted" after
-        `unlearning.adopt`. Where no rule is needed (clients, methods that train from scratch) it is
-        "exact", as they are.
-    mark : str
-        sha256 of the mark before and of the history after the request, so that two processes that
-        serve the same request with other draws leave different ones.
+    rounds, steps : int
+        R, and T = R E (the paper's unlearning time).
+    client_rounds : int
+        K R, times that a slot received the global model and sent its own.
+    bytes : int
+        8 P K R: 4 bytes per parameter, client-round and way.
     """
 
+    rounds: int
+    steps: int
+    client_rounds: int
+    bytes: int
+
+
+class Entry(NamedTuple):
+    """One request, or several served together.
+
+    Attributes
+    ----------
+    requests : int
+        Samples and clients to forget.
+    rule : str
+        The rule that repaired the history, a name in `forgetting.RULES`. Where no rule is needed
+        (clients, methods that train from scratch) it is "exact", as they are.
+    first : int
+        Round of the first use, -1 if no round that had run is affected.
+    start : int
+        Round that recomputing starts with, that of the nearest stored model at or before `first`;
+        -1 if nothing is recomputed.
+    scratch : int
+        Rounds that retraining from scratch runs, if it is served to its end.
+    rounds : int
+        Rounds recomputed until now. One counts with all its slots, as only global models are
+        stored. What a killed process had recomputed but not saved is not counted.
+    seconds : float
+        Seconds that they took, without evaluation.
+    """
+
+    requests: int
     rule: str
-    mark: str
+    first: int
+    start: int
+    scratch: int
+    rounds: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class State:
     """A run of learning: what has to be kept so that it can go on and forget.
 
-    It never changes; `unlearning.request` and `unlearning.resume` return new ones.
+    It never changes: the functions of this module return new ones. One that was put together
+    otherwise has no right digest and is refused.
 
     Parameters
     ----------
@@ -106,34 +125,35 @@ class State:
         The global model before a round, float32 on the CPU; 0 is the start.
     every : int
         k: a model is kept before rounds 0, k, 2k, ..., and the last one.
-    ledger : Ledger
-        The book of all requests.
     method : str
         A name in `methods.METHODS`.
+    sgd, fisher : SGD, Fisher
+        The local steps of all training but FR2's retraining, and of that.
     owed : int
         Rounds that had run when a request came; those after `rounds_done` must be recomputed.
-    fisher : Fisher
-        FR2's settings.
-    served : tuple of Served
-        The rule and the mark of each request, in order.
-    drawn : str
-        `draws_mark` of the rounds that the models were trained on.
+    log : tuple of Entry
+        All requests, in order.
     data : uint64 array (sum N_k,), optional
-        Mark of each sample of the data that the state is trained on, 0 for a forgotten one; None
-        before the first training.
+        Digest of each sample that the state is trained on, 0 for a forgotten one; None before the
+        first training.
+    digests : mapping from int to str
+        sha256 of each model, taken when it was made.
+    digest : str
+        sha256 of all other parts and of `digests`.
     """
 
     history: History
     rate: float
-    models: Mapping[int, Tensor] = field(repr=False)
-    every: int
-    ledger: Ledger = field(repr=False)
+    models: Mapping[int, Tensor]
+    every: int = 1
     method: str = "fats"
-    owed: int = 0
+    sgd: SGD = field(default_factory=SGD)
     fisher: Fisher = field(default_factory=Fisher)
-    served: tuple[Served, ...] = ()
-    drawn: str = ""
+    owed: int = 0
+    log: tuple[Entry, ...] = ()
     data: np.ndarray | None = None
+    digests: Mapping[int, str] = field(default_factory=dict)
+    digest: str = ""
 
     def __repr__(self) -> str:
         return (
@@ -145,7 +165,7 @@ class State:
     @property
     def rules(self) -> tuple[str, ...]:
         """The rule by which each request was served."""
-        return tuple(each.rule for each in self.served)
+        return tuple(entry.rule for entry in self.log)
 
     @property
     def exact(self) -> bool:
@@ -181,127 +201,55 @@ class State:
             )
         return self.models[self.rounds_done].clone()
 
+    @property
+    def recomputed(self) -> Cost:
+        """Cost of all requests so far."""
+        return self._cost(sum(entry.rounds for entry in self.log))
+
+    @property
+    def scratch(self) -> Cost:
+        """Cost of retraining from scratch (FRS), if each entry were served to its end."""
+        return self._cost(sum(entry.scratch for entry in self.log))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all recomputed rounds."""
+        return sum(entry.seconds for entry in self.log)
+
     def check(self) -> None:
-        """Refuse a state whose models were not made by its history.
+        """Raise ValueError unless the parts are those that the digest was taken of."""
+        found = {r: sha256(model.numpy()) for r, model in self.models.items()}
+        if found != self.digests or self.digest != _digest(self, fixed_digest(self)):
+            raise ValueError(_MIXED)
 
-        Raises
-        ------
-        ValueError
-            If the history was replaced by one with other draws in rounds that have run, or uses
-            what it has forgotten.
-        """
-        self.history.check_forgotten()
-        if self.drawn != draws_mark(self.history, self.rounds_done):
-            raise ValueError(
-                "the state's models were trained on another history; a history that forgets by "
-                "other means is taken over by `unlearning.adopt`"
-            )
-
-
-def draws_mark(history: History, rounds: int, first: int = 0, mark: str = "") -> str:
-    """Return the sha256 of the draws of rounds first..rounds-1, which goes on from `mark`."""
-    for r in range(first, rounds):
-        draws = (history.clients[r].astype(np.int32), history.batches[r].astype(np.int32))
-        mark = hashlib.sha256(
-            mark.encode() + b"".join(part.tobytes() for part in draws)
-        ).hexdigest()
-    return mark
+    def _cost(self, rounds: int) -> Cost:
+        slots = self.history.clients_per_round * rounds
+        steps = self.history.local_steps * rounds
+        return Cost(rounds, steps, slots, 8 * len(self.models[0]) * slots)
 
 
 def save(state: State, path: Path | str) -> None:
     """Write a state, replacing the file in one step. A name without suffix is taken as it is.
 
-    A link is followed, and the file keeps its permissions.
+    A link is followed, and the file keeps its permissions. It is an npz without pickled objects:
+    `about` is a json of the settings, what is forgotten, the log and the digest; the arrays are
+    `clients`, `batches`, `sizes`, `data`, `entered` and `left` of caches, and `model_<round>`.
 
     Raises
     ------
     ValueError
-        If the state contradicts itself, or `refuse_stale` would not let it replace the file, which
-        stays as it is.
+        If the state's parts do not belong together, or the file holds no state, or one that has
+        forgotten what this one has not, or that is further on. The file stays as it is.
     paths.CannotWrite
         If the disk is full or the folder cannot be written; an old file stays as it is, and the
         space is free again.
     """
-    checks.instance("state", state, State).check()
-    _check_agreement(state)
+    content = _content(checks.instance("state", state, State))
+    _state(content)  # copies that `load` will take: what another thread writes to does not count
     path = Path(os.path.realpath(path))
-    content = _content(state)
-    content["digests"] = _digests(content)
-    with _alone(path):
-        refuse_stale(state, path)
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-            left.unlink()  # of a killed process: it may hold what is forgotten
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-        try:
-            with open(temporary, "xb", opener=paths.new_file(mode)) as file:
-                np.savez(file, **content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        finally:
-            with contextlib.suppress(OSError):  # it is there only after an error
-                temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold the lock of a file's folder, and make the folder's changes permanent at the end.
-
-    The lock is on the folder itself, so that nothing is left there. Its owner's death drops it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            yield
-            os.fsync(folder)  # the rename itself must survive a power cut, too
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise paths.CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
-
-
-def refuse_stale(state: State, path: Path | str) -> None:
-    """Make sure that `state` may replace what the file `path` holds.
-
-    Raises
-    ------
-    ValueError
-        If the file is no state or has several names; if it has forgotten what `state` has not, has
-        served a request that `state` does not descend from, or is further on.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        found = os.stat(path)
-        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
-            raise ValueError(
-                f"{str(path)!r} has {found.st_nlink} names (hard links), of which only one would "
-                "be replaced: under the others what is forgotten would live on; remove them"
-            )
-    try:
-        entries = _entries(path, ("forgotten", "served", "rounds"))
-        held, served, done = _forgotten(entries), _served(entries), int(entries["rounds"].max())
-    except FileNotFoundError:
-        return
-    except Exception as error:  # as in `load`
-        raise ValueError(
-            f"{str(path)!r} exists and is not a state, so it is not replaced; name another file or "
-            f"remove it ({error})"
-        ) from error
-    forgotten = state.history.forgotten
-    known = sorted((item for item in held if not {item, (item[0], None)} & forgotten), key=str)
-    if known:
-        raise ValueError(
-            f"{str(path)!r} holds a state that has forgotten (client, sample)={known[0]} "
-            f"({len(known)} in all), which this state has not; go on from the file's state, or "
-            "name another file"
-        )
-    behind = served == state.served and served and done > state.rounds_done
-    if behind or served != state.served[: len(served)]:
-        raise ValueError(
-            f"{str(path)!r} holds a state that has gone on since this one: {len(served)} requests "
-            f"served, {done} rounds done; load it and go on from there, or name another file"
-        )
+    with paths.lock(path, folder=path.parent):
+        check_replaces(state, path)
+        _replace(path, content)
 
 
 def load(path: Path | str) -> State:
@@ -312,152 +260,158 @@ def load(path: Path | str) -> State:
     FileNotFoundError
         If there is none.
     ValueError
-        If the file is no state, or its parts contradict one another.
+        If the file is no state, or was changed.
     """
     try:
-        return _state(_entries(path))
+        paths.check_regular(path)  # reading a pipe would wait for ever
+        with zipfile.ZipFile(path) as archive:
+            if any(entry.compress_type for entry in archive.infolist()):
+                raise ValueError("its entries are compressed, which `save` does not do")
+        with np.load(path, allow_pickle=False) as file:
+            return _state(dict(file))
     except FileNotFoundError:
         raise
     except Exception as error:
-        # A damaged file fails in zipfile, zlib, numpy or torch, each in ways of its own.
+        # A damaged file fails in zipfile, numpy, json or torch, each in ways of its own.
         raise ValueError(f"{str(path)!r} is not a state that can be read: {error}") from error
 
 
-def _entries(path: Path | str, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
-    """Return entries of a state's file, those named or all, refused unless their digests agree."""
-    wanted = None if names is None else {*names, "digests"}
-    about = os.stat(path)
-    if not stat.S_ISREG(about.st_mode):  # reading a pipe would wait for ever
-        raise ValueError("it is no regular file")
-    # Its entries are stored, not compressed: they cannot take more than the file.
-    found = npzfiles.read_npz(path, names=wanted, largest=about.st_size)
-    if "digests" not in found:
-        raise ValueError(f"it has no digests; {_ANEW}")
-    said = dict(line.split(" ", 1)[::-1] for line in found.pop("digests").tolist())
-    if "served" not in said:
-        raise ValueError(f"it does not say how it has forgotten; {_ANEW}")
-    parts = said.keys() if names is None else names
-    if missing := sorted(set(parts) - found.keys()):
-        raise ValueError(f"it lacks {', '.join(missing)}")
-    for name, values in found.items():
-        if said.get(name) != _digest(values):
-            raise ValueError(f"{name} is not what its digest says: this part was changed alone")
-    return found
+def check_replaces(state: State, path: Path) -> None:
+    """Refuse to replace a file that holds no state, or one that `state` does not go on from."""
+    try:
+        found = load(path)
+    except FileNotFoundError:
+        return
+    except ValueError as error:
+        raise ValueError(
+            f"{str(path)!r} exists and is not a state, so it is not replaced; name another file or "
+            f"remove it ({error})"
+        ) from error
+    gone = state.history.forgotten
+    known = [item for item in found.history.forgotten if not {item, (item[0], None)} & gone]
+    if known:
+        raise ValueError(
+            f"{str(path)!r} holds a state that has forgotten (client, sample)="
+            f"{min(known, key=str)} ({len(known)} in all), which this state has not; go on from "
+            "the file's state, or name another file"
+        )
+    same = gone and found.history.forgotten == gone
+    if same and found.rounds_done > state.rounds_done:
+        raise ValueError(
+            f"{str(path)!r} holds a state that has gone on since this one: {found.rounds_done} "
+            "rounds done; load it and go on from there, or name another file"
+        )
 
 
-def _digests(content: Mapping[str, np.ndarray]) -> np.ndarray:
-    return np.array([f"{_digest(content[name])} {name}" for name in sorted(content)])
-
-
-def _digest(values: np.ndarray) -> str:
-    """Return the sha256 of an array's type, shape and numbers."""
-    head = f"{values.dtype.str} {values.shape} ".encode()
-    return hashlib.sha256(head + np.ascontiguousarray(values).tobytes()).hexdigest()
+def _replace(path: Path, content: Mapping[str, np.ndarray]) -> None:
+    """Write a file under a temporary name and rename it; both are on the disk at the end."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+        temporary.unlink(missing_ok=True)  # of a killed process: it may hold what is forgotten
+        with open(temporary, "xb", opener=paths.new_file(mode)) as file:
+            np.savez(file, **content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the rename itself must survive a power cut, too
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise paths.CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        with contextlib.suppress(OSError):  # it is there only after an error
+            temporary.unlink(missing_ok=True)
 
 
 def _content(state: State) -> dict[str, np.ndarray]:
-    """Return the entries of a state's file."""
+    """Return the entries of a state's file, as copies."""
     history = state.history
-    forgotten = sorted((k, -1 if sample is None else sample) for k, sample in history.forgotten)
-    numbers = [state.rate, state.every, state.owed, *astuple(state.fisher)]
-    entries = np.array(state.ledger.entries, dtype=np.float64)
-    held = history.held
+    about = {
+        "rate": state.rate,
+        "every": state.every,
+        "method": state.method,
+        "sgd": astuple(state.sgd),
+        "fisher": astuple(state.fisher),
+        "owed": state.owed,
+        "forgotten": sorted(history.forgotten, key=str),
+        "log": state.log,
+        "digest": state.digest,
+    }
     return {
-        "status": np.array(state.status),
-        "method": np.array(state.method),
+        "about": np.array(json.dumps(about)),
         "clients": history.clients.astype(np.int32),
         "batches": history.batches.astype(np.int32),
-        "sizes": history.samples_per_client,
-        "forgotten": np.array(forgotten, dtype=np.int64).reshape(-1, 2),
-        "rounds": np.array(sorted(state.models), dtype=np.int64),
-        "numbers": np.array(numbers),
-        "ledger": entries.reshape(-1, len(Entry._fields)),
-        "served": np.array(state.served, dtype=str).reshape(-1, len(Served._fields)),
-        "drawn": np.array(state.drawn),
-        **({} if state.data is None else {"data": state.data}),
-        **({} if held is None else {"entered": held.entered, "left": held.left}),
-        **{f"model_{r}": model.numpy() for r, model in state.models.items()},
+        "sizes": history.samples_per_client.copy(),
+        **({} if state.data is None else {"data": state.data.copy()}),
+        **({} if history.held is None else history.held._asdict()),
+        **{f"model_{r}": model.numpy().copy() for r, model in state.models.items()},
     }
 
 
 def _state(file: Mapping[str, np.ndarray]) -> State:
-    """Return the state that a file's entries describe, refused unless they fit together."""
-    method = checks.choice("method", str(file["method"]), METHODS)
-    rate, every, owed, *fisher = file["numbers"].tolist()
-    held = None
-    if "entered" in file:
-        held = Held.between(file["entered"], file["left"], file["sizes"], len(file["clients"]))
-    history = History.of(file["clients"], file["batches"], file["sizes"], _forgotten(file), held)
-    models = {int(r): torch.from_numpy(file[f"model_{r}"]) for r in file["rounds"]}
-    checks.real("rate", rate, above=0)
-    every = checks.integer("every", every, 1)
-    owed = checks.integer("owed", owed, 0, history.rounds)
-    _check_models(models, history.rounds)
-    entries = tuple(Entry(*map(int, row[:-1]), float(row[-1])) for row in file["ledger"])
-    ledger = Ledger(history.clients_per_round, history.local_steps, len(models[0]), entries)
-    state = State(
-        *(history, rate, models, every, ledger, method, owed, Fisher(*fisher)),
-        *(_served(file), str(file["drawn"]), _marks(file)),
+    """Return the state that a file's entries describe, refused unless its digest is theirs."""
+    if "about" not in file:
+        raise ValueError(
+            "it has no digest of the whole; states of earlier versions cannot be checked: move it "
+            "away and make it anew, with `learn` and then `forget` for what it has forgotten"
+        )
+    about = json.loads(str(file["about"]))
+    held = Held(file["entered"], file["left"]) if "entered" in file else None
+    history = History(
+        *(file[name].astype(np.int64) for name in ("clients", "batches", "sizes")),
+        frozenset(map(tuple, about["forgotten"])),
+        held,
     )
-    status = str(file["status"])
-    if state.status != status:
-        raise ValueError(f"it says that it is {status!r}, but its models make it {state.status!r}")
-    state.check()
-    _check_agreement(state)
+    state = State(
+        history,
+        about["rate"],
+        {int(n[6:]): torch.from_numpy(file[n]) for n in file if n.startswith("model_")},
+        about["every"],
+        about["method"],
+        SGD(*about["sgd"]),
+        Fisher(*about["fisher"]),
+        about["owed"],
+        tuple(Entry(*entry) for entry in about["log"]),
+        file.get("data"),
+    )
+    state = sealed(state)
+    if state.digest != about["digest"]:
+        raise ValueError(_MIXED)
+    checks.choice("method", state.method, METHODS)
     return state
 
 
-def _marks(file: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Return the marks of the samples, refused unless there is one for each."""
-    marks = file.get("data")
-    if marks is not None and (marks.dtype != np.uint64 or marks.shape != (file["sizes"].sum(),)):
-        raise ValueError(f"data has shape {marks.shape}; it must hold one uint64 per sample")
-    return marks
+def sealed(state: State, fixed: str | None = None, **changes: Any) -> State:
+    """Return the state with changes, and with the digests of what it then consists of.
+
+    Models that were there keep the digest of when they were made. `fixed` is `fixed_digest`'s."""
+    state = replace(state, **changes)
+    models = dict(state.models)
+    digests = {r: state.digests.get(r) or sha256(model.numpy()) for r, model in models.items()}
+    state = replace(state, models=models, digests=digests)
+    return replace(state, digest=_digest(state, fixed or fixed_digest(state)))
 
 
-def _served(file: Mapping[str, np.ndarray]) -> tuple[Served, ...]:
-    return tuple(Served(*map(str, row)) for row in file["served"])
+def _digest(state: State, fixed: str) -> str:
+    """Return the digest of a state's parts; `fixed` is that of `fixed_digest`."""
+    settings = (state.rate, state.every, state.method, astuple(state.sgd), astuple(state.fisher))
+    parts = (fixed, settings, state.owed, [*map(tuple, state.log)], sorted(state.digests.items()))
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def _check_agreement(state: State) -> None:
-    """Refuse a state whose ledger contradicts what is forgotten, owed or recomputed."""
-    entries = state.ledger.entries
-    if any(entry.requests < 1 or entry.rounds < 0 for entry in entries):
-        raise ValueError("its ledger holds an entry without requests, or with rounds below 0")
-    if entries and not state.history.forgotten:
-        asked = sum(entry.requests for entry in entries)
-        raise ValueError(f"its ledger holds {asked} requests, but nothing is forgotten")
-    served = [entry for entry in entries if entry.start >= 0]
-    owed = max((entry.scratch for entry in served), default=0)
-    if state.owed != owed:
-        raise ValueError(f"its ledger says that {owed} rounds are owed; owed says {state.owed}")
-    if served:
-        stand = served[-1].start + served[-1].rounds
-        if stand != min(state.rounds_done, owed):
-            raise ValueError(
-                f"its ledger says that {stand} of {owed} rounds stand; its models say "
-                f"{state.rounds_done}"
-            )
-    if len(entries) != len(state.served):
-        raise ValueError(f"it served {len(state.served)} requests; its ledger holds {len(entries)}")
-    off = [r for r in state.models if r % state.every and r != state.rounds_done]
-    if off:
-        raise ValueError(f"it keeps every {state.every}th model and the last, but holds {off}")
+def fixed_digest(state: State) -> str:
+    """Return the digest of what no round changes: history, what is forgotten, and the data."""
+    history = state.history
+    drawn = (history.clients, history.batches, history.samples_per_client, *(history.held or ()))
+    parts = [sha256(values) for values in drawn]
+    parts += [] if state.data is None else [sha256(state.data)]
+    return repr((sorted(history.forgotten, key=str), parts))
 
 
-def _check_models(models: Mapping[int, Tensor], rounds: int) -> None:
-    """Refuse models of other rounds than those of the history, or that are no models at all."""
-    if min(models) != 0 or max(models) > rounds:
-        raise ValueError(
-            f"models stand before rounds {sorted(models)}; they must be 0 and others up to {rounds}"
-        )
-    size = len(models[0])
-    for model in models.values():
-        if model.shape != (size,) or model.dtype != torch.float32:
-            raise ValueError("the models must be float32 vectors of one length")
-        if not torch.isfinite(model).all():
-            raise ValueError("the models must be finite")
-
-
-def _forgotten(file: Mapping[str, np.ndarray]) -> frozenset[Target]:
-    return frozenset((int(k), None if s < 0 else int(s)) for k, s in file["forgotten"])
+def sha256(values: np.ndarray) -> str:
+    """Return the sha256 of an array's type, shape and numbers."""
+    head = f"{values.dtype.str} {values.shape} ".encode()
+    return hashlib.sha256(head + np.ascontiguousarray(values).tobytes()).hexdigest()

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from sflkit import checks
-from sflkit.federated.arrays import array_of, finite_vector
+from sflkit.federated.arrays import array_of, finite_vector, numbers_of
 
 
 @dataclass(eq=False)
@@ -81,7 +81,10 @@ def check_work(work: LocalWork | None, n_clients: int, updates: Any = None) -> L
             f"work.clients={work.clients.tolist()} must be integers in [0, {n_clients - 1}], as "
             f"n_clients={n_clients}"
         )
-    if updates is not None and not np.ndim(array_of(updates)):
+    # a tensor tells its number of axes without a copy from its device
+    if updates is not None and not np.ndim(
+        updates if hasattr(updates, "ndim") else array_of(updates)
+    ):
         raise ValueError(
             f"updates={checks.shown(updates)} must be an array with one row per participant"
         )
@@ -149,17 +152,18 @@ def mean_update(params: Any, updates: Any, weights: Any = None) -> Any:
     if isinstance(params, np.ndarray) and isinstance(updates, Tensor):
         raise ValueError("params is an array and updates a tensor; both must be of one kind")
     mean = weighted_average(updates, weights)
+    finite_vector("params", params)
     if params.shape != mean.shape:
         raise ValueError(
             f"params has shape {tuple(params.shape)}; the updates need {tuple(mean.shape)}"
         )
-    finite_vector("params", params)
     return mean
 
 
 def numbers(name: str, value: Any) -> Any:
     """Return a tensor or array of real floating-point numbers; integers become float64."""
     if isinstance(value, Tensor):
+        value = numbers_of(name, value)
         real, floating = not value.is_complex(), value.is_floating_point()
     else:
         given, value = value, checks.values(name, value)

@@ -34,6 +34,7 @@ from torch import Tensor
 
 from sflkit import checks, machine
 from sflkit.federated import pool, stacked
+from sflkit.federated.arrays import is_plain
 from sflkit.federated.picks import Lists, Rows, Training
 from sflkit.federated.task import Task
 
@@ -187,8 +188,8 @@ def _result(task: Task, out: Tensor | None, n_clients: int, device: torch.device
     shape = (n_clients, task.n_params)
     if out is None:
         return torch.empty(shape, dtype=task.dtype, device=device)
-    fits = isinstance(out, Tensor) and out.shape == shape and out.dtype == task.dtype
-    if not fits or not out.is_contiguous():
+    fits = isinstance(out, Tensor) and is_plain(out) and out.shape == shape
+    if not fits or out.dtype != task.dtype or not out.is_contiguous():
         kind = str(task.dtype).removeprefix("torch.")
         raise ValueError(f"out must be a contiguous {kind} tensor of shape {shape}")
     return out if out.device.type == device.type else torch.empty_like(out, device=device)

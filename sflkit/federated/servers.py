@@ -189,8 +189,8 @@ class Scaffold:
         self, params: Any, updates: Any, weights: Any = None, work: LocalWork | None = None
     ) -> Any:
         """Return the next global parameters (n_params,); ValueError on a bad argument."""
-        work = check_work(work, self.n_clients, updates)
         updates = numbers("updates", updates)  # the rows of a table are its columns' names
+        work = check_work(work, self.n_clients, updates)
         new = self._average(params, updates, weights)
         weights = np.ones(len(updates)) if weights is None else array_of(weights)
         if self.mean is None:

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from sflkit import checks, torch_draws
 from sflkit.federated.arrays import first_not_finite, numbers_of
@@ -78,9 +80,10 @@ class Task:
     Raises
     ------
     ValueError
-        If the model has buffers (the running statistics of batch normalisation are no parameters
-        and differ between clients), dropout, no parameters, or parameters that are frozen or not
-        float32; or if the loss or the type is unknown.
+        If the model has buffers or batch normalisation (whose statistics are no parameters, and
+        differ between clients and batches), dropout, lazy layers whose size is not known yet, no
+        parameters, or parameters that are frozen or not float32; or if the loss or the type is
+        unknown.
     """
 
     def __init__(
@@ -285,13 +288,25 @@ class Task:
 
 
 def _check_model(model: nn.Module) -> None:
-    """Raise ValueError if the model has buffers, dropout, or parameters that cannot be trained."""
+    """Raise ValueError if the model cannot be a flat vector of parameters that alone decide.
+
+    Batch normalisation is refused without buffers, too: a sample's output then depends on the other
+    samples of its batch.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
+            kind = type(module).__name__
+            raise ValueError(
+                f"{name or 'the model'} is a {kind} of unknown size; give its input size"
+            )
     buffers = [name for name, _ in model.named_buffers()]
-    if buffers:
+    batch_norms = [name for name, m in model.named_modules() if isinstance(m, _BatchNorm)]
+    if buffers or batch_norms:
+        what = "buffers" if buffers else "batch statistics"
         raise ValueError(
-            f"the model has buffers ({', '.join(buffers[:3])}), which a flat parameter vector does "
-            "not carry; use a model without them, for example GroupNorm in place of batch "
-            "normalisation"
+            f"the model has {what} ({', '.join((buffers or batch_norms)[:3])}), which a flat "
+            "parameter vector does not carry; use a model without them, for example GroupNorm in "
+            "place of batch normalisation"
         )
     for name, module in model.named_modules():
         share = module.p if isinstance(module, _DROPOUTS) else 0.0

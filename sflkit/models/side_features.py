@@ -1,14 +1,15 @@
 """The four networks of OSAFL: FCN, SqueezeNet1 and CNN on Dataset-1, a three-layer LSTM on
 Dataset-2.
 
-Source: OSAFL, Section V-A, Appendix D-A.3, Figs. 3a, 7 and 8, whose text gives no layer sizes;
-SqueezeNet: Iandola et al. 2016 in its version 1.1. All sizes are ours: SqueezeNet1 keeps its own,
-the others stand in the paper's order of payloads (`sflkit.osafl.networks`).
+Source: OSAFL, Section V-A, Appendix D-A.3; SqueezeNet: Iandola et al. 2016 in its version 1.1. The
+text has no layer sizes, and we have not seen Figs. 3a, 7 and 8. All sizes are ours: SqueezeNet1
+keeps its own, the others stand in the paper's order of payloads (`sflkit.osafl.networks`).
 
 Dataset-1 is a row of 3168 features (`sflkit.osafl.video.dataset_1`). The two convolutional networks
 read the first 3072 as the file's image, 3 x 32 x 32, and put the other 96 ("side features":
 preferences, similarities, genre, stick probability) beside what the convolutions make of it, in
-front of the dense layers. The paper does not say how it shapes these features.
+front of the dense layers. Appendix D-A repeats the genre 70 times "to have a particular shape", and
+3168 = 3 x 32 x 33: the authors' convolutions may read the whole row as one image, which is not run.
 
 | code     | shape     | meaning                                                       |
 |----------|-----------|---------------------------------------------------------------|

@@ -267,6 +267,7 @@ class Samples:
         self.device = device
         self.world = world(config)
         self.past = _PAST[config.dataset]
+        self._around = np.arange(-self.past, 1)  # the requests of a sample, from its label on
         # By client and round; FIFO stores are windows and need no list.
         self._kept = None if cache is None else self._run_caches(cache)
         if config.dataset == 1:
@@ -322,30 +323,71 @@ class Samples:
         x, y : Tensors
             Dataset-2, whose inputs hardly ever repeat: all n samples with their labels.
         """
-        requests = self.world.requests[user]
+        x, y, weights, _ = self._table([(user, labels_at)])
+        return (x, y) if weights is None else (x, y, torch.from_numpy(weights).to(self.device))
+
+    def local_data(self, clients: np.ndarray, n_rounds: np.ndarray, t: int) -> dict[str, Any]:
+        """Return the local rounds of several clients in round t (from 1) as one table of samples.
+
+        Parameters
+        ----------
+        clients, n_rounds : int arrays (n,)
+            Who trains, and how many local rounds.
+
+        Returns
+        -------
+        dict
+            `data`, `rows` and `weights` of `federated.local_sgd`: the batches of `local_batches`,
+            one after the other.
+        """
+        drawn = [self._draws(int(u), t, int(n)) for u, n in zip(clients, n_rounds, strict=True)]
+        parts = [(int(u), at) for u, own in zip(clients, drawn, strict=True) for at in own]
+        x, y, weights, sizes = self._table(parts)
+        steps = np.array([len(own) for own in drawn])
+        inside = np.zeros((len(steps), steps.max(), sizes.max()), dtype=bool)
+        inside[np.arange(steps.max()) < steps[:, None]] = np.arange(sizes.max()) < sizes[:, None]
+        rows = np.full(inside.shape, -1)
+        rows[inside] = np.arange(len(x))
+        if weights is not None:
+            counts = np.zeros(inside.shape, np.float32)
+            counts[inside] = weights
+            weights = counts
+        return {"data": (x, y), "rows": rows, "weights": weights}
+
+    def _table(
+        self, parts: list[tuple[int, np.ndarray]]
+    ) -> tuple[Tensor, Tensor, np.ndarray | None, np.ndarray]:
+        """Return x, y and weights of `batch` for several (user, labels_at), and their sizes."""
         if self.config.dataset == 2:
-            return self.pairs(user, requests[labels_at[:, None] + np.arange(-self.past, 1)])
+            every = [self.world.requests[u][at[:, None] + self._around] for u, at in parts]
+            sizes = np.array([len(at) for _, at in parts])
+            return *self.pairs(parts[0][0], np.concatenate(every)), None, sizes
         n_files = self.world.catalogue.n_files
-        files, row, counts = np.unique(
-            requests[labels_at - 1], return_inverse=True, return_counts=True
-        )
-        cell = row * n_files + requests[labels_at]
-        cells = np.bincount(cell, minlength=len(files) * n_files).reshape(-1, n_files)
-        shares = torch.from_numpy((cells / counts[:, None]).astype(np.float32))
-        weights = torch.from_numpy(counts.astype(np.float32))
-        return self._inputs(user, files), shares.to(self.device), weights.to(self.device)
+        files, shares, counts = [], [], []
+        for user, at in parts:
+            requests = self.world.requests[user]
+            own, row, count = np.unique(requests[at - 1], return_inverse=True, return_counts=True)
+            cells = np.bincount(row * n_files + requests[at], minlength=len(own) * n_files)
+            files.append(own)
+            shares.append((cells.reshape(-1, n_files) / count[:, None]).astype(np.float32))
+            counts.append(count.astype(np.float32))
+        sizes = np.array([len(own) for own in files])
+        users = np.repeat([user for user, _ in parts], sizes)
+        y = torch.from_numpy(np.concatenate(shares)).to(self.device)
+        return self._inputs(users, np.concatenate(files)), y, np.concatenate(counts), sizes
 
     def pairs(self, user: int, requests: np.ndarray) -> tuple[Tensor, Tensor]:
         """Return inputs and labels of consecutive requests of a user, int (n, past + 1)."""
         label = torch.from_numpy(requests[:, -1].copy()).to(self.device)
         if self.config.dataset == 1:
-            return self._inputs(user, requests[:, 0]), label
+            return self._inputs(np.full(len(label), user), requests[:, 0]), label
         before = torch.from_numpy(requests[:, :-1]).to(self.device)
         return before.contiguous(), label
 
-    def _inputs(self, user: int, files: np.ndarray) -> Tensor:
-        x = self._rows_of_files[torch.from_numpy(files).to(self.device)]
-        x[:, self._own] = self._values[user]
+    def _inputs(self, users: np.ndarray, files: np.ndarray) -> Tensor:
+        users, files = (torch.from_numpy(ids).to(self.device) for ids in (users, files))
+        x = self._rows_of_files[files]
+        x[:, self._own] = self._values[users]
         return x
 
     def test(self) -> tuple[Tensor, Tensor]:
@@ -356,7 +398,7 @@ class Samples:
         for user, requests in enumerate(self.world.test_requests):
             share = each + (user < more)
             if share:
-                rows = requests[at[:share, None] + np.arange(-self.past, 1)]
+                rows = requests[at[:share, None] + self._around]
                 parts.append(self.pairs(user, rows))
         x, y = (torch.cat(column) for column in zip(*parts, strict=True))
         return x, y
@@ -400,13 +442,16 @@ class Samples:
 
     def local_batches(self, user: int, t: int, n_rounds: int) -> list[tuple[Tensor, ...]]:
         """Return the batches of a client's `n_rounds` local rounds in round t (from 1)."""
+        return [self.batch(user, picks) for picks in self._draws(user, t, n_rounds)]
+
+    def _draws(self, user: int, t: int, n_rounds: int) -> list[np.ndarray]:
         stored = self.stored(user, t)
         size = self.samples_per_round
         rng = generator(self.config.seed, "batches", user, t)
         drawn = [stored[rng.choice(len(stored), size, replace=False)] for _ in range(n_rounds)]
         if self.config.local_round == "minibatches":
             drawn = [part for picks in drawn for part in np.split(picks, self.config.minibatches)]
-        return [self.batch(user, picks) for picks in drawn]
+        return drawn
 
     def label_counts(self, t: int) -> np.ndarray:
         """Return how often each label is in each client's store in round t (from 1).

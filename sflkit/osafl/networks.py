@@ -1,8 +1,8 @@
 """The paper's four networks as our runs use them: sizes, payloads, and where the alternating
 allocation starts.
 
-Source: OSAFL, Section V-A, Figs. 3a, 7 and 8, whose text gives no layer sizes: they are ours. The
-networks themselves are in `sflkit.models.side_features`."""
+Source: OSAFL, Section V-A. The text has no layer sizes, and we have not seen Figs. 3a, 7 and 8: the
+sizes are ours. The networks themselves are in `sflkit.models.side_features`."""
 
 from __future__ import annotations
 

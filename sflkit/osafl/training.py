@@ -300,21 +300,17 @@ class Learner:
         options = own.local_options(self.rule, work)
         corrections = options.pop("corrections", None)
         for part in self._samples.groups(work.clients, work.steps):
-            batches = [
-                self._samples.local_batches(int(work.clients[i]), t, int(work.steps[i]))
-                for i in part
-            ]
             rows = slice(part[0], part[-1] + 1)
             if corrections is not None:
                 options["corrections"] = corrections[rows]
             federated.local_sgd(
                 self.task,
                 self.params,
-                batches,
-                work.rate,
+                rate=work.rate,
                 updates=True,
                 out=updates[rows],
                 **options,
+                **self._samples.local_data(work.clients[part], work.steps[part], t),
             )
         return updates
 

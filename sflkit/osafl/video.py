@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from sflkit import checks
 
-GENRE_REPEATS = 70  # OSAFL repeats the genre id so often, to give the sample 3168 features
+GENRE_REPEATS = 70  # "to have a particular shape": 3168 = 3 x 32 x 33 features (Appendix D-A)
 
 # Synthetic images are set so that pixel moments, the correlations of neighbours and of colours, and
 # the cosines between images come out as for one CIFAR-100 image of each class.

@@ -88,16 +88,16 @@ def read(experiment: str, folder: Path | str) -> Archive:
 def _read(experiment: str, folder: Path, stamps: tuple) -> Archive:
     rows, records = files_of(experiment, folder)
     try:
-        kept = [json.loads(line) for line in _unpacked(records).splitlines()]
+        kept = [json.loads(line) for line in unpacked(records).splitlines()]
         by_key = {record["key"]: record for record in kept}
-        contents = _contents(experiment, _unpacked(rows), by_key)
+        contents = _contents(experiment, unpacked(rows), by_key)
     except Exception as error:  # damaged, it fails in lzma, json, csv or here, each in its own way
         return Archive({}, {}, {}, f"an archive that cannot be read: {error!r}")
     return Archive(by_key, contents, {})
 
 
-def _unpacked(file: Path) -> bytes:
-    """Return what a compressed file holds; ValueError where that is cut or more than `MOST`."""
+def unpacked(file: Path) -> bytes:
+    """Return what an xz file holds; ValueError or LZMAError where it is cut or more than `MOST`."""
     unpacker = lzma.LZMADecompressor()
     content = unpacker.decompress(paths.read(file), MOST)
     if not unpacker.eof or unpacker.unused_data:

@@ -6,10 +6,9 @@ import functools
 import platform
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
-from sflkit import paths
+from sflkit import installed, paths
 
 
 def commit() -> str:
@@ -36,13 +35,8 @@ def was_edited(commit: str) -> bool:
 def versions() -> dict[str, str]:
     """Return the versions that numbers depend on (torch only where it is loaded)."""
     names = ["sflkit", "numpy", "pandas", "scipy"] + (["torch"] if "torch" in sys.modules else [])
-    found = {"python": platform.python_version()}
-    for name in names:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    versions = {name: installed.version(name) or "not installed" for name in names}
+    return {"python": platform.python_version()} | versions
 
 
 def device() -> str:

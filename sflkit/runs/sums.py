@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from sflkit import paths
@@ -26,20 +26,31 @@ def read(folder: Path | str) -> dict[str, str]:
     """
     file = Path(folder) / NAME
     try:
-        lines = paths.read(file).decode("utf-8").split("\n")
+        content = paths.read(file)
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
-    found = {}
+    return parsed(content, str(file))
+
+
+def parsed(content: bytes, name: str) -> dict[str, str]:
+    """Return the digests that a file holds; ValueError, which calls it `name`, as `read`."""
+    found: dict[str, str] = {}
+    lines = content.decode("utf-8", errors="replace").split("\n")
     for number, line in enumerate(lines[:-1], start=1):
         match = re.fullmatch(r"([0-9a-f]{64})  ([\w./-]+)", line)
         if not match or match[2] in found:
-            raise ValueError(f"{file}, line {number}: no digest and name, or a second one")
+            raise ValueError(f"{name}, line {number}: no digest and name, or a second one")
         found[match[2]] = match[1]
     if lines[-1] or not found:
-        raise ValueError(f"{file} ends too early")
+        raise ValueError(f"{name} ends too early")
     return found
+
+
+def text(digests: Mapping[str, str]) -> str:
+    """Return what such a file holds, sorted by name."""
+    return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests))
 
 
 def put(folder: Path | str, names: Iterable[str]) -> None:
@@ -55,8 +66,7 @@ def put(folder: Path | str, names: Iterable[str]) -> None:
     folder = Path(folder)
     with paths.lock(folder / NAME):
         found = read(folder) | {name: _digest(folder / name) for name in names}
-        text = "".join(f"{found[name]}  {name}\n" for name in sorted(found))
-        paths.write_atomic(folder / NAME, text)
+        paths.write_atomic(folder / NAME, text(found))
 
 
 def damages(folder: Path | str, names: Iterable[str] = ()) -> Iterator[tuple[Path, str]]:

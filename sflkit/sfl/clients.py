@@ -39,8 +39,8 @@ def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
     It depends on the seed and the stream's settings only, not on the rule, so that rules can be
     compared on one stream.
     """
-    return streams.kl_markov_stream(
-        n_clients=config.n_clients,
+    stream = streams.kl_markov_stream(
+        n_clients=1 if config.common else config.n_clients,
         n_classes=n_classes,
         classes_per_client=config.classes_per_client,
         n_states=config.n_states,
@@ -48,6 +48,12 @@ def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
         batch_size=config.batch_size if config.exact_counts else None,
         rng=generator(config.seed, "stream"),
     )
+    if not config.common:
+        return stream
+    short_term, transition = (
+        rows.repeat(config.n_clients, axis=0) for rows in (stream.short_term, stream.transition)
+    )
+    return streams.LabelStream(short_term, transition, common=True)
 
 
 def stream_of(stream: Any, config: SFLConfig, n_classes: int) -> protocol.Stream:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import model_validator
 
@@ -32,6 +32,9 @@ class SFLConfig:
     temperature : float
         > 0, of the transition law exp(-KL / temperature), which the paper leaves open (ERRATA 12);
         with 0.2 the label shares of successive rounds have a correlation near 0.45.
+    common : bool
+        True gives all clients the states and the path of the first one, so that their label errors
+        do not average out; the paper's clients are independent.
     exact_counts : bool
         False draws the labels of a round from the short-term distribution, True rounds its shares.
     capacity, batch_size : int
@@ -55,6 +58,8 @@ class SFLConfig:
         R of a run without training; with training the data set says.
     """
 
+    LATER: ClassVar[dict[str, object]] = {"common": False}
+
     rule: Annotated[str, OneOf(RULES)] = "drsr"
     seed: Seed = 0
     data: Annotated[str, OneOf(catalogue.WITHOUT_CLIENTS)] = "fmnist"
@@ -65,6 +70,7 @@ class SFLConfig:
     classes_per_client: Count = 3
     n_states: Count = 10
     temperature: Positive = 0.2
+    common: Flag = False
     exact_counts: Flag = False
     capacity: Count = 300
     batch_size: Count = 150

@@ -11,7 +11,7 @@ Source: SFL, Section IV-A, (2)-(6).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,6 +62,8 @@ class Learner:
         server: Callable | None = None,
         model: nn.Module | Callable | None = None,
     ):
+        import torch
+
         from sflkit.federated import FedAvg, Task
         from sflkit.federated.own import build_server, network
 
@@ -70,7 +72,9 @@ class Learner:
         self.device = machine.device()
         self.resident = None
         if self.device.type != "cpu":
-            self.resident = resident_inputs(source, self.device)
+            x = resident_inputs(source, self.device)
+            y = source.labels("train", np.arange(len(x)))
+            self.resident = x, torch.from_numpy(y).to(self.device)
         width = config.width if config.model == "mobilenetv2" else None
         shape, n_classes = source.input_shape, source.n_classes
         self.task = Task(network(model, config.model, shape, n_classes, width=width))
@@ -93,11 +97,10 @@ class Learner:
         from sflkit.federated import LocalWork, local_sgd
         from sflkit.federated.own import local_options
 
-        steps = self._local_steps(contents)
-        rate = self.config.local_rate
-        work = LocalWork(np.arange(len(steps)), np.array(list(map(len, steps))), rate)
-        options = local_options(self.server, work)
-        updates = local_sgd(self.task, self.params, steps, rate, updates=True, **options)
+        sizes, rate = np.asarray(contents.sizes, dtype=np.int64), self.config.local_rate
+        work = LocalWork(np.arange(len(sizes)), self.config.local_steps * (sizes > 0), rate)
+        options = local_options(self.server, work) | self._local_data(contents.ids, sizes)
+        updates = local_sgd(self.task, self.params, rate=rate, updates=True, **options)
         self.params = _moved(self.server, self.params, updates, work)
 
     def is_finite(self) -> bool:
@@ -131,22 +134,28 @@ class Learner:
         parts = self.source.inputs("test", ids), self.source.labels("test", ids)
         return tuple(torch.as_tensor(part).to(self.device) for part in parts)
 
-    def _local_steps(self, contents: protocol.Contents) -> list[list[tuple]]:
-        """Return each client's local steps; a client without samples has none."""
-        x, y = self._samples(contents.ids)
-        samples = zip(x.split(contents.sizes), y.split(contents.sizes), strict=True)
-        # (3): E steps on the whole cache
-        return [[batch] * self.config.local_steps if len(batch[1]) else [] for batch in samples]
+    def _local_data(self, ids: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
+        """Return the clients' local steps, by (3): E on the whole cache, none without samples."""
+        if not len(ids):
+            return {"batches": [[]] * len(sizes)}
+        inside = np.arange(sizes.max()) < sizes[:, None]
+        rows = np.full(inside.shape, -1)
+        if self.resident is None:
+            data, rows[inside] = self._samples(ids), np.arange(len(ids))
+        else:
+            data, rows[inside] = self.resident, ids
+        shape = (len(sizes), self.config.local_steps, inside.shape[1])
+        return {"data": data, "rows": np.broadcast_to(rows[:, None], shape)}
 
     def _samples(self, ids: np.ndarray) -> tuple[Tensor, Tensor]:
         """Return inputs and labels of training samples."""
         import torch
 
-        if self.resident is None:
-            x = torch.from_numpy(self.source.inputs("train", ids))
-        else:
-            x = self.resident[torch.from_numpy(ids).to(self.device)]
-        return x, torch.from_numpy(self.source.labels("train", ids)).to(self.device)
+        if self.resident is not None:
+            rows = torch.from_numpy(ids).to(self.device)
+            return self.resident[0][rows], self.resident[1][rows]
+        x, y = self.source.inputs("train", ids), self.source.labels("train", ids)
+        return torch.from_numpy(x), torch.from_numpy(y)
 
 
 _resident: dict[tuple[str, torch.device], Tensor] = {}

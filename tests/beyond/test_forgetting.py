@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from companion.notebooks import cache_forgetting, cache_forgetting_proofs
 from companion.notebooks.cache_forgetting import PROVED, Stream, dropped_reads, fill, never_arrived
-from sflkit.fats import unlearning
+from sflkit.fats import learning
 from sflkit.fats.forgetting import forget_sample
 from sflkit.fats.history import History, draw_history
 from tests.fats.fats_cases import setup
@@ -28,7 +28,7 @@ def world(rule="fifo", seed=0, batch_size=2):
     caches = fill(streams(seed), rule, capacity=CAPACITY, batch_size=EACH, rounds=ROUNDS, seed=seed)
     history = draw_history(
         n_clients=3,
-        samples_per_client=caches.held.samples_per_client,
+        samples_per_client=[len(stream.arrival) for stream in caches.streams],
         clients_per_round=2,
         batch_size=batch_size,
         local_steps=2,
@@ -39,8 +39,9 @@ def world(rule="fifo", seed=0, batch_size=2):
     return caches, history
 
 
-def contents(held, client):
-    return [held.samples(client, r).tolist() for r in range(held.rounds)]
+def contents(held, rounds=3):
+    """What a single client holds in each round."""
+    return [np.flatnonzero((held.entered <= r) & (r < held.left)).tolist() for r in range(rounds)]
 
 
 def test_fifo_and_lazy_caches_by_hand():
@@ -51,11 +52,11 @@ def test_fifo_and_lazy_caches_by_hand():
     """
     own = [Stream(np.array([0, 0, 1, 2]), np.zeros(4, int))]
     fifo, lazy = (fill(own, rule, capacity=2, batch_size=1, rounds=3) for rule in ("fifo", "lazy"))
-    assert contents(fifo.held, 0) == [[0, 1], [1, 2], [2, 3]]
-    assert contents(fifo.without(0, 2).held, 0) == [[0, 1], [0, 1], [1, 3]]
-    assert contents(fifo.without(0, 2).without(0, 0).held, 0) == [[1], [1], [1, 3]]
-    assert contents(lazy.held, 0) == [[0, 1]] * 3
-    assert contents(lazy.without(0, 0).held, 0) == [[1], [1, 2], [1, 2]]
+    assert contents(fifo.held) == [[0, 1], [1, 2], [2, 3]]
+    assert contents(fifo.without(0, 2).held) == [[0, 1], [0, 1], [1, 3]]
+    assert contents(fifo.without(0, 2).without(0, 0).held) == [[1], [1], [1, 3]]
+    assert contents(lazy.held) == [[0, 1]] * 3
+    assert contents(lazy.without(0, 0).held) == [[1], [1, 2], [1, 2]]
 
 
 def test_mini_batches_follow_the_cache_by_hand():
@@ -84,7 +85,7 @@ def test_a_place_that_stays_empty_is_filled_up():
     after, first, _ = never_arrived(history, caches, 0, 0, np.random.default_rng(0))
     assert after.batches.ravel().tolist() == [1, 1] and first == 0
     whole = History.of([[0]], [[[[0, 1], [0, 1]]]], [2], held=caches.held)
-    with pytest.raises(ValueError, match="client=0 would hold 1 samples in round 0"):
+    with pytest.raises(ValueError, match="client=0 would have 1 of its 2 samples left"):
         never_arrived(whole, caches, 0, 0, np.random.default_rng(0))
 
 
@@ -130,7 +131,7 @@ def test_replayed_with_its_own_dice_a_reservoir_has_the_law_without_the_sample()
     """
     own = (Stream(np.array([0, 0, 1, 2]), np.zeros(4, int)),)
     law = {
-        tuple(map(tuple, contents(held, 0))): p
+        tuple(map(tuple, contents(held))): p
         for p, held, _ in cache_forgetting_proofs.held_law(
             cache_forgetting_proofs.Case(
                 (Stream(np.array([0, 1, 2]), np.zeros(3, int)),), 0, rounds=3
@@ -143,7 +144,7 @@ def test_replayed_with_its_own_dice_a_reservoir_has_the_law_without_the_sample()
     n = 4000
     for seed in range(n):
         caches = fill(own, "reservoir", capacity=2, batch_size=2, rounds=3, seed=seed)
-        replayed = contents(caches.without(0, 0).held, 0)
+        replayed = contents(caches.without(0, 0).held)
         found[tuple(tuple(s - 1 for s in held) for held in replayed)] += 1
     assert set(found) == set(law) and sum(law.values()) == 1 and len(law) > 1
     for held, p in law.items():
@@ -161,14 +162,15 @@ def test_replayed_with_its_own_dice_a_reservoir_has_the_law_without_the_sample()
 def test_what_never_arrived_leaves_no_trace_and_nothing_else_moves(seed, rule, client, sample):
     caches, history = world(rule, seed)
     after, first, kept = never_arrived(history, caches, client, sample, np.random.default_rng(seed))
-    assert not kept.held.holds(np.array(client), np.arange(ROUNDS), np.array(sample)).any()
+    at = sum(len(stream.arrival) for stream in caches.streams[:client]) + sample
+    assert kept.held.entered[at] == kept.held.left[at]  # in no round
     others = history.clients != client
     np.testing.assert_array_equal(after.clients, history.clients)
     np.testing.assert_array_equal(after.batches[others], history.batches[others])
     arrival = caches.streams[client].arrival[sample]
     np.testing.assert_array_equal(after.batches[:arrival], history.batches[:arrival])
     assert first is None or first >= arrival
-    after.check_held()
+    after.check_draws()
     twice = [never_arrived(history, caches, client, sample, np.random.default_rng(1)) for _ in "ab"]
     np.testing.assert_array_equal(twice[0].history.batches, twice[1].history.batches)
 
@@ -197,19 +199,18 @@ def test_a_cache_with_room_for_all_is_the_first_use_of_fats(seed, sample):
 def test_a_model_forgets_what_never_arrived():
     caches, history = world("drsr", batch_size=2)
     task, _, _, rng = setup()
-    n = int(caches.held.samples_per_client[0])
+    n = len(caches.streams[0].arrival)
     clients = [
         (rng.standard_normal((n, 3)).astype(np.float32), rng.integers(2, size=n)) for _ in range(3)
     ]
-    state = unlearning.learn(task, clients, history, 0.1, start=task.init(0))
+    state = learning.learn(task, clients, history, 0.1, start=task.init(0))
     r, slot = 2, 0
     client, sample = int(history.clients[r, slot]), int(history.batches[r, slot, 0, 0])
     found = never_arrived(history, caches, client, sample, rng)
-    pending = unlearning.adopt(state, found.history)
-    assert pending.status == "pending" and pending.rounds_done <= found.first <= r
-    done = unlearning.resume(task, clients, pending)
-    again = unlearning.learn(task, clients, found.history, 0.1, start=task.init(0))
-    assert done.params.equal(again.params)
+    again = learning.learn(task, clients, found.history, 0.1, start=task.init(0))
+    # the models stand up to the first round whose mini-batches changed
+    same = [state.models[r].equal(again.models[r]) for r in range(ROUNDS + 1)]
+    assert found.first <= r and same == [t <= found.first for t in range(ROUNDS + 1)]
 
 
 def test_requests_follow_one_another_and_do_not_mix():
@@ -246,7 +247,7 @@ def test_what_is_not_proved_is_refused():
             [Stream(np.zeros(7, int), np.zeros(7, int))], "fifo", capacity=6, batch_size=2, rounds=1
         )
     caches, history = world()
-    more = caches.held.replaced(0, [np.arange(CAPACITY + 1)] * ROUNDS)
+    more = caches.held._replace(left=np.full_like(caches.held.left, ROUNDS))
     with pytest.raises(ValueError, match="must not hold more"):
         cache_forgetting.follow(history, more, 0, 15, np.random.default_rng(0))
 

@@ -13,6 +13,8 @@ import pytest
 
 from sflkit import data, paths
 from sflkit.data import catalogue, downloads, natural
+from tests.data.test_datasets import small as small_images
+from tests.data.test_datasets import write_batches
 
 
 def idx(values):
@@ -37,6 +39,13 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args):
         self.server.asked.append(self.path)
 
+    def do_GET(self):
+        if self.path in self.server.busy:  # once
+            self.server.busy.remove(self.path)
+            self.send_error(503)
+        else:
+            super().do_GET()
+
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch):
@@ -46,16 +55,16 @@ def fast(monkeypatch):
 
 @pytest.fixture
 def web(tmp_path):
-    """A folder served over HTTP: (folder, address, list of requests)."""
+    """A folder served over HTTP: (folder, address, requests, paths that are busy at first)."""
     folder = tmp_path / "web"
     folder.mkdir()
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)
     )
-    server.asked = []
+    server.asked, server.busy = [], []
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
-    yield folder, f"http://127.0.0.1:{server.server_port}/", server.asked
+    yield folder, f"http://127.0.0.1:{server.server_port}/", server.asked, server.busy
     server.shutdown()
     server.server_close()
     thread.join()
@@ -120,6 +129,14 @@ def test_mirror_is_tried_when_the_first_address_sends_other_bytes(
     )
 
 
+def test_a_busy_server_is_asked_again(monkeypatch, web, small, tmp_path):
+    serve(monkeypatch, web, small[1])
+    web[3].append("/train-labels-idx1-ubyte.gz")
+    monkeypatch.setattr(downloads, "RETRIES", 1)
+    downloads.fetch("mnist", folder=tmp_path / "home")
+    assert len(web[2]) == 4 + 2 and not web[3]  # the error is logged besides the request
+
+
 def test_wrong_checksum_names_file_expected_and_found_and_leaves_no_npz(
     monkeypatch, web, small, tmp_path
 ):
@@ -178,64 +195,28 @@ def test_offline_says_what_to_put_where_and_what_is_at_hand(monkeypatch, web, sm
     assert not (tmp_path / "home" / "mnist.npz").exists()
 
 
-def records(rng, n, n_labels, n_classes):
-    out = rng.integers(0, 256, (n, n_labels + 3072), np.uint8)
-    for column, high in enumerate(n_classes):
-        out[:, column] = rng.integers(0, high, n)
-    return out
+@pytest.mark.parametrize("name", ["cifar10", "cifar100"])
+def test_cifar_is_the_same_as_torchvisions_folder(monkeypatch, web, tmp_path, name):
+    arrays = small_images(shape=(32, 32, 3))
+    if name == "cifar100":
+        arrays |= {f"y_{split}_coarse": arrays[f"y_{split}"] // 5 for split in ("train", "test")}
+    folder = tmp_path / "there" / catalogue.SPECS[name].folder
+    write_batches(folder, arrays)
+    content = tar({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
+    (file,) = downloads.SOURCES[name].files
+    serve(monkeypatch, web, {file: content}, name)
+    loaded = data.load(name, root=tmp_path / "home")
+    same = data.load(name, root=tmp_path / "there")
+    for key in arrays:
+        np.testing.assert_array_equal(getattr(loaded, key), arrays[key])
+        np.testing.assert_array_equal(getattr(same, key), arrays[key])
+    assert [path.name for path in (tmp_path / "home").iterdir()] == [f"{name}.npz"]
 
 
-def test_cifar10_records(monkeypatch, web, tmp_path):
-    rng = np.random.default_rng(1)
-    parts = {f"data_batch_{i}.bin": records(rng, 3, 1, (10,)) for i in range(1, 6)} | {
-        "test_batch.bin": records(rng, 4, 1, (10,))
-    }
-    # stored in another order than they must be joined in
-    content = tar(
-        {"batches.meta.txt": b"x"}
-        | {name: parts[name].tobytes() for name in reversed(sorted(parts))}
-    )
-    serve(monkeypatch, web, {"cifar-10-binary.tar.gz": content}, "cifar10")
-    loaded = data.load("cifar10", root=tmp_path / "home")
-    assert loaded.x_train.shape == (15, 32, 32, 3) and loaded.x_test.shape == (4, 32, 32, 3)
-    # Pixel (row 5, column 7) of the third picture of batch 2: label byte, then the red, green and
-    # blue planes of 1024 bytes.
-    record = parts["data_batch_2.bin"][2]
-    assert loaded.y_train[5] == record[0]
-    assert loaded.x_train[5, 5, 7].tolist() == [
-        record[1 + plane * 1024 + 5 * 32 + 7] for plane in range(3)
-    ]
-
-
-def test_cifar100_has_coarse_then_fine_labels(monkeypatch, web, tmp_path):
-    rng = np.random.default_rng(2)
-    parts = {"train.bin": records(rng, 6, 2, (20, 100)), "test.bin": records(rng, 5, 2, (20, 100))}
-    serve(
-        monkeypatch,
-        web,
-        {"cifar-100-binary.tar.gz": tar({k: v.tobytes() for k, v in parts.items()})},
-        "cifar100",
-    )
-    loaded = data.load("cifar100", root=tmp_path / "home")
-    assert loaded.y_train_coarse.tolist() == parts["train.bin"][:, 0].tolist()
-    assert loaded.y_test.tolist() == parts["test.bin"][:, 1].tolist()
-    coarse = loaded.with_coarse_labels()
-    assert coarse.n_classes == 20 and coarse.y_test.tolist() == parts["test.bin"][:, 0].tolist()
-
-
-@pytest.mark.parametrize(
-    ("members", "message"),
-    [
-        ({"train.bin": b"0" * 3074}, "test.bin of .* has 0 bytes"),
-        (
-            {"train.bin": b"0" * 3074, "test.bin": b"0" * 3073},
-            "3073 bytes; it must be a multiple of 3074",
-        ),
-    ],
-)
-def test_cifar_archive_of_another_form(monkeypatch, web, tmp_path, members, message):
-    serve(monkeypatch, web, {"cifar-100-binary.tar.gz": tar(members)}, "cifar100")
-    with pytest.raises(data.DataCorruptError, match=message):
+def test_a_cifar_archive_that_lacks_a_batch(monkeypatch, web, tmp_path):
+    (file,) = downloads.SOURCES["cifar100"].files
+    serve(monkeypatch, web, {file: tar({"train": b"\x80\x04N."})}, "cifar100")
+    with pytest.raises(data.DataCorruptError, match="train is no batch of CIFAR"):
         downloads.fetch("cifar100", folder=tmp_path / "home")
 
 

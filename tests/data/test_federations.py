@@ -364,30 +364,19 @@ def test_validation_of_text_is_its_end():
     ("change", "message"),
     [
         ({"data": "cifar"}, "data='cifar' must be one of 'logistic', 'digits'"),
-        ({"hist_fraction": 0.0}, "hist_fraction=0.0"),
-        ({"hist_fraction": 1.0}, "hist_fraction=1.0"),
-        ({"n_historical": 0}, "n_historical=0 .* <= 4"),
         ({"n_historical": 5}, "n_historical=5"),
-        ({"n_historical": None}, "n_historical=None"),
-        ({"n_clients": 1}, "n_clients=1"),
-        ({"n_clients": None}, "n_clients=None"),
         ({"n_samples": 1443}, "n_samples=1443 .* <= 1442"),
         ({"n_samples": 20, "hist_fraction": 0.05}, "gives 1 historical samples to 2 clients"),
         ({"n_samples": 10, "hist_fraction": 0.8}, "gives 2 fresh samples to 3 clients"),
-        ({"alpha": 0}, "alpha=0"),
-        ({"seed": -1}, "seed=-1"),
-        ({"data": "logistic", "epsilon": -0.1}, "epsilon=-0.1"),
-        ({"data": "logistic", "n_samples": 0}, "n_samples=0"),
+        # also where the data set does not use them
         ({"data": "logistic", "alpha": 0}, "alpha=0"),
-        ({"data": "writers", "alpha": -1}, "alpha=-1"),
         ({"data": "writers", "n_historical": -5}, "n_historical=-5"),
-        ({"data": "digits", "epsilon": -0.1}, "epsilon=-0.1"),
         ({"data": "plays", "epsilon": -0.1}, "epsilon=-0.1"),
         ({"data": "writers", "n_clients": 61}, "n_clients=61 .* <= 60"),
         ({"data": "writers", "n_samples": 3}, "n_samples=3 .* >= 5"),
     ],
 )
-def test_bad_values(change, message):
+def test_what_does_not_fit_together_is_refused(change, message):
     good = {"data": "digits", "n_clients": 5, "n_historical": 2, "hist_fraction": 0.5, "seed": 0}
     with pytest.raises(ValueError, match=message):
         federations.data_streams(**(good | change))
@@ -397,14 +386,11 @@ def test_bad_values(change, message):
     ("change", "message"),
     [
         ({"data": "logistic"}, "data='logistic'"),
-        ({"n_clients": 0}, "n_clients=0"),
-        ({"samples_per_client": 0}, "samples_per_client=0"),
         ({"samples_per_client": 500}, "need 2500 samples; there are 1442"),
         ({"n_clients": 2000}, "n_clients=2000 must be at most the 1442 samples"),
-        ({"alpha": -1}, "alpha=-1"),
         ({"data": "writers", "alpha": -1}, "alpha=-1"),
     ],
 )
-def test_bad_static_values(change, message):
+def test_static_clients_that_do_not_fit_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         federations.static(**({"data": "digits", "n_clients": 5, "seed": 0} | change))

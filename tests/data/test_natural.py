@@ -287,12 +287,6 @@ def test_plays_are_the_same_everywhere_and_roles_differ():
     assert own > 1.3 * max(map(pooled.count, set(pooled))) / len(pooled)
 
 
-def test_bad_values():
-    for bad in ({"name": "digits"}, {"name": "plays", "download": 1}):
-        with pytest.raises(ValueError, match=f"{list(bad)[-1]}={list(bad.values())[-1]!r}"):
-            natural.load(**bad)
-
-
 def test_plays_by_role(tmp_path, monkeypatch):
     two = {
         "b/ANN": ["One line,", "and\n\nmore."],

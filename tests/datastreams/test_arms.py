@@ -29,7 +29,7 @@ def test_clients_without_weight_are_left_out(monkeypatch):
     config = replace(CONFIG, arms=("fresh", "historical", "uniform"), rates=(0.1,) * 3, rounds=1)
     calls, train = [], federated.local_sgd
     monkeypatch.setattr(
-        federated, "local_sgd", lambda *a, **k: calls.append(len(a[2])) or train(*a, **k)
+        federated, "local_sgd", lambda *a, **k: calls.append(len(k["rows"])) or train(*a, **k)
     )
     run(config, data=fed)
     monkeypatch.setattr(

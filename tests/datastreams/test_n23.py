@@ -116,3 +116,13 @@ def test_the_evidence_is_judged_and_can_fail(problem, found):
     bad = n23.evidence(problem, worse)
     assert answers("ds-thm44", bad["ds-thm44"]) == {"decomposition": "no"}
     assert answers("ds-lemB5", bad["ds-lemB5"])["needed, M"] in ("no", "partly")  # of several M
+
+
+def test_weights_of_a_single_round_are_stationary():
+    """One round: a = rate, and p has one entry, so that free and stationary weights agree.
+
+    The least of a^2 (p^2 / n_old + (1 - p)^2) is a^2 / (n_old + 1), at p = n_old / (n_old + 1).
+    """
+    free, fixed = n23.stationary_evidence(rounds=1, rate=0.5, n_old=4)["example"]
+    np.testing.assert_allclose(free, 0.25 / 5, rtol=1e-6)
+    np.testing.assert_allclose(fixed, 0.99 * 0.25 / 5, rtol=1e-6)

@@ -12,7 +12,7 @@ import pytest
 
 from companion.notebooks import n93, own_data
 from sflkit.data import own
-from sflkit.runs import sweep
+from sflkit.runs import run_many
 from sflkit.sfl import caches
 from tests.helpers import ROOT
 
@@ -134,7 +134,7 @@ def test_the_notebook_s_own_rules_run(file, tmp_path, monkeypatch):
     *rules, call = block.strip().splitlines()
     (tmp_path / "my_rules.py").write_text("\n".join(rules))
     monkeypatch.syspath_prepend(tmp_path)
-    space = vars(importlib.import_module("my_rules")) | {"sweep": sweep, "own_data": own_data}
+    space = vars(importlib.import_module("my_rules")) | {"run_many": run_many, "own_data": own_data}
     space["configs"] = [config(file, rounds=2)]
     monkeypatch.setenv("SFLKIT_CACHE", str(tmp_path / "results"))
     exec(call, space)

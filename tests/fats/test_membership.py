@@ -15,9 +15,9 @@ from sflkit.fats import attacks, membership
 from sflkit.fats.baselines import draw_fedavg
 from sflkit.fats.config import MembershipConfig
 from sflkit.fats.history import draw_history
+from sflkit.fats.learning import forget, learn, request, resume
 from sflkit.fats.membership import build, run, shadow_attack, split
 from sflkit.fats.methods import METHODS
-from sflkit.fats.unlearning import forget, learn, request, resume
 from sflkit.federated import Task
 from sflkit.models import create
 from sflkit.randomness import generator

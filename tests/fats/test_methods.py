@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from sflkit.fats import training, unlearning
+from sflkit.fats import learning, training
 from sflkit.fats.config import FATSConfig
-from sflkit.fats.history import Crowd, History
+from sflkit.fats.history import History
 from sflkit.fats.methods import FATS, FR2, FRS, METHODS
 from sflkit.fats.state import load
 from sflkit.registry import Rule
@@ -36,9 +36,9 @@ def test_what_the_methods_decide():
     assert FRS().weights(history, 0).tolist() == FR2().weights(history, 0).tolist() == [3, 3, 1]
     assert (FATS.from_scratch, FRS.from_scratch, FR2.from_scratch) == (False, True, True)
     assert FATS().repaired(history, np.random.default_rng(0)) is history
-    FATS().check(Crowd.of([3, 1]), 3)
+    FATS().check(history)
     with pytest.raises(ValueError, match="clients_per_round=3 must be at most 2, the clients"):
-        FRS().check(Crowd.of([3, 1]), 3)
+        FRS().check(history)
     assert METHODS.labels() == {"fats": "FATS", "frs": "FRS", "fr2": "FR²"}
     assert len({rule.look for rule in METHODS.values()}) == 3
 
@@ -49,7 +49,7 @@ def test_every_method_draws_and_repairs_what_it_can_train_on(name):
     history = method.draw(rng=rng, **SIZES)
     assert history.batches.shape == (5, 3, 3, 2) and history.n_clients == 4
     again = method.repaired(history, rng)
-    assert again.crowd is history.crowd and again.batches.shape == history.batches.shape
+    assert again.forgotten == history.forgotten and again.batches.shape == history.batches.shape
     # whole and valid: the checked constructor takes it
     History.of(again.clients, again.batches, again.samples_per_client, again.forgotten)
     weights = method.weights(again, 0)
@@ -61,17 +61,17 @@ def test_a_method_of_ones_own_forgets_exactly(methods, tmp_path):
     task, clients, history, rng = setup(3)
     start = task.init(0)
     options = dict(rate=0.3, start=start, method="weighted")
-    state = unlearning.learn(task, clients, history, **options)
+    state = learning.learn(task, clients, history, **options)
     # the first sample of client 0 is forgotten before, so that weights differ between clients
-    state = unlearning.forget(task, clients, state, [(0, 0)], rng)
+    state = learning.forget(task, clients, state, [(0, 0)], rng)
     target = (int(state.history.clients[1, 0]), None)
     gone = {(0, 0), target}
-    after = unlearning.forget(
+    after = learning.forget(
         task, poisoned(clients, gone), state, [target], rng, path=tmp_path / "s"
     )
-    again = unlearning.learn(task, poisoned(clients, gone), after.history, **options)
+    again = learning.learn(task, poisoned(clients, gone), after.history, **options)
     assert torch.equal(after.params, again.params)
-    equal = unlearning.learn(
+    equal = learning.learn(
         task, poisoned(clients, gone), after.history, **options | {"method": "fats"}
     )
     assert not torch.equal(equal.params, after.params)
@@ -88,8 +88,8 @@ def test_a_method_of_ones_own_in_an_experiment(methods):
     shown = [name for name in frames["fats"] if name != "unlearning_seconds"]
     assert frames["plain"][shown].equals(frames["fats"][shown])  # nothing overridden: FATS's bits
     # all clients have 8 samples, so that weights tell only after the request
-    learning = frames["fats"].phase == "learning"
-    assert np.allclose(frames["weighted"][learning].loss, frames["fats"][learning].loss)
+    learnt = frames["fats"].phase == "learning"
+    assert np.allclose(frames["weighted"][learnt].loss, frames["fats"][learnt].loss)
     counted = replace(TINY_RUN, method="weighted", train=False, samples_per_client=8, runs=30)
     assert training.run(counted).equals(training.run(replace(counted, method="fats")))
 

@@ -13,9 +13,9 @@ from sflkit.data import federations, load
 from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.first_uses import first_uses
 from sflkit.fats.history import draw_history
+from sflkit.fats.learning import forget, learn
 from sflkit.fats.methods import METHODS
 from sflkit.fats.training import choose_requests, run
-from sflkit.fats.unlearning import forget, learn
 from sflkit.federated import Task, evaluate
 from sflkit.models import create
 from sflkit.randomness import generator
@@ -49,7 +49,7 @@ def test_a_run_is_learning_request_recovery(level):
     for rows, state in (learning, before), (recovery, after):
         for model_round, loss, accuracy in zip(rows.model_round, rows.loss, rows.accuracy):
             assert evaluate(task, state.models[model_round], x, y) == (loss, accuracy)
-    n = after.ledger.recomputed.rounds
+    n = after.recomputed.rounds
     assert n > 0 and recovery["round"].tolist() == list(range(5, 6 + n))
     assert recovery.model_round.tolist() == list(range(5 - n, 6))
     last = frame.iloc[-1]

@@ -15,8 +15,8 @@ from companion.claims import SFL as CLAIMS
 from companion.judging import seals, tables
 from companion.judging.claims import Setting
 from sflkit.data import catalogue, files
+from sflkit.fats.learning import learn
 from sflkit.fats.state import load
-from sflkit.fats.unlearning import learn
 from sflkit.runs import store
 from sflkit.runs.keys import describe
 from sflkit.sfl import cache_paths
@@ -65,10 +65,10 @@ def test_states(tmp_path):
             assert torch.equal(found.params, right.params)
             assert found.history.forgotten == right.history.forgotten
             np.testing.assert_array_equal(found.history.batches, right.history.batches)
-            assert (found.status, found.owed, found.ledger) == (
+            assert (found.status, found.owed, found.log) == (
                 right.status,
                 right.owed,
-                right.ledger,
+                right.log,
             )
 
 

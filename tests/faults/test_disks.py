@@ -25,13 +25,14 @@ from companion.judging import seals, tables
 from companion.judging.claims import Setting
 from sflkit import paths
 from sflkit.data import files
+from sflkit.fats.learning import learn
 from sflkit.fats.state import save
-from sflkit.fats.unlearning import learn
 from sflkit.runs import store, sweep
 from sflkit.runs.keys import describe, result_key
 from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
 from tests.faults import campaign
+from tests.helpers import write_notebook
 
 SFLKIT = [sys.executable, "-m", "sflkit.cli"]
 CONFIG = SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2)
@@ -156,24 +157,22 @@ def test_folder_that_cannot_be_written(locked, kind, monkeypatch):
 
 def test_store_that_vanishes_during_a_sweep(tmp_path, monkeypatch):
     folder = tmp_path / "store"
-    run = cache_paths.run
+    write = sweep.write_result
 
-    def vanishing(config):
+    def vanished(*args, **options):
         shutil.rmtree(folder, ignore_errors=True)
-        return run(config)
+        write(*args, **options)
 
-    vanishing.__module__ = run.__module__
-    vanishing.__qualname__ = vanishing.__name__ = "run"
     configs = [
         SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2, seed=seed)
         for seed in range(3)
     ]
     with campaign.attempt("results folder that vanishes"):
         with monkeypatch.context() as patch:
-            patch.setattr(cache_paths, "run", vanishing)
+            patch.setattr(sweep, "write_result", vanished)
             with pytest.raises(RuntimeError, match=f"is not in {folder}: was something deleted"):
-                sweep.run_many(vanishing, configs, store=folder)
-        frame = sweep.run_many(run, configs, store=folder)
+                sweep.run_many(cache_paths.run, configs, store=folder)
+        frame = sweep.run_many(cache_paths.run, configs, store=folder)
         assert (frame.attrs["computed"], frame.attrs["reused"]) == (2, 1)  # the last one was left
 
 
@@ -182,6 +181,17 @@ def test_an_output_folder_that_cannot_be_written_is_named_before_anything_runs(c
     done = subprocess.run([*SFLKIT, "figures"], capture_output=True, text=True)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert f"cannot write {paths.out()}" in done.stderr
+
+
+def test_a_home_that_cannot_be_written_is_named(clone, monkeypatch):
+    """Jupyter keeps its connection files there; the folder of the copy was blamed."""
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run="1", artefacts=["sfl-fig2"])
+    monkeypatch.setenv("HOME", "/proc")
+    for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "XDG_RUNTIME_DIR", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    done = subprocess.run([*SFLKIT, "run", "10"], capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "cannot write /proc/" in done.stderr
 
 
 def test_what_is_published_can_be_checked_in_a_clone_that_is_read_only(locked, monkeypatch):

@@ -18,8 +18,8 @@ import torch
 
 from companion import shelf
 from sflkit import paths
+from sflkit.fats.learning import learn, resume
 from sflkit.fats.state import PendingRequestError, load
-from sflkit.fats.unlearning import learn, resume
 from sflkit.runs import store
 from tests.faults import campaign
 from tests.helpers import DRAW, ROOT, write_notebook
@@ -92,7 +92,7 @@ SERVING = textwrap.dedent("""
     import numpy as np
     from tests.fats.fats_cases import setup
     from sflkit.fats.state import load
-    from sflkit.fats.unlearning import forget
+    from sflkit.fats.learning import forget
     task, clients, _, _ = setup(1, rounds=8)
     path, rng = sys.argv[1], np.random.default_rng(int(sys.argv[3]))
     state = load(path)
@@ -140,7 +140,7 @@ def test_unlearning_request(tmp_path):
             assert load(path).status == "clean"
             anew = learn(task, clean, left.history, 0.3, start=task.init(0))
             assert torch.equal(done.params, anew.params)
-            assert [file.name for file in path.parent.iterdir()] == ["state.npz"]
+            assert {file.name for file in path.parent.iterdir()} == {"state.npz"}
 
 
 SWEEPING = textwrap.dedent("""

@@ -21,8 +21,8 @@ import time
 import pytest
 import torch
 
+from sflkit.fats.learning import forget, learn, resume
 from sflkit.fats.state import load
-from sflkit.fats.unlearning import forget, learn, resume
 from tests.fats.fats_cases import poisoned, setup
 from tests.faults import campaign
 

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 import torch
 
-from sflkit.fats import unlearning
-from sflkit.fats.state import load
+from sflkit.fats import learning
+from sflkit.fats.state import load, save
 from tests.fats.fats_cases import setup
 from tests.faults import campaign
 
@@ -56,23 +56,23 @@ TARGETS = [[(0, 1)], [(0, None)], [(0, 0), (2, None)]]
 
 
 def forget(state, data, targets, path):
-    return unlearning.forget(task(), data, state, targets, np.random.default_rng(0))
+    return learning.forget(task(), data, state, targets, np.random.default_rng(0))
 
 
 def forget_on_disk(state, data, targets, path):
-    unlearning.save(state, path)
-    unlearning.forget(task(), data, load(path), targets, np.random.default_rng(0), path=path)
+    save(state, path)
+    learning.forget(task(), data, load(path), targets, np.random.default_rng(0), path=path)
     return load(path)
 
 
 def resume(state, data, targets, path):
-    asked = unlearning.request(state, targets, np.random.default_rng(0))
-    return unlearning.resume(task(), data, asked)
+    asked = learning.request(state, targets, np.random.default_rng(0))
+    return learning.resume(task(), data, asked)
 
 
 def resume_on_disk(state, data, targets, path):
-    unlearning.save(unlearning.request(state, targets, np.random.default_rng(0)), path)
-    unlearning.resume(task(), data, load(path), path=path)
+    save(learning.request(state, targets, np.random.default_rng(0)), path)
+    learning.resume(task(), data, load(path), path=path)
     return load(path)
 
 
@@ -87,7 +87,7 @@ def task():
 def learned():
     """A state, and the data that it was learned from."""
     model, clients, history, _ = setup(1)
-    return unlearning.learn(model, clients, history, 0.3, start=model.init(0)), clients
+    return learning.learn(model, clients, history, 0.3, start=model.init(0)), clients
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
@@ -113,7 +113,7 @@ def test_reordered_data(learned, tmp_path, door, kind):
 
 def test_there_are_doors_of_every_kind(learned):
     state, data = learned
-    hit = [unlearning.request(state, t, np.random.default_rng(0)).status for t in TARGETS]
+    hit = [learning.request(state, t, np.random.default_rng(0)).status for t in TARGETS]
     assert "pending" in hit
     assert not any(
         np.array_equal(x, other) for (x, _), (other, _) in itertools.combinations(data, 2)

@@ -86,6 +86,12 @@ def test_task_refuses_what_it_cannot_train():
     frozen.bias.requires_grad_(False)
     for model, message in (
         (nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)), "buffers .1.running_mean"),
+        (
+            nn.Sequential(nn.BatchNorm2d(4, track_running_stats=False)),
+            "batch statistics .0.*GroupNorm",
+        ),
+        (nn.Sequential(nn.LazyLinear(10)), "0 is a LazyLinear of unknown size; .* input size"),
+        (nn.LazyBatchNorm1d(), "the model is a LazyBatchNorm1d of unknown size"),
         (nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)), "dropout"),
         (nn.ReLU(), "no parameters"),
         (nn.Linear(2, 2).double(), "float64"),

@@ -33,6 +33,15 @@ ONE = {
     "reading_seed": 100,
     "reading_seeds": [205, 206, 207],
     "reading_test_size": 300,
+    "score_seeds": [204, 205, 206, 207],
+    "step_rounds": 5,
+    "step_norms": [5.0, 10.0],
+    "step_printed": [5.0],
+    "step_rules": ["m_feddisco", "m_fednova"],
+    "step_seeds": [305, 306, 307],
+    "step_few": 2,
+    "step_fcn_rules": ["osafl"],
+    "step_fcn_rounds": 8,
     "genie_curve": [3, 10],
 }
 TWO = {

@@ -28,7 +28,23 @@ def found():
         walks=quadratics.random_walks(problem, 1.0, rng),
         special=quadratics.identical_clients(20),
         formulas=quadratics.formula_25(4, 10),
+        terms=n32.terms(4),
     )
+
+
+def test_terms_vanish_and_go_with_the_square_of_the_rate(found):
+    np.testing.assert_allclose(found.terms.lost, found.terms.by_hand, rtol=1e-9, atol=1e-12)
+    assert (found.terms.by_hand[:3] > 0).all() and found.terms.by_hand[3] == 0
+    np.testing.assert_allclose(found.terms.halved, 4.0)
+    parts = n32.evidence(found)["osafl-thm1"]
+    wrong = parts | {"vanish": (found.terms.lost, 2 * found.terms.by_hand)}
+    answer = {
+        name: CLAIMS["osafl-thm1"].judge(one, setting=Setting("full")).answers_of("paper")
+        for name, one in (("right", parts), ("wrong", wrong))
+    }
+    said = {name: {a.part.key: a.judged.answer for a in all_of} for name, all_of in answer.items()}
+    assert said["right"]["vanish"] == said["right"]["squared"] == "yes"
+    assert said["wrong"]["vanish"] != "yes"
 
 
 def test_the_scores_read_every_number_three_times(found):

@@ -94,7 +94,8 @@ def test_means_over_seeds_meet_print_or_not():
 
 
 def test_the_seed_that_chooses_does_not_judge():
-    plan = table2_readings.grid(BASE, table2_readings.star([40.0, 28.0]), 3, [4, 5], [1, 2])
+    tried = table2_readings.star([40.0, 28.0])
+    plan = table2_readings.grid(BASE, tried, 3, [4, 5], [1, 2], [5, 6])
     stage = next(plan)
     assert {c.seed for c in stage.configs} == {3} and {c.top_k for c in stage.configs} == {1}
     # 19 at the first scale and 6 at the second; the first six are the reading near the trial
@@ -120,10 +121,15 @@ def test_the_seed_that_chooses_does_not_judge():
     judging = plan.send(ran(stage.configs, wanted))
     assert len(judging.configs) == 2 * 2 * 6 and {c.seed for c in judging.configs} == {4, 5}
     assert {c.never_joined for c in judging.configs} == {"exclude"}
-    score = plan.send(ran(judging.configs, set()))
+    scored = plan.send(ran(judging.configs, set()))
+    assert [(c.rule, c.chi, c.seed) for c in scored.configs] == [("osafl", 1, 5), ("osafl", 1, 6)]
+    assert scored.configs[0] in judging.configs
+    given = ran(scored.configs, set()).assign(seed=[5, 6])
+    given.attrs["keys"] = []
+    score = plan.send(given)
     assert [(c.rule, c.chi, c.top_k, c.seed) for c in score.configs] == [
-        ("osafl", 1e9, 1, 4),
         ("osafl", 1e9, 1, 5),
+        ("osafl", 1e9, 1, 6),
     ]
     assert {round(c.global_rate, 6) for c in score.configs} == {24.5}  # 0.7 times 35
     with pytest.raises(StopIteration) as end:
@@ -132,4 +138,4 @@ def test_the_seed_that_chooses_does_not_judge():
     assert found.best == best and found.table["met"].tolist()[0] == 12
     assert set(found.runs["arm"]) == set(table2_readings.RULES_OF_TABLE) and len(found.runs) == 24
     with pytest.raises(ValueError, match="must not hold 3"):
-        next(table2_readings.grid(BASE, [Reading(40.0)], 3, [3], [1]))
+        next(table2_readings.grid(BASE, [Reading(40.0)], 3, [3], [1], []))

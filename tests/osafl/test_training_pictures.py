@@ -1,5 +1,6 @@
 """What the pictures of notebook 33 draw, on invented runs, with what the paper prints."""
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -40,10 +41,14 @@ def test_leads_are_the_differences_seed_by_seed(one):
     assert hollow(axes[0])[0][0] == pytest.approx(row["paper"])
 
 
-def test_a_checkpoint_stands_beside_the_printed_numbers(one):
-    runs = one.read.runs.query("K == 1")
-    ax = Figure().subplots()
-    drawn = n33.checkpoint(ax, runs, "CNN")  # after 5 rounds
-    level = 100 * (0.58 + 0.001) * (1 - 0.8**5)
-    assert drawn["osafl"].mean() == pytest.approx(level)
-    assert [round(y, 6) for _, y in hollow(ax)[:6]] == [63, 53, 8, 53, 39, 52]
+def test_a_table_is_drawn_with_the_printed_one_beside():
+    """Two seeds at 0.6 and 0.64: mean 0.62, Student's interval 12.706 * 0.02 about it."""
+    paper = osafl_shared.printed_table("osafl-tab4", "LSTM")
+    ours = {"OSAFL": {"accuracy": np.array([0.6, 0.64]), "loss": np.array([2.0, 2.0])}}
+    axes = Figure().subplots(1, 2)
+    drawn = osafl_shared.draw_table(axes, ours, paper).set_index(["what", "rule"])
+    row = drawn.loc["accuracy", "OSAFL"]
+    assert (row["paper"], row["spread"], row["seeds"]) == (0.4037, 0.0159, 2)
+    assert row["ours"] == pytest.approx(0.62)
+    assert row["high"] == pytest.approx(0.62 + 12.706 * 0.02, abs=1e-4)
+    assert drawn["ours"].count() == 2 and len(drawn) == 14  # the others were not run

@@ -36,7 +36,8 @@ def test_rows_as_needed_are_bit_for_bit_those_of_the_whole_set(superclasses, mon
     whole = resident_inputs(source, torch.device("cpu"))
     assert torch.equal(whole, torch.from_numpy(source.inputs("train")))
     trained = []
-    for resident in (None, whole):
+    table = whole, torch.from_numpy(source.labels("train", np.arange(len(whole))))
+    for resident in (None, table):
         clients = Clients(config, source.y_train, source.n_classes)
         own = Learner(config, clients.stream, source)
         assert own.resident is None  # on a CPU

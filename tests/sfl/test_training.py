@@ -11,7 +11,7 @@ from sflkit import data, models
 from sflkit.randomness import generator
 from sflkit.sfl import sampling
 from sflkit.sfl.caches import RULES
-from sflkit.sfl.clients import Clients
+from sflkit.sfl.clients import Clients, make_stream
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.training import run
 
@@ -167,3 +167,12 @@ def test_bad_runs():
         run(replace(TINY, model="vgg"))
     with pytest.raises(FloatingPointError, match="after round"):
         run(replace(TINY, local_rate=1e38, rounds=30))
+
+
+def test_common_clients_have_the_first_ones_states_and_one_path():
+    config = SFLConfig(n_clients=3, common=True, exact_counts=True, capacity=60, batch_size=30)
+    stream, alone = (make_stream(c, 10) for c in (config, replace(config, common=False)))
+    assert (stream.short_term == alone.short_term[:1]).all()
+    counts = stream.sample(50, 30, np.random.default_rng(0), exact=True)
+    assert (counts == counts[:, :1]).all()
+    assert (counts != alone.sample(50, 30, np.random.default_rng(0), exact=True)).any()

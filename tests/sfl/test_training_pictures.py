@@ -1,4 +1,4 @@
-"""What the pictures of Figs. 4 and 10 and of paths draw, on frames whose differences are known."""
+"""What the pictures of paths draw, on frames whose differences are known."""
 
 import matplotlib
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from companion import sheets
-from companion.notebooks import n12, n13, n15
+from companion.notebooks import n13
 
 
 def sweep(levels, seeds=4, rounds=(2, 4, 6, 8), **columns):
@@ -29,29 +29,6 @@ def axes():
     fig, axes = plt.subplots(1, 2)
     yield axes
     plt.close(fig)
-
-
-def test_differences_from_fifo_are_paired_by_seed(axes):
-    """DRSR is 0.03 above FIFO in every seed: 3 points, without spread."""
-    frame = sweep({"fifo": 0.5, "drsr": 0.53, "lazy": 0.4})
-    n12.figure4(axes, frame, ["drsr", "fifo", "lazy"])
-    assert [t.get_text() for t in axes[1].get_yticklabels()] == ["DRSR", "LAZY"]
-    bars = [line.get_xdata() for line in axes[1].lines if line.get_linewidth() == 3]
-    np.testing.assert_allclose(bars, [[3, 3], [-10, -10]])  # the intervals have no length
-
-
-def test_figure_4_has_a_curve_of_every_rule_as_the_paper_draws_it(axes):
-    """Seeds 0 to 3 lie 0, 1, 2 and 3 points above the level: 1.5 in the mean."""
-    frame = sweep({"fifo": 0.5, "drsr": 0.53, "lazy": 0.4})
-    drawn = n12.figure4(axes, frame, ["drsr", "fifo", "lazy"])
-    means = drawn.groupby("rule")["mean"].agg(list)
-    assert means["fifo"] == pytest.approx([51.5] * 4) and means["lazy"] == pytest.approx([41.5] * 4)
-    assert [t.get_text() for t in axes[0].get_legend().get_texts()] == ["DRSR", "FIFO", "LAZY"]
-    heights = [line.get_ydata()[0] for line in axes[0].lines if len(line.get_ydata())]
-    assert heights == pytest.approx([54.5, 51.5, 41.5])
-    (enlarged,) = axes[0].child_axes
-    assert enlarged.get_xlim() == (6, 8)
-    assert [line.get_ydata()[-1] for line in enlarged.lines] == pytest.approx([54.5, 51.5, 41.5])
 
 
 def test_curves_over_runs_have_the_spread_within_a_world(axes):
@@ -129,19 +106,3 @@ def test_figures_6_and_8_have_trained_runs_above_and_labels_alone_below():
 def test_authors_curves_that_end_before_the_figure_are_refused(axes):
     with pytest.raises(ValueError, match="sfl-fig10, panel 'a': the authors' curves end at"):
         sheets.authors_curves(axes[0], "sfl-fig10", "a", {"DRSR": "black"}, within=(0, 2000))
-
-
-def test_figure_10_has_the_authors_curves_of_the_rules_that_ran(axes):
-    """Dashed in the colour of the same rule; ours solid, in per cent."""
-    frame = sweep({"full": 0.3, "full_refreshed": 0.4, "lazy": 0.25}, rounds=(590, 600))
-    drawn = n15.figure10(axes[0], frame)
-    ours = [line for line in axes[0].lines if line.get_linestyle() == "-"]
-    paper = [
-        line for line in axes[0].lines if line.get_linestyle() == "--" and len(line.get_xdata())
-    ]
-    assert [line.get_ydata()[0] for line in ours] == pytest.approx([31.5, 26.5, 41.5])
-    assert {line.get_color() for line in paper} == {ours[1].get_color(), ours[2].get_color()}
-    lazy = next(line for line in paper if line.get_color() == ours[1].get_color())
-    late = [y for x, y in lazy.get_xydata() if x > 539]
-    assert sum(late) / len(late) == pytest.approx(27.92, abs=0.01)  # as data/paper_values/sfl.csv
-    assert drawn["count"].tolist() == [4] * 6

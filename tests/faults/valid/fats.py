@@ -16,11 +16,10 @@ from sflkit.fats import (
     first_uses,
     forgetting,
     history,
-    ledger,
+    learning,
     stability,
-    unlearning,
 )
-from sflkit.fats.held import Held
+from sflkit.fats.state import State
 from sflkit.federated import Task
 
 sizes = {
@@ -71,9 +70,9 @@ def clients() -> list:
     return [(draw.standard_normal((6, 3)).astype(np.float32), draw.integers(2, size=6))] * 4
 
 
-def learned() -> unlearning.State:
+def learned() -> State:
     """Return what has been learned."""
-    return unlearning.learn(task(), clients(), drawn(), 0.3, start=np.zeros(8, np.float32))
+    return learning.learn(task(), clients(), drawn(), 0.3, start=np.zeros(8, np.float32))
 
 
 CALLS = {
@@ -157,30 +156,9 @@ CALLS = {
         forgetting.forget_stream,
         {"history": drawn(), "requests": [(1, 2), (3, None)], "rng": rng(), "rule": "exact"},
     ),
-    "Held.of": lambda: (
-        Held.of,
-        {"contents": [[[0, 1], [1, 2]], [[0], [0, 1]]], "samples_per_client": np.array([3, 2])},
-    ),
-    "Held.between": lambda: (
-        Held.between,
-        {
-            "entered": np.array([0, 0, 1, 0, 1]),
-            "left": np.array([1, 2, 2, 2, 2]),
-            "samples_per_client": np.array([3, 2]),
-            "rounds": 2,
-        },
-    ),
     "printed_rule_distance": lambda: (
         enumeration.printed_rule_distance,
         sizes | {"rng": rng(), "repeats": 20},
-    ),
-    "Ledger": lambda: (
-        ledger.Ledger,
-        {"clients_per_round": 2, "local_steps": 3, "n_params": 8},
-    ),
-    "Ledger.worked": lambda: (
-        ledger.Ledger(2, 3, 8, (ledger.Entry(1, 0, 0, 3, 0, 0.0),)).worked,
-        {"rounds": 2, "seconds": 0.5},
     ),
     "losses": lambda: (attacks.losses, {"probabilities": PROBABILITIES, "y": Y}),
     "LossThreshold": lambda: (attacks.LossThreshold, {"threshold": 0.5}),
@@ -196,7 +174,7 @@ CALLS = {
         },
     ),
     "learn": lambda: (
-        lambda **options: unlearning.learn(task(), clients(), **options),
+        lambda **options: learning.learn(task(), clients(), **options),
         {
             "history": drawn(),
             "rate": 0.3,
@@ -207,7 +185,7 @@ CALLS = {
         },
     ),
     "learn of clients": lambda: (
-        lambda **client: unlearning.learn(
+        lambda **client: learning.learn(
             task(),
             [(client["x"], client["y"]), *clients()[1:]],
             drawn(),
@@ -217,16 +195,16 @@ CALLS = {
         {"x": np.ones((6, 3), np.float32), "y": np.array([0, 1, 0, 1, 0, 1])},
     ),
     "forget": lambda: (
-        lambda **options: unlearning.forget(task(), clients(), learned(), **options),
+        lambda **options: learning.forget(task(), clients(), learned(), **options),
         {"requests": [(1, 2)], "rng": rng(), "rule": "exact"},
     ),
     "request": lambda: (
-        unlearning.request,
+        learning.request,
         {"state": learned(), "requests": [(1, 2)], "rng": rng(), "rule": "exact"},
     ),
     "resume": lambda: (
-        lambda **options: unlearning.resume(task(), clients(), **options),
-        {"state": unlearning.request(learned(), [(1, 2)], rng()), "until": 3},
+        lambda **options: learning.resume(task(), clients(), **options),
+        {"state": learning.request(learned(), [(1, 2)], rng()), "until": 3},
     ),
     "FATSConfig": lambda: (
         config.FATSConfig,
@@ -247,13 +225,6 @@ CALLS = {
             "params": torch.zeros(8),
             "batches": [[(np.ones((2, 3)), np.array([0, 1]))]] * 2,
             "fisher": baselines.Fisher(),
-        },
-    ),
-    "adopt": lambda: (
-        unlearning.adopt,
-        {
-            "state": learned(),
-            "history": forgetting.forget_client(drawn(), 1, rng()).history,
         },
     ),
     "predictor": lambda: (
