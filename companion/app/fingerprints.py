@@ -42,8 +42,6 @@ def kernel_arguments(file: Path) -> list[str]:
 
 def follow(target: str) -> None:
     """Write to `target`, after every cell, which files of the clone this process has read."""
-    from IPython import get_ipython
-
     root = str(paths.clone_root()) + os.sep
     opened: set[str] = set()
 
@@ -64,7 +62,7 @@ def follow(target: str) -> None:
         paths.write_atomic(target, json.dumps(found))
 
     sys.addaudithook(hook)
-    get_ipython().events.register("post_run_cell", write)
+    sys.modules["IPython"].get_ipython().events.register("post_run_cell", write)
 
 
 # --- around it ------------------------------------------------------------------------------------
