@@ -65,6 +65,7 @@ STATED = {
     "osafl-superior": "Superior for all networks",
     "fats-bytes": "Communication and computation saved",
     "fats-lookup": "Look-up in constant time",
+    "fats-rate": "Learning at the printed rate",
     "fats-space": "Space, and a variant with little memory",
 }
 # Drawings without numbers, whose claims say that there is little to refute.

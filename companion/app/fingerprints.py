@@ -118,6 +118,13 @@ def packages() -> str:
     return _sha256("\n".join([sys.version, *found]).encode())
 
 
+def library(*others: str) -> str:
+    """Return a digest of sflkit's modules, the packages at hand and what else is given."""
+    folder = Path(paths.__file__).parent
+    files = sorted(map(str, folder.rglob("*.py")))
+    return _sha256("\n".join([packages(), *map(_digest, files), *others]).encode())
+
+
 def _read(file: Path) -> dict[str, Any]:
     try:
         kept = json.loads(paths.read(_record(file)))

@@ -7,7 +7,6 @@ notebooks.
 
 from __future__ import annotations
 
-import math
 import re
 from functools import cache
 from pathlib import Path
@@ -207,7 +206,7 @@ def _ranked(verdict: str, parts: list) -> list:
             (part.role == "corrected") != (verdict == "corrected"),
             (DECIDES_OPEN if verdict == "open" else _ORDER).index(part.answer),
             not (part.interval or part.levels),
-            share if (share := rules.share_of(part.size)) is not None else math.inf,
+            rules.decisive(part.size),
             -ratio(part),
         ),
     )

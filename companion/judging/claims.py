@@ -41,7 +41,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from companion.judging.rules import DISAGREE, TOO_SMALL, Judged, Rule
+from companion.judging.rules import DISAGREE, TOO_SMALL, Judged, Rule, decisive
 from sflkit import checks
 
 VERDICTS = ("reproduced", "corrected", "partly", "not reproduced", "open")
@@ -130,10 +130,11 @@ class Setting:
 
     @property
     def words(self) -> str:
-        """What differs, which reading was fitted, and which seeds chose."""
+        """What differs, which reading was fitted, which seeds chose and which judge."""
         fitted = f"fitted: {self.fitted}" if self.fitted else ""
-        chose = f"chosen on seeds {', '.join(map(str, self.chose))}" if self.chose else ""
-        return "; ".join(text for text in (self.differs, fitted, chose) if text)
+        chose = f"chosen on {_seeds(self.chose)}" if self.chose else ""
+        judges = f"judged on {_seeds(self.judges)}" if self.judges else ""
+        return "; ".join(text for text in (self.differs, fitted, chose, judges) if text)
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,14 @@ class Run:
 
     evidence: Any
     setting: Setting
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    """Return seeds in words, such as "seeds 203 to 209" or "seed 100"."""
+    low, high = min(seeds), max(seeds)
+    if low < high and sorted(seeds) == [*range(low, high + 1)]:
+        return f"seeds {low} to {high}"
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, sorted(seeds)))}"
 
 
 def nearest(runs: Sequence[Run]) -> Run:
@@ -333,15 +342,21 @@ class Claim:
                 f"{self.artefact}: no part {', '.join(map(repr, unknown)) or 'is unknown'}; "
                 f"no evidence for {', '.join(map(repr, missing)) or 'none'}; parts are {keys}"
             )
-        found = {
-            part.key: _judged(self.artefact, part, evidence[part.key], setting)
-            for part in self.parts
-        }
         fitted = self.fitted or bool(setting.fitted)
-        answers = tuple(
-            Answer(part, _limited(part, found, fitted, self.parts)) for part in self.parts
-        )
+        answers = answers_to(self.artefact, self.parts, evidence, setting, fitted)
         return Verdict(self, overall(answers), setting, answers, note)
+
+
+def answers_to(
+    name: str,
+    parts: Sequence[Part],
+    evidence: Mapping[str, Any],
+    setting: Setting,
+    fitted: bool = False,
+) -> tuple[Answer, ...]:
+    """Return the answers to the parts of a claim, or question, none stronger than it may be."""
+    found = {part.key: _judged(name, part, evidence[part.key], setting) for part in parts}
+    return tuple(Answer(part, _limited(part, found, fitted, parts)) for part in parts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -398,7 +413,7 @@ class Verdict:
         given = [answer.judged.answer for answer in paper]
         held = given.count("yes")
         order = DECIDES_OPEN if self.verdict == "open" else _DECIDES
-        first = min(paper, key=lambda answer: order.index(answer.judged.answer))
+        first = min(paper, key=lambda a: (order.index(a.judged.answer), decisive(a.judged.size)))
         missing = given.count("not run")
         counted = f"; {parts_held(held, len(paper), missing)}" if len(paper) > 1 else "."
         errata = sorted({a.part.erratum for a in self.answers_of("corrected")})

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from companion.judging.claims import LONGEST_CLAIM, Answer, Page, Part
+from companion.judging.claims import LONGEST_CLAIM, Page, Part, Setting, answers_to
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,6 @@ class Question:
         if sorted(evidence) != sorted(keys):
             raise ValueError(f"{self.name}: evidence is for {sorted(evidence)}; parts are {keys}")
         lines = [f"**{self.name}.** {self.text}", ""]
-        for part in self.parts:
-            answer = Answer(part, part.rule.judge(evidence[part.key]))
-            lines.append(f"- {answer.sentence}. *{part.rule.words}*")
+        for answer in answers_to(self.name, self.parts, evidence, Setting("full")):
+            lines.append(f"- {answer.sentence}. *{answer.part.rule.words}*")
         return Page("\n".join(lines))

@@ -486,8 +486,8 @@ class Each:
         words = f"{sum(one.answer == 'yes' for one in found.values())} of {len(found)} hold"
         others = [_line(name, one) for name, one in found.items() if one.answer != "yes"]
         # The smallest share is that of the decisive contrast, with the best of the opponents.
-        sizes = [(share_of(one.size), f"{name}: {one.size}") for name, one in found.items()]
-        _, size = min((pair for pair in sizes if pair[0] is not None), default=(None, ""))
+        name = min(found, key=lambda name: decisive(found[name].size))
+        size = f"{name}: {found[name].size}" if found[name].size else ""
         answer = _together([one.answer for one in found.values()])
         return Judged(answer, "; ".join([words, *others]), size=size)
 
@@ -666,6 +666,12 @@ def share_of(size: str) -> float | None:
     """Return our share of the printed effect, in per cent, from the `size` of what was judged."""
     found = re.match(r"(?:.*: )?(-?\d+) %", size)
     return float(found[1]) if found else None
+
+
+def decisive(size: str) -> float:
+    """Return a key by which the contrast comes first of which ours is the smallest share."""
+    share = share_of(size)
+    return math.inf if share is None else share
 
 
 def _line(name: str, one: Judged) -> str:

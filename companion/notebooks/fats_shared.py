@@ -1,4 +1,4 @@
-"""Table 2 of FATS as printed: the sizes of the six settings, for several notebooks.
+"""What several notebooks of FATS share: Table 2 as printed, and the readings of a local step.
 
 `sflkit.fats.config.TABLE_2` holds the same sizes as settings of a run, with whole numbers of
 samples.
@@ -6,12 +6,14 @@ samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from companion.judging.tables import paper_value
+from companion.judging.tables import paper_curve, paper_value
+from sflkit.fats.config import FATSConfig
 
 Sizes = Mapping[str, Any]  # the keywords of `draw_history` without rng
 KEYWORDS = (
@@ -57,3 +59,31 @@ def paper_sizes(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
         )
         for row in table.itertuples()
     }
+
+
+# What the sources allow for a local step at the printed rate (ERRATA 65): the mean of the text, a
+# sum, and the optimiser of the authors' released repository.
+READINGS: dict[str, dict[str, Any]] = {
+    "mean": dict(reduction="mean"),
+    "released": dict(momentum=0.9, weight_decay=1e-4),
+    "sum": dict(reduction="sum"),
+}
+
+
+def read_as(reading: str, sizes: Mapping[str, Any], seed: int, **more: Any) -> FATSConfig:
+    """Return a training under one of `READINGS`, for what is learnt before a request.
+
+    One sample is to be forgotten unless `more` says otherwise; `sizes` and `more` are fields of a
+    `FATSConfig`.
+    """
+    return FATSConfig(**{**sizes, "n_requests": 1, **READINGS[reading], **more}, seed=seed)
+
+
+def authors_learning(panels: Sequence[str], rounds: int) -> np.ndarray:
+    """Return the authors' FATS in Fig. 5 before the request, the mean of `panels`, (rounds,).
+
+    Entry r - 1 is the accuracy after round r: their curves begin at 0.
+    """
+    curves = paper_curve("fats-fig5")
+    own = curves[curves["panel"].isin(list(panels)) & (curves["series"] == "FATS")]
+    return own.groupby("x")["y"].mean().loc[: rounds - 1].to_numpy()

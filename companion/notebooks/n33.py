@@ -54,7 +54,8 @@ from companion.notebooks.table2_readings import (
 )
 from companion.plans import Stage, data_remarks
 from sflkit.intervals import mean_interval
-from sflkit.osafl.clients import ceiling
+from sflkit.osafl import video
+from sflkit.osafl.clients import ceiling, world
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
 from sflkit.osafl.rules import RULES
@@ -230,6 +231,19 @@ def _first_window(curve: pd.Series, window: int, good: Callable[[pd.Series], pd.
 def ceilings(base: Mapping[str, Any], seeds: Iterable[int]) -> pd.Series:
     """Return, by seed, the accuracy of one who knows every user's law, K = 1."""
     return pd.Series({s: limit_of(ceiling, OSAFLConfig(seed=s, top_k=1, **base)) for s in seeds})
+
+
+def right_on_test(config: OSAFLConfig) -> float:
+    """Return how often one who knows every user's law is right on the test requests themselves.
+
+    It is `ceiling` but for chance: the test set is a sample, and all rules have the same one.
+    """
+    w = world(config)
+    law = video.request_matrix(w.catalogue, w.users, top_k=config.top_k)
+    each = config.test_size // config.n_clients
+    last, label = w.test_requests[:, :each], w.test_requests[:, 1 : each + 1]
+    guess = law[np.arange(len(last))[:, None], last].argmax(axis=2)
+    return float((guess == label).mean())
 
 
 PAPER_ROUNDS = 100  # the claims about plateaus and whole tables are about so many

@@ -19,7 +19,7 @@ import pandas as pd
 from companion import sheets
 from companion.judging.claims import Setting
 from companion.judging.tables import paper_curve, paper_value
-from companion.notebooks.fats_shared import table_2
+from companion.notebooks.fats_shared import read_as, table_2
 from companion.plans import Stage
 from sflkit import intervals
 from sflkit.fats import stability, training
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
 
 class Tradeoff(NamedTuple):
-    """Drawn histories of one request, and the trainings, over the grid."""
+    """Drawn histories of one request, trainings over the grid, and those at the paper's rate."""
 
     one: pd.DataFrame
     trained: pd.DataFrame
+    summed: pd.DataFrame
 
 
 def tradeoff_grid(
@@ -151,7 +152,17 @@ def tradeoff(**given: Any) -> Generator[Stage, pd.DataFrame, Tradeoff]:
             config_of(row, seed=seed, **on, **trains) for seed in [*sorted(set(seeds)), *more]
         ]
     trained = yield Stage(training.run, configs, "trainings")
-    return Tradeoff(one, trained)
+    points = [(k, p.batch_size) for k in p.clients_summed]
+    points += [(p.draws_fig7, b) for b in p.batches_summed]
+    trains |= dict(data=p.data_fig7, test_size=p.test_size_summed)
+    at_rate = trains | dict(rate=p.paper_rate, rounds=p.rounds_fig7)
+    slowly = [
+        read_as("sum", at_rate, seed, clients_per_round=k, batch_size=b)
+        for k, b in dict.fromkeys(points)
+        for seed in p.seeds_summed
+    ]
+    summed = yield Stage(training.run, slowly, "Figure 7 at the paper's rate, gradients summed")
+    return Tradeoff(one, trained, summed)
 
 
 def config_of(row: Any, **settings: Any) -> FATSConfig:
@@ -185,11 +196,14 @@ class Measured(NamedTuple):
         Unlearning time of every drawn history, one request.
     scores : dict of (artefact, over) -> DataFrame (n_seeds, n_points)
         Accuracy of every training, columns are rows of the grid; NaN where a setting lacks a seed.
+    summed : dict of (K, b) -> array (n_seeds,)
+        Accuracy at the paper's rate with a mini-batch's gradients summed, on points of Fig. 7.
     """
 
     grid: pd.DataFrame
     times: np.ndarray
     scores: dict[tuple[str, str], pd.DataFrame]
+    summed: dict[tuple[int, int], np.ndarray]
 
     def line(self, artefact: str, over: str) -> tuple[np.ndarray, pd.DataFrame, pd.DataFrame]:
         """Return rho (n_points,), scores (n_seeds, n_points) and the grid's rows of one line."""
@@ -250,7 +264,9 @@ def measure(
         key: pd.concat({i: by_row[i] for i in rows.index}, axis=1)
         for key, rows in grid.groupby(["artefact", "over"], sort=False)
     }
-    return Measured(grid, one, scores)
+    by = ["clients_per_round", "batch_size"]
+    summed = {key: of.to_numpy() for key, of in _late(found.summed).groupby(level=by)}
+    return Measured(grid, one, scores, summed)
 
 
 def evidence(measured: Measured) -> dict[str, dict[str, Any]]:
@@ -276,11 +292,17 @@ def figure7(measured: Measured, over: str, steps: int) -> tuple[dict, dict]:
     accuracy = dict(zip(at, (100 * scores[i].dropna().to_numpy() for i in scores), strict=True))
     times = dict(zip(at, printed["Unlearning Time"], strict=True))
     utility = dict(zip(at, 100 * printed["Learning Utility"], strict=True))
+    summed = {
+        f"{row.rho:g}": 100 * measured.summed[row.K, row.b]
+        for row in rows.itertuples()
+        if (row.K, row.b) in measured.summed
+    }
     ours, paper = {"time recomputed, steps": recomputed}, {"time recomputed, steps": times}
     if over == "rho_C":
         ours["first participation, steps"] = dict(zip(at, steps * rows["first"], strict=True))
         paper["first participation, steps"] = times
-    return ours | {"accuracy, %": accuracy}, paper | {"accuracy, %": utility}
+    rows_of = {"accuracy, %": accuracy, "accuracy at the paper's rate, summed, %": summed}
+    return ours | rows_of, paper | dict.fromkeys(rows_of, utility)
 
 
 def setting_of(
@@ -376,7 +398,7 @@ def _late(frame: pd.DataFrame) -> pd.Series:
 
 
 _SYMBOLS = {"rho_S": r"$\rho_S$ (samples)", "rho_C": r"$\rho_C$ (clients)"}
-_ACCURACY, _TIME = "#0072B2", "#D55E00"
+_ACCURACY, _TIME, _SUMMED = "#0072B2", "#D55E00", "*"
 # The authors' panel of Fig. 7.
 _PANELS = {"rho_S": "a", "rho_C": "b"}
 
@@ -409,6 +431,9 @@ def draw(axes: Sequence[Axes], measured: Measured, artefact: str, steps: int) ->
         error = [middle - [one.low for one in found], [one.high for one in found] - middle]
         right.errorbar(x, middle, error, color=_ACCURACY, marker="o", capsize=2)
         if artefact == "fats-fig7":
+            for row in rows.itertuples():
+                if (row.K, row.b) in measured.summed:
+                    _point(right, row.rho, measured.summed[row.K, row.b])
             which = {"Unlearning Time": _TIME}, {"Learning Utility": _ACCURACY}
             for side, colors in zip((ax, right), which, strict=True):
                 sheets.authors_curves(side, artefact, _PANELS[over], colors)
@@ -421,4 +446,12 @@ def draw(axes: Sequence[Axes], measured: Measured, artefact: str, steps: int) ->
             continue
         right.set_ylabel("test accuracy", color=_ACCURACY)
         ax.plot([], [], color=_ACCURACY, marker="o", label="accuracy, 95 %")
+        if artefact == "fats-fig7":
+            ax.plot([], [], _SUMMED, color="black", label="at the paper's rate, summed")
         sheets.explain_marks(ax, curves=artefact == "fats-fig7", fontsize=8, loc="lower right")
+
+
+def _point(ax: Axes, rho: float, accuracy: np.ndarray) -> None:
+    """Draw a star with its 95 % interval, without one for a single seed."""
+    half = intervals.mean_interval(accuracy).high - accuracy.mean() if len(accuracy) > 1 else 0
+    ax.errorbar(rho, accuracy.mean(), half, color="black", marker=_SUMMED, markersize=9, capsize=2)

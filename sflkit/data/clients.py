@@ -1,4 +1,4 @@
-"""Clients and their data: what a `Federation` holds, whoever made it."""
+"""Clients and their data, whoever made them: natural ones, and those of an experiment."""
 
 from __future__ import annotations
 
@@ -9,6 +9,41 @@ import numpy as np
 
 from sflkit import checks
 from sflkit.data.arrays import Inputs
+
+
+@dataclass(frozen=True, eq=False)
+class NaturalClients:
+    """Samples of natural clients. The arrays are made read-only, since callers share them.
+
+    Parameters
+    ----------
+    name : str
+    x, y, train, test
+        Samples, and the rows of each client to train and to test on; `sflkit.data.natural` has a
+        table. `x` may hold rows of nobody: windows that reach from one role into
+        the next. A client with one sample has an empty test part.
+    clients : tuple of str
+        Writers, or roles.
+    n_classes : int
+    digest : str
+        sha256 of the data.
+    note : str
+        What a reader of results must know.
+    """
+
+    name: str
+    x: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    clients: tuple[str, ...] = field(repr=False)
+    train: tuple[np.ndarray, ...] = field(repr=False)
+    test: tuple[np.ndarray, ...] = field(repr=False)
+    n_classes: int
+    digest: str
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for array in (self.x, self.y, *self.train, *self.test):
+            array.flags.writeable = False
 
 
 @dataclass(frozen=True, eq=False)

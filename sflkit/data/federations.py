@@ -39,7 +39,7 @@ import numpy as np
 from sflkit import checks
 from sflkit.data import catalogue, datasets, natural, partitions, synthetic
 from sflkit.data.arrays import Dataset
-from sflkit.data.clients import Federation
+from sflkit.data.clients import Federation, NaturalClients
 from sflkit.randomness import generator
 
 PHOTOGRAPHS = ("cifar10", "cifar100", *catalogue.COMPLETE)
@@ -348,7 +348,7 @@ def _images(
 
 
 def _natural(
-    found: natural.NaturalClients,
+    found: NaturalClients,
     n_clients: int | None,
     seed: int,
     *,

@@ -18,11 +18,12 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sflkit.data import catalogue
+from sflkit.data.clients import NaturalClients
 from sflkit.data.files import DataCorruptError, file_digest
 from sflkit.randomness import generator
 
@@ -31,28 +32,21 @@ TEST_SHARE = 0.2  # LEAF's usual split
 Convert = Callable[[list, list], tuple[np.ndarray, np.ndarray]]
 
 
-class Users(NamedTuple):
-    """Samples x, y of all users; rows of each to train and to test on; digest; what to say."""
-
-    names: tuple[str, ...]
-    x: np.ndarray
-    y: np.ndarray
-    train: tuple[np.ndarray, ...]
-    test: tuple[np.ndarray, ...]
-    digest: str
-    note: str
-
-
-def read(folder: Path, convert: Convert, overlap: int = 0) -> Users:
-    """Return the users of LEAF's files in a folder.
+def read(
+    name: str, folder: Path, convert: Convert, *, n_classes: int, overlap: int = 0
+) -> NaturalClients:
+    """Return the users of LEAF's files in a folder as clients.
 
     Parameters
     ----------
+    name : str
+        What the data set is called.
     folder : Path
         See `catalogue.leaf_files`.
     convert : callable
         Turns the lists of a user into arrays as soon as they are read, since as lists the data of
         all would fill memory.
+    n_classes : int
     overlap : int
         Samples before a test part that share characters with it; 0 where samples are in no order.
 
@@ -80,13 +74,18 @@ def read(folder: Path, convert: Convert, overlap: int = 0) -> Users:
         test.append(tested)
     alone = sum(len(given) == 1 for given in blocks) if len(parts) == 2 else 0
     digest = "".join(file_digest(path) for paths in files.values() for path in paths)
-    return Users(
-        names,
-        *(np.concatenate([block[k] for given in blocks for block in given]) for k in (0, 1)),
-        tuple(train),
-        tuple(test),
-        hashlib.sha256(digest.encode()).hexdigest(),
-        f"{alone} users lie in one part of LEAF's split only, and are split here" if alone else "",
+    x, y = (np.concatenate([block[k] for given in blocks for block in given]) for k in (0, 1))
+    note = f"{alone} users lie in one part of LEAF's split only, and are split here"
+    return NaturalClients(
+        name=name,
+        x=x,
+        y=y,
+        clients=names,
+        train=tuple(train),
+        test=tuple(test),
+        n_classes=n_classes,
+        digest=hashlib.sha256(digest.encode()).hexdigest(),
+        note=note if alone else "",
     )
 
 

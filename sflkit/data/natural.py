@@ -33,7 +33,6 @@ import json
 import os
 import re
 import string
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,7 @@ import numpy as np
 from sflkit import checks
 from sflkit.data import catalogue, datasets, files, leaf, synthetic
 from sflkit.data.arrays import Dataset
+from sflkit.data.clients import NaturalClients
 from sflkit.data.files import DataCorruptError
 
 NAMES = ("writers", "mnist-writers", "femnist", "plays", "shakespeare", "shakespeare-plays")
@@ -53,40 +53,6 @@ TEST_STRIDE = 20
 # is in no play.
 SYMBOLS = string.printable
 _PLACES = {symbol: i for i, symbol in enumerate(SYMBOLS)}
-
-
-@dataclass(frozen=True, eq=False)
-class NaturalClients:
-    """Samples of natural clients. The arrays are made read-only, since callers share them.
-
-    Parameters
-    ----------
-    name : str
-    x, y, train, test
-        See the module's table. `x` may hold rows of nobody: windows that reach from one role into
-        the next. A client with one sample has an empty test part.
-    clients : tuple of str
-        Writers, or roles.
-    n_classes : int
-    digest : str
-        sha256 of the data.
-    note : str
-        What a reader of results must know.
-    """
-
-    name: str
-    x: np.ndarray = field(repr=False)
-    y: np.ndarray = field(repr=False)
-    clients: tuple[str, ...] = field(repr=False)
-    train: tuple[np.ndarray, ...] = field(repr=False)
-    test: tuple[np.ndarray, ...] = field(repr=False)
-    n_classes: int
-    digest: str
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        for array in (self.x, self.y, *self.train, *self.test):
-            array.flags.writeable = False
 
 
 def load(
@@ -316,19 +282,9 @@ def _speakers(name: str, roles: dict[str, list[str]], digest: str, note: str) ->
 @functools.lru_cache(maxsize=1)
 def _leaf(name: str, path: Path, state: tuple) -> NaturalClients:
     """Return the users of LEAF's json files in the folder `path`."""
-    is_text = name == "shakespeare"
-    found = leaf.read(path, _strings if is_text else _characters, LENGTH if is_text else 0)
-    return NaturalClients(
-        name=name,
-        x=found.x,
-        y=found.y,
-        clients=found.names,
-        train=found.train,
-        test=found.test,
-        n_classes=len(SYMBOLS) if is_text else 62,
-        digest=found.digest,
-        note=found.note,
-    )
+    if name == "shakespeare":
+        return leaf.read(name, path, _strings, n_classes=len(SYMBOLS), overlap=LENGTH)
+    return leaf.read(name, path, _characters, n_classes=62)
 
 
 @functools.cache

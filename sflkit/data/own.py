@@ -296,7 +296,7 @@ def _from_npz(path: Path) -> tuple:
     if missing:
         raise ValueError(f"{path.name} has no array {missing[0]!r}; it needs x and y")
     x, y = arrays["x"], arrays["y"]
-    owners = arrays.get("client", np.full(len(y), "all"))
+    owners = arrays.get("client", np.full(y.shape, "all"))
     if (
         x.ndim < 2
         or x.dtype.kind not in "iufb"

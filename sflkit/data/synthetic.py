@@ -35,7 +35,7 @@ import numpy as np
 from sflkit.randomness import generator
 
 if TYPE_CHECKING:
-    from sflkit.data.images import Dataset
+    from sflkit.data.arrays import Dataset
 
 # FDS, Table 3: d = 21 parameters, taken as 20 weights and a bias.
 LOGISTIC_FEATURES = 20

@@ -66,8 +66,9 @@ def array_of(value: Any) -> np.ndarray:
 
 def numbers_of(name: str, value: Any) -> Tensor:
     """Return `value` as a tensor without gradients; ValueError, which names it, if it is none."""
-    try:
-        return tensor_of(value).detach()
+    try:  # a list has the precision of an array of its numbers, where torch would halve it
+        array = np.asarray(value) if isinstance(value, list | tuple) else value
+        return tensor_of(array).detach()
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(
             f"{name}={checks.shown(value)} must be a tensor or an array of numbers"

@@ -154,7 +154,8 @@ def algorithm3(
     Raises
     ------
     ValueError
-        For an unknown solver, steps, frequencies or powers that are not > 0, or of another shape.
+        For an unknown solver, steps, frequencies or powers that are not > 0, or of another shape,
+        or where computing leaves a client no time to send.
     """
     checks.choice("solver", solver, SOLVERS)
     for name, value in (("local_steps", local_steps), ("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
@@ -175,6 +176,12 @@ def algorithm3(
             highest = devices.max_tx_watt / power
             room = np.where(fits, np.maximum(room, 1), 1e3)
             new = np.where(fits, solve(low / power, highest, -slope, slope, room) * power, power)
+        if (late := new < 0).any():  # the power of (10c) for a time below 0
+            k = int(late.argmax())
+            raise ValueError(
+                f"local_steps={local_steps[k]:g} at cpu_hz={cpu_hz[k]:g} take client {k} longer "
+                f"than deadline_s={link.deadline_s:g}; some of it must be left to send"
+            )
         moved = np.abs(new / power - 1)
         power = new
         if (moved <= TOL).all():

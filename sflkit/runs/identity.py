@@ -159,8 +159,11 @@ def _tables_of(cls: type) -> list[registry.Registry]:
     found = []
     while pending:
         kind = pending.pop()
-        marks = [getattr(mark, "allowed", None) for mark in getattr(kind, "__metadata__", ())]
-        found += [mark for mark in marks if isinstance(mark, registry.Registry)]
+        for mark in getattr(kind, "__metadata__", ()):  # of `sflkit.config.OneOf`
+            said = getattr(mark, "__dict__", {}) | getattr(
+                getattr(mark, "func", None), "keywords", {}
+            )
+            found += [said["allowed"]] if isinstance(said.get("allowed"), registry.Registry) else []
         pending += typing.get_args(kind)
     return found
 
@@ -184,7 +187,9 @@ def _root(module: Any) -> str:
 @functools.lru_cache(maxsize=1024)
 def _is_installed(package: str) -> bool:
     """Return whether a package is sflkit, of the standard library, or installed."""
-    if package in _OURS or package in sys.stdlib_module_names - {"__main__"}:
+    if package == "__main__":  # a worker of joblib has a file of joblib's there
+        return False
+    if package in _OURS or package in sys.stdlib_module_names:
         return True
     file = getattr(sys.modules.get(package), "__file__", None) or ""
     return bool({"site-packages", "dist-packages"} & set(pathlib.Path(file).parts))

@@ -39,6 +39,13 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args):
         self.server.asked.append(self.path)
 
+    def do_GET(self):
+        if self.path in self.server.busy:  # once
+            self.server.busy.remove(self.path)
+            self.send_error(503)
+        else:
+            super().do_GET()
+
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch):
@@ -48,16 +55,16 @@ def fast(monkeypatch):
 
 @pytest.fixture
 def web(tmp_path):
-    """A folder served over HTTP: (folder, address, list of requests)."""
+    """A folder served over HTTP: (folder, address, requests, paths that are busy at first)."""
     folder = tmp_path / "web"
     folder.mkdir()
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)
     )
-    server.asked = []
+    server.asked, server.busy = [], []
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
-    yield folder, f"http://127.0.0.1:{server.server_port}/", server.asked
+    yield folder, f"http://127.0.0.1:{server.server_port}/", server.asked, server.busy
     server.shutdown()
     server.server_close()
     thread.join()
@@ -120,6 +127,14 @@ def test_mirror_is_tried_when_the_first_address_sends_other_bytes(
     np.testing.assert_array_equal(
         data.load("mnist", root=tmp_path / "home").y_train, small[0]["y_train"]
     )
+
+
+def test_a_busy_server_is_asked_again(monkeypatch, web, small, tmp_path):
+    serve(monkeypatch, web, small[1])
+    web[3].append("/train-labels-idx1-ubyte.gz")
+    monkeypatch.setattr(downloads, "RETRIES", 1)
+    downloads.fetch("mnist", folder=tmp_path / "home")
+    assert len(web[2]) == 4 + 2 and not web[3]  # the error is logged besides the request
 
 
 def test_wrong_checksum_names_file_expected_and_found_and_leaves_no_npz(

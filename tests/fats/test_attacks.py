@@ -333,13 +333,9 @@ def test_samples_the_model_never_saw_are_safe(overfitted):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_shadows": 0}, "n_shadows=0"),
         ({"n_train": 30}, "n_train=30"),
-        ({"n_train": 0}, "n_train=0"),
-        ({"rng": 3}, "rng=3"),
         ({"pool_y": np.zeros(29, int)}, r"y \(29,\)"),
         ({"pool_y": np.zeros(30)}, "float64"),
-        ({"pool_y": np.full(30, -1)}, "-1"),
         ({"pool_y": np.full(30, 3)}, "holds 3"),
         ({"pool_x": [1], "pool_y": [0]}, "the pool has 1 sample"),
         (
@@ -371,9 +367,7 @@ def test_bad_shadows(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"repeats": 0}, "repeats=0"),
         ({"members": labelled([])}, "members: x has shape"),
-        ({"non_members": 5}, "non_members of type int"),
         ({"members": (np.ones(3), [0, 1, 2])}, "y holds 2"),
         ({"attack": type("Loud", (), {"score": lambda self, p, y: p[:, 0] + 1})()}, "scores holds"),
         ({"attack": type("Flat", (), {"score": lambda self, p, y: p})()}, "scores has shape"),
@@ -391,20 +385,13 @@ def test_bad_evaluation(change, message):
         evaluate_attack(**{**good, **change})
 
 
-def test_bad_scores_thresholds_and_classes():
+def test_bad_scores_and_classes():
     pool = np.arange(30)
     attack = shadow_attack(
         lambda ids, seed: knows(ids), pool, pool % 2, rng=np.random.default_rng(0)
     )
     with pytest.raises(ValueError, match="2 columns; the shadows had 3"):
         attack.score(first([0.5]), [0])
-    with pytest.raises(ValueError, match="threshold=-1"):
-        LossThreshold(-1)
     for inside, outside in (([], [0.1]), ([[0.1]], [0.1]), (0.1, 0.1)):
         with pytest.raises(ValueError, match="members has shape"):
             membership_metrics(inside, outside)
-    with pytest.raises(ValueError, match=r"non_members holds 1.5"):
-        membership_metrics([0.1], [1.5])
-    task = Task(models.create("linear", input_shape=(5,), n_classes=4))
-    with pytest.raises(ValueError, match="batch_size=0"):
-        predictor(task, task.init(0), batch_size=0)

@@ -329,41 +329,12 @@ def test_theorem7_holds_as_long_as_a_quarter_is_left(n):
 @pytest.mark.parametrize(
     ("function", "change", "message"),
     [
-        (lemma4, dict(rate=0), "rate=0 must be a finite number > 0"),
-        (lemma4, dict(loss_gap=-1), "loss_gap=-1 must be a finite number >= 0"),
-        (lemma4, dict(heterogeneity=0.9), r"heterogeneity=0\.9 must be a finite number >= 1"),
         (lemma4, dict(local_steps=21), "local_steps=21 must be an integer >= 1 and <= 20"),
-        (lemma4, dict(local_steps=2.5), r"local_steps=2\.5 must be an integer"),
-        (theorem5, dict(loss_gap=0), "loss_gap=0 must be a finite number > 0"),
-        (theorem5, dict(grad_var=0), "grad_var=0 must be a finite number > 0"),
-        (theorem5, dict(rho_s=0), "rho_s=0 must be a finite number > 0"),
-        (theorem5, dict(rho_c=-0.1), r"rho_c=-0\.1 must be a finite number > 0"),
-        (theorem5, dict(n_clients=0), "n_clients=0 must be an integer >= 1"),
-        (theorem5, dict(samples_per_client=0.5), r"samples_per_client=0\.5 must be .* >= 1"),
-        (theorem5, dict(smoothness=0), "smoothness=0 must be a finite number > 0"),
         (corollary6, dict(), "alpha=None, c=None: exactly one must be given"),
         (corollary6, dict(alpha=0.5, c=0.1), r"alpha=0\.5, c=0\.1: exactly one must be given"),
-        (corollary6, dict(alpha=0), "alpha=0 must be a finite number <= 1 and > 0"),
-        (corollary6, dict(alpha=1.1), r"alpha=1\.1 must be a finite number <= 1 and > 0"),
-        (corollary6, dict(c=0), "c=0 must be a finite number <= 1 and > 0"),
-        (corollary6, dict(c=1.5), r"c=1\.5 must be a finite number <= 1 and > 0"),
     ],
 )
 def test_bad_values(function, change, message):
     base = {lemma4: {**SETTING, "rate": 0.1}, theorem5: SETTING, corollary6: CLOSE}[function]
     with pytest.raises(ValueError, match=message):
         function(**{**base, **change})
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (dict(rho=0), "rho=0 must be a finite number > 0"),
-        (dict(requests=-1), "requests=-1 must be an integer >= 0"),
-        (dict(requests=1.5), r"requests=1\.5 must be an integer >= 0"),
-        (dict(training_time=0), "training_time=0 must be a finite number > 0"),
-    ],
-)
-def test_bad_values_of_theorem7(change, message):
-    with pytest.raises(ValueError, match=message):
-        theorem7(**{**dict(rho=0.5, requests=1), **change})

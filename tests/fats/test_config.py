@@ -22,17 +22,8 @@ EXPERIMENTS = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(n_requests=0), "n_requests=0 must be an integer >= 1"),
-        (dict(n_requests="3"), "n_requests='3' must be an integer >= 1"),
-        (dict(seed=-1), "seed=-1 must be an integer >= 0"),
-        (dict(rounds=2.5), r"rounds=2\.5 must be an integer >= 1"),
         (dict(request_round=6), "request_round=6 must be an integer >= 1 and <= 5"),
-        (dict(request_round=0), "request_round=0 must be an integer >= 1"),
-        (dict(rate=0.0), r"rate=0\.0 must be a finite number > 0"),
-        (dict(rate="0.1"), r"rate='0\.1' must be a finite number > 0"),
         (dict(interval=2), "interval=2 must be 0 unless streaming and train are True"),
-        (dict(interval=-1), "interval=-1 must be an integer >= 0"),
-        (dict(train=1), "train=1 must be one of False, True"),
         (dict(samples_per_client=2), "samples_per_client=2 must be an integer >= 3"),
         (dict(train=False), "samples_per_client=None must be given without training"),
         (dict(train=False, n_clients=None, level="client"), "n_clients=None and samples"),
@@ -40,12 +31,9 @@ EXPERIMENTS = {
             dict(train=False, method="frs", clients_per_round=7, level="client"),
             "clients_per_round=7 must be at most n_clients=6",
         ),
-        (dict(fisher_momentum=1.0), r"fisher_momentum=1\.0 must be a finite number >= 0 and < 1"),
         (dict(reduction="max"), "reduction='max' must be one of 'mean', 'sum'"),
         (dict(momentum=1.0), r"momentum=1\.0 must be a finite number >= 0 and < 1"),
         (dict(weight_decay=-0.1), r"weight_decay=-0\.1 must be a finite number >= 0"),
-        (dict(n_samples=0), "n_samples=0 must be an integer >= 1"),
-        (dict(width=0), "width=0 must be a finite number > 0"),
     ],
 )
 def test_bad_values_of_a_run(change, message):
@@ -56,24 +44,13 @@ def test_bad_values_of_a_run(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(seed=-1), "seed=-1 must be an integer >= 0"),
-        (dict(population_seed=0.5), r"population_seed=0\.5 must be an integer >= 0"),
         (dict(methods=("sgd",)), "methods entry='sgd' must be one of 'fats', 'frs', 'fr2'"),
         (dict(methods=()), r"methods=\(\) must hold at least one of 'fats'"),
         (dict(levels=("sample", "sample")), r"levels=\('sample', 'sample'\) .* none twice"),
         (dict(levels=("round",)), "levels entry='round' must be one of 'sample', 'client'"),
-        (dict(forget_share=0.0), r"forget_share=0\.0 must be a finite number > 0 and < 1"),
-        (dict(forget_share=1.0), r"forget_share=1\.0 must be a finite number > 0 and < 1"),
         (dict(model="vgg16"), "model='vgg16' must be one of 'linear', 'mlp'"),
         (dict(n_clients=None), "n_clients=None must be an integer >= 2"),
         (dict(samples_per_client=None), "samples_per_client=None must be an integer >= 1"),
-        (dict(n_clients=1), "n_clients=1 must be an integer >= 2"),
-        (dict(rounds=2.5), r"rounds=2\.5 must be an integer >= 1"),
-        (dict(rate=0.0), r"rate=0\.0 must be a finite number > 0"),
-        (dict(noise=1.1), r"noise=1\.1 must be a finite number >= 0 and <= 1"),
-        (dict(n_shadows=0), "n_shadows=0 must be an integer >= 1"),
-        (dict(repeats=1), "repeats=1 must be an integer >= 2"),
-        (dict(hidden=0), "hidden=0 must be an integer >= 1"),
     ],
 )
 def test_bad_values_of_a_membership_run(change, message):

@@ -181,20 +181,8 @@ def test_the_time_rises_with_every_use_and_never_exceeds_a_training():
     assert (np.diff(fewer) < 0).all()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [dict(n_clients=0), dict(rounds=0), dict(batch_size=10), dict(local_steps=1.5)],
-)
-def test_sizes_out_of_range_are_named(change):
-    sizes = SIZES | dict(samples_per_client=9, batch_size=2) | change
-    with pytest.raises(ValueError, match=next(iter(change))):
-        sample_time(**sizes)
-
-
-def test_requests_out_of_range_are_named():
-    with pytest.raises(ValueError, match="requests"):
+def test_sizes_that_do_not_fit_are_named():
+    with pytest.raises(ValueError, match="batch_size=10"):
+        sample_time(**SIZES | dict(samples_per_client=9, batch_size=10))
+    with pytest.raises(ValueError, match="requests=6"):
         client_time(**SIZES, requests=6)
-    with pytest.raises(ValueError, match="one_by_one"):
-        client_time(**SIZES, one_by_one="yes")
-    with pytest.raises(ValueError, match="rho"):
-        rule_of_thumb(0.0)

@@ -20,7 +20,7 @@ SCORES = pd.DataFrame(
     {
         "fats": [0.8, 0.6, 0.5, 3, 0.4, 0.9, 0.7, 0.2],
         "frs": [0.7, 0.5, 0.1, 15, 1, 0.9, 0.5, 0.02],
-        "fr2": [0.6, 0.4, 0.2, 20, 1, 0.3, 0.4, 0.12],
+        "fr2": [0.6, 0.4, 0.398, 20, 1, 0.3, 0.4, 0.12],
     },
     ["before", "speed", "after", "back", "share", "kept", "finished", "moves"],
 )
@@ -151,6 +151,8 @@ def test_unlearning_at_once_as_claimed_and_turned(artefact, others, claimed):
     holds = dict.fromkeys(AT_ONCE, "yes") | others
     if artefact == "fats-fig1":
         holds |= {"superior": "yes", "superior_shakespeare": "not run"}
+    else:
+        holds |= {"fr2_falls": "yes"}
     assert answered(artefact, claimed) == holds
     main = {"fig1": "femnist", "fig5": "digits"}[name]
     found = {}
@@ -164,6 +166,12 @@ def test_unlearning_at_once_as_claimed_and_turned(artefact, others, claimed):
         signs = np.where(claimed[name].index.get_level_values("data") == data, -1, 1)
         turned = claimed | {name: claimed[name].mul(signs, axis=0)}
         assert answered(artefact, turned) == holds | {data: "no"}
+
+
+def test_how_far_fr2_falls_is_a_part_of_its_own(claimed):
+    lower = claimed["fig5"].copy()
+    lower.loc[lower.index.get_level_values("method") == "fr2", "after"] -= 0.3
+    assert answered("fats-fig5", claimed | {"fig5": lower})["fr2_falls"] == "no"
 
 
 def test_a_stand_in_does_not_show_that_fats_is_superior(claimed):

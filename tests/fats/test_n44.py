@@ -65,6 +65,8 @@ def level():
         more_ends=2,
         test_size=100,
     )
+    asked |= dict(paper_rate=0.01, test_size_summed=100, seeds_summed=range(3))
+    asked |= dict(clients_summed=[2, 5], batches_summed=[2])
     return drive(n44.tradeoff(**asked, **SIZES, **LINES), invented)
 
 
@@ -120,6 +122,16 @@ def test_figures_turned(artefact, level, grid):
         (other,) = set(FIGURES) - {artefact}
         assert list(judged[other].values()).count("no") == 1  # the other figure knows nothing of it
     assert found == dict.fromkeys(TURNED, "no")
+
+
+def test_points_at_the_papers_rate_are_those_of_figure_7(level, grid):
+    """K = 5 and b = 2 stand on both lines, and are learnt once."""
+    drawn = level._replace(one=level.one.assign(steps=0.0))
+    measured = n44.measure(drawn, grid, data=DATA, repeats=6, **SIZES)
+    assert {key: len(of) for key, of in measured.summed.items()} == {(2, 2): 3, (5, 2): 3}
+    assert set(level.summed["reduction"]) == {"sum"} and set(level.summed["rate"]) == {0.01}
+    late = level.summed.query("clients_per_round == 2 and round > 0.8 * rounds")
+    assert measured.summed[2, 2] == pytest.approx(late.groupby("seed")["accuracy"].mean())
 
 
 def test_remark_2_turned(level, grid):

@@ -5,6 +5,7 @@
 | crossed indices   | pandas objects whose index and columns run backwards     | the valid call's |
 | masked arrays     | arrays of which an entry is masked                       | none             |
 | empty masks       | masked arrays of which none is                           | the valid call's |
+| lists             | the arrays' numbers in lists                             | the valid call's |
 | reused buffers    | arrays that the caller fills anew when it has the answer | stays as it was  |
 | read-only arrays  | arrays that cannot be written, backwards in memory       | the valid call's |
 | shared arrays     | one array for all arguments that are equal               | the valid call's |
@@ -143,6 +144,7 @@ NESTED = nested()
 EQUAL: dict[str, Change] = {  # what must be answered as the valid call is, or refused
     "crossed indices": crossed,
     "empty masks": np.ma.array,
+    "lists": np.ndarray.tolist,
     "read-only arrays": read_only,
     "foreign bytes": foreign_bytes,
     "long doubles": long_doubles,

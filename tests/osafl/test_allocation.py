@@ -389,6 +389,14 @@ def test_a_column_is_not_spread_over_a_square(name):
             CALLS[name](*choice)
 
 
+def test_steps_that_leave_no_time_to_send_are_the_culprit():
+    # 3 steps of 1 s each at 1e9 Hz, with a deadline of 2 s: (10c) has a negative power, which
+    # nobody gave
+    steps, cpu, watt = (np.full(3, value) for value in (3.0, 1e9, 0.5))
+    with pytest.raises(ValueError, match=r"^local_steps=3 at cpu_hz=1e\+09 .* than deadline_s=2"):
+        alternation.algorithm3(THREE, Link(540e3, deadline_s=2.0), steps, cpu, watt)
+
+
 def test_grids_over_all_clients_are_allowed():
     steps = np.linspace(1, 5, 7)[:, None]
     assert alternation.lemma2(THREE, Link(1e6), steps, 0.5).shape == (7, 3)

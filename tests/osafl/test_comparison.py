@@ -5,6 +5,8 @@ import pytest
 
 from companion.notebooks import n33, n34, osafl_shared
 from companion.notebooks.osafl_shared import at_k
+from sflkit.osafl.clients import ceiling
+from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
 from tests.osafl.test_plans import ONE, TWO, drive
 
@@ -56,3 +58,12 @@ def test_the_limits_are_those_of_the_requests():
     assert n33.ceilings(base, [3, 4]).tolist() == limits["user"].tolist()
     harder = n34.two_ceilings(base, [2], [3, 4])[2]["user"]
     assert (harder < limits["user"]).all()  # two similar files are harder to tell apart than one
+
+
+def test_who_knows_the_law_is_right_as_often_as_expected():
+    """Of 4000 requests of five users: within four standard errors, 4 sqrt(1/4 / 4000) = 0.032."""
+    config = OSAFLConfig(seed=3, n_clients=5, rounds=1, allocator="none", test_size=4000)
+    right = n33.right_on_test(config)
+    assert 0 < abs(right - ceiling(config)) < 0.032
+    few = n33.right_on_test(OSAFLConfig(seed=3, n_clients=5, rounds=1, test_size=10))
+    assert few * 10 == round(few * 10)  # two requests of each user

@@ -241,9 +241,22 @@ def test_the_nearest_run_judges_and_no_farther_one_slips_in():
 
 
 def test_seeds_that_chose_do_not_judge():
-    assert Setting("full", chose=[100], judges=range(203, 210)).words == "chosen on seeds 100"
+    told = Setting("full", "ours", chose=[100], judges=range(203, 210)).words
+    assert told == "ours; chosen on seed 100; judged on seeds 203 to 209"
+    assert Setting("full", judges=[5, 3]).words == "judged on seeds 3, 5"
     with pytest.raises(ValueError, match=r"judges=\[100, 203\]: seeds \[100\] chose"):
         Setting("full", chose=[100], judges=[100, 203])
+
+
+def test_the_decisive_contrast_is_told_of_parts_that_decide_alike():
+    # +2.1 points are 42 and 21 % of the printed 5 and 10
+    rule = {"smallest": 0.005, "scale": 100, "unit": "points"}
+    parts = [Part(f"{n}", f"above {n}", Above(printed=n / 100, **rule)) for n in (5, 10)]
+    verdict = claim(parts=parts).judge({"5": UP, "10": UP}, setting=FULL)
+    assert verdict.line == (
+        "**sfl-fig4a: reproduced** (full). above 10: +2.1 points [1.85, 2.35], yes; "
+        "21 % of the printed 10 points [19, 23]; 2 of 2 parts hold."
+    )
 
 
 @pytest.mark.parametrize(
