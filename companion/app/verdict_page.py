@@ -239,6 +239,8 @@ def _found(part: Any, brief: bool = False) -> str:
     several = part.hint.startswith((rules.DISAGREE, rules.UNDECIDED, rules.THE_SAME))
     if several and (brief or part.hint.startswith(rules.THE_SAME)):
         ours = _side_by_side(ours)
+    if several and brief:  # the block has the intervals
+        ours = re.sub(r" \[[^\]]*\]", "", ours)
     if brief:
         ours = ours if several else ours.partition(";")[0]
         return " ".join(text for text in (ours, part.interval) if text)
@@ -247,7 +249,10 @@ def _found(part: Any, brief: bool = False) -> str:
         more = f"and {len(entries) - _MOST_ENTRIES} more"
         ours = "; ".join([count, *entries[:_MOST_ENTRIES], more])
     found = " ".join(text for text in (ours, part.interval) if text)
-    why = part.hint if part.answer == "yes" and not several else ""
+    why = part.hint if part.answer == "yes" or part.hint.startswith(_LIMITS) else ""
+    why = NO_HEADROOM if why.startswith(NO_HEADROOM) else why
+    why = "" if why.startswith(rules.THE_SAME) else why
+    why = "" if several else why
     return ", ".join(text for text in (part.levels, found, part.size, why) if text)
 
 
