@@ -409,9 +409,7 @@ def evidence(
     found = {"fats-fig1": _at_once("fats-fig1", fig1), "fats-fig5": _at_once("fats-fig5", fig5)}
     one, end = _of_set(stream, "MNIST"), _of_set(fig5, "MNIST")
     none = _absent("MNIST")
-    eight: dict[str, Any] = {
-        "femnist": NotRun("see data/README.md")
-    }
+    eight: dict[str, Any] = {"femnist": NotRun("see data/README.md")}
     four: dict[str, Any] = {}
     for level in LEVELS:
         for other in OTHERS:
