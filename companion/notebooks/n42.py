@@ -446,7 +446,7 @@ def setting_of(
         for data in datasets
     )
     level = "stand-in" if set(datasets) & set(STAND_INS) else "reduced"
-    words = f"{each}; {runs} seeds, {test_size} test images; rate in print: 0.001"
+    words = f"{each}; seeds: {runs}; {test_size} test images; rate in print: 0.001"
     return Setting(level, f"{words}; {stream}" if stream else words)
 
 
