@@ -44,7 +44,8 @@ paper: $(READY)
 small: $(READY)
 	@exec $(PY) -m snakemake --cores "$(JOBS)" --nolock --rerun-incomplete --keep-going --quiet all --config only="$(ONLY)"
 
-# Tests compute everything anew and touch no tracked figure. One thread each, as the processes share the cores.
+# Tests touch no tracked figure. A notebook is executed and compared unless nothing changed, its outputs included, since
+# `make figures` executed it here. One thread each, as the processes share the cores.
 test: $(READY)
 	@rm -rf out/test && mkdir -p out/test
 	@echo "ruff" && $(PY) -m ruff check . && $(PY) -m ruff format --check .

@@ -72,7 +72,7 @@ def carry_out(
         If `plan` is no generator, or yields anything but a Stage.
     ValueError
         If the generator was begun before: a plan is carried out once.
-    TypeError, ValueError, sweep.SweepError
+    TypeError, ValueError, SweepError
         As `sweep.run_many`. A stage with failed runs ends the plan; its other runs are stored.
     """
     check_plan(plan)

@@ -209,7 +209,14 @@ def values(name: str, value: ArrayLike) -> np.ndarray:
         out = np.asarray(value)
     except (TypeError, ValueError, RuntimeError):
         return np.asarray(None)
-    return out if out.ndim <= MAX_AXES else np.asarray(None)
+    return native(out) if out.ndim <= MAX_AXES else np.asarray(None)
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """Return an array whose numbers have this machine's byte order and at most 64 bits."""
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        return array.astype(float)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def array(

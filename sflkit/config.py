@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from functools import cache, partial, wraps
+from functools import partial, wraps
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -37,10 +37,8 @@ from typing import (
 
 import numpy as np
 import pydantic
-from pydantic.dataclasses import is_pydantic_dataclass
 
 from sflkit import checks
-from sflkit.registry import Registry
 
 Class = TypeVar("Class", bound=type)
 # Stands in a message for the name of the field, which a type does not know.
@@ -204,17 +202,3 @@ def _refusal(field: Any, details: list, cls: type, given: Mapping[str, Any]) -> 
     own = field in ("data", "model") and not isinstance(value, str)
     more = f"; your own is for run(config, {field}=...), where it takes one" if own else ""
     return f"{field}={checks.shown(value, 100)} must be {_expected(kind)}{more}"
-
-
-@cache
-def registries(cls: type) -> dict[str, Registry]:
-    """Return the registries from which the fields of a config take their values, by field.
-
-    A class that `settings` did not declare has none.
-    """
-    return {
-        field: allowed
-        for field, kind in (_kinds(cls) if is_pydantic_dataclass(cls) else {}).items()
-        for check in _validators(kind)
-        if isinstance(allowed := getattr(check, "keywords", {}).get("allowed"), Registry)
-    }

@@ -24,7 +24,6 @@ from sflkit.config import (
     Positive,
     Seed,
     Share,
-    registries,
     settings,
 )
 from sflkit.fats.config import FATSConfig
@@ -282,8 +281,3 @@ def test_a_config_of_a_script_travels_by_value(tmp_path):
     assert config == cls(rounds=3) and config.rule == "a"
     with pytest.raises(ValueError, match=r"^rounds=0 must be an integer >= 1$"):
         cls(rounds=0)
-
-
-def test_the_registries_behind_a_config():
-    assert registries(Example) == {"rule": RULES}
-    assert registries(dict) == {}

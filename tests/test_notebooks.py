@@ -311,7 +311,7 @@ def test_the_front_door_runs_through_the_gate(clone):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    (executed,) = (clone / "out" / "runs").glob("00_*.ipynb")
+    (executed,) = (clone / "out" / "runs" / "00-1").glob("00_*.ipynb")
     injected = [source(cell) for cell in cells_of(executed) if "injected-parameters" in tags(cell)]
     assert len(injected) == 1 and setting.replace("=", " = ") in injected[0].splitlines()
     assert all(cell["execution_count"] for cell in code(executed))

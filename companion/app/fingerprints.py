@@ -2,8 +2,9 @@
 
 A kernel that executes a notebook in place writes down which files of the clone it read: the modules
 that it loaded, and data, claims and published runs. `keep` puts their digests into
-out/.fingerprints, with the packages at hand and what the notebook left behind; `is_current` says
-whether all of that is as it was. Then executing the notebook again would change nothing.
+out/.fingerprints, with the packages and data sets at hand and what the notebook left behind;
+`is_current` says whether all of that is as it was. Then executing the notebook again would change
+nothing.
 
 What is read of a table that all notebooks write, such as verdicts.csv, counts only for notebook 90,
 which shows what the others found. A process that a kernel starts may load what the modules of
@@ -26,7 +27,7 @@ from typing import Any
 from sflkit import paths
 
 ALL_VERDICTS = "90"  # the notebook that shows what the others have found
-_TABLES = ("verdicts.csv", "parts.csv", "index.csv", "parameters.json")
+_TABLES = ("verdicts.csv", "parts.csv", "index.csv")
 _PACKAGES = ("sflkit", "companion")
 _NOT_READ = ("out", ".git", ".venv")  # folders of a clone in which nothing is a source
 
@@ -42,9 +43,8 @@ def kernel_arguments(file: Path) -> list[str]:
 
 def follow(target: str) -> None:
     """Write to `target`, after every cell, which files of the clone this process has read."""
-    from IPython import get_ipython
-
     root = str(paths.clone_root()) + os.sep
+    roots = (root, *(str(folder.absolute()) + os.sep for folder in paths.data_folders()))
     opened: set[str] = set()
 
     def hook(event: str, arguments: tuple) -> None:
@@ -59,12 +59,12 @@ def follow(target: str) -> None:
             and (name.partition(".")[0] in _PACKAGES or file.startswith(root))
         }
         read = {os.path.abspath(name) for name in list(opened)}
-        inside = {name for name in read if name.startswith(root)}
+        inside = {name for name in read if name.startswith(roots)}
         found = sorted(name for name in loaded | inside if not name.endswith(".pyc"))
         paths.write_atomic(target, json.dumps(found))
 
     sys.addaudithook(hook)
-    get_ipython().events.register("post_run_cell", write)
+    sys.modules["IPython"].get_ipython().events.register("post_run_cell", write)
 
 
 # --- around it ------------------------------------------------------------------------------------
@@ -90,6 +90,7 @@ def keep(file: Path, began: float, seconds: float) -> None:
         "sources": {name: _digest(name) for name in sorted(sources)},
         "made": _made(file),
         "packages": packages(),
+        "data": _data(),
         "seconds": round(seconds, 1),
     }
     paths.write_atomic(_record(file), json.dumps(kept, indent=1))
@@ -101,6 +102,7 @@ def is_current(file: Path) -> bool:
     return (
         bool(kept)
         and kept["packages"] == packages()
+        and kept["data"] == _data()
         and all(_digest(name) == digest for name, digest in kept["sources"].items())
         and kept["made"] == _made(file)
     )
@@ -118,6 +120,12 @@ def packages() -> str:
     return _sha256("\n".join([sys.version, *found]).encode())
 
 
+def _data() -> list[str]:
+    """Return the names of what lies in the folders of data: notebooks say what is at hand."""
+    folders = [folder for folder in paths.data_folders() if folder.is_dir()]
+    return sorted({file.name for folder in folders for file in folder.iterdir()})
+
+
 def library(*others: str) -> str:
     """Return a digest of sflkit's modules, the packages at hand and what else is given."""
     folder = Path(paths.__file__).parent
@@ -128,7 +136,7 @@ def library(*others: str) -> str:
 def _read(file: Path) -> dict[str, Any]:
     try:
         kept = json.loads(paths.read(_record(file)))
-        return kept if set(kept) == {"sources", "made", "packages", "seconds"} else {}
+        return kept if set(kept) == {"sources", "made", "packages", "data", "seconds"} else {}
     except (OSError, ValueError, TypeError):
         return {}
 
@@ -152,7 +160,7 @@ def _made(file: Path) -> dict[str, str]:
     about = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("sflkit", {})
     mine = set(about.get("artefacts", ()))
     rows = []
-    for table in _TABLES[:3]:
+    for table in _TABLES:
         if (folder / table).is_file():
             found = pd.read_csv(folder / table, dtype=str, keep_default_na=False)
             own = found["artefact"].isin(mine)

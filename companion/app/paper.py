@@ -27,7 +27,7 @@ import joblib
 from companion import plans, shelf, story
 from companion.app import gate
 from sflkit import machine, paths
-from sflkit.runs import lane, sweep
+from sflkit.runs import SweepError, lane, sweep
 from sflkit.runs.keys import canonical, describe
 
 LENGTHS = ("rounds", "episodes", "repeats")
@@ -105,7 +105,7 @@ class Course:
                 sweep.run_many(self.stage.run, configs, **how)
         except paths.CannotWrite:
             raise
-        except sweep.SweepError as error:
+        except SweepError as error:
             self.error = str(error)
         except Exception:
             self.error = traceback.format_exc()

@@ -19,6 +19,7 @@ from companion import templates
 from companion.app import gate
 from companion.app.artefacts import (
     PAPERS,
+    STATED,
     anchor,
     full_name,
     name_of,
@@ -63,6 +64,7 @@ _WORDS = (
     (r"^0 of (\d+) hold(, not: .*)?", r"none of \1 holds"),
     (r"^(\d+) of (\d+) hold, not: (.*)$", r"\1 of \2 hold, not \3"),
     (r"\b(\d+) of \1 hold(?:, )?", r""),
+    (r", (?=;|$)", r""),  # where all hold nothing is left of a count
 )
 
 
@@ -79,10 +81,13 @@ def verdict_page(tally: str) -> str:
         for row in mine:
             judged = _counted(parts[parts["artefact"] == row.artefact])
             line = _line(row, judged, books.get(row.artefact))
-            others = [part for part in _others(row, judged) if part.answer != "yes"]
+            same = ("yes", "open", "not run") if row.verdict == "open" else ("yes",)
+            others = [part for part in _others(row, judged) if part.answer not in same]
             number = settings.index(_setting(row)) + 1
             setting = f"[Setting {number}](#{above})."
             more = {"also": others[0] if others else None}
+            if row.artefact not in STATED:  # its heading says where the paper has it
+                more["source"] = ""
             if others:
                 more["like"] = sum(part.answer == others[0].answer for part in others)
             shown = _block(row, judged, claim=line["short"], setting=setting, **more)
@@ -165,13 +170,14 @@ def answer(verdict: str, parts: list) -> str:
         words = f"{_ANSWERS[first.answer].capitalize()}: {words}"
     found = _found(first)
     text = _sentence(f"{words}: {found}" if found else words)
-    if verdict == first.answer == "open" and first.hint:
+    # what the verdict says already is not said again
+    if verdict == first.answer == "open" and first.hint not in ("", rules.DISAGREE, NOT_SEEN):
         text += f" {_sentence(first.hint)}"
     errata = sorted({str(int(part.erratum)) for part in parts if part.erratum}, key=int)
     listed = " and ".join(filter(None, [", ".join(errata[:-1]), *errata[-1:]]))
     named = f"[ERRATA](ERRATA.md) {listed}"
     if verdict == "corrected":
-        return f"{text} True as corrected by {named}."
+        return f"{text} Corrected by {named}."
     if verdict == "open" and errata and any(part.answer in ("no", "partly") for part in judged):
         text += f" What fails as printed is corrected by {named}."
     missing = sum(part.answer == "not run" for part in judged)
@@ -205,6 +211,7 @@ def _ranked(verdict: str, parts: list) -> list:
         key=lambda part: (
             (part.role == "corrected") != (verdict == "corrected"),
             (DECIDES_OPEN if verdict == "open" else _ORDER).index(part.answer),
+            not part.hint.startswith(_LIMITS),
             not (part.interval or part.levels),
             rules.decisive(part.size),
             -ratio(part),
@@ -232,6 +239,8 @@ def _found(part: Any, brief: bool = False) -> str:
     several = part.hint.startswith((rules.DISAGREE, rules.UNDECIDED, rules.THE_SAME))
     if several and (brief or part.hint.startswith(rules.THE_SAME)):
         ours = _side_by_side(ours)
+    if several and brief:  # the block has the intervals
+        ours = re.sub(r" \[[^\]]*\]", "", ours)
     if brief:
         ours = ours if several else ours.partition(";")[0]
         return " ".join(text for text in (ours, part.interval) if text)
@@ -242,6 +251,8 @@ def _found(part: Any, brief: bool = False) -> str:
     found = " ".join(text for text in (ours, part.interval) if text)
     why = part.hint if part.answer == "yes" or part.hint.startswith(_LIMITS) else ""
     why = NO_HEADROOM if why.startswith(NO_HEADROOM) else why
+    why = "" if why.startswith(rules.THE_SAME) else why
+    why = "" if several else why
     return ", ".join(text for text in (part.levels, found, part.size, why) if text)
 
 

@@ -60,8 +60,6 @@ CELLS = (
     Cell("lenet", 10, 10, 0.02, common=True),
     Cell("lenet", 10, 40, 0.02, common=True),
 )
-MAP_SEEDS = (200, 201, 202, 203)
-FRESH_SEEDS = (210, 211, 212, 213, 214, 215)  # judge where FULL leads, and chose nothing
 
 
 def of_cell(cell: Cell, rules: Sequence[str], seeds: Sequence[int]) -> list[SFLConfig]:
@@ -77,6 +75,13 @@ def of_cell(cell: Cell, rules: Sequence[str], seeds: Sequence[int]) -> list[SFLC
     return [replace(base, rule=rule, seed=seed) for seed in seeds for rule in rules]
 
 
+def rows_of(frame: pd.DataFrame, cell: Cell) -> pd.DataFrame:
+    """Return the rows of a cell's runs."""
+    fields = cell._asdict()
+    fields["batch_size"] = 60 // fields.pop("cache_rounds")
+    return frame[(frame[[*fields]] == pd.Series(fields)).all(axis=1)]
+
+
 def leads(frame: pd.DataFrame) -> bool:
     """Say whether FULL ends above FIFO by its interval and a point: only there others are run."""
     gain = mean_interval(difference(window(frame, LATE), "full_refreshed", "fifo"))
@@ -89,8 +94,16 @@ ORDER = (("drsr", "fifo"), ("srsr", "fifo"), ("fifo", "lazy"))
 HEADROOM = ("full_refreshed", "fifo")
 
 
-def comparison(**given: Any) -> Generator[Stage, pd.DataFrame, dict[str, pd.DataFrame]]:
-    """Plan notebook 12: the rules on two data sets, panel -> frame."""
+class Comparison(NamedTuple):
+    """Runs of notebook 12: Fig. 4 by panel, and the map of headroom on both sets of seeds."""
+
+    panels: dict[str, pd.DataFrame]
+    explored: pd.DataFrame
+    fresh: pd.DataFrame
+
+
+def comparison(**given: Any) -> Generator[Stage, pd.DataFrame, Comparison]:
+    """Plan notebook 12: the rules on two data sets, and where FULL has something to win."""
     p = SimpleNamespace(**given)
     same = ("capacity", "batch_size", "theta", "classes_per_client", "evaluate_every")
     base = SFLConfig(**{name: given[name] for name in same})
@@ -104,7 +117,19 @@ def comparison(**given: Any) -> Generator[Stage, pd.DataFrame, dict[str, pd.Data
             f"panel {panel}",
             gpu=True,
         )
-    return found
+    explored = yield Stage(
+        training.full_start,
+        [c for cell in CELLS[: p.cells] for c in of_cell(cell, HEADROOM, p.map_seeds)],
+        "map of headroom",
+    )
+    won = [cell for cell in CELLS[: p.cells] if leads(rows_of(explored, cell))]
+    rules = ("full_refreshed", "drsr", "srsr", "fifo")
+    fresh = yield Stage(
+        training.full_start,
+        [c for cell in won[: p.fresh_cells] for c in of_cell(cell, rules, p.fresh_seeds)],
+        "where FULL leads",
+    )
+    return Comparison(found, explored, fresh)
 
 
 def comparison_evidence(found: Mapping[str, pd.DataFrame]) -> dict[str, Evidence]:

@@ -4,9 +4,9 @@ Start with `history` (who trained on what, Algorithm 1's sampling) and `forgetti
 and 3: how a history forgets a sample or a client). `stability` has Lemma 1, `enumeration` proves
 laws on tiny cases, `first_uses` simulates the cost of requests.
 
-`learning` trains, forgets and recomputes models, kept in a `state`.
-`methods` is the table of FATS, FRS and FR2, and says how to add another; `sgd` has the local steps,
-`baselines` what FRS and FR2 compute, `attacks` membership inference.
+`learning` trains, forgets and recomputes models, kept in a `state`; `clients` has the data that it
+was trained on. `methods` is the table of FATS, FRS and FR2, and says how to add another; `sgd` has
+the local steps, `baselines` what FRS and FR2 compute, `attacks` membership inference.
 
 `training` and `membership` are the experiments, with settings in `config` and networks from
 `tasks`; `bounds` holds the rates and costs.
@@ -25,6 +25,7 @@ __getattr__, __dir__, __all__ = exports(
         "attacks": "",
         "baselines": "",
         "bounds": "",
+        "clients": "",
         "enumeration": "",
         "expected_time": "",
         "first_uses": "",

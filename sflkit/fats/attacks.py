@@ -123,33 +123,26 @@ class LossThreshold:
         return 1 / (1 + np.exp(losses(probabilities, y) - self.threshold))
 
 
-class Resampled(NamedTuple):
-    """Mean and standard deviation of a figure over resampled evaluation sets."""
-
-    mean: float
-    std: float
-
-
-@dataclass(frozen=True)
-class MembershipResult:
+class MembershipResult(NamedTuple):
     """How well an attack tells members from non-members; shares in [0, 1], chance 0.5.
 
-    Parameters
+    Attributes
     ----------
-    accuracy, precision : Resampled
-        Over the evaluation sets: share of right answers; share of members among samples called
-        member.
+    accuracy, accuracy_std, precision, precision_std : float
+        Mean and standard deviation over the evaluation sets: share of right answers; share of
+        members among samples called member.
     silent : float
         Share of evaluation sets in which nothing was called member, whose precision is then 0.5.
-    n, repeats : int
-        Members per set, and sets.
+    n : int
+        Members per set.
     """
 
-    accuracy: Resampled
-    precision: Resampled
+    accuracy: float
+    accuracy_std: float
+    precision: float
+    precision_std: float
     silent: float
     n: int
-    repeats: int
 
 
 class Metrics(NamedTuple):
@@ -367,12 +360,14 @@ def evaluate_attack(
     n = min(map(len, scores))
     sets = [s[rng.integers(len(s), size=(repeats, n))] for s in scores]
     found = membership_metrics(*sets)
+    spread = min(1, repeats - 1)  # of one set there is none
     return MembershipResult(
-        accuracy=_resampled(found.accuracy),
-        precision=_resampled(found.precision),
+        accuracy=float(found.accuracy.mean()),
+        accuracy_std=float(found.accuracy.std(ddof=spread)),
+        precision=float(found.precision.mean()),
+        precision_std=float(found.precision.std(ddof=spread)),
         silent=float(found.silent.mean()),
         n=n,
-        repeats=repeats,
     )
 
 
@@ -398,12 +393,6 @@ def _shadow_records(
     n = min(n_train, len(y) - n_train)
     rows = np.concatenate([order[:n], order[n_train : n_train + n]])
     return _Records(_answers(predict, x[rows], y[rows]), y[rows], np.repeat([True, False], n))
-
-
-def _resampled(values: np.ndarray) -> Resampled:
-    """Return mean and deviation of a figure over evaluation sets (repeats,)."""
-    std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return Resampled(float(values.mean()), std)
 
 
 def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:

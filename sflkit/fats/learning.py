@@ -38,7 +38,6 @@ clients     D_k         M pairs      (x, y) of each client, tensors or arrays; N
 from __future__ import annotations
 
 import copy
-import hashlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -53,16 +52,14 @@ from torch import Tensor
 from sflkit import checks, federated, machine
 from sflkit.fats import forgetting
 from sflkit.fats.baselines import Fisher
+from sflkit.fats.clients import Data, client_data, identified, samples_left
 from sflkit.fats.history import History, pair
 from sflkit.fats.methods import LEARNS_AS, METHODS, Local
 from sflkit.fats.sgd import SGD
 from sflkit.fats.state import Entry, State, check_replaces, fixed_digest, save, sealed, sha256
 from sflkit.federated.arrays import tensor_of
-from sflkit.federated.batches import convert
 
 MEMORY_BYTES = 2**30  # that the kept models of a run take, about, unless it says `every`
-# The data of a client, or None for one that is forgotten.
-Data = tuple[Tensor, Tensor] | None
 
 
 def learn(
@@ -224,12 +221,15 @@ def request(
     if start == done:  # all rounds that have run stand
         start = -1
     owed = max(state.owed, done)
+    data = state.data
+    if data is not None:
+        data = np.where(samples_left(history), data, np.uint64(0))
     entry = Entry(len(targets), rule, first, start, owed)
     return sealed(
         state,
         history=history,
         log=(*state.log, entry),
-        data=None if state.data is None else np.where(_left(history), state.data, np.uint64(0)),
+        data=data,
         models={r: model for r, model in state.models.items() if start < 0 or r <= start},
         owed=state.owed if start < 0 else owed,
     )
@@ -272,11 +272,11 @@ def resume(
     """
     checks.instance("state", state, State).check()
     history, done = copy.deepcopy(state.history), state.rounds_done
-    data = _client_data(task, clients, history)
+    data = client_data(task, clients, history)
     if until is None:
         until = state.owed if state.status == "pending" else history.rounds
     until = checks.integer("until", until, done, history.rounds)
-    state = _identified(state, data)
+    state = sealed(state, data=identified(data, history, state.data))
     if path is not None:
         if history.forgotten and until > done:
             save(state, path)
@@ -327,14 +327,6 @@ def _restart(old: History, new: History, first: int, done: int) -> int:
     changed |= (old.batches != new.batches).any(axis=(1, 2, 3))
     again = np.flatnonzero(changed[:done]).tolist() + [first] * (first >= 0)
     return min(again, default=-1)
-
-
-def _left(history: History) -> np.ndarray:
-    """Return which samples are not forgotten, bool (sum N_k,), the clients one after another."""
-    parts = [np.zeros(n, dtype=bool) for n in history.samples_per_client]
-    for k, part in enumerate(parts):
-        part[history.remaining(k)] = True
-    return np.concatenate(parts)
 
 
 def _first_model(task: federated.Task, start: Any) -> Tensor:
@@ -394,84 +386,3 @@ def _advanced(state: State, params: Tensor, seconds: float, fixed: str) -> State
     models = {r: model for r, model in state.models.items() if r % state.every == 0}
     models[done + 1] = params.detach().to("cpu", copy=True)
     return sealed(state, fixed, models=models, log=tuple(log))
-
-
-def _identified(state: State, data: list[Data]) -> State:
-    """Return the state with digests of its samples, refused unless the data are those it had.
-
-    What is forgotten may be anything."""
-    left, sizes = _left(state.history), state.history.samples_per_client
-    found = np.concatenate(
-        [np.zeros(n, np.uint64) if own is None else _samples(*own) for own, n in zip(data, sizes)]
-    )
-    other = np.flatnonzero(left & (found != state.data)) if state.data is not None else ()
-    if len(other):
-        k = int(np.searchsorted(np.cumsum(sizes), other[0], side="right"))
-        raise ValueError(
-            f"clients[{k}] is not what the state was trained on: sample "
-            f"{other[0] - sizes[:k].sum()} is another one; give the same clients in the same "
-            "order, with what is forgotten in its place"
-        )
-    return sealed(state, data=np.where(left, found, np.uint64(0)))
-
-
-def _samples(x: Tensor, y: Tensor) -> np.ndarray:
-    """Return the first 8 bytes of each sample's sha256, uint64 (n,)."""
-    rows = [
-        (values.float() if values.is_floating_point() else values.long())
-        .reshape(len(y), -1)
-        .cpu()
-        .contiguous()
-        .numpy()
-        for values in (x, y)
-    ]
-    found = (hashlib.sha256(a.tobytes() + b.tobytes()).digest()[:8] for a, b in zip(*rows))
-    return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
-
-
-def _client_data(task: federated.Task, clients: Iterable, history: History) -> list[Data]:
-    """Return copies of the clients' data as tensors on the device that trains.
-
-    They are checked against history and task. All labels that are left and the shape of one sample
-    per client are looked at; what is forgotten may be anything of its length."""
-    device = machine.device()
-    if not isinstance(clients, Iterable):
-        raise ValueError(f"clients={clients!r} must be a list of (x, y)")
-    clients = list(clients)
-    if len(clients) != history.n_clients:
-        raise ValueError(
-            f"clients has {len(clients)} entries; the history has {history.n_clients} clients"
-        )
-    data: list[Data] = []
-    trials = []
-    for k, (own, size) in enumerate(zip(clients, history.samples_per_client)):
-        left = history.remaining(k)
-        data.append(None if own is None and not len(left) else _copied(k, own, int(size), device))
-        trials.append([_trial(*data[k], left)] if len(left) else [])
-    convert(task, trials, device)
-    return data
-
-
-def _copied(k: int, own: Any, size: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the data of client k as tensors, refused unless both have `size` samples."""
-    try:
-        if not isinstance(own, (tuple, list)):
-            raise TypeError
-        x, y = (tensor_of(values, device).detach().clone() for values in own)
-    except (TypeError, ValueError, RuntimeError):
-        x = y = torch.empty(())
-    if {x.shape[:1], y.shape[:1]} != {(size,)}:
-        raise ValueError(
-            f"clients[{k}] must be (x, y) with samples_per_client={size} samples each, forgotten "
-            "ones included and none masked"
-        )
-    return x, y
-
-
-def _trial(x: Tensor, y: Tensor, left: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Return a mini-batch by which a client's data are checked: one sample, and all labels left.
-
-    The one sample stands for all, so that nothing of the size of the data is copied."""
-    one = x[left[0]]
-    one = one.float() if one.is_floating_point() else one
-    return one.expand(len(left), *one.shape), y[torch.from_numpy(left).to(y.device)]

@@ -58,7 +58,7 @@ from sflkit.randomness import generator
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sflkit.fats.attacks import MembershipAttack, MembershipResult, Predict, ShadowAttack
+    from sflkit.fats.attacks import MembershipAttack, Predict, ShadowAttack
     from sflkit.fats.state import State
     from sflkit.fats.tasks import Model
     from sflkit.federated import Task
@@ -320,7 +320,7 @@ def _attacks(
         found = attacks.evaluate_attack(
             used, predict, members, others, repeats=config.repeats, rng=rng
         )
-        yield kind, _figures(found) | _whole(used, predict, made, parts) | accuracies
+        yield kind, found._asdict() | _whole(used, predict, made, parts) | accuracies
 
 
 def _whole(
@@ -337,17 +337,6 @@ def _whole(
         "whole_accuracy": float(found.accuracy),
         "whole_precision": float(found.precision),
         "pairs": len(parts.members),
-    }
-
-
-def _figures(found: MembershipResult) -> dict[str, Any]:
-    return {
-        "accuracy": found.accuracy.mean,
-        "accuracy_std": found.accuracy.std,
-        "precision": found.precision.mean,
-        "precision_std": found.precision.std,
-        "silent": found.silent,
-        "n": found.n,
     }
 
 

@@ -10,7 +10,7 @@
 
 Server rules stand in `servers`, the engine in `task`, `local` and `evaluation`;
 `own` builds the rule and the network that a user brings to a run. What is below them (`batches`,
-`replicas`, `workers`, `pool`, `stacked`) is for those who extend the engine.
+`picks`, `replicas`, `workers`, `pool`, `stacked`, `recording`) is for those who extend the engine.
 """
 
 from sflkit.federated.aggregation import LocalWork, weighted_average

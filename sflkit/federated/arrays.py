@@ -59,7 +59,7 @@ def array_of(value: Any) -> np.ndarray:
     if isinstance(value, np.ma.MaskedArray):
         return value  # the checks say what is wrong with it
     try:
-        return np.asarray(value)
+        return checks.native(np.asarray(value))
     except ValueError:
         return np.array(value, dtype=object)
 

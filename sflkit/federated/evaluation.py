@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sflkit import checks, machine
-from sflkit.federated.arrays import array_of, first_not_finite
+from sflkit.federated.arrays import array_of
 from sflkit.federated.batches import Batch, samples
 from sflkit.federated.replicas import Replica
 from sflkit.federated.stacked import models_at_once
@@ -81,17 +81,10 @@ def evaluate(
     rows = flat.to(where).reshape(-1, task.n_params)
     sums = _sums(task, rows, data, batch_size, machine.thread_count(threads), shares)
     loss, accuracy = sums / (data.n if shares is None else float(shares.sum()))
-    accuracy[~_finite_rows(rows)] = np.nan
+    accuracy[~torch.isfinite(rows).all(1).cpu().numpy()] = np.nan
     if flat.ndim == 2:
         return Evaluation(loss, accuracy)
     return Evaluation(float(loss[0]), float(accuracy[0]))
-
-
-def _finite_rows(rows: Tensor) -> np.ndarray:
-    """Return which models (C, P) are finite, bool (C,); one pass where all of them are."""
-    if first_not_finite(rows) is None:
-        return np.ones(len(rows), dtype=bool)
-    return torch.isfinite(rows).all(1).cpu().numpy()
 
 
 def _shares(weights: Any, n: int) -> Tensor:

@@ -78,7 +78,7 @@ def local_sgd(
         loss of its batch. Lists may differ in length, and an empty one leaves the client's
         parameters as they are. For full-batch steps repeat the same tuple: nothing is copied.
         Tensors are used as they are, arrays are converted. NaN in the inputs is not looked for,
-        see `batches.convert`.
+        in either form, see `batches.read`.
     rate : float or array (C,)
         The learning rate, > 0, of all clients or of each.
     data, rows, weights : optional, in place of `batches`

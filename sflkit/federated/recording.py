@@ -25,7 +25,7 @@ _VIEWS |= {torch.ops.aten.expand, torch.ops.aten.alias}
 
 
 KEPT = 8  # recordings that a task keeps
-_lock = threading.Lock()
+_lock = threading.RLock()  # what is recorded may ask for a recording itself
 
 
 class Programs:
@@ -39,20 +39,19 @@ class Programs:
         """Return what `make` has recorded for `key`; None the first `after` times it is asked for.
 
         To record costs as much as to compute some times, so that shapes that hardly come back are
-        not worth it. The oldest recording goes when there are more than `KEPT`.
+        not worth it. When there are `KEPT` recordings, or a thousand shapes, all are forgotten.
         """
-        if key in self._made:
-            return self._made.get(key)
-        self._asked[key] += 1
-        if self._asked[key] <= after:
-            return None
+        if key not in self._made:
+            self._asked[key] += 1
+            if self._asked[key] <= after:
+                return None
         with _lock:
-            program = self._made[key] if key in self._made else make()
-            self._made[key] = program
-            while len(self._made) > KEPT:
-                oldest = next(iter(self._made))
-                del self._made[oldest], self._asked[oldest]
-        return program
+            if len(self._asked) > 1000 or (key not in self._made and len(self._made) == KEPT):
+                self._made.clear()
+                self._asked.clear()
+            if key not in self._made:
+                self._made[key] = make()
+            return self._made[key]
 
 
 class _Recorder(TorchDispatchMode):
@@ -61,30 +60,25 @@ class _Recorder(TorchDispatchMode):
     def __init__(self, inputs: Sequence[Tensor]):
         super().__init__()
         self.graph = fx.Graph()
-        self._seen = list(inputs)  # so that no id is given again
+        self._seen: list[Any] = list(inputs)  # so that no id is given again
         self._nodes = {id(t): self.graph.placeholder(f"x{i}") for i, t in enumerate(inputs)}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        node = self._node(func, args, kwargs or {}, out)
-        for i, value in enumerate((out,) if isinstance(out, Tensor) else out):
-            if isinstance(value, Tensor):
-                many = not isinstance(out, Tensor)
-                self._nodes[id(value)] = (
-                    self.graph.call_function(operator.getitem, (node, i)) if many else node
-                )
-                self._seen.append(value)
+        out, kwargs = func(*args, **(kwargs or {})), kwargs or {}
+        many = () if isinstance(out, Tensor) else out
+        self._seen += [out, *many]
+        if func.overloadpacket in _VIEWS and _form(out) == _form(args[0]):
+            self._nodes[id(out)] = self._nodes[id(args[0])]  # the same numbers under another name
+            return out
+        args, kwargs = tree_map_only(Tensor, lambda t: self._nodes[id(t)], (args, kwargs))
+        node = self._nodes[id(out)] = self.graph.call_function(func, args, kwargs)
+        for i, value in enumerate(many):
+            self._nodes[id(value)] = self.graph.call_function(operator.getitem, (node, i))
         return out
 
-    def _node(self, func: Any, args: Any, kwargs: Any, out: Any) -> fx.Node:
-        def known(t: Tensor) -> fx.Node:
-            return self._nodes[id(t)]
 
-        if func.overloadpacket in _VIEWS:
-            if (out.shape, out.stride()) == (args[0].shape, args[0].stride()):
-                return known(args[0])  # the same numbers under another name
-        args, kwargs = (tree_map_only(Tensor, known, part) for part in (args, kwargs))
-        return self.graph.call_function(func, args, kwargs)
+def _form(t: Tensor) -> tuple:
+    return t.shape, t.stride()
 
 
 def traced(step: Callable[..., None], inputs: Sequence[Tensor]) -> Callable[..., None] | None:

@@ -93,7 +93,16 @@ def train(work: Training) -> None:
         for first in range(0, len(order), size):
             chunk = order[first : first + size]
             index = torch.from_numpy(chunk).to(out.device)
-            params = _train_chunk(work, replica, picks, chunk, index)
+            try:
+                params = _train_chunk(work, replica, picks, chunk, index)
+            except torch.OutOfMemoryError as error:
+                free = free_bytes(out.device)
+                fit = free // (GPU_BYTES_A_NUMBER * numbers_of_one(task, picks.x, n))
+                raise ValueError(
+                    f"device: {len(chunk)} clients found no memory on the GPU, of which "
+                    f"{free / 2**30:.1f} GiB are free, for some {fit} clients; give fewer in one "
+                    "call, or device='cpu'"
+                ) from error
             new = torch.cat([p.flatten(1) for p in params], 1)
             out[index] = new.sub_(work.start[index]) if work.updates else new
 
@@ -103,8 +112,12 @@ def models_at_once(task: Task, x: Tensor, n: int) -> int:
     numbers = CPU_NUMBERS
     if x.device.type != "cpu":
         numbers = free_bytes(x.device) // GPU_BYTES_A_NUMBER
-    one = task.n_params + n * (x[0].numel() + task.forward(x).numbers)
-    return max(1, numbers // one)
+    return max(1, numbers // numbers_of_one(task, x, n))
+
+
+def numbers_of_one(task: Task, x: Tensor, n: int) -> int:
+    """Return how many numbers one client takes: parameters, inputs and outputs of layers."""
+    return task.n_params + n * (x[0].numel() + task.forward(x).numbers)
 
 
 def free_bytes(device: torch.device) -> int:
@@ -125,7 +138,7 @@ def _train_chunk(
         key = (tables, sizes.shape, masked, _shapes(t for part in stack[:4] for t in part))
         key = (*key, _shapes(stack[4:]))
         program = work.task.programs.get(
-            key, CAPTURED_AFTER, lambda: Round(work.task, replica, stack, sizes.shape[1], masked)
+            key, CAPTURED_AFTER, lambda: _Round(work.task, replica, stack, sizes.shape[1], masked)
         )
     if program is not None:
         return program(stack)
@@ -218,7 +231,7 @@ def _gradients(
         return torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
 
 
-class Round:
+class _Round:
     """All steps of one chunk on memory of its own, recorded and replayed; see `recording`.
 
     Parameters

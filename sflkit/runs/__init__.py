@@ -4,6 +4,7 @@
 code, `store` keeps results and `archive` those that are published, `lane` carries them between
 machines."""
 
-from sflkit.runs.sweep import Complete, DamagedResult, MissingResult, SweepError, run_many
+from sflkit.runs.sweep import Complete, DamagedResult, MissingResult, run_many
+from sflkit.runs.workers import SweepError
 
 __all__ = ["Complete", "DamagedResult", "MissingResult", "SweepError", "run_many"]

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sflkit import checks, machine, paths
-from sflkit.runs import archive, audit, store, sums, sweep, tables
+from sflkit.runs import archive, audit, store, sums, tables, workers
 from sflkit.runs.keys import config_dict, describe, result_key
 
 LIST = "list.json"
@@ -169,11 +169,11 @@ def compute(
     left = [order for order in wanted if order.key not in there]
     left.sort(key=lambda order: (order.seconds is None, -(order.seconds or 0.0)))
     threads = max(1, machine.cores() // max(1, min(jobs, len(left))))
-    workers = [_Worker(folder, threads) for _ in range(min(jobs, len(left)))]
+    crew = [_Worker(folder, threads) for _ in range(min(jobs, len(left)))]
     try:
-        _share_out(left, workers, end, echo)
+        _share_out(left, crew, end, echo)
     finally:
-        for worker in workers:
+        for worker in crew:
             worker.process.kill()
             worker.process.join()
     whole = [order for order in wanted if store.is_complete(order.key, folder)]
@@ -197,28 +197,28 @@ class _Worker:
 
 
 def _work(pipe: connection.Connection, folder: Path, threads: int, parent: int) -> None:
-    sweep.die_with_parent(parent)
+    workers.die_with_parent(parent)
     while True:
         run, config = pipe.recv()
-        task = sweep.Task(run, {}, folder, threads, os.getpid())
-        pipe.send(sweep.execute(task, (config, describe(run, config)), False))
+        task = workers.Task(run, {}, folder, threads, os.getpid())
+        pipe.send(workers.execute(task, (config, describe(run, config)), False))
 
 
 def _share_out(
-    left: list[Order], workers: list[_Worker], end: float, echo: Callable[[str], Any]
+    left: list[Order], crew: list[_Worker], end: float, echo: Callable[[str], Any]
 ) -> None:
     """Give the workers runs until none is left that fits, or the time has come."""
     promised = spent = 0.0
     while True:
         pace = spent / promised if promised else 1.0
-        for worker in workers:
+        for worker in crew:
             seconds = end - time.monotonic()
             fits = (o for o in left if o.seconds is None or pace * o.seconds <= seconds)
             if worker.order is None and worker.process.is_alive() and (order := next(fits, None)):
                 left.remove(order)
                 worker.order, worker.began = order, time.monotonic()
                 worker.pipe.send((order.run, order.config))
-        busy = {worker.pipe: worker for worker in workers if worker.order is not None}
+        busy = {worker.pipe: worker for worker in crew if worker.order is not None}
         ready = connection.wait(list(busy), max(0.0, end - time.monotonic())) if busy else []
         if not ready:
             return
@@ -228,7 +228,7 @@ def _share_out(
             try:
                 attempt = pipe.recv()
             except EOFError:
-                attempt = sweep.Attempt(order.key, "failed", "its process ended before it did")
+                attempt = workers.Attempt(order.key, "failed", "its process ended before it did")
                 worker.process.join()
             seconds = time.monotonic() - worker.began
             if attempt.state == "computed" and order.seconds:

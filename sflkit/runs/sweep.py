@@ -17,65 +17,28 @@ after a kill -9 the same call computes only what is missing.
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import inspect
 import os
-import sys
-import threading
-import time
-import traceback
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import joblib
 import pandas as pd
 
 from sflkit import checks, machine, paths
 from sflkit.runs import archive, tables
-from sflkit.runs.identity import code_of_config, own_code
+from sflkit.runs.identity import own_code
 from sflkit.runs.keys import canonical, config_dict, describe, experiment_name
-from sflkit.runs.store import OnDisk, is_complete, is_running, look, run_lock, write_result
+from sflkit.runs.store import OnDisk, is_running, look
+from sflkit.runs.workers import Task, checked_jobs, compute
 
-_LOST = (
-    "a worker process ended before this run did (killed, or out of memory?); the same call "
-    "computes what is missing, with fewer jobs if memory was short"
-)
 _SAID = 5  # damaged results that a warning names
 
 
 class DamagedResult(UserWarning):
     """A result file was damaged or changed; its numbers are not used."""
-
-
-class SweepError(RuntimeError):
-    """Some runs of a sweep failed.
-
-    `failures` holds the config and the traceback of each; every other run is in the store.
-    """
-
-    def __init__(self, failures: Sequence[tuple[Any, str]]):
-        self.failures = list(failures)
-        alike: dict[str, list] = {}
-        for config, trace in self.failures:
-            alike.setdefault(trace.strip().splitlines()[-1], []).append(config)
-        lines = [
-            f"  {first!r}: {why}" + (f"\n  and {len(rest)} more likewise" if rest else "")
-            for why, (first, *rest) in alike.items()
-        ]
-        super().__init__(
-            f"{len(self.failures)} of the runs failed, the others are stored:\n"
-            + "\n".join(lines)
-            + "\nThe first failure in full:\n"
-            + self.failures[0][1]
-        )
-
-    def __reduce__(self):
-        return SweepError, (self.failures,)  # an exception is rebuilt from its message otherwise
 
 
 class MissingResult(RuntimeError):
@@ -185,7 +148,7 @@ def run_many(
         and what happens now.
     """
     configs = list(checks.instance("configs", configs, Iterable))
-    jobs = _checked_jobs(jobs)
+    jobs = checked_jobs(jobs)
     progress = None if progress is None else checks.flag("progress", progress)
     if not configs:
         raise ValueError("configs=[] must hold at least one config")
@@ -205,12 +168,12 @@ def run_many(
     else:
         folders = [*_folders(published), store]  # a stale result of one's own must not win
         found, damaged = _look_up(items, folders)
-        _say_damage(damaged, found, store)
+        _say_damage(damaged, found)
     missing = {key: item for key, item in items.items() if key not in found}
     computed = 0
     if missing:
         task = Task(run, given, store, machine.cores(), os.getpid())
-        computed = _compute(task, missing, jobs, progress, description or experiment)
+        computed = compute(task, missing, jobs, progress, description or experiment)
         found |= {key: _computed(key, store) for key in missing}
     frame = _assemble(configs, heads, found)
     records = [found[key].record for key in items]
@@ -245,31 +208,22 @@ def _look_up(
     return found, damaged
 
 
-def _say_damage(
-    damaged: dict[tuple[str, Path], OnDisk], found: Collection[str], store: Path
-) -> None:
-    """Warn of damaged results: which file, what is wrong with it, and what happens now."""
-    said = []
-    for (key, folder), there in damaged.items():
-        if is_running(key, folder):  # half-written just now
-            continue
-        now = "it is not used: another folder has this result whole"
-        if key not in found:
-            seconds = (there.record or {}).get("seconds")
-            cost = f" in about {seconds:g} s" if isinstance(seconds, int | float) else ""
-            now = f"it is computed anew{cost}, into {store}"
-        files = [file for file in archive.files_of(key.partition("/")[0], folder) if file.exists()]
-        if folder != store:
-            way = " ".join(map(str, files)) or f"{folder / key}.*"
-            now += f"; it was published, and may come back by: git checkout -- {way}"
-        where = f"{folder / key}.csv and .json"
-        if files:
-            where = f"{key} in {' and '.join(map(str, files))}"
-        said.append(f"{where}: {there.wrong}; {now}")
+def _say_damage(damaged: dict[tuple[str, Path], OnDisk], found: Collection[str]) -> None:
+    """Warn of damaged results: which, where, what is wrong with it, and what happens now."""
+    said = [
+        f"{folder / key}: {there.wrong}; "
+        + ("another folder has it whole" if key in found else "it is computed anew")
+        for (key, folder), there in damaged.items()
+        if not is_running(key, folder)  # half-written just now
+    ]
     if said:
         rest = f"\n... and {len(said) - _SAID} more" if len(said) > _SAID else ""
         warnings.warn(
-            "damaged results:\n" + "\n".join(said[:_SAID]) + rest, DamagedResult, stacklevel=3
+            "damaged results, which are not used (`git checkout` brings back what was published):\n"
+            + "\n".join(said[:_SAID])
+            + rest,
+            DamagedResult,
+            stacklevel=3,
         )
 
 
@@ -344,207 +298,6 @@ def _rows(results: Sequence[OnDisk], fields: Sequence[dict]) -> pd.DataFrame:
             column = own
         frame.insert(position, name, column)
     return frame
-
-
-# --- computing ------------------------------------------------------------------------------------
-
-
-class Attempt(NamedTuple):
-    """How the attempt at one run ended.
-
-    `state` is "computed", "found" (complete already), "busy" (another process computes it),
-    "failed" (`why` is the traceback) or "unwritable" (`why` says which file could not be written).
-    """
-
-    key: str
-    state: str
-    why: str = ""
-
-
-class Task(NamedTuple):
-    """What a worker needs besides the runs; it travels to other processes as a whole."""
-
-    run: Callable
-    given: dict[str, Any]
-    store: Path
-    threads: int
-    sweep_pid: int
-
-
-# A config and what `describe` says of it.
-Item = tuple[Any, dict]
-
-
-def execute(task: Task, item: Item, wait: bool) -> Attempt:
-    """Compute the result of one run in a worker; it does not raise for a run that fails.
-
-    A run that another process computes is "busy", or waited for.
-    """
-    if os.getppid() == task.sweep_pid:
-        die_with_parent(task.sweep_pid)
-    os.environ[machine.THREADS_VARIABLE] = str(task.threads)
-    config, head = item
-    key = head["key"]
-    lock = run_lock(key, task.store, wait=wait)
-    try:
-        lock.acquire()
-        if is_complete(key, task.store):
-            return Attempt(key, "found")
-        paths.check_writable(task.store)  # before a run takes hours for a result that finds no room
-        if os.getpid() != task.sweep_pid:
-            _check_code(task, config, head)
-        start = time.perf_counter()
-        frame = task.run(config, **task.given)
-        seconds = time.perf_counter() - start
-        write_result(task.store, head, frame, threads=task.threads, seconds=seconds)
-        return Attempt(key, "computed")
-    except TimeoutError as error:
-        return Attempt(key, "busy") if not wait else Attempt(key, "failed", str(error))
-    except paths.CannotWrite as error:
-        return Attempt(key, "unwritable", str(error))
-    except Exception:
-        return Attempt(key, "failed", traceback.format_exc())
-    finally:
-        lock.release()
-
-
-def _check_code(task: Task, config: Any, head: dict) -> None:
-    """Raise RuntimeError where this process has imported other code of the user's than the sweep's
-    did, which the key is made of: a file may have been edited in between.
-    """
-    here = own_code(task.run, task.given) | code_of_config(config)
-    there = head.get("sources", {})
-    if other := sorted(name for name in {*here, *there} if here.get(name) != there.get(name)):
-        raise RuntimeError(
-            f"{', '.join(other)} is other code in this worker than where the sweep was called: "
-            "it was edited after it was imported there, or added to a registry there alone"
-        )
-
-
-@functools.cache
-def die_with_parent(parent: int) -> None:
-    """End this worker process when the sweep that started it was killed: an orphan would go on
-    computing and hold its lock.
-    """
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _compute(
-    task: Task,
-    missing: dict[str, Item],
-    jobs: int | None,
-    progress: bool | None,
-    description: str,
-) -> int:
-    """Compute what is missing, here or in workers; return how many runs were computed and not found
-    since. SweepError is raised when all have ended.
-    """
-    from tqdm import tqdm
-
-    paths.check_writable(task.store)
-    workers = joblib.effective_n_jobs(jobs)
-    task = task._replace(threads=max(1, task.threads // min(workers, len(missing))))
-    pending = missing
-    failures = {}
-    computed = 0
-    with (
-        _own_threads(),
-        tqdm(total=len(missing), desc=description, disable=not _show(progress), unit="run") as bar,
-    ):
-        # First what no other process is computing; then wait for the others, and compute what they
-        # did not finish.
-        for wait in (False, True):
-            busy = {}
-            calls = [joblib.delayed(execute)(task, item, wait) for item in pending.values()]
-            try:
-                for key, state, why in _parallel(jobs)(calls):
-                    if state == "busy":
-                        busy[key] = missing[key]
-                        continue
-                    if state in ("failed", "unwritable"):
-                        failures[key] = why
-                    computed += state == "computed"
-                    bar.update()
-            except _lost_workers() as error:
-                failures |= {
-                    key: _LOST
-                    for key in missing
-                    if key not in failures and not is_complete(key, task.store)
-                }
-                raise _failed(missing, failures) from error
-            if not busy:
-                break
-            pending = busy
-    if failures:
-        raise _failed(missing, failures)
-    return computed
-
-
-def _failed(missing: dict[str, Item], failures: dict[str, str]) -> SweepError:
-    """Return the error that names the runs which failed, in the order of the configs."""
-    return SweepError(
-        [(config, failures[key]) for key, (config, _) in missing.items() if key in failures]
-    )
-
-
-def _lost_workers() -> tuple[type[Exception], ...]:
-    """Return the errors by which joblib's back ends say that a worker process was killed."""
-    distributed = sys.modules.get("distributed")
-    killed = getattr(distributed, "KilledWorker", None)
-    return (BrokenExecutor,) if killed is None else (BrokenExecutor, killed)
-
-
-def _checked_jobs(jobs: int | None) -> int | None:
-    if jobs is None:
-        return None
-    backend = type(joblib.parallel.get_active_backend()[0]).__name__
-    if backend == "DaskDistributedBackend":  # its workers are not on this machine's cores
-        return checks.integer("jobs", jobs, 1)
-    return checks.workers("jobs", jobs)
-
-
-@contextlib.contextmanager
-def _own_threads() -> Iterator[None]:
-    """Put SFLKIT_THREADS back in the end; workers that are threads set this process's own."""
-    before = os.environ.get(machine.THREADS_VARIABLE)
-    try:
-        yield
-    finally:
-        os.environ.pop(machine.THREADS_VARIABLE, None)
-        if before is not None:
-            os.environ[machine.THREADS_VARIABLE] = before
-
-
-def _parallel(jobs: int | None) -> joblib.Parallel:
-    # Where the caller names no back end: threads. Training leaves the interpreter's lock, and
-    # processes would load torch anew.
-    options = {"n_jobs": jobs, "prefer": "threads", "batch_size": 1}
-    ways = [{"return_as": "generator_unordered"}, {}]  # not every back end hands over as they come
-    if type(joblib.parallel.get_active_backend()[0]).__name__ == "LokyBackend":
-        # From their first moment on: without a task they would wait five minutes for one. joblib
-        # before 1.5 knows no such thing.
-        early = {"initializer": die_with_parent, "initargs": (os.getpid(),)}
-        ways = [early | ways[0], *ways]
-    for way in ways:
-        with contextlib.suppress(TypeError, ValueError):
-            return joblib.Parallel(**options, **way)
-    return joblib.Parallel(**options)
-
-
-def _show(progress: bool | None) -> bool:
-    if progress is not None:
-        return progress
-    # A Jupyter server names the notebook for its kernels; papermill and nbval do not, so their
-    # outputs stay free of bars.
-    return "SFLKIT_BATCH" not in os.environ and (
-        sys.stderr.isatty() or "JPY_SESSION_NAME" in os.environ
-    )
 
 
 def _folders(published: os.PathLike | str | Sequence[os.PathLike | str] | None) -> list[Path]:

@@ -31,7 +31,7 @@ def drawn(clone):
     return book
 
 
-def test_only_what_changed_is_executed_again(clone, drawn):
+def test_only_what_changed_is_executed_again(clone, drawn, monkeypatch):
     assert "_first" not in sflkit("figures")  # and not 12_second either
     assert "10_first: unchanged" in sflkit("figures", "--force", "--only", "10")
     files = {
@@ -46,10 +46,17 @@ def test_only_what_changed_is_executed_again(clone, drawn):
     }
     for what, file in files.items():
         before = file.read_bytes()
-        planted = before.replace(b"sfl-fig2", b"sfl-fig2,", 1) if ".csv" in file.name else before
-        file.write_bytes(planted.replace(b"reproduced", b"open") + b" \n")
+        file.write_bytes(before.replace(b"sfl-fig2", b"sfl-fig3") + b"\n")
         assert fingerprints.is_current(drawn) == (what.endswith("not its own")), what
         file.write_bytes(before)
         assert fingerprints.is_current(drawn), what
+    more = clone / "data" / "mnist.npz"  # a data set comes to hand
+    more.touch()
+    assert not fingerprints.is_current(drawn)
+    more.unlink()
+    assert fingerprints.is_current(drawn)
+    with monkeypatch.context() as patch:
+        patch.setattr(fingerprints, "packages", lambda: "another numpy")
+        assert not fingerprints.is_current(drawn)
     (clone / "figures" / "sfl-fig2.csv").unlink()
     assert not fingerprints.is_current(drawn)

@@ -4,6 +4,7 @@ costs, and what `sflkit status` says.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -102,6 +103,28 @@ def test_what_cannot_be_a_plan_is_refused_by_name(planned, plan, message):
     planned({"10": (plan, {})})
     with pytest.raises(gate.GateError, match=f"10_probe: its plan .* cannot begin: {message}"):
         paper.courses(gate.select(), [])
+
+
+def test_what_is_missing_is_a_list_for_another_machine(planned):
+    planned({"10": ("study", {"rounds": 4, "seeds": [1, 5]}), "12": ("study", {"seeds": [7]})})
+
+    def missing(*words):
+        result = CliRunner().invoke(cli.app, ["runs", "missing", *words])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)["runs"]
+
+    course = paper.courses(gate.select("10"), [])[0]
+    said = missing("--only", "10")
+    assert [run["key"] for run in said] == course.missing([])
+    assert {(run["run"], run["class"]) for run in said} == {
+        ("paper_probe:run", "paper_probe:Config")
+    }
+    assert said[1]["config"] == {"seed": 5, "rounds": 4, "rule": "fifo"}
+    assert {run["seconds"] for run in said} == {None}  # nothing is known yet
+    course.compute(course.missing([])[:1], 1)
+    (left,) = missing("--only", "10")
+    assert left["key"] == said[1]["key"] and left["seconds"] >= 0
+    assert len(missing("10", "12")) == 2 and missing("--gpu") == []
 
 
 @pytest.mark.parametrize("profile", ["", "small"])

@@ -15,6 +15,7 @@ where all happened on the disk. `attacked` makes one try and says how it ended:
 from __future__ import annotations
 
 import copy
+import functools
 import io
 import pickle
 import shutil
@@ -107,40 +108,45 @@ def copied(world, rng):
     return state
 
 
-def meddled(world, rng, where, thread):
-    """Something is written to while a request is served, by `on_round` or by another thread."""
+def meddled(world, rng, where, thread, back=False):
+    """Something is written to while a request is served, by `on_round` or by another thread.
+
+    With `back` it is put back after the next round.
+    """
     before, n = copy.deepcopy(world.states["before"]), int(rng.integers(1, 4))
     clients = [(x.copy(), y.copy()) for x, y in world.clients]
     target = [(int(before.history.clients[0, 0]), None)]
-    seen = []
+    seen, kept = [], []
+
+    def arrays(state):
+        if where == "data":
+            return [values for pair in clients for values in pair]
+        if where == "history":
+            state.history.batches.setflags(write=True)
+            return [state.history.batches]
+        models = before.models if where == "the old state" else state.models
+        return [model.numpy() for model in models.values()]
 
     def meddle(state):
-        if where == "data":
-            for x, y in clients:
-                x += 1
-                y[...] = 1 - y
-        elif where == "the old state":
-            for model in before.models.values():
-                model += 1
-        elif where == "models":
-            state.models[int(rng.choice(list(state.models)))].mul_(0.5)
-        elif where == "the dict":
+        if where == "the dict":
             state.models[5] = before.models[5]
             state.models.pop(0, None)
-        elif where == "history":
-            state.history.batches.setflags(write=True)
-            state.history.batches[...] = 0
+            return
+        for values in arrays(state):
+            kept.append((values, values.copy()))
+            values[...] = 0 if where == "history" else 1 - values
 
     def on_round(state):
         seen.append(state)
-        if len(seen) != n:
-            return
-        if thread:
+        if len(seen) == n and thread:
             worker = threading.Thread(target=meddle, args=(state,))
             worker.start()
             worker.join()
-        else:
+        elif len(seen) == n:
             meddle(state)
+        elif back:
+            for values, old in kept:
+                values[...] = old
 
     state = forget(world.task, clients, before, target, np.random.default_rng(0), on_round=on_round)
     return seen[-1] if rng.integers(4) == 0 else state
@@ -197,10 +203,12 @@ ATTACKS = {
     "a damaged file": damaged_file,
 }
 for _where in ("data", "models", "the dict", "the old state", "history"):
-    for _thread in (False, True):
-        ATTACKS[f"{_where} changed meanwhile" + " by a thread" * _thread] = (
-            lambda world, rng, where=_where, thread=_thread: meddled(world, rng, where, thread)
-        )
+    ATTACKS[f"{_where} changed meanwhile"] = functools.partial(meddled, where=_where, thread=False)
+    ATTACKS[f"{_where} changed by a thread"] = functools.partial(meddled, where=_where, thread=True)
+for _where in ("data", "models", "the old state", "history"):
+    ATTACKS[f"{_where} changed and put back"] = functools.partial(
+        meddled, where=_where, thread=True, back=True
+    )
 
 
 def clean(world, state):

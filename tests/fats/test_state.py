@@ -2,7 +2,9 @@
 a small part of the attacks on states, of which tests/faults has the rest.
 """
 
+import copy
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,10 +25,34 @@ def states(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ATTACKS)
 def test_no_attack_makes_a_dirty_state_clean(states, tmp_path, kind):
-    for number in range(3):
+    for number in range(2):
         (tmp_path / str(number)).mkdir()
         rng = np.random.default_rng([number, *kind.encode()])
         assert attacked(states, tmp_path / str(number), kind, rng) not in BAD
+
+
+def test_parts_of_two_states_are_refused_at_every_door(states, tmp_path):
+    """The models of before under a history that has forgotten were saved, and loaded as clean."""
+    before, after = states.states["before"], states.states["after"]
+    both = dict(models=before.models, digests=before.digests)
+    lies = [
+        replace(after, models=before.models),
+        replace(after, **both),
+        replace(after, **both, digest=before.digest),
+        replace(before, history=after.history),
+        replace(copy.deepcopy(after), history=before.history, log=()),
+        replace(states.states["pending"], owed=0),
+    ]
+    for lie in lies:
+        for use in (
+            lambda lie=lie: lie.params,
+            lambda lie=lie: save(lie, tmp_path / "s"),
+            lambda lie=lie: resume(states.task, states.clients, lie),
+            lambda lie=lie: request(lie, [(4, 5)], np.random.default_rng(0)),
+        ):
+            with pytest.raises(ValueError, match="parts do not belong together"):
+                use()
+    assert not (tmp_path / "s").exists()
 
 
 def test_what_the_attacks_try_is_refused_or_exact(states, tmp_path):

@@ -19,6 +19,7 @@ SAID = {
     ("weighted_average", "updates"),
     ("mean_update", "updates"),
     ("local_sgd", "batches"),
+    ("local_sgd of rows", "data"),
     ("one step", "x"),
     ("fisher_sgd", "batches"),
     ("learn of clients", "x"),

@@ -27,7 +27,7 @@ from sflkit import paths
 from sflkit.data import files
 from sflkit.fats.learning import learn
 from sflkit.fats.state import save
-from sflkit.runs import store, sweep
+from sflkit.runs import store, sweep, workers
 from sflkit.runs.keys import describe, result_key
 from sflkit.sfl import cache_paths
 from sflkit.sfl.config import SFLConfig
@@ -157,7 +157,7 @@ def test_folder_that_cannot_be_written(locked, kind, monkeypatch):
 
 def test_store_that_vanishes_during_a_sweep(tmp_path, monkeypatch):
     folder = tmp_path / "store"
-    write = sweep.write_result
+    write = workers.write_result
 
     def vanished(*args, **options):
         shutil.rmtree(folder, ignore_errors=True)
@@ -169,7 +169,7 @@ def test_store_that_vanishes_during_a_sweep(tmp_path, monkeypatch):
     ]
     with campaign.attempt("results folder that vanishes"):
         with monkeypatch.context() as patch:
-            patch.setattr(sweep, "write_result", vanished)
+            patch.setattr(workers, "write_result", vanished)
             with pytest.raises(RuntimeError, match=f"is not in {folder}: was something deleted"):
                 sweep.run_many(cache_paths.run, configs, store=folder)
         frame = sweep.run_many(cache_paths.run, configs, store=folder)
@@ -191,7 +191,7 @@ def test_a_home_that_cannot_be_written_is_named(clone, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     done = subprocess.run([*SFLKIT, "run", "10"], capture_output=True, text=True)
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "cannot write /proc/" in done.stderr
+    assert "cannot use /proc/" in done.stderr
 
 
 def test_what_is_published_can_be_checked_in_a_clone_that_is_read_only(locked, monkeypatch):

@@ -5,12 +5,7 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
-
-import numpy as np
 import pytest
-import torch
 
 from tests.faults import campaign, dressed_calls
 
@@ -59,36 +54,3 @@ def test_a_door_that_is_wrong_is_found(monkeypatch, kind, wrong):
     monkeypatch.setitem(dressed_calls.CALLS, "wrong", lambda: (wrong, options))
     found = [case for case in dressed_calls.cases() if case[:2] == (kind, "wrong")]
     assert found and {dressed_calls.outcome(case).word for case in found} - {"right", "good"}
-
-
-NUMBERS = [
-    (call, name)
-    for call, make in dressed_calls.CALLS.items()
-    for name, value in make()[1].items()
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if call not in ("Ledger", "resume")  # which keep the number of rounds as they were given it
-]
-
-
-def said(call, name, value):
-    """Return everything that a call answers to a number, or that it refuses it."""
-    torch.manual_seed(0)
-    function, options = dressed_calls.CALLS[call]()
-    options = copy.deepcopy(options) | {name: value}
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            answer = function(**options)
-        except (ValueError, TypeError) as error:
-            return name in str(error)
-    return dressed_calls.said_by((answer, getattr(function, "__self__", None)))
-
-
-def test_a_number_is_one_number_in_any_type():
-    """What a check returned is computed with, not the number of four digits that was given."""
-    bad = []
-    for call, name in NUMBERS[:: campaign.SHARE]:
-        narrow = np.float16(dressed_calls.CALLS[call]()[1][name])
-        if np.isfinite(narrow) and said(call, name, narrow) != said(call, name, float(narrow)):
-            bad.append((call, name))
-    assert len(NUMBERS) > 300 and not bad

@@ -12,9 +12,11 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 
+from sflkit import paths
 from sflkit.fats.learning import forget, learn
 from sflkit.fats.state import load, save
 from tests.fats.fats_cases import setup
@@ -42,7 +44,7 @@ def test_attacks(states, tmp_path, kind):
 
 
 HOLDING = textwrap.dedent("""
-    import os, sys, time
+    import os, signal, sys, time
     sys.path.insert(0, sys.argv[2])
     from sflkit.fats.state import load, save
     state, rename = load(sys.argv[1]), os.replace
@@ -53,6 +55,8 @@ HOLDING = textwrap.dedent("""
         print("now", flush=True)
         if sys.argv[3] == "kill":
             time.sleep(60)
+        if sys.argv[3] == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
         rename(*args)
     os.replace = replace
     save(state, sys.argv[1])
@@ -61,8 +65,9 @@ HOLDING = textwrap.dedent("""
 """)
 
 
-@pytest.mark.parametrize("way", ["fork", "kill"])
-def test_the_lock_goes_with_its_owner(tmp_path, way):
+@pytest.mark.parametrize("way", ["fork", "kill", "stop"])
+def test_the_lock_goes_with_its_owner(tmp_path, monkeypatch, way):
+    monkeypatch.setattr(paths, "PATIENCE", 0.3)
     task, clients, history, rng = setup(1)
     path = tmp_path / "state"
     learn(task, clients, history, 0.3, start=task.init(0), path=path)
@@ -77,8 +82,12 @@ def test_the_lock_goes_with_its_owner(tmp_path, way):
         assert child.stdout.readline() == "now\n"
         if way == "fork":
             assert child.stdout.readline() == "saved\n"
-        else:
+        elif way == "kill":
             child.kill()
+        else:  # who waits is told for whom, until that one goes on
+            threading.Timer(1, child.send_signal, [signal.SIGCONT]).start()
+            with pytest.warns(UserWarning, match=f"held by process {child.pid}"):
+                save(before, path)
         child.wait()
         assert load(path).digest == before.digest
         save(load(path), path)  # at once, though a grandchild sleeps on

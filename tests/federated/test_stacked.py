@@ -166,3 +166,16 @@ def test_a_gpus_free_memory_bounds_what_is_stacked(monkeypatch):
     one = task.n_params + 6 * (12 + 12 + 16 + 16 + 8 + 8 + 4)
     assert stacked.models_at_once(task, x.to("meta"), 6) == 10_300 // one > 10_000 // one
     assert stacked.models_at_once(task, x.to("meta"), 10**6) == 1
+
+
+def test_a_card_without_memory_says_what_would_fit(monkeypatch):
+    task, w, batches = make("mlp", [[6, 6], [4]])
+    one = task.n_params + 6 * (12 + 12 + 16 + 16 + 8 + 8 + 4)
+
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(stacked, "_train_chunk", full)
+    monkeypatch.setattr(stacked, "free_bytes", lambda device: 7 * 32 * one + 1)
+    with pytest.raises(ValueError, match=r"device: 2 clients found no memory .*for some 7 clients"):
+        local_sgd(task, w, batches, 0.1, backend="stacked")

@@ -183,16 +183,6 @@ def test_killed_resumed_found_again_and_computed_anew_when_the_source_changes(fo
     assert study(folder, backend) == "4 4"
 
 
-def test_bases_and_functions_count_too(folder):
-    assert study(folder, "threading") == "4 2"
-    change(folder, "share = 0.5", "share = 0.25")  # in a base class
-    assert study(folder, "threading") == "4 1"
-    change(folder, "return n_classes", "return n_classes + 0")
-    assert study(folder, "threading") == "4 1"
-    change(folder, "return n_classes + 0", "return n_classes")
-    assert study(folder, "threading") == "0 1"
-
-
 @pytest.mark.slow
 def test_every_back_end_finds_the_results_of_the_others(folder):
     assert study(folder, "loky") == "4 2"

@@ -11,7 +11,7 @@ import pytest
 
 from companion import shelf
 from sflkit import paths
-from sflkit.runs import origin, store, sweep
+from sflkit.runs import origin, store, sweep, workers
 from sflkit.runs.keys import describe, result_key
 
 pytestmark = pytest.mark.usefixtures("committed")
@@ -133,7 +133,7 @@ def test_what_killed_writers_left_is_cleared_but_nothing_in_progress(keys, tmp_p
 def attempt(seed, there):
     """What a worker answers for one run."""
     item = (Config(seed), describe(run, Config(seed)))
-    return sweep.execute(sweep.Task(run, {}, there, 1, 0), item, wait=False)
+    return workers.execute(workers.Task(run, {}, there, 1, 0), item, wait=False)
 
 
 def test_an_attempt_says_how_it_ended(keys, tmp_path, monkeypatch):
@@ -150,7 +150,7 @@ def test_an_attempt_says_how_it_ended(keys, tmp_path, monkeypatch):
     _, state, why = attempt(2, there)
     assert state == "unwritable"
     assert why == f"cannot write {there / keys[2]}.csv: No space left on device"
-    with pytest.raises(sweep.SweepError, match=r"cannot write .*No space left on device"):
+    with pytest.raises(workers.SweepError, match=r"cannot write .*No space left on device"):
         sweep.run_many(run, [Config(2)], store=there)
 
 
@@ -158,8 +158,8 @@ def test_a_worker_with_other_code_of_the_users_refuses(keys, tmp_path):
     """It imports a module anew, which may have been edited since the sweep imported it."""
     head = describe(run, Config(3))
     head["sources"] = {"run": head["sources"]["run"] | {"source_sha256": "0" * 64}}
-    task = sweep.Task(run, {}, tmp_path / "there", 1, 0)
-    _, state, why = sweep.execute(task, (Config(3), head), wait=False)
+    task = workers.Task(run, {}, tmp_path / "there", 1, 0)
+    _, state, why = workers.execute(task, (Config(3), head), wait=False)
     assert state == "failed" and "run is other code in this worker than where the sweep" in why
 
 

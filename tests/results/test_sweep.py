@@ -22,7 +22,7 @@ import pytest
 
 from companion.shelf import publish
 from sflkit import paths
-from sflkit.runs import archive, sweep
+from sflkit.runs import archive, sweep, workers
 from sflkit.runs.keys import describe, result_key
 from sflkit.runs.store import look, read_result, write_result
 
@@ -172,19 +172,6 @@ def test_record_and_key(probe, tmp_path):
     assert record["versions"]["numpy"] == np.__version__
     assert record["seconds"] >= 0
     assert record["device"].startswith(("cpu", "cuda"))
-    # rate=1 is rate=1.0; every field, the seed and RESULT_VERSION count
-    assert result_key(probe.run, dataclasses.replace(config, rate=1)) == result_key(
-        probe.run, dataclasses.replace(config, rate=np.float64(1.0))
-    )
-    others = {
-        result_key(probe.run, dataclasses.replace(config, **change))
-        for change in ({"seed": 2}, {"rate": 0.2}, {"fail": True}, {"folder": "x"})
-    }
-    probe.RESULT_VERSION = 2
-    others.add(result_key(probe.run, config))
-    probe.EXPERIMENT = "another"
-    others.add(result_key(probe.run, config))
-    assert len(others | {key}) == 7
 
 
 @pytest.mark.parametrize(
@@ -212,7 +199,7 @@ def test_damaged_result_is_named_and_redone(probe, tmp_path):
     with pytest.warns(sweep.DamagedResult) as said:
         again = sweep.run_many(probe.run, [config], store=store)
     wrong = "the numbers differ from the record's digest; it is computed anew"
-    assert f"{csv} and .json: {wrong}" in str(said[0].message)
+    assert f"{store / key}: {wrong}" in str(said[0].message)
     assert said[0].filename == __file__
     pd.testing.assert_frame_equal(good, again, check_exact=True)
     assert lines(tmp_path, "end") == [1, 1]
@@ -221,48 +208,35 @@ def test_damaged_result_is_named_and_redone(probe, tmp_path):
         sweep.run_many(probe.run, [config], store=store)
 
 
-def test_a_record_whose_digest_has_lost_its_name_is_no_result(probe, tmp_path):
-    store, config = tmp_path / "store", probe.Config(str(tmp_path), 1)
-    sweep.run_many(probe.run, [config], store=store)
-    key = result_key(probe.run, config)
-    file = store / f"{key}.json"
-    file.write_text(file.read_text().replace('"record_sha256"', '"regord_sha256"'))
-    assert look(key, store).wrong == "the record lacks record_sha256"
-    assert read_result(key, store) is None
-
-
 def test_any_change_of_a_record_with_a_digest_is_seen(probe, tmp_path):
     store, config = tmp_path / "store", probe.Config(str(tmp_path), 1)
     sweep.run_many(probe.run, [config], store=store)
     key = result_key(probe.run, config)
     file = store / f"{key}.json"
     record = json.loads(file.read_text())
-    for change in ({"seconds": record["seconds"] + 1}, {"machine": "other"}, {"commit": "abc"}):
+    versions = {"versions": record["versions"] | {"numpy": "1.0"}}
+    for change in ({"seconds": record["seconds"] + 1}, {"machine": "other"}, versions):
         file.write_text(json.dumps(record | change))
         assert look(key, store).wrong == "the record differs from its own digest"
-    versions = record["versions"] | {"numpy": "1.0"}
-    file.write_text(json.dumps(record | {"versions": versions}))
-    assert look(key, store).wrong == "the record differs from its own digest"
+    del record["record_sha256"]
+    file.write_text(json.dumps(record))
+    assert look(key, store).wrong == "the record lacks record_sha256"
 
 
-def test_a_damaged_published_result_is_named_with_its_price_and_the_way_back(probe, tmp_path):
+def test_a_damaged_published_result_is_named_with_what_happens_now(probe, tmp_path):
     store, public = tmp_path / "store", tmp_path / "public"
     config = probe.Config(str(tmp_path), 1)
     sweep.run_many(probe.run, [config], store=store)
     key = result_key(probe.run, config)
     publish([key], store, public)
-    rows, records = archive.files_of("sweep-probe", public)
+    rows, _ = archive.files_of("sweep-probe", public)
     text = lzma.decompress(rows.read_bytes())
     rows.write_bytes(lzma.compress(text[:-1].replace(b"0.", b"1.", 1) + b"\n"))  # one digit
-    with pytest.warns(sweep.DamagedResult, match="not used: another folder has this result whole"):
+    with pytest.warns(sweep.DamagedResult, match=f"{public / key}: .*another folder has it whole"):
         sweep.run_many(probe.run, [config], store=store, published=public)
     assert lines(tmp_path, "end") == [1]
-    with pytest.warns(sweep.DamagedResult) as said:
+    with pytest.warns(sweep.DamagedResult, match="it is computed anew"):
         sweep.run_many(probe.run, [config], store=tmp_path / "new", published=public)
-    text = str(said[0].message)
-    seconds = json.loads(lzma.decompress(records.read_bytes()))["seconds"]
-    assert f"computed anew in about {seconds:g} s, into {tmp_path / 'new'}" in text
-    assert f"git checkout -- {rows} {records}" in text
     assert lines(tmp_path, "end") == [1, 1]
 
 
@@ -281,7 +255,7 @@ def test_a_killed_worker_is_said_in_a_sentence(probe, tmp_path):
     wanted = [probe.Config(str(tmp_path), seed) for seed in (3, 4)]
     with (
         joblib.parallel_config(backend="loky"),
-        pytest.raises(sweep.SweepError, match=r"seed=3.*a worker process ended before this run d"),
+        pytest.raises(workers.SweepError, match=r"seed=3.*a worker process ended before"),
     ):
         sweep.run_many(probe.run, wanted, store=tmp_path / "store", jobs=2)
     killer.join()
@@ -293,13 +267,13 @@ def test_a_failed_sweep_is_told_by_another_process():
     import pickle
 
     failures = [("config", "Traceback\nKeyError: 3")]
-    error = pickle.loads(pickle.dumps(sweep.SweepError(failures)))
+    error = pickle.loads(pickle.dumps(workers.SweepError(failures)))
     assert error.failures == failures and "KeyError: 3" in str(error)
 
 
 def test_runs_that_fail_alike_are_told_once():
     trace = "Traceback\nKeyError: 3"
-    told = str(sweep.SweepError([(c, trace) for c in "abc"] + [("d", "ValueError: x")]))
+    told = str(workers.SweepError([(c, trace) for c in "abc"] + [("d", "ValueError: x")]))
     assert told.startswith(
         "4 of the runs failed, the others are stored:\n  'a': KeyError: 3\n  and 2 more likewise\n"
         "  'd': ValueError: x\nThe first"
@@ -309,7 +283,7 @@ def test_runs_that_fail_alike_are_told_once():
 def test_failing_run_lets_the_others_finish(probe, tmp_path):
     wanted = [probe.Config(str(tmp_path), seed, fail=seed in (0, 2)) for seed in range(4)]
     message = r"(?s)2 of the runs failed.*seed=0.*seed 0 diverged.*seed=2.*seed 2 diverged"
-    with pytest.raises(sweep.SweepError, match=message) as error:
+    with pytest.raises(workers.SweepError, match=message) as error:
         sweep.run_many(probe.run, wanted, store=tmp_path / "store")
     assert [config.seed for config, _ in error.value.failures] == [0, 2]
     assert lines(tmp_path, "end") == [1, 3]
@@ -447,7 +421,7 @@ def test_bad_input(probe, tmp_path, monkeypatch):
 )
 def test_results_that_a_csv_cannot_hold_are_refused(probe, tmp_path, answer, message):
     probe.ANSWER = answer
-    with pytest.raises(sweep.SweepError, match=message):
+    with pytest.raises(workers.SweepError, match=message):
         sweep.run_many(probe.answer, configs(probe, tmp_path, [0]), store=tmp_path / "store")
 
 
@@ -483,7 +457,7 @@ def test_an_unreadable_result_is_a_failure_and_frees_its_lock(probe, tmp_path, m
 
     configs = [probe.Config(str(tmp_path), 1)]
     with monkeypatch.context() as patch:
-        patch.setattr(sweep, "is_complete", deny)
-        with pytest.raises(sweep.SweepError, match="no access"):
+        patch.setattr(workers, "is_complete", deny)
+        with pytest.raises(workers.SweepError, match="no access"):
             sweep.run_many(probe.run, configs, store=tmp_path / "store")
     assert sweep.run_many(probe.run, configs, store=tmp_path / "store").attrs["computed"] == 1

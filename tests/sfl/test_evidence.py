@@ -93,7 +93,8 @@ PANEL_B = PANEL_A | dict(fifo=0.68, lazy=0.56)
 COMPARED = dict(
     data_a="traffic600", data_b="digits", model="linear", model_b="linear", rate_a=0.1,
     rate_b=0.1, rounds=40, rounds_b=40, seeds=SIX, seeds_b=SIX, capacity=20, batch_size=10,
-    theta=2 / 3, classes_per_client=3, evaluate_every=1,
+    theta=2 / 3, classes_per_client=3, evaluate_every=1, cells=2, fresh_cells=1, map_seeds=SIX[:4],
+    fresh_seeds=SIX,
 )  # fmt: skip
 THETAS = [0.1, 0.5, 1.0]
 SIZES = {"few": 4, "many": 20}
@@ -139,7 +140,23 @@ def compared(panel_a):
         moves = 0.01 if config.rule == "drsr" else 0.05
         return course(config, 0.1 if config.rule == "lazy" else 0.3, level, moves=moves)
 
-    return drive(n12.comparison(**COMPARED), invented)
+    return drive(n12.comparison(**COMPARED), invented).panels
+
+
+def test_the_map_asks_for_other_rules_only_where_full_leads():
+    """FULL is 3 points above FIFO in the second cell alone; there four rules run on other seeds."""
+    first, second = n12.CELLS[:2]
+
+    def invented(stage, config):
+        there = config.temperature == second.temperature and config.model == second.model
+        return course(config, 0.3, 0.6 + 0.03 * (there and config.rule == "full_refreshed"))
+
+    found = drive(n12.comparison(**COMPARED), invented)
+    assert not n12.leads(n12.rows_of(found.explored, first))
+    assert n12.leads(n12.rows_of(found.explored, second))
+    assert len(n12.rows_of(found.fresh, second)) == len(found.fresh)
+    assert set(found.fresh["rule"]) == {"full_refreshed", "drsr", "srsr", "fifo"}
+    assert set(found.fresh["seed"]) == set(SIX)
 
 
 def order(panel):
@@ -349,10 +366,10 @@ def test_comparison():
     plan = n12.comparison(
         data_a="digits", data_b="digits", model="linear", model_b="linear", rate_a=0.1,
         rate_b=0.1, rounds=8, rounds_b=8, seeds=[0, 1], seeds_b=[0, 1], capacity=20,
-        batch_size=10, theta=2 / 3, classes_per_client=3, evaluate_every=1,
+        batch_size=10, theta=2 / 3, classes_per_client=3, evaluate_every=1, cells=0, fresh_cells=0,
+        map_seeds=[0, 1], fresh_seeds=[0, 1],
     )  # fmt: skip
-    found = plans.carry_out(plan)
-    known = n12.comparison_evidence(found)
+    known = n12.comparison_evidence(plans.carry_out(plan).panels)
     assert not not_run(known)
     # One data set in both panels: the gain cannot differ.
     np.testing.assert_array_equal(*known["sfl-fig4b"]["gain"])

@@ -56,6 +56,14 @@ CALLS = {
             "updates": True,
         },
     ),
+    "local_sgd of rows": lambda: (
+        lambda **options: local_sgd(task(), np.zeros(8), rate=0.1, device="cpu", **options),
+        {
+            "data": (np.ones((4, 3)), np.array([0, 1, 0, 1])),
+            "rows": np.array([[[0, 1], [2, -1]]]),
+            "weights": np.array([[[1.0, 2.0], [0.5, 0.0]]]),
+        },
+    ),
     "evaluate": lambda: (
         lambda **options: evaluate(task(), **options),
         {
