@@ -4,10 +4,9 @@ clean them.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,24 +25,6 @@ TRAINED = ("try",)  # tags of cells that train while the reader waits
 ALIKE = 0.05
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _BAR = re.compile(r"(it|run)/s|s/(it|run)\b")  # what tqdm writes behind a bar, fast or slow
-
-
-@contextlib.contextmanager
-def alone(echo: Callable[[str], Any] = print) -> Iterator[None]:
-    """Let no other command that publishes work in this clone inside `with`; wait for one that does.
-
-    The operating system drops the lock when this process dies.
-    """
-    lock = paths.lock("figures", wait=False, folder=paths.out() / ".locks")
-    try:
-        lock.acquire()
-    except TimeoutError:
-        echo("another `sflkit figures` or `refresh` is at work in this clone; waiting for its end")
-        lock.acquire(timeout=-1)
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def refresh_all(
@@ -95,7 +76,8 @@ def refresh_all(
 
     last = [file for file in files if file.name.startswith(fingerprints.ALL_VERDICTS)]
     first = sorted((file for file in files if file not in last), key=longest)
-    with alone(echo), ThreadPoolExecutor(jobs) as pool, runner.publishing(True):
+    alone = paths.lock("figures", folder=paths.out() / ".locks")  # of all that publish here
+    with alone, ThreadPoolExecutor(jobs) as pool, runner.publishing(True):
         story.keep(books)
         return all([*pool.map(one, first), *pool.map(one, last)])
 
