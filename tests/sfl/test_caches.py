@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sflkit.rounding import largest_remainder
-from sflkit.sfl.caches import DRSR, FIFO, RULES, SRSR, Full, Lazy, Reservoir
+from sflkit.sfl.caches import DRSR, FIFO, RULES, SRSR, Full, Lazy, Reservoir, SharesRule
 from sflkit.sfl.clients import make_cache
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.discrepancy import rule_weights
@@ -315,6 +315,28 @@ def test_bad_arrivals_leave_the_cache_alone(rule):
     assert cache.ids.tolist() == before
     with pytest.raises(ValueError, match="n_classes=3"):
         cache.label_counts(3)
+
+
+@pytest.mark.parametrize(
+    ("weight", "carried"),
+    [
+        # (2, 0) / 2 at first, then (1 - w) v + w u with u = (0, 1) twice
+        (0.5, [[1, 0], [0.5, 0.5], [0.25, 0.75]]),
+        (0.0, [[1, 0], [1, 0], [1, 0]]),
+        (1.0, [[1, 0], [0, 1], [0, 1]]),
+    ],
+)
+def test_a_rule_with_another_weight_carries_the_first_shares_in_full(weight, carried):
+    class Mine(SharesRule):
+        def weight(self, n_arrivals):
+            return weight
+
+    cache, rng = Mine(4, 2), np.random.default_rng(0)
+    for t, labels in enumerate(([0, 0], [1, 1], [1, 1])):
+        cache.update([2 * t, 2 * t + 1], labels, rng)
+        shares = np.zeros(2)
+        shares[: len(cache.shares)] = cache.shares
+        assert shares.tolist() == carried[t]
 
 
 def test_full_keeps_no_array_of_the_callers():
