@@ -25,6 +25,7 @@ TORCH_INDEX =
 
 PY = .venv/bin/python
 READY = .venv/.installed
+BOOKS = $(if $(ONLY),$(foreach n,$(ONLY),$(or $(wildcard notebooks/$(n)_*.ipynb),notebooks/$(n).ipynb)),$(wildcard notebooks/*.ipynb))
 PIP = $(PY) -m pip --disable-pip-version-check
 export SFLKIT_WATCH =
 
@@ -41,8 +42,12 @@ figures: $(READY)
 paper: $(READY)
 	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.cli paper --jobs "$(JOBS)" --only "$(ONLY)"
 
+# Called again, it goes on with what is missing or older than its notebook.
 small: $(READY)
-	@exec $(PY) -m snakemake --cores "$(JOBS)" --nolock --rerun-incomplete --keep-going --quiet all --config only="$(ONLY)"
+	@$(MAKE) --no-print-directory --keep-going --jobs "$(JOBS)" $(patsubst notebooks/%,out/small/%,$(BOOKS))
+
+out/small/%.ipynb: notebooks/%.ipynb notebooks/profiles.yaml
+	@SFLKIT_WATCH=$$PPID SFLKIT_THREADS="$${SFLKIT_THREADS:-1}" $(PY) -m sflkit.cli run $* --profile small
 
 # Tests touch no tracked figure. A notebook is executed and compared unless nothing changed, its outputs included, since
 # `make figures` executed it here. One thread each, as the processes share the cores.
@@ -85,7 +90,7 @@ data: $(READY)
 
 clean:
 	@for folder in out/*; do [ "$$folder" = out/results ] || rm -rf "$$folder"; done
-	@rm -rf .snakemake .pytest_cache .ruff_cache .hypothesis build dist
+	@rm -rf .pytest_cache .ruff_cache .hypothesis build dist
 	@find sflkit companion tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "kept: out/results (computed runs), data/, figures/ and .venv; delete them by hand if you mean to"
 

@@ -87,7 +87,7 @@ def doctor() -> None:
     root = paths.clone_root()
     typer.echo(f"sflkit     {sflkit.__version__} at {sflkit.__path__[0]}")
     typer.echo(f"python     {sys.version.split()[0]} at {sys.executable}")
-    for package in ("numpy", "torch", "pandas", "joblib", "papermill", "snakemake"):
+    for package in ("numpy", "torch", "pandas", "joblib", "papermill"):
         if version := installed.version(package):
             typer.echo(f"{package:<10} {version}")
     missing = installed.missing()

@@ -75,7 +75,7 @@ def clone(tmp_path, monkeypatch) -> Path:
     shutil.copytree(
         ROOT / "sflkit", tmp_path / "sflkit", ignore=shutil.ignore_patterns("__pycache__")
     )
-    for name in ("pyproject.toml", "Snakefile", ".gitignore"):
+    for name in ("pyproject.toml", ".gitignore"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks" / "profiles.yaml").write_text(

@@ -75,14 +75,14 @@ def test_what_is_missing_is_named_with_the_way_to_get_it(monkeypatch):
 
     assert installed.missing() == {}
     there = installed.version
-    gone = ("snakemake", "papermill", "cvxpy")
+    gone = ("ipywidgets", "papermill", "cvxpy")
     monkeypatch.setattr(installed, "version", lambda n: None if n in gone else there(n))
     found = installed.missing()
     assert sorted(found) == ["", "lab"] and len(found["lab"]) == 2
     said = installed.told("lab", found["lab"])
     assert re.fullmatch(
-        r'missing    running notebooks needs more: python -m pip install "papermill[<>=.,\d]+" '
-        r'"snakemake[<>=.,\d]+"',
+        r'missing    running notebooks needs more: python -m pip install "ipywidgets[<>=.,\d]+" '
+        r'"papermill[<>=.,\d]+"',
         said,
     )
 

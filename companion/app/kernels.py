@@ -33,7 +33,7 @@ _OPTIONS = {
 
 
 class NotebookFailed(RuntimeError):
-    """A cell raised or took too long, its kernel died, or Snakemake broke down.
+    """A cell raised or took too long, or its kernel died.
 
     The message names notebook and cell.
     """

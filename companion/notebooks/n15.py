@@ -19,6 +19,9 @@ from sflkit.sfl import training
 from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
 
+# Where the paper's curves are read: rounds 20 to 200 and 540 to 600 of 600, in shares of them.
+EARLY, LAST = (0.0, 1 / 3), (0.9, 1.0)
+
 
 class Superclasses(NamedTuple):
     """Runs of Fig. 10, of the model that is judged and of another one that is drawn beside it."""
@@ -30,9 +33,14 @@ class Superclasses(NamedTuple):
 def superclasses(**given: Any) -> Generator[Stage, pd.DataFrame, Superclasses]:
     """Plan notebook 15: all rules with the model that is judged, some with the one beside it.
 
-    Raises ValueError if the two do not see images of the same data set, or features of them.
+    Raises ValueError if the two do not see images of the same data set, or features of them, or no
+    round is evaluated where the paper's early accuracies are read.
     """
     p = SimpleNamespace(**given)
+    if p.evaluate_every > EARLY[1] * p.rounds:
+        raise ValueError(
+            f"evaluate_every={p.evaluate_every} must be at most a third of rounds={p.rounds}"
+        )
     if catalogue.stored_as(p.data) != catalogue.stored_as(p.beside_data):
         raise ValueError(
             f"data={p.data!r} and beside_data={p.beside_data!r} must be of the same data set"
@@ -51,13 +59,6 @@ def superclasses(**given: Any) -> Generator[Stage, pd.DataFrame, Superclasses]:
         frame = yield Stage(training.full_start, configs, name, gpu=True)
         frames.append(frame)
     return Superclasses(*frames)
-
-
-# --- notebook 15 ----------------------------------------------------------------------------------
-
-
-# Where the paper's curves are read: rounds 20 to 200 and 540 to 600 of 600, in shares of them.
-EARLY, LAST = (0.0, 1 / 3), (0.9, 1.0)
 
 
 def superclass_evidence(judged: pd.DataFrame) -> Evidence:

@@ -36,8 +36,6 @@ from sflkit.datastreams.importance import SIMPLEX_TOL, check_same_length, checke
 from sflkit.datastreams.psi import minimize_psi
 from sflkit.registry import Look, Registry, Rule
 
-OPTIMAL_GRID = (0.0, 0.2, 0.5, 0.8, 1.0)  # p_hist of the paper's "Optimal", Section 6
-
 
 def fixed(n: np.ndarray, historical: np.ndarray, p_hist: float) -> np.ndarray:
     """Return the importance that gives the historical clients `p_hist` in all.
@@ -158,7 +156,7 @@ def client_importance(
     arm : str
         A name in `RULES`: "uniform" has p = n, "historical" and "fresh" ignore the other group,
         "ours" minimises psi, and "p_hist=x" gives the historical clients x in all (the paper's
-        "Optimal" is the best of `OPTIMAL_GRID`).
+        "Optimal" is the best of x in 0, 0.2, 0.5, 0.8, 1).
     n : array (n_clients,)
         Sample counts or fractions, > 0. A federation has them as `federation.sizes`.
     historical : bool array (n_clients,)

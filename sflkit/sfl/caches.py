@@ -279,7 +279,10 @@ class SharesRule(SelectiveReplacement):
 
     @abstractmethod
     def weight(self, n_arrivals: int) -> float:
-        """Return the weight w in [0, 1] of `n_arrivals` new samples; called once per round."""
+        """Return the weight w in [0, 1] of `n_arrivals` new samples; called once per round.
+
+        Of the first arrivals it is taken as 1, since nothing is carried before them.
+        """
 
     def take(self, ids: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
         """Move the carried shares towards those of the arrivals, then meet them."""
@@ -287,6 +290,8 @@ class SharesRule(SelectiveReplacement):
         shares = np.zeros(n_labels)
         shares[: len(self.shares)] = self.shares
         weight = self.weight(len(ids))
+        if not len(self.shares):  # nothing is carried yet that could keep a part
+            weight = 1.0
         counts = np.bincount(labels, minlength=n_labels)
         self.shares = (1 - weight) * shares + weight * counts / len(ids)
         self.replace(ids, labels, rng)

@@ -24,6 +24,16 @@ def law(run_):
     return found
 
 
+def law_of_first_uses(level, targets, streaming, sizes):
+    """The law of `first_uses` in one history, for requests named in advance."""
+
+    def run(rng):
+        given = dict(level=level, n_requests=len(targets), streaming=streaming)
+        return tuple(first_uses(**given, runs=1, targets=[targets], rng=rng, **sizes)[0].tolist())
+
+    return law(run)
+
+
 @pytest.mark.parametrize(
     "targets, sizes",
     [
@@ -51,21 +61,9 @@ def test_the_law_of_first_uses_of_samples_to_the_fraction(targets, sizes, stream
         firsts = forget_stream(history, targets, rng).first
         return tuple(total if first is None else first[0] * steps + first[1] for first in firsts)
 
-    def ours(rng):
-        return tuple(
-            first_uses(
-                level="sample",
-                n_requests=len(targets),
-                streaming=streaming,
-                runs=1,
-                targets=[targets],
-                rng=rng,
-                **sizes,
-            )[0].tolist()
-        )
-
     expected = law(library)
-    assert law(ours) == expected and len(expected) > 1 and sum(expected.values()) == 1
+    assert law_of_first_uses("sample", targets, streaming, sizes) == expected
+    assert len(expected) > 1 and sum(expected.values()) == 1
 
 
 @pytest.mark.parametrize(
@@ -85,20 +83,7 @@ def test_the_law_of_first_uses_of_clients_to_the_fraction(targets, n_clients, k,
             for first in forget_stream(history, [(k, None) for k in targets], rng).first
         )
 
-    def ours(rng):
-        return tuple(
-            first_uses(
-                level="client",
-                n_requests=len(targets),
-                streaming=streaming,
-                runs=1,
-                targets=[targets],
-                rng=rng,
-                **sizes,
-            )[0].tolist()
-        )
-
-    assert law(ours) == law(library)
+    assert law_of_first_uses("client", targets, streaming, sizes) == law(library)
 
 
 def test_expected_unlearning_time_at_mnist_size():

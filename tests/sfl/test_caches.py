@@ -8,19 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sflkit.rounding import largest_remainder
-from sflkit.sfl.caches import DRSR, FIFO, SRSR, Full, Lazy, Reservoir
+from sflkit.sfl.caches import DRSR, FIFO, RULES, SRSR, Full, Lazy, Reservoir, SharesRule
+from sflkit.sfl.clients import make_cache
+from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.discrepancy import rule_weights
 from sflkit.sfl.streams import kl_markov_stream
 
-RULES = {
-    "fifo": lambda b, bs: FIFO(b, bs),
-    "srsr": lambda b, bs: SRSR(b, bs, theta=2 / 3),
-    "drsr": lambda b, bs: DRSR(b, bs),
-    "lazy": lambda b, bs: Lazy(b, bs),
-    "reservoir": lambda b, bs: Reservoir(b, bs),
-    "full": lambda b, bs: Full(b, np.full(4, 0.25)),
-    "full_refresh": lambda b, bs: Full(b, np.full(4, 0.25), refresh=True),
-}
+
+def build(rule, capacity, batch_size):
+    """A cache as the rule's row in the registry says; FULL aims at equal shares of four labels."""
+    config = SFLConfig(rule=rule, capacity=capacity, batch_size=batch_size, train=False)
+    return make_cache(config, np.full(4, 0.25))
 
 
 def feed(cache, rounds, rng):
@@ -38,7 +36,7 @@ def test_every_rule(rule, batch_size, data):
     capacity = batch_size * data.draw(st.integers(1, 5)) + data.draw(st.integers(0, 3))
     rounds = data.draw(st.lists(st.lists(st.integers(0, 3), max_size=batch_size), max_size=12))
     as_list = data.draw(st.booleans())
-    caches = [RULES[rule](capacity, batch_size) for _ in range(2)]
+    caches = [build(rule, capacity, batch_size) for _ in range(2)]
     rngs = [np.random.default_rng(7) for _ in range(2)]
     offered = {}
     for r, labels in enumerate(rounds):
@@ -291,7 +289,7 @@ def test_bad_constructors(make, message):
 @pytest.mark.parametrize("rule", sorted(RULES))
 def test_bad_arrivals_leave_the_cache_alone(rule):
     rng = np.random.default_rng(0)
-    cache = RULES[rule](8, 4)
+    cache = build(rule, 8, 4)
     cache.update([1, 2, 3, 4], [0, 1, 2, 3], rng)
     before = cache.ids.tolist()
     for ids, labels, message in (
@@ -317,6 +315,28 @@ def test_bad_arrivals_leave_the_cache_alone(rule):
     assert cache.ids.tolist() == before
     with pytest.raises(ValueError, match="n_classes=3"):
         cache.label_counts(3)
+
+
+@pytest.mark.parametrize(
+    ("weight", "carried"),
+    [
+        # (2, 0) / 2 at first, then (1 - w) v + w u with u = (0, 1) twice
+        (0.5, [[1, 0], [0.5, 0.5], [0.25, 0.75]]),
+        (0.0, [[1, 0], [1, 0], [1, 0]]),
+        (1.0, [[1, 0], [0, 1], [0, 1]]),
+    ],
+)
+def test_a_rule_with_another_weight_carries_the_first_shares_in_full(weight, carried):
+    class Mine(SharesRule):
+        def weight(self, n_arrivals):
+            return weight
+
+    cache, rng = Mine(4, 2), np.random.default_rng(0)
+    for t, labels in enumerate(([0, 0], [1, 1], [1, 1])):
+        cache.update([2 * t, 2 * t + 1], labels, rng)
+        shares = np.zeros(2)
+        shares[: len(cache.shares)] = cache.shares
+        assert shares.tolist() == carried[t]
 
 
 def test_full_keeps_no_array_of_the_callers():

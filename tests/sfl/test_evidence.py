@@ -328,6 +328,13 @@ def superclasses_invented(stage, config):
     return course(config, late - 0.1 + 0.05 * (config.rule == "srsr"), late)
 
 
+def test_notebook_15_asks_for_a_round_that_can_be_read_early():
+    asked = superclasses_asked() | {"rounds": 10, "evaluate_every": 5}
+    with pytest.raises(ValueError, match="evaluate_every=5 must be at most a third of rounds=10"):
+        next(n15.superclasses(**asked))
+    next(n15.superclasses(**asked | {"rounds": 15}))
+
+
 def test_superclasses_in_the_claimed_order_and_with_a_rule_below():
     runs = drive(n15.superclasses(**superclasses_asked()), superclasses_invented)
 

@@ -103,6 +103,14 @@ def test_figures_6_and_8_have_trained_runs_above_and_labels_alone_below():
     plt.close(fig)
 
 
-def test_authors_curves_that_end_before_the_figure_are_refused(axes):
-    with pytest.raises(ValueError, match="sfl-fig10, panel 'a': the authors' curves end at"):
-        sheets.authors_curves(axes[0], "sfl-fig10", "a", {"DRSR": "black"}, within=(0, 2000))
+@pytest.mark.parametrize("rounds", [10, 600, 2000])
+def test_runs_shorter_or_longer_than_the_authors_are_drawn_beside_them(axes, rounds):
+    colors = {"DRSR": "black", "LAZY": "gray"}
+    drawn = sheets.authors_curves(axes[0], "sfl-fig10", "a", colors, within=(0, rounds))
+    assert set(drawn["series"].astype(str)) <= set(colors) and (drawn["x"] <= rounds).all()
+    assert (len(drawn) == 2 * 118) == (rounds >= 600)  # 118 points a curve, to round 595
+
+
+def test_a_series_that_the_paper_does_not_have_is_refused(axes):
+    with pytest.raises(ValueError, match="sfl-fig10, panel 'a': 'OURS' has no curve"):
+        sheets.authors_curves(axes[0], "sfl-fig10", "a", {"DRSR": "black", "OURS": "red"})
