@@ -111,7 +111,7 @@ def _stragglers(ax: Axes, frame: pd.DataFrame) -> None:
     paper = [100 * tables.paper_value("osafl", "osafl-fig3", f"{half} {n}") for n in NETWORKS]
     kinds = {
         "paper's number": (paper, _GREY),
-        "Algorithm 1": (_left_out(frame, "0.3"), _RED),
+        "Algorithm 1, fitted": (_left_out(frame, "0.3"), _RED),
         "exact optimum": (_left_out(frame, "exact"), _BLUE),
     }
     for index, (label, (heights, color)) in enumerate(kinds.items()):
@@ -122,7 +122,7 @@ def _stragglers(ax: Axes, frame: pd.DataFrame) -> None:
     ax.set(ylabel="clients left out, %", ylim=(0, 95))
     ax.grid(axis="x", visible=False)
     ax.legend(fontsize=8.5, loc="upper left")
-    source = "OSAFL, Figure 3: out in half of all rounds"
+    source = "OSAFL, Figure 3, on our channel: out in half of all rounds"
     _title(ax, "Most of those left out could take part", source)
 
 

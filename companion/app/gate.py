@@ -18,6 +18,7 @@ an int, and an empty list never.
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import io
 import math
@@ -112,12 +113,18 @@ class Parameter:
         if not self.kind.startswith("list"):
             return self.check(self._number(value))
         what = "text" if isinstance(value, str) else "no list"
-        example = value if isinstance(value, str) else f"[{value}]"
-        example = str(self.default) if value is None else example
         raise GateError(
             f"{self.name}={value!r} is {what}; it must be {self.allowed} ({self.text}), with "
-            f'papermill -y "{self.name}: {example}"'
+            f'papermill -y "{self.name}: {self._list_of(value)}"'
         )
+
+    def _list_of(self, value: Any) -> list:
+        """Return the list that was meant, for a message; else the default."""
+        literal = self._read(value)
+        for meant in (literal, [literal]):
+            with contextlib.suppress(GateError):
+                return self.check(meant)
+        return self.default
 
     def _number(self, entry: Any) -> Any:
         """Return the number that a text is, where a number is asked for; else what was given."""

@@ -158,6 +158,7 @@ def _from_csv(path: Path, content: bytes, label: str, client: str, separator: st
         text = plain.decode("utf-8-sig")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name} is no CSV file in UTF-8: {error}") from None
+    _check_separator(path, text, separator)
     try:
         _check_fields(
             path, csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
@@ -183,6 +184,19 @@ def _from_csv(path: Path, content: bytes, label: str, client: str, separator: st
     )
 
 
+def _check_separator(path: Path, text: str, separator: str) -> None:
+    """Refuse a heading that other separators part, but not its own; quoted text counts as none."""
+    heading = text.strip("\r\n").partition("\n")[0].strip("\r")
+    plain = re.sub(r'"[^"]*"', "", heading)
+    if separator not in plain and (other := re.search("[;\t,|]", plain)):
+        raise ValueError(
+            f"{path.name}: the heading is one column, {heading!r}: is it separated by "
+            f"{other[0]!r}? Read are commas in a .csv and tabs in a .tsv, with points in decimals. "
+            f"pandas.read_csv(..., sep={other[0]!r}, decimal=...) reads any other form, and "
+            "to_csv(..., index=False) writes this one"
+        )
+
+
 def _check_fields(path: Path, rows: Iterator[list[str]]) -> None:
     """Refuse columns without a name of their own, and rows longer than the heading.
 
@@ -190,13 +204,6 @@ def _check_fields(path: Path, rows: Iterator[list[str]]) -> None:
     """
     filled = (row for row in rows if row)
     heading = next(filled, [])
-    if len(heading) == 1 and (other := re.search("[;\t,|]", heading[0])):
-        raise ValueError(
-            f"{path.name}: the heading is one column, {heading[0]!r}: is it separated by "
-            f"{other[0]!r}? Read are commas in a .csv and tabs in a .tsv, with points in decimals. "
-            f"pandas.read_csv(..., sep={other[0]!r}, decimal=...) reads any other form, and "
-            "to_csv(..., index=False) writes this one"
-        )
     for k, name in enumerate(heading):
         if not name.strip() or name in heading[:k]:
             hint = "" if k or name else " (of pandas, the row numbers: to_csv(..., index=False))"

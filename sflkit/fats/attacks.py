@@ -403,6 +403,10 @@ def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"{name} of type {type(pair).__name__} must be a pair of arrays (x, y)"
         ) from None
+    for part, given, read in zip("xy", pair, (x, y), strict=True):
+        if read.dtype == object:
+            shown = checks.shown(given, 80)
+            raise ValueError(f"{name}: {part}={shown} must be an array of numbers")
     if y.ndim != 1 or not x.ndim or len(x) != len(y) or not len(y):
         raise ValueError(
             f"{name}: x has shape {x.shape} and y {y.shape}; they must be (n, ...) and (n,) with "

@@ -174,6 +174,8 @@ def _largest(near: float, allowed: Callable[[int], bool]) -> int:
 
 
 def _sizes(values: ArrayLike, n_clients: int, low: int) -> np.ndarray:
+    if checks.values("samples_per_client", values).dtype == bool:
+        raise ValueError(f"samples_per_client={checks.shown(values)} must be numbers of samples")
     sizes = checks.array("samples_per_client", values, low=low)
     if sizes.ndim > 1 or (sizes.ndim and len(sizes) != n_clients):
         raise ValueError(

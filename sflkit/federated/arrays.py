@@ -10,6 +10,11 @@ from torch import Tensor
 
 from sflkit import checks
 
+NOT_PLAIN = (
+    "a sparse, nested, quantised, meta, 8-bit floating-point or lazily negated tensor; give one "
+    "whose numbers lie plainly in memory, by .to_dense(), .dequantize() or .float() for example"
+)
+
 
 def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
     """Return `value` as a tensor, on `device` if one is given.
@@ -26,13 +31,14 @@ def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
     """
     if isinstance(value, Tensor):
         if not is_plain(value):
-            raise ValueError("a sparse, nested, quantised, meta, or lazily negated tensor")
+            raise ValueError(NOT_PLAIN)
         return value if device is None or value.device == device else value.to(device)
     if np.ma.is_masked(value):
         raise ValueError("masked entries; fill them, or leave them out")
     if not isinstance(value, np.ndarray) and hasattr(value, "__array__"):
         value = np.asarray(value)  # a table or a series: its values, whatever its index
     if isinstance(value, np.ndarray) and value.ndim:
+        value = checks.native(value)
         if not value.flags.writeable or min(value.strides) < 0:
             value = value.copy()
     return torch.as_tensor(value, device=device)
@@ -41,6 +47,7 @@ def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
 def is_plain(value: Tensor) -> bool:
     """Return whether a tensor is dense, holds numbers, and shows them as they are in memory."""
     foreign = value.is_meta or value.is_nested or value.is_quantized or value.is_neg()
+    foreign |= value.is_floating_point() and value.element_size() < 2  # torch cannot add them
     return value.layout == torch.strided and not foreign and not value.is_conj()
 
 
@@ -66,6 +73,8 @@ def array_of(value: Any) -> np.ndarray:
 
 def numbers_of(name: str, value: Any) -> Tensor:
     """Return `value` as a tensor without gradients; ValueError, which names it, if it is none."""
+    if isinstance(value, Tensor) and not is_plain(value):
+        raise ValueError(f"{name} is {NOT_PLAIN}")
     try:  # a list has the precision of an array of its numbers, where torch would halve it
         array = np.asarray(value) if isinstance(value, list | tuple) else value
         return tensor_of(array).detach()

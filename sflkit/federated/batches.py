@@ -141,12 +141,17 @@ def _fit(task: Task, x: Tensor, y: Tensor, where: str) -> tuple[Tensor, Tensor]:
     else:
         y = y.long()
     try:
-        outputs = task.forward(x).shape
+        outputs, _, alone = task.forward(x)
     except Exception as error:
         raise ValueError(
             f"{where}: the model does not take samples of shape {tuple(x.shape[1:])}, dtype "
             f"{x.dtype}: {error}"
         ) from error
+    if not alone:
+        raise ValueError(
+            f"{where}: what the model makes of a sample depends on chance or on the other samples "
+            "of its batch, as with dropout or batch normalisation; it must decide by the sample"
+        )
     n, *target = y.shape
     want = outputs if task.loss == "mse" else y.shape[1:] if callable(task.loss) else outputs[1:]
     if y.shape[1:] != want:

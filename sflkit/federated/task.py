@@ -39,10 +39,13 @@ _WITH_DROPOUT = (nn.RNNBase, nn.MultiheadAttention)  # they hold a share of drop
 
 
 class Forward(NamedTuple):
-    """What a model makes of one sample: its output's shape, and how many numbers in all layers."""
+    """What a model makes of one sample: its output's shape, how many numbers in all layers, and
+    whether it makes the same of it beside another sample.
+    """
 
     shape: torch.Size
     numbers: int
+    alone: bool
 
 
 class Task:
@@ -239,7 +242,8 @@ class Task:
     def forward(self, x: Tensor) -> Forward:
         """Return what the model makes of one sample like those of `x` (n, ...).
 
-        The model is tried out on the first sample, once for each shape and type of samples.
+        The model is tried out on the first sample, by itself and beside zeros, once for each shape
+        and type of samples.
 
         Raises
         ------
@@ -258,8 +262,12 @@ class Task:
                 if next(module.children(), None) is None:
                     module.register_forward_hook(count)
             with torch.inference_mode():
-                outputs = model(x[:1].cpu())
-            self._forwards[key] = Forward(outputs.shape[1:], sum(counts))
+                sample = x[:1].cpu()
+                outputs = model(sample)
+                numbers = sum(counts)
+                beside = model(torch.cat([sample, torch.zeros_like(sample)]))[:1]
+            alone = torch.allclose(outputs, beside, rtol=1e-3, atol=1e-5, equal_nan=True)
+            self._forwards[key] = Forward(outputs.shape[1:], numbers, alone)
         return self._forwards[key]
 
     def stackable(self, x: Tensor) -> bool:

@@ -94,7 +94,7 @@ class Clients:
 
     Attributes
     ----------
-    stream : LabelStream or ShareStream
+    stream : LabelStream, ShareStream or CountStream
     counts : int array (rounds, n_clients, n_classes)
         Labels of the arrivals.
     caches : list of cache objects, one per client; their ids are rows of the training set.
@@ -188,7 +188,7 @@ class Clients:
         """Update every cache with its client's arrivals, and look at what it then holds."""
         self._arrivals.add(ids)
         for k, cache in enumerate(self.caches):
-            if t == 0 and not len(ids[k]):
+            if not len(ids[k]):  # a round without arrivals leaves the cache
                 continue
             rng = generator(self.config.seed, "cache", k, t)
             try:

@@ -13,8 +13,10 @@ stream   (a function only)                        f(config, n_classes), per run
 =======  =======================================  =====================================
 
 `long_term` (n_classes,) holds the client's long-term label shares. A stream may also be finished: a
-`LabelStream` or `ShareStream`, which do not change in a run, or the shares themselves, an array
-(rounds, n_clients, n_classes).
+`LabelStream`, `ShareStream` or `CountStream`, which do not change in a run, or an array (rounds,
+n_clients, n_classes): floats are the label shares of each round, integers the numbers of samples. A
+row of zeros is a round in which nothing arrives at a client; its cache is then left as it is, and
+its `update` is not called.
 
 A cache, by the protocol `CacheLike`, must keep four promises: it holds at most B samples; it holds
 only what arrived at its client; the labels it gives are those of the data set; and no two clients
@@ -31,10 +33,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from sflkit import checks
 from sflkit.sfl.config import SFLConfig
-from sflkit.sfl.streams import LabelStream, ShareStream
+from sflkit.sfl.streams import CountStream, LabelStream, ShareStream
 
-Stream = LabelStream | ShareStream
+Stream = LabelStream | ShareStream | CountStream
 NEEDS = ("inputs", "losses")  # what a cache may ask for
 
 
@@ -136,7 +139,7 @@ def needs(cache: CacheLike) -> tuple[str, ...]:
 
 
 def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> Stream:
-    """Return the stream: `stream` itself, of the shares `stream`, or what the function makes.
+    """Return the stream: `stream` itself, of the array `stream`, or what the function makes.
 
     Raises
     ------
@@ -152,7 +155,7 @@ def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> Stream:
         stream = make(config, n_classes)
         if not isinstance(stream, finished):
             raise ValueError(f"stream={name_of(given)} made {stream!r}, which is no LabelStream")
-    stream = stream if isinstance(stream, Stream) else ShareStream(stream)
+    stream = stream if isinstance(stream, Stream) else _of_array(stream)
     if stream.long_term.shape != (config.n_clients, n_classes):
         has_clients, has_classes = stream.long_term.shape
         raise ValueError(
@@ -160,6 +163,24 @@ def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> Stream:
             f"{config.n_clients} and {n_classes}"
         )
     return stream
+
+
+def _of_array(given: Any) -> ShareStream | CountStream:
+    """Return the stream of an array: of counts where it holds integers, else of shares."""
+    array = checks.values("stream", given)
+    if array.dtype.kind not in "iu":
+        if array.dtype.kind == "f" and (array > 1 + 1e-9).any():
+            raise ValueError(
+                f"stream holds {array[array > 1].max():g}: shares must sum to 1 along the last "
+                "axis, and numbers of samples are integers, stream.astype(int)"
+            )
+        return ShareStream(array)
+    if array.size and array.sum(axis=-1, dtype=float).max() <= 1:
+        raise ValueError(
+            "stream is an array of integers, at most one for each client and round; say "
+            "CountStream(...) if one sample arrives there, ShareStream(...) if all are of one label"
+        )
+    return CountStream(array)
 
 
 class Arrivals:

@@ -203,22 +203,27 @@ class ShareStream:
     Parameters
     ----------
     shares : array (rounds, n_clients, n_classes)
-        The label shares u of each round, each a probability vector.
+        The label shares u of each round, each a probability vector, or all 0 where nothing arrives
+        (a phone that is off).
 
     Attributes
     ----------
     long_term : array (n_clients, n_classes)
-        The mean over the rounds.
+        The mean over the rounds in which something arrives.
 
     Raises
     ------
     ValueError
-        If `shares` is no such array.
+        If `shares` is no such array, or nothing ever arrives at a client.
     """
 
     def __init__(self, shares: ArrayLike):
-        self.shares = checks.simplex("shares", shares, ndim=3).copy()
-        self.long_term = self.shares.mean(axis=0)
+        shares = checks.array("shares", shares, ndim=3, low=0.0)
+        arrives = shares.any(axis=-1)
+        _check_arrivals("shares", arrives)
+        checks.simplex("shares", shares[arrives], ndim=2)
+        self.shares = shares.copy()
+        self.long_term = shares.sum(axis=0) / arrives.sum(axis=0)[:, None]
 
     def sample(
         self, rounds: int, batch_size: ArrayLike, rng: np.random.Generator, exact: bool = False
@@ -230,13 +235,66 @@ class ShareStream:
         ValueError
             As there, or if there are fewer rounds.
         """
-        rounds = checks.integer("rounds", rounds, 1)
-        if rounds > len(self.shares):
-            raise ValueError(f"rounds={rounds}: the stream has shares of {len(self.shares)} rounds")
+        shares = _first_rounds("shares", self.shares, rounds).swapaxes(0, 1)
         _, count_rng = checks.generator(rng).spawn(2)
-        shares = self.shares[:rounds].swapaxes(0, 1)
-        sizes = _sizes(batch_size, rounds)
+        sizes = _sizes(batch_size, shares.shape[1])
         return _counts(shares, len(shares), sizes, count_rng, checks.flag("exact", exact))
+
+
+class CountStream:
+    """A stream of given arrivals: how many samples of each class, client and round.
+
+    Two rounds of one client, which is off in the second:
+
+    >>> stream = CountStream([[[3, 1]], [[0, 0]]])
+    >>> stream.long_term
+    array([[0.75, 0.25]])
+
+    Parameters
+    ----------
+    counts : int array (rounds, n_clients, n_classes)
+        Samples, >= 0; all 0 where nothing arrives.
+
+    Attributes
+    ----------
+    long_term : array (n_clients, n_classes)
+        The label shares of all arrivals of a client.
+
+    Raises
+    ------
+    ValueError
+        If `counts` is no such array, or nothing ever arrives at a client.
+    """
+
+    def __init__(self, counts: ArrayLike):
+        self.counts = checks.integers("counts", counts, ndim=3, low=0).astype(np.int64)
+        _check_arrivals("counts", self.counts.any(axis=-1))
+        totals = self.counts.sum(axis=0, dtype=float)
+        self.long_term = totals / totals.sum(axis=-1, keepdims=True)
+
+    def sample(
+        self, rounds: int, batch_size: ArrayLike, rng: np.random.Generator, exact: bool = False
+    ) -> np.ndarray:
+        """Return the label counts of the first rounds, int64 array (rounds, n_clients, n_classes).
+
+        Nothing is drawn, so that `rng` and `exact` make no difference. `batch_size` is the most
+        that may arrive, per client and round or in each round.
+
+        Raises
+        ------
+        ValueError
+            As `LabelStream.sample`, if there are fewer rounds, or if more arrives.
+        """
+        counts = _first_rounds("counts", self.counts, rounds)
+        checks.generator(rng), checks.flag("exact", exact)
+        most, found = _sizes(batch_size, len(counts)), counts.sum(axis=-1, dtype=float)
+        if (above := found > most[:, None]).any():
+            t, k = np.argwhere(above)[0]
+            raise ValueError(
+                f"counts of round {t + 1} sum to {found[t, k]:.0f} for client {k}; at most "
+                f"batch_size={most[t]} samples may arrive in that round"
+            )
+        return counts.copy()
 
 
 def kl_markov_stream(
@@ -330,11 +388,14 @@ def _counts(
     rng: np.random.Generator,
     exact: bool,
 ) -> np.ndarray:
-    """Return label counts (rounds, n_clients, n_classes), from each client's shares (rounds, R)."""
-    counts = [
-        _rounded(own, sizes) if exact else child.multinomial(sizes, own)
-        for own, child in zip(shares, rng.spawn(n_clients), strict=True)
-    ]
+    """Return label counts (rounds, n_clients, n_classes), from each client's shares (rounds, R).
+
+    A row of zeros has no arrivals.
+    """
+    counts = []
+    for own, child in zip(shares, rng.spawn(n_clients), strict=True):
+        arrive = sizes * own.any(axis=1)
+        counts.append(_rounded(own, arrive) if exact else child.multinomial(arrive, own))
     return np.stack(counts, axis=1)
 
 
@@ -343,6 +404,20 @@ def _rounded(shares: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     for size in set(sizes.tolist()):
         counts[sizes == size] = largest_remainder(shares[sizes == size] * size, size)
     return counts
+
+
+def _check_arrivals(name: str, arrives: np.ndarray) -> None:
+    """Refuse clients (rounds, n_clients) at which nothing ever arrives."""
+    if (never := ~arrives.any(axis=0)).any() or not arrives.size:
+        who = f"client {never.argmax()}" if arrives.size else "any client"
+        raise ValueError(f"{name} holds nothing for {who}; leave out clients that get nothing ever")
+
+
+def _first_rounds(name: str, given: np.ndarray, rounds: int) -> np.ndarray:
+    rounds = checks.integer("rounds", rounds, 1)
+    if rounds > len(given):
+        raise ValueError(f"rounds={rounds}: the stream has {name} of {len(given)} rounds")
+    return given[:rounds]
 
 
 def _sizes(batch_size: ArrayLike, rounds: int) -> np.ndarray:

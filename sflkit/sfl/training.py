@@ -75,7 +75,8 @@ def run(
         n_classes).
     stream : LabelStream, array (rounds, n_clients, n_classes) or function, optional
         Your own stream, of config.n_clients clients and the data set's classes: a Markov chain, or
-        the label shares of every round. A function (config, n_classes) makes either.
+        the label shares (floats) or counts (integers) of every round; a row of zeros leaves the
+        client's cache as it is. A function (config, n_classes) makes any of them.
     start : {"append", "full"}
         Whether caches are empty at the start and fill by appending, or hold B samples, see
         `sflkit.sfl.clients.Clients`.

@@ -164,8 +164,12 @@ def test_half_a_split_and_wrong_sizes_are_named(tmp_path):
     leaf(tmp_path / "femnist" / "test", {"a": pixels(0.25, 3)})
     with pytest.raises(data.DataCorruptError, match="only one of train and test; train has none"):
         natural.load("femnist", root=tmp_path)
-    for said, message in (([4], "num_samples says 4 of user 'a', whose lists hold 3"), ([], "zip")):
-        content = {"users": ["a"], "num_samples": said, "user_data": {"a": pixels(0.25, 3)}}
+    for said, user, message in (
+        ([4], "a", "num_samples says 4 of user 'a', whose lists hold 3"),
+        ([], "a", "num_samples has 0 entries, users 1"),
+        ([3], "b", "user_data has no user 'b'"),
+    ):
+        content = {"users": [user], "num_samples": said, "user_data": {"a": pixels(0.25, 3)}}
         (tmp_path / "femnist" / "all.json").write_text(json.dumps(content))
         (tmp_path / "femnist" / "test" / "all_data_0.json").unlink(missing_ok=True)
         with pytest.raises(data.DataCorruptError, match=rf"all\.json .*{message}"):

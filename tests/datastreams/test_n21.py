@@ -286,6 +286,7 @@ def test_numbers_of_the_tables_are_the_transcribed_ones():
                 "historical is poor": said["Uniform"] - said["Historical"],
                 "uniform is poor": said["Historical"] - said["Uniform"],
             }
+            expected |= {f"ours, {name}": said["Ours"] - said[name] for name in BASELINES}
             assert "only new data" in leads
             assert leads == pytest.approx({key: expected[key] for key in leads})
             names = (*BASELINES, "Ours", "Optimal")

@@ -366,6 +366,9 @@ def test_bad_shadows(change, message):
     [
         ({"members": labelled([])}, "members: x has shape"),
         ({"members": (np.ones(3), [0, 1, 2])}, "y holds 2"),
+        ({"members": (torch.ones(3, device="meta"), [0, 1, 0])}, "members: x=.* array of numbers"),
+        ({"non_members": (np.ones(3), torch.ones(3).to_sparse())}, "non_members: y=.* of numbers"),
+        ({"members": (np.array([1, 0, "a"], object), [0, 1, 0])}, "members: x=.* of numbers"),
         ({"attack": type("Loud", (), {"score": lambda self, p, y: p[:, 0] + 1})()}, "scores holds"),
         ({"attack": type("Flat", (), {"score": lambda self, p, y: p})()}, "scores has shape"),
     ],
@@ -380,6 +383,23 @@ def test_bad_evaluation(change, message):
     )
     with pytest.raises(ValueError, match=message):
         evaluate_attack(**{**good, **change})
+
+
+@pytest.mark.parametrize("kind", [">f8", np.longdouble, ">f4", "f2"])
+def test_byte_orders_and_long_doubles_are_one_answer(kind):
+    """Of samples whose numbers all these types hold."""
+    x, rng = np.array([0.125, 0.875, 0.5, 0.25]), np.random.default_rng
+
+    def found(members, others):
+        return evaluate_attack(Score(), first, members, others, rng=rng(0))
+
+    labels = np.zeros(4, ">i2")
+    assert found(labelled(x), labelled(x[:2])) == found(
+        (x.astype(kind), labels), (x[:2].astype(kind), labels[:2])
+    )
+    task = Task(models.create("linear", input_shape=(4,), n_classes=2))
+    predict = predictor(task, task.init(0))
+    np.testing.assert_array_equal(predict(x[None].astype(kind)), predict(x[None]))
 
 
 def test_bad_scores_and_classes():

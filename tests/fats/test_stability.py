@@ -139,6 +139,11 @@ def test_plan_by_hand():
     assert plan(
         rho_s=1, rho_c=0.1, n_clients=10, samples_per_client=7, local_steps=1, rounds=1
     ) == (1, 7, 0.1, 0.1)
+    for size in (True, [True, True]):
+        with pytest.raises(
+            ValueError, match=r"^samples_per_client=.*True.* must be numbers of samp"
+        ):
+            plan(rho_s=1, rho_c=1, n_clients=2, samples_per_client=size, local_steps=1, rounds=1)
     # the smallest client counts: b = floor(0.5 * 2 * 20 / (1 * 4)) = 5
     assert (
         plan(

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from sflkit import models
-from sflkit.federated import Task, evaluate, evaluation
+from sflkit.federated import Task, evaluate, evaluation, local_sgd
 from tests.federated.federated_cases import CASES, make
 
 
@@ -27,6 +28,33 @@ def test_evaluate_batches_rows_and_losses():
         regression, np.array([1.0, 1.0]), np.array([[1.0], [2.0]]), np.array([[2.0], [5.0]])
     )
     assert result.loss == pytest.approx((0**2 + 2**2) / 2) and np.isnan(result.accuracy)
+
+
+class OwnBatchNorm(nn.Linear):
+    def forward(self, x):
+        return super().forward(x - x.mean(0))
+
+
+class OwnDropout(nn.Linear):
+    def forward(self, x):
+        return super().forward(F.dropout(x, 0.5))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        OwnBatchNorm(99, 2),
+        OwnDropout(99, 2),
+        nn.Sequential(nn.Linear(99, 99), nn.RReLU(), nn.Linear(99, 2)),
+    ],
+)
+def test_what_a_batch_or_chance_decides_is_refused(model):
+    """Its loss would depend on `batch_size`; no module of a known class says so."""
+    task = Task(model)
+    x, y = torch.rand(30, 99) + 1, torch.zeros(30, dtype=torch.long)
+    for call in (evaluate, lambda *args: local_sgd(*args[:2], [[(x, y)]], 0.1)):
+        with pytest.raises(ValueError, match="depends on chance or on the other samples"):
+            call(task, task.init(0), x, y)
 
 
 def test_a_diverged_model_is_measured_and_has_no_accuracy():

@@ -29,6 +29,7 @@ FOREIGN = {
     "sparse": lambda t: t.to_sparse(),
     "nested": nested,
     "quantised": quantised,
+    "8-bit floats": lambda t: t.float().to(torch.float8_e4m3fn),
     "negative bit": lambda t: torch.complex(t.float(), t.float()).conj().imag,
     "conjugate bit": lambda t: torch.complex(t.float(), t.float()).conj(),
 }
@@ -76,6 +77,24 @@ def test_a_foreign_tensor_is_refused_by_name(kind, door):
     call(plain)
     with pytest.raises(ValueError, match=door.strip()):
         call(FOREIGN[kind](plain))
+
+
+def test_how_to_make_a_plain_tensor_is_said():
+    for kind in FOREIGN:
+        with pytest.raises(ValueError, match=r"^updates is a sparse, .* give one whose"):
+            FedAvg()(P, FOREIGN[kind](U))
+
+
+def test_byte_orders_and_long_doubles_are_one_answer():
+    model = torch.linspace(-1, 1, 63)
+    x, y = np.linspace(0, 1, 80).reshape(4, 20), np.array([0, 1, 2, 0])
+    found = evaluate(TASK, model, x, y).loss
+    for kind in (">f8", np.longdouble, ">f4", np.float32):
+        assert evaluate(TASK, model, x.astype(kind), y.astype(">i4")).loss == found
+    updates = np.linspace(0, 1, 126).reshape(2, 63)
+    whole = FedAvg()(np.ones(63), updates)
+    for kind in (">f8", np.longdouble):
+        np.testing.assert_array_equal(FedAvg()(np.ones(63), updates.astype(kind)), whole)
 
 
 def test_work_is_compared_with_updates_by_their_shape_alone():

@@ -67,7 +67,7 @@ def test_a_model_is_tried_out_once_for_a_kind_of_sample(monkeypatch):
 def test_an_error_in_a_stacked_step_is_raised_and_nothing_is_trained_anew():
     class Late(nn.Linear):
         def forward(self, x):
-            if len(x) > 1:  # the trial has one sample
+            if len(x) > 2:  # the trial has one sample, or two
                 raise RuntimeError("broken on purpose")
             return super().forward(x)
 

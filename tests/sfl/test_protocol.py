@@ -16,7 +16,7 @@ from sflkit.sfl import cache_paths
 from sflkit.sfl.caches import FIFO, RULES, SRSR, Cache, SharesRule
 from sflkit.sfl.clients import Clients
 from sflkit.sfl.config import SFLConfig
-from sflkit.sfl.streams import LabelStream, ShareStream
+from sflkit.sfl.streams import CountStream, LabelStream, ShareStream
 from sflkit.sfl.training import run
 
 BARE = SFLConfig(
@@ -371,11 +371,85 @@ def test_shares_of_every_round_are_a_stream():
         (np.full((4, 2, 5), 0.2), "stream has 2 clients and 5 classes; this run needs 3 and 5"),
         (np.full((3, 3, 5), 0.2), "rounds=4: the stream has shares of 3 rounds"),
         ([[0.5, 0.5]], "shares has shape"),
+        (np.zeros((4, 3, 5)), "shares holds nothing for client 0; leave out"),
+        (np.full((4, 3, 5), 7.0), r"stream holds 7: .* numbers of samples are integers"),
+        (np.full((4, 3, 5), 2.0**40, dtype=np.longdouble), "numbers of samples are integers"),
+        (np.zeros((4, 3, 5), int), r"CountStream\(...\) if one sample arrives"),
+        (np.full((4, 3, 5), 3), "counts of round 1 sum to 15 for client 0; at most batch_size=10"),
+        (np.full((3, 3, 5), 2), "rounds=4: the stream has counts of 3 rounds"),
+        (np.full((4, 3, 5), -2), "stream is an array of integers|counts holds -2"),
     ],
 )
 def test_bad_shares(stream, message):
     with pytest.raises(ValueError, match=message):
         run(BARE, stream=stream)
+
+
+# Three clients and five classes: client 0 is off in rounds 2 and 4, client 1 in round 1, and client
+# 2 gets 10 samples of class 2 in every round.
+COUNTS = np.zeros((4, 3, 5), np.int64)
+COUNTS[0, 0, 0], COUNTS[2, 0, 1] = 4, 6
+COUNTS[1:, 1, 3] = 1, 2, 3
+COUNTS[:, 2, 2] = 10
+
+
+def test_counts_of_every_round_are_a_stream_and_a_round_without_arrivals_leaves_the_cache():
+    stream = CountStream(COUNTS)
+    np.testing.assert_allclose(
+        stream.long_term[:, :4], [[0.4, 0.6, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
+    )
+    frame = run(BARE, cache=Plain, stream=COUNTS)  # `Plain` keeps the newest round
+    assert frame.filter(like="count_").to_numpy().tolist() == [
+        [4, 0, 10, 0, 0],
+        [4, 0, 10, 1, 0],
+        [0, 6, 10, 2, 0],
+        [0, 6, 10, 3, 0],
+    ]
+    # client 0: (0.6^2 + 0.6^2), and (0.4^2 + 0.4^2) from round 3; client 1 lacks its share of 1 in
+    # round 1
+    np.testing.assert_allclose(frame.discrepancy, [0.72 + 1, 0.72, 0.32, 0.32])
+    for same in (stream, COUNTS.tolist(), COUNTS.astype(">u2"), lambda config, n: COUNTS):
+        pd.testing.assert_frame_equal(run(BARE, cache=Plain, stream=same), frame)
+
+
+def test_shares_may_be_none_where_nothing_arrives():
+    shares = COUNTS / np.maximum(COUNTS.sum(axis=-1, keepdims=True), 1)
+    stream = ShareStream(shares)
+    np.testing.assert_allclose(stream.long_term[0], [0.5, 0.5, 0, 0, 0])
+    for exact in (False, True):
+        drawn = stream.sample(4, 7, np.random.default_rng(0), exact=exact)
+        np.testing.assert_array_equal(drawn, 7 * shares)
+    # What arrives at the others is as if nobody had ever been off.
+    on = np.where(shares.any(axis=-1, keepdims=True), shares, 0.2)
+    mixed = [np.full((4, 1, 5), 0.2)]
+    drawn, with_all = (
+        ShareStream(np.concatenate([*mixed, given], axis=1)).sample(4, 7, np.random.default_rng(0))
+        for given in (shares, on)
+    )
+    np.testing.assert_array_equal(drawn[:, 0], with_all[:, 0])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_stands_still_in_a_round_without_arrivals(rule):
+    counts = np.zeros((6, 3, 5), np.int64)
+    counts[[1, 4]] = 2
+    frame = run(replace(BARE, rounds=6, rule=rule), stream=counts).filter(like="count_")
+    held = frame.to_numpy()
+    if not rule.startswith("full"):  # it holds its own set before round 1
+        assert not held[0].any()
+    for t in (2, 3, 5):
+        np.testing.assert_array_equal(held[t], held[t - 1])
+
+
+def test_a_round_in_which_nobody_has_anything_leaves_the_model():
+    """A stream that begins a round later is the same run a round later."""
+    config = replace(TINY, rounds=4, evaluate_every=1, rule="fifo")
+    counts = np.zeros((4, config.n_clients, 10), np.int64)
+    counts[0, :, :3], counts[1, 0, 4] = 2, 3
+    now, later = run(config, stream=counts), run(config, stream=np.roll(counts, 1, axis=0))
+    np.testing.assert_array_equal(later.loss[1:], now.loss[:-1])
+    assert later.loss[0] > later.loss[1] > later.loss[2]
+    assert later.filter(like="count_").to_numpy().sum(axis=1).tolist() == [0, 18, 21, 21]
 
 
 def test_own_arrays_take_the_place_of_a_data_set():

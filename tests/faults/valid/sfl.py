@@ -60,6 +60,11 @@ CALLS = {
         streams.ShareStream(np.full((3, 2, 2), 0.5)).sample,
         {"rounds": 3, "batch_size": 4, "rng": rng(), "exact": False},
     ),
+    "CountStream": lambda: (streams.CountStream, {"counts": np.full((3, 2, 2), 2)}),
+    "CountStream.sample": lambda: (
+        streams.CountStream(np.full((3, 2, 2), 2)).sample,
+        {"rounds": 3, "batch_size": 4, "rng": rng(), "exact": False},
+    ),
     "LabelStream.sample": lambda: (
         stream().sample,
         {"rounds": 3, "batch_size": 4, "rng": rng(), "exact": False},
