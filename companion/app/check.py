@@ -216,7 +216,9 @@ def _differs(claim: Claim, row: Mapping[str, str], parts: list[Mapping[str, str]
     if [tuple(part[name] for name in names) for part in parts] != wanted:
         return ", ".join([*other, "parts"])
     answers = zip(
-        claim.parts, (Judged(part["answer"], part["ours"]) for part in parts), strict=True
+        claim.parts,
+        (Judged(part["answer"], part["ours"], hint=part["hint"]) for part in parts),
+        strict=True,
     )
     if overall(Answer(*answer) for answer in answers) != row["verdict"]:
         other.append("verdict and answers")
