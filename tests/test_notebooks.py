@@ -142,8 +142,8 @@ def broken_links(file, text):
 
 @name_of
 def test_a_page_is_for_reading(path):
-    """Code fills at most a quarter of the page, no visible cell has more than 40 lines, figures are
-    wide, and no table cell is cut; see `tests/reading.py` for how a page is measured.
+    """Code fills at most two fifths of the page, no visible cell has more than 40 lines, figures
+    are wide, and no table cell is cut; see `tests/reading.py` for how a page is measured.
     """
     found = reading.measure(path)
     assert found.cut == []

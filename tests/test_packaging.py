@@ -162,7 +162,7 @@ def test_the_version_is_one(root):
 @pytest.mark.parametrize(
     ("folder", "extras"),
     [
-        ("sflkit", ("lab",)),
+        ("sflkit", ()),
         ("companion", ("lab",)),
         ("docs", ("lab", "docs")),
         ("tests", ("lab", "test", "docs", "browser")),

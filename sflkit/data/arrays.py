@@ -276,7 +276,13 @@ def _own_part(
     y = checks.labels(y_name, y).astype(np.int64)
     values = checks.values(x_name, x)
     if values.dtype != np.uint8 or values.ndim not in (3, 4):
-        values = checks.array(x_name, values).astype(np.float32) + 0  # -0.0 is the number 0.0
+        exact = checks.array(x_name, x)
+        with np.errstate(over="ignore"):
+            values = exact.astype(np.float32) + 0  # -0.0 is the number 0.0
+        if (lost := np.isinf(values)).any():
+            raise ValueError(
+                f"{x_name} holds {exact[lost][0]:g}; samples are float32, which ends at 3.4e38"
+            )
     if values.ndim < 2 or len(values) != len(y):
         raise ValueError(
             f"{x_name} has shape {values.shape}; it must hold one sample a row, as many as there "

@@ -35,13 +35,14 @@ Data = tuple[Tensor, Tensor] | None
 def client_data(task: Task, clients: Iterable, history: History) -> list[Data]:
     """Return copies of the clients' data as tensors on the device that trains.
 
-    All labels that are left and the shape of one sample per client are looked at.
+    All labels that are left, the shape of one sample per client, and whether the samples that are
+    left are finite, are looked at.
 
     Raises
     ------
     ValueError
-        If there are not as many clients or samples as the history says, or they do not fit the
-        task.
+        If there are not as many clients or samples as the history says, they do not fit the task,
+        or one that is left is not finite.
     """
     device = machine.device()
     if not isinstance(clients, Iterable):
@@ -57,6 +58,8 @@ def client_data(task: Task, clients: Iterable, history: History) -> list[Data]:
         left = history.remaining(k)
         data.append(None if own is None and not len(left) else _copied(k, own, int(size), device))
         trials.append([_trial(*data[k], left)] if len(left) else [])
+        if len(left):
+            _check_finite(k, data[k][0], left)
     convert(task, trials, device)
     return data
 
@@ -106,6 +109,17 @@ def _copied(k: int, own: Any, size: int, device: torch.device) -> tuple[Tensor, 
             "ones included and none masked"
         )
     return x, y
+
+
+def _check_finite(k: int, x: Tensor, left: np.ndarray) -> None:
+    """Refuse a sample that is left and not finite; one that is forgotten may be anything."""
+    if x.is_floating_point() and not torch.isfinite(x.sum()):
+        finite = torch.isfinite(x).reshape(len(x), -1).all(1).cpu().numpy()[left]
+        if not finite.all():
+            raise ValueError(
+                f"clients[{k}]: x holds NaN or infinity in sample {left[~finite][0]}; samples must "
+                "be finite"
+            )
 
 
 def _trial(x: Tensor, y: Tensor, left: np.ndarray) -> tuple[Tensor, Tensor]:

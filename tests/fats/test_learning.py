@@ -550,3 +550,18 @@ def test_a_clean_state_shows_by_which_rules_it_forgot(tmp_path):
     assert left.rules == ("exact", "printed", "exact")  # Algorithm 3 needs no rule
     assert not printed.exact and not left.exact
     assert repr(left).startswith("State(clean, rules=('exact', 'printed', 'exact'), exact=False")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_data_that_are_not_finite_are_the_cause_and_not_the_rate(value):
+    task, clients, history, rng = setup(0, n_clients=5)
+    state = learn(task, clients, history, 0.3, start=task.init(0))
+    client, sample = int(history.clients[0, 0]), int(history.batches[0, 0, 0, 0])
+    broken = [(np.array(x), y) for x, y in clients]
+    broken[client][0][sample] = value
+    with pytest.raises(ValueError, match=rf"^clients\[{client}\]: x holds NaN .* sample {sample};"):
+        learn(task, broken, history, 0.3, start=task.init(0))
+    # A forgotten sample may be anything.
+    after = forget(task, clients, state, [(client, sample)], np.random.default_rng(1))
+    again = forget(task, broken, state, [(client, sample)], np.random.default_rng(1))
+    assert torch.equal(after.params, again.params)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from torch import nn
 
 from sflkit import data, federated
@@ -471,6 +472,8 @@ def test_own_arrays_take_the_place_of_a_data_set():
     [
         (([[1.0]], [0, 1]), r"x has shape \(1, 1\); .* as many as there are labels in y, 2"),
         (([[np.nan]], [0]), "x holds nan"),
+        (([[1.0], [-1e39], [1.0]], [0, 1, 0]), r"^x holds -1e\+39; .* float32"),
+        ((torch.ones(2, 2).to_sparse(), [0, 1]), r"x=tensor\(indices.* must be an array of num"),
         (([1.0, 2.0], [0, 1]), "one sample a row"),
         (([[1.0]], [0.5]), "y has shape .* non-empty vector of integers"),
         (([[1.0]], [0], [[1.0, 2.0]], [0]), "x_test is float32"),
