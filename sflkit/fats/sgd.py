@@ -4,15 +4,15 @@ Source: FATS, Algorithm 1, line 16, whose step is that of `SGD()`. ERRATA 65: ne
 settings of the authors' released repository, `SGD(momentum=0.9, weight_decay=1e-4)`, reach the
 published curves at the printed rate; the sum of a mini-batch's gradients does.
 
-============  ======  ======  =====================================================================
-code          symbol  shape   meaning
-============  ======  ======  =====================================================================
-params        theta   (P,)    global model before the round
-rate          eta     scalar  local learning rate
-batches       B       C lists each slot's mini-batches, (x, y) of b samples
-momentum      -       scalar  of the velocity, in [0, 1)
-weight_decay  -       scalar  adds weight_decay * theta to every gradient
-============  ======  ======  =====================================================================
+============  ======  =======  ====================================================================
+code          symbol  shape    meaning
+============  ======  =======  ====================================================================
+params        theta   (P,)     global model before the round
+rate          eta     scalar   local learning rate
+batches       B       C lists  each slot's mini-batches, (x, y) of b samples
+momentum      -       scalar   of the velocity, in [0, 1)
+weight_decay  -       scalar   adds weight_decay * theta to every gradient
+============  ======  =======  ====================================================================
 """
 
 from __future__ import annotations
