@@ -172,7 +172,7 @@ class Rows:
         if weights is not None:
             most = torch.finfo(task.dtype).max / max(1, shape[-1])  # their sum must be finite
             weights = checks.array("weights", array_of(weights), low=0.0, high=most)
-            weights = torch.from_numpy(weights).to(task.dtype).numpy()
+            weights = torch.from_numpy(weights.copy()).to(task.dtype).numpy()
             if weights.shape != shape or (weights.size and not weights.any()):
                 raise ValueError(
                     f"weights of shape {weights.shape} must be shaped like rows, {shape}, and not "

@@ -90,7 +90,8 @@ class FedAvg:
         """Return the next global parameters (n_params,); ValueError on shapes that do not fit."""
         # ERRATA 2: (6) prints eta mean(Delta) without eta_L; the proof has eta eta_L mean(Delta),
         # and eta_L Delta = w_k - w.
-        return params + self.global_rate * mean_update(params, updates, weights)
+        step = self.global_rate * mean_update(params, updates, weights)
+        return numbers("params", params) + step
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,8 @@ class Scaffold:
         self, params: Any, updates: Any, weights: Any = None, work: LocalWork | None = None
     ) -> Any:
         """Return the next global parameters (n_params,); ValueError on a bad argument."""
-        updates = numbers("updates", updates)  # the rows of a table are its columns' names
+        # the rows of a table are its columns' names
+        params, updates = numbers("params", params), numbers("updates", updates)
         work = check_work(work, self.n_clients, updates)
         new = self._average(params, updates, weights)
         weights = np.ones(len(updates)) if weights is None else array_of(weights)
