@@ -112,9 +112,14 @@ def printed_rate(data: str, *, paper_rate: float, **shared: Any) -> dict[str, An
     return found
 
 
+def at_the_printed_rate(paper_rate: float) -> dict[str, Any]:
+    """Return the fields of a step at the printed rate whose gradients are summed (ERRATA 65)."""
+    return dict(rate=paper_rate) | READINGS["sum"]
+
+
 def readings_of(**given: Any) -> list[FATSConfig]:
     """Return what is learnt at the printed rate: Fig. 5's first data set under all readings; under
-    the sum the points of Fig. 7 and the other data sets."""
+    the sum the points of Fig. 7 and the other data sets; and the first at `rate` beside them."""
     p = SimpleNamespace(**given)
     names = [name for name in inspect.signature(settings_of).parameters if name != "data"]
     shared = {name: given[name] for name in [*names, "paper_rate"]}
@@ -125,14 +130,17 @@ def readings_of(**given: Any) -> list[FATSConfig]:
     found = [read_as(name, first, seed) for name in READINGS for seed in p.seeds_readings]
     found += [read_as("sum", first, s, **change) for change in changes for s in p.seeds_points]
     others = [sizes[data] for data in p.data_readings[1:]]
-    return found + [read_as("sum", other, seed) for other in others for seed in p.seeds_points]
+    found += [read_as("sum", other, seed) for other in others for seed in p.seeds_points]
+    larger = settings_of(p.data_readings[0], **{name: given[name] for name in names})
+    return found + [FATSConfig(**larger, seed=seed) for seed in p.seeds_larger]
 
 
 def unlearning(**given: Any) -> Generator[Stage, pd.DataFrame, Unlearning]:
     """Plan notebook 42: every data set, level, method and seed of Figs. 1, 5 and 8.
 
-    The first data set of Fig. 5 has seeds of its own, since others were declared later, on seeds
-    that no run had had. In the stream of Fig. 8 the first request comes after `interval` rounds.
+    The first data set of Fig. 5 has seeds of its own, since others were declared at another time,
+    and with `summed` a step of its own, see `at_the_printed_rate`. In the stream of Fig. 8 the
+    first request comes after `interval` rounds.
     """
     p = SimpleNamespace(**given)
     names = inspect.signature(settings_of).parameters
@@ -147,7 +155,9 @@ def unlearning(**given: Any) -> Generator[Stage, pd.DataFrame, Unlearning]:
             for method in METHODS
         ]
 
-    at_once = configs(p.data_fig5[:1], p.seeds_fig5) + configs(p.data_fig5[1:], p.seeds_others)
+    step = at_the_printed_rate(p.paper_rate) if p.summed else {}
+    at_once = configs(p.data_fig5[:1], p.seeds_fig5, **step)
+    at_once += configs(p.data_fig5[1:], p.seeds_others)
     fig5 = yield Stage(training.run, at_once, "fats-fig5")
     stream = dict(streaming=True, interval=p.interval, request_round=p.interval)
     stream |= dict(n_requests=p.requests_fig8, rounds=p.rounds_fig8)
