@@ -139,8 +139,8 @@ def unlearning(**given: Any) -> Generator[Stage, pd.DataFrame, Unlearning]:
     """Plan notebook 42: every data set, level, method and seed of Figs. 1, 5 and 8.
 
     The first data set of Fig. 5 has seeds of its own, since others were declared at another time,
-    and with `summed` a step of its own, see `at_the_printed_rate`. In the stream of Fig. 8 the
-    first request comes after `interval` rounds.
+    and a figure that is `summed` has the step of `at_the_printed_rate` for it. In the stream of
+    Fig. 8 the first request comes after `interval` rounds.
     """
     p = SimpleNamespace(**given)
     names = inspect.signature(settings_of).parameters
@@ -155,12 +155,14 @@ def unlearning(**given: Any) -> Generator[Stage, pd.DataFrame, Unlearning]:
             for method in METHODS
         ]
 
-    step = at_the_printed_rate(p.paper_rate) if p.summed else {}
-    at_once = configs(p.data_fig5[:1], p.seeds_fig5, **step)
+    summed = at_the_printed_rate(p.paper_rate)
+    step = {name: summed if name in p.summed else {} for name in ("fats-fig5", "fats-fig8")}
+    at_once = configs(p.data_fig5[:1], p.seeds_fig5, **step["fats-fig5"])
     at_once += configs(p.data_fig5[1:], p.seeds_others)
     fig5 = yield Stage(training.run, at_once, "fats-fig5")
     stream = dict(streaming=True, interval=p.interval, request_round=p.interval)
-    stream |= dict(n_requests=p.requests_fig8, rounds=p.rounds_fig8)
+    stream |= dict(n_requests=p.requests_fig8 * p.each_fig8, per_request=p.each_fig8)
+    stream |= dict(rounds=p.rounds_fig8) | step["fats-fig8"]
     fig8 = yield Stage(training.run, configs(p.data_fig8, p.seeds_fig8, **stream), "fats-fig8")
     fig1 = yield Stage(training.run, configs(p.data_fig1, p.seeds_fig1), "fats-fig1")
     readings = yield Stage(training.run, readings_of(**given), "readings of a local step")
@@ -206,11 +208,11 @@ def paths_of(frame: pd.DataFrame) -> Paths:
     return Paths(learning.index, learning.to_numpy(), recomputed.to_numpy())
 
 
-def laws_of(frame: pd.DataFrame, *, streaming: bool = False) -> tuple[np.ndarray, pd.MultiIndex]:
+def laws_of(frame: pd.DataFrame) -> tuple[np.ndarray, pd.MultiIndex]:
     """Return the law of the start of each run, (runs, R + 1), and the runs, sorted.
 
-    FATS has that of its own requests (a seed decides them), the others start from round 0. With
-    `streaming` the law is the mean over requests that are served one after another.
+    FATS has that of its own requests, all at once (a seed decides them), the others start from
+    round 0.
 
     Parameters
     ----------
@@ -229,10 +231,7 @@ def laws_of(frame: pd.DataFrame, *, streaming: bool = False) -> tuple[np.ndarray
         shared = {name: getattr(config, name) for name in COLUMNS}
         shared |= dict(n_clients=len(sizes), samples_per_client=sizes)
         targets = choose_requests(config, sizes)
-        if streaming:
-            laws.append(hit_rounds.stream_laws(targets, **shared).mean(axis=0))
-        else:
-            laws.append(hit_rounds.hit_law(targets, **shared))
+        laws.append(hit_rounds.hit_law(targets, **shared))
     return np.array(laws), index
 
 
@@ -252,13 +251,12 @@ def scores(frame: pd.DataFrame, *, band: float = 0.02) -> pd.DataFrame:
         Indexed by `RUN`. before, kept: mean over the last quarter of the rounds, of learning and of
         the recomputed path. speed: mean over all rounds of learning. after, back, share: expected
         accuracy of the model that is fallen back to, expected rounds until it is back, expected
-        share of the rounds that is recomputed. finished: mean accuracy over the R rounds after a
-        request, in a stream of which every request is served to its end. moves: mean absolute
+        share of the rounds that is recomputed. finished: mean accuracy over the R rounds after the
+        request, which is served to its end. moves: mean absolute
         change of accuracy from round to round, over the last half of the recomputed path.
     """
     paths = paths_of(frame)
     laws, index = laws_of(frame)
-    stream, _ = laws_of(frame, streaming=True)
     order = paths.index.get_indexer(index)
     learning, recomputed = paths.learning[order], paths.recomputed[order]
     rounds = learning.shape[1] - 1
@@ -271,7 +269,7 @@ def scores(frame: pd.DataFrame, *, band: float = 0.02) -> pd.DataFrame:
         "back": hit_rounds.expected(laws, hit_rounds.rounds_back(recomputed, before - band)),
         "share": hit_rounds.expected_share(laws),
         "kept": recomputed[:, late].mean(axis=1),
-        "finished": hit_rounds.expected(stream, hit_rounds.mean_after(recomputed, rounds)),
+        "finished": hit_rounds.expected(laws, hit_rounds.mean_after(recomputed, rounds)),
         "moves": np.abs(np.diff(recomputed[:, rounds // 2 :], axis=1)).mean(axis=1),
     }
     return pd.DataFrame(table, index=index)
