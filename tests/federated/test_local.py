@@ -12,8 +12,7 @@ from torch.nn import functional as F
 
 from sflkit import models
 from sflkit.federated import Task, evaluate, local, local_sgd
-from sflkit.federated.batches import convert
-from sflkit.federated.picks import Lists
+from sflkit.federated.batches import Lists, convert
 from tests.federated.federated_cases import CASES, make, reference
 
 

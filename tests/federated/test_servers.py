@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from sflkit import models
 from sflkit.federated import Task, local_sgd
-from sflkit.federated.aggregation import LocalWork, check_work, weighted_average
-from sflkit.federated.servers import RULES, FedAvg, FedProx, Scaffold
+from sflkit.federated.servers import (
+    RULES,
+    FedAvg,
+    FedProx,
+    LocalWork,
+    Scaffold,
+    check_work,
+    weighted_average,
+)
 
 
 def test_fedavg_by_hand():
@@ -302,7 +309,7 @@ WORK = LocalWork(np.array([0, 1]), np.array([1, 1]), 0.1)
         (lambda: Scaffold(2).local_options(None), "work=None"),
         (
             lambda: Scaffold(2)(torch.zeros(1), torch.zeros(1, 1), None, WORK),
-            "updates has 1 rows, but work names 2 clients",
+            r"updates has shape \(1, 1\); it must have a row for each of the 2 clients",
         ),
         (
             lambda: Scaffold(1).local_options(WORK),
