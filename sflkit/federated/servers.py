@@ -92,8 +92,8 @@ def check_work(work: LocalWork | None, n_clients: int, updates: Any = None) -> L
     shape = () if updates is None else np.shape(updates)
     if updates is not None and tuple(shape[:1]) != work.clients.shape:
         raise ValueError(
-            f"updates has shape {tuple(shape)}; it must have a row for each of the "
-            f"{len(work.clients)} clients that work names"
+            f"updates has {shape[0] if shape else 'no'} rows, but work names {len(work.clients)} "
+            "clients; they must agree"
         )
     return work
 
