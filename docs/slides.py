@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
 from companion.app import verdict_page
-from companion.app.artefacts import PAPERS, full_name, ordered, paper_of
+from companion.app.artefacts import PAPERS, by_paper, full_name
 from companion.judging import tables
 from companion.templates import environment
 from sflkit import paths
@@ -29,9 +30,8 @@ MOST = 20  # slides of a deck, with its title and its table of verdicts
 
 def write(paper: str, figures: Path, target: Path) -> Path:
     """Write the deck of a paper with its pictures beside it, and return its file."""
-    rows = tables.all_verdicts(figures)
-    rows = rows[paper_of(rows) == paper]
-    drawn = [row for row in ordered(rows) if (figures / f"{row.artefact}.png").is_file()]
+    mine = by_paper(tables.all_verdicts(figures))[paper]
+    drawn = [row for row in mine if (figures / f"{row.artefact}.png").is_file()]
     (target / "figures").mkdir(parents=True, exist_ok=True)
     slides = []
     for row in drawn[: MOST - 2]:
@@ -40,7 +40,7 @@ def write(paper: str, figures: Path, target: Path) -> Path:
         headline, name = verdict_page.in_short()[row.artefact], full_name(row.artefact)
         slides.append({"headline": headline, "name": name, "verdict": said, "picture": picture})
     page = environment(Path(__file__).parent).get_template("slides.html.j2")
-    counts = rows["verdict"].value_counts().to_dict()
+    counts = Counter(row.verdict for row in mine).most_common()
     text = page.render(title=TITLES[paper], paper=PAPERS[paper], slides=slides, counts=counts)
     paths.write_atomic(target / f"{paper}.html", text)
     return target / f"{paper}.html"
