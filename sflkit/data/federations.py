@@ -124,10 +124,8 @@ class Federation:
                 raise ValueError(f"{name} has shape {found}; it must be {shape}")
         if self.historical.dtype != bool:
             raise ValueError(f"historical holds {self.historical.dtype}; it must hold bool")
-        for name, y in (("y", self.y), ("y_test", self.y_test)):
-            if y.dtype != np.int64:
-                raise ValueError(f"{name} holds {y.dtype}; it must hold int64")
-            checks.integers(name, y, low=0, high=self.n_classes - 1)
+        for name in ("y", "y_test"):
+            vars(self)[name] = checks.indices(name, getattr(self, name), self.n_classes)
         for name, x in (("x", self.x), ("x_test", self.x_test)):
             if isinstance(x, np.ndarray) and not np.isfinite(x).all():
                 raise ValueError(f"{name} holds a value that is not finite; fill or drop such rows")
@@ -221,9 +219,13 @@ def data_streams(
     n_clients = checks.integer("n_clients", n_clients, 2)
     n_historical = checks.integer("n_historical", n_historical, 1, n_clients - 1)
     historical = np.arange(n_clients) < n_historical
-    is_synthetic = isinstance(data, str) and data == "logistic"
-    source = None if is_synthetic else datasets.dataset(data)
-    rows, note = _rows(source, n_samples, seed)
+    source = None
+    if isinstance(data, str) and data == "logistic":  # has samples in no order
+        n = LOGISTIC_SAMPLES if n_samples is None else n_samples
+        rows, note = np.arange(checks.integer("n_samples", n, 2)), ""
+    else:
+        source = datasets.dataset(data)
+        rows, note = _rows(source, n_samples, seed)
     # The historical part is a prefix of one random order: a larger fraction keeps the samples of a
     # smaller one.
     n_hist = int(np.rint(fraction * len(rows)))
@@ -360,26 +362,6 @@ def validation_split(federation: Federation, share: float, rng: np.random.Genera
     return replace(federation, clients=tuple(kept), **_tests(federation, tested))
 
 
-def _label_weights(
-    y: np.ndarray, clients: Sequence[np.ndarray], y_test: np.ndarray, n_classes: int
-) -> np.ndarray:
-    """Return the weight (n_test,) of each test sample in the mean over clients of their scores.
-
-    The score of a client is the one on a test set that has the client's label shares. A class that
-    clients hold must have a test sample.
-    """
-    per_client = [np.bincount(y[ids], minlength=n_classes) / len(ids) for ids in clients]
-    shares = np.mean(per_client, axis=0)
-    have = np.bincount(y_test, minlength=n_classes)
-    untested = np.flatnonzero((have == 0) & (shares > 0))
-    if len(untested):
-        raise ValueError(
-            f"y_test has no sample of the classes {untested.tolist()}, which clients hold"
-        )
-    weights = (shares / np.maximum(have, 1))[y_test]
-    return weights / weights.sum()
-
-
 def _tests(found: Federation | NaturalClients, parts: Sequence[np.ndarray]) -> dict[str, Any]:
     """Return the test set of some rows of each client, whose mean is that over the clients.
 
@@ -391,14 +373,8 @@ def _tests(found: Federation | NaturalClients, parts: Sequence[np.ndarray]) -> d
     return {"x_test": found.x[rows], "y_test": found.y[rows], "test_weights": weights}
 
 
-def _rows(source: Dataset | None, n_samples: int | None, seed: int) -> tuple[np.ndarray, str]:
-    """Return a random order of the samples in use, and what to say about it.
-
-    Without `source` they are those of the synthetic task, which need no order.
-    """
-    if source is None:
-        n = LOGISTIC_SAMPLES if n_samples is None else n_samples
-        return np.arange(checks.integer("n_samples", n, 2)), ""
+def _rows(source: Dataset, n_samples: int | None, seed: int) -> tuple[np.ndarray, str]:
+    """Return a random order of the samples in use, and what to say about it."""
     total = len(source.y_train)
     n = checks.integer("n_samples", total if n_samples is None else n_samples, 1, total)
     order = generator(seed, "partition", 0).permutation(total)[:n]
@@ -413,9 +389,20 @@ def _images(
     historical: np.ndarray,
     note: str,
 ) -> Federation:
-    """Return the federation of clients that hold some of the `rows` of a data set of images."""
-    x, y = source.lazy_inputs("train"), source.y_train
-    weights = _label_weights(y, clients, source.y_test, source.n_classes)
+    """Return the federation of clients that hold some of the `rows` of a data set of images.
+
+    The score of a client is the one on a test set that has the client's label shares, so that a
+    test sample weighs the mean of these over the number of its class.
+    """
+    x, y, n_classes = source.lazy_inputs("train"), source.y_train, source.n_classes
+    per_client = [np.bincount(y[ids], minlength=n_classes) / len(ids) for ids in clients]
+    shares = np.mean(per_client, axis=0)
+    have = np.bincount(source.y_test, minlength=n_classes)
+    if len(untested := np.flatnonzero((have == 0) & (shares > 0))):
+        raise ValueError(
+            f"y_test has no sample of the classes {untested.tolist()}, which clients hold"
+        )
+    weights = (shares / np.maximum(have, 1))[source.y_test]
     if len(rows) < len(y):  # a subset is numbered anew, in the data set's order, without the rest
         rows = np.sort(rows)
         clients = [np.searchsorted(rows, ids) for ids in clients]
@@ -427,8 +414,8 @@ def _images(
         clients=tuple(clients),
         x_test=source.lazy_inputs("test"),
         y_test=source.y_test,
-        test_weights=weights,
-        n_classes=source.n_classes,
+        test_weights=weights / weights.sum(),
+        n_classes=n_classes,
         historical=historical,
         digest=source.digest,
         note=note,

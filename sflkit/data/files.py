@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from sflkit import npzfiles, paths
+from sflkit import checks, npzfiles, paths
 from sflkit.data.catalogue import Spec
 
 SPLITS = ("train", "test")
@@ -71,35 +71,31 @@ def read(path: Path, spec: Spec) -> dict[str, np.ndarray]:
             arrays = read_batches(path, spec.n_coarse > 0)
         else:
             arrays = read_idx_folder(path)
+        if missing := [key for key in needed if key not in arrays]:
+            raise ValueError(f"it lacks {missing[0]} and holds {', '.join(sorted(arrays))}")
+        return {key: _checked(key, arrays, spec) for key in needed}
     except FileNotFoundError:
         raise
     except (OSError, ValueError, EOFError, zlib.error) as error:
-        form = "in torchvision's form" if path.is_dir() else "as npz without pickled objects"
-        raise DataCorruptError(f"{path} cannot be read {form}: {error}") from error
-    for key in needed:
-        if wrong := _wrong(key, arrays, spec):
-            raise DataCorruptError(f"{path}{wrong}")
-    return {key: x.astype(np.int64) if key[0] == "y" else x for key, x in arrays.items()}
+        raise DataCorruptError(f"{path} cannot be read: {error}") from error
 
 
-def _wrong(key: str, arrays: Mapping[str, np.ndarray], spec: Spec) -> str:
-    """Return what is wrong with an array, or nothing."""
-    if key not in arrays:
-        return f" lacks {key}; it holds {sorted(arrays)}"
+def _checked(key: str, arrays: Mapping[str, np.ndarray], spec: Spec) -> np.ndarray:
+    """Return images, or labels as int64; ValueError if they are of another form."""
     found = arrays[key]
-    has = f": {key} is {found.dtype} of shape {found.shape}; it must be"
     if key[0] == "x":
-        right = found.dtype == np.uint8 and found.shape[1:] == spec.shape and len(found)
-        shape = ", ".join(map(str, spec.shape))
-        return "" if right else f"{has} uint8 of shape (n, {shape}) with n >= 1"
+        if found.dtype != np.uint8 or found.shape[1:] != spec.shape or not len(found):
+            shape = ", ".join(map(str, spec.shape))
+            raise ValueError(
+                f"{key} is {found.dtype} of shape {found.shape}; it must be uint8 of shape "
+                f"(n, {shape}) with n >= 1"
+            )
+        return found
+    labels = checks.indices(key, found, spec.n_coarse if key in _COARSE else spec.n_classes)
     n = len(arrays[f"x_{key.split('_')[1]}"])
-    if found.shape != (n,) or found.dtype.kind not in "iu":
-        return f"{has} {n} integers, one per sample"
-    n = spec.n_coarse if key in _COARSE else spec.n_classes
-    if ((found < 0) | (found >= n)).any():
-        bad = found[(found < 0) | (found >= n)][0]
-        return f": {key} holds the label {bad}; labels must be integers in [0, {n - 1}]"
-    return ""
+    if len(labels) != n:
+        raise ValueError(f"{key} has {len(labels)} labels; it must have one for each of {n} images")
+    return labels
 
 
 def read_idx_folder(folder: Path) -> dict[str, np.ndarray]:

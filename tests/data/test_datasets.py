@@ -172,17 +172,17 @@ class Bomb:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("mnist", b"PK\x03\x04 not a zip", r"mnist\.npz cannot be read as npz"),
-        ("mnist", {"y_train": np.full(20, 10)}, r"y_train holds the label 10; .*\[0, 9\]"),
-        ("mnist", {"y_test": np.full(10, -1)}, "y_test holds the label -1"),
-        ("mnist", {"y_test": np.zeros(9, int)}, r"y_test is int64 of shape \(9,\); it must be 10"),
-        ("mnist", {"y_test": np.zeros(10)}, "y_test is float64"),
+        ("mnist", b"PK\x03\x04 not a zip", r"mnist\.npz cannot be read: "),
+        ("mnist", {"y_train": np.full(20, 10)}, "y_train holds 10; .* <= 9"),
+        ("mnist", {"y_test": np.full(10, -1)}, "y_test holds -1"),
+        ("mnist", {"y_test": np.zeros(9, int)}, "y_test has 9 labels; .* 10 images"),
+        ("mnist", {"y_test": np.zeros(10)}, "y_test=.* must be a vector of integers"),
         ("mnist", {"x_train": np.zeros((20, 28, 28))}, "x_train is float64"),
         ("mnist", {"x_train": np.zeros((20, 784), np.uint8)}, r"uint8 of shape \(n, 28, 28\)"),
         ("mnist", {"x_test": np.zeros((0, 28, 28), np.uint8)}, "n >= 1"),
         ("cifar10", {"y_train": None}, "lacks y_train"),
         ("cifar100", {}, "lacks y_train_coarse"),
-        ("cifar100", {"y_train_coarse": np.full(20, 20)}, r"the label 20; .*\[0, 19\]"),
+        ("cifar100", {"y_train_coarse": np.full(20, 20)}, "y_train_coarse holds 20; .* <= 19"),
     ],
 )
 def test_files_of_another_form(folder, name, change, message):
@@ -200,7 +200,7 @@ def test_files_of_another_form(folder, name, change, message):
 def test_pickled_objects_are_never_loaded(folder):
     bombs = np.array([Bomb(os.mkdir, str(folder / "exploded"))] * 20, dtype=object)
     np.savez(folder / "mnist.npz", **(small() | {"y_train": bombs}))
-    with pytest.raises(data.DataCorruptError, match="without pickled objects"):
+    with pytest.raises(data.DataCorruptError, match="Object arrays cannot be loaded"):
         data.load("mnist")
     assert not (folder / "exploded").exists()
 

@@ -58,7 +58,7 @@ def test_label_weights_by_hand(by_hand):
         ({"clients": (np.array([0, 1]), np.array([1]))}, "row 1 twice"),
         ({"y": np.array([0, 1, 2])}, r"y has shape \(3,\); it must be \(5,\)"),
         ({"y_test": np.array([0, 0, 1, 2, 2, 3])}, r"y_test holds 3; .* <= 2"),
-        ({"y": np.zeros(5)}, "y holds float64"),
+        ({"y": np.zeros(5)}, "y=.* must be a vector of integers"),
         ({"test_weights": np.full(6, 0.2)}, "test_weights must sum to 1"),
         ({"test_weights": np.full(5, 0.2)}, r"test_weights has shape \(5,\)"),
         ({"historical": np.array([True])}, r"historical has shape \(1,\)"),

@@ -173,7 +173,7 @@ ONE = '{"x": [' + str([0.0] * 784) + '], "y": [0]}'
         ("femnist", '{"users": [', "is not of LEAF"),
         ("femnist", f'{{"users": ["a"], "user_data": {{"a": {ONE}, "a": {ONE}}}}}', "there twice"),
         ("femnist", f'{{"users": ["a", "a"], "user_data": {{"a": {ONE}}}}}', "'a' .* twice"),
-        ("femnist", f'{{"users": ["b"], "user_data": {{"a": {ONE}}}}}', "no user 'b'"),
+        ("femnist", f'{{"users": ["b"], "user_data": {{"a": {ONE}}}}}', "KeyError: 'b'"),
         (
             "femnist",
             f'{{"users": ["a"], "num_samples": [4], "user_data": {{"a": {ONE}}}}}',
