@@ -93,13 +93,7 @@ def load(name: str, *, download: bool = True) -> Dataset:
     if name in catalogue.FEATURES:
         return _features(name, load(name.removesuffix("-patches"), download=download))
     path = obtain(name, download=download)
-    if name in catalogue.AT_HAND:
-        return _made(name)
-    source = _read(catalogue.stored_as(name), path, files.state(path))
-    if name in catalogue.COMPLETE and not source.canonical:
-        why = f"{source.source} is no complete and faithful copy of it ({source.note})"
-        raise catalogue.unavailable(name, why)
-    return replace(source, name=name) if name in catalogue.COMPLETE else source
+    return _made(name) if name in catalogue.AT_HAND else _read(name, path, files.state(path))
 
 
 def obtain(name: str, *, download: bool = True) -> Path | str:
@@ -127,7 +121,7 @@ def obtain(name: str, *, download: bool = True) -> Path | str:
 @functools.lru_cache(maxsize=3)
 def _read(name: str, path: Path, state: tuple) -> Dataset:
     """Read a data set; `state` is another where a file was replaced, and so is then the answer."""
-    spec = catalogue.SPECS[name]
+    spec = catalogue.SPECS[catalogue.stored_as(name)]
     arrays = files.read(path, spec)
     sizes = (len(arrays["y_train"]), len(arrays["y_test"]))
     note = digest = ""
@@ -144,6 +138,9 @@ def _read(name: str, path: Path, state: tuple) -> Dataset:
         else:
             note = "lossy or altered copy: as many samples as the canonical data set has, "
             note += "but not the same"
+    if note and name in catalogue.COMPLETE:
+        why = f"{path} is no complete and faithful copy of it ({note})"
+        raise catalogue.unavailable(name, why)
     if not digest:
         digest = files.contents_digest(arrays) if path.is_dir() else files.file_digest(path)
     return Dataset(

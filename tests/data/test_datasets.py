@@ -235,6 +235,7 @@ def test_any_faithful_copy_gives_the_same_order_and_digest(folder, monkeypatch):
     np.testing.assert_array_equal(first.y_train_coarse, first.y_train // 5)
     complete = data.load("cifar100-complete")
     assert complete.name == "cifar100-complete" and complete.digest == first.digest
+    assert complete is data.load("cifar100-complete")
 
 
 def test_a_lossy_copy_and_a_subset_are_called_so_and_stay_as_they_are(folder, monkeypatch):

@@ -213,32 +213,20 @@ def test_writers_are_the_same_everywhere():
     x, y, train, test = synthetic.writers(data.load("digits"))
     found = natural.load("writers")
     assert found.digest == "467872a6802fb3a6091063f1a201c38dc1f71d8b406e9b79ab565c73cb079cda"
-    assert x.shape == (2351, 28, 28) and x.dtype == np.uint8
     assert found.x.shape == (2351, 1, 28, 28) and found.n_classes == 10
-    assert sum(map(len, train)) == 1904 and sum(map(len, test)) == 447
-    assert len(train) == len(test) == 60
     assert all(20 <= len(a) + len(b) <= 60 for a, b in zip(train, test, strict=True))
     assert sorted(np.concatenate([*train, *test])) == list(range(2351))
-    assert np.bincount(x.ravel()).argmax() == 255 and x.mean() > 128  # the background is white
     np.testing.assert_allclose(found.x[5, 0], x[5] / 255, rtol=1e-6)
     np.testing.assert_array_equal(found.y, y)
 
 
-def test_plays_are_the_same_everywhere_and_roles_differ():
-    text = synthetic.plays()
+def test_plays_are_the_same_everywhere():
     found = natural.load("plays")
     assert found.digest == "1f971d5c51bd7c7a917630ecd2943158171af7f8fb1beaf7b43a42b931a44843"
+    text = synthetic.plays()
     roles = natural.parse_roles(text)
-    sizes = [len(lines) for lines in roles.values()]
-    assert len(roles) == 36 and found.clients == tuple(roles) and min(sizes) >= 4
-    assert max(sizes) > 5 * np.median(sizes) / 2
-    assert not set(text) - set(natural.SYMBOLS[:-1])
-    # Every role prefers an ending: the commonest last character is likelier at the same role than
-    # in the whole text.
-    ends = [[line[-5:] for line in lines] for lines in roles.values() if len(lines) >= 20]
-    own = np.mean([max(map(part.count, set(part))) / len(part) for part in ends])
-    pooled = [end for part in ends for end in part]
-    assert own > 1.3 * max(map(pooled.count, set(pooled))) / len(pooled)
+    assert len(roles) == 36 and found.clients == tuple(roles)
+    assert not set(text) - set(natural.SYMBOLS[:-1])  # no character is unknown
 
 
 def test_plays_by_role(folder):
