@@ -531,7 +531,7 @@ def trade(groups: Groups, found: pd.DataFrame, line: float) -> Figure:
     axes[0].legend(title=_SHARE, fontsize=9, loc="lower right")
     marks = axes[2].plot([], [], "s", color="0.35", label="half-way down")
     marks += axes[2].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper")
-    axes[2].legend(handles=marks, fontsize=9, loc="upper right")
+    axes[2].legend(handles=marks, fontsize=9, loc="center left")  # away from the marks
     return fig
 
 
