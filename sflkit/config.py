@@ -144,7 +144,7 @@ def checked(function: Function) -> Function:
         From the function, where an argument is not allowed; the message names the first.
     """
     kinds = get_type_hints(function, include_extras=True)
-    found = {name: check for name, kind in kinds.items() for check in _validators(_given(kind))}
+    found = {name: check for name, kind in kinds.items() for check in _own_checks(kind)}
     signature = inspect.signature(function)
 
     @wraps(function)
@@ -162,10 +162,10 @@ def checked(function: Function) -> Function:
     return call
 
 
-def _given(kind: Any) -> Any:
-    """Return an annotation without the None of what may be left out."""
-    inside = [part for part in get_args(kind) if part is not NoneType]
-    return inside[0] if get_origin(kind) in (Union, UnionType) and len(inside) == 1 else kind
+def _own_checks(kind: Any) -> list[Callable[[Any], Any]]:
+    """Return what `Whole`, `Number` or `OneOf` says in an annotation, alone or beside None."""
+    marks = [m for m in getattr(kind, "__metadata__", ()) if isinstance(m, pydantic.PlainValidator)]
+    return [m.func for m in marks] or [c for part in get_args(kind) for c in _own_checks(part)]
 
 
 def _kinds(cls: type) -> dict[str, Any]:
