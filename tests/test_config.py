@@ -287,7 +287,7 @@ def test_a_function_takes_its_arguments_as_its_annotations_say():
     assert type(counted("fifo", np.int8(5))[1]) is int and counted("fifo", 5, share=None)[2] is None
     assert list(inspect.signature(counted).parameters) == ["rule", "n", "share", "more"]
     for call, message in (
-        (lambda: counted("lru", 5), "rule='lru' must be one of 'fifo', 'drsr'"),
+        (lambda: counted("lru", 5), "rule='lru' must be one of 'fifo', .*"),
         (lambda: counted("fifo", n=0), "n=0 must be an integer >= 1"),
         (lambda: counted("fifo", None), "n=None must be an integer >= 1"),
         (lambda: counted("fifo", 1, share=2), "share=2 must be a finite number >= 0 and <= 1"),

@@ -244,3 +244,11 @@ def test_a_mirrored_split_swaps_forgotten_and_unseen(level):
     for parts in plain, mirror:
         assert set(parts.members) <= set(parts.forgotten) and set(parts.others) <= set(parts.unseen)
         assert sorted(parts.members // 9) == sorted(parts.others // 9)  # of the same clients
+
+
+def test_a_network_of_ones_own_is_attacked():
+    def net(input_shape, n_classes):
+        return create("linear", input_shape=input_shape, n_classes=n_classes)
+
+    named = run(TINY, data=federation())
+    assert run(replace(TINY, model="mlp"), data=federation(), model=net).equals(named)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch import nn
 
 from sflkit.data import federations, load
 from sflkit.fats.config import TABLE_2, FATSConfig
@@ -195,3 +196,29 @@ def test_own_arrays_are_dealt_as_the_config_says():
     )
     columns = named.columns.drop("unlearning_seconds")
     pd.testing.assert_frame_equal(own[columns], named[columns], check_exact=True)
+
+
+class Net(nn.Sequential):
+    """A linear model, made from what an experiment hands to a class."""
+
+    def __init__(self, input_shape, n_classes):
+        super().__init__(nn.Flatten(), nn.Linear(int(np.prod(input_shape)), n_classes))
+
+
+def net(input_shape, n_classes):
+    return create("linear", input_shape=input_shape, n_classes=n_classes)
+
+
+@pytest.mark.parametrize("own", [Net, net, net((4,), 3)], ids=["class", "function", "network"])
+def test_networks_of_ones_own(own):
+    frame, named = (run(TINY_RUN, data=federation(), model=model) for model in (own, None))
+    shown = [name for name in frame if name != "unlearning_seconds"]
+    assert frame[shown].equals(named[shown])
+
+
+def test_what_is_no_network_is_refused():
+    batch_norm = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    own = r"model='cnn' must be a torch\.nn\.Module, or a class or function"
+    for model, message in ("cnn", own), (batch_norm, "the model has buffers"):
+        with pytest.raises(ValueError, match=message):
+            run(TINY_RUN, data=federation(), model=model)
