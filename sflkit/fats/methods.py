@@ -32,7 +32,6 @@ from sflkit.registry import Look, Registry, Rule
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sflkit.fats.state import State
     from sflkit.federated import Task
 
 
@@ -65,11 +64,12 @@ class FATS:
         """Return the history to train on, from one that a rule has repaired: that one."""
         return history
 
-    def train(self, task: Task, params: Tensor, data: tuple, rows: Any, state: State) -> Tensor:
+    def train(self, task: Task, params: Tensor, data: tuple, rows: Any, state: Any) -> Tensor:
         """Train one round's slots from `params` (P,) and return their models (K, P).
 
         `data` are the samples (x, y) of all clients, of which a step takes the `rows` (K, E, b).
-        `state` has the settings `rate`, `sgd` and `fisher`, and in `history` what is forgotten.
+        `state`, a `state.State`, has `rate`, `sgd` and `fisher`, and in `history` what is
+        forgotten.
         """
         return local_steps(task, params, data, rows, state.rate, state.sgd)
 
@@ -109,7 +109,7 @@ class FR2(FRS):
     Only the retraining is rapid: learning before the first request is that of FRS.
     """
 
-    def train(self, task: Task, params: Tensor, data: tuple, rows: Any, state: State) -> Tensor:
+    def train(self, task: Task, params: Tensor, data: tuple, rows: Any, state: Any) -> Tensor:
         """Train by `sgd.fisher_sgd` once something is forgotten, else as FRS."""
         if state.history.forgotten:
             return fisher_sgd(task, params, data, rows, state.fisher)
