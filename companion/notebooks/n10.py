@@ -1,4 +1,4 @@
-"""Notebook 10, streams and caches: which caches are followed, what is measured, what is drawn.
+"""Notebook 10, streams and caches: which caches are followed, what is measured, two drawings.
 
 Source: SFL, Sections III to V, Figs. 1, 2, 3 and 5. Samples are squares whose colour and figure are
 the label, so that nothing is lost in grey print; one square is one unit of the axes wide.
@@ -7,7 +7,7 @@ the label, so that nothing is lost in grey print; one square is one unit of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from companion import figures
-from companion.notebooks import sfl_shared
 from companion.notebooks.sfl_shared import label_color, text_color
 from companion.plans import Stage
 from sflkit.sfl import cache_paths, discrepancy
-from sflkit.sfl.caches import RULES
 from sflkit.sfl.clients import Clients, make_stream
 from sflkit.sfl.config import SFLConfig
 
@@ -29,34 +26,13 @@ if TYPE_CHECKING:
 
 
 def streams_and_caches(
-    *,
-    seeds: list[int],
-    rounds: int,
-    rules: list[str],
-    n_clients: int,
-    classes_per_client: int,
-    n_states: int,
-    temperature: float,
-    capacity: int,
-    batch_size: int,
-    theta: float,
+    *, seeds: list[int], rules: list[str], **settings: Any
 ) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
     """Notebook 10: every rule on every seed's streams."""
-    settings = dict(
-        rounds=rounds,
-        n_clients=n_clients,
-        classes_per_client=classes_per_client,
-        n_states=n_states,
-        temperature=temperature,
-        capacity=capacity,
-        batch_size=batch_size,
-        theta=theta,
-    )
-    configs = [
-        SFLConfig(train=False, rule=rule, seed=seed, **settings)
-        for rule in dict.fromkeys(rules)
-        for seed in seeds
-    ]
+    same = "rounds n_clients classes_per_client n_states temperature capacity batch_size theta"
+    own = {name: settings[name] for name in same.split()}
+    rules = list(dict.fromkeys(rules))
+    configs = [SFLConfig(train=False, rule=r, seed=s, **own) for r in rules for s in seeds]
     return (yield Stage(cache_paths.run, configs, "caches"))
 
 
@@ -187,88 +163,6 @@ def _wandering(config: SFLConfig, clients: Clients) -> dict[str, bool]:
         "alike": bool((clients.stream.autocovariance(1).sum(axis=1) > 0).all()),
         "average": bool((mean_off < off.mean(axis=0)).all()),
     }
-
-
-Held = tuple[np.ndarray, np.ndarray]  # ids and labels of what a cache holds
-
-
-def updates_by_hand(
-    axes: np.ndarray, steps: Mapping[str, tuple[Held, Held]], new_labels: ArrayLike, first_id: int
-) -> None:
-    """Draw one update of small caches: what was held, what arrives, what is held then.
-
-    Parameters
-    ----------
-    axes : array of Axes (n_rules, 3)
-    steps : mapping
-        Name of a rule -> (ids, labels) before and after the update.
-    new_labels : int array (n,)
-        Labels of the arrivals, whose ids follow on `first_id`.
-    first_id : int
-    """
-    new_ids = first_id + np.arange(len(np.asarray(new_labels)))
-    for row, (name, (before, after)) in zip(axes, steps.items(), strict=True):
-        order = np.lexsort((after[0], after[1]))
-        squares(row[0], before[1], gone=~np.isin(before[0], after[0]))
-        thrown = ~np.isin(new_ids, after[0])
-        squares(row[1], new_labels, y=-0.5, new=True, gone=thrown)
-        squares(row[2], after[1][order], new=after[0][order] >= first_id)
-        row[0].text(-0.4, -1.06, name, ha="right", va="center", weight="bold")
-        for ax in row:
-            ax.set(xlim=(-0.2, 6.2), ylim=(-2.3, 0.2), aspect="equal")
-            ax.axis("off")
-    titles = "cache before (crossed: leaves)", "arrivals (crossed: not kept)", "cache after"
-    for ax, title in zip(axes[0], titles, strict=True):
-        ax.set_title(title, fontsize=11)
-
-
-def wandering_shares(ax: Axes, short: ArrayLike, long: ArrayLike) -> None:
-    """Draw Fig. 1: the label shares of one client's arrivals around its long-term shares.
-
-    Parameters
-    ----------
-    short : array (n_rounds, n_classes)
-        Shares of the arrivals.
-    long : array (n_classes,)
-        Long-term shares.
-    """
-    short, long = np.asarray(short), np.asarray(long)
-    held, height = np.flatnonzero(long), -1.0
-    rounds = np.arange(1, len(short) + 1)
-    for i, r in enumerate(held):
-        look = figures.series_style("", i) | {"color": label_color(int(r))}
-        look |= {"linestyle": "-", "markersize": 3.5, "linewidth": 1.2}
-        ax.plot(rounds, short[:, r], label=f"class {r}", **look)
-        ax.axhline(long[r], color=look["color"], linestyle="--", linewidth=1.8)
-    for r in sorted(held, key=long.__getitem__):
-        height = max(height + 0.1, long[r])  # names do not overlap
-        own = {"color": label_color(int(r)), "fontsize": 9, "va": "center"}
-        ax.text(rounds[-1] + 0.8, height, f"$\\pi$ of class {r}", **own)
-    ax.set(ylabel="share of the arrivals", ylim=(0, 1), xlim=(0, rounds[-1] + 0.5))
-    ax.set_xlabel("round t")
-    ax.legend(ncols=5, loc="upper left")
-
-
-def discrepancies(
-    ax: Axes, frame: pd.DataFrame, column: str, text: str, one: int | None = None
-) -> None:
-    """Draw Fig. 5: a column of a frame over rounds, by cache rule: mean and 95 % interval.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of a sweep over rules and seeds.
-    column, text : str
-        What is drawn, and what the axis calls it.
-    one : int, optional
-        A seed whose own run is drawn beside the mean, thin: a mean fluctuates less than a run does.
-    """
-    figures.curves(ax, frame, "round", column, "rule", rules=RULES)
-    if one is not None:
-        for rule, run in frame[frame["seed"] == one].groupby("rule"):
-            color = sfl_shared.line(str(rule))["color"]
-            ax.plot(run["round"], run[column], color=color, linewidth=0.6, alpha=0.6)
-    ax.set(xlabel="round t", ylabel=text, xlim=(1, int(frame["round"].max())), ylim=(0, None))
 
 
 def squares(

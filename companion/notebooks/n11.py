@@ -1,9 +1,7 @@
 """Notebook 11, SFL's Propositions 1 to 3 and Corollary 1: exact, simulated, bound.
 
 Source: SFL, Section IV-B and its supplement. Expectations are those of `sflkit.sfl.discrepancy`,
-for exact counts. "Pairs" are the (client, label) pairs with a share above 0. In the pictures exact
-expectations have the look of their cache rule, bounds are black and dotted, printed bounds that
-fail are dashed, and simulated caches are black dots with 95 % intervals.
+for exact counts. "Pairs" are the (client, label) pairs with a share above 0.
 
 | code         | symbol  | shape           | meaning                                     |
 |--------------|---------|-----------------|---------------------------------------------|
@@ -19,13 +17,11 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import figures
-from companion.notebooks import sfl_shared
 from companion.plans import Stage
 from sflkit.sfl import bounds, discrepancy, streams
 from sflkit.sfl.discrepancy import (
@@ -35,9 +31,6 @@ from sflkit.sfl.discrepancy import (
     exact_path,
 )
 from sflkit.sfl.streams import LabelStream
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def discrepancy_bounds(
@@ -157,20 +150,16 @@ class Case:
         return int(np.argmax(self.fifo[-1]))
 
 
-def two_speed_stream() -> LabelStream:
-    """Return a two-label stream whose correlation is 0.96 * 0.2^tau + 0.04 * 0.999^tau."""
-    fast, slow = (np.array([[1 + r, 1 - r], [1 - r, 1 + r]]) / 2 for r in (0.2, 0.999))
-    steps = [-1, 1] * np.sqrt([0.96 * 0.04] * 2), [-1, 1] * np.sqrt([0.04 * 0.04] * 2)
-    share = 0.5 + np.add.outer(*steps).ravel()
-    return LabelStream([np.stack([share, 1 - share], axis=1)], [np.kron(fast, slow)])
-
-
 def two_speeds(sizes: Sequence[int] = (1, 3, 10, 30, 100, 300, 1000)) -> pd.DataFrame:
-    """Return FIFO's discrepancy on `two_speed_stream` by cache size, in units of delta^2.
+    """Return FIFO's discrepancy by cache size, in units of delta^2, on a stream of two labels whose
+    correlation is 0.96 * 0.2^tau + 0.04 * 0.999^tau.
 
     The bound is Proposition 1 with the integrated correlation.
     """
-    stream = two_speed_stream()
+    fast, slow = (np.array([[1 + r, 1 - r], [1 - r, 1 + r]]) / 2 for r in (0.2, 0.999))
+    steps = [-1, 1] * np.sqrt([0.96 * 0.04] * 2), [-1, 1] * np.sqrt([0.04 * 0.04] * 2)
+    share = 0.5 + np.add.outer(*steps).ravel()
+    stream = LabelStream([np.stack([share, 1 - share], axis=1)], [np.kron(fast, slow)])
     delta2 = stream.autocovariance(0).max()
     exact = [exact_discrepancy(stream, "fifo", m, cache_rounds=m).max() / delta2 for m in sizes]
     bound = [bounds.fifo_discrepancy(m, correlation_rounds(stream, m)[0], 1) for m in sizes]
@@ -336,6 +325,12 @@ def _over_size(case: Case, size: int = 1000) -> Evidence:
     }
 
 
+def worst_pair(case: Case, simulated: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the client and label with FIFO's largest discrepancy."""
+    client, label = case.client[case.worst], case.label[case.worst]
+    return simulated[(simulated["client"] == client) & (simulated["label"] == label)]
+
+
 def by_size(case: Case, simulated: pd.DataFrame, rule: str) -> pd.DataFrame:
     """Return the rows of a rule's caches of all sizes: FIFO's when full, DRSR's in a late round."""
     own = simulated[(simulated["rule"] == rule) & simulated["cache_rounds"].isin(case.sizes)]
@@ -384,115 +379,3 @@ def _forgets_exactly(case: Case) -> dict[str, tuple]:
             value = exact_discrepancy(source, "drsr", s, **how).max()
             found["drsr"].append((value, (2 * g + 1) * spread / s))
     return {rule: tuple(np.array(pairs).T) for rule, pairs in found.items()}
-
-
-_BOUND: dict[str, Any] = {"color": "black", "linestyle": ":"}
-_PRINTED: dict[str, Any] = {"color": "#CC79A7", "linestyle": "--"}
-_LOGS = {"xscale": "log", "yscale": "log"}
-
-
-def fifo(axes: Sequence[Axes], case: Case, simulated: pd.DataFrame, two: pd.DataFrame) -> None:
-    """Draw Proposition 1: over rounds, over cache sizes, and on a stream of two speeds."""
-    look, worst = sfl_shared.line("fifo"), case.worst
-    own = _worst_pair(case, simulated)
-    axes[0].plot(case.t, case.fifo[:, worst], **look, label="exact")
-    rows = own[(own["rule"] == "fifo") & (own["cache_rounds"] == case.cache_rounds)].iloc[4::5]
-    _dots(axes[0], rows, "round", label="simulated")
-    axes[0].axhline(case.fifo_bound(case.cache_rounds), **_BOUND, label="bound (Prop. 1)")
-    axes[0].axvspan(0, case.cache_rounds, color="gray", alpha=0.15, linewidth=0)
-    axes[0].text(case.cache_rounds / 2, 0.0005, "not\nyet full", ha="center", va="bottom")
-    axes[0].set(xlabel="round t", ylabel="discrepancy (squared share)", ylim=(0, None))
-    axes[0].set_title(f"M = {case.cache_rounds}")
-    axes[0].legend(loc="upper right")
-    axes[1].plot(case.sizes, case.fifo_by_size[:, worst], **look)
-    _dots(axes[1], _worst_pair(case, by_size(case, simulated, "fifo")), "cache_rounds")
-    axes[1].plot(case.sizes, [case.fifo_bound(m) for m in case.sizes], **_BOUND)
-    axes[1].set(**_LOGS, xlabel="cache size M (rounds)", ylim=(1e-3, 1e-1))
-    axes[1].set_title("larger caches, t = M")
-    axes[2].plot(two["M"], two["exact"], **look)
-    axes[2].plot(two["M"], two["bound"], **_BOUND)
-    axes[2].set(**_LOGS, xlabel="cache size M (rounds)", ylabel=r"discrepancy / $\delta^2$")
-    axes[2].set_title("two-speed stream")
-
-
-def srsr(axes: Sequence[Axes], case: Case, simulated: pd.DataFrame) -> None:
-    """Draw Proposition 2 for two starts: empty, and filled by appending."""
-    look, own, worst = sfl_shared.line("srsr"), _worst_pair(case, simulated), case.worst
-    for ax, exact, title in (
-        (axes[0], case.srsr, "empty start, as printed"),
-        (axes[1], case.filled, "filled start, as implemented"),
-    ):
-        ax.plot(case.t, exact[:, worst], **look, label="exact")
-        ax.plot(case.t, case.srsr_bound[:, worst], **_BOUND, label="bound (13)")
-        ax.set(xlabel="round t", yscale="log", title=title, ylim=(1e-3, 1))
-    _dots(axes[0], own[own["rule"] == "srsr"].iloc[4::5], "round", label="simulated caches")
-    axes[0].set(ylabel="discrepancy (squared share)")
-    axes[0].legend()
-
-
-def draw_long_run(axes: Sequence[Axes], case: Case, found: LongRun) -> None:
-    """Draw Corollary 1: the limit by theta, and the bound of a rare label for two of them."""
-    look = sfl_shared.line("srsr")
-    low, high = found.exact.min(axis=1), found.exact.max(axis=1)
-    shade = {"color": look["color"], "alpha": 0.25, "linewidth": 0}
-    axes[0].fill_between(THETAS, low, high, **shade, label="exact, all labels")
-    axes[0].plot(THETAS, found.bound, **_BOUND, marker="o", markersize=4, label="limit bound $L$")
-    axes[0].set(**_LOGS, xlabel=r"weight of new data $\theta$", ylim=(None, 0.1))
-    axes[0].set(ylabel="discrepancy (squared share)", title=f"Corollary 1: M = {case.cache_rounds}")
-    t, (small, paper) = np.arange(1, 121), found.rare
-    axes[1].plot(t, paper, **_PRINTED, label=r"bound, $\theta$ = 2/3")
-    axes[1].plot(t, small, **_BOUND, label=rf"bound, $\theta$ = {found.rare_theta:.2f}")
-    axes[1].set(xlabel="round t", title=rf"a rare label, $\pi$ = {RARE}", ylim=(0, None))
-    for ax in axes:
-        ax.legend(fontsize=8)
-
-
-def draw_speed(axes: Sequence[Axes], case: Case, found: Speed) -> None:
-    """Draw how fast SRSR gets to its limit: over rounds, and the rounds it takes."""
-    for i, chosen in enumerate((0, 1, 3, 4)):
-        path, theta = found.paths[chosen, :, case.worst], THETAS[1 + chosen]
-        look = figures.series_style(None, i) | {"marker": "None"}
-        axes[0].plot(np.arange(1, len(path) + 1), path, **look, label=rf"$\theta$ = {theta:.2g}")
-    axes[0].set(**_LOGS, xlabel="round t", ylabel="exact discrepancy", ylim=(1e-4, 0.3))
-    axes[0].legend()
-    axes[1].plot(THETAS[1:], found.settled.max(axis=1), marker="o")
-    axes[1].set(**_LOGS, xlabel=r"weight of new data $\theta$", ylim=(5, None))
-    axes[1].set_title("rounds to its limit (± 10 %)")
-
-
-def drsr(axes: Sequence[Axes], case: Case, simulated: pd.DataFrame) -> None:
-    """Draw Proposition 3: over rounds, and over cache sizes beside FIFO and SRSR."""
-    own = _worst_pair(case, simulated)
-    own = own[(own["rule"] == "drsr") & (own["cache_rounds"] == case.cache_rounds)]
-    axes[0].plot(case.t, case.drsr[:, case.worst], **sfl_shared.line("drsr"), label="DRSR, exact")
-    some = [0, 1, 2, 4, 6, *range(9, case.rounds, 10)]
-    _dots(axes[0], own.iloc[some], "round", label="simulated caches")
-    axes[0].plot(case.t, case.drsr_bound(case.t), **_BOUND, label="bound (Prop. 3)")
-    axes[0].set(**_LOGS, xlabel="round t", ylabel="discrepancy (squared share)")
-    axes[0].set(title=f"over rounds, M = {case.cache_rounds}", ylim=(1e-3, 2e-1))
-    horizon = max(case.sizes)
-    for rule, key, how in (
-        ("fifo", "fifo", {}),
-        ("srsr", "srsr_filled", {"theta": case.theta}),
-        ("drsr", "drsr", {}),
-    ):
-        exact = [case.exact(key, horizon, m, **how)[case.worst] for m in case.sizes]
-        look = sfl_shared.line(rule)
-        axes[1].plot(case.sizes, exact, **look, label=f"{sfl_shared.label(rule)}, exact")
-    rows = _worst_pair(case, by_size(case, simulated, "drsr"))
-    _dots(axes[1], rows, "cache_rounds", label="DRSR, simulated")
-    axes[1].set(**_LOGS, xlabel="cache size M (rounds)")
-    axes[1].set(title=f"over cache sizes, t = {horizon}", ylim=(1e-3, 1e-1))
-    for ax in axes:
-        ax.legend()
-
-
-def _dots(ax: Axes, rows: pd.DataFrame, x: str, **options: Any) -> None:
-    half = 1.96 * rows["standard_error"]
-    ax.errorbar(rows[x], rows["mean"], half, fmt="o", color="black", **options)
-
-
-def _worst_pair(case: Case, simulated: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the client and label with FIFO's largest discrepancy."""
-    client, label = case.client[case.worst], case.label[case.worst]
-    return simulated[(simulated["client"] == client) & (simulated["label"] == label)]

@@ -1,7 +1,6 @@
 """Notebook 13, Figs. 6, 7 and 8: arrivals, cache size and SRSR's weight.
 
-Source: SFL, Section VI and supplement. Accuracies are shares in the frames and per cent, or points
-of them, in the pictures.
+Source: SFL, Section VI and supplement. Accuracies are shares.
 
 A cache that starts full holds B samples of round 0 of the stream, all from its state u_0, so that
 v_t = a_0 u_t + ... + a_{t-1} u_1 + a_t u_0 (`full_start_weights`). LAZY never leaves u_0, whose
@@ -14,30 +13,23 @@ such caches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import figures, sheets
 from companion.judging.claims import NotRun
-from companion.notebooks import label_only, sfl_shared
+from companion.notebooks import label_only
 from companion.notebooks.label_only import LabelOnlyConfig
 from companion.notebooks.sfl_shared import LATE, THROUGHOUT, Evidence, difference, steps, window
 from companion.plans import Stage
-from sflkit.intervals import mean_interval
-from sflkit.models import NETWORKS
 from sflkit.sfl import clients, training
-from sflkit.sfl.caches import RULES
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.discrepancy import exact_discrepancy
 from sflkit.sfl.streams import LabelStream
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 class Sensitivity(NamedTuple):
@@ -139,9 +131,6 @@ def full_start_weights(
         return np.append(np.full(t, 1.0), cache_rounds) / (cache_rounds + t)
     step = theta / cache_rounds
     return np.append(step * (1 - step) ** np.arange(t), (1 - step) ** t)
-
-
-# --- notebook 13 ----------------------------------------------------------------------------------
 
 
 def arm(frame: pd.DataFrame, rule: str, batch_size: int, theta: float) -> pd.DataFrame:
@@ -372,253 +361,3 @@ def size_evidence(frame: pd.DataFrame, small: int, large: int, rounds: int) -> d
             else NotRun(f"{rounds} rounds, and the paper's number is that of round 200")
         )
     return {"sfl-fig7": late | printed, "sfl-faster": early}
-
-
-Arms = Mapping[tuple[str, str, float], pd.DataFrame]
-_DISCREPANCY = r"expected discrepancy $\mathbb{E}\,\psi_t$"
-_THETA_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-
-
-def sheet(
-    axes: np.ndarray,
-    number: int,
-    found: Sensitivity,
-    arms: Mapping[str, tuple[str, float]],
-    looks: Sequence[Mapping[str, Any]],
-    measure: Callable[..., pd.DataFrame],
-) -> dict[str, pd.DataFrame]:
-    """Draw Fig. 6 or 8 in the paper's axes, and below what it says of them by a measure.
-
-    Parameters
-    ----------
-    axes : array of Axes (3, 2)
-        A column for few and one for many arrivals; rows: trained runs as the paper draws them,
-        their measure, and that by labels alone.
-    number : int
-        The figure's number.
-    found : Sensitivity
-    arms : mapping
-        What the legend calls an arm -> its rule and theta.
-    looks : sequence of mappings
-        As of `over_runs`.
-    measure : function (ax, rows by arm, looks) -> DataFrame
-        Such as `spreads`.
-
-    Returns
-    -------
-    dict
-        "a, accuracy", "a, linear" and "a, labels alone" and the like for (b): what
-        `over_runs` and the measure return.
-    """
-    drawn = {}
-    capacity, end = found.trained["capacity"].iloc[0], found.trained["round"].max()
-    network = NETWORKS[found.trained["model"].iloc[0]].label
-    frames = {network: found.trained, "labels alone": found.labels}
-    sizes = (sorted(frame["batch_size"].unique()) for frame in frames.values())
-    for (above, *below), letter, *of_each in zip(axes.T, "ab", *sizes, strict=True):
-        for (what, frame), size, ax in zip(frames.items(), of_each, below, strict=True):
-            rows = alike({name: arm(frame, rule, size, v) for name, (rule, v) in arms.items()})
-            if frame is found.trained:
-                drawn[f"{letter}, accuracy"] = over_runs(above, rows, looks)
-            drawn[f"{letter}, {what}"] = measure(ax, rows, looks)
-            ax.set(title=f"{what}, $B_s$ = {size}", xlim=(-0.05 * end, 1.05 * end))
-        above.set(title=f"Figure {number}({letter}): $B_s$ = {of_each[0]} of B = {capacity}")
-        above.set(xlim=(-0.05 * end, 1.05 * end), ylabel="test accuracy, %")
-        above.legend(loc="lower right", fontsize=9)
-        below[-1].set(xlabel="round t")
-    for row in axes:
-        row[1].set_ylabel("")
-    return drawn
-
-
-def over_runs(ax: Axes, arms: Mapping[str, pd.DataFrame], looks: Sequence[Mapping]) -> pd.DataFrame:
-    """Draw the mean accuracy of some arms, and one standard deviation over runs around it.
-
-    Parameters
-    ----------
-    ax : Axes
-    arms : mapping
-        What the legend calls an arm -> rows of `arm`.
-    looks : sequence of mappings
-        Matplotlib's keywords for the line of each arm.
-
-    Returns
-    -------
-    DataFrame
-        arm, round, mean and std, in per cent.
-    """
-    drawn = []
-    for (name, rows), look in zip(arms.items(), looks, strict=True):
-        mean, std = 100 * rows.groupby("round")["accuracy"].mean(), _spread(rows)
-        ax.plot(mean.index, mean, label=name, **look)
-        ax.fill_between(mean.index, mean - std, mean + std, color=look["color"], alpha=0.18, lw=0)
-        drawn.append(std.to_frame("std").assign(arm=name, mean=mean).reset_index())
-    return pd.concat(drawn)[["arm", "round", "mean", "std"]]
-
-
-def spreads(ax: Axes, arms: Mapping[str, pd.DataFrame], looks: Sequence[Mapping]) -> pd.DataFrame:
-    """Draw the standard deviation of the accuracy over runs, in points; arguments as `over_runs`.
-
-    Of runs in several worlds it is that over the paths of a world, the root of its mean square. It
-    is drawn smoothed over five evaluations, and returned as it is, by round and arm.
-    """
-    drawn = pd.DataFrame({name: _spread(rows) for name, rows in arms.items()})
-    for name, look in zip(arms, looks, strict=True):
-        ax.plot(drawn[name].rolling(5, center=True, min_periods=1).mean(), label=name, **look)
-    late = drawn[drawn.index > 0.25 * drawn.index.max()]
-    ax.set(ylabel="SD over runs,\npoints", ylim=(0, 1.3 * late.max(axis=None)))
-    return drawn
-
-
-def gaps(
-    ax: Axes, arms: Mapping[str, pd.DataFrame], looks: Sequence[Mapping], *, to: str
-) -> pd.DataFrame:
-    """Draw the mean accuracy minus that of the arm `to`, in points; arguments as `over_runs`.
-
-    Bands are 95 % intervals over pairs of runs. Mean and half the interval's width are returned by
-    round, for each arm.
-    """
-    drawn, edge = {}, 0.0
-    curves = {
-        name: 100 * rows.pivot(index="seed", columns="round", values="accuracy")
-        for name, rows in arms.items()
-    }
-    for (name, mine), look in zip(curves.items(), looks, strict=True):
-        if name == to:
-            ax.axhline(0, **look)
-            continue
-        gap = mine - curves[to]
-        mean, half = gap.mean(), gap.apply(_half_width)
-        ax.plot(mean, **look)
-        ax.fill_between(mean.index, mean - half, mean + half, color=look["color"], alpha=0.18, lw=0)
-        drawn[name], drawn[f"{name}, half"] = mean, half
-        reach = mean.abs() + half
-        edge = max(edge, 1.2 * reach[reach.index > 0.05 * reach.index.max()].max())
-    ax.set(ylabel=f"minus {to},\npoints", ylim=(-edge, edge))
-    return pd.DataFrame(drawn)
-
-
-def draw_arrivals(
-    axes: np.ndarray, arms: Arms, sizes: Mapping[str, int], theta: float, how: Mapping[str, Any]
-) -> dict[str, np.ndarray]:
-    """Draw what Fig. 6 rests on: above the spread of the accuracy, below the discrepancy.
-
-    Parameters
-    ----------
-    axes : array of Axes (2, 2)
-        A column for few and one for many arrivals.
-    arms : mapping
-        (few or many, rule, theta) -> rows of `arm`.
-    sizes : mapping
-        few or many -> B_s.
-    theta : float
-        SRSR's weight.
-    how : mapping
-        streams, capacity and rounds.
-    """
-    at, drawn = np.unique(np.linspace(1, how["rounds"], 25).astype(int)), {}
-    rules = ("drsr", "srsr")
-    for (above, below), (name, n) in zip(axes.T, sizes.items(), strict=True):
-        own = {sfl_shared.label(rule): arms[name, rule, theta] for rule in rules}
-        spread = spreads(above, own, [sfl_shared.line(rule) for rule in rules])
-        for rule in rules:
-            size = {"batch_size": n, "capacity": how["capacity"]}
-            exact = exact_psi(how["streams"], rule, at, theta=theta, **size)
-            below.plot(at, exact, **sfl_shared.line(rule))
-            drawn[f"spread {name} {rule}"] = spread[sfl_shared.label(rule)].to_numpy()
-            drawn[f"psi {name} {rule}"] = np.stack([at, exact])
-        above.set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
-        below.set_xlabel("round t")
-    axes[0, 1].set_ylabel("")
-    axes[1, 0].set(ylabel=_DISCREPANCY, ylim=(0, None))
-    axes[0, 1].legend()
-    return drawn
-
-
-def weights(
-    axes: np.ndarray,
-    arms: Arms,
-    sizes: Mapping[str, int],
-    thetas: Sequence[float],
-    theta: float,
-    how: Mapping[str, Any],
-) -> dict[str, np.ndarray]:
-    """Draw what Fig. 8 rests on: above SRSR's discrepancy by theta, below the accuracy.
-
-    Arguments are those of `draw_arrivals`, and `thetas`, SRSR's weights. Accuracies are shown less
-    DRSR's.
-    """
-    at, drawn = np.unique(np.linspace(1, how["rounds"], 25).astype(int)), {}
-    for column, (name, n) in zip(axes.T, sizes.items(), strict=True):
-        size = {"batch_size": n, "capacity": how["capacity"]}
-        drsr = arms[name, "drsr", theta].groupby("round")["accuracy"].mean()
-        for value, color in zip(thetas, _THETA_COLORS, strict=False):
-            exact = exact_psi(how["streams"], "srsr", at, theta=value, **size)
-            column[0].plot(at, exact, color=color, label=f"θ = {value:.2g}")
-            drawn[f"psi {name} {value:.3g}"] = exact
-            mean = arms[name, "srsr", value].groupby("round")["accuracy"].mean()
-            column[1].plot(mean.index, 100 * (mean - drsr), color=color)
-            drawn[f"accuracy {name} {value:.3g}"] = mean.to_numpy()
-        column[1].axhline(0, color="0.4", linewidth=1)
-        column[0].set_title(f"{name} arrivals: $B_s$ = {n} of B = {how['capacity']}")
-        column[1].set_xlabel("round t")
-    axes[0, 0].set(ylabel=_DISCREPANCY, ylim=(0, None))
-    axes[1, 0].set(ylabel="accuracy minus\nDRSR's, points")
-    axes[0, 1].legend(fontsize=9)
-    return drawn | {"rounds": at}
-
-
-def _half_width(sample: pd.Series) -> float:
-    found = mean_interval(sample)
-    return (found.high - found.low) / 2
-
-
-def _spread(rows: pd.DataFrame) -> pd.Series:
-    """Return the root of the mean variance over the paths of a world, in points, by round."""
-    curves = 100 * path_curves(rows, THROUGHOUT)
-    variance = (curves**2).sum(axis=0) / (len(curves) - rows["world"].nunique())
-    return pd.Series(np.sqrt(variance), pd.Index(np.unique(rows["round"]), name="round"))
-
-
-def figure7(
-    axes: Sequence[Axes], frame: pd.DataFrame, printed: Mapping[int, float]
-) -> pd.DataFrame:
-    """Draw Fig. 7: DRSR and SRSR over rounds, a panel a cache size, with the printed accuracies.
-
-    Parameters
-    ----------
-    axes : two Axes
-        For the small and the large cache.
-    frame : DataFrame
-        Rows of a sweep over rules, seeds and capacities.
-    printed : mapping
-        B -> the paper's accuracy at round 200, a share; which rule's it does not say.
-
-    Returns
-    -------
-    DataFrame
-        Mean, std and count of the accuracy in per cent, by rule, capacity and round.
-    """
-    shown = frame.dropna(subset="accuracy")
-    shown = shown.assign(accuracy=100 * shown["accuracy"])
-    band = 0.95 if shown["seed"].nunique() >= 4 else None
-    for ax, letter, (size, part) in zip(axes, "ab", shown.groupby("capacity"), strict=True):
-        look = {"rules": RULES, "interval": band}
-        figures.curves(ax, part, "round", "accuracy", "rule", **look)
-        ax.set(xlabel="round t", ylabel="test accuracy, %", ylim=(0, 100))
-        ax.set_title(f"Figure 7({letter}): B = {size}, $B_s$ = {part['batch_size'].iloc[0]}")
-        if size in printed:
-            value = {"paper": 100 * printed[size]}
-            sheets.printed_marks(ax, 200, value, {"paper": "black"})
-            ax.axvline(200, color="0.6", linewidth=1, zorder=1)
-            ax.annotate(
-                f"{value['paper']:.0f}", (200, value["paper"]), (7, 5), textcoords="offset points"
-            )
-            ours = part[part["round"] == 200].groupby("rule")["accuracy"].mean()
-            said = ",\n".join(f"{RULES[rule].label} {mean:.0f}" for rule, mean in ours.items())
-            place = dict(xytext=(7, -32), textcoords="offset points", fontsize=9)
-            if said:
-                ax.annotate(f"ours: {said}", (200, ours.min()), **place)
-        sheets.explain_marks(ax, marks=True, loc="lower right")
-    groups = shown.groupby(["rule", "capacity", "round"])["accuracy"]
-    return groups.agg(["mean", "std", "count"]).reset_index()

@@ -1,8 +1,6 @@
 """Notebook 14, SFL's convergence theory on a problem that meets every assumption.
 
 Source: SFL, Section V and its supplement, with ERRATA 9, 52 and 74. The problem is `toy_problem`.
-In the pictures rules have their usual looks, bounds are dotted, and a printed bound that fails is
-dashed.
 
 Theorem 1's counter-example is one client with one class and a fair coin in place of a sample. The
 loss of a round's sample is h(w) + c w / 2, where c = 1 or -1 is the round's coin and h has
@@ -26,19 +24,16 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion.notebooks import sfl_shared, toy_problem
+from companion.notebooks import toy_problem
 from companion.notebooks.toy_problem import SyntheticConfig
 from companion.plans import Stage
 from sflkit.sfl import bounds, discrepancy
 from sflkit.sfl.discrepancy import exact_discrepancy
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def convergence(*, parts: int, **settings: Any) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
@@ -300,22 +295,6 @@ class Orders(NamedTuple):
     curves: dict[str, pd.DataFrame]
     totals: pd.DataFrame
 
-    def table(self) -> pd.DataFrame:
-        """Return the exponents as a table, one row a term and axis."""
-        return pd.DataFrame(
-            [
-                {
-                    "term": term,
-                    "slope in": axis,
-                    "stated": round(self.stated[term][i], 4),
-                    "printed eta_L": round(self.slopes["printed"][term][i], 4) + 0.0,
-                    "corrected eta_L": round(self.slopes["corrected"][term][i], 4) + 0.0,
-                }
-                for term in TERMS
-                for i, axis in enumerate("TEK")
-            ]
-        )
-
 
 def corollary2_orders(case: Case) -> Orders:
     """Return the orders of Theorem 1's terms under Corollary 2's step sizes, as printed and not."""
@@ -345,7 +324,7 @@ def corollary2_orders(case: Case) -> Orders:
     return Orders(stated, slopes, curves, pd.DataFrame(totals))
 
 
-def _flat_bound(case: Case, name: str, lambda2: np.ndarray, **sizes: int) -> bounds.SFLConvergence:
+def flat_bound(case: Case, name: str, lambda2: np.ndarray, **sizes: int) -> bounds.SFLConvergence:
     """Return Theorem 1's bound under Corollary 2's rates, "printed" or "corrected" (ERRATA 50).
 
     The problem has L = 0.1 in place of 1, as for a flatter loss, and c = 1/4.
@@ -368,7 +347,7 @@ def _slopes(case: Case, name: str, rounds: int, lam: np.ndarray) -> dict[str, li
     base = {"rounds": rounds} | SIZES
     points = {"base": base} | {key: base | {key: 4 * n} for key, n in base.items()}
     found = {
-        key: _flat_bound(case, name, lam[: point["rounds"]], **point)
+        key: flat_bound(case, name, lam[: point["rounds"]], **point)
         for key, point in points.items()
     }
     return {
@@ -383,7 +362,7 @@ def _slopes(case: Case, name: str, rounds: int, lam: np.ndarray) -> dict[str, li
 def _under_corollary2(case: Case, rule: str) -> pd.DataFrame:
     """Return Theorem 1's terms at HORIZONS under both step sizes."""
     rows = [
-        {"rates": name, "T": n, **_flat_bound(case, name, case.bounded2[rule][:n])._asdict()}
+        {"rates": name, "T": n, **flat_bound(case, name, case.bounded2[rule][:n])._asdict()}
         for name in ("printed", "corrected")
         for n in map(int, HORIZONS)
     ]
@@ -426,155 +405,40 @@ def looseness() -> tuple[np.ndarray, np.ndarray]:
 
 def evidence(found: Found) -> dict[str, Evidence]:
     """Return the evidence of notebook 14, artefact -> part -> what the rule takes."""
-    config, by_rule = found.case.config, found.measured.by_rule
+    config, by_rule, smallest = found.case.config, found.measured.by_rule, found.smallest
     # all rules agree until the cache is full
     later = {"fifo": 0, "srsr_filled": config.cache_rounds, "drsr": config.cache_rounds}
-    lemma1: Evidence = {
-        f"{gap} {look}": tuple(
-            np.broadcast_arrays(
-                by_rule[rule][column].to_numpy()[later[rule] :],
-                found.lemma1[rule][later[rule] :, [i]],
-            )
+    gaps = {
+        f"{gap} {look}": np.broadcast_arrays(
+            by_rule[rule][column].to_numpy()[later[rule] :],
+            found.lemma1[rule][later[rule] :, [i]],
         )
         for i, (gap, column) in enumerate(zip(("first", "second"), MEASURED[:2], strict=True))
         for rule, look in SHOWN.items()
     }
     steps = (config.local_steps - 1) ** 2 * config.local_rate**2 * toy_problem.SIGMA_M2
-    lemma2 = {
-        "drift": (np.stack([by_rule[rule]["drift"].to_numpy() for rule in SHOWN]), steps),
-        "implied": looseness(),
-    }
+    stated = found.orders.stated
+    printed, corrected = (found.orders.slopes[name] for name in ("printed", "corrected"))
+    left = found.orders.totals.set_index(["rule", "eta_L"]).loc["drsr"]
+    orders: Evidence = {t: (np.subtract(printed[t], stated[t]), 0.05) for t in stated}
+    orders |= {f"{t}, corrected": (np.array(corrected[t]), np.array(stated[t])) for t in stated}
     return {
-        "sfl-lem1": lemma1,
-        "sfl-lem2": lemma2,
-        "sfl-thm1": _theorem1_evidence(found, later),
-        "sfl-cor2": _corollary2_evidence(found.orders),
+        "sfl-lem1": {part: tuple(pair) for part, pair in gaps.items()},
+        "sfl-lem2": {
+            "drift": (np.stack([by_rule[rule]["drift"].to_numpy() for rule in SHOWN]), steps),
+            "implied": looseness(),
+        },
+        "sfl-thm1": {
+            "inequality": (found.worst, 1.0),
+            "training": tuple(
+                np.concatenate([np.asarray(of[rule])[later[rule] :] for rule in SHOWN])
+                for of in (smallest, found.totals)
+            ),
+        },
+        "sfl-cor2": orders
+        | {
+            "drsr": (left.loc["printed", "kept"], 0.1),
+            "drsr, corrected": (left.loc["corrected", "kept"], 0.1),
+            "drsr, dropped": (left["with E times dropped"].to_numpy(), 0.1),
+        },
     }
-
-
-def _theorem1_evidence(found: Found, later: dict[str, int]) -> Evidence:
-    smallest = found.smallest
-    return {
-        "inequality": (found.worst, 1.0),
-        "training": (
-            np.concatenate([smallest[rule].to_numpy()[later[rule] :] for rule in SHOWN]),
-            np.concatenate([found.totals[rule][later[rule] :] for rule in SHOWN]),
-        ),
-    }
-
-
-def _corollary2_evidence(orders: Orders) -> Evidence:
-    left = orders.totals.set_index(["rule", "eta_L"])
-    printed, corrected = orders.slopes["printed"], orders.slopes["corrected"]
-    stated = orders.stated
-    evidence: Evidence = {t: (np.subtract(printed[t], stated[t]), 0.05) for t in stated}
-    evidence |= {f"{t}, corrected": (np.array(corrected[t]), np.array(stated[t])) for t in stated}
-    return evidence | {
-        "drsr": (left.loc[("drsr", "printed"), "kept"], 0.1),
-        "drsr, corrected": (left.loc[("drsr", "corrected"), "kept"], 0.1),
-        "drsr, dropped": (left.loc["drsr", "with E times dropped"].to_numpy(), 0.1),
-    }
-
-
-_BOUND: dict[str, Any] = {"color": "black", "linestyle": ":"}
-_PRINTED: dict[str, Any] = {"color": "#CC79A7", "linestyle": "--"}
-# Where the three rules lie on one another: those below are wider, so that all are seen.
-_WIDTHS = dict(zip(SHOWN, (5.0, 3.0, 1.2), strict=True))
-
-
-def lemma1(axes: Sequence[Axes], case: Case, found: Measured, bound: dict[str, np.ndarray]) -> None:
-    """Draw the two gaps of Lemma 1, measured and bounded, over rounds."""
-    for rule, look in SHOWN.items():
-        style, name = sfl_shared.line(look), sfl_shared.label(look)
-        axes[0].plot(case.t, found.worst(rule, "real_to_virtual"), **style, label=name)
-        axes[0].plot(case.t, bound[rule][:, 0], color=style["color"], linewidth=1, linestyle=":")
-        wide = style | {"linewidth": _WIDTHS[rule]}
-        axes[1].plot(case.t, found.worst(rule, "virtual_to_expected"), **wide, label=name)
-    axes[0].plot([], [], color="0.3", linewidth=1, linestyle=":", label="bounds")
-    axes[1].axhline(bound["drsr"][0, 1], **_BOUND, label="bound (all rules)")
-    axes[0].set(xlabel="round t", ylabel="squared length", yscale="log")
-    axes[0].set_title(r"real to virtual gradient, $\mathbb{E}\|g-\hat g\|^2$")
-    axes[1].set(xlabel="round t", yscale="log")
-    axes[1].set_title(r"virtual to expected, $\mathbb{E}\|\hat g-\nabla f^k\|^2$")
-    axes[0].set_ylim(bottom=axes[0].get_ylim()[0] / 6)
-    axes[0].legend(ncols=2, loc="lower left")
-    axes[1].legend(loc="center right")
-
-
-def lemma2(ax: Axes, case: Case, found: Measured, bound: np.ndarray) -> None:
-    """Draw the drift within a round beside its bounds; `bound` (rounds,) is Lemma 2's for DRSR."""
-    config = case.config
-    for rule, look in SHOWN.items():
-        text = f"{sfl_shared.label(look)}, measured"
-        ax.plot(case.t, found.worst(rule, "drift"), **sfl_shared.line(look), label=text)
-    ax.plot(case.t, bound, **_BOUND, label="Lemma 2 (DRSR)")
-    simple = (config.local_steps - 1) ** 2 * config.local_rate**2
-    text = r"one line: $(E-1)^2\eta_L^2\sigma_M^2$"
-    ax.axhline(simple, color="gray", linewidth=1, label=text)
-    ax.set(xlabel="round t", ylabel="squared drift", yscale="log")
-    ax.set_title(f"Lemma 2: drift, E = {config.local_steps}")
-    ax.legend(loc="center right", bbox_to_anchor=(1, 0.7))
-
-
-def theorem1(axes: Sequence[Axes], found: Found) -> None:
-    """Draw Theorem 1's terms over rounds; beside its total what was measured, and the coin."""
-    _terms(axes[0], found.terms)
-    axes[0].set(xlabel="rounds T", ylabel="squared gradient length", title="terms of the bound")
-    t = found.case.t
-    for rule, look in SHOWN.items():
-        text = f"{sfl_shared.label(look)}, measured"
-        wide = sfl_shared.line(look) | {"linewidth": _WIDTHS[rule]}
-        axes[1].plot(t, found.smallest[rule], **wide, label=text)
-    axes[1].plot(t, found.totals["drsr"], **_BOUND, label="Theorem 1 (DRSR)")
-    axes[1].axhline(1, color="gray", linewidth=1, label=r"$\sigma_M^2$: always true")
-    axes[1].set(yscale="log", xlabel="rounds T", title="training, measured")
-    axes[1].set_ylim(bottom=2e-5)
-    axes[1].legend(loc="lower left", fontsize=8)
-    coin = found.coin
-    axes[2].plot(coin.t, coin.true, color="#0072B2", label="true value")
-    axes[2].plot(coin.t, coin.bound, **_PRINTED, label="bound as printed")
-    axes[2].plot(coin.t, coin.mended, **_BOUND, label="with E times the\ndropped term")
-    axes[2].set(xscale="log", yscale="log", xlabel="rounds T", title="a coin in a cache, M = 2")
-    axes[2].legend(fontsize=8)
-
-
-def corollary2(axes: Sequence[Axes], case: Case, found: Orders) -> None:
-    """Draw the terms over rounds under the corrected step sizes, and what E does under both."""
-    _terms(axes[0], found.curves, slopes=True)
-    axes[0].plot(HORIZONS, found.curves["drsr"]["total"], color="black", label="total, DRSR")
-    axes[0].set(xlabel="rounds T", ylabel="squared gradient length")
-    axes[0].set_title("corrected step sizes, E = 4, K = 10, L = 0.1")
-    axes[0].legend(ncols=2, loc="lower left", fontsize=8)
-    many, zeros = np.array([1, 2, 4, 8, 16, 32]), np.zeros(100_000)
-    for name, look in (("printed", _PRINTED), ("corrected", {"color": "#0072B2"})):
-        over = pd.DataFrame([_flat_bound(case, name, zeros, local_steps=int(e)) for e in many])
-        for term, marker, text in (
-            ("vanishing", "o", "vanishing"),
-            ("phi_g", "^", r"$\Phi_G$, $\Phi_M$"),
-        ):
-            values = over[term] / over[term][0]
-            axes[1].plot(many, values, **look, marker=marker, label=f"{text}, {name}")
-    axes[1].plot(many, many**-0.5, **_BOUND, label=r"stated: $E^{-1/2}$ and constant")
-    axes[1].plot(many, np.ones(len(many)), **_BOUND)
-    axes[1].set(xscale="log", yscale="log", xlabel="local steps E", ylabel="relative to E = 1")
-    axes[1].set_title("what E does, T = 100 000, L = 0.1")
-    axes[1].legend(loc="upper left")
-    axes[1].set_ylim(top=4000)
-
-
-def _terms(ax: Axes, curves: dict[str, Any], *, slopes: bool = False) -> None:
-    """Draw Phi_L of each rule, and the other terms, which are the same for all, in grey."""
-    for rule, look in SHOWN.items():
-        text = rf"$\Phi_L$, {sfl_shared.label(look)}"
-        ax.plot(HORIZONS, curves[rule]["phi_l"], **sfl_shared.line(look), label=text)
-    for column, text, line, slope in (
-        ("vanishing", "vanishing", "-", "-1/2"),
-        ("phi_m", r"$\Phi_M$", "--", "-1"),
-        ("phi_g", r"$\Phi_G$", "-.", "-1"),
-    ):
-        label = f"{text}, slope {slope}" if slopes else text
-        look = {"color": "gray", "linestyle": line, "linewidth": 1.2}
-        ax.plot(HORIZONS, curves["drsr"][column], **look, label=label)
-    ax.set(xscale="log", yscale="log")
-    ax.legend(ncols=2, loc="lower left", fontsize=8)
-    ax.set_ylim(bottom=ax.get_ylim()[0] / 60)

@@ -1,4 +1,4 @@
-"""Notebook 20, the minimiser of psi: what is computed, the evidence for its claims, pictures.
+"""Notebook 20, the minimiser of psi: what is computed, the evidence for its claims.
 
 Source: FDS, Section 5 (Figs. 1 and 2), Section 6 (baselines), Appendices C.4 to C.6, Tables 1 to 5.
 Samples are spread equally within the group of historical and within the group of fresh clients,
@@ -14,19 +14,17 @@ unless a function says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import figures, sheets
 from companion.notebooks.datastreams_shared import (
     ROWS,
     TABLES,
     minimising_share,
-    n_fresh,
     printed,
     ratio_by_table3,
     reported_ratio,
@@ -40,7 +38,6 @@ from sflkit.datastreams.strategies import RULES, client_importance, takes_value
 if TYPE_CHECKING:
     import ipywidgets
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 Evidence = dict[str, Any]
@@ -110,23 +107,8 @@ def turning_points(groups: Groups, found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("fraction")
 
 
-def excess(groups: Groups, fractions: Sequence[float], ratio: float) -> pd.DataFrame:
-    """Return by how many per cent psi of simple strategies lies above its minimum.
-
-    One row per strategy (fresh, historical, uniform), one column per fraction; c0 is 0.
-    """
-    above = {}
-    for fraction in fractions:
-        n = groups.sizes(fraction)
-        least = minimize_psi(n, groups.historical, 1.0, ratio).value
-        above[fraction] = {
-            name: 100 * (_psi_of(name, groups, n, ratio) / least - 1)
-            for name in ("fresh", "historical", "uniform")
-        }
-    return pd.DataFrame(above)
-
-
-def _psi_of(strategy: str, groups: Groups, n: np.ndarray, ratio: float) -> float:
+def psi_of(strategy: str, groups: Groups, n: np.ndarray, ratio: float) -> float:
+    """Return psi of a strategy for the sizes n, with c1 = 1 and c0 = 0."""
     p = client_importance(strategy, n, groups.historical)
     return psi(p, n, groups.historical, 1.0, ratio)
 
@@ -178,7 +160,7 @@ def gaps(groups: Groups, ratios: Sequence[float], points: int) -> pd.DataFrame:
         for share in shares:
             n = groups.sizes(share)
             least = minimize_psi(n, groups.historical, 1.0, ratio).value
-            of = {name: _psi_of(name, groups, n, ratio) for name in ("historical", "uniform")}
+            of = {name: psi_of(name, groups, n, ratio) for name in ("historical", "uniform")}
             # Rounding may leave -1e-17 where a strategy is the minimiser.
             above = {name: max(0.0, value - least) for name, value in of.items()}
             difference = of["historical"] - of["uniform"]
@@ -216,24 +198,17 @@ def _shapes(groups: Groups, found: pd.DataFrame) -> Evidence:
 # --- Section 6: weights by the samples that clients hold now --------------------------------------
 
 
-def held_now(rounds: np.ndarray) -> dict[float, np.ndarray]:
-    """Return the weight of the fresh clients after so many rounds, by the fractions of the tables.
+def fresh_weight(fraction: float, rounds: int) -> float:
+    """Return the weight of the fresh clients after so many rounds, if `fraction` of data is old.
 
     Clients count by the samples that they hold at present; a fresh client holds 1 / T of its own.
     """
-    return {
-        fraction: np.array([1 - _held_p_hist(fraction, int(t)) for t in rounds])
-        for fraction in TABLES
-    }
+    return 1 - importance.memory_importance([fraction, 1 - fraction], [True, False], rounds)[0]
 
 
 def rounds_until(weight: float = 0.05) -> dict[float, int]:
     """Return after how many rounds fresh clients have at most this weight, by fraction."""
     return {f: int(np.ceil((1 - f) / f * (1 - weight) / weight)) for f in TABLES}
-
-
-def _held_p_hist(fraction: float, rounds: int) -> float:
-    return importance.memory_importance([fraction, 1 - fraction], [True, False], rounds)[0]
 
 
 # --- Appendix C.4: convexity and descent ----------------------------------------------------------
@@ -311,20 +286,6 @@ def reported_importance() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def terms_of_204() -> pd.DataFrame:
-    """Return the terms of (204), at 20 % of old data, for the two data sets that Section 6 explains
-    by d/N."""
-    rows = []
-    for name in ("FEMNIST", "Shakespeare"):
-        b, d, g, diameter = (
-            printed("ds-c2c1", f"{name} {q}") for q in ("B", "parameters d", "G", "D")
-        )
-        spread = (d / printed("ds-tab1", f"{name} samples")) ** 0.5
-        row = {"data": name, "B": b, "sqrt(d/N)": spread, "G D": g * diameter}
-        rows.append(row | {"sqrt(M_fresh)": n_fresh(name, 0.2) ** 0.5, "d/N": spread**2, "G": g})
-    return pd.DataFrame(rows)
-
-
 def _reported(ratios: pd.DataFrame, importances: pd.DataFrame) -> Evidence:
     """Return the evidence on (204) and Table 3."""
     off = np.maximum(ratios["lowest"] - ratios["reported"], ratios["reported"] - ratios["highest"])
@@ -359,43 +320,9 @@ def evidence(
         "ds-fig2": _shapes(groups, above),
         "ds-fig4": moves["ds-fig4"],
         "ds-c2c1": _reported(ratios, reported_importance()),
-        "ds-memory": {f"{100 * f:g} %": (1 - _held_p_hist(f, 800), 0.05) for f in TABLES},
+        "ds-memory": {f"{100 * f:g} %": (fresh_weight(f, 800), 0.05) for f in TABLES},
         "ds-c4": {"convex": tuple(straight), "descent": (ended, 0.01)},
     }
-
-
-def notes() -> Mapping[str, str]:
-    """Return the causes that were found, by artefact."""
-    return {
-        "ds-fig1": "Exactly 1 up to sqrt(n_hist / M_fresh).",
-        "ds-fig2": "Historical = Uniform at sqrt(n)(1 + sqrt(n)) = (c2/c1) sqrt(M_fresh), 25 % for "
-        "CIFAR-10's 0.15.",
-        "ds-c2c1": "Ratios follow for FEMNIST and for Shakespeare at 20 % only; CIFAR's with an N "
-        "that the paper does not state (ERRATA 26). p_hist follows for CIFAR and FEMNIST, not for "
-        "synthetic (reported: Uniform's) and Shakespeare (reported 1, impossible for any split) "
-        "(ERRATA 25).",
-        "ds-memory": f"At 5 % of old data it takes T = {rounds_until()[0.05]} rounds until fresh "
-        "clients have at most 5 % of the weight; p_hist is 0.76 at T = 60 and 0.977 at T = 800.",
-    }
-
-
-def ratio_sheet(ratios: pd.DataFrame, importances: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns c2/c1 and p_hist of Tables 4, 2, 5: ours, paper, difference.
-
-    Ours are (204) with Table 3's constants, and the minimiser of psi at the *reported* ratio. The
-    arguments are the answers of `table3_ratios` and `reported_importance`.
-    """
-    stated = ratios[~ratios["N"].isin(UNSTATED_N)]
-    parts = (("c2/c1", stated, "(204)", 3), ("p*hist", importances, "minimiser", 2))
-    found = []
-    for name, table, column, digits in parts:
-        ours: dict[str, dict[str, float]] = {data: {} for data in ROWS}
-        paper: dict[str, dict[str, float]] = {data: {} for data in ROWS}
-        for _, row in table.iterrows():
-            cell = f"{name}, {100 * row['N_hist/N']:g} %"
-            ours[row["data"]][cell], paper[row["data"]][cell] = row[column], row["reported"]
-        found.append(sheets.table(ours, paper, digits=digits, corner="data"))
-    return pd.concat(found, axis=1)
 
 
 def _monotone(values: pd.Series, sign: int) -> bool:
@@ -449,139 +376,6 @@ def _projected(point: np.ndarray) -> np.ndarray:
     positive = falling * np.arange(1, point.shape[-1] + 1) > excess
     kept = point.shape[-1] - 1 - positive[..., ::-1].argmax(axis=-1, keepdims=True)
     return np.maximum(point - np.take_along_axis(excess, kept, -1) / (kept + 1), 0)
-
-
-_SHARE = r"$N_\mathrm{hist}/N$"
-_BARS = {  # look of a strategy: colour and hatch
-    "fresh": ("#E69F00", "//"),
-    "historical": ("#0072B2", ""),
-    "uniform": ("#009E73", ".."),
-}
-
-
-def _line(i: int) -> dict:
-    return figures.series_style(None, i) | {"marker": "None"}
-
-
-def minimiser(groups: Groups, found: pd.DataFrame, excess: pd.DataFrame, line: float) -> Figure:
-    """Draw p_hist over c2/c1 with the reported values (Fig. 1), and what other strategies lose.
-
-    `found` is the answer of `sweep`; strategies are compared at the ratio `line`, CIFAR-10's.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=(1.4, 1))
-    leaves = turning_points(groups, found)["leaves"]
-    for i, (fraction, part) in enumerate(found.groupby("fraction")):
-        look, name = _line(i), f"{100 * fraction:g} %"
-        left.plot(part["ratio"], part["p_hist"], **look, label=name)
-        dot = dict(color=look["color"], markersize=6, clip_on=False, zorder=4)
-        left.plot(leaves[fraction], 1, "o", **dot)
-        left.axhline(fraction, xmin=0.45, color=look["color"], linewidth=0.8, linestyle=":")
-        if fraction in TABLES:
-            value = reported_share("CIFAR-10", fraction)
-            sheets.printed_marks(left, line, {name: value}, {name: look["color"]})
-    left.axvline(line, color="gray", linestyle="--", linewidth=1.2)
-    near = dict(xytext=(9, 0), textcoords="offset points", color="dimgray", fontsize=9)
-    left.annotate("CIFAR-10", (line, 0.45), **near)
-    left.set(xscale="log", xlabel="$c_2/c_1$", ylabel=r"$p^*_\mathrm{hist}$", ylim=(0, 1.03))
-    left.set_title(f"Figure 1: M = {sum(groups)}, $M_\\mathrm{{hist}}$ = {groups.n_historical}")
-    sheets.explain_marks(left, marks=True, title=_SHARE, fontsize=9, loc="lower left")
-    _bars(right, excess, line)
-    return fig
-
-
-def _bars(ax: Axes, excess: pd.DataFrame, line: float) -> None:
-    place = np.arange(len(excess.columns))
-    for i, (name, row) in enumerate(excess.iterrows()):
-        color, hatch = _BARS[name]
-        look = dict(color=color, hatch=hatch, edgecolor="white", label=name.capitalize())
-        bars = ax.bar(place + 0.27 * (i - 1), row, 0.25, **look)
-        ax.bar_label(bars, fmt="%.1f", fontsize=8)
-    ax.set(xlabel=_SHARE, ylabel=r"excess of $\psi$ over its minimum, %")
-    ax.set(title=f"$c_2/c_1={line:g}$, $c_0=0$", ylim=(0, 1.35 * excess.to_numpy().max()))
-    ax.set_xticks(place, [f"{100 * f:g} %" for f in excess.columns])
-    ax.legend(fontsize=9, loc="upper center", ncol=3, columnspacing=1.0, handlelength=1.5)
-
-
-def trade(groups: Groups, found: pd.DataFrame, line: float) -> Figure:
-    """Draw effective samples, gradient noise and p_hist of the minimiser over c2/c1 (Fig. 4)."""
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 3, figsize=(10.4, 3.8))
-    halfway = turning_points(groups, found)["halfway"]
-    for i, (fraction, part) in enumerate(found.groupby("fraction")):
-        look = _line(i)
-        for ax, column in zip(axes, ("n_eff", "noise", "p_hist"), strict=True):
-            ax.plot(part["ratio"], part[column], **look, label=f"{100 * fraction:g} %")
-        noise = (1 - fraction) / groups.n_fresh**0.5  # Uniform's
-        axes[1].axhline(noise, color=look["color"], linewidth=0.8, linestyle=":")
-        square = dict(color=look["color"], markersize=6, zorder=4)
-        axes[2].plot(halfway[fraction], (1 + fraction) / 2, "s", **square)
-        if fraction in TABLES:
-            value = reported_share("CIFAR-10", fraction)
-            sheets.printed_marks(axes[2], line, {fraction: value}, {fraction: look["color"]})
-    for ax in axes:
-        ax.axvline(line, color="gray", linestyle="--", linewidth=1.0)
-        ax.set(xscale="log", xlabel="$c_2/c_1$", ylim=(0, None))
-    axes[0].set_title(r"Figure 4: effective samples $N_\mathrm{eff}/N$")
-    noise = r"gradient noise $(\sum_\mathrm{fresh}p_m^2)^{1/2}$, not normalised"
-    axes[1].set_title(noise, fontsize=10)
-    axes[2].set_title(r"$p^*_\mathrm{hist}$")
-    axes[0].legend(title=_SHARE, fontsize=9, loc="lower right")
-    marks = axes[2].plot([], [], "s", color="0.35", label="half-way down")
-    marks += axes[2].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper")
-    axes[2].legend(handles=marks, fontsize=9, loc="upper right")
-    return fig
-
-
-def simple_strategies(groups: Groups, gaps: pd.DataFrame) -> Figure:
-    """Draw how far Historical and Uniform are above the least psi, and their difference (Fig. 2).
-
-    `gaps` is the answer of the function of that name.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 3, figsize=(10.4, 4.0))
-    for i, (ratio, part) in enumerate(gaps.groupby("ratio")):
-        look = _line(i)
-        above = part["historical"].where(part["historical"] > 1e-12)
-        zero = ", left: 0" if above.isna().all() else ""
-        axes[0].plot(part["share"], above, **look, label=f"{ratio:.2g}{zero}")
-        axes[1].plot(part["share"], part["uniform"], **look)
-        axes[2].plot(part["share"], part["difference"], **look)
-        if np.isfinite(share := crossing(groups, ratio)):
-            axes[2].plot(share, 0, "o", color=look["color"], markersize=6, zorder=4)
-    axes[0].set(yscale="log", ylim=(1e-5, 30), title=r"$\psi_\mathrm{hist}-\psi^*$")
-    axes[0].set_ylabel("difference, in units of $c_1$")
-    axes[1].set(title=r"Figure 2, ratios ours: $\psi_\mathrm{unif}-\psi^*$", ylim=(0, None))
-    axes[2].set(title=r"$\psi_\mathrm{hist}-\psi_\mathrm{unif}$", ylim=(-0.2, 0.4))
-    axes[2].axhline(0, color="black", linewidth=0.8)
-    for ax in axes:
-        ax.set(xlabel=_SHARE, xlim=(0, 1))
-    handles = axes[0].get_legend_handles_labels()
-    fig.legend(*handles, title="$c_2/c_1$", loc="outside right center", fontsize=9)
-    return fig
-
-
-def draw_held_now(rounds: np.ndarray, weights: Mapping[float, np.ndarray]) -> Figure:
-    """Draw the weight of fresh clients over the rounds if clients count by what they hold now.
-
-    `weights` is the answer of `held_now`.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, ax = plt.subplots(figsize=(8.6, 3.8))
-    needed = rounds_until()
-    for i, (fraction, curve) in enumerate(weights.items()):
-        name = f"{100 * fraction:g} %, 5 % from T = {needed[fraction]}"
-        ax.plot(rounds, curve, **_line(i), label=name)
-    ax.axhline(0.05, color="black", linestyle=":", linewidth=1)
-    ax.axvline(100, color="gray", linestyle="--", linewidth=1)
-    ax.set(xscale="log", yscale="log", xlabel="rounds T", ylabel="weight of fresh clients")
-    ax.set_title("weights by the samples held now")
-    ax.legend(title=_SHARE, fontsize=9)
-    return fig
 
 
 def importance_explorer() -> ipywidgets.VBox:

@@ -1,4 +1,4 @@
-"""Notebook 21, the strategies: runs, the evidence on tables and figures, pictures.
+"""Notebook 21, the strategies: runs, and the evidence on tables and figures.
 
 Source: FDS (Federated Learning for Data Streams), Sections 5 and 6, Appendices C.6 and D, Tables 2
 to 5, Figs. 3 and 5 to 8, (204). Algorithm 1 itself is checked in `fds_algorithm1`.
@@ -21,14 +21,14 @@ import functools
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import figures, sheets, story
+from companion import story
 from companion.claims import DATASTREAMS as CLAIMS
-from companion.judging.claims import SETTINGS, NotRun, Setting
+from companion.judging.claims import NotRun
 from companion.notebooks.datastreams_shared import (
     BASELINES,
     HISTORICAL,
@@ -47,19 +47,12 @@ from companion.notebooks.datastreams_shared import (
     reported_share,
 )
 from companion.notebooks.fds_algorithm1 import algorithm_evidence, table1_evidence
-from companion.plans import Stage, data_remarks
-from sflkit.data import catalogue
+from companion.plans import Stage
 from sflkit.datastreams import psi, training
 from sflkit.datastreams.config import DataStreamsConfig
-from sflkit.datastreams.strategies import client_importance
 from sflkit.intervals import mean_interval
 from sflkit.models import NETWORKS
 from sflkit.runs.keys import config_dict
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 GRID = {0.0: "fresh", 0.2: "p_hist=0.2", 0.5: "p_hist=0.5", 0.8: "p_hist=0.8", 1.0: "historical"}
 FIGURES = {
@@ -256,37 +249,6 @@ def _config(row: str, fraction: float, settings: dict, batch_size: int) -> DataS
 FEWEST_HISTORICAL = 10
 Scores = Mapping[tuple[str, float], pd.DataFrame]
 
-_RATIO = (
-    "Ours is judged with the reported p_hist, which is not the minimiser of psi at the reported "
-    "ratio (ERRATA 25, 26); the heuristic's own ratio depends on the rate that gives D (ERRATA 68)"
-)
-_FEW_WRITERS = (
-    "The reported p_hist is 1, so that Ours learns from the historical writers alone; 5 % of "
-    "the writers are 15 here, where the paper has 180, which may be why it fails there. Ours ends "
-    "above Fresh with 20 and 50 %, which are 60 and 150 writers"
-)
-_SHAKESPEARE = (
-    "The network sees the last eight characters and learns for 50 rounds of "
-    "20 steps; all strategies are at 22 to 25 % then, far below the printed values, and still "
-    "rise. A recurrent network of 64 units, a quarter of the paper's, was at 13 to 16 % after 50 "
-    "rounds of 5 steps (seed 0); whether it learns in 50 rounds of 20 was not tried"
-)
-_CHOSEN = (
-    _SHAKESPEARE + ". The network and its rate were chosen on seed 0 by what they learned, and "
-    "Historical's lead was seen there"
-)
-_FEW_ROLES = (
-    _SHAKESPEARE + ". The text at hand has 269 of the paper's 916 roles; 5 % are 13, where the "
-    "paper has 46. Whether Historical does not lead because of that was not tested"
-)
-# Causes that were found, and deviations, by artefact.
-_CAUSES = {artefact: _RATIO for artefact in TABLES.values()}
-_CAUSES |= {artefact_of("Shakespeare", fraction): _SHAKESPEARE for fraction in TABLES}
-_CAUSES |= dict.fromkeys(("ds-fig8", "ds-tab4-shakespeare"), _FEW_ROLES)
-_CAUSES |= {"ds-tab2-shakespeare": _CHOSEN}
-_CAUSES |= {"ds-fig7": _FEW_WRITERS, "ds-tab4-femnist": _FEW_WRITERS}
-_CAUSES |= {"ds-optimal": "FEMNIST at 5 %: see ds-fig7"}
-
 
 def scores(case: Case, frame: pd.DataFrame, column: str = "accuracy") -> pd.DataFrame:
     """Return the scores of a case's strategies and grid, (n_seeds, n_names), from its runs.
@@ -468,84 +430,18 @@ def natural_evidence(found: Scores) -> dict[str, dict[str, Any]]:
     return {"ds-departures": departures, "ds-subset": subset}
 
 
-def notes(found: Scores) -> dict[str, str]:
-    """Return the causes that were found, and what Ours leads by here and in print, by artefact."""
-    said = dict(_CAUSES)
+def leads(found: Scores) -> dict[str, str]:
+    """Return what Ours leads by here and in print, in words, by artefact of the tables."""
+    said = {}
     for (row, fraction), score in found.items():
         theirs = {name: value for name, (value, _) in printed_cells(row, fraction).items()}
-        leads = [100 * (score["Ours"] - score[name]).mean() for name in BASELINES]
+        ours = [100 * (score["Ours"] - score[name]).mean() for name in BASELINES]
         in_print = [theirs["Ours"] - theirs[name] for name in BASELINES]
-        words = (
-            f"Ours minus {_listed(BASELINES)} is {_listed(f'{x:z.1f}' for x in leads)} points "
+        said[artefact_of(row, fraction)] = (
+            f"Ours minus {_listed(BASELINES)} is {_listed(f'{x:z.1f}' for x in ours)} points "
             f"here, and {_listed(f'{x:z.1f}' for x in in_print)} in print"
         )
-        artefact = artefact_of(row, fraction)
-        said[artefact] = f"{said[artefact]}. {words}" if artefact in said else words
     return said
-
-
-HIGHEST_RATE = 0.1  # of the paper's grid, Appendix D.2
-PAPER_ROUNDS = 800  # where the axis of Fig. 3 ends
-
-
-def setting(cases: Iterable[Case], found: Mapping[tuple[str, float], Any] | None = None) -> Setting:
-    """Return how far the runs of some cases are from the paper's.
-
-    `found` has the frame of the runs by (row, fraction), whose records say what data they had.
-    """
-    cases = list(cases)
-    words, level = [], "full"
-    for case in cases:
-        config, row = case.config, case.row
-        ours = f"T = {config.rounds}, E = {config.local_steps}, K = {config.batch_size}"
-        frame = None if found is None else found.get((row, case.fraction))
-        remark = "" if frame is None else data_remarks(frame)
-        if row == "synthetic":  # said by `_differs`, as that the features are of patches
-            remark = ""
-        remark = "; ".join(part for part in remark.split("; ") if "random patches" not in part)
-        words.append(", ".join(filter(None, [_differs(row, config, ours), _rates(case), remark])))
-        here = "full" if row == "synthetic" else "stand-in"
-        if config.data in ("femnist", "shakespeare") or config.data.startswith("cifar"):
-            here = "reduced"
-        level = max(level, here, key=SETTINGS.index)
-    if not words:
-        return Setting("stand-in", "nothing was run")
-    counts = [len(case.seeds) for case in cases]
-    if min(counts) < max(counts):
-        words.append(f"{min(counts)} to {max(counts)} seeds")
-    return Setting(level, "; ".join(dict.fromkeys(words)))
-
-
-def _rates(case: Case) -> str:
-    """Return how the rates were found, and where they leave the paper's grid."""
-    low, high = min(case.rates), max(case.rates)
-    if len(case.rates) == 1:
-        return f"rate {low:g}, not searched"
-    beyond = " (the paper's grid ends at 0.1)" if high > HIGHEST_RATE else ""
-    return f"rates searched from {low:g} to {high:g}{beyond}"
-
-
-def _differs(row: str, config: DataStreamsConfig, ours: str) -> str:
-    """Return in words what is not the paper's in a case."""
-    if row == "synthetic":
-        return f"synthetic: {ours} and epsilon = {config.epsilon:g}, which the paper does not state"
-    if config.data.endswith("-patches"):
-        about = "a linear model on patch features, where the paper's network learns its features"
-    elif row.startswith("CIFAR") and config.data.startswith("cifar"):
-        about = f"{config.model}"
-    elif config.model == "char_mlp":
-        about = (
-            f"{config.n_clients or 'all'} roles ({config.data}), and a network that looks at the "
-            "last characters only in place of a recurrent one"
-        )
-    else:
-        about = f"{config.data} with {config.n_clients or 'all'} clients and {config.model}"
-    if row.startswith("CIFAR"):
-        ours += " (no T is stated; the axis of Fig. 3 ends at 800"
-        if (larger := round(PAPER_ROUNDS / config.rounds)) > 1:
-            ours += f": a fresh batch is {larger} times as large here"
-        ours += ")"
-    return f"{row}: {about}; {ours}"
 
 
 def _listed(words: Iterable[str]) -> str:
@@ -556,31 +452,6 @@ def _listed(words: Iterable[str]) -> str:
 def _not_run(row: str, fraction: float) -> NotRun:
     enough = "" if row in HISTORICAL else f" with {FEWEST_HISTORICAL} or more historical clients"
     return NotRun(f"{row} at {percent(fraction)} was not run{enough}")
-
-
-FULL = Setting("full", "the algorithm and the networks themselves")
-
-
-def table1() -> pd.DataFrame:
-    """Return Table 1 in its rows, with Table 3's numbers of parameters: ours, paper, difference.
-
-    Ours are networks built as Table 1 says; of the data only the synthetic are the paper's.
-    """
-    found, parameters = table1_evidence(), "parameters (Table 3)"
-    size = {row: found["lstm" if row == "Shakespeare" else row] for row in ROWS}
-    ours: dict[str, dict[str, float]] = {}
-    paper: dict[str, dict[str, float]] = {}
-    for row, (built, said) in size.items():
-        line = f"{row}, {_PAPERS_MODELS[row]}"
-        ours[line] = {parameters: built}
-        paper[line] = {parameters: said} | {
-            what: printed("ds-tab1", f"{row} {what}") for what in ("clients", "samples")
-        }
-        if row == "synthetic":
-            ours[line] |= zip(("clients", "samples"), found["sizes"][0], strict=True)
-    line = "Shakespeare, as a plain RNN"
-    ours[line], paper[line] = ({parameters: n} for n in found["rnn"])
-    return sheets.table(ours, paper, digits=0, corner="Table 1")
 
 
 def estimated_shares(
@@ -682,36 +553,14 @@ def table_sheet(
         f"{reported_ratio(row, fraction):g}" if line == "paper" else "" for row, line in found.index
     ]
     found.insert(0, "c2/c1", ratios)
-    return found.rename(index={row: _head(cases[row, fraction]) for row in rows}, level=0)
-
-
-def table_picture(sheet: pd.DataFrame, title: str) -> Figure:
-    """Draw a table of the paper, ours beside it, as a picture; the paper's lines are grey."""
-    import matplotlib.pyplot as plt
-
-    shown = sheet.reset_index().astype(str)
-    fig, ax = plt.subplots(figsize=(9.6, 0.27 * len(shown) + 0.8))
-    ax.axis("off")
-    ax.set_title(title, fontsize=11)
-    first = shown.columns[0]
-    shown[first] = shown[first].where(shown[first] != shown[first].shift(), "")
-    made = ax.table(shown.to_numpy(), colLabels=list(shown), loc="center", cellLoc="center")
-    made.auto_set_font_size(False)
-    made.set_fontsize(9)
-    made.auto_set_column_width(range(shown.shape[1]))
-    made.scale(1, 1.15)
-    for (row, _), cell in made.get_celld().items():
-        cell.set_linewidth(0.4)
-        if row and shown.iloc[row - 1, 1] == sheets.PAPER:
-            cell.set_facecolor("0.92")
-    return fig
-
-
-def _head(case: Case) -> str:
-    """Return a row's name in the paper's tables, and what of ours is another thing."""
-    level, model = setting([case]).level, NETWORKS[case.config.model].label
-    kinds = {"reduced": f" ({model})", "stand-in": f" (stand-in, {model})"}
-    return f"{case.row}{kinds.get(level, '')}"
+    heads = {}
+    for row in rows:
+        config = cases[row, fraction].config
+        model, data = NETWORKS[config.model].label, config.data
+        kinds = {"logistic": "", "shakespeare": f" ({model})", "femnist": f" ({model})"}
+        other = f" ({model})" if data.startswith("cifar") else f" (stand-in, {model})"
+        heads[row] = row + kinds.get(data, other)
+    return found.rename(index=heads, level=0)
 
 
 def differences(scores: Scores, last: Scores) -> pd.DataFrame:
@@ -766,61 +615,6 @@ def readings_compared(scores: Scores, last: Scores, found: pd.DataFrame) -> pd.D
     return pd.DataFrame(table)
 
 
-def other_readings(scores: Scores, last: Scores) -> pd.DataFrame:
-    """Return accuracies in % of the readings of Ours, where there are several (ERRATA 25, 26)."""
-    rows = {}
-    for (row, f), score in scores.items():
-        names = [name for name in score if name.startswith("Ours")]
-        for kind, of in (("averaged", score), ("last iterate", last[row, f])):
-            if len(names) > 1:
-                means = {name: 100 * of[name].mean() for name in ("Uniform", *names)}
-                rows[f"{row}, {percent(f)}", kind] = means
-    return pd.DataFrame(rows).T.round(1).astype(object).fillna("")
-
-
-def gap_sheet(scores: Scores, last: Scores) -> pd.DataFrame:
-    """Return the gaps to Optimal that Section 6 prints for Fig. 3, in points: both readings."""
-    paper = {
-        name: {
-            percent(f): tuple(
-                printed("ds-fig3", f"gap {name.lower()} to optimal at {percent(f)}{part}")
-                for part in ("", " half width")
-            )
-            for f in TABLES
-        }
-        for name in ("Historical", "Uniform")
-    }
-
-    def ours(of: Scores) -> dict[str, dict[str, np.ndarray]]:
-        gap = gaps(of)
-        return {
-            name: {percent(f): 100 * sample for (n, f), sample in gap.items() if n == name}
-            for name in paper
-        }
-
-    return both_iterates(ours(scores), ours(last), paper)
-
-
-def predicted_gaps() -> pd.DataFrame:
-    """Return psi above its minimum (in units of c1) beside the gaps of accuracy that Fig. 3 prints.
-
-    For CIFAR-10's reported ratio and equal sizes inside two groups of 25 clients.
-    """
-    rows, old = {}, np.arange(50) < 25
-    for f in TABLES:
-        n, ratio = np.where(old, f / 25, (1 - f) / 25), reported_ratio("CIFAR-10", f)
-        least = psi.minimize_psi(n, old, 1, ratio)
-        line = {"p* of psi": least.p_hist}
-        for name in ("historical", "uniform"):
-            above = psi.psi(client_importance(name, n, old), n, old, 1, ratio) - least.value
-            line[f"psi, {name}"] = above
-        for name in ("historical", "uniform"):
-            quantity = f"gap {name} to optimal at {percent(f)}"
-            line[f"paper's gap, {name}"] = printed("ds-fig3", quantity)
-        rows[f] = line
-    return pd.DataFrame(rows).T.rename_axis("N_hist/N")
-
-
 def all_evidence(averaged: Scores, last: Scores) -> dict[str, dict[str, Any]]:
     """Return the evidence on the tables and figures: artefact -> part -> what a rule takes.
 
@@ -852,192 +646,3 @@ def trained_evidence(scores: Scores) -> dict[str, dict[str, Any]]:
         "ds-reuse": reuse_evidence(scores),
         **natural_evidence(scores),
     }
-
-
-def settings_of(runs: Strategies) -> dict[str, Setting]:
-    """Return the setting of each artefact of notebook 21."""
-    cases = runs.cases
-    ran = {
-        artefact_of(row, f): [cases[row, f]] if (row, f) in cases else []
-        for f in TABLES
-        for row in ROWS
-    }
-    for figure, row in {"ds-fig3": "CIFAR-10", **FIGURES}.items():
-        ran[figure] = [case for (name, _), case in cases.items() if name == row]
-    ran["ds-optimal"] = ran["ds-outperforms"] = list(cases.values())
-    ran["ds-reuse"] = [case for case in cases.values() if case.fraction == 0.05]
-    ran["ds-tab3"] = [case for case in cases.values() if case.fraction == 0.2]
-    ran["ds-departures"] = [case for case in cases.values() if case.row not in HISTORICAL]
-    ran["ds-subset"] = ran["ds-departures"]
-    found = {artefact: setting(some, runs.found) for artefact, some in ran.items()}
-    rows = {artefact: {case.row for case in some} for artefact, some in ran.items()}
-    for artefact, own in found.items():
-        if len(rows[artefact]) > 1:
-            found[artefact] = Setting(own.level, "each line as in its own setting")
-    return found | {"ds-alg1": FULL, "ds-tab1": FULL}
-
-
-# The two readings of the paper's curves: column of a run, and what it is.
-READINGS = {
-    "accuracy": "test accuracy, %\nmean of the models",
-    "accuracy_last": "test accuracy, %\nlast model",
-}
-MARKED = ("Fresh", "Historical", "Uniform", "Optimal")
-MANY_SEEDS = 10  # from here on intervals over seeds are drawn
-_GREY, _BLACK = "0.45", "black"
-_FOREST = {"averaged": ("#0072B2", "o", -0.17), "last": ("#D55E00", "s", 0.17)}
-
-
-def grid_curves(runs: Strategies, row: str, number: int) -> tuple[Figure, dict[str, Any]]:
-    """Draw accuracy over rounds for the grid of p_hist, a column per share of historical samples.
-
-    The upper row has the averaged output and the lower one the last iterate, since the paper does
-    not say which of them its curves show. Uniform, which is p_hist = N_hist / N in the paper's
-    caption, has a curve of its own where that share is not in the grid.
-
-    `number` is that of the paper's figure. The second answer is what it draws, for
-    `figures.save_figure`.
-    """
-    import matplotlib.pyplot as plt
-
-    shown = [fraction for name, fraction in runs.found if name == row]
-    fig, axes = plt.subplots(2, len(shown), figsize=(9.6, 6.2), sharex=True, sharey="row")
-    drawn: dict[str, Any] = {}
-    for ax, (column, name) in zip(axes, READINGS.items(), strict=True):
-        marked = []
-        for j, fraction in enumerate(shown):
-            case = runs.cases[row, fraction]
-            lines = means(runs.found[row, fraction], case, column)
-            marked.append(_panel(ax[j], lines, case))
-            drawn[f"last {fraction:g}" if "last" in column else f"{fraction:g}"] = lines
-        ax[0].set_ylabel(name, fontsize=11)
-        ax[0].autoscale_view(scalex=False)
-        for paper, higher in marked:
-            paper.set_ylim(np.add(ax[0].get_ylim(), higher))
-        marked[-1][0].set_ylabel("paper, %", fontsize=9, color=_GREY)
-    for ax, fraction in zip(axes[0], shown, strict=True):
-        ax.set_title(f"{percent(fraction)} historical")
-    for ax in axes[1]:
-        ax.set_xlabel("round t")
-    where = dict(loc="outside lower center", ncol=4, fontsize=9, columnspacing=1.0)
-    sheets.one_legend(axes[0][0], **where)
-    case = runs.cases[row, shown[0]]
-    remark = data_remarks(*(runs.found[row, fraction] for fraction in shown))
-    fig.suptitle(_title(case, number, remark), fontsize=10)
-    return fig, drawn
-
-
-# What Table 1 has in the place of our networks.
-_PAPERS_MODELS = {
-    "synthetic": "linear model",
-    "CIFAR-10": "2 CNN + 2 FC",
-    "CIFAR-100": "2 CNN + 2 FC",
-    "FEMNIST": "2 FC",
-    "Shakespeare": "stacked LSTM",
-}
-
-
-def _title(case: Case, number: int, remark: str) -> str:
-    """Return what stands above a sheet: figure, our data, model and runs, the paper's, marks."""
-    config, row = case.config, case.row
-    own = config.data == "logistic"
-    here = "synthetic logistic regression" if own else catalogue.about(config.data)
-    first = remark.partition("; ")[0]
-    ours, theirs = f"{NETWORKS[config.model].label} model", _PAPERS_MODELS[row]
-    if row == "FEMNIST":
-        ours, theirs = f"{ours} of {config.hidden[0]} units", f"{theirs}, 1024 units"
-    ours += f" (paper: {theirs}), {config.rounds} rounds"
-    ours += " (paper: to 800)" if row.startswith("CIFAR") else ""
-    marks = "Hollow: printed for Fresh, Historical, Uniform, Optimal; the right axis is moved to "
-    head = f"Figure {number}, {here}" if own else f"Figure {number}, {row}: {here}"
-    lines = [head, "" if own or first in here else first]
-    lines += [f"{ours}, {len(case.seeds)} runs (paper: 3)"]
-    lines += [f"{marks}the mean of ours{' (ERRATA 63)' * own}"]
-    return "\n".join(filter(None, lines))
-
-
-def means(frame: pd.DataFrame, case: Case, column: str) -> pd.DataFrame:
-    """Return mean and 95 % interval over seeds in %: p, round, points, low, high, seeds."""
-    from scipy import stats
-
-    share_of = {arm: x for x, arm in case.grid.items()}
-    if case.fraction not in case.grid:
-        share_of["uniform"] = case.fraction
-    frame = frame.assign(p=frame["arm"].map(share_of), y=100 * frame[column]).dropna(subset="p")
-    of = frame.groupby(["p", "round"])["y"].agg(["mean", "std", "count"]).reset_index()
-    half = stats.t.ppf(0.975, of["count"] - 1) * of["std"] / of["count"] ** 0.5
-    columns = {"points": of["mean"], "low": of["mean"] - half, "high": of["mean"] + half}
-    return of[["p", "round"]].assign(**columns, seeds=of["count"])
-
-
-def _panel(ax: Axes, lines: pd.DataFrame, case: Case) -> tuple[Axes, float]:
-    """Draw the curves of one share of historical samples, and the printed ends of its table.
-
-    Levels differ, since models do; orders and differences are the point. The printed numbers have
-    an axis of their own, of one scale with ours. Returned are that axis and how much higher its
-    numbers are: the mean difference of Fresh, Historical and Uniform.
-    """
-    colours = {}
-    places = {p: i for i, p in enumerate([*case.grid, case.fraction])}
-    for p, part in lines.groupby("p"):
-        look = figures.series_style(None, places[p]) | {"marker": "None"}
-        colours[p] = look["color"]
-        is_named = {0.0: " (Fresh)", 1.0: " (Historical)"}.get(p, "")
-        name = (
-            f"$p_{{hist}}$ = {p:g}{is_named}" if p in case.grid else "Uniform (share of old data)"
-        )
-        ax.plot(part["round"], part["points"], **look, label=name)
-        if part["seeds"].min() >= MANY_SEEDS:
-            band = dict(color=look["color"], alpha=0.18, linewidth=0)
-            ax.fill_between(part["round"], part["low"], part["high"], **band)
-    printed = {name: printed_cells(case.row, case.fraction)[name][0] for name in MARKED}
-    end = lines["round"].max()
-    at = {name: (1.08 + 0.08 * i) * end for i, name in enumerate(MARKED)}
-    of = {"Fresh": colours[0.0], "Historical": colours[1.0], "Uniform": colours[case.fraction]}
-    of |= {"Optimal": _BLACK}
-    ends = lines[lines["round"] == end].set_index("p")["points"]
-    ours = [ends[p] for p in (0.0, 1.0, case.fraction)]
-    higher = np.mean([printed[name] for name in ("Fresh", "Historical", "Uniform")]) - np.mean(ours)
-    ax.update_datalim([(0, value - higher) for value in printed.values()])
-    paper = ax.twinx()
-    paper.grid(visible=False)
-    ax.tick_params(axis="y", length=0)
-    paper.tick_params(axis="y", labelsize=8, labelcolor=_GREY, length=0, pad=1)
-    sheets.printed_marks(paper, at, printed, of)
-    for name, x in at.items():
-        letter, side = ("Opt", "left") if name == "Optimal" else (name[0], "center")
-        top = dict(xytext=(0, 1), textcoords="offset points", fontsize=8, color=_GREY, ha=side)
-        ax.annotate(letter, (x, 1), xycoords=ax.get_xaxis_transform(), **top)
-    ax.axvline(end, color="0.4", linewidth=1)
-    ax.set(xlim=(0, 1.4 * end), xticks=np.unique(np.linspace(0, end, 6).round()))
-    return paper, float(higher)
-
-
-def forest(differences: pd.DataFrame) -> Figure:
-    """Draw the printed differences of strategies with ours, averaged and last.
-
-    `differences` is the answer of the function of that name.
-    """
-    import matplotlib.pyplot as plt
-
-    pairs = list(dict.fromkeys(differences["pair"]))
-    lines = list(dict.fromkeys(zip(differences["row"], differences["fraction"], strict=True)))
-    place = {line: i + 0.6 * (i // 3) for i, line in enumerate(lines)}
-    fig, axes = plt.subplots(1, len(pairs), figsize=(9.6, 6.2), sharey=True)
-    for ax, pair in zip(axes, pairs, strict=True):
-        part = differences[differences["pair"] == pair]
-        y = np.array([place[line] for line in zip(part["row"], part["fraction"], strict=True)])
-        for name, (color, marker, shift) in _FOREST.items():
-            reach = [part[name] - part[f"{name} low"], part[f"{name} high"] - part[name]]
-            look = dict(fmt=marker, color=color, markersize=4, elinewidth=1.3, label=name)
-            ax.errorbar(part[name], y + shift, xerr=reach, **look)
-        hollow = dict(marker="D", markerfacecolor="none", markeredgecolor="black", markersize=7)
-        ax.plot(part["paper"], y, linestyle="None", **hollow, label="hollow: the paper")
-        ax.axvline(0, color="0.4", linewidth=1)
-        ax.set(title=pair, xlabel="points")
-    names = [f"{row}, {percent(fraction)}" for row, fraction in lines]
-    axes[0].set_yticks([*place.values()], names)
-    axes[0].invert_yaxis()
-    handles, labels = axes[0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncol=3)
-    return fig

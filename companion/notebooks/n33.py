@@ -661,7 +661,7 @@ def never_joined(axes: Sequence[Axes], found: Dataset1) -> dict[str, pd.DataFram
         xlabel="round",
         ylabel="test accuracy",
         ylim=(0, 1.05),
-        title="by buffer, scale 10, K = 1",
+        title="what stands for clients that never joined; scale 10",
     )
     axes[0].legend(fontsize=9, loc="upper left")
     scale = scan_table(found.scan)
@@ -682,7 +682,7 @@ def never_joined(axes: Sequence[Axes], found: Dataset1) -> dict[str, pd.DataFram
         )
     axes[1].set(xlabel="scale of the inputs", ylabel="best accuracy", xscale="log", ylim=(0, 1.05))
     axes[1].set_xticks(scale.index, [f"{norm:g}" for norm in scale.index])
-    axes[1].set_title("by scale, K = 1; dashed: another seed")
+    axes[1].set_title("the same over the scale; dashed: another seed")
     axes[1].minorticks_off()
     sheets.explain_marks(axes[1], marks=True, fontsize=9, loc="upper left")
     runs = found.buffers[["arm", "seed", "round", "accuracy", "loss"]]

@@ -68,9 +68,10 @@ def steps(frame: pd.DataFrame, span: tuple[float, float] = LATE, by: str = "rule
     return groups.agg(lambda values: np.diff(values).std(ddof=1)).unstack(by)
 
 
-# seven of Okabe and Ito's, two greys and Tol's indigo: safe for colour-blind readers
+# six of Okabe and Ito's, two greys, Tol's olive (their yellow is too pale for a line) and indigo:
+# safe for colour-blind readers
 _COLORS = (
-    *("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#0072B2", "#D55E00"),
+    *("#56B4E9", "#E69F00", "#009E73", "#999933", "#CC79A7", "#0072B2", "#D55E00"),
     *("#BBBBBB", "#7F7F7F", "#332288"),
 )
 _DARK = (5, 6, 8, 9)

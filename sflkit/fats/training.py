@@ -273,6 +273,7 @@ def _frame(rows: list[dict], config: FATSConfig, federation: Federation) -> pd.D
 def _learning_part(config: FATSConfig) -> FATSConfig:
     """Return the config that learns as this one, whatever is asked of it afterwards."""
     asked = dict(level="sample", n_requests=1, streaming=False, interval=0, rule="exact", runs=1)
+    asked |= dict(per_request=1)
     fisher = {name: value for name, value in vars(FATSConfig()).items() if "fisher" in name}
     method = LEARNS_AS.get(config.method, config.method)
     return replace(config, method=method, **asked, **fisher)
@@ -357,7 +358,8 @@ def _serve(
 
     # With an interval learning goes on while requests come, to the R rounds of the config.
     done = config.rounds if config.interval else state.rounds_done
-    sets = [[request] for request in requests] if config.streaming else [requests]
+    each = config.per_request if config.streaming else len(requests)
+    sets = [requests[i : i + each] for i in range(0, len(requests), each)]
     for i, asked in enumerate(sets):
         state = learning.request(state, asked, rng, config.rule)
         record.add(state, "recovery", state.rounds_done)

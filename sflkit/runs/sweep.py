@@ -28,10 +28,9 @@ from typing import Any
 import pandas as pd
 
 from sflkit import checks, machine, paths
-from sflkit.runs import archive, tables
 from sflkit.runs.identity import own_code
 from sflkit.runs.keys import canonical, config_dict, describe, experiment_name
-from sflkit.runs.store import OnDisk, is_running, look
+from sflkit.runs.store import OnDisk, is_running, look, parse
 from sflkit.runs.workers import Task, checked_jobs, compute
 
 _SAID = 5  # damaged results that a warning names
@@ -166,8 +165,10 @@ def run_many(
         if lost := [key for key in items if key not in found]:
             published.refuse(lost)
     else:
-        folders = [*_folders(published), store]  # a stale result of one's own must not win
-        found, damaged = _look_up(items, folders)
+        if published is None or isinstance(published, str | os.PathLike):
+            published = [] if published is None else [published]
+        # a stale result of one's own must not win
+        found, damaged = _look_up(items, [*map(Path, published), store])
         _say_damage(damaged, found)
     missing = {key: item for key, item in items.items() if key not in found}
     computed = 0
@@ -257,31 +258,23 @@ def _assemble(
     configs: Sequence[Any], heads: Sequence[dict], found: dict[str, OnDisk]
 ) -> pd.DataFrame:
     """Return the rows of all runs in the order of the configs, with config fields and key."""
-    fields = [
-        config_dict(config) | {"key": head["key"]}
-        for config, head in zip(configs, heads, strict=True)
-    ]
-    alike: dict[tuple, list[int]] = {}
-    for place, said in enumerate(fields):
-        columns = found[said["key"]].record["columns"]
-        alike.setdefault((*said, *columns.items()), []).append(place)
-    parts, places = [], []
-    for group in alike.values():
-        results = [found[fields[place]["key"]] for place in group]
-        parts.append(_rows(results, [fields[place] for place in group]))
-        counts = [result.record["rows"] for result in results]
-        places += [pd.Series(group).repeat(counts)]
-    if len(parts) == 1:
-        return parts[0]
-    order = pd.concat(places).argsort(kind="stable")
-    return pd.concat(parts, ignore_index=True).iloc[order.array].reset_index(drop=True)
+    alike: dict[tuple, dict[int, tuple[dict, OnDisk]]] = {}
+    for place, (config, head) in enumerate(zip(configs, heads, strict=True)):
+        fields, result = config_dict(config) | {"key": head["key"]}, found[head["key"]]
+        columns = result.record["columns"].items()
+        alike.setdefault((*fields, *columns), {})[place] = fields, result
+    parts = [_rows(group) for group in alike.values()]
+    return pd.concat(parts).sort_index(kind="stable").reset_index(drop=True)
 
 
-def _rows(results: Sequence[OnDisk], fields: Sequence[dict]) -> pd.DataFrame:
-    """Return the rows of results with the same columns, under the config fields of each."""
-    text = archive.together(result.content for result in results)
-    frame = tables.parse(text, results[0].record["columns"])
+def _rows(group: dict[int, tuple[dict, OnDisk]]) -> pd.DataFrame:
+    """Return the rows of results with the same columns, under the config fields of each; the index
+    says in which place a result stands.
+    """
+    fields, results = zip(*group.values(), strict=True)
+    frame = parse([result.content for result in results], results[0].record["columns"])
     counts = [result.record["rows"] for result in results]
+    frame.index = pd.Index(group).repeat(counts)
     for position, name in enumerate(fields[0]):
         values = [said[name] for said in fields]
         values = [canonical(v) if isinstance(v, list | dict) else v for v in values]
@@ -298,11 +291,3 @@ def _rows(results: Sequence[OnDisk], fields: Sequence[dict]) -> pd.DataFrame:
             column = own
         frame.insert(position, name, column)
     return frame
-
-
-def _folders(published: os.PathLike | str | Sequence[os.PathLike | str] | None) -> list[Path]:
-    if published is None:
-        return []
-    return [
-        Path(p) for p in ([published] if isinstance(published, str | os.PathLike) else published)
-    ]

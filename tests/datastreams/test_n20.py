@@ -66,7 +66,7 @@ def test_historical_and_uniform_are_equal_where_they_cross():
 
 def test_the_rounds_until_are_the_first_with_so_little_weight():
     for fraction, rounds in n20.rounds_until(0.05).items():
-        before, at = n20.held_now(np.array([rounds - 1, rounds]))[fraction]
+        before, at = (n20.fresh_weight(fraction, t) for t in (rounds - 1, rounds))
         assert before > 0.05 >= at - 1e-12
     # (1 - 0.05) / 0.05 = 19 times the samples; 19 / T of them against 1: 5 % at 19 * 19 = 361
     assert n20.rounds_until(0.05)[0.05] == 361
@@ -78,11 +78,12 @@ def test_table_3_gives_femnist_and_no_other_ratio_throughout():
     agrees = stated.groupby("data")["agrees"].all()
     assert agrees[agrees].index.tolist() == ["FEMNIST"]
     assert ((table["lowest"] <= table["(204)"]) & (table["(204)"] <= table["highest"])).all()
+    row = stated.set_index(["data", "N_hist/N"]).loc[("CIFAR-10", 0.2)]
+    assert row["(204)"] == pytest.approx(0.381, abs=5e-4) and row["reported"] == 0.15
     reported = n20.reported_importance()
     assert reported["agrees"].sum() == 9
-    sheet = n20.ratio_sheet(table, reported)
-    assert sheet.loc["CIFAR-10", "c2/c1, 20 %"].tolist() == ["0.381", "0.150", "+0.231"]
-    assert sheet.loc["Shakespeare", "p*hist, 50 %"].tolist() == ["0.63", "1.00", "-0.37"]
+    row = reported.set_index(["data", "N_hist/N"]).loc[("Shakespeare", 0.5)]
+    assert row["minimiser"] == pytest.approx(0.63, abs=5e-3) and row["reported"] == 1
 
 
 def test_the_evidence_is_judged_and_can_fail(sweep):
@@ -91,7 +92,6 @@ def test_the_evidence_is_judged_and_can_fail(sweep):
     ended, chords = n20.descents(rng, 1), n20.chords(rng, 100)
     ratios = n20.table3_ratios()
     good = n20.evidence(GROUPS, sweep, gaps, ratios, ended, chords)
-    assert set(n20.notes()) < set(good)
     for artefact in ("ds-fig1", "ds-c4"):
         assert set(answers(artefact, good[artefact]).values()) == {"yes"}
     risen = sweep.assign(p_hist=sweep["p_hist"].where(sweep["ratio"] < 500, 0.99))

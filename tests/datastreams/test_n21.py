@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from companion.claims import DATASTREAMS as CLAIMS
-from companion.judging.claims import NotRun
+from companion.judging.claims import NotRun, Setting
 from companion.judging.rules import EveryReading
 from companion.judging.tables import paper_value
 from companion.notebooks import n21, n22
@@ -20,6 +20,8 @@ from companion.notebooks.n21 import (
 )
 from tests import invented
 
+SETTING = Setting("stand-in", "invented scores")
+
 
 def answers(claim, evidence):
     """Part -> answer where both readings have the same evidence."""
@@ -33,9 +35,9 @@ def test_readings_that_disagree_leave_a_line_open():
     key = ("CIFAR-10", 0.05)
     one, other = (n21.table_evidence(*key, {key: score}) for score in (up, down))
     claim = CLAIMS[artefact_of(*key)]
-    verdict = claim.judge(n21.both_readings(one, other), setting=n21.setting([]))
+    verdict = claim.judge(n21.both_readings(one, other), setting=SETTING)
     assert verdict.in_full == "open, the readings disagree"
-    agreed = claim.judge(n21.both_readings(other, other), setting=n21.setting([]))
+    agreed = claim.judge(n21.both_readings(other, other), setting=SETTING)
     assert agreed.verdict == "partly"
 
 
@@ -87,10 +89,9 @@ def line(offset=0.0, n=6):
 @pytest.mark.parametrize("fraction", TABLES)
 def test_each_line_is_judged_or_said_not_to_be_run(row, fraction):
     claim = CLAIMS[artefact_of(row, fraction)]
-    setting = n21.setting([])
     absent = n21.table_evidence(row, fraction, {})
     assert all(isinstance(given, NotRun) for given in absent.values())
-    assert claim.judge(absent, setting=setting).in_full == "open, not run"
+    assert claim.judge(absent, setting=SETTING).in_full == "open, not run"
     judged = answers(claim, n21.table_evidence(row, fraction, {(row, fraction): line()}))
     assert judged["only new data"] == "yes"  # by 0.4 points at every seed: the sign decides
     assert all(judged[key] == "yes" for key in judged if key.startswith("ours, "))

@@ -1,6 +1,5 @@
 """Tables 2, 4, 5 beside ours: cells, differences and the two readings, by hand."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -48,15 +47,6 @@ def test_a_table_has_both_readings_the_paper_and_both_differences():
     assert column.tolist() == ["0.20 (ψ: 1.00)", "", "0.20", ""]
 
 
-def test_table_1_has_the_papers_rows_and_only_the_synthetic_data_are_ours():
-    table = n21.table1()
-    columns = ["parameters (Table 3)", "clients", "samples"]
-    synthetic = table.loc["synthetic, linear model", columns]
-    assert synthetic.iloc[0].tolist() == synthetic.iloc[1].tolist() == ["21", "11", "200"]
-    assert table.loc["Shakespeare, stacked LSTM", columns[0]].tolist()[:2] == ["825220", "226180"]
-    assert set(table.loc["FEMNIST, 2 FC", columns[1:]].iloc[0]) == {"–"}
-
-
 def test_differences_are_paired_and_ours_is_compared_with_what_it_is_not():
     found = n21.differences(scores(0.61), scores(0.66)).set_index("pair")
     row = found.loc["Ours − Uniform"]
@@ -78,16 +68,3 @@ def test_readings_are_compared_by_cells_and_by_printed_differences():
     # far below it, but does not move with the seed as Ours does: that interval spans 0.
     assert found.loc["seen"].tolist() == [3, 1]
     assert found.loc["reversed"].tolist() == [0, 1]
-
-
-def test_means_over_seeds_have_students_interval():
-    case = n21.Case(*LINE, None, {}, (), range(3), range(1))
-    rows = [
-        {"arm": arm, "round": 1, "seed": seed, "accuracy": 0.5 + 0.01 * seed}
-        for arm in case.grid.values()
-        for seed in (-1, 0, 1)
-    ]
-    lines = n21.means(pd.DataFrame(rows), case, "accuracy")
-    assert lines["p"].tolist() == sorted(n21.GRID) and set(lines["seeds"]) == {3}
-    # standard deviation 1 point, t(0.975, 2) = 4.303
-    np.testing.assert_allclose(lines["high"] - 50, 4.3027 / 3**0.5, rtol=1e-4)

@@ -38,11 +38,9 @@ def answers(artefact, parts):
 
 def test_effective_samples_of_two_clients(found):
     """Weights (1/2, 1/6, 1/6, 1/6) have the squares 1/4 + 3/36 = 1/3, so N_eff = 3 of N = 4."""
-    inside = found.samples.inside
-    assert inside["1 and 3"].samples == 4 and not inside["1 and 3"].attained
-    assert inside["1 and 3"].effective == pytest.approx(3) and inside["2 and 2"].attained
+    effective, sizes = found.samples["attained"]  # of 1 and 3, 2 and 2, 10 and 90 samples
     # ten times 1/20 and ninety times 1/180: 1 / (10/400 + 90/32400) = 36
-    assert inside["10 and 90"].effective == pytest.approx(36)
+    assert effective == pytest.approx([3, 4, 36]) and sizes.tolist() == [4, 4, 100]
 
 
 def test_clients_in_turn(found):
@@ -58,7 +56,7 @@ def test_clients_in_turn(found):
 
 def test_equal_weights_give_the_known_limit_and_unequal_ones_follow_n_eff(found):
     scaled = found.thresholds["sqrt(N_eff) eps_gen"].to_numpy()
-    assert scaled == pytest.approx(np.full(4, n23.KOLMOGOROV), rel=0.1)
+    assert scaled == pytest.approx(np.full(4, 0.8687), rel=0.1)
     assert found.thresholds["sqrt(N) eps_gen"].iloc[-1] > 2
 
 
@@ -71,7 +69,8 @@ def test_the_simulated_example_meets_the_formula(found):
 
 
 def test_uniform_is_least_and_psi_with_the_appendix_s_constant_is_above(found):
-    assert found.least.uniform <= found.least.random.min() + 1e-12
+    uniform, random, _ = found.least
+    assert uniform <= random.min() + 1e-12
     assert (found.corollary.random[0] <= found.corollary.random[1]).all()
     assert found.corollary.appendix - found.corollary.printed == pytest.approx(2)
 
@@ -105,7 +104,6 @@ def test_samples_that_stay_are_uniform_by_their_weights_alone():
 
 def test_the_evidence_is_judged_and_can_fail(problem, found):
     good = n23.evidence(problem, found)
-    assert set(n23.notes(problem, found)) < set(good)
     corrected = ("ds-lem42", "ds-lemB2", "ds-lemB3", "ds-remark1", "ds-lemB5")
     for artefact in corrected:
         verdict = CLAIMS[artefact].judge(good[artefact], setting=Setting("full"))

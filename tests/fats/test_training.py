@@ -144,6 +144,9 @@ def test_learning_goes_on_while_requests_come():
     kept = kept[kept["phase"] == "recovery"].groupby("requests")["model_round"].agg(["min", "max"])
     assert kept["max"].iloc[-1] == 12
     assert (kept["max"] == np.minimum(kept["min"] + 4, 12)).iloc[:-1].all()
+    # Two clients a request: four leave at two requests.
+    pairs = run(replace(stream, n_requests=4, per_request=2), data=federation())
+    assert pairs.groupby("requests")["forgotten"].max().tolist() == [0, 2, 4]
     # Without an interval the rounds after the request are left out.
     assert run(config, data=federation())["model_round"].max() == 4
 
