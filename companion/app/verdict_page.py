@@ -126,10 +126,13 @@ def answer(verdict: str, parts: list) -> str:
     words = first.sentence.rstrip(".")
     if first.answer not in ("yes", verdict):
         words = f"{_ANSWERS[first.answer].capitalize()}: {words}"
-    found = _found(first)
-    text = _sentence(f"{words}: {found}" if found else words)
     # what the verdict says already is not said again
-    if verdict == first.answer == "open" and first.hint not in ("", rules.DISAGREE, NOT_SEEN):
+    found = _found(first).removesuffix(f", {NO_HEADROOM}")
+    text = _sentence(f"{words}: {found}" if found else words)
+    if first.hint.startswith(NO_HEADROOM):
+        control = first.hint.removeprefix(f"{NO_HEADROOM}: ")
+        text += f" There is nothing to win here, since this is not seen: {_sentence(control)}"
+    elif verdict == first.answer == "open" and first.hint not in ("", rules.DISAGREE, NOT_SEEN):
         text += f" {_sentence(first.hint)}"
     errata = sorted({str(int(part.erratum)) for part in parts if part.erratum}, key=int)
     listed = " and ".join(filter(None, [", ".join(errata[:-1]), *errata[-1:]]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import platform
 import subprocess
@@ -82,6 +83,23 @@ def test_every_run_has_a_folder_and_two_are_laid_side_by_side(clone):
     ):
         result = sflkit("compare", *names)
         assert result.returncode == 2 and said in result.stderr
+
+
+def test_two_runs_are_compared_line_by_line_where_words_tell_lines_apart(clone):
+    write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
+    for n, height in ((1, 10), (2, 30)):
+        folder = clone / "out" / "runs" / f"10-{n}" / "figures"
+        folder.mkdir(parents=True)
+        said = {"notebook": "10_first", "settings": {"rounds": n}}
+        (folder.parent / "settings.json").write_text(json.dumps(said))
+        (folder / "sfl-fig2.png").touch()
+        rows = f"fifo,1,{height}\nfifo,2,{3 * height}\ndrsr,1,1\ndrsr,2,2\n"
+        (folder / "sfl-fig2.csv").write_text("rule,round,sum\n" + rows)
+    result = sflkit("compare", "10-1", "10-2")
+    assert result.returncode == 0, result.stderr
+    page = (clone / "out" / "runs" / "10-1-against-10-2.md").read_text()
+    assert "| rule | mean of | 10-1 | 10-2 |" in page
+    assert "| fifo | sum | 20 | 60 |" in page and "| drsr | sum | 1.5 | 1.5 |" in page
 
 
 def test_settings_that_a_plan_refuses_start_no_kernel(planned, monkeypatch):
