@@ -56,6 +56,8 @@ def source(cell):
 @name_of
 def test_sections_come_in_order(path):
     cells = cells_of(path)
+    # the errata's notebook has two cells for each of them
+    assert 12 <= len(cells) <= (40 if path.stem[:2] != "91" else 200)
     found = [section(cell) for cell in cells if section(cell)]
     once = [name for name in ORDER if name not in (*MIDDLE, *OPTIONAL)]
     assert [name for name in once if found.count(name) != 1] == [], "not there exactly once"
