@@ -33,7 +33,7 @@ from companion.judging.tables import say_if_unpublished, versions_at_hand
 from sflkit import intervals, paths
 from sflkit.registry import Registry
 from sflkit.runs.keys import plain
-from sflkit.runs.tables import FLOAT_FORMAT
+from sflkit.runs.store import FLOAT_FORMAT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

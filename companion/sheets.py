@@ -8,6 +8,7 @@ rows and columns. What the papers print lies in data/paper_values (`companion.ju
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.judging import tables
+from sflkit import paths
 from sflkit.intervals import mean_interval
 
 if TYPE_CHECKING:
@@ -47,8 +49,8 @@ def authors_curves(
     scale : float
         What the authors' y is multiplied by, such as 100 for per cent.
     within : (float, float), optional
-        The range of x that the figure shows. Runs of a reader's own may be shorter or longer than
-        the authors'; what lies within is drawn.
+        The range of x that the figure shows; what lies within is drawn. Runs of a reader's own may
+        be shorter or longer than the authors'. Those that are published may not.
 
     Returns
     -------
@@ -58,7 +60,8 @@ def authors_curves(
     Raises
     ------
     ValueError
-        If a series has no curve in the panel.
+        If a series has no curve in the panel, or, where figures are published, none within the
+        range, or one that ends before nine tenths of it.
     """
     curves = tables.paper_curve(figure)
     curves = curves[(curves["panel"] == panel) & curves["series"].astype(str).isin(list(colors))]
@@ -66,6 +69,13 @@ def authors_curves(
         raise ValueError(f"{figure}, panel {panel!r}: {missing[0]!r} has no curve")
     low, high = within or (-np.inf, np.inf)
     shown = curves[curves["x"].between(low, high)].assign(y=scale * curves["y"])
+    if os.environ.get(paths.PUBLISH) == "1" and np.isfinite(high):
+        ends = shown.groupby(shown["series"].astype(str))["x"].max().reindex(list(colors))
+        if (bad := ends[~(ends >= low + 0.9 * (high - low))]).size:
+            raise ValueError(
+                f"{figure}, panel {panel!r}: {bad.index[0]!r} ends at {bad.iloc[0]:g} of the "
+                f"authors' rounds, the figure at {high:g}; such a figure is not published"
+            )
     for name, part in shown.groupby("series", sort=False):
         ax.plot(part["x"], part["y"], color=colors[str(name)], linestyle="--", linewidth=1.1)
     return shown[["series", "x", "y"]].reset_index(drop=True)

@@ -21,19 +21,10 @@ as values. Equal settings are thus equal configs, with one result.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from functools import partial, wraps
-from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    TypeVar,
-    Union,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, TypeVar, dataclass_transform, get_args, get_type_hints
 
 import numpy as np
 import pydantic
@@ -41,9 +32,17 @@ import pydantic
 from sflkit import checks
 
 Class = TypeVar("Class", bound=type)
+Function = TypeVar("Function", bound=Callable)
 # Stands in a message for the name of the field, which a type does not know.
 _NAME = "<field>"
-_WORDS = {str: "text", NoneType: "None"}
+# What pydantic calls the other kinds of refusal.
+_WORDS = {
+    "string_type": "text",
+    "none_required": "None",
+    "tuple_type": "a tuple or a list",
+    "missing": "a tuple with more entries",
+    "too_long": "a tuple with fewer entries",
+}
 
 
 def Whole(
@@ -134,44 +133,54 @@ def settings(cls: Class) -> Class:
     return made
 
 
+def checked(function: Function) -> Function:
+    """Let a function take the arguments that are annotated by this module's types as they say.
+
+    The range of an argument thus stands in the signature alone. A default is taken as it is.
+
+    Raises
+    ------
+    ValueError
+        From the function, where an argument is not allowed; the message names the first.
+    """
+    kinds = get_type_hints(function, include_extras=True)
+    found = {name: check for name, kind in kinds.items() for check in _own_checks(kind)}
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        bound = signature.bind(*args, **given)
+        for name, check in found.items():
+            value = bound.arguments.get(name)
+            if name in bound.arguments and value is not signature.parameters[name].default:
+                try:
+                    bound.arguments[name] = check(value)
+                except ValueError as error:
+                    raise ValueError(str(error).replace(_NAME, name)) from None
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _own_checks(kind: Any) -> list[Callable[[Any], Any]]:
+    """Return what `Whole`, `Number` or `OneOf` says in an annotation, alone or beside None."""
+    marks = [m for m in getattr(kind, "__metadata__", ()) if isinstance(m, pydantic.PlainValidator)]
+    return [m.func for m in marks] or [c for part in get_args(kind) for c in _own_checks(part)]
+
+
 def _kinds(cls: type) -> dict[str, Any]:
     """Return the annotation of every field of a config class, with what `Annotated` adds."""
     hints = get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
-def _validators(kind: Any) -> list[Any]:
-    """Return the functions that `Whole`, `Number` or `OneOf` put into an annotation."""
-    marks = getattr(kind, "__metadata__", ())
-    return [mark.func for mark in marks if isinstance(mark, pydantic.PlainValidator)]
-
-
 def _bare_number(kind: Any) -> str:
     """Return the name of a number type in `kind` that no check goes with, or nothing."""
-    if _validators(kind):
+    if any(isinstance(m, pydantic.PlainValidator) for m in getattr(kind, "__metadata__", ())):
         return ""
     if kind in (int, float, bool):
         return kind.__name__
     return next(filter(None, map(_bare_number, get_args(kind))), "")
-
-
-def _expected(kind: Any) -> str:
-    """Return what an annotation allows, as a message says it behind "must be"."""
-    origin, inside = get_origin(kind), get_args(kind)
-    for check in _validators(kind):
-        try:
-            return str(check(object()))
-        except ValueError as error:  # the words in which anything else is refused
-            return str(error).partition(" must be ")[2]
-    if origin is Annotated:
-        return _expected(inside[0])
-    if origin in (Union, UnionType):
-        return " or ".join(map(_expected, inside))
-    if origin is tuple and inside[-1] is Ellipsis:
-        return f"a tuple whose entries are each {_expected(inside[0])}"
-    if origin is tuple:
-        return f"a tuple of {len(inside)} entries: {', '.join(map(_expected, inside))}"
-    return _WORDS.get(kind) or f"of type {getattr(kind, '__name__', kind)}"
 
 
 def _one_line(error: pydantic.ValidationError, cls: type, given: Mapping[str, Any]) -> str:
@@ -184,21 +193,21 @@ def _one_line(error: pydantic.ValidationError, cls: type, given: Mapping[str, An
 
 def _refusal(field: Any, details: list, cls: type, given: Mapping[str, Any]) -> str:
     """Return what is wrong with one field; None stands for what a validator of all fields says."""
-    first, kinds = details[0], _kinds(cls)
+    first = details[0]
     if first["type"] == "unexpected_keyword_argument":
-        return f"{field} is no field of {cls.__name__}; its fields are {', '.join(kinds)}"
+        return f"{field} is no field of {cls.__name__}; its fields are {', '.join(_kinds(cls))}"
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return f"{field} of {cls.__name__} must be given"
+    allowed: dict[str, None] = {}
     for detail in details:
         said = str(detail.get("ctx", {}).get("error", ""))
         if said and _NAME not in said:  # by a validator of the config's own
             return said
-        if said and any(isinstance(step, int) for step in detail["loc"]):
-            return said.replace(_NAME, f"{field} entry")
-    kind = kinds[field]
-    if first["type"] == "string_type" and get_origin(kind) is tuple:
-        return f"{field} entry={first['input']!r} must be {_WORDS[str]}"
+        rule = said.partition(" must be ")[2] or _WORDS.get(detail["type"]) or detail["msg"]
+        if any(isinstance(step, int) for step in detail["loc"]) and detail["type"] != "missing":
+            return f"{field} entry={checks.shown(detail['input'], 100)} must be {rule}"
+        allowed[rule] = None
     value = given.get(field, first["input"])  # a default was not given
     own = field in ("data", "model") and not isinstance(value, str)
     more = f"; your own is for run(config, {field}=...), where it takes one" if own else ""
-    return f"{field}={checks.shown(value, 100)} must be {_expected(kind)}{more}"
+    return f"{field}={checks.shown(value, 100)} must be {' or '.join(allowed)}{more}"

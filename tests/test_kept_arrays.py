@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from sflkit.datastreams import importance, psi
-from sflkit.federated.aggregation import LocalWork, mean_update, weighted_average
-from sflkit.federated.servers import Scaffold
+from sflkit.federated.servers import LocalWork, Scaffold, mean_update, weighted_average
 from sflkit.osafl import video
 from sflkit.osafl.devices import Devices
 from sflkit.sfl.caches import Full

@@ -149,6 +149,12 @@ def test_environment_takes_python_and_the_lock(root, project):
     assert packages == ["-r requirements.lock", "-e .", "-e companion"]
 
 
+def test_binder_starts_with_the_lab_s_configuration(root):
+    command = [str(root / "start"), "printenv", "JUPYTER_CONFIG_PATH"]
+    found = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+    assert found.strip().split(":")[0] == str(root / "docs" / "lab")
+
+
 def test_the_version_is_one(root):
     citation = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == sflkit.__version__ == metadata.version("sflkit")

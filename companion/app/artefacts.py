@@ -30,6 +30,7 @@ _KINDS = {
     "eq": ("Equation", "Eq."),
     "app": ("Appendix", "App."),
 }
+_SHORT = dict(_KINDS.values())
 # Statements of the text that have no number -> what they say, in a few words.
 STATED = {
     "sfl-faster": "Larger caches learn faster",
@@ -105,7 +106,7 @@ def short_name(artefact: str) -> str:
     """Return the name for a narrow place, such as "Thm. 4.3"; a statement has only its own."""
     kind = _parsed(artefact.partition("-")[2])[0]
     name = name_of(artefact)
-    return name if kind is None else name.replace(kind, dict(_KINDS.values())[kind], 1)
+    return name if kind is None else name.replace(kind, _SHORT[kind], 1)
 
 
 def anchor(artefact: str) -> str:
@@ -119,7 +120,6 @@ def anchor(artefact: str) -> str:
 def as_cell(artefacts: Collection[str]) -> str:
     """Return artefacts by kind and number for a narrow cell, such as "Fig. 3, 5; Alg. 1"."""
     found: dict[str, list[str]] = {}
-    short = dict(_KINDS.values())
     for artefact in artefacts:
         kind, number, tail = _parsed(artefact.partition("-")[2])
         if kind is None:
@@ -127,7 +127,7 @@ def as_cell(artefacts: Collection[str]) -> str:
         elif not tail or artefact.removesuffix(f"-{tail}") not in artefacts:
             name, _, rest = name_of(artefact).partition(" ")[2].partition(", ")
             name = f"{name} ({rest})" if rest else name
-            found.setdefault(short[kind], []).append(name)
+            found.setdefault(_SHORT[kind], []).append(name)
     others = len(found.pop("", []))
     cells = [f"{kind} {', '.join(numbers)}" for kind, numbers in found.items()]
     if others:
@@ -148,17 +148,20 @@ def paper_of(rows: pd.DataFrame) -> pd.Series:
     return rows["artefact"].str.split("-").str[0]
 
 
-def papers_of(rows: pd.DataFrame) -> list[str]:
-    """Return the short names of the papers in a table of verdicts, in the order of `PAPERS`."""
-    return sorted(set(paper_of(rows)), key=lambda name: (*PAPERS, name).index(name))
+def by_paper(rows: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return the rows of a table of verdicts by paper, in the order of `PAPERS`.
 
-
-def ordered(rows: pd.DataFrame) -> list[Any]:
-    """Return a paper's rows: figures first, statements last, by number within a kind."""
+    Of each paper figures come first, statements last, by number within a kind.
+    """
     kinds = [*dict.fromkeys(kind for kind, _ in _KINDS.values()), None]
 
     def place(row: Any) -> tuple:
         kind = _parsed(row.artefact.partition("-")[2])[0]
         return kinds.index(kind), seals.natural_key(row.artefact)
 
-    return sorted(rows.itertuples(), key=place)
+    of = paper_of(rows)
+    return {
+        name: sorted(rows[of == name].itertuples(), key=place)
+        for name in PAPERS
+        if (of == name).any()
+    }

@@ -17,7 +17,9 @@ import pandas as pd
 import yaml
 
 from companion import templates
+from companion.app import gate
 from companion.app.artefacts import anchor, name_of
+from companion.judging import tables
 
 CHANGED = (
     "The verdicts behind this finding have changed since it was written; what holds today is said "
@@ -63,23 +65,15 @@ def text(finding: Mapping[str, Any], parts: pd.DataFrame) -> str:
         if key not in judged or judged[key]["answer"] != answer:
             return CHANGED
         found[name] = _part(judged[key])
-    page = templates.environment(_HERE / "templates").from_string(finding["text"])
-    return page.render(found)
+    return templates.environment(_HERE).from_string(finding["text"]).render(found)
 
 
-def as_markdown(rows: pd.DataFrame, parts: pd.DataFrame, books: Mapping[str, Any]) -> str:
-    """Return the findings as a numbered list with links to verdicts and notebooks.
-
-    Parameters
-    ----------
-    rows, parts : DataFrame
-        Those of `tables.all_verdicts` and `tables.all_parts`.
-    books : mapping
-        Artefact -> its `gate.Notebook`.
-    """
+def as_markdown() -> str:
+    """Return the findings as a numbered list with links to verdicts and notebooks."""
+    rows, parts, books = tables.all_verdicts(), tables.all_parts(), gate.by_artefact()
     verdicts = dict(zip(rows["artefact"], rows["verdict"], strict=True))
     told = []
-    for finding in findings():
+    for number, finding in enumerate(findings(), 1):
         links = [
             f"[{name_of(artefact)}: {verdicts[artefact]}](VERDICTS.md#{anchor(artefact)})"
             for artefact in finding["claims"]
@@ -87,6 +81,6 @@ def as_markdown(rows: pd.DataFrame, parts: pd.DataFrame, books: Mapping[str, Any
         ]
         if book := books.get(finding["claims"][0]):
             links.append(f"[notebook {book.number}](notebooks/{book.path.name})")
-        told.append({"title": finding["title"], "text": text(finding, parts), "links": links})
-    page = templates.environment(_HERE / "templates").get_template("findings.md.j2")
-    return page.render(findings=told).strip()
+        more = f" ({', '.join(links)})" if links else ""
+        told.append(f"{number}. **{finding['title']}** {text(finding, parts)}{more}")
+    return "\n".join(told)

@@ -18,13 +18,10 @@ an int, and an empty list never.
 from __future__ import annotations
 
 import ast
-import contextlib
 import difflib
-import io
 import math
 import os
 import re
-import tokenize
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,8 +33,9 @@ from sflkit import paths
 
 KINDS = ("int", "float", "bool", "str", "list[int]", "list[float]", "list[str]")
 _NUMBER = r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?)"
-_INTERVAL = re.compile(rf"in ([\[(])\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])\s*(?:;|$)")
-_CHOICES = re.compile(r"in \{([^}]*)\}\s*(?:;|$)")
+_LINE = re.compile(r"([A-Za-z_]\w*): ([\w\[\]]+) = (.+?)\s+#\s*(\S.*)")
+_INTERVAL = re.compile(rf"in ([\[(])({_NUMBER}), *({_NUMBER})([\])]); *(\S.*)")
+_CHOICES = re.compile(r"in \{([^}]*)\}; *(\S.*)")
 OUTSIDE = (
     "no notebooks here: they come with sflkit's repository, not with the installed package; "
     "clone it and call sflkit inside the clone"
@@ -115,16 +113,8 @@ class Parameter:
         what = "text" if isinstance(value, str) else "no list"
         raise GateError(
             f"{self.name}={value!r} is {what}; it must be {self.allowed} ({self.text}), with "
-            f'papermill -y "{self.name}: {self._list_of(value)}"'
+            f'papermill -y "{self.name}: {self.default}"'
         )
-
-    def _list_of(self, value: Any) -> list:
-        """Return the list that was meant, for a message; else the default."""
-        literal = self._read(value)
-        for meant in (literal, [literal]):
-            with contextlib.suppress(GateError):
-                return self.check(meant)
-        return self.default
 
     def _number(self, entry: Any) -> Any:
         """Return the number that a text is, where a number is asked for; else what was given."""
@@ -231,70 +221,51 @@ def read_parameters(source: str, where: str = "parameters cell") -> dict[str, Pa
     Raises
     ------
     GateError
-        If the cell holds anything but annotated literals with a comment each, or a default breaks
-        its own range.
+        If a line holds anything but an annotated literal with a comment, or a default breaks its
+        own range.
     """
-    try:
-        nodes = ast.parse(source).body
-        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
-    except (SyntaxError, tokenize.TokenError) as error:
-        raise GateError(f"{where}: {error}") from None
-    comments = {
-        t.start[0]: t.string.lstrip("#").strip() for t in tokens if t.type == tokenize.COMMENT
-    }
     found: dict[str, Parameter] = {}
-    for node in nodes:
-        line = f"{where}, line {node.lineno}"
-        if not (
-            isinstance(node, ast.AnnAssign)
-            and isinstance(node.target, ast.Name)
-            and node.value is not None
-            and node.lineno == node.end_lineno
-        ):
+    for number, text in enumerate(source.splitlines(), 1):
+        if not text.strip():
+            continue
+        line = f"{where}, line {number}"
+        match = _LINE.fullmatch(text)
+        if not match:
             raise GateError(
                 f"{line}: each line must read `name: type = literal  # in [low, high]; meaning`"
             )
-        name = node.target.id
-        kind = ast.unparse(node.annotation)
-        comment = comments.get(node.lineno, "")
+        name, kind, literal, comment = match.groups()
         if kind not in KINDS:
             raise GateError(f"{line}: {name} has type {kind}; allowed are {', '.join(KINDS)}")
         if name in found:
             raise GateError(f"{line}: {name} is there twice")
-        try:
-            default = ast.literal_eval(node.value)
-        except (ValueError, TypeError):
-            raise GateError(
-                f"{line}: the default of {name} must be a literal, not {ast.unparse(node.value)}"
-            ) from None
-        interval, choices, text = _range(comment, kind, f"{line}: {name}")
-        found[name] = Parameter(name, kind, default, text, interval, choices)
+        default = _literal(literal, f"{line}: the default of {name}")
+        interval, choices, meaning = _range(comment, kind, f"{line}: {name}")
+        found[name] = Parameter(name, kind, default, meaning, interval, choices)
         found[name].check(default)
     return found
 
 
 def _range(comment: str, kind: str, where: str) -> tuple[tuple | None, tuple, str]:
     """Return interval, choices and meaning of a parameter's comment."""
-    interval = None
-    choices = ()
-    text = comment
-    if match := _INTERVAL.match(comment):
-        left, low, high, right = match.groups()
+    if match := _INTERVAL.fullmatch(comment):
+        left, low, high, right, text = match.groups()
         interval = (left, float(low), float(high), right)
-        text = comment[match.end() :]
         if "str" in kind or kind == "bool" or interval[1] > interval[2]:
             raise GateError(f"{where}: a {kind} cannot lie in {left}{low}, {high}{right}")
-    elif match := _CHOICES.match(comment):
-        try:
-            choices = tuple(ast.literal_eval(f"[{match[1]}]"))
-            text = comment[match.end() :]
-        except (ValueError, SyntaxError):
-            raise GateError(f"{where}: {{{match[1]}}} is not a list of literals") from None
-    elif re.match(r"in\s*[\[({]", comment):
-        raise GateError(f"{where}: cannot read the range of {comment!r}")
-    if not text.strip():
-        raise GateError(f"{where} needs a comment that says what it is")
-    return interval, choices, text.strip()
+        return interval, (), text
+    if match := _CHOICES.fullmatch(comment):
+        return None, tuple(_literal(f"[{match[1]}]", f"{where}: {{{match[1]}}}")), match[2]
+    if re.match(r"in\s*[\[({]", comment):
+        raise GateError(f"{where}: cannot read the range of {comment!r}; `; meaning` follows it")
+    return None, (), comment
+
+
+def _literal(text: str, what: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError):
+        raise GateError(f"{what} must be a literal, not {text}") from None
 
 
 def root() -> Path:
@@ -308,6 +279,11 @@ def root() -> Path:
 def notebooks() -> list[Notebook]:
     """Return the clone's numbered notebooks in order. Raises GateError outside a clone."""
     return [Notebook(p) for p in sorted((root() / "notebooks").glob("[0-9][0-9]_*.ipynb"))]
+
+
+def by_artefact() -> dict[str, Notebook]:
+    """Return the notebook that draws and judges each artefact. Raises GateError as `notebooks`."""
+    return {name: book for book in notebooks() for name in book.artefacts}
 
 
 def find(name: str) -> Notebook:
@@ -409,7 +385,7 @@ def take(book: Notebook, values: MutableMapping[str, Any]) -> None:
     """
     for cell in values.get("In", ()):
         if cell.startswith("# Parameters\n"):
-            for name in _assigned(cell):
+            for name in re.findall(r"^(\w+) = ", cell, re.M):
                 if name not in book.parameters:
                     near = difflib.get_close_matches(name, book.parameters, 1, 0.5)
                     hint = f"; did you mean {near[0]!r}?" if near else "."
@@ -423,16 +399,6 @@ def take(book: Notebook, values: MutableMapping[str, Any]) -> None:
 def _plain(value: Any) -> Any:
     """Return Python's own numbers and lists in place of numpy's."""
     return value.tolist() if hasattr(value, "tolist") else value
-
-
-def _assigned(cell: str) -> list[str]:
-    return [
-        target.id
-        for node in ast.parse(cell).body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    ]
 
 
 def _known(book: Notebook, name: str) -> Parameter:

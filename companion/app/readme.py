@@ -17,7 +17,7 @@ import jinja2
 import pandas as pd
 
 from companion.app import findings, front_picture, gate, start_page, verdict_page
-from companion.app.artefacts import DRAWINGS, PAPERS, as_cell, paper_of, papers_of
+from companion.app.artefacts import DRAWINGS, PAPERS, as_cell, by_paper, paper_of
 from companion.judging import tables
 from companion.judging.claims import SETTINGS, VERDICTS
 from sflkit import paths
@@ -33,16 +33,15 @@ WORKLOADS = {
 def notebooks() -> str:
     """Return the table of notebooks with what each reproduces as Markdown, for a guide."""
     rows = [
-        (book.number, f"[{book.title}](../../notebooks/{book.path.name})",
-         as_cell(book.artefacts) or "-", _minutes(book))
+        {
+            "no.": book.number,
+            "notebook": f"[{book.title}](../../notebooks/{book.path.name})",
+            "reproduces": as_cell(book.artefacts) or "-",
+            "minutes": f"{book.minutes:g}" if book.minutes else "-",
+        }
         for book in gate.notebooks()
-    ]  # fmt: skip
-    columns = ["no.", "notebook", "reproduces", "minutes"]
-    return tables.markdown(pd.DataFrame(rows, columns=columns))
-
-
-def _minutes(book: gate.Notebook) -> str:
-    return f"{book.minutes:g}" if book.minutes else "-"
+    ]
+    return tables.markdown(pd.DataFrame(rows))
 
 
 def verdicts() -> str:
@@ -90,24 +89,15 @@ def pages() -> dict[Path, Callable[[str], str]]:
 
     Raises GateError outside a clone.
     """
-    root = gate.root()
-    guides = root / "docs" / "guides"
     blocks = {
-        root / "README.md": {
-            "findings": told_findings,
-            "verdicts": tally,
-        },
-        root / "notebooks" / "README.md": {
-            "index": start_page.index,
-            "figures": start_page.gallery,
-        },
-        guides / "notebooks.md": {"notebooks": notebooks},
-        guides / "speed.md": {"bench": bench},
+        "README.md": {"findings": findings.as_markdown, "verdicts": tally},
+        "notebooks/README.md": {"index": start_page.index, "figures": start_page.gallery},
+        "docs/guides/notebooks.md": {"notebooks": notebooks},
+        "docs/guides/speed.md": {"bench": bench},
     }
-    return {
-        root / "VERDICTS.md": lambda _: verdict_page.verdict_page(tally()),
-        **{page: functools.partial(with_blocks, blocks=made) for page, made in blocks.items()},
-    }
+    root = gate.root()
+    made = {root / page: functools.partial(with_blocks, blocks=of) for page, of in blocks.items()}
+    return {root / "VERDICTS.md": lambda _: verdict_page.verdict_page(tally()), **made}
 
 
 def refresh_readme() -> list[Path]:
@@ -119,15 +109,12 @@ def refresh_readme() -> list[Path]:
     gate.GateError
         Outside a clone, or where a page lacks a block or a file behind it cannot be read.
     """
-    stale, made = [], pages()
-    page = paths.figures() / "overview.png"
+    made, page = pages(), paths.figures() / "overview.png"
     try:
-        if not front_picture.is_current():
-            stale.append(front_picture.draw())
+        stale = [] if front_picture.is_current() else [front_picture.draw()]
         for page, make in made.items():
             text = page.read_text(encoding="utf-8") if page.is_file() else ""
-            new = make(text)
-            if new != text:
+            if (new := make(text)) != text:
                 paths.write_atomic(page, new)
                 stale.append(page)
     except (OSError, ValueError, jinja2.TemplateError) as error:
@@ -158,34 +145,24 @@ def with_blocks(text: str, blocks: Mapping[str, Callable[[], str]]) -> str:
     return text
 
 
-def told_findings() -> str:
-    """Return the findings as Markdown."""
-    books = {name: book for book in gate.notebooks() for name in book.artefacts}
-    return findings.as_markdown(tables.all_verdicts(), tables.all_parts(), books)
-
-
 def tally() -> str:
     """Return the table paper x verdict as Markdown, with how near to the papers' settings."""
     rows = tables.all_verdicts()
     if rows.empty:
         return "No verdicts yet: `make figures` writes them."
-    paper = paper_of(rows)
     used = [name for name in VERDICTS if (rows["verdict"] == name).any()]
-    count = pd.crosstab(paper, rows["verdict"]).reindex(index=papers_of(rows), columns=used)
+    count = pd.crosstab(paper_of(rows), rows["verdict"]).reindex(list(by_paper(rows)), columns=used)
     full = rows[rows["ran"] & (rows["setting"] == "full")]
     drawn = rows["artefact"].isin(DRAWINGS) & (rows["verdict"] == "reproduced")
     settings = rows[rows["ran"]]["setting"].value_counts()
-    return (
-        verdict_page.pages()
-        .get_template("tally.md.j2")
-        .render(
-            claims=len(rows),
-            settings={level: settings.get(level, 0) for level in SETTINGS},
-            full=len(full),
-            over_seeds=(full["n_seeds"].replace("", "0").astype(int) > 0).sum(),
-            drawn=drawn.sum(),
-            verdicts=used,
-            papers={PAPERS.get(name, name): list(count.loc[name]) for name in count.index},
-            total=list(count.sum()),
-        )
+    page = verdict_page.pages().get_template("tally.md.j2")
+    return page.render(
+        claims=len(rows),
+        settings={level: settings.get(level, 0) for level in SETTINGS},
+        full=len(full),
+        over_seeds=(full["n_seeds"].replace("", "0").astype(int) > 0).sum(),
+        drawn=drawn.sum(),
+        verdicts=used,
+        papers={PAPERS[name]: list(count.loc[name]) for name in count.index},
+        total=list(count.sum()),
     )

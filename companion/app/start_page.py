@@ -8,60 +8,43 @@ from __future__ import annotations
 from typing import Any
 
 from companion.app import gate, verdict_page
-from companion.app.artefacts import (
-    PAPERS,
-    anchor,
-    full_name,
-    name_of,
-    ordered,
-    paper_of,
-    papers_of,
-    short_name,
-)
+from companion.app.artefacts import PAPERS, anchor, by_paper, full_name, name_of, short_name
 from companion.judging import tables
 
 _WIDTH = 300  # pixels of a thumbnail
-_KINDS = ("Figure", "Table", "Algorithm", "Proposition", "Lemma", "Theorem", "Corollary")
-
-
-def _books() -> dict[str, gate.Notebook]:
-    return {name: book for book in gate.notebooks() for name in book.artefacts}
-
-
-def _by_paper() -> dict[str, list[Any]]:
-    """Return the rows of the verdicts by paper, figures first, as `artefacts.ordered` has them."""
-    rows = tables.all_verdicts()
-    return {paper: ordered(rows[paper_of(rows) == paper]) for paper in papers_of(rows)}
+_COLUMNS = {"Figure": "figures", "Table": "tables"}
+_STATEMENTS = ("Algorithm", "Proposition", "Lemma", "Theorem", "Corollary")
+_PLACES = ("figures", "tables", "statements")
 
 
 def index() -> str:
     """Return a table paper x kind whose numbers lead to the notebooks."""
-    books = _books()
-    lines = ["| | figures | tables | statements |", "|---|---|---|---|"]
-    for paper, rows in _by_paper().items():
-        cells: dict[str, list[str]] = {}
-        for row in rows:
-            kind, _, number = name_of(row.artefact).partition(" ")
-            if kind not in _KINDS or row.artefact not in books or ", " in number:
-                continue
-            place = {"Figure": "figures", "Table": "tables"}.get(kind, "statements")
-            shown = short_name(row.artefact) if place == "statements" else number
-            cells.setdefault(place, []).append(f"[{shown}]({books[row.artefact].path.name})")
-        found = (" ".join(cells.get(name, [])) for name in ("figures", "tables", "statements"))
-        lines.append(f"| **{PAPERS[paper]}** | {' | '.join(found)} |")
+    books = gate.by_artefact()
+    lines = [f"| | {' | '.join(_PLACES)} |", "|---|---|---|---|"]
+    for paper, rows in by_paper(tables.all_verdicts()).items():
+        cells: dict[str, list[str]] = {name: [] for name in _PLACES}
+        for artefact in (row.artefact for row in rows if row.artefact in books):
+            kind, _, number = name_of(artefact).partition(" ")
+            if ", " not in number and kind in (*_COLUMNS, *_STATEMENTS):
+                shown = number if kind in _COLUMNS else short_name(artefact)
+                link = f"[{shown}]({books[artefact].path.name})"
+                cells[_COLUMNS.get(kind, "statements")].append(link)
+        lines.append(f"| **{PAPERS[paper]}** | {' | '.join(map(' '.join, cells.values()))} |")
     return "\n".join(lines)
 
 
 def gallery() -> str:
     """Return the figures and tables of each paper as pictures, with their verdicts."""
-    books, parts = _books(), []
-    for paper, rows in _by_paper().items():
+    books, parts, figures = gate.by_artefact(), [], gate.root() / "figures"
+    for paper, rows in by_paper(tables.all_verdicts()).items():
         lines = [f"### {PAPERS[paper]}", "", "| | |", "|---|---|"]
-        for row in rows:
-            drawn = gate.root() / "figures" / f"{row.artefact}.png"
-            kind = name_of(row.artefact).partition(" ")[0]
-            if kind in ("Figure", "Table") and row.artefact in books and drawn.is_file():
-                lines.append(_line(row, books[row.artefact].path.name))
+        lines += [
+            _line(row, books[row.artefact].path.name)
+            for row in rows
+            if name_of(row.artefact).partition(" ")[0] in _COLUMNS
+            and row.artefact in books
+            and (figures / f"{row.artefact}.png").is_file()
+        ]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 

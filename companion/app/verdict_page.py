@@ -1,8 +1,7 @@
 """VERDICTS.md: a table of all claims, then a short block for each, in the words of a reader.
 
 A block has the claim, the verdict, one sentence of answer, another part that does not hold if there
-is one, and the setting; on the site it has all parts. What is beyond the papers stands in the
-notebooks.
+is one, and the setting. All parts, and what is beyond the papers, stand in the notebooks.
 """
 
 from __future__ import annotations
@@ -17,16 +16,7 @@ import yaml
 
 from companion import templates
 from companion.app import gate
-from companion.app.artefacts import (
-    PAPERS,
-    STATED,
-    anchor,
-    full_name,
-    name_of,
-    ordered,
-    paper_of,
-    papers_of,
-)
+from companion.app.artefacts import PAPERS, STATED, anchor, by_paper, full_name, name_of
 from companion.judging import rules, tables
 from companion.judging.claims import DECIDES_OPEN, NO_HEADROOM, NOT_SEEN, in_full, parts_held
 from companion.judging.rules import TOO_SMALL
@@ -34,11 +24,6 @@ from companion.judging.rules import TOO_SMALL
 if TYPE_CHECKING:
     import jinja2
 
-_SETTINGS = {
-    "full": "Full",
-    "reduced": "Reduced",
-    "stand-in": "Stand-in",
-}
 _ANSWERS = {
     "yes": "holds",
     "no": "fails",
@@ -71,37 +56,37 @@ _WORDS = (
 def verdict_page(tally: str) -> str:
     """Return VERDICTS.md; `tally` is the table paper x verdict."""
     rows, parts = tables.all_verdicts(), tables.all_parts()
-    books = {name: book for book in gate.notebooks() for name in book.artefacts}
-    papers = []
-    for key in papers_of(rows):
-        mine = ordered(rows[paper_of(rows) == key])
+    books, papers = gate.by_artefact(), []
+    for key, mine in by_paper(rows).items():
         settings = list(dict.fromkeys(map(_setting, mine)))
         above = f"settings-{key}"
         claims = []
         for row in mine:
             judged = _counted(parts[parts["artefact"] == row.artefact])
-            line = _line(row, judged, books.get(row.artefact))
             same = ("yes", "open", "not run") if row.verdict == "open" else ("yes",)
             others = [part for part in _others(row, judged) if part.answer not in same]
-            number = settings.index(_setting(row)) + 1
-            setting = f"[Setting {number}](#{above})."
-            more = {"also": others[0] if others else None}
-            if row.artefact not in STATED:  # its heading says where the paper has it
-                more["source"] = ""
-            if others:
-                more["like"] = sum(part.answer == others[0].answer for part in others)
-            shown = _block(row, judged, claim=line["short"], setting=setting, **more)
-            claims.append(line | {"block": shown})
-        papers.append({"name": PAPERS.get(key, key), "above": above, "settings": settings})
-        papers[-1]["claims"] = claims
-    return pages().get_template("verdicts.md.j2").render(tally=tally, papers=papers).rstrip() + "\n"
+            claims.append(
+                _line(row, judged, books.get(row.artefact))
+                | {
+                    # the heading of what has a number says where the paper has it
+                    "source": row.source if row.artefact in STATED else "",
+                    "answer": answer(row.verdict, judged),
+                    "also": others[0] if others else None,
+                    "like": sum(part.answer == others[0].answer for part in others),
+                    "setting": f"[Setting {settings.index(_setting(row)) + 1}](#{above}).",
+                }
+            )
+        about = {"name": PAPERS[key], "above": above, "settings": settings}
+        papers.append(about | {"claims": claims})
+    page = pages().get_template("verdicts.md.j2")
+    return page.render(tally=tally, papers=papers, answers=_ANSWERS).rstrip() + "\n"
 
 
 @cache
 def pages() -> jinja2.Environment:
     """Return the templates of this folder's pages."""
     found = templates.environment(Path(__file__).parent / "templates")
-    found.filters |= {"sentence": _sentence, "found": _found}
+    found.filters["sentence"] = _sentence
     return found
 
 
@@ -112,8 +97,9 @@ def in_short() -> dict[str, str]:
 
 
 def _line(row: Any, parts: list, book: gate.Notebook | None) -> dict[str, str]:
-    """Return a claim's line of the table and its heading."""
+    """Return a claim's line of the table, and the names of its block."""
     first = next(iter(_ranked(row.verdict, parts)), None)
+    printed, share = _effect(row, first)
     return {
         "name": name_of(row.artefact),
         "anchor": anchor(row.artefact),
@@ -121,38 +107,10 @@ def _line(row: Any, parts: list, book: gate.Notebook | None) -> dict[str, str]:
         "short": in_short().get(row.artefact, row.artefact),
         "verdict": _verdict(row, parts),
         "ours": _found(first, brief=True) if first is not None else "",
-        "printed": _printed(row, first),
-        "share": _share(first.size) if first is not None else "",
+        "printed": printed,
+        "share": share,
         "links": _links(row, book),
     }
-
-
-def block(row: Any, parts: pd.DataFrame, book: gate.Notebook | None) -> str:
-    """Return what there is to say of a verdict, without a heading; links are those of the root.
-
-    Parameters
-    ----------
-    row : named tuple
-        A row of `tables.all_verdicts`.
-    parts : DataFrame
-        The rows of `tables.all_parts` of that claim.
-    book : Notebook or None
-        The notebook that judges it.
-    """
-    judged = _counted(parts)
-    more = {"note": row.note, "printed": row.printed, "links": _links(row, book)}
-    others = _others(row, judged)
-    return _block(row, judged, others=others, claim=row.claim, setting=_setting(row), **more)
-
-
-def _block(row: Any, parts: list, **shown: Any) -> str:
-    said = dict.fromkeys(("note", "printed", "links", "others", "also"), "") | {
-        "source": row.source,
-        "verdict": _verdict(row, parts),
-        "answer": answer(row.verdict, parts),
-        "answers": _ANSWERS,
-    }
-    return pages().get_template("claim.md.j2").render(said | shown)
 
 
 def answer(verdict: str, parts: list) -> str:
@@ -168,10 +126,13 @@ def answer(verdict: str, parts: list) -> str:
     words = first.sentence.rstrip(".")
     if first.answer not in ("yes", verdict):
         words = f"{_ANSWERS[first.answer].capitalize()}: {words}"
-    found = _found(first)
-    text = _sentence(f"{words}: {found}" if found else words)
     # what the verdict says already is not said again
-    if verdict == first.answer == "open" and first.hint not in ("", rules.DISAGREE, NOT_SEEN):
+    found = _found(first).removesuffix(f", {NO_HEADROOM}")
+    text = _sentence(f"{words}: {found}" if found else words)
+    if first.hint.startswith(NO_HEADROOM):
+        control = first.hint.removeprefix(f"{NO_HEADROOM}: ")
+        text += f" There is nothing to win here, since this is not seen: {_sentence(control)}"
+    elif verdict == first.answer == "open" and first.hint not in ("", rules.DISAGREE, NOT_SEEN):
         text += f" {_sentence(first.hint)}"
     errata = sorted({str(int(part.erratum)) for part in parts if part.erratum}, key=int)
     listed = " and ".join(filter(None, [", ".join(errata[:-1]), *errata[-1:]]))
@@ -239,19 +200,16 @@ def _found(part: Any, brief: bool = False) -> str:
     several = part.hint.startswith((rules.DISAGREE, rules.UNDECIDED, rules.THE_SAME))
     if several and (brief or part.hint.startswith(rules.THE_SAME)):
         ours = _side_by_side(ours)
-    if several and brief:  # the block has the intervals
-        ours = re.sub(r" \[[^\]]*\]", "", ours)
-    if brief:
-        ours = ours if several else ours.partition(";")[0]
-        return " ".join(text for text in (ours, part.interval) if text)
+    if brief:  # the block has the intervals
+        ours = re.sub(r" \[[^\]]*\]", "", ours) if several else ours.partition(";")[0]
+        return f"{ours} {part.interval}".strip()
     count, *entries = ours.split("; ")
     if len(entries) > _MOST_ENTRIES:
         more = f"and {len(entries) - _MOST_ENTRIES} more"
         ours = "; ".join([count, *entries[:_MOST_ENTRIES], more])
-    found = " ".join(text for text in (ours, part.interval) if text)
+    found = f"{ours} {part.interval}".strip()
     why = part.hint if part.answer == "yes" or part.hint.startswith(_LIMITS) else ""
     why = NO_HEADROOM if why.startswith(NO_HEADROOM) else why
-    why = "" if why.startswith(rules.THE_SAME) else why
     why = "" if several else why
     return ", ".join(text for text in (part.levels, found, part.size, why) if text)
 
@@ -264,24 +222,20 @@ def _side_by_side(ours: str) -> str:
     return "; ".join(plain)
 
 
-def _printed(row: Any, part: Any) -> str:
-    """Return the printed difference of a part, or what the paper prints where that is short."""
+def _effect(row: Any, part: Any) -> tuple[str, str]:
+    """Return the printed difference of a part, or what the paper prints where that is short, and
+    ours as a share of it.
+    """
     if part is not None and (size := re.search(_SIZE, part.size)):
-        return size[2].strip()
-    return row.printed if len(row.printed.split()) <= 4 else ""
-
-
-def _share(size: str) -> str:
-    """Return ours as a share of the printed effect, "" where there is none."""
-    found = re.search(_SIZE, size)
-    return found[1].strip() if found else ""
+        return size[2].strip(), size[1].strip()
+    return row.printed if len(row.printed.split()) <= 4 else "", ""
 
 
 def _setting(row: Any) -> str:
     """Return how far the run of a verdict is from the paper's, in words."""
     if row.differs == "nothing was run":
         return "Nothing was run."
-    text = _SETTINGS.get(row.setting, row.setting)
+    text = row.setting.capitalize()
     if row.differs:
         text += f": {row.differs.rstrip('.')}"
     if row.n_seeds not in ("", "0") and "seeds" not in row.differs:

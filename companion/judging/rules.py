@@ -484,7 +484,10 @@ class Each:
 
     def _taken_as_one(self, found: Mapping[str, Judged]) -> Judged:
         words = f"{sum(one.answer == 'yes' for one in found.values())} of {len(found)} hold"
-        others = [_line(name, one) for name, one in found.items() if one.answer != "yes"]
+        # Those that fail come first, since a page may tell only some.
+        unsure = [(name, one) for name, one in found.items() if one.answer != "yes"]
+        unsure.sort(key=lambda pair: ANSWERS.index(pair[1].answer))
+        others = [_line(name, one) for name, one in unsure]
         # The smallest share is that of the decisive contrast, with the best of the opponents.
         name = min(found, key=lambda name: decisive(found[name].size))
         size = f"{name}: {found[name].size}" if found[name].size else ""

@@ -16,7 +16,7 @@ import io
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,17 +79,16 @@ def read_table(file: Path) -> pd.DataFrame:
     Raises
     ------
     DamagedTable
-        If a line is not as it was written; the message names the file and the way out.
+        If it is not as it was written; the message names the file and the way out.
     """
     found, wrong = _read(file)
     if wrong:
-        raise DamagedTable(f"{file}, {wrong[0]}; {_WAY_OUT}")
-    columns = list(COLUMNS[file.name])
-    return pd.DataFrame([[row.get(name, "") for name in columns] for row in found], columns=columns)
+        raise DamagedTable(f"{file}: {wrong}; {_WAY_OUT}")
+    return pd.DataFrame(found, columns=COLUMNS[file.name])
 
 
 def rows(file: Path) -> list[dict[str, str]]:
-    """Return the rows of a table that are whole; none where there is no table."""
+    """Return the rows of a table that have all entries; none where there is no table."""
     return _read(file)[0]
 
 
@@ -103,13 +102,13 @@ def upsert_rows(file: Path, artefact: str, rows: Iterable[Mapping[str, Any]]) ->
     """
     old = read_table(file).to_dict("records") if file.is_file() else []
     kept = [row for row in old if row["artefact"] != artefact]
-    _write(file, [*kept, *(_texts(row) for row in rows)])
+    paths.write_atomic(file, _text(file.name, [*kept, *map(_texts, rows)]))
 
 
 def seal(row: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> str:
     """Return the digest of a row of verdicts.csv, without its own digest, and of its parts."""
     said = {name: value for name, value in _texts(row).items() if name != SEAL}
-    content = [said, *(_texts(part) for part in parts)]
+    content = [said, *map(_texts, parts)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -136,60 +135,31 @@ def _texts(row: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in row.items()}
 
 
-def _write(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
-    paths.write_atomic(file, _text(file.name, rows))
-
-
 def _text(name: str, rows: Iterable[Mapping[str, str]]) -> str:
-    table = sorted(rows, key=lambda row: natural_key(row["artefact"]))
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS[name], restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(table)
+    writer.writerows(sorted(rows, key=lambda row: natural_key(row["artefact"])))
     return text.getvalue()
 
 
-def _checked(file: Path) -> tuple[list[dict[str, str]], list[str]]:
-    """Return what `_read` does; a table with other bytes than `_write` gives its rows is wrong."""
-    found, wrong = _read(file)
-    if file.is_file() and not wrong and file.read_bytes() != _text(file.name, found).encode():
-        wrong = ["it holds its rows otherwise than they are written"]
-    return found, wrong
+def _read(file: Path) -> tuple[list[dict[str, str]], str]:
+    """Return the rows of a table that have all entries, and what is wrong with it, if anything.
 
-
-def _read(file: Path) -> tuple[list[dict[str, str]], list[str]]:
-    """Return the rows of a table that are whole, and what is wrong with its other lines."""
+    A flipped bit must not keep the other rows from being read; what it hit has another digest.
+    """
     if not file.is_file():
-        return [], []
-    # A flipped bit must not keep the other rows from being read; what it hit has another digest.
-    text = file.read_bytes().decode("utf-8", errors="replace")
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    known = COLUMNS[file.name]
-    header: list[str] = []
-    found: list[dict[str, str]] = []
-    wrong = []
-    while True:
-        try:
-            fields = next(lines, None)
-        except csv.Error as error:
-            wrong.append(f"line {lines.line_num}: {error}")
-            continue
-        if fields is None:
-            break
-        if not header and not wrong:
-            header = fields
-            if header != [*known]:
-                return [], ["line 1: the columns are not those that are written there"]
-        elif len(fields) == len(header):
-            found.append(dict(zip(header, fields, strict=True)))
-        else:
-            wrong.append(f"line {lines.line_num}: {len(fields)} of {len(header)} entries")
+        return [], ""
+    text, names = file.read_bytes().decode("utf-8", errors="replace"), COLUMNS[file.name]
+    try:
+        head, *lines = csv.reader(io.StringIO(text, newline=""))
+    except (csv.Error, ValueError):  # a NUL, a field without end; nothing at all
+        head, lines = [], []
     if not text.endswith("\n"):  # the last row may be a part of what it was
-        at = f"line {lines.line_num}: "
-        if not (wrong and wrong[-1].startswith(at)):  # else it was not taken
-            found = found[:-1]
-        wrong.append(f"{at}the file ends too early")
-    return found, wrong
+        lines = lines[:-1]
+    right = [line for line in lines if len(line) == len(names) and head == [*names]]
+    found = [dict(zip(names, line, strict=True)) for line in right]
+    return found, "" if _text(file.name, found) == text else "it is not as it was written"
 
 
 # --- damage ---------------------------------------------------------------------------------------
@@ -197,33 +167,21 @@ def _read(file: Path) -> tuple[list[dict[str, str]], list[str]]:
 
 def damages(folder: Path | str) -> list[Damage]:
     """Return what in figures/ is not what was drawn and judged; [] where all is right."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        return []
-    with _reading(folder / "index.csv"):
-        found = _figure_damages(folder)
-    return found + verdict_damages(folder)
+    return _settled(Path(folder), "index.csv", _figure_damages) + verdict_damages(folder)
 
 
 def verdict_damages(folder: Path | str) -> list[Damage]:
     """Return what is wrong with verdicts.csv and parts.csv of a folder."""
-    folder = Path(folder)
-    if not _verdict_damages(folder):
-        return []
-    with _reading(folder / "verdicts.csv"):  # one that was just being recorded is none
-        return _verdict_damages(folder)
+    return _settled(Path(folder), "verdicts.csv", _verdict_damages)
 
 
-@contextlib.contextmanager
-def _reading(file: Path) -> Iterator[None]:
-    """Hold the lock of a table, but where the clone is another user's, to read only."""
-    lock = paths.lock(file)
-    try:
-        with contextlib.suppress(paths.CannotWrite):
-            lock.acquire()
-        yield
-    finally:
-        lock.release()
+def _settled(folder: Path, table: str, look: Callable[[Path], list[Damage]]) -> list[Damage]:
+    """Return what `look` finds in a folder; what was just being written is no damage."""
+    found = look(folder)
+    if found:
+        with contextlib.suppress(paths.CannotWrite), paths.lock(folder / table):
+            return look(folder)  # else the clone is another user's, to read only
+    return found
 
 
 def mend(folder: Path | str, found: Collection[Damage]) -> None:
@@ -233,52 +191,42 @@ def mend(folder: Path | str, found: Collection[Damage]) -> None:
     back when its notebook runs.
     """
     folder = Path(folder)
-    tables = {damage.file.name for damage in found} & COLUMNS.keys()
     named = {damage.artefact for damage in found if damage.file.name not in COLUMNS}
     lost = {n for n in named if not any((folder / f"{n}{end}").is_file() for end in _FILES)}
-    if lost:
-        tables |= {"index.csv"}
-    if tables & {"verdicts.csv", "parts.csv"}:
-        tables |= {"verdicts.csv", "parts.csv"}
     bad = {damage.artefact for damage in found if damage.file.name == "verdicts.csv"}
-    for name in sorted(tables):
+    for name in COLUMNS if found else ():
+        gone = lost if name == "index.csv" else bad
         with paths.lock(folder / ("index.csv" if name == "index.csv" else "verdicts.csv")):
-            gone = lost if name == "index.csv" else bad
             kept = [row for row in rows(folder / name) if row["artefact"] not in gone]
-            _write(folder / name, kept)
+            paths.write_atomic(folder / name, _text(name, kept))
 
 
 def _figure_damages(folder: Path) -> list[Damage]:
     table = folder / "index.csv"
-    figures, wrong = _checked(table)
-    found = [Damage(table, line) for line in wrong]
+    figures, wrong = _read(table)
+    found = [Damage(table, wrong)] if wrong else []
     for row in figures:
         found += _files_damages(folder, row)
     known = {*OTHERS, *(row["artefact"] for row in figures)}
-    for file in sorted(folder.glob("*.png")):
-        if file.stem not in known:
-            found.append(Damage(file, NO_ROW, file.stem))
-    return found
+    pictures = sorted(file for file in folder.glob("*.png") if file.stem not in known)
+    return found + [Damage(file, NO_ROW, file.stem) for file in pictures]
 
 
 def _files_damages(folder: Path, row: Mapping[str, str]) -> list[Damage]:
     """Return what is wrong with the files of a figure, by its row in index.csv."""
     artefact, notebook = row["artefact"], row["notebook"]
-    found = []
+    wrong = {}
     for suffix, name in _FILES.items():
         file = folder / f"{artefact}{suffix}"
-        expected = row.get(name)
         if not file.is_file():
-            found.append(Damage(file, "it is missing", artefact, notebook))
-        elif not expected:
-            said = f"index.csv has no {name} for it"
-            found.append(Damage(file, said, artefact, notebook))
-        elif hashlib.sha256(file.read_bytes()).hexdigest() != expected:
-            said = "it differs from its digest in index.csv"
-            found.append(Damage(file, said, artefact, notebook))
-    if not found and (said := _contradicts(folder / f"{artefact}.json", row)):
-        found.append(Damage(folder / "index.csv", said, artefact, notebook))
-    return found
+            wrong[file] = "it is missing"
+        elif not row[name]:
+            wrong[file] = f"index.csv has no {name} for it"
+        elif hashlib.sha256(file.read_bytes()).hexdigest() != row[name]:
+            wrong[file] = "it differs from its digest in index.csv"
+    if not wrong and (said := _contradicts(folder / f"{artefact}.json", row)):
+        wrong[folder / "index.csv"] = said
+    return [Damage(file, said, artefact, notebook) for file, said in wrong.items()]
 
 
 def _contradicts(passport: Path, row: Mapping[str, str]) -> str:
@@ -295,24 +243,23 @@ def _contradicts(passport: Path, row: Mapping[str, str]) -> str:
 
 def _verdict_damages(folder: Path) -> list[Damage]:
     table = folder / "verdicts.csv"
-    verdicts, wrong = _checked(table)
-    found = [Damage(table, line) for line in wrong]
-    lines, wrong = _checked(folder / "parts.csv")
-    found += [Damage(folder / "parts.csv", line) for line in wrong]
+    verdicts, wrong = _read(table)
+    lines, other = _read(folder / "parts.csv")
+    found = [Damage(table, wrong)] if wrong else []
+    found += [Damage(folder / "parts.csv", other)] if other else []
     parts = defaultdict(list)
     for line in lines:
         parts[line["artefact"]].append(line)
     seen = set()
     for row in verdicts:
-        artefact = row["artefact"]
+        artefact, said = row["artefact"], ""
         if artefact in seen:
-            found.append(Damage(table, f"the row of {artefact} is there twice", artefact))
-        elif not row.get(SEAL):
-            found.append(Damage(table, f"the row of {artefact} has no digest", artefact))
+            said = f"the row of {artefact} is there twice"
+        elif not row[SEAL]:
+            said = f"the row of {artefact} has no digest"
         elif row[SEAL] != seal(row, parts[artefact]):
             said = f"the row of {artefact}, or its parts in parts.csv, differ from their digest"
-            found.append(Damage(table, said, artefact))
+        found += [Damage(table, said, artefact)] if said else []
         seen.add(artefact)
-    for artefact in sorted(parts.keys() - seen):
-        found.append(Damage(table, f"{artefact} has parts in parts.csv and no row", artefact))
-    return found
+    lost = (f"{artefact} has parts in parts.csv and no row" for artefact in parts.keys() - seen)
+    return found + [Damage(table, said, said.split()[0]) for said in sorted(lost)]

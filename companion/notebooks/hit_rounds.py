@@ -28,7 +28,7 @@ start      r         round that recomputing goes back to; R recomputes nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import prod
 
 import numpy as np
@@ -91,46 +91,6 @@ def hit_law(
     """
     unused = slot_spared(targets, **sizes) ** (float(clients_per_round) * np.arange(rounds + 1))
     return np.append(unused[:-1] - unused[1:], unused[-1])
-
-
-def stream_laws(
-    targets: Sequence[Target],
-    *,
-    n_clients: int,
-    samples_per_client: ArrayLike,
-    **sizes: int,
-) -> np.ndarray:
-    """Return the law of each request of a stream, served one after another, (w, R + 1).
-
-    Forgetting is exact, so that request i meets a history of the law of learning on what the
-    earlier ones have left. Requests are all for clients, or all for samples.
-
-    Parameters
-    ----------
-    targets
-        Of one kind, each once, in the order of the stream.
-    n_clients, samples_per_client, **sizes
-        As for `hit_law`.
-    """
-    left = client_sizes(samples_per_client, n_clients, 1).copy()
-    gone: list[int] = []
-    laws = []
-    for client, sample in targets:
-        present = np.delete(np.arange(n_clients), gone)
-        where = int(np.flatnonzero(present == client)[0])
-        laws.append(
-            hit_law(
-                [(where, None if sample is None else 0)],
-                n_clients=len(present),
-                samples_per_client=left[present],
-                **sizes,
-            )
-        )
-        if sample is None:
-            gone.append(client)
-        else:
-            left[client] -= 1
-    return np.array(laws)
 
 
 def rounds_back(path: ArrayLike, goal: ArrayLike) -> np.ndarray:

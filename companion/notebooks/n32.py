@@ -85,7 +85,7 @@ def next_models(rng: np.random.Generator, dimension: int) -> list[np.ndarray]:
 
     It is given neither samples nor labels.
     """
-    from sflkit.federated.aggregation import LocalWork
+    from sflkit.federated.servers import LocalWork
     from sflkit.osafl.rules import OSAFL
 
     d, model = rng.normal(size=(6, dimension)), rng.normal(size=dimension)

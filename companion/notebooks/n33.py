@@ -511,8 +511,8 @@ def settings_1(
     special["osafl-fig7"] = Setting("stand-in", "the sizes are ours")
     special["osafl-superior"] = Setting("full", "the numbers that the paper prints")
     said = (
-        f"reading: {name_of(found.read.best)}, the nearest of {len(found.read.table)} to Table II "
-        "on another seed"
+        f"of {len(found.read.table)} readings of what the paper leaves open the one that came "
+        f"nearest to Table II on another seed ({name_of(found.read.best)})"
     )
     special |= dict.fromkeys(_READ, Setting("full", f"{ours}; {said}"))
     panels = f"{ours}; CNN and SqueezeNet1 not run to the end; {said}"
@@ -661,7 +661,7 @@ def never_joined(axes: Sequence[Axes], found: Dataset1) -> dict[str, pd.DataFram
         xlabel="round",
         ylabel="test accuracy",
         ylim=(0, 1.05),
-        title="by buffer, scale 10, K = 1",
+        title="what stands for clients that never joined; scale 10",
     )
     axes[0].legend(fontsize=9, loc="upper left")
     scale = scan_table(found.scan)
@@ -682,7 +682,7 @@ def never_joined(axes: Sequence[Axes], found: Dataset1) -> dict[str, pd.DataFram
         )
     axes[1].set(xlabel="scale of the inputs", ylabel="best accuracy", xscale="log", ylim=(0, 1.05))
     axes[1].set_xticks(scale.index, [f"{norm:g}" for norm in scale.index])
-    axes[1].set_title("by scale, K = 1; dashed: another seed")
+    axes[1].set_title("the same over the scale; dashed: another seed")
     axes[1].minorticks_off()
     sheets.explain_marks(axes[1], marks=True, fontsize=9, loc="upper left")
     runs = found.buffers[["arm", "seed", "round", "accuracy", "loss"]]

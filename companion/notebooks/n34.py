@@ -293,13 +293,17 @@ def draw_curves(
             rule: paper_value("osafl", "osafl-fig6", f"{said} {name}")
             for rule, name in LABELS.items()
         }
+        # side by side, since some are equal
         places = {rule: 37 + 1.5 * i for i, rule in enumerate(marks)}
+        pair[0].axvspan(36, 45.5, color="0.92", zorder=0)
+        top = dict(fontsize=8.5, color="0.35", ha="center", va="top")
+        pair[0].text(40.75, 0.7, f"round {ROUND}", transform=pair[0].get_xaxis_transform(), **top)
         sheets.printed_marks(pair[0], places, marks, colors())
     sheets.one_legend(fig.axes[-1], loc="outside lower center", ncols=4)
     fig.suptitle(
         f"LSTM of three layers of {hidden} units (the paper gives no width), "
         f"{found.tables['seed'].nunique()} runs (paper: 3);\n"
-        "marks near round 40: the text's numbers; clients that never joined are left out, "
+        f"grey: the text's numbers of round {ROUND}; clients that never joined are left out, "
         "except in M-AFA-CD",
         fontsize=11,
     )

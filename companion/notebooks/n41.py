@@ -300,7 +300,7 @@ def theorem5(problem: Problem, conditions: pd.DataFrame) -> Figure:
         xscale="log", xlabel="steps T", ylabel="bound on mean squared gradient",
         title=r"Theorem 5 with $\rho_S=\rho_C=0.5$", ylim=(0, 10 * unit),
     )  # fmt: skip
-    axes[0].legend(fontsize=8.5, loc="upper right", frameon=True, framealpha=0.9)
+    axes[0].legend(fontsize=8.5, loc="lower center", ncols=2)  # where no curve is
     rows = np.arange(6)
     axes[1].barh(rows - 0.19, conditions["R"], height=0.36, color=_BLUE, label="rounds in Table 2")
     needed, label = conditions["R needed"], "asked for by Theorem 5"

@@ -112,9 +112,14 @@ def printed_rate(data: str, *, paper_rate: float, **shared: Any) -> dict[str, An
     return found
 
 
+def at_the_printed_rate(paper_rate: float) -> dict[str, Any]:
+    """Return the fields of a step at the printed rate whose gradients are summed (ERRATA 65)."""
+    return dict(rate=paper_rate) | READINGS["sum"]
+
+
 def readings_of(**given: Any) -> list[FATSConfig]:
     """Return what is learnt at the printed rate: Fig. 5's first data set under all readings; under
-    the sum the points of Fig. 7 and the other data sets."""
+    the sum the points of Fig. 7 and the other data sets; and the first at `rate` beside them."""
     p = SimpleNamespace(**given)
     names = [name for name in inspect.signature(settings_of).parameters if name != "data"]
     shared = {name: given[name] for name in [*names, "paper_rate"]}
@@ -125,14 +130,17 @@ def readings_of(**given: Any) -> list[FATSConfig]:
     found = [read_as(name, first, seed) for name in READINGS for seed in p.seeds_readings]
     found += [read_as("sum", first, s, **change) for change in changes for s in p.seeds_points]
     others = [sizes[data] for data in p.data_readings[1:]]
-    return found + [read_as("sum", other, seed) for other in others for seed in p.seeds_points]
+    found += [read_as("sum", other, seed) for other in others for seed in p.seeds_points]
+    larger = settings_of(p.data_readings[0], **{name: given[name] for name in names})
+    return found + [FATSConfig(**larger, seed=seed) for seed in p.seeds_larger]
 
 
 def unlearning(**given: Any) -> Generator[Stage, pd.DataFrame, Unlearning]:
     """Plan notebook 42: every data set, level, method and seed of Figs. 1, 5 and 8.
 
-    The first data set of Fig. 5 has seeds of its own, since others were declared later, on seeds
-    that no run had had. In the stream of Fig. 8 the first request comes after `interval` rounds.
+    The first data set of Fig. 5 has seeds of its own, since others were declared at another time,
+    and a figure that is `summed` has the step of `at_the_printed_rate` for it. In the stream of
+    Fig. 8 the first request comes after `interval` rounds.
     """
     p = SimpleNamespace(**given)
     names = inspect.signature(settings_of).parameters
@@ -147,10 +155,14 @@ def unlearning(**given: Any) -> Generator[Stage, pd.DataFrame, Unlearning]:
             for method in METHODS
         ]
 
-    at_once = configs(p.data_fig5[:1], p.seeds_fig5) + configs(p.data_fig5[1:], p.seeds_others)
+    summed = at_the_printed_rate(p.paper_rate)
+    step = {name: summed if name in p.summed else {} for name in ("fats-fig5", "fats-fig8")}
+    at_once = configs(p.data_fig5[:1], p.seeds_fig5, **step["fats-fig5"])
+    at_once += configs(p.data_fig5[1:], p.seeds_others)
     fig5 = yield Stage(training.run, at_once, "fats-fig5")
     stream = dict(streaming=True, interval=p.interval, request_round=p.interval)
-    stream |= dict(n_requests=p.requests_fig8, rounds=p.rounds_fig8)
+    stream |= dict(n_requests=p.requests_fig8 * p.each_fig8, per_request=p.each_fig8)
+    stream |= dict(rounds=p.rounds_fig8) | step["fats-fig8"]
     fig8 = yield Stage(training.run, configs(p.data_fig8, p.seeds_fig8, **stream), "fats-fig8")
     fig1 = yield Stage(training.run, configs(p.data_fig1, p.seeds_fig1), "fats-fig1")
     readings = yield Stage(training.run, readings_of(**given), "readings of a local step")
@@ -196,11 +208,11 @@ def paths_of(frame: pd.DataFrame) -> Paths:
     return Paths(learning.index, learning.to_numpy(), recomputed.to_numpy())
 
 
-def laws_of(frame: pd.DataFrame, *, streaming: bool = False) -> tuple[np.ndarray, pd.MultiIndex]:
+def laws_of(frame: pd.DataFrame) -> tuple[np.ndarray, pd.MultiIndex]:
     """Return the law of the start of each run, (runs, R + 1), and the runs, sorted.
 
-    FATS has that of its own requests (a seed decides them), the others start from round 0. With
-    `streaming` the law is the mean over requests that are served one after another.
+    FATS has that of its own requests, all at once (a seed decides them), the others start from
+    round 0.
 
     Parameters
     ----------
@@ -219,10 +231,7 @@ def laws_of(frame: pd.DataFrame, *, streaming: bool = False) -> tuple[np.ndarray
         shared = {name: getattr(config, name) for name in COLUMNS}
         shared |= dict(n_clients=len(sizes), samples_per_client=sizes)
         targets = choose_requests(config, sizes)
-        if streaming:
-            laws.append(hit_rounds.stream_laws(targets, **shared).mean(axis=0))
-        else:
-            laws.append(hit_rounds.hit_law(targets, **shared))
+        laws.append(hit_rounds.hit_law(targets, **shared))
     return np.array(laws), index
 
 
@@ -242,13 +251,12 @@ def scores(frame: pd.DataFrame, *, band: float = 0.02) -> pd.DataFrame:
         Indexed by `RUN`. before, kept: mean over the last quarter of the rounds, of learning and of
         the recomputed path. speed: mean over all rounds of learning. after, back, share: expected
         accuracy of the model that is fallen back to, expected rounds until it is back, expected
-        share of the rounds that is recomputed. finished: mean accuracy over the R rounds after a
-        request, in a stream of which every request is served to its end. moves: mean absolute
+        share of the rounds that is recomputed. finished: mean accuracy over the R rounds after the
+        request, which is served to its end. moves: mean absolute
         change of accuracy from round to round, over the last half of the recomputed path.
     """
     paths = paths_of(frame)
     laws, index = laws_of(frame)
-    stream, _ = laws_of(frame, streaming=True)
     order = paths.index.get_indexer(index)
     learning, recomputed = paths.learning[order], paths.recomputed[order]
     rounds = learning.shape[1] - 1
@@ -261,7 +269,7 @@ def scores(frame: pd.DataFrame, *, band: float = 0.02) -> pd.DataFrame:
         "back": hit_rounds.expected(laws, hit_rounds.rounds_back(recomputed, before - band)),
         "share": hit_rounds.expected_share(laws),
         "kept": recomputed[:, late].mean(axis=1),
-        "finished": hit_rounds.expected(stream, hit_rounds.mean_after(recomputed, rounds)),
+        "finished": hit_rounds.expected(laws, hit_rounds.mean_after(recomputed, rounds)),
         "moves": np.abs(np.diff(recomputed[:, rounds // 2 :], axis=1)).mean(axis=1),
     }
     return pd.DataFrame(table, index=index)

@@ -20,6 +20,7 @@ from companion import sheets
 from companion.judging.claims import Setting
 from companion.judging.tables import paper_curve, paper_value
 from companion.notebooks.fats_shared import read_as, table_2
+from companion.notebooks.local_steps import SEEN
 from companion.plans import Stage
 from sflkit import intervals
 from sflkit.fats import stability, training
@@ -433,7 +434,8 @@ def draw(axes: Sequence[Axes], measured: Measured, artefact: str, steps: int) ->
         if artefact == "fats-fig7":
             for row in rows.itertuples():
                 if (row.K, row.b) in measured.summed:
-                    _point(right, row.rho, measured.summed[row.K, row.b])
+                    seen = (row.K, row.b) in SEEN
+                    _point(right, row.rho, measured.summed[row.K, row.b], hollow=seen)
             which = {"Unlearning Time": _TIME}, {"Learning Utility": _ACCURACY}
             for side, colors in zip((ax, right), which, strict=True):
                 sheets.authors_curves(side, artefact, _PANELS[over], colors)
@@ -448,10 +450,14 @@ def draw(axes: Sequence[Axes], measured: Measured, artefact: str, steps: int) ->
         ax.plot([], [], color=_ACCURACY, marker="o", label="accuracy, 95 %")
         if artefact == "fats-fig7":
             ax.plot([], [], _SUMMED, color="black", label="at the paper's rate, summed")
+            if any(key in SEEN for key in measured.summed):
+                hollow = dict(markerfacecolor="none", label="the same, seen by the trials")
+                ax.plot([], [], _SUMMED, color="black", **hollow)
         sheets.explain_marks(ax, curves=artefact == "fats-fig7", fontsize=8, loc="lower right")
 
 
-def _point(ax: Axes, rho: float, accuracy: np.ndarray) -> None:
+def _point(ax: Axes, rho: float, accuracy: np.ndarray, *, hollow: bool) -> None:
     """Draw a star with its 95 % interval, without one for a single seed."""
     half = intervals.mean_interval(accuracy).high - accuracy.mean() if len(accuracy) > 1 else 0
-    ax.errorbar(rho, accuracy.mean(), half, color="black", marker=_SUMMED, markersize=9, capsize=2)
+    look = dict(marker=_SUMMED, markersize=9, markerfacecolor="none" if hollow else "black")
+    ax.errorbar(rho, accuracy.mean(), half, color="black", capsize=2, **look)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from companion.judging.errata import CounterExample, corrected, counter_example, printed
-from sflkit.federated.aggregation import LocalWork
+from sflkit.federated.servers import LocalWork
 from sflkit.osafl import alternation, bounds, channels, clients, rules, video
 from sflkit.osafl.allocation import allocate
 from sflkit.osafl.alternation import Start

@@ -8,7 +8,7 @@
 | `datasets`             | loads data sets by name, `load`                              |
 | `arrays`               | holds a data set in memory, `Dataset`                        |
 | `patches`              | computes features of images for linear models                |
-| `natural`              | loads data sets that come with clients of their own          |
+| `natural`, `leaf`      | load data sets that come with clients of their own           |
 | `traffic`, `synthetic` | make data on the spot                                        |
 | `partitions`           | deals the samples of a data set to clients                   |
 | `federations`          | builds the clients of an experiment, their samples and tests |

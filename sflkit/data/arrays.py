@@ -56,10 +56,14 @@ class Inputs:
         """
         if isinstance(rows, tuple):
             raise IndexError("inputs are indexed by rows only; use numpy.asarray(inputs) for more")
-        picked = self.pixels[rows]
-        if picked.ndim < self.pixels.ndim:
-            return self._normalised(picked[None])[0]
-        return self._normalised(picked)
+        pixels = self.pixels[rows]
+        one = pixels.ndim < self.pixels.ndim
+        pixels = pixels[None] if one else pixels
+        x = pixels.transpose(0, 3, 1, 2) if pixels.ndim == 4 else pixels[:, None]
+        mean, std = (np.reshape(v, (-1, 1, 1)).astype(np.float64) for v in (self.mean, self.std))
+        out = np.multiply(x, (1 / (255 * std)).astype(np.float32), dtype=np.float32, order="C")
+        out -= (mean / std).astype(np.float32)
+        return out[0] if one else out
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
@@ -72,13 +76,6 @@ class Inputs:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.pixels.__dlpack_device__()
-
-    def _normalised(self, pixels: np.ndarray) -> np.ndarray:
-        x = pixels.transpose(0, 3, 1, 2) if pixels.ndim == 4 else pixels[:, None]
-        mean, std = (np.reshape(v, (-1, 1, 1)).astype(np.float64) for v in (self.mean, self.std))
-        out = np.multiply(x, (1 / (255 * std)).astype(np.float32), dtype=np.float32, order="C")
-        out -= (mean / std).astype(np.float32)
-        return out
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,6 @@ and this module imports no other module of `sflkit.data`, so that all of them ca
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,8 +41,6 @@ class Spec(NamedTuple):
         Canonical numbers of training and test samples.
     mean, std : tuples of float
         One entry per channel, of the values x / 255.
-    about : str
-        One line for lists.
     folder : str
         The folder in which torchvision leaves the data set.
     n_coarse : int
@@ -61,63 +58,22 @@ class Spec(NamedTuple):
     sizes: tuple[int, int]
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    about: str
     folder: str = ""
     n_coarse: int = 0
     contents: str = ""
     ordered: bool = False
 
 
-class FeatureSet(NamedTuple):
-    """What is known of a data set that is computed from another one.
-
-    Attributes
-    ----------
-    of : str
-        The data set of images.
-    words : int
-        Size of the dictionary; a sample has 8 times as many features.
-    about : str
-        One line for lists.
-    """
-
-    of: str
-    words: int
-    about: str
-
-
-class ClientSet(NamedTuple):
-    """What is known of a data set that comes with clients of its own.
-
-    Attributes
-    ----------
-    about : str
-        One line for lists.
-    files : tuple of str
-        The files, or folders of LEAF's json, that are looked for; the best comes first and the one
-        that a user is asked for comes last. Empty for a set that is made on the spot.
-    """
-
-    about: str
-    files: tuple[str, ...] = ()
-
-
 # Of a packet's byte over 255; `sflkit.data.traffic` says why.
 TRAFFIC_MEAN = 60 / 255
 TRAFFIC_STD = 4 / 255
 
+AT_HAND = ("digits", "traffic", "traffic600")
+_MNIST = Spec(10, (28, 28), (60000, 10000), (0.1307,), (0.3081,), "MNIST/raw")
 SPECS = {
-    "mnist": Spec(
-        10, (28, 28), (60000, 10000), (0.1307,), (0.3081,), "handwritten digits", "MNIST/raw"
-    ),
-    "fmnist": Spec(
-        10,
-        (28, 28),
-        (60000, 10000),
-        (0.1307,),
-        (0.3081,),
-        "Fashion-MNIST, articles of clothing",
-        "FashionMNIST/raw",
+    "mnist": _MNIST,
+    "fmnist": _MNIST._replace(
+        folder="FashionMNIST/raw",
         contents="1b9ba94ef7c66e104294fc6c6859b70b5e8b4f3890d0049daf944ca2396016b6",
     ),
     "cifar10": Spec(
@@ -126,7 +82,6 @@ SPECS = {
         (50000, 10000),
         (0.4914, 0.4822, 0.4465),
         (0.2470, 0.2435, 0.2616),
-        "CIFAR-10 photographs",
         "cifar-10-batches-py",
         contents="11831456c5cd169ae097dac6869ceb9f42cea8dbb9457da7fb9b47c0cb05468a",
         ordered=True,
@@ -137,74 +92,62 @@ SPECS = {
         (50000, 10000),
         (0.5071, 0.4865, 0.4409),
         (0.2673, 0.2564, 0.2762),
-        "CIFAR-100 photographs with 20 superclasses",
         "cifar-100-python",
         n_coarse=20,
         contents="a5ad6f92c4241153fd34b599841ad1a21589e0bc6a2506ec31450f2089915aab",
         ordered=True,
     ),
-    "ntc": Spec(
-        10,
-        (39, 39),
-        (36000, 9000),
-        (TRAFFIC_MEAN,),
-        (TRAFFIC_STD,),
-        "packets of ISCXVPN2016, supplied by the user (see data/README.md)",
-    ),
+    "ntc": Spec(10, (39, 39), (36000, 9000), (TRAFFIC_MEAN,), (TRAFFIC_STD,)),
 }
-
-AT_HAND = {
-    "digits": "scikit-learn's 1797 handwritten digits, enlarged to 28 x 28",
-    "traffic": "45,000 synthetic network packets of 10 applications, 39 x 39 bytes",
-    "traffic600": "the same with 600 flows an application in place of 60, scaled to unit variance",
-}
-
 # The same file under a name that takes nothing but a complete and faithful copy. Published runs of
 # "cifar10" and "cifar100" were made from a lossy copy and a subset: a run on complete data has
 # another name, so that neither is taken for the other.
 COMPLETE = {"cifar10-complete": "cifar10", "cifar100-complete": "cifar100"}
-
+# The size of the dictionary; a sample has 8 times as many features. The images are those of the
+# name before "-patches".
 FEATURES = {
-    "cifar10-patches": FeatureSet("cifar10", 300, "2,400 patch features of CIFAR-10"),
-    "cifar100-patches": FeatureSet("cifar100", 150, "1,200 patch features of CIFAR-100"),
-    "cifar10-complete-patches": FeatureSet(
-        "cifar10-complete", 300, "2,400 patch features of CIFAR-10, complete"
-    ),
-    "cifar100-complete-patches": FeatureSet(
-        "cifar100-complete", 150, "1,200 patch features of CIFAR-100, complete"
-    ),
+    "cifar10-patches": 300,
+    "cifar100-patches": 150,
+    "cifar10-complete-patches": 300,
+    "cifar100-complete-patches": 150,
 }
 # What `sflkit.data.load` takes.
 WITHOUT_CLIENTS = (*AT_HAND, *SPECS, *COMPLETE, *FEATURES)
+# The files, or folders of LEAF's json, that are looked for; the best comes first and the one that a
+# user is asked for comes last. There is none of a set that is made on the spot.
+CLIENT_SETS: dict[str, tuple[str, ...]] = {
+    "logistic": (),
+    "writers": (),
+    "mnist-writers": ("mnist.npz",),
+    "plays": (),
+    "femnist": ("femnist",),
+    "shakespeare": ("shakespeare", "tinyshakespeare.txt"),
+    "shakespeare-plays": ("plays.json",),
+}
 # Where a package of the system (Debian's dataset-fashion-mnist) puts files as torchvision does.
 SYSTEM = {"fmnist": Path("/usr/share/datasets/fashion-mnist")}
+# Sets that have no address to be downloaded from.
+USER_SUPPLIED = ("ntc", "femnist", "shakespeare-plays")
 
-STAND_INS = {
+_ABOUT = {
+    "digits": "scikit-learn's 1797 handwritten digits, enlarged to 28 x 28",
+    "traffic": "45,000 synthetic network packets of 10 applications, 39 x 39 bytes",
+    "traffic600": "the same with 600 flows an application in place of 60, scaled to unit variance",
+    "mnist": "handwritten digits",
+    "fmnist": "Fashion-MNIST, articles of clothing",
+    "cifar10": "CIFAR-10 photographs",
+    "cifar100": "CIFAR-100 photographs with 20 superclasses",
+    "ntc": "packets of ISCXVPN2016, supplied by the user (see data/README.md)",
+    "logistic": "synthetic logistic regression of the data-streams paper, by "
+    "federations.data_streams",
     "writers": "synthetic stand-in for FEMNIST: scikit-learn's digits redrawn by 60 writers",
     "mnist-writers": "synthetic stand-in for FEMNIST: MNIST's digits redrawn by 300 writers",
     "plays": "synthetic stand-in for Shakespeare: 36 roles, phrases of a small grammar",
+    "femnist": "characters by writer, LEAF's json supplied by the user (see data/README.md)",
+    "shakespeare": "plays of Shakespeare by role",
+    "shakespeare-plays": "38 plays of Shakespeare, a client for each role of each play, supplied "
+    "by the user (see data/README.md)",
 }
-CLIENT_SETS = {
-    "logistic": ClientSet(
-        "synthetic logistic regression of the data-streams paper, by federations.data_streams"
-    ),
-    "writers": ClientSet(STAND_INS["writers"]),
-    "mnist-writers": ClientSet(STAND_INS["mnist-writers"], ("mnist.npz",)),
-    "plays": ClientSet(STAND_INS["plays"]),
-    "femnist": ClientSet(
-        "characters by writer, LEAF's json supplied by the user (see data/README.md)", ("femnist",)
-    ),
-    "shakespeare": ClientSet(
-        "plays of Shakespeare by role", ("shakespeare", "tinyshakespeare.txt")
-    ),
-    "shakespeare-plays": ClientSet(
-        "38 plays of Shakespeare, a client for each role of each play, supplied by the user (see "
-        "data/README.md)",
-        ("plays.json",),
-    ),
-}
-# Sets that have no address to be downloaded from.
-USER_SUPPLIED = ("ntc", "femnist", "shakespeare-plays")
 
 # Copies that published runs were made from, by the digests in their records. Not all of those
 # records have a remark of their own.
@@ -232,18 +175,18 @@ def names() -> list[str]:
 
 def is_made(name: str) -> bool:
     """Return whether the data set needs no file, since it is made on the spot."""
-    return name in AT_HAND or (name in CLIENT_SETS and not CLIENT_SETS[name].files)
+    return name in AT_HAND or CLIENT_SETS.get(name) == ()
 
 
 def about(name: str) -> str:
     """Return one line on a data set."""
-    if name in AT_HAND:
-        return AT_HAND[name]
     if name in FEATURES:
-        return FEATURES[name].about
+        photographs, _, complete = name.removesuffix("-patches").partition("-")
+        of = photographs.replace("cifar", "CIFAR-") + (complete and f", {complete}")
+        return f"{8 * FEATURES[name]:,} patch features of {of}"
     if name in COMPLETE:
-        return f"{SPECS[COMPLETE[name]].about}, complete and faithful or refused"
-    return SPECS[name].about if name in SPECS else CLIENT_SETS[name].about
+        return f"{_ABOUT[COMPLETE[name]]}, complete and faithful or refused"
+    return _ABOUT[name]
 
 
 def remark(record: Mapping[str, Any]) -> str:
@@ -263,7 +206,7 @@ def remark(record: Mapping[str, Any]) -> str:
 
 def stored_as(name: str) -> str:
     """Return the data set whose file a data set is read from, or made of; often itself."""
-    name = FEATURES[name].of if name in FEATURES else name
+    name = name.removesuffix("-patches")
     return COMPLETE.get(name, name)
 
 
@@ -273,31 +216,25 @@ def file_name(name: str) -> str:
     For features it is the file of the images that they are made of.
     """
     name = stored_as(name)
-    return CLIENT_SETS[name].files[-1] if name in CLIENT_SETS else f"{name}.npz"
+    return CLIENT_SETS[name][-1] if name in CLIENT_SETS else f"{name}.npz"
 
 
-def find(name: str, *, root: str | os.PathLike | None = None) -> Path | None:
+def find(name: str) -> Path | None:
     """Return the file or the folder of a data set, or None where there is neither.
 
     A folder is one of LEAF's json, or one in the form in which torchvision or a package of the
-    system leaves the data set. For features it is that of the images that they are made of.
-
-    Parameters
-    ----------
-    name : str
-        One of `names()`.
-    root : path, optional
-        The folder to look in, instead of $SFLKIT_DATA and data/.
+    system leaves the data set. For features it is that of the images that they are made of. `name`
+    is one of `names()`.
     """
     name = stored_as(name)
     spec = SPECS.get(name)
-    for folder in folders(root):
-        for entry in (f"{name}.npz",) if spec else CLIENT_SETS[name].files:
+    for folder in paths.data_folders():
+        for entry in (f"{name}.npz",) if spec else CLIENT_SETS[name]:
             if (folder / entry).is_file() or (not spec and leaf_files(folder / entry)):
                 return folder / entry
         if spec and spec.folder and any((folder / spec.folder).glob("*")):
             return folder / spec.folder
-    installed = SYSTEM.get(name) if root is None else None
+    installed = SYSTEM.get(name)
     return installed if installed and any(installed.glob("*")) else None
 
 
@@ -314,46 +251,29 @@ def leaf_files(folder: Path) -> dict[str, list[Path]]:
     return {}
 
 
-def available(*, root: str | os.PathLike | None = None) -> dict[str, str]:
-    """Return the data sets that load without a download: name -> file, or how it is made.
-
-    `root` is as in `find`.
-    """
+def available() -> dict[str, str]:
+    """Return the data sets that load without a download: name -> file, or how it is made."""
     found = {name: f"made on the spot: {about(name)}" for name in names() if is_made(name)}
     for name in names():
-        if name not in AT_HAND and (path := find(name, root=root)) is not None:
+        if name not in AT_HAND and (path := find(name)) is not None:
             text = f"made of {path}" if name in FEATURES else str(path)
-            own = FEATURES[name].of if name in FEATURES else name
-            found[name] = f"{text}, if that is complete" if own in COMPLETE else text
+            if_whole = ", if that is complete" if name.removesuffix("-patches") in COMPLETE else ""
+            found[name] = text + if_whole
     return found
 
 
-def unavailable(name: str, root: str | os.PathLike | None, reason: str) -> DataUnavailableError:
-    """Return the error that tells the user how to get the data set `name`.
+def unavailable(name: str, reason: str) -> DataUnavailableError:
+    """Return the error that tells the user how to get the data set `name`, which lies in a file.
 
-    Parameters
-    ----------
-    name : str
-        A data set that lies in a file.
-    root : path or None
-        The folder that the caller looked in; None for $SFLKIT_DATA and data/.
-    reason : str
-        Why it is not there, without a full stop.
+    The reason says why it is not there, without a full stop.
     """
-    places = " or ".join(str(folder) for folder in folders(root))
-    instead = "set" if root is None else "pass no folder and set"
     fetch = (
         "it is not downloadable: data/README.md says how to make the file"
         if name in USER_SUPPLIED
         else f"with a network connection, fetch it by: sflkit data {stored_as(name)}"
     )
     return DataUnavailableError(
-        f"data set {name!r} is not available: {reason}. Put {file_name(name)} into {places}, or "
-        f"{instead} the environment variable SFLKIT_DATA to the folder that holds it; {fetch}. "
-        f"At hand: {', '.join(available(root=root))}"
+        f"data set {name!r} is not available: {reason}. Put {file_name(name)} into "
+        f"{' or '.join(map(str, paths.data_folders()))}, or set the environment variable "
+        f"SFLKIT_DATA to the folder that holds it; {fetch}. At hand: {', '.join(available())}"
     )
-
-
-def folders(root: str | os.PathLike | None = None) -> list[Path]:
-    """Return the folders in which files are looked for, first one first; `root` as in `find`."""
-    return [Path(root).expanduser()] if root is not None else paths.data_folders()

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,15 +64,13 @@ def dataset(data: str | Dataset | tuple) -> Dataset:
     )
 
 
-def load(name: str, *, root: str | os.PathLike | None = None, download: bool = True) -> Dataset:
+def load(name: str, *, download: bool = True) -> Dataset:
     """Return the data set `name`, checked; repeated calls share one copy in memory.
 
     Parameters
     ----------
     name : str
         One of `catalogue.WITHOUT_CLIENTS`, which has no clients of its own.
-    root : path, optional
-        Folder to look in and to download to, instead of $SFLKIT_DATA and data/.
     download : bool
         Whether to fetch what is on no disk, after a message. With False the error comes at once.
 
@@ -87,60 +84,47 @@ def load(name: str, *, root: str | os.PathLike | None = None, download: bool = T
         If the data set is not on disk and cannot be downloaded.
     """
     checks.choice("name", name, catalogue.names())
-    download = checks.flag("download", download)
     if name in catalogue.CLIENT_SETS:
         raise ValueError(
             f"name={name!r} has clients of its own and is no set of images to be dealt out: build "
             "it with federations.data_streams or federations.static; "
             f"here {', '.join(catalogue.WITHOUT_CLIENTS)} are allowed"
         )
-    if name in catalogue.AT_HAND:
-        return _made(name)
-    if name in catalogue.COMPLETE:
-        source = load(catalogue.COMPLETE[name], root=root, download=download)
-        if not source.canonical:
-            why = f"{source.source} is no complete and faithful copy of it ({source.note})"
-            raise catalogue.unavailable(name, root, why)
-        return replace(source, name=name)
     if name in catalogue.FEATURES:
-        source = load(catalogue.FEATURES[name].of, root=root, download=download)
-        return _features(name, source, None if root is None else Path(root))
-    path = obtain(name, root=root, download=download)
-    return _read(name, path, files.state(path))
+        return _features(name, load(name.removesuffix("-patches"), download=download))
+    path = obtain(name, download=download)
+    return _made(name) if name in catalogue.AT_HAND else _read(name, path, files.state(path))
 
 
-def obtain(
-    name: str, *, root: str | os.PathLike | None = None, download: bool = True
-) -> Path | str:
+def obtain(name: str, *, download: bool = True) -> Path | str:
     """Return the file or folder of a data set, downloaded if need be.
 
     For a set that is made on the spot it is a text that says how, and for features the file of the
-    images. Arguments and errors are those of
-    `load`, but sets with clients of their own are allowed.
+    images. Arguments and errors are those of `load`, but sets with clients of their own are
+    allowed.
     """
     checks.choice("name", name, catalogue.names())
     download = checks.flag("download", download)
-    name = "mnist" if name == "mnist-writers" else catalogue.stored_as(name)
     if catalogue.is_made(name):
-        return catalogue.available(root=root)[name]
-    path = catalogue.find(name, root=root)
+        return catalogue.available()[name]
+    name = "mnist" if name == "mnist-writers" else catalogue.stored_as(name)
+    path = catalogue.find(name)
     if path is None:
         from sflkit.data import downloads
 
         if not download or name not in downloads.SOURCES:
-            raise catalogue.unavailable(name, root, "it is on none of the disks looked at")
-        path = downloads.fetch(name, folder=root)
+            raise catalogue.unavailable(name, "it is on none of the disks looked at")
+        path = downloads.fetch(name)
     return path
 
 
 @functools.lru_cache(maxsize=3)
 def _read(name: str, path: Path, state: tuple) -> Dataset:
     """Read a data set; `state` is another where a file was replaced, and so is then the answer."""
-    spec = catalogue.SPECS[name]
+    spec = catalogue.SPECS[catalogue.stored_as(name)]
     arrays = files.read(path, spec)
     sizes = (len(arrays["y_train"]), len(arrays["y_test"]))
-    note = ""
-    digest = ""
+    note = digest = ""
     if sizes != spec.sizes:
         less = all(have <= full for have, full in zip(sizes, spec.sizes, strict=True))
         note = (
@@ -152,10 +136,11 @@ def _read(name: str, path: Path, state: tuple) -> Dataset:
         if files.contents_digest(ordered) == spec.contents:
             arrays, digest = ordered, spec.contents
         else:
-            note = (
-                "lossy or altered copy: as many samples as the canonical data set has, "
-                "but not the same"
-            )
+            note = "lossy or altered copy: as many samples as the canonical data set has, "
+            note += "but not the same"
+    if note and name in catalogue.COMPLETE:
+        why = f"{path} is no complete and faithful copy of it ({note})"
+        raise catalogue.unavailable(name, why)
     if not digest:
         digest = files.contents_digest(arrays) if path.is_dir() else files.file_digest(path)
     return Dataset(
@@ -173,12 +158,10 @@ def _read(name: str, path: Path, state: tuple) -> Dataset:
 
 
 @functools.lru_cache(maxsize=2)
-def _features(name: str, source: Dataset, root: Path | None) -> Dataset:
+def _features(name: str, source: Dataset) -> Dataset:
     """Return the features of a data set of images, which keep its labels and its note."""
-    recipe = patches.Recipe(catalogue.FEATURES[name].words)
-    images = {"x_train": source.x_train, "x_test": source.x_test}
-    folders = catalogue.folders(root)
-    arrays, digest, path = patches.read_or_make(name, images, source.digest, recipe, folders)
+    recipe = patches.Recipe(catalogue.FEATURES[name])
+    arrays, digest, path = patches.read_or_make(name, source, recipe)
     made = f"features of {recipe.words} random patches after Coates, Lee and Ng (2011)"
     return replace(
         source,
@@ -195,9 +178,8 @@ def _features(name: str, source: Dataset, root: Path | None) -> Dataset:
 @functools.cache
 def _made(name: str) -> Dataset:
     """Make a data set that needs no file."""
-    n_coarse = 0
     if name == "digits":
-        arrays, n_coarse = _digits(), 5
+        arrays = _digits()
         note = "8 x 8 images enlarged to 28 x 28; superclasses: label // 2"
     else:
         flows = traffic.FLOWS if name == "traffic" else traffic.MANY_FLOWS
@@ -206,21 +188,21 @@ def _made(name: str) -> Dataset:
         arrays = {"x_train": x[:n], "y_train": y[:n], "x_test": x[n:], "y_test": y[n:]}
         note = "synthetic stand-in for ISCXVPN2016 packets"
         note += "" if name == "traffic" else f", {flows} flows each"
+    # Of the bytes' own spread, so that the losses of a linear model are of order one.
+    values = arrays["x_train"] / 255
+    mean, std = float(values.mean()), float(values.std())
     if name == "traffic":
         mean, std = catalogue.TRAFFIC_MEAN, catalogue.TRAFFIC_STD
-    else:  # of the bytes' own spread, so that the losses of a linear model are of order one
-        values = arrays["x_train"] / 255
-        mean, std = float(values.mean()), float(values.std())
     return Dataset(
         name=name,
         **arrays,
         n_classes=10,
-        n_coarse=n_coarse,
+        n_coarse=5 if name == "digits" else 0,
         mean=(mean,),
         std=(std,),
         digest=files.contents_digest(arrays),
         canonical=True,
-        source=catalogue.AT_HAND[name],
+        source=catalogue.about(name),
         note=note,
     )
 
@@ -245,10 +227,6 @@ def _digits() -> dict[str, np.ndarray]:
     for label in range(10):
         of_class = order[y[order] == label]
         rank[of_class] = np.arange(len(of_class)) / len(of_class) * 5
-    parts = {"train": order[rank[order] < 4], "test": order[rank[order] == 4]}
-    arrays = {
-        f"{what}_{split}": values[ids]
-        for split, ids in parts.items()
-        for what, values in (("x", x), ("y", y))
-    }
-    return arrays | {f"y_{split}_coarse": arrays[f"y_{split}"] // 2 for split in parts}
+    train, test = order[rank[order] < 4], order[rank[order] == 4]
+    arrays = {"x_train": x[train], "y_train": y[train], "x_test": x[test], "y_test": y[test]}
+    return arrays | {f"{key}_coarse": arrays[key] // 2 for key in ("y_train", "y_test")}

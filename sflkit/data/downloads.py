@@ -8,7 +8,6 @@ torchvision leaves, and read as that.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tarfile
@@ -46,8 +45,8 @@ class Source(NamedTuple):
     convert: Callable[[Path], dict[str, np.ndarray] | bytes]
 
 
-def fetch(name: str, *, folder: str | os.PathLike | None = None) -> Path:
-    """Download the data set `name`, convert it, and return its file.
+def fetch(name: str) -> Path:
+    """Download the data set `name` to `paths.data()`, convert it, and return its file.
 
     A file that is already there is kept. Each address is tried in turn, each `RETRIES` times more
     after a broken connection or a wrong checksum. Files that arrived whole are kept until the
@@ -58,8 +57,6 @@ def fetch(name: str, *, folder: str | os.PathLike | None = None) -> Path:
     ----------
     name : str
         A key of `SOURCES`.
-    folder : path, optional
-        Where the file goes; by default data/ of the clone, outside one the user's cache folder.
 
     Raises
     ------
@@ -73,20 +70,16 @@ def fetch(name: str, *, folder: str | os.PathLike | None = None) -> Path:
         If the folder cannot be written.
     """
     source = SOURCES[checks.choice("name", name, SOURCES)]
-    target_folder = paths.data() if folder is None else Path(folder).expanduser()
-    target = target_folder / catalogue.file_name(name)
-    raw = target_folder / f".{name}.download"
-    paths.check_writable(target_folder)
+    target = paths.data() / catalogue.file_name(name)
+    raw = target.with_name(f".{name}.download")
+    paths.check_writable(target.parent)
     with paths.lock(target):
         if target.is_file():
             return target
-        print(
-            f"fetching {name} ({catalogue.about(name)}) into {target_folder}",
-            file=sys.stderr,  # it must not end in the output of a program
-            flush=True,
-        )
+        said = f"fetching {name} ({catalogue.about(name)}) into {target.parent}"
+        print(said, file=sys.stderr, flush=True)  # it must not end in the output of a program
         for file, checksum in source.files.items():
-            _fetch_file(name, file, checksum, raw, folder)
+            _fetch_file(name, file, checksum, raw)
         try:
             content = source.convert(raw)
         except (OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError) as error:
@@ -97,9 +90,7 @@ def fetch(name: str, *, folder: str | os.PathLike | None = None) -> Path:
     return target
 
 
-def _fetch_file(
-    name: str, file: str, checksum: str, raw: Path, folder: str | os.PathLike | None
-) -> None:
+def _fetch_file(name: str, file: str, checksum: str, raw: Path) -> None:
     """Download one file into the folder `raw` from the first address that has it whole."""
     import pooch
     import requests
@@ -122,7 +113,7 @@ def _fetch_file(
     if damaged:
         message = f"{file} of {name} did not arrive whole from any address: {reason}"
         raise files.DataCorruptError(message)
-    raise catalogue.unavailable(name, folder, f"the download failed ({reason})")
+    raise catalogue.unavailable(name, f"the download failed ({reason})")
 
 
 def _unpacked(raw: Path, coarse: bool) -> dict[str, np.ndarray]:
@@ -135,18 +126,22 @@ def _unpacked(raw: Path, coarse: bool) -> dict[str, np.ndarray]:
     return files.read_batches(raw, coarse)
 
 
+def _idx_files(*sums: str) -> dict[str, str]:
+    return {f"{file}.gz": f"md5:{md5}" for file, md5 in zip(files.IDX.values(), sums, strict=True)}
+
+
 SOURCES = {
     "mnist": Source(
         (
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
             "https://storage.googleapis.com/cvdf-datasets/mnist/",
         ),
-        {
-            "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
-            "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
-            "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
-        },
+        _idx_files(
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
+        ),
         files.read_idx_folder,
     ),
     "fmnist": Source(
@@ -154,12 +149,12 @@ SOURCES = {
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",  # no TLS, so it is last
         ),
-        {
-            "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",
-            "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
-            "t10k-labels-idx1-ubyte.gz": "md5:bb300cfdad3c16e7a12a480ee83cd310",
-        },
+        _idx_files(
+            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "25c81989df183df01b3e8a0aad5dffbe",
+            "bef4ecab320f06d8554ea6380940ec79",
+            "bb300cfdad3c16e7a12a480ee83cd310",
+        ),
         files.read_idx_folder,
     ),
     "cifar10": Source(

@@ -32,14 +32,15 @@ import bisect
 import functools
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from sflkit import checks
 from sflkit.data import catalogue, datasets, natural, partitions, synthetic
-from sflkit.data.arrays import Dataset
-from sflkit.data.clients import Federation, NaturalClients
+from sflkit.data.arrays import Dataset, Inputs
+from sflkit.data.leaf import NaturalClients
 from sflkit.randomness import generator
 
 PHOTOGRAPHS = ("cifar10", "cifar100", *catalogue.COMPLETE)
@@ -52,6 +53,107 @@ LOGISTIC_SAMPLES = 200  # of all clients together: FDS, Table 1
 LOGISTIC_TEST = 200  # of every client: ours
 # Neighbouring windows of a text repeat each other: one per so many characters is tested.
 VALIDATION_STRIDE = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """Clients and their data. Arrays are made read-only and may be shared among callers.
+
+    Parameters
+    ----------
+    name : str
+    x, y : (n, ...) float32 or int64, and (n,) int64
+        `x` is an array, or `Inputs` that become float32 row by row: `x[rows]` is an array either
+        way, and `numpy.asarray(x)` the whole one.
+    clients : tuple of int64 arrays (N_m,)
+        Rows of `x` that each client holds, in order of arrival. Every client has at least one, and
+        no row has two holders.
+    x_test, y_test : (n_test, ...), (n_test,)
+        As `x` and `y`.
+    test_weights : float64 (n_test,)
+        >= 0, with sum 1. The weighted mean over the test set is the mean over clients of the mean
+        at a client.
+    n_classes : int
+    historical : bool (n_clients,)
+        Clients with static data; the others' samples arrive over time (FDS, Section 5). All True
+        when there is no such split.
+    digest : str
+        sha256 of the data behind it.
+    note : str
+        What a reader of results must know, such as a stand-in or a subset.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a client is empty, a row is out of range or held twice, or the weights
+        are no probability vector.
+    """
+
+    name: str
+    x: np.ndarray | Inputs = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    clients: tuple[np.ndarray, ...] = field(repr=False)
+    x_test: np.ndarray | Inputs = field(repr=False)
+    y_test: np.ndarray = field(repr=False)
+    test_weights: np.ndarray = field(repr=False)
+    n_classes: int
+    historical: np.ndarray = field(repr=False)
+    digest: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        m, n, n_test = len(self.clients), len(self.x), len(self.x_test)
+        empty = [k for k, ids in enumerate(self.clients) if not len(ids)]
+        if empty or not m:
+            raise ValueError(
+                f"clients={empty} hold no sample; each of the {m} clients must hold at least one"
+            )
+        held = np.bincount(checks.indices("clients", np.concatenate(self.clients), n))
+        if held.max() > 1:
+            raise ValueError(
+                f"clients hold row {held.argmax()} twice; a row has one holder at most"
+            )
+        for name, shape in (
+            ("y", (n,)),
+            ("y_test", (n_test,)),
+            ("historical", (m,)),
+            ("test_weights", (n_test,)),
+            ("x_test", (n_test, *self.x.shape[1:])),
+        ):
+            if (found := getattr(self, name).shape) != shape:
+                raise ValueError(f"{name} has shape {found}; it must be {shape}")
+        if self.historical.dtype != bool:
+            raise ValueError(f"historical holds {self.historical.dtype}; it must hold bool")
+        for name in ("y", "y_test"):
+            vars(self)[name] = checks.indices(name, getattr(self, name), self.n_classes)
+        for name, x in (("x", self.x), ("x_test", self.x_test)):
+            if isinstance(x, np.ndarray) and not np.isfinite(x).all():
+                raise ValueError(f"{name} holds a value that is not finite; fill or drop such rows")
+        checks.simplex("test_weights", self.test_weights)
+        for array in (*vars(self).values(), *self.clients):
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+
+    @property
+    def n_clients(self) -> int:
+        """M."""
+        return len(self.clients)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return tuple(self.x.shape[1:])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """N_m, int64 (n_clients,)."""
+        return np.array([len(ids) for ids in self.clients])
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What the record of a result says of the data."""
+        size = int(self.sizes.sum())
+        return {"name": self.name, "digest": self.digest, "size": size, "note": self.note}
 
 
 def data_streams(
@@ -107,20 +209,23 @@ def data_streams(
     sflkit.data.DataUnavailableError, sflkit.data.DataCorruptError
         As `data.load`.
     """
-    name = _name(data, NAMES)
     fraction = checks.real("hist_fraction", hist_fraction, above=0, below=1)
     alpha = checks.real("alpha", alpha, above=0)
     epsilon = checks.real("epsilon", epsilon, 0)
-    if name in NATURAL:
+    if _is_natural(data, NAMES):
         if n_historical is not None:
             checks.integer("n_historical", n_historical, 1)
-        found = natural.load(name)
-        return _natural(found, n_clients, seed, n_samples=n_samples, fraction=fraction)
+        return _natural(natural.load(data), n_clients, seed, n_samples, fraction=fraction)
     n_clients = checks.integer("n_clients", n_clients, 2)
     n_historical = checks.integer("n_historical", n_historical, 1, n_clients - 1)
     historical = np.arange(n_clients) < n_historical
-    source = None if name == "logistic" else datasets.dataset(data)
-    rows, note = _rows(source, n_samples, seed)
+    source = None
+    if isinstance(data, str) and data == "logistic":  # has samples in no order
+        n = LOGISTIC_SAMPLES if n_samples is None else n_samples
+        rows, note = np.arange(checks.integer("n_samples", n, 2)), ""
+    else:
+        source = datasets.dataset(data)
+        rows, note = _rows(source, n_samples, seed)
     # The historical part is a prefix of one random order: a larger fraction keeps the samples of a
     # smaller one.
     n_hist = int(np.rint(fraction * len(rows)))
@@ -186,25 +291,17 @@ def static(
     ValueError, sflkit.data.DataUnavailableError, sflkit.data.DataCorruptError
         As `data_streams`; also when there are too few samples or natural clients.
     """
-    name = _name(data, NAMES[1:])
     min_samples = checks.integer("min_samples", min_samples, 1)
     alpha = checks.real("alpha", alpha, above=0)
-    if name in NATURAL:
-        return _natural(
-            natural.load(name),
-            n_clients,
-            seed,
-            n_samples=n_samples,
-            min_samples=min_samples,
-            samples_per_client=samples_per_client,
-        )
-    n_clients = checks.integer("n_clients", n_clients, 1)
+    if samples_per_client is not None:
+        samples_per_client = checks.integer("samples_per_client", samples_per_client, 1)
+    if _is_natural(data, NAMES[1:]):
+        found = natural.load(data)
+        return _natural(found, n_clients, seed, n_samples, min_samples, samples_per_client)
     source = datasets.dataset(data)
     rows, note = _rows(source, n_samples, seed)
-    if n_clients > len(rows):
-        raise ValueError(f"n_clients={n_clients} must be at most the {len(rows)} samples there are")
-    per_client = len(rows) // n_clients if samples_per_client is None else samples_per_client
-    per_client = checks.integer("samples_per_client", per_client, 1)
+    n_clients = checks.integer("n_clients", n_clients, 1, len(rows))
+    per_client = samples_per_client or len(rows) // n_clients
     if n_clients * per_client > len(rows):
         raise ValueError(
             f"n_clients={n_clients} with samples_per_client={per_client} need "
@@ -217,9 +314,9 @@ def static(
     return _images(source, rows, [ids[part] for part in local], np.ones(n_clients, bool), note)
 
 
-def _name(data: str | Dataset | tuple, allowed: Sequence[str]) -> str:
-    """Return the name that was given, checked; "own" for data of the caller's own."""
-    return checks.choice("data", data, allowed) if isinstance(data, str) else "own"
+def _is_natural(data: str | Dataset | tuple, allowed: Sequence[str]) -> bool:
+    """Return whether it is the name of a set with natural clients; a name must be allowed."""
+    return isinstance(data, str) and checks.choice("data", data, allowed) in NATURAL
 
 
 def validation_split(federation: Federation, share: float, rng: np.random.Generator) -> Federation:
@@ -246,71 +343,38 @@ def validation_split(federation: Federation, share: float, rng: np.random.Genera
     share = checks.real("share", share, above=0, below=1)
     rng = checks.generator(rng)
     is_text = federation.x.dtype.kind == "i"
-    kept = []
-    tested = []
+    kept, tested = [], []
     for ids in federation.clients:
         n = min(len(ids) - 1, int(np.rint(share * len(ids))))
         out = np.arange(len(ids)) >= len(ids) - n
-        if not is_text:
-            out = rng.permutation(out)
+        out = out if is_text else rng.permutation(out)
         kept.append(ids[~out])
         given = ids[out]
         if is_text:
             given = given[np.unique(given // VALIDATION_STRIDE, return_index=True)[1]]
         tested.append(given)
-    rows, weights = _per_client(tested)
-    if not len(rows):
+    if not any(map(len, tested)):
+        sizes = federation.sizes
         raise ValueError(
-            f"share={share} leaves no validation sample: clients hold {federation.sizes.min()} to "
-            f"{federation.sizes.max()} samples and keep at least one"
+            f"share={share} leaves no validation sample: clients hold {sizes.min()} to "
+            f"{sizes.max()} samples and keep at least one"
         )
-    return replace(
-        federation,
-        clients=tuple(kept),
-        x_test=federation.x[rows],
-        y_test=federation.y[rows],
-        test_weights=weights,
-    )
+    return replace(federation, clients=tuple(kept), **_tests(federation, tested))
 
 
-def _label_weights(
-    y: np.ndarray, clients: Sequence[np.ndarray], y_test: np.ndarray, n_classes: int
-) -> np.ndarray:
-    """Return the weight (n_test,) of each test sample in the mean over clients of their scores.
-
-    The score of a client is the one on a test set that has the client's label shares. A class that
-    clients hold must have a test sample.
-    """
-    per_client = [np.bincount(y[ids], minlength=n_classes) / len(ids) for ids in clients]
-    shares = np.mean(per_client, axis=0)
-    have = np.bincount(y_test, minlength=n_classes)
-    untested = np.flatnonzero((have == 0) & (shares > 0))
-    if len(untested):
-        raise ValueError(
-            f"y_test has no sample of the classes {untested.tolist()}, which clients hold"
-        )
-    weights = (shares / np.maximum(have, 1))[y_test]
-    return weights / weights.sum()
-
-
-def _per_client(parts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of all parts and their weights in the mean over clients.
+def _tests(found: Federation | NaturalClients, parts: Sequence[np.ndarray]) -> dict[str, Any]:
+    """Return the test set of some rows of each client, whose mean is that over the clients.
 
     A row of a part of n weighs 1 / (M' n), where M' is the number of parts that are not empty.
     """
     full = [ids for ids in parts if len(ids)]
-    weights = [np.full(len(ids), 1 / (len(full) * len(ids))) for ids in full]
-    return np.concatenate([np.empty(0, np.int64), *full]), np.concatenate([np.empty(0), *weights])
+    rows = np.concatenate(full)
+    weights = np.concatenate([np.full(len(ids), 1 / (len(full) * len(ids))) for ids in full])
+    return {"x_test": found.x[rows], "y_test": found.y[rows], "test_weights": weights}
 
 
-def _rows(source: Dataset | None, n_samples: int | None, seed: int) -> tuple[np.ndarray, str]:
-    """Return a random order of the samples in use, and what to say about it.
-
-    Without `source` they are those of the synthetic task, which need no order.
-    """
-    if source is None:
-        n = LOGISTIC_SAMPLES if n_samples is None else n_samples
-        return np.arange(checks.integer("n_samples", n, 2)), ""
+def _rows(source: Dataset, n_samples: int | None, seed: int) -> tuple[np.ndarray, str]:
+    """Return a random order of the samples in use, and what to say about it."""
     total = len(source.y_train)
     n = checks.integer("n_samples", total if n_samples is None else n_samples, 1, total)
     order = generator(seed, "partition", 0).permutation(total)[:n]
@@ -325,9 +389,20 @@ def _images(
     historical: np.ndarray,
     note: str,
 ) -> Federation:
-    """Return the federation of clients that hold some of the `rows` of a data set of images."""
-    x, y = source.lazy_inputs("train"), source.y_train
-    weights = _label_weights(y, clients, source.y_test, source.n_classes)
+    """Return the federation of clients that hold some of the `rows` of a data set of images.
+
+    The score of a client is the one on a test set that has the client's label shares, so that a
+    test sample weighs the mean of these over the number of its class.
+    """
+    x, y, n_classes = source.lazy_inputs("train"), source.y_train, source.n_classes
+    per_client = [np.bincount(y[ids], minlength=n_classes) / len(ids) for ids in clients]
+    shares = np.mean(per_client, axis=0)
+    have = np.bincount(source.y_test, minlength=n_classes)
+    if len(untested := np.flatnonzero((have == 0) & (shares > 0))):
+        raise ValueError(
+            f"y_test has no sample of the classes {untested.tolist()}, which clients hold"
+        )
+    weights = (shares / np.maximum(have, 1))[source.y_test]
     if len(rows) < len(y):  # a subset is numbered anew, in the data set's order, without the rest
         rows = np.sort(rows)
         clients = [np.searchsorted(rows, ids) for ids in clients]
@@ -339,8 +414,8 @@ def _images(
         clients=tuple(clients),
         x_test=source.lazy_inputs("test"),
         y_test=source.y_test,
-        test_weights=weights,
-        n_classes=source.n_classes,
+        test_weights=weights / weights.sum(),
+        n_classes=n_classes,
         historical=historical,
         digest=source.digest,
         note=note,
@@ -351,10 +426,10 @@ def _natural(
     found: NaturalClients,
     n_clients: int | None,
     seed: int,
-    *,
     n_samples: int | None,
     min_samples: int = 1,
     samples_per_client: int | None = None,
+    *,
     fraction: float | None = None,
 ) -> Federation:
     """Return natural clients in random order.
@@ -362,9 +437,7 @@ def _natural(
     The first round(fraction M) are historical, at least one and not all; without `fraction` all
     are.
     """
-    per_client = 1
-    if samples_per_client is not None:
-        per_client = checks.integer("samples_per_client", samples_per_client, 1)
+    per_client = samples_per_client or 1
     need = max(min_samples, per_client)
     able = np.flatnonzero([len(ids) >= need for ids in found.train])
     at_least = 1 if fraction is None else 2
@@ -377,31 +450,26 @@ def _natural(
     m = checks.integer("n_clients", m, at_least, len(able))
     chosen = generator(seed, "partition", 0).permutation(able)[:m]
     sizes = np.array([len(found.train[k]) for k in chosen])
-    limit = sizes.max() if samples_per_client is None else per_client
+    limit = samples_per_client or sizes.max()
     if n_samples is not None:
         n_samples = checks.integer("n_samples", n_samples, m * per_client)
         # The largest limit that gives at most n_samples.
         limit = bisect.bisect_right(
             range(1, limit + 1), n_samples, key=lambda most: np.minimum(sizes, most).sum()
         )
-    rows, weights = _per_client([found.test[k] for k in chosen])
     n_historical = m if fraction is None else min(max(1, round(fraction * m)), m - 1)
-    less = [
-        f"{m} of {len(found.train)} clients" if m < len(found.train) else "",
-        f"at most {limit} samples each" if (sizes > limit).any() else "",
-    ]
+    few = f"{m} of {len(found.train)} clients" if m < len(found.train) else ""
+    cut = f"at most {limit} samples each" if (sizes > limit).any() else ""
     return Federation(
         name=found.name,
         x=found.x,
         y=found.y,
         clients=tuple(_limited(found.train[k], limit, seed, int(k)) for k in chosen),
-        x_test=found.x[rows],
-        y_test=found.y[rows],
-        test_weights=weights,
+        **_tests(found, [found.test[k] for k in chosen]),
         n_classes=found.n_classes,
         historical=np.arange(m) < n_historical,
         digest=found.digest,
-        note="; ".join(filter(None, (", ".join(filter(None, less)), found.note))),
+        note="; ".join(filter(None, (", ".join(filter(None, (few, cut))), found.note))),
     )
 
 

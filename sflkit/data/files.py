@@ -15,10 +15,9 @@ need of numpy is stood in for, and anything else is refused.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
-import os
+import io
 import pickle
 import zlib
 from collections.abc import Mapping
@@ -27,13 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from sflkit import npzfiles, paths
+from sflkit import checks, npzfiles, paths
 from sflkit.data.catalogue import Spec
 
 SPLITS = ("train", "test")
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 _COARSE = ("y_train_coarse", "y_test_coarse")
-_IDX = {
+IDX = {
     "x_train": "train-images-idx3-ubyte",
     "y_train": "train-labels-idx1-ubyte",
     "x_test": "t10k-images-idx3-ubyte",
@@ -72,54 +71,41 @@ def read(path: Path, spec: Spec) -> dict[str, np.ndarray]:
             arrays = read_batches(path, spec.n_coarse > 0)
         else:
             arrays = read_idx_folder(path)
+        if missing := [key for key in needed if key not in arrays]:
+            raise ValueError(f"it lacks {missing[0]} and holds {', '.join(sorted(arrays))}")
+        return {key: _checked(key, arrays, spec) for key in needed}
     except FileNotFoundError:
         raise
     except (OSError, ValueError, EOFError, zlib.error) as error:
-        form = "in torchvision's form" if path.is_dir() else "as npz without pickled objects"
-        raise DataCorruptError(f"{path} cannot be read {form}: {error}") from error
-    if missing := [key for key in needed if key not in arrays]:
-        raise DataCorruptError(
-            f"{path} lacks {missing[0]}; it must hold {', '.join(needed)} and holds "
-            f"{sorted(arrays)}"
-        )
-    _check(path, spec, arrays)
-    return {key: x.astype(np.int64) if key[0] == "y" else x for key, x in arrays.items()}
+        raise DataCorruptError(f"{path} cannot be read: {error}") from error
 
 
-def _check(path: Path, spec: Spec, arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse arrays that are not of the documented form."""
-    for split in SPLITS:
-        x = arrays[f"x_{split}"]
-        if x.dtype != np.uint8 or x.shape[1:] != spec.shape or not len(x):
-            raise DataCorruptError(
-                f"{path}: x_{split} is {x.dtype} of shape {x.shape}; "
-                f"it must be uint8 of shape (n, {', '.join(map(str, spec.shape))}) with n >= 1"
+def _checked(key: str, arrays: Mapping[str, np.ndarray], spec: Spec) -> np.ndarray:
+    """Return images, or labels as int64; ValueError if they are of another form."""
+    found = arrays[key]
+    if key[0] == "x":
+        if found.dtype != np.uint8 or found.shape[1:] != spec.shape or not len(found):
+            shape = ", ".join(map(str, spec.shape))
+            raise ValueError(
+                f"{key} is {found.dtype} of shape {found.shape}; it must be uint8 of shape "
+                f"(n, {shape}) with n >= 1"
             )
-        for key, n in ((f"y_{split}", spec.n_classes), (f"y_{split}_coarse", spec.n_coarse)):
-            y = arrays.get(key)
-            if y is None:
-                continue
-            if y.shape != (len(x),) or y.dtype.kind not in "iu":
-                raise DataCorruptError(
-                    f"{path}: {key} is {y.dtype} of shape {y.shape}; "
-                    f"it must be {len(x)} integers, one per sample"
-                )
-            if (wrong := (y < 0) | (y >= n)).any():
-                raise DataCorruptError(
-                    f"{path}: {key} holds the label {y[wrong][0]}; "
-                    f"labels must be integers in [0, {n - 1}]"
-                )
+        return found
+    labels = checks.indices(key, found, spec.n_coarse if key in _COARSE else spec.n_classes)
+    n = len(arrays[f"x_{key.split('_')[1]}"])
+    if len(labels) != n:
+        raise ValueError(f"{key} has {len(labels)} labels; it must have one for each of {n} images")
+    return labels
 
 
 def read_idx_folder(folder: Path) -> dict[str, np.ndarray]:
     """Return the arrays of MNIST's four idx files; OSError or ValueError where one is wrong."""
     arrays = {}
-    for key, name in _IDX.items():
-        plain = folder / name
-        packed = folder / f"{name}.gz"
-        if not plain.is_file() and not packed.is_file():
-            raise ValueError(f"it lacks {name} or {packed.name}")
-        arrays[key] = read_idx(plain if plain.is_file() else packed)
+    for key, name in IDX.items():
+        found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
+        if not found:
+            raise ValueError(f"it lacks {name} or {name}.gz")
+        arrays[key] = read_idx(found[0])
     return arrays
 
 
@@ -136,17 +122,16 @@ def read_idx(path: Path) -> np.ndarray:
     OSError, EOFError, zlib.error
         If the file cannot be read or unpacked.
     """
-    with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-        raw = file.read()
-    if len(raw) < 4 or raw[:3] != b"\0\0\x08":
+    raw = paths.read(path)
+    raw = gzip.decompress(raw) if path.suffix == ".gz" else raw
+    if raw[:3] != b"\0\0\x08" or len(raw) < 4 + 4 * raw[3]:
         raise ValueError(
-            f"{path.name} starts with {raw[:4].hex()}; "
-            "an idx file of unsigned bytes starts with 000008"
+            f"{path.name} starts with {raw[:4].hex()}; an idx file of unsigned bytes starts with "
+            "000008, the number of its axes, and their lengths"
         )
-    head = 4 + 4 * raw[3]
-    shape = tuple(map(int, np.frombuffer(raw[:head], ">u4", offset=4))) if len(raw) >= head else ()
-    values = np.frombuffer(raw[head:], np.uint8)
-    if len(shape) != raw[3] or len(values) != int(np.prod(shape)):
+    shape = tuple(map(int, np.frombuffer(raw, ">u4", raw[3], 4)))
+    values = np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3])
+    if len(values) != int(np.prod(shape)):
         raise ValueError(f"{path.name} holds {len(values)} values; its head promises shape {shape}")
     return values.reshape(shape)
 
@@ -161,55 +146,32 @@ def read_batches(folder: Path, coarse: bool) -> dict[str, np.ndarray]:
     ValueError
         If a file is missing, or is no such batch.
     """
-    names = {"train": ["train"], "test": ["test"]}
-    keys = {"": b"fine_labels", "_coarse": b"coarse_labels"}
-    if not coarse:
-        names = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
-        keys = {"": b"labels"}
+    names = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
+    keys = {"y_{}": b"labels"}
+    if coarse:
+        names = {"train": ["train"], "test": ["test"]}
+        keys = {"y_{}": b"fine_labels", "y_{}_coarse": b"coarse_labels"}
     arrays = {}
     for split, files in names.items():
         if missing := [name for name in files if not (folder / name).is_file()]:
             raise ValueError(f"it lacks {missing[0]}")
-        batches = [_unpickled(folder / name, keys.values()) for name in files]
+        batches = [_unpickled(folder / name, [*keys.values()]) for name in files]
         rows = np.concatenate([batch[b"data"] for batch in batches])  # a colour after the other
         x = rows.reshape(-1, 3, _SIDE, _SIDE).transpose(0, 2, 3, 1)
         arrays[f"x_{split}"] = np.ascontiguousarray(x)
-        for end, key in keys.items():
-            labels = [np.asarray(batch[key], np.int64) for batch in batches]
-            arrays[f"y_{split}{end}"] = np.concatenate(labels)
+        for name, key in keys.items():
+            arrays[name.format(split)] = np.concatenate([batch[key] for batch in batches])
     return arrays
 
 
-class _Array:
-    """Stands for the array of bytes of a pickle; only its numbers are looked at."""
+class _Plain:
+    """Stands for numpy's array, its type and what makes them: it keeps what it is given."""
 
-    def __init__(self, *_: Any) -> None:
-        self.values = np.empty(0, np.uint8)
-
-    def __setstate__(self, state: tuple) -> None:
-        _, shape, dtype, by_columns, raw = state
-        if dtype.name not in ("u1", b"u1"):
-            raise ValueError(f"its array is of type {dtype.name!r}; it must be of bytes, 'u1'")
-        order = "F" if by_columns else "C"
-        self.values = np.frombuffer(raw, np.uint8).reshape(shape, order=order)
-
-
-class _Type:
-    """Stands for the type of that array."""
-
-    def __init__(self, name: Any, *_: Any) -> None:
-        self.name = name
+    def __init__(self, *given: Any) -> None:
+        self.given = given
 
     def __setstate__(self, state: tuple) -> None:
-        pass
-
-
-_STAND_INS = {
-    ("numpy.core.multiarray", "_reconstruct"): _Array,
-    ("numpy._core.multiarray", "_reconstruct"): _Array,
-    ("numpy", "ndarray"): _Array,
-    ("numpy", "dtype"): _Type,
-}
+        self.state = state
 
 
 class _Unpickler(pickle.Unpickler):
@@ -217,58 +179,46 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Return what stands for a function of numpy; ValueError for any other."""
-        if (module, name) not in _STAND_INS:
-            raise ValueError(f"it asks for {module}.{name}, which no batch of CIFAR does")
-        return _STAND_INS[module, name]
+        if module.startswith("numpy") and name in ("_reconstruct", "ndarray", "dtype"):
+            return _Plain
+        raise ValueError(f"it asks for {module}.{name}, which no batch of CIFAR does")
 
 
-def _unpickled(path: Path, labels: Any) -> dict[bytes, Any]:
+def _unpickled(path: Path, labels: list[bytes]) -> dict[bytes, np.ndarray]:
     """Return a batch of CIFAR: data (n, 3072) bytes, and the lists of labels named."""
     try:
-        with open(path, "rb") as file:
-            batch = _Unpickler(file, encoding="bytes").load()
-        found = {key: batch[key] for key in labels} | {b"data": batch[b"data"].values}
-        lengths = {len(values) for values in found.values()}
+        batch = _Unpickler(io.BytesIO(paths.read(path)), encoding="bytes").load()
+        _, shape, kind, by_columns, raw = batch[b"data"].state
+        if kind.given[0] not in ("u1", b"u1"):
+            raise ValueError(f"its array is of type {kind.given[0]!r}; it must be of bytes, 'u1'")
+        found = {key: np.asarray(batch[key], np.int64) for key in labels}
+        x = np.frombuffer(raw, np.uint8).reshape(shape, order="F" if by_columns else "C")
+        if x.shape[1:] != (3 * _SIDE**2,) or any(y.shape != x.shape[:1] for y in found.values()):
+            sizes = [len(y) for y in found.values()]
+            raise ValueError(
+                f"it holds {x.shape} bytes, which must be rows of 3072, as many as labels, {sizes}"
+            )
+        return found | {b"data": x}
     except OSError:
         raise
     except Exception as error:  # a damaged pickle fails in any way
         raise ValueError(f"{path.name} is no batch of CIFAR: {error or 'it ends'}") from error
-    if found[b"data"].shape[1:] != (3 * _SIDE**2,) or len(lengths) > 1:
-        raise ValueError(
-            f"{path.name} holds data {found[b'data'].shape} and {sorted(lengths)} samples and "
-            "labels; it must hold as many rows of 3072 bytes as labels"
-        )
-    return found
 
 
 def write(path: Path, content: dict[str, np.ndarray] | bytes) -> str:
-    """Write a file and return its sha256.
-
-    Arrays become an npz, bytes are written as they are. No half-written file ever carries the final
-    name, so that a killed process or a full disk leaves the old file or none.
+    """Write a file in one step, and return its sha256; arrays become an npz.
 
     Raises
     ------
     paths.CannotWrite
         If the disk is full or the folder cannot be written.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)
-        with open(partial, "xb") as file:  # x follows no link
-            if isinstance(content, bytes):
-                file.write(content)
-            else:
-                np.savez(file, **content)
-        digest = file_digest(partial)
-        os.replace(partial, path)
-    except OSError as error:
-        raise paths.CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-    return digest
+    if not isinstance(content, bytes):
+        file = io.BytesIO()
+        np.savez(file, **content)
+        content = file.getbuffer()
+    paths.write_atomic(path, content)
+    return hashlib.sha256(content).hexdigest()
 
 
 def state(path: Path) -> tuple[tuple[str, int, int], ...]:

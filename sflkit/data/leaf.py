@@ -17,19 +17,54 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sflkit.data import catalogue
-from sflkit.data.clients import NaturalClients
 from sflkit.data.files import DataCorruptError, file_digest
 from sflkit.randomness import generator
 
 TEST_SHARE = 0.2  # LEAF's usual split
 # (list of x, list of y) of a user -> arrays of equal length, or ValueError or TypeError.
 Convert = Callable[[list, list], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class NaturalClients:
+    """Samples of natural clients. The arrays are made read-only, since callers share them.
+
+    Parameters
+    ----------
+    name : str
+    x, y, train, test
+        Samples, and the rows of each client to train and to test on; `sflkit.data.natural` has a
+        table. `x` may hold rows of nobody: windows that reach from one role into
+        the next. A client with one sample has an empty test part.
+    clients : tuple of str
+        Writers, or roles.
+    n_classes : int
+    digest : str
+        sha256 of the data.
+    note : str
+        What a reader of results must know.
+    """
+
+    name: str
+    x: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    clients: tuple[str, ...] = field(repr=False)
+    train: tuple[np.ndarray, ...] = field(repr=False)
+    test: tuple[np.ndarray, ...] = field(repr=False)
+    n_classes: int
+    digest: str
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for array in (self.x, self.y, *self.train, *self.test):
+            array.flags.writeable = False
 
 
 def read(
@@ -75,18 +110,11 @@ def read(
     alone = sum(len(given) == 1 for given in blocks) if len(parts) == 2 else 0
     digest = "".join(file_digest(path) for paths in files.values() for path in paths)
     x, y = (np.concatenate([block[k] for given in blocks for block in given]) for k in (0, 1))
-    note = f"{alone} users lie in one part of LEAF's split only, and are split here"
-    return NaturalClients(
-        name=name,
-        x=x,
-        y=y,
-        clients=names,
-        train=tuple(train),
-        test=tuple(test),
-        n_classes=n_classes,
-        digest=hashlib.sha256(digest.encode()).hexdigest(),
-        note=note if alone else "",
+    note = (
+        f"{alone} users lie in one part of LEAF's split only, and are split here" if alone else ""
     )
+    digest = hashlib.sha256(digest.encode()).hexdigest()
+    return NaturalClients(name, x, y, names, tuple(train), tuple(test), n_classes, digest, note)
 
 
 def _split(rows: np.ndarray, user: int, overlap: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,8 +137,6 @@ def _users(paths: list[Path], convert: Convert) -> dict[str, tuple[np.ndarray, n
             if len(sizes) != len(names):
                 raise ValueError(f"num_samples has {len(sizes)} entries, users {len(names)}")
             for user, said in zip(names, sizes, strict=True):
-                if user not in content["user_data"]:
-                    raise ValueError(f"user_data has no user {user!r}")
                 x, y = convert(content["user_data"][user]["x"], content["user_data"][user]["y"])
                 if len(x) != len(y) or not len(x) or user in users:
                     raise ValueError(

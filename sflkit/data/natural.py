@@ -30,7 +30,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import re
 import string
 from pathlib import Path
@@ -41,8 +40,8 @@ import numpy as np
 from sflkit import checks
 from sflkit.data import catalogue, datasets, files, leaf, synthetic
 from sflkit.data.arrays import Dataset
-from sflkit.data.clients import NaturalClients
 from sflkit.data.files import DataCorruptError
+from sflkit.data.leaf import NaturalClients
 
 NAMES = ("writers", "mnist-writers", "femnist", "plays", "shakespeare", "shakespeare-plays")
 LENGTH = 80  # characters of a window; FDS D.1.4, FATS 6.1.2, LEAF
@@ -55,9 +54,7 @@ SYMBOLS = string.printable
 _PLACES = {symbol: i for i, symbol in enumerate(SYMBOLS)}
 
 
-def load(
-    name: str, *, root: str | os.PathLike | None = None, download: bool = True
-) -> NaturalClients:
+def load(name: str, *, download: bool = True) -> NaturalClients:
     """Return a data set with natural clients; repeated calls share one copy.
 
     Parameters
@@ -67,7 +64,7 @@ def load(
         are downloaded if need be, "femnist" is supplied by the user, "shakespeare"
         is downloaded, or LEAF's json supplied by the user, "shakespeare-plays" is supplied by the
         user.
-    root, download
+    download : bool
         As `data.load`.
 
     Raises
@@ -78,21 +75,18 @@ def load(
         As `data.load`.
     """
     checks.choice("name", name, NAMES)
-    download = checks.flag("download", download)
     if name == "writers":
-        return _writers(name, datasets.load("digits"))
+        return _writers(name, datasets.load("digits", download=download))
     if name == "mnist-writers":
-        digits = datasets.load("mnist", root=root, download=download)
+        digits = datasets.load("mnist", download=download)
         return _writers(name, digits, n_writers=300, sizes=(50, 150))
+    path = datasets.obtain(name, download=download)
     if name == "plays":
-        return _text(name, None, ())
-    path = datasets.obtain(name, root=root, download=download)
+        return _speakers(name, None, ())
     parts = catalogue.leaf_files(path) if path.is_dir() else {"": [path]}
     # Their times and sizes are an argument so that the caches do not hold on to what was replaced.
     state = tuple(files.state(file) for part in parts.values() for file in part)
-    if path.is_dir():
-        return _leaf(name, path, state)
-    return (_plays if name == "shakespeare-plays" else _text)(name, path, state)
+    return (_leaf if path.is_dir() else _speakers)(name, path, state)
 
 
 def parse_roles(text: str) -> dict[str, list[str]]:
@@ -115,9 +109,7 @@ def parse_roles(text: str) -> dict[str, list[str]]:
         )
     roles: dict[str, list[str]] = {}
     for role, speech in zip(speeches[::2], speeches[1::2], strict=True):
-        roles.setdefault(role, []).extend(
-            line.strip() for line in speech.split("\n") if line.strip()
-        )
+        roles.setdefault(role, []).extend(_lines(speech))
     return roles
 
 
@@ -143,12 +135,11 @@ def read_plays(path: Path) -> dict[str, list[str]]:
                 raise ValueError(f"{role[:80]!r} must have a list of speeches")
     except (OSError, ValueError, RecursionError) as error:
         raise DataCorruptError(f"{path} is no json of plays ({error})") from error
-    return {
-        role: [
-            line.strip() for speech in content[role] for line in speech.split("\n") if line.strip()
-        ]
-        for role in sorted(content)
-    }
+    return {role: _lines("\n".join(content[role])) for role in sorted(content)}
+
+
+def _lines(speech: str) -> list[str]:
+    return [line.strip() for line in speech.split("\n") if line.strip()]
 
 
 def encode(text: str) -> np.ndarray:
@@ -213,70 +204,48 @@ def _strings(x: list, y: list) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.lru_cache(maxsize=2)
-def _text(name: str, path: Path | None, state: tuple) -> NaturalClients:
-    """Return the roles of a text, which is the made one where `path` is None."""
-    if path is None:
-        text = synthetic.plays()
-        note = catalogue.STAND_INS["plays"]
-        digest = hashlib.sha256(text.encode()).hexdigest()
-    else:
-        digest = files.file_digest(path)
-        text = path.read_text(encoding="utf-8")
-        note = f"{path.name} is not the canonical file"
-    try:
-        found = parse_roles(text)
-    except ValueError as error:
-        raise DataCorruptError(f"{path}: {error}") from error
-    roles = _with_two_lines(path, found)
-    if digest == catalogue.SHAKESPEARE:
-        note = (
-            f"{len(roles)} roles of tinyshakespeare, "
-            "not the 916 of LEAF's whole text (FDS, Table 1)"
-        )
-    return _speakers(name, roles, digest, note)
+def _speakers(name: str, path: Path | None, state: tuple) -> NaturalClients:
+    """Return the roles of plays with at least two lines (LEAF's rule, FDS D.1.4) as clients.
 
-
-@functools.lru_cache(maxsize=2)
-def _plays(name: str, path: Path, state: tuple) -> NaturalClients:
-    """Return the roles of the plays in a json file; the digest is of what it holds."""
-    found = read_plays(path)
-    digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
-    roles = _with_two_lines(path, found)
-    n_plays = len({role.partition("/")[0] for role in roles})
-    n_characters = sum(len("\n".join(lines)) for lines in roles.values())
-    note = (
-        f"{len(roles):,} roles of {n_plays} plays, {n_characters:,} characters, of another edition "
-        "than the 916 roles of LEAF's text (FDS, Table 1)"
-    )
-    return _speakers(name, roles, digest, note)
-
-
-def _with_two_lines(path: Path | None, roles: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the roles with at least two lines (LEAF's rule, FDS D.1.4)."""
-    kept = {role: lines for role, lines in roles.items() if len(lines) >= 2}
-    if not kept:
+    The last fifth of a role's lines is its test part. Where `path` is None the text is a made one.
+    """
+    found, digest = _roles(name, path)
+    roles = {role: lines for role, lines in found.items() if len(lines) >= 2}
+    if not roles:
         raise DataCorruptError(f"{path} holds no role with at least two lines")
-    return kept
-
-
-def _speakers(name: str, roles: dict[str, list[str]], digest: str, note: str) -> NaturalClients:
-    """Return roles as clients; the last fifth of a role's lines is its test part."""
+    if path is None:
+        note = catalogue.about("plays")
+    elif name == "shakespeare-plays":
+        n_plays = len({role.partition("/")[0] for role in roles})
+        n_characters = sum(len("\n".join(lines)) for lines in roles.values())
+        note = f"{len(roles):,} roles of {n_plays} plays, {n_characters:,} characters, of another "
+        note += "edition than the 916 roles of LEAF's text (FDS, Table 1)"
+    elif digest == catalogue.SHAKESPEARE:
+        note = f"{len(roles)} roles of tinyshakespeare, not the 916 of LEAF's whole text (FDS, "
+        note += "Table 1)"
+    else:
+        note = f"{path.name} is not the canonical file"
     parts = []
     for lines in roles.values():
         n_test = max(1, round(leaf.TEST_SHARE * len(lines)))
         parts += [lines[:-n_test], lines[-n_test:]]
     x, y, rows = windows(parts, [1, TEST_STRIDE] * len(roles))
-    return NaturalClients(
-        name=name,
-        x=x,
-        y=y,
-        clients=tuple(roles),
-        train=tuple(rows[::2]),
-        test=tuple(rows[1::2]),
-        n_classes=len(SYMBOLS),
-        digest=digest,
-        note=note,
-    )
+    train, test = tuple(rows[::2]), tuple(rows[1::2])
+    return NaturalClients(name, x, y, tuple(roles), train, test, len(SYMBOLS), digest, note)
+
+
+def _roles(name: str, path: Path | None) -> tuple[dict[str, list[str]], str]:
+    """Return the lines of every role, and the sha256 of a text or of what a file of plays holds."""
+    if name == "shakespeare-plays":
+        found = read_plays(path)
+        return found, hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    if path is None:
+        text = synthetic.plays()
+        return parse_roles(text), hashlib.sha256(text.encode()).hexdigest()
+    try:
+        return parse_roles(path.read_text(encoding="utf-8")), files.file_digest(path)
+    except ValueError as error:
+        raise DataCorruptError(f"{path}: {error}") from error
 
 
 @functools.lru_cache(maxsize=1)
@@ -290,15 +259,8 @@ def _leaf(name: str, path: Path, state: tuple) -> NaturalClients:
 @functools.cache
 def _writers(name: str, digits: Dataset, **sizes: Any) -> NaturalClients:
     """Return a stand-in for FEMNIST; `sizes` are those of `synthetic.writers`."""
-    x, y, train, test = synthetic.writers(digits, **sizes)
-    return NaturalClients(
-        name=name,
-        x=(x[:, None] / 255).astype(np.float32),
-        y=y,
-        clients=tuple(f"writer {m}" for m in range(len(train))),
-        train=train,
-        test=test,
-        n_classes=10,
-        digest=hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest(),
-        note=catalogue.STAND_INS[name],
-    )
+    pixels, y, train, test = synthetic.writers(digits, **sizes)
+    x = (pixels[:, None] / 255).astype(np.float32)
+    clients = tuple(f"writer {m}" for m in range(len(train)))
+    digest = hashlib.sha256(pixels.tobytes() + y.tobytes()).hexdigest()
+    return NaturalClients(name, x, y, clients, train, test, 10, digest, catalogue.about(name))

@@ -16,18 +16,15 @@ import hashlib
 import io
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from sflkit import npzfiles, paths
 from sflkit.randomness import generator
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 EXAMPLE_LABELS = ("idle", "running", "hot", "fault")
 _EXAMPLE_ROWS = 420  # of each machine
@@ -98,28 +95,19 @@ def read(path: Path | str, *, label: str = "label", client: str = "client") -> T
     if not path.is_file():
         raise FileNotFoundError(f"path={str(path)!r}: there is no such file")
     content = path.read_bytes()
-    if end == ".npz":
-        parts = _from_npz(path)
-    else:
-        parts = _from_csv(path, content, label, client, _SEPARATORS[end])
-    x, y, clients, features = parts
-    x = _as_float32(path, x, features)
-    y, clients = _names(path, "y", y), _names(path, "client", clients)
-    names, numbers = np.unique(y, return_inverse=True)
-    owners, owner = np.unique(clients, return_inverse=True)
-    if len(names) < 2:
-        raise ValueError(
-            f"{path.name} has the label {str(names[0])!r} only; it must have two or more"
-        )
-    return Table(
-        x,
-        numbers.astype(np.int64),
-        owner.astype(np.int64),
-        tuple(names.tolist()),
-        tuple(owners.tolist()),
-        features,
-        hashlib.sha256(content).hexdigest(),
-    )
+    try:
+        if end == ".npz":
+            x, y, owners, features = _from_npz(path)
+        else:
+            x, y, owners, features = _from_csv(content, label, client, end)
+        x = _as_float32(x, features)
+        labels, y = _numbered(label if features else "y", y, features)
+        clients, owner = _numbered(client if features else "client", owners, features)
+        if len(labels) < 2:
+            raise ValueError(f"it has the label {labels[0]!r} only; it must have two or more")
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+    return Table(x, y, owner, labels, clients, features, hashlib.sha256(content).hexdigest())
 
 
 def write_example(path: Path | str) -> Path:
@@ -150,175 +138,141 @@ def write_example(path: Path | str) -> Path:
     return path
 
 
-def _from_csv(path: Path, content: bytes, label: str, client: str, separator: str) -> tuple:
+def _from_csv(content: bytes, label: str, client: str, end: str) -> tuple:
     import pandas as pd
 
+    separator = _SEPARATORS[end]
     try:
-        plain = gzip.decompress(content) if path.suffix == ".gz" else content
-        text = plain.decode("utf-8-sig")
+        text = (gzip.decompress(content) if end.endswith(".gz") else content).decode("utf-8-sig")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path.name} is no CSV file in UTF-8: {error}") from None
-    _check_separator(path, text, separator)
+        raise ValueError(f"it is no CSV file in UTF-8: {error}") from None
+    _check_separator(text, separator)
     try:
-        _check_fields(
-            path, csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
-        )
+        rows = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
+        _check_fields(filter(None, rows))
         kinds = {label: str, client: str}
         frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=kinds, index_col=False)
     except (csv.Error, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise ValueError(f"{path.name} is no CSV file: {error}") from None
+        raise ValueError(f"it is no CSV file: {error}") from None
     if label not in frame:
-        columns = ", ".join(map(str, frame.columns[:_SHOWN]))
-        raise ValueError(f"label={label!r} is no column of {path.name}; it has {columns}")
+        raise ValueError(
+            f"label={label!r} is no column; it has {', '.join(frame.columns[:_SHOWN])}"
+        )
     features = frame.drop(columns=[label, client], errors="ignore")
-    if not len(frame) or not len(features.columns):
-        raise ValueError(f"{path.name} has {len(frame)} rows and {len(features.columns)} features")
-    _check_cells(path, frame, features.columns)
+    if not features.size:
+        raise ValueError(f"it has {len(frame)} rows and {len(features.columns)} features")
+    for name, column in features.items():
+        if not pd.api.types.is_numeric_dtype(column):
+            row = int(pd.to_numeric(column, errors="coerce").isna().argmax())
+            raise ValueError(_no_number(name, column.iloc[row], row))
     owners = frame[client] if client in frame else pd.Series("all", index=frame.index)
-    names = tuple(map(str, features.columns))
-    return (
-        features.to_numpy(np.float64),
-        frame[label].to_numpy(str),
-        owners.to_numpy(str),
-        names,
-    )
+    names = tuple(features.columns)
+    return features.to_numpy(np.float64), frame[label].to_numpy(str), owners.to_numpy(str), names
 
 
-def _check_separator(path: Path, text: str, separator: str) -> None:
+def _check_separator(text: str, separator: str) -> None:
     """Refuse a heading that other separators part, but not its own; quoted text counts as none."""
     heading = text.strip("\r\n").partition("\n")[0].strip("\r")
     plain = re.sub(r'"[^"]*"', "", heading)
     if separator not in plain and (other := re.search("[;\t,|]", plain)):
         raise ValueError(
-            f"{path.name}: the heading is one column, {heading!r}: is it separated by "
-            f"{other[0]!r}? Read are commas in a .csv and tabs in a .tsv, with points in decimals. "
-            f"pandas.read_csv(..., sep={other[0]!r}, decimal=...) reads any other form, and "
-            "to_csv(..., index=False) writes this one"
+            f"the heading is one column, {heading!r}: is it separated by {other[0]!r}? Read are "
+            "commas in a .csv and tabs in a .tsv, with points in decimals. pandas.read_csv(..., "
+            f"sep={other[0]!r}, decimal=...) reads any other form, and to_csv(..., index=False) "
+            "writes this one"
         )
 
 
-def _check_fields(path: Path, rows: Iterator[list[str]]) -> None:
+def _check_fields(rows: Iterator[list[str]]) -> None:
     """Refuse columns without a name of their own, and rows longer than the heading.
 
     pandas would give the first names, and take the first column of the second for row names.
     """
-    filled = (row for row in rows if row)
-    heading = next(filled, [])
+    heading = next(rows, [])
     for k, name in enumerate(heading):
         if not name.strip() or name in heading[:k]:
             hint = "" if k or name else " (of pandas, the row numbers: to_csv(..., index=False))"
             raise ValueError(
-                f"{path.name}: column {k + 1} of the heading is called {name!r}{hint}; every "
-                "column needs a name of its own"
+                f"column {k + 1} of the heading is called {name!r}{hint}; every column needs a "
+                "name of its own"
             )
-    for n, row in enumerate(filled, 2):
+    for n, row in enumerate(rows, 2):
         if len(row) > len(heading):
             raise ValueError(
-                f"{path.name}: row {n}, counted from the heading, has {len(row)} fields and the "
-                f"heading {len(heading)}"
+                f"row {n}, counted from the heading, has {len(row)} fields and the heading "
+                f"{len(heading)}"
             )
 
 
-def _check_cells(path: Path, frame: pd.DataFrame, features: Collection[str]) -> None:
-    """Refuse a cell without a value, and one of a feature that is no number."""
-    import pandas as pd
-
-    for name in frame:
-        column = frame[name]
-        gaps = column.isna() | column.isin([np.inf, -np.inf])
-        if gaps.any():
-            raise ValueError(
-                f"{path.name}: the column {name!r} has no finite value in row {gaps.argmax() + 2}, "
-                "counted from the heading; fill or drop such rows"
-            )
-        if name not in features or pd.api.types.is_numeric_dtype(column):
-            continue
-        row = int(pd.to_numeric(column, errors="coerce").isna().argmax())
-        cell = column.iloc[row]
-        comma = re.fullmatch(r"[+-]?\d+,\d+", str(cell).strip())
-        raise ValueError(
-            f"{path.name}: the column {name!r} holds {cell!r} in row {row + 2}, counted from the "
-            "heading; features must be numbers "
-            + (
-                "with a point before the decimals"
-                if comma
-                else "(code words as columns of 0 and 1, or drop them; which column is the label "
-                "and which the client is said by label= and client=)"
-            )
-        )
+def _no_number(name: str, cell: Any, row: int) -> str:
+    """Return what is said of a cell of a feature that is no number."""
+    way = (
+        "(code words as columns of 0 and 1, or drop them; which column is the label and which the "
+        "client is said by label= and client=)"
+    )
+    if re.fullmatch(r"[+-]?\d+,\d+", str(cell).strip()):
+        way = "with a point before the decimals"
+    return f"{_place(repr(name), cell, row, (name,))}; features must be numbers {way}"
 
 
-def _as_float32(path: Path, x: np.ndarray, features: tuple[str, ...]) -> np.ndarray:
+def _place(column: str, value: Any, row: int, features: tuple[str, ...]) -> str:
+    """Return where a value stands, in words; in a file without `features` rows count from 0."""
+    where = f"row {row + 2}, counted from the heading" if features else f"row {row}, counted from 0"
+    return f"the column {column} holds {value!r} in {where}"
+
+
+def _as_float32(x: np.ndarray, features: tuple[str, ...]) -> np.ndarray:
     """Return numbers (n, ...) as float32, refused where that would lose what they say."""
     with np.errstate(over="ignore"):
         out = x.astype(np.float32)
-    if x.dtype.kind in "bu" and x.dtype.itemsize == 1:
-        return out
     columns, rounded = x.reshape(len(x), -1), out.reshape(len(x), -1)
+    called = [*map(repr, features)] or [f"{k} of x" for k in range(columns.shape[1])]
     if not np.isfinite(rounded).all():
         row, column = np.argwhere(~np.isfinite(rounded))[0]
+        place = _place(called[column], columns[row, column].item(), row, features)
         raise ValueError(
-            f"{path.name}: the column {_called(features, column)} holds "
-            f"{columns[row, column].item()!r} in row {row + 2}, counted from the heading; features "
-            "are float32, which ends at 3.4e38"
+            f"{place}; features are finite float32, which ends at 3.4e38; fill or drop such rows"
         )
-    ends = np.stack([columns.min(axis=0), columns.max(axis=0)])
-    largest = np.abs(ends.astype(float)).max(axis=0)
-    for column in np.flatnonzero(largest > _WHOLE):
+    for column in np.flatnonzero(np.abs(rounded).max(axis=0) >= _WHOLE):
         exact = columns[:, column]
-        lost = np.abs(exact.astype(np.longdouble) - rounded[:, column]).max()
+        lost = np.abs(exact.astype(np.longdouble) - rounded[:, column])
         is_whole = not np.any(exact % 1)
         fewer = is_whole and len(np.unique(rounded[:, column])) < len(np.unique(exact))
-        if fewer or lost > _LOST * exact.std(dtype=float) > 0:
+        if fewer or lost.max() > _LOST * exact.std(dtype=float) > 0:
+            place = _place(called[column], exact[lost.argmax()].item(), lost.argmax(), features)
             raise ValueError(
-                f"{path.name}: the column {_called(features, column)} holds numbers about "
-                f"{largest[column]:.6g} that are too close to one another for float32, which would "
+                f"{place} and others that are too close to one another for float32, which would "
                 "make several of them the same; subtract the smallest, or drop the column"
             )
     return out
 
 
-def _called(features: tuple[str, ...], column: int) -> str:
-    return repr(features[column]) if features else f"{column} of x"
-
-
-def _names(path: Path, what: str, values: np.ndarray) -> np.ndarray:
-    """Return labels or clients as text, refused where one is missing."""
-    names = values.astype(str)
-    absent = np.isin(names, _ABSENT)
+def _numbered(
+    what: str, values: np.ndarray, features: tuple[str, ...]
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the names of labels or clients in sorted order, and the number of each row's."""
+    texts = values.astype(str)
+    absent = np.isin(texts, _ABSENT)
     if absent.any():
-        raise ValueError(
-            f"{path.name}: {what} holds {str(names[absent][0])!r} in row {int(absent.argmax())}, "
-            "counted from 0, which is no name; fill or drop such rows"
-        )
-    return names
+        place = _place(repr(what), str(texts[absent][0]), absent.argmax(), features)
+        raise ValueError(f"{place}, which is no name; fill or drop such rows")
+    names, numbers = np.unique(texts, return_inverse=True)
+    return tuple(names.tolist()), numbers.astype(np.int64)
 
 
 def _from_npz(path: Path) -> tuple:
     try:
         arrays = npzfiles.read_npz(path, names=("x", "y", "client"))
     except ValueError as error:
-        raise ValueError(f"{path.name} cannot be read as npz: {error}") from error
-    missing = [name for name in ("x", "y") if name not in arrays]
-    if missing:
-        raise ValueError(f"{path.name} has no array {missing[0]!r}; it needs x and y")
+        raise ValueError(f"it cannot be read as npz: {error}") from error
+    if missing := [name for name in ("x", "y") if name not in arrays]:
+        raise ValueError(f"it has no array {missing[0]!r}; it needs x and y")
     x, y = arrays["x"], arrays["y"]
     owners = arrays.get("client", np.full(y.shape, "all"))
-    if (
-        x.ndim < 2
-        or x.dtype.kind not in "iufb"
-        or y.shape != x.shape[:1]
-        or owners.shape != y.shape
-    ):
+    if x.ndim < 2 or not x.size or x.dtype.kind not in "iufb":
+        raise ValueError(f"x is {x.dtype} {x.shape}; it must be numbers (n, ...), one at least")
+    if not y.shape == owners.shape == x.shape[:1]:
         raise ValueError(
-            f"{path.name}: x is {x.dtype} {x.shape}, y {y.shape}, client {owners.shape}; x must be "
-            "numbers (n, ...), y and client must have shape (n,)"
-        )
-    if not x.size:
-        raise ValueError(f"{path.name}: x has shape {x.shape}; it must hold at least one number")
-    if (wrong := ~np.isfinite(x).reshape(len(x), -1).all(axis=1)).any():
-        raise ValueError(
-            f"{path.name}: x holds a value that is not finite in row {wrong.argmax()}, counted "
-            "from 0; fill or drop such rows"
+            f"x is {x.shape}, y {y.shape}, client {owners.shape}; a row needs one each"
         )
     return x, y, owners, ()

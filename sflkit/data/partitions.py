@@ -127,7 +127,14 @@ def pachinko(
     alpha = checks.real("alpha", alpha, above=0)
     beta = checks.real("beta", beta, above=0)
     n_clients = checks.integer("n_clients", n_clients, 1, len(fine))
-    leaf, parent = _tree(fine, coarse)
+    if len(fine) != len(coarse):
+        raise ValueError(f"coarse has {len(coarse)} labels, fine {len(fine)}")
+    _, first, leaf = np.unique(fine, return_index=True, return_inverse=True)
+    if len(strays := np.flatnonzero(coarse[first][leaf] != coarse)):
+        bad = fine[strays[0]]
+        owners = np.unique(coarse[fine == bad]).tolist()
+        raise ValueError(f"fine label {bad} belongs to coarse labels {owners}; it must be one")
+    parent = np.unique(coarse[first], return_inverse=True)[1]
     left = np.bincount(leaf)
     rows = np.split(np.argsort(leaf, kind="stable"), np.cumsum(left)[:-1])
     pools = [rng.permutation(pool) for pool in rows]
@@ -135,7 +142,11 @@ def pachinko(
     wanted[rng.permutation(n_clients)[: len(fine) % n_clients]] += 1
     clients = []
     for n in wanted:
-        laws = _draw_laws(parent, alpha, beta, rng)
+        upper = rng.dirichlet(np.full(parent.max() + 1, alpha))
+        lower = np.empty(len(parent))
+        for p in range(len(upper)):
+            lower[parent == p] = rng.dirichlet(np.full((parent == p).sum(), beta))
+        laws = _Laws(upper, lower, parent, alpha, beta)
         clients.append(rng.permutation(_draw_samples(int(n), laws, pools, left, rng)))
     return tuple(clients)
 
@@ -148,31 +159,6 @@ class _Laws(NamedTuple):
     parent: np.ndarray  # (n_leaves,) number of the coarse label of each fine one
     alpha: float
     beta: float
-
-
-def _tree(fine: np.ndarray, coarse: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of the leaf of each sample, and of the parent of each leaf."""
-    if len(fine) != len(coarse):
-        raise ValueError(f"coarse has {len(coarse)} labels, fine {len(fine)}")
-    _, first, leaf = np.unique(fine, return_index=True, return_inverse=True)
-    strays = np.flatnonzero(coarse[first][leaf] != coarse)
-    if len(strays):
-        bad = fine[strays[0]]
-        raise ValueError(
-            f"fine label {bad} belongs to coarse labels {np.unique(coarse[fine == bad]).tolist()}; "
-            "it must be one"
-        )
-    return leaf, np.unique(coarse[first], return_inverse=True)[1]
-
-
-def _draw_laws(parent: np.ndarray, alpha: float, beta: float, rng: np.random.Generator) -> _Laws:
-    """Draw the laws of one client."""
-    n_parents = int(parent.max()) + 1
-    upper = rng.dirichlet(np.full(n_parents, alpha))
-    lower = np.empty(len(parent))
-    for p in range(n_parents):
-        lower[parent == p] = rng.dirichlet(np.full((parent == p).sum(), beta))
-    return _Laws(upper, lower, parent, alpha, beta)
 
 
 def _draw_samples(

@@ -27,14 +27,18 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sflkit import npzfiles, paths
 from sflkit.data import files
 
+if TYPE_CHECKING:
+    from sflkit.data.arrays import Dataset
+
 VERSION = 1  # raise it when the numbers change: files of features are made anew
+PARTS = ("x_train", "x_test")
 CHUNK = 128  # images at a time: their windows' answers take 30 MB
 
 
@@ -164,39 +168,32 @@ def compute(
         for first in range(0, len(x), chunk):
             features[first : first + chunk] = encode(x[first : first + chunk], encoder)
         parts.append(features)
-    train, _ = parts
+    train, test = parts
     mean = train.mean(axis=0, dtype=np.float64)
-    squares = sum(
-        ((train[first : first + chunk] - mean) ** 2).sum(axis=0)
-        for first in range(0, len(train), chunk)
-    )
-    spread = np.sqrt(squares / len(train))
+    blocks = (train[first : first + chunk] for first in range(0, len(train), chunk))
+    spread = np.sqrt(sum(((block - mean) ** 2).sum(axis=0) for block in blocks) / len(train))
     spread[spread == 0] = 1  # a word that never answers stays 0
     for features in parts:
         features -= mean.astype(np.float32)
         features /= spread.astype(np.float32)
-    return train, parts[1]
+    return train, test
 
 
 def read_or_make(
-    name: str, arrays: dict[str, np.ndarray], digest: str, recipe: Recipe, folders: list[Path]
+    name: str, images: Dataset, recipe: Recipe
 ) -> tuple[dict[str, np.ndarray], str, Path]:
     """Return features of a data set, made on first use and read from a file afterwards.
 
     The file's name holds a hash of the recipe and of the images' digest, so that features of other
-    images, or by another recipe, are never taken for these.
+    images, or by another recipe, are never taken for these. It may lie in any of
+    `paths.data_folders()`; it is written to the last one.
 
     Parameters
     ----------
     name : str
         What the file is called before the hash.
-    arrays : dict
-        x_train and x_test of the images; their labels are in no file.
-    digest : str
-        sha256 of the images.
+    images : Dataset
     recipe : Recipe
-    folders : list of Path
-        Where the file may lie; it is written to the last one.
 
     Returns
     -------
@@ -211,18 +208,16 @@ def read_or_make(
     DataCorruptError
         If the file cannot be read.
     """
-    made_of = f"{VERSION} {recipe!r} {digest}"
-    file_name = f"{name}-{hashlib.sha256(made_of.encode()).hexdigest()[:12]}.npz"
-    candidates = [folder / file_name for folder in folders]
+    made_of = hashlib.sha256(f"{VERSION} {recipe!r} {images.digest}".encode()).hexdigest()
+    candidates = [folder / f"{name}-{made_of[:12]}.npz" for folder in paths.data_folders()]
     target = candidates[-1]
     with paths.lock(target):  # two processes do not make the same features
         found = next((path for path in candidates if path.is_file()), None)
         if found is None:
-            train, test = compute(arrays["x_train"], arrays["x_test"], recipe)
-            features = {"x_train": train, "x_test": test}
+            features = dict(zip(PARTS, compute(images.x_train, images.x_test, recipe), strict=True))
             return features, files.write(target, features), target
     try:
-        features = npzfiles.read_npz(found, names=("x_train", "x_test"))
+        features = npzfiles.read_npz(found, names=PARTS)
     except ValueError as error:
         raise files.DataCorruptError(
             f"{found} cannot be read as npz ({error}); remove it, and it is made anew"

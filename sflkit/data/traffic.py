@@ -74,23 +74,8 @@ _KINDS = (
 )
 
 
-class _Flows(NamedTuple):
-    """Flows, or packets by the flow they belong to: arrays with one entry per flow."""
-
-    protocol: np.ndarray  # number of the protocol, 6 is TCP and 17 UDP
-    ports: np.ndarray  # (n, 2) server, client
-    tos: np.ndarray  # type of service
-    ttl: np.ndarray
-    window: np.ndarray
-    length: np.ndarray  # mean length of the payload, bytes
-    spread: np.ndarray  # standard deviation of that length
-    preamble: np.ndarray  # length of the session preamble, bytes
-    period: np.ndarray  # length of a record, bytes
-    record_header: np.ndarray  # (n, _RECORD_HEADER) bytes of the header of a record
-    header: np.ndarray  # how many of them are used
-    template: np.ndarray  # (n, PAYLOAD) the habitual bytes as altered by this flow
-    text: np.ndarray  # whether bodies are text
-    alphabet: np.ndarray  # (n, 256) the byte that stands for each random byte
+# Arrays with one entry per flow, or per packet what its flow has; `_application` says which.
+_Flows = dict[str, np.ndarray]
 
 
 def generate(
@@ -129,8 +114,8 @@ def generate(
         np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)
     )
     # The last "application" holds the services that all applications share.
-    flows = [_application(habits_rng, n_flows) for _ in range(n_classes + 1)]
-    flows = _Flows(*(np.concatenate(column) for column in zip(*flows, strict=True)))
+    drawn = [_application(habits_rng, n_flows) for _ in range(n_classes + 1)]
+    flows = {name: np.concatenate([one[name] for one in drawn]) for name in drawn[0]}
     y = choice_rng.permutation(np.arange(n_packets) % n_classes)
     owner = np.where(choice_rng.random(n_packets) < COMMON, n_classes, y)
     flow = owner * n_flows + choice_rng.integers(0, n_flows, n_packets)
@@ -138,7 +123,7 @@ def generate(
     # In blocks: the byte arrays of all packets at once would take gigabytes.
     for start in range(0, n_packets, 1024):
         block = slice(start, start + 1024)
-        _fill(x[block], _Flows(*(column[flow[block]] for column in flows)), byte_rng)
+        _fill(x[block], {name: values[flow[block]] for name, values in flows.items()}, byte_rng)
     return x.reshape(-1, SIDE, SIDE), y
 
 
@@ -164,38 +149,42 @@ def _application(rng: np.random.Generator, n_flows: int) -> _Flows:
     altered_fields = rng.random((n_flows, -(-PAYLOAD // _FIELD))) < ALTERED
     altered = np.repeat(altered_fields, _FIELD, axis=1)[:, :PAYLOAD]
     own = np.take_along_axis(alphabet[k], rng.integers(0, 256, (n_flows, PAYLOAD)), axis=1)
-    return _Flows(
-        protocol=np.array([kind.protocol for kind in _KINDS])[k],
-        ports=np.stack([port[k], rng.integers(32768, 61000, n_flows)], axis=1),
-        tos=tos[k],
-        ttl=rng.choice((64, 128, 255), n_flows) - rng.integers(0, 20, n_flows),
-        window=rng.integers(200, 65535, n_flows),
-        length=modes[k, rng.integers(0, 2, n_flows)] * rng.uniform(0.9, 1.1, n_flows),
-        spread=rng.choice((2.0, 20.0, 80.0), n_flows),
-        preamble=preamble[k],
-        period=period[k],
-        record_header=record[k].astype(np.uint8),
-        header=header[k],
-        template=np.where(altered, own, template[k]).astype(np.uint8),
-        text=np.array([kind.text for kind in _KINDS])[k],
-        alphabet=alphabet[k].astype(np.uint8),
-    )
+    return {
+        "protocol": np.array([kind.protocol for kind in _KINDS])[k],  # 6 is TCP and 17 UDP
+        "ports": np.stack([port[k], rng.integers(32768, 61000, n_flows)], axis=1),  # server, client
+        "tos": tos[k],  # type of service
+        "ttl": rng.choice((64, 128, 255), n_flows) - rng.integers(0, 20, n_flows),
+        "window": rng.integers(200, 65535, n_flows),
+        # mean and standard deviation of the length of the payload, bytes
+        "length": modes[k, rng.integers(0, 2, n_flows)] * rng.uniform(0.9, 1.1, n_flows),
+        "spread": rng.choice((2.0, 20.0, 80.0), n_flows),
+        "preamble": preamble[k],  # length of the session preamble, bytes
+        "period": period[k],  # length of a record, bytes
+        "record_header": record[k].astype(np.uint8),  # (n, _RECORD_HEADER) bytes
+        "header": header[k],  # how many of them are used
+        # (n, PAYLOAD) the habitual bytes as altered by this flow
+        "template": np.where(altered, own, template[k]).astype(np.uint8),
+        "text": np.array([kind.text for kind in _KINDS])[k],  # whether bodies are text
+        "alphabet": alphabet[k].astype(np.uint8),  # (n, 256) what stands for each random byte
+    }
 
 
 def _fill(x: np.ndarray, flow: _Flows, rng: np.random.Generator) -> None:
     """Write one packet into each row of zeros `x` (n, 1521); `flow` holds the flow of each."""
-    length = np.clip(np.rint(rng.normal(flow.length, flow.spread)), 0, PAYLOAD).astype(np.int64)
+    length = np.clip(np.rint(rng.normal(flow["length"], flow["spread"])), 0, PAYLOAD).astype(
+        np.int64
+    )
     place = np.arange(PAYLOAD, dtype=np.int32)
     body = rng.integers(0, 256, (len(x), PAYLOAD), np.uint8)
-    body[flow.text] = np.take_along_axis(
-        flow.alphabet[flow.text], body[flow.text].astype(np.intp), axis=1
+    body[flow["text"]] = np.take_along_axis(
+        flow["alphabet"][flow["text"]], body[flow["text"]].astype(np.intp), axis=1
     )
-    in_record = place % flow.period[:, None].astype(np.int32)
+    in_record = place % flow["period"][:, None].astype(np.int32)
     headers = np.take_along_axis(
-        flow.record_header, np.minimum(in_record, _RECORD_HEADER - 1), axis=1
+        flow["record_header"], np.minimum(in_record, _RECORD_HEADER - 1), axis=1
     )
-    body = np.where(in_record < flow.header[:, None], headers, body)
-    body = np.where(place < flow.preamble[:, None], flow.template, body)
+    body = np.where(in_record < flow["header"][:, None], headers, body)
+    body = np.where(place < flow["preamble"][:, None], flow["template"], body)
     x[:, HEADER : HEADER + PAYLOAD] = np.where(place < length[:, None], body, 0)
     _fill_headers(x, flow, length, rng)
 
@@ -205,23 +194,23 @@ def _fill_headers(
 ) -> None:
     """Write the headers of packets whose payloads have the given lengths, (n,), in bytes."""
     n = len(x)
-    udp = flow.protocol == 17
+    udp = flow["protocol"] == 17
     x[:, 0] = 0x45  # version 4, five words of header
-    x[:, 1] = flow.tos
+    x[:, 1] = flow["tos"]
     x[:, 2:4] = _big_endian(length + np.where(udp, 28, 40))
     x[:, 4:6] = rng.integers(0, 256, (n, 2))
     x[:, 6] = 0x40  # not to be fragmented
-    x[:, 8] = flow.ttl
-    x[:, 9] = flow.protocol
+    x[:, 8] = flow["ttl"]
+    x[:, 9] = flow["protocol"]
     x[:, 10:12] = rng.integers(0, 256, (n, 2))
     upward = rng.random(n) < 0.4  # from the client to the server
-    source, target = np.where(upward[:, None], flow.ports[:, ::-1], flow.ports).T
+    source, target = np.where(upward[:, None], flow["ports"][:, ::-1], flow["ports"]).T
     x[:, 20:22] = _big_endian(source)
     x[:, 22:24] = _big_endian(target)
     x[:, 24:32] = rng.integers(0, 256, (n, 8))
     x[:, 32] = 0x50  # five words of header
     x[:, 33] = np.where(rng.random(n) < 0.4, 0x18, 0x10)  # acknowledgement, with push or without
-    x[:, 34:36] = _big_endian(flow.window)
+    x[:, 34:36] = _big_endian(flow["window"])
     x[:, 36:38] = rng.integers(0, 256, (n, 2))
     x[udp, 24:26] = _big_endian(length[udp] + 8)
     x[udp, 28:HEADER] = 0

@@ -64,6 +64,9 @@ class FATSConfig:
         Fig. 3.
     streaming : bool
         False: all at once (Section 6.2.1); True: one after another (Appendix A.5).
+    per_request : int
+        Samples or clients that each request of a stream asks for, a divisor of `n_requests`. Only
+        with training.
     interval : int
         Rounds between two requests of a stream, recovered or not; 0 (default): each comes when the
         one before is served. The paper does not state it. Only with training.
@@ -98,7 +101,7 @@ class FATSConfig:
         Of the local steps, see `sgd.SGD`: the mean and no momentum are printed (Algorithm 1, line
         16); the authors' released repository has momentum 0.9 and weight decay 1e-4.
     fisher_rate, fisher_momentum, fisher_decay, fisher_damping : float
-        FR2's retraining (ERRATA 47), see `baselines.Fisher`; not stated.
+        FR2's retraining (ERRATA 47), see `sgd.Fisher`; not stated.
     checkpoint_every : int
         k >= 1: a global model is kept before every k-th round.
     test_size : int
@@ -150,8 +153,14 @@ class FATSConfig:
     reduction: Reduction = "mean"
     momentum: Momentum = 0.0
     weight_decay: NotNegative = 0.0
+    per_request: Count = 1
     # Fields that came after results had been published, and what all earlier runs had there.
-    LATER: ClassVar = {"reduction": "mean", "momentum": 0.0, "weight_decay": 0.0}
+    LATER: ClassVar = {
+        "reduction": "mean",
+        "momentum": 0.0,
+        "weight_decay": 0.0,
+        "per_request": 1,
+    }
 
     @model_validator(mode="after")
     def _agree(self) -> FATSConfig:
@@ -164,6 +173,12 @@ class FATSConfig:
         if self.interval and not (self.streaming and self.train):
             raise ValueError(
                 f"interval={self.interval} must be 0 unless streaming and train are True"
+            )
+        streamed = self.streaming and self.train
+        if self.per_request > 1 and (self.n_requests % self.per_request or not streamed):
+            raise ValueError(
+                f"per_request={self.per_request} must divide n_requests={self.n_requests}, and be "
+                "1 unless streaming and train are True"
             )
         return self
 

@@ -10,13 +10,20 @@
 
 Server rules stand in `servers`, the engine in `task`, `local` and `evaluation`;
 `own` builds the rule and the network that a user brings to a run. What is below them (`batches`,
-`picks`, `replicas`, `workers`, `pool`, `stacked`, `recording`) is for those who extend the engine.
+`replicas`, `workers`, `stacked`, `recording`) is for those who extend the engine.
 """
 
-from sflkit.federated.aggregation import LocalWork, weighted_average
 from sflkit.federated.evaluation import Evaluation, evaluate
 from sflkit.federated.local import local_sgd
-from sflkit.federated.servers import RULES, FedAvg, FedProx, Scaffold, ServerRule
+from sflkit.federated.servers import (
+    RULES,
+    FedAvg,
+    FedProx,
+    LocalWork,
+    Scaffold,
+    ServerRule,
+    weighted_average,
+)
 from sflkit.federated.task import Task
 
 __all__ = [

@@ -15,6 +15,12 @@ NOT_PLAIN = (
     "whose numbers lie plainly in memory, by .to_dense(), .dequantize() or .float() for example"
 )
 
+FINITE = "must be finite (did training diverge? try a smaller rate)"
+
+
+class NotFinite(ValueError):
+    """Parameters or updates hold NaN or infinity."""
+
 
 def tensor_of(value: Any, device: torch.device | None = None) -> Tensor:
     """Return `value` as a tensor, on `device` if one is given.
@@ -118,10 +124,7 @@ def finite_vector(name: str, value: Any) -> Tensor:
     vector = rows_of(name, vector[None])[0]
     if first_not_finite(vector[None]) is not None:
         bad = (~torch.isfinite(vector)).nonzero()[0].item()
-        raise ValueError(
-            f"{name} holds {vector[bad].item()} at entry {bad}; entries must be finite "
-            "(did training diverge? try a smaller rate)"
-        )
+        raise NotFinite(f"{name} holds {vector[bad].item()} at entry {bad}; entries {FINITE}")
     return vector
 
 
@@ -139,10 +142,7 @@ def first_not_finite(rows: Tensor) -> int | None:
 
 
 def check_finite(name: str, rows: Tensor) -> None:
-    """Raise a ValueError that names the first row of `rows` with a NaN or infinite entry."""
+    """Raise a `NotFinite` that names the first row of `rows` with a NaN or infinite entry."""
     bad = first_not_finite(rows)
     if bad is not None:
-        raise ValueError(
-            f"{name} has a NaN or infinite entry in row {bad}; entries must be finite "
-            "(did training diverge? try a smaller rate)"
-        )
+        raise NotFinite(f"{name} has a NaN or infinite entry in row {bad}; entries {FINITE}")

@@ -14,7 +14,6 @@ from torch import Tensor
 from sflkit import checks, machine
 from sflkit.federated.arrays import array_of
 from sflkit.federated.batches import Batch, samples
-from sflkit.federated.replicas import Replica
 from sflkit.federated.stacked import models_at_once
 from sflkit.federated.task import Task
 from sflkit.federated.workers import for_each_client
@@ -77,10 +76,10 @@ def evaluate(
     batch_size = checks.integer("batch_size", batch_size, 1)
     where = machine.device(device)
     data = samples(task, "samples", (x, y), where)
-    shares = None if weights is None else _shares(weights, data.n).to(where)
+    shares = _shares(weights, len(data.x)).to(where)
     rows = flat.to(where).reshape(-1, task.n_params)
     sums = _sums(task, rows, data, batch_size, machine.thread_count(threads), shares)
-    loss, accuracy = sums / (data.n if shares is None else float(shares.sum()))
+    loss, accuracy = sums / float(shares.sum())
     accuracy[~torch.isfinite(rows).all(1).cpu().numpy()] = np.nan
     if flat.ndim == 2:
         return Evaluation(loss, accuracy)
@@ -89,6 +88,8 @@ def evaluate(
 
 def _shares(weights: Any, n: int) -> Tensor:
     """Return the weights (n,), float64, divided by the largest: the sum of some would overflow."""
+    if weights is None:
+        return torch.ones(n, dtype=torch.float64)
     weights = checks.array("weights", array_of(weights), low=0.0)
     if weights.shape != (n,) or not weights.any():
         raise ValueError(
@@ -98,46 +99,40 @@ def _shares(weights: Any, n: int) -> Tensor:
 
 
 def _sums(
-    task: Task, rows: Tensor, data: Batch, batch_size: int, threads: int, shares: Tensor | None
+    task: Task, rows: Tensor, data: Batch, batch_size: int, threads: int, shares: Tensor
 ) -> np.ndarray:
-    """Return the (weighted) sums over samples of losses and of hits, float64 (2, C)."""
-    together = min(len(rows), models_together(task, data.x, min(data.n, batch_size)))
+    """Return the weighted sums over samples of losses and of hits, float64 (2, C)."""
+    n = len(data.x)
+    together = min(len(rows), models_together(task, data.x, min(n, batch_size)))
     parts = [
-        (k, slice(i, i + batch_size))
+        (slice(k, k + together), slice(i, i + batch_size))
         for k in range(0, len(rows), together)
-        for i in range(0, data.n, batch_size)
+        for i in range(0, n, batch_size)
     ]
 
-    def measure(part: tuple[int, slice]) -> np.ndarray:
-        k, samples = part
-        models, x, y = rows[k : k + together], data.x[samples], data.y[samples]
+    def measure(part: tuple[slice, slice]) -> np.ndarray:
+        models, x, y, w = rows[part[0]], data.x[part[1]], data.y[part[1]], shares[part[1]]
         with task.replica(rows.device) as replica, torch.inference_mode():
-            outputs = _outputs(replica, models, x)
+            if len(models) > 1:
+                outputs = replica.outputs(replica.views(models), x, shared=True)
+            else:
+                replica.load(models[0])
+                outputs = replica.module(replica.inputs(x))
             y = y.repeat(len(models), *[1] * (y.ndim - 1))
             values = torch.stack(_losses_and_hits(task, outputs, y)).view(2, len(models), len(x))
-            if shares is not None:
-                w = shares[samples]
-                values = (values * w).masked_fill(w == 0, 0)  # 0 times infinity would be NaN
-            return values.sum(2).cpu().numpy()
+            # 0 times infinity would be NaN
+            return (values * w).masked_fill(w == 0, 0).sum(2).cpu().numpy()
 
     sums = np.zeros((2, len(rows)))
     measured = for_each_client(measure, parts, threads, rows.device)
-    for (k, _), values in zip(parts, measured, strict=True):
-        sums[:, k : k + together] += values
+    for (models, _), values in zip(parts, measured, strict=True):
+        sums[:, models] += values
     return sums
 
 
 def models_together(task: Task, x: Tensor, n: int) -> int:
     """Return how many models go through `n` samples like those of `x` in one computation."""
     return models_at_once(task, x, n) if x.device.type != "cpu" and task.stackable(x) else 1
-
-
-def _outputs(replica: Replica, models: Tensor, x: Tensor) -> Tensor:
-    """Return the outputs (C n, ...) of C models (C, P) on the inputs `x` (n, ...)."""
-    if len(models) > 1:
-        return replica.outputs(replica.views(models), x, shared=True)
-    replica.load(models[0])
-    return replica.module(replica.inputs(x))
 
 
 def _losses_and_hits(task: Task, outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@
     local_sgd(task, w, rate=0.1, data=(x, y), rows=rows, updates=True)
 
 Source: SFL, Section IV, (3): local steps are plain SGD, w <- w - eta_L g. There are two back ends,
-which give the same answers to rounding: `sflkit.federated.pool` trains clients side by side in
+which give the same answers to rounding: `sflkit.federated.workers` trains clients side by side in
 worker threads, `sflkit.federated.stacked` trains many clients in one computation.
 
 | code        | symbol | shape          | meaning                                               |
@@ -23,9 +23,8 @@ worker threads, `sflkit.federated.stacked` trains many clients in one computatio
 
 from __future__ import annotations
 
-import contextlib
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,9 +32,9 @@ import torch
 from torch import Tensor
 
 from sflkit import checks, machine
-from sflkit.federated import pool, stacked
+from sflkit.federated import stacked, workers
 from sflkit.federated.arrays import is_plain
-from sflkit.federated.picks import Lists, Rows, Training
+from sflkit.federated.batches import Lists, Rows, Training
 from sflkit.federated.task import Task
 
 BACKENDS = ("auto", "pool", "stacked")
@@ -118,30 +117,26 @@ def local_sgd(
         and the model or the data cannot be stacked. Where one client is at fault, the message names
         it.
     """
-    start = task.vectors("params", params)
     where = machine.device(device)
-    steps = _local_steps(task, batches, data, rows, weights, where)
-    _check_rows("params", start, len(steps))
-    rates = _rates(rate, len(steps), torch.finfo(task.dtype).max)
-    prox = checks.real("prox", prox, 0.0, torch.finfo(task.dtype).max)
+    data = _local_steps(task, batches, data, rows, weights, where)
+    n = len(data.sizes)
+    start = _vectors(task, "params", params, n)
     if corrections is not None:
-        corrections = task.vectors("corrections", corrections)
-        _check_rows("corrections", corrections, len(steps))
-        corrections = corrections.to(where).expand(len(steps), -1)
-    back_end = choose_back_end(task, backend, where, steps)
-    result = _result(task, out, len(steps), where)
+        corrections = _vectors(task, "corrections", corrections, n).to(where).expand(n, -1)
+    back_end = choose_back_end(task, backend, where, data)
+    result = _result(task, out, n, where)
     work = Training(
         task=task,
-        start=start.to(where).expand(len(steps), -1),
-        data=steps,
-        rates=rates,
-        prox=prox,
+        start=start.to(where).expand(n, -1),
+        data=data,
+        rates=_rates(rate, n, torch.finfo(task.dtype).max),
+        prox=checks.real("prox", prox, 0.0, torch.finfo(task.dtype).max),
         corrections=corrections,
         updates=checks.flag("updates", updates),
         out=result,
         threads=machine.thread_count(threads),
     )
-    (stacked if back_end == "stacked" else pool).train(work)
+    (stacked if back_end == "stacked" else workers).train(work)
     if out is None:
         return result.to(start.device)
     return out if out is result else out.copy_(result)
@@ -158,15 +153,25 @@ def _local_steps(
     if not isinstance(batches, Sequence) or isinstance(batches, (str, bytes)):
         kind = type(batches).__name__
         raise ValueError(f"batches={kind} must be a list with one list of (x, y) per client")
-    with _collector_paused():
+    # Python's garbage collector would look at all batches again and again as their number grows,
+    # and none of them is garbage: with 10,000 clients that took half of a round.
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
         return Lists(task, batches, device)
+    finally:
+        if was_on:
+            gc.enable()
 
 
-def _check_rows(name: str, value: Tensor, n_clients: int) -> None:
+def _vectors(task: Task, name: str, value: Any, n_clients: int) -> Tensor:
+    """Return `value` as (P,) or (C, P), checked."""
+    value = task.vectors(name, value)
     if value.ndim == 2 and len(value) != n_clients:
         raise ValueError(
             f"{name} has {len(value)} rows but there are {n_clients} clients; they must agree"
         )
+    return value
 
 
 def _rates(rate: Any, n_clients: int, high: float) -> np.ndarray:
@@ -195,15 +200,14 @@ def _result(task: Task, out: Tensor | None, n_clients: int, device: torch.device
     return out if out.device.type == device.type else torch.empty_like(out, device=device)
 
 
-def choose_back_end(task: Task, backend: str, device: torch.device, steps: Lists | Rows) -> str:
+def choose_back_end(task: Task, backend: str, device: torch.device, data: Lists | Rows) -> str:
     """Return "pool" or "stacked", whichever the caller wants or is faster."""
     checks.choice("backend", backend, BACKENDS)
-    if backend == "pool" or (backend == "auto" and not _worth_stacking(task, device, steps)):
+    if backend == "pool" or (backend == "auto" and not _worth_stacking(task, device, data)):
         return "pool"
-    examples = steps.examples()
-    if len(examples) > 1:
+    if len(data.examples) > 1:
         problem = "cannot train on samples or targets of several shapes or types together"
-    elif all(task.stackable(x) for x in examples):
+    elif all(task.stackable(x) for x in data.examples):
         return "stacked"
     else:
         problem = (
@@ -215,24 +219,8 @@ def choose_back_end(task: Task, backend: str, device: torch.device, steps: Lists
     return "pool"
 
 
-def _worth_stacking(task: Task, device: torch.device, steps: Lists | Rows) -> bool:
-    if len(steps) < 2 or device.type != "cpu":
-        return len(steps) >= 2
+def _worth_stacking(task: Task, device: torch.device, data: Lists | Rows) -> bool:
+    if len(data.sizes) < 2 or device.type != "cpu":
+        return len(data.sizes) >= 2
     small = task.n_params <= STACK_PARAMS and not task.convolutional
-    return small and steps.sizes()[:, :1].max(initial=0) <= STACK_BATCH
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause Python's garbage collector while batches are made.
-
-    It would look at all objects again and again as their number grows, and none of them is garbage:
-    with 10,000 clients that took half of a round.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+    return small and data.sizes[:, :1].max(initial=0) <= STACK_BATCH

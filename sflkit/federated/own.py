@@ -27,8 +27,7 @@ import numpy as np
 from torch import nn
 
 from sflkit import models, torch_draws
-from sflkit.federated.aggregation import LocalWork
-from sflkit.federated.servers import ServerRule
+from sflkit.federated.servers import LocalWork, ServerRule
 
 
 def build_server(server: Callable[..., ServerRule], config: Any, shares: np.ndarray) -> ServerRule:
@@ -48,13 +47,8 @@ def build_server(server: Callable[..., ServerRule], config: Any, shares: np.ndar
     ValueError
         If `server` is an object or cannot be called as the table says, or makes no server rule.
     """
-    make = maker(
-        "server",
-        server,
-        of_class=(),
-        of_function=("config", "shares"),
-        finished=hasattr(server, "local_options"),
-    )
+    made, arguments = hasattr(server, "local_options"), ("config", "shares")
+    make = maker("server", server, of_class=(), of_function=arguments, finished=made)
     made = make() if inspect.isclass(server) else make(config, shares)
     if not callable(made) or not callable(getattr(made, "local_options", None)):
         raise ValueError(
@@ -89,12 +83,12 @@ def network(
     n_classes: int,
     **options: Any,
 ) -> nn.Module:
-    """Return the network of a run: `model` if there is one, else the network `name` of the papers.
+    """Return the network of a run: `model`, what it makes, or the network `name` of the papers.
 
     Parameters
     ----------
     model : torch.nn.Module, class, function or None
-        See `build_model`.
+        See the table above.
     name, input_shape, n_classes, options
         See `models.create`; options that are None are left out, so that the network's own values
         stand.
@@ -102,32 +96,12 @@ def network(
     Raises
     ------
     ValueError
-        As `build_model` and `models.create`.
+        As `models.create`, or if `model` is no module and cannot be called as the table says, or
+        makes no module.
     """
-    if model is not None:
-        return build_model(model, input_shape, n_classes)
-    given = {option: value for option, value in options.items() if value is not None}
-    return models.create(name, input_shape=input_shape, n_classes=n_classes, **given)
-
-
-def build_model(
-    model: nn.Module | Callable[..., nn.Module], input_shape: tuple[int, ...], n_classes: int
-) -> nn.Module:
-    """Return the network: `model` itself, or what the class or function `model` makes.
-
-    Parameters
-    ----------
-    model : torch.nn.Module, class or function
-        See the table above.
-    input_shape : tuple of int
-        Shape of one sample.
-    n_classes : int
-
-    Raises
-    ------
-    ValueError
-        If `model` is no module and cannot be called as the table says, or makes no module.
-    """
+    if model is None:
+        given = {option: value for option, value in options.items() if value is not None}
+        return models.create(name, input_shape=input_shape, n_classes=n_classes, **given)
     if isinstance(model, nn.Module):
         return model
     if not callable(model):

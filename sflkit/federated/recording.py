@@ -9,22 +9,18 @@ again.
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, fx
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
-
-_VIEWS = {torch.ops.aten.detach, torch.ops.aten.view, torch.ops.aten._unsafe_view}
-_VIEWS |= {torch.ops.aten.expand, torch.ops.aten.alias}
-
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 KEPT = 8  # recordings that a task keeps
+_VIEWS = {torch.ops.aten.detach, torch.ops.aten.view, torch.ops.aten._unsafe_view}
+_VIEWS |= {torch.ops.aten.expand, torch.ops.aten.alias}
 _lock = threading.RLock()  # what is recorded may ask for a recording itself
 
 
@@ -54,48 +50,26 @@ class Programs:
             return self._made[key]
 
 
-class _Recorder(TorchDispatchMode):
-    """Notes every operation between the tensors of a step as a node of a graph."""
-
-    def __init__(self, inputs: Sequence[Tensor]):
-        super().__init__()
-        self.graph = fx.Graph()
-        self._seen: list[Any] = list(inputs)  # so that no id is given again
-        self._nodes = {id(t): self.graph.placeholder(f"x{i}") for i, t in enumerate(inputs)}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out, kwargs = func(*args, **(kwargs or {})), kwargs or {}
-        many = () if isinstance(out, Tensor) else out
-        self._seen += [out, *many]
-        if func.overloadpacket in _VIEWS and _form(out) == _form(args[0]):
-            self._nodes[id(out)] = self._nodes[id(args[0])]  # the same numbers under another name
-            return out
-        args, kwargs = tree_map_only(Tensor, lambda t: self._nodes[id(t)], (args, kwargs))
-        node = self._nodes[id(out)] = self.graph.call_function(func, args, kwargs)
-        for i, value in enumerate(many):
-            self._nodes[id(value)] = self.graph.call_function(operator.getitem, (node, i))
-        return out
-
-
-def _form(t: Tensor) -> tuple:
-    return t.shape, t.stride()
-
-
 def traced(step: Callable[..., None], inputs: Sequence[Tensor]) -> Callable[..., None] | None:
     """Return `step`, which changes its tensors in place, as a function of plain operations.
 
     It is called with `inputs` once to be noted, which changes them. The answer is None if the step
     uses a tensor that is neither given nor made in it.
     """
-    recorder = _Recorder(inputs)
-    try:
-        with recorder:
-            step(*inputs)
-    except KeyError:
-        return None
-    recorder.graph.output(None)
-    recorder.graph.eliminate_dead_code()
-    return fx.GraphModule({}, recorder.graph).forward
+    module = make_fx(lambda *tensors: step(*tensors))(*inputs)
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            return None
+        before = node.args and node.args[0]
+        if getattr(node.target, "overloadpacket", None) in _VIEWS and _form(node) == _form(before):
+            node.replace_all_uses_with(before)  # the same numbers under another name
+    module.graph.eliminate_dead_code()
+    module.recompile()
+    return module.forward
+
+
+def _form(node: Any) -> tuple:
+    return node.meta["tensor_meta"].shape, node.meta["tensor_meta"].stride
 
 
 def captures(device: torch.device) -> bool:

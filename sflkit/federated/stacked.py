@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from sflkit.federated import recording
-from sflkit.federated.picks import Picks, Training
+from sflkit.federated.batches import Picks, Training
 from sflkit.federated.replicas import Replica
 from sflkit.federated.task import Task
 from sflkit.federated.workers import torch_settings
@@ -49,25 +49,25 @@ class Stack(NamedTuple):
 
     Attributes
     ----------
-    params : tuple of Tensor (C, ...)
-        The parameters, which the steps change.
-    rates : tuple of Tensor (C, 1, ...)
-        Local rates, shaped to go with each of the parameters.
-    shrink, drift : tuple of Tensor
-        Like `rates` and like `params`, or empty. The steps are w <- shrink w + drift - rate g with
-        shrink = 1 - rate prox, where the drift, rate (prox w_start - correction), stays.
+    parts : tuple of Tensor (C, ...)
+        The parameters, which the steps change; local rates, shaped (C, 1, ...) to go with each of
+        them; and where there is a proximal term or a correction as many factors and drifts. The
+        steps are then w <- shrink w + drift - rate g with shrink = 1 - rate prox, where the drift,
+        rate (prox w_start - correction), stays.
     x, y, rows, weights : Tensor
         As in `Picks`.
     """
 
-    params: tuple[Tensor, ...]
-    rates: tuple[Tensor, ...]
-    shrink: tuple[Tensor, ...]
-    drift: tuple[Tensor, ...]
+    parts: tuple[Tensor, ...]
     x: Tensor
     y: Tensor
     rows: Tensor
     weights: Tensor
+
+    def shapes(self) -> tuple:
+        """Return what a recording holds for: the table, and shapes and types of all else."""
+        table = (self.x.data_ptr(), self.y.data_ptr())
+        return table, _shapes((*self.parts, *self[1:]))
 
 
 def train(work: Training) -> None:
@@ -77,7 +77,7 @@ def train(work: Training) -> None:
     first, so that the clients that still train are always the first rows.
     """
     task, out = work.task, work.out
-    if not work.data.sizes().any():
+    if not work.data.sizes.any():
         out.zero_() if work.updates else out.copy_(work.start)
         return
     picks = work.data.picks()
@@ -130,29 +130,7 @@ def _train_chunk(
     work: Training, replica: Replica, picks: Picks, chunk: np.ndarray, index: Tensor
 ) -> Sequence[Tensor]:
     """Return the new parameters of the clients in `chunk`, each (C, ...)."""
-    stack, sizes = _stack(work, replica, picks, chunk, index), picks.places[chunk]
-    program = None
-    if work.data.resident and recording.captures(index.device):
-        masked = bool((sizes == 0).any())
-        tables = (stack.x.data_ptr(), stack.y.data_ptr())
-        key = (tables, sizes.shape, masked, _shapes(t for part in stack[:4] for t in part))
-        key = (*key, _shapes(stack[4:]))
-        program = work.task.programs.get(
-            key, CAPTURED_AFTER, lambda: _Round(work.task, replica, stack, sizes.shape[1], masked)
-        )
-    if program is not None:
-        return program(stack)
-    _steps(work.task, replica, stack, sizes)
-    return stack.params
-
-
-def _shapes(tensors: Iterable[Tensor]) -> tuple:
-    return tuple((t.shape, t.dtype) for t in tensors)
-
-
-def _stack(
-    work: Training, replica: Replica, picks: Picks, chunk: np.ndarray, index: Tensor
-) -> Stack:
+    task, sizes = work.task, picks.places[chunk]
     params = [part.clone() for part in replica.views(work.start[index])]
     column = torch.tensor(work.rates[chunk], dtype=work.start.dtype, device=index.device)
     rates = [column.view(-1, *[1] * (p.ndim - 1)) for p in params]
@@ -164,8 +142,21 @@ def _stack(
         corrections = replica.views(work.corrections[index])
         for d, rate, correction in zip(drift, rates, corrections, strict=True):
             d.sub_(rate * correction)
-    lists = (tuple(part) for part in (params, rates, shrink, drift))
-    return Stack(*lists, picks.x, picks.y, picks.rows[index], picks.weights[index])
+    parts = (*params, *rates, *shrink, *drift)
+    stack = Stack(parts, picks.x, picks.y, picks.rows[index], picks.weights[index])
+    if work.data.resident and recording.captures(index.device):
+        masked = bool((sizes == 0).any())
+        key = (sizes.shape, masked, stack.shapes())
+        made = lambda: _Round(task, replica, stack, sizes.shape[1], masked)  # noqa: E731
+        program = task.programs.get(key, CAPTURED_AFTER, made)
+        if program is not None:
+            return program(stack)
+    _steps(task, replica, stack, sizes)
+    return params
+
+
+def _shapes(tensors: Iterable[Tensor]) -> tuple:
+    return tuple((t.shape, t.dtype) for t in tensors)
 
 
 def _steps(
@@ -177,7 +168,7 @@ def _steps(
     shapes must not change, sizes are those of the arrays, and `masked` holds such clients still.
     """
     once = stack.rows.shape[1] == 1  # each client repeats one batch
-    before = None
+    params, before = stack.parts[: len(task.shapes)], None
     for s, now in enumerate(sizes.T):
         active, n = int((now > 0).sum()), int(now.max())
         if not active:
@@ -188,11 +179,10 @@ def _steps(
             rows = stack.rows[:active, place, :n].flatten()
             x = stack.x.index_select(0, rows).unflatten(0, (active, n))
             y, weights = stack.y.index_select(0, rows), stack.weights[:active, place, :n]
-            tensors = [part[:active] for parts in stack[:4] for part in parts]
-            tensors += [x, y, weights.flatten()]
-        kept = [p.clone() for p in stack.params] if masked else []
+            tensors = [*(part[:active] for part in stack.parts), x, y, weights.flatten()]
+        kept = [p.clone() for p in params] if masked else ()
         _step(task, replica, tensors)
-        for p, old in zip(stack.params, kept, strict=masked):
+        for p, old in zip(params, kept, strict=True) if masked else ():
             idle = weights.sum(1) == 0
             p.copy_(torch.where(idle.view(-1, *[1] * (p.ndim - 1)), old, p))
 
@@ -201,9 +191,9 @@ def _step(task: Task, replica: Replica, tensors: list[Tensor]) -> None:
     """Take one step in place: on a CPU by a traced function, once the shape has come up often."""
 
     def step(*tensors: Tensor) -> None:
-        *lists, x, y, weights = tensors
+        *parts, x, y, weights = tensors
         n = len(task.shapes)
-        params, rates, *drifting = (lists[i : i + n] for i in range(0, len(lists), n))
+        params, rates, *drifting = (parts[i : i + n] for i in range(0, len(parts), n))
         gradients = _gradients(task, replica, params, x, y, weights)
         for p, shrink, drift in zip(params, *drifting, strict=True) if drifting else ():
             p.mul_(shrink).add_(drift)
@@ -246,19 +236,20 @@ class _Round:
     """
 
     def __init__(self, task: Task, replica: Replica, stack: Stack, n_steps: int, masked: bool):
-        lists = (tuple(t.clone() for t in part) for part in stack[:4])
-        own = Stack(*lists, *stack[4:6], *(t.clone() for t in stack[6:]))
-        sizes = np.full((len(own.rows), n_steps), own.rows.shape[2])
-        self._own, self._lock = own, threading.Lock()
+        parts, x, y, rows, weights = stack
+        own = Stack(tuple(t.clone() for t in parts), x, y, rows.clone(), weights.clone())
+        sizes = np.full((len(rows), n_steps), rows.shape[2])
+        self._own, self._params, self._lock = own, own.parts[: len(task.shapes)], threading.Lock()
         self._replay = recording.captured(lambda: _steps(task, replica, own, sizes, masked))
 
     def __call__(self, stack: Stack) -> tuple[Tensor, ...]:
         """Return the parameters after the steps of `stack`, of the shapes that were recorded."""
+        own = self._own
         with self._lock:
-            for mine, given in zip(self._own[:4], stack[:4], strict=True):
-                for target, value in zip(mine, given, strict=True):
-                    target.copy_(value)
-            self._own.rows.copy_(stack.rows)
-            self._own.weights.copy_(stack.weights)
+            targets = (*own.parts, own.rows, own.weights)
+            for target, value in zip(
+                targets, (*stack.parts, stack.rows, stack.weights), strict=True
+            ):
+                target.copy_(value)
             self._replay()
-            return tuple(p.clone() for p in self._own.params)
+            return tuple(p.clone() for p in self._params)

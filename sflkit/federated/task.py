@@ -22,19 +22,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from sflkit import checks, torch_draws
-from sflkit.federated.arrays import first_not_finite, numbers_of
+from sflkit.federated.arrays import FINITE, NotFinite, first_not_finite, numbers_of
 from sflkit.federated.recording import Programs
 from sflkit.federated.replicas import Replica
 
 LOSSES = ("cross_entropy", "mse")
 DTYPES = (torch.float32, torch.float64)
-_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-_CONVOLUTIONS += (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-_DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-_DROPOUTS += (nn.AlphaDropout, nn.FeatureAlphaDropout)
 _WITH_DROPOUT = (nn.RNNBase, nn.MultiheadAttention)  # they hold a share of dropout of their own
 
 
@@ -107,23 +105,15 @@ class Task:
         self.shapes = tuple(p.shape for p in named.values())
         self.sizes = tuple(p.numel() for p in named.values())
         self.n_params = sum(self.sizes)
-        self.convolutional = any(isinstance(m, _CONVOLUTIONS) for m in model.modules())
+        self.convolutional = any(isinstance(m, _ConvNd) for m in model.modules())
         self.recurrent = any(isinstance(m, nn.RNNBase) for m in model.modules())
-        self._forget()
-
-    def _forget(self) -> None:
         self._idle: dict[str, deque[Replica]] = {}  # by kind of device
         self._forwards: dict[tuple, Forward] = {}  # by a sample's shape and type
         self._stackable: dict[tuple, bool] = {}  # likewise
         self.programs = Programs()
 
-    def __getstate__(self) -> dict[str, Any]:
-        kept = ("_idle", "_forwards", "_stackable", "programs")
-        return {name: value for name, value in self.__dict__.items() if name not in kept}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._forget()
+    def __reduce__(self) -> tuple:
+        return Task, (self._template, self.loss, self.dtype)
 
     def init(self, seed: int) -> Tensor:
         """Return fresh parameters (P,) on the CPU, by every module's `reset_parameters()`.
@@ -217,10 +207,7 @@ class Task:
         finite = checks.flag("finite", finite)
         bad = first_not_finite(flat.reshape(-1, self.n_params)) if finite else None
         if bad is not None:
-            raise ValueError(
-                f"{name} of client {bad} hold NaN or infinite entries; they must be finite "
-                "(did training diverge? try a smaller rate)"
-            )
+            raise NotFinite(f"{name} of client {bad} hold NaN or infinite entries; they {FINITE}")
         return flat
 
     @contextmanager
@@ -280,10 +267,10 @@ class Task:
         """
         key = (x.shape[1:], x.dtype)
         if key not in self._stackable:
-            self._stackable[key] = not self.recurrent and self._try_to_stack(x[:1])
+            self._stackable[key] = not self.recurrent and self._can_stack(x[:1])
         return self._stackable[key]
 
-    def _try_to_stack(self, x: Tensor) -> bool:
+    def _can_stack(self, x: Tensor) -> bool:
         rows = torch.zeros(2, self.n_params, dtype=self.dtype, device=x.device, requires_grad=True)
         with self.replica(x.device) as replica, torch.enable_grad():
             try:
@@ -317,7 +304,7 @@ def _check_model(model: nn.Module) -> None:
             "place of batch normalisation"
         )
     for name, module in model.named_modules():
-        share = module.p if isinstance(module, _DROPOUTS) else 0.0
+        share = module.p if isinstance(module, _DropoutNd) else 0.0
         share = module.dropout if isinstance(module, _WITH_DROPOUT) else share
         if share > 0:
             raise ValueError(

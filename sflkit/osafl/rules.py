@@ -60,8 +60,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sflkit import checks
-from sflkit.federated.aggregation import LocalWork, check_work
 from sflkit.federated.arrays import array_of, check_finite, finite_vector, rows_of
+from sflkit.federated.servers import LocalWork, check_work
 from sflkit.osafl.scores import disco_weights, label_discrepancy, osafl_scores
 from sflkit.registry import Look, Registry, Rule
 

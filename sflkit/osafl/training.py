@@ -24,11 +24,11 @@ from torch import Tensor, nn
 
 from sflkit import checks, federated, machine
 from sflkit.federated import LocalWork, ServerRule, own
-from sflkit.federated.arrays import first_not_finite, tensor_of
+from sflkit.federated.arrays import NotFinite, first_not_finite, tensor_of
 from sflkit.osafl.clients import Samples, local_steps, loss
 from sflkit.osafl.config import SIZE_FIELDS, OSAFLConfig
 from sflkit.osafl.networks import BITS_PER_PARAMETER
-from sflkit.osafl.rules import RULES, Genie
+from sflkit.osafl.rules import RULES, Genie, RoundRule
 from sflkit.randomness import model_seed
 
 EXPERIMENT = "osafl-training"
@@ -273,20 +273,24 @@ class Learner:
         return federated.local_sgd(self.task, self.params, [batches], self._rate)[0]
 
     def _federated_step(self, t: int) -> Tensor | None:
-        """Return the next global model; None if an update is not finite."""
+        """Return the next global model; None if an update is not finite, which is asked once."""
         kappa = self.steps[t - 1]
         clients = np.flatnonzero(kappa)
         if not len(clients):
             return self.params
         work = LocalWork(clients, kappa[clients], self._rate)
         updates = self._updates(t, work)
-        if first_not_finite(updates) is not None:
+        if not isinstance(self.rule, RoundRule) and first_not_finite(updates) is not None:
             return None
         weights = None
         if hasattr(self.rule, "round_weights"):
             counts = functools.partial(self._samples.label_counts, t)
             weights = self.rule.round_weights(work, self._sizes, counts)
-        new = tensor_of(self.rule(self.params, updates, weights, work)).to(self.params)
+        try:
+            new = self.rule(self.params, updates, weights, work)
+        except NotFinite:  # a `RoundRule` asks by itself
+            return None
+        new = tensor_of(new).to(self.params)
         if new.shape != self.params.shape:
             raise ValueError(
                 f"the server rule returned shape {tuple(new.shape)}; it must return the next "

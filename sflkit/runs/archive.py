@@ -14,22 +14,23 @@ from __future__ import annotations
 import csv
 import functools
 import io
+import itertools
 import json
 import lzma
 import re
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sflkit import paths
 from sflkit.runs import sums
 
 # Columns by experiment that no notebook, claim, picture or test reads from published runs. They are
 # two thirds of the bytes, and a run computes them again.
-UNREAD = {
-    "sfl-training": re.compile(r"accumulated|count_\d+"),
-    "sfl-training-full-start": re.compile(r"accumulated|count_\d+"),
-}
+UNREAD = dict.fromkeys(
+    ("sfl-training", "sfl-training-full-start"), re.compile(r"accumulated|count_\d+")
+)
 ROWS, RECORDS = ".csv.xz", ".jsonl.xz"
 MOST = 2**30  # bytes that a file may hold unpacked
 
@@ -42,14 +43,14 @@ class Archive(NamedTuple):
     records, contents : mapping
         Records and csv texts by key.
     checked : dict
-        What is wrong with each run that was looked at so far, by key.
+        What was found out so far about runs, by key (`store.look_in_archive`).
     wrong : str
         Why the files cannot be read, if they cannot.
     """
 
     records: Mapping[str, dict]
     contents: Mapping[str, bytes]
-    checked: dict[str, str]
+    checked: dict[str, Any]
     wrong: str = ""
 
 
@@ -60,10 +61,8 @@ def files_of(experiment: str, folder: Path | str) -> list[Path]:
 
 def experiments(folder: Path | str) -> list[str]:
     """Return the experiments that have a published file in a folder, sorted."""
-    found = {
-        f.name.removesuffix(end) for end in (ROWS, RECORDS) for f in Path(folder).glob(f"*{end}")
-    }
-    return sorted(name for name in found if not name.startswith("."))
+    files = [f.name for end in (ROWS, RECORDS) for f in Path(folder).glob(f"[!.]*{end}")]
+    return sorted({name.removesuffix(ROWS).removesuffix(RECORDS) for name in files})
 
 
 def read(experiment: str, folder: Path | str) -> Archive:
@@ -76,21 +75,25 @@ def read(experiment: str, folder: Path | str) -> Archive:
         try:
             seen = file.stat()
         except OSError:
-            stamps.append((0, 0))
+            stamps.append(None)
         else:
             stamps.append((seen.st_mtime_ns, seen.st_size))
-    if not any(any(stamp) for stamp in stamps):
-        return Archive({}, {}, {})
-    return _read(experiment, Path(folder), tuple(stamps))
+    return _read(experiment, Path(folder), *stamps) if any(stamps) else Archive({}, {}, {})
 
 
 @functools.lru_cache(maxsize=64)
-def _read(experiment: str, folder: Path, stamps: tuple) -> Archive:
+def _read(experiment: str, folder: Path, *stamps: tuple[int, int] | None) -> Archive:
     rows, records = files_of(experiment, folder)
     try:
-        kept = [json.loads(line) for line in unpacked(records).splitlines()]
+        kept = map(json.loads, unpacked(records).splitlines())
         by_key = {record["key"]: record for record in kept}
-        contents = _contents(experiment, unpacked(rows), by_key)
+        names, *lines = _rows(unpacked(rows))
+        contents = {}
+        for digits, run in itertools.groupby(lines, itemgetter(0)):
+            key = f"{experiment}/{digits}"
+            own = list(by_key.get(key, {}).get("columns", names[1:]))
+            places = [names.index(name) for name in own]
+            contents[key] = _text([own, *([line[place] for place in places] for line in run)])
     except Exception as error:  # damaged, it fails in lzma, json, csv or here, each in its own way
         return Archive({}, {}, {}, f"an archive that cannot be read: {error!r}")
     return Archive(by_key, contents, {})
@@ -105,41 +108,8 @@ def unpacked(file: Path) -> bytes:
     return content
 
 
-def _contents(experiment: str, table: bytes, records: Mapping[str, dict]) -> dict[str, bytes]:
-    """Return the csv text of each run: its rows of the table under its own columns."""
-    if b'"' in table:  # slowly, since cells hold commas or line breaks
-        head, *lines = _rows(table)
-    else:
-        first, *rest = table.splitlines()
-        head, lines = first.decode().split(","), [line.partition(b",") for line in rest]
-    rows: dict[str, list] = {}
-    for line in lines:
-        digits = line[0] if isinstance(line[0], str) else line[0].decode()
-        rows.setdefault(f"{experiment}/{digits}", []).append(line)
-    names = head[1:]
-    contents = {}
-    for key, run in rows.items():
-        own = list(records.get(key, {}).get("columns", names))
-        places = [names.index(name) for name in own]
-        if isinstance(run[0], list):
-            contents[key] = _text([own, *([line[1 + place] for place in places] for line in run)])
-            continue
-        cells = [line[2] for line in run]
-        if own != names:
-            split = (line.split(b",") for line in cells)
-            cells = [b",".join([line[place] for place in places]) for line in split]
-        contents[key] = b"\n".join([",".join(own).encode(), *cells, b""])
-    return contents
-
-
-def together(contents: Iterable[bytes]) -> bytes:
-    """Return the csv texts of runs with the same columns as one, under one line of names."""
-    parts = [text.partition(b"\n") for text in contents]
-    return b"".join([parts[0][0] + b"\n", *(rows for _, _, rows in parts)])
-
-
-def _rows(text: bytes) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(text.decode(), newline="")))
+def _rows(text: bytes) -> Iterable[list[str]]:
+    return csv.reader(io.StringIO(text.decode(), newline=""))
 
 
 def _text(rows: Iterable[list[str]]) -> bytes:
@@ -165,29 +135,16 @@ def write(experiment: str, folder: Path | str, runs: Mapping[str, tuple[dict, by
     paths.CannotWrite
         If the disk is full or the folder cannot be written.
     """
-    names: dict[str, None] = {}
-    for key in sorted(runs):
-        names |= dict.fromkeys(runs[key][0]["columns"])
-    lines = [",".join(["key", *names]).encode()]
+    names = list(dict.fromkeys(name for key in sorted(runs) for name in runs[key][0]["columns"]))
+    table, said = [["key", *names]], []
     for key in sorted(runs):
         record, content = runs[key]
-        lines += _lines(key, record, content, list(names))
+        said.append(json.dumps(record, separators=(",", ":")) + "\n")
+        own, *lines = _rows(content)
+        for line in lines:
+            cells = dict(zip(own, line, strict=True))
+            table.append([key.rpartition("/")[2], *(cells.get(name, "") for name in names)])
     rows, records = files_of(experiment, folder)
-    said = [json.dumps(runs[key][0], separators=(",", ":")) for key in sorted(runs)]
-    paths.write_atomic(rows, lzma.compress(b"\n".join([*lines, b""]), preset=6))
-    paths.write_atomic(records, lzma.compress("\n".join([*said, ""]).encode(), preset=6))
+    paths.write_atomic(rows, lzma.compress(_text(table), preset=6))
+    paths.write_atomic(records, lzma.compress("".join(said).encode(), preset=6))
     sums.put(folder, [rows.name, records.name])
-
-
-def _lines(key: str, record: dict, content: bytes, names: list[str]) -> list[bytes]:
-    """Return the table's lines of a run, whose columns are put under those of the table."""
-    own = list(record["columns"])
-    digits = key.rpartition("/")[2]
-    if b'"' in content:
-        runs = (dict(zip(own, row, strict=True)) for row in _rows(content)[1:])
-        return _text([digits, *(row.get(name, "") for name in names)] for row in runs).splitlines()
-    lines = content.split(b"\n")[1:-1]
-    if own != names:
-        cells = [dict(zip(own, line.split(b","), strict=True)) for line in lines]
-        lines = [b",".join([line.get(name, b"") for name in names]) for line in cells]
-    return [digits.encode() + b"," + line for line in lines]

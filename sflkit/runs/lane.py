@@ -15,25 +15,26 @@ A list names functions and classes of sflkit and companion alone, and nothing el
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import io
+import itertools
 import json
 import lzma
 import multiprocessing
 import os
 import re
 import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from multiprocessing import connection
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sflkit import checks, machine, paths
-from sflkit.runs import archive, audit, store, sums, tables, workers
+from sflkit.runs import archive, audit, store, sums, workers
 from sflkit.runs.keys import config_dict, describe, result_key
 
 LIST = "list.json"
@@ -169,82 +170,67 @@ def compute(
     left = [order for order in wanted if order.key not in there]
     left.sort(key=lambda order: (order.seconds is None, -(order.seconds or 0.0)))
     threads = max(1, machine.cores() // max(1, min(jobs, len(left))))
-    crew = [_Worker(folder, threads) for _ in range(min(jobs, len(left)))]
+    options = {"mp_context": multiprocessing.get_context("spawn"), "max_workers": 1}
+    options |= {"initializer": workers.die_with_parent, "initargs": (os.getpid(),)}
+    pools = [ProcessPoolExecutor(**options) for _ in range(min(jobs, len(left)))]
+    others = set(multiprocessing.active_children())
     try:
-        _share_out(left, crew, end, echo)
+        _share_out(left, pools, (folder, threads), end, echo)
     finally:
-        for worker in crew:
-            worker.process.kill()
-            worker.process.join()
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()
     whole = [order for order in wanted if store.is_complete(order.key, folder)]
     _pack(out, whole, folder)
     echo(f"{len(whole)} of {len(wanted)} runs are in {out}")
     return [order.key for order in whole]
 
 
-class _Worker:
-    """A process that computes one run after the other."""
-
-    def __init__(self, folder: Path, threads: int):
-        context = multiprocessing.get_context("spawn")
-        self.pipe, other = context.Pipe()
-        self.order: Order | None = None
-        self.process = context.Process(
-            target=_work, args=(other, folder, threads, os.getpid()), daemon=True
-        )
-        self.process.start()
-        other.close()
-
-
-def _work(pipe: connection.Connection, folder: Path, threads: int, parent: int) -> None:
-    workers.die_with_parent(parent)
-    while True:
-        run, config = pipe.recv()
-        task = workers.Task(run, {}, folder, threads, os.getpid())
-        pipe.send(workers.execute(task, (config, describe(run, config)), False))
+def _work(run: Callable, config: Any, folder: Path, threads: int) -> workers.Attempt:
+    task = workers.Task(run, {}, folder, threads, os.getpid())
+    return workers.execute(task, (config, describe(run, config)), False)
 
 
 def _share_out(
-    left: list[Order], crew: list[_Worker], end: float, echo: Callable[[str], Any]
+    left: list[Order],
+    pools: list[ProcessPoolExecutor],
+    how: tuple[Path, int],
+    end: float,
+    echo: Callable[[str], Any],
 ) -> None:
-    """Give the workers runs until none is left that fits, or the time has come."""
+    """Give processes, one a pool, runs until none is left that fits, or the time has come."""
     promised = spent = 0.0
+    busy: dict[Future, tuple[ProcessPoolExecutor, Order, float]] = {}
     while True:
-        pace = spent / promised if promised else 1.0
-        for worker in crew:
-            seconds = end - time.monotonic()
-            fits = (o for o in left if o.seconds is None or pace * o.seconds <= seconds)
-            if worker.order is None and worker.process.is_alive() and (order := next(fits, None)):
-                left.remove(order)
-                worker.order, worker.began = order, time.monotonic()
-                worker.pipe.send((order.run, order.config))
-        busy = {worker.pipe: worker for worker in crew if worker.order is not None}
-        ready = connection.wait(list(busy), max(0.0, end - time.monotonic())) if busy else []
-        if not ready:
+        seconds = (end - time.monotonic()) * (promised / spent if promised else 1.0)
+        fits = [order for order in left if order.seconds is None or order.seconds <= seconds]
+        for order, pool in zip(fits, [*pools]):
+            left.remove(order)
+            pools.remove(pool)
+            busy[pool.submit(_work, order.run, order.config, *how)] = pool, order, time.monotonic()
+        done, _ = wait(busy, max(0.0, end - time.monotonic()), FIRST_COMPLETED)
+        if not done:
             return
-        for pipe in ready:
-            worker, order = busy[pipe], busy[pipe].order
-            worker.order = None
-            try:
-                attempt = pipe.recv()
-            except EOFError:
+        for future in done:
+            pool, order, began = busy.pop(future)
+            if future.exception() is None:
+                attempt = future.result()
+                pools.append(pool)
+            else:  # the pool is broken
                 attempt = workers.Attempt(order.key, "failed", "its process ended before it did")
-                worker.process.join()
-            seconds = time.monotonic() - worker.began
+            seconds = time.monotonic() - began
             if attempt.state == "computed" and order.seconds:
                 promised, spent = promised + order.seconds, spent + seconds
             echo(f"{order.key} {attempt.state} {seconds:.1f} s {attempt.why}".rstrip())
 
 
 def _pack(out: Path, whole: Sequence[Order], folder: Path) -> None:
-    names = [f"{order.key}{end}" for order in whole for end in (".csv", ".json")]
-    content = {LIST: as_list(whole).encode()} | {name: paths.read(folder / name) for name in names}
-    digests = {name: hashlib.sha256(text).hexdigest() for name, text in content.items()}
-    content[sums.NAME] = sums.text(digests).encode()
+    names = [LIST, *(f"{order.key}{end}" for order in whole for end in (".csv", ".json"))]
+    paths.write_atomic(folder / LIST, as_list(whole))
+    paths.write_atomic(folder / sums.NAME, sums.text(sums.of(folder, names)))
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:xz") as bundle:
-        for name, text in content.items():
-            member = tarfile.TarInfo(name)
+        for name in [*names, sums.NAME]:
+            member, text = tarfile.TarInfo(name), paths.read(folder / name)
             member.size = len(text)
             bundle.addfile(member, io.BytesIO(text))
     paths.write_atomic(out, packed.getvalue())
@@ -292,21 +278,24 @@ def take(
     """
     folder = paths.results_store() if folder is None else Path(folder)
     audited, rounds = checks.integer("audited", audited, 0), checks.integer("rounds", rounds, 1)
-    content, refused = _opened(Path(bundle))
-    entries = {order.key: order for order in orders(content[LIST], refused)}
-    for name in content.keys() - {sums.NAME, LIST}:
-        if (key := name.rpartition(".")[0]) not in entries:
-            refused.setdefault(key, "it is not in the bundle's list")
-    for key, order in entries.items():
-        if key not in refused and (why := _wrong(order, content)):
-            refused[key] = why
-    good = {key: order for key, order in entries.items() if key not in refused}
-    refused |= _audit(good, content, audited, rounds, seed)
-    good = [key for key in good if key not in refused]
-    for key in good:
-        with store.run_lock(key, folder):
-            if not store.is_complete(key, folder):
-                store.write_pair(folder, key, content[f"{key}.csv"], content[f"{key}.json"])
+    with tempfile.TemporaryDirectory() as opened:
+        there = Path(opened)
+        refused = _open(Path(bundle), there)
+        good = {order.key: order for order in orders(paths.read(there / LIST), refused)}
+        for file in there.glob("*/*.*"):
+            if (key := f"{file.parent.name}/{file.stem}") not in good:
+                refused.setdefault(key, "it is not in the bundle's list")
+        refused |= {
+            key: why for key in good.keys() - refused.keys() if (why := _wrong(good[key], there))
+        }
+        good = {key: order for key, order in good.items() if key not in refused}
+        refused |= _audit(good, there, audited, rounds, seed)
+        good = [key for key in good if key not in refused]
+        for key in good:
+            with store.run_lock(key, folder):
+                if not store.is_complete(key, folder):
+                    files = (paths.read(there / f"{key}{end}") for end in (".csv", ".json"))
+                    store.write_pair(folder, key, *files)
     if refused:
         said = "\n".join(f"  {key}: {why}" for key, why in sorted(refused.items()))
         raise ValueError(
@@ -315,87 +304,73 @@ def take(
     return good
 
 
-def _opened(bundle: Path) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return the files of a bundle by name, and the keys of those that differ from their digests.
+def _open(bundle: Path, there: Path) -> dict[str, str]:
+    """Put the files of a bundle into a folder; return the keys of those that differ from their
+    digests, and how.
 
     Raises ValueError if it is damaged as a whole, or holds what no bundle does.
     """
-    content: dict[str, bytes] = {}
     try:
-        unpacked = archive.unpacked(bundle)
-        with tarfile.open(fileobj=io.BytesIO(unpacked)) as files:
+        with tarfile.open(fileobj=io.BytesIO(archive.unpacked(bundle))) as files:
             for member in files:
                 if not member.isfile() or not _MEMBER.fullmatch(member.name):
                     raise ValueError(f"it holds {member.name!r}, which is no file of a bundle")
-                if member.name in content:
+                if (there / member.name).exists():
                     raise ValueError(f"it holds {member.name} twice")
-                content[member.name] = files.extractfile(member).read()
-        known = sums.parsed(content.get(sums.NAME, b""), sums.NAME)
+                paths.write_atomic(there / member.name, files.extractfile(member).read())
+        names = [file.relative_to(there).as_posix() for file in there.glob("*/*")]
+        wrong = dict(sums.damages(there, [LIST, *names]))
+        for name in (sums.NAME, LIST):
+            if why := wrong.get(there / name):
+                raise ValueError(f"of {name}, {why}")
     except (OSError, ValueError, lzma.LZMAError, tarfile.TarError) as error:
         raise ValueError(f"{bundle} is no whole bundle: {error}") from None
-    refused = {}
-    for name in (known.keys() | content.keys()) - {sums.NAME}:
-        if name not in content:
-            refused[name.rpartition(".")[0]] = f"{name} is missing"
-        elif hashlib.sha256(content[name]).hexdigest() != known.get(name):
-            refused[name.rpartition(".")[0]] = f"{name} differs from its digest in {sums.NAME}"
-    if LIST not in content or LIST.rpartition(".")[0] in refused:
-        raise ValueError(f"{bundle} is no whole bundle: {LIST} is missing or damaged")
-    return content, refused
+    return {f"{f.parent.name}/{f.stem}": f"of its {f.suffix}, {why}" for f, why in wrong.items()}
 
 
-def _wrong(order: Order, content: Mapping[str, bytes]) -> str:
+def _wrong(order: Order, there: Path) -> str:
     """Return what is wrong with a result of a bundle, or nothing."""
-    csv, text = content.get(f"{order.key}.csv"), content.get(f"{order.key}.json")
-    record = None if text is None else store.read_record(text)
-    if record is None or csv is None:
-        return "its record or its numbers are missing or cannot be read"
-    here = describe(order.run, order.config)
-    if record.get("result_version") != here["result_version"]:
-        return (
-            f"it is of result version {record.get('result_version')}, here it is "
-            f"{here['result_version']}"
-        )
-    if wrong := store.wrong_with(order.key, record, csv):
-        return wrong
+    found = store.look_at_files(order.key, there)
+    if not found.complete:
+        return found.wrong or "its record and its numbers are missing"
     try:
-        tables.parse(csv, record["columns"])
-    except (ValueError, TypeError) as error:
+        frame = store.parse([found.content], found.record["columns"])
+    except (KeyError, ValueError, TypeError) as error:
         return f"its numbers cannot be read as its record says: {error}"
-    published = archive.read(here["experiment"], paths.published()).records.values()
+    if len(frame) != found.record.get("rows"):
+        return "its rows are not as many as its record says"
+    experiment = order.key.partition("/")[0]
+    published = archive.read(experiment, paths.published()).records.values()
     known = {name for one in published for name in one["columns"]}
-    other = archive.kept(here["experiment"], record["columns"]).keys() - known
+    other = archive.kept(experiment, found.record["columns"]).keys() - known
     if known and other:
-        return f"no published run of {here['experiment']} has a column {', '.join(sorted(other))}"
+        return f"no published run of {experiment} has a column {', '.join(sorted(other))}"
     return ""
 
 
 def _audit(
-    good: Mapping[str, Order], content: Mapping[str, bytes], number: int, rounds: int, seed: int
+    good: Mapping[str, Order], there: Path, number: int, rounds: int, seed: int
 ) -> dict[str, str]:
     """Return the keys that an audit refuses, and why."""
     rng = np.random.default_rng(seed)
-    by_experiment: dict[str, list[str]] = {}
-    for key in sorted(good):
-        by_experiment.setdefault(key.partition("/")[0], []).append(key)
     refused = {}
-    for keys in by_experiment.values():
+    for _, group in itertools.groupby(sorted(good), lambda key: key.partition("/")[0]):
+        keys = list(group)
         for place in rng.choice(len(keys), min(number, len(keys)), replace=False):
-            if why := _differs(good[keys[place]], content, rounds):
+            if why := _differs(good[keys[place]], there, rounds):
                 refused |= dict.fromkeys(keys, f"{keys[place]} was audited: {why}")
                 break
     return refused
 
 
-def _differs(order: Order, content: Mapping[str, bytes], rounds: int) -> str:
-    record = json.loads(content[f"{order.key}.json"])
+def _differs(order: Order, there: Path, rounds: int) -> str:
+    theirs, record = store.read_result(order.key, there)
     last = audit.last_round(order.run, record, rounds)
-    theirs = tables.parse(content[f"{order.key}.csv"], record["columns"])
     try:
         ours = audit.begun(order.run, order.config, last)
     except Exception as error:  # whatever it is, the run in the bundle had none
         return f"its rounds cannot be recomputed here: {type(error).__name__}: {error}"
-    here, there = ours.attrs.get("data") or {}, record.get("data") or {}
-    if here.get("digest") != there.get("digest"):
-        return f"its data {there.get('name')} have another digest than those here"
+    here, said = ours.attrs.get("data") or {}, record.get("data") or {}
+    if here.get("digest") != said.get("digest"):
+        return f"its data {said.get('name')} have another digest than those here"
     return audit.differences(ours, audit.until(theirs, last))[0]

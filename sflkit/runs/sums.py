@@ -26,31 +26,30 @@ def read(folder: Path | str) -> dict[str, str]:
     """
     file = Path(folder) / NAME
     try:
-        content = paths.read(file)
+        return parsed(paths.read(file), str(file))
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
-    return parsed(content, str(file))
 
 
 def parsed(content: bytes, name: str) -> dict[str, str]:
     """Return the digests that a file holds; ValueError, which calls it `name`, as `read`."""
-    found: dict[str, str] = {}
-    lines = content.decode("utf-8", errors="replace").split("\n")
-    for number, line in enumerate(lines[:-1], start=1):
-        match = re.fullmatch(r"([0-9a-f]{64})  ([\w./-]+)", line)
-        if not match or match[2] in found:
-            raise ValueError(f"{name}, line {number}: no digest and name, or a second one")
-        found[match[2]] = match[1]
-    if lines[-1] or not found:
-        raise ValueError(f"{name} ends too early")
+    lines = re.findall(rb"([0-9a-f]{64})  ([\w./-]+)\n", content)
+    found = {file.decode(): digest.decode() for digest, file in lines}
+    if not found or len(found) < len(lines) or b"".join(map(b"%s  %s\n".__mod__, lines)) != content:
+        raise ValueError(f"{name} must hold lines of a digest and a name, each name once")
     return found
 
 
 def text(digests: Mapping[str, str]) -> str:
     """Return what such a file holds, sorted by name."""
     return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests))
+
+
+def of(folder: Path | str, names: Iterable[str]) -> dict[str, str]:
+    """Return the digests of some files of a folder; OSError where one cannot be read."""
+    return {n: hashlib.sha256(paths.read(Path(folder) / n)).hexdigest() for n in names}
 
 
 def put(folder: Path | str, names: Iterable[str]) -> None:
@@ -65,8 +64,7 @@ def put(folder: Path | str, names: Iterable[str]) -> None:
     """
     folder = Path(folder)
     with paths.lock(folder / NAME):
-        found = read(folder) | {name: _digest(folder / name) for name in names}
-        paths.write_atomic(folder / NAME, text(found))
+        paths.write_atomic(folder / NAME, text(read(folder) | of(folder, names)))
 
 
 def damages(folder: Path | str, names: Iterable[str] = ()) -> Iterator[tuple[Path, str]]:
@@ -84,17 +82,12 @@ def damages(folder: Path | str, names: Iterable[str] = ()) -> Iterator[tuple[Pat
         yield folder / NAME, "it is missing, and with it the digests of the files beside it"
         return
     for name in sorted({*known, *names}):
-        wrong = f"{NAME} has no digest of it" if name not in known else ""
         try:
-            if not wrong and _digest(folder / name) != known[name]:
-                wrong = f"it differs from its digest in {NAME}"
+            if name not in known:
+                yield folder / name, f"{NAME} has no digest of it"
+            elif of(folder, [name]) != {name: known[name]}:
+                yield folder / name, f"it differs from its digest in {NAME}"
         except FileNotFoundError:
-            wrong = "it is missing"
+            yield folder / name, "it is missing"
         except OSError as error:
-            wrong = f"it cannot be read: {error.strerror}"
-        if wrong:
-            yield folder / name, wrong
-
-
-def _digest(file: Path) -> str:
-    return hashlib.sha256(paths.read(file)).hexdigest()
+            yield folder / name, f"it cannot be read: {error.strerror}"

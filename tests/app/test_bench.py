@@ -24,20 +24,23 @@ def test_fit_by_hand():
     assert scaling.fit(np.exp([0, 1, 2]), np.exp([0, 1, 5])) == pytest.approx((2.5, np.sqrt(0.75)))
 
 
-def test_a_round_in_groups_is_the_same_round(monkeypatch):
-    monkeypatch.setattr(scaling, "GROUP", 4)  # ten clients: 4 + 4 + 2
+def test_rounds_in_groups_and_by_rows_are_the_same_round(monkeypatch):
+    monkeypatch.setattr(peers.OursInGroups, "group", 4)  # ten clients: 4 + 4 + 2
     workload = replace(WORKLOADS["W4"], clients=10, pool=20)
     data = workload.data()
     start = scaling.Task(workload.build()).init(0)
-    whole, groups = (make(workload, *data, start) for make in (peers.Ours, scaling.OursInGroups))
+    kinds = (peers.Ours, peers.OursInGroups, peers.OursRows)
+    whole, groups, rows = (make(workload, *data, start) for make in kinds)
     for r in range(3):
-        whole.round(workload.participants(r))
-        groups.round(workload.participants(r))
+        for peer in (whole, groups, rows):
+            peer.round(workload.participants(r))
     torch.testing.assert_close(groups.params(), whole.params(), rtol=0, atol=1e-6)
     assert not torch.equal(whole.params(), start) and groups.out.shape == (4, len(start))
+    assert torch.equal(rows.params(), whole.params())  # the same bits in either form
 
 
-TINY = replace(WORKLOADS["W4"], name="tiny", clients=2, pool=2, flops=1000.0)
+# 2 clients x 5 steps x 20 samples, 2 multiply-adds of 250 weights twice: 200,000 operations
+TINY = replace(WORKLOADS["W4"], name="tiny", clients=2, pool=2, layers=((250, 1),))
 
 
 def test_rows_of_a_tiny_workload_by_hand(monkeypatch):
@@ -46,15 +49,16 @@ def test_rows_of_a_tiny_workload_by_hand(monkeypatch):
         "sflkit auto": iter([2.0, 2.0, 2.0]),
         "sflkit pool": iter([4.0, 3.0, 2.0]),
         "sflkit stacked": iter([1.0, 1.0, 1.0]),
+        "sflkit rows": iter([1.0, 1.0, 1.0]),
     }
     names = {kind: name for name, kind in peers.PEERS.items()}
     monkeypatch.setattr(bench, "_rounds_per_sample", lambda peer, workload: 1)
-    monkeypatch.setattr(bench, "_time", lambda peer, *_: next(times[names[type(peer)]]))
+    monkeypatch.setattr(bench, "timed", lambda peer, *_: next(times[names[type(peer)]]))
     monkeypatch.setattr(bench, "_sgemm_flops", lambda: 1e5)
     monkeypatch.setattr(bench.flower, "run", lambda name, rounds: [12.0, 3.0, 6.0])
     rows = {row["peer"]: row for row in bench.measure(TINY, 3, MACHINE)}
     assert list(rows) == [*peers.PEERS, "flower"]
-    # 2 clients x 5 steps x 20 samples x 1000 = 200,000 operations: 2 s at 100,000 a second
+    # 200,000 operations take 2 s at 100,000 a second
     expected = {
         "plain": (6, 1, 1, 1, 1 / 3),
         "sflkit auto": (2, 3, 2, 4, 1),
@@ -64,7 +68,7 @@ def test_rows_of_a_tiny_workload_by_hand(monkeypatch):
     columns = ("seconds", "speedup", "speedup_min", "speedup_max", "peak_share")
     for name, values in expected.items():
         assert [float(rows[name][c]) for c in columns] == pytest.approx(values, rel=1e-3)
-    assert rows["plain"]["load"] == "0.5" and float(rows["sflkit stacked"]["difference"]) < 1e-6
+    assert rows["plain"]["load"] == 0.5 and float(rows["sflkit stacked"]["difference"]) < 1e-6
 
 
 def test_a_peer_with_other_parameters_ends_the_benchmark(monkeypatch):

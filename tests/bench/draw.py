@@ -13,54 +13,30 @@ import numpy as np
 import pandas as pd
 
 from companion import figures
-from sflkit import checks
 from sflkit.runs import sums
-from tests.bench.scaling import AXES, GROWTH_COLUMNS
+from tests.bench.peers import PEERS
+from tests.bench.scaling import AXES
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, FIGURE = ROOT / "data" / "results" / "bench", ROOT / "figures" / "bench.png"
-TARGETS = {
-    "W1": 1.5,
-    "W2": 1.8,
-    "W3": 1.4,
-    "W4": 14.0,
-}  # of "sflkit auto" over the plain loop, on 2 cores
-_SPEED_COLUMNS = (
-    "workload",
-    "peer",
-    "speedup",
-    "speedup_min",
-    "speedup_max",
-    "threads",
-    "torch",
-    "processor",
-)
+# of "sflkit auto" over the plain loop, on 2 cores
+TARGETS = {"W1": 1.5, "W2": 1.8, "W3": 1.4, "W4": 14.0}
 
 
 def draw(results: Path = RESULTS, file: Path = FIGURE) -> Path:
-    """Draw what `results` holds into `file` (png) and return it; a side without measurements says
-    so.
-
-    Raises ValueError if nothing was measured, or if a csv has no rows, lacks columns, or names an
-    unknown peer or axis."""
+    """Draw what `results` holds into `file` (png) and return it; ValueError if it lacks a part."""
     import matplotlib.pyplot as plt
 
-    speed = [_read(path, _SPEED_COLUMNS) for path in sorted(results.glob("W*.csv"))]
-    growth = (
-        _read(results / "scaling.csv", GROWTH_COLUMNS)
-        if (results / "scaling.csv").is_file()
-        else None
-    )
-    if not speed and growth is None:
-        raise ValueError(f"{results} holds no measurement to draw; `make bench` makes them")
+    speed, growth = sorted(results.glob("W*.csv")), results / "scaling.csv"
+    if not speed or not growth.is_file():
+        raise ValueError(
+            f"{results} lacks W*.csv or scaling.csv; `make bench` and `make bench BENCH=--scaling` "
+            "write them"
+        )
     figures.style()
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
-    _speedups(left, pd.concat(speed, ignore_index=True)) if speed else _empty(
-        left, "python -m tests.bench"
-    )
-    _growth(right, growth) if growth is not None else _empty(
-        right, "python -m tests.bench --scaling"
-    )
+    _speedups(left, pd.concat(map(pd.read_csv, speed), ignore_index=True))
+    _growth(right, pd.read_csv(growth))
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=150, metadata={"Software": None})
     plt.close(figure)
@@ -70,54 +46,26 @@ def draw(results: Path = RESULTS, file: Path = FIGURE) -> Path:
 
 
 def _speedups(ax, frame: pd.DataFrame) -> None:
-    from tests.bench.peers import PEERS
-
-    known = [
-        name for name in (*PEERS, "flower") if name != "plain"
-    ]  # a peer keeps its look, whoever else was measured
-    for name in set(frame["peer"]) - {"plain"}:
-        checks.choice("peer", name, known)
+    # a peer keeps its look, whoever else was measured
+    known = [name for name in (*PEERS, "flower") if name != "plain"]
     workloads = list(dict.fromkeys(frame["workload"]))
     for index, name in enumerate(known):
         part = frame[frame["peer"] == name]
-        at = [
-            workloads.index(w) + 0.8 * ((index + 0.5) / len(known) - 0.5) for w in part["workload"]
-        ]
-        low, high = part["speedup"] - part["speedup_min"], part["speedup_max"] - part["speedup"]
-        if len(part):
-            look = figures.series_style(name, index)
-            ax.errorbar(
-                at,
-                part["speedup"],
-                yerr=[low.clip(lower=0), high.clip(lower=0)],
-                label=name,
-                capsize=3,
-                zorder=3,
-                color=look["color"],
-                marker=look["marker"],
-                linestyle="none",
-            )
-    marks = [
-        (TARGETS[workload], i - 0.42, i + 0.42)
-        for i, workload in enumerate(workloads)
-        if workload in TARGETS
-    ]
-    if marks:
-        ax.hlines(
-            *zip(*marks),
-            color="#000000",
-            linestyle=(0, (4, 2)),
-            linewidth=1.2,
-            label="target of auto, 2 cores",
+        if part.empty:
+            continue
+        offset = 0.8 * ((index + 0.5) / len(known) - 0.5)
+        at, look = part["workload"].map(workloads.index) + offset, figures.series_style(name, index)
+        options = dict(color=look["color"], marker=look["marker"], linestyle="none", capsize=3)
+        ax.errorbar(
+            at, part["speedup"], yerr=_range(part, "speedup"), label=name, zorder=3, **options
         )
+    for i, workload in enumerate(workloads):
+        label = "target of auto, 2 cores" if i == 0 else None
+        line = dict(color="#000000", linestyle=(0, (4, 2)), linewidth=1.2, label=label)
+        ax.hlines(TARGETS[workload], i - 0.42, i + 0.42, **line)
     ax.axhline(1, color="#666666", linewidth=1)
-    ax.set(
-        yscale="log",
-        xlim=(-0.5, len(workloads) - 0.5),
-        xlabel="workload",
-        ylabel="speed-up over the plain loop (times)",
-        title=_machine(frame),
-    )
+    ax.set(yscale="log", xlim=(-0.5, len(workloads) - 0.5), xlabel="workload")
+    ax.set(ylabel="speed-up over the plain loop (times)", title=_machine(frame))
     ax.set_xticks(range(len(workloads)), workloads)
     ax.yaxis.set_major_formatter("{x:g}")
     ax.grid(axis="x", visible=False)
@@ -125,50 +73,28 @@ def _speedups(ax, frame: pd.DataFrame) -> None:
 
 
 def _growth(ax, frame: pd.DataFrame) -> None:
-    for axis in dict.fromkeys(frame["axis"]):
-        checks.choice("axis", axis, AXES)
-    for index, axis in enumerate(AXES):
+    for index, (axis, (about, *_)) in enumerate(AXES.items()):
         part = frame[frame["axis"] == axis].sort_values("size")
-        if part.empty:
-            continue
-        look, (about, *_), last = figures.series_style(axis, index), AXES[axis], part.iloc[-1]
-        error = [part["seconds"] - part["seconds_min"], part["seconds_max"] - part["seconds"]]
-        late = part["size"] >= last["size"] / 100
-        at_end = f"{last['exponent_end']:.2f} ± {last['exponent_end_se']:.2f} at the end"
-        label = f"{about}:\n{at_end}, {last['exponent']:.2f} in all"
-        ax.errorbar(
-            part["size"],
-            part["seconds"],
-            yerr=error,
-            label=label,
-            capsize=2,
-            color=look["color"],
-            marker=look["marker"],
-            linestyle="none",
-            zorder=3,
-        )
-        size = part["size"][late]
-        level = np.log(part["seconds"][late]).mean() - last["exponent_end"] * np.log(size).mean()
-        ax.plot(
-            size,
-            np.exp(level) * size ** last["exponent_end"],
-            color=look["color"],
-            linestyle=look["linestyle"],
-        )
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="clients, parameters or samples a client",
-        ylabel="seconds a round",
-        title="growth, with fitted exponents",
-    )
+        look, last = figures.series_style(axis, index), part.iloc[-1]
+        slope = last["exponent_end"]
+        label = f"{about}:\n{slope:.2f} ± {last['exponent_end_se']:.2f} at the end, "
+        label += f"{last['exponent']:.2f} in all"
+        options = dict(color=look["color"], marker=look["marker"], linestyle="none", capsize=2)
+        error = _range(part, "seconds")
+        ax.errorbar(part["size"], part["seconds"], yerr=error, label=label, zorder=3, **options)
+        late = part[part["size"] >= last["size"] / 100]
+        level = np.log(late["seconds"]).mean() - slope * np.log(late["size"]).mean()
+        line = np.exp(level) * late["size"] ** slope
+        ax.plot(late["size"], line, color=look["color"], linestyle=look["linestyle"])
+    ax.set(xscale="log", yscale="log", xlabel="clients, parameters or samples a client")
+    ax.set(ylabel="seconds a round", title="growth, with fitted exponents")
     ax.set_ylim(top=ax.get_ylim()[1] * 60)  # room for the legend
     ax.legend(fontsize="x-small", loc="upper left")
 
 
-def _empty(ax, command: str) -> None:
-    ax.text(0.5, 0.5, f"not measured:\n{command}", ha="center", va="center", transform=ax.transAxes)
-    ax.set_axis_off()
+def _range(part: pd.DataFrame, name: str) -> list[pd.Series]:
+    low, high = part[name] - part[f"{name}_min"], part[f"{name}_max"] - part[name]
+    return [low.clip(lower=0), high.clip(lower=0)]
 
 
 def _machine(frame: pd.DataFrame) -> str:
@@ -177,19 +103,3 @@ def _machine(frame: pd.DataFrame) -> str:
         return "measured on several machines"
     processor, threads, version = found.iloc[0]
     return f"{processor}, {threads} thread{'' if threads == 1 else 's'}, torch {version}"
-
-
-def _read(file: Path, columns) -> pd.DataFrame:
-    try:
-        frame = pd.read_csv(file)
-    except pd.errors.EmptyDataError:
-        frame = pd.DataFrame()
-    missing = [name for name in columns if name not in frame]
-    if missing or frame.empty:
-        what = (
-            f"lacks the columns {', '.join(missing)}"
-            if len(frame.columns) and missing
-            else "has no rows"
-        )
-        raise ValueError(f"{file.name} {what}; `make bench` writes it anew")
-    return frame

@@ -28,37 +28,18 @@ def run(workload: str, rounds: int, timeout: float = 600.0) -> list[float]:
     of CPUs; [] without Flower.
     """
     if not PYTHON.exists():
-        print(
-            f"Flower is left out: {PYTHON.relative_to(ROOT)} is missing; see tests/bench/flower.py"
-        )
+        print(f"no Flower: {PYTHON.relative_to(ROOT)} is missing; see tests/bench/flower.py")
         return []
-    cpus = [n for n in CPUS_A_CLIENT if n <= (os.cpu_count() or 1)]
-    return min(
-        (seconds for n in cpus if (seconds := _run(workload, rounds, n, timeout))),
-        key=median,
-        default=[],
-    )
-
-
-def _run(workload: str, rounds: int, cpus: int, timeout: float) -> list[float]:
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "RAY_DEDUP_LOGS": "0",
-        "FLWR_TELEMETRY_ENABLED": "0",
-    }
-    command = [str(PYTHON), str(Path(__file__)), workload, str(rounds + 1), str(cpus)]
-    done = None
-    try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout)
-        return json.loads(done.stdout.strip().splitlines()[-1])[1:]
-    except (subprocess.TimeoutExpired, json.JSONDecodeError, IndexError) as error:
-        last = done.stderr.strip().splitlines()[-1:] if done else []
-        print(
-            f"{workload}: Flower with {cpus} CPUs a client gave no result:",
-            *last or [type(error).__name__],
-        )
-        return []
+    found = []
+    env = os.environ | {"PYTHONPATH": str(ROOT), "FLWR_TELEMETRY_ENABLED": "0"}
+    for cpus in CPUS_A_CLIENT[: os.cpu_count()]:
+        command = [str(PYTHON), __file__, workload, str(rounds + 1), str(cpus)]
+        try:
+            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout)
+            found.append(json.loads(done.stdout.strip().splitlines()[-1])[1:])
+        except (subprocess.TimeoutExpired, json.JSONDecodeError, IndexError) as error:
+            print(f"{workload}: Flower with {cpus} CPUs a client gave no result: {error!r}")
+    return min(found, key=median, default=[])
 
 
 def main(name: str, rounds: int, cpus: int) -> None:
@@ -66,28 +47,27 @@ def main(name: str, rounds: int, cpus: int) -> None:
     import torch
     from torch.nn import functional as F
 
+    from tests.bench.peers import select
     from tests.bench.workloads import WORKLOADS
 
     workload = WORKLOADS[name]
-    data: dict = {}  # filled once in each Ray worker
 
     class Client(flwr.client.NumPyClient):
+        made: tuple = ()  # the data and the model, once in each Ray worker
+
         def __init__(self, k):
-            if not data:
-                data["x"], data["y"], data["ids"] = workload.data()
-                data["model"] = workload.build()
-            self.k, self.model = k, data["model"]
+            Client.made = Client.made or (*workload.data(), workload.build())
+            self.k, self.workload = k, workload
+            self.x, self.y, self.ids, self.model = Client.made
 
         def fit(self, parameters, config):
             with torch.no_grad():
                 for p, value in zip(self.model.parameters(), parameters):
                     p.copy_(torch.from_numpy(value))
             optimiser = torch.optim.SGD(self.model.parameters(), lr=workload.rate)
-            ids = data["ids"][self.k]
-            for s in range(workload.steps):
-                i = ids[0] if workload.full_batch else ids[s]
+            for x, y in select(self, self.k):
                 optimiser.zero_grad()
-                F.cross_entropy(self.model(data["x"][i]), data["y"][i]).backward()
+                F.cross_entropy(self.model(x), y).backward()
                 optimiser.step()
             return [p.detach().numpy() for p in self.model.parameters()], workload.batch, {}
 
@@ -103,21 +83,18 @@ def main(name: str, rounds: int, cpus: int) -> None:
             stamps.append(time.perf_counter())
             return result
 
-    start = flwr.common.ndarrays_to_parameters(
-        [p.detach().numpy() for p in workload.build().parameters()]
-    )
-    strategy = Timed(
-        fraction_fit=workload.clients / workload.pool,
-        fraction_evaluate=0.0,
-        min_fit_clients=workload.clients,
-        min_available_clients=workload.pool,
-        initial_parameters=start,
-    )
+    start = [p.detach().numpy() for p in workload.build().parameters()]
     flwr.simulation.start_simulation(
         client_fn=lambda context: Client(int(context.node_config["partition-id"])).to_client(),
         num_clients=workload.pool,
         config=flwr.server.ServerConfig(num_rounds=rounds),
-        strategy=strategy,
+        strategy=Timed(
+            fraction_fit=workload.clients / workload.pool,
+            fraction_evaluate=0.0,
+            min_fit_clients=workload.clients,
+            min_available_clients=workload.pool,
+            initial_parameters=flwr.common.ndarrays_to_parameters(start),
+        ),
         client_resources={"num_cpus": cpus, "num_gpus": 0},
         ray_init_args={"include_dashboard": False},
     )

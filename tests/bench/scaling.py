@@ -10,14 +10,13 @@ Memory: the highest resident memory of a fresh process that makes the data and t
 runs two rounds, MiB (1024^2 bytes), and what it had (`start_mib`: interpreter, torch, data, model)
 before the first round. Ray's processes are not watched, so Flower has no row. The last two rows are
 10,000 clients of a LeNet: all in one call, whose (10,000, 61,706) float32 result alone is 2.5 GB,
-filled anew in every round; and in groups of `GROUP`, of which only the sum is kept.
+filled anew in every round; and in groups of `peers.GROUP`, of which only the sum is kept.
 
     python -m tests.bench.scaling W1 "sflkit auto"     # the memory of one peer, as json
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import subprocess
@@ -28,95 +27,27 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-import torch
+import pandas as pd
 
 from sflkit import checks
-from sflkit.federated import Task, local_sgd
+from sflkit.federated import Task
 from sflkit.runs import sums
-from tests.bench.peers import PEERS, Ours, select
-from tests.bench.workloads import WORKLOADS, Workload
+from tests.bench.peers import ALL_PEERS, PEERS, Ours
+from tests.bench.workloads import MANY, WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
-GROUP = 500
 LEAST_SECONDS = 0.3  # of one measurement
-MANY = Workload(
-    "10000 LeNets", "lenet", {}, (1, 28, 28), 10, 10_000, 10_000, 1, 10, True, 0.05, float("nan")
-)
-GROWTH_COLUMNS = (
-    "axis",
-    "size",
-    "seconds",
-    "seconds_min",
-    "seconds_max",
-    "exponent",
-    "exponent_se",
-    "exponent_end",
-    "exponent_end_se",
-    "repeats",
-    "threads",
-    "load",
-    "torch",
-    "processor",
-)
-MEMORY_COLUMNS = (
-    "workload",
-    "peer",
-    "clients",
-    "n_params",
-    "start_mib",
-    "peak_mib",
-    "threads",
-    "torch",
-    "processor",
-)
-
-
-class OursInGroups(Ours):
-    """A round that holds `GROUP` local models at a time: the mean update needs only their sum."""
-
-    def __init__(self, workload, x, y, ids, start):
-        super().__init__(workload, x, y, ids, start)
-        self.out = torch.empty(min(GROUP, workload.clients), self.task.n_params)
-
-    def round(self, clients):
-        total = torch.zeros_like(self.w)
-        for i in range(0, len(clients), GROUP):
-            batches = [select(self, k) for k in clients[i : i + GROUP]]
-            updates = local_sgd(
-                self.task,
-                self.w,
-                batches,
-                self.workload.rate,
-                backend=self.backend,
-                updates=True,
-                out=self.out[: len(batches)],
-            )
-            total += updates.sum(0)
-        self.w = self.rule(self.w, (total / len(clients))[None])
-
-
-ALL_PEERS = PEERS | {"sflkit in groups": OursInGroups}
-
-
-def _clients(n: int) -> Workload:
-    return replace(WORKLOADS["W4"], clients=n, pool=n)
 
 
 def _parameters(width: int) -> Workload:
-    return Workload(
-        "", "mlp", {"hidden": (width, width)}, (32,), 10, 10, 10, 2, 32, False, 0.05, float("nan")
-    )
-
-
-def _samples(n: int) -> Workload:
-    return replace(WORKLOADS["W1"], batch=n)
+    return Workload("", "mlp", (32,), 10, 10, 10, 2, 32, False, options={"hidden": (width, width)})
 
 
 # axis: what its size counts, the workload of a value, the values
 AXES = {
     "clients": (
         "clients of W4, a linear model with 42 parameters",
-        _clients,
+        lambda n: replace(WORKLOADS["W4"], clients=n, pool=n),
         (10, 30, 100, 300, 1000, 3000, 10_000),
     ),
     "parameters": (
@@ -124,43 +55,34 @@ AXES = {
         _parameters,
         (16, 36, 80, 152, 296, 526, 978, 1710, 3140),
     ),
-    "samples": ("cached samples, 10 clients of W1, a LeNet", _samples, (10, 30, 100, 300, 1000)),
+    "samples": (
+        "cached samples, 10 clients of W1, a LeNet",
+        lambda n: replace(WORKLOADS["W1"], batch=n),
+        (10, 30, 100, 300, 1000),
+    ),
 }
 
 
-def run(folder: Path | None, repeats: int, machine: dict, axes=AXES, memory=None) -> None:
+def run(folder: Path | None, repeats: int, machine: dict) -> None:
     """Measure growth and memory, print them, and, given a folder, write scaling.csv and memory.csv
     there.
     """
     rows = []
-    for axis in axes:
+    for axis in AXES:
         rows += growth(axis, repeats, machine)
-        last = rows[-1]
+        print(table(rows[-1:]).iloc[:, :9].to_string(index=False), flush=True)
+        if folder:
+            write(folder / "scaling.csv", rows)
+    rows, about = [], {name: machine[name] for name in ("threads", "torch", "processor")}
+    pairs = [(name, peer) for name in WORKLOADS for peer in PEERS]
+    pairs += [(MANY.name, peer) for peer in ("sflkit auto", "sflkit in groups")]
+    for workload, peer in pairs:
+        rows.append({"workload": workload, "peer": peer} | peak_memory(workload, peer) | about)
         print(
-            f"{axis:12}{last['seconds']:>10} s at {last['size']:.4g}; "
-            f"exponent {last['exponent']} +- {last['exponent_se']}, "
-            f"in the last two decades {last['exponent_end']} +- {last['exponent_end_se']}",
-            flush=True,
+            table(rows[-1:]).iloc[:, :6].to_string(index=False, header=len(rows) == 1), flush=True
         )
         if folder:
-            write(folder / "scaling.csv", GROWTH_COLUMNS, rows)
-    rows = []
-    for workload, peer in memory or [
-        *((w, p) for w in WORKLOADS for p in PEERS),
-        *((MANY.name, p) for p in ("sflkit auto", "sflkit in groups")),
-    ]:
-        rows.append(
-            {"workload": workload, "peer": peer}
-            | peak_memory(workload, peer)
-            | {name: machine[name] for name in ("threads", "torch", "processor")}
-        )
-        print(
-            f"{workload:14}{peer:18}{rows[-1]['start_mib']:>8} MiB before, "
-            f"{rows[-1]['peak_mib']:>6} MiB at most",
-            flush=True,
-        )
-        if folder:
-            write(folder / "memory.csv", MEMORY_COLUMNS, rows)
+            write(folder / "memory.csv", rows)
 
 
 def growth(axis: str, repeats: int, machine: dict, values=None) -> list[dict]:
@@ -169,98 +91,53 @@ def growth(axis: str, repeats: int, machine: dict, values=None) -> list[dict]:
     points = []
     for value in defaults if values is None else values:
         workload = make(value)
-        x, y, ids = workload.data()
-        peer = Ours(workload, x, y, ids, Task(workload.build()).init(0))
+        peer = Ours(workload, *workload.data(), Task(workload.build()).init(0))
         size = peer.task.n_params if axis == "parameters" else value
-        points.append((size, peer, _rounds(peer)))
-    seconds: list[list[float]] = [[] for _ in points]
+        seconds = min(_time(peer, 1) for _ in range(3))
+        points.append((size, peer, max(1, round(LEAST_SECONDS / seconds)), []))
     for repeat in range(repeats):
-        order = range(len(points))
-        for i in order if repeat % 2 == 0 else reversed(order):
-            seconds[i].append(_time(*points[i][1:]))
-    sizes, medians = np.array([p[0] for p in points]), np.array([median(s) for s in seconds])
+        for _, peer, rounds, seconds in points[:: 1 if repeat % 2 == 0 else -1]:
+            seconds.append(_time(peer, rounds))
+    sizes, medians = np.array([p[0] for p in points]), np.array([median(p[3]) for p in points])
     late = sizes >= sizes.max() / 100
-    slopes = [*fit(sizes, medians), *fit(sizes[late], medians[late])]
-    rows = []
-    for size, times in zip(sizes.tolist(), seconds, strict=True):
-        values = (
-            axis,
-            size,
-            median(times),
-            min(times),
-            max(times),
-            *slopes,
-            len(times),
-            *machine.values(),
-        )
-        rows.append(
-            {
-                c: f"{v:.4g}" if isinstance(v, float) else v
-                for c, v in zip(GROWTH_COLUMNS, values, strict=True)
-            }
-        )
-    return rows
+    whole, end = fit(sizes, medians), fit(sizes[late], medians[late])
+    slopes = dict(zip(("exponent", "exponent_se"), whole, strict=True))
+    slopes |= dict(zip(("exponent_end", "exponent_end_se"), end, strict=True))
+    return [
+        {"axis": axis, "size": size, **spread("seconds", times), **slopes, "repeats": repeats}
+        | machine
+        for size, _, _, times in points
+    ]
 
 
 def fit(sizes, seconds) -> tuple[float, float]:
     """Return the exponent b of seconds = a size^b by least squares of the logarithms, and its
-    standard error.
-
-    Raises ValueError unless there are at least three points, of different sizes > 0 and seconds >
-    0."""
-    sizes, seconds = (
-        checks.array("sizes", sizes, ndim=1, above=0),
-        checks.array("seconds", seconds, ndim=1, above=0),
-    )
-    if len(sizes) < 3 or len(set(sizes.tolist())) < len(sizes) or len(seconds) != len(sizes):
-        raise ValueError(
-            f"sizes={sizes.tolist()} must be at least three different sizes with one time each; "
-            "there are "
-            f"{len(seconds)} times"
-        )
+    standard error."""
     (slope, _), covariance = np.polyfit(np.log(sizes), np.log(seconds), 1, cov=True)
     return float(slope), float(np.sqrt(covariance[0, 0]))
 
 
 def peak_memory(workload: str, peer: str) -> dict:
     """Return clients, n_params, start_mib and peak_mib of a peer's two rounds in a new process."""
-    _named(workload, peer)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.scaling", workload, peer],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "tests.bench.scaling", workload, peer]
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    env = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(
-            f"{peer} on {workload} ended with {done.returncode}: {done.stderr.strip()[-500:]}"
-        )
+        raise RuntimeError(f"{peer} on {workload} failed: {done.stderr.strip()[-500:]}")
     return json.loads(done.stdout)
 
 
 def main(workload: str, peer: str) -> None:
-    work, make = _named(workload, peer)
-    x, y, ids = work.data()
+    works = WORKLOADS | {MANY.name: MANY}
+    work = works[checks.choice("workload", workload, works)]
+    make = ALL_PEERS[checks.choice("peer", peer, ALL_PEERS)]
     start = Task(work.build()).init(0)
-    one = make(work, x, y, ids, start)
-    before = high_water_mib()
+    one = make(work, *work.data(), start)
+    found = {"clients": work.clients, "n_params": len(start), "start_mib": high_water_mib()}
     for r in range(2):
         one.round(work.participants(r))
-    print(
-        json.dumps(
-            {
-                "clients": work.clients,
-                "n_params": len(start),
-                "start_mib": before,
-                "peak_mib": high_water_mib(),
-            }
-        )
-    )
+    print(json.dumps(found | {"peak_mib": high_water_mib()}))
 
 
 def high_water_mib() -> int:
@@ -268,30 +145,19 @@ def high_water_mib() -> int:
 
     Linux: VmHWM. What getrusage says there counts the parent's memory in, since the child is the
     parent's image until exec."""
-    try:
-        line = next(
-            x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("VmHWM:")
-        )
-        return int(line.split()[1]) // 1024
-    except (OSError, StopIteration):
-        import resource
+    status = Path("/proc/self/status")
+    for line in status.read_text().splitlines() if status.exists() else ():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) // 1024
+    import resource
 
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak // 2**20 if sys.platform == "darwin" else peak // 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak // 2**20 if sys.platform == "darwin" else peak // 1024
 
 
-def _named(workload: str, peer: str) -> tuple[Workload, type]:
-    works = WORKLOADS | {MANY.name: MANY}
-    return works[checks.choice("workload", workload, works)], ALL_PEERS[
-        checks.choice("peer", peer, ALL_PEERS)
-    ]
-
-
-def _rounds(peer) -> int:
-    """Return how many rounds a measurement takes, to last `LEAST_SECONDS`; warms up on the way."""
-    for _ in range(2):
-        _time(peer, 1)
-    return max(1, round(LEAST_SECONDS / _time(peer, 1)))
+def spread(name: str, values: list[float]) -> dict:
+    """Return the median of measurements, and the least and the largest."""
+    return {name: median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
 
 
 def _time(peer, rounds: int) -> float:
@@ -302,13 +168,16 @@ def _time(peer, rounds: int) -> float:
     return (time.perf_counter() - began) / rounds
 
 
-def write(file: Path, columns, rows: list[dict]) -> None:
-    """Write the rows as csv with these columns, and its digest where the results are published."""
+def table(rows: list[dict]) -> pd.DataFrame:
+    """Return rows as a frame whose numbers have four digits."""
+    short = [{k: f"{v:.4g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows]
+    return pd.DataFrame(short)
+
+
+def write(file: Path, rows: list[dict]) -> None:
+    """Write the rows as csv, and its digest where the results are published."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with open(file, "w", newline="") as f:
-        writer = csv.DictWriter(f, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    table(rows).to_csv(file, index=False, lineterminator="\n")
     if (file.parents[1] / sums.NAME).is_file():
         sums.put(file.parents[1], [f"{file.parent.name}/{file.name}"])
 
@@ -316,7 +185,4 @@ def write(file: Path, columns, rows: list[dict]) -> None:
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit('usage: python -m tests.bench.scaling WORKLOAD PEER, such as W1 "sflkit auto"')
-    try:
-        main(*sys.argv[1:])
-    except ValueError as error:
-        sys.exit(str(error))
+    main(*sys.argv[1:])

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from sflkit import data
-from sflkit.data import catalogue, federations, patches
+from sflkit import data, paths
+from sflkit.data import federations, patches
 from sflkit.data.files import write
-from sflkit.datastreams import training
-from sflkit.datastreams.config import DataStreamsConfig
-from tests.data.test_datasets import small
+from tests.data.conftest import small
 
 PHOTOGRAPHS = np.random.default_rng(3).integers(0, 256, (23, 14, 14, 3), np.uint8)
 RECIPE = patches.Recipe(words=7, patches=500)
@@ -93,20 +91,18 @@ def test_only_training_images_are_fitted():
     assert abs(test.std(axis=0) - 1).max() > 0.01
 
 
-def anew(folder):
-    """Write the same photographs again, so that nothing of them is in memory."""
-    write(folder / "images" / "cifar10.npz", small(shape=(32, 32, 3)))
-
-
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("SFLKIT_DATA", str(tmp_path / "images"))
-    monkeypatch.setattr(catalogue.paths, "data", lambda: tmp_path / "made")
-    anew(tmp_path)
-    return tmp_path
+def photographs(folder):
+    """Write photographs, in a file of another time whenever it is called."""
+
+    def anew(seed=0):
+        write(folder / "cifar10.npz", small(shape=(32, 32, 3), seed=seed))
+
+    anew()
+    return anew
 
 
-def test_features_are_made_once_and_belong_to_their_images(folder, monkeypatch):
+def test_features_are_made_once_and_belong_to_their_images(photographs, monkeypatch):
     assert data.available()["cifar10-patches"].endswith("cifar10.npz")
     assert "cifar100-patches" not in data.available()
     first = data.load("cifar10-patches")
@@ -114,72 +110,38 @@ def test_features_are_made_once_and_belong_to_their_images(folder, monkeypatch):
     assert first.input_shape == (2400,) and first.x_train.dtype == np.float32
     assert first.y_train.tolist() == data.load("cifar10").y_train.tolist()
     assert "300 random patches" in first.note and "subset: 20 training" in first.note
+    assert first.lazy_inputs("train") is first.x_train  # as they are
+    assert first.inputs("train").flags.writeable and not first.x_train.flags.writeable
     assert first is data.load("cifar10-patches")
-    assert len(list((folder / "made").iterdir())) == 1
+    (file,) = paths.data().iterdir()
 
-    made_again = []
-    monkeypatch.setattr(patches, "compute", lambda *a: made_again.append(1) or 1 / 0)
-    anew(folder)
-    again = data.load("cifar10-patches")
-    assert again is not first and again.digest == first.digest and not made_again
+    with monkeypatch.context() as patch:
+        patch.setattr(patches, "compute", lambda *images: 1 / 0)
+        photographs()
+        again = data.load("cifar10-patches")
+    assert again is not first and again.digest == first.digest
     assert np.array_equal(again.x_test, first.x_test)
 
-    monkeypatch.undo()
-    monkeypatch.setenv("SFLKIT_DATA", str(folder / "images"))
-    monkeypatch.setattr(catalogue.paths, "data", lambda: folder / "made")
-    write(folder / "images" / "cifar10.npz", small(shape=(32, 32, 3), seed=1))
+    file.unlink()
+    photographs()
+    assert data.load("cifar10-patches").digest == first.digest  # made anew, to the last bit
+    photographs(seed=1)
     other = data.load("cifar10-patches")
     assert other.digest != first.digest and not np.array_equal(other.x_train, first.x_train)
-    assert len(list((folder / "made").iterdir())) == 2
-
-
-def test_features_are_deterministic(folder):
-    first = data.load("cifar10-patches")
-    for path in (folder / "made").iterdir():
-        path.unlink()
-    anew(folder)
-    assert data.load("cifar10-patches").digest == first.digest
-
-
-def test_inputs_of_features_are_as_they_are(folder):
-    loaded = data.load("cifar10-patches")
-    assert loaded.lazy_inputs("train") is loaded.x_train
-    copy = loaded.inputs("test", [3, 1])
-    assert copy.flags.writeable and np.array_equal(copy, loaded.x_test[[3, 1]])
-    assert loaded.inputs("train").flags.writeable and not loaded.x_train.flags.writeable
-    with pytest.raises(ValueError, match="integers >= 0 and <= 9"):
-        loaded.inputs("test", [10])
+    assert len(list(paths.data().iterdir())) == 2
 
 
 def test_superclasses_and_pachinko_stay(folder):
-    arrays = small(n_train=400, n_test=100, shape=(32, 32, 3), n_classes=100)
-    arrays |= {f"y_{s}_coarse": arrays[f"y_{s}"] // 5 for s in ("train", "test")}
-    write(folder / "images" / "cifar100.npz", arrays)
+    arrays = small(400, 100, (32, 32, 3), 100)
+    write(folder / "cifar100.npz", arrays)
     loaded = data.load("cifar100-patches")
     assert loaded.x_train.shape == (400, 1200)
     assert loaded.with_coarse_labels().y_train.tolist() == arrays["y_train_coarse"].tolist()
     options = dict(n_clients=4, n_historical=2, hist_fraction=0.2, seed=1)
     pictures = federations.data_streams("cifar100", **options)
     features = federations.data_streams("cifar100-patches", **options)
-    assert all(
-        np.array_equal(a, b) for a, b in zip(pictures.clients, features.clients, strict=True)
-    )
+    pairs = zip(pictures.clients, features.clients, strict=True)
+    assert all(np.array_equal(a, b) for a, b in pairs)
+    (folder / "cifar100.npz").unlink()
     with pytest.raises(data.DataUnavailableError, match=r"Put cifar100\.npz into"):
-        data.load("cifar100-patches", root=folder / "empty", download=False)
-
-
-def test_a_run_names_data_set_digest_and_size(folder):
-    config = DataStreamsConfig(
-        arms=("uniform",),
-        rates=(0.01,),
-        data="cifar10-patches",
-        n_clients=4,
-        n_historical=2,
-        rounds=2,
-        hist_fraction=0.5,
-    )
-    frame = training.run(config)
-    record = frame.attrs["data"]
-    assert record["name"] == "cifar10-patches" and record["size"] == 20
-    assert record["digest"] == data.load("cifar10-patches").digest and record["test_size"] == 10
-    assert "Coates" in record["note"] and frame["accuracy"].notna().all()
+        data.load("cifar100-patches", download=False)

@@ -58,13 +58,6 @@ def test_seeded_and_open_to_other_sizes():
     assert traffic.generate(1)[0].shape == (1, 39, 39)
 
 
-def test_global_generator_is_left_alone():
-    np.random.seed(0)  # noqa: NPY002
-    state = np.random.get_state()[1].copy()  # noqa: NPY002
-    traffic.generate(10)
-    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
-
-
 def test_learnable_but_not_perfectly(packets):
     # An independent learner, nearest neighbour on the bytes of header and preamble: far above
     # chance (0.1), below the ceiling 1 - 0.9 * COMMON that the shared services set, up to three

@@ -24,6 +24,7 @@ EXPERIMENTS = {
     [
         (dict(request_round=6), "request_round=6 must be an integer >= 1 and <= 5"),
         (dict(interval=2), "interval=2 must be 0 unless streaming and train are True"),
+        (dict(per_request=2), "per_request=2 must divide n_requests"),
         (dict(samples_per_client=2), "samples_per_client=2 must be an integer >= 3"),
         (dict(train=False), "samples_per_client=None must be given without training"),
         (dict(train=False, n_clients=None, level="client"), "n_clients=None and samples"),

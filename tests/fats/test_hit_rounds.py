@@ -11,10 +11,9 @@ from companion.notebooks.hit_rounds import (
     mean_after,
     rounds_back,
     slot_spared,
-    stream_laws,
 )
 from sflkit.fats.config import TABLE_2, FATSConfig
-from sflkit.fats.enumeration import drawn_law, forgotten_law
+from sflkit.fats.enumeration import drawn_law
 from sflkit.fats.training import run
 
 TINY = dict(
@@ -57,21 +56,6 @@ def test_the_law_against_all_histories(changes, targets):
         rounds = [use[0] if isinstance(use, tuple) else use for use in uses if use is not None]
         counted[min(rounds, default=sizes["rounds"])] += p
     assert hit_law(targets, **sizes) == pytest.approx([float(p) for p in counted], rel=1e-14)
-
-
-@pytest.mark.parametrize("targets", [[(0, None), (2, None)], [(0, 1), (0, 0)]])
-def test_the_laws_of_a_stream_against_all_histories(targets):
-    sizes = dict(n_clients=3, samples_per_client=3, clients_per_round=1, batch_size=1)
-    sizes |= dict(local_steps=1, rounds=2)
-    laws = stream_laws(targets, **sizes)
-    law = drawn_law(**sizes)
-    for i, target in enumerate(targets):
-        counted = [Fraction(0)] * 3
-        for p, history in law.values():
-            use = history.first_use(*target)
-            counted[2 if use is None else use[0] if target[1] is not None else use] += p
-        assert laws[i] == pytest.approx([float(p) for p in counted], rel=1e-14)
-        law = forgotten_law(law, target)
 
 
 @pytest.mark.parametrize("level", ["sample", "client"])

@@ -84,8 +84,6 @@ def test_the_laws_are_those_of_the_requests():
             rounds=4,
         )
         assert law.tolist() == ([1, 0, 0, 0, 0] if key[3] == "frs" else exact.tolist())
-    stream, _ = n42.laws_of(frame, streaming=True)  # of one request it is the same
-    assert np.allclose(stream, laws, rtol=1e-14)
 
 
 def test_published_sizes_are_those_of_the_data_set(monkeypatch):

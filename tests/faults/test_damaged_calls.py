@@ -21,7 +21,7 @@ SAID = {
     ("local_sgd", "batches"),
     ("local_sgd of rows", "data"),
     ("one step", "x"),
-    ("fisher_sgd", "batches"),
+    ("fisher_sgd", "data"),
     ("learn of clients", "x"),
     ("FedAvg()", "updates"),
     ("FedAvg() of tensors", "updates"),

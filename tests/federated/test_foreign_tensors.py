@@ -8,7 +8,7 @@ import torch
 
 from sflkit import models
 from sflkit.federated import FedAvg, LocalWork, Scaffold, Task, evaluate, local_sgd
-from sflkit.federated.aggregation import check_work, weighted_average
+from sflkit.federated.servers import check_work, weighted_average
 from tests.federated.federated_cases import CASES
 
 

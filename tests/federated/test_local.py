@@ -12,8 +12,7 @@ from torch.nn import functional as F
 
 from sflkit import models
 from sflkit.federated import Task, evaluate, local, local_sgd
-from sflkit.federated.batches import convert
-from sflkit.federated.picks import Lists
+from sflkit.federated.batches import Lists, convert
 from tests.federated.federated_cases import CASES, make, reference
 
 
@@ -157,21 +156,17 @@ def test_updates_are_the_difference_to_the_last_bit(backend, sizes):
         )
 
 
-def test_the_garbage_collector_waits_and_is_left_as_it_was(monkeypatch):
+@pytest.mark.parametrize("on", [True, False])
+def test_the_garbage_collector_waits_and_is_left_as_it_was(on, monkeypatch):
     task, w, batches = make("linear", [[3]])
-    seen = []
-    monkeypatch.setattr(
-        local, "Lists", lambda *args, f=local.Lists: seen.append(gc.isenabled()) or f(*args)
-    )
-    assert gc.isenabled()
-    local_sgd(task, w, batches, 0.1)
-    with pytest.raises(ValueError, match="client 0"):
-        local_sgd(task, w, [[(batches[0][0][0], None)]], 0.1)
-    assert gc.isenabled() and seen == [False, False]
-    gc.disable()
+    seen, lists = [], local.Lists
+    monkeypatch.setattr(local, "Lists", lambda *a: seen.append(gc.isenabled()) or lists(*a))
+    (gc.enable if on else gc.disable)()
     try:
         local_sgd(task, w, batches, 0.1)
-        assert not gc.isenabled()
+        with pytest.raises(ValueError, match="client 0"):
+            local_sgd(task, w, [[(batches[0][0][0], None)]], 0.1)
+        assert gc.isenabled() == on and seen == [False, False]
     finally:
         gc.enable()
 
@@ -182,25 +177,27 @@ def test_training_fits_the_data():
     assert evaluate(task, trained, x, y).accuracy == 1.0 > evaluate(task, w, x, y).accuracy
 
 
-def test_auto_choice():
-    tiny, _, few = make("linear", [[20], [20]])
-    conv, _, images = make("lenet", [[4], [4]])
-    cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    assert local.choose_back_end(tiny, "auto", cpu, Lists(tiny, few, cpu)) == "stacked"
-    assert (
-        local.choose_back_end(tiny, "auto", cpu, Lists(tiny, few[:1], cpu)) == "pool"
-    )  # nothing to stack
-    assert local.choose_back_end(conv, "auto", cpu, Lists(conv, images, cpu)) == "pool"
-    assert local.choose_back_end(conv, "auto", gpu, Lists(conv, images, cpu)) == "stacked"
-    small = Task(torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten()))
-    pixels = [[(torch.zeros(2, 1, 4, 4), torch.zeros(2, dtype=torch.long))]] * 2
-    assert small.n_params < local.STACK_PARAMS
-    assert local.choose_back_end(small, "auto", cpu, Lists(small, pixels, cpu)) == "pool"
-    many, _, samples = make("linear", [[101], [101]])
-    assert local.choose_back_end(many, "auto", cpu, Lists(many, samples, cpu)) == "pool"
-    big = Task(models.create("mlp", input_shape=(3168,), n_classes=100))
-    wide = [[(torch.zeros(32, 3168), torch.zeros(32, dtype=torch.long))]] * 2
-    assert local.choose_back_end(big, "auto", cpu, Lists(big, wide, cpu)) == "pool"
+CONV = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten())  # of few parameters
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "clients", "n", "on_cpu"),
+    [
+        (models.create(**CASES["linear"]), (20,), 2, 20, "stacked"),
+        (models.create(**CASES["linear"]), (20,), 1, 20, "pool"),  # nothing to stack
+        (models.create(**CASES["linear"]), (20,), 2, 101, "pool"),
+        (models.create(**CASES["lenet"]), (1, 28, 28), 2, 4, "pool"),
+        (CONV, (1, 4, 4), 2, 4, "pool"),
+        (models.create("mlp", input_shape=(3168,), n_classes=100), (3168,), 2, 32, "pool"),
+    ],
+)
+def test_auto_choice(model, shape, clients, n, on_cpu):
+    task, cpu = Task(model), torch.device("cpu")
+    batches = [[(torch.zeros(n, *shape), torch.zeros(n, dtype=torch.long))]] * clients
+    data = Lists(task, batches, cpu)
+    assert local.choose_back_end(task, "auto", cpu, data) == on_cpu
+    on_gpu = "stacked" if clients > 1 else "pool"
+    assert local.choose_back_end(task, "auto", torch.device("cuda"), data) == on_gpu
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -240,66 +237,80 @@ def test_gpu_equals_cpu(backend):
 
 
 X, Y = torch.zeros(4, 20), torch.tensor([0, 1, 2, 0])
+NAN = torch.full((63,), float("nan"))
+LISTS = [
+    (dict(params=torch.zeros(62)), r"shape \(62,\); it must be \(63,\) or \(n_clients, 63\)"),
+    (dict(params=torch.zeros(3, 63)), "3 rows but there are 2 clients"),
+    (dict(params=NAN), "params of client 0 hold NaN"),
+    (dict(params=torch.stack([torch.zeros(63), NAN])), "params of client 1 hold NaN"),
+    (dict(batches=(X, Y)), "batches of client 0 is a Tensor"),
+    (dict(batches=X), "must be a list with one list"),
+    (dict(batches=[[(X, Y)], [X]]), r"client 1, step 0: a batch must be \(x, y\)"),
+    (
+        dict(batches=[[(X, Y), (X, Y[:3])], []]),
+        "client 0, step 1: x has shape .* same number of sam",
+    ),
+    (dict(batches=[[(X[:0], Y[:0])], []]), "at least 1"),
+    (dict(batches=[[(X[:, :7], Y)], []]), r"does not take samples of shape \(7,\)"),
+    (
+        dict(batches=[[], [(X, Y), (X, Y + 1)]]),
+        "client 1, step 1: label 3 is out .* must lie in 0..2",
+    ),
+    (dict(batches=[[(X, Y - 1)], []]), "label -1 is out of range"),
+    (dict(batches=[[(X, Y.float())], []]), "needs integer labels"),
+    (dict(batches=[[(X, Y[:, None])], []]), r"y has shape \(4, 1\)"),
+    (dict(batches=[[(X, Y, torch.ones(3))], []]), r"weights of shape \(3,\) must be \(4,\)"),
+    (dict(batches=[[(X, Y, Y - 1.0)], []]), "finite, >= 0, not all 0"),
+    (dict(batches=[[(X, Y, 0 * Y)], []]), "not all 0"),
+    (dict(batches=[[(X, Y, NAN[:4])], []]), "finite"),
+    (dict(rate=0.0), "rate holds 0.0"),
+    (dict(rate=[0.1, 0.1, 0.1]), r"rate has shape \(3,\)"),
+    (dict(rate=None), "rate=None"),
+    (dict(prox=-1.0), "prox=-1.0"),
+    (dict(corrections=torch.zeros(3, 63)), "corrections has 3 rows"),
+    (dict(corrections=NAN), "corrections of client 0"),
+    (dict(device="tpu"), "device='tpu' must be one of"),
+    (dict(threads=0), "threads=0 must be an integer >= 1"),
+    (dict(data=(X, Y)), "give either batches"),
+]
+ROWS = [
+    (dict(rows=[[[0, 4]]]), r"rows holds 4; entries must be integers .*3"),
+    (dict(rows=[[[0, -2]]]), "rows holds -2"),
+    (dict(rows=[[[0.5]]]), "rows holds 0.5"),
+    (dict(rows=[[[0, 1], [2]]]), "rows=.* must be an array of numbers"),
+    (dict(rows=0), r"rows has shape \(\)"),
+    (dict(rows=[[[[0]]]]), r"rows has shape \(1, 1, 1, 1\)"),
+    (dict(rows=None), "give either batches"),
+    (dict(batches=[[(X, Y)]]), "give either batches"),
+    (dict(data=(X,)), r"data=.* must be a pair"),
+    (dict(data=(X[:3], Y)), "data: x has shape"),
+    (dict(data=(X[:, :3], Y)), "data: the model does not take"),
+    (dict(data=(X, Y + 1)), "data: label 3 is out of range"),
+    (dict(weights=[[[1.0, -1.0]]]), "weights holds -1.0"),
+    (dict(weights=[[[0.0, 0.0]]]), "not all 0"),
+    (dict(weights=[[[1.0]]]), r"weights of shape \(1, 1, 1\) must be shaped like rows"),
+    (dict(weights=[[[1.0, float("nan")]]]), "weights holds nan"),
+    (dict(params=torch.zeros(2, 63)), "2 rows but there are 1 clients"),
+]
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (dict(params=torch.zeros(62)), r"shape \(62,\); it must be \(63,\) or \(n_clients, 63\)"),
-        (dict(params=torch.zeros(3, 63)), "3 rows but there are 2 clients"),
-        (dict(params=torch.full((63,), float("nan"))), "params of client 0 hold NaN"),
-        (
-            dict(params=torch.stack([torch.zeros(63), torch.full((63,), float("inf"))])),
-            "params of client 1 hold NaN",
-        ),
-        (dict(batches=(X, Y)), "batches of client 0 is a Tensor"),
-        (dict(batches=X), "must be a list with one list"),
-        (dict(batches=[[(X, Y)], [X]]), r"client 1, step 0: a batch must be \(x, y\)"),
-        (
-            dict(batches=[[(X, Y), (X, Y[:3])], []]),
-            "client 0, step 1: x has shape .* same number of samples",
-        ),
-        (dict(batches=[[(X[:0], Y[:0])], []]), "at least 1"),
-        (dict(batches=[[(X[:, :7], Y)], []]), r"does not take samples of shape \(7,\)"),
-        (
-            dict(batches=[[], [(X, Y), (X, Y + 1)]]),
-            "client 1, step 1: label 3 is out of range; .* must lie in 0..2",
-        ),
-        (dict(batches=[[(X, Y - 1)], []]), "label -1 is out of range"),
-        (dict(batches=[[(X, Y.float())], []]), "needs integer labels"),
-        (dict(batches=[[(X, Y[:, None])], []]), r"y has shape \(4, 1\)"),
-        (dict(batches=[[(X, Y, torch.ones(3))], []]), r"weights of shape \(3,\) must be \(4,\)"),
-        (dict(batches=[[(X, Y, torch.tensor([1.0, -1, 1, 1]))], []]), "finite, >= 0, not all 0"),
-        (dict(batches=[[(X, Y, torch.zeros(4))], []]), "not all 0"),
-        (dict(batches=[[(X, Y, torch.tensor([1.0, float("nan"), 1, 1]))], []]), "finite"),
-        (dict(rate=0.0), "rate holds 0.0"),
-        (dict(rate=[0.1, 0.1, 0.1]), r"rate has shape \(3,\)"),
-        (dict(rate=-0.1), "rate holds -0.1"),
-        (dict(prox=-1.0), "prox=-1.0"),
-        (dict(corrections=torch.zeros(3, 63)), "corrections has 3 rows"),
-        (dict(corrections=torch.full((63,), float("nan"))), "corrections of client 0"),
-        (dict(device="tpu"), "device='tpu' must be one of"),
-        (dict(threads=0), "threads=0 must be an integer >= 1"),
-        (dict(threads=-2), "threads=-2"),
-    ],
+    ("form", "change", "message"),
+    [*(("lists", *case) for case in LISTS), *(("rows", *case) for case in ROWS)],
 )
-def test_bad_input(change, message):
-    task = Task(models.create(**CASES["linear"]))
-    good = dict(params=torch.zeros(63), batches=[[(X, Y)], [(X, Y)]], rate=0.1)
-    local_sgd(task, **good)
+def test_bad_input(form, change, message):
+    good = dict(task=Task(models.create(**CASES["linear"])), params=torch.zeros(63), rate=0.1)
+    good |= {"batches": [[(X, Y)]] * 2} if form == "lists" else {"data": (X, Y), "rows": [[[0, 1]]]}
+    local_sgd(**good)
     with pytest.raises(ValueError, match=message):
-        local_sgd(task, **{**good, **change})
+        local_sgd(**{**good, **change})
 
 
 def test_kinds_of_batches_are_each_compared_with_the_model():
     # the second batch has float64 inputs, int32 labels; the third targets of another shape
     task, w, [[(x, y)]] = make("linear", [[4]])
-    steps = convert(task, [[(x, y), (x.double(), y.int())]], torch.device("cpu"))[0]
-    assert steps[0].kind == steps[1].kind
-    assert torch.equal(steps[0].x, steps[1].x)
-    assert steps[1].y.dtype == torch.int64
-    with pytest.raises(
-        ValueError,
-        match=r"client 0, step 1: y has shape \(4, 1\); .* of shape \(4, 3\) need \(4,\)",
-    ):
+    first, second = convert(task, [[(x, y), (x.double(), y.int())]], torch.device("cpu"))[0]
+    assert first.kind == second.kind and second.y.dtype == torch.int64
+    assert torch.equal(first.x, second.x)
+    with pytest.raises(ValueError, match=r"client 0, step 1: y has shape .* \(4, 3\) need \(4,\)"):
         convert(task, [[(x, y), (x, y[:, None])]], torch.device("cpu"))

@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from sflkit.federated import FedAvg, Scaffold
-from sflkit.federated.own import build_model, build_server, check_not_shared, maker, name_of
+from sflkit.federated.own import build_server, check_not_shared, maker, name_of, network
 
 SHARES = np.array([0.25, 0.75])
 
@@ -78,9 +78,9 @@ def test_bad_servers(server, message):
 
 def test_models_by_object_class_and_function():
     built = Small((2, 3), 4)
-    assert build_model(built, (5,), 7) is built
+    assert network(built, "mlp", (5,), 7) is built
     for model in (Small, small, partial(small)):
-        made = build_model(model, (2, 3), 4)
+        made = network(model, "mlp", (2, 3), 4)
         assert isinstance(made, Small) and made[1].weight.shape == (4, 6)
 
 
@@ -88,7 +88,6 @@ def test_models_by_object_class_and_function():
     ("model", "message"),
     [
         ("lenet", r"model='lenet' must be a torch\.nn\.Module, or a class or function \(input_sh"),
-        (None, r"model=None must be a torch\.nn\.Module"),
         (lambda: Small((2,), 3), r"cannot be called with \(input_shape, n_classes\): too many"),
         (nn.Conv2d, r"model=Conv2d cannot be called with .*: missing .*'kernel_size'"),
         (lambda input_shape, n_classes: None, r"made None, which is no torch\.nn\.Module"),
@@ -97,7 +96,7 @@ def test_models_by_object_class_and_function():
 )
 def test_bad_models(model, message):
     with pytest.raises(ValueError, match=message):
-        build_model(model, (2,), 3)
+        network(model, "mlp", (2,), 3)
 
 
 # --- what both stand on -----------------------------------------------------------------------

@@ -217,39 +217,3 @@ def test_a_captured_round_is_the_eager_one(case, monkeypatch):
         if len(got) == 4:
             assert not got[2].any()
     assert len(captured) == 4  # calls 0 and 1 have one shape, and so have 2 and 3
-
-
-X, Y = torch.zeros(4, 20), torch.tensor([0, 1, 2, 0])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (dict(rows=[[[0, 4]]]), r"rows holds 4; entries must be integers .*3"),
-        (dict(rows=[[[0, -2]]]), "rows holds -2"),
-        (dict(rows=[[[0.5]]]), "rows holds 0.5"),
-        (dict(rows=[[[0, 1], [2]]]), "rows=.* must be an array of numbers"),
-        (dict(rows=0), r"rows has shape \(\)"),
-        (dict(rows=[[[[0]]]]), r"rows has shape \(1, 1, 1, 1\)"),
-        (dict(rows=None), "give either batches"),
-        (dict(data=None), r"data=None must be a pair"),
-        (dict(data=(X,)), r"data=.* must be a pair"),
-        (dict(data=(X[:3], Y)), "data: x has shape"),
-        (dict(data=(X[:, :3], Y)), "data: the model does not take"),
-        (dict(data=(X, Y + 1)), "data: label 3 is out of range"),
-        (dict(batches=[[(X, Y)]]), "give either batches"),
-        (dict(weights=[[[1.0, -1.0]]]), "weights holds -1.0"),
-        (dict(weights=[[[0.0, 0.0]]]), "not all 0"),
-        (dict(weights=[[[1.0]]]), r"weights of shape \(1, 1, 1\) must be shaped like rows"),
-        (dict(weights=[[[1.0, float("nan")]]]), "weights holds nan"),
-        (dict(params=torch.zeros(2, 63)), "2 rows but there are 1 clients"),
-        (dict(rate=None), "rate=None"),
-        (dict(device="tpu"), "device='tpu'"),
-    ],
-)
-def test_bad_rows_are_refused(change, message):
-    task = Task(models.create(**CASES["linear"]))
-    good = dict(params=torch.zeros(63), rate=0.1, data=(X, Y), rows=[[[0, 1]]])
-    local_sgd(task, **good)
-    with pytest.raises(ValueError, match=message):
-        local_sgd(task, **{**good, **change})

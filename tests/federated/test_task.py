@@ -26,7 +26,7 @@ def test_init_is_deterministic_and_leaves_the_global_state():
     assert torch.equal(a, parameters_to_vector(models.create(**CASES["lenet"]).parameters()))
 
 
-@pytest.mark.parametrize("build", [own.build_model, None], ids=["own", "create"])
+@pytest.mark.parametrize("build", [own.network, None], ids=["own", "create"])
 def test_networks_built_in_another_thread_do_not_change_the_first_model(build):
     # Building a layer draws from torch's one generator. Without a lock a seed of a sweep's run gave
     # another first model, once in some hundred runs, when a run beside it built its network.
@@ -37,7 +37,7 @@ def test_networks_built_in_another_thread_do_not_change_the_first_model(build):
     def build_for_ever():
         while not done.is_set():
             if build:
-                build(Own, (20,), 2)
+                build(Own, "mlp", (20,), 2)
             else:
                 models.create("linear", input_shape=(20,), n_classes=2)
 

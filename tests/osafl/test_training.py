@@ -15,7 +15,7 @@ from torch import nn
 
 from companion.notebooks.osafl_shared import fcn_base
 from sflkit import models
-from sflkit.federated import FedAvg, Scaffold, Task, local_sgd
+from sflkit.federated import FedAvg, Scaffold, Task, arrays, local_sgd
 from sflkit.osafl import clients, rules, training, video
 from sflkit.osafl import clients as osafl_clients
 from sflkit.osafl.clients import Samples, ceiling, ceiling_of_strangers, local_steps, world
@@ -168,6 +168,18 @@ def test_m_afa_cd_with_the_printed_buffer_answers_every_request_alike():
 def test_diverging_local_steps_are_reported():
     f = run(small(rule="m_fedavg", rate=1e30), model=net())
     assert f["diverged"].all() and f[["accuracy", "loss", "best_accuracy"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize("options", [{"rule": "osafl"}, {"rule": "m_fedavg"}, {"server": FedAvg}])
+def test_a_round_asks_once_whether_the_updates_are_finite(options, monkeypatch):
+    asked, ask = [], arrays.first_not_finite
+    for module in (arrays, training):
+        monkeypatch.setattr(
+            module, "first_not_finite", lambda rows: asked.append(len(rows)) or ask(rows)
+        )
+    server = options.pop("server", None)
+    run(small(**options), model=net(), server=server)
+    assert sum(n > 1 for n in asked) == SMALL.rounds
 
 
 def test_the_diverged_tail_by_hand():

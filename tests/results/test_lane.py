@@ -114,8 +114,11 @@ DAMAGED = {
     "a record altered": (lambda c: c | {f"{KEY}.json": b"{}"}, "its digest in"),
     "numbers missing": (lambda c: without(c, f"{KEY}.csv"), "is missing"),
     "another config": (other_config, "those of another key"),
-    "another version": (lambda c: changed(c, KEY, result_version=99), "of result version 99"),
-    "another column": (lambda c: changed(c, KEY, other_column), "columns or rows are not"),
+    "another version": (
+        lambda c: changed(c, KEY, result_version=99),
+        "version are those of another",
+    ),
+    "another column": (lambda c: changed(c, KEY, other_column), "columns are not"),
     "rows fewer": (lambda c: changed(c, KEY, lambda t: t[: t.rindex(b"\n", 0, -1) + 1]), "rows"),
     "another type": (
         lambda c: changed(c, KEY, columns={"round": "int64", "discrepancy": "int64"}),

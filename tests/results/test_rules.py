@@ -333,6 +333,12 @@ def test_the_size_of_several_comparisons_is_that_of_the_decisive_one():
 
 
 def test_each_takes_one_rule_for_all_or_one_for_each():
+    # what fails is told first
+    told = Each(Holds()).judge({"held": True, "failed": False})
+    assert told.ours.startswith("1 of 2 hold; failed")
+    mixed = Each({"sure": Holds(), "unsure": Above(smallest=0.1), "failing": Holds()})
+    told = mixed.judge({"sure": True, "unsure": ([11, 22, 33], [10, 20, 30]), "failing": False})
+    assert told.ours.index("failing") < told.ours.index("unsure")
     limits = Each({"low": Near(target=0, within=1), "high": Near(target=10, within=1)})
     assert limits.judge({"low": 0.5, "high": 10.5}).answer == "yes"
     assert limits.judge({"low": 10.5, "high": 10.5}).answer == "partly"

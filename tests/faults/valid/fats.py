@@ -8,7 +8,6 @@ from torch import nn
 
 from sflkit.fats import (
     attacks,
-    baselines,
     bounds,
     config,
     enumeration,
@@ -17,6 +16,8 @@ from sflkit.fats import (
     forgetting,
     history,
     learning,
+    methods,
+    sgd,
     stability,
 )
 from sflkit.fats.state import State
@@ -123,18 +124,18 @@ CALLS = {
         },
     ),
     "rule_of_thumb": lambda: (expected_time.rule_of_thumb, {"rho": 0.3}),
-    "draw_fedavg": lambda: (baselines.draw_fedavg, sizes | {"rng": rng()}),
+    "draw_fedavg": lambda: (methods.draw_fedavg, sizes | {"rng": rng()}),
     "redraw_fedavg": lambda: (
-        baselines.redraw_fedavg,
+        methods.redraw_fedavg,
         {
             "history": forgetting.forget_client(
-                baselines.draw_fedavg(**sizes, rng=rng()), 0, rng()
+                methods.draw_fedavg(**sizes, rng=rng()), 0, rng()
             ).history,
             "rng": rng(),
         },
     ),
     "Fisher": lambda: (
-        baselines.Fisher,
+        sgd.Fisher,
         {"rate": 0.001, "momentum": 0.9, "decay": 0.999, "damping": 0.01},
     ),
     "forget_sample": lambda: (
@@ -220,11 +221,12 @@ CALLS = {
         },
     ),
     "fisher_sgd": lambda: (
-        lambda **options: baselines.fisher_sgd(task(), **options),
+        lambda **options: sgd.fisher_sgd(task(), **options),
         {
             "params": torch.zeros(8),
-            "batches": [[(np.ones((2, 3)), np.array([0, 1]))]] * 2,
-            "fisher": baselines.Fisher(),
+            "data": (np.ones((2, 3)), np.array([0, 1])),
+            "rows": np.array([[[0, 1]], [[1, 0]]]),
+            "fisher": sgd.Fisher(),
         },
     ),
     "predictor": lambda: (

@@ -7,8 +7,15 @@ import torch
 
 from sflkit import machine, models
 from sflkit.federated import Task, evaluate, local_sgd
-from sflkit.federated.aggregation import LocalWork, check_work, mean_update, weighted_average
-from sflkit.federated.servers import FedAvg, FedProx, Scaffold
+from sflkit.federated.servers import (
+    FedAvg,
+    FedProx,
+    LocalWork,
+    Scaffold,
+    check_work,
+    mean_update,
+    weighted_average,
+)
 
 batches = [[(np.array([[1.0, 2, 3], [3, 2, 1]]), np.array([0, 0]))]] * 2
 step = {"params": np.ones(3), "updates": np.ones((2, 3)), "weights": np.ones(2)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sflkit.federated.aggregation import LocalWork
+from sflkit.federated.servers import LocalWork
 from sflkit.osafl import (
     allocation,
     alternation,

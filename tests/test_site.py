@@ -1,12 +1,16 @@
-"""The check of what was built: links that lead nowhere, and what comes from another host."""
+"""The site: broken links are found, errata keep their numbers, docstrings' tables are tables.
+
+That nothing is wrong with what is committed is what `make site` says.
+"""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from docs.site import __main__ as command
-from docs.site import links
-from docs.site.sources import Sources
+from docs import conf, links, site
+from tests.helpers import ROOT
 
 PAGE = """<!DOCTYPE html><html><head><link rel="stylesheet" href="_static/a.css?v=1">
 <script src="_static/a.js"></script></head><body id="top">
@@ -15,7 +19,7 @@ PAGE = """<!DOCTYPE html><html><head><link rel="stylesheet" href="_static/a.css?
 
 
 @pytest.fixture
-def site(tmp_path):
+def built(tmp_path):
     (tmp_path / "_static").mkdir()
     (tmp_path / "sub").mkdir()
     (tmp_path / "_static" / "a.css").write_text("body {background: url('a.png')}")
@@ -42,8 +46,8 @@ def site(tmp_path):
         '<a title="a > b" href="#one">',
     ],
 )
-def test_what_leads_somewhere_passes(site, body):
-    report = site(body)
+def test_what_leads_somewhere_passes(built, body):
+    report = built(body)
     assert report.broken == [] and report.pages == 2 and report.links >= 2
 
 
@@ -61,16 +65,25 @@ def test_what_leads_somewhere_passes(site, body):
         ('<iframe src="https://example.org"></iframe>', "from another host"),
     ],
 )
-def test_what_does_not_is_named(site, body, text):
-    ((page, _, said),) = site(body).broken
+def test_what_does_not_is_named(built, body, text):
+    ((page, said),) = built(body).broken
     assert page == "index.html" and text in said
 
 
-def test_a_problem_of_a_page_is_found_in_the_file_that_it_was_made_from(tmp_path):
-    (tmp_path / "README.md").write_text("# Title\n\nSee [it](docs/guides/data.md#gone).\n")
-    sources = Sources(tmp_path)
-    sources.add("index.md", "", "README.md")
-    found = command.located("index.html", "guides/data.html#gone", "no place", sources)
-    assert (found.file, found.line) == ("README.md", 3)
-    made = command.located("verdicts/index.html", "x.html", "nowhere", sources)
-    assert (made.file, made.line) == ("verdicts/index.html", 1)
+def test_every_erratum_keeps_its_number_and_its_words():
+    errata = (ROOT / "ERRATA.md").read_text(encoding="utf-8")
+    made = site.with_headings(errata)
+    numbers = re.findall(r"^(\d+)\. \*\*", errata, re.M)
+    assert re.findall(r"^\(erratum-(\d+)\)=\n### \1\. ", made, re.M) == numbers
+    assert re.findall(r"^## .*", made, re.M) == re.findall(r"^## .*", errata, re.M)
+    assert site.with_headings("3. **One.** a\n   b\n2. **Two**: c\n\n## Next\n") == (
+        "(erratum-3)=\n### 3. One\n\na\nb\n\n(erratum-2)=\n### 2. Two\n\n: c\n\n## Next\n"
+    )
+
+
+def test_a_markdown_table_of_a_docstring_becomes_a_list_table():
+    lines = "Text:\n\n| code | meaning |\n|------|---------|\n| `a`  | 2 * 3   |".split("\n")
+    conf.as_rst(None, "module", "x", None, None, lines)
+    head, cells = [".. list-table::", "   :header-rows: 1", ""], ["   * - code", "     - meaning"]
+    cells += ["   * - `a`", r"     - 2 \* 3"]
+    assert [line for line in lines[3:] if line] == [line for line in [*head, *cells] if line]
