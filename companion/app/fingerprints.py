@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any

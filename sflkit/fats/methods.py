@@ -32,7 +32,6 @@ from sflkit.registry import Look, Registry, Rule
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sflkit.fats.state import State
     from sflkit.federated import Task
 
 
@@ -65,7 +64,7 @@ class FATS:
         """Return the history to train on, from one that a rule has repaired: that one."""
         return history
 
-    def train(self, task: Task, params: Tensor, data: tuple, rows: Any, state: State) -> Tensor:
+    def train(self, task: Task, params: Tensor, data: tuple, rows: Any, state: Any) -> Tensor:
         """Train one round's slots from `params` (P,) and return their models (K, P).
 
         `data` are the samples (x, y) of all clients, of which a step takes the `rows` (K, E, b).
@@ -109,7 +108,7 @@ class FR2(FRS):
     Only the retraining is rapid: learning before the first request is that of FRS.
     """
 
-    def train(self, task: Task, params: Tensor, data: tuple, rows: Any, state: State) -> Tensor:
+    def train(self, task: Task, params: Tensor, data: tuple, rows: Any, state: Any) -> Tensor:
         """Train by `sgd.fisher_sgd` once something is forgotten, else as FRS."""
         if state.history.forgotten:
             return fisher_sgd(task, params, data, rows, state.fisher)

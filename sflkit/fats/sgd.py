@@ -201,14 +201,15 @@ def _train_each(
     """Let `train` move a working copy of the model for each slot; return the new models (K, P)."""
     import torch
 
-    from sflkit.federated.picks import Rows
+    from sflkit.federated.batches import Rows
     from sflkit.federated.workers import for_each_client
 
     params = task.vectors("params", params)
     if params.ndim != 1:
         raise ValueError(f"params has shape {tuple(params.shape)}; it must be ({task.n_params},)")
     steps = Rows(task, data, rows, None, params.device)
-    models = torch.empty(len(steps), task.n_params, dtype=params.dtype, device=params.device)
+    n_slots = len(steps.sizes)
+    models = torch.empty(n_slots, task.n_params, dtype=params.dtype, device=params.device)
 
     def one(k: int) -> None:
         with task.replica(params.device) as replica, torch.enable_grad():
@@ -216,7 +217,7 @@ def _train_each(
             train(replica, steps.batches(k))
             replica.store(models[k])
 
-    for_each_client(one, range(len(steps)), thread_count(None), params.device)
+    for_each_client(one, range(n_slots), thread_count(None), params.device)
     return models
 
 

@@ -247,35 +247,3 @@ def test_optimal_score_limits():
     assert optimal_scores(**{**r, "similarity": [0.0]}) == 0
     # huge server steps make gradient noise dominate: the score falls to 0
     assert optimal_scores(**{**r, "global_rate": 1e12})[0] < 1e-10
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        dict(beta=0),
-        dict(rate=-0.1),
-        dict(global_rate=0),
-        dict(sigma2=-1),
-        dict(alpha=[0.5]),
-        dict(alpha=[[1.0]]),
-        dict(score=[-0.1]),
-        dict(similarity=[-0.5]),
-        dict(similarity=[math.nan]),
-        dict(local_steps=[0]),
-        dict(local_steps=[1.5]),
-        dict(shift=[-1]),
-        dict(shift=[0.1, 0.1]),
-        dict(rho1=0.9),
-        dict(rho2=-1),
-        dict(skew=[math.inf]),
-    ],
-    ids=str,
-)
-def test_bad_values(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        theorem1(**{"loss_decrease": 0.1, "score": [0.5], **ONE, **bad})
-
-
-def test_bad_psi():
-    with pytest.raises(ValueError, match="psi=-1"):
-        optimal_scores(**ONE, psi=-1)

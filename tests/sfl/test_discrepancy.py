@@ -140,23 +140,6 @@ def test_whole_floats_are_stored_as_integers(config):
     assert run(given).equals(run(config(**whole)))
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [{"rule": "srsr"}, {"rounds": 0}, {"local_rate": 0.0}, {"theta": 2.0}, {"n_clients": 1.5}],
-)
-def test_bad_synthetic_settings(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        SyntheticConfig(**bad)
-
-
-@pytest.mark.parametrize(
-    "bad", [{"rule": "lazy"}, {"repeats": 0}, {"temperature": 0.0}, {"theta": -0.1}, {"part": -1}]
-)
-def test_bad_discrepancy_settings(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        DiscrepancyConfig(**bad)
-
-
 @pytest.mark.parametrize("rule", ["fifo", "srsr", "srsr_filled", "drsr", "lazy"])
 def test_the_path_is_the_exact_discrepancy_of_every_round(rule):
     stream = discrepancy.make_stream(DiscrepancyConfig(seed=5, n_clients=2))
